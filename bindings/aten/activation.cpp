@@ -1,0 +1,133 @@
+// Activations whose operands are halves of a tensor, or whose layouts follow another order than the schema's.
+#include <ATen/TensorIterator.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/glu_backward_jvp_native.h>
+
+#include "activation_ops.hpp"
+#include "aten/pointwise.hpp"
+#include "aten/tensor.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+struct Halves { at::Tensor first, second; };
+
+Halves halves(const at::Tensor& t, int64_t dim) {
+  const int64_t n = t.size(dim) / 2;
+  return {t.narrow(dim, 0, n), t.narrow(dim, n, n)};
+}
+
+int64_t checked_dim(const at::Tensor& self, int64_t dim) {
+  TORCH_CHECK(self.dim() > 0, "glu does not support 0-dimensional tensors");
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  TORCH_CHECK(self.size(dim) % 2 == 0, "Halving dimension must be even, but dimension ", dim, " is size ",
+              self.size(dim));
+  return dim;
+}
+
+}  // namespace
+
+at::Tensor& glu_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim,
+                                    at::Tensor& grad_input) {
+  dim = checked_dim(self, dim);
+  grad_input.resize_as_(self);
+  const Halves in = halves(self, dim), out = halves(grad_input, dim);
+  auto it = at::TensorIteratorConfig()
+                .add_owned_output(out.first)
+                .add_owned_output(out.second)
+                .add_const_input(grad_output)
+                .add_owned_const_input(in.first)
+                .add_owned_const_input(in.second)
+                .resize_outputs(false)
+                .build();
+  pointwise(it, k_glu_backward);
+  return grad_input;
+}
+
+at::Tensor glu_backward(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim) {
+  at::Tensor grad_input = at::empty({0}, self.options());
+  glu_backward_grad_input(grad_output, self, dim, grad_input);
+  return grad_input;
+}
+
+// An iterator of its own: that of upstream's meta borrows halves that are gone when meta returns.
+void glu(at::TensorIteratorBase&, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  const int64_t n = out.size(dim);
+  const at::Tensor value = self.narrow(dim, 0, n), gate = self.narrow(dim, n, n);
+  auto it = at::TensorIteratorConfig()
+                .add_output(out)
+                .add_const_input(value)
+                .add_const_input(gate)
+                .resize_outputs(false)
+                .promote_inputs_to_common_dtype(true)
+                .cast_common_dtype_to_outputs(true)
+                .enforce_safe_casting_to_output(true)
+                .build();
+  pointwise(it, k_glu);
+}
+
+at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor& dx, int64_t dim) {
+  dim = at::maybe_wrap_dim(dim, x.dim());
+  const int64_t n = glu.size(dim);
+  const at::Tensor gate = x.narrow(dim, n, n), da = dx.narrow(dim, 0, n), db = dx.narrow(dim, n, n);
+  at::Tensor out = at::empty_like(glu);
+  auto it = at::TensorIteratorConfig()
+                .add_output(out)
+                .add_const_input(glu)
+                .add_const_input(gate)
+                .add_const_input(da)
+                .add_const_input(db)
+                .build();
+  pointwise(it, k_glu_jvp);
+  return out;
+}
+
+// The gradients take their layout from self, then weight: their order in the iterator.
+std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self,
+                                                          const at::Tensor& weight) {
+  auto it = at::TensorIteratorConfig()
+                .add_owned_output(at::Tensor())
+                .add_owned_output(at::Tensor())
+                .add_const_input(self)
+                .add_const_input(weight)
+                .add_const_input(grad_output)
+                .build();
+  pointwise(it, k__prelu_kernel_backward);
+  return {it.output(0), it.output(1)};
+}
+
+namespace {
+
+void log_sigmoid(const at::Tensor& self, const at::Tensor& output, const at::Tensor& buffer) {
+  auto it = at::TensorIteratorConfig().add_output(output).add_output(buffer).add_const_input(self).build();
+  pointwise(it, k_log_sigmoid_forward);
+}
+
+}  // namespace
+
+// Both results are contiguous, as on the CPU.
+std::tuple<at::Tensor, at::Tensor> log_sigmoid_forward(const at::Tensor& self) {
+  at::Tensor output = new_empty(self.sizes(), self.scalar_type()), buffer = new_empty(self.sizes(), self.scalar_type());
+  log_sigmoid(self, output, buffer);
+  return {output, buffer};
+}
+
+std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_output(const at::Tensor& self, at::Tensor& output,
+                                                                at::Tensor& buffer) {
+  output.resize_as_(self);
+  buffer.resize_as_(self, at::MemoryFormat::Contiguous);
+  log_sigmoid(self, output, buffer);
+  return {output, buffer};
+}
+
+at::Tensor glu_backward_jvp(const at::Tensor& grad_x, const at::Tensor& grad_glu, const at::Tensor& x,
+                            const at::Tensor& dgrad_glu, const at::Tensor& dx, int64_t dim) {
+  // upstream composes it from other operators, but only for the devices it names
+  return at::native::glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,469 @@
+// Scaled dot-product attention: oneDNN products and own softmax kernels over tiles of scores, so that no more than a
+// tile exists at a time; what they do not take goes to the composite of matmul and softmax.
+#include <ATen/Context.h>
+#include <ATen/SDPBackend.h>
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/GradMode.h>
+
+#include <cmath>
+#include <limits>
+
+#include "aten/onednn.hpp"
+#include "aten/tensor.hpp"
+#include "attention_kernels.hpp"
+#include "onednn/matmul.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/generator.hpp"
+#include "runtime/launch.hpp"
+#include "sycl/attention_args.hpp"
+#include "sycl/reduction_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+constexpr int64_t kTileElements = 1 << 18;  // scores of a tile for each compute unit: 1 MiB, about its cache
+constexpr int64_t kTileRows = 256, kCausalRows = 128;
+
+bool attention_type(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
+
+// Whether the tiles take these operands; the gradient of a mask they do not know.
+bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask) {
+  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
+  if (!attention_type(q.scalar_type()) || k.dtype() != q.dtype() || v.dtype() != q.dtype()) return false;
+  if (q.size(0) != k.size(0) || q.size(0) != v.size(0) || k.size(1) != v.size(1) || k.size(2) != v.size(2))
+    return false;
+  if (q.size(3) != k.size(3) || k.size(1) == 0 || q.size(1) % k.size(1) != 0) return false;
+  if (q.numel() == 0 || k.numel() == 0 || v.numel() == 0) return false;
+  if (std::max(q.size(2), k.size(2)) >= (1 << 22) || q.size(0) * q.size(1) * q.size(2) >= INT32_MAX) return false;
+  if (!mask.defined()) return true;
+  if (mask.scalar_type() != at::kBool && mask.scalar_type() != at::kFloat && mask.dtype() != q.dtype()) return false;
+  if (mask.requires_grad() || mask.dim() > 4) return false;
+  const int64_t sizes[4] = {q.size(0), q.size(1), q.size(2), k.size(2)};
+  for (int64_t d = 0; d < mask.dim(); ++d)
+    if (mask.size(mask.dim() - 1 - d) != 1 && mask.size(mask.dim() - 1 - d) != sizes[3 - d]) return false;
+  return true;
+}
+
+// As oneDNN reads it: rows of neighbouring elements that do not overlap.
+at::Tensor plain_rows(const at::Tensor& t, at::ScalarType type) {
+  const at::Tensor c = t.to(type);
+  const bool rows = (c.stride(3) == 1 || c.size(3) == 1) && (c.stride(2) >= c.size(3) || c.size(2) == 1);
+  return rows ? c : c.contiguous();
+}
+
+// A new [batch, heads, length, dim] tensor, heads inside where `like` has them there.
+at::Tensor new_like(const at::Tensor& like, int64_t dim, at::ScalarType type) {
+  const int64_t b = like.size(0), h = like.size(1), n = like.size(2);
+  if (like.stride(1) < like.stride(2)) return new_empty({b, n, h, dim}, type).transpose(1, 2);
+  return new_empty({b, h, n, dim}, type);
+}
+
+// Part of a [batch, heads, length, dim] tensor as one operand of a batched product.
+struct Part { int64_t batch0, batches, head0, heads, head_step, row0, rows; };
+
+onednn::View part_of(const at::Tensor& t, const Part& p, bool transposed = false) {
+  onednn::View v;
+  const int64_t at = p.batch0 * t.stride(0) + p.head0 * t.stride(1) + p.row0 * t.stride(2);
+  v.data = static_cast<char*>(const_cast<void*>(t.const_data_ptr())) + at * static_cast<int64_t>(t.itemsize());
+  v.type = dtype_of(t);
+  v.push(p.batches, t.stride(0));
+  v.push(p.heads, t.stride(1) * p.head_step);
+  if (transposed) {
+    v.push(t.size(3), t.stride(3));
+    v.push(p.rows, t.stride(2));
+  } else {
+    v.push(p.rows, t.stride(2));
+    v.push(t.size(3), t.stride(3));
+  }
+  return v;
+}
+
+// [batches, heads, rows, cols] of scratch memory.
+onednn::View scratch_view(void* data, DType type, const Part& p, int64_t cols, bool transposed = false) {
+  onednn::View v;
+  v.data = data;
+  v.type = type;
+  v.push(p.batches, p.heads * p.rows * cols);
+  v.push(p.heads, p.rows * cols);
+  v.push(transposed ? cols : p.rows, transposed ? 1 : cols);
+  v.push(transposed ? p.rows : cols, transposed ? cols : 1);
+  return v;
+}
+
+// One call: operands in the type that is computed in, and how its scores are cut into tiles.
+class Attention {
+ public:
+  Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& mask,
+            bool causal, std::optional<double> scale, double dropout, at::ScalarType type)
+      : type(type),
+        q(plain_rows(query, type)),
+        k(plain_rows(key, type)),
+        v(plain_rows(value, type)),
+        kv_heads_(k.size(1)),
+        causal_(causal),
+        drop_(dropout != 0.0) {
+    args.heads = static_cast<uint32_t>(q.size(1));
+    args.nq = static_cast<uint32_t>(q.size(2));
+    args.head_step = args.heads / static_cast<uint32_t>(kv_heads_);
+    args.causal = causal;
+    args.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3)))));
+    args.keep = static_cast<float>(1.0 - dropout);
+    args.keep_scale = dropout == 1.0 ? 0.0f : static_cast<float>(1.0 / (1.0 - dropout));
+    if (mask.defined()) {
+      kind_ = mask.scalar_type() == at::kBool ? 1 : 2;
+      mask_ = kind_ == 1 ? mask : mask.to(at::kFloat);
+      std::vector<int64_t> sizes = mask_.sizes().vec();
+      if (sizes.empty()) sizes.push_back(1);
+      sizes.back() = k.size(2);
+      mask_ = mask_.expand(sizes);
+      if (mask_.stride(-1) != 1 && k.size(2) != 1) mask_ = mask_.contiguous();
+      mask_ = mask_.expand({q.size(0), q.size(1), q.size(2), k.size(2)});
+      args.mask = mask_.const_data_ptr();
+      for (int d = 0; d < 3; ++d) args.mask_stride[d] = mask_.stride(d);
+    }
+    const int64_t budget = kTileElements * runtime::device_info(queue.device).max_compute_units, nk = k.size(2);
+    rows_ = std::min(q.size(2), std::clamp<int64_t>(budget / nk / 32 * 32, 32, causal ? kCausalRows : kTileRows));
+    const int64_t planes = std::max<int64_t>(1, budget / (rows_ * nk));
+    const int64_t chunks = (kv_heads_ + planes - 1) / planes;
+    heads_ = (kv_heads_ + chunks - 1) / chunks;
+    batches_ = std::clamp<int64_t>(planes / kv_heads_, 1, q.size(0));
+    // Few different lengths of keys, as each costs the creation of its primitives once.
+    causal_step_ = std::max<int64_t>(128, (nk / 16 + 63) / 64 * 64);
+  }
+
+  int64_t tile_elements() const { return batches_ * heads_ * rows_ * k.size(2); }
+
+  // Calls f(queries, keys) for every tile, queries of one key head after another; stops where f returns false.
+  template <class F>
+  bool for_tiles(F f) {
+    const int64_t batch = q.size(0), nq = q.size(2), nk = k.size(2), group = args.head_step;
+    for (int64_t b = 0; b < batch; b += batches_)
+      for (int64_t h = 0; h < kv_heads_; h += heads_)
+        for (int64_t g = 0; g < group; ++g)
+          for (int64_t i = 0; i < nq; i += rows_) {
+            const int64_t nb = std::min(batches_, batch - b), nh = std::min(heads_, kv_heads_ - h);
+            const int64_t rows = std::min(rows_, nq - i);
+            const int64_t seen = (i + rows + causal_step_ - 1) / causal_step_ * causal_step_;
+            const int64_t cols = causal_ ? std::min(nk, seen) : nk;
+            args.planes = static_cast<uint32_t>(nb * nh);
+            args.rows = static_cast<uint32_t>(rows);
+            args.cols = static_cast<uint32_t>(cols);
+            args.batch0 = static_cast<uint32_t>(b);
+            args.head0 = static_cast<uint32_t>(h);
+            args.tile_heads = static_cast<uint32_t>(nh);
+            args.head_offset = static_cast<uint32_t>(g);
+            args.query0 = static_cast<uint32_t>(i);
+            if (!f(Part{b, nb, h * group + g, nh, group, i, rows}, Part{b, nb, h, nh, 1, 0, cols})) return false;
+          }
+    return true;
+  }
+
+  // Between the products of the current tile; `tables` are those of no mask, boolean and additive, with and without
+  // dropout.
+  void launch_rows(const runtime::KernelTable* const (&tables)[3][2]) {
+    const size_t lines = static_cast<size_t>(args.planes) * args.rows;
+    const size_t most = size_t{runtime::device_info(queue.device).max_compute_units} * 64;
+    runtime::launch(queue, (*tables[kind_][drop_])[to_dtype(type)], std::min(lines, most), kLanes, args);
+  }
+
+  runtime::Queue& queue = runtime::current_queue();
+  at::ScalarType type;
+  at::Tensor q, k, v;
+  AttentionArgs args;
+
+ private:
+  int64_t kv_heads_, rows_, heads_, batches_, causal_step_;
+  bool causal_, drop_;
+  int kind_ = 0;
+  at::Tensor mask_;
+};
+
+const onednn::PostOps& adding() {
+  static const onednn::PostOps post = [] {
+    onednn::PostOps p;
+    p.ops.push_back(onednn::PostOp::sum());
+    return p;
+  }();
+  return post;
+}
+
+bool multiply(Attention& a, const onednn::View& x, const onednn::View& y, const onednn::View& to, bool add = false) {
+  return onednn::matmul(a.queue, x, y, nullptr, to, add ? adding() : onednn::PostOps{});
+}
+
+// One query a plane on the CPU device: two kernels instead of two submissions to oneDNN, which cost more than the work.
+bool alone(const Attention& a, const Part& queries) {
+  return queries.rows == 1 && runtime::device_info(a.queue.device).is_cpu;
+}
+
+AttentionOneArgs one_args(const onednn::View& kv, const Part& keys) {
+  AttentionOneArgs args;
+  args.kv = kv.data;
+  std::copy(kv.strides, kv.strides + 3, args.kv_stride);
+  args.tile_heads = static_cast<uint32_t>(keys.heads);
+  args.cols = static_cast<uint32_t>(keys.rows);
+  args.dim = static_cast<uint32_t>(kv.dims[3]);
+  return args;
+}
+
+void score_one(Attention& a, const onednn::View& q, const onednn::View& k, const Part& keys) {
+  AttentionOneArgs args = one_args(k, keys);
+  args.q = q.data;
+  std::copy(q.strides, q.strides + 2, args.q_stride);
+  args.scores = a.args.scores;
+  args.block = 256;
+  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.cols, args.block));
+  runtime::launch(a.queue, kernels::attention_one_scores[to_dtype(a.type)], size_t{a.args.planes} * args.blocks, kLanes,
+                  args);
+}
+
+void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const Part& keys) {
+  AttentionOneArgs args = one_args(v, keys);
+  args.weights = a.args.weights;
+  args.out = out.data;
+  std::copy(out.strides, out.strides + 2, args.out_stride);
+  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.dim, 4 * kLanes));
+  runtime::launch(a.queue, kernels::attention_one_mix[to_dtype(a.type)], size_t{a.args.planes} * args.blocks, kLanes,
+                  args);
+}
+
+// False where oneDNN has no fast product of this type.
+bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
+  static const runtime::KernelTable* const tables[3][2] = {
+      {&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
+      {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
+      {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
+  const bool single = a.type == at::kFloat;
+  runtime::Scratch scores(a.tile_elements() * sizeof(float)), narrow(single ? 1 : a.tile_elements() * 2);
+  a.args.scores = scores.get<float>();
+  a.args.weights = single ? scores.get() : narrow.get();
+  a.args.logsumexp = logsumexp.mutable_data_ptr<float>();
+  return a.for_tiles([&](const Part& queries, const Part& keys) {
+    if (alone(a, queries)) {
+      score_one(a, part_of(a.q, queries), part_of(a.k, keys), keys);
+      a.launch_rows(tables);
+      mix_one(a, part_of(a.v, keys), part_of(out, queries), keys);
+      return true;
+    }
+    const int64_t cols = keys.rows;
+    // One query, as in generating text: the keys in the layout they have times a vector, instead of their transpose.
+    const bool one = queries.rows == 1;
+    const onednn::View products = scratch_view(scores.get(), DType::f32, queries, cols, one);
+    if (one ? !multiply(a, part_of(a.k, keys), part_of(a.q, queries, true), products)
+            : !multiply(a, part_of(a.q, queries), part_of(a.k, keys, true), products))
+      return false;
+    a.launch_rows(tables);
+    return multiply(a, scratch_view(a.args.weights, to_dtype(a.type), queries, cols), part_of(a.v, keys),
+                    part_of(out, queries));
+  });
+}
+
+struct Gradients { at::Tensor q, k, v; };
+
+bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
+              const at::Tensor& delta) {
+  static const runtime::KernelTable* const tables[3][2] = {
+      {&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
+      {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
+      {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
+  const bool single = a.type == at::kFloat;
+  const int64_t elements = a.tile_elements();
+  runtime::Scratch scores(elements * sizeof(float)), slopes(elements * sizeof(float));
+  runtime::Scratch weights16(single ? 1 : elements * 2), slopes16(single ? 1 : elements * 2);
+  a.args.scores = scores.get<float>();
+  a.args.slopes = slopes.get<float>();
+  a.args.weights = single ? scores.get() : weights16.get();
+  a.args.slopes_out = single ? slopes.get() : slopes16.get();
+  a.args.logsumexp = logsumexp.mutable_data_ptr<float>();
+  a.args.delta = delta.const_data_ptr<float>();
+  const DType type = to_dtype(a.type);
+  return a.for_tiles([&](const Part& queries, const Part& keys) {
+    const int64_t cols = keys.rows;
+    const onednn::View q = part_of(a.q, queries), g = part_of(grad, queries);
+    if (!multiply(a, q, part_of(a.k, keys, true), scratch_view(scores.get(), DType::f32, queries, cols)) ||
+        !multiply(a, g, part_of(a.v, keys, true), scratch_view(slopes.get(), DType::f32, queries, cols)))
+      return false;
+    a.launch_rows(tables);
+    if (to.q.defined() &&
+        !multiply(a, scratch_view(a.args.slopes_out, type, queries, cols), part_of(a.k, keys), part_of(to.q, queries)))
+      return false;
+    if (to.k.defined() &&
+        !multiply(a, scratch_view(a.args.slopes_out, type, queries, cols, true), q, part_of(to.k, keys), true))
+      return false;
+    return !to.v.defined() ||
+           multiply(a, scratch_view(a.args.weights, type, queries, cols, true), g, part_of(to.v, keys), true);
+  });
+}
+
+void check_operands(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask) {
+  TORCH_CHECK(fits(q, k, v, mask), "xpu_ops: fused attention does not take query ", q.sizes(), ", key ", k.sizes(),
+              ", value ", v.sizes(), " of ", q.scalar_type(), mask.defined() ? " with this attn_bias" : "");
+}
+
+// The types to compute in, in turn: oneDNN has no f16 product on a CPU, and one of bf16 only on some.
+std::vector<at::ScalarType> compute_types(at::ScalarType t) {
+  return t == at::kBFloat16 ? std::vector{at::kBFloat16, at::kFloat} : std::vector{at::kFloat};
+}
+
+at::Tensor host_number(uint64_t value) {
+  const at::Tensor t = at::empty({}, at::kLong);
+  *t.mutable_data_ptr<int64_t>() = static_cast<int64_t>(value);
+  return t;
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
+_scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const at::Tensor& key,
+                                                 const at::Tensor& value, const std::optional<at::Tensor>& attn_bias,
+                                                 double dropout_p, bool is_causal, bool, std::optional<double> scale) {
+  const at::Tensor mask = attn_bias.has_value() ? *attn_bias : at::Tensor();
+  check_operands(query, key, value, mask);
+  const int64_t b = query.size(0), h = query.size(1), n = query.size(2), nk = key.size(2);
+  const PhiloxState random = dropout_p == 0.0 ? PhiloxState{} : reserve_philox(std::nullopt, 4);
+  const at::Tensor logsumexp = new_empty({b, h, n}, at::kFloat);
+  for (at::ScalarType type : compute_types(query.scalar_type())) {
+    Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
+    a.args.seed = random.seed, a.args.offset = random.offset;
+    // Heads next to each other in memory: the reshape that follows attention is then free.
+    const at::Tensor out = new_empty({b, n, h, value.size(3)}, type).transpose(1, 2);
+    if (forward(a, out, logsumexp))
+      return {out.to(query.scalar_type()),
+              logsumexp,
+              at::Tensor(),
+              at::Tensor(),
+              c10::SymInt(n),
+              c10::SymInt(nk),
+              host_number(random.seed),
+              host_number(random.offset),
+              at::Tensor()};
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "xpu_ops: oneDNN has no matrix product for attention on this device");
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_fused_attention_overrideable_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& attn_bias, std::array<bool, 4> grad_input_mask, const at::Tensor& out,
+    const at::Tensor& logsumexp, const at::Tensor&, const at::Tensor&, int64_t, int64_t, double dropout_p,
+    bool is_causal, const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale) {
+  if (!grad_out.defined()) return {};
+  TORCH_CHECK_NOT_IMPLEMENTED(!grad_input_mask[3], "xpu_ops: fused attention has no gradient of attn_bias");
+  check_operands(query, key, value, attn_bias);
+  const at::ScalarType result = query.scalar_type();
+  const at::Tensor lse = logsumexp.contiguous(), delta = new_empty(lse.sizes(), at::kFloat);
+  for (at::ScalarType type : compute_types(result)) {
+    Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
+    if (dropout_p != 0.0) {
+      a.args.seed = static_cast<uint64_t>(seed.item<int64_t>());
+      a.args.offset = static_cast<uint64_t>(offset.item<int64_t>());
+    }
+    const at::Tensor grad = plain_rows(grad_out, type), y = plain_rows(out, type);
+    AttentionDeltaArgs d;
+    d.grad = grad.const_data_ptr();
+    d.out = y.const_data_ptr();
+    for (int i = 0; i < 3; ++i) d.grad_stride[i] = grad.stride(i), d.out_stride[i] = y.stride(i);
+    d.delta = delta.mutable_data_ptr<float>();
+    d.heads = a.args.heads;
+    d.nq = a.args.nq;
+    d.cols = static_cast<uint32_t>(y.size(3));
+    d.total = static_cast<uint32_t>(lse.numel());
+    const size_t most = size_t{runtime::device_info(a.queue.device).max_compute_units} * 64;
+    runtime::launch(a.queue, kernels::attention_delta[to_dtype(type)], std::min<size_t>(d.total, most), kLanes, d);
+    Gradients to;
+    if (grad_input_mask[0]) to.q = new_like(query, query.size(3), type);
+    // Tiles add up here, in their order.
+    if (grad_input_mask[1]) to.k = new_like(key, key.size(3), at::kFloat).zero_();
+    if (grad_input_mask[2]) to.v = new_like(value, value.size(3), at::kFloat).zero_();
+    if (!backward(a, grad, to, lse, delta)) continue;
+    const auto give = [&](const at::Tensor& t) { return t.defined() ? t.to(result) : t; };
+    return {give(to.q), give(to.k), give(to.v), at::Tensor()};
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "xpu_ops: oneDNN has no matrix product for attention on this device");
+}
+
+namespace {
+
+// As upstream declares it: a multiple of 32 for each head, none at all where nobody asks.
+int64_t logsumexp_length(int64_t queries, bool wanted) { return wanted ? (queries + 31) / 32 * 32 : 0; }
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_efficient_attention(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const std::optional<at::Tensor>& attn_bias,
+    bool compute_log_sumexp, double dropout_p, bool is_causal, std::optional<double> scale) {
+  const auto result = aten::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_bias, dropout_p,
+                                                                             is_causal, false, scale);
+  const at::Tensor& sums = std::get<1>(result);
+  const int64_t length = logsumexp_length(query.size(2), compute_log_sumexp);
+  at::Tensor padded = new_empty({query.size(0), query.size(1), length}, at::kFloat);
+  if (length) {
+    padded.fill_(std::numeric_limits<float>::infinity());
+    padded.narrow(2, 0, query.size(2)).copy_(sums);
+  }
+  return {std::get<0>(result), padded, std::get<6>(result), std::get<7>(result)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_efficient_attention_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& attn_bias, const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor& seed,
+    const at::Tensor& offset, double dropout_p, std::array<bool, 4> grad_input_mask, bool is_causal,
+    std::optional<double> scale) {
+  if (!grad_out.defined()) return {};
+  TORCH_CHECK(logsumexp.dim() == 3 && logsumexp.size(2) >= query.size(2),
+              "_scaled_dot_product_efficient_attention_backward: logsumexp was not computed");
+  return aten::_scaled_dot_product_fused_attention_overrideable_backward(
+      grad_out, query, key, value, attn_bias, grad_input_mask, out, logsumexp.narrow(2, 0, query.size(2)), {}, {},
+      query.size(2), key.size(2), dropout_p, is_causal, seed, offset, scale);
+}
+
+int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const std::optional<at::Tensor>& attn_mask, double, bool is_causal, std::optional<double>,
+                          bool enable_gqa) {
+  const at::Tensor mask = attn_mask.has_value() ? *attn_mask : at::Tensor();
+  const at::Context& context = at::globalContext();
+  const bool allowed = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP();
+  const bool fused = allowed && !(mask.defined() && is_causal) && fits(query, key, value, mask) &&
+                     (enable_gqa || query.size(1) == key.size(1)) &&
+                     query.size(3) > 1;  // oneDNN refuses the gradients of grouped heads of one element
+  if (fused) return static_cast<int64_t>(at::SDPBackend::overrideable);
+  TORCH_CHECK(context.userEnabledMathSDP(), "No available kernel. Aborting execution.");
+  return static_cast<int64_t>(at::SDPBackend::math);
+}
+
+at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                        const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+                                        std::optional<double> scale, bool enable_gqa) {
+  TORCH_CHECK(query.dtype() == key.dtype() && query.dtype() == value.dtype(),
+              "Expected query, key, and value to have the same dtype, but got query.dtype: ", query.dtype(),
+              " key.dtype: ", key.dtype(), " and value.dtype: ", value.dtype(), " instead.");
+  TORCH_CHECK(query.device() == key.device() && query.device() == value.device(),
+              "Expected query, key, and value to have the same device type, but got query.device: ", query.device(),
+              " key.device: ", key.device(), " and value.device: ", value.device(), " instead.");
+  TORCH_CHECK(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
+              "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: ", query.dim(),
+              " key.dim: ", key.dim(), " and value.dim: ", value.dim(), " instead.");
+  if (attn_mask.has_value() && attn_mask->defined()) {
+    const at::ScalarType type = attn_mask->scalar_type();
+    TORCH_CHECK(type == at::kBool || type == at::kFloat || type == query.scalar_type(),
+                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: ",
+                attn_mask->dtype(), " and  query.dtype: ", query.dtype(), " instead.");
+  }
+  const int64_t choice = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+  if (choice == static_cast<int64_t>(at::SDPBackend::overrideable))
+    return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,
+                                                                            is_causal, false, scale));
+  std::optional<at::Tensor> mask = attn_mask;
+  if (mask.has_value() && mask->scalar_type() == at::kBool)  // the composite adds what it gets
+    mask = at::zeros_like(*mask, mask->options().dtype(query.scalar_type()))
+               .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  else if (mask.has_value() && mask->scalar_type() == at::kFloat && query.scalar_type() != at::kFloat)
+    mask = mask->to(query.scalar_type());
+  return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, std::nullopt,
+                                                            scale, enable_gqa));
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,297 @@
+// Convolution and its backward: oneDNN for the float types, direct kernels for the rest.
+#include <ATen/native/ConvUtils.h>
+#include <ATen/ops/sum.h>
+
+#include "aten/convolution.hpp"
+
+#include "aten/onednn.hpp"
+#include "aten/tensor.hpp"
+#include "convolution_args.hpp"
+#include "convolution_kernels.hpp"
+#include "onednn/convolution.hpp"
+#include "runtime/launch.hpp"
+#include "sycl/reduction_args.hpp"
+
+namespace xpu_ops::aten {
+
+onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding,
+                                   at::IntArrayRef dilation, at::IntArrayRef output_padding, bool transposed,
+                                   int64_t groups) {
+  onednn::ConvGeometry g;
+  const auto at = [](at::IntArrayRef v, int i) { return v.size() == 1 ? v[0] : v[i]; };
+  g.spatial = spatial;
+  g.groups = groups;
+  g.transposed = transposed;
+  for (int i = 0; i < spatial; ++i) {
+    g.stride[i] = at(stride, i);
+    g.padding[i] = at(padding, i);
+    g.dilation[i] = at(dilation, i);
+    if (transposed) g.output_padding[i] = at(output_padding, i);
+  }
+  return g;
+}
+
+std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight,
+                                      const onednn::ConvGeometry& g) {
+  std::vector<int64_t> sizes{input.size(0), g.transposed ? weight.size(1) * g.groups : weight.size(0)};
+  for (int i = 0; i < g.spatial; ++i) {
+    const int64_t in = input.size(2 + i), reach = g.dilation[i] * (weight.size(2 + i) - 1) + 1;
+    sizes.push_back(g.transposed ? (in - 1) * g.stride[i] - 2 * g.padding[i] + reach + g.output_padding[i]
+                                 : (in + 2 * g.padding[i] - reach) / g.stride[i] + 1);
+  }
+  return sizes;
+}
+
+at::MemoryFormat conv_format(const at::Tensor& input, const at::Tensor& weight) {
+  const auto wanted = [](const at::Tensor& t) { return t.suggest_memory_format(); };
+  for (const at::MemoryFormat f : {wanted(input), wanted(weight)})
+    if ((f == at::MemoryFormat::ChannelsLast && input.dim() == 4) ||
+        (f == at::MemoryFormat::ChannelsLast3d && input.dim() == 5))
+      return f;
+  return at::MemoryFormat::Contiguous;
+}
+
+namespace {
+
+// What oneDNN reads: dense in one of the two formats.
+at::Tensor dense(const at::Tensor& t, at::MemoryFormat format) {
+  if (t.is_contiguous()) return t;
+  return t.contiguous(format);
+}
+
+bool use_onednn(const at::Tensor& t) { return onednn_float(t.scalar_type()); }
+
+ConvArgs direct_args(const at::Tensor& src, const at::Tensor& weight, const at::Tensor& dst,
+                     const onednn::ConvGeometry& g) {
+  ConvArgs a{};
+  const auto strides = [&](const at::Tensor& t, int64_t (&out)[5]) {
+    out[0] = t.stride(0);
+    out[1] = t.stride(1);
+    for (int i = 0; i < 3; ++i) out[2 + i] = i < 3 - g.spatial ? 0 : t.stride(2 + i - (3 - g.spatial));
+  };
+  strides(src, a.src_strides);
+  strides(weight, a.weight_strides);
+  strides(dst, a.dst_strides);
+  a.n = src.size(0);
+  a.ci = src.size(1);
+  a.co = dst.size(1);
+  a.groups = g.groups;
+  for (int i = 0; i < 3; ++i) {
+    const int s = i - (3 - g.spatial);
+    a.in[i] = s < 0 ? 1 : src.size(2 + s);
+    a.out[i] = s < 0 ? 1 : dst.size(2 + s);
+    a.kernel[i] = s < 0 ? 1 : weight.size(2 + s);
+    a.stride[i] = s < 0 ? 1 : g.stride[s];
+    a.pad[i] = s < 0 ? 0 : g.padding[s];
+    a.dilation[i] = s < 0 ? 1 : g.dilation[s];
+  }
+  return a;
+}
+
+void launch_direct(const runtime::KernelTable& table, const at::Tensor& written, ConvArgs& a) {
+  TORCH_CHECK(written.numel() < (int64_t{1} << 32), "convolution: results of 2^32 or more elements are not supported");
+  a.items = written.numel();
+  runtime::launch(runtime::current_queue(), table[dtype_of(written)], runtime::ceil_div(a.items, 256), 256, a);
+}
+
+// The three products of a convolution; src and dst are those of the untransposed one. Outputs are dense.
+void direct_forward(const at::Tensor& src, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& dst,
+                    const onednn::ConvGeometry& g) {
+  ConvArgs a = direct_args(src, w, dst, g);
+  a.src = src.const_data_ptr();
+  a.weights = w.const_data_ptr();
+  a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
+  a.dst = dst.mutable_data_ptr();
+  launch_direct(kernels::conv_forward, dst, a);
+}
+void direct_backward_data(const at::Tensor& dst, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& src,
+                          const onednn::ConvGeometry& g) {
+  ConvArgs a = direct_args(src, w, dst, g);
+  a.dst = dst.const_data_ptr();
+  a.weights = w.const_data_ptr();
+  a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
+  a.src = src.mutable_data_ptr();
+  launch_direct(kernels::conv_backward_data, src, a);
+}
+void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& w,
+                             const onednn::ConvGeometry& g) {
+  ConvArgs a = direct_args(src, w, dst, g);
+  a.src = src.const_data_ptr();
+  a.dst = dst.const_data_ptr();
+  a.weights = w.mutable_data_ptr();
+  launch_direct(kernels::conv_backward_weights, w, a);
+}
+
+// oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
+bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
+                      const onednn::ConvGeometry& g) {
+  runtime::Queue& queue = runtime::current_queue();
+  const int64_t k = w.size(-1);
+  if (g.spatial != 2 || g.transposed || g.groups != x.size(1) || g.groups != w.size(0) || w.size(2) != k ||
+      (k != 3 && k != 5 && k != 7) || g.stride[1] != 1 || g.dilation[0] != 1 || g.dilation[1] != 1 ||
+      !x.is_contiguous() || !out.is_contiguous() || x.size(2) * x.size(3) >= INT32_MAX || x.numel() >= UINT32_MAX ||
+      !runtime::device_info(queue.device).is_cpu)
+    return false;
+  const at::Tensor weights = w.contiguous();
+  ConvArgs a = direct_args(x, weights, out, g);
+  a.src = x.const_data_ptr();
+  a.weights = weights.const_data_ptr();
+  a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
+  a.dst = out.mutable_data_ptr();
+  a.rows = static_cast<uint32_t>(std::clamp<int64_t>(4096 / out.size(3), 1, out.size(2)));
+  a.blocks = static_cast<uint32_t>(runtime::ceil_div(out.size(2), a.rows));
+  const auto& table = k == 3   ? kernels::conv_depthwise_k3
+                      : k == 5 ? kernels::conv_depthwise_k5
+                               : kernels::conv_depthwise_k7;
+  runtime::launch(queue, table[dtype_of(x)], static_cast<size_t>(x.size(0) * x.size(1)) * a.blocks, kLanes, a);
+  return true;
+}
+
+// 16-bit weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a
+// product that packs nothing.
+bool packs_wide(const at::Tensor& w, const onednn::WeightRef& ref, at::MemoryFormat format) {
+  return ref.storage && (format != at::MemoryFormat::Contiguous || w.numel() != w.size(0) * w.size(1));
+}
+
+bool half_type(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
+
+void forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
+             const onednn::ConvGeometry& g, at::MemoryFormat format) {
+  if (use_onednn(x)) {
+    if (direct_depthwise(x, w, bias, out, g)) return;
+    runtime::Queue& queue = runtime::current_queue();
+    const onednn::WeightRef ref = weight_ref(w);
+    onednn::View b;
+    if (bias.defined()) b = view(bias);
+    if (onednn::convolution_forward(queue, view(x), view(w), bias.defined() ? &b : nullptr, out_view(out), g, {}, ref))
+      return;
+    if (half_type(x)) {  // a device that does not compute in this type
+      const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format), xf = x.to(at::kFloat);
+      const at::Tensor bf = bias.defined() ? bias.to(at::kFloat) : bias;
+      if (bf.defined()) b = view(bf);
+      if (!packs_wide(w, ref, format) ||
+          !onednn::convolution_forward(queue, view(xf), view(w), bf.defined() ? &b : nullptr, out_view(wide), g, {},
+                                       ref))
+        forward(xf, w.to(at::kFloat), bf, wide, g, format);
+      out.copy_(wide);
+      return;
+    }
+  }
+  if (g.transposed)
+    direct_backward_data(x, w, bias, out, g);
+  else
+    direct_forward(x, w, bias, out, g);
+}
+
+void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const onednn::ConvGeometry& g,
+                   at::MemoryFormat format) {
+  if (use_onednn(grad)) {
+    if (onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g,
+                                          weight_ref(w)))
+      return;
+    if (half_type(grad)) {
+      const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format);
+      backward_data(grad.to(at::kFloat), w.to(at::kFloat), wide, g, format);
+      out.copy_(wide);
+      return;
+    }
+  }
+  if (g.transposed)
+    direct_forward(grad, w, {}, out, g);
+  else
+    direct_backward_data(grad, w, {}, out, g);
+}
+
+// True if the bias gradient was made as well.
+bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& grad_bias,
+                      const onednn::ConvGeometry& g) {
+  if (use_onednn(x)) {
+    const bool with_bias = grad_bias.defined() && !g.transposed;
+    onednn::View b;
+    if (with_bias) b = out_view(grad_bias);
+    if (onednn::convolution_backward_weights(runtime::current_queue(), view(x), view(grad), out_view(out),
+                                             with_bias ? &b : nullptr, g))
+      return with_bias;
+    if (half_type(x)) {
+      const at::Tensor wide = new_empty(out.sizes(), at::kFloat);
+      backward_weights(x.to(at::kFloat), grad.to(at::kFloat), wide, {}, g);
+      out.copy_(wide);
+      return false;
+    }
+  }
+  if (g.transposed)
+    direct_backward_weights(grad, x, out, g);
+  else
+    direct_backward_weights(x, grad, out, g);
+  return false;
+}
+
+}  // namespace
+
+at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& weight,
+                                    const std::optional<at::Tensor>& bias_opt, at::IntArrayRef stride,
+                                    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
+                                    at::IntArrayRef output_padding, int64_t groups) {
+  const int spatial = static_cast<int>(input.dim()) - 2;
+  TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution: expected 3-D, 4-D or 5-D input, but got ", input.dim(), "-D");
+  TORCH_CHECK(input.scalar_type() == weight.scalar_type(), "Input type (", input.toString(), ") and weight type (",
+              weight.toString(), ") should be the same");
+  const at::Tensor bias = bias_opt && bias_opt->defined() ? bias_opt->contiguous() : at::Tensor();
+  TORCH_CHECK(!bias.defined() || bias.scalar_type() == input.scalar_type(), "Input type (", input.toString(),
+              ") and bias type (", bias.toString(), ") should be the same");
+  const auto g = conv_geometry(spatial, stride, padding, dilation, output_padding, transposed, groups);
+  const at::MemoryFormat format = conv_format(input, weight);
+  const at::Tensor out = new_empty(conv_output_size(input, weight, g), input.scalar_type(), format);
+  if (out.numel() == 0) return out;
+  if (input.numel() == 0 || weight.numel() == 0) {
+    out.zero_();
+    if (bias.defined()) {
+      std::vector<int64_t> shape(input.dim(), 1);
+      shape[1] = bias.numel();
+      out.add_(bias.view(shape));
+    }
+    return out;
+  }
+  forward(dense(input, format), weight, bias, out, g, format);
+  return out;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable(
+    const at::Tensor& grad_output, const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
+    at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef output_padding, int64_t groups,
+    std::array<bool, 3> output_mask) {
+  const int spatial = static_cast<int>(input.dim()) - 2;
+  TORCH_CHECK(spatial >= 1 && spatial <= 3, "convolution: expected 3-D, 4-D or 5-D input, but got ", input.dim(), "-D");
+  TORCH_CHECK(grad_output.scalar_type() == input.scalar_type() && input.scalar_type() == weight.scalar_type(),
+              "expected grad_output, input and weight to have the same dtype, but got ", grad_output.scalar_type(),
+              ", ", input.scalar_type(), " and ", weight.scalar_type());
+  const auto g = conv_geometry(spatial, stride, padding, dilation, output_padding, transposed, groups);
+  const at::MemoryFormat format = conv_format(input, weight);
+  const at::Tensor grad = dense(grad_output, format), x = dense(input, format);
+  at::Tensor grad_input, grad_weight, grad_bias;
+  const bool empty = grad.numel() == 0 || x.numel() == 0 || weight.numel() == 0;
+  if (output_mask[0]) {
+    grad_input = new_empty(input.sizes(), input.scalar_type(), format);
+    if (empty)
+      grad_input.zero_();
+    else
+      backward_data(grad, weight, grad_input, g, format);
+  }
+  bool bias_done = false;
+  if (output_mask[1]) {
+    if (output_mask[2] && !transposed && !empty) grad_bias = new_empty({weight.size(0)}, weight.scalar_type());
+    grad_weight = new_empty(weight.sizes(), weight.scalar_type(), format);
+    if (empty)
+      grad_weight.zero_();
+    else
+      bias_done = backward_weights(x, grad, grad_weight, grad_bias, g);
+  }
+  if (output_mask[2] && !bias_done) {
+    std::vector<int64_t> dims{0};
+    for (int i = 0; i < spatial; ++i) dims.push_back(2 + i);
+    grad_bias = grad_output.sum(dims);
+  }
+  return {grad_input, grad_weight, grad_bias};
+}
+
+}  // namespace xpu_ops::aten

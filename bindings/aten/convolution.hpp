@@ -1,0 +1,18 @@
+// What the convolution adapters share.
+#pragma once
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "onednn/convolution.hpp"
+
+namespace xpu_ops::aten {
+
+onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding,
+                                   at::IntArrayRef dilation, at::IntArrayRef output_padding, bool transposed,
+                                   int64_t groups);
+std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g);
+// Upstream's rule: channels-last if the input or the weight is.
+at::MemoryFormat conv_format(const at::Tensor& input, const at::Tensor& weight);
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,139 @@
+// CTC loss: lengths come from the host or are read back once; one work-group a batch entry.
+#include <numeric>
+
+#include <ATen/ops/from_blob.h>
+
+#include "aten/tensor.hpp"
+#include "ctc_kernels.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/launch.hpp"
+#include "sycl/loss_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+struct Ctc {
+  at::Tensor log_probs, targets, lengths;
+  CtcArgs args{};
+  int64_t longest = 0;
+
+  Ctc(const at::Tensor& log_probs_, const at::Tensor& targets_, at::IntArrayRef input_lengths,
+      at::IntArrayRef target_lengths, int64_t blank)
+      : log_probs(log_probs_) {
+    TORCH_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
+    const int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
+    TORCH_CHECK(0 <= blank && blank < classes, "blank must be in label range");
+    TORCH_CHECK(static_cast<int64_t>(input_lengths.size()) == batch, "input_lengths must be of size batch_size");
+    TORCH_CHECK(static_cast<int64_t>(target_lengths.size()) == batch, "target_lengths must be of size batch_size");
+    TORCH_CHECK(targets_.scalar_type() == at::kLong || targets_.scalar_type() == at::kInt,
+                "Expected tensor for argument #2 'targets' to have scalar type Long or Int; but got ",
+                targets_.scalar_type());
+    std::vector<int64_t> host(3 * batch);
+    int64_t total = 0;
+    for (int64_t b = 0; b < batch; ++b) {
+      TORCH_CHECK(target_lengths[b] >= 0, "Expected target_lengths to have value at least 0, but got value ",
+                  target_lengths[b]);
+      TORCH_CHECK(input_lengths[b] >= 0, "Expected input_lengths to have value at least 0, but got value ",
+                  input_lengths[b]);
+      TORCH_CHECK(input_lengths[b] <= steps, "Expected input_lengths to have value at most ", steps, ", but got value ",
+                  input_lengths[b]);
+      host[b] = input_lengths[b];
+      host[batch + b] = target_lengths[b];
+      host[2 * batch + b] = targets_.dim() == 1 ? total : b * targets_.size(1);
+      total += target_lengths[b];
+      longest = std::max(longest, target_lengths[b]);
+    }
+    if (targets_.dim() == 1) {
+      TORCH_CHECK(targets_.numel() >= total, "Expected targets to have at least ", total, " elements, but got ",
+                  targets_.numel());
+    } else {
+      TORCH_CHECK(targets_.dim() == 2 && targets_.size(0) == batch, "Expected targets of size [", batch, ", ", longest,
+                  "], but got ", targets_.sizes());
+      TORCH_CHECK(targets_.size(1) >= longest, "Expected tensor to have size at least ", longest,
+                  " at dimension 1, but got size ", targets_.sizes());
+    }
+    targets = targets_.to(at::kLong).contiguous();
+    lengths = at::from_blob(host.data(), {3 * batch}, at::kLong).to(log_probs.device());
+    args.log_probs = log_probs.const_data_ptr();
+    args.targets = targets.const_data_ptr<int64_t>();
+    args.input_lengths = lengths.const_data_ptr<int64_t>();
+    args.target_lengths = args.input_lengths + batch;
+    args.target_offsets = args.input_lengths + 2 * batch;
+    args.stride_t = log_probs.stride(0);
+    args.stride_n = log_probs.stride(1);
+    args.stride_c = log_probs.stride(2);
+    args.steps = static_cast<uint32_t>(steps);
+    args.batch = static_cast<uint32_t>(batch);
+    args.classes = static_cast<uint32_t>(classes);
+    args.states = static_cast<uint32_t>(2 * longest + 1);
+    args.target_stride = 1;
+    args.blank = static_cast<uint32_t>(blank);
+  }
+
+  void launch(const runtime::KernelTable& table) const {
+    const size_t local = std::min<size_t>(128, runtime::ceil_div(args.states, 16) * 16);
+    runtime::launch(runtime::current_queue(), table[dtype_of(log_probs)], args.batch, local, args);
+  }
+};
+
+std::vector<int64_t> host_lengths(const at::Tensor& t, const char* name) {
+  TORCH_CHECK(at::isIntegralType(t.scalar_type(), false), name, " must be integral");
+  const at::Tensor host = t.to(at::kCPU, at::kLong).contiguous();
+  return std::vector<int64_t>(host.const_data_ptr<int64_t>(), host.const_data_ptr<int64_t>() + host.numel());
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const at::Tensor& targets,
+                                             at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                                             int64_t blank, bool) {
+  (void)kernels::ctc_forward[dtype_of(log_probs)];
+  Ctc ctc(log_probs, targets, input_lengths, target_lengths, blank);
+  at::Tensor loss = new_empty({log_probs.size(1)}, log_probs.scalar_type());
+  at::Tensor alpha = new_empty({log_probs.size(1), log_probs.size(0), 2 * ctc.longest + 1}, log_probs.scalar_type());
+  ctc.args.alpha = alpha.mutable_data_ptr();
+  ctc.args.loss = loss.mutable_data_ptr();
+  ctc.launch(kernels::ctc_forward);
+  return {loss, alpha};
+}
+
+std::tuple<at::Tensor, at::Tensor> _ctc_loss_Tensor(const at::Tensor& log_probs, const at::Tensor& targets,
+                                                    const at::Tensor& input_lengths, const at::Tensor& target_lengths,
+                                                    int64_t blank, bool zero_infinity) {
+  return _ctc_loss(log_probs, targets, host_lengths(input_lengths, "input_lengths"),
+                   host_lengths(target_lengths, "target_lengths"), blank, zero_infinity);
+}
+
+at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                              at::IntArrayRef input_lengths, at::IntArrayRef target_lengths,
+                              const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
+                              bool zero_infinity) {
+  (void)kernels::ctc_backward[dtype_of(log_probs)];
+  Ctc ctc(log_probs, targets, input_lengths, target_lengths, blank);
+  TORCH_CHECK(log_alpha.numel() == log_probs.size(1) * log_probs.size(0) * (2 * ctc.longest + 1),
+              "log_alpha does not fit the lengths: ", log_alpha.sizes());
+  const at::Tensor alpha = log_alpha.contiguous(), loss = neg_log_likelihood.contiguous();
+  const at::Tensor scale = grad.expand({log_probs.size(1)}).contiguous();
+  at::Tensor out = new_empty(log_probs.sizes(), log_probs.scalar_type());
+  runtime::Scratch beta(alpha.nbytes());
+  ctc.args.alpha = alpha.mutable_data_ptr();
+  ctc.args.beta = beta.get();
+  ctc.args.loss = loss.mutable_data_ptr();
+  ctc.args.grad_out = scale.const_data_ptr();
+  ctc.args.grad_out_stride = 1;
+  ctc.args.grad = out.mutable_data_ptr();
+  ctc.args.zero_infinity = zero_infinity;
+  ctc.launch(kernels::ctc_backward);
+  return out;
+}
+
+at::Tensor _ctc_loss_backward_Tensor(const at::Tensor& grad, const at::Tensor& log_probs, const at::Tensor& targets,
+                                     const at::Tensor& input_lengths, const at::Tensor& target_lengths,
+                                     const at::Tensor& neg_log_likelihood, const at::Tensor& log_alpha, int64_t blank,
+                                     bool zero_infinity) {
+  return _ctc_loss_backward(grad, log_probs, targets, host_lengths(input_lengths, "input_lengths"),
+                            host_lengths(target_lengths, "target_lengths"), neg_log_likelihood, log_alpha, blank,
+                            zero_infinity);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,200 @@
+// cdist, pdist, cross, trace, renorm.
+#include <ATen/ExpandUtils.h>
+#include <ATen/ops/_euclidean_dist.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/reciprocal.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/core/WrapDimMinimal.h>
+
+#include <cmath>
+
+#include "aten/indexing.hpp"
+#include "distance_kernels.hpp"
+#include "sycl/distance_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::ceil_div;
+
+NormKind kind_of(double p) {
+  if (p == 0.) return NormKind::zero;
+  if (p == 1.) return NormKind::one;
+  if (p == 2.) return NormKind::two;
+  if (std::isinf(p)) return NormKind::infinity;
+  return p < 2. ? NormKind::below_two : NormKind::above_two;
+}
+
+void launch_rows(runtime::KernelSlot& kernel, size_t rows, size_t items, const CdistArgs& args) {
+  const size_t local = even_group(items);
+  runtime::launch2(runtime::current_queue(), kernel, rows, ceil_div(items, local), 1, local, args);
+}
+
+// Both operands over their common batch, dense, as [batch, rows, features].
+struct Pair {
+  at::Tensor x1, x2;
+  std::vector<int64_t> batch;  // common batch sizes
+  int64_t count = 1;           // their product
+  Pair(const at::Tensor& a, const at::Tensor& b) {
+    const auto a_batch = a.sizes().slice(0, a.dim() - 2), b_batch = b.sizes().slice(0, b.dim() - 2);
+    const auto common = at::infer_size(a_batch, b_batch);
+    batch.assign(common.begin(), common.end());
+    for (int64_t s : batch) count *= s;
+    auto flat = [&](const at::Tensor& t) {
+      std::vector<int64_t> sizes = batch;
+      sizes.insert(sizes.end(), {t.size(-2), t.size(-1)});
+      return t.expand(sizes).reshape({count, t.size(-2), t.size(-1)}).contiguous();
+    };
+    x1 = flat(a);
+    x2 = flat(b);
+  }
+};
+
+CdistArgs args_of(const Pair& pair, double p) {
+  CdistArgs args{};
+  args.x1 = pair.x1.const_data_ptr();
+  args.x2 = pair.x2.const_data_ptr();
+  args.batch = static_cast<uint32_t>(pair.count);
+  args.rows1 = static_cast<uint32_t>(pair.x1.size(1));
+  args.rows2 = static_cast<uint32_t>(pair.x2.size(1));
+  args.features = static_cast<uint32_t>(pair.x1.size(2));
+  args.kind = kind_of(p);
+  args.p = Real(p);
+  return args;
+}
+
+}  // namespace
+
+at::Tensor _cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, std::optional<int64_t> compute_mode) {
+  TORCH_CHECK(x1.dim() >= 2, "cdist only supports at least 2D tensors, X1 got: ", x1.dim(), "D");
+  TORCH_CHECK(x2.dim() >= 2, "cdist only supports at least 2D tensors, X2 got: ", x2.dim(), "D");
+  TORCH_CHECK(x1.size(-1) == x2.size(-1), "X1 and X2 must have the same number of columns. X1: ", x1.size(-1),
+              " X2: ", x2.size(-1));
+  TORCH_CHECK(at::isFloatingType(x1.scalar_type()),
+              "cdist only supports floating-point dtypes, X1 got: ", x1.scalar_type());
+  TORCH_CHECK(at::isFloatingType(x2.scalar_type()),
+              "cdist only supports floating-point dtypes, X2 got: ", x2.scalar_type());
+  TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
+  const int64_t mode = compute_mode.value_or(0);
+  TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
+  Pair pair(x1, x2);
+  const int64_t rows1 = x1.size(-2), rows2 = x2.size(-2);
+  std::vector<int64_t> sizes = pair.batch;
+  sizes.insert(sizes.end(), {rows1, rows2});
+  if (rows1 == 0 || rows2 == 0 || pair.count == 0) return new_empty(sizes, x1.scalar_type());
+  if (x1.size(-1) == 0) return at::zeros(sizes, x1.options());
+  if (p == 2. && (mode == 1 || (mode == 0 && (rows1 > 25 || rows2 > 25))))
+    return at::_euclidean_dist(pair.x1, pair.x2).view(sizes);
+  at::Tensor out = new_empty(sizes, x1.scalar_type());
+  CdistArgs args = args_of(pair, p);
+  const at::Tensor turned = pair.x2.transpose(1, 2).contiguous();
+  args.x2 = turned.const_data_ptr();
+  args.out = mutable_ptr(out);
+  launch_rows(kernels::cdist[dtype_of(x1)], pair.count * rows1, rows2, args);
+  return out;
+}
+
+at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at::Tensor& x2, double p,
+                           const at::Tensor& cdist) {
+  Pair pair(x1, x2);
+  std::vector<int64_t> sizes = pair.batch;
+  sizes.insert(sizes.end(), {x1.size(-2), x1.size(-1)});
+  if (x1.size(-2) == 0 || x2.size(-2) == 0 || x1.size(-1) == 0 || pair.count == 0)
+    return at::zeros(sizes, x1.options());
+  at::Tensor out = new_empty(sizes, x1.scalar_type());
+  const at::Tensor g = grad.contiguous(), dist = cdist.contiguous();
+  CdistArgs args = args_of(pair, p);
+  args.grad = g.const_data_ptr();
+  args.distance = dist.const_data_ptr();
+  args.out = mutable_ptr(out);
+  launch_rows(kernels::cdist_backward[dtype_of(x1)], pair.count * x1.size(-2), x1.size(-1), args);
+  return out;
+}
+
+at::Tensor _pdist_forward(const at::Tensor& self, double p) {
+  TORCH_CHECK(self.is_contiguous(), "_pdist_forward requires contiguous input");
+  const int64_t n = self.size(0), features = self.size(1);
+  at::Tensor out = new_empty({n <= 1 ? 0 : n * (n - 1) / 2}, self.scalar_type());
+  if (n <= 1) return out;
+  if (features == 0) return out.zero_();
+  const at::Tensor turned = self.t().contiguous();
+  CdistArgs args{};
+  args.x1 = self.const_data_ptr();
+  args.x2 = turned.const_data_ptr();
+  args.out = mutable_ptr(out);
+  args.rows1 = static_cast<uint32_t>(n);
+  args.features = static_cast<uint32_t>(features);
+  args.kind = kind_of(p);
+  args.p = Real(p);
+  // Narrow groups: row i has n - 1 - i items.
+  runtime::launch2(runtime::current_queue(), kernels::pdist[dtype_of(self)], n - 1, ceil_div(n - 1, 16 * kPdistSums), 1,
+                   16, args);
+  return out;
+}
+
+at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
+  TORCH_CHECK(self.is_contiguous(), "_pdist_backward requires self to be contiguous");
+  TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
+  at::Tensor out = at::zeros(self.sizes(), self.options());
+  if (self.size(0) <= 1 || self.size(1) == 0) return out;
+  const at::Tensor g = grad.contiguous();
+  CdistArgs args{};
+  args.x1 = self.const_data_ptr();
+  args.grad = g.const_data_ptr();
+  args.distance = pdist.const_data_ptr();
+  args.out = mutable_ptr(out);
+  args.rows1 = static_cast<uint32_t>(self.size(0));
+  args.features = static_cast<uint32_t>(self.size(1));
+  args.kind = kind_of(p);
+  args.p = Real(p);
+  launch_rows(kernels::pdist_backward[dtype_of(self)], self.size(0), self.size(1), args);
+  return out;
+}
+
+void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  dim = at::maybe_wrap_dim(dim, out.dim());
+  const at::Tensor a = self.expand(out.sizes()), b = other.expand(out.sizes());
+  CrossArgs args{};
+  args.out = mutable_ptr(out);
+  args.a = a.const_data_ptr();
+  args.b = b.const_data_ptr();
+  args.step[0] = out.stride(dim);
+  args.step[1] = a.stride(dim);
+  args.step[2] = b.stride(dim);
+  Dims3 dims;
+  for (int64_t d = 0; d < out.dim(); ++d)
+    if (d != dim) dims.push_back({out.size(d), {out.stride(d), a.stride(d), b.stride(d)}});
+  args.walk = make_walk<3>(dims);
+  const size_t local = even_group(args.walk.inner);
+  runtime::launch2(runtime::current_queue(), kernels::cross[dtype_of(out)], args.walk.rows,
+                   ceil_div(args.walk.inner, local), 1, local, args);
+}
+
+at::Tensor trace(const at::Tensor& self) {
+  TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
+  return self.diagonal().sum();
+}
+
+void renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm,
+            const at::Tensor& out) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  std::vector<int64_t> others;
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (d != dim) others.push_back(d);
+  const at::ScalarType type = self.scalar_type();
+  const auto real = at::isComplexType(type) ? c10::toRealValueType(type) : type;
+  const auto wide = real == at::kHalf || real == at::kBFloat16 ? at::kFloat : real;
+  const at::Tensor norm = at::linalg_vector_norm(self, p.toDouble(), others, true,
+                                                 wide == real ? std::nullopt : std::optional<at::ScalarType>(wide));
+  const at::Tensor factor =
+      at::where(norm.gt(maxnorm), norm.add(1e-7).reciprocal_().mul_(maxnorm), at::ones_like(norm));
+  at::Tensor result = out;
+  at::mul_out(result, self, factor.to(real));
+}
+
+}  // namespace xpu_ops::aten

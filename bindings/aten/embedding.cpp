@@ -1,0 +1,232 @@
+// Embedding lookups, bags, their gradients and row renormalisation.
+#include <ATen/ops/_embedding_bag_dense_backward.h>
+#include <ATen/ops/_embedding_bag_sparse_backward.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/reciprocal.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "aten/indexing.hpp"
+#include "embedding_kernels.hpp"
+#include "sycl/embedding_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::ceil_div;
+
+void check_indices(const at::Tensor& indices, const char* function) {
+  TORCH_CHECK(
+      indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
+      "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got ",
+      indices.toString(), " instead (while checking arguments for ", function, ")");
+}
+
+// Rows of grad added into a zero table at their indices, in the order of the indices.
+at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t rows, std::optional<int64_t> skip) {
+  at::Tensor out = at::zeros({rows, grad.size(1)}, grad.options());
+  scatter_columns(Reduce::add, out, 0, index, grad, DeviceErrorCode::none, false, skip);
+  return out;
+}
+
+// 1 / how often each index occurs, at the place of that index.
+at::Tensor inverse_frequency(const at::Tensor& index, int64_t rows, at::ScalarType dtype) {
+  at::Tensor counts = at::zeros({rows}, index.options().dtype(at::kFloat));
+  scatter_columns(Reduce::add, counts, 0, index, at::full({}, 1, counts.options()).expand(index.sizes()),
+                  DeviceErrorCode::none);
+  return counts.index_select(0, index).reciprocal_().to(dtype);
+}
+
+}  // namespace
+
+at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_t, bool, bool) {
+  TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
+  check_indices(indices, "embedding");
+  std::vector<int64_t> sizes = indices.sizes().vec();
+  sizes.push_back(weight.size(1));
+  at::Tensor out = new_empty(sizes, weight.scalar_type());
+  if (out.numel() == 0) return out;
+  TORCH_CHECK_INDEX(weight.size(0) > 0, "index out of range in self");
+  Dims3 dims;
+  for (int64_t d = 0; d < indices.dim(); ++d) dims.push_back({sizes[d], {out.stride(d), 0, indices.stride(d)}});
+  dims.push_back({weight.size(1), {1, weight.stride(1), 0}});
+  launch_indexed(false, mutable_ptr(out), const_ptr(weight), weight.element_size(),
+                 index_source(indices, weight.size(0), weight.stride(0), DeviceErrorCode::index_self, 0, false),
+                 std::move(dims));
+  return out;
+}
+
+at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Tensor& indices, int64_t num_weights,
+                                    int64_t padding_idx, bool scale_grad_by_freq) {
+  check_indices(indices, "embedding_backward");
+  const at::Tensor index = indices.reshape({-1});
+  at::Tensor grad = grad_output.reshape({index.numel(), grad_output.size(-1)});
+  if (scale_grad_by_freq && index.numel() != 0)
+    grad = grad.mul(inverse_frequency(index, num_weights, grad.scalar_type()).unsqueeze(1));
+  return sum_rows(grad, index, num_weights, padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx));
+}
+
+at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, double max_norm, double norm_type) {
+  TORCH_CHECK(self.dim() == 2, "Expected 2-dimensional tensor, but got ", self.dim(),
+              "-dimensional tensor for argument #1 'self' (while checking arguments for embedding_renorm_)");
+  check_indices(indices, "embedding_renorm_");
+  if (indices.numel() == 0 || self.numel() == 0) return self;
+  const at::Tensor index = indices.reshape({-1});
+  at::Tensor flags = at::zeros({self.size(0)}, self.options().dtype(at::kByte));
+  const at::Tensor one = at::full({}, 1, flags.options());
+  launch_indexed(true, const_ptr(one), mutable_ptr(flags), 1,
+                 index_source(index, self.size(0), 1, DeviceErrorCode::index_self, 0, false),
+                 {{index.numel(), {0, 0, index.stride(0)}}});
+  RenormArgs args{};
+  args.weight = mutable_ptr(self);
+  args.flags = flags.const_data_ptr<uint8_t>();
+  args.stride0 = self.stride(0);
+  args.stride1 = self.stride(1);
+  args.max_norm = Real(max_norm);
+  args.p = Real(norm_type);
+  args.norm = norm_type == INFINITY ? 0 : norm_type == 1. ? 1 : norm_type == 2. ? 2 : 3;
+  args.rows = static_cast<uint32_t>(self.size(0));
+  args.features = static_cast<uint32_t>(self.size(1));
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::renorm_rows[dtype_of(self)], args.rows,
+                  runtime::device_info(queue.device).reduce_lanes, args);
+  return self;
+}
+
+namespace {
+
+using BagResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, const at::Tensor& offsets_, int64_t mode,
+                      const std::optional<at::Tensor>& per_sample_weights, bool include_last_offset,
+                      int64_t padding_idx) {
+  TORCH_CHECK(indices_.dim() == 1 || indices_.dim() == 2,
+              "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices_.dim());
+  if (indices_.dim() == 1)
+    TORCH_CHECK(offsets_.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets_.dim());
+  TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
+  check_indices(indices_, "embedding_bag");
+  const bool wide = indices_.scalar_type() == at::kLong || offsets_.scalar_type() == at::kLong;
+  const at::ScalarType index_type = wide ? at::kLong : at::kInt;
+  const at::Tensor indices = indices_.to(index_type).contiguous(), offsets = offsets_.to(index_type).contiguous();
+  if (include_last_offset)
+    TORCH_CHECK(offsets.size(0) >= 1, "include_last_offset: number of offset should be at least 1");
+  const bool weighted = per_sample_weights.has_value() && per_sample_weights->defined();
+  if (weighted) {
+    TORCH_CHECK(mode == 0,
+                "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
+                "(got mode=",
+                mode == 1 ? "'mean'" : "'max'", "). Please open a feature request on GitHub.");
+    TORCH_CHECK(per_sample_weights->scalar_type() == weight.scalar_type(), "expected scalar type ",
+                weight.scalar_type(), " but found ", per_sample_weights->scalar_type());
+    TORCH_CHECK(per_sample_weights->dim() == 1 && per_sample_weights->numel() == indices.numel(),
+                "expected per_sample_weights to be 1D and of the same length as indices");
+  }
+  const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), features = weight.size(1);
+  at::Tensor out = new_empty({bags, features}, weight.scalar_type()), bag_size = new_empty({bags}, index_type);
+  at::Tensor offset2bag = at::zeros({indices.numel()}, indices.options());
+  at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({bags}, index_type);
+  if (bags == 0) return {out, offset2bag, bag_size, max_indices};
+  runtime::Queue& queue = runtime::current_queue();
+  BagArgs args{};
+  args.weight = weight.const_data_ptr();
+  args.index = index_source(indices, weight.size(0), 1, DeviceErrorCode::bag_index, 0, false);
+  args.offsets = offsets.const_data_ptr();
+  args.per_sample = weighted ? per_sample_weights->const_data_ptr() : nullptr;
+  args.per_sample_stride = weighted ? per_sample_weights->stride(0) : 0;
+  args.out = mutable_ptr(out);
+  args.bag_size = mutable_ptr(bag_size);
+  args.max_indices = mode == 2 ? mutable_ptr(max_indices) : nullptr;
+  args.offset2bag = mutable_ptr(offset2bag);
+  args.weight_stride0 = weight.stride(0);
+  args.weight_stride1 = weight.stride(1);
+  args.padding = padding_idx;
+  args.bags = static_cast<uint32_t>(bags);
+  args.count = static_cast<uint32_t>(indices.numel());
+  args.features = static_cast<uint32_t>(features);
+  args.mode = static_cast<BagMode>(mode);
+  args.is32 = !wide;
+  runtime::launch(queue, kernels::embedding_bag[dtype_of(weight)], bags, 16, args);
+  runtime::check_kernel_errors(queue);
+  if (mode != 2) max_indices.copy_(bag_size);
+  return {out, offset2bag, bag_size, max_indices};
+}
+
+}  // namespace
+
+BagResult _embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool,
+                         int64_t mode, bool, const std::optional<at::Tensor>& per_sample_weights,
+                         bool include_last_offset, int64_t padding_idx) {
+  return bag_forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx);
+}
+
+BagResult _embedding_bag_forward_only(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
+                                      bool, int64_t mode, bool, const std::optional<at::Tensor>& per_sample_weights,
+                                      bool include_last_offset, int64_t padding_idx) {
+  return bag_forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx);
+}
+
+at::Tensor _embedding_bag_backward(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offsets,
+                                   const at::Tensor& offset2bag, const at::Tensor& bag_size,
+                                   const at::Tensor& maximum_indices, int64_t num_weights, bool scale_grad_by_freq,
+                                   int64_t mode, bool sparse, const std::optional<at::Tensor>& per_sample_weights,
+                                   int64_t padding_idx) {
+  if (sparse)
+    return at::_embedding_bag_sparse_backward(grad, indices, offsets, offset2bag, bag_size, num_weights,
+                                              scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+  return at::_embedding_bag_dense_backward(grad, indices, offset2bag, bag_size, maximum_indices, num_weights,
+                                           scale_grad_by_freq, mode, per_sample_weights, padding_idx);
+}
+
+at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad_, const at::Tensor& indices,
+                                         const at::Tensor& offset2bag, const at::Tensor& bag_size,
+                                         const at::Tensor& maximum_indices, int64_t num_weights,
+                                         bool scale_grad_by_freq, int64_t mode,
+                                         const std::optional<at::Tensor>& per_sample_weights, int64_t padding_idx) {
+  const at::Tensor grad = grad_.contiguous();
+  if (mode == 2) {
+    at::Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
+    // Empty bags have the index -1: nothing to add, nothing to report.
+    scatter_columns(Reduce::add, out, 0, maximum_indices, grad, DeviceErrorCode::none);
+    return out;
+  }
+  at::Tensor rows = grad.index_select(0, offset2bag);
+  const bool weighted = per_sample_weights.has_value() && per_sample_weights->defined();
+  if (weighted) rows.mul_(per_sample_weights->unsqueeze(1));
+  if (mode == 1) rows.div_(bag_size.index_select(0, offset2bag).unsqueeze(1).to(grad.scalar_type()));
+  if (scale_grad_by_freq && indices.numel() != 0)
+    rows.mul_(inverse_frequency(indices, num_weights, grad.scalar_type()).unsqueeze(1));
+  return sum_rows(rows, indices, num_weights, padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx));
+}
+
+at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, const at::Tensor& weight,
+                                                      const at::Tensor& indices, const at::Tensor&,
+                                                      const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx) {
+  TORCH_CHECK(mode == 0, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
+  TORCH_CHECK(grad.dim() == 2 && weight.dim() == 2 && indices.dim() == 1);
+  at::Tensor out = new_empty({indices.size(0)}, grad.scalar_type());
+  if (out.numel() == 0) return out;
+  const at::Tensor index = indices.contiguous(), bag = offset2bag.to(index.scalar_type()).contiguous();
+  BagSampleGradArgs args{};
+  args.grad = grad.const_data_ptr();
+  args.weight = weight.const_data_ptr();
+  args.index = index.const_data_ptr();
+  args.offset2bag = bag.const_data_ptr();
+  args.out = mutable_ptr(out);
+  args.grad_stride0 = grad.stride(0);
+  args.grad_stride1 = grad.stride(1);
+  args.weight_stride0 = weight.stride(0);
+  args.weight_stride1 = weight.stride(1);
+  args.padding = padding_idx;
+  args.count = static_cast<uint32_t>(index.numel());
+  args.features = static_cast<uint32_t>(weight.size(1));
+  args.is32 = index.scalar_type() == at::kInt;
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::bag_sample_grad[dtype_of(grad)], args.count,
+                  runtime::device_info(queue.device).reduce_lanes, args);
+  return out;
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,284 @@
+#include <ATen/AccumulateType.h>
+#include <ATen/Dispatch.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/native/RangeUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
+#include <ATen/ops/stack.h>
+
+#include <bit>
+
+#include "aten/copy.hpp"
+#include "aten/tensor.hpp"
+#include "factory_kernels.hpp"
+#include "plan/copy.hpp"
+#include "runtime/launch.hpp"
+#include "sycl/factory_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::ceil_div;
+
+uint64_t bits(double v) { return std::bit_cast<uint64_t>(v); }
+
+struct Split { float hi, lo; };
+Split split(double v) {
+  const float hi = static_cast<float>(v);
+  return {hi, std::isfinite(hi) ? static_cast<float>(v - hi) : 0.0f};
+}
+
+// Real parts of start, end and step, in every form a kernel may read.
+void set_real(SequenceArgs& a, double start, double end, double step) {
+  a.start64 = bits(start), a.end64 = bits(end), a.step64 = bits(step);
+  const Split s = split(start), e = split(end), t = split(step);
+  a.start_hi = s.hi, a.start_lo = s.lo, a.end_hi = e.hi, a.end_lo = e.lo, a.step_hi = t.hi, a.step_lo = t.lo;
+}
+
+void run_sequence(const at::Tensor& out, const runtime::KernelTable& table, SequenceArgs a) {
+  TORCH_CHECK(out.numel() < (int64_t{1} << 32), "sequences of 2^32 elements and more are not supported on XPU");
+  ContiguousOut target(out);
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  a.dst = target.data();
+  a.last = static_cast<uint32_t>(out.numel() - 1);
+  constexpr int64_t step = int64_t{1} << 30;
+  for (int64_t done = 0; done < out.numel(); done += step) {
+    a.first = static_cast<uint32_t>(done);
+    a.n = static_cast<uint32_t>(std::min(step, out.numel() - done));
+    runtime::launch(queue, table[dtype_of(out)], ceil_div(a.n, group), group, a);
+  }
+  target.finish();
+}
+
+template <class T>
+void run_arange(const at::Tensor& out, const at::Scalar& start, const at::Scalar& step) {
+  using M = at::acc_type<T, false>;
+  SequenceArgs a{};
+  const M first = start.to<M>(), by = step.to<M>();
+  if constexpr (std::is_integral_v<T>) {
+    a.start = static_cast<int64_t>(first), a.step = static_cast<int64_t>(by);
+  } else {
+    set_real(a, static_cast<double>(first), 0, static_cast<double>(by));
+  }
+  if (out.numel() > 0) run_sequence(out, kernels::arange, a);
+}
+
+void resize_sequence(at::Tensor& out, int64_t size) {
+  const int64_t numel = out.numel();
+  if (numel == size) return;
+  if (numel > 0)
+    TORCH_WARN(
+        "The number of elements in the out tensor of shape ", out.sizes(), " is ", numel,
+        " which does not match the computed number of elements ", size,
+        ". Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of "
+        "shape (",
+        size, ",).");
+  out.resize_({size});
+}
+
+// linspace and logspace: start and end as the element type holds them, the step between.
+void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtime::KernelTable& integral,
+                const at::Scalar& start, const at::Scalar& end, int64_t steps, double base) {
+  const at::ScalarType dtype = out.scalar_type();
+  SequenceArgs a{};
+  const double gaps = static_cast<double>(std::max<int64_t>(steps - 1, 1));
+  if (at::isComplexType(dtype)) {
+    const auto s = start.to<c10::complex<double>>(), e = end.to<c10::complex<double>>();
+    set_real(a, s.real(), e.real(), (e.real() - s.real()) / gaps);
+    a.start_im64 = bits(s.imag()), a.end_im64 = bits(e.imag()), a.step_im64 = bits((e.imag() - s.imag()) / gaps);
+    a.start_im = static_cast<float>(s.imag()), a.end_im = static_cast<float>(e.imag());
+    a.step_im = static_cast<float>((e.imag() - s.imag()) / gaps);
+  } else {
+    double s = 0, e = 0;
+    AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "linspace_cpu", [&] {
+      s = static_cast<double>(start.to<scalar_t>()), e = static_cast<double>(end.to<scalar_t>());
+    });
+    set_real(a, s, e, (e - s) / gaps);
+  }
+  a.base = static_cast<float>(base), a.base64 = bits(base);
+  // One step has only the start; otherwise both halves count from their own end, so that the ends are exact.
+  a.half_n = steps == 1 ? 1 : static_cast<uint32_t>(steps / 2);
+  run_sequence(out, at::isIntegralType(dtype, false) ? integral : table, a);
+}
+
+at::Tensor& spaced(at::Tensor& out, const at::Scalar& start, const at::Scalar& end, int64_t steps, bool log,
+                   double base) {
+  TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
+  if (out.numel() != steps) out.resize_({steps});
+  if (steps == 0) return out;
+  if (log)
+    run_spaced(out, kernels::logspace, kernels::logspace_integral, start, end, steps, base);
+  else
+    run_spaced(out, kernels::linspace, kernels::linspace_integral, start, end, steps, base);
+  return out;
+}
+
+void triangle(const at::Tensor& self, int64_t diagonal, const at::Tensor& out, const runtime::KernelTable& table) {
+  if (self.numel() == 0) return;
+  const at::Tensor src = plain(self);
+  ContiguousOut target(out);
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  const int64_t rows = self.size(-2), cols = self.size(-1);
+  TORCH_CHECK(rows * cols < (int64_t{1} << 31),
+              "tril and triu of matrices of 2^31 elements and more are not supported on XPU");
+  TriangleArgs a{};
+  a.cols = make_divider(static_cast<uint32_t>(cols));
+  a.rows = make_divider(static_cast<uint32_t>(rows));
+  a.diagonal = static_cast<int32_t>(std::clamp<int64_t>(diagonal, -rows - 1, cols + 1));
+  const int64_t step = std::max<int64_t>((int64_t{1} << 30) / (rows * cols), 1) * rows * cols;
+  for (int64_t done = 0; done < self.numel(); done += step) {
+    const int64_t offset = done * static_cast<int64_t>(self.element_size());
+    a.dst = static_cast<char*>(target.data()) + offset;
+    a.src = static_cast<const char*>(src.const_data_ptr()) + offset;
+    a.n = static_cast<uint32_t>(std::min(step, self.numel() - done));
+    runtime::launch(queue, table[raw_dtype(self.element_size())], ceil_div(a.n, group), group, a);
+  }
+  target.finish();
+}
+
+at::Tensor triangle_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                            std::optional<at::Layout> layout, bool upper) {
+  at::native::check_args(row, col, layout);
+  const at::ScalarType type = dtype.value_or(at::kLong);
+  int64_t n =
+      upper ? row * col - at::native::get_tril_size(row, col, offset - 1) : at::native::get_tril_size(row, col, offset);
+  at::Tensor result = new_empty({2, n}, type);
+  if (n == 0) return result;
+  const auto& table = upper ? kernels::triangle_indices_upper : kernels::triangle_indices_lower;
+  TriangleIndexArgs a{};
+  a.dst = result.mutable_data_ptr();
+  a.first_row = upper ? 0 : std::max<int64_t>(0, -offset);
+  a.cols = col, a.offset = offset, a.n = n;
+  runtime::launch(runtime::current_queue(), table[to_dtype(type)], static_cast<size_t>(row - a.first_row), 64, a);
+  return result;
+}
+
+void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, const runtime::KernelTable& table,
+                   bool half_allowed, const char* what) {
+  auto allowed = [&](const at::Tensor& t) {
+    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble ||
+           (half_allowed && t.scalar_type() == at::kHalf);
+  };
+  TORCH_CHECK(allowed(a) && allowed(b), "Expected both inputs to be Half, Float or Double tensors but got ",
+              a.scalar_type(), " and ", b.scalar_type());
+  TORCH_CHECK(a.scalar_type() == b.scalar_type(), "Expected object of scalar type ", a.scalar_type(),
+              " but got scalar type ", b.scalar_type(), " for second argument");
+  TORCH_CHECK(out.scalar_type() == at::toComplexType(a.scalar_type()), "Expected object of scalar type ",
+              at::toComplexType(a.scalar_type()), " but got scalar type ", out.scalar_type(), " for argument 'out'");
+  const std::vector<int64_t> sizes = at::infer_size(a.sizes(), b.sizes());
+  if (out.sizes() != at::IntArrayRef(sizes)) at::native::resize_output(out, sizes);
+  if (out.numel() == 0) return;
+  const at::Tensor x = plain(a.expand(sizes)), y = plain(b.expand(sizes));
+  ContiguousOut target(out);
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t group = runtime::device_info(queue.device).elementwise_group, wide = 2 * a.element_size();
+  constexpr int64_t step = int64_t{1} << 30;
+  for (int64_t done = 0; done < out.numel(); done += step) {
+    ComplexArgs args{};
+    args.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(wide);
+    args.a = static_cast<const char*>(x.const_data_ptr()) + done * static_cast<int64_t>(wide / 2);
+    args.b = static_cast<const char*>(y.const_data_ptr()) + done * static_cast<int64_t>(wide / 2);
+    args.n = static_cast<uint32_t>(std::min(step, out.numel() - done));
+    runtime::launch(queue, table[dtype_of(a)], ceil_div(args.n, group), group, args);
+  }
+  target.finish();
+}
+
+}  // namespace
+
+at::Tensor& arange_start_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, out.scalar_type(), "arange_cpu", [&] {
+    resize_sequence(out, at::native::compute_arange_size<scalar_t>(start, end, step));
+    run_arange<scalar_t>(out, start, step);
+  });
+  return out;
+}
+
+at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step, at::Tensor& out) {
+  AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, out.scalar_type(), "range_cpu", [&] {
+    using M = at::acc_type<scalar_t, false>;
+    const M first = start.to<M>(), last = end.to<M>(), by = step.to<M>();
+    at::native::arange_check_bounds(start, end, step);
+    const int64_t size = static_cast<int64_t>((last - first) / by + 1);
+    if (out.numel() != size) out.resize_({size});
+    run_arange<scalar_t>(out, start, step);
+  });
+  return out;
+}
+
+at::Tensor& linspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, at::Tensor& out) {
+  return spaced(out, start, end, steps, false, 0);
+}
+
+at::Tensor& logspace_out(const at::Scalar& start, const at::Scalar& end, int64_t steps, double base, at::Tensor& out) {
+  return spaced(out, start, end, steps, true, base);
+}
+
+at::Tensor& eye_m_out(int64_t n, int64_t m, at::Tensor& out) {
+  TORCH_CHECK(n >= 0, "n must be greater or equal to 0, got ", n);
+  TORCH_CHECK(m >= 0, "m must be greater or equal to 0, got ", m);
+  out.resize_({n, m});
+  if (out.numel() == 0) return out;
+  out.zero_();
+  fill_device(out.diagonal(), 1);
+  return out;
+}
+
+at::Tensor& eye_out(int64_t n, at::Tensor& out) { return eye_m_out(n, n, out); }
+
+void tril_impl(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) {
+  triangle(self, diagonal, out, kernels::triangle_lower);
+}
+void triu_impl(const at::Tensor& self, int64_t diagonal, const at::Tensor& out) {
+  triangle(self, diagonal, out, kernels::triangle_upper);
+}
+
+at::Tensor tril_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device>, std::optional<bool>) {
+  return triangle_indices(row, col, offset, dtype, layout, false);
+}
+at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device>, std::optional<bool>) {
+  return triangle_indices(row, col, offset, dtype, layout, true);
+}
+
+at::Tensor& complex_out(const at::Tensor& real, const at::Tensor& imag, at::Tensor& out) {
+  complex_parts(real, imag, out, kernels::complex_of, true, "complex");
+  return out;
+}
+at::Tensor& polar_out(const at::Tensor& abs, const at::Tensor& angle, at::Tensor& out) {
+  complex_parts(abs, angle, out, kernels::polar_of, false, "polar");
+  return out;
+}
+
+at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int64_t> output_size) {
+  TORCH_CHECK(repeats.dim() == 1, "repeat_interleave only accept 1D vector as repeat");
+  TORCH_CHECK(repeats.scalar_type() == at::kLong || repeats.scalar_type() == at::kInt,
+              "repeats has to be Long or Int tensor");
+  if (repeats.size(0) == 0) return new_empty({0}, repeats.scalar_type());
+  const at::Tensor cumulative = repeats.cumsum(0, at::kLong);
+  int64_t total = output_size.value_or(0);
+  if (!output_size.has_value()) {
+    // One trip to the host for both numbers.
+    const at::Tensor both = at::stack({repeats.min().to(at::kLong), cumulative.select(0, -1)}).cpu();
+    TORCH_CHECK(both.const_data_ptr<int64_t>()[0] >= 0, "repeats can not be negative");
+    total = both.const_data_ptr<int64_t>()[1];
+  }
+  at::Tensor result = new_empty({total}, repeats.scalar_type());
+  if (total == 0) return result;
+  TORCH_CHECK(total < (int64_t{1} << 32) && repeats.numel() < (int64_t{1} << 31),
+              "repeat_interleave: too many elements");
+  RepeatArgs a{};
+  a.dst = result.mutable_data_ptr();
+  a.cumulative = cumulative.const_data_ptr();
+  a.n = static_cast<uint32_t>(total), a.count = static_cast<uint32_t>(repeats.numel());
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  runtime::launch(queue, kernels::repeat_indices[dtype_of(repeats)], ceil_div(a.n, group), group, a);
+  return result;
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,257 @@
+#include "aten/foreach.hpp"
+
+#include <cstring>
+
+#include <ATen/NativeFunctions.h>
+#include <ATen/native/ForeachUtils.h>
+#include <ATen/ops/empty_like.h>
+
+#include "aten/foreach_launch.hpp"
+#include "aten/pointwise.hpp"
+#include "aten/tensor.hpp"
+#include "foreach_kernels.hpp"
+#include "runtime/allocator.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+template <int OPERANDS>
+void run_pointwise(const ForeachOp& op, at::TensorList outputs, std::initializer_list<ForeachInput> inputs,
+                   const ForeachInput& scalar, at::ArrayRef<at::Scalar> scalar_list) {
+  const DType type = dtype_of(outputs[0]);
+  ForeachArgs<OPERANDS> a{};
+  // A scalar operand lives in the tensor's entry; then the expression's own scalar is shared by all.
+  const ForeachInput* immediate = nullptr;
+  int k = 0;
+  for (const ForeachInput& in : inputs) {
+    const bool value = in.kind == ForeachInput::scalar || in.kind == ForeachInput::scalars;
+    a.mode[k++] = value ? kImmediate : in.kind == ForeachInput::tensor ? kBroadcast : kElement;
+    if (value) immediate = &in;
+  }
+  a.own_scalar = immediate == nullptr;
+  if (immediate) a.shared = to_value(*scalar.value, type, ScalarArg::compute);
+  const ForeachInput& own = immediate ? *immediate : scalar;
+  Value shared{};
+  if (own.kind == ForeachInput::scalar) shared = to_value(*own.value, type, ScalarArg::compute);
+  if (own.kind == ForeachInput::scalars) scalar_list = own.values;
+  ForeachLaunch<ForeachArgs<OPERANDS>> launch;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].numel() == 0) continue;
+    auto& t = launch.add(outputs[i].numel());
+    t.ptr[0] = outputs[i].mutable_data_ptr();
+    int operand = 1;
+    for (const ForeachInput& in : inputs) {
+      if (in.kind == ForeachInput::tensors) t.ptr[operand] = const_cast<void*>(in.list[i].const_data_ptr());
+      if (in.kind == ForeachInput::tensor) t.ptr[operand] = const_cast<void*>(in.one->const_data_ptr());
+      ++operand;
+    }
+    t.scalar = scalar_list.empty() ? shared : to_value(scalar_list[i], type, ScalarArg::compute);
+  }
+  launch.run(op.table[type], a);
+}
+
+bool small(at::TensorList tensors) {
+  for (const at::Tensor& t : tensors)
+    if (t.numel() >= kForeachLimit || t.is_neg() || t.is_conj()) return false;
+  return true;
+}
+
+// Results of a reduction of each tensor, 0-d and of `type`.
+template <class Value>
+std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, runtime::KernelSlot& kernel,
+                                    runtime::KernelSlot& final_kernel) {
+  constexpr size_t kLanes = 16;  // the final kernel counts on it
+  std::vector<at::Tensor> result;
+  result.reserve(self.size());
+  for (size_t i = 0; i < self.size(); ++i) result.push_back(new_empty({}, type));
+  ForeachReduceArgs a{};
+  ForeachLaunch<ForeachReduceArgs> launch;
+  for (size_t i = 0; i < self.size(); ++i) {
+    auto& t = launch.add(self[i].numel());
+    t.ptr[0] = result[i].mutable_data_ptr();
+    t.ptr[1] = const_cast<void*>(self[i].const_data_ptr());
+  }
+  launch.run(a, [&](runtime::Queue& queue, size_t groups) {
+    runtime::Scratch partial(groups * kLanes * sizeof(Value));
+    a.partial = partial.get();
+    runtime::launch(queue, kernel, groups, kLanes, a);
+    runtime::launch(queue, final_kernel, runtime::ceil_div(self.size(), 16), 16, a);
+  });
+  return result;
+}
+
+}  // namespace
+
+void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
+  if (runtime::runs_inline(queue, static_cast<int64_t>(bytes / sizeof(uint64_t)))) {
+    std::memcpy(dst, src, bytes);
+    return;
+  }
+  constexpr size_t kPart = sizeof(ForeachTableArgs::word);
+  for (size_t at = 0; at < bytes; at += kPart) {
+    ForeachTableArgs a;
+    const size_t part = std::min(kPart, bytes - at);
+    a.dst = reinterpret_cast<uint64_t*>(static_cast<char*>(dst) + at);
+    a.words = static_cast<uint32_t>(part / sizeof(uint64_t));
+    std::memcpy(a.word, static_cast<const char*>(src) + at, part);
+    runtime::launch(queue, kernels::foreach_table, 1, 16, a);
+  }
+}
+
+bool foreach_pointwise(const ForeachOp& op, std::initializer_list<ForeachInput> inputs, const ForeachInput& scalar,
+                       std::vector<at::Tensor>* result) {
+  std::vector<at::TensorList> lists;
+  std::vector<at::Scalar> from_tensor, shared;
+  at::ArrayRef<at::Scalar> per_tensor;
+  bool listed = scalar.kind == ForeachInput::scalars || scalar.kind == ForeachInput::tensor;
+  for (const ForeachInput& in : inputs) {
+    if (in.kind == ForeachInput::tensors) lists.push_back(in.list);
+    if (in.kind == ForeachInput::scalars) per_tensor = in.values;
+    listed = listed || in.kind == ForeachInput::scalars;
+    if (in.kind == ForeachInput::scalar) shared.push_back(*in.value);
+  }
+  const at::TensorList first = lists[0];
+  if (first.empty() || !first[0].is_xpu()) return false;
+  for (const at::TensorList& l : lists)
+    if (l.size() != first.size() || !small(l)) return false;
+  if (!op.table.has(dtype_of(first[0]))) return false;
+  if (scalar.kind == ForeachInput::scalars) per_tensor = scalar.values;
+  if (scalar.kind == ForeachInput::scalar) shared.push_back(*scalar.value);
+  if (scalar.kind == ForeachInput::tensor) {
+    from_tensor = at::native::convert_tensor_to_scalar_list(*scalar.one, static_cast<int64_t>(first.size()));
+    per_tensor = from_tensor;
+  }
+  if (listed && per_tensor.size() != first.size()) return false;
+  for (const ForeachInput& in : inputs)
+    if (in.kind == ForeachInput::tensor &&
+        (!in.one->is_xpu() || in.one->dim() != 0 || in.one->scalar_type() != first[0].scalar_type() ||
+         in.one->is_neg() || in.one->is_conj()))
+      return false;
+  // One list at a time: a list of several is read as a scalar for each tensor.
+  if (!at::native::can_use_fast_route(lists, per_tensor, op.promotes)) return false;
+  for (const at::Scalar& s : shared)
+    if (!at::native::can_use_fast_route(lists, s, op.promotes)) return false;
+  std::vector<at::Tensor> outputs;
+  at::TensorList targets = first;
+  if (result) {
+    outputs.reserve(first.size());
+    for (const at::Tensor& t : first) outputs.push_back(at::empty_like(t));
+    targets = outputs;
+  }
+  switch (op.inputs) {
+    case 1: run_pointwise<2>(op, targets, inputs, scalar, from_tensor); break;
+    case 2: run_pointwise<3>(op, targets, inputs, scalar, from_tensor); break;
+    default: run_pointwise<4>(op, targets, inputs, scalar, from_tensor); break;
+  }
+  if (result) *result = std::move(outputs);
+  return true;
+}
+
+void _foreach_copy_(at::TensorList self, at::TensorList src, bool non_blocking) {
+  at::native::check_foreach_api_restrictions(self, src);
+  const bool fused = self[0].is_xpu() && at::native::can_use_fast_route(self, src) && small(self) && small(src);
+  if (!fused) return at::native::foreach_tensor_copy_list_kernel_slow_(self, src, non_blocking);
+  ForeachArgs<2> a{};
+  ForeachLaunch<ForeachArgs<2>> launch;
+  for (size_t i = 0; i < self.size(); ++i) {
+    if (self[i].numel() == 0 || self[i].is_same(src[i])) continue;
+    auto& t = launch.add(self[i].numel());
+    t.ptr[0] = self[i].mutable_data_ptr();
+    t.ptr[1] = const_cast<void*>(src[i].const_data_ptr());
+  }
+  launch.run(kernels::foreach_copy[raw_dtype(self[0].element_size())], a);
+}
+
+void _foreach_zero_(at::TensorList self) {
+  at::native::check_foreach_api_restrictions(self);
+  if (!at::native::can_use_fast_route(self) || !small(self)) return at::native::foreach_tensor_zero_slow_(self);
+  ForeachArgs<1> a{};
+  ForeachLaunch<ForeachArgs<1>> launch;
+  for (const at::Tensor& t : self)
+    if (t.numel() > 0) launch.add(t.numel()).ptr[0] = t.mutable_data_ptr();
+  launch.run(kernels::foreach_zero[raw_dtype(self[0].element_size())], a);
+}
+
+std::vector<at::Tensor> _foreach_norm_Scalar(at::TensorList self, const at::Scalar& ord,
+                                             std::optional<at::ScalarType> dtype) {
+  at::native::check_foreach_api_restrictions(self);
+  const double order = ord.isIntegral(false) ? static_cast<double>(ord.to<int64_t>()) : ord.to<double>();
+  const bool known = order == 1.0 || order == 2.0 || order == std::numeric_limits<double>::infinity();
+  const at::ScalarType type = self[0].scalar_type();
+  bool fused = known && small(self) && at::native::can_use_fast_route(self) &&
+               kernels::foreach_reduce_norm2.has(to_dtype(type)) && (!dtype.has_value() || *dtype == type);
+  for (const at::Tensor& t : self) fused = fused && t.numel() > 0;
+  if (!fused) return at::native::foreach_tensor_norm_slow(self, ord, dtype);
+  const bool one = order == 1.0, two = order == 2.0;
+  const auto& table = one   ? kernels::foreach_reduce_norm1
+                      : two ? kernels::foreach_reduce_norm2
+                            : kernels::foreach_reduce_norm_inf;
+  const auto& last = one   ? kernels::foreach_reduce_final_norm1
+                     : two ? kernels::foreach_reduce_final_norm2
+                           : kernels::foreach_reduce_final_norm_inf;
+  return reduce_each<double>(self, at::toRealValueType(type), table[to_dtype(type)], last[to_dtype(type)]);
+}
+
+std::vector<at::Tensor> _foreach_max(at::TensorList self) {
+  at::native::check_foreach_api_restrictions(self);
+  const at::ScalarType type = self[0].scalar_type();
+  bool fused = small(self) && at::native::can_use_fast_route(self) && kernels::foreach_max.has(to_dtype(type));
+  for (const at::Tensor& t : self) fused = fused && t.numel() > 0;
+  if (!fused) return at::native::foreach_tensor_max_slow(self);
+  return reduce_each<double>(self, type, kernels::foreach_max[to_dtype(type)],
+                             kernels::foreach_max_final[to_dtype(type)]);
+}
+
+void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor& found_inf,
+                                                const at::Tensor& inv_scale) {
+  if (self.empty()) return;
+  TORCH_CHECK(inv_scale.is_xpu(), "inv_scale must be an XPU tensor.");
+  TORCH_CHECK(found_inf.is_xpu(), "found_inf must be an XPU tensor.");
+  TORCH_CHECK(inv_scale.numel() == 1, "inv_scale must be a 1-element tensor.");
+  TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");
+  TORCH_CHECK(inv_scale.scalar_type() == at::kFloat, "inv_scale must be a float tensor.");
+  TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
+  for (const at::Tensor& t : self) {
+    TORCH_CHECK(t.is_xpu(), "one of scaled_grads was not an XPU tensor.");
+    TORCH_CHECK(t.layout() == at::kStrided, "one of scaled_grads was not a strided tensor.");
+    TORCH_CHECK(at::isFloatingType(t.scalar_type()),
+                "\"_amp_foreach_non_finite_check_and_unscale\" not implemented for '", t.scalar_type(), "'");
+  }
+  UnscaleArgs a{};
+  a.found_inf = found_inf.mutable_data_ptr<float>();
+  a.inv_scale = inv_scale.const_data_ptr<float>();
+  // One table for each dtype; tensors that are not dense are unscaled as a dense copy.
+  for (at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
+    std::vector<std::pair<at::Tensor, at::Tensor>> copies;
+    ForeachLaunch<UnscaleArgs> launch;
+    for (const at::Tensor& t : self) {
+      if (t.scalar_type() != type || t.numel() == 0) continue;
+      TORCH_CHECK(t.numel() < kForeachLimit, "gradients of 2^31 elements and more are not supported on XPU");
+      at::Tensor dense = t;
+      if (!t.is_non_overlapping_and_dense()) copies.emplace_back(t, dense = t.contiguous());
+      launch.add(t.numel()).ptr[0] = dense.mutable_data_ptr();
+    }
+    launch.run(kernels::amp_unscale[to_dtype(type)], a);
+    for (auto& [t, dense] : copies) t.copy_(dense);
+  }
+}
+
+at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, const at::Tensor& found_inf,
+                               double scale_growth_factor, double scale_backoff_factor, int64_t growth_interval) {
+  TORCH_CHECK(growth_tracker.is_xpu(), "growth_tracker must be an XPU tensor.");
+  TORCH_CHECK(self.is_xpu(), "current_scale must be an XPU tensor.");
+  TORCH_CHECK(found_inf.is_xpu(), "found_inf must be an XPU tensor.");
+  TORCH_CHECK(growth_tracker.numel() == 1, "growth_tracker must be a 1-element tensor.");
+  TORCH_CHECK(self.numel() == 1, "current_scale must be a 1-element tensor.");
+  TORCH_CHECK(found_inf.numel() == 1, "found_inf must be a 1-element tensor.");
+  TORCH_CHECK(growth_tracker.scalar_type() == at::kInt, "growth_tracker must be an int tensor.");
+  TORCH_CHECK(self.scalar_type() == at::kFloat, "current_scale must be a float tensor.");
+  TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
+  UpdateScaleArgs a{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
+                    found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
+                    static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
+  runtime::launch(runtime::current_queue(), kernels::amp_update_scale, 1, 16, a);
+  return self;
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,185 @@
+// Adapters of group norm.
+#include "aten/normalization.hpp"
+
+#include <ATen/ops/native_group_norm.h>
+
+#include "aten/reduction.hpp"
+#include "normalization_kernels.hpp"
+#include "normalization_ops.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+NormCoefArgs group_args(int64_t batch, int64_t channels, int64_t groups) {
+  NormCoefArgs args;
+  args.batch = static_cast<uint32_t>(batch);
+  args.channels = static_cast<uint32_t>(channels);
+  args.groups = static_cast<uint32_t>(groups);
+  args.by_channels = make_divider(args.channels);
+  args.by_group = make_divider(args.channels / args.groups);
+  return args;
+}
+
+void check_inputs(const at::Tensor& weight, const at::Tensor& bias, int64_t channels, int64_t groups) {
+  TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
+  TORCH_CHECK(channels % groups == 0, "Expected number of channels in input to be divisible by num_groups, but got ",
+              channels, " channels and num_groups=", groups);
+  for (const at::Tensor& t : {weight, bias})
+    TORCH_CHECK(!t.defined() || (t.dim() == 1 && t.numel() == channels),
+                "Expected a parameter to be a vector of size equal to the number of channels, ", channels, ", but got ",
+                t.sizes());
+}
+
+constexpr size_t kItems = 256;  // work-group of the kernels with an item a channel
+
+// Of each (sample, channel); `last`: channels-last, which is computed as it lies, an [HxW, C] matrix a sample.
+Coefficients coefficients(int64_t batch, int64_t channels, at::ScalarType stats, bool last, bool backward) {
+  const int64_t n = batch * channels;
+  return {new_empty({n}, stats),
+          new_empty({n}, stats),
+          new_empty({n}, stats),
+          backward ? new_empty({n}, stats) : at::Tensor(),
+          n,
+          last,
+          last ? batch : 1};
+}
+
+}  // namespace
+
+// Sizes may be symbolic here.
+at::Tensor group_norm(const at::Tensor& input, int64_t num_groups, const std::optional<at::Tensor>& weight,
+                      const std::optional<at::Tensor>& bias, double eps, bool) {
+  const c10::SymInt N = input.sym_size(0), C = input.sym_size(1);
+  TORCH_CHECK(num_groups > 0, "Expected num groups to be greater than 0, got ", num_groups);
+  TORCH_CHECK(C % num_groups == 0, "Expected number of channels in input to be divisible by num_groups, but got input ",
+              "of shape ", input.sym_sizes(), " and num_groups=", num_groups);
+  const auto check = [&](const char* name, const std::optional<at::Tensor>& t) {
+    TORCH_CHECK(!t || !t->defined() || (t->dim() == 1 && t->sym_numel() == C), "Expected ", name,
+                " to be a vector of size equal to the number of channels in input, but got ", name, " of shape ",
+                t->sym_sizes(), " and input of shape ", input.sym_sizes());
+  };
+  check("weight", weight);
+  check("bias", bias);
+  c10::SymInt HxW = 1;
+  for (int64_t d = 2; d < input.dim(); ++d) HxW = HxW * input.sym_size(d);
+  return std::get<0>(at::native_group_norm_symint(input.contiguous(input.suggest_memory_format()), weight, bias, N, C,
+                                                  HxW, num_groups, eps));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tensor& input,
+                                                                 const std::optional<at::Tensor>& weight_opt,
+                                                                 const std::optional<at::Tensor>& bias_opt, int64_t N,
+                                                                 int64_t C, int64_t HxW, int64_t group, double eps) {
+  at::Tensor weight = or_undefined(weight_opt), bias = or_undefined(bias_opt);
+  check_inputs(weight, bias, C, group);
+  const at::Tensor& X = input;  // upstream's names: they are in the text of the error
+  const at::MemoryFormat memory_format = input.suggest_memory_format();
+  TORCH_CHECK(X.is_contiguous(memory_format));
+  TORCH_CHECK(input.numel() == N * C * HxW, "native_group_norm: ", N, " x ", C, " x ", HxW, " elements expected, got ",
+              input.numel());
+  check_rows(N * C, HxW);
+  const at::ScalarType type = parameter_type(input.scalar_type(), weight.defined() ? weight : bias);
+  const at::ScalarType stats = stat_type(input.scalar_type());
+  // The statistics that are kept have the input's type, or float where the parameters do.
+  const at::ScalarType saved = type == at::kFloat ? at::kFloat : input.scalar_type();
+  const bool last = memory_format != at::MemoryFormat::Contiguous;
+  const at::Tensor x = input.contiguous(memory_format);
+  at::Tensor y = new_empty(input.sizes(), input.scalar_type(), memory_format);
+  at::Tensor mean = new_empty({N, group}, stats), rstd = new_empty({N, group}, stats);
+  if (x.numel() > 0) {
+    const at::Tensor var = new_empty({N * group}, stats);
+    if (last)
+      column_group_moments(x, N, HxW, C, group, var, mean);
+    else
+      reduce(x.view({N * group, C / group * HxW}), DimMask(2), var, mean.view({N * group}),
+             XPU_OPS_REDUCTION(moments, dtype_of(x)));
+    const Coefficients c = coefficients(N, C, stats, last, false);
+    const at::Tensor w = as_parameter(weight, type), b = as_parameter(bias, type);
+    NormCoefArgs args = group_args(N, C, group);
+    args.mean = mean.const_data_ptr();
+    args.var = var.const_data_ptr();
+    args.rstd = rstd.mutable_data_ptr();
+    args.weight = data_or_null(w);
+    args.bias = data_or_null(b);
+    args.a = c.a.mutable_data_ptr();
+    args.m = c.m.mutable_data_ptr();
+    args.b = c.b.mutable_data_ptr();
+    args.eps = real(eps);
+    runtime::launch(runtime::current_queue(), kernels::group_norm_coef(dtype_of(x), to_dtype(type)),
+                    runtime::ceil_div(N * C, kItems), kItems, args);
+    norm_apply(x, at::Tensor(), y, N * (last ? HxW : C), last ? C : HxW, c);
+  } else {
+    mean.fill_(0);
+    rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+  return {y, mean.to(saved), rstd.to(saved)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
+    const at::Tensor& grad_out, const at::Tensor& input, const at::Tensor& mean_, const at::Tensor& rstd_,
+    const std::optional<at::Tensor>& weight_opt, int64_t N, int64_t C, int64_t HxW, int64_t group,
+    std::array<bool, 3> mask) {
+  const at::Tensor weight = or_undefined(weight_opt);
+  check_rows(N * C, HxW);
+  TORCH_CHECK(group > 0 && C % group == 0 && input.numel() == N * C * HxW && mean_.numel() == N * group,
+              "native_group_norm_backward: sizes do not match");
+  const at::ScalarType type = parameter_type(input.scalar_type(), weight), stats = stat_type(input.scalar_type());
+  const at::ScalarType result = weight.defined() ? weight.scalar_type() : input.scalar_type();
+  at::Tensor dx, dw, db;
+  const at::MemoryFormat memory_format = input.suggest_memory_format();
+  const bool last = memory_format != at::MemoryFormat::Contiguous;
+  if (mask[0]) dx = new_empty(input.sizes(), input.scalar_type(), memory_format);
+  if (mask[1]) dw = new_empty({C}, type);
+  if (mask[2]) db = new_empty({C}, type);
+  if (input.numel() == 0) {
+    if (mask[1]) dw.zero_();
+    if (mask[2]) db.zero_();
+    return {dx, mask[1] ? dw.to(result) : dw, mask[2] ? db.to(result) : db};
+  }
+  const at::Tensor x = input.contiguous(memory_format), dy = grad_out.to(x.scalar_type()).contiguous(memory_format);
+  const at::Tensor mean = as_parameter(mean_, stats), rstd = as_parameter(rstd_, stats), w = as_parameter(weight, type);
+  at::Tensor dot, sum;  // of dy * x and dy over the positions of each (sample, channel)
+  runtime::Queue& queue = runtime::current_queue();
+  if (last) {
+    std::tie(dot, sum) = column_sums(x, dy, HxW, C, {.type = stats, .batches = N});
+  } else {
+    dot = new_empty({N * C}, stats), sum = new_empty({N * C}, stats);
+    RowSumArgs rows;
+    rows.x = x.const_data_ptr();
+    rows.dy = dy.const_data_ptr();
+    rows.out0 = dot.mutable_data_ptr();
+    rows.out1 = sum.mutable_data_ptr();
+    rows.rows = static_cast<uint32_t>(N * C);
+    rows.cols = static_cast<uint32_t>(HxW);
+    runtime::launch(queue, kernels::norm_row_sums[dtype_of(x)], row_groups(queue, N * C), kLanes, rows);
+  }
+
+  NormCoefArgs args = group_args(N, C, group);
+  args.mean = mean.const_data_ptr();
+  args.rstd = const_cast<void*>(rstd.const_data_ptr());
+  args.weight = data_or_null(w);
+  args.sum0 = dot.const_data_ptr();
+  args.sum1 = sum.const_data_ptr();
+  args.count = real(static_cast<double>(C / group * HxW));
+  if (mask[0]) {
+    const Coefficients c = coefficients(N, C, stats, last, true);
+    args.a = c.a.mutable_data_ptr();
+    args.m = c.m.mutable_data_ptr();
+    args.b = c.b.mutable_data_ptr();
+    args.d = c.d.mutable_data_ptr();
+    runtime::launch(queue, kernels::group_norm_backward_coef(dtype_of(x), to_dtype(type)),
+                    runtime::ceil_div(N * C, kItems), kItems, args);
+    norm_apply(x, dy, dx, N * (last ? HxW : C), last ? C : HxW, c);
+  }
+  if (mask[1] || mask[2]) {
+    if (mask[1]) args.grad_weight = dw.mutable_data_ptr();
+    if (mask[2]) args.grad_bias = db.mutable_data_ptr();
+    runtime::launch(queue, kernels::group_norm_backward_params(dtype_of(x), to_dtype(type)),
+                    runtime::ceil_div(C, kItems), kItems, args);
+    if (mask[1]) dw = dw.to(result);
+    if (mask[2]) db = db.to(result);
+  }
+  return {dx, dw, db};
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,386 @@
+// Products with scaled 8-bit and 4-bit operands.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/stack.h>
+
+#include "aten/fused.hpp"
+#include "aten/onednn.hpp"
+#include "aten/structured.hpp"
+#include "aten/tensor.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+bool is_float8(at::ScalarType t) {
+  return t == at::kFloat8_e4m3fn || t == at::kFloat8_e5m2 || t == at::kFloat8_e4m3fnuz || t == at::kFloat8_e5m2fnuz;
+}
+
+using Scaling = std::pair<std::string, at::Tensor>;
+
+// out = (a @ b) * scale_a * scale_b + bias. Every float8 value is a bf16 one, and products are added in float32.
+void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+                    const std::optional<at::Tensor>& bias, const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  const auto operand = [](const at::Tensor& s) { return s.numel() == 1 ? s.reshape({1, 1}) : s; };
+  // A factor a row is no post-op that oneDNN has fast code for: it takes a pass of its own.
+  const bool by_row = scale_a.numel() != 1;
+  const at::Tensor row = bias && bias->defined() ? bias->reshape({1, -1}).to(at::kFloat) : at::Tensor();
+  Chain chain{Scaling("mul", operand(scale_b))};
+  if (!by_row) chain.emplace_back(Scaling("mul", operand(scale_a)));
+  if (!by_row && row.defined()) chain.emplace_back(Scaling("add", row));
+  const bool direct =
+      !by_row && out.is_contiguous() && (out.scalar_type() == at::kFloat || out.scalar_type() == at::kBFloat16);
+  at::Tensor result = direct ? out : new_empty(out.sizes(), at::kFloat);
+  if (a.size(1) == 0 || (!run_matmul(a.to(at::kBFloat16), b.to(at::kBFloat16), {}, chain, result) &&
+                         !run_matmul(a.to(at::kFloat), b.to(at::kFloat), {}, chain, result)))
+    result.copy_(compose_chain(at::mm(a.to(at::kFloat), b.to(at::kFloat)), chain));
+  if (by_row) {
+    result.mul_(scale_a);
+    if (row.defined()) result.add_(row);
+  }
+  if (!direct) const_cast<at::Tensor&>(out).copy_(result);
+}
+
+void check_matrices(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.dim() == 2, "mat1 must be a matrix");
+  TORCH_CHECK(b.dim() == 2, "mat2 must be a matrix");
+  TORCH_CHECK(a.size(1) == b.size(0), "mat_a and mat_b shapes cannot be multiplied (", a.size(0), "x", a.size(1),
+              " and ", b.size(0), "x", b.size(1), ")");
+}
+
+void check_bias(const at::Tensor& b, const std::optional<at::Tensor>& bias) {
+  TORCH_CHECK(!bias || !bias->defined() || bias->numel() == b.size(1), "Bias must be size ", b.size(1), " but got ",
+              bias->numel());
+}
+
+// Whether the scales are one for each operand, or one a row of a and one a column of b.
+bool tensor_wise(const at::Tensor& sa, const at::Tensor& sb) { return sa.numel() == 1 && sb.numel() == 1; }
+bool row_wise(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa, const at::Tensor& sb) {
+  return sa.dim() == 2 && sb.dim() == 2 && sa.size(0) == a.size(0) && sa.size(1) == 1 && sb.size(0) == 1 &&
+         sb.size(1) == b.size(1) && sa.is_contiguous() && sb.is_contiguous();
+}
+
+void check_scales(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa, const at::Tensor& sb) {
+  TORCH_CHECK_VALUE(is_float8(a.scalar_type()) && is_float8(b.scalar_type()) && sa.scalar_type() == at::kFloat &&
+                        sb.scalar_type() == at::kFloat && (tensor_wise(sa, sb) || row_wise(a, b, sa, sb)),
+                    "Invalid scaling configuration.\n- For TensorWise scaling, a and b should be float8, scales should "
+                    "be float and singletons.\n- For RowWise scaling, a and b should be float8, scales should be "
+                    "float, scale_a should be (",
+                    a.size(0), ", 1) and scale_b should be (1, ", b.size(1),
+                    "), and both should be contiguous.\nGot mat_a.dtype()=", a.scalar_type(),
+                    ", scale_a.dtype()=", sa.scalar_type(), ", scale_a.size()=", sa.sizes(),
+                    ", mat_b.dtype()=", b.scalar_type(), ", scale_b.dtype()=", sb.scalar_type(),
+                    ", scale_b.size()=", sb.sizes());
+}
+
+}  // namespace
+
+// scale_result is not applied, as on the CPU.
+at::Tensor& _scaled_mm_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
+                           const at::Tensor& scale_b, const std::optional<at::Tensor>& bias,
+                           const std::optional<at::Tensor>& scale_result, std::optional<at::ScalarType> out_dtype,
+                           bool use_fast_accum, at::Tensor& out) {
+  check_matrices(self, mat2);
+  check_scales(self, mat2, scale_a, scale_b);
+  check_bias(mat2, bias);
+  TORCH_CHECK(!out_dtype || *out_dtype == out.scalar_type(), "out_dtype must match output matrix type");
+  resize_out(out, {self.size(0), mat2.size(1)}, {}, out.options());
+  scaled_product(self, mat2, scale_a, scale_b, bias, out);
+  return out;
+}
+
+at::Tensor _scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
+                      const at::Tensor& scale_b, const std::optional<at::Tensor>& bias,
+                      const std::optional<at::Tensor>& scale_result, std::optional<at::ScalarType> out_dtype,
+                      bool use_fast_accum) {
+  at::Tensor out = new_empty({0}, out_dtype.value_or(self.scalar_type()));
+  return _scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
+}
+
+at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
+                              at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
+                              at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b,
+                              const std::optional<at::Tensor>& bias, std::optional<at::ScalarType> out_dtype,
+                              at::IntArrayRef contraction_dim, bool use_fast_accum, at::Tensor& out) {
+  // Recipes as upstream numbers them: 0 is tensor-wise, 1 is row-wise; the others scale blocks.
+  TORCH_CHECK_NOT_IMPLEMENTED(scale_a.size() == 1 && scale_b.size() == 1 && recipe_a.size() == 1 &&
+                                  recipe_b.size() == 1 && recipe_a[0] == recipe_b[0] && recipe_a[0] <= 1,
+                              "_scaled_mm_v2: only tensor-wise and row-wise scales are supported on xpu");
+  for (const int64_t s : {swizzle_a.empty() ? 0 : swizzle_a[0], swizzle_b.empty() ? 0 : swizzle_b[0]})
+    TORCH_CHECK_NOT_IMPLEMENTED(s == 0, "_scaled_mm_v2: swizzled scales are not supported on xpu");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      contraction_dim.empty() || (contraction_dim.size() == 2 && contraction_dim[0] == 1 && contraction_dim[1] == 0),
+      "_scaled_mm_v2: only the contraction of a's columns with b's rows is supported on xpu");
+  check_matrices(self, mat2);
+  at::Tensor sa = scale_a[0], sb = scale_b[0];
+  if (recipe_a[0] == 1) {
+    if (sa.numel() == self.size(0)) sa = sa.reshape({-1, 1});
+    if (sb.numel() == mat2.size(1)) sb = sb.reshape({1, -1});
+  }
+  return _scaled_mm_out(self, mat2, sa, sb, bias, std::nullopt, out_dtype, use_fast_accum, out);
+}
+
+at::Tensor _scaled_mm_v2(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
+                         at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
+                         at::IntArrayRef recipe_b, at::IntArrayRef swizzle_b, const std::optional<at::Tensor>& bias,
+                         std::optional<at::ScalarType> out_dtype, at::IntArrayRef contraction_dim,
+                         bool use_fast_accum) {
+  at::Tensor out = new_empty({0}, out_dtype.value_or(self.scalar_type()));
+  return _scaled_mm_v2_out(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
+                           contraction_dim, use_fast_accum, out);
+}
+
+// ---- a product for each group, row-wise scales
+
+namespace {
+
+// Where the groups end along the dimension that they share; offsets are read back.
+std::vector<int64_t> group_ends(const at::Tensor& offs, int64_t size) {
+  const at::Tensor host = offs.to(at::kCPU).contiguous();
+  std::vector<int64_t> ends;
+  for (int64_t g = 0; g < host.numel(); ++g) {
+    const int64_t begin = g ? ends.back() : 0, end = host.const_data_ptr<int32_t>()[g];
+    TORCH_CHECK(begin <= end && end <= size, "Offsets must not decrease or exceed ", size, ", but got ", end, " after ",
+                begin, ".");
+    ends.push_back(end);
+  }
+  return ends;
+}
+
+void check_group_scale(const char* name, const at::Tensor& scale, const at::Tensor& mat, int64_t dim, int64_t times) {
+  if (mat.dim() == 2) {
+    TORCH_CHECK(scale.is_contiguous(), "Expected ", name, " to be contiguous.");
+    TORCH_CHECK(scale.dim() == 1, "Expected ", name, " to be 1D tensor, but got ", scale.dim(), "D tensor.");
+    TORCH_CHECK(scale.size(0) == mat.size(dim) * times, "Expected ", name, " to have ", mat.size(dim) * times,
+                " elements, got ", scale.size(0), " elements.");
+  } else {
+    TORCH_CHECK(scale.dim() == 2, "Expected ", name, " to be 2D tensor, but got ", scale.dim(), "D tensor.");
+    TORCH_CHECK(scale.stride(1) == 1, "Expected ", name, " to be contiguous in the last dimension.");
+    TORCH_CHECK(scale.size(0) == mat.size(0), "Expected ", name, " batch dimension to be ", mat.size(0), ", got ",
+                scale.size(0), ".");
+    TORCH_CHECK(scale.size(1) == mat.size(1 + dim), "Expected ", name, " non-batch dimension to be ", mat.size(1 + dim),
+                ", got ", scale.size(1), ".");
+  }
+}
+
+}  // namespace
+
+at::Tensor _scaled_grouped_mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
+                              const at::Tensor& scale_b, const std::optional<at::Tensor>& offs,
+                              const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& scale_result,
+                              std::optional<at::ScalarType> out_dtype, bool) {
+  const at::Tensor &a = self, &b = mat2;
+  TORCH_CHECK(a.scalar_type() == at::kFloat8_e4m3fn && b.scalar_type() == at::kFloat8_e4m3fn,
+              "Expected inputs of E4M3 FP8 type but got mat_a.dtype=", a.scalar_type(),
+              " and mat_b.dtype=", b.scalar_type(), ".");
+  const bool a2 = a.dim() == 2, b2 = b.dim() == 2;
+  TORCH_CHECK((a2 || a.dim() == 3) && (b2 || b.dim() == 3),
+              "Multiplicands must be 2D or 3D but got mat_a.dim()=", a.dim(), " and mat_b.dim()=", b.dim());
+  TORCH_CHECK(a.size(-1) == b.size(-2), "contraction dimension of mat_a and mat_b must match");
+  TORCH_CHECK(scale_a.scalar_type() == at::kFloat && scale_b.scalar_type() == at::kFloat,
+              "For FP8 scales must both be float32. Got scale_a.dtype=", scale_a.scalar_type(),
+              " and scale_b.dtype=", scale_b.scalar_type(), ".");
+  const bool given = offs && offs->defined();
+  TORCH_CHECK(given || !(a2 || b2), "Offsets tensor not provided, but is needed for ", a.dim(), "D/", b.dim(),
+              "D multiplicand layouts.");
+  TORCH_CHECK(!given || a2 || b2, "Offsets tensor provided, but is not needed for 3D/3D multiplicand layouts.");
+  if (given) {
+    TORCH_CHECK(offs->dim() == 1, "Offsets tensor must be 1D, but got offs.dim()=", offs->dim(), ".");
+    TORCH_CHECK(offs->scalar_type() == at::kInt, "Offsets tensor must be integer (int32) tensor, but got ",
+                offs->scalar_type(), ".");
+  }
+  const int64_t groups = a2 && b2 ? offs->size(0) : a2 ? b.size(0) : a.size(0);
+  TORCH_CHECK(!given || offs->size(0) == groups, "matrix batch sizes have to match");
+  TORCH_CHECK(given || b.size(0) == groups, "batched dimension has to match");
+  const int64_t times = a2 && b2 ? groups : 1;
+  check_group_scale("scale_a", scale_a, a, 0, times);
+  check_group_scale("scale_b", scale_b, b, 1, times);
+  TORCH_CHECK(!scale_result || !scale_result->defined(), "Scale result tensor provided, but it is not supported yet.");
+  TORCH_CHECK(!bias || !bias->defined(), "Bias tensor provided, but it is not supported yet.");
+  TORCH_CHECK(!out_dtype || *out_dtype == at::kBFloat16, "If output dtype provided, it must be torch.bfloat16.");
+
+  const int64_t m = a.size(-2), n = b.size(-1);
+  const at::Tensor out = a2 != b2 ? new_empty({m, n}, at::kBFloat16) : new_empty({groups, m, n}, at::kBFloat16);
+  const std::vector<int64_t> ends = given ? group_ends(*offs, a2 && b2 ? a.size(1)
+                                                              : a2     ? m
+                                                                       : n)
+                                          : std::vector<int64_t>();
+  if (a2 != b2) const_cast<at::Tensor&>(out).zero_();  // what lies behind the last group
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t begin = given && g ? ends[g - 1] : 0, size = given ? ends[g] - begin : 0;
+    at::Tensor ga = a2 ? a.narrow(b2 ? 1 : 0, begin, size) : a.select(0, g);
+    at::Tensor gb = b2 ? b.narrow(a2 ? 0 : 1, begin, size) : b.select(0, g);
+    const at::Tensor sa = !a2  ? scale_a.select(0, g)
+                          : b2 ? scale_a.narrow(0, g * m, m)
+                               : scale_a.narrow(0, begin, size);
+    const at::Tensor sb = !b2  ? scale_b.select(0, g)
+                          : a2 ? scale_b.narrow(0, g * n, n)
+                               : scale_b.narrow(0, begin, size);
+    scaled_product(ga, gb, sa.reshape({-1, 1}), sb.reshape({1, -1}), {},
+                   a2 == b2 ? out.select(0, g) : out.narrow(a2 ? 0 : 1, begin, size));
+  }
+  return out;
+}
+
+// ---- integer weights of a float product
+
+namespace {
+
+onednn::Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t group) {
+  onednn::Quantization q;
+  q.arg = DNNL_ARG_WEIGHTS;
+  q.zero_points = zero_points;
+  q.type = dtype_of(values);
+  q.data = const_cast<void*>(values.const_data_ptr());
+  if (values.numel() > 1) {
+    q.dims = values.sizes().vec();
+    q.mask = values.dim() == 2 ? 3 : 2;  // over (k, n), or over n
+    if (values.dim() == 2) q.groups = {group, 1};
+  }
+  return q;
+}
+
+// Integer weights are turned into the floating type inside the product.
+onednn::PostOps decompression(const std::vector<onednn::Quantization>& quantization) {
+  onednn::PostOps post;
+  post.quantization = quantization;
+  post.fpmath = onednn::FpMath::any;
+  post.fpmath_on_integers = true;
+  return post;
+}
+
+}  // namespace
+
+at::Tensor _weight_int8pack_mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scales) {
+  static constexpr char name[] = "_weight_int8pack_mm_xpu";
+  TORCH_CHECK(onednn_float(self.scalar_type()), name, " : expect A to be either 32-bit or 16-bit float tensor.");
+  TORCH_CHECK(self.dim() == 2, name, " : expect A to be 2D tensor.");
+  TORCH_CHECK(self.stride(1) == 1 || self.size(1) == 1, name, " : A must be contiguous on the last dimension.");
+  TORCH_CHECK(mat2.scalar_type() == at::kChar, name, " : expect B to be int8 tensor.");
+  TORCH_CHECK(mat2.is_contiguous(), name, " : expect B to be contiguous.");
+  TORCH_CHECK(mat2.dim() == 2 && mat2.size(1) == self.size(1), name, " : expect B.size(1) == ", self.size(1));
+  const int64_t n = mat2.size(0);
+  TORCH_CHECK(scales.dim() == 1 && scales.size(0) == n, name, " : expect scales to be 1d tensor with size ", n);
+  TORCH_CHECK(scales.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
+              scales.scalar_type());
+  const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
+  if (out.numel() == 0) return out;
+  if (self.size(1)) {
+    const at::Tensor b = mat2.t(), factor = scales.contiguous();
+    const auto post = decompression({per_weight(factor, false, 0)});
+    auto& queue = runtime::current_queue();
+    if (onednn::matmul(queue, view(self), view(b), nullptr, out_view(out), post)) return out;
+    const at::Tensor wide = new_empty(out.sizes(), at::kFloat), a = self.to(at::kFloat), f = scales.to(at::kFloat);
+    const auto wide_post = decompression({per_weight(f, false, 0)});
+    if (onednn::matmul(queue, view(a), view(b), nullptr, out_view(wide), wide_post)) return out.copy_(wide);
+  }
+  return at::mm(self.to(at::kFloat), mat2.t().to(at::kFloat)).mul(scales.to(at::kFloat)).to(self.scalar_type());
+}
+
+namespace {
+
+// Bytes of (n, k / 2) packed weights, whichever type and shape carries them.
+at::Tensor nibbles(const char* name, const at::Tensor& w, int64_t k) {
+  TORCH_CHECK(w.scalar_type() == at::kInt || w.scalar_type() == at::kUInt32 || w.scalar_type() == at::kByte, name,
+              " : expect B to be int32 or uint32 or uint8 tensor.");
+  TORCH_CHECK(w.is_contiguous() && w.dim() == 2, name, " : expect B to be a contiguous 2D tensor.");
+  TORCH_CHECK(w.size(1) * static_cast<int64_t>(w.itemsize()) * 2 == k, name, " : expect B to hold ", k,
+              " values a row, got shape ", w.sizes());
+  return w;
+}
+
+void check_int4(const char* name, const at::Tensor& a, int64_t group) {
+  TORCH_CHECK(onednn_float(a.scalar_type()), name, " : expect A to be either 32-bit or 16-bit float tensor.");
+  TORCH_CHECK(a.dim() == 2 && a.is_contiguous(), name, " : expect A to be a contiguous 2D tensor.");
+  TORCH_CHECK(group == 16 || group == 32 || group == 64 || group == 128 || group == 256, name,
+              ": expect qGroupSize to be 16, 32, 64, 128 or 256, got ", group);
+  TORCH_CHECK(a.size(1) % group == 0, name, ": expect the groups of ", group, " to divide ", a.size(1));
+}
+
+// out += a @ ((q - zero) * scale): scale and zero of (k / group, n), zero of one element or the same.
+bool int4_product(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale,
+                  const at::Tensor& zero, const at::Tensor& out, const at::Tensor& added) {
+  onednn::PostOps post = decompression({per_weight(scale, false, group), per_weight(zero, true, group)});
+  if (added.defined()) post.ops.push_back(onednn::PostOp::binary(dnnl::algorithm::binary_add, view(added)));
+  onednn::View b;
+  b.data = const_cast<void*>(packed.const_data_ptr());
+  b.push(a.size(1), 1);
+  b.push(packed.size(0), a.size(1));
+  return onednn::matmul_int4(runtime::current_queue(), view(a), b, false, nullptr, out_view(out), post);
+}
+
+// The weight itself, (n, k) in float32: what a device without the fast product multiplies with.
+at::Tensor int4_weight(const at::Tensor& packed, int64_t k, int64_t group, const at::Tensor& scale,
+                       const at::Tensor& zero, const at::Tensor& offset) {
+  const int64_t n = packed.size(0);
+  const at::Tensor bytes = packed.view(at::kByte);
+  const at::Tensor values =
+      at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, -1).view({n, k / group, group}).to(at::kFloat);
+  const auto by_group = [&](const at::Tensor& t) { return t.to(at::kFloat).t().unsqueeze(-1); };
+  at::Tensor w = (values - (zero.numel() == 1 ? zero.to(at::kFloat) : by_group(zero))) * by_group(scale);
+  if (offset.defined()) w = w + by_group(offset);
+  return w.view({n, k});
+}
+
+at::Tensor int4_mm(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale_in,
+                   const at::Tensor& zero, const at::Tensor& offset) {
+  const int64_t k = a.size(1), n = packed.size(0);
+  const at::Tensor out = new_empty({a.size(0), n}, a.scalar_type());
+  if (out.numel() == 0) return out;
+  if (k == 0) return out.zero_();
+  // sum_k a_k * offset_g(k): one small product over the groups' sums.
+  at::Tensor added;
+  if (offset.defined())
+    added = at::mm(a.to(at::kFloat).view({a.size(0), k / group, group}).sum(-1), offset.to(at::kFloat));
+  if (int4_product(a, packed, group, scale_in, zero, out, added)) return out;
+  const at::Tensor wide = new_empty(out.sizes(), at::kFloat), scale = scale_in.to(at::kFloat);
+  if (int4_product(a.to(at::kFloat), packed, group, scale, zero, wide, added)) return out.copy_(wide);
+  return out.copy_(at::mm(a.to(at::kFloat), int4_weight(packed, k, group, scale, zero, offset).t()));
+}
+
+}  // namespace
+
+at::Tensor _convert_weight_to_int4pack(const at::Tensor& self, int64_t innerKTiles) {
+  static constexpr char name[] = "_convert_weight_to_int4pack_xpu";
+  TORCH_CHECK(self.dim() == 2, name, " : expect weight to be 2D tensor.");
+  TORCH_CHECK(self.scalar_type() == at::kByte, name, " : expect weight to be kByte.");
+  TORCH_CHECK(innerKTiles == 2 || innerKTiles == 4 || innerKTiles == 8, name,
+              " : innerKTiles need to be 2, 4, or 8, got ", innerKTiles);
+  TORCH_CHECK(self.size(1) % 4 == 0, "The K dimension of int4 GEMM should be a multiple of 8.");
+  return self.clone(at::MemoryFormat::Contiguous).view(at::kInt);
+}
+
+// Scales and zeros: (k / group, n, 2) as torch documents it, or (n, k / group, 2) as the upstream kernels of this
+// device read it; a square one is taken as documented.
+at::Tensor _weight_int4pack_mm(const at::Tensor& self, const at::Tensor& mat2, int64_t qGroupSize,
+                               const at::Tensor& qScaleAndZeros) {
+  static constexpr char name[] = "_weight_int4pack_mm_xpu";
+  check_int4(name, self, qGroupSize);
+  const at::Tensor packed = nibbles(name, mat2, self.size(1));
+  const int64_t groups = self.size(1) / qGroupSize, n = packed.size(0);
+  TORCH_CHECK(qScaleAndZeros.scalar_type() == self.scalar_type(), name, ": expect qScaleAndZeros to be of type ",
+              self.scalar_type(), ", got ", qScaleAndZeros.scalar_type());
+  const bool documented = qScaleAndZeros.sizes() == at::IntArrayRef({groups, n, 2});
+  TORCH_CHECK(documented || qScaleAndZeros.sizes() == at::IntArrayRef({n, groups, 2}), name,
+              ": expect qScaleAndZeros to be of shape [", groups, ", ", n, ", 2], got ", qScaleAndZeros.sizes());
+  const at::Tensor both = documented ? qScaleAndZeros : qScaleAndZeros.transpose(0, 1);
+  const at::Tensor middle = new_empty({1}, at::kChar);
+  const_cast<at::Tensor&>(middle).fill_(8);
+  return int4_mm(self, packed, qGroupSize, both.select(2, 0).contiguous(), middle, both.select(2, 1).contiguous());
+}
+
+at::Tensor _weight_int4pack_mm_with_scales_and_zeros(const at::Tensor& self, const at::Tensor& mat2, int64_t qGroupSize,
+                                                     const at::Tensor& qScale, const at::Tensor& qZeros) {
+  static constexpr char name[] = "_weight_int4pack_mm_with_scales_and_zeros_xpu";
+  check_int4(name, self, qGroupSize);
+  const at::Tensor packed = nibbles(name, mat2, self.size(1));
+  const int64_t groups = self.size(1) / qGroupSize, n = packed.size(0);
+  for (const at::Tensor* t : {&qScale, &qZeros})
+    TORCH_CHECK(t->sizes() == at::IntArrayRef({groups, n}), name, ": expect qScale and qZeros to be of shape [", groups,
+                ", ", n, "], got ", t->sizes());
+  TORCH_CHECK(qZeros.scalar_type() == at::kChar || qZeros.scalar_type() == at::kByte, name,
+              ": expect qZeros to be int8, got ", qZeros.scalar_type());
+  return int4_mm(self, packed, qGroupSize, qScale.contiguous(), qZeros.contiguous(), {});
+}
+
+}  // namespace xpu_ops::aten

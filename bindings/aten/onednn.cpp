@@ -1,0 +1,106 @@
+#include "aten/onednn.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <unordered_set>
+
+#include <c10/core/GradMode.h>
+#include <c10/core/StorageImpl.h>
+
+#include "bindings/runtime/alias.hpp"
+#include "onednn/weight_cache.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+c10::StorageImpl* storage_of(uint64_t name) { return reinterpret_cast<c10::StorageImpl*>(name); }
+
+// Storages that carry our hook; another owner's hook (copy on write) is never replaced.
+struct Watched {
+  std::mutex mutex;
+  std::unordered_set<uint64_t> storages;
+};
+Watched& watched() {
+  static auto* w = new Watched;
+  return *w;
+}
+
+void on_write(c10::StorageImpl* storage) {
+  {
+    std::lock_guard lock(watched().mutex);
+    watched().storages.erase(reinterpret_cast<uint64_t>(storage));  // torch clears the hook after this call
+  }
+  onednn::WeightCache::instance().invalidate(reinterpret_cast<uint64_t>(storage));
+}
+
+void pin(uint64_t name) { c10::raw::weak_intrusive_ptr::incref(storage_of(name)); }
+
+void watch(uint64_t name) {
+  c10::StorageImpl* s = storage_of(name);
+  std::lock_guard lock(watched().mutex);
+  if (s->has_materializer()) return;  // ours, or one that came since weight_ref looked: versions still guard that
+  s->set_materializer(&on_write);
+  watched().storages.insert(name);
+}
+
+void unpin(uint64_t name) {
+  c10::StorageImpl* s = storage_of(name);
+  {
+    std::lock_guard lock(watched().mutex);
+    if (watched().storages.erase(name)) s->clear_materializer();
+  }
+  c10::raw::weak_intrusive_ptr::decref(s);
+}
+
+bool alive(uint64_t name) { return c10::raw::weak_intrusive_ptr::use_count(storage_of(name)) > 0; }
+
+onednn::View view_at(const at::Tensor& t, void* data) {
+  TORCH_CHECK(t.dim() <= onednn::kMaxDims, "tensors of more than ", onednn::kMaxDims, " dimensions are not supported");
+  onednn::View v;
+  v.data = data;
+  v.type = dtype_of(t);
+  for (int64_t i = 0; i < t.dim(); ++i) v.push(t.size(i), t.stride(i));
+  return v;
+}
+
+}  // namespace
+
+onednn::View view(const at::Tensor& t) { return view_at(t, const_cast<void*>(t.const_data_ptr())); }
+onednn::View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_ptr()); }
+
+namespace {
+
+// Whether a packed copy is likely to be used again: parameters at once, other leaves without gradients when their
+// memory comes by a second time unchanged. Not what autocast makes of a parameter, or activations.
+bool stays(const at::Tensor& t, const onednn::WeightRef& ref) {
+  const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
+  if (!base.is_leaf()) return false;
+  if (base.requires_grad()) return true;
+  if (c10::GradMode::is_enabled()) return false;
+  static std::array<std::atomic<uint64_t>, 1024> seen{};
+  const uint64_t name = (ref.storage ^ ref.version << 48) * 0x9e3779b97f4a7c15ull | 1;
+  return seen[name >> 54].exchange(name, std::memory_order_relaxed) == name;
+}
+
+}  // namespace
+
+onednn::WeightRef weight_ref(const at::Tensor& t) {
+  static const bool hooked = [] {
+    onednn::WeightCache::instance().set_hooks({&pin, &unpin, &watch, &alive});
+    return true;
+  }();
+  (void)hooked;
+  c10::StorageImpl* s = t.storage().unsafeGetStorageImpl();
+  const auto name = reinterpret_cast<uint64_t>(s);
+  if (has_alias(s) || is_alias(s)) return {};
+  if (s->has_materializer()) {
+    std::lock_guard lock(watched().mutex);
+    if (!watched().storages.count(name)) return {};
+  }
+  const onednn::WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
+                              static_cast<int64_t>(t.storage_offset() * t.itemsize())};
+  return stays(t, ref) ? ref : onednn::WeightRef{};
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,21 @@
+// From tensors to views of the oneDNN layer, and the names under which packed weights are kept.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "aten/tensor.hpp"
+#include "onednn/tensor.hpp"
+
+namespace xpu_ops::aten {
+
+// For reading; `out_view` is for writing and counts as a write to whoever watches the storage.
+onednn::View view(const at::Tensor& t);
+onednn::View out_view(const at::Tensor& t);
+
+// Names the storage of a weight for the packed-weight cache. Its writes are seen through the version counter and, where
+// that is blind (.data, inference tensors), through the storage's materialization hook, which torch calls before it
+// hands out a mutable pointer. storage is 0 where a cache would not be safe or would not pay.
+onednn::WeightRef weight_ref(const at::Tensor& t);
+
+inline bool onednn_float(at::ScalarType t) { return t == at::kFloat || t == at::kBFloat16 || t == at::kHalf; }
+
+}  // namespace xpu_ops::aten

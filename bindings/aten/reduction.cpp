@@ -1,0 +1,369 @@
+// Adapters of the reductions.
+#include "aten/reduction.hpp"
+
+#include <cmath>
+
+#include <ATen/AccumulateType.h>
+#include <ATen/ExpandUtils.h>
+#include <ATen/native/ReduceOpsUtils.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/all.h>
+#include <ATen/ops/aminmax.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/imag.h>
+#include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/logsumexp_native.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/ne.h>
+#include <ATen/ops/real.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/where.h>
+#include <c10/core/DefaultDtype.h>
+
+#include "aten/tensor.hpp"
+#include "reduction_kernels.hpp"
+#include "reduction_ops.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::KernelTable2;
+
+DimMask one_dim(int64_t dim, int64_t ndim) {
+  DimMask mask;
+  mask[at::maybe_wrap_dim(dim, ndim)] = true;
+  return ndim == 0 ? DimMask() : mask;
+}
+
+DimMask every_dim(int64_t ndim) { return at::native::make_dim_mask(std::nullopt, ndim); }
+
+// `self` as the kernels take it: cast to the result's type where there is no kernel from its own. A norm of complex
+// numbers is real and stays one; a sum drops the imaginary parts.
+at::Tensor as_input(const at::Tensor& self, const KernelTable2& table, at::ScalarType out) {
+  if (table.has(dtype_of(self), to_dtype(out))) return self;
+  if (self.is_complex() && at::isFloatingType(out) && table.has(to_dtype(at::toComplexType(out)), to_dtype(out)))
+    return self.to(at::toComplexType(out));
+  return self.to(out);
+}
+
+#define REDUCE2(NAME, SELF, OUT, MASK, ...)                                                        \
+  do {                                                                                             \
+    const at::Tensor in_ = as_input(SELF, kernels::reduce_##NAME##_row, (OUT).scalar_type());      \
+    reduce(in_, MASK, OUT, at::Tensor(),                                                           \
+           XPU_OPS_REDUCTION2(NAME, dtype_of(in_), to_dtype((OUT).scalar_type())), ##__VA_ARGS__); \
+  } while (false)
+#define REDUCE(NAME, SELF, MASK, OUT0, OUT1, ...) \
+  reduce(SELF, MASK, OUT0, OUT1, XPU_OPS_REDUCTION(NAME, dtype_of(SELF)), ##__VA_ARGS__)
+
+constexpr const char* kEmptyFull =
+    "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+    "argument.";
+
+// The result of an operator without a structured meta: resized as torch resizes `out`.
+void shape_result(const char* name, const at::Tensor& out, const at::Tensor& self, DimMask mask, bool keepdim,
+                  at::ScalarType dtype) {
+  TORCH_CHECK(out.scalar_type() == dtype, name, ": provided dtype must match dtype of result. Got ",
+              toString(out.scalar_type()), " and ", toString(dtype), ".");
+  at::native::resize_output(out, reduced_sizes(self, mask, keepdim));
+}
+
+}  // namespace
+
+// ---- sums and products
+void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
+                     const at::Tensor& out) {
+  REDUCE2(sum, self, out, dim_mask(dim, self.dim()));
+}
+
+void mean_impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
+               const at::Tensor& out) {
+  REDUCE2(sum, self, out, dim_mask(dim, self.dim()), ReductionOptions{.flags = kDivideByCount});
+}
+
+at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                       std::optional<at::ScalarType> dtype, at::Tensor& out) {
+  TORCH_CHECK(!self.is_complex(), "nansum does not support complex inputs");
+  if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) return at::sum_out(out, self, dim, keepdim, dtype);
+  const DimMask mask = dim_mask(dim, self.dim());
+  shape_result("nansum", out, self, mask, keepdim, dtype.value_or(out.scalar_type()));
+  if (at::isIntegralType(out.scalar_type(), true))
+    return at::sum_out(out, self.masked_fill(self.isnan(), 0), dim, keepdim, out.scalar_type());
+  REDUCE2(nansum, self, out, mask);
+  return out;
+}
+
+at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                  std::optional<at::ScalarType> dtype) {
+  at::Tensor out = new_empty({0}, at::native::get_dtype_from_self(self, dtype, /*promote_integers=*/true));
+  return nansum_out(self, dim, keepdim, dtype, out);
+}
+
+void prod_dim_int(const at::Tensor& self, int64_t dim, bool, std::optional<at::ScalarType>, const at::Tensor& out) {
+  REDUCE2(prod, self, out, one_dim(dim, self.dim()));
+}
+
+at::Tensor prod(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
+  const at::Tensor out = new_empty({}, at::native::get_dtype_from_self(self, dtype, /*promote_integers=*/true));
+  REDUCE2(prod, self, out, every_dim(self.dim()));
+  return out;
+}
+
+// ---- extrema
+void amax(const at::Tensor& self, at::IntArrayRef dim, bool, const at::Tensor& out) {
+  REDUCE(amax, self, dim_mask(dim, self.dim()), out, at::Tensor());
+}
+
+void amin(const at::Tensor& self, at::IntArrayRef dim, bool, const at::Tensor& out) {
+  REDUCE(amin, self, dim_mask(dim, self.dim()), out, at::Tensor());
+}
+
+void aminmax(const at::Tensor& self, std::optional<int64_t> dim, bool, const at::Tensor& min, const at::Tensor& max) {
+  REDUCE(aminmax, self, dim ? one_dim(*dim, self.dim()) : every_dim(self.dim()), min, max);
+}
+
+std::tuple<at::Tensor, at::Tensor> _aminmax(const at::Tensor& self) {
+  TORCH_WARN_ONCE("_aminmax is deprecated and will be removed in a future PyTorch release. Use aminmax instead.");
+  return at::aminmax(self);
+}
+
+std::tuple<at::Tensor, at::Tensor> _aminmax_dim(const at::Tensor& self, int64_t dim, bool keepdim) {
+  TORCH_WARN_ONCE("_aminmax is deprecated and will be removed in a future PyTorch release. Use aminmax instead.");
+  return at::aminmax(self, dim, keepdim);
+}
+
+void argmax(const at::Tensor& self, std::optional<int64_t> dim, bool, const at::Tensor& out) {
+  REDUCE(argmax, self, dim ? one_dim(*dim, self.dim()) : every_dim(self.dim()), at::Tensor(), out,
+         ReductionOptions{.ordered = true});
+}
+
+void argmin(const at::Tensor& self, std::optional<int64_t> dim, bool, const at::Tensor& out) {
+  REDUCE(argmin, self, dim ? one_dim(*dim, self.dim()) : every_dim(self.dim()), at::Tensor(), out,
+         ReductionOptions{.ordered = true});
+}
+
+void max_dim(const at::Tensor& self, int64_t dim, bool, const at::Tensor& values, const at::Tensor& indices) {
+  REDUCE(argmax, self, one_dim(dim, self.dim()), values, indices, ReductionOptions{.ordered = true});
+}
+
+void min_dim(const at::Tensor& self, int64_t dim, bool, const at::Tensor& values, const at::Tensor& indices) {
+  REDUCE(argmin, self, one_dim(dim, self.dim()), values, indices, ReductionOptions{.ordered = true});
+}
+
+at::Tensor max_full(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "max", kEmptyFull);
+  const at::Tensor out = new_empty({}, self.scalar_type());
+  REDUCE(amax, self, every_dim(self.dim()), out, at::Tensor());
+  return out;
+}
+
+at::Tensor min_full(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "min", kEmptyFull);
+  const at::Tensor out = new_empty({}, self.scalar_type());
+  REDUCE(amin, self, every_dim(self.dim()), out, at::Tensor());
+  return out;
+}
+
+namespace {
+at::Tensor& full_into(const at::Tensor& self, at::Tensor& out, at::Tensor (*full)(const at::Tensor&)) {
+  TORCH_CHECK(self.device() == out.device(), "Expected all tensors to be on the same device, but found ", self.device(),
+              " and ", out.device());
+  TORCH_CHECK(at::canCast(self.scalar_type(), out.scalar_type()), "result type ", self.scalar_type(),
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::native::resize_output(out, {});
+  return out.copy_(full(self));
+}
+}  // namespace
+
+at::Tensor& max_unary_out(const at::Tensor& self, at::Tensor& out) { return full_into(self, out, max_full); }
+at::Tensor& min_unary_out(const at::Tensor& self, at::Tensor& out) { return full_into(self, out, min_full); }
+
+// ---- truth
+namespace {
+void truth(const at::Tensor& self, DimMask mask, const at::Tensor& out, bool all) {
+  if (all)
+    REDUCE(all, self, mask, out, at::Tensor());
+  else
+    REDUCE(any, self, mask, out, at::Tensor());
+}
+
+// An empty list keeps every dimension, unlike in other reductions.
+DimMask listed_dims(at::OptionalIntArrayRef dim, int64_t ndim) {
+  return at::native::make_dim_mask(dim, ndim, /*allow_empty_dims=*/true);
+}
+}  // namespace
+
+void all_dim(const at::Tensor& self, int64_t dim, bool, const at::Tensor& out) {
+  truth(self, one_dim(dim, self.dim()), out, true);
+}
+void all_dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, const at::Tensor& out) {
+  truth(self, listed_dims(dim, self.dim()), out, true);
+}
+void all_full(const at::Tensor& self, const at::Tensor& out) { truth(self, every_dim(self.dim()), out, true); }
+void any_dim(const at::Tensor& self, int64_t dim, bool, const at::Tensor& out) {
+  truth(self, one_dim(dim, self.dim()), out, false);
+}
+void any_dims(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, const at::Tensor& out) {
+  truth(self, listed_dims(dim, self.dim()), out, false);
+}
+void any_full(const at::Tensor& self, const at::Tensor& out) { truth(self, every_dim(self.dim()), out, false); }
+
+at::Tensor count_nonzero_dim_IntList(const at::Tensor& self, at::IntArrayRef dim) {
+  const DimMask mask = dim_mask(dim, self.dim());
+  const at::Tensor out = new_empty(reduced_sizes(self, mask, false), at::kLong);
+  REDUCE(count_nonzero, self, mask, out, at::Tensor());
+  return out;
+}
+
+void hash_tensor(const at::Tensor& self, at::IntArrayRef dim, bool, int64_t mode, const at::Tensor& out) {
+  TORCH_CHECK(mode == 0, "Unknown hash_tensor mode: ", mode);
+  REDUCE(hash, self, dim_mask(dim, self.dim()), out, at::Tensor());
+}
+
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "Cannot compare two tensors on different devices. Got: ", self.device(),
+              " and ", other.device());
+  if (self.sizes() != other.sizes()) return false;
+  if (self.numel() == 0) return true;
+  if (self.is_alias_of(other) && self.storage_offset() == other.storage_offset() && self.dtype() == other.dtype() &&
+      self.strides() == other.strides() && self.is_conj() == other.is_conj() && self.is_neg() == other.is_neg())
+    return true;
+  return at::eq(self, other).all().item<bool>();
+}
+
+// ---- variance
+namespace {
+struct VarResult {
+  at::Tensor var, mean;  // mean undefined unless wanted
+};
+
+VarResult variance(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
+                   const std::optional<at::Scalar>& correction, bool keepdim, bool root, bool with_mean,
+                   std::optional<at::ScalarType> dtype = std::nullopt) {
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(), name,
+              " only support floating point and complex dtypes");
+  if (self.is_complex()) {
+    // The variance of a complex variable is that of its parts, added.
+    const VarResult re = variance(name, at::real(self), dim, correction, keepdim, false, with_mean);
+    const VarResult im = variance(name, at::imag(self), dim, correction, keepdim, false, with_mean);
+    at::Tensor var = at::add(re.var, im.var);
+    return {root ? at::sqrt(var) : var, with_mean ? at::complex(re.mean, im.mean) : at::Tensor()};
+  }
+  const double c = correction.value_or(1).toDouble();
+  const DimMask mask = dim_mask(dim, self.dim());
+  const at::Tensor in = dtype ? self.to(*dtype) : self;
+  const auto sizes = reduced_sizes(self, mask, keepdim);
+  VarResult result{new_empty(sizes, in.scalar_type()), with_mean ? new_empty(sizes, in.scalar_type()) : at::Tensor()};
+  const int64_t outputs = result.var.numel();
+  if ((outputs == 0 ? 0.0 : static_cast<double>(self.numel() / outputs)) - c <= 0)
+    TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor ",
+               "(input numel divided by output numel).");
+  REDUCE(var, in, mask, result.var, result.mean, ReductionOptions{.parameter = c, .flags = root ? kSquareRoot : 0});
+  return result;
+}
+
+at::Tensor& variance_out(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
+                         const std::optional<at::Scalar>& correction, bool keepdim, bool root, at::Tensor& out) {
+  const at::ScalarType real = c10::toRealValueType(self.scalar_type());
+  TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real, " can't be cast to the desired output type ",
+              out.scalar_type());
+  const bool wider = !self.is_complex() && at::isFloatingType(out.scalar_type());
+  const at::Tensor var = variance(name, self, dim, correction, keepdim, root, false,
+                                  wider ? std::optional(out.scalar_type()) : std::nullopt)
+                             .var;
+  at::native::resize_output(out, var.sizes());
+  return out.copy_(var);
+}
+}  // namespace
+
+at::Tensor std_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                          const std::optional<at::Scalar>& correction, bool keepdim) {
+  return variance("std", self, dim, correction, keepdim, true, false).var;
+}
+at::Tensor var_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                          const std::optional<at::Scalar>& correction, bool keepdim) {
+  return variance("var", self, dim, correction, keepdim, false, false).var;
+}
+at::Tensor& std_correction_out(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                               const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+  return variance_out("std", self, dim, correction, keepdim, true, out);
+}
+at::Tensor& var_correction_out(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                               const std::optional<at::Scalar>& correction, bool keepdim, at::Tensor& out) {
+  return variance_out("var", self, dim, correction, keepdim, false, out);
+}
+std::tuple<at::Tensor, at::Tensor> std_mean_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                                       const std::optional<at::Scalar>& correction, bool keepdim) {
+  VarResult r = variance("std_mean", self, dim, correction, keepdim, true, true);
+  return {std::move(r.var), std::move(r.mean)};
+}
+std::tuple<at::Tensor, at::Tensor> var_mean_correction(const at::Tensor& self, at::OptionalIntArrayRef dim,
+                                                       const std::optional<at::Scalar>& correction, bool keepdim) {
+  VarResult r = variance("var_mean", self, dim, correction, keepdim, false, true);
+  return {std::move(r.var), std::move(r.mean)};
+}
+
+// ---- norms
+void linalg_vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim, bool,
+                        std::optional<at::ScalarType>, const at::Tensor& out) {
+  const DimMask mask = dim_mask(dim, self.dim());
+  const double p = ord.toDouble();
+  if (p == 0) {
+    REDUCE2(norm0, self, out, mask);
+  } else if (p == 1) {
+    REDUCE2(norm1, self, out, mask);
+  } else if (p == 2) {
+    REDUCE2(norm2, self, out, mask);
+  } else if (std::isinf(p)) {
+    if (p > 0)
+      REDUCE2(norm_max, self, out, mask);
+    else
+      REDUCE2(norm_min, self, out, mask);
+  } else {
+    REDUCE2(normp, self, out, mask, ReductionOptions{.parameter = p});
+  }
+}
+
+// As upstream's norm: the other operator with all its checks.
+void norm_ScalarOpt_dim(const at::Tensor& self, at::OptionalScalarRef p, at::IntArrayRef dim, bool keepdim,
+                        const at::Tensor& out) {
+  at::Tensor result = out;
+  at::linalg_vector_norm_out(result, self, p.has_value() ? p.get() : at::Scalar(2.0), dim, keepdim);
+}
+
+void norm_ScalarOpt_dim_dtype(const at::Tensor& self, at::OptionalScalarRef p, at::IntArrayRef dim, bool keepdim,
+                              at::ScalarType dtype, const at::Tensor& out) {
+  at::Tensor result = out;
+  at::linalg_vector_norm_out(result, self, p.has_value() ? p.get() : at::Scalar(2.0), dim, keepdim, dtype);
+}
+
+// ---- logsumexp
+at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
+              "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
+  if (self.is_complex() || at::isComplexType(out.scalar_type()))
+    return at::native::logsumexp_out(self, dim, keepdim, out);
+  const DimMask mask = dim_mask(dim, self.dim());
+  const at::Tensor in =
+      at::isFloatingType(self.scalar_type()) ? self : self.to(at::typeMetaToScalarType(c10::get_default_dtype()));
+  at::native::resize_output(out, reduced_sizes(self, mask, keepdim));
+  if (in.scalar_type() == out.scalar_type()) {
+    REDUCE(logsumexp, in, mask, out, at::Tensor());
+    return out;
+  }
+  const at::Tensor result = new_empty(out.sizes(), in.scalar_type());
+  REDUCE(logsumexp, in, mask, result, at::Tensor());
+  return out.copy_(result);
+}
+
+at::Tensor logsumexp(const at::Tensor& self, at::IntArrayRef dim, bool keepdim) {
+  const bool integral = at::isIntegralType(self.scalar_type(), /*includeBool=*/true);
+  at::Tensor out = new_empty({0}, integral ? at::typeMetaToScalarType(c10::get_default_dtype()) : self.scalar_type());
+  return logsumexp_out(self, dim, keepdim, out);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,93 @@
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/ReduceOpsUtils.h>
+
+#include "aten/reduction.hpp"
+#include "aten/tensor.hpp"
+#include "plan/reduction.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/launch.hpp"
+
+#include <cstring>
+
+namespace xpu_ops::aten {
+
+DimMask dim_mask(at::OptionalIntArrayRef dim, int64_t ndim) { return at::native::make_dim_mask(dim, ndim); }
+
+std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool keepdim) {
+  const auto shape = at::native::shape_from_dim_mask(self, mask, keepdim);
+  return {shape.begin(), shape.end()};
+}
+
+namespace {
+
+// Strides of an output laid over the dimensions of the input.
+void lay_output(const at::Tensor& out, const at::Tensor& in, DimMask mask, int64_t* strides) {
+  const bool keepdim = out.defined() && out.dim() == in.dim();
+  int64_t k = 0;
+  for (int64_t d = 0; d < in.dim(); ++d) {
+    strides[d] = out.defined() && !mask[d] ? out.stride(keepdim ? d : k) : 0;
+    if (keepdim || !mask[d]) ++k;
+  }
+}
+
+// Kept dimensions first, the reduced ones merged into one last dimension; outputs over fresh contiguous memory.
+void reduce_contiguous(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at::Tensor& out1,
+                       const ReductionSlots& kernels, const ReductionOptions& options) {
+  std::vector<int64_t> order;
+  int64_t outputs = 1, count = 1;
+  for (int64_t d = 0; d < in.dim(); ++d)
+    if (!mask[d]) order.push_back(d), outputs *= in.size(d);
+  for (int64_t d = 0; d < in.dim(); ++d)
+    if (mask[d]) order.push_back(d), count *= in.size(d);
+  const at::Tensor flat = in.permute(order).contiguous().view({outputs, count});
+  const at::Tensor outs[] = {out0, out1};
+  at::Tensor temps[2];
+  for (int i = 0; i < 2; ++i)
+    if (outs[i].defined()) temps[i] = new_empty({outputs}, outs[i].scalar_type());
+  reduce(flat, DimMask(2), temps[0], temps[1], kernels, options);
+  for (int i = 0; i < 2; ++i)
+    if (outs[i].defined()) outs[i].copy_(temps[i].view(outs[i].sizes()));
+}
+
+}  // namespace
+
+void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at::Tensor& out1, ReductionSlots kernels,
+            const ReductionOptions& options) {
+  const at::Tensor& some = out0.defined() ? out0 : out1;
+  if (some.numel() == 0) return;
+  plan::ReductionShape shape;
+  shape.ndim = static_cast<int>(in.dim());
+  for (int d = 0; d < shape.ndim; ++d) {
+    shape.size[d] = in.size(d);
+    shape.in[d] = in.stride(d);
+    shape.reduced[d] = mask[d];
+  }
+  lay_output(out0, in, mask, shape.out0);
+  lay_output(out1, in, mask, shape.out1);
+
+  runtime::Queue& queue = runtime::current_queue();
+  const uint32_t units = runtime::device_info(queue.device).max_compute_units;
+  plan::ReductionPlan plan;
+  if (plan::plan_reduction(shape, options.ordered, units, plan) == plan::ReductionFit::too_many_dims) {
+    reduce_contiguous(in, mask, out0, out1, kernels, options);
+    return;
+  }
+  ReductionArgs& args = plan.args;
+  args.in = in.const_data_ptr();
+  if (out0.defined()) args.out0 = out0.mutable_data_ptr();
+  if (out1.defined()) args.out1 = out1.mutable_data_ptr();
+  args.f = static_cast<float>(options.parameter);
+  std::memcpy(&args.f64, &options.parameter, sizeof(double));
+  args.flags = options.flags;
+  runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
+  if (args.splits == 1) {
+    runtime::launch(queue, first, plan.groups, plan.local, args);
+    return;
+  }
+  const runtime::Scratch partial(size_t{args.splits} * args.kept_count * kMaxAccBytes);
+  args.partial = partial.get();
+  runtime::launch(queue, first, plan.groups, plan.local, args);
+  runtime::launch(queue, kernels.final, plan.final_groups, plan.final_local, args);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,96 @@
+// Cumulative operators: a dense tensor as [outer, length, inner], one kernel for inner == 1 and one for the rest.
+#include <ATen/WrapDimUtils.h>
+
+#include "aten/structured.hpp"
+#include "aten/tensor.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/launch.hpp"
+#include "scan_kernels.hpp"
+#include "sycl/scan_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+constexpr size_t kLanes = 16;  // kScanLanes of the device code
+
+// self and out have one type; self is made dense here, out and indices are written through dense temporaries if needed.
+void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,
+          const at::Tensor& out, const at::Tensor& indices = {}) {
+  const DType type = dtype_of(out);
+  dim = at::maybe_wrap_dim(dim, self.dim());
+  runtime::KernelSlot& kernel = line[type];
+  if (out.numel() == 0) return;
+  const at::Tensor in = self.contiguous();
+  const at::Tensor values = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
+  const bool place = indices.defined();
+  const at::Tensor places = !place || indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
+
+  ScanArgs p{};
+  p.in = in.const_data_ptr();
+  p.out = values.mutable_data_ptr();
+  p.indices = place ? places.mutable_data_ptr<int64_t>() : nullptr;
+  int64_t outer = 1, inner = 1;
+  for (int64_t d = 0; d < in.dim(); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : in.size(d);
+  const int64_t length = in.dim() == 0 ? 1 : in.size(dim);
+  TORCH_CHECK_NOT_IMPLEMENTED(inner < (int64_t{1} << 31) && (length < (int64_t{1} << 31) || !place),
+                              "cumulative operators over more than 2^31 elements of one line");
+  p.length = static_cast<uint64_t>(length);
+  p.inner = static_cast<uint32_t>(inner);
+  runtime::Queue& queue = runtime::current_queue();
+  if (inner != 1) {
+    const size_t local = std::min<size_t>(1024, runtime::ceil_div(inner, kLanes) * kLanes);
+    runtime::launch2(queue, axis[type], outer, runtime::ceil_div(inner, local), 1, local, p);
+  } else {
+    // A line is cut where there are too few of them to keep the device busy.
+    const int64_t wanted = 4 * static_cast<int64_t>(runtime::device_info(queue.device).max_compute_units);
+    const int64_t least = std::max<int64_t>(1, (length + (int64_t{1} << 30) - 1) >> 30);
+    int64_t chunks = outer >= wanted ? 1 : std::min<int64_t>(wanted / outer, length / 16384);
+    chunks = std::max(chunks, least);
+    p.chunk = static_cast<uint32_t>(runtime::ceil_div(runtime::ceil_div(length, chunks), kLanes) * kLanes);
+    p.chunks = static_cast<uint32_t>(runtime::ceil_div(length, p.chunk));
+    if (p.chunks > 1) {
+      runtime::Scratch partial(static_cast<size_t>(outer) * p.chunks * 16);
+      p.partial = partial.get();
+      p.totals = 1;
+      runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
+      p.totals = 0;
+      runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
+    } else {
+      runtime::launch(queue, kernel, static_cast<size_t>(outer), kLanes, p);
+    }
+  }
+  if (!values.is_same(out)) out.copy_(values);
+  if (place && !places.is_same(indices)) indices.copy_(places);
+}
+
+}  // namespace
+
+void cumsum(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
+  scan(kernels::cumsum_line, kernels::cumsum_axis, self.to(out.scalar_type()), dim, out);
+}
+
+void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
+  scan(kernels::cumprod_line, kernels::cumprod_axis, self.to(out.scalar_type()), dim, out);
+}
+
+at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
+  resize_out(out, self.sizes(), {}, self.options());
+  scan(kernels::logcumsumexp_line, kernels::logcumsumexp_axis, self, dim, out);
+  return out;
+}
+
+at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
+  const at::Tensor out = new_empty(self.sizes(), self.scalar_type());
+  scan(kernels::logcumsumexp_line, kernels::logcumsumexp_axis, self, dim, out);
+  return out;
+}
+
+void _cummax_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
+  scan(kernels::cummax_line, kernels::cummax_axis, self, dim, values, indices);
+}
+
+void _cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
+  scan(kernels::cummin_line, kernels::cummin_axis, self, dim, values, indices);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,432 @@
+#include <ATen/MemoryOverlap.h>
+#include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/Padding.h>
+#include <ATen/native/Resize.h>
+#include <ATen/native/im2col_shape_check.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "aten/copy.hpp"
+#include "aten/tensor.hpp"
+#include "plan/copy.hpp"
+#include "runtime/launch.hpp"
+#include "shape_kernels.hpp"
+#include "sycl/shape_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::ceil_div;
+constexpr int64_t kLimit = int64_t{1} << 31;
+
+// ---- cat ----------------------------------------------------------------------------------------------------------
+
+// Whether `t` is laid out in memory as its part of `out` is, dims outside of `dim` closer together.
+bool fits_run(const at::Tensor& t, const at::Tensor& out, int64_t dim) {
+  const int64_t inner = out.stride(dim);
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.size(d) == 1) continue;
+    const int64_t want =
+        d == dim || out.stride(d) <= inner ? out.stride(d) : out.stride(d) / out.size(dim) * t.size(dim);
+    if (t.stride(d) != want) return false;
+  }
+  return true;
+}
+
+void run_cat(const at::Tensor& out, int64_t dim, const std::vector<std::pair<at::Tensor, int64_t>>& parts) {
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
+  const int64_t inner = out.stride(dim), total = inner * out.size(dim);
+  CatArgs a{};
+  a.dst = out.mutable_data_ptr();
+  a.total = static_cast<uint32_t>(total);
+  a.outer = static_cast<uint32_t>(out.numel() / total);
+  size_t groups = 0;
+  auto flush = [&] {
+    if (a.count > 0) runtime::launch(queue, kernels::cat_runs[raw_dtype(out.element_size())], groups, lanes, a);
+    a.count = 0, groups = 0;
+  };
+  for (const auto& [t, start] : parts) {
+    auto& in = a.in[a.count++];
+    const uint32_t width = static_cast<uint32_t>(t.size(dim) * inner);
+    in.src = t.const_data_ptr();
+    in.first_group = static_cast<uint32_t>(groups);
+    in.offset = static_cast<uint32_t>(start * inner);
+    in.width = make_divider(width);
+    groups += ceil_div(static_cast<size_t>(a.outer) * width, kCatBlock);
+    if (a.count == kCatInputs) flush();
+  }
+  flush();
+}
+
+// ---- padding ------------------------------------------------------------------------------------------------------
+
+struct PadShape { int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, pad[3] = {0, 0, 0}; };
+
+PadShape pad_shape(const at::Tensor& input, at::IntArrayRef padding) {
+  PadShape s;
+  for (size_t d = 0; d < padding.size() / 2; ++d) {
+    s.in[d] = input.size(-1 - static_cast<int64_t>(d));
+    s.pad[d] = padding[2 * d];
+    s.out[d] = s.in[d] + padding[2 * d] + padding[2 * d + 1];
+  }
+  return s;
+}
+
+// Writes `rows` rows of the tensor with sizes `write`.
+void run_pad(const runtime::KernelTable& table, DType type, void* dst, const void* src, const PadShape& s,
+             const int64_t (&write)[3], int64_t numel, int64_t other_numel) {
+  TORCH_CHECK(numel < kLimit && other_numel < kLimit,
+              "padding of tensors of 2^31 elements and more is not supported on XPU");
+  runtime::Queue& queue = runtime::current_queue();
+  PadArgs a{};
+  a.dst = dst, a.src = src;
+  a.rows = static_cast<uint32_t>(numel / write[0]);
+  a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / write[0], 1, 128));
+  a.write1 = make_divider(static_cast<uint32_t>(write[1]));
+  a.write2 = make_divider(static_cast<uint32_t>(write[2]));
+  for (int d = 0; d < 3; ++d) {
+    a.in[d] = static_cast<int32_t>(s.in[d]);
+    a.out[d] = static_cast<int32_t>(s.out[d]);
+    a.pad[d] = static_cast<int32_t>(s.pad[d]);
+  }
+  runtime::launch(queue, table[type], ceil_div(a.rows, a.group), runtime::device_info(queue.device).reduce_lanes, a);
+}
+
+void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
+  if (out.numel() == 0) return;
+  // As the CPU kernels do; upstream's metas do not set it.
+  out.resize_(out.sizes(), input.suggest_memory_format());
+  const PadShape s = pad_shape(input, padding);
+  const at::Tensor src = plain(input);
+  ContiguousOut target(out);
+  run_pad(reflect ? kernels::pad_gather_reflection : kernels::pad_gather_replication, raw_dtype(out.element_size()),
+          target.data(), src.const_data_ptr(), s, s.out, out.numel(), input.numel());
+  target.finish();
+}
+
+void pad_backward(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding,
+                  const at::Tensor& grad_input, bool reflect) {
+  if (grad_input.numel() == 0) return;
+  grad_input.resize_(grad_input.sizes(), input.suggest_memory_format());
+  const PadShape s = pad_shape(input, padding);
+  const at::Tensor src = plain(grad);
+  ContiguousOut target(grad_input);
+  run_pad(reflect ? kernels::pad_gather_backward_reflection : kernels::pad_gather_backward_replication,
+          dtype_of(grad_input), target.data(), src.const_data_ptr(), s, s.in, grad_input.numel(), grad.numel());
+  target.finish();
+}
+
+void resize_pad(at::Tensor& out, const at::Tensor& input, at::IntArrayRef padding) {
+  std::vector<int64_t> sizes = input.sizes().vec();
+  const PadShape s = pad_shape(input, padding);
+  for (size_t d = 0; d < padding.size() / 2; ++d) sizes[sizes.size() - 1 - d] = s.out[d];
+  out.resize_(sizes, input.suggest_memory_format());
+}
+
+void check_reflection2d(const at::Tensor& input, at::IntArrayRef padding) {
+  at::native::padding::check_valid_input<2>(input, padding);
+  const int64_t w = input.size(-1), h = input.size(-2), dim_w = input.dim() - 1, dim_h = input.dim() - 2;
+  TORCH_CHECK(padding[0] < w && padding[1] < w,
+              "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding (",
+              padding[0], ", ", padding[1], ") at dimension ", dim_w, " of input ", input.sizes());
+  TORCH_CHECK(padding[2] < h && padding[3] < h,
+              "Argument #6: Padding size should be less than the corresponding input dimension, but got: padding (",
+              padding[2], ", ", padding[3], ") at dimension ", dim_h, " of input ", input.sizes());
+  const PadShape s = pad_shape(input, padding);
+  TORCH_CHECK(s.out[0] >= 1 || s.out[1] >= 1, "input (H: ", h, ", W: ", w,
+              ") is too small. Calculated output H: ", s.out[1], " W: ", s.out[0]);
+}
+
+void check_grad_sizes(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding) {
+  static constexpr const char* kNames[] = {"width", "height", "depth"};
+  const PadShape s = pad_shape(input, padding);
+  for (size_t d = 0; d < padding.size() / 2; ++d)
+    TORCH_CHECK(s.out[d] == grad.size(-1 - static_cast<int64_t>(d)), "gradOutput ", kNames[d],
+                " unexpected. Expected: ", s.out[d], ", Got: ", grad.size(-1 - static_cast<int64_t>(d)));
+}
+
+at::Tensor& pad_backward_out(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding,
+                             at::Tensor& grad_input, bool reflect) {
+  check_grad_sizes(grad, input, padding);
+  grad_input.resize_(input.sizes(), input.suggest_memory_format());
+  pad_backward(grad, input, padding, grad_input, reflect);
+  return grad_input;
+}
+
+// ---- im2col -------------------------------------------------------------------------------------------------------
+
+void check_pair(at::IntArrayRef values, const char* name) {
+  TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ", values.size());
+}
+
+Im2colArgs im2col_args(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef dilation,
+                       at::IntArrayRef padding, at::IntArrayRef stride) {
+  Im2colArgs a{};
+  auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
+  a.height = i32(height), a.width = i32(width);
+  a.kernel_h = i32(kernel[0]), a.kernel_w = i32(kernel[1]);
+  a.dilation_h = i32(dilation[0]), a.dilation_w = i32(dilation[1]);
+  a.pad_h = i32(padding[0]), a.pad_w = i32(padding[1]);
+  a.stride_h = i32(stride[0]), a.stride_w = i32(stride[1]);
+  a.out_height = i32((height + 2 * padding[0] - (dilation[0] * (kernel[0] - 1) + 1)) / stride[0] + 1);
+  a.out_width = i32((width + 2 * padding[1] - (dilation[1] * (kernel[1] - 1) + 1)) / stride[1] + 1);
+  a.by_kernel_h = make_divider(static_cast<uint32_t>(kernel[0]));
+  a.by_kernel_w = make_divider(static_cast<uint32_t>(kernel[1]));
+  a.by_out_width = make_divider(static_cast<uint32_t>(a.out_width));
+  a.by_width = make_divider(static_cast<uint32_t>(width));
+  return a;
+}
+
+}  // namespace
+
+void cat_impl(const at::ITensorListRef& tensors, int64_t dim, int64_t, bool, bool, bool, at::MemoryFormat,
+              const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  const bool runs = out.is_non_overlapping_and_dense() && out.numel() < kLimit && !out.is_conj() && !out.is_neg();
+  std::vector<std::pair<at::Tensor, int64_t>> parts;
+  int64_t start = 0;
+  for (const at::Tensor& t : tensors) {
+    TORCH_CHECK(t.device() == out.device(),
+                "Expected all tensors to be on the same device, but found at least two devices, ", out.device(),
+                " and ", t.device(), "! (when checking argument for argument tensors in method wrapper_XPU_cat)");
+    if (t.numel() == 0) continue;  // also the 1-D empty tensors that fit any shape
+    if (runs && t.scalar_type() == out.scalar_type() && !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
+        fits_run(t, out, dim))
+      parts.emplace_back(t, start);
+    else
+      out.narrow(dim, start, t.size(dim)).copy_(t);
+    start += t.size(dim);
+  }
+  if (!parts.empty()) run_cat(out, dim, parts);
+}
+
+at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
+  TORCH_CHECK(dim < self.dim() || self.dim() == 0, "narrow_copy(): dimension ", dim, " of a tensor of ", self.dim());
+  const at::Tensor part = self.narrow(dim, start, length);
+  at::native::resize_output(out, part.sizes());
+  return out.copy_(part);
+}
+
+at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
+  const int64_t ndim = self.dim();
+  const auto flipped = at::dim_list_to_bitset(dims, ndim);
+  at::Tensor out = at::empty_like(self, self.options(), at::MemoryFormat::Preserve);
+  if (out.numel() == 0) return out;
+  const at::Tensor src = self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self;
+  plan::CopyShape s;
+  s.ndim = static_cast<int>(ndim);
+  const char* start = static_cast<const char*>(src.const_data_ptr());
+  for (int64_t d = 0; d < ndim; ++d) {
+    s.size[d] = self.size(d), s.dst[d] = out.stride(d), s.src[d] = src.stride(d);
+    if (flipped[d]) {
+      start += (s.size[d] - 1) * s.src[d] * static_cast<int64_t>(self.element_size());
+      s.src[d] = -s.src[d];
+    }
+  }
+  plan::copy(runtime::current_queue(), out.mutable_data_ptr(), start, self.element_size(), s);
+  return out;
+}
+
+at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef dims) {
+  TORCH_CHECK(!shifts.empty(), "`shifts` required");
+  if (dims.empty() && shifts.size() == 1)
+    return xpu_ops::aten::roll(self.contiguous().view(self.numel()), shifts, at::IntArrayRef{0}).view(self.sizes());
+  TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
+              ", dims:", dims.size());
+  if (dims.size() > 1) {
+    at::Tensor out = self;
+    for (size_t i = 0; i < dims.size(); ++i) out = xpu_ops::aten::roll(out, shifts.slice(i, 1), dims.slice(i, 1));
+    return out;
+  }
+  if (self.numel() == 0) return self.clone(at::MemoryFormat::Preserve);
+  const int64_t dim = at::maybe_wrap_dim(dims[0], self.dim()), size = self.size(dim);
+  int64_t start = (size - shifts[0]) % size;
+  if (start < 0) start += size;
+  at::Tensor out = at::empty_like(self, self.options(), at::MemoryFormat::Contiguous);
+  const at::Tensor src = plain(self);
+  if (start < size) out.narrow(dim, 0, size - start).copy_(src.narrow(dim, start, size - start));
+  if (start > 0) out.narrow(dim, size - start, start).copy_(src.narrow(dim, 0, start));
+  return out;
+}
+
+at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
+  TORCH_CHECK(self.dim() > 2, "channel_shuffle expects input with > 2 dims, but got input with sizes ", self.sizes());
+  const int64_t c = self.size(1);
+  TORCH_CHECK(groups > 0, "Number of groups to divide channels in must be positive.", " Value of groups:", groups);
+  TORCH_CHECK((c % groups) == 0, "Number of channels must be divisible by groups. Got ", c, " channels and ", groups,
+              " groups.");
+  const auto format = self.suggest_memory_format();
+  at::Tensor out = at::empty(self.sizes(), self.options().memory_format(format));
+  if (self.numel() == 0) return out;
+  // Splitting the channel dimension is a view of any strided tensor.
+  std::vector<int64_t> from = self.sizes().vec(), to;
+  from.erase(from.begin() + 1);
+  to = from;
+  from.insert(from.begin() + 1, {groups, c / groups});
+  auto split = [&](const at::Tensor& t, int64_t outer, int64_t inner) {
+    std::vector<int64_t> sizes = t.sizes().vec(), strides = t.strides().vec();
+    sizes[1] = inner, sizes.insert(sizes.begin() + 1, outer);
+    strides.insert(strides.begin() + 1, strides[1] * inner);
+    return t.as_strided(sizes, strides);
+  };
+  split(out, c / groups, groups).copy_(split(self, groups, c / groups).transpose(1, 2));
+  return out;
+}
+
+void reflection_pad1d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
+  pad_forward(self, padding, out, true);
+}
+void reflection_pad1d_backward_impl(const at::Tensor& grad_output, const at::Tensor& self,
+                                    at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) {
+  pad_backward(grad_output, self, padding, grad_input, true);
+}
+at::Tensor& reflection_pad2d_out(const at::Tensor& self, at::IntArrayRef padding, at::Tensor& out) {
+  check_reflection2d(self, padding);
+  resize_pad(out, self, padding);
+  pad_forward(self, padding, out, true);
+  return out;
+}
+at::Tensor reflection_pad2d(const at::Tensor& self, at::IntArrayRef padding) {
+  at::Tensor out = at::empty({0}, self.options());
+  return reflection_pad2d_out(self, padding, out);
+}
+at::Tensor& reflection_pad2d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
+                                                 at::IntArrayRef padding, at::Tensor& grad_input) {
+  return pad_backward_out(grad_output, self, padding, grad_input, true);
+}
+at::Tensor reflection_pad2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) {
+  at::Tensor grad_input = at::empty({0}, self.options());
+  return pad_backward_out(grad_output, self, padding, grad_input, true);
+}
+void reflection_pad3d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
+  pad_forward(self, padding, out, true);
+}
+void reflection_pad3d_backward_impl(const at::Tensor& grad_output, const at::Tensor& self,
+                                    at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) {
+  pad_backward(grad_output, self, padding, grad_input, true);
+}
+void replication_pad1d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
+  pad_forward(self, padding, out, false);
+}
+void replication_pad1d_backward_impl(const at::Tensor& grad_output, const at::Tensor& self,
+                                     at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) {
+  pad_backward(grad_output, self, padding, grad_input, false);
+}
+void replication_pad2d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
+  pad_forward(self, padding, out, false);
+}
+at::Tensor& replication_pad2d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
+                                                  at::IntArrayRef padding, at::Tensor& grad_input) {
+  return pad_backward_out(grad_output, self, padding, grad_input, false);
+}
+at::Tensor replication_pad2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) {
+  at::Tensor grad_input = at::empty({0}, self.options());
+  return pad_backward_out(grad_output, self, padding, grad_input, false);
+}
+void replication_pad3d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
+  pad_forward(self, padding, out, false);
+}
+at::Tensor& replication_pad3d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
+                                                  at::IntArrayRef padding, at::Tensor& grad_input) {
+  return pad_backward_out(grad_output, self, padding, grad_input, false);
+}
+at::Tensor replication_pad3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) {
+  at::Tensor grad_input = at::empty({0}, self.options());
+  return pad_backward_out(grad_output, self, padding, grad_input, false);
+}
+
+at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef dilation,
+                       at::IntArrayRef padding, at::IntArrayRef stride, at::Tensor& out) {
+  check_pair(kernel_size, "kernel_size");
+  check_pair(dilation, "dilation");
+  check_pair(padding, "padding");
+  check_pair(stride, "stride");
+  at::native::im2col_shape_check(self, at::Tensor(), kernel_size[0], kernel_size[1], dilation[0], dilation[1],
+                                 padding[0], padding[1], stride[0], stride[1]);
+  const bool batched = self.dim() == 4;
+  const int64_t batch = batched ? self.size(0) : 1, channels = self.size(-3);
+  Im2colArgs a = im2col_args(self.size(-2), self.size(-1), kernel_size, dilation, padding, stride);
+  const int64_t rows = channels * kernel_size[0] * kernel_size[1], columns = int64_t{a.out_height} * a.out_width;
+  if (batched)
+    out.resize_({batch, rows, columns});
+  else
+    out.resize_({rows, columns});
+  if (out.numel() == 0) return out;
+  TORCH_CHECK(out.numel() < kLimit && self.numel() < kLimit,
+              "im2col of 2^31 elements and more is not supported on XPU");
+  const at::Tensor src = plain(self);
+  ContiguousOut target(out);
+  a.dst = target.data(), a.src = src.const_data_ptr();
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::im2col[raw_dtype(self.element_size())], static_cast<size_t>(batch * rows), 64, a);
+  target.finish();
+  return out;
+}
+at::Tensor im2col(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef dilation,
+                  at::IntArrayRef padding, at::IntArrayRef stride) {
+  at::Tensor out = at::empty({0}, self.options());
+  return im2col_out(self, kernel_size, dilation, padding, stride, out);
+}
+
+at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel_size,
+                       at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride, at::Tensor& out) {
+  check_pair(output_size, "output_size");
+  check_pair(kernel_size, "kernel_size");
+  check_pair(dilation, "dilation");
+  check_pair(padding, "padding");
+  check_pair(stride, "stride");
+  at::native::col2im_shape_check(self, at::Tensor(), output_size[0], output_size[1], kernel_size[0], kernel_size[1],
+                                 dilation[0], dilation[1], padding[0], padding[1], stride[0], stride[1]);
+  const bool batched = self.dim() == 3;
+  const int64_t batch = batched ? self.size(0) : 1, channels = self.size(-2) / (kernel_size[0] * kernel_size[1]);
+  if (batched)
+    out.resize_({batch, channels, output_size[0], output_size[1]});
+  else
+    out.resize_({channels, output_size[0], output_size[1]});
+  if (out.numel() == 0) return out;
+  TORCH_CHECK(out.numel() < kLimit && self.numel() < kLimit,
+              "col2im of 2^31 elements and more is not supported on XPU");
+  const at::Tensor src = plain(self);
+  ContiguousOut target(out);
+  Im2colArgs a = im2col_args(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
+  a.dst = target.data(), a.src = src.const_data_ptr();
+  runtime::launch2(runtime::current_queue(), kernels::col2im[dtype_of(self)], static_cast<size_t>(batch * channels),
+                   ceil_div(output_size[0] * output_size[1], 256), 1, 256, a);
+  target.finish();
+  return out;
+}
+at::Tensor col2im(const at::Tensor& self, at::IntArrayRef output_size, at::IntArrayRef kernel_size,
+                  at::IntArrayRef dilation, at::IntArrayRef padding, at::IntArrayRef stride) {
+  at::Tensor out = at::empty({0}, self.options());
+  return col2im_out(self, output_size, kernel_size, dilation, padding, stride, out);
+}
+
+at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_sizes, int64_t dim, int64_t size,
+                           int64_t step) {
+  if (input_sizes.empty()) {  // unfold of a 0-d tensor adds a dimension of size 1 or 0
+    at::Tensor grad = at::zeros({}, grad_in.options());
+    return grad_in.numel() ? grad.add_(grad_in.sum()) : grad;
+  }
+  dim = at::maybe_wrap_dim(dim, static_cast<int64_t>(input_sizes.size()));
+  at::Tensor grad = new_empty(input_sizes, grad_in.scalar_type());
+  if (grad.numel() == 0) return grad;
+  if (grad_in.numel() == 0) return grad.zero_();
+  TORCH_CHECK(grad.numel() < kLimit && grad_in.numel() < kLimit,
+              "unfold_backward of 2^31 elements and more is not supported on XPU");
+  const at::Tensor src = plain(grad_in);
+  UnfoldBackwardArgs a{};
+  a.grad = grad.mutable_data_ptr(), a.grad_in = src.const_data_ptr();
+  a.inner = make_divider(static_cast<uint32_t>(grad.stride(dim)));
+  a.length = make_divider(static_cast<uint32_t>(input_sizes[dim]));
+  a.windows = static_cast<int32_t>(grad_in.size(dim));
+  a.size = static_cast<int32_t>(size), a.step = static_cast<int32_t>(step);
+  a.n = static_cast<uint32_t>(grad.numel());
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  runtime::launch(queue, kernels::unfold_backward[dtype_of(grad)], ceil_div(a.n, group), group, a);
+  return grad;
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,103 @@
+// Adapters of softmax and log_softmax.
+#include <ATen/WrapDimUtils.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+
+#include "aten/tensor.hpp"
+#include "runtime/launch.hpp"
+#include "softmax_kernels.hpp"
+#include "softmax_ops.hpp"
+#include "sycl/reduction_args.hpp"
+#include "sycl/softmax_args.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::KernelTable2;
+
+// `y` is undefined in the forward direction.
+void run(const KernelTable2& row, const KernelTable2& col, const at::Tensor& x, const at::Tensor& y, int64_t dim,
+         const at::Tensor& out) {
+  if (out.numel() == 0) return;
+  const at::Tensor in = x.contiguous();
+  at::Tensor result = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
+  SoftmaxArgs args;
+  args.x = in.const_data_ptr();
+  const at::Tensor saved = y.defined() ? y.contiguous() : at::Tensor();
+  if (saved.defined()) args.y = saved.const_data_ptr();
+  args.out = result.mutable_data_ptr();
+  int64_t outer = 1, inner = 1, n = 1;
+  if (in.dim() > 0) {
+    dim = at::maybe_wrap_dim(dim, in.dim());
+    n = in.size(dim);
+    for (int64_t d = 0; d < dim; ++d) outer *= in.size(d);
+    for (int64_t d = dim + 1; d < in.dim(); ++d) inner *= in.size(d);
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(outer < INT32_MAX && n < INT32_MAX && inner < INT32_MAX,
+                              "softmax over tensors with 2^31 and more rows is not supported");
+  args.outer = static_cast<uint32_t>(outer);
+  args.dim = static_cast<uint32_t>(n);
+  args.inner = static_cast<uint32_t>(inner);
+  runtime::Queue& queue = runtime::current_queue();
+  if (inner == 1) {
+    const size_t groups = std::min<size_t>(outer, size_t{runtime::device_info(queue.device).max_compute_units} * 64);
+    runtime::launch(queue, row(dtype_of(in), dtype_of(out)), groups, kLanes, args);
+  } else {
+    args.blocks = static_cast<uint32_t>(runtime::ceil_div(inner, kSoftmaxVectors * kLanes));
+    runtime::launch(queue, col(dtype_of(in), dtype_of(out)), size_t{args.blocks} * outer, kLanes, args);
+  }
+  if (!result.is_same(out)) out.copy_(result);
+}
+
+}  // namespace
+
+void _softmax(const at::Tensor& self, int64_t dim, bool, const at::Tensor& out) {
+  run(kernels::softmax_row_plain, kernels::softmax_col_plain, self, at::Tensor(), dim, out);
+}
+
+void _log_softmax(const at::Tensor& self, int64_t dim, bool, const at::Tensor& out) {
+  run(kernels::softmax_row_log, kernels::softmax_col_log, self, at::Tensor(), dim, out);
+}
+
+void _softmax_backward_data(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim, at::ScalarType,
+                            const at::Tensor& grad_input) {
+  run(kernels::softmax_backward_row_plain, kernels::softmax_backward_col_plain, grad_output, output, dim, grad_input);
+}
+
+void _log_softmax_backward_data(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim, at::ScalarType,
+                                const at::Tensor& out) {
+  run(kernels::softmax_backward_row_log, kernels::softmax_backward_col_log, grad_output, output, dim, out);
+}
+
+// A true mask hides an element. mask_type: 0 the mask is (L, L), 1 it is (B, L), 2 it has the input's shape.
+at::Tensor _masked_softmax(const at::Tensor& self, const at::Tensor& mask, std::optional<int64_t> dim,
+                           std::optional<int64_t> mask_type) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
+  TORCH_CHECK(mask_type.has_value(), "Mask Type should be defined");
+  TORCH_CHECK(*mask_type >= 0 && *mask_type <= 2,
+              "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
+  at::Tensor wide = mask;
+  if (*mask_type == 0) {
+    TORCH_CHECK(mask.dim() == 2 && self.dim() >= 2 && mask.size(0) == self.size(-2) && mask.size(1) == self.size(-1),
+                "For mask_type == 0 mask shape should be (L, L)");
+  } else if (*mask_type == 1) {
+    TORCH_CHECK(mask.dim() == 2 && self.dim() == 4 && mask.size(0) == self.size(0) && mask.size(1) == self.size(3),
+                "For mask_type == 1 mask shape should be (B, L)");
+    wide = mask.view({mask.size(0), 1, 1, mask.size(1)});
+  } else {
+    TORCH_CHECK(mask.sizes() == self.sizes(), "For mask_type == 2 mask shape should match input shape");
+  }
+  return at::_softmax(self.masked_fill(wide, -std::numeric_limits<double>::infinity()), dim.value_or(self.dim() - 1),
+                      false);
+}
+
+at::Tensor _masked_softmax_backward(const at::Tensor& grad_output, const at::Tensor& output, const at::Tensor& mask,
+                                    std::optional<int64_t> dim) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
+  TORCH_CHECK(mask.sizes() == grad_output.sizes(), "Mask shape should match grad shape");
+  return at::_softmax_backward_data(grad_output.masked_fill(mask, 0), output.masked_fill(mask, 0),
+                                    dim.value_or(output.dim() - 1), output.scalar_type())
+      .masked_fill(mask, 0);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,119 @@
+// The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, composed of native operators.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+#include <cmath>
+#include <limits>
+
+#include "aten/tensor.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+// (N, L, heads * D) -> (N, heads, L, D)
+at::Tensor split_heads(const at::Tensor& t, int64_t heads) {
+  return t.view({t.size(0), t.size(1), heads, t.size(2) / heads}).transpose(1, 2);
+}
+
+// mask_type 0: (L, L) over positions, 1: (N, L) over keys, 2: (N, heads, L, L). True, and anything but zero, is masked
+// out: the layers' Python turns boolean masks into additive ones.
+at::Tensor keep_mask(const at::Tensor& mask, int64_t type, int64_t batch) {
+  const at::Tensor keep = mask.logical_not();
+  return type == 1 ? keep.view({batch, 1, 1, mask.size(1)}) : keep;
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head,
+    const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
+    const at::Tensor& proj_bias, const std::optional<at::Tensor>& mask, bool need_weights, bool average_attn_weights,
+    std::optional<int64_t> mask_type) {
+  const int64_t d = embed_dim;
+  TORCH_CHECK(query.dim() == 3, "expected 3-D `query`, got ", query.dim(), "-D tensor");
+  TORCH_CHECK(query.sizes()[2] == d, "passed-in embed_dim ", d, " didn't match last dim of query ", query.sizes()[2]);
+  TORCH_CHECK(key.dim() == 3, "expected 3-D `key`, got ", key.dim(), "-D tensor");
+  TORCH_CHECK(value.dim() == 3, "expected 3-D `value`, got ", value.dim(), "-D tensor");
+  TORCH_CHECK(qkv_weight.dim() == 2, "expected 2-D `qkv_weight`, got ", qkv_weight.dim(), "-D tensor");
+  TORCH_CHECK(d * 3 == qkv_weight.sizes()[0], "expected `qkv_weight` first dim to be 3x embed_dim");
+  TORCH_CHECK(d == qkv_weight.sizes()[1], "expected `qkv_weight` second dim to be embed_Dim");
+  TORCH_CHECK(qkv_bias.dim() == 1, "expected 1-D `qkv_bias`, got ", qkv_bias.dim(), "-D tensor");
+  TORCH_CHECK(qkv_bias.sizes()[0] == 3 * d, "expected `qkv_bias` first dim and first dim of query to be equal");
+  TORCH_CHECK(d % num_head == 0, "`embed_dim` must divide evenly by `num_heads`");
+  const at::Tensor inputs[] = {query, key, value};
+  at::Tensor heads[3];
+  if (query.is_same(key) && key.is_same(value)) {
+    const at::Tensor packed = at::linear(query, qkv_weight, qkv_bias);
+    for (int64_t i = 0; i < 3; ++i) heads[i] = split_heads(packed.narrow(2, i * d, d), num_head);
+  } else {
+    for (int64_t i = 0; i < 3; ++i)
+      heads[i] =
+          split_heads(at::linear(inputs[i], qkv_weight.narrow(0, i * d, d), qkv_bias.narrow(0, i * d, d)), num_head);
+  }
+  std::optional<at::Tensor> keep;
+  if (mask.has_value() && mask->defined()) {
+    TORCH_CHECK(mask_type.has_value(), "Mask Type should be defined");
+    keep = keep_mask(*mask, *mask_type, query.size(0));
+  }
+  at::Tensor weights, mixed;
+  if (need_weights) {
+    at::Tensor scores = at::matmul(heads[0], heads[1].transpose(2, 3)) / std::sqrt(static_cast<double>(d / num_head));
+    if (keep) scores = scores.masked_fill(keep->logical_not(), -std::numeric_limits<double>::infinity());
+    weights = scores.softmax(-1);
+    mixed = at::matmul(weights, heads[2]);
+    if (average_attn_weights) weights = weights.mean(1);
+  } else {
+    mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], keep);
+  }
+  mixed = mixed.transpose(1, 2).reshape({query.size(0), query.size(1), d});
+  return {at::linear(mixed, proj_weight, proj_bias), weights};
+}
+
+at::Tensor _transformer_encoder_layer_fwd(const at::Tensor& src, int64_t embed_dim, int64_t num_heads,
+                                          const at::Tensor& qkv_weight, const at::Tensor& qkv_bias,
+                                          const at::Tensor& proj_weight, const at::Tensor& proj_bias, bool use_gelu,
+                                          bool norm_first, double eps, const at::Tensor& norm_weight_1,
+                                          const at::Tensor& norm_bias_1, const at::Tensor& norm_weight_2,
+                                          const at::Tensor& norm_bias_2, const at::Tensor& ffn_weight_1,
+                                          const at::Tensor& ffn_bias_1, const at::Tensor& ffn_weight_2,
+                                          const at::Tensor& ffn_bias_2, const std::optional<at::Tensor>& mask,
+                                          std::optional<int64_t> mask_type) {
+  auto norm1 = [&](const at::Tensor& t) { return at::layer_norm(t, {embed_dim}, norm_weight_1, norm_bias_1, eps); };
+  auto norm2 = [&](const at::Tensor& t) { return at::layer_norm(t, {embed_dim}, norm_weight_2, norm_bias_2, eps); };
+  const at::Tensor attended_input = norm_first ? norm1(src) : src;
+  at::Tensor x =
+      std::get<0>(aten::_native_multi_head_attention(attended_input, attended_input, attended_input, embed_dim,
+                                                     num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+                                                     /*need_weights=*/false, /*average_attn_weights=*/true, mask_type));
+  x = x + src;
+  if (!norm_first) x = norm1(x);
+  at::Tensor hidden = at::linear(norm_first ? norm2(x) : x, ffn_weight_1, ffn_bias_1);
+  hidden = use_gelu ? at::gelu(hidden) : at::relu(hidden);
+  x = at::linear(hidden, ffn_weight_2, ffn_bias_2) + x;
+  return norm_first ? x : norm2(x);
+}
+
+// (N, L, 3 * heads * D) and a bias to queries over the root of D, keys and values, each (N, heads, L, D).
+std::tuple<at::Tensor, at::Tensor, at::Tensor> _transform_bias_rescale_qkv(const at::Tensor& qkv,
+                                                                           const at::Tensor& bias, int64_t num_heads) {
+  TORCH_CHECK(qkv.dim() == 3, "expected 3-D `qkv`, got ", qkv.dim(), "-D tensor");
+  const int64_t d = qkv.size(2) / 3;
+  TORCH_CHECK(bias.dim() == 1 && bias.size(0) == qkv.size(2) && 3 * d == qkv.size(2), "expected `qkv_bias` of size [",
+              qkv.size(2), "], a multiple of 3, got ", bias.sizes());
+  TORCH_CHECK(num_heads > 0 && d % num_heads == 0, "`embed_dim` must divide evenly by `num_heads`");
+  const at::Tensor parts = (qkv + bias.to(qkv.scalar_type()))
+                               .view({qkv.size(0), qkv.size(1), 3, num_heads, d / num_heads})
+                               .permute({2, 0, 3, 1, 4})
+                               .contiguous();
+  at::Tensor query = parts.select(0, 0);
+  query.mul_(1.0 / std::sqrt(static_cast<double>(d / num_heads)));
+  return {query, parts.select(0, 1), parts.select(0, 2)};
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,200 @@
+// max_unpool and fractional max pooling.
+#include <ATen/native/FractionalMaxPooling.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/zeros.h>
+
+#include "aten/indexing.hpp"
+#include "sycl/unpool_args.hpp"
+#include "unpool_kernels.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+using runtime::ceil_div;
+
+// data[plane, index[plane, i]] op= src[plane, i], planes being the dims before the last `spatial` ones. All are dense
+// in one format, so that the positions of a plane are one dim: of step 1, or of C for channels-last.
+void scatter_planes(Reduce op, const at::Tensor& data, const at::Tensor& index, const at::Tensor& src, int64_t spatial,
+                    int64_t step, const IndexSource& from) {
+  const int64_t planes = src.dim() - spatial;
+  int64_t steps = 1;
+  for (int64_t d = planes; d < src.dim(); ++d) steps *= src.size(d);
+  Dims3 columns;
+  for (int64_t d = 0; d < planes; ++d)
+    columns.push_back({src.size(d), {data.stride(d), src.stride(d), index.stride(d)}});
+  launch_columns(column_kernel(op, data.scalar_type()), mutable_ptr(data), src.const_data_ptr(), from,
+                 {steps, step, step}, std::move(columns));
+}
+
+void unpool(const at::Tensor& self_, const at::Tensor& indices_, at::IntArrayRef output_size, int64_t spatial,
+            at::Tensor& out) {
+  const at::MemoryFormat format =
+      spatial == 2 && self_.dim() == 4 ? self_.suggest_memory_format() : at::MemoryFormat::Contiguous;
+  std::vector<int64_t> sizes = self_.sizes().vec();
+  std::copy(output_size.begin(), output_size.end(), sizes.end() - spatial);
+  at::native::resize_output(out, sizes);
+  if (format != at::MemoryFormat::Contiguous && !out.is_contiguous(format))
+    out.unsafeGetTensorImpl()->empty_tensor_restride(format);
+  at::Tensor dense = out.is_contiguous(format) ? out : new_empty(sizes, out.scalar_type(), format);
+  dense.zero_();
+  if (self_.numel() != 0) {
+    const at::Tensor self = self_.contiguous(format), indices = indices_.contiguous(format);
+    std::string text = " (output volumes are of size ";
+    int64_t volume = 1;
+    for (int64_t k = 0; k < spatial; ++k) {
+      volume *= output_size[k];
+      text += (k ? "x" : "") + std::to_string(output_size[k]);
+    }
+    const int64_t step = format == at::MemoryFormat::Contiguous ? 1 : self.size(1);
+    const IndexSource from =
+        index_source(indices, volume, step, DeviceErrorCode::unpool, runtime::register_error_message(text), false);
+    scatter_planes(Reduce::assign, dense, indices, self, spatial, step, from);
+  }
+  if (!dense.is_same(out)) out.copy_(dense);
+}
+
+}  // namespace
+
+at::Tensor& max_unpool2d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                             at::Tensor& out) {
+  TORCH_CHECK(indices.scalar_type() == at::kLong,
+              "elements in indices should be type int64 but got: ", indices.scalar_type());
+  TORCH_CHECK(output_size.size() == 2, "There should be exactly two elements (height, width) in output_size, but got ",
+              output_size.size(), " elements.");
+  TORCH_CHECK(self.dim() == 3 || self.dim() == 4,
+              "Input to max_unpooling2d should be a 3d or 4d Tensor, but got a tensor with ", self.dim(),
+              " dimensions.");
+  TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (",
+              self.sizes(), ") but got indices tensor with shape: ", indices.sizes());
+  for (int64_t d = 1; d < self.dim(); ++d)
+    TORCH_CHECK(self.size(d) > 0,
+                "max_unpooling2d(): ", "Expected input to have non-zero size for non-batch dimensions, but got ",
+                self.sizes(), " with dimension ", d, " being empty.");
+  unpool(self, indices, output_size, 2, out);
+  return out;
+}
+
+at::Tensor max_unpool2d(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size) {
+  at::Tensor out = new_empty({0}, self.scalar_type());
+  max_unpool2d_out(self, indices, output_size, out);
+  return out;
+}
+
+at::Tensor& max_unpool3d_out(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                             at::IntArrayRef stride, at::IntArrayRef padding, at::Tensor& out) {
+  TORCH_CHECK(indices.scalar_type() == at::kLong, "elements in indices should be type int64");
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5,
+              "Input to max_unpooling3d should be a 4d or 5d Tensor, but got a tensor with ", self.dim(),
+              " dimensions.");
+  TORCH_CHECK(output_size.size() == 3,
+              "There should be exactly three elements (depth, height, width) in output_size, but got ",
+              output_size.size(), " elements.");
+  TORCH_CHECK(stride.size() == 3,
+              "There should be exactly three elements (depth, height, width) in stride, but got: ", stride.size(),
+              " elements.");
+  TORCH_CHECK(padding.size() == 3,
+              "There should be exactly three elements (depth, height, width) in padding, but got: ", padding.size(),
+              " elements.");
+  TORCH_CHECK(self.sizes() == indices.sizes(), "Expected shape of indices to be same as that of the input tensor (",
+              self.sizes(), ") but got indices tensor with shape: ", indices.sizes());
+  for (int64_t d = 1; d < self.dim(); ++d)
+    TORCH_CHECK(self.size(d) > 0,
+                "max_unpooling3d(): ", "Expected input to have non-zero size for non-batch dimensions, but got ",
+                self.sizes(), " with dimension ", d, " being empty.");
+  TORCH_CHECK(stride[0] > 0 && stride[1] > 0 && stride[2] > 0,
+              "strides should be greater than zero, but got stride: ", stride);
+  unpool(self, indices, output_size, 3, out);
+  return out;
+}
+
+at::Tensor max_unpool3d(const at::Tensor& self, const at::Tensor& indices, at::IntArrayRef output_size,
+                        at::IntArrayRef stride, at::IntArrayRef padding) {
+  at::Tensor out = new_empty({0}, self.scalar_type());
+  max_unpool3d_out(self, indices, output_size, stride, padding, out);
+  return out;
+}
+
+namespace {
+
+void fractional(const at::Tensor& self, at::IntArrayRef pool, at::IntArrayRef output_size, const at::Tensor& samples_,
+                const at::Tensor& output, const at::Tensor& indices) {
+  if (output.numel() == 0) return;
+  const int64_t dims = static_cast<int64_t>(pool.size());
+  const at::Tensor in = self.contiguous(), samples = samples_.contiguous();
+  at::Tensor out = output.is_contiguous() ? output : new_empty(output.sizes(), output.scalar_type());
+  at::Tensor where = indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
+  FractionalArgs args{};
+  args.in = in.const_data_ptr();
+  args.samples = samples.const_data_ptr();
+  args.out = mutable_ptr(out);
+  args.indices = where.mutable_data_ptr<int64_t>();
+  for (int d = 0; d < 3; ++d) {
+    const int64_t k = d - 3 + dims;
+    args.in_size[d] = k < 0 ? 1 : static_cast<uint32_t>(in.size(in.dim() - 3 + d));
+    args.out_size[d] = k < 0 ? 1 : static_cast<uint32_t>(output_size[k]);
+    args.pool[d] = k < 0 ? 1 : static_cast<uint32_t>(pool[k]);
+  }
+  args.dims = static_cast<uint32_t>(dims);
+  args.planes = static_cast<uint32_t>(out.numel() / (int64_t{args.out_size[0]} * args.out_size[1] * args.out_size[2]));
+  const size_t local = even_group(args.out_size[2]);
+  runtime::launch2(runtime::current_queue(), kernels::fractional_max_pool[dtype_of(self)],
+                   size_t{args.planes} * args.out_size[0] * args.out_size[1], ceil_div(args.out_size[2], local), 1,
+                   local, args);
+  if (!out.is_same(output)) output.copy_(out);
+  if (!where.is_same(indices)) indices.copy_(where);
+}
+
+void fractional_backward(const at::Tensor& grad_output, const at::Tensor& indices_, int64_t spatial,
+                         const at::Tensor& grad_input) {
+  at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_empty(grad_input.sizes(), grad_input.scalar_type());
+  dense.zero_();
+  if (grad_output.numel() != 0) {
+    const at::Tensor grad = grad_output.contiguous(), indices = indices_.contiguous();
+    int64_t volume = 1;
+    for (int64_t d = dense.dim() - spatial; d < dense.dim(); ++d) volume *= dense.size(d);
+    scatter_planes(Reduce::add, dense, indices, grad, spatial, 1,
+                   index_source(indices, volume, 1, DeviceErrorCode::none, 0, false));
+  }
+  if (!dense.is_same(grad_input)) grad_input.copy_(dense);
+}
+
+}  // namespace
+
+void fractional_max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef output_size,
+                           const at::Tensor& random_samples, const at::Tensor& output, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<2>(self, random_samples);
+  fractional(self, kernel_size, output_size, random_samples, output, indices);
+}
+
+void fractional_max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
+                                    const at::Tensor& indices, const at::Tensor& grad_input) {
+  fractional_backward(grad_output, indices, 2, grad_input);
+}
+
+void fractional_max_pool3d(const at::Tensor& self, int64_t poolSizeT, int64_t poolSizeH, int64_t poolSizeW,
+                           int64_t outputT, int64_t outputH, int64_t outputW, const at::Tensor& random_samples, int64_t,
+                           int64_t, int64_t, int64_t, int64_t, const at::Tensor& output, const at::Tensor& indices) {
+  at::native::fractional_max_pool_check_shape<3>(self, random_samples);
+  fractional(self, {poolSizeT, poolSizeH, poolSizeW}, {outputT, outputH, outputW}, random_samples, output, indices);
+}
+
+at::Tensor& fractional_max_pool3d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
+                                                      at::IntArrayRef, at::IntArrayRef output_size,
+                                                      const at::Tensor& indices, at::Tensor& grad_input) {
+  for (int64_t k = 0; k < 3; ++k)
+    TORCH_CHECK(grad_output.size(grad_output.dim() - 3 + k) == output_size[k],
+                "fractional_max_pool3d_backward_out(): gradOutput has an unexpected size in a spatial dimension");
+  at::native::resize_output(grad_input, self.sizes());
+  fractional_backward(grad_output, indices, 3, grad_input);
+  return grad_input;
+}
+
+at::Tensor fractional_max_pool3d_backward(const at::Tensor& grad_output, const at::Tensor& self,
+                                          at::IntArrayRef kernel_size, at::IntArrayRef output_size,
+                                          const at::Tensor& indices) {
+  at::Tensor grad_input = new_empty(self.sizes(), self.scalar_type());
+  fractional_max_pool3d_backward_grad_input(grad_output, self, kernel_size, output_size, indices, grad_input);
+  return grad_input;
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,18 @@
+// One memory, two devices: CPU tensors on the memory of XPU tensors and back, where the host may touch it.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace xpu_ops {
+
+// A CPU tensor on the same memory, with the same sizes, strides, conj and neg bits; keeps the storage alive. Detached
+// from autograd. The caller has waited for the queue and checked host_accessible.
+at::Tensor alias_as_cpu(const at::Tensor& xpu);
+// The reverse; the device waits for its queues before the CPU memory is let go.
+at::Tensor alias_as_xpu(const at::Tensor& cpu, c10::Device device);
+
+// Whether tensors of another device share this storage's memory now, or it shares theirs: writes through them are not
+// seen on this storage.
+bool has_alias(const c10::StorageImpl* storage);
+bool is_alias(const c10::StorageImpl* storage);
+
+}  // namespace xpu_ops

@@ -1,0 +1,128 @@
+#include "bindings/runtime/generator.hpp"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/GeneratorForPrivateuseone.h>
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstring>
+
+#include "errors.hpp"
+#include "runtime/device.hpp"
+#include "runtime/queue.hpp"
+
+namespace xpu_ops {
+namespace {
+
+constexpr size_t kStateBytes = 16;
+
+int resolve(c10::DeviceIndex device) { return device < 0 ? runtime::current_device() : device; }
+
+}  // namespace
+
+XpuGenerator::XpuGenerator(c10::DeviceIndex device)
+    : c10::GeneratorImpl{c10::Device(c10::kXPU, device), c10::DispatchKeySet(c10::DispatchKey::XPU)},
+      state_(c10::make_intrusive<State>()) {}
+
+void XpuGenerator::set_current_seed(uint64_t seed) {
+  state_->seed = seed;
+  state_->offset = 0;
+}
+
+void XpuGenerator::set_offset(uint64_t offset) {
+  TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4");
+  state_->offset = offset;
+}
+
+uint64_t XpuGenerator::get_offset() const { return state_->offset; }
+uint64_t XpuGenerator::current_seed() const { return state_->seed; }
+
+uint64_t XpuGenerator::seed() {
+  uint64_t random = c10::detail::getNonDeterministicRandom(true);
+  set_current_seed(random);
+  return random;
+}
+
+void XpuGenerator::set_state(const c10::TensorImpl& state) {
+  at::detail::check_rng_state(state);
+  const auto size = state.numel();
+  TORCH_CHECK(size == static_cast<int64_t>(kStateBytes) || size == static_cast<int64_t>(kStateBytes / 2),
+              "RNG state is wrong size");
+  const auto* bytes = static_cast<const uint8_t*>(state.data());
+  uint64_t seed = 0, offset = 0;
+  std::memcpy(&seed, bytes, sizeof seed);
+  if (size == static_cast<int64_t>(kStateBytes)) std::memcpy(&offset, bytes + sizeof seed, sizeof offset);
+  set_current_seed(seed);
+  set_offset(offset);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> XpuGenerator::get_state() const {
+  auto state = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, c10::kByte);
+  auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
+  std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
+  std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
+  return state.getIntrusivePtr();
+}
+
+void XpuGenerator::graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) {
+  auto* other = dynamic_cast<XpuGenerator*>(state.get());
+  TORCH_CHECK(other, "Expected a XPU Generator");
+  state_ = other->state_;
+}
+
+c10::intrusive_ptr<c10::GeneratorImpl> XpuGenerator::graphsafe_get_state() const {
+  auto copy = c10::make_intrusive<XpuGenerator>(device().index());
+  copy->state_ = state_;
+  return copy;
+}
+
+XpuGenerator* XpuGenerator::clone_impl() const {
+  auto* copy = new XpuGenerator(device().index());
+  copy->state_->seed = state_->seed;
+  copy->state_->offset = state_->offset;
+  return copy;
+}
+
+PhiloxState XpuGenerator::reserve(uint64_t increment) {
+  PhiloxState before{state_->seed, state_->offset};
+  state_->offset += (increment + 3) / 4 * 4;
+  return before;
+}
+
+const at::Generator& default_generator(c10::DeviceIndex device) {
+  struct Slot {
+    std::once_flag once;
+    at::Generator generator;
+  };
+  static auto* slots = new std::array<Slot, runtime::kMaxDevices>;
+  int i = resolve(device);
+  if (i >= runtime::kMaxDevices) translate([&] { runtime::device_info(i); });
+  Slot& slot = (*slots)[i];
+  std::call_once(slot.once, [&] {
+    translate([&] { runtime::device_info(i); });
+    slot.generator = at::make_generator<XpuGenerator>(static_cast<c10::DeviceIndex>(i));
+    slot.generator.seed();
+  });
+  return slot.generator;
+}
+
+at::Generator new_generator(c10::DeviceIndex device) {
+  int i = resolve(device);
+  translate([&] { runtime::device_info(i); });
+  auto g = at::make_generator<XpuGenerator>(static_cast<c10::DeviceIndex>(i));
+  g.set_current_seed(c10::default_rng_seed_val);
+  return g;
+}
+
+PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64_t increment) {
+  const at::Generator& g = generator && generator->defined() ? *generator : default_generator();
+  TORCH_CHECK(g.device().type() == c10::kXPU, "Expected a 'xpu' device type for generator but found '",
+              g.device().type(), "'");
+  TORCH_CHECK(!graphs_recording() || !runtime::recording(runtime::current_queue()),
+              "Random numbers cannot be captured in an XPU graph by xpu_ops: every replay would repeat the same ones.");
+  auto* impl = static_cast<XpuGenerator*>(g.unsafeGetGeneratorImpl());
+  std::lock_guard<std::mutex> lock(impl->mutex_);
+  return impl->reserve(increment);
+}
+
+}  // namespace xpu_ops

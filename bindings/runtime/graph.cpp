@@ -1,0 +1,169 @@
+// torch._C._XPUGraph: what a stream executes, recorded once and replayed, as a SYCL command graph.
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <atomic>
+#include <fstream>
+#include <optional>
+
+#include "bindings/runtime/generator.hpp"
+#include "bindings/runtime/module.hpp"
+#include "errors.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/device.hpp"
+#include "runtime/queue.hpp"
+
+namespace py = pybind11;
+namespace syclex = sycl::ext::oneapi::experimental;
+
+namespace xpu_ops {
+namespace {
+
+using runtime::PoolId;
+using Recorded = syclex::command_graph<syclex::graph_state::modifiable>;
+using Executable = syclex::command_graph<syclex::graph_state::executable>;
+
+std::atomic<int> g_recording{0};
+
+class Graph {
+ public:
+  explicit Graph(bool keep) : keep_(keep) {}
+  ~Graph() {
+    try {
+      if (capturing()) abandon();
+      reset();
+    } catch (const std::exception& e) { TORCH_WARN("An XPU graph could not be released: ", e.what()); }
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  void capture_begin(const std::optional<PoolId>& pool) {
+    TORCH_CHECK(!recorded_ && !executable_,
+                "This XPUGraph instance already owns a captured graph. "
+                "To capture a new graph, create a new instance.");
+    queue_ = &runtime::current_queue();
+    TORCH_CHECK(runtime::sycl_device(queue_->device).has(sycl::aspect::ext_oneapi_limited_graph) ||
+                    runtime::sycl_device(queue_->device).has(sycl::aspect::ext_oneapi_graph),
+                "The device (", runtime::device_info(queue_->device).name, ") does not support XPU graphs.");
+    TORCH_CHECK(!runtime::recording(*queue_), "This stream is recording another XPU graph.");
+    pool_ = pool && *pool != PoolId{0, 0} ? *pool : runtime::new_pool_id(false);
+    runtime::begin_allocate_to_pool(queue_->device, pool_, {std::nullopt, queue_->id});
+    try {
+      recorded_.emplace(queue_->get().get_context(), queue_->get().get_device());
+      queue_->submit([&](sycl::queue& q) { recorded_->begin_recording(q); });
+      queue_->block_inline();
+    } catch (...) {
+      recorded_.reset();
+      runtime::end_allocate_to_pool(queue_->device, pool_);
+      runtime::release_pool(queue_->device, pool_);
+      throw;
+    }
+    g_recording.fetch_add(1);
+    capturing_ = true;
+    holds_pool_ = true;
+  }
+
+  void capture_end() {
+    TORCH_CHECK(capturing(), "capture_end() came without capture_begin().");
+    TORCH_CHECK(&runtime::current_queue() == queue_, "Capture must end on the same stream it began on.");
+    end_recording();
+    finish();
+    if (!keep_) {
+      instantiate();
+      recorded_.reset();
+    }
+  }
+
+  void instantiate() {
+    TORCH_CHECK(recorded_ && !capturing(), "capture_end() must have been called before calling instantiate");
+    executable_.emplace(recorded_->finalize());
+  }
+
+  void replay() {
+    TORCH_CHECK(!capturing() && (recorded_ || executable_),
+                "Called XPUGraph::replay without a preceding successful capture.");
+    if (!executable_) instantiate();
+    auto& q = runtime::current_queue(queue_->device);
+    q.submit([&](sycl::queue& s) { s.ext_oneapi_graph(*executable_); });
+  }
+
+  void reset() {
+    if (runtime::in_bad_fork()) return;
+    if (executable_) runtime::synchronize(queue_->device);  // a replay may still run on its memory
+    executable_.reset();
+    recorded_.reset();
+    if (holds_pool_) runtime::release_pool(queue_->device, pool_);
+    holds_pool_ = false;
+  }
+
+  PoolId pool() const {
+    TORCH_CHECK(holds_pool_, "Called XPUGraph::pool() without a preceding successful capture.");
+    return pool_;
+  }
+
+  void debug_dump(const std::string& path) const {
+    TORCH_CHECK(recorded_, "debug_dump needs keep_graph=True: the recorded graph is gone.");
+    recorded_->print_graph(path, true);
+  }
+  uintptr_t raw_graph() const {
+    TORCH_CHECK(keep_ && recorded_,
+                "You cannot access the raw graph unless XPUGraph was created with keep_graph=True.");
+    return reinterpret_cast<uintptr_t>(&*recorded_);
+  }
+  uintptr_t raw_executable() const {
+    TORCH_CHECK(executable_, "You cannot access the executable graph before it is instantiated.");
+    return reinterpret_cast<uintptr_t>(&*executable_);
+  }
+
+ private:
+  bool capturing() const { return capturing_; }
+  void end_recording() {
+    queue_->submit([&](sycl::queue& q) { recorded_->end_recording(q); });
+    queue_->unblock_inline();
+  }
+  void finish() {
+    capturing_ = false;
+    g_recording.fetch_sub(1);
+    runtime::end_allocate_to_pool(queue_->device, pool_);
+  }
+  void abandon() {
+    end_recording();
+    finish();
+  }
+
+  bool keep_;
+  bool capturing_ = false, holds_pool_ = false;
+  runtime::Queue* queue_ = nullptr;
+  PoolId pool_{0, 0};
+  std::optional<Recorded> recorded_;
+  std::optional<Executable> executable_;
+};
+
+}  // namespace
+
+bool graphs_recording() { return g_recording.load(std::memory_order_relaxed) > 0; }
+
+void bind_graph(py::module_& m) {
+  using NoGil = py::call_guard<py::gil_scoped_release>;
+  py::class_<Graph, std::shared_ptr<Graph>>(m, "_XPUGraph")
+      .def(py::init<bool>(), py::arg("keep_graph") = false)
+      .def("capture_begin", &Graph::capture_begin, py::arg("pool") = py::none(), NoGil())
+      .def("capture_end", &Graph::capture_end, NoGil())
+      .def("instantiate", &Graph::instantiate, NoGil())
+      .def("replay", &Graph::replay, NoGil())
+      .def("reset", &Graph::reset, NoGil())
+      .def("pool", &Graph::pool)
+      .def("register_generator_state",
+           [](Graph&, const py::object&) {
+             TORCH_CHECK_NOT_IMPLEMENTED(false, "Random numbers cannot be captured in an XPU graph by xpu_ops.");
+           })
+      .def("enable_debug_mode", [](Graph&) {})  // everything debug_dump writes is recorded anyway
+      .def("debug_dump", &Graph::debug_dump, py::arg("debug_path"))
+      .def("raw_xpu_graph", &Graph::raw_graph)
+      .def("raw_xpu_graph_exec", &Graph::raw_executable);
+  m.def("_xpu_graph_pool_handle", [] { return runtime::new_pool_id(true); });
+  m.def("_xpu_isCurrentStreamCapturing",
+        [] { return graphs_recording() && runtime::recording(runtime::current_queue()); });
+}
+
+}  // namespace xpu_ops

@@ -1,0 +1,11 @@
+// What the rest of the module needs of the device guard.
+#pragma once
+
+namespace xpu_ops {
+
+// Waits, at most two seconds, until autograd's threads sleep. Called at exit without the interpreter lock: a thread
+// that still frees a graph's Python objects would ask for the lock of an interpreter that is gone, and abort the
+// process.
+void settle_workers() noexcept;
+
+}  // namespace xpu_ops

@@ -1,0 +1,46 @@
+#include "host/cast.hpp"
+
+#include <utility>
+
+#include "sycl/copy.hpp"
+
+namespace xpu_ops::host {
+namespace {
+
+template <DType type, class T>
+struct Entry {
+  static constexpr DType dtype = type;
+  using element = T;
+};
+template <class... T> struct Entries {};
+using Types = Entries<Entry<DType::f32, float>, Entry<DType::f64, double>, Entry<DType::f16, xpu::half>,
+                      Entry<DType::bf16, xpu::bf16>, Entry<DType::i64, int64_t>, Entry<DType::i32, int32_t>,
+                      Entry<DType::u8, uint8_t>, Entry<DType::b8, bool>>;
+
+template <class To, class From>
+void run(const CopyArgs& args) {
+  const CopyArgs p = args;
+  To* dst = static_cast<To*>(p.dst);
+  const From* src = static_cast<const From*>(p.src);
+  for (uint32_t i = 0; i < p.n; ++i) dst[i] = xpu::cast_element<To>(src[i], p.flags);
+}
+
+template <class To, class... From>
+Cast from_type(DType from, Entries<From...>) {
+  Cast found = nullptr;
+  ((found = from == From::dtype ? &run<typename To::element, typename From::element> : found), ...);
+  return found;
+}
+
+template <class... To>
+Cast to_type(DType to, DType from, Entries<To...>) {
+  Cast found = nullptr;
+  ((found = to == To::dtype ? from_type<To>(from, Types{}) : found), ...);
+  return found;
+}
+
+}  // namespace
+
+Cast cast(DType to, DType from) { return to_type(to, from, Types{}); }
+
+}  // namespace xpu_ops::host

@@ -1,0 +1,355 @@
+#include "onednn/convolution.hpp"
+
+#include <algorithm>
+#include <list>
+
+#include "error.hpp"
+#include "onednn/engine.hpp"
+#include "onednn/matmul.hpp"
+#include "onednn/reorder.hpp"
+#include "onednn/weight_cache.hpp"
+#include "runtime/allocator.hpp"
+
+namespace xpu_ops::onednn {
+namespace {
+
+using dnnl::memory;
+
+View channels_last(const View& v) {
+  View r = v;
+  int64_t stride = v.dims[1];
+  r.strides[1] = 1;
+  for (int i = v.ndim - 1; i >= 2; --i) {
+    r.strides[i] = stride;
+    stride *= v.dims[i];
+  }
+  r.strides[0] = stride;
+  return r;
+}
+
+bool is_channels_last(const View& v) {
+  const View r = channels_last(v);
+  for (int i = 0; i < v.ndim; ++i)
+    if (v.dims[i] != 1 && v.strides[i] != r.strides[i]) return false;
+  return true;
+}
+
+// The view itself if it is channels-last, else scratch memory of that layout, holding the same values if `fill`. `data`
+// of the result is null if oneDNN cannot reorder the view.
+View as_channels_last(runtime::Queue& queue, const View& v, std::list<runtime::Scratch>& scratch, bool fill) {
+  View r = channels_last(v);
+  if (is_channels_last(v)) return r;
+  scratch.emplace_back(v.numel() * dtype_size(v.type));
+  r.data = scratch.back().get();
+  if (fill && !reorder(queue, v, r)) r.data = nullptr;
+  return r;
+}
+
+// (groups, out, in, k...) or (out, in, k...) as oneDNN names the dims of a (transposed) convolution's weights.
+View onednn_weights(const View& w, const ConvGeometry& g) {
+  View r;
+  r.data = w.data;
+  r.type = w.type;
+  const int64_t first = w.dims[0] / g.groups;
+  if (g.groups > 1) r.push(g.groups, first * w.strides[0]);
+  if (g.transposed) {
+    r.push(w.dims[1], w.strides[1]);
+    r.push(first, w.strides[0]);
+  } else {
+    r.push(first, w.strides[0]);
+    r.push(w.dims[1], w.strides[1]);
+  }
+  for (int i = 2; i < w.ndim; ++i) r.push(w.dims[i], w.strides[i]);
+  return r;
+}
+
+// The weights as the implementation wants them; 16-bit ones of a float source are widened when they are packed.
+memory::desc any_layout(const View& w, const View& source) {
+  const DType type = source.type == DType::f32 ? DType::f32 : w.type;
+  return {memory::dims(w.dims, w.dims + w.ndim), to_dnnl(type), memory::format_tag::any};
+}
+
+struct Windows { memory::dims stride, dilation, left, right; };
+
+// `big` is the side that the kernel slides over: src of a convolution, dst of a transposed one.
+Windows windows(const View& big, const View& small, const View& w, const ConvGeometry& g) {
+  Windows r;
+  for (int i = 0; i < g.spatial; ++i) {
+    r.stride.push_back(g.stride[i]);
+    r.dilation.push_back(g.dilation[i] - 1);
+    r.left.push_back(g.padding[i]);
+    r.right.push_back((small.dims[2 + i] - 1) * g.stride[i] + (w.dims[2 + i] - 1) * g.dilation[i] + 1 -
+                      big.dims[2 + i] - g.padding[i]);
+  }
+  return r;
+}
+
+void add_geometry(Key& key, const ConvGeometry& g) {
+  key.add(g.spatial | g.groups << 2);
+  for (int i = 0; i < g.spatial; ++i) key.add(g.stride[i]).add(g.padding[i]).add(g.dilation[i]);
+}
+
+std::string shape_text(const View& src, const View& w, const View& dst, const ConvGeometry& g, size_t post_ops) {
+  auto dims = [](const View& v) {
+    std::string s = dtype_suffix(v.type);
+    for (int i = 0; i < v.ndim; ++i) s += (i ? "x" : " ") + std::to_string(v.dims[i]);
+    return s;
+  };
+  std::string s = dims(src) + " : " + dims(w) + " -> " + dims(dst) + " g" + std::to_string(g.groups) + " s";
+  for (int i = 0; i < g.spatial; ++i) s += (i ? "x" : "") + std::to_string(g.stride[i]);
+  s += " p";
+  for (int i = 0; i < g.spatial; ++i) s += (i ? "x" : "") + std::to_string(g.padding[i]);
+  s += " d";
+  for (int i = 0; i < g.spatial; ++i) s += (i ? "x" : "") + std::to_string(g.dilation[i]);
+  return s + (post_ops ? " post-ops=" + std::to_string(post_ops) : "");
+}
+
+bool known_types(const View& a, const View& b, const View& c) {
+  constexpr auto undef = memory::data_type::undef;
+  return to_dnnl(a.type) != undef && to_dnnl(b.type) != undef && to_dnnl(c.type) != undef;
+}
+
+std::shared_ptr<PackedWeight> packed_weights(runtime::Queue& queue, const Entry& entry, const View& w,
+                                             const WeightRef& ref) {
+  return WeightCache::instance().get(queue, ref, entry.packing, entry.weights.get_size(), [&](void* to) {
+    if (!reorder(queue, w, entry.weights, entry.weights_layout, to))
+      throw Error(ErrorKind::runtime, "oneDNN cannot pack the weights of " + entry.shapes);
+  });
+}
+
+// dims 2... as one dim, if they are dense.
+bool flatten_spatial(const View& v, View& out) {
+  int64_t n = 1;
+  for (int i = v.ndim - 1; i >= 2; --i) {
+    if (v.dims[i] != 1 && v.strides[i] != n) return false;
+    n *= v.dims[i];
+  }
+  out = View{};
+  out.data = v.data;
+  out.type = v.type;
+  out.push(v.dims[0], v.strides[0]);
+  out.push(v.dims[1], v.strides[1]);
+  out.push(n, 1);
+  return v.dims[1] == 1 || v.strides[1] >= n;
+}
+
+// An operand of a post-op as the product over flat images sees it: (N, O, positions), any of them 1.
+bool flatten_operand(const View& v, int64_t positions, View& out) {
+  if (!flatten_spatial(v, out) || (out.dims[2] != 1 && out.dims[2] != positions)) return false;
+  int64_t dense = 1;
+  for (int i = 2; i >= 0; --i) {
+    if (out.dims[i] == 1) out.strides[i] = dense;
+    dense = std::max(dense, out.dims[i] * out.strides[i]);
+  }
+  return true;
+}
+
+// A 1x1 convolution of channels-first tensors is W @ src for each image, with no layout to change.
+bool pointwise_forward(runtime::Queue& queue, const View& src, const View& w, const View* bias, const View& dst,
+                       const ConvGeometry& g, const PostOps& post) {
+  if (g.groups != 1 || g.transposed) return false;
+  for (int i = 0; i < g.spatial; ++i)
+    if (w.dims[2 + i] != 1 || g.stride[i] != 1 || g.padding[i] != 0) return false;
+  if (!post.quantization.empty() || post.dropout.enabled) return false;
+  View x, y, k;
+  if (!flatten_spatial(src, x) || !flatten_spatial(dst, y)) return false;
+  PostOps flat = post;
+  for (size_t i = 0; i < flat.ops.size(); ++i) {
+    if (flat.ops[i].kind == PostOp::Kind::prelu) return false;
+    if (flat.ops[i].kind == PostOp::Kind::binary && !flatten_operand(post.ops[i].other, y.dims[2], flat.ops[i].other))
+      return false;
+  }
+  k.data = w.data;
+  k.type = w.type;
+  k.push(1, w.dims[0] * w.dims[1]);
+  k.push(w.dims[0], w.strides[0]);
+  k.push(w.dims[1], w.strides[1]);
+  if (!bias) return matmul(queue, k, x, nullptr, y, flat);
+  View column = *bias;
+  column.ndim = 0;
+  column.push(1, w.dims[0]);
+  column.push(w.dims[0], 1);
+  column.push(1, 1);
+  flat.ops.insert(flat.ops.begin(), PostOp::binary(dnnl::algorithm::binary_add, column));
+  return matmul(queue, k, x, nullptr, y, flat);
+}
+
+template <class Primitive>
+void make_forward(Entry& e, int device, const View& x, const View& k, const View* bias, const View& y,
+                  const Windows& win, dnnl::algorithm algorithm, const PostOps& post) {
+  const memory::desc x_md = to_desc(x), y_md = to_desc(y);
+  const auto attr = post.attributes();
+  constexpr auto kind = dnnl::prop_kind::forward_inference;
+  const auto pd =
+      bias ? typename Primitive::primitive_desc(engine(device), kind, algorithm, x_md, any_layout(k, x), to_desc(*bias),
+                                                y_md, win.stride, win.dilation, win.left, win.right, attr, true)
+           : typename Primitive::primitive_desc(engine(device), kind, algorithm, x_md, any_layout(k, x), y_md,
+                                                win.stride, win.dilation, win.left, win.right, attr, true);
+  if (!pd || Entry::is_reference(pd.impl_info_str())) {
+    e.refuse(pd ? pd.impl_info_str() : "no implementation");
+    return;
+  }
+  e.weights = pd.weights_desc();
+  e.weights_layout = layout_id(e.weights);
+  e.packing = packing_id(k, e.weights);
+  e.args = {{DNNL_ARG_SRC, x_md}, {DNNL_ARG_WEIGHTS, e.weights}, {DNNL_ARG_DST, y_md}};
+  if (bias) e.args.push_back({DNNL_ARG_BIAS, to_desc(*bias)});
+  post.add_args(e.args);
+  e.accept(pd, Primitive(pd));
+}
+
+}  // namespace
+
+bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
+                         const ConvGeometry& g, const PostOps& post_in, const WeightRef& weight) {
+  if (!known_types(src, weights, dst)) return false;
+  const bool last = is_channels_last(src) && is_channels_last(dst);
+  if (!last && pointwise_forward(queue, src, weights, bias, dst, g, post_in)) return true;
+
+  const View k = onednn_weights(weights, g), x = channels_last(src), y = channels_last(dst);
+  PostOps post = post_in;
+  bool reads_dst = false;
+  for (auto& p : post.ops) {
+    reads_dst |= p.kind == PostOp::Kind::sum;
+    // A full-size operand has to be in dst's layout.
+    if (p.kind == PostOp::Kind::binary && p.other.numel() > p.other.dims[1]) p.other = channels_last(p.other);
+  }
+  Key key(g.transposed ? Op::deconv_forward : Op::conv_forward, queue.device);
+  key.add(x).add(k).add(y).add(bias ? static_cast<int64_t>(bias->type) : -1);
+  add_geometry(key, g);
+  post.add_key(key);
+  auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
+    e.shapes = shape_text(src, weights, dst, g, post.ops.size());
+    if (g.transposed)
+      make_forward<dnnl::deconvolution_forward>(e, queue.device, x, k, bias, y, windows(dst, src, weights, g),
+                                                dnnl::algorithm::deconvolution_direct, post);
+    else
+      make_forward<dnnl::convolution_forward>(e, queue.device, x, k, bias, y, windows(src, dst, weights, g),
+                                              dnnl::algorithm::convolution_direct, post);
+  });
+  if (!*entry) {
+    // What a deconvolution computes is the gradient of the convolution's input.
+    if (!g.transposed || bias || !post.empty()) return false;
+    ConvGeometry conv = g;
+    conv.transposed = false;
+    return convolution_backward_data(queue, src, weights, dst, conv, weight);
+  }
+
+  std::list<runtime::Scratch> scratch;
+  const View x_data = as_channels_last(queue, src, scratch, true);
+  const View y_data = as_channels_last(queue, dst, scratch, reads_dst);
+  if (!x_data.data || !y_data.data) return false;
+  for (size_t i = 0; i < post.ops.size(); ++i)
+    if (post.ops[i].kind == PostOp::Kind::binary && post_in.ops[i].other.numel() > post_in.ops[i].other.dims[1]) {
+      post.ops[i].other = as_channels_last(queue, post_in.ops[i].other, scratch, true);
+      if (!post.ops[i].other.data) return false;
+    }
+  const auto packed = packed_weights(queue, *entry, k, weight);
+  std::vector<void*> pointers{x_data.data, packed->data, y_data.data};
+  if (bias) pointers.push_back(bias->data);
+  post.add_pointers(pointers);
+  run(queue, *entry, pointers.data(), static_cast<int>(pointers.size()));
+  if (y_data.data != dst.data && !reorder(queue, y_data, dst))
+    throw Error(ErrorKind::runtime, "oneDNN cannot write the layout of the result of " + entry->shapes);
+  return true;
+}
+
+bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, const View& weights, const View& diff_src,
+                               const ConvGeometry& g, const WeightRef& weight) {
+  if (!known_types(diff_dst, weights, diff_src)) return false;
+  if (g.transposed) {
+    ConvGeometry conv = g;
+    conv.transposed = false;
+    return convolution_forward(queue, diff_dst, weights, nullptr, diff_src, conv, {}, weight);
+  }
+  const View k = onednn_weights(weights, g), dx = channels_last(diff_src), dy = channels_last(diff_dst);
+  Key key(Op::conv_backward_data, queue.device);
+  key.add(dx).add(k).add(dy);
+  add_geometry(key, g);
+  auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
+    e.shapes = shape_text(diff_src, weights, diff_dst, g, 0);
+    const auto attr = PostOps{}.attributes();
+    const auto& eng = engine(queue.device);
+    const auto win = windows(diff_src, diff_dst, weights, g);
+    const memory::desc dx_md = to_desc(dx), dy_md = to_desc(dy);
+    constexpr auto direct = dnnl::algorithm::convolution_direct;
+    const dnnl::convolution_forward::primitive_desc hint(eng, dnnl::prop_kind::forward_training, direct, dx_md,
+                                                         any_layout(k, dy), dy_md, win.stride, win.dilation, win.left,
+                                                         win.right, attr, true);
+    if (!hint) return e.refuse("no forward implementation");
+    const dnnl::convolution_backward_data::primitive_desc pd(eng, direct, dx_md, any_layout(k, dy), dy_md, win.stride,
+                                                             win.dilation, win.left, win.right, hint, attr, true);
+    if (!pd) return e.refuse("no implementation");
+    if (Entry::is_reference(pd.impl_info_str())) return e.refuse(pd.impl_info_str());
+    e.weights = pd.weights_desc();
+    e.weights_layout = layout_id(e.weights);
+    e.packing = packing_id(k, e.weights);
+    e.args = {{DNNL_ARG_DIFF_DST, dy_md}, {DNNL_ARG_WEIGHTS, e.weights}, {DNNL_ARG_DIFF_SRC, dx_md}};
+    return e.accept(pd, dnnl::convolution_backward_data(pd));
+  });
+  if (!*entry) return false;
+  std::list<runtime::Scratch> scratch;
+  const View dy_data = as_channels_last(queue, diff_dst, scratch, true);
+  const View dx_data = as_channels_last(queue, diff_src, scratch, false);
+  if (!dy_data.data) return false;
+  const auto packed = packed_weights(queue, *entry, k, weight);
+  run(queue, *entry, {dy_data.data, packed->data, dx_data.data});
+  if (dx_data.data != diff_src.data && !reorder(queue, dx_data, diff_src))
+    throw Error(ErrorKind::runtime, "oneDNN cannot write the layout of the result of " + entry->shapes);
+  return true;
+}
+
+bool convolution_backward_weights(runtime::Queue& queue, const View& src, const View& diff_dst,
+                                  const View& diff_weights, const View* diff_bias, const ConvGeometry& g) {
+  if (!known_types(src, diff_dst, diff_weights)) return false;
+  if (g.transposed) {
+    if (diff_bias) return false;
+    ConvGeometry conv = g;
+    conv.transposed = false;
+    return convolution_backward_weights(queue, diff_dst, src, diff_weights, nullptr, conv);
+  }
+  const View k = onednn_weights(diff_weights, g), x = channels_last(src), dy = channels_last(diff_dst);
+  Key key(Op::conv_backward_weights, queue.device);
+  key.add(x).add(k).add(dy).add(diff_bias ? static_cast<int64_t>(diff_bias->type) : -1);
+  add_geometry(key, g);
+  auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
+    e.shapes = shape_text(src, diff_weights, diff_dst, g, 0);
+    const auto attr = PostOps{}.attributes();
+    const auto& eng = engine(queue.device);
+    const auto win = windows(src, diff_dst, diff_weights, g);
+    const memory::desc x_md = to_desc(x), dy_md = to_desc(dy);
+    constexpr auto direct = dnnl::algorithm::convolution_direct;
+    const dnnl::convolution_forward::primitive_desc hint(eng, dnnl::prop_kind::forward_training, direct, x_md,
+                                                         any_layout(k, x), dy_md, win.stride, win.dilation, win.left,
+                                                         win.right, attr, true);
+    if (!hint) return e.refuse("no forward implementation");
+    using Pd = dnnl::convolution_backward_weights::primitive_desc;
+    const Pd pd = diff_bias ? Pd(eng, direct, x_md, any_layout(k, x), to_desc(*diff_bias), dy_md, win.stride,
+                                 win.dilation, win.left, win.right, hint, attr, true)
+                            : Pd(eng, direct, x_md, any_layout(k, x), dy_md, win.stride, win.dilation, win.left,
+                                 win.right, hint, attr, true);
+    if (!pd) return e.refuse("no implementation");
+    if (Entry::is_reference(pd.impl_info_str())) return e.refuse(pd.impl_info_str());
+    e.weights = pd.diff_weights_desc();
+    e.weights_layout = layout_id(e.weights);
+    e.args = {{DNNL_ARG_SRC, x_md}, {DNNL_ARG_DIFF_DST, dy_md}, {DNNL_ARG_DIFF_WEIGHTS, e.weights}};
+    if (diff_bias) e.args.push_back({DNNL_ARG_DIFF_BIAS, to_desc(*diff_bias)});
+    return e.accept(pd, dnnl::convolution_backward_weights(pd));
+  });
+  if (!*entry) return false;
+  std::list<runtime::Scratch> scratch;
+  const View x_data = as_channels_last(queue, src, scratch, true);
+  const View dy_data = as_channels_last(queue, diff_dst, scratch, true);
+  if (!x_data.data || !dy_data.data) return false;
+  scratch.emplace_back(entry->weights.get_size());
+  void* packed = scratch.back().get();
+  if (diff_bias)
+    run(queue, *entry, {x_data.data, dy_data.data, packed, diff_bias->data});
+  else
+    run(queue, *entry, {x_data.data, dy_data.data, packed});
+  if (!reorder(queue, entry->weights, entry->weights_layout, packed, k))
+    throw Error(ErrorKind::runtime, "oneDNN cannot unpack the weights of " + entry->shapes);
+  return true;
+}
+
+}  // namespace xpu_ops::onednn

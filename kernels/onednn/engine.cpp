@@ -1,0 +1,126 @@
+#include "onednn/engine.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include <oneapi/dnnl/dnnl_sycl.hpp>
+
+#include "error.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/device.hpp"
+
+namespace xpu_ops::onednn {
+namespace {
+
+std::atomic<bool>& verbose_flag() {
+  static std::atomic<bool> flag = [] {
+    const char* env = std::getenv("XPU_OPS_VERBOSE");
+    return env && *env && *env != '0';
+  }();
+  return flag;
+}
+
+// oneDNN streams are not made for two threads at once, so each is used under its lock.
+struct Stream {
+  std::mutex mutex;
+  dnnl::stream stream;
+};
+
+Stream& stream(runtime::Queue& queue) {
+  thread_local runtime::Queue* last_queue = nullptr;
+  thread_local Stream* last = nullptr;
+  if (last_queue == &queue) return *last;
+  static std::mutex mutex;
+  static auto* streams = new std::unordered_map<runtime::Queue*, Stream*>;  // as long-lived as the queues
+  std::lock_guard lock(mutex);
+  Stream*& s = (*streams)[&queue];
+  if (!s) {
+    s = new Stream;
+    s->stream = dnnl::sycl_interop::make_stream(engine(queue.device), const_cast<sycl::queue&>(queue.get()));
+  }
+  last_queue = &queue;
+  return *(last = s);
+}
+
+ArgSet* make_args(const Entry& entry, int device) {
+  auto set = std::make_unique<ArgSet>();
+  auto add = [&](int id, const dnnl::memory::desc& md) {
+    set->memory.push_back(
+        dnnl::sycl_interop::make_memory(md, engine(device), dnnl::sycl_interop::memory_kind::usm, DNNL_MEMORY_NONE));
+    set->c_args.push_back({id, set->memory.back().get()});
+  };
+  for (const auto& a : entry.args) add(a.id, a.md);
+  if (entry.scratchpad_bytes) add(DNNL_ARG_SCRATCHPAD, entry.scratchpad);
+  return set.release();
+}
+
+void check(dnnl_status_t status, const Entry& entry) {
+  if (status != dnnl_success)
+    throw Error(ErrorKind::runtime, std::string("oneDNN could not run ") + op_name(entry.op) + " " + entry.impl +
+                                        " (status " + std::to_string(static_cast<int>(status)) + ")");
+}
+
+}  // namespace
+
+bool verbose() noexcept { return verbose_flag().load(std::memory_order_relaxed); }
+void set_verbose(bool on) noexcept { verbose_flag().store(on, std::memory_order_relaxed); }
+
+dnnl::engine& engine(int device) {
+  static std::atomic<dnnl::engine*> engines[runtime::kMaxDevices]{};
+  dnnl::engine* e = engines[device].load(std::memory_order_acquire);
+  if (e) [[likely]]
+    return *e;
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  if ((e = engines[device].load())) return *e;
+  e = new dnnl::engine(dnnl::sycl_interop::make_engine(runtime::sycl_device(device), runtime::sycl_context(device)));
+  engines[device].store(e, std::memory_order_release);
+  return *e;
+}
+
+void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) {
+  using clock = std::chrono::steady_clock;
+  const bool talk = verbose();
+  clock::time_point start;
+  if (talk) [[unlikely]] {
+    queue.wait();
+    start = clock::now();
+  }
+  if (count != static_cast<int>(entry.args.size()))
+    throw Error(ErrorKind::runtime, "oneDNN: wrong number of arguments for " + entry.shapes);
+  std::unique_ptr<ArgSet> args(entry.spare.exchange(nullptr, std::memory_order_acquire));
+  if (!args) args.reset(make_args(entry, queue.device));
+  for (int i = 0; i < count; ++i) check(dnnl_memory_set_data_handle(args->c_args[i].memory, pointers[i]), entry);
+  std::optional<runtime::Scratch> scratch;
+  if (entry.scratchpad_bytes) {
+    scratch.emplace(entry.scratchpad_bytes);
+    check(dnnl_memory_set_data_handle(args->c_args[count].memory, scratch->get()), entry);
+  }
+  {
+    Stream& s = stream(queue);
+    std::lock_guard lock(s.mutex);
+    queue.submit([&](sycl::queue&) {
+      check(dnnl_primitive_execute(entry.primitive.get(), s.stream.get(), static_cast<int>(args->c_args.size()),
+                                   args->c_args.data()),
+            entry);
+    });
+  }
+  if (talk || runtime::device_info(queue.device).is_cpu) queue.wait();
+  if (talk) [[unlikely]] {
+    std::fprintf(stderr, "xpu_ops,onednn,%s,%s,%s,%s,%.1f us\n", op_name(entry.op), entry.impl.c_str(),
+                 entry.shapes.c_str(), entry.last_was_hit ? "hit" : "miss",
+                 std::chrono::duration<double, std::micro>(clock::now() - start).count());
+  }
+  delete entry.spare.exchange(args.release(), std::memory_order_acq_rel);
+}
+
+void run(runtime::Queue& queue, Entry& entry, std::initializer_list<void*> pointers) {
+  run(queue, entry, pointers.begin(), static_cast<int>(pointers.size()));
+}
+
+}  // namespace xpu_ops::onednn

@@ -1,0 +1,22 @@
+// One engine a device, one stream a queue, and the one place where primitives are submitted.
+#pragma once
+#include <initializer_list>
+
+#include "onednn/primitive_cache.hpp"
+#include "runtime/queue.hpp"
+
+namespace xpu_ops::onednn {
+
+dnnl::engine& engine(int device);
+
+// Runs a cached primitive on the queue, in order with the kernels on it. `pointers` follow entry.args; the scratchpad
+// comes from the caching allocator. On a CPU device, where primitives are host tasks that pile up quadratically between
+// kernels, it returns when the primitive is done; on others when it is submitted.
+void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count);
+void run(runtime::Queue& queue, Entry& entry, std::initializer_list<void*> pointers);
+
+// XPU_OPS_VERBOSE=1: one line on stderr for each primitive that runs and for each that is refused.
+bool verbose() noexcept;
+void set_verbose(bool on) noexcept;
+
+}  // namespace xpu_ops::onednn

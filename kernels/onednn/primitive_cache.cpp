@@ -1,0 +1,213 @@
+#include "onednn/primitive_cache.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <list>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "onednn/engine.hpp"
+
+namespace xpu_ops::onednn {
+
+dnnl::memory::data_type to_dnnl(DType t) noexcept {
+  using dt = dnnl::memory::data_type;
+  switch (t) {
+    case DType::u8:
+    case DType::b8: return dt::u8;
+    case DType::i8: return dt::s8;
+    case DType::i32: return dt::s32;
+    case DType::f16: return dt::f16;
+    case DType::bf16: return dt::bf16;
+    case DType::f32: return dt::f32;
+    case DType::f8e5m2: return dt::f8_e5m2;
+    case DType::f8e4m3fn: return dt::f8_e4m3;
+    default: return dt::undef;
+  }
+}
+
+dnnl::memory::desc to_desc(const View& v) {
+  return dnnl::memory::desc(dnnl::memory::dims(v.dims, v.dims + v.ndim), to_dnnl(v.type),
+                            dnnl::memory::dims(v.strides, v.strides + v.ndim));
+}
+
+const char* op_name(Op op) noexcept {
+  static constexpr const char* names[] = {"matmul",
+                                          "conv_forward",
+                                          "conv_backward_data",
+                                          "conv_backward_weights",
+                                          "deconv_forward",
+                                          "deconv_backward_data",
+                                          "deconv_backward_weights",
+                                          "reorder",
+                                          "softmax",
+                                          "softmax_backward",
+                                          "layer_norm"};
+  return names[static_cast<int>(op)];
+}
+
+uint64_t Key::hash() const {
+  // Multiply and fold, 8 bytes a step; equality is checked on the bytes, so this only has to spread.
+  uint64_t h = 0x9e3779b97f4a7c15ull ^ size_;
+  const uint32_t* p = data();
+  size_t i = 0;
+  for (; i + 2 <= size_; i += 2) {
+    const uint64_t w = p[i] | static_cast<uint64_t>(p[i + 1]) << 32;
+    const unsigned __int128 m = static_cast<unsigned __int128>(h ^ w) * 0xd6e8feb86659fd93ull;
+    h = static_cast<uint64_t>(m) ^ static_cast<uint64_t>(m >> 64);
+  }
+  if (i < size_) h = (h ^ p[i]) * 0xd6e8feb86659fd93ull;
+  return h ^ h >> 29;
+}
+
+bool Entry::refuse(std::string why) {
+  impl = std::move(why);
+  if (verbose()) std::fprintf(stderr, "xpu_ops,onednn,%s,refused,%s,%s\n", op_name(op), impl.c_str(), shapes.c_str());
+  return false;
+}
+
+bool Entry::accept(const dnnl::primitive_desc_base& pd, const dnnl::primitive& made) {
+  impl = pd.impl_info_str();
+  scratchpad = pd.scratchpad_desc();
+  scratchpad_bytes = scratchpad.get_size();
+  primitive = made;
+  return true;
+}
+
+static uint64_t intern(std::vector<uint8_t> blob) {
+  static std::mutex mutex;
+  static auto* ids = new std::map<std::vector<uint8_t>, uint64_t>;
+  std::lock_guard lock(mutex);
+  return ids->emplace(std::move(blob), ids->size() + 1).first->second;
+}
+
+void PrimitiveCache::create(Entry& e, const std::function<void(Entry&)>& make) {
+  thread_local bool spoiled = false;
+  if (!spoiled) {
+    try {
+      return make(e);
+    } catch (const dnnl::error&) { spoiled = true; }
+  }
+  std::exception_ptr failure;
+  std::thread([&] {
+    try {
+      make(e);
+    } catch (const dnnl::error& error) { e.refuse(error.what()); } catch (...) {
+      failure = std::current_exception();
+    }
+  }).join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+uint64_t layout_id(const dnnl::memory::desc& md) { return intern(dnnl::memory::desc(md).get_blob()); }
+
+uint64_t packing_id(const View& from, const dnnl::memory::desc& to) {
+  std::vector<uint8_t> both = to_desc(from).get_blob();
+  const std::vector<uint8_t> second = dnnl::memory::desc(to).get_blob();
+  both.insert(both.end(), second.begin(), second.end());
+  return intern(std::move(both));
+}
+
+struct PrimitiveCache::Impl {
+  struct Node {
+    Key key;
+    uint64_t hash;
+    std::shared_ptr<Entry> entry;
+    uint64_t uses = 0;
+  };
+  struct Identity {
+    size_t operator()(uint64_t h) const { return h; }
+  };
+  using List = std::list<Node>;
+  mutable std::mutex mutex;
+  List lru;  // most recently used first
+  std::unordered_multimap<uint64_t, List::iterator, Identity> index;
+  uint64_t capacity = 1024, hits = 0, misses = 0, evictions = 0;
+
+  List::iterator find(const Key& key, uint64_t hash) {
+    auto [first, last] = index.equal_range(hash);
+    for (; first != last; ++first)
+      if (first->second->key == key) return first->second;
+    return lru.end();
+  }
+  void shrink() {
+    while (lru.size() > capacity) {
+      auto victim = std::prev(lru.end());
+      auto [first, last] = index.equal_range(victim->hash);
+      for (; first != last; ++first)
+        if (first->second == victim) {
+          index.erase(first);
+          break;
+        }
+      lru.erase(victim);
+      ++evictions;
+    }
+  }
+};
+
+PrimitiveCache& PrimitiveCache::instance() {
+  static auto* cache = new PrimitiveCache;  // never destroyed: engines may be gone when static destructors run
+  return *cache;
+}
+
+PrimitiveCache::PrimitiveCache() : impl_(new Impl) {
+  if (const char* env = std::getenv("XPU_OPS_PRIMITIVE_CACHE_CAPACITY"))
+    impl_->capacity = std::strtoull(env, nullptr, 10);
+}
+
+std::shared_ptr<Entry> PrimitiveCache::find(const Key& key, uint64_t hash) {
+  std::lock_guard lock(impl_->mutex);
+  auto it = impl_->find(key, hash);
+  if (it == impl_->lru.end()) {
+    ++impl_->misses;
+    return nullptr;
+  }
+  ++impl_->hits;
+  ++it->uses;
+  if (it != impl_->lru.begin()) impl_->lru.splice(impl_->lru.begin(), impl_->lru, it);
+  if (verbose()) [[unlikely]]
+    it->entry->last_was_hit = true;
+  return it->entry;
+}
+
+std::shared_ptr<Entry> PrimitiveCache::insert(const Key& key, uint64_t hash, std::shared_ptr<Entry> e) {
+  std::lock_guard lock(impl_->mutex);
+  if (auto it = impl_->find(key, hash); it != impl_->lru.end()) return it->entry;  // another thread was first
+  if (!impl_->capacity) return e;
+  impl_->lru.push_front({key, hash, e, 1});
+  impl_->index.emplace(hash, impl_->lru.begin());
+  impl_->shrink();
+  return e;
+}
+
+void PrimitiveCache::set_capacity(uint64_t n) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->capacity = n;
+  impl_->shrink();
+}
+
+PrimitiveCacheStats PrimitiveCache::stats() const {
+  std::lock_guard lock(impl_->mutex);
+  return {impl_->capacity, impl_->lru.size(), impl_->hits, impl_->misses, impl_->evictions};
+}
+
+std::vector<PrimitiveCacheEntry> PrimitiveCache::entries() const {
+  std::lock_guard lock(impl_->mutex);
+  std::vector<PrimitiveCacheEntry> out;
+  for (const auto& n : impl_->lru)
+    out.push_back({op_name(n.entry->op), n.entry->primitive ? n.entry->impl : "refused: " + n.entry->impl,
+                   n.entry->shapes, n.entry->scratchpad_bytes, n.uses});
+  return out;
+}
+
+void PrimitiveCache::clear() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->index.clear();
+  impl_->lru.clear();
+  impl_->hits = impl_->misses = impl_->evictions = 0;
+}
+
+}  // namespace xpu_ops::onednn

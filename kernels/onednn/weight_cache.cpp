@@ -1,0 +1,240 @@
+#include "onednn/weight_cache.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "error.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/device.hpp"
+#include "runtime/reclaim.hpp"
+
+namespace xpu_ops::onednn {
+
+PackedWeight::PackedWeight(runtime::Queue& queue, size_t bytes, bool kept)
+    : device(queue.device), stream(queue.id), bytes(bytes), kept(kept) {
+  data = kept ? sycl::aligned_alloc_device(64, bytes, runtime::sycl_device(device), runtime::sycl_context(device))
+              : runtime::allocate(device, queue.id, bytes);
+  if (!data)
+    throw Error(ErrorKind::out_of_memory,
+                "XPU out of memory. Tried to allocate " + std::to_string(bytes) + " bytes for a packed oneDNN weight.");
+}
+
+PackedWeight::~PackedWeight() {
+  if (!kept) {
+    runtime::deallocate(data);
+    return;
+  }
+  // On a CPU device a primitive has finished when run() returns; elsewhere one may still read this.
+  try {
+    if (!runtime::device_info(device).is_cpu) runtime::synchronize(device);
+  } catch (const std::exception&) {}
+  sycl::free(data, runtime::sycl_context(device));
+}
+
+struct WeightCache::Impl {
+  struct Name {
+    uint64_t storage, packing;
+    int64_t offset;
+    int device;
+    bool operator==(const Name&) const = default;
+  };
+  struct Hash {
+    size_t operator()(const Name& n) const {
+      uint64_t h = n.storage * 0x9e3779b97f4a7c15ull;
+      h = (h ^ n.packing ^ static_cast<uint64_t>(n.offset) << 20 ^ static_cast<uint64_t>(n.device) << 56) *
+          0xd6e8feb86659fd93ull;
+      return h ^ h >> 31;
+    }
+  };
+  struct Node {
+    Name name;
+    uint64_t version;
+    bool stale;
+    uint64_t uses;
+    std::shared_ptr<PackedWeight> packed;
+  };
+  using List = std::list<Node>;
+
+  mutable std::mutex mutex;
+  List lru;
+  std::unordered_map<Name, List::iterator, Hash> index;
+  std::unordered_map<uint64_t, int> storages;  // entries of each
+  StorageHooks hooks;
+  uint64_t budget = 0, bytes = 0, hits = 0, misses = 0, packs = 0, evictions = 0, invalidations = 0;
+  uint64_t writes = 0;  // calls of invalidate that named a pinned storage
+
+  // Packed memory to be let go when the lock is released: that may wait for the device.
+  struct Dropped { std::vector<std::shared_ptr<PackedWeight>> packed; };
+  // Unpins under the lock, so that it cannot undo another thread's pin and watch of the same storage.
+  void release(uint64_t storage) {
+    if (auto s = storages.find(storage); --s->second == 0) {
+      storages.erase(s);
+      if (hooks.unpin) hooks.unpin(storage);
+    }
+  }
+  void drop(List::iterator it, Dropped& out) {
+    bytes -= it->packed->bytes;
+    out.packed.push_back(std::move(it->packed));
+    const uint64_t storage = it->name.storage;
+    index.erase(it->name);
+    lru.erase(it);
+    release(storage);
+  }
+  void sweep(Dropped& out) {
+    if (!hooks.alive) return;
+    for (auto it = lru.begin(); it != lru.end();) {
+      auto next = std::next(it);
+      if (!hooks.alive(it->name.storage)) drop(it, out);
+      it = next;
+    }
+  }
+  void shrink(Dropped& out) {
+    while (bytes > budget && !lru.empty()) {
+      drop(std::prev(lru.end()), out);
+      ++evictions;
+    }
+  }
+};
+
+WeightCache& WeightCache::instance() {
+  static auto* cache = new WeightCache;  // never destroyed: the SYCL runtime may be gone before static destructors end
+  return *cache;
+}
+
+WeightCache::WeightCache() : impl_(new Impl) {
+  if (const char* env = std::getenv("XPU_OPS_WEIGHT_CACHE_BYTES"))
+    impl_->budget = std::strtoull(env, nullptr, 10);
+  else
+    impl_->budget = std::min<uint64_t>(uint64_t{4} << 30, runtime::device_info(0).total_memory / 4);
+  runtime::set_reclaimer({[] { instance().sweep(); }, [](int device) { return instance().evict(device); }});
+}
+
+std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const WeightRef& ref, uint64_t packing,
+                                               size_t bytes, const std::function<void(void*)>& pack) {
+  const Impl::Name name{ref.storage, packing, ref.offset, queue.device};
+  uint64_t writes = 0;
+  std::shared_ptr<PackedWeight> reuse;
+  if (ref.storage) {
+    Impl::Dropped dropped;
+    std::lock_guard lock(impl_->mutex);
+    bool counted = false;  // the entry we replace holds its storage's place
+    if (auto it = impl_->index.find(name); it != impl_->index.end()) {
+      if (it->second->version == ref.version && !it->second->stale) {
+        ++impl_->hits;
+        ++it->second->uses;
+        impl_->lru.splice(impl_->lru.begin(), impl_->lru, it->second);
+        return it->second->packed;
+      }
+      if (!it->second->stale) ++impl_->invalidations;
+      reuse = std::move(it->second->packed);
+      impl_->bytes -= reuse->bytes;
+      impl_->lru.erase(it->second);
+      impl_->index.erase(it);
+      counted = true;
+      // Another thread or queue may still read it.
+      if (reuse.use_count() > 1 || reuse->bytes != bytes || reuse->stream != queue.id) reuse = nullptr;
+    }
+    ++impl_->misses;
+    impl_->sweep(dropped);
+    // Pinned before packing; a write that comes meanwhile changes `writes`, and what we packed is not kept.
+    writes = impl_->writes;
+    if (!counted && impl_->storages[ref.storage]++ == 0 && impl_->hooks.pin) impl_->hooks.pin(ref.storage);
+    if (impl_->hooks.watch) impl_->hooks.watch(ref.storage);
+  }
+  std::shared_ptr<PackedWeight> packed;
+  try {
+    packed = reuse ? std::move(reuse) : std::make_shared<PackedWeight>(queue, bytes, ref.storage != 0);
+    pack(packed->data);
+    if (ref.storage) queue.wait();  // packing is rare; later uses may come from other queues
+  } catch (...) {
+    std::lock_guard lock(impl_->mutex);
+    if (ref.storage) impl_->release(ref.storage);
+    throw;
+  }
+
+  Impl::Dropped dropped;
+  std::lock_guard lock(impl_->mutex);
+  ++impl_->packs;
+  if (!ref.storage) return packed;
+  if (bytes <= impl_->budget && writes == impl_->writes && !impl_->index.count(name)) {
+    impl_->lru.push_front({name, ref.version, false, 1, packed});
+    impl_->index.emplace(name, impl_->lru.begin());
+    impl_->bytes += bytes;
+    impl_->shrink(dropped);
+  } else {
+    impl_->release(ref.storage);
+  }
+  return packed;
+}
+
+void WeightCache::invalidate(uint64_t storage) {
+  std::lock_guard lock(impl_->mutex);
+  if (!impl_->storages.count(storage)) return;
+  ++impl_->writes;
+  for (auto& node : impl_->lru)
+    if (node.name.storage == storage && !node.stale) {
+      node.stale = true;
+      ++impl_->invalidations;
+    }
+}
+
+void WeightCache::sweep() {
+  Impl::Dropped dropped;
+  std::lock_guard lock(impl_->mutex);
+  impl_->sweep(dropped);
+}
+
+size_t WeightCache::evict(int device) {
+  Impl::Dropped dropped;
+  std::lock_guard lock(impl_->mutex);
+  const uint64_t before = impl_->bytes;
+  for (auto it = impl_->lru.begin(); it != impl_->lru.end();) {
+    auto next = std::next(it);
+    if (it->name.device == device) {
+      impl_->drop(it, dropped);
+      ++impl_->evictions;
+    }
+    it = next;
+  }
+  return before - impl_->bytes;
+}
+
+void WeightCache::set_hooks(StorageHooks hooks) {
+  clear();
+  std::lock_guard lock(impl_->mutex);
+  impl_->hooks = hooks;
+}
+
+void WeightCache::set_budget(uint64_t bytes) {
+  Impl::Dropped dropped;
+  std::lock_guard lock(impl_->mutex);
+  impl_->budget = bytes;
+  impl_->shrink(dropped);
+}
+
+WeightCacheStats WeightCache::stats() const {
+  std::lock_guard lock(impl_->mutex);
+  return {impl_->budget, impl_->bytes, impl_->lru.size(), impl_->hits,
+          impl_->misses, impl_->packs, impl_->evictions,  impl_->invalidations};
+}
+
+std::vector<WeightCacheEntry> WeightCache::entries() const {
+  std::lock_guard lock(impl_->mutex);
+  std::vector<WeightCacheEntry> out;
+  for (const auto& n : impl_->lru)
+    out.push_back({n.name.storage, n.version, n.name.packing, n.packed->bytes, n.uses, n.name.offset, n.name.device});
+  return out;
+}
+
+void WeightCache::clear() {
+  Impl::Dropped dropped;
+  std::lock_guard lock(impl_->mutex);
+  while (!impl_->lru.empty()) impl_->drop(impl_->lru.begin(), dropped);
+  impl_->hits = impl_->misses = impl_->packs = impl_->evictions = impl_->invalidations = 0;
+}
+
+}  // namespace xpu_ops::onednn

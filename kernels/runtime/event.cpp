@@ -1,0 +1,84 @@
+#include "runtime/event.hpp"
+
+#include <mutex>
+#include <string>
+
+#include <sycl/ext/oneapi/experimental/profiling_tag.hpp>
+
+#include "error.hpp"
+#include "runtime/device.hpp"
+
+namespace xpu_ops::runtime {
+namespace {
+
+sycl::queue& timing_queue(Queue& queue) {
+  sycl::queue* t = queue.timing.load(std::memory_order_acquire);
+  if (!t) [[unlikely]] {
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> lock(mutex);
+    t = queue.timing.load(std::memory_order_acquire);
+    if (!t) {
+      t = new sycl::queue(queue.get().get_context(), queue.get().get_device(),
+                          {sycl::property::queue::in_order(), sycl::property::queue::enable_profiling()});
+      queue.timing.store(t, std::memory_order_release);
+    }
+  }
+  return *t;
+}
+
+bool complete(const sycl::event& e) {
+  return e.get_info<sycl::info::event::command_execution_status>() == sycl::info::event_command_status::complete;
+}
+
+}  // namespace
+
+void Event::record(Queue& queue) {
+  check_fork();
+  if (recorded() && device_ != queue.device)
+    throw Error(ErrorKind::runtime, "Event device " + std::to_string(device_) +
+                                        " does not match recording stream's device " + std::to_string(queue.device) +
+                                        ".");
+  device_ = queue.device;
+  stamp_.reset();
+  if (timing_ && queue.get().get_device().has(sycl::aspect::ext_oneapi_queue_profiling_tag)) {
+    event_ = queue.submit([](sycl::queue& q) { return sycl::ext::oneapi::experimental::submit_profiling_tag(q); });
+    stamp_ = event_;
+    return;
+  }
+  event_ = queue.submit([](sycl::queue& q) { return q.ext_oneapi_submit_barrier(); });
+  if (timing_) stamp_ = timing_queue(queue).ext_oneapi_submit_barrier({*event_});
+}
+
+void Event::block(Queue& queue) const {
+  if (!recorded()) return;
+  check_fork();
+  queue.submit([&](sycl::queue& q) { q.ext_oneapi_submit_barrier({*event_}); });
+}
+
+bool Event::query() const {
+  if (!recorded()) return true;
+  check_fork();
+  return complete(stamp_ ? *stamp_ : *event_);
+}
+
+void Event::synchronize() const {
+  if (!recorded()) return;
+  check_fork();
+  sycl::event e = stamp_ ? *stamp_ : *event_;
+  e.wait_and_throw();
+}
+
+double Event::elapsed_ms(const Event& end) const {
+  if (!recorded() || !end.recorded())
+    throw Error(ErrorKind::runtime, "Both events must be recorded before calculating elapsed time.");
+  if (!query() || !end.query())
+    throw Error(ErrorKind::runtime, "Both events must be completed before calculating elapsed time.");
+  if (!timing_ || !end.timing_)
+    throw Error(ErrorKind::runtime, "Both events must be created with argument 'enable_timing=True'.");
+  using sycl::info::event_profiling::command_end;
+  auto from = static_cast<double>(stamp_->get_profiling_info<command_end>());
+  auto to = static_cast<double>(end.stamp_->get_profiling_info<command_end>());
+  return (to - from) * 1e-6;
+}
+
+}  // namespace xpu_ops::runtime

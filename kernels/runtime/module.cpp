@@ -1,0 +1,312 @@
+#include "runtime/module.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <sycl/sycl.hpp>
+#include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
+
+#include "error.hpp"
+#include "runtime/kernel_index.hpp"
+#include "runtime/load_time.hpp"
+#include "runtime/module_cache.hpp"
+#include "runtime/target_key.hpp"
+
+namespace xpu_ops::runtime {
+namespace syclexp = sycl::ext::oneapi::experimental;
+namespace {
+
+using Bytes = std::vector<char>;
+using Executable = sycl::kernel_bundle<sycl::bundle_state::executable>;
+constexpr const char* kCacheSchema = "1";
+
+std::optional<Bytes> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return std::nullopt;
+  return Bytes(std::istreambuf_iterator<char>(in), {});
+}
+
+// What modules.tsv says; kernelc writes it last, so that a module in it is complete.
+struct ModuleFolder {
+  std::string dir;
+  std::string target;                                   // what the native files were made for
+  std::unordered_map<std::string, std::string> digest;  // module -> digest of its portable file
+
+  explicit ModuleFolder(const std::string& path) : dir(path) {
+    std::ifstream in(dir + "/modules.tsv");
+    if (!in)
+      throw Error(ErrorKind::runtime,
+                  "xpu_ops: no kernel modules in " + dir +
+                      "; the installation is incomplete. Reinstall xpu_ops, or run `make build` in a "
+                      "source tree.");
+    for (std::string line; std::getline(in, line);) {
+      std::istringstream fields(line);
+      std::string kind, name, value;
+      std::getline(fields, kind, '\t');
+      std::getline(fields, name, '\t');
+      std::getline(fields, value, '\t');
+      if (kind == "target") target = name;
+      if (kind == "module") digest[name] = value;
+    }
+  }
+};
+
+// A module on one device.
+struct LoadedModule {
+  std::mutex mutex;
+  std::optional<Executable> bundle;
+  std::map<std::string, std::unique_ptr<sycl::kernel>, std::less<>> kernels;
+};
+
+// Never destroyed: kernels must outlive every static that may still launch at exit.
+struct State {
+  std::mutex mutex;
+  std::string dir;
+  std::unique_ptr<ModuleFolder> folder;
+  std::map<std::pair<std::string_view, int>, std::unique_ptr<LoadedModule>> modules;
+  ModuleStats stats;
+};
+State& state() {
+  static auto* s = new State;
+  return *s;
+}
+
+void count(int64_t ModuleStats::* field) {
+  std::lock_guard lock(state().mutex);
+  ++(state().stats.*field);
+}
+
+// Says on stderr what is going on once it has lasted a second.
+class Progress {
+ public:
+  explicit Progress(std::string text) : text_(std::move(text)), start_(Clock::now()) {
+    thread_ = std::thread([this] {
+      std::unique_lock lock(mutex_);
+      if (wake_.wait_for(lock, std::chrono::seconds(1), [this] { return done_; })) return;
+      std::fprintf(stderr, "xpu_ops: %s ...\n", text_.c_str());
+      shown_ = true;
+    });
+  }
+  ~Progress() {
+    {
+      std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+    if (shown_)
+      std::fprintf(stderr, "xpu_ops: %s: done in %.1f s\n", text_.c_str(),
+                   std::chrono::duration<double>(Clock::now() - start_).count());
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string text_;
+  Clock::time_point start_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false, shown_ = false;
+  std::thread thread_;
+};
+
+// Holds other processes off the same module, so that one of them links it and the others find it in the cache. Locks
+// the installed file, which leaves no lock files about; goes on without a lock where the file system has none.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (fd_ >= 0)
+      while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) {}
+  }
+  ~FileLock() {
+    if (fd_ >= 0) close(fd_);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+Executable load_native(const Bytes& bytes, int device) {
+  return syclexp::get_kernel_bundle<sycl::bundle_state::executable>(
+      sycl_context(device), {sycl_device(device)}, sycl::span<char>(const_cast<char*>(bytes.data()), bytes.size()));
+}
+
+// Portable to native. The linked bundle points into what the object bundle owns (libsycl 2026.2), so neither leaves
+// here: the caller loads the bytes.
+Bytes link_spirv(const std::string& name, const Bytes& bytes, int device) {
+  Progress progress("linking kernel module " + name + " for " + device_info(device).name + " (once, then cached)");
+  const auto object = syclexp::get_kernel_bundle<sycl::bundle_state::object>(
+      sycl_context(device), {sycl_device(device)}, sycl::span<char>(const_cast<char*>(bytes.data()), bytes.size()));
+  const Executable linked = sycl::link(object);
+  return linked.ext_oneapi_get_content();
+}
+
+Executable load_module(const ModuleFolder& folder, const std::string& name, int device) {
+  const auto entry = folder.digest.find(name);
+  if (entry == folder.digest.end())
+    throw Error(ErrorKind::runtime, "xpu_ops: kernel module " + name + " is not in " + folder.dir +
+                                        "; the installation is incomplete. Reinstall xpu_ops.");
+  const std::string target = target_key(sycl_device(device));
+  if (target == folder.target) {
+    const std::string path = folder.dir + "/" + name + ".native.syclbin";
+    if (const auto bytes = read_file(path)) {
+      try {
+        Executable bundle = load_native(*bytes, device);
+        count(&ModuleStats::native);
+        return bundle;
+      } catch (const sycl::exception& e) {
+        warn_once("native " + name, "the installed native kernel module " + path + " cannot be loaded (" + e.what() +
+                                        "); its portable form is used.");
+      }
+    }
+  }
+
+  const std::string spirv_path = folder.dir + "/" + name + ".spv.syclbin";
+  const ModuleCacheFile cache(name, std::string("schema=") + kCacheSchema + " module=" + entry->second + " " + target);
+  auto from_cache = [&]() -> std::optional<Executable> {
+    const auto bytes = cache.load();
+    if (!bytes) return std::nullopt;
+    try {
+      Executable bundle = load_native(*bytes, device);
+      count(&ModuleStats::cached);
+      return bundle;
+    } catch (const sycl::exception& e) {
+      cache.discard(e.what());
+      return std::nullopt;
+    }
+  };
+  if (auto bundle = from_cache()) return *bundle;
+  const FileLock lock(spirv_path);
+  if (auto bundle = from_cache()) return *bundle;  // another process may have linked it meanwhile
+  const auto spirv = read_file(spirv_path);
+  if (!spirv)
+    throw Error(ErrorKind::runtime,
+                "xpu_ops: cannot read " + spirv_path + "; the installation is incomplete. Reinstall xpu_ops.");
+  const Bytes native = link_spirv(name, *spirv, device);
+  Executable bundle = load_native(native, device);
+  count(&ModuleStats::linked);
+  cache.store(native);
+  return bundle;
+}
+
+thread_local int64_t t_load_ns = 0;
+struct LoadTimer {
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  ~LoadTimer() { t_load_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count(); }
+};
+
+const char* find_module(const char* kernel) {
+  const KernelIndexEntry* end = kKernelIndex + kKernelIndexSize;
+  const KernelIndexEntry* at = std::lower_bound(
+      kKernelIndex, end, kernel, [](const KernelIndexEntry& e, const char* n) { return std::strcmp(e.name, n) < 0; });
+  return at != end && std::strcmp(at->name, kernel) == 0 ? at->module : nullptr;
+}
+
+// c10::toString's names, which torch's messages carry.
+const char* scalar_type_name(DType t) {
+  switch (t) {
+    case DType::u8: return "Byte";
+    case DType::i8: return "Char";
+    case DType::i16: return "Short";
+    case DType::i32: return "Int";
+    case DType::i64: return "Long";
+    case DType::f16: return "Half";
+    case DType::f32: return "Float";
+    case DType::f64: return "Double";
+    case DType::c32: return "ComplexHalf";
+    case DType::c64: return "ComplexFloat";
+    case DType::c128: return "ComplexDouble";
+    case DType::b8: return "Bool";
+    case DType::bf16: return "BFloat16";
+    case DType::f8e5m2: return "Float8_e5m2";
+    case DType::f8e4m3fn: return "Float8_e4m3fn";
+    case DType::f8e5m2fnuz: return "Float8_e5m2fnuz";
+    case DType::f8e4m3fnuz: return "Float8_e4m3fnuz";
+    case DType::u16: return "UInt16";
+    case DType::u32: return "UInt32";
+    case DType::u64: return "UInt64";
+    case DType::f8e8m0fnu: return "Float8_e8m0fnu";
+    default: return "UNKNOWN_SCALAR";
+  }
+}
+
+}  // namespace
+
+void set_module_dir(const std::string& dir) {
+  State& s = state();
+  std::lock_guard lock(s.mutex);
+  if (s.folder && s.dir != dir)
+    throw Error(ErrorKind::runtime, "xpu_ops: the folder of kernel modules cannot change after a kernel was loaded.");
+  s.dir = dir;
+}
+
+ModuleStats module_stats() {
+  std::lock_guard lock(state().mutex);
+  return state().stats;
+}
+
+int64_t module_load_ns() { return t_load_ns; }
+
+const sycl::kernel& load_kernel(const char* name, int device) {
+  const char* module_name = find_module(name);
+  if (!module_name)
+    throw Error(ErrorKind::not_implemented, std::string("xpu_ops: no module holds the kernel '") + name + "'.");
+  State& s = state();
+  LoadedModule* module = nullptr;
+  const ModuleFolder* folder = nullptr;
+  {
+    std::lock_guard lock(s.mutex);
+    if (s.dir.empty()) throw Error(ErrorKind::runtime, "xpu_ops: the folder of kernel modules was not set.");
+    if (!s.folder) s.folder = std::make_unique<ModuleFolder>(s.dir);
+    folder = s.folder.get();
+    auto& slot = s.modules[{module_name, device}];
+    if (!slot) slot = std::make_unique<LoadedModule>();
+    module = slot.get();
+  }
+  // Two threads may load two modules at once; the second thread to want the same one waits here.
+  std::lock_guard lock(module->mutex);
+  if (const auto it = module->kernels.find(name); it != module->kernels.end()) return *it->second;
+  if (!module->bundle) {
+    const LoadTimer timer;
+    module->bundle.emplace(load_module(*folder, module_name, device));
+  }
+  if (!module->bundle->ext_oneapi_has_kernel(name))
+    throw Error(ErrorKind::runtime, std::string("xpu_ops: kernel module ") + module_name + " lacks the kernel '" +
+                                        name + "'; the build is inconsistent. Run `make clean build`.");
+  auto kernel = std::make_unique<sycl::kernel>(module->bundle->ext_oneapi_get_kernel(name));
+  return *module->kernels.emplace(name, std::move(kernel)).first->second;
+}
+
+void KernelTable::missing(DType t) const {
+  throw Error(ErrorKind::not_implemented,
+              std::string("\"") + label_ + "\" not implemented for '" + scalar_type_name(t) + "'");
+}
+
+void KernelTable2::missing(DType first, DType second) const {
+  throw Error(ErrorKind::not_implemented, std::string("\"") + label_ + "\" not implemented for '" +
+                                              scalar_type_name(first) + "' and '" + scalar_type_name(second) + "'");
+}
+
+}  // namespace xpu_ops::runtime

@@ -1,0 +1,93 @@
+// Ahead-of-time kernel modules: found by kernel name, loaded when first used, linked once on a device that has no
+// native code for them.
+#pragma once
+#include <atomic>
+#include <string>
+
+#include <sycl/sycl.hpp>
+
+#include "dtype.hpp"
+#include "runtime/device.hpp"
+
+namespace xpu_ops::runtime {
+
+// Looks the name up in the generated index and loads its module on the device. Thread-safe; a kernel is never freed.
+// Throws Error{not_implemented} for a name in no module, naming it.
+const sycl::kernel& load_kernel(const char* name, int device);
+// Folder with the modules; set once by the Python package before first use.
+void set_module_dir(const std::string& dir);
+
+// How modules came to be loaded in this process.
+struct ModuleStats {
+  int64_t native = 0;  // from the installed native file
+  int64_t cached = 0;  // from the user's cache folder
+  int64_t linked = 0;  // linked from SPIR-V
+};
+ModuleStats module_stats();
+
+// One kernel of one name; resolves on first use of each device, then costs one load.
+class KernelSlot {
+ public:
+  constexpr explicit KernelSlot(const char* name) : name_(name) {}
+  const sycl::kernel& get(int device) {
+    const sycl::kernel* k = slots_[device].load(std::memory_order_acquire);
+    if (!k) [[unlikely]] {
+      k = &load_kernel(name_, device);
+      slots_[device].store(k, std::memory_order_release);
+    }
+    return *k;
+  }
+  const char* name() const { return name_; }
+
+ private:
+  const char* name_;
+  std::atomic<const sycl::kernel*> slots_[kMaxDevices]{};
+};
+
+// The instances of one kernel over element types; a missing type throws Error{not_implemented} worded as torch does:
+//   "<label>" not implemented for 'Half'
+class KernelTable {
+ public:
+  constexpr KernelTable(const char* label, KernelSlot* const (&slots)[kDTypeSlots]) : label_(label), slots_(slots) {}
+  KernelSlot& operator[](DType t) const {
+    KernelSlot* s = slots_[static_cast<int>(t)];
+    if (!s) [[unlikely]]
+      missing(t);
+    return *s;
+  }
+  bool has(DType t) const { return slots_[static_cast<int>(t)] != nullptr; }
+
+ private:
+  [[noreturn]] void missing(DType t) const;
+  const char* label_;
+  KernelSlot* const (&slots_)[kDTypeSlots];
+};
+
+// The instances of one kernel over pairs of element types.
+class KernelTable2 {
+ public:
+  struct Entry {
+    DType first, second;
+    KernelSlot* slot;
+  };
+  constexpr KernelTable2(const char* label, const Entry* entries, size_t count)
+      : label_(label), entries_(entries), count_(count) {}
+  KernelSlot& operator()(DType first, DType second) const {
+    for (size_t i = 0; i < count_; ++i)
+      if (entries_[i].first == first && entries_[i].second == second) return *entries_[i].slot;
+    missing(first, second);
+  }
+  bool has(DType first, DType second) const {
+    for (size_t i = 0; i < count_; ++i)
+      if (entries_[i].first == first && entries_[i].second == second) return true;
+    return false;
+  }
+
+ private:
+  [[noreturn]] void missing(DType first, DType second) const;
+  const char* label_;
+  const Entry* entries_;
+  size_t count_;
+};
+
+}  // namespace xpu_ops::runtime

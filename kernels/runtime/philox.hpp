@@ -1,0 +1,12 @@
+// What a random kernel is launched with: the seed and the offset that the generator reserved for it.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops::runtime {
+
+struct PhiloxState {
+  uint64_t seed;
+  uint64_t offset;  // in units of 4 outputs of one counter, as torch's generator state keeps it
+};
+
+}  // namespace xpu_ops::runtime

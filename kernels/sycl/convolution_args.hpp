@@ -1,0 +1,22 @@
+// What the direct convolution kernels are launched with; shared by host and device.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops {
+
+// A convolution from src (n, ci, in...) to dst (n, co, out...) with weights (co, ci / groups, kernel...). Axes are
+// depth, height, width, missing ones of size 1. A transposed convolution is the backward one with src and dst
+// exchanged.
+struct ConvArgs {
+  const void* src;      // backward data: written
+  const void* weights;  // backward weights: written
+  const void* bias;     // may be null
+  const void* dst;      // forward: written
+  uint32_t items;       // elements written
+  uint32_t n, ci, co, groups;
+  int32_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
+  uint32_t rows, blocks;  // depthwise: rows of a work-group, work-groups of an image
+  int64_t src_strides[5], weight_strides[5], dst_strides[5];  // in elements
+};
+
+}  // namespace xpu_ops

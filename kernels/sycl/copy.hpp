@@ -1,0 +1,118 @@
+// Copies, casts and fills. Copies of one type move bits and are compiled by element size. A cast is compiled for each
+// pair of types (a switch on the source type costs 4x) and only for contiguous data: the plan pairs it with a strided
+// copy.
+#pragma once
+#include "convert.hpp"
+#include "copy_args.hpp"
+
+namespace xpu {
+
+using xpu_ops::CopyArgs;
+using xpu_ops::FillArgs;
+
+// Signed, because a flipped dimension has a negative source stride.
+struct Offsets { int32_t dst = 0, src = 0; };
+
+// Where the element with linear index i over dimensions FIRST .. LAST-1 lives. A loop to a number of dimensions known
+// when it runs is not vectorised; unused dimensions of size 1 cost less.
+template <int FIRST, int LAST>
+inline Offsets copy_offsets(const CopyArgs& p, uint32_t i) {
+  Offsets o;
+#pragma unroll
+  for (int d = FIRST; d < LAST; ++d) {
+    uint32_t q = xpu_ops::div(i, p.size[d]), r = i - q * p.size[d].d;
+    o.dst += static_cast<int32_t>(r) * p.dst_stride[d];
+    o.src += static_cast<int32_t>(r) * p.src_stride[d];
+    i = q;
+  }
+  return o;
+}
+
+template <class T>
+void copy_contig(const CopyArgs& p) {
+  for_tile(p.n, [&](size_t i) { static_cast<T*>(p.dst)[i] = static_cast<const T*>(p.src)[i]; });
+}
+
+template <class T, int DIMS>
+void copy_strided(const CopyArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  Offsets o = copy_offsets<0, DIMS>(p, i);
+  static_cast<T*>(p.dst)[o.dst] = static_cast<const T*>(p.src)[o.src];
+}
+
+// 2-D. Dimension 0 is contiguous on both sides. A work-group walks p.group rows over its part of the columns, so that
+// short rows do not cost a work-group each and the divisions are once a row.
+constexpr uint32_t kRowColumns = 4096;
+template <class T>
+void copy_rows(const CopyArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  uint32_t lane = it.get_local_id(1), lanes = it.get_local_range(1);
+  uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.n ? row + p.group : p.n;
+  uint32_t c0 = it.get_group(1) * kRowColumns, c1 = c0 + kRowColumns < p.size[0].d ? c0 + kRowColumns : p.size[0].d;
+  for (; row < end; ++row) {
+    Offsets o = copy_offsets<1, xpu_ops::kCopyDims>(p, row);
+    T* dst = static_cast<T*>(p.dst) + o.dst;
+    const T* src = static_cast<const T*>(p.src) + o.src;
+    for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[c]; });
+  }
+}
+
+// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src. Each item moves a column of 32 elements, so that its loads
+// and the stores of its neighbours stay in the cache lines of one block.
+template <class T>
+void copy_transpose(const CopyArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  uint32_t blocks1 = (p.size[1].d + 31) / 32, y = it.get_group(0), batch = y / blocks1;
+  uint32_t i = it.get_global_id(1), j0 = (y - batch * blocks1) * 32, j1 = j0 + 32 < p.size[1].d ? j0 + 32 : p.size[1].d;
+  if (i >= p.size[0].d) return;
+  Offsets o = copy_offsets<2, xpu_ops::kCopyDims>(p, batch);
+  T* dst = static_cast<T*>(p.dst) + o.dst + i;
+  const T* src = static_cast<const T*>(p.src) + (o.src + static_cast<int32_t>(i) * p.src_stride[0]);
+  for (uint32_t j = j0; j < j1; ++j) dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[j];
+}
+
+template <class To, class From>
+inline To cast_element(From v, uint32_t flags) {
+  if constexpr (is_complex_v<From>) {
+    using R = real_t<From>;
+    if (flags & xpu_ops::kCopyConj) v.im = R(-v.im);
+    if (flags & xpu_ops::kCopyNeg) v = From(R(-v.re), R(-v.im));
+    return convert<To>(v);
+  } else if constexpr (is_same_v<From, bool>) {
+    return convert<To>(v);
+  } else {
+    // Through the compute type: the 16-bit floats of device.hpp have no minus of their own.
+    if (flags & xpu_ops::kCopyNeg) return convert<To>(static_cast<From>(-static_cast<opmath_t<From>>(v)));
+    return convert<To>(v);
+  }
+}
+
+template <class To, class From>
+void cast_contig(const CopyArgs& p) {
+  for_tile(p.n, [&](size_t i) {
+    static_cast<To*>(p.dst)[i] = cast_element<To>(static_cast<const From*>(p.src)[i], p.flags);
+  });
+}
+
+template <class T>
+void fill_contig(const FillArgs& p) {
+  const T value = *reinterpret_cast<const T*>(p.value);
+  for_tile(p.n, [&](size_t i) { static_cast<T*>(p.dst)[i] = value; });
+}
+
+template <class T, int DIMS>
+void fill_strided(const FillArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  uint32_t o = 0;
+#pragma unroll
+  for (int d = 0; d < DIMS; ++d) {
+    uint32_t q = xpu_ops::div(i, p.size[d]);
+    o += (i - q * p.size[d].d) * p.dst_stride[d];
+    i = q;
+  }
+  static_cast<T*>(p.dst)[o] = *reinterpret_cast<const T*>(p.value);
+}
+
+}  // namespace xpu

@@ -1,0 +1,33 @@
+// Launch structs of copy, cast and fill; host and device share them. Strides and offsets are in elements, dimension 0
+// varies fastest, and every offset of one launch is within 31 bits: the plan splits larger tensors.
+#pragma once
+#include <cstdint>
+
+#include "divide.hpp"
+#include "tile_args.hpp"
+
+namespace xpu_ops {
+
+constexpr int kCopyDims = 8;
+
+enum CopyFlags : uint32_t { kCopyConj = 1, kCopyNeg = 2 };
+
+struct CopyArgs {
+  void* dst;
+  const void* src;
+  uint32_t n;               // elements; of copy_rows the rows: all dimensions but the first
+  uint32_t group;           // copy_rows: rows of one work-group
+  uint32_t flags;           // CopyFlags
+  Divider size[kCopyDims];  // unused dimensions have size 1
+  int32_t dst_stride[kCopyDims], src_stride[kCopyDims];
+};
+
+struct FillArgs {
+  void* dst;
+  uint64_t value[2];  // the element, in its own bits
+  uint32_t n;
+  Divider size[kCopyDims];
+  uint32_t dst_stride[kCopyDims];
+};
+
+}  // namespace xpu_ops

@@ -1,0 +1,143 @@
+// Bags of embedding rows and row renormalisation. Plain lookups are indexed_read, their gradients column_add.
+#pragma once
+#include "embedding_args.hpp"
+#include "indexing.hpp"
+#include "math.hpp"
+
+namespace xpu {
+
+using xpu_ops::BagArgs;
+using xpu_ops::BagMode;
+using xpu_ops::BagSampleGradArgs;
+using xpu_ops::RenormArgs;
+
+inline int64_t load_int(const void* p, uint8_t is32, int64_t at) {
+  return is32 ? static_cast<int64_t>(static_cast<const int32_t*>(p)[at]) : static_cast<const int64_t*>(p)[at];
+}
+
+constexpr int kBagSums = 4;
+
+// A work-group a bag. What is the same for all items, the ids, is gone through once by one of them for the bookkeeping
+// and then by all for the sums.
+template <class T, class Index>
+XPU_INLINE void sum_bag(const BagArgs& p) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const uint32_t bag = item.get_group(0);
+  const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
+  const Index* ids = static_cast<const Index*>(p.index.ptr);
+  const Index* starts = static_cast<const Index*>(p.offsets) + bag;
+  int64_t begin = starts[0], end = bag + 1 < p.bags ? static_cast<int64_t>(starts[1]) : p.count;
+  begin = begin < 0 ? 0 : begin;
+  end = end > p.count ? p.count : end;
+  auto good = [&](int64_t id) { return static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size); };
+  int64_t used = 0;
+  for (int64_t j = begin; j < end; ++j) used += good(ids[j]) && ids[j] != p.padding ? 1 : 0;
+  if (lane == 0) {
+    for (int64_t j = begin; j < end; ++j) {
+      if (p.offset2bag) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
+      if (!good(ids[j]))
+        report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
+    }
+    static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
+  }
+  const T* weight = static_cast<const T*>(p.weight);
+  const T* times = static_cast<const T*>(p.per_sample);
+  T* out = static_cast<T*>(p.out) + static_cast<size_t>(bag) * p.features;
+  const bool mean = p.mode == BagMode::mean && used > 0;
+  size_t f = 0;
+  if (p.mode != BagMode::max && p.weight_stride1 == 1) {  // whole vectors, several sums at once
+    for (; f + kBagSums * local <= p.features; f += kBagSums * local) {
+      M acc[kBagSums] = {};
+      for (int64_t j = begin; j < end; ++j) {
+        const int64_t id = ids[j];
+        if (!good(id) || id == p.padding) continue;
+        const T* row = weight + id * p.weight_stride0 + f;
+        const M factor = times ? M(times[j * p.per_sample_stride]) : M(1);
+#pragma unroll
+        for (int s = 0; s < kBagSums; ++s) acc[s] += factor * M((row + s * local)[lane]);
+      }
+#pragma unroll
+      for (int s = 0; s < kBagSums; ++s) (out + (f + s * local))[lane] = T(mean ? acc[s] / M(used) : acc[s]);
+    }
+  }
+  for (f += lane; f < p.features; f += local) {
+    M acc = M(0);
+    Index where = -1;
+    for (int64_t j = begin; j < end; ++j) {
+      const Index id = ids[j];
+      if (!good(id) || id == p.padding) continue;
+      const M v = M(weight[id * p.weight_stride0 + static_cast<int64_t>(f) * p.weight_stride1]);
+      if (p.mode == BagMode::max) {
+        const bool take = where < 0 || v > acc || v != v;
+        acc = take ? v : acc;
+        where = take ? id : where;
+      } else {
+        acc += times ? v * M(times[j * p.per_sample_stride]) : v;
+      }
+    }
+    if (p.mode == BagMode::max) static_cast<Index*>(p.max_indices)[static_cast<size_t>(bag) * p.features + f] = where;
+    out[f] = T(mean ? acc / M(used) : acc);
+  }
+}
+
+template <class T>
+inline void embedding_bag(const BagArgs& p) {
+  if (p.is32)
+    sum_bag<T, int32_t>(p);
+  else
+    sum_bag<T, int64_t>(p);
+}
+
+// One sub-group a sample.
+template <class T>
+inline void bag_sample_grad(const BagSampleGradArgs& p) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  auto sg = item.get_sub_group();
+  uint32_t j = item.get_group(0) * sg.get_group_range()[0] + sg.get_group_linear_id();
+  if (j >= p.count) return;
+  int64_t id = load_int(p.index, p.is32, j), bag = load_int(p.offset2bag, p.is32, j);
+  M sum = M(0);
+  if (id != p.padding)
+    for (uint32_t f = sg.get_local_linear_id(); f < p.features; f += sg.get_local_range()[0])
+      sum += M(static_cast<const T*>(p.grad)[bag * p.grad_stride0 + f * p.grad_stride1]) *
+             M(static_cast<const T*>(p.weight)[id * p.weight_stride0 + f * p.weight_stride1]);
+  sum = sycl::reduce_over_group(sg, sum, sycl::plus<M>());
+  if (sg.get_local_linear_id() == 0) static_cast<T*>(p.out)[j] = T(sum);
+}
+
+// One sub-group a row.
+template <class T>
+inline void renorm_rows(const RenormArgs& p) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  auto sg = item.get_sub_group();
+  uint32_t row = item.get_group(0) * sg.get_group_range()[0] + sg.get_group_linear_id();
+  if (row >= p.rows || !p.flags[row]) return;
+  T* weight = static_cast<T*>(p.weight) + row * p.stride0;
+  uint32_t lane = sg.get_local_linear_id(), lanes = sg.get_local_range()[0];
+  const M power = real_as<M>(p.p);
+  const bool infinite = p.norm == 0;
+  M sum = M(0);
+  for (uint32_t f = lane; f < p.features; f += lanes) {
+    M v = sycl::fabs(M(weight[f * p.stride1]));
+    if (infinite)
+      sum = sycl::fmax(sum, v);
+    else
+      sum += p.norm == 2 ? v * v : p.norm == 1 ? v : sycl::pow(v, power);
+  }
+  M norm;
+  if (infinite)
+    norm = sycl::reduce_over_group(sg, sum, sycl::maximum<M>());
+  else {
+    sum = sycl::reduce_over_group(sg, sum, sycl::plus<M>());
+    norm = p.norm == 2 ? sycl::sqrt(sum) : p.norm == 1 ? sum : sycl::pow(sum, M(1) / power);
+  }
+  if (norm > real_as<M>(p.max_norm)) {
+    M scale = real_as<M>(p.max_norm) / (norm + M(1e-7f));
+    for (uint32_t f = lane; f < p.features; f += lanes) weight[f * p.stride1] = T(M(weight[f * p.stride1]) * scale);
+  }
+}
+
+}  // namespace xpu

@@ -1,0 +1,47 @@
+// Arguments of the embedding kernels; shared by host and device.
+#pragma once
+#include "indexing_args.hpp"
+
+namespace xpu_ops {
+
+enum class BagMode : uint32_t { sum = 0, mean = 1, max = 2 };
+
+struct BagArgs {
+  const void* weight;      // [rows, features] by strides
+  IndexSource index;       // contiguous
+  const void* offsets;     // starts of the bags, same type as the indices
+  const void* per_sample;  // or null; stride per_sample_stride
+  void* out;               // [bags, features] contiguous
+  void* bag_size;          // index type
+  void* max_indices;       // max: [bags, features], index type
+  void* offset2bag;        // index type, may be null
+  int64_t weight_stride0, weight_stride1, per_sample_stride;
+  int64_t padding;  // index that is left out; -1: none
+  uint32_t bags, count, features;
+  BagMode mode;
+  uint8_t is32;
+};
+
+// Rescales the flagged rows of a table to a norm of at most max_norm.
+struct RenormArgs {
+  void* weight;
+  const uint8_t* flags;  // one a row
+  int64_t stride0, stride1;
+  Real max_norm, p;
+  uint8_t norm;  // 0: infinity, 1, 2, or 3: any p
+  uint32_t rows, features;
+};
+
+// Gradient of the per-sample weights: one dot product a sample.
+struct BagSampleGradArgs {
+  const void* grad;  // [bags, features]
+  const void* weight;
+  const void* index;
+  const void* offset2bag;
+  void* out;  // [count]
+  int64_t grad_stride0, grad_stride1, weight_stride0, weight_stride1, padding;
+  uint32_t count, features;
+  uint8_t is32;
+};
+
+}  // namespace xpu_ops

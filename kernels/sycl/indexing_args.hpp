@@ -1,0 +1,90 @@
+// Arguments of the kernels that move elements by index; shared by host and device.
+#pragma once
+#include "device_error_args.hpp"
+#include "walk_args.hpp"
+
+namespace xpu_ops {
+
+// A real scalar in both widths; the double as bits, since its mere type would make a module need fp64.
+struct Real {
+  float f32;
+  uint64_t f64_bits;
+  Real() = default;
+  Real(double v) : f32(static_cast<float>(v)), f64_bits(__builtin_bit_cast(uint64_t, v)) {}
+};
+
+// How the common kernels read their indices and what they do with a bad one.
+struct IndexSource {
+  const void* ptr;  // int64 or int32
+  DeviceError* error;
+  int64_t size;    // valid: [0, size), with wrap [-size, size)
+  int64_t stride;  // elements that one index step moves in the indexed operand
+  DeviceErrorCode code;
+  uint32_t dim;  // for the message
+  uint8_t is32, wrap;
+};
+
+enum class IndexMode : uint32_t {
+  row = 0,   // one index a row, data operands walk the row with stride 1
+  unit = 1,  // one index an item; index and plain operand have stride 1
+  general = 2,
+};
+
+// indexed_read:  plain[o0] = data[o1 + index[o2] * stride]
+// indexed_write: data[o1 + index[o2] * stride] = plain[o0]; last writer is not defined for equal indices
+struct IndexedArgs {
+  void* plain;
+  void* data;
+  IndexSource index;
+  IndexMode mode;
+  uint32_t rows_per_group;
+  uint32_t piece;  // row, unit: items of a row that a work-group takes
+  Walk<3> walk;    // plain, data, index
+};
+
+// Folds several index tensors into element offsets, -1 where one is out of range.
+constexpr int kMaxIndices = 8;
+struct LinearizeArgs {
+  int64_t* out;
+  DeviceError* error;
+  const void* index[kMaxIndices];
+  int64_t size[kMaxIndices], stride[kMaxIndices];
+  uint32_t dim[kMaxIndices];
+  uint8_t is32[kMaxIndices];
+  uint32_t count;
+  Walk<kMaxIndices + 1> walk;  // out, then the index tensors
+};
+
+// Compaction of the set elements of a mask, in three launches: counts of chunks, their prefix, the write.
+constexpr uint32_t kCompactChunk = 2048;
+constexpr int kCompactDims = 16;
+struct CompactArgs {
+  const void* mask;  // contiguous elements
+  uint64_t keep[2];  // bits of an element that make it true: clears the sign of a float zero
+  uint32_t n, chunks;
+  uint32_t* counts;  // chunks + 1; after the prefix: start of each chunk, then the total
+  // write
+  void* out;
+  const void* src;     // contiguous
+  int64_t out_size;    // nonzero_static: rows to write; masked_scatter: elements of the source
+  int64_t out_stride;  // nonzero: distance of two dims in `out`
+  DeviceError* error;
+  uint32_t ndim;
+  Divider dims[kCompactDims];  // innermost first
+};
+
+struct FillTailArgs {  // nonzero_static: rows past the total
+  int64_t* out;
+  const uint32_t* total;
+  int64_t value, rows, stride;
+  uint32_t ndim;
+};
+
+struct AssertArgs {
+  const void* value;  // one element
+  uint64_t keep[2];
+  DeviceError* error;
+  int64_t message;
+};
+
+}  // namespace xpu_ops

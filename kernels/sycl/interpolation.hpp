@@ -1,0 +1,422 @@
+// Resampling by tables, nearest lookups, grid sampling.
+#pragma once
+#include "device.hpp"
+#include "groups.hpp"
+#include "interpolation_args.hpp"
+#include "walk.hpp"
+
+namespace xpu {
+
+using xpu_ops::GridArgs;
+using xpu_ops::GridMode;
+using xpu_ops::GridPadding;
+using xpu_ops::GridSumArgs;
+using xpu_ops::NearestArgs;
+using xpu_ops::ResampleArgs;
+
+template <class T, class M> inline T store_as(M v) { return T(v); }
+template <> inline uint8_t store_as<uint8_t, float>(float v) {
+  v = sycl::rint(v);
+  return static_cast<uint8_t>(v < 0.f ? 0.f : v > 255.f ? 255.f : v);
+}
+template <class T> struct resample_math { using type = opmath_t<T>; };
+template <> struct resample_math<uint8_t> { using type = float; };
+
+// Items walk one row's (out_length, inner); the taps of an item stay in registers for all rows of its group.
+template <class TIn, class TOut, int kTaps>
+inline void resample_lanes(const ResampleArgs& p) {
+  using M = typename resample_math<TIn>::type;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  uint32_t e = item.get_global_id(1);
+  if (e >= p.out_length * p.inner) return;
+  uint32_t o = e, c = 0;
+  if (p.inner > 1) {
+    o = divide(e, p.by_inner);
+    c = e - o * p.inner;
+  }
+  uint32_t row = item.get_group(0) * p.rows_per_group, end = row + p.rows_per_group;
+  if (end > p.rows) end = p.rows;
+  const M* weight = static_cast<const M*>(p.weight);
+  const TIn* in = static_cast<const TIn*>(p.in) + static_cast<int64_t>(row) * p.in_length * p.inner;
+  TOut* out = static_cast<TOut*>(p.out) + static_cast<int64_t>(row) * p.out_length * p.inner;
+  if constexpr (kTaps > 0) {
+    uint32_t at[kTaps];
+    M w[kTaps];
+    for (int k = 0; k < kTaps; ++k) {
+      at[k] = static_cast<uint32_t>(p.index[k * p.out_length + o]) * p.inner + c;
+      w[k] = weight[k * p.out_length + o];
+    }
+    for (; row < end; ++row, in += p.in_length * p.inner, out += p.out_length * p.inner) {
+      M sum = w[0] * M(in[at[0]]);
+      for (int k = 1; k < kTaps; ++k) sum += w[k] * M(in[at[k]]);
+      out[e] = store_as<TOut, M>(sum);
+    }
+  } else {
+    uint32_t count = p.count[o];
+    for (; row < end; ++row, in += p.in_length * p.inner, out += p.out_length * p.inner) {
+      M sum = M(0);
+      for (uint32_t k = 0; k < p.taps; ++k) {
+        if (k < count) {
+          uint32_t at = static_cast<uint32_t>(p.index[k * p.out_length + o]) * p.inner + c;
+          sum += weight[k * p.out_length + o] * M(in[at]);
+        }
+      }
+      out[e] = store_as<TOut, M>(sum);
+    }
+  }
+}
+
+// A work-group row a (row, output position): the taps are the same for all its items, which walk the inner dim.
+template <class TIn, class TOut>
+inline void resample_rows(const ResampleArgs& p) {
+  using M = typename resample_math<TIn>::type;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  uint32_t i = item.get_global_id(1), group = item.get_group(0);
+  if (i >= p.inner) return;
+  uint32_t row = group / p.out_length, o = group % p.out_length;
+  const M* weight = static_cast<const M*>(p.weight);
+  const TIn* in = static_cast<const TIn*>(p.in) + static_cast<int64_t>(row) * p.in_length * p.inner;
+  TOut* out = static_cast<TOut*>(p.out) + static_cast<int64_t>(group) * p.inner;
+  uint32_t count = p.count[o];
+  M sum = M(0);
+  for (uint32_t k = 0; k < count; ++k) {
+    const TIn* line = in + static_cast<int64_t>(p.index[k * p.out_length + o]) * p.inner;
+    sum += weight[k * p.out_length + o] * M(line[i]);
+  }
+  out[i] = store_as<TOut, M>(sum);
+}
+
+// A work-group goes through several rows, its items side by side.
+template <class T>
+inline void nearest_lookup(const NearestArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), lanes = item.get_local_range(0);
+  const uint32_t width = p.out_size[2] * p.inner, first = item.get_group(0) * p.rows_per_group;
+  const uint32_t end = first + p.rows_per_group < p.rows ? first + p.rows_per_group : p.rows;
+  for (uint32_t row = first; row < end; ++row) {
+    const uint32_t y = row % p.out_size[1], rest = row / p.out_size[1];
+    const uint32_t z = rest % p.out_size[0], r = rest / p.out_size[0];
+    const int64_t line = (static_cast<int64_t>(r) * p.in_size[0] + p.index[0][z]) * p.in_size[1] + p.index[1][y];
+    const T* in = static_cast<const T*>(p.in) + line * p.in_size[2] * p.inner;
+    T* out = static_cast<T*>(p.out) + static_cast<int64_t>(row) * width;
+    if (p.inner == 1) {
+      for_columns(0, width, lane, lanes, [&](size_t e) { out[e] = in[p.index[2][e]]; });
+    } else {
+      for (uint32_t o = 0; o < p.out_size[2]; ++o) {
+        const T* from = in + static_cast<int64_t>(p.index[2][o]) * p.inner;
+        T* to = out + static_cast<int64_t>(o) * p.inner;
+        for_columns(0, p.inner, lane, lanes, [&](size_t c) { to[c] = from[c]; });
+      }
+    }
+  }
+}
+
+// ---- Grid sampling ----
+
+template <class M> struct GridCoordinate {
+  M value, slope;  // in input pixels; its derivative by the grid value
+};
+
+template <class M> inline M reflect(M x, int64_t twice_low, int64_t twice_high, M& slope) {
+  if (twice_low == twice_high) {
+    slope = M(0);
+    return M(0);
+  }
+  M low = M(twice_low) / M(2), span = M(twice_high - twice_low) / M(2);
+  x -= low;
+  M sign = M(1);
+  if (x < M(0)) {
+    x = -x;
+    sign = M(-1);
+  }
+  M flips = sycl::floor(x / span);
+  M extra = x - flips * span;
+  bool odd = (static_cast<int64_t>(flips) & 1) != 0;
+  slope = odd ? -sign : sign;
+  return odd ? span - extra + low : extra + low;
+}
+
+template <class M> inline M clip(M x, int64_t size, M& slope) {
+  M high = M(size - 1);
+  if (x <= M(0)) {
+    slope = M(0);
+    return M(0);
+  }
+  if (x >= high) {
+    slope = M(0);
+    return high;
+  }
+  slope = M(1);
+  return x;
+}
+
+template <class M> inline GridCoordinate<M> unnormalize(M x, int64_t size, bool align) {
+  if (align) return {(x + M(1)) / M(2) * M(size - 1), M(size - 1) / M(2)};
+  return {((x + M(1)) * M(size) - M(1)) / M(2), M(size) / M(2)};
+}
+
+template <class M>
+inline GridCoordinate<M> pad_coordinate(GridCoordinate<M> c, int64_t size, GridPadding padding, bool align) {
+  M slope = M(1);
+  if (padding == GridPadding::border) {
+    c.value = clip(c.value, size, slope);
+    c.slope *= slope;
+  } else if (padding == GridPadding::reflection) {
+    c.value = align ? reflect(c.value, int64_t(0), 2 * (size - 1), slope)
+                    : reflect(c.value, int64_t(-1), 2 * size - 1, slope);
+    c.slope *= slope;
+    c.value = clip(c.value, size, slope);
+    c.slope *= slope;
+  }
+  // Out of the range of an index (and NaN): somewhere outside, so that the cast is defined.
+  if (!(c.value > M(-1e8f) && c.value < M(1e8f))) c.value = M(-100);
+  return c;
+}
+
+template <class M>
+inline GridCoordinate<M> source_coordinate(M x, int64_t size, GridPadding padding, bool align) {
+  return pad_coordinate(unnormalize(x, size, align), size, padding, align);
+}
+
+// Cubic convolution (A = -0.75): values and derivatives of the four weights at t in [0, 1).
+template <class M> inline void cubic_weights(M t, M (&w)[4]) {
+  const M A = M(-0.75f);
+  auto near = [&](M x) { return ((A + M(2)) * x - (A + M(3))) * x * x + M(1); };
+  auto far = [&](M x) { return ((A * x - M(5) * A) * x + M(8) * A) * x - M(4) * A; };
+  w[0] = far(t + M(1));
+  w[1] = near(t);
+  w[2] = near(M(1) - t);
+  w[3] = far(M(2) - t);
+}
+template <class M> inline void cubic_slopes(M t, M (&w)[4]) {
+  const M A = M(-0.75f);
+  auto far = [&](M x) { return (M(3) * A * x - M(10) * A) * x + M(8) * A; };
+  auto near = [&](M x) { return (M(3) * (A + M(2)) * x - M(2) * (A + M(3))) * x; };
+  w[0] = far(t + M(1));
+  w[1] = near(t);
+  w[2] = -near(M(1) - t);
+  w[3] = -far(M(2) - t);
+}
+
+template <class M> inline int32_t pad_pixel(int32_t x, int64_t size, GridPadding padding, bool align) {
+  if (padding == GridPadding::zeros) return x;
+  M slope;
+  M v = M(x);
+  if (padding == GridPadding::reflection)
+    v = align ? reflect(v, int64_t(0), 2 * (size - 1), slope) : reflect(v, int64_t(-1), 2 * size - 1, slope);
+  v = clip(v, size, slope);
+  return static_cast<int32_t>(v);
+}
+
+// One output position: K pixels with weights and, for the grid's gradient, weight derivatives per coordinate. All loops
+// are unrolled: an array that is indexed at run time, or a struct member so indexed, would live in memory item by item.
+template <class M, int kDim, int K>
+struct GridTaps {
+  int32_t offset[K];  // 0 where outside, so that it can be read
+  bool inside[K];
+  int32_t pixel[K];  // number of the pixel
+  M weight[K];
+  M slope[K][kDim];
+
+  // Pixel k is at x, y, (z).
+  XPU_INLINE void place(const GridArgs& p, int k, const int32_t (&at)[kDim]) {
+    int32_t o = 0, number = 0;
+    bool in = true;
+#pragma unroll
+    for (int d = kDim - 1; d >= 0; --d) {
+      const int32_t size = static_cast<int32_t>(p.in_size[4 - d]);
+      number = number * size + at[d];
+      in = in && static_cast<uint32_t>(at[d]) < static_cast<uint32_t>(size);
+      o += at[d] * static_cast<int32_t>(p.in_stride[4 - d]);
+    }
+    inside[k] = in;
+    pixel[k] = number;
+    offset[k] = in ? o : 0;
+  }
+};
+
+template <class M, int kDim, int K>
+XPU_INLINE void grid_taps(const GridArgs& p, const M (&g)[kDim], GridTaps<M, kDim, K>& taps) {
+  if constexpr (K == 16) {  // bicubic
+    M w[2][4], s[2][4];
+    int32_t base[2];
+#pragma unroll
+    for (int d = 0; d < 2; ++d) {
+      GridCoordinate<M> c = unnormalize(g[d], p.in_size[4 - d], p.align);
+      if (!(c.value > M(-1e8f) && c.value < M(1e8f))) c.value = M(-100);
+      M whole = sycl::floor(c.value);
+      base[d] = static_cast<int32_t>(whole);
+      cubic_weights(c.value - whole, w[d]);
+      cubic_slopes(c.value - whole, s[d]);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) s[d][k] *= c.slope;
+    }
+#pragma unroll
+    for (int k = 0; k < 16; ++k) {
+      const int i = k % 4, j = k / 4;
+      const int32_t at[2] = {pad_pixel<M>(base[0] - 1 + i, p.in_size[4], p.padding, p.align),
+                             pad_pixel<M>(base[1] - 1 + j, p.in_size[3], p.padding, p.align)};
+      taps.place(p, k, at);
+      taps.weight[k] = w[0][i] * w[1][j];
+      taps.slope[k][0] = s[0][i] * w[1][j];
+      taps.slope[k][1] = w[0][i] * s[1][j];
+    }
+  } else {
+    GridCoordinate<M> c[kDim];
+    int32_t base[kDim];
+    M part[kDim];
+#pragma unroll
+    for (int d = 0; d < kDim; ++d) {
+      c[d] = source_coordinate(g[d], p.in_size[4 - d], p.padding, p.align);
+      M whole = K == 1 ? sycl::rint(c[d].value) : sycl::floor(c[d].value);
+      base[d] = static_cast<int32_t>(whole);
+      part[d] = K == 1 ? M(0) : c[d].value - whole;
+    }
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      int32_t at[kDim];
+      taps.weight[k] = M(1);
+#pragma unroll
+      for (int d = 0; d < kDim; ++d) {
+        const bool upper = (k >> d) & 1;
+        at[d] = base[d] + upper;
+        taps.weight[k] *= upper ? part[d] : M(1) - part[d];
+        M s = K == 1 ? M(0) : (upper ? M(1) : M(-1)) * c[d].slope;
+#pragma unroll
+        for (int e = 0; e < kDim; ++e)
+          if (e != d) s *= ((k >> e) & 1) ? part[e] : M(1) - part[e];
+        taps.slope[k][d] = s;
+      }
+      taps.place(p, k, at);
+    }
+  }
+}
+
+template <class T, int kDim>
+XPU_INLINE void load_grid(const GridArgs& p, int64_t n, int64_t z, int64_t y, int64_t x, opmath_t<T> (&g)[kDim]) {
+  const T* grid = static_cast<const T*>(p.grid) + n * p.grid_stride[0] + z * p.grid_stride[1] + y * p.grid_stride[2] +
+                  x * p.grid_stride[3];
+#pragma unroll
+  for (int d = 0; d < kDim; ++d) g[d] = opmath_t<T>(grid[d * p.grid_stride[4]]);
+}
+
+// The output position of item i of a sample.
+struct GridPlace { int64_t z, y, x; };
+inline GridPlace grid_place(const GridArgs& p, uint32_t i) {
+  const uint32_t row = div(i, p.by_width), z = div(row, p.by_height);
+  return {z, row - z * p.by_height.d, i - row * p.by_width.d};
+}
+
+// An item's position; those past the end compute the last one again and store nothing: a branch here would mask all
+// that follows. Positions are neighbours in a dense tensor, which is read and written as vectors.
+struct GridItem {
+  int64_t n;
+  size_t first, lane;  // of the work-group; `first` is the same for all items
+  uint32_t i;
+  bool mine, full;
+  GridItem(const GridArgs& p) {
+    auto item = syclex::this_work_item::get_nd_item<2>();
+    n = item.get_group(0), first = item.get_group(1) * item.get_local_range(1), lane = item.get_local_id(1);
+    mine = first + lane < p.positions, full = first + item.get_local_range(1) <= p.positions;
+    i = mine ? static_cast<uint32_t>(first + lane) : p.positions - 1;
+  }
+};
+
+// Rows: n; items: positions; each item loops over the channels.
+template <class T, int kDim, int K>
+XPU_INLINE void grid_sample(const GridArgs& p) {
+  using M = opmath_t<T>;
+  const GridItem item(p);
+  const auto [z, y, x] = grid_place(p, item.i);
+  M g[kDim];
+  load_grid<T, kDim>(p, item.n, z, y, x, g);
+  GridTaps<M, kDim, K> taps;
+  grid_taps<M, kDim, K>(p, g, taps);
+  const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
+  T* out = static_cast<T*>(p.out) + item.n * p.out_stride[0];
+  const int64_t at = z * p.out_stride[2] + y * p.out_stride[3] + x * p.out_stride[4];
+  for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], out += p.out_stride[1]) {
+    M sum = M(0);
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const M v = M(in[taps.offset[k]]);
+      sum += taps.inside[k] ? taps.weight[k] * v : M(0);
+    }
+    if (!item.mine) continue;
+    if (p.dense)
+      (out + item.first)[item.lane] = T(sum);
+    else
+      out[at] = T(sum);
+  }
+}
+
+// Gradient of the grid, rows and items as the forward, and where the gradient of the input has to go.
+template <class T, int kDim, int K>
+XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
+  using M = opmath_t<T>;
+  const GridItem item(p);
+  const auto [z, y, x] = grid_place(p, item.i);
+  M g[kDim];
+  load_grid<T, kDim>(p, item.n, z, y, x, g);
+  GridTaps<M, kDim, K> taps;
+  grid_taps<M, kDim, K>(p, g, taps);
+  if (p.pixel && item.mine) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const size_t row = (item.n * K + k) * p.positions + item.first;
+      (p.pixel + row)[item.lane] = taps.inside[k] ? taps.pixel[k] : -1;
+      (static_cast<M*>(p.weight) + row)[item.lane] = taps.weight[k];
+    }
+  }
+  const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
+  const T* grad = static_cast<const T*>(p.grad_out) + item.n * p.out_stride[0];
+  const int64_t at = z * p.out_stride[2] + y * p.out_stride[3] + x * p.out_stride[4];
+  M sum[kDim];
+#pragma unroll
+  for (int d = 0; d < kDim; ++d) sum[d] = M(0);
+  for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
+    M go;
+    if (p.dense && item.full)
+      go = M((grad + item.first)[item.lane]);
+    else
+      go = M(grad[at]);
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      const M v = go * M(in[taps.offset[k]]);
+#pragma unroll
+      for (int d = 0; d < kDim; ++d) sum[d] += taps.inside[k] ? taps.slope[k][d] * v : M(0);
+    }
+  }
+  if (!item.mine) return;
+  T* out = static_cast<T*>(p.grad_grid) + (item.n * p.positions + item.i) * kDim;
+#pragma unroll
+  for (int d = 0; d < kDim; ++d) out[d] = T(sum[d]);
+}
+
+// Gradient of the input, channels innermost in both tensors. Groups: n, blocks of channels. An item owns a channel and
+// adds in the order of the output, without atomics. Where to is the same for all items and read from memory: the result
+// of a built-in function would count as different in each, and make a gather and a scatter of every sum.
+template <class T>
+inline void grid_sample_input_grad(const GridSumArgs& p) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t n = item.get_group(0), c0 = item.get_group(1) * item.get_local_range(1), lane = item.get_local_id(1);
+  M* out = static_cast<M*>(p.out) + n * p.pixels * p.channels + c0;
+  const T* grad = static_cast<const T*>(p.grad_out) + n * p.positions * p.channels + c0;
+  const int32_t* pixel = p.pixel + n * p.taps * p.positions;
+  const M* weight = static_cast<const M*>(p.weight) + n * p.taps * p.positions;
+  const bool full = c0 + item.get_local_range(1) <= p.channels;
+  whole_or_part(full, c0 + lane < p.channels, item.get_local_range(0), [&]() __attribute__((always_inline)) {
+    for (size_t i = 0; i < p.positions; ++i) {
+      const M go = M((grad + i * p.channels)[lane]);
+      for (size_t k = 0; k < p.taps; ++k) {
+        const int32_t to = pixel[k * p.positions + i];
+        if (to < 0) continue;
+        M* at = out + static_cast<size_t>(to) * p.channels;
+        at[lane] += weight[k * p.positions + i] * go;
+      }
+    }
+  });
+}
+
+}  // namespace xpu

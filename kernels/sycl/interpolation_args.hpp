@@ -1,0 +1,61 @@
+// Arguments of resampling along one axis, nearest lookups and grid sampling; shared by host and device.
+#pragma once
+#include "walk_args.hpp"
+
+namespace xpu_ops {
+
+// out[r, o, i] = sum_k weight[k, o] * in[r, index[k, o], i] over contiguous arrays [rows, length, inner].
+// Backward passes are the same with the transposed table.
+struct ResampleArgs {
+  const void* in;
+  void* out;
+  const int32_t* index;  // [taps, out_length]
+  const int32_t* count;  // [out_length]: taps in use
+  const void* weight;    // [taps, out_length], compute type
+  uint32_t rows, in_length, out_length, inner;
+  uint32_t taps;
+  uint32_t rows_per_group;
+  Divider by_inner;
+};
+
+// out[r, z, y, x, i] = in[r, index0[z], index1[y], index2[x], i].
+struct NearestArgs {
+  const void* in;
+  void* out;
+  const int32_t* index[3];
+  uint32_t in_size[3], out_size[3];
+  uint32_t rows, inner, rows_per_group;
+};
+
+enum class GridMode : uint32_t { bilinear = 0, nearest = 1, bicubic = 2 };
+enum class GridPadding : uint32_t { zeros = 0, border = 1, reflection = 2 };
+
+// Sizes and strides: n, c, then depth, height, width (depth 1 in two dimensions); grid: n, od, oh, ow, coordinate.
+struct GridArgs {
+  const void* input;
+  const void* grid;
+  void* out;
+  const void* grad_out;
+  void* grad_grid;  // contiguous
+  int32_t* pixel;   // backward, may be null: [n, taps, positions], the pixels of each tap, -1 outside
+  void* weight;     // and their weights in the compute type
+  int64_t in_size[5], in_stride[5];
+  int64_t out_size[5], out_stride[5];  // of output or grad_out
+  int64_t grid_stride[5];
+  uint32_t positions;           // of one sample
+  Divider by_width, by_height;  // of the output
+  GridPadding padding;
+  uint8_t align;
+  uint8_t dense;  // output or grad_out: positions are neighbours
+};
+
+// Sums of what grid_sample_grid_grad says; channels innermost.
+struct GridSumArgs {
+  void* out;             // [n, pixels, channels], compute type
+  const void* grad_out;  // [n, positions, channels]
+  const int32_t* pixel;
+  const void* weight;
+  uint64_t pixels, channels, positions, taps;
+};
+
+}  // namespace xpu_ops

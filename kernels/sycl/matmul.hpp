@@ -1,0 +1,185 @@
+// Matrix products for what oneDNN does not compute: f64, integers, complex numbers, any strides.
+#pragma once
+#include "device.hpp"
+#include "groups.hpp"
+#include "matmul_args.hpp"
+#include "row.hpp"
+
+namespace xpu {
+
+using xpu_ops::DotArgs;
+using xpu_ops::MatmulArgs;
+using xpu_ops::Matrix;
+
+// Small integers are summed as 32-bit ones: the result wraps to the same value.
+template <class T> struct accumulator { using type = opmath_t<T>; };
+template <> struct accumulator<int8_t> { using type = int32_t; };
+template <> struct accumulator<uint8_t> { using type = uint32_t; };
+template <> struct accumulator<int16_t> { using type = int32_t; };
+
+template <class A>
+inline A from_bits(const uint64_t (&bits)[2]) {
+  if constexpr (is_complex_v<A>) {
+    const uint64_t re[2] = {bits[0], 0}, im[2] = {bits[1], 0};
+    return A(from_bits<decltype(A::re)>(re), from_bits<decltype(A::re)>(im));
+  } else if constexpr (sizeof(A) == 8 && is_float_v<A>) {
+    return sycl::bit_cast<A>(bits[0]);
+  } else if constexpr (is_float_v<A>) {
+    return sycl::bit_cast<A>(static_cast<uint32_t>(bits[0]));
+  } else {
+    return static_cast<A>(static_cast<int64_t>(bits[0]));
+  }
+}
+
+template <class T> inline T matmul_load(const T* x, size_t lane) { return x[lane]; }
+inline bf16 matmul_load(const bf16* x, size_t lane) {
+  bf16 v;
+  v.bits = reinterpret_cast<const uint16_t*>(x)[lane];
+  return v;
+}
+
+// One item: column j0 + lane of kRows rows. Neighbours read neighbouring columns of b and share the rows of a. kUnit:
+// columns of b lie side by side, which makes the reads vectors and not gathers.
+template <class T, int kRows, bool kUnit>
+XPU_INLINE void matmul_column(const MatmulArgs& p, size_t j0, size_t lane, uint32_t batch, uint32_t i0) {
+  using A = typename accumulator<T>::type;
+  const T* a = static_cast<const T*>(p.a) + batch * p.as.batch;
+  const T* line = static_cast<const T*>(p.b) + batch * p.bs.batch + j0 * p.bs.col;
+  const T* rows[kRows];
+  A sum[kRows];
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const uint32_t i = i0 + r < p.m ? i0 + r : p.m - 1;  // rows past the end repeat the last one
+    rows[r] = a + i * p.as.row;
+    sum[r] = A(0);
+  }
+  for (uint32_t k = 0; k < p.k; ++k, line += p.bs.row) {
+    const A x = static_cast<A>(kUnit ? matmul_load(line, lane) : line[lane * p.bs.col]);
+    const int64_t at = k * p.as.col;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) sum[r] = sum[r] + static_cast<A>(rows[r][at]) * x;
+  }
+  const A alpha = from_bits<A>(p.alpha), beta = from_bits<A>(p.beta);
+  T* out = static_cast<T*>(p.out) + batch * p.os.batch + j0 * p.os.col;
+  const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + j0 * p.cs.col : 0);
+#pragma unroll
+  for (int r = 0; r < kRows; ++r) {
+    const uint32_t i = i0 + r;
+    if (i < p.m) {
+      A v = alpha * sum[r];
+      if (p.c) v = v + beta * static_cast<A>(c[i * p.cs.row + lane * p.cs.col]);
+      out[i * p.os.row + lane * p.os.col] = static_cast<T>(v);
+    }
+  }
+}
+
+// A 2-D range: (blocks of columns, batch and blocks of rows), so that groups in turn share columns of b.
+template <class T, int kRows>
+void matmul(const MatmulArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t local = item.get_local_range(1), lane = item.get_local_id(1), j0 = item.get_group(0) * local;
+  const uint32_t block = item.get_group(1), batch = block / p.row_blocks, i0 = (block - batch * p.row_blocks) * kRows;
+  whole_or_part(j0 + local <= p.n, j0 + lane < p.n, item.get_local_range(0), [&] {
+    if (p.bs.col == 1)
+      matmul_column<T, kRows, true>(p, j0, lane, batch, i0);
+    else
+      matmul_column<T, kRows, false>(p, j0, lane, batch, i0);
+  });
+}
+
+// For rows of a and columns of b that are contiguous, as where b is a transposed weight: the lanes go along both, and
+// the sums of sixteen columns end in one vector. One sub-group a work-group, blocks of rows before blocks of columns.
+template <class T> void matmul_dot(const MatmulArgs& p) {
+  using A = typename accumulator<T>::type;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0);
+  const uint32_t group = static_cast<uint32_t>(item.get_group(0)), across = group / p.blocks;
+  const uint32_t block = group - across * p.blocks, batch = block / p.row_blocks;
+  const uint32_t i0 = (block - batch * p.row_blocks) * xpu_ops::kDotRows, i1 = least(p.m, i0 + xpu_ops::kDotRows);
+  const size_t j0 = across * size_t{kLanes};
+  const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
+  const T* column[kLanes];
+#pragma unroll
+  for (uint32_t q = 0; q < kLanes; ++q)  // columns past the end repeat the last one
+    column[q] = b + least(static_cast<uint32_t>(j0) + q, p.n - 1) * p.bs.col;
+  const A alpha = from_bits<A>(p.alpha), beta = from_bits<A>(p.beta);
+  for (uint32_t i = i0; i < i1; ++i) {
+    const T* x = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
+    A all = A(0);
+#pragma unroll
+    for (uint32_t t = 0; t < 4; ++t) {  // columns t, t + 4, t + 8, t + 12, whose sums come to lanes 0-3, 4-7, ...
+      A sum[4] = {0, 0, 0, 0};
+      size_t r = 0;
+      for (; r + kLanes <= p.k; r += kLanes) {
+        const A v = static_cast<A>(load(x + r, lane));
+#pragma unroll
+        for (uint32_t q = 0; q < 4; ++q) sum[q] += v * static_cast<A>(load(column[4 * q + t] + r, lane));
+      }
+      if (r + lane < p.k) {
+        const A v = static_cast<A>(load(x + r, lane));
+#pragma unroll
+        for (uint32_t q = 0; q < 4; ++q) sum[q] += v * static_cast<A>(load(column[4 * q + t] + r, lane));
+      }
+      const A four = lane_sum(sum[0], sum[1], sum[2], sum[3], lane);
+      all = (lane & 3) == t ? A(four) : A(all);
+    }
+    all = alpha * all;
+    T* out = static_cast<T*>(p.out) + batch * p.os.batch + i * p.os.row + j0 * p.os.col;
+    const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + i * p.cs.row + j0 * p.cs.col : 0);
+    if (j0 + lane < p.n) {
+      if (p.c) all += beta * static_cast<A>(p.cs.col == 1 ? load(c, lane) : c[lane * p.cs.col]);
+      if (p.os.col == 1)
+        store(out, lane, static_cast<T>(all));
+      else
+        out[lane * p.os.col] = static_cast<T>(all);
+    }
+  }
+}
+
+// A work-group of sixteen items walks one chunk side by side, each with four sums. dot_final adds them in order, so the
+// result does not depend on timing.
+template <class T, bool kUnit>
+XPU_INLINE void dot_chunk(const DotArgs& p) {
+  using A = typename accumulator<T>::type;
+  const T *a = static_cast<const T*>(p.a), *b = static_cast<const T*>(p.b);
+  const uint32_t group = group_id();
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
+  const auto product = [&](size_t i) {
+    A x = static_cast<A>(kUnit ? matmul_load(a + i, lane) : a[static_cast<int64_t>(i + lane) * p.a_stride]);
+    if constexpr (is_complex_v<A>) {
+      if (p.conj) x.im = -x.im;
+    }
+    return x * static_cast<A>(kUnit ? matmul_load(b + i, lane) : b[static_cast<int64_t>(i + lane) * p.b_stride]);
+  };
+  const uint32_t begin = group * p.chunk, end = begin + p.chunk < p.n ? begin + p.chunk : p.n;
+  A sum0 = A(0), sum1 = A(0), sum2 = A(0), sum3 = A(0);
+  size_t i = begin;
+  for (; i + 64 <= end; i += 64) {
+    sum0 = sum0 + product(i);
+    sum1 = sum1 + product(i + 16);
+    sum2 = sum2 + product(i + 32);
+    sum3 = sum3 + product(i + 48);
+  }
+  for (; i + 16 <= end; i += 16) sum0 = sum0 + product(i);
+  if (i + lane < end) sum1 = sum1 + product(i);
+  (static_cast<A*>(p.partial) + group * 16)[lane] = (sum0 + sum1) + (sum2 + sum3);
+}
+
+template <class T>
+void dot_partial(const DotArgs& p) {
+  if (p.a_stride == 1 && p.b_stride == 1)
+    dot_chunk<T, true>(p);
+  else
+    dot_chunk<T, false>(p);
+}
+
+template <class T>
+void dot_final(const DotArgs& p) {
+  using A = typename accumulator<T>::type;
+  if (global_id()) return;
+  A sum = A(0);
+  for (uint32_t i = 0; i < p.items; ++i) sum = sum + static_cast<const A*>(p.partial)[i];
+  *static_cast<T*>(p.out) = static_cast<T>(sum);
+}
+
+}  // namespace xpu

@@ -1,0 +1,33 @@
+// What the matmul kernels are launched with; shared by host and device.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops {
+
+struct Matrix {
+  int64_t batch, row, col;  // strides in elements; 0 broadcasts
+};
+
+constexpr uint32_t kDotRows = 4;  // rows that a work-group of matmul_dot computes, of kLanes columns
+
+// out = alpha * a @ b + beta * c
+struct MatmulArgs {
+  const void *a, *b, *c;  // c may be null
+  void* out;
+  uint32_t m, n, k, row_blocks;
+  uint32_t blocks;  // of rows in all batches
+  Matrix as, bs, cs, os;
+  uint64_t alpha[2],
+      beta[2];  // bits of the compute type (complex: two halves), so that no module needs double for them
+};
+
+struct DotArgs {
+  const void *a, *b;
+  void* partial;  // of the compute type, one an item
+  void* out;
+  int64_t a_stride, b_stride;
+  uint32_t n, items, conj;
+  uint32_t chunk;  // elements that 16 neighbouring items share
+};
+
+}  // namespace xpu_ops

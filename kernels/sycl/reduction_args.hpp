@@ -1,0 +1,62 @@
+// One reduction as the device sees it: kept dimensions, reduced dimensions, and how the reduced elements are divided
+// into splits whose partial results a second kernel combines. Dimension 0 is the one that varies fastest. Strides in
+// elements.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops {
+
+constexpr int kReductionDims = 4;
+constexpr uint32_t kLanes = 16;      // items of a `row` work-group, and its sub-group size
+constexpr uint32_t kRows = 4;        // outputs that share a `row` work-group where rows are short
+constexpr uint32_t kColumns = 4;     // columns an item takes in ColMode::columns
+constexpr size_t kMaxAccBytes = 32;  // the largest accumulator
+
+// How a `col` kernel finds its elements (a `row` kernel ignores it).
+enum class ColMode : uint32_t {
+  gather,   // one item an output, any strides
+  columns,  // one work-group over adjacent columns of one row of outputs; at least local size x kColumns of them
+  flat,     // few dense columns: the items of all splits are adjacent, and split s takes every splits-th row
+};
+
+struct ReductionArgs {
+  const void* in = nullptr;
+  void* out0 = nullptr;
+  void* out1 = nullptr;
+  void* partial = nullptr;  // accumulators [splits][kept_count]; null: one split, results go to out0 (and out1)
+
+  uint32_t kept_count = 1;  // outputs
+  uint32_t kept_rank = 0;
+  uint32_t kept[kReductionDims] = {};
+  int64_t in_kept[kReductionDims] = {};
+  int64_t out0_kept[kReductionDims] = {};
+  int64_t out1_kept[kReductionDims] = {};
+
+  // The reduced elements of one output are outer_count x inner_count, numbered outer * inner_count + inner.
+  uint32_t inner_count = 1;
+  uint32_t outer_count = 1;
+  uint32_t outer_rank = 0;
+  uint32_t outer[kReductionDims] = {};
+  int64_t in_outer[kReductionDims] = {};
+  int64_t in_inner = 0;
+
+  uint32_t splits = 1;
+  uint32_t inner_splits = 1;  // split s takes block s % inner_splits of inner and block s / inner_splits of outer
+  uint32_t inner_block = 1;
+  uint32_t outer_block = 1;
+  ColMode mode = ColMode::gather;
+  uint32_t blocks = 1;  // `col`: work-groups over dimension 0 in ColMode::columns; `row`: see short_rows
+  uint32_t short_rows =
+      0;  // `row`: a work-group takes kRows outputs, neighbours in dimension 0, in `blocks` blocks a row
+
+  int64_t count = 0;  // reduced elements of one output
+  float f = 0;        // what the operation needs (exponent, correction), for accumulators in float ...
+  int64_t f64 = 0;    // ... and the bits of it in double: a double here would demand fp64 of every module
+  uint32_t flags = 0;
+};
+
+// ReductionArgs::flags, by operation.
+constexpr uint32_t kDivideByCount = 1;  // sum: mean
+constexpr uint32_t kSquareRoot = 1;     // var: std
+
+}  // namespace xpu_ops

@@ -1,0 +1,361 @@
+// The functors of the reductions. A new one: a functor here, XPU_REDUCTION for it, one line in reduction.yaml.
+#pragma once
+#include "reduction.hpp"
+
+namespace xpu {
+
+template <class T> struct real_part { using type = T; };
+template <class T> struct real_part<cplx<T>> { using type = T; };
+
+// What sums of T are kept in: float for the 16-bit floats, 64 bits for integers.
+template <class T> struct sum_acc { using type = int64_t; };
+template <> struct sum_acc<float> { using type = float; };
+template <> struct sum_acc<double> { using type = double; };
+template <> struct sum_acc<half> { using type = float; };
+template <> struct sum_acc<bf16> { using type = float; };
+template <class T> struct sum_acc<cplx<T>> { using type = cplx<typename sum_acc<T>::type>; };
+template <class T> using sum_acc_t = typename sum_acc<T>::type;
+
+// What values of T are compared in.
+template <class T> struct compare { using type = T; };
+template <> struct compare<half> { using type = float; };
+template <> struct compare<bf16> { using type = float; };
+template <> struct compare<bool> { using type = uint8_t; };
+template <class T> using compare_t = typename compare<T>::type;
+
+template <class T> inline bool is_nan(T v) { return v != v; }
+template <class T> inline bool is_nan(cplx<T> v) { return v.re != v.re || v.im != v.im; }
+
+template <class T> struct limits {  // integers
+  static constexpr bool is_signed = T(-1) < T(0);
+  static constexpr T lowest = is_signed ? T(T(1) << (sizeof(T) * 8 - 1)) : T(0);
+  static constexpr T highest = static_cast<T>(~lowest);
+};
+template <> struct limits<float> { static constexpr float lowest = -__builtin_inff(), highest = __builtin_inff(); };
+template <> struct limits<double> { static constexpr double lowest = -__builtin_inf(), highest = __builtin_inf(); };
+
+template <class A> inline A parameter(const ReductionArgs& p) {
+  if constexpr (sizeof(A) == 8)
+    return sycl::bit_cast<double>(p.f64);
+  else
+    return p.f;
+}
+
+// ---- sums and products
+template <class In_, class Out, bool kSkipNan> struct SumOp {
+  using In = In_;
+  using Acc = sum_acc_t<Out>;
+  explicit SumOp(const ReductionArgs&) {}
+  Acc identity() const { return Acc(0); }
+  void add(Acc& a, In x, int64_t) const {
+    const Acc v = static_cast<Acc>(x);
+    if constexpr (kSkipNan)
+      a = a + pick(is_nan(v), Acc(0), v);
+    else
+      a = a + v;
+  }
+  void combine(Acc& a, const Acc& b) const { a = a + b; }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
+    if constexpr (is_float_v<Out> || is_complex_v<Out>)
+      if (p.flags & kDivideByCount) {
+        // Division by a real number, part by part: 0/0 of an empty mean is nan in both parts.
+        using R = typename real_part<Acc>::type;
+        const R n = static_cast<R>(p.count);
+        if constexpr (is_complex_v<Out>)
+          a = Acc(a.re / n, a.im / n);
+        else
+          a = a / n;
+      }
+    static_cast<Out*>(p.out0)[o] = static_cast<Out>(a);
+  }
+};
+template <class I, class O> using Sum = SumOp<I, O, false>;
+template <class I, class O> using NanSum = SumOp<I, O, true>;
+
+template <class In_, class Out> struct Prod {
+  using In = In_;
+  using Acc = sum_acc_t<Out>;
+  explicit Prod(const ReductionArgs&) {}
+  Acc identity() const { return Acc(1); }
+  void add(Acc& a, In x, int64_t) const { a = a * static_cast<Acc>(x); }
+  void combine(Acc& a, const Acc& b) const { a = a * b; }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
+    static_cast<Out*>(p.out0)[o] = static_cast<Out>(a);
+  }
+};
+
+// ---- extrema; nan wins
+template <class T, bool kMax> struct Extremum {
+  using In = T;
+  using Acc = compare_t<T>;
+  explicit Extremum(const ReductionArgs&) {}
+  static Acc worst() { return kMax ? limits<Acc>::lowest : limits<Acc>::highest; }
+  Acc identity() const { return worst(); }
+  static void merge(Acc& a, Acc x) {
+    const bool wins = kMax ? x > a : x < a;
+    a = wins || is_nan(x) ? x : a;
+  }
+  void add(Acc& a, In x, int64_t) const { merge(a, static_cast<Acc>(x)); }
+  void combine(Acc& a, const Acc& b) const { merge(a, b); }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
+    static_cast<T*>(p.out0)[o] = static_cast<T>(a);
+  }
+};
+template <class T> using Amax = Extremum<T, true>;
+template <class T> using Amin = Extremum<T, false>;
+
+template <class T> struct AMinMax {
+  using In = T;
+  using V = compare_t<T>;
+  using Acc = Acc2<V, V>;
+  explicit AMinMax(const ReductionArgs&) {}
+  Acc identity() const { return {Amin<T>::worst(), Amax<T>::worst()}; }
+  void add(Acc& a, In x, int64_t) const {
+    const V v = static_cast<V>(x);
+    Amin<T>::merge(a.a, v);
+    Amax<T>::merge(a.b, v);
+  }
+  void combine(Acc& a, const Acc& b) const {
+    Amin<T>::merge(a.a, b.a);
+    Amax<T>::merge(a.b, b.b);
+  }
+  void store(const ReductionArgs& p, int64_t o0, int64_t o1, Acc a) const {
+    static_cast<T*>(p.out0)[o0] = static_cast<T>(a.a);
+    static_cast<T*>(p.out1)[o1] = static_cast<T>(a.b);
+  }
+};
+
+// The value and the first index of it: out0 values (may be null), out1 indices. The first nan beats everything.
+template <class T, bool kMax> struct ArgExtremum {
+  using In = T;
+  using V = compare_t<T>;
+  using Acc = Acc2<V, int64_t>;
+  // An accumulator that no element has beaten keeps this index. If it stays, all elements equal the worst value.
+  static constexpr int64_t kNone = limits<int64_t>::highest;
+  explicit ArgExtremum(const ReductionArgs&) {}
+  Acc identity() const { return {Extremum<T, kMax>::worst(), kNone}; }
+  // An accumulator meets its elements in order: only a strictly better one replaces it.
+  void add(Acc& a, In x, int64_t index) const {
+    const V v = static_cast<V>(x);
+    const bool wins = (kMax ? v > a.a : v < a.a) || (is_nan(v) && !is_nan(a.a));
+    a.a = wins ? v : a.a;
+    a.b = wins ? index : a.b;
+  }
+  void combine(Acc& a, const Acc& b) const {
+    const bool na = is_nan(a.a), nb = is_nan(b.a);
+    const bool better = (kMax ? b.a > a.a : b.a < a.a) && !na;
+    const bool equal = b.a == a.a || (na && nb);
+    a = pick(better || (nb && !na) || (equal && b.b < a.b), b, a);
+  }
+  void store(const ReductionArgs& p, int64_t o0, int64_t o1, Acc a) const {
+    if (p.out0) static_cast<T*>(p.out0)[o0] = static_cast<T>(a.a);
+    static_cast<int64_t*>(p.out1)[o1] = a.b == kNone ? 0 : a.b;
+  }
+};
+template <class T> using ArgMax = ArgExtremum<T, true>;
+template <class T> using ArgMin = ArgExtremum<T, false>;
+
+// ---- truth
+template <class T> inline bool truth(T v) {
+  if constexpr (is_complex_v<T>)
+    return truth(v.re) || truth(v.im);
+  else if constexpr (is_float_v<T>)
+    return static_cast<opmath_t<T>>(v) != 0;
+  else
+    return v != T(0);
+}
+
+// Writes one byte, which serves both result types of torch: bool, and uint8 for uint8.
+template <class T, bool kAll> struct Truth {
+  using In = T;
+  using Acc = uint32_t;
+  explicit Truth(const ReductionArgs&) {}
+  Acc identity() const { return kAll; }
+  void add(Acc& a, In x, int64_t) const { combine(a, truth(x)); }
+  void combine(Acc& a, const Acc& b) const { a = kAll ? a & b : a | b; }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const { static_cast<uint8_t*>(p.out0)[o] = a; }
+};
+template <class T> using All = Truth<T, true>;
+template <class T> using Any = Truth<T, false>;
+
+template <class T> struct CountNonzero {
+  using In = T;
+  using Acc = int64_t;
+  explicit CountNonzero(const ReductionArgs&) {}
+  Acc identity() const { return 0; }
+  void add(Acc& a, In x, int64_t) const { a += truth(x); }
+  void combine(Acc& a, const Acc& b) const { a += b; }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const { static_cast<int64_t*>(p.out0)[o] = a; }
+};
+
+// ---- exclusive or of the bits that a value has as a double or as a 64-bit integer
+inline uint64_t bits_of_double(float x) {  // without double arithmetic: every device has these kernels
+  const uint32_t u = sycl::bit_cast<uint32_t>(x), fraction = u & 0x7fffffu;
+  const int32_t exponent = static_cast<int32_t>((u >> 23) & 0xffu);
+  const uint64_t sign = static_cast<uint64_t>(u >> 31) << 63;
+  if (exponent == 255) return sign | uint64_t{0x7ff} << 52 | static_cast<uint64_t>(fraction) << 29;
+  if (exponent != 0) return sign | static_cast<uint64_t>(exponent + 896) << 52 | static_cast<uint64_t>(fraction) << 29;
+  if (fraction == 0) return sign;
+  const int32_t shift = static_cast<int32_t>(sycl::clz(fraction)) - 8;  // a subnormal float is a normal double
+  return sign | static_cast<uint64_t>(897 - shift) << 52 | static_cast<uint64_t>((fraction << shift) & 0x7fffffu) << 29;
+}
+template <class T> inline uint64_t hash_bits(T x) {
+  if constexpr (std::is_same_v<T, double>)
+    return sycl::bit_cast<uint64_t>(x);
+  else if constexpr (is_float_v<T>)
+    return bits_of_double(static_cast<float>(x));
+  else
+    return static_cast<uint64_t>(static_cast<int64_t>(x));
+}
+
+template <class T> struct Hash {
+  using In = T;
+  using Acc = int64_t;
+  explicit Hash(const ReductionArgs&) {}
+  Acc identity() const { return 0; }
+  void add(Acc& a, In x, int64_t) const { a ^= static_cast<int64_t>(hash_bits(x)); }
+  void combine(Acc& a, const Acc& b) const { a ^= b; }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const { static_cast<int64_t*>(p.out0)[o] = a; }
+};
+
+// ---- variance (Welford; combining two as Chan et al. 1983): out0 var or std, out1 (may be null) mean
+template <class T> struct Variance {
+  using In = T;
+  using A = opmath_t<T>;
+  using Acc = Acc3<A, A, A>;  // mean, sum of squared differences, count
+  A correction;
+  explicit Variance(const ReductionArgs& p) : correction(parameter<A>(p)) {}
+  Acc identity() const { return {0, 0, 0}; }
+  void add(Acc& a, In x, int64_t) const {
+    const A v = static_cast<A>(x), d = v - a.a;
+    a.c += A(1);
+    a.a += d / a.c;
+    a.b += d * (v - a.a);
+  }
+  void combine(Acc& a, const Acc& b) const {
+    const A n = a.c + b.c, share = b.c / n, d = b.a - a.a;
+    const Acc both{a.a + d * share, a.b + b.b + d * d * a.c * share, n};
+    a = pick(b.c == 0, a, pick(a.c == 0, b, both));
+  }
+  void store(const ReductionArgs& p, int64_t o0, int64_t o1, Acc a) const {
+    const A divisor = a.c > correction ? a.c - correction : A(0);
+    A v = a.b / divisor;
+    if (p.flags & kSquareRoot) v = sycl::sqrt(v);
+    static_cast<T*>(p.out0)[o0] = static_cast<T>(v);
+    if (p.out1) static_cast<T*>(p.out1)[o1] = static_cast<T>(a.c == 0 ? a.b / a.c : a.a);
+  }
+};
+
+// ---- norms: |x| of a real or complex element in the accumulator's type
+enum class NormKind { zero, one, two, power, highest, lowest };
+
+template <class In_, class Out, NormKind kind> struct Norm {
+  using In = In_;
+  using Acc = sum_acc_t<Out>;
+  Acc power;
+  explicit Norm(const ReductionArgs& p) : power(0) {
+    if constexpr (kind == NormKind::power) power = parameter<Acc>(p);
+  }
+  Acc identity() const {
+    if constexpr (kind == NormKind::highest) return Acc(0);
+    if constexpr (kind == NormKind::lowest) return limits<Acc>::highest;
+    return Acc(0);
+  }
+  static Acc magnitude(In x) {
+    if constexpr (is_complex_v<In>)
+      return sycl::hypot(static_cast<Acc>(x.re), static_cast<Acc>(x.im));
+    else
+      return sycl::fabs(static_cast<Acc>(x));
+  }
+  void add(Acc& a, In x, int64_t) const {
+    if constexpr (kind == NormKind::zero) {
+      a += truth(x) ? Acc(1) : Acc(0);
+    } else if constexpr (kind == NormKind::one) {
+      a += magnitude(x);
+    } else if constexpr (kind == NormKind::two) {
+      if constexpr (is_complex_v<In>) {
+        const Acc re = static_cast<Acc>(x.re), im = static_cast<Acc>(x.im);
+        a += re * re + im * im;
+      } else {
+        const Acc v = static_cast<Acc>(x);
+        a += v * v;
+      }
+    } else if constexpr (kind == NormKind::power) {
+      a += sycl::pow(magnitude(x), power);
+    } else {
+      combine(a, magnitude(x));
+    }
+  }
+  void combine(Acc& a, const Acc& b) const {
+    if constexpr (kind == NormKind::highest)
+      a = b > a || is_nan(b) ? b : a;
+    else if constexpr (kind == NormKind::lowest)
+      a = b < a || is_nan(b) ? b : a;
+    else
+      a += b;
+  }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
+    if constexpr (kind == NormKind::two) a = sycl::sqrt(a);
+    if constexpr (kind == NormKind::power) a = sycl::pow(a, Acc(1) / power);
+    static_cast<Out*>(p.out0)[o] = static_cast<Out>(a);
+  }
+};
+template <class I, class O> using Norm0 = Norm<I, O, NormKind::zero>;
+template <class I, class O> using Norm1 = Norm<I, O, NormKind::one>;
+template <class I, class O> using Norm2 = Norm<I, O, NormKind::two>;
+template <class I, class O> using NormP = Norm<I, O, NormKind::power>;
+template <class I, class O> using NormMax = Norm<I, O, NormKind::highest>;
+template <class I, class O> using NormMin = Norm<I, O, NormKind::lowest>;
+
+// ---- log(sum(exp(x))) in one pass: the maximum so far and the sum relative to it
+template <class T> struct LogSumExp {
+  using In = T;
+  using A = opmath_t<T>;
+  using Acc = Acc2<A, A>;
+  explicit LogSumExp(const ReductionArgs&) {}
+  Acc identity() const { return {limits<A>::lowest, 0}; }
+  // exp(x - max), where equal infinities differ by nothing.
+  static A scaled(A x, A max) { return x == max ? A(1) : sycl::exp(x - max); }
+  void add(Acc& a, In x, int64_t) const {
+    const A v = static_cast<A>(x), top = v > a.a ? v : a.a;
+    a.b = a.b * scaled(a.a, top) + scaled(v, top);
+    a.a = top;
+  }
+  void combine(Acc& a, const Acc& b) const {
+    const A top = b.a > a.a ? b.a : a.a;
+    a.b = a.b * scaled(a.a, top) + b.b * scaled(b.a, top);
+    a.a = top;
+  }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
+    static_cast<T*>(p.out0)[o] = static_cast<T>(a.a + sycl::log(a.b));
+  }
+};
+
+// The three kernels of a functor; `Part` is Row, Col or Final.
+#define XPU_REDUCTION(NAME, OP) \
+  template <class T, class Part> void NAME(const ReductionArgs& p) { Part::template run<OP<T>>(p); }
+#define XPU_REDUCTION2(NAME, OP) \
+  template <class I, class O, class Part> void NAME(const ReductionArgs& p) { Part::template run<OP<I, O>>(p); }
+
+XPU_REDUCTION2(reduce_sum, Sum)
+XPU_REDUCTION2(reduce_nansum, NanSum)
+XPU_REDUCTION2(reduce_prod, Prod)
+XPU_REDUCTION(reduce_amax, Amax)
+XPU_REDUCTION(reduce_amin, Amin)
+XPU_REDUCTION(reduce_aminmax, AMinMax)
+XPU_REDUCTION(reduce_argmax, ArgMax)
+XPU_REDUCTION(reduce_argmin, ArgMin)
+XPU_REDUCTION(reduce_all, All)
+XPU_REDUCTION(reduce_any, Any)
+XPU_REDUCTION(reduce_count_nonzero, CountNonzero)
+XPU_REDUCTION(reduce_hash, Hash)
+XPU_REDUCTION(reduce_var, Variance)
+XPU_REDUCTION2(reduce_norm0, Norm0)
+XPU_REDUCTION2(reduce_norm1, Norm1)
+XPU_REDUCTION2(reduce_norm2, Norm2)
+XPU_REDUCTION2(reduce_normp, NormP)
+XPU_REDUCTION2(reduce_norm_max, NormMax)
+XPU_REDUCTION2(reduce_norm_min, NormMin)
+XPU_REDUCTION(reduce_logsumexp, LogSumExp)
+
+}  // namespace xpu

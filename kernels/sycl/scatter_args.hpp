@@ -1,0 +1,49 @@
+// Arguments of the kernels that write by index with a defined result for equal indices; shared by host and device.
+#pragma once
+#include "indexing_args.hpp"
+
+namespace xpu_ops {
+
+// Each item owns one column: everything that can meet in one destination. It runs through the `steps` indices in order,
+//   data[o0 + index[o2 + j * index_step] * index.stride]  op=  src[o1 + j * src_step]
+// so equal indices combine in the order of the source, with no atomics. Where columns are few, `parts` items share one
+// and each takes the indices in its own range.
+struct ColumnArgs {
+  void* data;
+  const void* src;
+  IndexSource index;
+  int64_t src_step, index_step;
+  int64_t part_size;
+  int64_t skip;  // this index is left out (embedding's padding_idx) if has_skip
+  uint32_t steps, parts;
+  uint8_t has_skip;
+  uint8_t uniform;  // the index does not depend on the column
+  uint8_t unit;     // columns of data and src are adjacent (with uniform)
+  Walk<3> walk;     // columns: data, src, index
+};
+
+// Counts into one private table a work-item (rows of `counts`), summed by count_merge.
+struct CountArgs {
+  const void* index;  // int64 or int32, contiguous; negative: left out
+  int64_t* counts;    // tables x bins
+  int64_t* out;       // bins
+  uint32_t n, tables, bins;
+  uint8_t is32;
+};
+
+enum class SegmentOp : uint32_t { max = 0, mean = 1, min = 2, sum = 3, prod = 4 };
+
+// data viewed as [outer, axis, inner]; offsets [outer, segments + 1].
+struct SegmentArgs {
+  const void* data;
+  const void* offsets;  // int64 or int32
+  void* out;            // [outer, segments, inner]
+  const void* grad;     // backward: gradient of out; `out` is the forward result, `result` receives data's gradient
+  void* result;
+  Real initial;
+  uint32_t outer, axis, segments, inner;
+  SegmentOp op;
+  uint8_t is32, has_initial;
+};
+
+}  // namespace xpu_ops

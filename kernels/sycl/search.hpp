@@ -1,0 +1,99 @@
+// Binary search, membership, histogram bins.
+#pragma once
+#include "device.hpp"
+#include "search_args.hpp"
+
+namespace xpu {
+
+using xpu_ops::BinArgs;
+using xpu_ops::BinSearch;
+using xpu_ops::IsinArgs;
+using xpu_ops::SearchArgs;
+
+// First position whose bound is not below the value (left), or is above it (right); NaN is above everything.
+template <class T>
+inline void searchsorted(const SearchArgs& p) {
+  using M = opmath_t<T>;
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  M value = M(static_cast<const T*>(p.values)[i]);
+  uint32_t row = p.one_row ? 0 : i / p.row_values;
+  int64_t base = static_cast<int64_t>(row) * p.bounds_length;
+  const T* bounds = static_cast<const T*>(p.bounds) + base;
+  const int64_t* sorter = p.sorter ? p.sorter + base : nullptr;
+  uint32_t low = 0, high = p.bounds_length;
+  while (low < high) {
+    uint32_t mid = low + ((high - low) >> 1);
+    M m = M(sorter ? bounds[sorter[mid]] : bounds[mid]);
+    bool go_right = p.right ? !(m > value) : !(m >= value);
+    if (go_right)
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  if (p.out32)
+    static_cast<int32_t*>(p.out)[i] = static_cast<int32_t>(low);
+  else
+    static_cast<int64_t*>(p.out)[i] = low;
+}
+
+template <class T>
+inline void isin(const IsinArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  using M = opmath_t<T>;
+  M value = M(static_cast<const T*>(p.elements)[i]);
+  const T* test = static_cast<const T*>(p.test);
+  bool found = false;
+  if (p.sorted) {
+    uint32_t low = 0, high = p.tests;
+    while (low < high) {
+      uint32_t mid = low + ((high - low) >> 1);
+      if (M(test[mid]) < value)
+        low = mid + 1;
+      else
+        high = mid;
+    }
+    found = low < p.tests && M(test[low]) == value;
+  } else {
+    for (uint32_t k = 0; k < p.tests; ++k) found |= M(test[k]) == value;
+  }
+  p.out[i] = found != static_cast<bool>(p.invert);
+}
+
+template <class T>
+inline void histogram_bin(const BinArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  T v = static_cast<const T*>(p.values)[i * p.value_stride];
+  const T* edges = static_cast<const T*>(p.edges);
+  T left = edges[0], right = edges[p.bins];
+  int64_t flat = p.first ? 0 : p.flat[i];
+  if (!(v >= left && v <= right) || flat < 0) {
+    p.flat[i] = -1;
+    return;
+  }
+  int64_t low = 0, high = p.bins + 1;
+  if (p.search != BinSearch::binary) {
+    int64_t pos = static_cast<int64_t>((v - left) * T(p.bins) / (right - left));
+    if (p.search == BinSearch::linear) {
+      low = high = pos + 1;
+    } else {
+      low = pos > 1 ? pos - 1 : 0;
+      high = pos + 2 < p.bins + 1 ? pos + 2 : p.bins + 1;
+    }
+  }
+  while (low < high) {  // first edge above v
+    int64_t mid = (low + high) >> 1;
+    if (!(edges[mid] > v))
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  int64_t bin = low - 1;
+  if (bin >= p.bins) bin = p.bins - 1;  // the last bin is closed on the right
+  if (bin < 0) bin = 0;
+  p.flat[i] = flat * p.bins + bin;
+}
+
+}  // namespace xpu

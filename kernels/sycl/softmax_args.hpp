@@ -1,0 +1,18 @@
+// What the softmax kernels share with the host: a contiguous [outer][dim][inner] tensor, softmax along dim.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops {
+
+constexpr uint32_t kSoftmaxVectors = 8;  // col: vectors of columns that an item takes
+
+struct SoftmaxArgs {
+  const void* x = nullptr;  // forward: input; backward: gradient of the output
+  const void* y = nullptr;  // backward: output of the forward
+  void* out = nullptr;
+  uint32_t outer = 1, dim = 1, inner = 1;
+  uint32_t blocks = 1;  // col: work-groups over inner
+  uint32_t once = 1;    // see whole_or_part
+};
+
+}  // namespace xpu_ops

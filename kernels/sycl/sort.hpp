@@ -1,0 +1,498 @@
+// Stable sorting of rows: rank counting for short rows, least-significant-digit radix for the others; top-k by
+// threshold. NaN is the largest value, -0 equals 0, equal elements keep their order in both directions.
+#pragma once
+#include <limits>
+#include <sycl/functional.hpp>
+#include <sycl/group_algorithm.hpp>
+#include <sycl/group_barrier.hpp>
+#include <sycl/sub_group.hpp>
+
+#include "device.hpp"
+#include "groups.hpp"
+#include "sort_args.hpp"
+
+namespace xpu {
+
+using xpu_ops::PickArgs;
+using xpu_ops::RunArgs;
+using xpu_ops::SortArgs;
+using xpu_ops::TopkArgs;
+
+// Unsigned keys in the order of the values.
+template <class T> struct sort_key { using type = uint32_t; };
+template <> struct sort_key<double> { using type = uint64_t; };
+template <> struct sort_key<int64_t> { using type = uint64_t; };
+template <> struct sort_key<uint64_t> { using type = uint64_t; };
+template <class T> using sort_key_t = typename sort_key<T>::type;
+
+template <class T> inline constexpr uint32_t kKeyBits = sizeof(T) * 8;
+// Bits of one radix digit for long rows. Two-byte types and short rows take 8.
+template <class T> inline constexpr uint32_t kDigitBits = sizeof(T) <= 2 ? 8 : 11;
+template <class T> inline constexpr uint32_t kDigits = 1u << kDigitBits<T>;
+
+template <class U> inline U float_key(U bits, U sign, U inf) {
+  U size = bits & ~sign;
+  if (size > inf) return sign | (sign - 1);  // NaN: above everything
+  if (size == 0) bits = 0;                   // -0 as 0
+  return bits & sign ? static_cast<U>(~bits & (sign | (sign - 1))) : static_cast<U>(bits | sign);
+}
+
+template <class T> inline constexpr uint32_t kInfinity16 = 0x7f80;
+template <> inline constexpr uint32_t kInfinity16<half> = 0x7c00;
+
+template <class T> inline sort_key_t<T> key_of(T v) {
+  if constexpr (sizeof(T) == 8 && is_float_v<T>) {
+    return float_key<uint64_t>(sycl::bit_cast<uint64_t>(v), uint64_t{1} << 63, uint64_t{0x7ff} << 52);
+  } else if constexpr (sizeof(T) == 4 && is_float_v<T>) {
+    return float_key<uint32_t>(sycl::bit_cast<uint32_t>(v), 1u << 31, 0x7f800000u);
+  } else if constexpr (is_float_v<T>) {
+    return float_key<uint32_t>(sycl::bit_cast<uint16_t>(v), 0x8000u, kInfinity16<T>);
+  } else if constexpr (std::numeric_limits<T>::is_signed) {
+    // Flip the sign bit of the type's own width.
+    return static_cast<sort_key_t<T>>(v) + (sort_key_t<T>(1) << (kKeyBits<T> - 1)) &
+           (std::numeric_limits<sort_key_t<T>>::max() >> (sizeof(sort_key_t<T>) * 8 - kKeyBits<T>));
+  } else {
+    return static_cast<sort_key_t<T>>(v);
+  }
+}
+
+template <class T> inline sort_key_t<T> sort_key_at(const SortArgs& p, const T* row, uint32_t i) {
+  sort_key_t<T> key = key_of(row[i]);
+  return p.descending ? static_cast<sort_key_t<T>>(
+                            ~key & (std::numeric_limits<sort_key_t<T>>::max() >> (sizeof(key) * 8 - kKeyBits<T>)))
+                      : key;
+}
+
+// --- short rows: the place of an element is the number of elements before it ---
+
+template <class T> inline void sort_rank_one(const SortArgs& p, uint32_t row, uint32_t i) {
+  const T* in = static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length;
+  sort_key_t<T> own = sort_key_at(p, in, i);
+  uint32_t place = 0;
+  for (uint32_t j = 0; j < p.length; ++j) {
+    sort_key_t<T> key = sort_key_at(p, in, j);
+    place += key < own || (key == own && j < i) ? 1u : 0u;
+  }
+  if (place >= p.take) return;
+  int64_t at = static_cast<int64_t>(row) * p.take + place;
+  if (p.values) static_cast<T*>(p.values)[at] = in[i];
+  if (p.indices) p.indices[at] = i;
+}
+
+// Group row, items of it.
+template <class T> void sort_rank(const SortArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  uint32_t i = static_cast<uint32_t>(item.get_global_id(1));
+  if (i < p.length) sort_rank_one<T>(p, static_cast<uint32_t>(item.get_group(0)), i);
+}
+
+// Rows too short to fill a work-group.
+template <class T> void sort_rank_flat(const SortArgs& p) {
+  uint32_t g = global_id();
+  if (g >= p.rows * p.length) return;
+  uint32_t row = div(g, p.by_length);
+  sort_rank_one<T>(p, row, g - row * p.length);
+}
+
+// --- radix ---
+
+template <class K> struct SortEntry {
+  K key;
+  uint32_t at;
+};
+
+template <class T, uint32_t kBits = kDigitBits<T>> inline uint32_t sort_digit(sort_key_t<T> key, uint32_t pass) {
+  return static_cast<uint32_t>(key >> (pass * kBits)) & ((1u << kBits) - 1);
+}
+
+template <class T> inline void sort_emit_one(const SortArgs& p, uint32_t row, uint32_t i, SortEntry<sort_key_t<T>> e) {
+  int64_t at = static_cast<int64_t>(row) * p.take + i;
+  if (p.values)
+    static_cast<T*>(p.values)[at] = static_cast<const T*>(p.in)[static_cast<int64_t>(row) * p.length + e.at];
+  if (p.indices) p.indices[at] = e.at;
+}
+
+// One item sorts one row: counts of all digits in one read, then a stable scatter for each digit that varies. Integers
+// are counted from the smallest of the row, which leaves the high digits of small numbers without variation.
+template <class T, uint32_t kBits> void sort_row(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  constexpr uint32_t kValues = 1u << kBits, kRounds = (kKeyBits<T> + kBits - 1) / kBits;
+  uint32_t row = global_id();
+  if (row >= p.rows) return;
+  int64_t base = static_cast<int64_t>(row) * p.length;
+  const T* in = static_cast<const T*>(p.in) + base;
+  auto* from = static_cast<SortEntry<K>*>(p.entries[0]) + base;
+  auto* to = static_cast<SortEntry<K>*>(p.entries[1]) + base;
+  uint32_t* counts = p.counts + static_cast<int64_t>(row) * kRounds * kValues;
+  for (uint32_t d = 0; d < kRounds * kValues; ++d) counts[d] = 0;
+  K lowest = 0;
+  if constexpr (!is_float_v<T> && sizeof(T) > 2) {
+    lowest = std::numeric_limits<K>::max();
+    for (uint32_t i = 0; i < p.length; ++i) {
+      K key = sort_key_at(p, in, i);
+      lowest = key < lowest ? key : lowest;
+    }
+  }
+  for (uint32_t i = 0; i < p.length; ++i) {
+    K key = sort_key_at(p, in, i) - lowest;
+    from[i] = {key, i};
+#pragma unroll
+    for (uint32_t pass = 0; pass < kRounds; ++pass) ++counts[pass * kValues + sort_digit<T, kBits>(key, pass)];
+  }
+  for (uint32_t pass = 0; pass < kRounds; ++pass) {
+    uint32_t* count = counts + pass * kValues;
+    if (count[sort_digit<T, kBits>(from[0].key, pass)] == p.length) continue;
+    uint32_t sum = 0;
+    for (uint32_t d = 0; d < kValues; ++d) {
+      uint32_t c = count[d];
+      count[d] = sum;
+      sum += c;
+    }
+    for (uint32_t i = 0; i < p.length; ++i) {
+      SortEntry<K> e = from[i];
+      to[count[sort_digit<T, kBits>(e.key, pass)]++] = e;
+    }
+    auto* other = from;
+    from = to;
+    to = other;
+  }
+  uint32_t take = p.take < p.length ? p.take : p.length;
+  for (uint32_t i = 0; i < take; ++i) sort_emit_one<T>(p, row, i, from[i]);
+}
+
+// Several items a row: each counts the digits of its chunk, one scan a row places them, each scatters its chunk.
+// counts is [rows, digit, chunk], so that the running sum over it is the place of every (digit, chunk).
+template <class T> void radix_load(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  uint32_t i = static_cast<uint32_t>(item.get_global_id(1)), row = static_cast<uint32_t>(item.get_group(0));
+  if (i >= p.length) return;
+  int64_t base = static_cast<int64_t>(row) * p.length;
+  static_cast<SortEntry<K>*>(p.entries[0])[base + i] = {sort_key_at(p, static_cast<const T*>(p.in) + base, i), i};
+}
+
+template <class T> void radix_count(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  uint32_t g = global_id();
+  if (g >= p.rows * p.chunks) return;
+  uint32_t row = g / p.chunks, c = g - row * p.chunks;
+  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.source]) + static_cast<int64_t>(row) * p.length;
+  uint32_t* count = p.counts + static_cast<int64_t>(row) * kDigits<T> * p.chunks + c;
+  for (uint32_t d = 0; d < kDigits<T>; ++d) count[d * p.chunks] = 0;
+  uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
+  for (uint32_t i = c * p.chunk; i < end; ++i) ++count[sort_digit<T>(from[i].key, p.pass) * p.chunks];
+}
+
+template <class T> void radix_scan(const SortArgs& p) {
+  uint32_t row = global_id();
+  if (row >= p.rows) return;
+  uint32_t* count = p.counts + static_cast<int64_t>(row) * kDigits<T> * p.chunks;
+  uint32_t sum = 0;
+  for (uint32_t d = 0; d < kDigits<T> * p.chunks; ++d) {
+    uint32_t c = count[d];
+    count[d] = sum;
+    sum += c;
+  }
+}
+
+template <class T> void radix_scatter(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  uint32_t g = global_id();
+  if (g >= p.rows * p.chunks) return;
+  uint32_t row = g / p.chunks, c = g - row * p.chunks;
+  int64_t base = static_cast<int64_t>(row) * p.length;
+  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.source]) + base;
+  auto* to = static_cast<SortEntry<K>*>(p.entries[1 - p.source]) + base;
+  uint32_t* count = p.counts + static_cast<int64_t>(row) * kDigits<T> * p.chunks + c;
+  uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
+  for (uint32_t i = c * p.chunk; i < end; ++i) {
+    SortEntry<K> e = from[i];
+    to[count[sort_digit<T>(e.key, p.pass) * p.chunks]++] = e;
+  }
+}
+
+template <class T> void radix_emit(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  uint32_t i = static_cast<uint32_t>(item.get_global_id(1)), row = static_cast<uint32_t>(item.get_group(0));
+  if (i >= p.take) return;
+  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.source]) + static_cast<int64_t>(row) * p.length;
+  sort_emit_one<T>(p, row, i, from[i]);
+}
+
+// --- top-k: one sub-group a row ---
+
+inline constexpr uint32_t kTopkLanes = 16;
+inline constexpr uint32_t kTopkUnroll = 16;
+
+template <class T> XPU_INLINE T topk_load(const T* x, size_t lane) { return x[lane]; }
+XPU_INLINE bf16 topk_load(const bf16* x, size_t lane) {
+  bf16 v;
+  v.bits = reinterpret_cast<const uint16_t*>(x)[lane];
+  return v;
+}
+
+template <class T> struct TopkRow {
+  using K = sort_key_t<T>;
+  static constexpr K kHighest = std::numeric_limits<K>::max() >> (sizeof(K) * 8 - kKeyBits<T>);
+  const T* in;
+  uint32_t length;
+  size_t lane;
+  bool largest;
+  // Larger is better, whatever is asked for. Element i + lane; i is uniform, so that neighbours read one vector.
+  K key(size_t i) const {
+    K k = key_of(topk_load(in + i, lane));
+    return largest ? k : static_cast<K>(kHighest - k);
+  }
+  uint32_t add(uint32_t v) const {
+    return sycl::reduce_over_group(syclex::this_work_item::get_sub_group(), v, sycl::plus<uint32_t>());
+  }
+  uint32_t before(uint32_t v) const {
+    return sycl::exclusive_scan_over_group(syclex::this_work_item::get_sub_group(), v, sycl::plus<uint32_t>());
+  }
+  uint32_t count(K bound) const {
+    uint32_t n = 0;
+    size_t i = 0;
+    for (; i + kTopkLanes <= length; i += kTopkLanes) n += key(i) >= bound ? 1u : 0u;
+    if (i + lane < length) n += key(i) >= bound ? 1u : 0u;
+    return add(n);
+  }
+};
+
+// Collects the elements at or above `bound` in the order of the row; of those equal to it only the first `ties`. Stops
+// once there are more than `capacity`.
+template <class T>
+inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out, sort_key_t<T> bound, uint32_t ties,
+                             uint32_t capacity) {
+  using K = sort_key_t<T>;
+  auto group = syclex::this_work_item::get_sub_group();
+  uint32_t filled = 0, equal = 0;
+  auto take = [&](uint32_t i, K k, bool hit) {
+    if (ties != ~0u) {
+      uint32_t tie = hit && k == bound ? 1u : 0u;
+      if (tie && equal + r.before(tie) >= ties) hit = false;
+      equal += r.add(tie);
+    }
+    uint32_t one = hit ? 1u : 0u, slot = filled + r.before(one);
+    if (hit && slot < capacity) out[slot] = {k, i};
+    filled += r.add(one);
+  };
+  constexpr uint32_t kStep = 4 * kTopkLanes;
+  uint32_t i0 = 0;
+  for (; i0 + kStep <= r.length && filled <= capacity; i0 += kStep) {
+    const uint32_t i = i0 + static_cast<uint32_t>(r.lane);
+    const size_t at = i0;
+    K a = r.key(at), b = r.key(at + kTopkLanes), c = r.key(at + 2 * kTopkLanes), d = r.key(at + 3 * kTopkLanes);
+    K ab = a > b ? a : b, cd = c > d ? c : d;
+    if (!sycl::any_of_group(group, (ab > cd ? ab : cd) >= bound)) continue;
+    take(i, a, a >= bound);
+    take(i + kTopkLanes, b, b >= bound);
+    take(i + 2 * kTopkLanes, c, c >= bound);
+    take(i + 3 * kTopkLanes, d, d >= bound);
+  }
+  for (; i0 < r.length && filled <= capacity; i0 += kTopkLanes) {
+    const uint32_t i = i0 + static_cast<uint32_t>(r.lane);
+    bool inside = i < r.length;
+    K k = inside ? r.key(i0) : 0;
+    take(i, k, inside && k >= bound);
+  }
+  return filled;
+}
+
+// A bound that at least k elements reach is the k-th largest of kParts lane maxima. The few elements at or above it are
+// collected and ranked; where ties or an unlucky order give too many, the bound is raised to the k-th value itself by
+// bisecting on the key.
+template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
+  using K = sort_key_t<T>;
+  constexpr uint32_t kParts = kTopkLanes * kGroups;
+  const uint32_t row = group_id();
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
+  auto group = syclex::this_work_item::get_sub_group();
+  TopkRow<T> r{static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length, p.length, lane, p.largest != 0};
+  auto* candidate = static_cast<SortEntry<K>*>(p.candidates) + static_cast<int64_t>(row) * p.capacity;
+  for (uint32_t g0 = 0; g0 < kGroups; g0 += kTopkUnroll) {
+    K best[kTopkUnroll];
+#pragma unroll
+    for (uint32_t g = 0; g < kTopkUnroll; ++g) best[g] = 0;
+    size_t i = g0 * kTopkLanes;
+    for (; i + kTopkUnroll * kTopkLanes <= p.length; i += kParts) {
+#pragma unroll
+      for (uint32_t g = 0; g < kTopkUnroll; ++g) {
+        K k = r.key(i + g * kTopkLanes);
+        best[g] = k > best[g] ? k : best[g];
+      }
+    }
+#pragma unroll
+    for (uint32_t g = 0; g < kTopkUnroll; ++g) {
+      if (i + g * kTopkLanes + lane < p.length) {
+        K k = r.key(i + g * kTopkLanes);
+        best[g] = k > best[g] ? k : best[g];
+      }
+      candidate[(g0 + g) * kTopkLanes + lane] = {best[g], 0};
+    }
+  }
+  sycl::group_barrier(group);
+  // The k-th largest of the maxima: the smallest one that fewer than k others exceed.
+  K bound = std::numeric_limits<K>::max();
+  for (uint32_t g = 0; g < kGroups; ++g) {
+    K own = candidate[g * kTopkLanes + lane].key;
+    uint32_t more = 0;
+    for (uint32_t j = 0; j < kParts; ++j) more += candidate[j].key > own ? 1u : 0u;
+    if (more < p.k && own < bound) bound = own;
+  }
+  bound = sycl::reduce_over_group(group, bound, sycl::minimum<K>());
+  sycl::group_barrier(group);
+  uint32_t filled = topk_collect<T>(r, candidate, bound, ~0u, p.capacity);
+  if (filled > p.capacity) {
+    K low = bound, high = TopkRow<T>::kHighest;
+    if (low < high && r.count(low + 1) < p.k) high = low;  // many ties at the bound: the usual case
+    while (low < high) {
+      K mid = low + (high - low) / 2 + 1;
+      if (r.count(mid) >= p.k)
+        low = mid;
+      else
+        high = mid - 1;
+    }
+    uint32_t over = low < TopkRow<T>::kHighest ? r.count(low + 1) : 0;
+    filled = topk_collect<T>(r, candidate, low, p.k - over, p.capacity);
+  }
+  sycl::group_barrier(group);
+  for (uint32_t c = lane; c < filled; c += kTopkLanes) {
+    SortEntry<K> own = candidate[c];
+    uint32_t place = 0;
+    for (uint32_t j = 0; j < filled; ++j) {
+      K k = candidate[j].key;
+      place += k > own.key || (k == own.key && j < c) ? 1u : 0u;
+    }
+    if (place >= p.k) continue;
+    int64_t at = static_cast<int64_t>(row) * p.k + place;
+    static_cast<T*>(p.values)[at] = r.in[own.at];
+    p.indices[at] = own.at;
+  }
+}
+
+// --- what is read off sorted rows ---
+
+template <class T> inline bool sort_is_nan(T v) {
+  if constexpr (is_float_v<T>) {
+    opmath_t<T> f = v;
+    return f != f;
+  } else {
+    return false;
+  }
+}
+
+// kthvalue, median (the first NaN if there is one), nanmedian (the median of the others): one item a row.
+template <class T> void sort_pick(const PickArgs& p) {
+  uint32_t row = global_id();
+  if (row >= p.rows) return;
+  int64_t base = static_cast<int64_t>(row) * p.length;
+  const T* s = static_cast<const T*>(p.sorted) + base;
+  uint32_t low = 0, high = p.length;  // the first NaN
+  if (p.mode != 0) {
+    while (low < high) {
+      uint32_t mid = (low + high) / 2;
+      if (sort_is_nan(s[mid]))
+        high = mid;
+      else
+        low = mid + 1;
+    }
+  }
+  uint32_t k = p.k;
+  if (p.mode == 1) k = low < p.length ? low : (p.length - 1) / 2;
+  if (p.mode == 2) k = low == 0 ? 0 : (low - 1) / 2;
+  static_cast<T*>(p.values)[row] = s[k];
+  if (p.indices) p.indices[row] = p.order[base + k];
+}
+
+// The most frequent value of a sorted row, the smallest of several; its last place.
+template <class T> void sort_mode(const RunArgs& p) {
+  uint32_t row = global_id();
+  if (row >= p.rows) return;
+  int64_t base = static_cast<int64_t>(row) * p.length;
+  const T* s = static_cast<const T*>(p.sorted) + base;
+  uint32_t best = 0, where = 0, run = 0;
+  for (uint32_t i = 0; i < p.length; ++i) {
+    ++run;
+    if (i + 1 == p.length || s[i + 1] != s[i]) {
+      if (run > best) {
+        best = run;
+        where = i;
+      }
+      run = 0;
+    }
+  }
+  static_cast<T*>(p.values)[row] = s[where];
+  p.indices[row] = p.order[base + where];
+}
+
+// --- unique: over sorted (or given) slices of `width` elements, `length` of them ---
+
+template <class T> inline bool slices_differ(const RunArgs& p, int64_t a, int64_t b) {
+  const T* s = static_cast<const T*>(p.sorted);
+  for (uint32_t j = 0; j < p.width; ++j)
+    if (s[a * p.width + j] != s[b * p.width + j]) return true;
+  return false;
+}
+
+template <class T> void unique_flag(const RunArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.length) return;
+  int64_t at = p.order ? p.order[i] : i, before = i == 0 ? 0 : p.order ? p.order[i - 1] : static_cast<int64_t>(i) - 1;
+  p.flags[i] = i != 0 && slices_differ<T>(p, before, at) ? 1 : 0;
+}
+
+// flags now holds the number of the run that element i is in.
+template <class T> void unique_gather(const RunArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.length) return;
+  int64_t run = p.flags[i], at = p.order ? p.order[i] : i;
+  if (p.indices) p.indices[at] = run;
+  bool first = i == 0 || p.flags[i - 1] != run;
+  if (!first) return;
+  const T* s = static_cast<const T*>(p.sorted) + at * p.width;
+  for (uint32_t j = 0; j < p.width; ++j) static_cast<T*>(p.values)[run * p.width + j] = s[j];
+  if (p.counts) {
+    // Length of the run by bisecting for its end.
+    uint32_t low = i + 1, high = p.length;
+    while (low < high) {
+      uint32_t mid = (low + high) / 2;
+      if (p.flags[mid] == run)
+        low = mid + 1;
+      else
+        high = mid;
+    }
+    p.counts[run] = low - i;
+  }
+}
+
+// Merge step of sorting slices lexicographically: pairs of sorted runs of `limit` order entries become one.
+template <class T> void slice_merge(const RunArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.length) return;
+  const int64_t* order = p.order;
+  uint32_t run = i / p.limit, own = i - run * p.limit, first = (run ^ 1u) * p.limit;
+  uint32_t low = 0, high = first >= p.length ? 0 : p.length - first < p.limit ? p.length - first : p.limit;
+  const T* s = static_cast<const T*>(p.sorted);
+  const T* mine = s + order[i] * p.width;
+  bool left = (run & 1u) == 0;
+  while (low < high) {
+    uint32_t mid = (low + high) / 2;
+    const T* other = s + order[first + mid] * p.width;
+    int32_t sign = 0;
+    for (uint32_t j = 0; j < p.width && sign == 0; ++j) {
+      auto a = key_of(other[j]), b = key_of(mine[j]);
+      sign = a < b ? -1 : a > b ? 1 : 0;
+    }
+    // Equal slices of the left run come first.
+    if (sign < 0 || (sign == 0 && !left))
+      low = mid + 1;
+    else
+      high = mid;
+  }
+  p.indices[(run & ~1u) * p.limit + own + low] = order[i];
+}
+
+}  // namespace xpu
+
+#include "select.hpp"

@@ -1,0 +1,87 @@
+// What sorting kernels are launched with; shared by host and device.
+#pragma once
+#include <cstdint>
+
+#include "divide.hpp"
+
+namespace xpu_ops {
+
+// Dense rows of `length` elements. Entries are {key, index} pairs: 8 bytes for keys up to 32 bits, 16 for longer ones.
+struct SortArgs {
+  const void* in;
+  void* values;      // sorted values; may be null
+  int64_t* indices;  // where they came from; may be null
+  void* entries[2];  // radix: two buffers of rows * length entries
+  uint32_t* counts;  // radix: digit counts
+  uint32_t rows, length;
+  uint32_t chunks;  // radix over one row by several items
+  uint32_t chunk;   // elements of one
+  uint32_t pass;    // number of the digit
+  uint32_t source;  // which buffer holds the entries
+  uint32_t descending;
+  uint32_t take;  // elements of a row to write: all, or the first k
+  xpu::Divider by_length;
+};
+
+// topk by a threshold from lane maxima; dense rows.
+struct TopkArgs {
+  const void* in;
+  void* values;
+  int64_t* indices;
+  void* candidates;  // [rows, capacity] entries
+  uint32_t* flags;   // [rows]: spare words
+  uint32_t rows, length, k;
+  uint32_t capacity;
+  uint32_t largest;
+};
+
+// Ends of runs over sorted rows: mode, unique.
+struct RunArgs {
+  const void* sorted;    // dense, [rows, length]
+  const int64_t* order;  // indices that sorted it
+  void* values;
+  int64_t* indices;  // mode: where the value is; unique: inverse
+  int64_t* counts;   // unique
+  int64_t* flags;    // unique: 1 at the first element of a run, then their running sum
+  uint32_t rows, length;
+  uint32_t out;    // unique: number of runs
+  uint32_t width;  // unique over slices: elements of one
+  uint32_t limit;  // merge: length of a sorted run
+};
+
+// kthvalue and median of long rows, by counts of the digits of their keys.
+constexpr uint32_t kSelectBits = 11;
+constexpr uint32_t kSelectSlots = (1u << kSelectBits) + 16;  // of one chunk: the digits, and the number of NaN
+constexpr uint32_t kSelectLanes = 16;
+
+struct SelectState {
+  uint64_t prefix;  // the digits found so far
+  uint32_t k;       // number among the elements that have them
+  uint32_t unused;
+};
+
+struct SelectArgs {
+  const void* in;  // dense, [rows, length]
+  void* values;
+  int64_t* indices;    // may be null
+  uint32_t* counts;    // [rows, chunks, kSelectSlots]
+  SelectState* state;  // [rows]
+  uint32_t rows, length;
+  uint32_t chunks, chunk;  // parts of a row, and elements of one
+  uint32_t pass;           // number of the digit, the highest first
+  uint32_t k;              // which element (from 0); medians find theirs
+  uint32_t mode;           // as of PickArgs
+};
+
+// kthvalue and median over sorted rows.
+struct PickArgs {
+  const void* sorted;
+  const int64_t* order;
+  void* values;
+  int64_t* indices;  // may be null
+  uint32_t rows, length;
+  uint32_t k;     // which element (from 0); medians find theirs
+  uint32_t mode;  // 0 kthvalue, 1 median, 2 nanmedian
+};
+
+}  // namespace xpu_ops

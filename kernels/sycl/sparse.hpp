@@ -1,0 +1,399 @@
+// Sparse tensors: sorted keys and sums of equal ones (coalesce), row pointers, products of compressed rows with a dense
+// matrix. Sums run in the order of the elements, so results do not depend on timing.
+#pragma once
+#include "device.hpp"
+#include "device_error.hpp"
+#include "groups.hpp"
+#include "matmul.hpp"
+#include "row.hpp"
+#include "sparse_args.hpp"
+
+namespace xpu {
+
+using xpu_ops::CompressArgs;
+using xpu_ops::KeyArgs;
+using xpu_ops::KeyFindArgs;
+using xpu_ops::KeyRunArgs;
+using xpu_ops::RadixArgs;
+using xpu_ops::RunSumArgs;
+using xpu_ops::SampledArgs;
+using xpu_ops::Sorted;
+using xpu_ops::SpmmArgs;
+using xpu_ops::SpmmReduce;
+using xpu_ops::SpmmReduceArgs;
+
+// --- keys ---
+
+inline void coo_key(const KeyArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  int64_t id = p.index[i * p.stride];
+  if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.size)) {
+    report_error(p.error, DeviceErrorCode::index_runtime, p.dim, id, p.size);
+    id = 0;
+  }
+  uint64_t key = (p.first ? 0 : p.keys[i] * p.size) + id;
+  p.keys[i] = p.pack ? (key << p.pack) | i : key;
+}
+
+inline void coo_unkey(const KeyArgs& p) {
+  uint32_t i = global_id();
+  if (i >= p.n) return;
+  uint64_t key = p.keys[i], rest = p.first ? 0 : key / static_cast<uint64_t>(p.size);
+  p.out[i] = static_cast<int64_t>(key - rest * p.size);
+  p.keys[i] = rest;
+}
+
+// Keys that rise, as those of a coalesced tensor, are found by a few steps from the last one.
+inline void key_find(const KeyFindArgs& p) {
+  uint32_t i = global_id() * p.chunk, end = i + p.chunk < p.n ? i + p.chunk : p.n;
+  uint32_t low = 0;
+  uint64_t before = 0;
+  for (uint32_t steps = 0; i < end; ++i, steps = 0) {
+    const uint64_t key = p.keys[i];
+    if (key < before) low = 0;
+    before = key;
+    while (steps < 8 && low < p.size && p.table[low] < key) ++low, ++steps;
+    if (steps == 8) {
+      uint32_t high = p.size;
+      while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (p.table[middle] < key)
+          low = middle + 1;
+        else
+          high = middle;
+      }
+    }
+    p.at[i] = low < p.size ? low : p.size - 1;
+    p.hit[i] = low < p.size && p.table[low] == key;
+  }
+}
+
+inline void key_count(const RadixArgs& p) {
+  uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  const uint64_t digits = uint64_t{1} << p.digit;
+  uint32_t* count = p.counts + c;
+  for (uint64_t d = 0; d < digits; ++d) count[d * p.chunks] = 0;
+  uint32_t end = (c + 1) * p.chunk < p.n ? (c + 1) * p.chunk : p.n;
+  for (uint32_t i = c * p.chunk; i < end; ++i) ++count[((p.from[i] >> p.shift) & (digits - 1)) * p.chunks];
+}
+
+inline void key_scan(const RadixArgs& p) {
+  if (global_id() != 0) return;
+  uint32_t sum = 0;
+  for (uint32_t d = 0; d < p.chunks << p.digit; ++d) {
+    uint32_t c = p.counts[d];
+    p.counts[d] = sum;
+    sum += c;
+  }
+}
+
+inline void key_scatter(const RadixArgs& p) {
+  uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  const uint64_t mask = (uint64_t{1} << p.digit) - 1;
+  uint32_t* count = p.counts + c;
+  uint32_t end = (c + 1) * p.chunk < p.n ? (c + 1) * p.chunk : p.n;
+  for (uint32_t i = c * p.chunk; i < end; ++i) {
+    uint64_t e = p.from[i];
+    p.to[count[((e >> p.shift) & mask) * p.chunks]++] = e;
+  }
+}
+
+inline uint64_t key_at(const Sorted& s, int64_t i) { return s.order ? s.entries[i] : s.entries[i] >> s.bits; }
+inline int64_t place_at(const Sorted& s, int64_t i) {
+  return s.order ? s.order[i] : static_cast<int64_t>(s.entries[i] & ((uint64_t{1} << s.bits) - 1));
+}
+
+inline void run_count(const KeyRunArgs& p) {
+  uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  uint32_t i = c * p.chunk, end = i + p.chunk < p.n ? i + p.chunk : p.n;
+  int64_t runs = 0;
+  for (; i < end; ++i) runs += i == 0 || key_at(p.sorted, i) != key_at(p.sorted, i - 1) ? 1 : 0;
+  p.counts[c] = runs;
+}
+
+inline void run_scan(const KeyRunArgs& p) {
+  if (global_id() != 0) return;
+  int64_t sum = 0;
+  for (uint32_t c = 0; c < p.chunks; ++c) {
+    int64_t runs = p.counts[c];
+    p.counts[c] = sum;
+    sum += runs;
+  }
+  p.counts[p.chunks] = sum;
+}
+
+inline void run_emit(const KeyRunArgs& p) {
+  uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  uint32_t i = c * p.chunk, end = i + p.chunk < p.n ? i + p.chunk : p.n;
+  int64_t run = p.counts[c];
+  for (; i < end; ++i) {
+    uint64_t key = key_at(p.sorted, i);
+    if (i != 0 && key == key_at(p.sorted, i - 1)) continue;
+    p.keys[run] = key;
+    p.starts[run] = i;
+    ++run;
+  }
+  if (end == p.n) p.starts[run] = p.n;
+}
+
+template <class T> XPU_INLINE void run_sum_one(const RunSumArgs& p, uint32_t run, uint32_t column) {
+  using A = typename accumulator<T>::type;
+  const T* values = static_cast<const T*>(p.values) + column;
+  A sum = A(0);
+  for (int64_t j = p.starts[run]; j < p.starts[run + 1]; ++j) {
+    A v = static_cast<A>(values[place_at(p.sorted, j) * p.columns]);
+    if constexpr (__is_same(T, bool))
+      sum = sum || v;
+    else
+      sum = sum + v;
+  }
+  static_cast<T*>(p.out)[static_cast<int64_t>(run) * p.columns + column] = static_cast<T>(sum);
+}
+
+// A group has some runs, its items columns; the items are runs where there is one column.
+template <class T> void run_sum(const RunSumArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const uint32_t i = item.get_global_id(1);
+  if (p.columns == 1) {
+    if (i < p.runs) run_sum_one<T>(p, i, 0);
+  } else if (i < p.columns) {
+    const uint32_t first = item.get_group(0) * p.runs_per_group;
+    const uint32_t last = first + p.runs_per_group < p.runs ? first + p.runs_per_group : p.runs;
+    for (uint32_t run = first; run < last; ++run) run_sum_one<T>(p, run, i);
+  }
+}
+
+// --- row pointers ---
+
+inline int64_t sparse_index(const void* x, bool is32, int64_t i) {
+  return is32 ? static_cast<int64_t>(static_cast<const int32_t*>(x)[i]) : static_cast<const int64_t*>(x)[i];
+}
+inline void put_index(void* x, bool is32, int64_t i, int64_t v) {
+  if (is32)
+    static_cast<int32_t*>(x)[i] = static_cast<int32_t>(v);
+  else
+    static_cast<int64_t*>(x)[i] = v;
+}
+
+// The element at i, from 0 to n, decides the pointers of the rows after that of element i - 1, up to its own.
+inline void rows_to_pointers(const CompressArgs& p) {
+  uint32_t i = global_id() * p.chunk, end = i + p.chunk < p.n + 1 ? i + p.chunk : p.n + 1;
+  if (i >= end) return;
+  int64_t from = i == 0 ? -1 : sparse_index(p.in, p.in32, i - 1);
+  for (; i < end; ++i) {
+    int64_t to = i == p.n ? p.rows : sparse_index(p.in, p.in32, i);
+    if (i < p.n && static_cast<uint64_t>(to) >= p.rows)
+      report_error(p.error, DeviceErrorCode::index_runtime, 0, to, p.rows);
+    const int64_t first = from < -1 ? 0 : from + 1, last = to > p.rows ? p.rows : to;
+    for (int64_t r = first; r <= last; ++r) put_index(p.out, p.out32, r, i);
+    from = to;
+  }
+}
+
+// Rows of a batch; the number of each goes to every one of its elements.
+inline void pointers_to_rows(const CompressArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const int64_t batch = item.get_global_id(0), at = batch * p.in_batch;
+  uint32_t row = item.get_global_id(1) * p.chunk, last = row + p.chunk < p.rows ? row + p.chunk : p.rows;
+  for (; row < last; ++row) {
+    int64_t begin = sparse_index(p.in, p.in32, at + row), end = sparse_index(p.in, p.in32, at + row + 1);
+    if (begin < 0) begin = 0;
+    if (end > p.n) end = p.n;
+    for (int64_t j = begin; j < end; ++j) put_index(p.out, p.out32, batch * p.out_batch + j, row);
+  }
+}
+
+// --- products ---
+
+inline constexpr uint32_t kSpmmLanes = 16, kSpmmBlock = 4;
+
+template <class T, class I> struct SpmmRow {
+  const I* col;
+  const T* values;
+  int64_t begin, end;
+  SpmmRow(const void* crow_, const void* col_, const void* values_, int64_t nnz, uint32_t row)
+      : col(static_cast<const I*>(col_)), values(static_cast<const T*>(values_)) {
+    const I* crow = static_cast<const I*>(crow_);
+    begin = crow[row] < 0 ? 0 : crow[row];
+    end = crow[row + 1] > nnz ? nnz : crow[row + 1];
+  }
+};
+
+template <class T, class A>
+XPU_INLINE void spmm_store(const SpmmArgs& p, uint32_t row, size_t c0, size_t lane, A sum, A alpha, A beta) {
+  A v = alpha * sum;
+  if (p.self) {
+    const T* self = static_cast<const T*>(p.self) + row * p.self_row + c0 * p.self_col;
+    v = v + beta * static_cast<A>(self[lane * p.self_col]);
+  }
+  (static_cast<T*>(p.out) + row * p.out_row + c0)[lane] = static_cast<T>(v);
+}
+
+// Rows of a group one after the other; an item has kBlock columns, kSpmmLanes apart, so that neighbours read vectors of
+// dense and share the values.
+template <class T, class I, uint32_t kBlock>
+XPU_INLINE void spmm_block(const SpmmArgs& p, uint32_t first, uint32_t end_row, size_t c0, size_t lane) {
+  using A = typename accumulator<T>::type;
+  const A alpha = from_bits<A>(p.alpha), beta = from_bits<A>(p.beta);
+  for (uint32_t row = first; row < end_row; ++row) {
+    const SpmmRow<T, I> r(p.crow, p.col, p.values, p.nnz, row);
+    A sum[kBlock];
+#pragma unroll
+    for (uint32_t b = 0; b < kBlock; ++b) sum[b] = A(0);
+    for (int64_t j = r.begin; j < r.end; ++j) {
+      const int64_t col = r.col[j];
+      if (static_cast<uint64_t>(col) >= p.inner) {
+        report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.inner);
+        continue;
+      }
+      const A v = static_cast<A>(r.values[j]);
+      const T* line = static_cast<const T*>(p.dense) + col * p.dense_row + c0;
+#pragma unroll
+      for (uint32_t b = 0; b < kBlock; ++b)
+        sum[b] = sum[b] + v * static_cast<A>(matmul_load(line + b * kSpmmLanes, lane));
+    }
+#pragma unroll
+    for (uint32_t b = 0; b < kBlock; ++b) spmm_store<T, A>(p, row, c0 + b * kSpmmLanes, lane, sum[b], alpha, beta);
+  }
+}
+
+// A last block that is not whole starts earlier and repeats columns: a branch that differs between items costs more.
+template <class T, class I> XPU_INLINE void spmm_group(const SpmmArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = item.get_local_id(1), columns = p.columns;
+  const uint32_t first = static_cast<uint32_t>(item.get_group(0)) * p.rows_per_group;
+  const uint32_t end = first + p.rows_per_group < p.rows ? first + p.rows_per_group : p.rows;
+  size_t c0 = item.get_group(1) * (kSpmmLanes * kSpmmBlock);
+  if (c0 + kSpmmLanes * kSpmmBlock <= columns) {
+    spmm_block<T, I, kSpmmBlock>(p, first, end, c0, lane);
+    return;
+  }
+  for (; c0 < columns; c0 += kSpmmLanes)
+    spmm_block<T, I, 1>(p, first, end, c0 + kSpmmLanes <= columns ? c0 : columns - kSpmmLanes, lane);
+}
+
+template <class T> void spmm_rows(const SpmmArgs& p) {
+  if (p.is32)
+    spmm_group<T, int32_t>(p);
+  else
+    spmm_group<T, int64_t>(p);
+}
+
+// Fewer columns than lanes: an item has some rows, and kWidth columns at a time.
+template <class T, class I, uint32_t kWidth> XPU_INLINE uint32_t narrow_columns(const SpmmArgs& p, uint32_t c0) {
+  using A = typename accumulator<T>::type;
+  if (c0 + kWidth > p.columns) return c0;
+  const A alpha = from_bits<A>(p.alpha), beta = from_bits<A>(p.beta);
+  const T* dense = static_cast<const T*>(p.dense) + c0;
+  uint32_t row = global_id() * p.rows_per_group,
+           last = row + p.rows_per_group < p.rows ? row + p.rows_per_group : p.rows;
+  for (; row < last; ++row) {
+    const SpmmRow<T, I> r(p.crow, p.col, p.values, p.nnz, row);
+    A sum[kWidth];
+#pragma unroll
+    for (uint32_t c = 0; c < kWidth; ++c) sum[c] = A(0);
+    for (int64_t j = r.begin; j < r.end; ++j) {
+      const int64_t col = r.col[j];
+      if (static_cast<uint64_t>(col) >= p.inner) {
+        report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.inner);
+        continue;
+      }
+      const A v = static_cast<A>(r.values[j]);
+      const T* line = dense + col * p.dense_row;
+#pragma unroll
+      for (uint32_t c = 0; c < kWidth; ++c) sum[c] = sum[c] + v * static_cast<A>(line[c]);
+    }
+#pragma unroll
+    for (uint32_t c = 0; c < kWidth; ++c) spmm_store<T, A>(p, row, c0, c, sum[c], alpha, beta);
+  }
+  return c0 + kWidth;
+}
+
+template <class T, class I> XPU_INLINE void spmm_narrow_item(const SpmmArgs& p) {
+  uint32_t c0 = narrow_columns<T, I, 8>(p, 0);
+  c0 = narrow_columns<T, I, 4>(p, c0);
+  c0 = narrow_columns<T, I, 2>(p, c0);
+  narrow_columns<T, I, 1>(p, c0);
+}
+
+template <class T> void spmm_narrow(const SpmmArgs& p) {
+  if (p.is32)
+    spmm_narrow_item<T, int32_t>(p);
+  else
+    spmm_narrow_item<T, int64_t>(p);
+}
+
+// kPick: amax and amin, which keep the place of what they chose.
+template <class T, class I, bool kPick> XPU_INLINE void spmm_reduce_rows(const SpmmReduceArgs& p) {
+  using A = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = item.get_local_id(1), columns = p.columns;
+  const uint32_t first = static_cast<uint32_t>(item.get_group(0)) * p.rows_per_group;
+  const uint32_t last = first + p.rows_per_group < p.rows ? first + p.rows_per_group : p.rows;
+  size_t c0 = item.get_group(1) * kSpmmLanes;
+  if (columns < kSpmmLanes && lane >= columns) return;
+  if (columns >= kSpmmLanes && c0 + kSpmmLanes > columns) c0 = columns - kSpmmLanes;
+  const bool high = p.op == SpmmReduce::amax, mean = p.op == SpmmReduce::mean;
+  for (uint32_t row = first; row < last; ++row) {
+    const SpmmRow<T, I> r(p.crow, p.col, p.values, p.nnz, row);
+    A best = A(0);
+    I where = static_cast<I>(p.nnz);
+    for (int64_t j = r.begin; j < r.end; ++j) {
+      const int64_t col = r.col[j];
+      if (static_cast<uint64_t>(col) >= p.inner) {
+        report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.inner);
+        continue;
+      }
+      const T* line = static_cast<const T*>(p.dense) + col * p.dense_row + c0;
+      const A v = static_cast<A>(r.values[j]) * static_cast<A>(matmul_load(line, lane));
+      if constexpr (kPick) {
+        const bool better = where == static_cast<I>(p.nnz) || v != v || (high ? v > best : v < best);
+        best = better ? v : best;
+        where = better ? static_cast<I>(j) : where;
+      } else {
+        best = best + v;
+      }
+    }
+    if (mean && r.end > r.begin) best = best / static_cast<A>(static_cast<int32_t>(r.end - r.begin));
+    const int64_t at = row * static_cast<int64_t>(columns) + c0;
+    (static_cast<T*>(p.out) + at)[lane] = static_cast<T>(best);
+    if constexpr (kPick) (static_cast<I*>(p.arg) + at)[lane] = where;
+  }
+}
+
+template <class T, bool kPick> void spmm_reduce(const SpmmReduceArgs& p) {
+  if (p.is32)
+    spmm_reduce_rows<T, int32_t, kPick>(p);
+  else
+    spmm_reduce_rows<T, int64_t, kPick>(p);
+}
+
+// One sub-group, a work-group of its own, has some elements in turn.
+template <class T> void sampled_dot(const SampledArgs& p) {
+  using A = typename accumulator<T>::type;
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0), inner = p.inner;
+  uint32_t i = group_id() * p.chunk, end = i + p.chunk < p.nnz ? i + p.chunk : p.nnz;
+  for (; i < end; ++i) {
+    const int64_t row = sparse_index(p.row, p.is32, i), col = sparse_index(p.col, p.is32, i);
+    A part[4] = {A(0), A(0), A(0), A(0)};
+    if (static_cast<uint64_t>(row) >= p.rows || static_cast<uint64_t>(col) >= p.columns) {
+      report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.columns);
+    } else {
+      const T* a = static_cast<const T*>(p.a) + row * p.inner;
+      const T* b = static_cast<const T*>(p.b) + col * p.inner;
+      for_row(inner, lane, [&](size_t k, uint32_t j) {
+        part[j] = part[j] + static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
+      });
+    }
+    A v = from_bits<A>(p.alpha) * lane_sum((part[0] + part[1]) + (part[2] + part[3]));
+    if (p.values) v = v + from_bits<A>(p.beta) * static_cast<A>(static_cast<const T*>(p.values)[i]);
+    if (lane == 0) static_cast<T*>(p.out)[i] = static_cast<T>(v);
+  }
+}
+
+}  // namespace xpu

@@ -1,0 +1,110 @@
+// What the sparse kernels are launched with; shared by host and device.
+#pragma once
+#include <cstdint>
+
+#include "device_error_args.hpp"
+
+namespace xpu_ops {
+
+// One dimension of sparse indices and the running number of each element: key = key * size + index, or its inverse.
+struct KeyArgs {
+  const int64_t* index;
+  int64_t* out;  // inverse: the index of each key along this dimension
+  uint64_t* keys;
+  DeviceError* error;
+  int64_t stride, size;
+  uint32_t n, dim;
+  uint32_t first;  // the outermost dimension
+  uint32_t pack;   // not 0: bits to shift the finished key by, to make room for the element's number
+};
+
+// Sorted elements: key and place in one word, or keys and places side by side where one has no room for both.
+struct Sorted {
+  const uint64_t* entries;
+  const int64_t* order;  // null: the place is in the low `bits` of an entry
+  uint32_t bits;
+};
+
+// Where each key is among sorted ones, or would be. An item takes `chunk` keys in turn.
+struct KeyFindArgs {
+  const uint64_t *table, *keys;
+  int64_t* at;  // below `size`, whatever was found
+  bool* hit;
+  uint32_t size, n, chunk;
+};
+
+// Radix sort of words by the digit of `digit` bits above `shift`. counts is [digit, chunk].
+struct RadixArgs {
+  const uint64_t* from;
+  uint64_t* to;
+  uint32_t* counts;
+  uint32_t n, chunks, chunk, shift, digit;
+};
+
+// Runs of equal keys: counted by chunk, numbered, and written.
+struct KeyRunArgs {
+  Sorted sorted;
+  int64_t* counts;  // [chunks + 1]
+  int64_t* starts;  // [runs + 1]
+  uint64_t* keys;   // [runs]
+  uint32_t n, chunks, chunk;
+};
+
+// out[run] = sum of the rows of `values` that belong to it, in their order.
+struct RunSumArgs {
+  Sorted sorted;
+  const int64_t* starts;
+  const void* values;
+  void* out;
+  uint32_t runs, columns;
+  uint32_t runs_per_group;
+};
+
+// Sorted row numbers and pointers to the first element of each row, in both directions, batch by batch.
+struct CompressArgs {
+  const void* in;
+  void* out;
+  int64_t in_batch, out_batch;  // elements from batch to batch
+  DeviceError* error;
+  uint32_t n, rows;  // elements and rows of one batch
+  uint32_t chunk;    // elements or rows that an item takes in turn
+  uint32_t in32, out32;
+};
+
+// out = beta * self + alpha * (compressed rows) @ dense; the columns of dense and out lie side by side.
+struct SpmmArgs {
+  const void *crow, *col, *values, *dense, *self;  // self may be null
+  void* out;
+  int64_t dense_row, out_row, self_row, self_col, nnz;
+  DeviceError* error;
+  uint64_t alpha[2], beta[2];  // bits of the compute type, as in MatmulArgs
+  uint32_t rows, inner, columns;
+  uint32_t rows_per_group;  // or an item, where there are few columns
+  uint32_t is32;
+};
+
+enum class SpmmReduce : uint32_t { sum, mean, amax, amin };
+
+// The same with another reduction of each row's products; an empty row gives 0, its `arg` is nnz.
+struct SpmmReduceArgs {
+  const void *crow, *col, *values, *dense;
+  void *out, *arg;  // arg of the index type, for amax and amin
+  int64_t dense_row, nnz;
+  DeviceError* error;
+  SpmmReduce op;
+  uint32_t rows, inner, columns, is32;
+  uint32_t rows_per_group;
+};
+
+// out[k] = beta * values[k] + alpha * dot(a[row[k]], b[col[k]]); rows of both are dense.
+struct SampledArgs {
+  const void *row, *col, *a, *b, *values;
+  void* out;
+  DeviceError* error;
+  uint64_t alpha[2], beta[2];
+  uint32_t nnz, rows, columns, inner;
+  uint32_t chunk;  // elements that a group takes in turn
+  uint32_t is32;
+};
+
+}  // namespace xpu_ops

@@ -1,0 +1,190 @@
+"""Attention against torch's CPU kernels: masks, grouped heads, gradients, routes."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from support.compare import assert_near
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import xpu_ops
+
+TOL = {torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 5e-2}
+
+
+def run(q, k, v, g, device, dtype, **kwargs):
+    q, k, v = (t.to(device, dtype).requires_grad_() for t in (q, k, v))
+    mask = kwargs.pop("attn_mask", None)
+    if mask is not None:
+        mask = mask.to(device) if mask.dtype == torch.bool else mask.to(device, dtype)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, **kwargs)
+    return [out, *torch.autograd.grad(out, (q, k, v), g.to(device, dtype))]
+
+
+@pytest.mark.parametrize("mode", ["plain", "causal", "bool", "float", "scale"])
+@pytest.mark.parametrize("dtype", list(TOL), ids=str)
+def test_forward_and_backward(dtype, mode) -> None:
+    # One tile, ragged sizes, shared key heads, one query, several tiles a head.
+    for b, h, hk, n, m, d, dv in [
+        (1, 1, 1, 8, 8, 16, 16),
+        (2, 3, 3, 65, 130, 40, 24),
+        (1, 4, 2, 150, 150, 64, 64),
+        (2, 4, 2, 1, 70, 16, 16),
+        (1, 2, 2, 600, 700, 24, 8),
+    ]:
+        q, k, v = torch.randn(b, h, n, d), torch.randn(b, hk, m, d), torch.randn(b, hk, m, dv)
+        g = torch.randn(b, h, n, dv)
+        kwargs = {"enable_gqa": h != hk}
+        if mode == "causal":
+            kwargs["is_causal"] = True
+        elif mode == "bool":
+            mask = torch.rand(b, 1, n, m) > 0.3
+            mask[0, 0, 0] = False
+            kwargs["attn_mask"] = mask
+        elif mode == "float":
+            kwargs["attn_mask"] = torch.randn(n, m)
+        elif mode == "scale":
+            kwargs["scale"] = 0.3
+        rounded = [t.to(dtype).float() for t in (q, k, v, g)]
+        if "attn_mask" in kwargs and mode == "float":
+            kwargs["attn_mask"] = kwargs["attn_mask"].to(dtype).float()
+        with sdpa_kernel(SDPBackend.MATH):
+            want = run(*rounded, "cpu", torch.float32, **dict(kwargs))
+        got = run(*rounded, "xpu", dtype, **dict(kwargs))
+        assert_near(got, want, rtol=TOL[dtype], atol=TOL[dtype])
+
+
+def test_route_and_layout() -> None:
+    q = torch.randn(1, 2, 32, 16).to("xpu")
+    assert torch._fused_sdp_choice(q, q, q) == SDPBackend.OVERRIDEABLE.value
+    assert torch._fused_sdp_choice(q.double(), q.double(), q.double()) == SDPBackend.MATH.value
+    assert F.scaled_dot_product_attention(q, q, q).transpose(1, 2).is_contiguous()
+
+
+def test_what_is_not_fused_still_works() -> None:
+    q = torch.randn(2, 3, 10, 8)
+    for x in (q.double(), q[0], q[:, :, :2]):
+        want = F.scaled_dot_product_attention(x, x, x)
+        assert_near(F.scaled_dot_product_attention(*[x.to("xpu")] * 3), want, rtol=1e-4, atol=1e-5)
+    bias = torch.randn(10, 10, requires_grad=True)
+    gbias = bias.detach().to("xpu").requires_grad_()
+    F.scaled_dot_product_attention(q, q, q, attn_mask=bias).sum().backward()
+    F.scaled_dot_product_attention(*[q.to("xpu")] * 3, attn_mask=gbias).sum().backward()
+    torch.testing.assert_close(gbias.grad.cpu(), bias.grad, rtol=1e-3, atol=1e-4)
+    assert F.scaled_dot_product_attention(*[q.to("xpu")] * 3, dropout_p=0.5).shape == q.shape
+
+
+def test_runs_are_identical() -> None:
+    q = torch.randn(2, 4, 200, 32).to("xpu").requires_grad_()
+    grads = []
+    for _ in range(5):
+        (g,) = torch.autograd.grad(F.scaled_dot_product_attention(q, q, q, is_causal=True).square().sum(), q)
+        grads.append(g.cpu())
+    assert all(torch.equal(grads[0], g) for g in grads)
+
+
+def test_dropout() -> None:
+    n, p = 96, 0.3
+    q, k, v, g = (torch.randn(2, 3, n, 16) for _ in range(4))
+    eye = torch.eye(n).expand(2, 3, n, n)
+    there = [t.to("xpu").requires_grad_() for t in (q, k, v)]
+
+    def attend(value):
+        torch.manual_seed(7)
+        return F.scaled_dot_product_attention(there[0], there[1], value, dropout_p=p)
+
+    dropped = attend(eye.to("xpu")).detach().cpu()  # the weights themselves
+    assert torch.equal(dropped, attend(eye.to("xpu")).detach().cpu())
+    kept = dropped != 0
+    assert abs(kept.float().mean().item() - (1 - p)) < 0.01
+    here = [t.double().requires_grad_() for t in (q, k, v)]
+    weights = torch.softmax(here[0] @ here[1].transpose(-1, -2) / 4, -1) * kept / (1 - p)
+    torch.testing.assert_close(dropped, weights.detach().float(), rtol=1e-4, atol=1e-5)
+    out = attend(there[2])
+    torch.testing.assert_close(out.detach().cpu(), (weights @ here[2]).detach().float(), rtol=1e-4, atol=1e-4)
+    want = torch.autograd.grad(weights @ here[2], here, g.double())
+    got = torch.autograd.grad(out, there, g.to("xpu"))
+    for a, e in zip(got, want, strict=True):
+        torch.testing.assert_close(a.cpu(), e.float(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("heads, queries", [(1, 24), (4, 3)], ids=["shared key head", "few queries"])
+@pytest.mark.parametrize("dtype", list(TOL), ids=str)
+def test_boolean_mask_on_the_composite_route(dtype, heads, queries) -> None:
+    q, k, v = torch.randn(2, 4, queries, 16), torch.randn(2, heads, 24, 16), torch.randn(2, heads, 24, 16)
+    mask = torch.rand(2, 1, queries, 24) > 0.3
+    mask[..., 0] = True
+    rounded = [t.to(dtype).double() for t in (q, k, v)]
+    with sdpa_kernel(SDPBackend.MATH):
+        want = F.scaled_dot_product_attention(*rounded, attn_mask=mask)
+    got = F.scaled_dot_product_attention(*[t.to("xpu", dtype) for t in (q, k, v)], attn_mask=mask.to("xpu"))
+    assert_near(got, want, rtol=TOL[dtype], atol=TOL[dtype])
+
+
+@pytest.mark.parametrize("mode", ["plain", "causal", "bias"])
+def test_efficient_attention_is_the_same(mode) -> None:
+    """The operator that torch declares for CUDA, forward, saved sums and backward."""
+    q, k, v, g = (torch.randn(2, 3, n, 16) for n in (37, 50, 50, 37))
+    bias = torch.randn(2, 3, 37, 50) if mode == "bias" else None
+    causal = mode == "causal"
+    with sdpa_kernel(SDPBackend.MATH):
+        want = run(q, k, v, g, "cpu", torch.float64, attn_mask=bias, is_causal=causal, scale=0.3)
+    leaves = [t.to("xpu").requires_grad_() for t in (q, k, v)]
+    there = None if bias is None else bias.to("xpu")
+    efficient = torch.ops.aten._scaled_dot_product_efficient_attention
+    out, sums, *_ = efficient(*leaves, there, True, 0.0, causal, scale=0.3)
+    assert_near([out, *torch.autograd.grad(out, leaves, g.to("xpu"))], want, rtol=1e-4, atol=1e-4)
+    assert sums.shape == (2, 3, 64)
+    scores = (q @ k.transpose(2, 3)) * 0.3 + (0 if bias is None else bias)
+    scores = scores.masked_fill(torch.ones(37, 50).tril() == 0, -float("inf")) if causal else scores
+    assert_near(sums[..., :37], scores.logsumexp(-1))
+    assert efficient(*leaves, there, False, 0.0, causal, scale=0.3)[1].shape == (2, 3, 0)
+
+
+def test_efficient_attention_drops_as_its_backward_does() -> None:
+    q, k, v = (torch.randn(1, 2, 24, 8, device="xpu", requires_grad=True) for _ in range(3))
+    out, sums, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.5)
+    # Linear in v: its gradient meets the result only where both dropped the same weights.
+    (grad,) = torch.autograd.grad(out.sum(), v)
+    torch.testing.assert_close((grad * v).sum(), out.sum(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_packed_heads_are_split(dtype) -> None:
+    qkv, bias = torch.randn(2, 5, 24).to(dtype), torch.randn(24).to(dtype)
+    got, want = (torch._transform_bias_rescale_qkv(qkv.to(d), bias.to(d), 4) for d in ("xpu", "cpu"))
+    assert_near(got, want, rtol=2e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-5)
+    for a, e in zip(got, want, strict=True):
+        assert (a.stride(), a.dtype) == (e.stride(), e.dtype)
+    for wrong in ((qkv, bias[:23], 4), (qkv, bias, 5), (qkv[0], bias, 4)):
+        with pytest.raises(RuntimeError):
+            torch._transform_bias_rescale_qkv(wrong[0].to("xpu"), wrong[1].to("xpu"), wrong[2])
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_devices_that_differ(context) -> None:
+    q = torch.randn(1, 2, 8, 4, device="xpu")
+    with context(), pytest.raises(RuntimeError, match="query, key, and value to have the same device type"):
+        F.scaled_dot_product_attention(q, q.cpu(), q)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["all", "padded"])
+def test_transformer_layers_in_evaluation(masked) -> None:
+    """Their fast paths are operators of their own."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+    x = torch.randn(3, 7, 16)
+    mask = torch.arange(7) >= torch.tensor([7, 4, 5])[:, None] if masked else None
+    there = copy.deepcopy(layer).to("xpu"), x.to("xpu"), None if mask is None else mask.to("xpu")
+    with torch.no_grad(), xpu_ops.forbid_fallback():
+        got, want = (m(t, src_key_padding_mask=p) for m, t, p in (there, (layer, x, mask)))
+        keep = torch.ones(3, 7, dtype=torch.bool) if mask is None else ~mask
+        assert_near(got * keep.to("xpu").unsqueeze(-1), want * keep.unsqueeze(-1))
+        for weights in (True, False):
+            got, want = (
+                m.self_attn(t, t, t, key_padding_mask=p, need_weights=weights) for m, t, p in (there, (layer, x, mask))
+            )
+            assert_near([t for t in got if t is not None], [t for t in want if t is not None])

@@ -1,0 +1,62 @@
+"""Pairwise distances, cross, trace, renorm against the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from aten_data import data, same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+TOL = (1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_cdist(p: float, dtype: torch.dtype) -> None:
+    def run(a: torch.Tensor, b: torch.Tensor) -> object:
+        a, b = a.clone().requires_grad_(), b.clone().requires_grad_()
+        d = torch.cdist(a, b, p=p, compute_mode="donot_use_mm_for_euclid_dist")
+        (d * torch.arange(1.0, 1.0 + d.size(-1), device=d.device)).sum().backward()
+        return d, a.grad, b.grad
+
+    same(run, data(5, 7, dtype=dtype), data(9, 7, dtype=dtype, seed=2), tol=TOL)
+    same(run, data(2, 5, 7, dtype=dtype), data(2, 9, 7, dtype=dtype, seed=2), tol=TOL)
+    same(run, data(3, 1, 5, 7, dtype=dtype), data(2, 9, 7, dtype=dtype, seed=2), tol=TOL)
+
+
+def test_cdist_shapes() -> None:
+    same(lambda a, b: torch.cdist(a, b), data(40, 7), data(60, 7, seed=2), tol=(1e-3, 1e-3))
+    same(lambda a, b: torch.cdist(a, b), data(0, 7), data(6, 7))
+    same(lambda a, b: torch.cdist(a, b), data(4, 0), data(6, 0))
+    for device in ("cpu", "xpu"):
+        with pytest.raises(RuntimeError, match="same number of columns"):
+            torch.cdist(data(4, 3).to(device), data(4, 2).to(device))
+
+
+@pytest.mark.parametrize("p", [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, float("inf")])
+def test_pdist(p: float) -> None:
+    def run(a: torch.Tensor) -> object:
+        a = a.clone().requires_grad_()
+        d = torch.pdist(a, p=p)
+        (d * torch.arange(1.0, 1.0 + d.numel(), device=d.device)).sum().backward()
+        return d, a.grad
+
+    for shape in ((9, 7), (2, 3)):
+        same(run, data(*shape), tol=TOL)
+    for shape in ((1, 4), (0, 4)):  # torch's CPU gradient crashes on these
+        same(lambda a: torch.pdist(a, p=p), data(*shape))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.float32, torch.float64, torch.complex64])
+def test_cross(dtype: torch.dtype) -> None:
+    same(lambda a, b: torch.linalg.cross(a, b), data(20, 3, dtype=dtype), data(20, 3, dtype=dtype, seed=2))
+    same(lambda a, b: torch.cross(a, b, dim=0), data(3, 20, dtype=dtype), data(3, 20, dtype=dtype, seed=2))
+    same(lambda a, b: torch.linalg.cross(a, b, dim=1), data(4, 3, 5, dtype=dtype), data(1, 3, 5, dtype=dtype, seed=2))
+
+
+def test_trace_and_renorm() -> None:
+    same(torch.trace, data(5, 7), tol=TOL)
+    same(torch.trace, data(5, 7, dtype=torch.int32))
+    for p in (1.0, 2.0, 3.0):
+        same(lambda x: torch.renorm(x, p, 1, 1.5), data(5, 7, 3), tol=TOL)
+        same(lambda x: x.renorm_(p, 0, 1.5), data(5, 7, 3), tol=TOL)

@@ -1,0 +1,74 @@
+"""Embedding lookups, bags and their gradients against the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from aten_data import data, ids, same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_embedding(dtype: torch.dtype) -> None:
+    same(lambda w, i: torch.embedding(w, i), data(50, 33, dtype=dtype), ids(50, 4, 9))
+    same(lambda w, i: torch.embedding(w, i), data(33, 50, dtype=dtype).t(), ids(50, 9).int())
+    same(lambda w, i: torch.embedding(w, i), data(50, 33, dtype=dtype), torch.tensor(3))
+    same(lambda w, i: torch.embedding(w, i), data(50, 33, dtype=dtype), torch.empty(0, 3, dtype=torch.long))
+
+
+@pytest.mark.parametrize("padding", [-1, 2])
+@pytest.mark.parametrize("by_frequency", [False, True])
+def test_embedding_backward(padding: int, by_frequency: bool) -> None:
+    for shape in ((300,), (20, 15), (0,)):
+        i = ids(40, *shape)
+        same(lambda g, i: torch.ops.aten.embedding_dense_backward(g, i, 40, padding, by_frequency), data(*shape, 33), i)
+        same(
+            lambda g, i: torch.ops.aten.embedding_dense_backward(g, i, 40, padding, by_frequency),
+            data(*shape, 33),
+            i.int(),
+        )
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, float("inf")])
+def test_renorm(p: float) -> None:
+    same(lambda w, i: torch.embedding_renorm_(w, i, 1.5, p), data(40, 17), ids(40, 30))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 3])
+def test_bag(mode: str, padding: int | None) -> None:
+    offsets = torch.tensor([0, 4, 4, 11, 20])
+
+    def run(w: torch.Tensor, i: torch.Tensor, o: torch.Tensor, last: bool, weights: Any) -> Any:
+        w = w.clone().requires_grad_()
+        out = F.embedding_bag(
+            i, w, o, mode=mode, padding_idx=padding, include_last_offset=last, per_sample_weights=weights
+        )
+        (out * torch.arange(1.0, 1.0 + out.size(1), device=out.device)).sum().backward()
+        return out, w.grad
+
+    same(lambda w, i, o: run(w, i, o, False, None), data(40, 17), ids(40, 30), offsets)
+    same(lambda w, i, o: run(w, i, o, True, None), data(40, 17), ids(40, 20), offsets)
+    if mode == "sum":
+
+        def weighted(w: torch.Tensor, i: torch.Tensor, o: torch.Tensor, s: torch.Tensor) -> Any:
+            s = s.clone().requires_grad_()
+            return *run(w, i, o, False, s), s.grad
+
+        same(weighted, data(40, 17), ids(40, 30), offsets, data(30))
+
+
+def test_bag_2d_input() -> None:
+    same(lambda w, i: F.embedding_bag(i, w, mode="mean"), data(40, 17), ids(40, 6, 5))
+    same(lambda w, i: F.embedding_bag(i, w, mode="max"), data(40, 17), ids(40, 6, 5).int())
+
+
+def test_deterministic() -> None:
+    g, i = data(3000, 33).to("xpu"), ids(40, 3000).to("xpu")
+    first = torch.ops.aten.embedding_dense_backward(g, i, 40, -1, False).cpu()
+    for _ in range(20):
+        assert torch.equal(first, torch.ops.aten.embedding_dense_backward(g, i, 40, -1, False).cpu())

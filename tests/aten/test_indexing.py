@@ -1,0 +1,241 @@
+"""Indexing, masks and compaction against the CPU: dtypes, shapes, strides, deferred errors, determinism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from aten_data import ADDED, MOVED, data, ids, same
+from support.compare import assert_same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+INDEX_CASES: dict[str, Callable[[torch.Tensor], Any]] = {
+    "vector": lambda x: x[to(x, ids(7, 11, low=-7))],
+    "int32": lambda x: x[to(x, ids(7, 11).int())],
+    "matrix": lambda x: x[to(x, ids(7, 3, 4))],
+    "scalar": lambda x: x[to(x, torch.tensor(2))],
+    "second": lambda x: x[:, to(x, ids(5, 4, low=-5))],
+    "last": lambda x: x[..., to(x, ids(6, 9))],
+    "pair": lambda x: x[to(x, ids(7, 4)), to(x, ids(5, 4))],
+    "outer": lambda x: x[to(x, ids(7, 4))[:, None], to(x, ids(5, 3))],
+    "apart": lambda x: x[to(x, ids(7, 4)), :, to(x, ids(6, 4))],
+    "triple": lambda x: x[to(x, ids(7, 2, 4)), to(x, ids(5, 4)), to(x, ids(6, 2, 1))],
+    "mask": lambda x: x[to(x, data(7, dtype=torch.bool))],
+    "mask2": lambda x: x[to(x, data(7, 5, dtype=torch.bool))],
+    "full mask": lambda x: x[to(x, data(7, 5, 6, dtype=torch.bool))],
+    "mask and ids": lambda x: x[to(x, torch.tensor([0, 1, 0, 1, 0, 0, 0], dtype=torch.bool)), to(x, ids(5, 2))],
+    "slice and ids": lambda x: x[1:6:2, to(x, ids(5, 3))],
+    "none": lambda x: x[None, to(x, ids(7, 3)), :, None],
+    "empty": lambda x: x[to(x, torch.empty(0, dtype=torch.long))],
+    "empty mask": lambda x: x[to(x, torch.zeros(7, 5, dtype=torch.bool))],
+}
+
+
+def to(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+    return t.to(x.device)
+
+
+@pytest.mark.parametrize("case", INDEX_CASES)
+def test_index(case: str) -> None:
+    same(INDEX_CASES[case], data(7, 5, 6))
+    same(INDEX_CASES[case], data(6, 7, 5).permute(1, 2, 0))
+    same(INDEX_CASES[case], data(7, 1, 6).expand(7, 5, 6))
+
+
+@pytest.mark.parametrize("dtype", MOVED)
+def test_index_dtypes(dtype: torch.dtype) -> None:
+    same(lambda x, i: x[i], data(40, 33, dtype=dtype), ids(40, 17))
+    same(lambda x, i: x.index_select(1, i), data(9, 40, dtype=dtype), ids(40, 17))
+    if dtype in (torch.uint16, torch.float8_e4m3fn):  # torch's CPU has no more for them
+        return
+    same(lambda x, i: x.gather(1, i), data(9, 40, dtype=dtype), ids(40, 9, 50))
+    same(lambda x, i: x.take(i), data(9, 40, dtype=dtype), ids(360, 5, 3, low=-360))
+    same(lambda x, i: x.nonzero(), data(9, 40, dtype=dtype), ids(2, 1))
+    same(lambda x, m: x.masked_select(m), data(9, 40, dtype=dtype), data(9, 40, dtype=torch.bool))
+
+
+def test_index_strides() -> None:
+    same(lambda x, i: x[i], data(6, 7).t(), ids(7, 4), strides=True)
+    same(lambda x, i: x[:, i], data(4, 3, 2).permute(2, 0, 1), ids(4, 3), strides=True)
+    same(lambda x: x.nonzero(), data(5, 6, dtype=torch.bool), strides=True)
+
+
+def test_index_large_rows() -> None:
+    same(lambda x, i: x[i], data(300, 1500), ids(300, 2000))
+    same(lambda x, i: x[:, i], data(70, 3000), ids(3000, 2500))
+    same(lambda x, i: x.index_select(0, i), data(5000, 3), ids(5000, 20000))
+
+
+@pytest.mark.parametrize("accumulate", [False, True])
+@pytest.mark.parametrize(
+    "case", ["vector", "matrix", "pair", "outer", "apart", "mask", "mask2", "second", "value rows", "value scalar"]
+)
+def test_index_put(case: str, accumulate: bool) -> None:
+    # Without accumulation equal indices have no defined winner: permutations only.
+    unique = torch.randperm(7, generator=torch.Generator().manual_seed(3))
+    i = ids(7, 20, low=-7) if accumulate else unique[:5]
+    n = i.numel()
+    cases: dict[str, Any] = {
+        "vector": ((i,), (n, 5, 6)),
+        "matrix": ((i[: n // 2 * 2].reshape(2, -1),), (2, n // 2, 5, 6)),
+        "pair": ((i, torch.arange(n) % 5), (n, 6)),
+        "outer": ((i[:, None], torch.arange(3)), (n, 3, 6)),
+        "apart": ((i, slice(None), torch.arange(n) % 6), (n, 5)),
+        "mask": ((torch.tensor([1, 0, 1, 1, 0, 0, 1], dtype=torch.bool),), (4, 5, 6)),
+        "mask2": ((data(7, 5, dtype=torch.bool),), (int(data(7, 5, dtype=torch.bool).sum()), 6)),
+        "second": ((slice(None), torch.arange(4)), (7, 4, 6)),
+        "value rows": ((i,), (6,)),
+        "value scalar": ((i,), ()),
+    }
+    index, value_shape = cases[case]
+    optional = [None if isinstance(k, slice) else k for k in index]
+    tensors = [k for k in optional if k is not None]
+
+    def put(x: torch.Tensor, v: torch.Tensor, *t: torch.Tensor) -> torch.Tensor:
+        rest = iter(t)
+        return torch.ops.aten._index_put_impl_(x, [None if k is None else next(rest) for k in optional], v, accumulate)
+
+    for x in (data(7, 5, 6), data(6, 7, 5).permute(1, 2, 0)):
+        same(put, x, data(*value_shape, seed=5), *tensors)
+
+
+@pytest.mark.parametrize("dtype", ADDED)
+def test_index_put_dtypes(dtype: torch.dtype) -> None:
+    same(
+        lambda x, i, v: x.index_put_((i,), v, accumulate=True),
+        data(10, 3, dtype=dtype),
+        ids(10, 30),
+        data(30, 3, dtype=dtype),
+    )
+    same(
+        lambda x, i, v: x.put_(i, v, accumulate=True),
+        data(10, 3, dtype=dtype),
+        ids(30, 40, low=-30),
+        data(40, dtype=dtype),
+    )
+    same(lambda x, i, v: x.put_(i, v), data(3, 10, dtype=dtype).t(), torch.arange(5), data(5, dtype=dtype))
+
+
+def test_index_select_shapes() -> None:
+    same(lambda x, i: x.index_select(0, i), data(), torch.tensor(0))
+    same(lambda x, i: x.index_select(0, i), data(4), torch.tensor(2))
+    same(lambda x, i: x.index_select(1, i), data(4, 0), torch.empty(0, dtype=torch.long))
+    same(lambda x, i: x.index_select(-1, i), data(4, 5, 6).transpose(0, 2), ids(4, 7).int())
+    same(lambda x, i, o: torch.index_select(x, 0, i, out=o), data(4, 5), ids(4, 7), torch.empty(0))
+
+
+def test_gather_shapes() -> None:
+    for dim in range(3):
+        same(lambda x, i: x.gather(dim, i), data(6, 7, 8), ids(6, 5, 6, 7))
+        same(lambda x, i: x.gather(dim, i), data(8, 7, 6).permute(2, 1, 0), ids(6, 5, 6, 7).int())
+    same(lambda x, i: x.gather(0, i), data(), torch.tensor(0))
+    same(lambda x, i: x.gather(0, i), data(5), torch.tensor(3))
+    same(lambda x, i: x.gather(1, i), data(3, 5), torch.empty(3, 0, dtype=torch.long))
+
+
+@pytest.mark.parametrize("n", [0, 1, 17, 2047, 2048, 2049, 100_000])
+def test_compaction_sizes(n: int) -> None:
+    for p in (0.0, 0.03, 0.5, 1.0):
+        mask = torch.rand(n, generator=torch.Generator().manual_seed(n)) < p
+        same(lambda m: m.nonzero(), mask)
+        same(lambda x, m: x.masked_select(m), data(n), mask)
+        same(lambda x, m, s: x.masked_scatter_(m, s), data(n), mask, data(n, seed=2))
+
+
+def test_nonzero_values() -> None:
+    same(lambda x: x.nonzero(), torch.tensor([0.0, -0.0, float("nan"), 1e-40, 1.0]))
+    same(lambda x: x.nonzero(), torch.tensor([0j, complex(-0.0, -0.0), 1j, 1 + 0j]))
+    same(lambda x: x.nonzero(), torch.tensor(3.0))
+    same(lambda x: x.nonzero(), torch.tensor(0.0))
+    same(lambda x: x.nonzero(), torch.empty(3, 0, 2))
+    same(lambda x: x.nonzero(), data(3, 4, 5, 6, dtype=torch.bool).permute(3, 1, 0, 2))
+    same(lambda x: x.nonzero(as_tuple=True), data(3, 4, dtype=torch.bool))
+    for size in (0, 3, 40):
+        same(lambda x: torch.nonzero_static(x, size=size, fill_value=-7), data(5, 4, dtype=torch.bool))
+    same(lambda x, y: torch.where(x), data(5, 4, dtype=torch.bool), data(1))
+
+
+def test_masked_broadcast() -> None:
+    same(lambda x, m: x.masked_select(m), data(4, 5), data(5, dtype=torch.bool))
+    same(lambda x, m: x.masked_select(m), data(5), data(4, 5, dtype=torch.bool))
+    same(lambda x, m, s: x.masked_scatter_(m, s), data(5, 4).t(), data(5, dtype=torch.bool), data(30))
+    same(lambda x, m, s: x.masked_scatter(m, s), data(4, 5), data(4, 1, dtype=torch.bool), data(30))
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind", "text"),
+    [
+        (lambda x, i: x[i], IndexError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (lambda x, i: x[i, i], IndexError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (
+            lambda x, i: x.index_put_((i,), x[0].clone()),
+            IndexError,
+            "index 9 is out of bounds for dimension 0 with size 4",
+        ),
+        (
+            lambda x, i: x.index_put_((i,), x[0].clone(), accumulate=True),
+            IndexError,
+            "index 9 is out of bounds for dimension 0 with size 4",
+        ),
+        (lambda x, i: x.index_select(0, i), IndexError, "index out of range in self"),
+        (lambda x, i: x.gather(0, i[:, None]), RuntimeError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (
+            lambda x, i: x.scatter(0, i[:, None], 1.0),
+            RuntimeError,
+            "index 9 is out of bounds for dimension 0 with size 4",
+        ),
+        (lambda x, i: x.index_add(0, i, x[:1]), RuntimeError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (lambda x, i: x.index_copy(0, i, x[:1]), IndexError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (lambda x, i: x.index_fill(0, i, 1.0), IndexError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (lambda x, i: x.take(i * 10), IndexError, "tried to access index 90 on a tensor of 20 elements"),
+        (lambda x, i: torch.embedding(x, i), IndexError, "index out of range in self"),
+        (
+            lambda x, i: x.masked_scatter(x == x, x[0]),
+            RuntimeError,
+            "Number of elements of source < number of ones in mask",
+        ),
+        (lambda x, i: torch._assert_async(i == 0, "nine is not zero"), RuntimeError, "nine is not zero"),
+    ],
+)
+def test_bad_index_is_raised_by_the_next_synchronisation(
+    fn: Callable[..., Any], kind: type[Exception], text: str
+) -> None:
+    x, i = data(4, 5).to("xpu"), torch.tensor([9]).to("xpu")
+    torch.xpu.synchronize()
+    with pytest.raises(kind, match=text):
+        fn(x, i)
+        torch.xpu.synchronize()
+    torch.xpu.synchronize()  # raised once
+    assert_same(x.cpu()[0], data(4, 5)[0])
+
+
+@pytest.mark.parametrize(
+    ("fn", "kind"),
+    [
+        (lambda x: x[torch.ones(3, dtype=torch.bool, device=x.device)], IndexError),
+        (lambda x: x[torch.ones(1, device=x.device)], IndexError),
+        (lambda x: x.index_select(0, torch.ones(1, 1, dtype=torch.long, device=x.device)), IndexError),
+        (lambda x: x.masked_select(x), RuntimeError),
+        (lambda x: x.take(x), RuntimeError),
+    ],
+)
+def test_host_checks(fn: Callable[..., Any], kind: type[Exception]) -> None:
+    for device in ("cpu", "xpu"):
+        with pytest.raises(kind):
+            fn(data(4, 5).to(device))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_deterministic(dtype: torch.dtype) -> None:
+    x, i = data(50, 30, dtype=dtype).to("xpu"), ids(50, 3000).to("xpu")
+    v, flat = data(3000, 30, dtype=dtype).to("xpu"), data(3000, dtype=dtype).to("xpu")
+    for fn in (
+        lambda: x.clone().index_put_((i,), v, accumulate=True),
+        lambda: x[:, 0].clone().index_put_((i,), flat, accumulate=True),
+        lambda: x.clone().put_(i, flat, accumulate=True),
+    ):
+        first = fn().cpu()
+        assert all(torch.equal(first, fn().cpu()) for _ in range(20))

@@ -1,0 +1,115 @@
+"""Upsampling in every mode and grid sampling, forward and backward, against the CPU."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from aten_data import data, same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+TOL = {
+    torch.float32: (1e-4, 1e-4),
+    torch.float64: (1e-9, 1e-9),
+    torch.float16: (5e-3, 5e-3),
+    torch.bfloat16: (3e-2, 3e-2),
+}
+
+
+def check(x: torch.Tensor, backward: bool = True, **kwargs: object) -> None:
+    def run(x: torch.Tensor) -> object:
+        x = x.clone(memory_format=torch.preserve_format).requires_grad_(backward)
+        y = F.interpolate(x, **kwargs)
+        if not backward:
+            return y
+        y.backward(data(*y.shape, dtype=y.dtype, seed=7).to(y.device))
+        return y, x.grad
+
+    same(run, x, tol=TOL.get(x.dtype))
+
+
+SHAPES = [((2, 3, 9), [(9,), (17,), (4,), (1,)]), ((2, 3, 7, 9), [(7, 18), (15, 20), (3, 4), (1, 9), (40, 5)]),
+          ((2, 3, 4, 5, 6), [(8, 10, 12), (3, 2, 9), (4, 5, 7)])]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear", "bicubic"])
+@pytest.mark.parametrize("dtype", TOL)
+def test_modes(mode: str, dtype: torch.dtype) -> None:
+    for size, targets in SHAPES:
+        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[len(size)] if mode == "linear" else mode
+        if mode == "bicubic" and len(size) != 4:
+            continue
+        for target in targets:
+            check(data(*size, dtype=dtype), size=target, mode=name)
+            if mode in ("linear", "bicubic"):
+                check(data(*size, dtype=dtype), size=target, mode=name, align_corners=True)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+def test_layouts_and_scales(mode: str) -> None:
+    for channels in (1, 3, 40):
+        check(data(2, channels, 7, 9).to(memory_format=torch.channels_last), size=(15, 20), mode=mode)
+        check(data(2, channels, 7, 9).to(memory_format=torch.channels_last), size=(3, 5), mode=mode)
+    check(data(2, 3, 9, 7).transpose(2, 3), size=(15, 20), mode=mode)
+    for scale in (2.0, 2.5, 0.5, 0.37, (1.5, 3.0)):
+        check(data(2, 3, 7, 9), scale_factor=scale, mode=mode)
+        check(data(2, 3, 7, 9), scale_factor=scale, mode=mode, recompute_scale_factor=True)
+    check(data(0, 3, 7, 9), size=(4, 4), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("align", [False, True])
+def test_antialias(mode: str, align: bool) -> None:
+    for target in [(3, 4), (15, 20), (1, 1), (7, 30), (7, 9)]:
+        check(data(2, 3, 7, 9), size=target, mode=mode, antialias=True, align_corners=align)
+        check(data(2, 3, 7, 9, dtype=torch.float64), size=target, mode=mode, antialias=True, align_corners=align)
+    check(data(2, 3, 70, 90).to(memory_format=torch.channels_last), size=(20, 30), mode=mode, antialias=True)
+
+
+def test_layout_of_results() -> None:
+    x = data(2, 8, 7, 9).to(memory_format=torch.channels_last)
+    for mode in ("nearest", "bilinear"):
+        same(lambda x: F.interpolate(x, size=(5, 5), mode=mode), x, strides=True)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_bytes(mode: str) -> None:
+    x = data(1, 3, 8, 8, dtype=torch.uint8)
+    expected = F.interpolate(x, size=(13, 5), mode=mode)
+    actual = F.interpolate(x.to("xpu"), size=(13, 5), mode=mode).cpu()
+    assert (actual.int() - expected.int()).abs().max() <= (0 if mode == "nearest" else 1)
+
+
+@pytest.mark.parametrize(
+    ("dims", "mode", "padding", "align"),
+    [
+        c
+        for c in itertools.product(
+            (2, 3), ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection"), (False, True)
+        )
+        if not (c[0] == 3 and c[1] == "bicubic")
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_grid_sample(dims: int, mode: str, padding: str, align: bool, dtype: torch.dtype) -> None:
+    x = data(2, 3, *(5, 6, 7)[-dims:], dtype=dtype)
+    grid = data(2, *(4, 3, 8)[-dims:], dims, dtype=dtype, seed=9) * 0.9
+
+    def run(x: torch.Tensor, grid: torch.Tensor) -> object:
+        x, grid = x.clone().requires_grad_(), grid.clone().requires_grad_()
+        y = F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=align)
+        y.backward(data(*y.shape, dtype=y.dtype, seed=7).to(y.device))
+        return y, x.grad, grid.grad
+
+    same(run, x, grid, tol=TOL[dtype] if mode != "nearest" else None)
+
+
+def test_errors() -> None:
+    for device in ("cpu", "xpu"):
+        x = data(2, 3, 4, 4).to(device)
+        with pytest.raises(RuntimeError):
+            F.interpolate(x, size=(0, 4), mode="bilinear")
+        with pytest.raises(RuntimeError):
+            F.grid_sample(x, data(1, 4, 4, 2).to(device), align_corners=False)

@@ -1,0 +1,62 @@
+"""Between jagged and padded tensors against the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from support.compare import assert_same, to_device
+
+import xpu_ops
+
+A = torch.ops.aten
+OFFSETS = torch.tensor([0, 2, 2, 7])
+
+
+@pytest.fixture(autouse=True)
+def no_fallback() -> Iterator[None]:
+    with xpu_ops.forbid_fallback():
+        yield
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (7, 2, 3)], ids=str)
+def test_padding(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    values = torch.arange(torch.Size(shape).numel()).reshape(shape).to(dtype)
+    for offsets in (OFFSETS, OFFSETS.int(), torch.tensor([1, 3, 7]), torch.tensor([0, 2, 4])):
+        for length in (0, 2, 5, 9):
+            args = values, [offsets], [length], -1.0
+            got, want = (A._jagged_to_padded_dense_forward(*a) for a in (to_device(args), args))
+            assert_same(got, want)
+    dense = torch.arange(torch.Size((3, 5, *shape[1:])).numel()).reshape(3, 5, *shape[1:]).to(dtype)
+    for offsets, total in ((OFFSETS, None), (OFFSETS, 7), (OFFSETS[:2], None)):
+        got = A._padded_dense_to_jagged_forward(dense.to("xpu"), [offsets.to("xpu")], total)
+        assert_same(got, A._padded_dense_to_jagged_forward(dense, [offsets], total))
+
+
+def test_nothing_to_pad() -> None:
+    args = torch.empty(0, 3), [torch.tensor([0, 0])], [2], 1.5
+    assert_same(A._jagged_to_padded_dense_forward(*to_device(args)), A._jagged_to_padded_dense_forward(*args))
+
+
+def test_errors() -> None:
+    dense, values = torch.ones(3, 4, 2), torch.ones(7, 2)
+    for function, args in (
+        (A._padded_dense_to_jagged_forward.default, (dense, [OFFSETS], None)),  # an item longer than the padding
+        (A._padded_dense_to_jagged_forward, (dense, [OFFSETS // 2], 99)),
+        (A._jagged_to_padded_dense_forward, (values, [OFFSETS[None]], [4], 0.0)),
+        (A._jagged_to_padded_dense_forward, (values, [OFFSETS, OFFSETS], [4, 4], 0.0)),
+    ):
+        with pytest.raises(RuntimeError):
+            function(*args)
+        with pytest.raises(RuntimeError, match=function.__name__.partition(".")[0]):
+            function(*to_device(args))
+
+
+def test_masks_that_are_aligned() -> None:
+    x, mask = torch.randn(3, 4, 2), torch.arange(4)[None] < torch.tensor([2, 4, 3])[:, None]
+    for m in (mask, mask.flip(1), mask | True):
+        args = x, m
+        want = A._nested_tensor_from_mask_left_aligned(*args)
+        assert A._nested_tensor_from_mask_left_aligned(*to_device(args)) is want

@@ -1,0 +1,165 @@
+"""Pooling against torch's CPU kernels: layouts, windows, element types, backward, determinism."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from aten_data import same
+
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+FORMATS = {2: [torch.contiguous_format, torch.channels_last], 3: [torch.contiguous_format, torch.channels_last_3d]}
+
+
+def both(f, x: torch.Tensor, tol: float | None = None, grad: bool = True) -> None:
+    """f(x) and its gradient agree on both devices, strides included."""
+
+    first = f(x)
+    first = first[0] if isinstance(first, tuple) else first
+    weight = torch.randn_like(first) if x.is_floating_point() else None
+
+    def run(x: torch.Tensor, weight: torch.Tensor | None) -> object:
+        leaf = x.clone().requires_grad_(grad and x.is_floating_point())
+        result = f(leaf)
+        if not leaf.requires_grad:
+            return result
+        return result, torch.autograd.grad(result[0] if isinstance(result, tuple) else result, leaf, weight)
+
+    same(run, x, weight, strides=True, tol=tol and (tol, tol))
+
+
+def tolerance(dtype: torch.dtype) -> float | None:
+    return {torch.float16: 4e-3, torch.bfloat16: 3e-2}.get(dtype)
+
+
+WINDOWS = [
+    {"kernel_size": 3, "stride": 2, "padding": 1},
+    {"kernel_size": 2},
+    {"kernel_size": 3, "stride": 1, "padding": 1, "dilation": 2},
+    {"kernel_size": (3, 2), "stride": (2, 3), "padding": (1, 0), "ceil_mode": True},
+]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+@pytest.mark.parametrize("form", FORMATS[2])
+@pytest.mark.parametrize("shape", [(2, 3, 11, 13), (2, 20, 7, 33), (0, 3, 8, 8)])
+def test_max_pool2d(shape, form, window) -> None:
+    for dtype in FLOATS:
+        x = torch.randn(shape).to(dtype).to(memory_format=form)
+        both(lambda t: F.max_pool2d(t, **window, return_indices=True), x, tolerance(dtype))
+
+
+def test_max_pool_keeps_the_last_nan_and_the_first_maximum() -> None:
+    x = torch.tensor([[[[1.0, float("nan"), 2.0], [float("nan"), 5.0, 5.0], [5.0, 0.0, 1.0]]]])
+    both(lambda t: F.max_pool2d(t, 2, 1, return_indices=True), x, grad=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+def test_max_pool2d_integers(dtype) -> None:
+    both(lambda t: F.max_pool2d(t, 2, return_indices=True), torch.randint(0, 100, (2, 3, 8, 8)).to(dtype))
+
+
+@pytest.mark.parametrize("pad", [True, False])
+@pytest.mark.parametrize("divisor", [None, 5])
+@pytest.mark.parametrize("form", FORMATS[2])
+def test_avg_pool2d(form, divisor, pad) -> None:
+    for dtype, shape, ceil in itertools.product(FLOATS, [(2, 3, 11, 13), (2, 20, 7, 33)], [True, False]):
+        x = torch.randn(shape).to(dtype).to(memory_format=form)
+        both(lambda t: F.avg_pool2d(t, 3, 2, 1, ceil, pad, divisor), x, tolerance(dtype))
+
+
+@pytest.mark.parametrize("form", FORMATS[2])
+@pytest.mark.parametrize("size", [(7, 7), (5, 3), (1, 4), (13, 20), (0, 2)])
+def test_adaptive_pool2d(form, size) -> None:
+    for dtype, shape in itertools.product(FLOATS, [(2, 3, 11, 13), (2, 20, 7, 33)]):
+        x = torch.randn(shape).to(dtype).to(memory_format=form)
+        grad = 0 not in size
+        both(lambda t: F.adaptive_avg_pool2d(t, size), x, tolerance(dtype), grad)
+        both(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x, tolerance(dtype), grad)
+
+
+@pytest.mark.parametrize("channels", [3, 20])
+def test_pool_of_few_outputs(channels) -> None:
+    """Contiguous planes whose windows are wide: a sub-group a window, a line of the gradient computed once."""
+    for dtype, shape, size in itertools.product(FLOATS, [(45, 90), (33, 40), (64, 17)], [(7, 7), (2, 4), (1, 1)]):
+        x = torch.randn(2, channels, *shape).to(dtype)
+        both(lambda t: F.adaptive_avg_pool2d(t, size), x, tolerance(dtype))
+        both(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x, tolerance(dtype))
+    x = torch.randn(2, channels, 40, 61)
+    both(lambda t: F.avg_pool2d(t, (3, 9), (2, 10), (1, 4)), x)
+    both(lambda t: F.max_pool2d(t, (3, 9), (2, 10), (1, 4), return_indices=True), x)
+    both(lambda t: F.max_pool2d(t, (9, 9), ceil_mode=True, return_indices=True), x)
+    both(lambda t: F.max_pool2d(t, (9, 9), return_indices=True), torch.randint(-9, 9, x.shape, dtype=torch.int8))
+    both(lambda t: F.adaptive_avg_pool3d(t, (2, 3, 4)), torch.randn(1, channels, 9, 20, 33))
+    both(lambda t: F.adaptive_max_pool3d(t, (2, 3, 4), return_indices=True), torch.randn(1, channels, 9, 20, 33))
+
+
+def test_max_of_wide_windows_keeps_the_last_nan_and_the_first_maximum() -> None:
+    x = torch.randn(6, 20, 40)
+    x[0] = 1.0
+    x[1, 3, 5] = x[1, 3, 30] = x[1, 17, 2] = float("nan")
+    x[2] = float("-inf")
+    x[3, :, 20:] = x[3, :, :20]
+    x[4, 11, 39] = float("nan")
+    x[5, 0, 0] = x[5, 19, 39] = float("inf")
+    for size in ((1, 1), (2, 3)):
+        both(lambda t: F.adaptive_max_pool2d(t, size, return_indices=True), x, grad=False)
+
+
+def test_max_pool_backward_skips_indices_outside_the_plane() -> None:
+    x, g = torch.zeros(1, 1, 32, 32, device="xpu"), torch.ones(1, 1, 2, 2, device="xpu")
+    indices = torch.tensor([0, 1 << 40, -1, 1023], device="xpu").view(1, 1, 2, 2)
+    grad = torch.ops.aten.adaptive_max_pool2d_backward(g, x, indices).cpu()
+    assert grad.nonzero().tolist() == [[0, 0, 0, 0], [0, 0, 31, 31]]
+
+
+@pytest.mark.parametrize("form", FORMATS[3])
+def test_pool3d(form) -> None:
+    x = torch.randn(2, 4, 6, 7, 9).to(memory_format=form)
+    both(lambda t: F.max_pool3d(t, 3, 2, 1, return_indices=True), x)
+    both(lambda t: F.max_pool3d(t, 2, 1, 1, 2, return_indices=True), x)
+    both(lambda t: F.avg_pool3d(t, 3, 2, 1), x)
+    both(lambda t: F.adaptive_avg_pool3d(t, (2, 3, 4)), x)
+    both(lambda t: F.adaptive_max_pool3d(t, (2, 3, 4), return_indices=True), x)
+
+
+def test_pool_without_batch_and_1d() -> None:
+    both(lambda t: F.max_pool2d(t, 2), torch.randn(3, 8, 9))
+    both(lambda t: F.max_pool1d(t, 3, 2, 1), torch.randn(2, 3, 17))
+    both(lambda t: F.avg_pool1d(t, 3, 2, 1), torch.randn(2, 3, 17))
+    both(lambda t: F.adaptive_avg_pool1d(t, 4), torch.randn(2, 3, 17))
+    both(lambda t: F.lp_pool2d(t, 2, 2), torch.rand(2, 3, 8, 8) + 0.1, 1e-5)
+
+
+def test_errors_are_those_of_the_cpu() -> None:
+    for f in (
+        lambda x: F.max_pool2d(x, 3, padding=2),
+        lambda x: F.max_pool2d(x, 9),
+        lambda x: F.avg_pool2d(x, 2, divisor_override=0),
+        lambda x: F.adaptive_avg_pool2d(x.long(), 2),
+        lambda x: F.max_pool2d(x.bool(), 2),
+    ):
+        x = torch.randn(1, 1, 4, 4)
+        with pytest.raises(Exception) as expected:
+            f(x)
+        with pytest.raises(type(expected.value)) as got:
+            f(x.to("xpu"))
+        assert str(got.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+def test_out_of_other_strides() -> None:
+    x = torch.randn(2, 3, 8, 8)
+    out = torch.empty(2, 3, 4, 4, device="xpu").transpose(2, 3)
+    torch._C._nn.avg_pool2d(x.to("xpu"), [2, 2], out=out)
+    torch.testing.assert_close(out.cpu(), F.avg_pool2d(x, 2))
+
+
+def test_backward_is_deterministic() -> None:
+    x = torch.randn(4, 8, 33, 33, device="xpu", requires_grad=True)
+    y = F.max_pool2d(x, 3, 1, 1)
+    g = torch.randn(y.shape).to("xpu")
+    first = torch.autograd.grad(y, x, g, retain_graph=True)[0].cpu()
+    for _ in range(5):
+        assert torch.equal(first, torch.autograd.grad(y, x, g, retain_graph=True)[0].cpu())

@@ -1,0 +1,118 @@
+"""LSTM and GRU cells and layers against the CPU in double, without a fallback."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from support.compare import assert_near
+from torch import nn
+
+import xpu_ops
+
+TOL = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 4e-2}
+
+
+def tensors(nest) -> list[torch.Tensor]:
+    if isinstance(nest, torch.Tensor):
+        return [nest]
+    return [t for part in nest for t in tensors(part)] if isinstance(nest, (tuple, list)) else []
+
+
+def compare(module: nn.Module, inputs: tuple, dtype: torch.dtype) -> None:
+    """Outputs and every gradient, of weights and inputs; all outputs count in the loss with different weights."""
+    module = module.to(dtype)
+    results = []
+    for device, computed in (("cpu", torch.float64), ("xpu", dtype)):
+        m = copy.deepcopy(module).to(device, computed)
+        args = torch.utils._pytree.tree_map(
+            lambda t: t.detach().to(dtype).to(device, computed).requires_grad_(), inputs
+        )
+        outputs = tensors(m(*args))
+        sum((o.double() * (i + 1)).square().sum() for i, o in enumerate(outputs)).backward()
+        grads = [p.grad for p in m.parameters()] + [t.grad for t in tensors(args)]
+        results.append([t.detach().double() for t in [*outputs, *grads]])
+    want, got = results
+    sizes = [max(1.0, t.abs().max().item()) for t in want]
+    of_one = [[t / size for t, size in zip(ts, sizes, strict=True)] for ts in (got, want)]
+    assert_near(*of_one, rtol=TOL[dtype], atol=TOL[dtype])
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("dtype", list(TOL), ids=str)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_layers(kind, dtype, bias) -> None:
+    for batch, hidden, layers, both, first in [(3, 17, 2, True, True), (1, 300, 1, False, False)]:
+        m = kind(11, hidden, layers, bias=bias, bidirectional=both, batch_first=first)
+        with xpu_ops.forbid_fallback():
+            compare(m, (torch.randn(batch, 5, 11) if first else torch.randn(5, batch, 11),), dtype)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_cells(kind) -> None:
+    state = torch.randn(4, 9)
+    with xpu_ops.forbid_fallback():
+        compare(
+            kind(6, 9), (torch.randn(4, 6), (state, torch.randn(4, 9)) if kind is nn.LSTMCell else state), torch.float32
+        )
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_inference(kind, context) -> None:
+    """Without gradients torch's composite would take a kernel that only its own XPU build has."""
+    for dtype in TOL:
+        for options in ({}, {"num_layers": 2, "bidirectional": True, "batch_first": True}):
+            m, x = kind(5, 7, **options).eval().to(dtype), torch.randn(3, 4, 5, dtype=dtype)
+            with context(), xpu_ops.forbid_fallback():
+                want = tensors(copy.deepcopy(m).double()(x.double()))
+                got = tensors(copy.deepcopy(m).to("xpu")(x.to("xpu")))
+            assert {t.dtype for t in got} == {dtype}
+            assert_near(got, want, rtol=TOL[dtype], atol=TOL[dtype])
+
+
+def test_projection_dropout_and_unbatched() -> None:
+    m, x = nn.LSTM(5, 7, num_layers=2, proj_size=3, dropout=0.5), torch.randn(4, 5)
+    want = tensors(copy.deepcopy(m).eval()(x))
+    on = copy.deepcopy(m).to("xpu")
+    assert_near(tensors(on.eval()(x.to("xpu"))), want)
+    runs = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        runs.append(on.train()(x.to("xpu"))[0])
+    assert torch.equal(*runs) and not torch.equal(runs[0], on(x.to("xpu"))[0])
+
+
+@pytest.mark.parametrize("context", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("lengths", [[5, 3, 2], [5, 5, 5]], ids=str)
+def test_packed_sequences(lengths, context) -> None:
+    torch.manual_seed(0)
+    m, x = nn.LSTM(4, 6, bidirectional=True), torch.randn(5, 3, 4)
+    with xpu_ops.forbid_fallback(), context():
+        want = m(nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths)))
+        got = copy.deepcopy(m).to("xpu")(nn.utils.rnn.pack_padded_sequence(x.to("xpu"), torch.tensor(lengths)))
+    assert_near([got[0].data, *got[1]], [want[0].data, *want[1]])
+
+
+def test_second_derivative() -> None:
+    """create_graph takes torch's differentiable backward instead of the fused one."""
+    results = []
+    for device in ("cpu", "xpu"):
+        torch.manual_seed(0)
+        m = nn.LSTM(3, 4).double().to(device)
+        x = torch.randn(4, 2, 3, dtype=torch.float64).to(device).requires_grad_()
+        (g,) = torch.autograd.grad(m(x)[0].square().sum(), x, create_graph=True)
+        results.append(torch.autograd.grad(g.square().sum(), x)[0].cpu())
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_empty_batch_and_wrong_shape(kind) -> None:
+    m = kind(3, 4).to("xpu")
+    assert m(torch.empty(2, 0, 3, device="xpu"))[0].shape == (2, 0, 4)
+    gates = torch.randn(2, 16, device="xpu")
+    with pytest.raises(RuntimeError, match="expected a tensor of size"):
+        torch.ops.aten._thnn_fused_lstm_cell(gates, torch.randn(3, 16, device="xpu"), torch.randn(2, 4, device="xpu"))
+    with pytest.raises(RuntimeError, match="gates"):
+        torch.ops.aten._thnn_fused_gru_cell(gates, gates, torch.randn(2, 4, device="xpu"))

@@ -1,0 +1,107 @@
+"""Cumulative operators against torch's CPU kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from aten_data import same
+
+INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+COMPLEX = [torch.complex64, torch.complex128]
+SHAPES = [(), (0,), (2, 0), (1,), (33,), (5, 16), (3, 100, 2), (4, 7, 40), (40000,), (2, 70000)]
+TOL = {torch.float16: 1e-2, torch.bfloat16: 5e-2, torch.float32: 2e-5, torch.complex64: 2e-5}
+
+
+def draw(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    if dtype == torch.bool:
+        return torch.rand(shape) > 0.5
+    if not dtype.is_floating_point and not dtype.is_complex:
+        return torch.randint(0, 10, shape).to(dtype)
+    return torch.randn(shape, dtype=torch.complex128 if dtype.is_complex else torch.float64).to(dtype)
+
+
+def dims(x: torch.Tensor) -> list[int]:
+    return list(range(-1, max(x.dim() - 1, 0)))
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS, *COMPLEX, torch.bool], ids=str)
+def test_cumsum(dtype) -> None:
+    for shape in SHAPES:
+        x = draw(shape, dtype)
+        for dim in dims(x):
+            tol = TOL.get(dtype)
+            scale = max(1.0, float(x.double().cumsum(dim).abs().max())) if dtype in FLOATS and x.numel() else 1.0
+            same(lambda x, dim=dim: x.cumsum(dim), x, strides=True, tol=tol and (tol, tol * scale))
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS, *COMPLEX], ids=str)
+def test_cumprod(dtype) -> None:
+    for shape in [(), (0,), (33,), (3, 20, 2)]:
+        x = draw(shape, dtype)
+        x = x / x.abs().clamp(min=0.1) if dtype in FLOATS + COMPLEX else x
+        for dim in dims(x):
+            tol = TOL.get(dtype)
+            same(lambda x, dim=dim: x.cumprod(dim), x, tol=tol and (tol, tol))
+
+
+@pytest.mark.parametrize("dtype", [*INTS, *FLOATS, torch.bool], ids=str)
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+def test_cummax(name, dtype) -> None:
+    for shape in SHAPES:
+        x = draw(shape, dtype)
+        if dtype.is_floating_point:
+            x = x.round()
+            if x.numel() > 20:
+                x.view(-1)[11] = float("nan")
+        for dim in dims(x):
+            v, i = getattr(torch, name)(x, dim)
+            gv, gi = getattr(torch, name)(x.to("xpu"), dim)
+            torch.testing.assert_close(gv.cpu(), v, rtol=0, atol=0, equal_nan=True)
+            assert torch.equal(gi.cpu(), i), (shape, dim)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
+def test_logcumsumexp(dtype) -> None:
+    for shape in [(), (0,), (33,), (3, 20, 2), (2, 500)]:
+        x = draw(shape, dtype)
+        if x.numel() > 30 and dtype.is_floating_point:
+            x.view(-1)[0], x.view(-1)[25] = -float("inf"), float("inf")
+        for dim in dims(x):
+            tol = TOL.get(dtype)
+            same(lambda x, dim=dim: x.logcumsumexp(dim), x, tol=tol and (tol, tol))
+
+
+def test_views_inplace_out_and_dtype() -> None:
+    x = torch.randn(4, 5, 6).transpose(0, 2)
+    g = x.to("xpu")
+    torch.testing.assert_close(g.cumsum(1).cpu(), x.cumsum(1))
+    torch.testing.assert_close(g.cumsum(0, dtype=torch.float64).cpu(), x.cumsum(0, dtype=torch.float64))
+    out = torch.empty(5, 6, 4, device="xpu").transpose(0, 1)
+    torch.cumsum(g, 2, out=out)
+    torch.testing.assert_close(out.cpu(), x.cumsum(2))
+    g2 = g.clone()
+    torch.testing.assert_close(g2.cumsum_(0).cpu(), x.cumsum(0))
+
+
+def test_long_float_sums_stay_exact() -> None:
+    x = torch.rand(1 << 20)
+    exact = x.double().cumsum(0)
+    error = (x.to("xpu").cumsum(0).cpu().double() - exact).abs().max()
+    assert error < 0.1
+
+
+def test_gradients() -> None:
+    for f in (lambda t: t.cumsum(0), lambda t: t.cumprod(1), lambda t: t.cummax(0)[0], lambda t: t.logcumsumexp(1)):
+        x = torch.randn(5, 6, dtype=torch.float64, requires_grad=True)
+        g = x.detach().to("xpu").requires_grad_()
+        w = torch.randn(5, 6, dtype=torch.float64)
+        (a,) = torch.autograd.grad((f(x) * w).sum(), x)
+        (b,) = torch.autograd.grad((f(g) * w.to("xpu")).sum(), g)
+        torch.testing.assert_close(b.cpu(), a)
+
+
+def test_runs_are_identical() -> None:
+    x = torch.randn(3, 100000).to("xpu")
+    first = x.cumsum(1).cpu()
+    assert all(torch.equal(first, x.cumsum(1).cpu()) for _ in range(10))

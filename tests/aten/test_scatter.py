@@ -1,0 +1,113 @@
+"""scatter, index_add and their kin against the CPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from aten_data import ADDED, MOVED, data, ids, same
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_scatter_shapes(dim: int) -> None:
+    for x in (data(6, 7, 8), data(8, 7, 6).permute(2, 1, 0)):
+        i, s = ids(6, 5, 6, 7), data(6, 6, 8, seed=4)
+        same(lambda x, i, s: x.scatter(dim, i, s), x, i, s)
+        same(lambda x, i: x.scatter_(dim, i, 3.5), x, i)
+        same(lambda x, i, s: x.scatter_add_(dim, i, s), x, i, s)
+        same(lambda x, i, s: x.scatter(dim, i, s, reduce="add"), x, i, s)
+        same(lambda x, i: x.scatter(dim, i, 2.0, reduce="multiply"), x, i)
+        for reduce in ("sum", "prod", "mean", "amax", "amin"):
+            for include_self in (True, False):
+                same(lambda x, i, s: x.scatter_reduce(dim, i, s, reduce, include_self=include_self), x, i, s)
+
+
+@pytest.mark.parametrize("dtype", [t for t in MOVED if t not in (torch.uint16, torch.float8_e4m3fn)])
+def test_scatter_dtypes(dtype: torch.dtype) -> None:
+    same(lambda x, i, s: x.scatter(1, i, s), data(5, 20, dtype=dtype), ids(20, 5, 30), data(5, 30, dtype=dtype))
+    same(lambda x, i, s: x.scatter(0, i, s), data(40, 20, dtype=dtype), ids(40, 60, 20), data(60, 20, dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", ADDED)
+def test_add_dtypes(dtype: torch.dtype) -> None:
+    same(lambda x, i, s: x.scatter_add(0, i, s), data(40, 20, dtype=dtype), ids(40, 60, 20), data(60, 20, dtype=dtype))
+    same(lambda x, i, s: x.index_add(0, i, s), data(40, 20, dtype=dtype), ids(40, 60), data(60, 20, dtype=dtype))
+    same(lambda x, i, s: x.index_copy(0, i, s), data(40, 20, dtype=dtype), ids(40, 60), data(60, 20, dtype=dtype))
+    same(lambda x, i: x.index_fill(0, i, 1), data(40, 20, dtype=dtype), ids(40, 60, low=-40))
+
+
+def test_zero_dim_and_empty() -> None:
+    zero = torch.tensor(0)
+    same(lambda x, i, s: x.scatter(0, i, s), data(), zero, data(seed=2))
+    same(lambda x, i, s: x.scatter_add(0, i, s), data(), zero, data(seed=2))
+    same(lambda x, i, s: x.index_add(0, i, s), data(), zero, data(seed=2))
+    same(lambda x, i, s: x.index_add(0, i, s, alpha=2.5), data(5), zero, data(1, seed=2))
+    same(lambda x, i, s: x.index_copy(0, i, s), data(5), zero, data(seed=2))
+    same(lambda x, i: x.index_fill(0, i, 2.0), data(), zero)
+    none = torch.empty(0, dtype=torch.long)
+    same(lambda x, i, s: x.scatter_add(0, i, s), data(5), none, data(5))
+    same(lambda x, i, s: x.index_add(0, i, s), data(5, 3), none, data(0, 3))
+
+
+def test_index_reduce() -> None:
+    for dim in (0, 1):
+        for reduce in ("prod", "mean", "amax", "amin"):
+            for include_self in (True, False):
+                size = (9, 6) if dim == 0 else (5, 9)
+                same(
+                    lambda x, i, s: x.index_reduce(dim, i, s, reduce, include_self=include_self),
+                    data(5, 6), ids(5, 9), data(*size, seed=3),
+                )  # fmt: skip
+
+
+def test_nan_wins() -> None:
+    s = torch.tensor([1.0, float("nan"), 2.0, 3.0])
+    for reduce in ("amax", "amin"):
+        same(lambda x, i, s: x.scatter_reduce(0, i, s, reduce), torch.zeros(2), torch.tensor([0, 0, 0, 1]), s)
+
+
+@pytest.mark.parametrize("n", [0, 1, 5000, 100_000])
+def test_bincount(n: int) -> None:
+    for dtype in (torch.uint8, torch.int32, torch.int64):
+        same(lambda x: x.bincount(minlength=7), ids(100, n).to(dtype))
+    same(lambda x, w: x.bincount(w), ids(100, n), data(n))
+    same(lambda x, w: x.bincount(w), ids(100, n), data(n).half().double())
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_segment_reduce(reduce: str) -> None:
+    lengths = torch.tensor([3, 0, 4, 1])
+    for initial in (None, 1.5):
+        same(lambda x, n: torch.segment_reduce(x, reduce, lengths=n, initial=initial), data(8, 5), lengths)
+    offsets = torch.tensor([0, 3, 3, 7, 8])
+    same(lambda x, o: torch.segment_reduce(x, reduce, offsets=o, initial=0.5), data(8, 5, 3), offsets)
+
+    def backward(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        x.requires_grad_()
+        (
+            torch.segment_reduce(x, reduce, lengths=n, initial=1.0) * torch.arange(1.0, 6.0, device=x.device)
+        ).sum().backward()
+        return x.grad
+
+    same(lambda x, n: backward(x.clone(), n), data(8, 5), lengths)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_deterministic(dtype: torch.dtype) -> None:
+    x, i2 = data(50, 30, dtype=dtype).to("xpu"), ids(50, 3000, 30).to("xpu")
+    i1, s = ids(50, 3000).to("xpu"), data(3000, 30, dtype=dtype).to("xpu")
+    line, where = data(3000 * 30, dtype=dtype).to("xpu"), ids(50, 3000 * 30).to("xpu")
+    wide, across = data(30, 3000, dtype=dtype).to("xpu"), ids(50, 30, 3000).to("xpu")
+    for fn in (
+        lambda: x.scatter(0, i2, s),
+        lambda: x.scatter_add(0, i2, s),
+        lambda: x[0].new_zeros(30, 50).scatter_add(1, across, wide),
+        lambda: x[0].new_zeros(30, 50).scatter(1, across, wide),
+        lambda: x.index_add(0, i1, s),
+        lambda: x[:, 0].clone().scatter_add(0, where, line),
+        lambda: x.index_copy(0, i1, s),
+        lambda: x.scatter_reduce(0, i2, s, "prod"),
+    ):
+        first = fn().cpu()
+        assert all(torch.equal(first, fn().cpu()) for _ in range(20))

@@ -1,0 +1,144 @@
+"""docs/adding-an-op.md, done: one row in a scratch copy of the manifest becomes an operator that runs.
+
+Only what the row changes is built, with the build folder's own commands: its registration, the kernel tables, one device
+module, the two libraries. The build folder itself stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# torch declares this unary operator for tests of its own, and no device has a kernel for it.
+OP = "_test_warn_in_autograd"
+ROW = "family: fictitious\nrows:\n  - {{op: {op}, iter: unary_float, expr: {expr}, types: [float]}}\n"
+USE = f"""
+import torch, xpu_ops
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64):
+    x = torch.arange(-50, 50).to(dtype)
+    with xpu_ops.forbid_fallback():
+        y = torch.ops.aten.{OP}(x.to("xpu").reshape(10, 10).t())
+    assert y.stride() == (1, 10) and y.dtype == (torch.float32 if dtype == torch.int64 else dtype)
+    want = VALUE
+    torch.testing.assert_close(y.cpu().t().reshape(-1).double(), want.to(y.dtype).double())
+print("ran")
+"""
+
+
+class Scratch:
+    """A manifest, its generated sources and a Python tree of their own, on top of a build folder."""
+
+    def __init__(self, root: Path, build: Path) -> None:
+        self.root, self.build, self.gen = root, build, root / "gen"
+        self.manifest, self.package = root / "manifest", root / "python" / "xpu_ops"
+        shutil.copytree(ROOT / "kernels" / "manifest", self.manifest)
+        shutil.copytree(build / "python", root / "python", symlinks=True)
+        (self.package / "manifest.json").unlink()
+        shutil.copytree(build / "gen", self.gen)
+        commands = json.loads((build / "compile_commands.json").read_text())
+        self.compile = {Path(c["file"]): c["command"] for c in commands}
+
+    def run(self, command: str | list[str], cwd: Path = ROOT, **env: str) -> str:
+        """A shell command of the build, in its folder, or a program."""
+        done = subprocess.run(
+            command,
+            shell=isinstance(command, str),
+            cwd=self.build if isinstance(command, str) else cwd,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def codegen(self) -> list[Path]:
+        """Generates; the C++ sources that differ from the build's."""
+        tool = [sys.executable, "-m", "tools.codegen", "--manifest", str(self.manifest), "--out", str(self.gen)]
+        self.run(tool, PYTHONPATH=str(ROOT))
+        shutil.copy(self.gen / "manifest.json", self.package / "manifest.json")
+        sources = [*self.gen.glob("aten/*.cpp"), *self.gen.glob("kernels/*.cpp")]
+        old = {s: self.build / "gen" / s.relative_to(self.gen) for s in sources}
+        return [s for s, o in old.items() if not o.exists() or s.read_bytes() != o.read_bytes()]
+
+    def object(self, source: Path) -> Path:
+        """Compiles as the build compiles the sources beside it."""
+        usual = self.build / "gen" / source.relative_to(self.gen)
+        known = next(s for s in self.compile if s == usual or (s.parent == usual.parent and usual not in self.compile))
+        out = self.root / f"{source.stem}.o"
+        command = re.sub(r"-o \S+ -c \S+", f"-o {out} -c {source}", self.compile[known])
+        self.run(command.replace(str(self.build / "gen"), str(self.gen)))
+        return out
+
+    def link(self, target: str, objects: dict[Path, Path]) -> None:
+        """Links `target` with objects (source -> object) in the place of, or beside, the build's."""
+        ninja = re.search(r"CMAKE_MAKE_PROGRAM:\S+=(.*)", (self.build / "CMakeCache.txt").read_text())
+        assert ninja is not None
+        command = self.run(f"{ninja.group(1)} -C {self.build} -t commands {target}").splitlines()[-1]
+        for source, built in objects.items():
+            usual = f"CMakeFiles/{target}.dir/gen/{source.relative_to(self.gen)}.o"
+            command = command.replace(usual, str(built)) if usual in command else command.replace(" -o ", f" {built} -o ", 1)
+        self.run(command.replace(" python/xpu_ops/", f" {self.package}/"))
+
+    def modules(self) -> str:
+        """Runs the device compiler as the build does; it compiles the modules whose sources changed."""
+        worker, out = self.build / "kernelc", self.package / "modules"
+        includes = ["-I", str(ROOT / "kernels" / "sycl"), "-I", str(ROOT / "kernels")]
+        index = str(self.gen / "kernel_index.tsv")
+        tool = [sys.executable, "-m", "tools.kernelc", "--worker", str(worker), "--sources", str(self.gen / "sycl")]
+        cache = {"XPU_OPS_KERNELC_CACHE": str(self.root / "cache"), "PYTHONPATH": str(ROOT)}
+        return self.run([*tool, "--out", str(out), "--index", index, *includes], **cache)
+
+    def use(self, value: str) -> None:
+        code = USE.replace("VALUE", value)
+        # Not in the repository: its package would find the build folder.
+        out = self.run([sys.executable, "-c", code], cwd=self.root, PYTHONPATH=str(self.root / "python"))
+        assert out.strip().endswith("ran")
+
+
+def cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_one_row_is_an_operator(tmp_path: Path, build_dir: Path) -> None:
+    """Also: another expression for the row is built and runs in under a minute of one core."""
+    if not (build_dir / "compile_commands.json").exists():
+        pytest.skip("a build folder is needed: this one is not CMake's")
+    scratch = Scratch(tmp_path, build_dir.resolve())
+    row = scratch.manifest / "fictitious.yaml"
+    row.write_text(ROW.format(op=OP, expr='"a * a + M(1)"'))
+    changed = scratch.codegen()
+    names = {"register_fictitious_0.cpp", "fictitious_kernels.cpp", "fictitious_inline_0.cpp", "kernel_index.cpp"}
+    assert {s.name for s in changed} == names
+    objects = {s: scratch.object(s) for s in changed}
+    scratch.link("xpu_ops_kernels", {s: o for s, o in objects.items() if s.parent.name == "kernels"})
+    scratch.link("_C", {s: o for s, o in objects.items() if s.parent.name == "aten"})
+    report = scratch.modules()
+    assert re.search(r"kernelc: [12] compiled", report), report
+    scratch.use("x.double() ** 2 + 1")
+
+    before = cpu_seconds()
+    row.write_text(ROW.format(op=OP, expr='"a * M(3)"'))
+    assert {s.name for s in scratch.codegen()} == {s.name for s in changed}  # the C++ is that of the first expression
+    scratch.modules()
+    scratch.use("x.double() * 3")
+    assert cpu_seconds() - before < 60
+
+
+def test_a_wrong_row_is_named(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "kernels" / "manifest", tmp_path / "manifest")
+    (tmp_path / "manifest" / "fictitious.yaml").write_text(ROW.format(op="no_such_operator", expr='"a"'))
+    tool = [sys.executable, "-m", "tools.codegen", "--manifest", str(tmp_path / "manifest"), "--check"]
+    done = subprocess.run(tool, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1, shlex.join(tool)
+    assert "fictitious.yaml: row no_such_operator: op: the installed torch has no such operator" in done.stderr

@@ -1,0 +1,191 @@
+"""The module loader: native files, the user's cache, linking once, damage, threads and processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools.kernelc.digest import cpu_runtime
+
+
+@dataclass
+class Probe:
+    native: int
+    cached: int
+    linked: int
+    same: int
+    error: str
+    stderr: str
+
+
+class Loader:
+    """A copy of one real module, and a cache folder of its own."""
+
+    def __init__(self, tmp: Path, build: Path) -> None:
+        installed = build / "python" / "xpu_ops" / "modules"
+        rows = [line.split("\t") for line in (build / "gen" / "kernel_index.tsv").read_text().splitlines()]
+        sizes = {m: (installed / f"{m}.spv.syclbin").stat().st_size for _, m in rows}
+        self.module = min(sizes, key=lambda m: sizes[m])
+        self.kernels = [k for k, m in rows if m == self.module][:5]
+        self.modules, self.cache = tmp / "modules", tmp / "cache"
+        self.modules.mkdir()
+        for path in installed.glob(f"{self.module}.*.syclbin"):
+            shutil.copy(path, self.modules)
+        lines = (installed / "modules.tsv").read_text().splitlines()
+        self.rows = [line for line in lines if line.startswith(("target\t", f"module\t{self.module}\t"))]
+        self.write_index(self.rows)
+        self._probe = build / "module_probe"
+
+    def write_index(self, rows: list[str]) -> None:
+        (self.modules / "modules.tsv").write_text("\n".join(rows) + "\n")
+
+    def forget_native(self) -> None:
+        """As on a machine the native files were not made for."""
+        self.write_index(["target\tcpu of another kind", *self.rows[1:]])
+
+    def start(self, threads: int = 1, kernels: list[str] | None = None, **env: str) -> subprocess.Popen[str]:
+        environment = {
+            **os.environ,
+            "OCL_ICD_FILENAMES": str(cpu_runtime()),
+            "ONEAPI_DEVICE_SELECTOR": "opencl:cpu",
+            "XPU_OPS_CACHE_DIR": str(self.cache),
+            **env,
+        }
+        command = [str(self._probe), str(self.modules), str(threads), *(kernels or self.kernels)]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def finish(self, process: subprocess.Popen[str]) -> Probe:
+        out, err = process.communicate(timeout=300)
+        assert process.returncode in (0, 1), f"exit code {process.returncode}: {err}"
+        rows = dict(line.split("=", 1) for line in out.splitlines())
+        counts = [int(rows[k]) for k in ("native", "cached", "linked", "same")]
+        return Probe(counts[0], counts[1], counts[2], counts[3], rows["error"], err)
+
+    def run(self, threads: int = 1, kernels: list[str] | None = None, **env: str) -> Probe:
+        return self.finish(self.start(threads, kernels, **env))
+
+    def cached_files(self) -> list[Path]:
+        return sorted(self.cache.glob("*")) if self.cache.exists() else []
+
+
+@pytest.fixture
+def loader(tmp_path: Path, build_dir: Path) -> Loader:
+    return Loader(tmp_path, build_dir)
+
+
+def test_native_module_of_this_machine(loader: Loader) -> None:
+    got = loader.run()
+    assert (got.native, got.cached, got.linked, got.error) == (1, 0, 0, "")
+    assert loader.cached_files() == []
+
+
+def test_links_once_then_uses_the_cache(loader: Loader) -> None:
+    loader.forget_native()
+    first = loader.run()
+    assert (first.native, first.cached, first.linked, first.error) == (0, 0, 1, "")
+    assert len(loader.cached_files()) == 1
+    second = loader.run()
+    assert (second.cached, second.linked) == (1, 0)
+    assert len(loader.cached_files()) == 1
+
+
+def test_progress_line_only_where_it_takes_long(loader: Loader) -> None:
+    loader.forget_native()
+    start = time.monotonic()
+    got = loader.run()
+    elapsed = time.monotonic() - start
+    if elapsed < 1:
+        assert got.stderr == ""
+    for line in got.stderr.splitlines():
+        assert line.startswith(f"xpu_ops: linking kernel module {loader.module} for ")
+    said = re.search(r"done in ([0-9.]+) s", got.stderr)
+    assert (said is not None) == (got.stderr != "")
+    if said is not None:
+        assert 1 <= float(said.group(1)) <= elapsed
+
+
+def test_native_file_missing_or_damaged(loader: Loader) -> None:
+    native = loader.modules / f"{loader.module}.native.syclbin"
+    whole = native.read_bytes()
+    native.write_bytes(whole[: len(whole) // 2])
+    got = loader.run()
+    assert (got.native, got.linked, got.error) == (0, 1, "")
+    assert "cannot be loaded" in got.stderr
+    native.unlink()
+    got = loader.run()
+    assert (got.cached, got.error, got.stderr) == (1, "", "")
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "garbage", "empty"])
+def test_bad_cache_file_is_replaced(loader: Loader, damage: str) -> None:
+    loader.forget_native()
+    loader.run()
+    (path,) = loader.cached_files()
+    good = path.read_bytes()
+    middle = len(good) // 2
+    flipped = good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1 :]
+    path.write_bytes({"truncate": good[:-7], "flip": flipped, "garbage": b"\0" * 5000, "empty": b""}[damage])
+    got = loader.run(threads=3)
+    assert (got.cached, got.linked, got.error, got.same) == (0, 1, "", 1)
+    assert got.stderr.count("was removed and is made again") == 1
+    assert loader.cached_files() == [path]
+    assert loader.run().cached == 1
+
+
+def test_another_module_digest_is_another_entry(loader: Loader) -> None:
+    loader.forget_native()
+    loader.run()
+    (kind, name, digest) = loader.rows[1].split("\t")
+    loader.rows[1] = "\t".join([kind, name, digest[::-1]])
+    loader.forget_native()
+    assert loader.run().linked == 1
+    assert len(loader.cached_files()) == 2
+
+
+def test_threads_load_once(loader: Loader) -> None:
+    loader.forget_native()
+    got = loader.run(threads=8)
+    assert (got.linked, got.cached, got.same, got.error) == (1, 0, 1, "")
+
+
+def test_processes_link_once(loader: Loader) -> None:
+    loader.forget_native()
+    results = [loader.finish(p) for p in [loader.start(threads=2) for _ in range(4)]]
+    assert all(r.error == "" for r in results)
+    assert sum(r.linked for r in results) == 1
+    assert sum(r.cached for r in results) == 3
+    assert len(loader.cached_files()) == 1
+
+
+def test_cache_folder_that_cannot_be_written(loader: Loader, tmp_path: Path) -> None:
+    loader.forget_native()
+    blocked = tmp_path / "a_file"
+    blocked.write_text("")
+    got = loader.run(XPU_OPS_CACHE_DIR=str(blocked / "below"))
+    assert (got.linked, got.error) == (1, "")
+    assert "Set XPU_OPS_CACHE_DIR" in got.stderr
+
+
+def test_cache_folder_follows_xdg(loader: Loader, tmp_path: Path) -> None:
+    loader.forget_native()
+    loader.run(XPU_OPS_CACHE_DIR="", XDG_CACHE_HOME=str(tmp_path / "xdg"))
+    assert len(list((tmp_path / "xdg" / "xpu_ops").iterdir())) == 1
+
+
+def test_errors_say_what_to_do(loader: Loader, tmp_path: Path) -> None:
+    got = loader.run(kernels=["no_such_kernel"])
+    assert got.error == "xpu_ops: no module holds the kernel 'no_such_kernel'."
+    (loader.modules / f"{loader.module}.native.syclbin").unlink()
+    (loader.modules / f"{loader.module}.spv.syclbin").unlink()
+    assert "the installation is incomplete" in loader.run().error
+    loader.write_index(loader.rows[:1])
+    assert "the installation is incomplete" in loader.run().error
+    (loader.modules / "modules.tsv").unlink()
+    assert "no kernel modules in" in loader.run().error

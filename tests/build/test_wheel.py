@@ -1,0 +1,77 @@
+"""The wheel: installs in a new environment and works without a compiler in PATH."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_MB = 40
+PROGRAM = """
+import shutil
+assert shutil.which("g++") is None and shutil.which("gcc") is None and shutil.which("c++") is None
+import torch
+x = torch.randn(3, 3, device="xpu")
+y = (x @ x + x.sin()).cpu()
+import xpu_ops
+assert "site-packages" in xpu_ops.__file__, xpu_ops.__file__
+print(tuple(y.shape), torch.xpu.get_device_name())
+"""
+
+
+def wheel_file() -> Path:
+    wheels = sorted((ROOT / "dist").glob("xpu_ops-*.whl"))
+    if len(wheels) != 1:
+        pytest.fail(f"one wheel is expected in dist/, found {len(wheels)}; run `make wheel`")
+    return wheels[0]
+
+
+@pytest.mark.slow
+def test_contents_and_size() -> None:
+    path = wheel_file()
+    assert path.stat().st_size < LIMIT_MB * 1e6
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+        entry_points = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+    assert "[torch.backends]" in entry_points
+    assert "xpu_ops._autoload:_autoload" in entry_points
+    assert "xpu-ops = xpu_ops.cli:main" in entry_points.replace("xpu-ops=", "xpu-ops = ")
+    assert any(n.startswith("xpu_ops/_C.") for n in names)
+    for wanted in (
+        "xpu_ops/libxpu_ops_kernels.so",
+        "xpu_ops/modules/modules.tsv",
+        "xpu_ops/manifest.json",
+        "xpu_ops/coverage/page.html",
+    ):
+        assert wanted in names
+    portable = {n.removesuffix(".spv.syclbin") for n in names if n.endswith(".spv.syclbin")}
+    native = {n.removesuffix(".native.syclbin") for n in names if n.endswith(".native.syclbin")}
+    assert portable
+    assert portable == native
+    extra = [n for n in names if n.endswith((".cpp", ".hpp", ".o", ".pyc"))]
+    assert extra == []
+
+
+@pytest.mark.slow
+def test_installs_and_runs_without_a_compiler(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    install = [str(venv / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # Without PYTHONPATH: pip would find the package in the build tree and install nothing.
+    subprocess.run(
+        [*install, str(wheel_file())], check=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    )
+    keep = {k: v for k, v in os.environ.items() if k in ("HOME", "LANG", "TMPDIR")}
+    env = {**keep, "PATH": str(venv / "bin"), "XPU_OPS_CACHE_DIR": str(tmp_path / "cache")}
+    run = subprocess.run(
+        [str(venv / "bin" / "python"), "-c", PROGRAM], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("(3, 3) ")
+    # This machine built it: every module loads natively and nothing is linked.
+    assert not (tmp_path / "cache").exists()

@@ -1,0 +1,63 @@
+"""Shared set-up: Hypothesis profiles, the failure ledger, the test level."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.internal.conjecture import providers
+from support import ledger
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=int(os.environ.get("XPU_OPS_TEST_EXAMPLES", "20")),
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+# For a first look at many tests: few examples, failures as they were drawn.
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=8, phases=[Phase.explicit, Phase.generate])
+settings.register_profile(
+    "random", deadline=None, max_examples=100, suppress_health_check=list(HealthCheck), print_blob=True
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+if settings.default is not None and settings.default.derandomize:
+    # Hypothesis also draws constants that it finds in the modules imported so far, which hang on the tests that this
+    # worker ran before: without them a test draws the same on every machine.
+    providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.fixture(autouse=True)
+def seeded() -> None:
+    """What a test draws does not depend on the tests before it."""
+    if settings.default is None or settings.default.derandomize:
+        torch.manual_seed(0)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "slow: runs only with XPU_OPS_TEST_LEVEL=full")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what the ledger names as strict expected failures and leaves slow tests to the full level."""
+    entries = ledger.load()
+    full = os.environ.get("XPU_OPS_TEST_LEVEL", "fast") == "full"
+    kept, dropped = [], []
+    for item in items:
+        if item.get_closest_marker("slow") and not full:
+            dropped.append(item)
+            continue
+        kept.append(item)
+        entry = ledger.match(entries, item.nodeid)
+        if entry is not None:
+            # A skip is for what cannot even start without harm (a hang, gigabytes); it needs a reason all the same.
+            if entry.skip:
+                item.add_marker(pytest.mark.skip(reason=entry.reason))
+            else:
+                item.add_marker(pytest.mark.xfail(reason=entry.reason, strict=entry.strict))
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept

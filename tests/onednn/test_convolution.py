@@ -1,0 +1,170 @@
+"""Convolutions against the CPU: dimensions, groups, strides, layouts, element types, all three gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+CONV = {
+    1: (torch.nn.functional.conv1d, torch.nn.functional.conv_transpose1d),
+    2: (torch.nn.functional.conv2d, torch.nn.functional.conv_transpose2d),
+    3: (torch.nn.functional.conv3d, torch.nn.functional.conv_transpose3d),
+}
+TOLERANCE = {
+    torch.float32: (1e-4, 2e-4),
+    torch.float64: (1e-10, 1e-10),
+    torch.bfloat16: (3e-2, 1e-1),
+    torch.float16: (5e-3, 2e-2),
+}
+
+
+def randn(*shape: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def formatted(t: torch.Tensor, last: bool) -> torch.Tensor:
+    if not last or t.dim() == 3:
+        return t
+    return t.to(memory_format=torch.channels_last if t.dim() == 4 else torch.channels_last_3d)
+
+
+def compare(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    rtol, atol = TOLERANCE[actual.dtype]
+    expected = expected.to(actual.dtype)
+    scale = max(1.0, expected.abs().max().item()) if expected.numel() else 1.0
+    torch.testing.assert_close(actual.cpu(), expected, rtol=rtol, atol=atol * scale)
+
+
+def run(
+    spatial: int, dtype: torch.dtype, last: bool, transposed: bool, groups: int, stride: int, padding: int,
+    dilation: int, kernel: int, bias: bool, channels: tuple[int, int] = (4, 6), size: int = 9,
+) -> None:  # fmt: skip
+    cin, cout = channels[0] * groups, channels[1] * groups
+    shape = (cin, channels[1]) if transposed else (cout, channels[0])
+    x = formatted(randn(2, cin, *[size + i for i in range(spatial)], dtype=dtype, seed=1), last)
+    w = randn(*shape, *[kernel] * spatial, dtype=dtype, seed=2)
+    b = randn(cout, dtype=dtype, seed=3) if bias else None
+    function = CONV[spatial][transposed]
+    options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    if transposed and stride > 1:
+        options["output_padding"] = stride - 1
+    # The reference is computed in double, so that half types are not measured against another half type's rounding.
+    cpu = [None if t is None else t.detach().clone().double().requires_grad_() for t in (x, w, b)]
+    xpu = [None if t is None else t.to("xpu").requires_grad_() for t in (x, w, b)]
+    expected = function(*cpu, **options)
+    actual = function(*xpu, **options)
+    assert actual.dtype == dtype
+    compare(actual.detach(), expected.detach())
+    native = function(*[None if t is None else t for t in (x, w, b)], **options) if dtype == torch.float32 else None
+    if native is not None and spatial > 1:
+        assert actual.is_contiguous() == native.is_contiguous()
+    grad = randn(*expected.shape, dtype=dtype, seed=4)
+    expected.backward(grad.double())
+    actual.backward(formatted(grad, last).to("xpu"))
+    for a, e in zip(xpu, cpu, strict=True):
+        if a is not None:
+            compare(a.grad, e.grad)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_dimensions(spatial: int, dtype: torch.dtype, last: bool, transposed: bool) -> None:
+    run(spatial, dtype, last, transposed, 1, 1, 1, 1, 3, True, size=5 if spatial == 3 else 9)
+
+
+@given(
+    last=st.booleans(),
+    transposed=st.booleans(),
+    groups=st.sampled_from([1, 2, 3]),
+    stride=st.integers(1, 3),
+    padding=st.integers(0, 2),
+    dilation=st.integers(1, 2),
+    kernel=st.integers(1, 3),
+    bias=st.booleans(),
+    channels=st.sampled_from([(1, 1), (3, 5), (16, 16), (1, 2), (17, 4)]),
+    dtype=st.sampled_from([torch.float32, torch.float32, torch.bfloat16, torch.float16]),
+)
+def test_any_geometry(
+    last: bool, transposed: bool, groups: int, stride: int, padding: int, dilation: int, kernel: int, bias: bool,
+    channels: tuple[int, int], dtype: torch.dtype,
+) -> None:  # fmt: skip
+    assume(not transposed or padding <= dilation * (kernel - 1))
+    assume(not transposed or stride == 1 or stride - 1 < max(stride, dilation))
+    run(2, dtype, last, transposed, groups, stride, padding, dilation, kernel, bias, channels)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_depthwise(last: bool) -> None:
+    run(2, torch.float32, last, False, 24, 1, 1, 1, 3, True, (1, 1))
+    run(2, torch.bfloat16, last, False, 24, 2, 1, 1, 3, False, (1, 1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_depthwise_of_contiguous_images(kernel: int, dtype: torch.dtype) -> None:
+    """Rows of vectors with and without taps outside the image, one and several work-groups an image, any padding."""
+    w, b = randn(6, 1, kernel, kernel, dtype=dtype, seed=2), randn(6, dtype=dtype, seed=3)
+    for size, padding, stride in (((9, 7), 1, 1), ((150, 47), (0, kernel // 2), 1), ((40, 80), kernel // 2, (2, 1)),
+                                  ((kernel, kernel), 0, 1), ((5, 16), (3, 9), 1)):  # fmt: skip
+        x = randn(2, 6, *size, dtype=dtype, seed=1)
+        if (size[0] + 2 * (padding if isinstance(padding, int) else padding[0])) < kernel:
+            continue
+        for bias in (None, b):
+            expected = torch.nn.functional.conv2d(
+                x.double(), w.double(), None if bias is None else bias.double(), stride, padding, groups=6
+            )
+            actual = torch.nn.functional.conv2d(
+                x.to("xpu"), w.to("xpu"), None if bias is None else bias.to("xpu"), stride, padding, groups=6
+            )
+            assert actual.is_contiguous()
+            compare(actual, expected)
+
+
+def test_integers() -> None:
+    x = torch.randint(-4, 5, (2, 3, 6, 6))
+    w = torch.randint(-4, 5, (5, 3, 3, 3))
+    expected = torch.nn.functional.conv2d(x.double(), w.double(), padding=1).long()
+    assert torch.equal(torch.nn.functional.conv2d(x.to("xpu"), w.to("xpu"), padding=1).cpu(), expected)
+
+
+def test_strided_operands() -> None:
+    x, w = randn(2, 8, 9, 18, dtype=torch.float32, seed=1), randn(10, 4, 3, 3, dtype=torch.float32, seed=2)
+    expected = torch.nn.functional.conv2d(x[:, ::2, :, ::2], w.transpose(2, 3), padding=1)
+    x, w = x.to("xpu"), w.to("xpu")
+    compare(torch.nn.functional.conv2d(x[:, ::2, :, ::2], w.transpose(2, 3), padding=1), expected)
+
+
+def test_empty_batch() -> None:
+    w = torch.ones(4, 3, 3, 3, device="xpu", requires_grad=True)
+    x = torch.empty(0, 3, 5, 5, device="xpu", requires_grad=True)
+    y = torch.nn.functional.conv2d(x, w, padding=1)
+    assert y.shape == (0, 4, 5, 5)
+    y.sum().backward()
+    assert w.grad is not None and not w.grad.cpu().any()
+    assert x.grad is not None and x.grad.shape == x.shape
+
+
+def test_second_derivative() -> None:
+    x = randn(1, 2, 5, 5, dtype=torch.float64, seed=1).to("xpu").requires_grad_()
+    w = randn(3, 2, 3, 3, dtype=torch.float64, seed=2).to("xpu").requires_grad_()
+    assert torch.autograd.gradgradcheck(lambda a, b: torch.nn.functional.conv2d(a, b, padding=1), (x, w), atol=1e-6)
+
+
+def test_unbatched() -> None:
+    x, w = randn(3, 7, 7, dtype=torch.float32, seed=1), randn(4, 3, 3, 3, dtype=torch.float32, seed=2)
+    actual = torch.nn.functional.conv2d(x.to("xpu"), w.to("xpu"))
+    compare(actual, torch.nn.functional.conv2d(x, w))
+
+
+def test_errors() -> None:
+    x, w = torch.ones(1, 3, 5, 5, device="xpu"), torch.ones(2, 4, 3, 3, device="xpu")
+    with pytest.raises(RuntimeError, match="to have 4 channels"):
+        torch.nn.functional.conv2d(x, w)
+    with pytest.raises(RuntimeError, match="Kernel size can't be greater"):
+        torch.nn.functional.conv2d(x, torch.ones(2, 3, 7, 7, device="xpu"))
+    with pytest.raises(RuntimeError, match="should be the same"):
+        torch.nn.functional.conv2d(x, torch.ones(2, 3, 3, 3, device="xpu", dtype=torch.bfloat16))

@@ -1,0 +1,124 @@
+"""python -m tools.check_gpu: compiles every portable module for Intel GPUs offline.
+
+`spirv-val` validates each module, then Debian's `ocloc` compiles it for several GPUs and the kernels in the result are
+counted. No GPU is needed, and none is shown to work: this proves that the code compiles, nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+# The newest ocloc in Debian 12 knows these; fp64 says whether the GPU has it in hardware.
+TARGETS = {"pvc": True, "dg2": False, "tgllp": False, "ats-m150": False, "adl-s": False}
+MAGIC = 0x07230203
+OP_ENTRY_POINT, OP_CAPABILITY, OP_FUNCTION = 15, 17, 54
+
+
+def spirv_of(syclbin: bytes) -> list[bytes]:
+    """The SPIR-V images in a SYCLBIN file; each runs to the end of its last whole instruction."""
+    images = []
+    at = syclbin.find(struct.pack("<I", MAGIC))
+    while at >= 0:
+        end = at + 20
+        while end + 4 <= len(syclbin):
+            words = struct.unpack_from("<I", syclbin, end)[0] >> 16
+            if words == 0 or end + 4 * words > len(syclbin):
+                break
+            end += 4 * words
+        images.append(syclbin[at:end])
+        at = syclbin.find(struct.pack("<I", MAGIC), end)
+    return images
+
+
+def kernels_of(spirv: bytes) -> list[str]:
+    """The names of the entry points."""
+    names, at = [], 20
+    while at + 4 <= len(spirv):
+        word = struct.unpack_from("<I", spirv, at)[0]
+        op, words = word & 0xFFFF, word >> 16
+        if op == OP_FUNCTION or words == 0:
+            break
+        if op == OP_ENTRY_POINT:
+            names.append(spirv[at + 12 : at + 4 * words].split(b"\0")[0].decode())
+        at += 4 * words
+    return names
+
+
+@dataclass
+class Outcome:
+    module: str
+    target: str
+    ok: bool
+    text: str
+
+
+def run(command: list[str], folder: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder)
+
+
+def check(module: Path, targets: list[str]) -> list[Outcome]:
+    name = module.name.removesuffix(".spv.syclbin")
+    images = spirv_of(module.read_bytes())
+    if len(images) != 1:
+        return [Outcome(name, "spirv", False, f"{len(images)} SPIR-V images, one is expected")]
+    kernels = kernels_of(images[0])
+    outcomes = []
+    with tempfile.TemporaryDirectory() as folder:
+        spv = Path(folder, "module.spv")
+        spv.write_bytes(images[0])
+        got = run(["spirv-val", str(spv)])
+        outcomes.append(Outcome(name, "spirv-val", got.returncode == 0, (got.stdout + got.stderr).strip()))
+        for target in targets:
+            if name.endswith("_fp64") and not TARGETS[target]:
+                continue
+            out = Path(folder, target)
+            out.mkdir()
+            got = run(["ocloc", "-file", str(spv), "-spirv_input", "-device", target, "-out_dir", str(out)], folder)
+            made = b"".join(p.read_bytes() for p in out.iterdir())
+            # A truncated module "succeeds", so the names in the result count, not the exit code alone.
+            lost = [k for k in kernels if k.encode() not in made]
+            text = (got.stdout + got.stderr).strip()
+            if got.returncode == 0 and lost:
+                text = f"{len(lost)} of {len(kernels)} kernels are not in the result, {lost[0]} first"
+            outcomes.append(Outcome(name, target, got.returncode == 0 and not lost, text))
+    return outcomes
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.check_gpu", description=__doc__)
+    parser.add_argument("--modules", type=Path, required=True, help="folder of *.spv.syclbin")
+    parser.add_argument("--targets", nargs="*", choices=sorted(TARGETS), default=list(TARGETS))
+    parser.add_argument("-j", dest="jobs", type=int, default=os.cpu_count() or 1)
+    args = parser.parse_args()
+    absent = [tool for tool in ("spirv-val", "ocloc") if shutil.which(tool) is None]
+    if absent:
+        print(
+            f"check-gpu: NOT RUN: {' and '.join(absent)} not found. On Debian: apt install spirv-tools intel-opencl-icd"
+        )
+        return 0
+    modules = sorted(args.modules.glob("*.spv.syclbin"))
+    if not modules:
+        print(f"check-gpu: no modules in {args.modules}; run `make build`", file=sys.stderr)
+        return 1
+    with ThreadPoolExecutor(args.jobs) as pool:
+        outcomes = [o for group in pool.map(lambda m: check(m, args.targets), modules) for o in group]
+    for o in outcomes:
+        if not o.ok:
+            print(f"check-gpu: {o.module} for {o.target} failed: {o.text[-1500:]}", file=sys.stderr)
+    for target in ("spirv-val", *args.targets):
+        row = [o for o in outcomes if o.target == target]
+        print(f"check-gpu: {target}: {sum(o.ok for o in row)} of {len(row)} modules")
+    return 0 if all(o.ok for o in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+"""Writes device modules, kernel tables and the index from kernel name to module."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from . import foreach
+from .model import Family, PointwiseKernel, pow2_shards, shard
+from .schema import Kernel
+from .types import TYPES, ElementType, expand
+
+LAYOUTS = ("rows", "strided")
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One kernel of one name."""
+
+    name: str
+    text: str
+    owner: str  # what decides the shard
+    fp64: bool
+
+
+def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
+    lines = [
+        f"template <class T> struct {kernel.name}_f{index} {{",
+        f"  using M = opmath_t<T>;\n  static constexpr int kIn = {len(kernel.inputs)}, kOut = {len(kernel.outputs)};",
+        "  template <class X> [[gnu::always_inline]] static void run(const X& x) {",
+    ]
+    for i, operand in enumerate(kernel.inputs):
+        letter = "abcdef"[i]
+        lines.append(
+            f"    [[maybe_unused]] const {operand.compute()} {letter} = "
+            f"x.template in<{i}, {operand.device()}, {operand.compute()}>();"
+        )
+    kinds = {"compute": "M", "int64": "int64_t", "boolean": "bool"}
+    for i, scalar in enumerate(kernel.scalars):
+        kind = kinds[scalar.kind]
+        lines.append(f"    [[maybe_unused]] const {kind} s{i} = x.template scalar<{i}, {kind}>();")
+    for i, (operand, expr) in enumerate(zip(kernel.outputs, exprs, strict=True)):
+        lines.append(f"    x.template out<{i}, {operand.device()}>({expr});")
+    lines += ["  }", "};"]
+    return "\n".join(lines)
+
+
+def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Instance], dict[str, int]]:
+    """Functors (by expression), and the kernels of every type and layout."""
+    by_expr: dict[tuple[str, ...], int] = {}
+    for exprs in kernel.exprs.values():
+        by_expr.setdefault(tuple(exprs), len(by_expr))
+    functors = [functor(kernel, i, list(e)) for e, i in by_expr.items()]
+    instances, uses = [], {}
+    for t in kernel.types:
+        index = by_expr[tuple(kernel.exprs[t.name])]
+        for layout in LAYOUTS:
+            name = f"{kernel.name}_{t.name}_{layout}"
+            uses[name] = index
+            functor_type = f"{kernel.name}_f{index}<{t.device}>"
+            text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_{layout}<{functor_type}>(p); }}"
+            instances.append(Instance(name, text, kernel.name, t.fp64))
+    return functors, instances, uses
+
+
+def table_names(kernel: Kernel) -> list[tuple[str, str]]:
+    """Table name and further template arguments, one a variant."""
+    if not kernel.variants:
+        return [(kernel.name, "")]
+    return [(f"{kernel.name}_{suffix}", extra) for suffix, extra in kernel.variants.items()]
+
+
+def type_tuples(kernel: Kernel) -> list[tuple[ElementType, ...]]:
+    if kernel.pairs:
+        return [tuple(TYPES[n] for n in pair) for pair in kernel.pairs]
+    first = expand(kernel.types)
+    if kernel.types2:
+        return [(a, b) for a in first for b in expand(kernel.types2)]
+    return [(t,) for t in first] if first else [()]
+
+
+def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...], Instance]]:
+    out = []
+    for table, extra in table_names(kernel):
+        for types in type_tuples(kernel):
+            name = "_".join([table, *(t.name for t in types)])
+            arguments = ", ".join([*(t.device for t in types), *([extra] if extra else [])])
+            call = f"xpu::{kernel.name}<{arguments}>" if arguments else f"xpu::{kernel.name}"
+            macro = (
+                f"XPU_KERNEL_SG({kernel.dims}, {kernel.sub_group})"
+                if kernel.sub_group
+                else f"XPU_KERNEL({kernel.dims})"
+            )
+            text = f"{macro} {name}(xpu_ops::{kernel.args} p) {{ {call}(p); }}"
+            fp64 = kernel.fp64 or any(t.fp64 for t in types)
+            out.append((table, types, Instance(name, text, kernel.name, fp64)))
+    return out
+
+
+def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
+    """Module name -> source, kernel names."""
+    functors: dict[str, list[str]] = {}
+    uses: dict[str, int] = {}
+    pointwise: list[Instance] = []
+    for op in family.operators:
+        if op.row.kernel:
+            continue
+        for kernel in op.pointwise.values():
+            functors[kernel.name], instances, used = pointwise_module_parts(kernel)
+            uses |= used
+            pointwise += instances
+    custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
+    header = family.manifest.header or f"{family.name}.hpp"
+    result: dict[str, tuple[str, list[str]]] = {}
+    for kind, instances in (("pointwise", pointwise), ("custom", custom)):
+        for fp64 in (False, True):
+            group = [i for i in instances if i.fp64 == fp64]
+            count = pow2_shards(len(group), family.manifest.kernels_per_module)
+            shards: dict[int, list[Instance]] = defaultdict(list)
+            for inst in group:
+                shards[shard(inst.owner, count)].append(inst)
+            for number, members in sorted(shards.items()):
+                stem = family.name if kind == "custom" or not custom else f"{family.name}_pw"
+                module = f"{stem}_{number}" + ("_fp64" if fp64 else "")
+                lines = ["// Generated from kernels/manifest; do not edit."]
+                if kind == "pointwise":
+                    lines += ['#include "pointwise.hpp"', "using namespace xpu;"]
+                    for owner in dict.fromkeys(m.owner for m in members):
+                        wanted = {uses[m.name] for m in members if m.owner == owner}
+                        lines += [text for i, text in enumerate(functors[owner]) if i in wanted]
+                else:
+                    lines += [f'#include "{header}"', "using namespace xpu;"]
+                lines += [m.text for m in members]
+                result[module] = ("\n".join(lines) + "\n", [m.name for m in members])
+    return result | foreach_modules(family)
+
+
+def foreach_modules(family: Family) -> dict[str, tuple[str, list[str]]]:
+    """Modules of multi-tensor kernels: the functors of pointwise rows under another access to memory."""
+    result: dict[str, tuple[str, list[str]]] = {}
+    for fp64 in (False, True):
+        count = pow2_shards(
+            sum(t.fp64 == fp64 for k in family.foreach for t in k.types), family.manifest.kernels_per_module
+        )
+        for number in range(count):
+            lines, names = [], []
+            for kernel in family.foreach:
+                types = [t for t in kernel.types if t.fp64 == fp64]
+                if not types or shard(kernel.name, count) != number:
+                    continue
+                functors, _, uses = pointwise_module_parts(kernel.base)
+                used = {t.name: uses[f"{kernel.base.name}_{t.name}_rows"] for t in types}
+                lines += [functors[i] for i in sorted(set(used.values()))]
+                for t in types:
+                    names.append(kernel.instance(t))
+                    struct = f"{kernel.base.name}_f{used[t.name]}<{t.device}>"
+                    lines.append(foreach.kernel_text(kernel, names[-1], struct))
+            if names:
+                head = [
+                    "// Generated from kernels/manifest; do not edit.",
+                    '#include "foreach.hpp"',
+                    "using namespace xpu;",
+                ]
+                module = f"{family.name}_op_{number}" + ("_fp64" if fp64 else "")
+                result[module] = ("\n".join([*head, *lines]) + "\n", names)
+    return result
+
+
+def slot_rows(types: dict[str, str]) -> str:
+    """The 48 entries of a KernelTable from element type name -> kernel name."""
+    order = ["nullptr"] * 48
+    for t, kernel in types.items():
+        order[DTYPE_NUMBERS[t]] = f"&slot_{kernel}"
+    return ", ".join(order)
+
+
+DTYPE_NUMBERS = {
+    "u8": 0, "i8": 1, "i16": 2, "i32": 3, "i64": 4, "f16": 5, "f32": 6, "f64": 7, "c32": 8, "c64": 9, "c128": 10,
+    "b8": 11, "bf16": 15, "f8e5m2": 23, "f8e4m3fn": 24, "f8e5m2fnuz": 25, "f8e4m3fnuz": 26, "u16": 27, "u32": 28,
+    "u64": 29, "f8e8m0fnu": 44, "x16": 46,
+}  # fmt: skip
+
+
+def tables_of(family: Family) -> tuple[str, str]:
+    """Header and source of the family's kernel tables."""
+    declarations: list[str] = []
+    slots: list[str] = []
+    definitions: list[str] = []
+
+    def table(name: str, label: str, members: dict[str, str]) -> None:
+        declarations.append(f"extern const runtime::KernelTable {name};")
+        slots.extend(f'KernelSlot slot_{k}("{k}");' for k in members.values())
+        definitions.append(f"KernelSlot* const table_{name}[kDTypeSlots] = {{{slot_rows(members)}}};")
+        definitions.append(f'}}\nconst runtime::KernelTable {name}{{"{label}", table_{name}}};\nnamespace {{')
+
+    for op in family.operators:
+        if op.row.kernel:
+            continue
+        for kernel in op.pointwise.values():
+            for layout in LAYOUTS:
+                table(
+                    f"{kernel.name}_{layout}",
+                    kernel.name,
+                    {t.name: f"{kernel.name}_{t.name}_{layout}" for t in kernel.types},
+                )
+    for each in family.foreach:
+        table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
+    for k in family.kernels:
+        grouped: dict[str, list[tuple[tuple[ElementType, ...], Instance]]] = defaultdict(list)
+        for name, types, inst in custom_instances(k):
+            grouped[name].append((types, inst))
+        for name, members in grouped.items():
+            label = k.label or name
+            arity = len(members[0][0])
+            if arity == 0:
+                declarations.append(f"extern runtime::KernelSlot {name};")
+                definitions.append(f'}}\nruntime::KernelSlot {name}("{members[0][1].name}");\nnamespace {{')
+            elif arity == 1:
+                table(name, label, {types[0].name: inst.name for types, inst in members})
+            else:
+                declarations.append(f"extern const runtime::KernelTable2 {name};")
+                slots.extend(f'KernelSlot slot_{inst.name}("{inst.name}");' for _, inst in members)
+                entries = ", ".join(
+                    f"{{DType::{types[0].name}, DType::{types[1].name}, &slot_{inst.name}}}" for types, inst in members
+                )
+                definitions.append(f"const runtime::KernelTable2::Entry table_{name}[] = {{{entries}}};")
+                definitions.append(
+                    f'}}\nconst runtime::KernelTable2 {name}{{"{label}", table_{name}, {len(members)}}};\nnamespace {{'
+                )
+    declarations += [f"extern const host::Kernel* const {k.name}_inline[kDTypeSlots];" for k in family.own_pointwise]
+    head = "// Generated from kernels/manifest; do not edit.\n"
+    header = (
+        head + '#pragma once\n#include "host/table.hpp"\n#include "runtime/module.hpp"\n\nnamespace xpu_ops::kernels {\n' + "\n".join(declarations)
+        + "\n}  // namespace xpu_ops::kernels\n"
+    )  # fmt: skip
+    source = (
+        head + f'#include "{family.name}_kernels.hpp"\n\nnamespace xpu_ops::kernels {{\nnamespace {{\n'
+        "using runtime::KernelSlot;\n" + "\n".join(slots) + "\n" + "\n".join(definitions)
+        + "\n}  // namespace\n}  // namespace xpu_ops::kernels\n"
+    )  # fmt: skip
+    return header, source
+
+
+def index_source(index: dict[str, str]) -> str:
+    """The sorted index from kernel name to module name."""
+    rows = "\n".join(f'    {{"{name}", "{module}"}},' for name, module in sorted(index.items()))
+    return (
+        "// Generated from kernels/manifest; do not edit.\n"
+        '#include "runtime/kernel_index.hpp"\n\nnamespace xpu_ops::runtime {\n'
+        f"const KernelIndexEntry kKernelIndex[] = {{\n{rows}\n    {{nullptr, nullptr}},\n}};\n"
+        f"const size_t kKernelIndexSize = {len(index)};\n}}  // namespace xpu_ops::runtime\n"
+    )

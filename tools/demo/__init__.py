@@ -1,0 +1,1 @@
+"""`make demo`: trains two small models on the xpu device beside the CPU."""

@@ -1,0 +1,1 @@
+"""Compiles SYCL device modules ahead of time: parallel, incremental, safe against compiler crashes."""

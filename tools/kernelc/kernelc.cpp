@@ -1,0 +1,197 @@
+// Compiles SYCL device modules through the compiler in libsycl-jit; the driver (__main__.py) feeds it. It can crash in
+// the compiler, so it is a process of its own, and it stays up for many modules because the first one costs 0.2 s more.
+//   kernelc --identify             prints {"target": ...}
+//   kernelc [compiler options]     reads "source<TAB>output prefix" lines, answers each with one JSON line
+// For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin (for this CPU).
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <sycl/sycl.hpp>
+#include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
+
+#include "runtime/target_key.hpp"
+
+namespace syclexp = sycl::ext::oneapi::experimental;
+using Bytes = std::vector<char>;
+
+namespace {
+
+// Processor time of this process: means the same on a busy machine.
+int cpu_ms() { return static_cast<int>(std::clock() * 1000 / CLOCKS_PER_SEC); }
+
+std::string json(const std::string& text) {
+  std::string out = "\"";
+  for (unsigned char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c < 0x20) {
+      char buffer[8];
+      std::snprintf(buffer, sizeof buffer, "\\u%04x", c);
+      out += buffer;
+    } else {
+      out += static_cast<char>(c);
+    }
+  }
+  return out + "\"";
+}
+
+std::string read_text(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw std::runtime_error(path + ": cannot be read");
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_file(const std::string& path, const Bytes& data) {
+  const std::string temporary = path + ".tmp";
+  std::ofstream out(temporary, std::ios::binary);
+  out.write(data.data(), static_cast<std::streamsize>(data.size()));
+  out.close();
+  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) throw std::runtime_error(path + ": cannot be written");
+}
+
+// What the module's SPIR-V says about itself.
+struct SpirvFacts {
+  std::vector<std::string> kernels;
+  bool fp64 = false;
+  int images = 0;
+};
+
+SpirvFacts inspect(const Bytes& content) {
+  constexpr uint32_t kMagic = 0x07230203;
+  constexpr uint32_t kOpEntryPoint = 15, kOpCapability = 17, kOpFunction = 54;
+  constexpr uint32_t kKernelModel = 6, kFloat64 = 10;
+  SpirvFacts facts;
+  for (size_t at = 0; at + 20 <= content.size(); at += 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, content.data() + at, 4);
+    if (word != kMagic) continue;
+    ++facts.images;
+    // Entry points and capabilities stand before the first function.
+    for (size_t i = at + 20; i + 4 <= content.size();) {
+      std::memcpy(&word, content.data() + i, 4);
+      const uint32_t op = word & 0xffff, words = word >> 16;
+      if (words == 0 || i + 4 * words > content.size() || op == kOpFunction) break;
+      uint32_t operand = 0;
+      if (words > 1) std::memcpy(&operand, content.data() + i + 4, 4);
+      if (op == kOpCapability && operand == kFloat64) facts.fp64 = true;
+      if (op == kOpEntryPoint && operand == kKernelModel && words > 3) {
+        std::string name(content.data() + i + 12, strnlen(content.data() + i + 12, 4 * (words - 3)));
+        constexpr std::string_view prefix = "__sycl_kernel_";
+        if (name.starts_with(prefix)) facts.kernels.push_back(name.substr(prefix.size()));
+      }
+      i += 4 * words;
+    }
+  }
+  std::sort(facts.kernels.begin(), facts.kernels.end());
+  facts.kernels.erase(std::unique(facts.kernels.begin(), facts.kernels.end()), facts.kernels.end());
+  return facts;
+}
+
+// The compiler calls a source given as a string rtc_<n>.cpp; its line numbers are those of the string.
+std::string with_real_name(const std::string& diagnostics, const std::string& source) {
+  static const std::regex name(R"((^|[\s'"(])rtc_\d+\.cpp)");
+  return std::regex_replace(diagnostics, name, "$1" + source);
+}
+
+class Compiler {
+ public:
+  Compiler(const sycl::device& device, std::vector<std::string> options)
+      : device_(device), context_(device), options_(std::move(options)) {}
+
+  // One JSON object. Never throws.
+  std::string run(const std::string& source, const std::string& prefix) {
+    std::string log;
+    try {
+      int start = cpu_ms();
+      auto bundle =
+          syclexp::create_kernel_bundle_from_source(context_, syclexp::source_language::sycl, read_text(source));
+      auto object =
+          syclexp::compile(bundle, syclexp::properties{syclexp::build_options{options_}, syclexp::save_log{&log}});
+      const Bytes spirv = object.ext_oneapi_get_content();
+      const int compile_ms = cpu_ms() - start;
+      const SpirvFacts facts = inspect(spirv);
+      if (facts.kernels.empty()) throw std::runtime_error("no kernel in this module");
+
+      start = cpu_ms();
+      const auto linked = sycl::link(object);
+      const Bytes native = linked.ext_oneapi_get_content();
+      const int link_ms = cpu_ms() - start;
+      check_native(native, facts.kernels);
+      write_file(prefix + ".spv.syclbin", spirv);
+      write_file(prefix + ".native.syclbin", native);
+
+      std::string kernels;
+      for (const std::string& k : facts.kernels) kernels += (kernels.empty() ? "" : ",") + json(k);
+      return "{\"ok\":true,\"compile_ms\":" + std::to_string(compile_ms) + ",\"link_ms\":" + std::to_string(link_ms) +
+             ",\"fp64\":" + (facts.fp64 ? "true" : "false") + ",\"images\":" + std::to_string(facts.images) +
+             ",\"log\":" + json(with_real_name(log, source)) + ",\"kernels\":[" + kernels + "]}";
+    } catch (const std::exception& e) {
+      return "{\"ok\":false,\"log\":" + json(with_real_name(std::string(e.what()) + "\n" + log, source)) + "}";
+    }
+  }
+
+ private:
+  // Loads the bytes as the installed library will and asks for every kernel.
+  void check_native(const Bytes& native, const std::vector<std::string>& kernels) {
+    auto loaded = syclexp::get_kernel_bundle<sycl::bundle_state::executable>(
+        context_, {device_}, sycl::span<char>(const_cast<char*>(native.data()), native.size()));
+    for (const std::string& name : kernels) {
+      if (!loaded.ext_oneapi_has_kernel(name)) throw std::runtime_error("the native code lacks kernel " + name);
+      (void)loaded.ext_oneapi_get_kernel(name);
+    }
+    if (inspect(native).images != 0)
+      throw std::runtime_error("the native file still holds SPIR-V: device code was split into several images");
+  }
+
+  sycl::device device_;
+  sycl::context context_;
+  std::vector<std::string> options_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Answers go to the original stdout; whatever the compiler prints goes to stderr.
+  const int answer = dup(STDOUT_FILENO);
+  fcntl(answer, F_SETFD, FD_CLOEXEC);
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  auto reply = [&](const std::string& line) {
+    const std::string text = line + "\n";
+    for (size_t done = 0; done < text.size();) {
+      const ssize_t n = write(answer, text.data() + done, text.size() - done);
+      if (n <= 0) std::exit(3);
+      done += static_cast<size_t>(n);
+    }
+  };
+  try {
+    const sycl::device device(sycl::cpu_selector_v);
+    std::vector<std::string> options(argv + 1, argv + argc);
+    if (options == std::vector<std::string>{"--identify"}) {
+      reply("{\"target\":" + json(xpu_ops::runtime::target_key(device)) + "}");
+      return 0;
+    }
+    Compiler compiler(device, options);
+    for (std::string line; std::getline(std::cin, line);) {
+      const size_t tab = line.find('\t');
+      if (tab == std::string::npos) continue;
+      reply(compiler.run(line.substr(0, tab), line.substr(tab + 1)));
+    }
+  } catch (const std::exception& e) {
+    std::cerr << "kernelc: " << e.what() << "\n";
+    return 2;
+  }
+  return 0;
+}

@@ -1,0 +1,70 @@
+"""python -m tools.stage: makes build/python a folder from which `import torch` finds xpu_ops without an installation.
+
+Links the Python sources beside the built libraries and writes the metadata that entry points are read from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def link(target: Path, path: Path) -> None:
+    if path.is_symlink() and os.readlink(path) == str(target):
+        return
+    if path.is_symlink() or path.exists():
+        path.unlink()
+    path.symlink_to(target)
+
+
+def link_sources(package: Path) -> None:
+    source = ROOT / "xpu_ops"
+    names = {p.name for p in source.iterdir() if p.name != "__pycache__" and not p.name.startswith(".")}
+    for path in package.iterdir():
+        if path.is_symlink() and path.name not in names and Path(os.readlink(path)).parent == source:
+            path.unlink()
+    for name in sorted(names):
+        link(source / name, package / name)
+
+
+def write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def write_metadata(out: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    name, version = project["name"], project["version"]
+    info = out / f"{name}-{version}.dist-info"
+    for stale in out.glob(f"{name}-*.dist-info"):
+        if stale != info:
+            shutil.rmtree(stale)
+    info.mkdir(exist_ok=True)
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", f"Summary: {project['description']}"]
+    lines += [f"Requires-Dist: {d}" for d in project["dependencies"]]
+    write(info / "METADATA", "\n".join(lines) + "\n")
+    groups = {"console_scripts": project.get("scripts", {}), **project.get("entry-points", {})}
+    text = "".join(f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in rows.items()) + "\n" for g, rows in groups.items())
+    write(info / "entry_points.txt", text)
+    write(info / "INSTALLER", "xpu_ops build tree\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.stage", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="the folder to put on PYTHONPATH")
+    parser.add_argument("--gen", type=Path, required=True, help="where codegen wrote")
+    args = parser.parse_args()
+    package: Path = args.out / "xpu_ops"
+    package.mkdir(parents=True, exist_ok=True)
+    link_sources(package)
+    link(args.gen.resolve() / "manifest.json", package / "manifest.json")
+    write_metadata(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""The `xpu` device for a stock PyTorch CPU wheel: Intel GPUs, or the CPU where there is none.
+
+`import torch` brings the device to life by itself (entry point group `torch.backends`); this package is its public API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from xpu_ops import _autoload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from xpu_ops.coverage.trace import trace_ops
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "as_cpu",
+    "as_xpu",
+    "device_mapping",
+    "fallback_counts",
+    "forbid_fallback",
+    "fused",
+    "inline_enabled",
+    "reset_fallback_counts",
+    "set_device_mapping",
+    "set_inline",
+    "trace_ops",
+]
+
+_C: Any
+try:
+    _C = _autoload.load()
+except ImportError as error:
+    # `import torch` passes here: it must go on, with the warning of _autoload, and `xpu-ops doctor` must start.
+    _C = _autoload.Unavailable(error)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "trace_ops":
+        from xpu_ops.coverage.trace import trace_ops
+
+        return trace_ops
+    raise AttributeError(f"module 'xpu_ops' has no attribute '{name}'")
+
+
+if not isinstance(_C, _autoload.Unavailable):
+    from xpu_ops import fused  # registers the fake functions of torch.ops.xpu_ops, which _C defines
+
+
+def set_device_mapping(mapping: str) -> None:
+    """Choose which devices the indices xpu:0, xpu:1, ... name. Must come before the first use of a device.
+
+    Args:
+        mapping: "auto" (GPUs, or the CPU where there is none), "gpu" (GPUs only), "cpu" (xpu:0 is the CPU) or "explicit"
+            (every device has its own index, GPUs first). The environment variable XPU_OPS_DEVICE_MAPPING does the same.
+
+    Raises:
+        ValueError: for an unknown mapping.
+        RuntimeError: when a device has been used already.
+    """
+    _C.set_device_mapping(mapping)
+
+
+def device_mapping() -> str:
+    """Return the mapping in force, see :func:`set_device_mapping`."""
+    return _C.device_mapping()
+
+
+def as_cpu(tensor: Tensor) -> Tensor:
+    """Return a CPU tensor on the memory of an XPU tensor, in O(1), after waiting for the current stream of its device.
+
+    Both share the storage and its lifetime: a write through one is seen by the other once the device is synchronized.
+    The result is detached from autograd.
+
+    Args:
+        tensor: on an XPU device, any shape, strides and dtype.
+
+    Raises:
+        TypeError: when the tensor is not on an XPU device.
+        RuntimeError: where the host cannot read device memory: a discrete GPU, or XPU_OPS_DISCRETE=1.
+    """
+    return _C.as_cpu(tensor)
+
+
+def as_xpu(tensor: Tensor, device: int | torch.device | None = None) -> Tensor:
+    """Return an XPU tensor on the memory of a CPU tensor, in O(1). The reverse of :func:`as_cpu`, same sharing.
+
+    Args:
+        tensor: on the CPU, any shape, strides and dtype.
+        device: XPU device or its index; the current one by default.
+
+    Raises:
+        TypeError: when the tensor is not on the CPU.
+        RuntimeError: where the device does not work on host memory.
+    """
+    index = torch.device(device).index if isinstance(device, (str, torch.device)) else device
+    torch.xpu.init()
+    return _C.as_xpu(tensor, -1 if index is None else index)
+
+
+def set_inline(on: bool) -> None:
+    """Choose whether small pointwise work and small copies may run on the calling thread.
+
+    That happens only where the device is the CPU, shares its memory with the host and has nothing left to do on the
+    current stream, and only for expressions that give the same bits on both sides. On by default; the environment variable XPU_OPS_INLINE=0 turns it off.
+    """
+    _C.set_inline(on)
+
+
+def inline_enabled() -> bool:
+    """Return whether small work may run on the calling thread, see :func:`set_inline`."""
+    return _C.inline_enabled()
+
+
+def fallback_counts() -> dict[str, int]:
+    """Return how often each operator overload had no XPU kernel and ran on the CPU, most frequent first."""
+    return dict(sorted(_C.fallback_counts().items(), key=lambda item: (-item[1], item[0])))
+
+
+def reset_fallback_counts() -> None:
+    """Start counting fallbacks from zero."""
+    _C.reset_fallback_counts()
+
+
+@contextmanager
+def forbid_fallback() -> Iterator[None]:
+    """Within this context an operator without an XPU kernel raises NotImplementedError, on every thread."""
+    _C.forbid_fallback(True)
+    try:
+        yield
+    finally:
+        _C.forbid_fallback(False)

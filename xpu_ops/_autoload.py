@@ -1,0 +1,194 @@
+"""Finds the runtime libraries, loads the extension and revives `torch.xpu`. Starts no device."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from xpu_ops._paths import package_dir
+
+TORCH_SERIES = "2.13"
+# libOpenCL and libdnnl carry no search path of their own: what they need is loaded first, dependencies before dependents.
+_PRELOAD = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
+_OPTIONAL = ("libtbb.so.12", "libdnnl.so.3")
+_REQUIRED = {"libsycl.so": "intel-sycl-rt", "libintelocl.so": "intel-opencl-rt", "libsvml.so": "intel-cmplr-lib-rt"}
+
+_extension: ModuleType | None = None
+
+
+class _Unusable(ImportError):
+    """What keeps the device from working, in one sentence."""
+
+
+class Unavailable:
+    """Stands for the extension where it cannot be loaded: every use raises ImportError, saying why."""
+
+    def __init__(self, error: ImportError) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Any:
+        raise ImportError(str(self._error))
+
+
+def _library_dirs() -> list[Path]:
+    """Folders where pip puts the runtime libraries: <prefix>/lib of this environment, and beside site-packages."""
+    here = Path(__file__).resolve()
+    dirs = [Path(sys.prefix) / "lib", *(p / "lib" for p in here.parents[2:5]), Path(torch.__file__).parents[3]]
+    if hint := os.environ.get("XPU_OPS_LIBRARY_DIR"):
+        dirs.insert(0, Path(hint))
+    return [d for d in dict.fromkeys(dirs) if d.is_dir()]
+
+
+def _from_metadata(name: str, package: str) -> Path | None:
+    """Where pip says it put a library, for layouts the folders above do not cover."""
+    try:
+        for f in files(package) or []:
+            if f.name == name or f.name.startswith(name + "."):
+                path = Path(str(f.locate())).resolve()
+                if path.is_file():
+                    return path
+    except PackageNotFoundError:
+        pass
+    return None
+
+
+def _find(name: str, dirs: list[Path]) -> Path | None:
+    for d in dirs:
+        if (d / name).exists():
+            return d / name
+    package = _REQUIRED.get(name)
+    return _from_metadata(name, package) if package else None
+
+
+def _check_torch() -> None:
+    version = torch.__version__.split("+")[0]
+    if not version.startswith(TORCH_SERIES + "."):
+        raise _Unusable(
+            f"xpu_ops was built for torch {TORCH_SERIES}.x but found torch {torch.__version__}; "
+            f'install it with: pip install "torch=={TORCH_SERIES}.*"'
+        )
+    if getattr(torch._C, "_has_xpu", False):
+        raise _Unusable(
+            f"xpu_ops provides the xpu device itself but found torch {torch.__version__} built with XPU; "
+            "install the CPU build of torch, or uninstall xpu_ops to use the XPU build."
+        )
+    other = _second_accelerator()
+    if other:
+        raise _Unusable(
+            f"xpu_ops found a second accelerator, {other}, and torch works with one at a time; "
+            "install the CPU build of torch, or hide the other device (CUDA_VISIBLE_DEVICES='')."
+        )
+
+
+def _second_accelerator() -> str | None:
+    for name in ("cuda", "mtia", "mps"):
+        module = getattr(torch, name, None)
+        built = {
+            "cuda": lambda: torch._C._has_cuda,
+            "mtia": lambda: torch._C._has_mtia,
+            "mps": lambda: torch._C._has_mps,
+        }
+        try:
+            if module is not None and built[name]() and module.is_available():
+                return name
+        except (AttributeError, RuntimeError):
+            continue
+    backend = torch.utils.backend_registration._privateuse1_backend_name if _privateuse_loaded() else None
+    return backend
+
+
+def _privateuse_loaded() -> bool:
+    name = torch._C._get_privateuse1_backend_name()
+    return name != "privateuseone" and hasattr(torch, name) and getattr(torch, name).is_available()
+
+
+def _load_libraries() -> None:
+    dirs = _library_dirs()
+    opencl = _find("libintelocl.so", dirs)
+    if opencl is not None:
+        # The loader reads this at the first use of SYCL, after import; a value the user has set wins.
+        os.environ.setdefault("OCL_ICD_FILENAMES", str(opencl))
+    for name in _PRELOAD:
+        path = _find(name, dirs)
+        if path is None:
+            raise _Unusable(
+                f"xpu_ops needs {name}, which is in none of {', '.join(map(str, dirs))}; "
+                f"install it with: pip install {_REQUIRED.get(name, 'intel-cmplr-lib-rt')}"
+            )
+        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    sycl = _find("libsycl.so", dirs) or _find("libsycl.so.9", dirs)
+    if sycl is None:
+        raise _Unusable(
+            f"xpu_ops needs libsycl.so, which is in none of {', '.join(map(str, dirs))}; "
+            "install it with: pip install intel-sycl-rt"
+        )
+    ctypes.CDLL(str(sycl), mode=ctypes.RTLD_GLOBAL)
+    for name in _OPTIONAL:
+        if (path := _find(name, dirs)) is not None:
+            ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+
+
+def load() -> ModuleType:
+    """Load the extension and revive `torch.xpu`, once. Raises ImportError, in one sentence, where that cannot be."""
+    global _extension
+    if _extension is not None:
+        return _extension
+    _check_torch()
+    try:
+        _load_libraries()
+        built = package_dir()
+        search_path = sys.modules["xpu_ops"].__path__
+        if str(built) not in search_path:
+            search_path.append(str(built))
+        extension = importlib.import_module("xpu_ops._C")
+    except _Unusable:
+        raise
+    except (ImportError, OSError) as e:
+        raise _Unusable(
+            f"xpu_ops cannot load its libraries ({e}); reinstall it with: pip install --force-reinstall xpu-ops"
+        ) from e
+    if hasattr(extension, "set_module_dir"):
+        extension.set_module_dir(str(built / "modules"))
+    _revive(extension)
+    # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
+    atexit.register(extension.drain)
+    _extension = extension
+    return extension
+
+
+def _revive(extension: ModuleType) -> None:
+    """Give torch._C what an XPU build has, then run the modules of torch.xpu again: they read it when they are imported."""
+    c: Any = torch._C
+    for name in dir(extension):
+        if name.startswith(("_xpu_", "_Xpu", "_XPU")):
+            setattr(c, name, getattr(extension, name))
+    from xpu_ops import _streams
+
+    c._XpuStreamBase = _streams.stream_base(extension)
+    c._XpuEventBase = _streams.event_base(extension)
+    c._has_xpu = True
+    xpu = sys.modules["torch.xpu"]
+    for name in ("_utils", "streams", "graphs", "memory", "random"):
+        if module := sys.modules.get(f"torch.xpu.{name}"):
+            # graphs and memory import names of torch.xpu that a reload of it refreshes below
+            importlib.reload(module)
+    importlib.reload(xpu)
+
+
+def _autoload() -> None:
+    """Entry point of group `torch.backends`: `import torch` calls it. Never makes that import fail."""
+    try:
+        load()
+    except _Unusable as e:
+        import warnings
+
+        warnings.warn(f"The xpu device is not available: {e}", RuntimeWarning, stacklevel=2)

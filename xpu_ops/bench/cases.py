@@ -1,0 +1,341 @@
+"""The benchmark's rows: one for every pointwise row of the manifest, and the shapes that models use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from xpu_ops._paths import package_dir
+
+from . import fused, process
+from .core import Case
+from .models import models
+
+
+def host() -> Iterator[Case]:
+    """Host overhead: one element, so that only the path to the launch counts."""
+    one = torch.ones(1)
+    thousand = torch.rand(1000)
+
+    def chain(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(10):
+            x = (x * 1.0001).relu()
+        return x
+
+    yield Case("host", "add, 1 element", torch.add, (one, one), inner=1000)
+    yield Case("host", "mul_, 1 element", lambda x: x.mul_(1.0), (one.clone(),), inner=1000, check=False)
+    yield Case("host", "relu, 1 element", torch.relu, (one,), inner=1000)
+    yield Case("host", "empty_like", torch.empty_like, (one,), inner=1000, check=False)
+    yield Case("host", "view", lambda x: x.view(1, 1), (one,), inner=1000)
+    yield Case("host", "20-op chain of 1000 elements", chain, (thousand,), inner=50)
+
+
+def pointwise(size: int) -> Iterator[Case]:
+    """Every pointwise row of the manifest in f32, or i32 where it has no floats, at one size; each mode is a row."""
+    for row in json.loads((package_dir() / "manifest.json").read_text())["rows"]:
+        if row["kind"] == "pointwise" and row["types"]:
+            modes = {k: v for k, v in row["test"]["sample"].items() if isinstance(v, list) and isinstance(v[-1], str)}
+            for choice in next(iter(modes.values()), [None]):
+                yield _pointwise(row, size, dict.fromkeys(modes, choice))
+
+
+def _pointwise(row: dict[str, Any], size: int, mode: dict[str, Any]) -> Case:
+    base, _, overload = row["functional"].partition(".")
+    op = getattr(getattr(torch.ops.aten, base), overload or "default")
+    generator = torch.Generator().manual_seed(0)
+    args: list[Any] = []
+    named: dict[str, Any] = {}
+    tensors, elements = 0, 0
+    test = row["test"]
+    domain, sample = test["domain"], {**test["sample"], **mode}
+    for arg in op._schema.arguments:
+        if arg.is_out:
+            continue
+        if str(arg.type) in ("Tensor", "Optional[Tensor]"):
+            span = domain.get("abcdef"[tensors], [-2, 2]) if isinstance(domain, dict) else domain or [-2, 2]
+            n = size // 2 if test["args"].get(arg.name) == "half" else size
+            value = torch.rand(n, generator=generator) * (span[1] - span[0]) + span[0]
+            if row["inputs"].get(arg.name) in ("bool", "b8"):
+                value = value > 0
+            elif "f32" not in row["types"]:
+                value = value.int()
+            args.append(value)
+            tensors, elements = tensors + 1, elements + n
+            continue
+        if arg.name in sample:
+            choice = sample[arg.name]
+            value = choice[0] if isinstance(choice, list) else choice
+        elif arg.has_default_value():
+            value = arg.default_value
+        else:
+            value = 1 if str(arg.type) in ("int", "SymInt") else True if str(arg.type) == "bool" else 0.5
+            value = 1 if "f32" not in row["types"] else value
+        if arg.kwarg_only:
+            named[arg.name] = value
+        else:
+            args.append(value)
+    outs = [a.name for a in op._schema.arguments if a.is_out]
+
+    def call(*given: Any) -> Any:
+        into = {name: torch.empty(0, device=given[0].device) for name in outs}
+        return op(*given, **named, **into)
+
+    name = row["op"] + "".join(f" {k}={v}" for k, v in mode.items())
+    function = call if named or outs else op
+    return Case(f"pointwise {size:.0e}", name, function, tuple(args), bytes_moved=4 * (elements + size))
+
+
+def reductions(size: int) -> Iterator[Case]:
+    side = int(size**0.5)
+    x = torch.rand(side, side)
+    for name, fn in {
+        "sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "var": torch.var, "argmax": torch.argmax,
+        "sum dim=-1": lambda t: t.sum(-1), "sum dim=0": lambda t: t.sum(0), "max dim=-1": lambda t: t.max(-1),
+        "norm": torch.linalg.vector_norm, "logsumexp dim=-1": lambda t: t.logsumexp(-1),
+        "softmax dim=-1": lambda t: t.softmax(-1), "cumsum dim=-1": lambda t: t.cumsum(-1),
+        "mean dim=-1": lambda t: t.mean(-1), "amax dim=-1": lambda t: t.amax(-1), "amax dim=0": lambda t: t.amax(0),
+        "argmax dim=-1": lambda t: t.argmax(-1), "argmax dim=0": lambda t: t.argmax(0), "median": torch.median,
+        "dot": lambda t: torch.dot(t.view(-1), t.view(-1)),
+        "cumsum dim=0": lambda t: t.cumsum(0), "softmax dim=0": lambda t: t.softmax(0),
+        "log_softmax dim=-1": lambda t: t.log_softmax(-1), "log_softmax dim=0": lambda t: t.log_softmax(0),
+        "layer_norm": lambda t: F.layer_norm(t, t.shape[-1:]), "rms_norm": lambda t: F.rms_norm(t, t.shape[-1:]),
+    }.items():  # fmt: skip
+        whole = name.startswith(("softmax", "log_softmax", "cumsum", "layer_norm", "rms_norm"))  # writes as much
+        yield Case(
+            f"reduction {size:.0e}", name, fn, (x,), bytes_moved=0 if name == "median" else 4 * size * (1 + whole)
+        )
+    y = torch.rand(side, side)
+    for name, loss in {"smooth_l1": F.smooth_l1_loss, "mse": F.mse_loss, "kl_div": F.kl_div}.items():
+        yield Case(f"reduction {size:.0e}", name, loss, (x, y), bytes_moved=8 * size)
+
+
+def copies(size: int) -> Iterator[Case]:
+    side = int(size**0.5)
+    x = torch.rand(side, side)
+    section = f"copy {size:.0e}"
+    yield Case(section, "clone", torch.clone, (x,), bytes_moved=8 * size)
+    yield Case(section, "transpose", lambda t: t.t().contiguous(), (x,), bytes_moved=8 * size)
+    yield Case(section, "f32 to bf16", lambda t: t.bfloat16(), (x,), bytes_moved=6 * size)
+    yield Case(section, "cat", lambda t: torch.cat([t, t]), (x,), bytes_moved=16 * size)
+    yield Case(section, "fill", torch.zeros_like, (x,), bytes_moved=4 * size)
+    yield Case(section, "uniform", lambda t: t.clone().uniform_(), (x,), check=False)
+    yield Case(section, "normal", lambda t: t.clone().normal_(), (x,), check=False)
+
+
+def indexing() -> Iterator[Case]:
+    g = torch.Generator().manual_seed(0)
+    table, ids = torch.rand(30522, 768), torch.randint(0, 30522, (8192,), generator=g)
+    square = torch.rand(4096, 4096)
+    index = torch.randint(0, 4096, (4096, 4096), generator=g)
+    yield Case("indexing", "embedding 30522x768, 8192 ids", F.embedding, (ids, table))
+    yield Case("indexing", "gather 4096x4096", lambda x, i: x.gather(1, i), (square, index))
+    yield Case(
+        "indexing", "scatter_add 4096x4096", lambda x, i: torch.zeros_like(x).scatter_add_(1, i, x), (square, index)
+    )
+    yield Case("indexing", "topk 50 of 64x50257", lambda x: x.topk(50)[0], (torch.rand(64, 50257, generator=g),))
+    yield Case("indexing", "sort 1e6", lambda x: x.sort()[0], (torch.rand(1_000_000, generator=g),))
+    yield Case("indexing", "sort 1024x4096", lambda x: x.sort()[0], (torch.rand(1024, 4096, generator=g),))
+    yield Case("indexing", "index_select 4096x4096", lambda x, i: x.index_select(0, i), (square, index[0]))
+    yield Case(
+        "indexing", "masked_select 1e7", lambda x: x.masked_select(x > 0.5), (torch.rand(10_000_000, generator=g),)
+    )
+    yield Case("indexing", "nonzero 1e7", torch.nonzero, (torch.rand(10_000_000, generator=g) > 0.5,))
+    image = torch.rand(4, 3, 224, 224)
+    for mode in ("nearest", "bilinear", "bicubic"):
+        yield Case("indexing", f"{mode} 4x3x224 to 512", lambda x, m=mode: F.interpolate(x, 512, mode=m), (image,))
+    yield Case("indexing", "embedding_bag 1024 of 8", lambda i, t: F.embedding_bag(i.view(-1, 8), t), (ids, table))
+    # As deformable attention calls it: heads as batch, 4 points a query.
+    value, grid = torch.randn(16, 32, 64, 64), torch.rand(16, 1000, 4, 2, generator=g) * 2.2 - 1.1
+    sample = lambda v, p: F.grid_sample(v, p, align_corners=False)  # noqa: E731
+    yield Case("indexing", "grid_sample 16x32x64x64, 1000x4", sample, (value, grid))
+    yield Case("indexing", "grid_sample 16x32x64x64, 1000x4 backward", with_gradients(sample), (value, grid))
+    million, numbers = torch.rand(1_000_000, generator=g), torch.randint(0, 1_000_000, (1_000_000,), generator=g)
+    edges = torch.rand(100_000, generator=g).sort()[0]
+    yield Case("indexing", "searchsorted 1e6 in 1e5", torch.searchsorted, (edges, million))
+    yield Case("indexing", "bucketize 1e6 in 100", torch.bucketize, (million, edges[::1000].contiguous()))
+    yield Case("indexing", "isin 1e6 in 1e3", torch.isin, (numbers, numbers[:1000].clone()))
+    yield Case("indexing", "unique 1e6", torch.unique, (numbers,))
+    points = torch.rand(1000, 64, generator=g)
+    yield Case("indexing", "cdist 1000x64", torch.cdist, (points, points))
+    yield Case("indexing", "pdist 1000x64", torch.pdist, (points,))
+
+
+def sampling() -> Iterator[Case]:
+    rate = torch.rand(1_000_000) * 5 + 0.5
+    rows = {
+        "poisson": torch.poisson, "binomial": lambda r: torch.binomial(r.ceil(), r / 8),
+        "gamma": torch._standard_gamma, "bernoulli": lambda r: torch.bernoulli(r / 8),
+        "exponential": lambda r: torch.empty_like(r).exponential_(), "randperm": lambda r: torch.randperm(1_000_000, device=r.device),
+        "multinomial": lambda r: torch.multinomial(r, 1000, replacement=True),
+    }  # fmt: skip
+    for name, fn in rows.items():
+        yield Case("sampling 1e+06", name, fn, (rate,), check=False)
+
+
+def matmul(full: bool) -> Iterator[Case]:
+    for n in (64, 256, 512, 1024, 2048) + ((4096,) if full else ()):
+        a, b = torch.randn(n, n), torch.randn(n, n)
+        yield Case("matmul", f"mm f32 {n}", torch.mm, (a, b), flops=2 * n**3)
+        yield Case("matmul", f"mm bf16 {n}", torch.mm, (a.bfloat16(), b.bfloat16()), flops=2 * n**3)
+    x, w, bias = torch.randn(512, 1024), torch.randn(4096, 1024), torch.randn(4096)
+    yield Case("matmul", "linear 512x1024x4096", F.linear, (x, w, bias), flops=2 * 512 * 1024 * 4096)
+    yield Case("matmul", "linear+gelu", lambda *t: F.gelu(F.linear(*t)), (x, w, bias), flops=2 * 512 * 1024 * 4096)
+    for n in (256, 512):
+        a, b = torch.randn(n, n, dtype=torch.float64), torch.randn(n, n, dtype=torch.float64)
+        yield Case("matmul", f"mm f64 {n}", torch.mm, (a, b), flops=2 * n**3)
+    yield Case("matmul", "bmm 96x128x64x128", torch.bmm, (torch.randn(96, 128, 64), torch.randn(96, 64, 128)))
+
+
+def convolution() -> Iterator[Case]:
+    shapes = [(64, 64, 56, 3), (64, 256, 56, 1), (128, 128, 28, 3), (256, 256, 14, 3), (512, 512, 7, 3)]
+    for c_in, c_out, side, k in shapes:
+        w = torch.randn(c_out, c_in, k, k) / 10
+        for layout, fmt in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
+            x = torch.randn(4, c_in, side, side).contiguous(memory_format=fmt)
+            flops = 2 * 4 * c_in * c_out * side * side * k * k
+            for dtype in (torch.float32, torch.bfloat16):
+                name = f"conv {c_in}-{c_out} {k}x{k} {side} {layout} {str(dtype).removeprefix('torch.')}"
+                yield Case("convolution", name, lambda a, b, p=k // 2: F.conv2d(a, b, padding=p), (x.to(dtype), w.to(dtype)),
+                           flops=flops)  # fmt: skip
+    x = torch.randn(4, 144, 56, 56)
+    yield Case("convolution", "depthwise 144 3x3 56", lambda a, b: F.conv2d(a, b, padding=1, groups=144),
+               (x, torch.randn(144, 1, 3, 3)))  # fmt: skip
+
+
+def with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Forward and backward: the gradients of every floating argument, for a fixed random gradient of the result."""
+    given: dict[Any, torch.Tensor] = {}
+
+    def run(*args: torch.Tensor) -> Any:
+        args = tuple(a.detach().requires_grad_(a.is_floating_point()) for a in args)
+        out = function(*args)
+        key = (out.device, out.shape, out.dtype, out.stride())
+        if key not in given:
+            fixed = torch.rand(out.shape, generator=torch.Generator().manual_seed(0)).to(out.dtype)
+            given[key] = torch.empty_like(out).copy_(fixed)
+        return torch.autograd.grad(out, [a for a in args if a.requires_grad], given[key])
+
+    return run
+
+
+def attention(full: bool) -> Iterator[Case]:
+    sdpa: Callable[..., Any] = F.scaled_dot_product_attention
+    for tokens in (128, 512, 2048) + ((1024, 4096) if full else ()):
+        flops = 4 * 12 * tokens * tokens * 64
+        for dtype in (torch.float32, torch.bfloat16):
+            q, k, v = (torch.randn(1, 12, tokens, 64).to(dtype) for _ in range(3))
+            name = f"12 heads, {tokens} tokens, {str(dtype).removeprefix('torch.')}"
+            yield Case("attention", name, sdpa, (q, k, v), flops=flops)
+            yield Case("attention", f"{name}, causal", lambda *t: sdpa(*t, is_causal=True), (q, k, v), flops=flops // 2)
+            yield Case("attention", f"{name}, backward", with_gradients(sdpa), (q, k, v), flops=flops * 7 // 2)
+    q, k = torch.randn(1, 16, 1024, 64), torch.randn(1, 4, 1024, 64)
+    mask = torch.rand(1, 1, 1024, 1024) > 0.2
+    yield Case("attention", "mask, 16 heads, 1024 tokens", sdpa, (q, q, q, mask), flops=4 * 16 * 1024 * 1024 * 64)
+    yield Case("attention", "grouped 16/4 heads, 1024 tokens", lambda *t: sdpa(*t, enable_gqa=True), (q, k, k),
+               flops=4 * 16 * 1024 * 1024 * 64)  # fmt: skip
+    yield Case("attention", "dropout, 16 heads, 1024 tokens", lambda *t: sdpa(*t, dropout_p=0.1), (q, q, q),
+               flops=4 * 16 * 1024 * 1024 * 64, check=False)  # fmt: skip
+    yield Case("attention", "one query, 1024 keys", sdpa, (q[:, :, :1], q, q))
+
+
+def normalization() -> Iterator[Case]:
+    c = 64
+    weight, bias, mean, var = torch.rand(c) + 0.5, torch.randn(c), torch.randn(c) / 10, torch.rand(c) + 0.5
+    rows: dict[str, Callable[..., Any]] = {
+        "batch_norm eval": lambda t, m, v, w, b: F.batch_norm(t, m, v, w, b),
+        "batch_norm train": lambda t, m, v, w, b: F.batch_norm(t, None, None, w, b, training=True),
+        "batch_norm backward": with_gradients(lambda t, w, b: F.batch_norm(t, None, None, w, b, training=True)),
+        "group_norm": lambda t, m, v, w, b: F.group_norm(t, 8, w, b),
+        "group_norm backward": with_gradients(lambda t, w, b: F.group_norm(t, 8, w, b)),
+        "instance_norm": lambda t, m, v, w, b: F.instance_norm(t, None, None, w, b),
+    }
+    for layout, fmt in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
+        for side, batch in ((112, 4), (14, 16)):
+            x = torch.randn(batch, c if side > 14 else 4 * c, side, side).contiguous(memory_format=fmt)
+            p = [t.repeat(x.shape[1] // c) for t in (mean, var, weight, bias)]
+            for name, fn in rows.items():
+                args = (x, *p[2:]) if "backward" in name else (x, *p)
+                label = f"{name} {layout} {'x'.join(map(str, x.shape))}"
+                yield Case("norm", label, fn, args, bytes_moved=0 if "backward" in name else 8 * x.numel())
+    for tokens, dim in ((4096, 768), (512, 4096)):
+        for dtype in (torch.float32, torch.bfloat16):
+            x = torch.randn(tokens, dim).to(dtype)
+            w, b = torch.rand(dim).to(dtype), torch.rand(dim).to(dtype)
+            name = f"{tokens}x{dim} {str(dtype).removeprefix('torch.')}"
+            moved = 2 * x.numel() * x.element_size()
+            layer = lambda t, w, b, d=dim: F.layer_norm(t, (d,), w, b)  # noqa: E731
+            yield Case("norm", f"layer_norm {name}", layer, (x, w, b), bytes_moved=moved)
+            yield Case("norm", f"layer_norm backward {name}", with_gradients(layer), (x, w, b))
+            yield Case(
+                "norm", f"rms_norm {name}", lambda t, w, d=dim: F.rms_norm(t, (d,), w), (x, w), bytes_moved=moved
+            )
+    for shape, d in (((4096, 1024), -1), ((128, 50257), -1), ((64, 21, 64, 64), 1), ((12 * 512, 512), -1)):
+        x = torch.randn(shape)
+        for name, fn in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
+            label = f"{name} {'x'.join(map(str, shape))} dim {d}"
+            yield Case("softmax", label, lambda t, f=fn, d=d: f(t, d), (x,), bytes_moved=8 * x.numel())
+            yield Case("softmax", f"{label} backward", with_gradients(lambda t, f=fn, d=d: f(t, d)), (x,))
+
+
+def pooling() -> Iterator[Case]:
+    rows: dict[str, Callable[..., Any]] = {
+        "max_pool2d 3/2": lambda t: F.max_pool2d(t, 3, 2, 1),
+        "max_pool2d 2/2": lambda t: F.max_pool2d(t, 2),
+        "avg_pool2d 3/2": lambda t: F.avg_pool2d(t, 3, 2, 1),
+        "avg_pool2d 2/2": lambda t: F.avg_pool2d(t, 2),
+        "adaptive_avg 1": lambda t: F.adaptive_avg_pool2d(t, 1),
+        "adaptive_avg 7": lambda t: F.adaptive_avg_pool2d(t, 7),
+        "adaptive_max 7": lambda t: F.adaptive_max_pool2d(t, 7),
+    }
+    for layout, fmt in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
+        x = torch.randn(4, 64, 112, 112).contiguous(memory_format=fmt)
+        for name, fn in rows.items():
+            yield Case("pooling", f"{name} {layout}", fn, (x,), bytes_moved=4 * x.numel())
+            yield Case("pooling", f"{name} {layout} backward", with_gradients(fn), (x,))
+    x = torch.randn(2, 32, 16, 56, 56)
+    yield Case("pooling", "max_pool3d 2/2", lambda t: F.max_pool3d(t, 2), (x,))
+    yield Case("pooling", "avg_pool3d 3/2", lambda t: F.avg_pool3d(t, 3, 2, 1), (x,))
+
+
+def sparse() -> Iterator[Case]:
+    """Ten elements a row of a square matrix."""
+    n, nnz = 100_000, 1_000_000
+    coo = torch.sparse_coo_tensor(torch.randint(0, n, (2, nnz)), torch.rand(nnz), (n, n))
+    merged = coo.coalesce()
+    csr = merged.to_sparse_csr()
+    yield Case("sparse", "coalesce 1e6", lambda t: t.coalesce().values(), (coo,))
+    for columns in (1, 64):
+        dense = torch.rand(n, columns)
+        yield Case("sparse", f"csr 1e6 @ dense {columns}", torch.mm, (csr, dense), flops=2 * nnz * columns)
+        yield Case("sparse", f"coo 1e6 @ dense {columns}", torch.sparse.mm, (merged, dense), flops=2 * nnz * columns)
+    yield Case("sparse", "coo to csr 1e6", lambda t: t.to_sparse_csr().crow_indices(), (merged,))
+    weight, ids = torch.rand(n, 64), torch.randint(0, n, (8192,))
+    grad = torch.sparse_coo_tensor(ids.unsqueeze(0), torch.rand(8192, 64), (n, 64))
+    yield Case("sparse", "embedding update 8192x64", lambda w, g: w.add_(g, alpha=-1e-9), (weight, grad))
+
+
+def cases(level: str) -> Iterator[Case]:
+    """Every row of a level: core in a few minutes, full with the large sizes."""
+    yield from host()
+    sizes = [1_000_000] if level == "core" else [1_000, 100_000, 1_000_000, 16_000_000]
+    for size in sizes:
+        yield from pointwise(size)
+    for size in [1_000_000, 16_000_000]:
+        yield from reductions(size)
+        yield from copies(size)
+    yield from indexing()
+    yield from matmul(level == "full")
+    yield from convolution()
+    yield from attention(level == "full")
+    yield from normalization()
+    yield from pooling()
+    yield from sparse()
+    yield from sampling()
+    yield from fused.cases()
+    yield from process.scaling()
+    if level == "full":
+        yield from models()

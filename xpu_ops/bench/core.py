@@ -1,0 +1,129 @@
+"""Timing: interleaved runs of two callables in one process, medians with spread, correctness before time."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+
+@dataclass
+class Row:
+    """One measured case. Times are microseconds a call; ratio = torch CPU time / xpu time, so that more is better."""
+
+    section: str
+    name: str
+    cpu_us: float
+    xpu_us: float
+    spread: float  # interquartile range of the xpu time over its median
+    bytes_moved: int = 0  # 0 where bandwidth says nothing
+    flops: int = 0
+    error: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.cpu_us / self.xpu_us if self.xpu_us else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "ratio": self.ratio}
+
+
+@dataclass
+class Case:
+    """What to time: `function(*args)` with the CPU's arguments and with their copies on xpu."""
+
+    section: str
+    name: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    bytes_moved: int = 0
+    flops: int = 0
+    check: bool = True
+    rtol: float = 2e-2
+    inner: int = 1  # calls between two synchronisations: more than one shows the asynchronous host path
+    # What to compare with instead of the function on the CPU: this, on xpu. Its time stands where the CPU's would.
+    unfused: Callable[..., Any] | None = None
+
+
+def to_xpu(x: Any) -> Any:
+    return tree_map(lambda t: t.to("xpu") if isinstance(t, torch.Tensor) else t, x)
+
+
+def _timed(function: Callable[..., Any], args: tuple[Any, ...], calls: int, sync: bool) -> float:
+    start = time.perf_counter()
+    for _ in range(calls):
+        function(*args)
+    if sync:
+        torch.xpu.synchronize()
+    return (time.perf_counter() - start) / calls
+
+
+def compare(actual: Any, expected: Any, rtol: float) -> str:
+    """'' where the results agree, else what differs. Errors are relative to the largest expected magnitude."""
+    flat_a, flat_e = tree_flatten(actual)[0], tree_flatten(expected)[0]
+    for a, e in zip(flat_a, flat_e, strict=True):
+        if not isinstance(e, torch.Tensor) or e.numel() == 0:
+            continue
+        a = a.detach().cpu()
+        if a.shape != e.shape or a.dtype != e.dtype:
+            return f"{tuple(a.shape)} {a.dtype} against {tuple(e.shape)} {e.dtype}"
+        if not e.is_floating_point():
+            if not torch.equal(a, e):
+                return "differs"
+            continue
+        a, e = a.double().nan_to_num(), e.detach().double().nan_to_num()
+        error = (a - e).abs().max().item() / max(e.abs().max().item(), 1e-6)
+        if error > rtol:
+            return f"relative error {error:.1e}"
+    return ""
+
+
+def check(case: Case, xargs: tuple[Any, ...]) -> str:
+    """What is wrong with the result on xpu. Where it differs from torch CPU's in 16 bits, which CPU kernels also add in,
+    float64 decides who is wrong."""
+    actual = case.function(*xargs)
+    error = compare(actual, case.function(*case.args), case.rtol)
+    narrow = (torch.bfloat16, torch.float16)
+    if not error or not any(isinstance(a, torch.Tensor) and a.dtype in narrow for a in case.args):
+        return error
+    wide = case.function(*(a.double() if isinstance(a, torch.Tensor) and a.dtype in narrow else a for a in case.args))
+    flat, spec = tree_flatten(actual)
+    like = zip(tree_flatten(wide)[0], flat, strict=True)
+    rounded = [w.to(a.dtype) if isinstance(a, torch.Tensor) else w for w, a in like]
+    return compare(actual, tree_unflatten(rounded, spec), case.rtol)
+
+
+def measure(case: Case, seconds: float = 0.25, rounds: int = 7) -> Row:
+    """Times one case: rounds of CPU then xpu in turn, each long enough for the clock; medians over the rounds."""
+    xargs = to_xpu(case.args)
+    row = Row(case.section, case.name, 0.0, 0.0, 0.0, case.bytes_moved, case.flops)
+    other, other_args = (case.unfused, xargs) if case.unfused else (case.function, case.args)
+    try:
+        if case.check:
+            row.error = check(case, xargs)
+        for _ in range(2):
+            case.function(*xargs)
+            other(*other_args)
+        torch.xpu.synchronize()
+    except Exception as error:
+        row.error = f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
+        return row
+    once = max(_timed(case.function, xargs, 1, True), 1e-7)
+    calls = max(case.inner, min(2000, int(seconds / rounds / 2 / once)))
+    cpu, xpu = [], []
+    for _ in range(rounds):
+        cpu.append(_timed(other, other_args, calls, case.unfused is not None))
+        xpu.append(_timed(case.function, xargs, calls, True))
+    row.cpu_us, row.xpu_us = statistics.median(cpu) * 1e6, statistics.median(xpu) * 1e6
+    quartiles = statistics.quantiles(xpu, n=4)
+    row.spread = (quartiles[2] - quartiles[0]) * 1e6 / row.xpu_us
+    return row
+
+
+def geomean(values: list[float]) -> float:
+    return statistics.geometric_mean(values) if values else 0.0

@@ -1,0 +1,86 @@
+"""Fused chains against the same operators one by one, both on xpu, on shapes where memory decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from xpu_ops import fused as ops
+
+from .core import Case
+
+SECTION = "fused against unfused on xpu"
+
+
+def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    """The rotation as transformers writes it."""
+    first, second = x.chunk(2, -1)
+    return x * cos + torch.cat((-second, first), -1) * sin
+
+
+def cases() -> Iterator[Case]:
+    """Rows whose ratio is unfused time / fused time."""
+
+    def row(name: str, fused: Callable[..., Any], unfused: Callable[..., Any], *args: Any) -> Case:
+        return Case(SECTION, name, fused, args, unfused=unfused, flops=0)
+
+    for dtype in (torch.float32, torch.bfloat16):
+        kind = str(dtype).removeprefix("torch.")
+        x, w, b = torch.randn(4096, 64), torch.randn(1024, 64) / 8, torch.randn(1024)
+        residual = torch.randn(4096, 1024)
+        x, w, b, residual = (t.to(dtype) for t in (x, w, b, residual))
+        yield row(
+            f"linear 4096x64x1024, gelu, add {kind}",
+            lambda x, w, b, r: ops.linear(x, w, b, ["gelu", "add"], [r]),
+            lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r,
+            x, w, b, residual,
+        )  # fmt: skip
+        yield row(
+            f"linear 4096x64x1024, silu, mul, clip {kind}",
+            lambda x, w, b, r: ops.linear(x, w, b, ["silu", "mul", "clip:-2,2"], [r]),
+            lambda x, w, b, r: (F.silu(F.linear(x, w, b)) * r).clamp(-2, 2),
+            x, w, b, residual,
+        )  # fmt: skip
+        yield row(
+            f"gated linear 4096x64x1024 {kind}",
+            lambda x, g, u: ops.gated_linear(x, g, u),
+            lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u),
+            x, w, w.flip(0).contiguous(),
+        )  # fmt: skip
+        for layout, fmt in (("nhwc", torch.channels_last), ("nchw", torch.contiguous_format)):
+            image = torch.randn(4, 16, 112, 112).to(dtype).contiguous(memory_format=fmt)
+            kernel, bias = (torch.randn(32, 16, 1, 1) / 4).to(dtype), torch.randn(32).to(dtype)
+            skip = torch.randn(4, 32, 112, 112).to(dtype).contiguous(memory_format=fmt)
+            yield row(
+                f"conv 16-32 1x1 112, add, relu, {layout} {kind}",
+                lambda x, w, b, r: ops.conv(x, w, b, post_ops=["add", "relu"], operands=[r]),
+                lambda x, w, b, r: F.relu(F.conv2d(x, w, b) + r),
+                image, kernel, bias, skip,
+            )  # fmt: skip
+            deep, deep_bias = (torch.randn(16, 1, 3, 3) / 3).to(dtype), torch.randn(16).to(dtype)
+            yield row(
+                f"depthwise 16 3x3 112, hardswish, {layout} {kind}",
+                lambda x, w, b: ops.conv(x, w, b, padding=1, groups=16, post_ops=["hardswish"]),
+                lambda x, w, b: F.hardswish(F.conv2d(x, w, b, padding=1, groups=16)),
+                image, deep, deep_bias,
+            )  # fmt: skip
+        s, r, g = (torch.randn(4096, 1024).to(dtype) for _ in range(3))
+        yield row(
+            f"add + layer_norm 4096x1024 {kind}",
+            lambda x, r, w: ops.add_layer_norm(x, r, w, w),
+            lambda x, r, w: F.layer_norm(x + r, (1024,), w, w),
+            s, r, g[0],
+        )  # fmt: skip
+        yield row(
+            f"add + rms_norm 4096x1024 {kind}",
+            lambda x, r, w: ops.add_rms_norm(x, r, w, 1e-6),
+            lambda x, r, w: F.rms_norm(x + r, (1024,), w, 1e-6),
+            s, r, g[0],
+        )  # fmt: skip
+        q = torch.randn(1, 1024, 32, 64).to(dtype).transpose(1, 2)
+        angles = torch.randn(1, 1, 1024, 32)
+        cos, sin = (torch.cat((t, t), -1).to(dtype) for t in (angles.cos(), angles.sin()))
+        yield row(f"rotary 32 heads, 1024 tokens {kind}", ops.rotary_embedding, rotate, q, cos, sin)

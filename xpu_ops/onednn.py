@@ -1,0 +1,210 @@
+"""Control of the oneDNN layer: its primitive cache, its cache of packed weights, its verbose lines, its post-op names.
+
+Environment: XPU_OPS_PRIMITIVE_CACHE_CAPACITY (entries, 1024), XPU_OPS_WEIGHT_CACHE_BYTES (4 GiB, at most a quarter of
+the device), XPU_OPS_VERBOSE=1 (a line on stderr for each primitive: operation, implementation, shapes, hit or miss,
+time).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xpu_ops import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import Tensor
+
+__all__ = [
+    "binary_names",
+    "convolution",
+    "eltwise_names",
+    "matmul",
+    "primitive_cache",
+    "set_verbose",
+    "version",
+    "weight_cache",
+]
+
+_native = _C._onednn
+
+
+class _PrimitiveCache:
+    """The LRU of created primitives, shared by all devices and threads of the process."""
+
+    @property
+    def capacity(self) -> int:
+        """Entries kept; the least recently used one goes first. 0 keeps none."""
+        return _native.primitive_stats()["capacity"]
+
+    @capacity.setter
+    def capacity(self, entries: int) -> None:
+        if entries < 0:
+            raise ValueError(f"capacity must not be negative, got {entries}")
+        _native.primitive_set_capacity(entries)
+
+    @property
+    def size(self) -> int:
+        """Entries held now."""
+        return _native.primitive_stats()["size"]
+
+    @property
+    def hits(self) -> int:
+        """Look-ups that found their primitive since the last clear()."""
+        return _native.primitive_stats()["hits"]
+
+    @property
+    def misses(self) -> int:
+        """Look-ups that had to create one, or to learn that there is none."""
+        return _native.primitive_stats()["misses"]
+
+    @property
+    def evictions(self) -> int:
+        """Entries dropped because of the capacity."""
+        return _native.primitive_stats()["evictions"]
+
+    def stats(self) -> dict[str, int]:
+        """Return capacity, size, hits, misses and evictions of one moment."""
+        return _native.primitive_stats()
+
+    def entries(self) -> list[dict[str, str | int]]:
+        """Return what is held, most recently used first: op, impl, shapes, scratchpad_bytes, uses.
+
+        impl is "refused: ..." where oneDNN has none worth running.
+        """
+        return _native.primitive_entries()
+
+    def clear(self) -> None:
+        """Drop all entries and set the counters to zero."""
+        _native.primitive_clear()
+
+
+class _WeightCache:
+    """Weights in the layout that a primitive wants. An in-place write to a weight drops its entries, freeing it too."""
+
+    @property
+    def budget(self) -> int:
+        """Bytes that packed weights may take; the least recently used go first. 0 packs at every call."""
+        return _native.weight_stats()["budget"]
+
+    @budget.setter
+    def budget(self, size: int) -> None:
+        if size < 0:
+            raise ValueError(f"budget must not be negative, got {size}")
+        _native.weight_set_budget(size)
+
+    @property
+    def bytes(self) -> int:
+        """Bytes held now, outside torch.xpu.memory_allocated()."""
+        return self.stats()["bytes"]
+
+    @property
+    def size(self) -> int:
+        """Packed weights held now."""
+        return self.stats()["size"]
+
+    @property
+    def hits(self) -> int:
+        """Uses of a weight that was packed already."""
+        return _native.weight_stats()["hits"]
+
+    @property
+    def misses(self) -> int:
+        """Uses of a weight that was not."""
+        return _native.weight_stats()["misses"]
+
+    @property
+    def packs(self) -> int:
+        """Weights packed since the last clear()."""
+        return _native.weight_stats()["packs"]
+
+    def stats(self) -> dict[str, int]:
+        """Return budget, bytes, size, hits, misses, packs, evictions and invalidations of one moment."""
+        _native.weight_sweep()
+        return _native.weight_stats()
+
+    def entries(self) -> list[dict[str, int]]:
+        """Return what is held, most recently used first: device, bytes, version, offset, uses."""
+        _native.weight_sweep()
+        return _native.weight_entries()
+
+    def clear(self) -> None:
+        """Drop all entries and set the counters to zero."""
+        _native.weight_clear()
+
+
+primitive_cache = _PrimitiveCache()
+weight_cache = _WeightCache()
+
+
+def version() -> str:
+    """Return the version of the oneDNN library in use."""
+    return _native.version()
+
+
+def set_verbose(enabled: bool) -> None:
+    """Print a line for each primitive that runs, as XPU_OPS_VERBOSE=1 does. Waits for the device around each."""
+    _native.set_verbose(enabled)
+
+
+def eltwise_names() -> dict[str, tuple[float, float]]:
+    """Return every eltwise post-op by name, with the default alpha and beta that "name:alpha=..,beta=.." overrides."""
+    return _native.eltwise_names()
+
+
+def binary_names() -> list[str]:
+    """Return the names of the binary post-ops."""
+    return _native.binary_names()
+
+
+def matmul(
+    a: Tensor,
+    b: Tensor,
+    bias: Tensor | None = None,
+    post_ops: Sequence[str | tuple[str, Tensor]] = (),
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return a @ b + bias with a chain of post-ops in one primitive.
+
+    Args:
+        a, b: (M, K) and (K, N), or (B, M, K) and (B, K, N), float32, bfloat16 or float16.
+        bias: (N,), same dtype.
+        post_ops: applied in order. A string is an eltwise ("relu", "clip:0,6") or "sum" / "sum:scale", which adds what
+            `out` holds; a pair is a binary or "prelu" with its operand, of out's dims or broadcast to them.
+        out: contiguous result; required by "sum".
+
+    Raises:
+        ValueError: for an unknown post-op.
+        NotImplementedError: when oneDNN has no fast implementation of this combination on this device.
+    """
+    return _native.matmul(a, b, bias, list(post_ops), out)
+
+
+def convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sequence[int] = (1, 1),
+    padding: Sequence[int] = (0, 0),
+    dilation: Sequence[int] = (1, 1),
+    groups: int = 1,
+    transposed: bool = False,
+    output_padding: Sequence[int] = (0, 0),
+    post_ops: Sequence[str | tuple[str, Tensor]] = (),
+    out: Tensor | None = None,
+) -> Tensor:
+    """Return a (transposed) convolution with a chain of post-ops in one primitive. Post-ops as in :func:`matmul`.
+
+    Args:
+        x: (N, C, spatial...), 1 to 3 spatial dims, any of the contiguous and channels-last layouts.
+        weight: as torch's convolutions take it.
+
+    Raises:
+        ValueError: for an unknown post-op.
+        NotImplementedError: when oneDNN has no fast implementation of this combination on this device.
+    """
+    return _native.convolution(
+        x, weight, bias, list(stride), list(padding), list(dilation), groups, transposed, list(output_padding),
+        list(post_ops), out,
+    )  # fmt: skip
