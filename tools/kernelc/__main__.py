@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .digest import Includes, compiler_id, cpu_runtime, module_digest, sha256
+from .digest import Includes, compiler_id, cpu_runtime, fast_malloc, module_digest, sha256
 from .pool import Job, Result, run_all
 
 SUFFIXES = (".spv.syclbin", ".native.syclbin")
@@ -142,6 +142,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-I", dest="include", type=Path, action="append", default=[])
     parser.add_argument("-j", dest="jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--option", action="append", default=[], help="passed to the device compiler: --option=-O1")
+    parser.add_argument("--preamble", action="append", default=[], help="a header that most sources include: parsed once")
+    parser.add_argument("--times", type=Path, help="where to write a table of the modules compiled and what they took")
     parser.add_argument("--only", nargs="*", help="compile these modules only and leave the rest as it is")
     args = parser.parse_args(argv)
 
@@ -150,6 +152,8 @@ def main(argv: list[str] | None = None) -> int:
     # The compiler needs a device to link for: the CPU, whatever else the machine has.
     os.environ.setdefault("OCL_ICD_FILENAMES", str(cpu_runtime()))
     os.environ["ONEAPI_DEVICE_SELECTOR"] = "opencl:cpu"
+    if (malloc := fast_malloc()) is not None:
+        os.environ["LD_PRELOAD"] = " ".join(filter(None, [str(malloc), os.environ.get("LD_PRELOAD")]))
     target = identify(args.worker)
     options = [*FIXED_OPTIONS, *args.option]
     worker_options = [*options, *(o for d in args.include for o in ("-iquote", str(d.resolve())))]
@@ -195,6 +199,7 @@ def main(argv: list[str] | None = None) -> int:
     start = time.monotonic()
     progress = Progress(len(jobs))
     cpu = {"compile": 0, "link": 0}
+    times = ["module\tkernels\tfront end, ms\tnative code, ms\tcheck, ms\tbytes of native code"]
 
     def done(result: Result) -> None:
         problem = check(result, index.get(result.module) if args.index else None) if result.ok else None
@@ -209,6 +214,9 @@ def main(argv: list[str] | None = None) -> int:
             cache.store(digests[result.module], prefix, record)
             cpu["compile"] += result.compile_ms
             cpu["link"] += result.link_ms
+            native = Path(f"{prefix}{SUFFIXES[1]}").stat().st_size
+            row = (len(result.kernels), result.compile_ms, result.link_ms, result.check_ms, native)
+            times.append("\t".join([result.module, *map(str, row)]))
         else:
             failures.append(result.module)
             state.pop(result.module, None)
@@ -218,7 +226,8 @@ def main(argv: list[str] | None = None) -> int:
         progress.step(result.module)
 
     if jobs:
-        run_all([str(args.worker), *worker_options], jobs, max(1, args.jobs), done)
+        preamble = [f"--preamble={','.join(args.preamble)}"] if args.preamble else []
+        run_all([str(args.worker), *preamble, *worker_options], jobs, max(1, args.jobs), done)
 
     # A module reused from the state or the cache was checked against the index of its day.
     for name in sorted(set(digests) - set(failures) - {j.module for j in jobs}):
@@ -233,6 +242,8 @@ def main(argv: list[str] | None = None) -> int:
     lines = [f"target\t{target}"]
     lines += [f"module\t{name}\t{state[name]['.spv.syclbin']}" for name in sorted(state)]
     _write(out / "modules.tsv", "\n".join(lines) + "\n")
+    if args.times is not None:
+        _write(args.times, "\n".join(times) + "\n")
     size = sum(p.stat().st_size for p in out.glob("*.syclbin"))
     kernel_count = sum(len(r["kernels"]) for r in state.values() if isinstance(r["kernels"], list))
     print(

@@ -37,6 +37,18 @@ def cpu_runtime() -> Path:
     raise FileNotFoundError("libintelocl.so of intel-opencl-rt; reinstall that package")
 
 
+def fast_malloc() -> Path | None:
+    """oneTBB's replacement of malloc, which comes with the CPU driver: the compilers spend a fifth less time with it."""
+    try:
+        files = metadata.files("tbb") or []
+    except metadata.PackageNotFoundError:
+        return None
+    for f in files:
+        if f.name == "libtbbmalloc_proxy.so.2":
+            return Path(str(f.locate())).resolve()
+    return None
+
+
 class Includes:
     """Finds the project headers a source reads, recursively; those of the SYCL package are covered by compiler_id."""
 

@@ -25,6 +25,7 @@ class Result:
     fp64: bool = False
     compile_ms: int = 0
     link_ms: int = 0
+    check_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class _Worker:
                 data.get("fp64", False),
                 data.get("compile_ms", 0),
                 data.get("link_ms", 0),
+                data.get("check_ms", 0),
             )
         code = process.wait()
         self._stderr.seek(mark)
