@@ -144,15 +144,34 @@ void launch_layout(const Prepared& p, at::TensorIteratorBase& it) {
   runtime::Queue& queue = runtime::current_queue();
   const host::Kernel* small = op.small[static_cast<int>(t)];
   const bool here = small && runtime::runs_inline(queue, it.numel() * (dense ? 1 : host::kStridedShare));
+  plan::OuterDim outer[kPointwiseDims];
+  int outers = 0;
+  while (plan::take_outer(shape, outer[outers])) ++outers;
   const Layout layout = here && !dense ? Layout::strided : plan::classify(shape);
 
   PointwiseArgs args;
   fill_values(p, args);
-  for (int k = 0; k < operands; ++k) args.ptr[k] = it.data_ptr(k);
-  plan::fill(shape, layout, args, op.outputs);
-  if (here) return dense ? small->contig(args) : small->strided(args);
-  runtime::launch2(queue, (layout == Layout::rows ? op.rows : op.strided)[t], runtime::ceil_div(args.rows, args.group),
-                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes, args);
+  char* base[kPointwiseOperands] = {};
+  for (int k = 0; k < operands; ++k) base[k] = static_cast<char*>(it.data_ptr(k));
+  uint32_t at[kPointwiseDims] = {};
+  for (int d = 0; d >= 0;) {
+    for (int k = 0; k < operands; ++k) args.ptr[k] = base[k];
+    plan::fill(shape, layout, args, op.outputs);
+    if (here)
+      (dense ? small->contig : small->strided)(args);
+    else
+      runtime::launch2(queue, (layout == Layout::rows ? op.rows : op.strided)[t],
+                       runtime::ceil_div(args.rows, args.group), runtime::ceil_div(args.n, args.columns), 1,
+                       runtime::device_info(queue.device).reduce_lanes, args);
+    // the next place in the outer dimensions
+    for (d = outers - 1; d >= 0; --d) {
+      const bool more = ++at[d] < outer[d].size;
+      const int64_t moves = more ? 1 : 1 - int64_t{outer[d].size};
+      for (int k = 0; k < operands; ++k) base[k] += moves * outer[d].step[k];
+      if (more) break;
+      at[d] = 0;
+    }
+  }
 }
 
 void run(at::TensorIteratorBase& it, Prepared& p);

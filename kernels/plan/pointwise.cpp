@@ -43,6 +43,21 @@ int stand_in(const PointwiseShape& s, Layout layout, int k) {
 
 }  // namespace
 
+bool take_outer(PointwiseShape& s, OuterDim& outer) {
+  if (s.ndim <= kPointwiseRowDims + 1) return false;
+  int least = 1;  // the first may be the inner dimension of rows
+  for (int d = 2; d < s.ndim; ++d)
+    if (s.sizes[d] < s.sizes[least]) least = d;
+  outer.size = s.sizes[least];
+  for (int k = 0; k < s.operands; ++k) outer.step[k] = s.strides[least][k] * s.element[k];
+  for (int d = least + 1; d < s.ndim; ++d) {
+    s.sizes[d - 1] = s.sizes[d];
+    for (int k = 0; k < s.operands; ++k) s.strides[d - 1][k] = s.strides[d][k];
+  }
+  --s.ndim;
+  return true;
+}
+
 Layout classify(const PointwiseShape& s) {
   if (s.ndim == 0) return Layout::rows;
   if (s.ndim > 1 && s.sizes[0] < kMinRow) return Layout::strided;
@@ -82,7 +97,7 @@ void fill(const PointwiseShape& s, Layout layout, PointwiseArgs& args, int outpu
     ++ndim;
   }
   args.ndim = static_cast<uint32_t>(ndim);
-  for (int d = ndim; d < (ndim > 4 ? kPointwiseDims : 4); ++d) {
+  for (int d = ndim; d < kPointwiseRowDims; ++d) {
     args.dims[d] = make_divider(1);
     std::memset(args.strides[d], 0, sizeof args.strides[d]);
   }

@@ -21,12 +21,20 @@ struct PointwiseShape {
 // Drops size-1 dims and merges neighbours where every operand allows it.
 void collapse(PointwiseShape& shape);
 
+// Takes a dimension out of a shape with more than one launch has room for, the shortest, and says whether there was
+// one: the caller loops over it. `step`: bytes an operand moves by.
+struct OuterDim {
+  uint32_t size;
+  int64_t step[kPointwiseOperands];
+};
+bool take_outer(PointwiseShape& shape, OuterDim& outer);
+
 // rows: strides of 0 or 1 along the innermost dimension that no output broadcasts, which is all there is or at least
 // kMinRow long.
 constexpr uint32_t kMinRow = 16;
 Layout classify(const PointwiseShape& shape);
 
-// Fills all but the values from a collapsed shape of at most kPointwiseDims + 1 dims. `args.ptr` must be set; an
+// Fills all but the values from a collapsed shape of at most kPointwiseRowDims + 1 dims. `args.ptr` must be set; an
 // immediate operand gets the pointer of its stand-in.
 void fill(const PointwiseShape& shape, Layout layout, PointwiseArgs& args, int outputs);
 

@@ -58,7 +58,7 @@ void divide(ReductionArgs& a, int64_t want, int64_t granule) {
       inner_splits = ceil_div(a.inner_count, a.inner_block);
     }
   }
-  a.inner_splits = static_cast<uint32_t>(inner_splits);
+  a.inner_splits = make_divider(static_cast<uint32_t>(inner_splits));
   a.splits = static_cast<uint32_t>(outer_splits * inner_splits);
 }
 
@@ -89,10 +89,12 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t 
   ReductionArgs& a = plan.args;
   a.count = count;
   a.kept_count = static_cast<uint32_t>(outputs);
+  a.by_kept = make_divider(std::max<uint32_t>(a.kept_count, 1));
+  a.inner_splits = make_divider(1);
   a.kept_rank = static_cast<uint32_t>(kept.size());
   for (size_t d = 0; d < kept.size(); ++d) {
     check_limit(kept[d].size);
-    a.kept[d] = static_cast<uint32_t>(kept[d].size);
+    a.kept[d] = make_divider(static_cast<uint32_t>(std::max<int64_t>(kept[d].size, 1)));
     a.in_kept[d] = kept[d].in;
     a.out0_kept[d] = kept[d].out0;
     a.out1_kept[d] = kept[d].out1;
@@ -106,7 +108,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t 
   a.outer_rank = reduced.empty() ? 0 : static_cast<uint32_t>(reduced.size() - 1);
   for (uint32_t d = 0; d < a.outer_rank; ++d) {
     check_limit(reduced[d + 1].size);
-    a.outer[d] = static_cast<uint32_t>(reduced[d + 1].size);
+    a.outer[d] = make_divider(static_cast<uint32_t>(std::max<int64_t>(reduced[d + 1].size, 1)));
     a.in_outer[d] = reduced[d + 1].in;
     outer_count *= reduced[d + 1].size;
   }

@@ -55,42 +55,38 @@ template <class F> XPU_INLINE void for_piece(size_t begin, size_t end, size_t lo
   if (i + lane < end) { [[clang::always_inline]] move(i); }
 }
 
-// A work-group goes through a piece of each of its rows, in the order of memory.
+// A work-group goes through a piece of a row, in the order of memory. `o`: offsets of the row.
 template <class T, bool Write, class Index, bool kOneIndex>
-XPU_INLINE void indexed_rows(const IndexedArgs& p, uint32_t row, uint32_t end) {
+XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), lane = item.get_local_id(1), begin = item.get_group(1) * p.piece;
   const size_t stop = begin + p.piece < p.walk.inner ? begin + p.piece : p.walk.inner;
   const int64_t step = p.walk.strides[0][1];
-  for (; row < end; ++row) {
-    int64_t o[3] = {0, 0, 0};
-    add_row(p.walk, row, o);
-    T* a = static_cast<T*>(p.plain) + o[0];
-    T* b = static_cast<T*>(p.data) + o[1];
-    const Index* index = static_cast<const Index*>(p.index.ptr) + o[2];
-    if constexpr (kOneIndex) {
-      int64_t id = static_cast<int64_t>(index[0]);
-      if (!check_index(p.index, id)) continue;
-      b += id * p.index.stride;
-      for_piece(begin, stop, local, lane, [&](size_t i) {
+  T* a = static_cast<T*>(p.plain) + o[0];
+  T* b = static_cast<T*>(p.data) + o[1];
+  const Index* index = static_cast<const Index*>(p.index.ptr) + o[2];
+  if constexpr (kOneIndex) {
+    int64_t id = static_cast<int64_t>(index[0]);
+    if (!check_index(p.index, id)) return;
+    b += id * p.index.stride;
+    for_piece(begin, stop, local, lane, [&](size_t i) {
+      if constexpr (Write)
+        (b + i)[lane] = (a + i)[lane];
+      else
+        (a + i)[lane] = (b + i)[lane];
+    });
+  } else {
+    for_piece(begin, stop, local, lane, [&](size_t i) {
+      bool good;
+      const int64_t id = read_index(p.index, index + i, lane, good);
+      const int64_t at = id * p.index.stride + static_cast<int64_t>(i + lane) * step;
+      if (good) {
         if constexpr (Write)
-          (b + i)[lane] = (a + i)[lane];
+          b[at] = (a + i)[lane];
         else
-          (a + i)[lane] = (b + i)[lane];
-      });
-    } else {
-      for_piece(begin, stop, local, lane, [&](size_t i) {
-        bool good;
-        const int64_t id = read_index(p.index, index + i, lane, good);
-        const int64_t at = id * p.index.stride + static_cast<int64_t>(i + lane) * step;
-        if (good) {
-          if constexpr (Write)
-            b[at] = (a + i)[lane];
-          else
-            (a + i)[lane] = b[at];
-        }
-      });
-    }
+          (a + i)[lane] = b[at];
+      }
+    });
   }
 }
 
@@ -100,37 +96,38 @@ inline void indexed_move(const IndexedArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const uint32_t first = item.get_group(0) * p.rows_per_group;
   const uint32_t end = first + p.rows_per_group < p.walk.rows ? first + p.rows_per_group : p.walk.rows;
-  if (p.mode == IndexMode::row) {
-    if (p.index.is32)
-      indexed_rows<T, Write, int32_t, true>(p, first, end);
-    else
-      indexed_rows<T, Write, int64_t, true>(p, first, end);
-  } else if (p.mode == IndexMode::unit) {
-    if (p.index.is32)
-      indexed_rows<T, Write, int32_t, false>(p, first, end);
-    else
-      indexed_rows<T, Write, int64_t, false>(p, first, end);
-  } else {
-    const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);
-    whole_or_part(i0 + local <= p.walk.inner, i0 + lane < p.walk.inner, item.get_local_range(0), [&] {
-      T* plain = static_cast<T*>(p.plain);
-      T* data = static_cast<T*>(p.data);
-      uint32_t f[3];
-      inner_offsets(p.walk, static_cast<uint32_t>(i0 + lane), f);
-      for (uint32_t row = first; row < end; ++row) {
-        int64_t o[3] = {0, 0, 0};
-        add_row(p.walk, row, o);
-        int64_t id = load_index(p.index, o[2] + f[2]);
-        if (check_index(p.index, id)) {
-          T* a = plain + (o[0] + f[0]);
-          T* b = data + (o[1] + f[1] + id * p.index.stride);
-          if constexpr (Write)
-            *b = *a;
-          else
-            *a = *b;
-        }
+  const size_t i0 = item.get_group(1) * item.get_local_range(1), lane = item.get_local_id(1);
+  T* plain = static_cast<T*>(p.plain);
+  T* data = static_cast<T*>(p.data);
+  // Where neither is a row: items beyond the edge go along with the last one and move nothing.
+  const bool inside = i0 + lane < p.walk.inner;
+  uint32_t f[3];
+  inner_offsets(p.walk, inside ? static_cast<uint32_t>(i0 + lane) : p.walk.inner - 1, f);
+  // One loop for all modes: the offsets of a row are the largest part of this kernel.
+  for (uint32_t row = first; row < end; ++row) {
+    int64_t o[3] = {0, 0, 0};
+    add_row(p.walk, row, o);
+    if (p.mode == IndexMode::row) {
+      if (p.index.is32)
+        indexed_row<T, Write, int32_t, true>(p, o);
+      else
+        indexed_row<T, Write, int64_t, true>(p, o);
+    } else if (p.mode == IndexMode::unit) {
+      if (p.index.is32)
+        indexed_row<T, Write, int32_t, false>(p, o);
+      else
+        indexed_row<T, Write, int64_t, false>(p, o);
+    } else {
+      int64_t id = load_index(p.index, o[2] + f[2]);
+      if (check_index(p.index, id) && inside) {
+        T* a = plain + (o[0] + f[0]);
+        T* b = data + (o[1] + f[1] + id * p.index.stride);
+        if constexpr (Write)
+          *b = *a;
+        else
+          *a = *b;
       }
-    });
+    }
   }
 }
 

@@ -100,10 +100,7 @@ template <int Operands>
 [[gnu::always_inline]] inline void at_row(const PointwiseArgs& p, uint32_t row, const char* (&one)[Operands]) {
   uint32_t off[Operands] = {};
   row = add_offsets<0, 2>(p, row, off);
-  if (p.ndim > 2) {
-    row = add_offsets<2, 4>(p, row, off);
-    if (p.ndim > 4) add_offsets<4, xpu_ops::kPointwiseDims>(p, row, off);
-  }
+  if (p.ndim > 2) add_offsets<2, xpu_ops::kPointwiseRowDims>(p, row, off);
 #pragma unroll
   for (int k = 0; k < Operands; ++k) one[k] = static_cast<const char*>(p.ptr[k]) + off[k];
 }
@@ -127,6 +124,7 @@ template <class F> inline void pointwise_rows(const PointwiseArgs& p) {
 #pragma unroll
     for (int k = 0; k < operands; ++k) {
       x.vec[k] = x.one[k];
+      if (k < F::kOut) continue;
 #pragma unroll
       for (int j = 0; j < operands; ++j) x.vec[k] = p.stand_in[k] == j ? x.one[j] : x.vec[k];
     }

@@ -11,6 +11,9 @@ constexpr int kPointwiseOperands = 6;  // outputs first, then inputs
 constexpr int kPointwiseScalars = 4;
 constexpr int kPointwiseImmediates = 3;
 constexpr int kPointwiseDims = 8;  // after collapsing; more dims are copied to contiguous first
+// Dims of the rows of one launch: those above it are a loop on the host, since every one of them is unrolled in every
+// kernel.
+constexpr int kPointwiseRowDims = 4;
 
 // A scalar in the compute type of the kernel: f32 for f16, bf16 and f32; i64 for every integer and bool.
 union Value {
@@ -38,9 +41,9 @@ struct PointwiseArgs {
   // By operand: itself, or for an input that is not read by element one that is, of elements no smaller: loads that are
   // not used go there.
   uint8_t stand_in[kPointwiseOperands];
-  uint32_t step[kPointwiseOperands];                     // strided: stride of the inner dimension, in elements
-  Divider dims[kPointwiseDims];                          // of the rows, innermost first; of size 1 from ndim on
-  uint32_t strides[kPointwiseDims][kPointwiseOperands];  // in bytes
+  uint32_t step[kPointwiseOperands];                        // strided: stride of the inner dimension, in elements
+  Divider dims[kPointwiseRowDims];                          // of the rows, innermost first; of size 1 from ndim on
+  uint32_t strides[kPointwiseRowDims][kPointwiseOperands];  // in bytes
 };
 
 }  // namespace xpu_ops

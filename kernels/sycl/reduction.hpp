@@ -81,8 +81,8 @@ inline KeptOffsets kept_offsets(const ReductionArgs& p, uint32_t o) {
 #pragma unroll
   for (int d = first; d < kReductionDims; ++d) {
     if (static_cast<uint32_t>(d) >= p.kept_rank) break;
-    const uint32_t q = o / p.kept[d];
-    const int64_t i = o - q * p.kept[d];
+    const uint32_t q = div(o, p.kept[d]);
+    const int64_t i = o - q * p.kept[d].d;
     k.in += i * p.in_kept[d];
     k.out0 += i * p.out0_kept[d];
     k.out1 += i * p.out1_kept[d];
@@ -96,8 +96,8 @@ inline int64_t outer_offset(const ReductionArgs& p, uint32_t r) {
 #pragma unroll
   for (int d = 0; d < kReductionDims; ++d) {
     if (static_cast<uint32_t>(d) >= p.outer_rank) break;
-    const uint32_t q = r / p.outer[d];
-    off += static_cast<int64_t>(r - q * p.outer[d]) * p.in_outer[d];
+    const uint32_t q = div(r, p.outer[d]);
+    off += static_cast<int64_t>(r - q * p.outer[d].d) * p.in_outer[d];
     r = q;
   }
   return off;
@@ -106,7 +106,7 @@ inline int64_t outer_offset(const ReductionArgs& p, uint32_t r) {
 struct SplitRange { uint32_t inner_begin, inner_end, outer_begin, outer_end; };
 
 inline SplitRange split_range(const ReductionArgs& p, uint32_t s) {
-  uint32_t so = s / p.inner_splits, si = s - so * p.inner_splits;
+  uint32_t so = div(s, p.inner_splits), si = s - so * p.inner_splits.d;
   uint32_t ib = si * p.inner_block, ob = so * p.outer_block;
   return {ib, least(p.inner_count, ib + p.inner_block), ob, least(p.outer_count, ob + p.outer_block)};
 }
@@ -144,9 +144,9 @@ struct Row {
         k = kept_offsets<1>(p, rest);
         k.in += r0 * p.in_kept[0];
         o = r0;
-        rows = least(kRows, p.kept[0] - r0);
+        rows = least(kRows, p.kept[0].d - r0);
       } else {
-        split = task / p.kept_count;
+        split = div(task, p.by_kept);
         o = task - split * p.kept_count;
         k = kept_offsets(p, o);
       }
@@ -235,7 +235,7 @@ struct Col {
       const uint32_t g = item.get_group(0), rest = g / p.blocks, block = g - rest * p.blocks;
       const uint32_t row = rest / p.splits, split = rest - row * p.splits;
       const uint32_t wide = local * kColumns;
-      const size_t c0 = least(block * wide, p.kept[0] - wide);
+      const size_t c0 = least(block * wide, p.kept[0].d - wide);
       const KeptOffsets k = kept_offsets<1>(p, row);
       const SplitRange range = split_range(p, split);
       Acc acc[kColumns];
@@ -252,15 +252,15 @@ struct Col {
       for (size_t j = 0; j < kColumns; ++j) {
         const int64_t c = c0 + j * local + id;
         const KeptOffsets kc{0, k.out0 + c * p.out0_kept[0], k.out1 + c * p.out1_kept[0]};
-        finish(op, p, split, row * p.kept[0] + c, kc, acc[j]);
+        finish(op, p, split, row * p.kept[0].d + c, kc, acc[j]);
       }
       return;
     }
     Acc acc = op.identity();
     if (p.mode == ColMode::flat) {
-      const size_t width = static_cast<size_t>(p.splits) * p.kept[0], i0 = item.get_group(0) * local;
+      const size_t width = static_cast<size_t>(p.splits) * p.kept[0].d, i0 = item.get_group(0) * local;
       if (i0 + id >= width) return;
-      const uint32_t i = i0 + id, split = i / p.kept[0], c = i - split * p.kept[0];
+      const uint32_t i = i0 + id, split = div(i, p.kept[0]), c = i - split * p.kept[0].d;
       const uint32_t full = p.inner_count / p.splits;
       const In* x = in + i0;
       int64_t index = split;
@@ -271,7 +271,7 @@ struct Col {
     }
     const uint32_t i = item.get_group(0) * local + id;
     if (i >= p.kept_count * p.splits) return;
-    const uint32_t split = i / p.kept_count, o = i - split * p.kept_count;
+    const uint32_t split = div(i, p.by_kept), o = i - split * p.kept_count;
     const KeptOffsets k = kept_offsets(p, o);
     const SplitRange range = split_range(p, split);
     for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {

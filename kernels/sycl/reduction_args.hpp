@@ -4,6 +4,8 @@
 #pragma once
 #include <cstdint>
 
+#include "divide.hpp"
+
 namespace xpu_ops {
 
 constexpr int kReductionDims = 4;
@@ -26,8 +28,9 @@ struct ReductionArgs {
   void* partial = nullptr;  // accumulators [splits][kept_count]; null: one split, results go to out0 (and out1)
 
   uint32_t kept_count = 1;  // outputs
+  Divider by_kept = {};     // division by it
   uint32_t kept_rank = 0;
-  uint32_t kept[kReductionDims] = {};
+  Divider kept[kReductionDims] = {};  // a real division would be done item by item
   int64_t in_kept[kReductionDims] = {};
   int64_t out0_kept[kReductionDims] = {};
   int64_t out1_kept[kReductionDims] = {};
@@ -36,12 +39,12 @@ struct ReductionArgs {
   uint32_t inner_count = 1;
   uint32_t outer_count = 1;
   uint32_t outer_rank = 0;
-  uint32_t outer[kReductionDims] = {};
+  Divider outer[kReductionDims] = {};
   int64_t in_outer[kReductionDims] = {};
   int64_t in_inner = 0;
 
   uint32_t splits = 1;
-  uint32_t inner_splits = 1;  // split s takes block s % inner_splits of inner and block s / inner_splits of outer
+  Divider inner_splits = {};  // split s takes block s % inner_splits of inner and block s / inner_splits of outer
   uint32_t inner_block = 1;
   uint32_t outer_block = 1;
   ColMode mode = ColMode::gather;

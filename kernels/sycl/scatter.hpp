@@ -77,10 +77,11 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
   }
   int64_t low = part * p.part_size, high = low + p.part_size;
   if (high > p.index.size) high = p.index.size;
-  whole_or_part(i0 + local <= p.walk.inner, i0 + lane < p.walk.inner, item.get_local_range(0), [&] {
-    int64_t o[3] = {0, 0, 0};
-    add_row(p.walk, row, o);
-    if (p.uniform && p.unit) {
+  int64_t o[3] = {0, 0, 0};
+  add_row(p.walk, row, o);
+  const bool inside = i0 + lane < p.walk.inner;
+  if (p.uniform && p.unit) {
+    whole_or_part(i0 + local <= p.walk.inner, inside, item.get_local_range(0), [&] {
       T* data = static_cast<T*>(p.data) + o[0] + i0;
       const T* src = static_cast<const T*>(p.src) + o[1] + i0;
       for (uint32_t j = 0; j < p.steps; ++j) {
@@ -90,20 +91,21 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
         const T* s = src + j * p.src_step;
         d[lane] = Op::run(d[lane], s[lane]);
       }
-    } else {
-      uint32_t f[3];
-      inner_offsets(p.walk, static_cast<uint32_t>(i0 + lane), f);
-      T* data = static_cast<T*>(p.data) + (o[0] + f[0]);
-      const T* src = static_cast<const T*>(p.src) + (o[1] + f[1]);
-      int64_t at = o[2] + f[2];
-      for (uint32_t j = 0; j < p.steps; ++j, at += p.index_step, src += p.src_step) {
-        int64_t id = load_index(p.index, at);
-        if (!wanted(p, id, low, high)) continue;
-        T* d = data + id * p.index.stride;
-        *d = Op::run(*d, *src);
-      }
-    }
-  });
+    });
+    return;
+  }
+  // Items beyond the edge go along with the last one and write nothing: what is wanted differs between items anyway.
+  uint32_t f[3];
+  inner_offsets(p.walk, inside ? static_cast<uint32_t>(i0 + lane) : p.walk.inner - 1, f);
+  T* data = static_cast<T*>(p.data) + (o[0] + f[0]);
+  const T* src = static_cast<const T*>(p.src) + (o[1] + f[1]);
+  int64_t at = o[2] + f[2];
+  for (uint32_t j = 0; j < p.steps; ++j, at += p.index_step, src += p.src_step) {
+    int64_t id = load_index(p.index, at);
+    if (!wanted(p, id, low, high) || !inside) continue;
+    T* d = data + id * p.index.stride;
+    *d = Op::run(*d, *src);
+  }
 }
 
 template <class T> inline void column_assign(const ColumnArgs& p) { column_loop<T, OpAssign>(p); }

@@ -246,3 +246,22 @@ def test_out_of_another_type() -> None:
         out = torch.empty(2, 2, dtype=dtype, device="xpu")
         torch.ops.aten.glu.out(x.to("xpu"), 1, out=out)
         torch.testing.assert_close(out.cpu(), torch.nn.functional.glu(x, 1).to(dtype))
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 4, 2, 3, 5), (2, 3, 2, 3, 2, 3, 17), (2, 2, 2, 3, 2, 2, 2, 33)])
+def test_more_dims_than_a_launch_walks(sizes: tuple[int, ...]) -> None:
+    """Dims of the rows above four are a loop over launches; nothing here collapses."""
+    order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(1)).tolist()
+    x = torch.arange(float(torch.Size(sizes).numel())).view(sizes)
+    y = torch.empty([sizes[i] for i in order]).permute([order.index(i) for i in range(len(sizes))]).copy_(x.sin())
+    broadcast = y.select(1, 0).unsqueeze(1)
+    a, b, c = x.to("xpu"), y.to("xpu"), broadcast.to("xpu")
+    assert b.stride() == y.stride()
+    for f in (
+        lambda x, y, z: x + y,
+        lambda x, y, z: torch.where(y > 0, x, z),
+        lambda x, y, z: y * 3,
+        lambda x, y, z: torch.add(x, y, alpha=2, out=torch.empty_like(y)),
+        lambda x, y, z: y.clone().mul_(z).add_(torch.tensor(2.5)),
+    ):
+        torch.testing.assert_close(f(a, b, c).cpu(), f(x, y, broadcast), rtol=0, atol=1e-6)

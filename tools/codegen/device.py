@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from . import foreach
+from . import foreach, sharing
 from .model import Family, PointwiseKernel, pow2_shards, shard
 from .schema import Kernel
 from .types import TYPES, ElementType, expand
 
-LAYOUTS = ("rows", "strided")
+LAYOUTS = sharing.LAYOUTS
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
         for layout in LAYOUTS:
             name = f"{kernel.name}_{t.name}_{layout}"
             uses[name] = index
-            functor_type = f"{kernel.name}_f{index}<{t.device}>"
+            functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
             text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_{layout}<{functor_type}>(p); }}"
             instances.append(Instance(name, text, kernel.name, t.fp64))
     return functors, instances, uses
@@ -99,6 +99,7 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
 
 def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
     """Module name -> source, kernel names."""
+    shared = sharing.Sharing(family.own_pointwise)
     functors: dict[str, list[str]] = {}
     uses: dict[str, int] = {}
     pointwise: list[Instance] = []
@@ -108,7 +109,7 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
         for kernel in op.pointwise.values():
             functors[kernel.name], instances, used = pointwise_module_parts(kernel)
             uses |= used
-            pointwise += instances
+            pointwise += [i for i in instances if shared.owner_of(i.name) == i.name]
     custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
     header = family.manifest.header or f"{family.name}.hpp"
     result: dict[str, tuple[str, list[str]]] = {}
@@ -183,13 +184,16 @@ DTYPE_NUMBERS = {
 
 def tables_of(family: Family) -> tuple[str, str]:
     """Header and source of the family's kernel tables."""
+    shared = sharing.Sharing(family.own_pointwise)
     declarations: list[str] = []
     slots: list[str] = []
     definitions: list[str] = []
+    made: set[str] = set()  # kernels with a slot
 
     def table(name: str, label: str, members: dict[str, str]) -> None:
         declarations.append(f"extern const runtime::KernelTable {name};")
-        slots.extend(f'KernelSlot slot_{k}("{k}");' for k in members.values())
+        slots.extend(f'KernelSlot slot_{k}("{k}");' for k in dict.fromkeys(members.values()) if k not in made)
+        made.update(members.values())
         definitions.append(f"KernelSlot* const table_{name}[kDTypeSlots] = {{{slot_rows(members)}}};")
         definitions.append(f'}}\nconst runtime::KernelTable {name}{{"{label}", table_{name}}};\nnamespace {{')
 
@@ -201,7 +205,7 @@ def tables_of(family: Family) -> tuple[str, str]:
                 table(
                     f"{kernel.name}_{layout}",
                     kernel.name,
-                    {t.name: f"{kernel.name}_{t.name}_{layout}" for t in kernel.types},
+                    {t.name: shared.owner_of(f"{kernel.name}_{t.name}_{layout}") for t in kernel.types},
                 )
     for each in family.foreach:
         table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
