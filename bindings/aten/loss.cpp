@@ -3,8 +3,9 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/LossMulti.h>
-
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/result_type.h>
+
 #include "aten/structured.hpp"
 #include "aten/tensor.hpp"
 #include "loss_kernels.hpp"

@@ -3,11 +3,17 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/topk.h>
 
 #include <bit>
 #include <cmath>
