@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from support import ledger
+
+# Loads a Hypothesis profile of its own, with other draws where CI is set: first, so that it is not loaded over ours.
+from torch.testing._internal import common_utils  # noqa: F401
 
 settings.register_profile(
     "ci",
@@ -31,10 +35,13 @@ if settings.default is not None and settings.default.derandomize:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    """What a test draws does not depend on the tests before it."""
+def alone() -> Iterator[None]:
+    """What a test draws does not depend on the tests before it, and what its kernels find shows in it, not in the next."""
     if settings.default is None or settings.default.derandomize:
         torch.manual_seed(0)
+    yield
+    if torch.xpu.is_initialized():
+        torch.xpu.synchronize()
 
 
 def pytest_configure(config: pytest.Config) -> None:
