@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 import torch
@@ -39,6 +41,15 @@ def seeded() -> None:
     """What a test draws does not depend on the tests before it."""
     if settings.default is None or settings.default.derandomize:
         torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def settled() -> Iterator[None]:
+    """What kernels of a test report after its last look (an index out of range) is not the next test's error."""
+    yield
+    if torch.xpu.is_initialized():
+        with suppress(Exception):
+            torch.xpu.synchronize()
 
 
 def pytest_configure(config: pytest.Config) -> None:
