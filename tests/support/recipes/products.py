@@ -368,7 +368,8 @@ def fused_norm(d: Any) -> Args:
     return {"x": d.plain(*shape), "residual": d.plain(*shape), **parts, "eps": 1e-5}
 
 
-@recipe("xpu_ops::rotary_embedding", types=("f32", "bf16", "f64"))
+# The composition takes the layout from whichever of its operands decides.
+@recipe("xpu_ops::rotary_embedding", types=("f32", "bf16", "f64"), strides=False)
 def rotary(d: Any) -> Args:
     steps, half = d.int(1, 5), d.int(1, 6)
     interleaved = d.flag()

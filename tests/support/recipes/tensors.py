@@ -251,7 +251,7 @@ def index_put(d: Any) -> Args:
     accumulate = d.flag()
     x = d.own(d.ints(d.int(1, 3), 1, 5), domain=(-3, 3))
     n = x.shape[0]
-    rows = d.whole((d.int(1, 6),), n) if accumulate else torch.randperm(n)[: d.int(1, n)]
+    rows = d.whole((d.int(1, 6),), n) if accumulate else d.order(n)[: d.int(1, n)]
     values = d.plain(*aten.index(x, [rows]).shape[d.int(0, x.dim()) :])
     return {"self": x, "indices": [rows], "values": values, "accumulate": accumulate, "unsafe": False}
 
