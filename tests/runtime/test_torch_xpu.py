@@ -176,11 +176,15 @@ def test_import_starts_no_device():
 
 
 def test_import_time():
-    """At most 150 ms more, in processor time: wall time says more about what else the machine does."""
-    code = "import time; import torch; print(time.process_time())"
-    script.out(code)
-    times = {a: min(float(script.out(code, TORCH_DEVICE_BACKEND_AUTOLOAD=a)) for _ in range(3)) for a in ("1", "0")}
-    assert times["1"] - times["0"] < 0.15
+    """At most 150 ms more, in processor time, taken alone: what `import torch` takes varies by more than that."""
+    code = """
+        import time, torch
+        t = time.process_time()
+        from xpu_ops import _autoload
+        _autoload._autoload()
+        print(time.process_time() - t)
+    """
+    assert min(float(script.out(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")) for _ in range(4)) < 0.15
 
 
 def test_seed_before_first_use():
