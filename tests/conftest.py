@@ -25,7 +25,11 @@ settings.register_profile(
 # For a first look at many tests: few examples, failures as they were drawn.
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=8, phases=[Phase.explicit, Phase.generate])
 settings.register_profile(
-    "random", deadline=None, max_examples=100, suppress_health_check=list(HealthCheck), print_blob=True
+    "random",
+    deadline=None,
+    max_examples=int(os.environ.get("XPU_OPS_TEST_EXAMPLES", "100")),
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if settings.default is not None and settings.default.derandomize:

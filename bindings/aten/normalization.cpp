@@ -303,7 +303,7 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
     if (d != dim) others.push_back(d);
   const at::Tensor dot = at::sum(gw.mul(v), others, /*keepdim=*/true);
   const at::Tensor grad_v = g.div(norms).mul(gw.sub(v.mul(dot.div(norms.mul(norms)))));
-  return {grad_v.to(saved_v.scalar_type()), dot.div(norms).to(saved_g.scalar_type())};
+  return {grad_v.to(saved_v.scalar_type()).contiguous(), dot.div(norms).to(saved_g.scalar_type()).contiguous()};
 }
 
 }  // namespace xpu_ops::aten
