@@ -93,7 +93,9 @@ void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, 
   args.cols = static_cast<uint32_t>(cols);
   args.period = static_cast<uint32_t>(c.period);
   args.by_column = c.by_column;
-  if (!c.by_column && rows >= int64_t{runtime::device_info(queue.device).max_compute_units} * 16) {
+  args.batches = static_cast<uint32_t>(c.batches);
+  const auto& info = runtime::device_info(queue.device);
+  if ((!c.by_column || (info.is_cpu && cols >= 16 && cols <= 4096)) && rows >= int64_t{info.max_compute_units} * 16) {
     runtime::launch(queue, kernels::norm_apply_row[dtype_of(x)], row_groups(queue, rows), kLanes, args);
     return;
   }
