@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 from support import ledger
+
+# Loads a Hypothesis profile of its own, with other draws where CI is set: first, so that it is not loaded over ours.
+from torch.testing._internal import common_utils  # noqa: F401
 
 settings.register_profile(
     "ci",
@@ -21,7 +25,11 @@ settings.register_profile(
 # For a first look at many tests: few examples, failures as they were drawn.
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=8, phases=[Phase.explicit, Phase.generate])
 settings.register_profile(
-    "random", deadline=None, max_examples=100, suppress_health_check=list(HealthCheck), print_blob=True
+    "random",
+    deadline=None,
+    max_examples=int(os.environ.get("XPU_OPS_TEST_EXAMPLES", "100")),
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 if settings.default is not None and settings.default.derandomize:
@@ -31,10 +39,13 @@ if settings.default is not None and settings.default.derandomize:
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
-    """What a test draws does not depend on the tests before it."""
+def alone() -> Iterator[None]:
+    """What a test draws does not depend on the tests before it, and what its kernels find shows in it, not in the next."""
     if settings.default is None or settings.default.derandomize:
         torch.manual_seed(0)
+    yield
+    if torch.xpu.is_initialized():
+        torch.xpu.synchronize()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -124,6 +124,19 @@ std::tuple<at::Tensor&, at::Tensor&> log_sigmoid_forward_output(const at::Tensor
   return {output, buffer};
 }
 
+// The operands in the CPU's order, which decides the layout of an out and what a wrong type is held against.
+at::Tensor& log_sigmoid_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
+                                            const at::Tensor& buffer, at::Tensor& grad_input) {
+  auto it = make_iterator(Promotion::unary, k_log_sigmoid_backward, {grad_input}, {self, buffer, grad_output});
+  pointwise(it, k_log_sigmoid_backward);
+  return grad_input;
+}
+
+at::Tensor log_sigmoid_backward(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& buffer) {
+  at::Tensor grad_input = at::empty_like(grad_output);
+  return log_sigmoid_backward_grad_input(grad_output, self, buffer, grad_input);
+}
+
 at::Tensor glu_backward_jvp(const at::Tensor& grad_x, const at::Tensor& grad_glu, const at::Tensor& x,
                             const at::Tensor& dgrad_glu, const at::Tensor& dx, int64_t dim) {
   // upstream composes it from other operators, but only for the devices it names

@@ -122,15 +122,17 @@ void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const
   launch_direct(kernels::conv_backward_weights, w, a);
 }
 
+}  // namespace
+
 // oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
 bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
-                      const onednn::ConvGeometry& g) {
+                      const onednn::ConvGeometry& g, const Activation& activation) {
   runtime::Queue& queue = runtime::current_queue();
   const int64_t k = w.size(-1);
   if (g.spatial != 2 || g.transposed || g.groups != x.size(1) || g.groups != w.size(0) || w.size(2) != k ||
       (k != 3 && k != 5 && k != 7) || g.stride[1] != 1 || g.dilation[0] != 1 || g.dilation[1] != 1 ||
-      !x.is_contiguous() || !out.is_contiguous() || x.size(2) * x.size(3) >= INT32_MAX || x.numel() >= UINT32_MAX ||
-      !runtime::device_info(queue.device).is_cpu)
+      x.scalar_type() != out.scalar_type() || !x.is_contiguous() || !out.is_contiguous() ||
+      x.size(2) * x.size(3) >= INT32_MAX || x.numel() >= UINT32_MAX || !runtime::device_info(queue.device).is_cpu)
     return false;
   const at::Tensor weights = w.contiguous();
   ConvArgs a = direct_args(x, weights, out, g);
@@ -140,12 +142,17 @@ bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor
   a.dst = out.mutable_data_ptr();
   a.rows = static_cast<uint32_t>(std::clamp<int64_t>(4096 / out.size(3), 1, out.size(2)));
   a.blocks = static_cast<uint32_t>(runtime::ceil_div(out.size(2), a.rows));
+  a.activation = activation.kind;
+  a.alpha = activation.alpha;
+  a.beta = activation.beta;
   const auto& table = k == 3   ? kernels::conv_depthwise_k3
                       : k == 5 ? kernels::conv_depthwise_k5
                                : kernels::conv_depthwise_k7;
   runtime::launch(queue, table[dtype_of(x)], static_cast<size_t>(x.size(0) * x.size(1)) * a.blocks, kLanes, a);
   return true;
 }
+
+namespace {
 
 // 16-bit weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a
 // product that packs nothing.

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "convolution_args.hpp"
 #include "onednn/convolution.hpp"
 
 namespace xpu_ops::aten {
@@ -14,5 +15,13 @@ onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntA
 std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g);
 // Upstream's rule: channels-last if the input or the weight is.
 at::MemoryFormat conv_format(const at::Tensor& input, const at::Tensor& weight);
+
+struct Activation {
+  ConvActivation kind = ConvActivation::none;
+  float alpha = 0, beta = 0;
+};
+// The depthwise kernel, with `bias` dense or undefined. False where it does not apply: oneDNN serves.
+bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
+                      const onednn::ConvGeometry& g, const Activation& activation = {});
 
 }  // namespace xpu_ops::aten

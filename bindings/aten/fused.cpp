@@ -59,6 +59,32 @@ bool matmul_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bia
   return onednn::matmul(queue, view(a.contiguous()), view(b.contiguous()), bias_ptr, out_view(out), post);
 }
 
+// The chain as what the depthwise kernel knows; nothing where oneDNN has to serve it.
+std::optional<Activation> single_activation(const Chain& chain) {
+  using dnnl::algorithm;
+  if (chain.empty()) return Activation{};
+  const auto* text = std::get_if<std::string>(&chain[0]);
+  if (chain.size() > 1 || !text || sum_scale(*text)) return std::nullopt;
+  const onednn::PostOp op = onednn::parse_eltwise(*text);
+  const auto as = [&](ConvActivation kind) { return Activation{kind, op.alpha, op.beta}; };
+  switch (op.algorithm) {
+    case algorithm::eltwise_relu:
+    case algorithm::eltwise_relu_use_dst_for_bwd: return as(ConvActivation::relu);
+    case algorithm::eltwise_linear: return as(ConvActivation::linear);
+    case algorithm::eltwise_clip:
+    case algorithm::eltwise_clip_v2:
+    case algorithm::eltwise_clip_v2_use_dst_for_bwd: return as(ConvActivation::clip);
+    case algorithm::eltwise_hardswish: return as(ConvActivation::hardswish);
+    case algorithm::eltwise_hardsigmoid: return as(ConvActivation::hardsigmoid);
+    case algorithm::eltwise_swish: return as(ConvActivation::swish);
+    case algorithm::eltwise_logistic:
+    case algorithm::eltwise_logistic_use_dst_for_bwd: return as(ConvActivation::logistic);
+    case algorithm::eltwise_gelu_tanh: return as(ConvActivation::gelu_tanh);
+    case algorithm::eltwise_gelu_erf: return as(ConvActivation::gelu_erf);
+    default: return std::nullopt;
+  }
+}
+
 bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out,
                       at::MemoryFormat format) {
@@ -75,6 +101,9 @@ bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::T
 bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                      const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
   const at::MemoryFormat format = conv_format(x, weight);
+  if (const auto activation = single_activation(chain);
+      activation && direct_depthwise(x, weight, bias.defined() ? bias.contiguous() : bias, out, g, *activation))
+    return true;
   if (convolution_once(x, weight, bias, g, chain, out, has_out, format)) return true;
   if (!is_half(x.scalar_type())) return false;
   const at::Tensor result = new_strided(out.sizes(), out.strides(), at::kFloat);

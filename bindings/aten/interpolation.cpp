@@ -386,7 +386,7 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid, int64_t
   volume ? at::native::check_grid_sampler_3d(input, grid, mode) : at::native::check_grid_sampler_2d(input, grid);
   std::vector<int64_t> sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
-  at::Tensor out = new_empty(sizes, input.scalar_type(), input.suggest_memory_format());
+  at::Tensor out = new_empty(sizes, input.scalar_type());
   if (out.numel() == 0) return out;
   GridArgs args = grid_args(input, grid, out, padding, align);
   args.out = mutable_ptr(out);

@@ -1,10 +1,13 @@
-#include <bit>
 // Losses: dense operands to one elementwise launch, or to partial sums and one launch that ends them.
+#include <bit>
+#include <cmath>
+
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/LossMulti.h>
-
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/result_type.h>
+
 #include "aten/structured.hpp"
 #include "aten/tensor.hpp"
 #include "loss_kernels.hpp"
@@ -413,6 +416,11 @@ struct Margin {
     runtime::check_kernel_errors(queue);
   }
 
+  // Upstream leaves the loss of an empty batch to what the memory held.
+  static void nothing(int64_t reduction, at::Tensor out) {
+    if (out.numel() != 0) out.fill_(reduction == at::Reduction::Mean ? NAN : 0.0);
+  }
+
   void backward(const runtime::KernelTable& table, const at::Tensor& grad_output, int64_t reduction,
                 const at::Tensor& grad_input) {
     const at::Tensor grad = grad_output.contiguous();
@@ -448,8 +456,10 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
   const std::vector<int64_t> sizes =
       reduction == at::Reduction::None && target.dim() > 0 ? std::vector<int64_t>{m.args.rows} : std::vector<int64_t>{};
   resize_out(out, sizes, {}, self.options());
-  if (self.numel() == 0) return out;
-  m.forward(kernels::multi_margin, reduction, out);
+  if (self.numel() != 0)
+    m.forward(kernels::multi_margin, reduction, out);
+  else
+    Margin::nothing(reduction, out);
   return out;
 }
 
@@ -486,7 +496,10 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_output(const
       reduction == at::Reduction::None && target.dim() > 1 ? std::vector<int64_t>{rows} : std::vector<int64_t>{};
   resize_out(output, sizes, {}, self.options());
   resize_out(is_target, target.sizes(), {}, self.options());
-  if (self.numel() == 0) return {output, is_target};
+  if (self.numel() == 0) {
+    Margin::nothing(reduction, output);
+    return {output, is_target};
+  }
   const at::Tensor flags = is_target.is_contiguous() ? is_target : new_like(is_target);
   m.args.is_target = flags.mutable_data_ptr();
   m.forward(kernels::multilabel_margin, reduction, output);

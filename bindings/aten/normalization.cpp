@@ -93,7 +93,9 @@ void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, 
   args.cols = static_cast<uint32_t>(cols);
   args.period = static_cast<uint32_t>(c.period);
   args.by_column = c.by_column;
-  if (!c.by_column && rows >= int64_t{runtime::device_info(queue.device).max_compute_units} * 16) {
+  args.batches = static_cast<uint32_t>(c.batches);
+  const auto& info = runtime::device_info(queue.device);
+  if ((!c.by_column || (info.is_cpu && cols >= 16 && cols <= 4096)) && rows >= int64_t{info.max_compute_units} * 16) {
     runtime::launch(queue, kernels::norm_apply_row[dtype_of(x)], row_groups(queue, rows), kLanes, args);
     return;
   }
@@ -303,7 +305,7 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
     if (d != dim) others.push_back(d);
   const at::Tensor dot = at::sum(gw.mul(v), others, /*keepdim=*/true);
   const at::Tensor grad_v = g.div(norms).mul(gw.sub(v.mul(dot.div(norms.mul(norms)))));
-  return {grad_v.to(saved_v.scalar_type()), dot.div(norms).to(saved_g.scalar_type())};
+  return {grad_v.to(saved_v.scalar_type()).contiguous(), dot.div(norms).to(saved_g.scalar_type()).contiguous()};
 }
 
 }  // namespace xpu_ops::aten

@@ -219,10 +219,11 @@ void run(at::TensorIteratorBase& it, Prepared& p) {
 }  // namespace
 
 void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializer_list<ScalarArg> scalars) {
-  if (it.numel() == 0) return;
   Prepared p{op, common_type(it, op)};
   const DType t = to_dtype(p.common);
+  // As on the CPU, also where there is no element to compute.
   TORCH_CHECK_NOT_IMPLEMENTED(op.rows.has(t), "\"", op.name, "\" not implemented for '", c10::toString(p.common), "'");
+  if (it.numel() == 0) return;
   int n = 0;
   for (const ScalarArg& s : scalars) p.scalars[n++] = to_value(s.value, t, s.kind);
   bool convert = false;

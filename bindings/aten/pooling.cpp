@@ -3,6 +3,7 @@
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
 #include <ATen/native/Resize.h>
+#include <ATen/ops/empty.h>
 
 #include "aten/structured.hpp"
 #include "aten/tensor.hpp"

@@ -72,8 +72,17 @@ void check_channels(const at::Tensor& self, const at::Tensor& scale, const at::T
   TORCH_CHECK(axis >= 0, "`axis` must be between 0 and number of dimensions of input");
 }
 
+// Upstream asks for the least zero point, which no channels have not.
+void check_some(const at::Tensor& zero_point) {
+  TORCH_CHECK(
+      zero_point.numel() != 0,
+      "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+      "'dim' argument.");
+}
+
 Grid learned_channels(const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point, int64_t axis,
                       int64_t low, int64_t high, bool add_first) {
+  check_some(zero_point);
   return {along(scale, self, axis), along(zero_point, self, axis).round().clamp_(low, high), add_first};
 }
 
@@ -86,7 +95,8 @@ Slopes slopes(const at::Tensor& grad, const at::Tensor& self, const Grid& grid, 
   const at::Tensor outside = below.logical_or(above);
   const at::Tensor error = (q.sub(grid.zero_point).mul_(grid.scale).sub_(self)).mul_(grid.scale.reciprocal());
   const at::Tensor end = at::where(below, low - grid.zero_point, high - grid.zero_point);
-  return {grad * outside.logical_not(), (grad * at::where(outside, end, error)).mul_(factor),
+  // The first factor decides the layout: that of self, as on the CPU.
+  return {outside.logical_not() * grad, (grad * at::where(outside, end, error)).mul_(factor),
           at::where(outside, grad * grid.scale.neg() * factor, at::scalar_tensor(0.0f, grad.options()))};
 }
 
@@ -133,7 +143,8 @@ std::tuple<at::Tensor, at::Tensor> fake_quantize_per_channel_affine_cachemask(co
   TORCH_CHECK(type == at::kInt || type == at::kFloat || type == at::kHalf,
               "Zero-point must be Int32, Float or Half, found ", type);
   check_channels(self, scale, zero_point, axis, quant_min, quant_max);
-  if (type == at::kInt && zero_point.numel()) {
+  if (type == at::kInt) {
+    check_some(zero_point);
     const auto [least, most] = at::aminmax(zero_point);
     TORCH_CHECK(least.item<int64_t>() >= quant_min && most.item<int64_t>() <= quant_max,
                 "`zero_point` must be between `quant_min` and `quant_max`.");
@@ -176,8 +187,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _fake_quantize_learnable_per_chan
   check_float(grad, self, scale, zero_point);
   TORCH_CHECK(quant_min <= 0 && quant_max >= 0, "Expecting `quant_min` <= 0 and `quant_max` >= 0");
   check_channels(self, scale, zero_point, axis, quant_min, quant_max);
-  if (self.numel() == 0) return {self, scale, zero_point};
   const Grid grid = learned_channels(self, scale, zero_point, axis, quant_min, quant_max, true);
+  if (self.numel() == 0) return {self, scale, zero_point};
   const Slopes s = slopes(grad, self, grid, quant_min, quant_max, grad_factor);
   std::vector<int64_t> others;
   for (int64_t d = 0; d < self.dim(); ++d)

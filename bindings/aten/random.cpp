@@ -3,11 +3,17 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/topk.h>
 
 #include <bit>
 #include <cmath>
@@ -254,8 +260,11 @@ std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double k
 
 at::Tensor scale_masked(const at::Tensor& input, const at::Tensor& mask, double scale) {
   TORCH_CHECK(input.sizes() == mask.sizes(), "The size of the mask must match the size of the tensor");
-  const bool same = input.strides() == mask.strides() && input.is_non_overlapping_and_dense() && !input.is_neg();
-  const at::Tensor x = same ? input : plain(input), m = same ? mask : plain(mask);
+  // Both in the layout of the input, which the result has upstream too.
+  const bool dense = input.is_non_overlapping_and_dense() && !input.is_neg();
+  const at::Tensor x = dense ? input : at::empty_like(input).copy_(input);
+  const at::Tensor m =
+      mask.strides() == x.strides() ? mask : new_strided(x.sizes(), x.strides(), mask.scalar_type()).copy_(mask);
   at::Tensor out = at::empty_like(x);
   RandomFromArgs a{};
   for (int64_t done = 0; done < x.numel(); done += kLaunch) {

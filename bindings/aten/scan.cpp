@@ -18,8 +18,8 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
           const at::Tensor& out, const at::Tensor& indices = {}) {
   const DType type = dtype_of(out);
   dim = at::maybe_wrap_dim(dim, self.dim());
-  runtime::KernelSlot& kernel = line[type];
   if (out.numel() == 0) return;
+  runtime::KernelSlot& kernel = line[type];
   const at::Tensor in = self.contiguous();
   const at::Tensor values = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
   const bool place = indices.defined();
@@ -63,14 +63,33 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
   if (place && !places.is_same(indices)) indices.copy_(places);
 }
 
+// One number is its own sum, also where there is no kernel for its type: as upstream, a bool in place.
+void accumulate(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,
+                const at::Tensor& out) {
+  if (self.dim() != 0)
+    scan(line, axis, self.to(out.scalar_type()), dim, out);
+  else if (!out.is_same(self))
+    out.copy_(self);
+}
+
+// The CPU's helper trusts its caller; here a wrong tensor must not become a wrong access.
+void scan_extremes(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self,
+                   const at::Tensor& values, const at::Tensor& indices, int64_t dim) {
+  TORCH_CHECK(values.sizes() == self.sizes() && indices.sizes() == self.sizes(), "values ", values.sizes(),
+              " and indices ", indices.sizes(), " must have the shape of self ", self.sizes());
+  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
+              values.scalar_type());
+  scan(line, axis, self, dim, values, indices);
+}
+
 }  // namespace
 
 void cumsum(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
-  scan(kernels::cumsum_line, kernels::cumsum_axis, self.to(out.scalar_type()), dim, out);
+  accumulate(kernels::cumsum_line, kernels::cumsum_axis, self, dim, out);
 }
 
 void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
-  scan(kernels::cumprod_line, kernels::cumprod_axis, self.to(out.scalar_type()), dim, out);
+  accumulate(kernels::cumprod_line, kernels::cumprod_axis, self, dim, out);
 }
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
@@ -86,11 +105,11 @@ at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
 }
 
 void _cummax_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
-  scan(kernels::cummax_line, kernels::cummax_axis, self, dim, values, indices);
+  scan_extremes(kernels::cummax_line, kernels::cummax_axis, self, values, indices, dim);
 }
 
 void _cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
-  scan(kernels::cummin_line, kernels::cummin_axis, self, dim, values, indices);
+  scan_extremes(kernels::cummin_line, kernels::cummin_axis, self, values, indices, dim);
 }
 
 }  // namespace xpu_ops::aten

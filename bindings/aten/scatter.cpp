@@ -79,6 +79,9 @@ void divide_by(const at::Tensor& out, at::Tensor count) {
 // The common part of scatter_reduce.two and index_reduce.
 void reduce_into(const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                  c10::string_view reduce, bool include_self, DeviceErrorCode code) {
+  // Before any kernel that may report an index: a call fails once.
+  TORCH_CHECK_NOT_IMPLEMENTED(reduce != "mean" || out.scalar_type() != at::kBool,
+                              "\"scatter_gather_tensor_cpu_reduce_mean\" not implemented for 'Bool'");
   if (!include_self)
     scatter_columns(Reduce::assign, out, dim, index, scalar_like(identity(reduce, out.scalar_type()), out, src.sizes()),
                     code);

@@ -3,6 +3,8 @@
 #include <ATen/native/Padding.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>

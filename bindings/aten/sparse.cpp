@@ -251,9 +251,8 @@ void add_dense(const at::Tensor& dense, const at::Tensor& other, const at::Scala
               " (FYI: dense-sparse addition does not currently support broadcasting)");
   const at::ScalarType common = at::promoteTypes(dense.scalar_type(), other.scalar_type());
   check_result_type("add", common, out);
-  const at::Tensor sparse = other.coalesce();
   if (!out.is_same(dense)) out.resize_(dense.sizes());
-  if (sparse._nnz() == 0 || sparse.numel() == 0) {
+  if (other._nnz() == 0 || other.numel() == 0) {
     if (!out.is_same(dense)) out.copy_(dense);
     return;
   }
@@ -261,10 +260,16 @@ void add_dense(const at::Tensor& dense, const at::Tensor& other, const at::Scala
   at::Tensor sum = direct ? out : dense.to(common).contiguous();
   if (!direct && sum.is_alias_of(dense)) sum = sum.clone();
   if (direct && !out.is_same(dense)) out.copy_(dense);
+  // Long rows are added in turn, as they come; of short ones each result takes one sum.
+  const bool in_turn = other._values().numel() >= other._nnz() * 8 && common != at::kBool;
+  const at::Tensor sparse = in_turn ? other : other.coalesce();
   const at::Tensor keys = coo_keys(sparse._indices(), sparse_sizes(sparse));
-  at::Tensor values = sparse._values().to(common).reshape({sparse._nnz(), -1});
+  const at::Tensor values = sparse._values().to(common).reshape({sparse._nnz(), -1});
   const at::Tensor rows = sum.view({-1, values.size(1)});
-  rows.index_copy_(0, keys, rows.index_select(0, keys).add_(values, alpha));
+  if (in_turn)
+    rows.index_add_(0, keys, values, alpha);
+  else
+    rows.index_copy_(0, keys, rows.index_select(0, keys).add_(values, alpha));
   if (!direct) out.copy_(sum);
 }
 

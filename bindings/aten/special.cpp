@@ -1,5 +1,6 @@
 // Special functions that are composed of others.
 #include <ATen/native/Resize.h>
+#include <ATen/ops/can_cast.h>
 #include <ATen/ops/mvlgamma.h>
 
 #include "aten/pointwise.hpp"

@@ -11,6 +11,9 @@ namespace {
 struct Dim { int64_t size, in, out0, out1; };
 
 constexpr int64_t kLimit = int64_t{1} << 31;
+// A group a row: the CPU device gives neighbouring groups to one thread, which then reads memory in order. Of the
+// short rows only those up to kOrderedShortRow gained.
+constexpr int64_t kMostGroups = int64_t{1} << 24, kOrderedShortRow = 64;
 constexpr int64_t kShortRow = 1024;  // rows up to this length share work-groups
 constexpr int64_t kTinyRow = 8;      // rows up to this length are reduced by one item
 constexpr int64_t kWideColumns = kLanes * kColumns;
@@ -131,13 +134,14 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t 
         outputs >= kRows * target) {
       a.blocks = static_cast<uint32_t>(ceil_div(columns, kRows));
       a.short_rows = static_cast<uint32_t>(a.blocks * (outputs / columns));
-      plan.groups = std::min<int64_t>(a.short_rows, int64_t{units} * 512);
+      plan.groups =
+          std::min<int64_t>(a.short_rows, a.inner_count <= kOrderedShortRow ? kMostGroups : int64_t{units} * 512);
       return ReductionFit::ok;
     }
     int64_t want = outputs < target ? std::min(ceil_div(target, outputs), count / 2048) : 1;
     if (outputs <= (1 << 16)) want = std::max(want, count / kRowChain);
     divide(a, want, 256);
-    plan.groups = std::min<int64_t>(outputs * a.splits, int64_t{units} * 512);
+    plan.groups = std::min(outputs * a.splits, kMostGroups);
   } else if (unit_columns && columns >= kWideColumns) {
     plan.kernel = ReductionPlan::Kernel::col;
     plan.local = kLanes;

@@ -3,11 +3,13 @@
 #pragma once
 #include "convolution_args.hpp"
 #include "device.hpp"
+#include "math.hpp"
 #include "matmul.hpp"
 #include "reduction_args.hpp"
 
 namespace xpu {
 
+using xpu_ops::ConvActivation;
 using xpu_ops::ConvArgs;
 using xpu_ops::kLanes;
 
@@ -134,54 +136,115 @@ void conv_backward_weights(const ConvArgs& p) {
       p.weights))[conv_offset(p.weight_strides, k.first, k.second, k.at[0], k.at[1], k.at[2])] = static_cast<T>(sum);
 }
 
+template <class A> XPU_INLINE A conv_clip(A x, A low, A high) { return x < low ? low : x > high ? high : x; }
+
+// x[i] = f(x[i]) for n elements that this sub-group has just written.
+template <class T, class F> XPU_INLINE void conv_each(T* x, size_t n, size_t lane, F f) {
+  using A = typename accumulator<T>::type;
+  const auto one = [&](T* at) { store_lane(at, lane, static_cast<T>(f(static_cast<A>(matmul_load(at, lane))))); };
+  size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) [[clang::always_inline]]
+    one(x + i);
+  if (i + lane < n) [[clang::always_inline]]
+    one(x + i);
+}
+
+// A pass of its own: a branch among the sums would compute every activation for every vector and select one.
+template <class T> XPU_INLINE void conv_activate(T* x, size_t n, size_t lane, ConvActivation kind, float a, float b) {
+  using A = typename accumulator<T>::type;
+  switch (kind) {
+    case ConvActivation::relu: return conv_each(x, n, lane, [=](A v) { return v < A(0) ? a * v : v; });
+    case ConvActivation::linear: return conv_each(x, n, lane, [=](A v) { return a * v + b; });
+    case ConvActivation::clip: return conv_each(x, n, lane, [=](A v) { return conv_clip(v, a, b); });
+    case ConvActivation::hardswish:
+      return conv_each(x, n, lane, [=](A v) { return v * conv_clip(a * v + b, A(0), A(1)); });
+    case ConvActivation::hardsigmoid:
+      return conv_each(x, n, lane, [=](A v) { return conv_clip(a * v + b, A(0), A(1)); });
+    case ConvActivation::swish: return conv_each(x, n, lane, [=](A v) { return v / (A(1) + sycl::exp(-a * v)); });
+    case ConvActivation::logistic: return conv_each(x, n, lane, [=](A v) { return sigmoid(v); });
+    case ConvActivation::gelu_tanh: return conv_each(x, n, lane, [=](A v) { return gelu_tanh(v); });
+    case ConvActivation::gelu_erf: return conv_each(x, n, lane, [=](A v) { return gelu_erf(v); });
+    default: return;
+  }
+}
+
 // ---- depthwise, K x K taps, over contiguous images with stride 1 along the width: lanes go along a row of dst, so
-// that every tap is one vector. A work-group takes `rows` rows of one image.
+// that every tap is one vector. A work-group takes `rows` rows of one image, four at a time where they read the same
+// vectors. A sum has the same order in both.
 template <class T, int K> void conv_depthwise(const ConvArgs& p) {
   using A = typename accumulator<T>::type;
+  constexpr int32_t kRows = K < 7 ? 4 : 1;  // more taps than registers
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
   const uint32_t group = static_cast<uint32_t>(item.get_group(0)), image = group / p.blocks;
   const int32_t first = static_cast<int32_t>((group - image * p.blocks) * p.rows);
   const int32_t end = first + static_cast<int32_t>(p.rows), last = end < p.out[1] ? end : p.out[1];
-  const int32_t in_h = p.in[1], in_w = p.in[2], out_w = p.out[2], pad = p.pad[2];
+  const int32_t in_h = p.in[1], in_w = p.in[2], out_w = p.out[2], pad = p.pad[2], stride = p.stride[1];
   const uint32_t channel = image - image / p.ci * p.ci;
   const T* src = static_cast<const T*>(p.src) + static_cast<size_t>(image) * static_cast<uint32_t>(in_h * in_w);
-  T* dst = const_cast<T*>(static_cast<const T*>(p.dst)) +
-           (static_cast<size_t>(image) * static_cast<uint32_t>(p.out[1]) + static_cast<uint32_t>(first)) *
-               static_cast<uint32_t>(out_w);
+  T* const written = const_cast<T*>(static_cast<const T*>(p.dst)) +
+                     (static_cast<size_t>(image) * static_cast<uint32_t>(p.out[1]) + static_cast<uint32_t>(first)) *
+                         static_cast<uint32_t>(out_w);
   A w[K * K];
 #pragma unroll
   for (int k = 0; k < K * K; ++k)
     w[k] = static_cast<A>(matmul_load(static_cast<const T*>(p.weights) + channel * (K * K) + k, 0));
   const A bias = p.bias ? static_cast<A>(matmul_load(static_cast<const T*>(p.bias) + channel, 0)) : A(0);
-  for (int32_t y = first; y < last; ++y, dst += out_w) {
-    const int32_t top = y * p.stride[1] - p.pad[1];
+  T* dst = written;
+  for (int32_t y = first, rows; y < last; y += rows, dst += rows * out_w) {
+    const int32_t above = y * stride - p.pad[1];
+    rows = stride == 1 && above >= 0 && above + kRows + K - 1 <= in_h && y + kRows <= last ? kRows : 1;
     for (int32_t x = 0; x < out_w; x += kLanes) {
       const int32_t left = x - pad;
-      A sum = bias;
-      // `edge`: some lane's tap lies outside the row.
-      auto taps = [&](auto edge) {
+      const bool inner = left >= 0 && left + static_cast<int32_t>(kLanes) + K - 1 <= in_w;
+      if (kRows > 1 && rows == kRows && inner) {
+        A sums[kRows];
 #pragma unroll
-        for (int ky = 0; ky < K; ++ky) {
-          if (top + ky < 0 || top + ky >= in_h) continue;
-          const T* row = src + (static_cast<int64_t>(top + ky) * in_w + left);
+        for (int r = 0; r < kRows; ++r) sums[r] = bias;
+#pragma unroll
+        for (int line = 0; line < kRows + K - 1; ++line) {
+          const T* row = src + (static_cast<int64_t>(above + line) * in_w + left);
 #pragma unroll
           for (int kx = 0; kx < K; ++kx) {
-            const int32_t at = left + kx + static_cast<int32_t>(lane);
-            if (!edge.value || (at >= 0 && at < in_w))
-              sum = sum + w[ky * K + kx] * static_cast<A>(matmul_load(row + kx, lane));
+            const A v = static_cast<A>(matmul_load(row + kx, lane));
+#pragma unroll
+            for (int r = 0; r < kRows; ++r)
+              if (line >= r && line < r + K) sums[r] = sums[r] + w[(line - r) * K + kx] * v;
           }
         }
-      };
-      if (left >= 0 && left + static_cast<int32_t>(kLanes) + K - 1 <= in_w) {
-        [[clang::always_inline]] taps(Edge<false>{});
-        store_lane(dst + x, lane, static_cast<T>(sum));
-      } else {
-        [[clang::always_inline]] taps(Edge<true>{});
-        if (x + static_cast<int32_t>(lane) < out_w) store_lane(dst + x, lane, static_cast<T>(sum));
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
+        continue;
+      }
+      for (int32_t r = 0; r < rows; ++r) {
+        const int32_t top = above + r * stride;
+        A sum = bias;
+        // `edge`: some lane's tap lies outside the row.
+        auto taps = [&](auto edge) {
+#pragma unroll
+          for (int ky = 0; ky < K; ++ky) {
+            if (top + ky < 0 || top + ky >= in_h) continue;
+            const T* row = src + (static_cast<int64_t>(top + ky) * in_w + left);
+#pragma unroll
+            for (int kx = 0; kx < K; ++kx) {
+              const int32_t at = left + kx + static_cast<int32_t>(lane);
+              if (!edge.value || (at >= 0 && at < in_w))
+                sum = sum + w[ky * K + kx] * static_cast<A>(matmul_load(row + kx, lane));
+            }
+          }
+        };
+        T* to = dst + r * out_w + x;
+        if (inner) {
+          [[clang::always_inline]] taps(Edge<false>{});
+          store_lane(to, lane, static_cast<T>(sum));
+        } else {
+          [[clang::always_inline]] taps(Edge<true>{});
+          if (x + static_cast<int32_t>(lane) < out_w) store_lane(to, lane, static_cast<T>(sum));
+        }
       }
     }
   }
+  conv_activate(written, static_cast<uint32_t>((last - first) * out_w), lane, p.activation, p.alpha, p.beta);
 }
 
 }  // namespace xpu

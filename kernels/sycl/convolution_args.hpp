@@ -4,6 +4,20 @@
 
 namespace xpu_ops {
 
+// What a depthwise convolution does to its sums, with oneDNN's meaning of alpha and beta.
+enum class ConvActivation : uint32_t {
+  none,
+  relu,
+  linear,
+  clip,
+  hardswish,
+  hardsigmoid,
+  swish,
+  logistic,
+  gelu_tanh,
+  gelu_erf,
+};
+
 // A convolution from src (n, ci, in...) to dst (n, co, out...) with weights (co, ci / groups, kernel...). Axes are
 // depth, height, width, missing ones of size 1. A transposed convolution is the backward one with src and dst
 // exchanged.
@@ -15,7 +29,9 @@ struct ConvArgs {
   uint32_t items;       // elements written
   uint32_t n, ci, co, groups;
   int32_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
-  uint32_t rows, blocks;  // depthwise: rows of a work-group, work-groups of an image
+  uint32_t rows, blocks;      // depthwise: rows of a work-group, work-groups of an image
+  ConvActivation activation;  // depthwise
+  float alpha, beta;          // of it
   int64_t src_strides[5], weight_strides[5], dst_strides[5];  // in elements
 };
 

@@ -350,6 +350,8 @@ XPU_INLINE void grid_sample(const GridArgs& p) {
   }
 }
 
+template <bool b> struct Flag { static constexpr bool value = b; };
+
 // Gradient of the grid, rows and items as the forward, and where the gradient of the input has to go.
 template <class T, int kDim, int K>
 XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
@@ -374,19 +376,26 @@ XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
   M sum[kDim];
 #pragma unroll
   for (int d = 0; d < kDim; ++d) sum[d] = M(0);
-  for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
-    M go;
-    if (p.dense && item.full)
-      go = M((grad + item.first)[item.lane]);
-    else
-      go = M(grad[at]);
+  // A loop each: of two loads under a branch the compiler makes one, from an address that differs, which is a gather.
+  const auto channels = [&](auto neighbours) __attribute__((always_inline)) {
+    for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
+      M go;
+      if constexpr (neighbours.value)
+        go = M((grad + item.first)[item.lane]);
+      else
+        go = M(grad[at]);
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const M v = go * M(in[taps.offset[k]]);
+      for (int k = 0; k < K; ++k) {
+        const M v = go * M(in[taps.offset[k]]);
 #pragma unroll
-      for (int d = 0; d < kDim; ++d) sum[d] += taps.inside[k] ? taps.slope[k][d] * v : M(0);
+        for (int d = 0; d < kDim; ++d) sum[d] += taps.inside[k] ? taps.slope[k][d] * v : M(0);
+      }
     }
-  }
+  };
+  if (p.dense && item.full)
+    channels(Flag<true>{});
+  else
+    channels(Flag<false>{});
   if (!item.mine) return;
   T* out = static_cast<T*>(p.grad_grid) + (item.n * p.positions + item.i) * kDim;
 #pragma unroll

@@ -353,11 +353,45 @@ template <class T, bool kBackward> XPU_INLINE void norm_apply_rows(const NormApp
     k = k + 1 == p.period ? 0 : k + 1;
   }
 }
+// The same with coefficients a column, which the first cache holds.
+template <class T, bool kBackward> XPU_INLINE void norm_apply_lines(const NormApplyArgs& p) {
+  using A = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), n = p.cols;
+  const RowRange mine = group_rows(p.rows * p.batches);
+  size_t c = mine.begin / p.rows * n;
+  uint32_t left = p.rows - mine.begin % p.rows;  // rows to the next matrix
+  for (uint32_t row = mine.begin; row < mine.end; ++row) {
+    const T* x = static_cast<const T*>(p.x) + row * n;
+    const T* dy = kBackward ? static_cast<const T*>(p.dy) + row * n : nullptr;
+    T* y = static_cast<T*>(p.y) + row * n;
+    const A *a = static_cast<const A*>(p.a) + c, *m = static_cast<const A*>(p.m) + c,
+            *b = static_cast<const A*>(p.b) + c, *d = kBackward ? static_cast<const A*>(p.d) + c : nullptr;
+    for_row(n, lane, [&](size_t r, int) {
+      A v = static_cast<A>(load(x + r, lane)) - (m + r)[lane];
+      if constexpr (kBackward)
+        v = (a + r)[lane] * static_cast<A>(load(dy + r, lane)) + (d + r)[lane] * v + (b + r)[lane];
+      else
+        v = (a + r)[lane] * v + (b + r)[lane];
+      store(y + r, lane, static_cast<T>(v));
+    });
+    if (--left == 0) {
+      left = p.rows;
+      c += n;
+    }
+  }
+}
+template <class T, bool kBackward> XPU_INLINE void norm_apply_in_order(const NormApplyArgs& p) {
+  if (p.by_column)
+    norm_apply_lines<T, kBackward>(p);
+  else
+    norm_apply_rows<T, kBackward>(p);
+}
 template <class T> void norm_apply_row(const NormApplyArgs& p) {
   if (p.dy)
-    norm_apply_rows<T, true>(p);
+    norm_apply_in_order<T, true>(p);
   else
-    norm_apply_rows<T, false>(p);
+    norm_apply_in_order<T, false>(p);
 }
 
 // ---- batch norm, an item a channel. W: type of weight, bias and running statistics.

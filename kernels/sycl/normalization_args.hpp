@@ -68,7 +68,8 @@ struct NormApplyArgs {
   uint32_t rows = 0, cols = 0, period = 1;
   uint32_t by_column = 0;
   uint32_t rows_per_group = 1;
-  uint32_t parts = 1;  // work-groups over the rows of one matrix
+  uint32_t parts = 1;    // work-groups over the rows of one matrix
+  uint32_t batches = 1;  // matrices, each with columns' coefficients of its own
 };
 
 // Per-channel work of batch norm and per-group work of group norm: from statistics to coefficients.

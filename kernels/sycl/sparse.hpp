@@ -180,19 +180,33 @@ inline void put_index(void* x, bool is32, int64_t i, int64_t v) {
     static_cast<int64_t*>(x)[i] = v;
 }
 
-// The element at i, from 0 to n, decides the pointers of the rows after that of element i - 1, up to its own.
-inline void rows_to_pointers(const CompressArgs& p) {
-  uint32_t i = global_id() * p.chunk, end = i + p.chunk < p.n + 1 ? i + p.chunk : p.n + 1;
-  if (i >= end) return;
-  int64_t from = i == 0 ? -1 : sparse_index(p.in, p.in32, i - 1);
-  for (; i < end; ++i) {
-    int64_t to = i == p.n ? p.rows : sparse_index(p.in, p.in32, i);
-    if (i < p.n && static_cast<uint64_t>(to) >= p.rows)
-      report_error(p.error, DeviceErrorCode::index_runtime, 0, to, p.rows);
-    const int64_t first = from < -1 ? 0 : from + 1, last = to > p.rows ? p.rows : to;
-    for (int64_t r = first; r <= last; ++r) put_index(p.out, p.out32, r, i);
+// The element at i, from 0 to n, decides the pointers of the rows after that of element i - 1, up to its own. Most are
+// in the row of the one before, and have nothing to do.
+template <class I, class O> XPU_INLINE void rows_to_pointers_of(const CompressArgs& p) {
+  const I* in = static_cast<const I*>(p.in);
+  O* out = static_cast<O*>(p.out);
+  const uint32_t n = p.n, begin = global_id() * p.chunk, end = begin + p.chunk < n + 1 ? begin + p.chunk : n + 1;
+  if (begin >= end) return;
+  const int64_t rows = p.rows;
+  int64_t from = begin == 0 ? -1 : static_cast<int64_t>(in[begin - 1]);
+  for (uint32_t i = begin; i < end; ++i) {
+    const int64_t to = i == n ? rows : static_cast<int64_t>(in[i]);
+    if (to == from) continue;
+    if (i < n && (to < 0 || to >= rows)) report_error(p.error, DeviceErrorCode::index_runtime, 0, to, rows);
+    const int64_t first = from < -1 ? 0 : from + 1, last = to > rows ? rows : to;
+    for (int64_t r = first; r <= last; ++r) out[r] = static_cast<O>(i);
     from = to;
   }
+}
+inline void rows_to_pointers(const CompressArgs& p) {
+  if (p.in32 && p.out32)
+    rows_to_pointers_of<int32_t, int32_t>(p);
+  else if (p.in32)
+    rows_to_pointers_of<int32_t, int64_t>(p);
+  else if (p.out32)
+    rows_to_pointers_of<int64_t, int32_t>(p);
+  else
+    rows_to_pointers_of<int64_t, int64_t>(p);
 }
 
 // Rows of a batch; the number of each goes to every one of its elements.

@@ -109,6 +109,15 @@ def test_ctc(reduction, zero_infinity) -> None:
         both(run, x, flat)
 
 
+def test_margins_of_nothing() -> None:
+    """Upstream leaves them to what the memory held: here the sum of nothing is zero, and its mean no number."""
+    x, labels = torch.empty(0, 3, device="xpu"), torch.empty(0, dtype=torch.long, device="xpu")
+    for loss, y in ((F.multi_margin_loss, labels), (F.multilabel_margin_loss, labels.view(0, 1).expand(0, 3))):
+        assert loss(x, y, reduction="sum").item() == 0
+        assert loss(x, y, reduction="mean").isnan().item()
+        assert loss(x, y, reduction="none").shape == (0,)
+
+
 def test_errors_from_kernels_reach_the_user() -> None:
     x = torch.randn(2, 3).to("xpu")
     for call, kind, text in (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from aten_data import same
+from support.compare import assert_same
 
 INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -105,3 +106,18 @@ def test_runs_are_identical() -> None:
     x = torch.randn(3, 100000).to("xpu")
     first = x.cumsum(1).cpu()
     assert all(torch.equal(first, x.cumsum(1).cpu()) for _ in range(10))
+
+
+def test_one_number_of_any_type() -> None:
+    """0-d and empty tensors ask for no kernel: a bool in place, which has none."""
+    for call in (torch.Tensor.cumsum_, torch.Tensor.cumprod_):
+        for x in (torch.tensor(True), torch.empty(0, dtype=torch.bool)):
+            assert_same(call(x.clone().to("xpu"), 0), call(x.clone(), 0))
+
+
+def test_helpers_check_their_tensors() -> None:
+    x = torch.ones(3, 4, device="xpu")
+    values, indices = torch.empty_like(x), torch.empty_like(x, dtype=torch.int64)
+    for v, i in ((values[:2], indices), (values, indices[:2]), (values.double(), indices), (values, indices.int())):
+        with pytest.raises(RuntimeError):
+            torch.ops.aten._cummax_helper(x, v, i, 0)

@@ -111,3 +111,11 @@ def test_deterministic(dtype: torch.dtype) -> None:
     ):
         first = fn().cpu()
         assert all(torch.equal(first, fn().cpu()) for _ in range(20))
+
+
+def test_a_call_fails_once() -> None:
+    """What upstream has no kernel for is refused before a kernel reports an index, which the next call would raise."""
+    x = torch.ones(3, dtype=torch.bool, device="xpu")
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        x.scatter_reduce(0, torch.tensor([99], device="xpu"), x[:1], "mean")
+    torch.xpu.synchronize()

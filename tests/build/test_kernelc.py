@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.kernelc.digest import Includes
+from tools.kernelc.pool import Job, Result, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = """#include <sycl/ext/oneapi/free_function_queries.hpp>
@@ -153,6 +154,29 @@ def test_a_crash_is_reported_and_the_rest_goes_on(project: Project) -> None:
     assert "module crash failed" in run.stderr
     assert "device compiler was killed by SIG" in run.stderr or "device compiler exited with code" in run.stderr
     assert set(project.modules()) == {"a_good", "z_good"}
+
+
+# A compiler that dies once on the module `once`, and always on `always`.
+WORKER = """
+import pathlib, sys
+for line in sys.stdin:
+    source, prefix = line.rstrip("\\n").split("\\t")
+    mark = pathlib.Path(prefix)
+    if "always" in prefix or ("once" in prefix and not mark.exists()):
+        mark.touch()
+        sys.exit(3)
+    print('{"ok": true}', flush=True)
+"""
+
+
+def test_a_crash_is_tried_once_more(tmp_path: Path) -> None:
+    source = tmp_path / "source.cpp"
+    source.touch()
+    found: dict[str, Result] = {}
+    jobs = [Job(name, source, tmp_path / name) for name in ("first", "once", "always", "last")]
+    run_all([sys.executable, "-c", WORKER], jobs, 1, lambda r: found.__setitem__(r.module, r))
+    assert {name: r.ok for name, r in found.items()} == {"first": True, "once": True, "always": False, "last": True}
+    assert "exited with code 3" in found["always"].log
 
 
 def test_double_is_refused_outside_fp64_modules(project: Project) -> None:

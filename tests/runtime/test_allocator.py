@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import shutil
 import subprocess
 import time
@@ -200,7 +201,8 @@ def test_out_of_memory_text():
         empty(1 << 46)
     text = str(e.value)
     assert text.startswith("XPU out of memory. Tried to allocate 65536.00 GiB. GPU 0 has a total capacity of ")
-    assert " is free. Of the allocated memory " in text
+    # "allowed" is said once a fraction was set, which a test before this one may have done
+    assert re.search(r" is free\. (\S+ \S+ allowed; )?Of the allocated memory ", text), text
     assert "is reserved by PyTorch but unallocated. Please use `empty_cache`" in text
     empty(10)  # the allocator still works
 
@@ -388,8 +390,8 @@ def test_allocation_from_the_cache_is_cheap():
     del x
     best = float("inf")
     for _ in range(5):
-        t0 = time.perf_counter()
+        t0 = time.thread_time()
         for _ in range(2000):
             torch.empty(1, device="xpu")
-        best = min(best, (time.perf_counter() - t0) / 2000)
+        best = min(best, (time.thread_time() - t0) / 2000)
     assert best < 10e-6

@@ -176,11 +176,15 @@ def test_import_starts_no_device():
 
 
 def test_import_time():
-    """At most 150 ms more, in processor time: wall time says more about what else the machine does."""
-    code = "import time; import torch; print(time.process_time())"
-    script.out(code)
-    times = {a: min(float(script.out(code, TORCH_DEVICE_BACKEND_AUTOLOAD=a)) for _ in range(3)) for a in ("1", "0")}
-    assert times["1"] - times["0"] < 0.15
+    """At most 150 ms more, in processor time, taken alone: what `import torch` takes varies by more than that."""
+    code = """
+        import time, torch
+        t = time.process_time()
+        from xpu_ops import _autoload
+        _autoload._autoload()
+        print(time.process_time() - t)
+    """
+    assert min(float(script.out(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")) for _ in range(4)) < 0.15
 
 
 def test_seed_before_first_use():
@@ -325,8 +329,8 @@ def test_allocation_and_launch_stay_lean():
     x = torch.empty(1, device="xpu")
     best = float("inf")
     for _ in range(5):
-        t0 = time.perf_counter()
+        t0 = time.thread_time()
         for _ in range(2000):
             torch.empty_like(x)
-        best = min(best, (time.perf_counter() - t0) / 2000)
+        best = min(best, (time.thread_time() - t0) / 2000)
     assert best < 15e-6

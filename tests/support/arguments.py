@@ -84,6 +84,10 @@ class Draw:
         generator = torch.Generator().manual_seed(self.draw(st.integers(0, 10**6)))
         return torch.randint(low, max(low + 1, high), shape, generator=generator)
 
+    def order(self, n: int) -> torch.Tensor:
+        """The numbers below `n` in any order, the same whenever Hypothesis draws this example again."""
+        return torch.randperm(n, generator=torch.Generator().manual_seed(self.draw(st.integers(0, 10**6))))
+
     # ---- rules: from the schema and the row
     def size(self) -> int:
         assert self.shape is not None

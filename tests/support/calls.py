@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,6 +121,8 @@ def run(call: Callable[[], Any]) -> tuple[Any, Exception | None]:
         torch.xpu.synchronize()  # an index out of range is reported here at the latest
         return result, None
     except Exception as error:
+        with suppress(Exception):  # what its kernels reported besides must not end the call after it
+            torch.xpu.synchronize()
         return None, error
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-TIMEOUT_S = 900  # for one module; the largest takes seconds
+TIMEOUT_S = 300  # for one module; the largest takes seconds
 
 
 @dataclass
@@ -26,6 +26,7 @@ class Result:
     compile_ms: int = 0
     link_ms: int = 0
     check_ms: int = 0
+    crashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class _Worker:
         self._stderr.seek(mark)
         said = self._stderr.read().decode(errors="replace").strip()[-4000:]
         how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
-        return Result(job.module, False, f"{job.source}: the device compiler {how} on this module\n{said}".strip())
+        log = f"{job.source}: the device compiler {how} on this module\n{said}".strip()
+        return Result(job.module, False, log, crashed=True)
 
     def close(self) -> None:
         if self._process is not None:
@@ -106,6 +108,8 @@ def run_all(command: list[str], jobs: list[Job], parallel: int, done: Callable[[
                 except queue.Empty:
                     return
                 result = worker.run(job)
+                if result.crashed:  # once more in a new process: a module that cannot be compiled crashes again
+                    result = worker.run(job)
                 with lock:
                     done(result)
         except BaseException as error:  # handed to the caller's thread

@@ -62,8 +62,13 @@ def bmm(d: Any) -> Args:
 @recipe("addmv", types=PRODUCT_TYPES, bad={"vec": [torch.ones(77), WRONG], "self": [torch.ones(2, 2)]})
 def addmv(d: Any) -> Args:
     m, k = sizes(d, 2)
-    # Of no rows and a 0-d self, the CPU gives a 0-d result, and not the empty vector.
-    return {"self": broadcastable(d, (m,), d.writes or not m), "mat": d.plain(m, k), "vec": d.plain(k), **numbers(d)}
+    # Of an empty matrix and a 0-d self, the CPU gives a 0-d result, and not a vector.
+    return {
+        "self": broadcastable(d, (m,), d.writes or not m or not k),
+        "mat": d.plain(m, k),
+        "vec": d.plain(k),
+        **numbers(d),
+    }
 
 
 @recipe("dot", "vdot", types=PRODUCT_TYPES, bad={"tensor": [torch.ones(77), WRONG], "other": [torch.ones(77), WRONG]})
@@ -363,7 +368,8 @@ def fused_norm(d: Any) -> Args:
     return {"x": d.plain(*shape), "residual": d.plain(*shape), **parts, "eps": 1e-5}
 
 
-@recipe("xpu_ops::rotary_embedding", types=("f32", "bf16", "f64"))
+# The composition takes the layout from whichever of its operands decides.
+@recipe("xpu_ops::rotary_embedding", types=("f32", "bf16", "f64"), strides=False)
 def rotary(d: Any) -> Args:
     steps, half = d.int(1, 5), d.int(1, 6)
     interleaved = d.flag()
