@@ -142,7 +142,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("-I", dest="include", type=Path, action="append", default=[])
     parser.add_argument("-j", dest="jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--option", action="append", default=[], help="passed to the device compiler: --option=-O1")
-    parser.add_argument("--preamble", action="append", default=[], help="a header that most sources include: parsed once")
+    parser.add_argument(
+        "--preamble", action="append", default=[], help="a header that most sources include: parsed once"
+    )
     parser.add_argument("--times", type=Path, help="where to write a table of the modules compiled and what they took")
     parser.add_argument("--only", nargs="*", help="compile these modules only and leave the rest as it is")
     args = parser.parse_args(argv)
