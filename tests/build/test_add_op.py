@@ -71,9 +71,10 @@ class Scratch:
         return [s for s, o in old.items() if not o.exists() or s.read_bytes() != o.read_bytes()]
 
     def object(self, source: Path) -> Path:
-        """Compiles as the build compiles the sources beside it."""
+        """Compiles as the build compiles the sources beside it, registrations in units of several."""
         usual = self.build / "gen" / source.relative_to(self.gen)
-        known = next(s for s in self.compile if s == usual or (s.parent == usual.parent and usual not in self.compile))
+        folders = (usual.parent, self.build / "CMakeFiles" / "_C.dir" / "Unity")
+        known = usual if usual in self.compile else next(s for s in self.compile if s.parent in folders)
         out = self.root / f"{source.stem}.o"
         command = re.sub(r"-o \S+ -c \S+", f"-o {out} -c {source}", self.compile[known])
         self.run(command.replace(str(self.build / "gen"), str(self.gen)))
