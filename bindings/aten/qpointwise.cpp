@@ -16,9 +16,9 @@ namespace {
 
 using Scalars = c10::List<std::optional<at::Scalar>>;
 
-struct Window {
+struct ConvWindow {
   std::vector<int64_t> stride, padding, dilation;
-  Window(const c10::List<int64_t>& s, const c10::List<int64_t>& p, const c10::List<int64_t>& d)
+  ConvWindow(const c10::List<int64_t>& s, const c10::List<int64_t>& p, const c10::List<int64_t>& d)
       : stride(s.vec()), padding(p.vec()), dilation(d.vec()) {}
   ConvCall call(int64_t groups) const { return {stride, padding, dilation, groups}; }
 };
@@ -315,7 +315,7 @@ at::Tensor onednn_qconv_pointwise(at::Tensor qx, double x_scale, int64_t x_zero_
                                   int64_t groups, double output_scale, int64_t output_zero_point,
                                   std::optional<at::ScalarType> output_dtype, c10::string_view attr, Scalars scalars,
                                   std::optional<c10::string_view> algorithm) {
-  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias, Window(stride, padding, dilation).call(groups),
+  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias, ConvWindow(stride, padding, dilation).call(groups),
                {output_scale, output_zero_point, output_dtype}, attr, scalars, algorithm);
 }
 
@@ -326,7 +326,7 @@ at::Tensor onednn_qconv_pointwise_tensor(at::Tensor qx, at::Tensor x_scale, at::
                                          int64_t output_zero_point, std::optional<at::ScalarType> output_dtype,
                                          c10::string_view attr, Scalars scalars,
                                          std::optional<c10::string_view> algorithm) {
-  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias, Window(stride, padding, dilation).call(groups),
+  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias, ConvWindow(stride, padding, dilation).call(groups),
                {output_scale, output_zero_point, output_dtype}, attr, scalars, algorithm);
 }
 
@@ -341,7 +341,7 @@ at::Tensor onednn_qconv2d_pointwise_binary(at::Tensor qx, double x_scale, int64_
                                            Scalars unary_scalars, std::optional<c10::string_view> unary_algorithm) {
   return qconv(input(qx, x_scale, x_zero_point, qw, w_scale),
                other_of("qconv", binary_attr, qaccum, accum_scale, accum_zero_point, alpha ? alpha->toDouble() : 1.0),
-               bias, Window(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
+               bias, ConvWindow(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
                unary_attr.value_or("none"), unary_scalars, unary_algorithm);
 }
 
@@ -354,7 +354,7 @@ at::Tensor onednn_qconv2d_pointwise_binary_tensor(
     Scalars unary_scalars, std::optional<c10::string_view> unary_algorithm) {
   return qconv(input(qx, x_scale, x_zero_point, qw, w_scale),
                other_of("qconv", binary_attr, qaccum, accum_scale, accum_zero_point, alpha ? alpha->toDouble() : 1.0),
-               bias, Window(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
+               bias, ConvWindow(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
                unary_attr.value_or("none"), unary_scalars, unary_algorithm);
 }
 

@@ -273,7 +273,11 @@ def autocast_wrapper(o: Overload) -> str:
 
 
 def registrations(members: list[Operator]) -> list[str]:
-    """The TORCH_LIBRARY blocks, one a namespace and key."""
+    """The TORCH_LIBRARY blocks, one a namespace and key.
+
+    Functions are given by their address, not as TORCH_FN: torch's templates are then compiled once a signature, not once an
+    overload, for one more jump a call.
+    """
     blocks: dict[str, list[str]] = {}
     for op in members:
         for o in op.overloads:
@@ -286,18 +290,18 @@ def registrations(members: list[Operator]) -> list[str]:
                     f'  m.impl("{name}", XPU_OPS_FN({op.row.composite}));'
                 )
                 blocks.setdefault("TORCH_LIBRARY_IMPL(xpu_ops, Autograd, m)", []).append(
-                    f'  m.impl("{name}", TORCH_FN(grad_{o.cpp_name}));'
+                    f'  m.impl("{name}", &grad_{o.cpp_name});'
                 )
             if op.row.autocast:
                 blocks.setdefault("TORCH_LIBRARY_IMPL(xpu_ops, AutocastXPU, m)", []).append(
-                    f'  m.impl("{name}", TORCH_FN(cast_{o.cpp_name}));'
+                    f'  m.impl("{name}", &cast_{o.cpp_name});'
                 )
             keys: list[str] = [op.key]
             if op.row.above_autograd:
                 keys.append("AutogradXPU")
             for key in keys:
                 blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, {key}, m)", []).append(
-                    f'  m.impl("{name}", TORCH_FN({registered(op, o)}));'
+                    f'  m.impl("{name}", &{registered(op, o)});'
                 )
     return [line for head, body in blocks.items() for line in (head + " {", *body, "}")]
 
