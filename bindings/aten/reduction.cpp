@@ -42,18 +42,21 @@ DimMask one_dim(int64_t dim, int64_t ndim) {
 
 DimMask every_dim(int64_t ndim) { return at::native::make_dim_mask(std::nullopt, ndim); }
 
-// `self` as the kernels take it: cast to the result's type where there is no kernel from its own. A norm of complex
-// numbers is real and stays one; a sum drops the imaginary parts.
+// `self` as the kernels take it: cast to the result's type where there is no kernel from its own.
 at::Tensor as_input(const at::Tensor& self, const KernelTable2& table, at::ScalarType out) {
-  if (table.has(dtype_of(self), to_dtype(out))) return self;
-  if (self.is_complex() && at::isFloatingType(out) && table.has(to_dtype(at::toComplexType(out)), to_dtype(out)))
-    return self.to(at::toComplexType(out));
-  return self.to(out);
+  return table.has(dtype_of(self), to_dtype(out)) ? self : self.to(out);
 }
 
-#define REDUCE2(NAME, SELF, OUT, MASK, ...)                                                        \
+// The same for a norm, which of complex numbers is real, and that of their magnitudes.
+at::Tensor as_norm_input(const at::Tensor& self, const KernelTable2& table, at::ScalarType out) {
+  if (!self.is_complex() || table.has(dtype_of(self), to_dtype(out))) return as_input(self, table, out);
+  const at::ScalarType type = at::toComplexType(out);
+  return as_input(table.has(to_dtype(type), to_dtype(out)) ? self.to(type) : at::abs(self.to(type)), table, out);
+}
+
+#define REDUCE2(NAME, AS_INPUT, SELF, OUT, MASK, ...)                                              \
   do {                                                                                             \
-    const at::Tensor in_ = as_input(SELF, kernels::reduce_##NAME##_row, (OUT).scalar_type());      \
+    const at::Tensor in_ = AS_INPUT(SELF, kernels::reduce_##NAME##_row, (OUT).scalar_type());      \
     reduce(in_, MASK, OUT, at::Tensor(),                                                           \
            XPU_OPS_REDUCTION2(NAME, dtype_of(in_), to_dtype((OUT).scalar_type())), ##__VA_ARGS__); \
   } while (false)
@@ -75,14 +78,32 @@ void shape_result(const char* name, const at::Tensor& out, const at::Tensor& sel
 }  // namespace
 
 // ---- sums and products
+namespace {
+// Integers narrower than 64 bits wrap, whether at each step or at the end; of bool any number but zero is true.
+bool narrow_integer(const at::Tensor& out) {
+  return at::isIntegralType(out.scalar_type(), /*includeBool=*/true) && out.scalar_type() != at::kLong;
+}
+
+#define REDUCE_NUMBERS(NAME, SELF, MASK, OUT)                               \
+  do {                                                                      \
+    if (narrow_integer(OUT)) {                                              \
+      const at::Tensor wide_ = new_empty((OUT).sizes(), at::kLong);         \
+      REDUCE2(NAME, as_input, (SELF).to((OUT).scalar_type()), wide_, MASK); \
+      (OUT).copy_(wide_);                                                   \
+    } else {                                                                \
+      REDUCE2(NAME, as_input, SELF, OUT, MASK);                             \
+    }                                                                       \
+  } while (false)
+}  // namespace
+
 void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
                      const at::Tensor& out) {
-  REDUCE2(sum, self, out, dim_mask(dim, self.dim()));
+  REDUCE_NUMBERS(sum, self, dim_mask(dim, self.dim()), out);
 }
 
 void mean_impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
                const at::Tensor& out) {
-  REDUCE2(sum, self, out, dim_mask(dim, self.dim()), ReductionOptions{.flags = kDivideByCount});
+  REDUCE2(sum, as_input, self, out, dim_mask(dim, self.dim()), ReductionOptions{.flags = kDivideByCount});
 }
 
 at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
@@ -93,7 +114,7 @@ at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool
   shape_result("nansum", out, self, mask, keepdim, dtype.value_or(out.scalar_type()));
   if (at::isIntegralType(out.scalar_type(), true))
     return at::sum_out(out, self.masked_fill(self.isnan(), 0), dim, keepdim, out.scalar_type());
-  REDUCE2(nansum, self, out, mask);
+  REDUCE2(nansum, as_input, self, out, mask);
   return out;
 }
 
@@ -104,12 +125,12 @@ at::Tensor nansum(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keep
 }
 
 void prod_dim_int(const at::Tensor& self, int64_t dim, bool, std::optional<at::ScalarType>, const at::Tensor& out) {
-  REDUCE2(prod, self, out, one_dim(dim, self.dim()));
+  REDUCE_NUMBERS(prod, self, one_dim(dim, self.dim()), out);
 }
 
 at::Tensor prod(const at::Tensor& self, std::optional<at::ScalarType> dtype) {
   const at::Tensor out = new_empty({}, at::native::get_dtype_from_self(self, dtype, /*promote_integers=*/true));
-  REDUCE2(prod, self, out, every_dim(self.dim()));
+  REDUCE_NUMBERS(prod, self, every_dim(self.dim()), out);
   return out;
 }
 
@@ -184,11 +205,43 @@ at::Tensor& min_unary_out(const at::Tensor& self, at::Tensor& out) { return full
 
 // ---- truth
 namespace {
+// The elements as unsigned integers of their size, and which of their bits tell them from zero.
+struct Bits {
+  DType type;
+  uint64_t mask;
+};
+Bits bits_of(const char* label, const at::Tensor& self) {
+  switch (dtype_of(self)) {
+    case DType::b8:
+    case DType::u8:
+    case DType::i8: return {DType::u8, 0xff};
+    case DType::u16:
+    case DType::i16: return {DType::u16, 0xffff};
+    case DType::u32:
+    case DType::i32: return {DType::u32, 0xffffffff};
+    case DType::u64:
+    case DType::i64: return {DType::u64, ~uint64_t{0}};
+    case DType::f16:
+    case DType::bf16: return {DType::u16, 0x7fff};
+    case DType::f32: return {DType::u32, 0x7fffffff};
+    case DType::f64: return {DType::u64, ~uint64_t{0} >> 1};
+    case DType::c32: return {DType::u32, 0x7fff7fff};
+    case DType::c64: return {DType::u64, 0x7fffffff7fffffff};
+    case DType::c128: return {DType::c128, 1};
+    default: TORCH_CHECK_NOT_IMPLEMENTED(false, "\"", label, "\" not implemented for '", self.scalar_type(), "'");
+  }
+}
+
 void truth(const at::Tensor& self, DimMask mask, const at::Tensor& out, bool all) {
-  if (all)
-    REDUCE(all, self, mask, out, at::Tensor());
-  else
-    REDUCE(any, self, mask, out, at::Tensor());
+  const Bits bits = bits_of(all ? "all_cpu" : "any_cpu", self);
+  reduce(self, mask, out, at::Tensor(), XPU_OPS_REDUCTION(any, bits.type),
+         ReductionOptions{.bits = bits.mask, .flags = all ? kAllOf : 0});
+}
+
+void count_nonzero(const at::Tensor& self, DimMask mask, const at::Tensor& out) {
+  const Bits bits = bits_of("nonzero_count_cpu", self);
+  reduce(self, mask, out, at::Tensor(), XPU_OPS_REDUCTION(count_nonzero, bits.type),
+         ReductionOptions{.bits = bits.mask});
 }
 
 // An empty list keeps every dimension, unlike in other reductions.
@@ -215,7 +268,7 @@ void any_full(const at::Tensor& self, const at::Tensor& out) { truth(self, every
 at::Tensor count_nonzero_dim_IntList(const at::Tensor& self, at::IntArrayRef dim) {
   const DimMask mask = dim_mask(dim, self.dim());
   const at::Tensor out = new_empty(reduced_sizes(self, mask, false), at::kLong);
-  REDUCE(count_nonzero, self, mask, out, at::Tensor());
+  count_nonzero(self, mask, out);
   return out;
 }
 
@@ -313,18 +366,21 @@ void linalg_vector_norm(const at::Tensor& self, const at::Scalar& ord, at::Optio
   const DimMask mask = dim_mask(dim, self.dim());
   const double p = ord.toDouble();
   if (p == 0) {
-    REDUCE2(norm0, self, out, mask);
+    const at::ScalarType type = self.is_complex() ? at::toComplexType(out.scalar_type()) : out.scalar_type();
+    const at::Tensor count = new_empty(out.sizes(), at::kLong);
+    count_nonzero(self.to(type), mask, count);
+    out.copy_(count);
   } else if (p == 1) {
-    REDUCE2(norm1, self, out, mask);
+    REDUCE2(norm1, as_norm_input, self, out, mask);
   } else if (p == 2) {
-    REDUCE2(norm2, self, out, mask);
+    REDUCE2(norm2, as_norm_input, self, out, mask);
   } else if (std::isinf(p)) {
     if (p > 0)
-      REDUCE2(norm_max, self, out, mask);
+      REDUCE2(norm_max, as_norm_input, self, out, mask);
     else
-      REDUCE2(norm_min, self, out, mask);
+      REDUCE2(norm_min, as_norm_input, self, out, mask);
   } else {
-    REDUCE2(normp, self, out, mask, ReductionOptions{.parameter = p});
+    REDUCE2(normp, as_norm_input, self, out, mask, ReductionOptions{.parameter = p});
   }
 }
 

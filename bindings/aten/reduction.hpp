@@ -20,6 +20,7 @@ struct ReductionSlots {
 
 struct ReductionOptions {
   double parameter = 0;
+  uint64_t bits = 0;  // instead of the parameter
   uint32_t flags = 0;
   bool ordered = false;  // the kernels look at indices
 };

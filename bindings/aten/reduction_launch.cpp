@@ -7,7 +7,7 @@
 #include "runtime/allocator.hpp"
 #include "runtime/launch.hpp"
 
-#include <cstring>
+#include <bit>
 
 namespace xpu_ops::aten {
 
@@ -77,7 +77,8 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
   if (out0.defined()) args.out0 = out0.mutable_data_ptr();
   if (out1.defined()) args.out1 = out1.mutable_data_ptr();
   args.f = static_cast<float>(options.parameter);
-  std::memcpy(&args.f64, &options.parameter, sizeof(double));
+  args.f64 = std::bit_cast<int64_t>(options.parameter);
+  if (options.bits) args.f64 = static_cast<int64_t>(options.bits);
   args.flags = options.flags;
   runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
   if (args.splits == 1) {

@@ -54,12 +54,14 @@ struct ReductionArgs {
 
   int64_t count = 0;  // reduced elements of one output
   float f = 0;        // what the operation needs (exponent, correction), for accumulators in float ...
-  int64_t f64 = 0;    // ... and the bits of it in double: a double here would demand fp64 of every module
+  int64_t f64 = 0;    // ... and the bits of it in double: a double here would demand fp64 of every module; any,
+                      // count_nonzero: the bits that tell an element from zero
   uint32_t flags = 0;
 };
 
 // ReductionArgs::flags, by operation.
 constexpr uint32_t kDivideByCount = 1;  // sum: mean
 constexpr uint32_t kSquareRoot = 1;     // var: std
+constexpr uint32_t kAllOf = 1;          // any: all
 
 }  // namespace xpu_ops

@@ -155,33 +155,35 @@ template <class T, bool kMax> struct ArgExtremum {
 template <class T> using ArgMax = ArgExtremum<T, true>;
 template <class T> using ArgMin = ArgExtremum<T, false>;
 
-// ---- truth
-template <class T> inline bool truth(T v) {
-  if constexpr (is_complex_v<T>)
-    return truth(v.re) || truth(v.im);
-  else if constexpr (is_float_v<T>)
-    return static_cast<opmath_t<T>>(v) != 0;
-  else
-    return v != T(0);
-}
+// ---- truth: of the bits of an element, those that tell it from zero (of a float, all but the sign) are given
+template <class T> struct Bits {
+  T mask;
+  explicit Bits(const ReductionArgs& p) : mask(static_cast<T>(p.f64)) {}
+  bool operator()(T v) const { return (v & mask) != 0; }
+};
+template <> struct Bits<cplx<double>> {
+  explicit Bits(const ReductionArgs&) {}
+  bool operator()(cplx<double> v) const { return v.re != 0 || v.im != 0; }
+};
 
-// Writes one byte, which serves both result types of torch: bool, and uint8 for uint8.
-template <class T, bool kAll> struct Truth {
+// any, or all: none that is zero. Writes one byte, which serves both result types of torch: bool, and uint8 for uint8.
+template <class T> struct Any {
   using In = T;
   using Acc = uint32_t;
-  explicit Truth(const ReductionArgs&) {}
-  Acc identity() const { return kAll; }
-  void add(Acc& a, In x, int64_t) const { combine(a, truth(x)); }
-  void combine(Acc& a, const Acc& b) const { a = kAll ? a & b : a | b; }
-  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const { static_cast<uint8_t*>(p.out0)[o] = a; }
+  Bits<T> truth;
+  uint32_t all;
+  explicit Any(const ReductionArgs& p) : truth(p), all(p.flags & kAllOf) {}
+  Acc identity() const { return 0; }
+  void add(Acc& a, In x, int64_t) const { a |= static_cast<uint32_t>(truth(x)) ^ all; }
+  void combine(Acc& a, const Acc& b) const { a |= b; }
+  void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const { static_cast<uint8_t*>(p.out0)[o] = a ^ all; }
 };
-template <class T> using All = Truth<T, true>;
-template <class T> using Any = Truth<T, false>;
 
 template <class T> struct CountNonzero {
   using In = T;
   using Acc = int64_t;
-  explicit CountNonzero(const ReductionArgs&) {}
+  Bits<T> truth;
+  explicit CountNonzero(const ReductionArgs& p) : truth(p) {}
   Acc identity() const { return 0; }
   void add(Acc& a, In x, int64_t) const { a += truth(x); }
   void combine(Acc& a, const Acc& b) const { a += b; }
@@ -246,8 +248,8 @@ template <class T> struct Variance {
   }
 };
 
-// ---- norms: |x| of a real or complex element in the accumulator's type
-enum class NormKind { zero, one, two, power, highest, lowest };
+// ---- norms: |x| in the accumulator's type; of complex elements the 2-norm alone
+enum class NormKind { one, two, power, highest, lowest };
 
 template <class In_, class Out, NormKind kind> struct Norm {
   using In = In_;
@@ -261,16 +263,9 @@ template <class In_, class Out, NormKind kind> struct Norm {
     if constexpr (kind == NormKind::lowest) return limits<Acc>::highest;
     return Acc(0);
   }
-  static Acc magnitude(In x) {
-    if constexpr (is_complex_v<In>)
-      return sycl::hypot(static_cast<Acc>(x.re), static_cast<Acc>(x.im));
-    else
-      return sycl::fabs(static_cast<Acc>(x));
-  }
+  static Acc magnitude(In x) { return sycl::fabs(static_cast<Acc>(x)); }
   void add(Acc& a, In x, int64_t) const {
-    if constexpr (kind == NormKind::zero) {
-      a += truth(x) ? Acc(1) : Acc(0);
-    } else if constexpr (kind == NormKind::one) {
+    if constexpr (kind == NormKind::one) {
       a += magnitude(x);
     } else if constexpr (kind == NormKind::two) {
       if constexpr (is_complex_v<In>) {
@@ -300,7 +295,6 @@ template <class In_, class Out, NormKind kind> struct Norm {
     static_cast<Out*>(p.out0)[o] = static_cast<Out>(a);
   }
 };
-template <class I, class O> using Norm0 = Norm<I, O, NormKind::zero>;
 template <class I, class O> using Norm1 = Norm<I, O, NormKind::one>;
 template <class I, class O> using Norm2 = Norm<I, O, NormKind::two>;
 template <class I, class O> using NormP = Norm<I, O, NormKind::power>;
@@ -345,12 +339,10 @@ XPU_REDUCTION(reduce_amin, Amin)
 XPU_REDUCTION(reduce_aminmax, AMinMax)
 XPU_REDUCTION(reduce_argmax, ArgMax)
 XPU_REDUCTION(reduce_argmin, ArgMin)
-XPU_REDUCTION(reduce_all, All)
 XPU_REDUCTION(reduce_any, Any)
 XPU_REDUCTION(reduce_count_nonzero, CountNonzero)
 XPU_REDUCTION(reduce_hash, Hash)
 XPU_REDUCTION(reduce_var, Variance)
-XPU_REDUCTION2(reduce_norm0, Norm0)
 XPU_REDUCTION2(reduce_norm1, Norm1)
 XPU_REDUCTION2(reduce_norm2, Norm2)
 XPU_REDUCTION2(reduce_normp, NormP)

@@ -22,9 +22,6 @@ from .pool import Job, Result, run_all
 SUFFIXES = (".spv.syclbin", ".native.syclbin")
 # Without it kernels that use half go to a second image, and the linked file silently loses their native code.
 FIXED_OPTIONS = ["-fsycl-device-code-split=off"]
-# For the driver's code generator, whose version is pinned. It would write a loop once for each value of a condition that the loop
-# does not change, such as an operand that may be immediate: a sixth of the code and of the time, and no faster (performance.md).
-NATIVE_OPTIONS = "-unswitch-threshold=0"
 STATE = ".kernelc.json"
 
 
@@ -157,13 +154,12 @@ def main(argv: list[str] | None = None) -> int:
     # The compiler needs a device to link for: the CPU, whatever else the machine has.
     os.environ.setdefault("OCL_ICD_FILENAMES", str(cpu_runtime()))
     os.environ["ONEAPI_DEVICE_SELECTOR"] = "opencl:cpu"
-    os.environ["CL_CONFIG_LLVM_OPTIONS"] = NATIVE_OPTIONS
     if (malloc := fast_malloc()) is not None:
         os.environ["LD_PRELOAD"] = " ".join(filter(None, [str(malloc), os.environ.get("LD_PRELOAD")]))
     target = identify(args.worker)
     options = [*FIXED_OPTIONS, *args.option]
     worker_options = [*options, *(o for d in args.include for o in ("-iquote", str(d.resolve())))]
-    environment = f"{compiler_id()} {target} {NATIVE_OPTIONS}"
+    environment = f"{compiler_id()} {target}"
     includes = Includes([d.resolve() for d in args.include])
     cache_root = os.environ.get("XPU_OPS_KERNELC_CACHE")
     cache = Cache(Path(cache_root) if cache_root else None)
