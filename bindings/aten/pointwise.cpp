@@ -122,10 +122,9 @@ void fill_values(const Prepared& p, PointwiseArgs& args) {
   for (int i = 0; i < kPointwiseImmediates; ++i) args.imm[i] = p.imm[i];
 }
 
-void launch_layout(const Prepared& p, at::TensorIteratorBase& it) {
+plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
   const PointwiseOp& op = p.op;
   const int operands = op.outputs + op.inputs;
-  const DType t = to_dtype(p.common);
   plan::PointwiseShape shape;
   shape.ndim = it.ndim();
   shape.operands = operands;
@@ -140,14 +139,24 @@ void launch_layout(const Prepared& p, at::TensorIteratorBase& it) {
     for (int d = 0; d < shape.ndim; ++d) shape.strides[d][k] = imm ? 0 : strides[d] / size;
   }
   plan::collapse(shape);
-  const bool dense = shape.ndim <= 1 && plan::classify(shape) == Layout::rows;
+  return shape;
+}
+
+// False, and nothing is done, where operands step through the memory of a row.
+bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape& shape) {
+  const PointwiseOp& op = p.op;
+  const int operands = op.outputs + op.inputs;
+  const DType t = to_dtype(p.common);
+  const Layout fits = plan::classify(shape);
+  const bool dense = shape.ndim <= 1 && fits == Layout::rows;
   runtime::Queue& queue = runtime::current_queue();
   const host::Kernel* small = op.small[static_cast<int>(t)];
   const bool here = small && runtime::runs_inline(queue, it.numel() * (dense ? 1 : host::kStridedShare));
+  if (!here && fits != Layout::rows) return false;
   plan::OuterDim outer[kPointwiseDims];
   int outers = 0;
   while (plan::take_outer(shape, outer[outers])) ++outers;
-  const Layout layout = here && !dense ? Layout::strided : plan::classify(shape);
+  const Layout layout = here && !dense ? Layout::strided : Layout::rows;
 
   PointwiseArgs args;
   fill_values(p, args);
@@ -160,9 +169,9 @@ void launch_layout(const Prepared& p, at::TensorIteratorBase& it) {
     if (here)
       (dense ? small->contig : small->strided)(args);
     else
-      runtime::launch2(queue, (layout == Layout::rows ? op.rows : op.strided)[t],
-                       runtime::ceil_div(args.rows, args.group), runtime::ceil_div(args.n, args.columns), 1,
-                       runtime::device_info(queue.device).reduce_lanes, args);
+      runtime::launch2(queue, op.rows[t], runtime::ceil_div(args.rows, args.group),
+                       runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes,
+                       args);
     // the next place in the outer dimensions
     for (d = outers - 1; d >= 0; --d) {
       const bool more = ++at[d] < outer[d].size;
@@ -172,48 +181,83 @@ void launch_layout(const Prepared& p, at::TensorIteratorBase& it) {
       at[d] = 0;
     }
   }
+  return true;
 }
 
-void run(at::TensorIteratorBase& it, Prepared& p);
+void run(at::TensorIteratorBase& it, Prepared& p, bool dense = false);
 
-// Builds the iterator again over operands of the expected types (or contiguous ones, for more dims than a kernel
-// takes).
-void run_converted(at::TensorIteratorBase& it, Prepared& p, bool contiguous) {
+// What must not be copied to make rows of it: dimension `inner` of the result, along which its elements are neighbours.
+struct RowsOf {
+  explicit RowsOf(const at::Tensor& result) : like(result) {
+    for (int64_t d = 0; d < result.dim(); ++d)
+      if (result.size(d) > 1 && result.stride(d) == 1) inner = d;
+  }
+  bool same(const at::Tensor& t) const {
+    for (int64_t d = 0; d < like.dim(); ++d)
+      if (like.size(d) > 1 && t.stride(d) != like.stride(d)) return false;
+    return true;
+  }
+  // Rows of any place, or that repeat one element. A smaller element of the result cannot stand in for it.
+  bool rows(const at::Tensor& t) const {
+    return inner >= 0 && like.size(inner) >= plan::kMinRow && t.stride(inner) <= 1 &&
+           t.element_size() <= like.element_size();
+  }
+  at::Tensor copy(const at::Tensor& t) const {
+    return new_strided(like.sizes(), like.strides(), t.scalar_type()).copy_(t);
+  }
+  at::Tensor like;
+  int64_t inner = -1;
+};
+
+// Builds the iterator again over operands of the expected types and, where `dense`, of rows; of more dims than a launch
+// takes, all of the result's layout.
+void run_converted(at::TensorIteratorBase& it, Prepared& p, bool dense) {
   const PointwiseOp& op = p.op;
+  const bool deep = it.ndim() > kPointwiseDims;
   at::TensorIteratorConfig config;
   config.set_check_mem_overlap(false).check_all_same_dtype(false).resize_outputs(false).allow_cpu_scalars(true);
   std::vector<at::Tensor> finals(op.outputs), temps(op.outputs);
   for (int k = 0; k < op.outputs; ++k) {
-    const at::Tensor out = it.tensor(k);
+    const at::Tensor out = finals[k] = it.tensor(k);
     const at::ScalarType want = expected(op.types[k], p.common);
-    finals[k] = out;
-    temps[k] = out.scalar_type() == want && !contiguous
-                   ? out
-                   : at::empty_like(out, out.options().dtype(want),
-                                    contiguous ? at::MemoryFormat::Contiguous : at::MemoryFormat::Preserve);
+    const bool fits = !dense || (k == 0 ? out.is_non_overlapping_and_dense() : RowsOf(temps[0]).same(out));
+    temps[k] = fits && out.scalar_type() == want ? out
+               : k == 0 || !dense                ? at::empty_like(out, out.options().dtype(want))
+                                                 : new_strided(out.sizes(), temps[0].strides(), want);
     config.add_output(temps[k]);
   }
+  const RowsOf result(temps[0]);
   for (int k = 0; k < op.inputs; ++k) {
     at::Tensor in = it.tensor(op.outputs + k);
     if (!p.immediate[k]) {
       const at::ScalarType want = expected(op.types[op.outputs + k], p.common);
       if (in.scalar_type() != want) in = in.to(want);
-      if (contiguous) in = in.expand(finals[0].sizes()).contiguous();
+      if (dense) {
+        in = in.expand(finals[0].sizes());
+        if (!result.same(in) && (deep || !result.rows(in))) in = result.copy(in);
+      }
     }
     config.add_owned_const_input(in);
   }
   auto again = config.build();
-  run(again, p);
+  run(again, p, dense);
   for (int k = 0; k < op.outputs; ++k)
     if (!temps[k].is_same(finals[k])) finals[k].copy_(temps[k]);
 }
 
-void run(at::TensorIteratorBase& it, Prepared& p) {
-  if (!it.can_use_32bit_indexing()) {
-    for (auto& part : it.with_32bit_indexing()) launch_layout(p, part);
-    return;
+void run(at::TensorIteratorBase& it, Prepared& p, bool dense) {
+  plan::PointwiseShape shape = shape_of(p, it);
+  const bool small = it.can_use_32bit_indexing();
+  if (small ? launch(p, it, shape) : plan::classify(shape) == Layout::rows) {
+    if (small) return;
+    for (auto& part : it.with_32bit_indexing()) {
+      shape = shape_of(p, part);
+      launch(p, part, shape);
+    }
+  } else {
+    TORCH_INTERNAL_ASSERT(!dense, p.op.name, ": operands cannot be laid out as rows");
+    run_converted(it, p, true);
   }
-  launch_layout(p, it);
 }
 
 }  // namespace

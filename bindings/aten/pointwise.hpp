@@ -22,7 +22,6 @@ struct PointwiseOp {
   int8_t outputs, inputs;
   int8_t types[kPointwiseOperands];  // kCommon, kReal or an element type; outputs first
   const runtime::KernelTable& rows;
-  const runtime::KernelTable& strided;
   host::Table small;
 };
 
@@ -35,8 +34,8 @@ struct ScalarArg {
 // A scalar in the compute type of `common`, as kernels read it.
 Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 
-// Runs `op` over an iterator that a structured meta or make_iterator has built. Inputs of another dtype are cast first,
-// outputs of another dtype are cast after. Throws NotImplementedError, worded as torch, for a dtype without kernels.
+// Runs `op` over an iterator that a structured meta or make_iterator has built. Inputs of another dtype, or that step through
+// the memory of a row, are copied first, outputs after. Throws NotImplementedError, worded as torch, for a dtype without kernels.
 void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializer_list<ScalarArg> scalars = {});
 
 // How an operator that upstream does not describe by a structured meta promotes its inputs.

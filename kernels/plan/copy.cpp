@@ -184,10 +184,6 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
             a.n = static_cast<uint32_t>(numel(s));
           } else if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
             launch.layout = CopyLayout::rows;
-            a.n = static_cast<uint32_t>(numel(s) / s.size[0]);
-            a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / s.size[0], 1, 128));
-            launch.groups0 = runtime::ceil_div(a.n, a.group);
-            launch.groups1 = runtime::ceil_div(s.size[0], 4096);
           } else {
             int unit_src = 0;
             for (int d2 = 1; d2 < s.ndim; ++d2)
@@ -198,10 +194,18 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
               int64_t batch = numel(s) / s.size[0] / s.size[1];
               launch.groups0 = static_cast<size_t>(batch) * runtime::ceil_div(s.size[1], 32);
               launch.groups1 = runtime::ceil_div(s.size[0], 64);
+              a.n = static_cast<uint32_t>(numel(s));
             } else {
-              launch.layout = s.ndim <= 4 ? CopyLayout::strided4 : CopyLayout::strided8;
+              launch.layout = CopyLayout::steps;
+              if (s.size[0] < kMinRow)
+                swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
             }
-            a.n = static_cast<uint32_t>(numel(s));
+          }
+          if (launch.layout == CopyLayout::rows || launch.layout == CopyLayout::steps) {
+            a.n = static_cast<uint32_t>(numel(s) / s.size[0]);
+            a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / s.size[0], 1, 128));
+            launch.groups0 = runtime::ceil_div(a.n, a.group);
+            launch.groups1 = runtime::ceil_div(s.size[0], 4096);
           }
           a.dst = d, a.src = r;
           for (int i = 0; i < kCopyDims; ++i) {
@@ -220,7 +224,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
     if (collapse(s, true)) copy_here(dst, src, element, s);
     return;
   }
-  const size_t group = elementwise_group(queue), lanes = runtime::device_info(queue.device).reduce_lanes;
+  const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
   plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
     const DType raw = raw_dtype(l.element);
     switch (l.layout) {
@@ -231,10 +235,8 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
         return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
-      case CopyLayout::strided4:
-        return runtime::launch(queue, kernels::copy_strided_d4[raw], runtime::ceil_div(l.args.n, group), group, l.args);
-      case CopyLayout::strided8:
-        return runtime::launch(queue, kernels::copy_strided_d8[raw], runtime::ceil_div(l.args.n, group), group, l.args);
+      case CopyLayout::steps:
+        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, lanes, l.args);
     }
   });
 }

@@ -33,29 +33,36 @@ void copy_contig(const CopyArgs& p) {
   for_tile(p.n, [&](size_t i) { static_cast<T*>(p.dst)[i] = static_cast<const T*>(p.src)[i]; });
 }
 
-template <class T, int DIMS>
-void copy_strided(const CopyArgs& p) {
-  uint32_t i = global_id();
-  if (i >= p.n) return;
-  Offsets o = copy_offsets<0, DIMS>(p, i);
-  static_cast<T*>(p.dst)[o.dst] = static_cast<const T*>(p.src)[o.src];
-}
-
-// 2-D. Dimension 0 is contiguous on both sides. A work-group walks p.group rows over its part of the columns, so that
-// short rows do not cost a work-group each and the divisions are once a row.
+// 2-D. A work-group walks p.group rows, along dimension 0, over its part of the columns, so that short rows do not cost
+// a work-group each and the divisions are once a row. f(dst, src, c0, c1, lane, lanes) moves one row.
 constexpr uint32_t kRowColumns = 4096;
-template <class T>
-void copy_rows(const CopyArgs& p) {
+template <class T, class Fn>
+inline void for_copied_rows(const CopyArgs& p, Fn f) {
   auto it = syclex::this_work_item::get_nd_item<2>();
   uint32_t lane = it.get_local_id(1), lanes = it.get_local_range(1);
   uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.n ? row + p.group : p.n;
   uint32_t c0 = it.get_group(1) * kRowColumns, c1 = c0 + kRowColumns < p.size[0].d ? c0 + kRowColumns : p.size[0].d;
   for (; row < end; ++row) {
     Offsets o = copy_offsets<1, xpu_ops::kCopyDims>(p, row);
-    T* dst = static_cast<T*>(p.dst) + o.dst;
-    const T* src = static_cast<const T*>(p.src) + o.src;
-    for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[c]; });
+    f(static_cast<T*>(p.dst) + o.dst, static_cast<const T*>(p.src) + o.src, c0, c1, lane, lanes);
   }
+}
+
+// Rows that are contiguous on both sides.
+template <class T>
+void copy_rows(const CopyArgs& p) {
+  for_copied_rows<T>(p, [](T* dst, const T* src, uint32_t c0, uint32_t c1, uint32_t lane, uint32_t lanes) {
+    for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[c]; });
+  });
+}
+
+// Rows of any steps. In 64 bits: a product of 32 could wrap, which the compiler would have to provide for.
+template <class T>
+void copy_steps(const CopyArgs& p) {
+  const int64_t to = p.dst_stride[0], from = p.src_stride[0];
+  for_copied_rows<T>(p, [&](T* dst, const T* src, uint32_t c0, uint32_t c1, uint32_t lane, uint32_t lanes) {
+    for (int64_t c = int64_t{c0} + lane; c < c1; c += lanes) dst[c * to] = src[c * from];
+  });
 }
 
 // 2-D. Dimension 0 is contiguous in dst, dimension 1 in src. Each item moves a column of 32 elements, so that its loads

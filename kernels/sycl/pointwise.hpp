@@ -1,5 +1,5 @@
-// Device templates of every pointwise kernel: rows (dense tensors too) and general strides. A functor generated from a
-// manifest row carries the expression, the operand types and the result types.
+// Device template of every pointwise kernel: rows, of which a dense tensor is one. A functor generated from a manifest
+// row carries the expression, the operand types and the result types.
 #pragma once
 #include "device.hpp"
 #include "math.hpp"
@@ -132,14 +132,6 @@ template <class F> inline void pointwise_rows(const PointwiseArgs& p) {
       x.c = c;
       F::run(x);
     });
-  });
-}
-
-template <class F> inline void pointwise_strided(const PointwiseArgs& p) {
-  for_group(p, [&](uint32_t row, size_t c0, size_t c1, size_t lane, size_t lanes) {
-    StridedAccess<F::kOut + F::kIn> x{{p}, F::kOut, 0, {}};
-    at_row(p, row, x.one);
-    for (x.c = c0 + lane; x.c < c1; x.c += lanes) F::run(x);
   });
 }
 

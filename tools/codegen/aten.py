@@ -64,7 +64,7 @@ def pointwise_op_name(kernel: PointwiseKernel) -> str:
 def pointwise_op(kernel: PointwiseKernel) -> str:
     types = [x.host() for x in [*kernel.outputs, *kernel.inputs]]
     types += ["kCommon"] * (6 - len(types))
-    tables = ", ".join(f"kernels::{kernel.name}_{layout}" for layout in ("rows", "strided", "inline"))
+    tables = ", ".join(f"kernels::{kernel.name}_{layout}" for layout in ("rows", "inline"))
     return (
         f'const PointwiseOp {pointwise_op_name(kernel)}{{"{kernel.name}", {len(kernel.outputs)}, {len(kernel.inputs)}, '
         f"{{{', '.join(types)}}}, {tables}}};"

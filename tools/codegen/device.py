@@ -10,7 +10,6 @@ from .model import Family, PointwiseKernel, pow2_shards, shard
 from .schema import Kernel
 from .types import TYPES, ElementType, expand
 
-LAYOUTS = sharing.LAYOUTS
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
 
 
 def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Instance], dict[str, int]]:
-    """Functors (by expression), and the kernels of every type and layout."""
+    """Functors (by expression), and the kernels of every type."""
     by_expr: dict[tuple[str, ...], int] = {}
     for exprs in kernel.exprs.values():
         by_expr.setdefault(tuple(exprs), len(by_expr))
@@ -54,12 +53,11 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
     instances, uses = [], {}
     for t in kernel.types:
         index = by_expr[tuple(kernel.exprs[t.name])]
-        for layout in LAYOUTS:
-            name = f"{kernel.name}_{t.name}_{layout}"
-            uses[name] = index
-            functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
-            text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_{layout}<{functor_type}>(p); }}"
-            instances.append(Instance(name, text, kernel.name, t.fp64))
+        name = f"{kernel.name}_{t.name}_rows"
+        uses[name] = index
+        functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
+        text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_rows<{functor_type}>(p); }}"
+        instances.append(Instance(name, text, kernel.name, t.fp64))
     return functors, instances, uses
 
 
@@ -201,12 +199,8 @@ def tables_of(family: Family) -> tuple[str, str]:
         if op.row.kernel:
             continue
         for kernel in op.pointwise.values():
-            for layout in LAYOUTS:
-                table(
-                    f"{kernel.name}_{layout}",
-                    kernel.name,
-                    {t.name: shared.owner_of(f"{kernel.name}_{t.name}_{layout}") for t in kernel.types},
-                )
+            members = {t.name: shared.owner_of(f"{kernel.name}_{t.name}_rows") for t in kernel.types}
+            table(f"{kernel.name}_rows", kernel.name, members)
     for each in family.foreach:
         table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
     for k in family.kernels:

@@ -12,7 +12,6 @@ import re
 from .model import PointwiseKernel
 from .types import ElementType
 
-LAYOUTS = ("rows", "strided")
 # The type a kernel of every integer type of a width is compiled for: one whose sums and products wrap. 16-bit ones are
 # computed in int, where the product of two signed ones has room.
 COMMON = {
@@ -64,8 +63,7 @@ class Sharing:
                     t.fp64,
                 )
                 stem = first.setdefault(key, f"{kernel.name}_{t.name}")
-                for layout in LAYOUTS:
-                    self._owner[f"{kernel.name}_{t.name}_{layout}"] = f"{stem}_{layout}"
+                self._owner[f"{kernel.name}_{t.name}_rows"] = f"{stem}_rows"
 
     def owner_of(self, kernel: str) -> str:
         """The kernel that is compiled for this one; mostly itself."""
