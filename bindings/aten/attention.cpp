@@ -14,12 +14,14 @@
 
 #include "aten/onednn.hpp"
 #include "aten/tensor.hpp"
+#include "attention_block_kernels.hpp"
 #include "attention_kernels.hpp"
 #include "onednn/matmul.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/generator.hpp"
 #include "runtime/launch.hpp"
 #include "sycl/attention_args.hpp"
+#include "sycl/attention_block_args.hpp"
 #include "sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
@@ -105,7 +107,7 @@ class Attention {
         v(plain_rows(value, type)),
         kv_heads_(k.size(1)),
         causal_(causal),
-        drop_(dropout != 0.0) {
+        drop(dropout != 0.0) {
     args.heads = static_cast<uint32_t>(q.size(1));
     args.nq = static_cast<uint32_t>(q.size(2));
     args.head_step = args.heads / static_cast<uint32_t>(kv_heads_);
@@ -114,8 +116,8 @@ class Attention {
     args.keep = static_cast<float>(1.0 - dropout);
     args.keep_scale = dropout == 1.0 ? 0.0f : static_cast<float>(1.0 / (1.0 - dropout));
     if (mask.defined()) {
-      kind_ = mask.scalar_type() == at::kBool ? 1 : 2;
-      mask_ = kind_ == 1 ? mask : mask.to(at::kFloat);
+      kind = mask.scalar_type() == at::kBool ? 1 : 2;
+      mask_ = kind == 1 ? mask : mask.to(at::kFloat);
       std::vector<int64_t> sizes = mask_.sizes().vec();
       if (sizes.empty()) sizes.push_back(1);
       sizes.back() = k.size(2);
@@ -167,18 +169,19 @@ class Attention {
   void launch_rows(const runtime::KernelTable* const (&tables)[3][2]) {
     const size_t lines = static_cast<size_t>(args.planes) * args.rows;
     const size_t most = size_t{runtime::device_info(queue.device).max_compute_units} * 64;
-    runtime::launch(queue, (*tables[kind_][drop_])[to_dtype(type)], std::min(lines, most), kLanes, args);
+    runtime::launch(queue, (*tables[kind][drop])[to_dtype(type)], std::min(lines, most), kLanes, args);
   }
 
   runtime::Queue& queue = runtime::current_queue();
   at::ScalarType type;
   at::Tensor q, k, v;
   AttentionArgs args;
+  int kind = 0;  // of mask: none, boolean, additive
+  bool drop;
 
  private:
   int64_t kv_heads_, rows_, heads_, batches_, causal_step_;
-  bool causal_, drop_;
-  int kind_ = 0;
+  bool causal_;
   at::Tensor mask_;
 };
 
@@ -231,12 +234,58 @@ void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const
                   args);
 }
 
+// Whether the kernel of whole blocks of queries takes this call: one launch, nothing but a block's scores in memory.
+bool by_blocks(const Attention& a) {
+  return a.type == at::kFloat && !a.drop && a.q.size(2) >= kBlockQueries / 2 && a.q.size(3) >= kLanes &&
+         a.v.size(3) >= kLanes && a.v.size(3) % 8 == 0 && runtime::device_info(a.queue.device).is_cpu;
+}
+
+void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
+  static const runtime::KernelTable* const tables[3] = {&kernels::attention_block_none,
+                                                        &kernels::attention_block_boolean,
+                                                        &kernels::attention_block_additive};
+  AttentionBlockArgs args;
+  args.q = a.q.const_data_ptr<float>();
+  args.k = a.k.const_data_ptr<float>();
+  args.v = a.v.const_data_ptr<float>();
+  args.out = out.mutable_data_ptr<float>();
+  args.logsumexp = logsumexp.mutable_data_ptr<float>();
+  args.mask = a.args.mask;
+  for (int d = 0; d < 3; ++d) {
+    args.q_stride[d] = a.q.stride(d);
+    args.k_stride[d] = a.k.stride(d);
+    args.v_stride[d] = a.v.stride(d);
+    args.out_stride[d] = out.stride(d);
+    args.mask_stride[d] = a.args.mask_stride[d];
+  }
+  args.heads = a.args.heads;
+  args.head_step = a.args.head_step;
+  args.nq = a.args.nq;
+  args.nk = static_cast<uint32_t>(a.k.size(2));
+  args.dim = static_cast<uint32_t>(a.q.size(3));
+  args.value_dim = static_cast<uint32_t>(a.v.size(3));
+  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.nq, kBlockQueries));
+  args.total = static_cast<uint32_t>(a.q.size(0)) * args.heads * args.blocks;
+  args.causal = a.args.causal;
+  args.scale = a.args.scale;
+  args.slot = (args.dim + args.value_dim + 2 * kBlockKeys) * kBlockQueries;
+  const size_t groups =
+      std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).max_compute_units} * 16);
+  runtime::Scratch scratch(groups * args.slot * sizeof(float));
+  args.scratch = scratch.get<float>();
+  runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
+}
+
 // False where oneDNN has no fast product of this type.
 bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
   static const runtime::KernelTable* const tables[3][2] = {
       {&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
       {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
       {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
+  if (by_blocks(a)) {
+    forward_by_blocks(a, out, logsumexp);
+    return true;
+  }
   const bool single = a.type == at::kFloat;
   runtime::Scratch scores(a.tile_elements() * sizeof(float)), narrow(single ? 1 : a.tile_elements() * 2);
   a.args.scores = scores.get<float>();
