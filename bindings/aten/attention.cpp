@@ -6,6 +6,7 @@
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
@@ -105,9 +106,9 @@ class Attention {
         q(plain_rows(query, type)),
         k(plain_rows(key, type)),
         v(plain_rows(value, type)),
+        drop(dropout != 0.0),
         kv_heads_(k.size(1)),
-        causal_(causal),
-        drop(dropout != 0.0) {
+        causal_(causal) {
     args.heads = static_cast<uint32_t>(q.size(1));
     args.nq = static_cast<uint32_t>(q.size(2));
     args.head_step = args.heads / static_cast<uint32_t>(kv_heads_);
@@ -234,30 +235,27 @@ void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const
                   args);
 }
 
-// Whether the kernel of whole blocks of queries takes this call: one launch, nothing but a block's scores in memory.
+// Whether the kernels of whole blocks of queries take this call: one launch, nothing but a block's scores in memory.
 bool by_blocks(const Attention& a) {
   return a.type == at::kFloat && !a.drop && a.q.size(2) >= kBlockQueries / 2 && a.q.size(3) >= kLanes &&
          a.v.size(3) >= kLanes && a.v.size(3) % 8 == 0 && runtime::device_info(a.queue.device).is_cpu;
 }
 
-void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  static const runtime::KernelTable* const tables[3] = {&kernels::attention_block_none,
-                                                        &kernels::attention_block_boolean,
-                                                        &kernels::attention_block_additive};
+void set_strides(int64_t (&to)[3], const at::Tensor& t) {
+  for (int d = 0; d < 3; ++d) to[d] = t.stride(d);
+}
+
+AttentionBlockArgs block_args(const Attention& a, const at::Tensor& logsumexp) {
   AttentionBlockArgs args;
   args.q = a.q.const_data_ptr<float>();
   args.k = a.k.const_data_ptr<float>();
   args.v = a.v.const_data_ptr<float>();
-  args.out = out.mutable_data_ptr<float>();
   args.logsumexp = logsumexp.mutable_data_ptr<float>();
   args.mask = a.args.mask;
-  for (int d = 0; d < 3; ++d) {
-    args.q_stride[d] = a.q.stride(d);
-    args.k_stride[d] = a.k.stride(d);
-    args.v_stride[d] = a.v.stride(d);
-    args.out_stride[d] = out.stride(d);
-    args.mask_stride[d] = a.args.mask_stride[d];
-  }
+  set_strides(args.q_stride, a.q);
+  set_strides(args.k_stride, a.k);
+  set_strides(args.v_stride, a.v);
+  std::copy(std::begin(a.args.mask_stride), std::end(a.args.mask_stride), args.mask_stride);
   args.heads = a.args.heads;
   args.head_step = a.args.head_step;
   args.nq = a.args.nq;
@@ -268,7 +266,16 @@ void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& lo
   args.total = static_cast<uint32_t>(a.q.size(0)) * args.heads * args.blocks;
   args.causal = a.args.causal;
   args.scale = a.args.scale;
-  args.slot = (args.dim + args.value_dim + 2 * kBlockKeys) * kBlockQueries;
+  return args;
+}
+
+void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
+  static const runtime::KernelTable* const tables[3] = {
+      &kernels::attention_block_none, &kernels::attention_block_boolean, &kernels::attention_block_additive};
+  AttentionBlockArgs args = block_args(a, logsumexp);
+  args.out = out.mutable_data_ptr<float>();
+  set_strides(args.out_stride, out);
+  args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
   const size_t groups =
       std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).max_compute_units} * 16);
   runtime::Scratch scratch(groups * args.slot * sizeof(float));
@@ -313,12 +320,60 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
 
 struct Gradients { at::Tensor q, k, v; };
 
+void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
+                        const at::Tensor& delta) {
+  static const runtime::KernelTable* const tables[3] = {&kernels::attention_block_backward_none,
+                                                        &kernels::attention_block_backward_boolean,
+                                                        &kernels::attention_block_backward_additive};
+  AttentionBlockArgs args = block_args(a, logsumexp);
+  args.grad = grad.const_data_ptr<float>();
+  args.delta = delta.const_data_ptr<float>();
+  set_strides(args.grad_stride, grad);
+  if (to.q.defined()) {
+    args.q_grad = to.q.mutable_data_ptr<float>();
+    set_strides(args.q_grad_stride, to.q);
+  }
+  // Heads of keys that are too few for the device are split by queries; each split has its own sums, added at the end.
+  const int64_t planes = a.k.size(0) * a.k.size(1), blocks = int64_t{args.blocks} * args.head_step;
+  const int64_t wanted = int64_t{runtime::device_info(a.queue.device).max_compute_units} * 6;
+  const int64_t splits = std::clamp<int64_t>((wanted + planes - 1) / planes, 1, std::max<int64_t>(1, blocks / 4));
+  args.splits = static_cast<uint32_t>(splits);
+  const auto sums = [&](const at::Tensor& t, float*& data, int64_t (&stride)[3], int64_t& split) {
+    if (!t.defined()) return at::Tensor();
+    const at::Tensor all =
+        splits == 1 ? t.zero_() : new_empty({splits, t.size(0), t.size(1), t.size(2), t.size(3)}, at::kFloat).zero_();
+    const at::Tensor one = splits == 1 ? all : all[0];
+    data = all.mutable_data_ptr<float>();
+    set_strides(stride, one);
+    split = one.numel();
+    return all;
+  };
+  const at::Tensor k_sums = sums(to.k, args.k_grad, args.k_grad_stride, args.k_grad_split);
+  const at::Tensor v_sums = sums(to.v, args.v_grad, args.v_grad_stride, args.v_grad_split);
+  args.slot = size_t{2 * args.dim + args.value_dim + 3 * kBlockKeys} * kBlockQueries;
+  const size_t groups = static_cast<size_t>(planes * splits);
+  runtime::Scratch scratch(groups * args.slot * sizeof(float));
+  args.scratch = scratch.get<float>();
+  runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
+  if (splits == 1) return;
+  for (const auto& [from, t] : {std::pair{k_sums, to.k}, std::pair{v_sums, to.v}}) {
+    at::Tensor out = t;
+    if (t.defined()) at::sum_out(out, from, 0);
+  }
+}
+
 bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
               const at::Tensor& delta) {
   static const runtime::KernelTable* const tables[3][2] = {
       {&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
       {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
       {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
+  if (by_blocks(a) && a.q.size(3) % kLanes == 0 && a.v.size(3) % kLanes == 0) {
+    backward_by_blocks(a, grad, to, logsumexp, delta);
+    return true;
+  }
+  for (const at::Tensor& sum : {to.k, to.v})
+    if (sum.defined()) sum.zero_();
   const bool single = a.type == at::kFloat;
   const int64_t elements = a.tile_elements();
   runtime::Scratch scores(elements * sizeof(float)), slopes(elements * sizeof(float));
@@ -425,8 +480,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     Gradients to;
     if (grad_input_mask[0]) to.q = new_like(query, query.size(3), type);
     // Tiles add up here, in their order.
-    if (grad_input_mask[1]) to.k = new_like(key, key.size(3), at::kFloat).zero_();
-    if (grad_input_mask[2]) to.v = new_like(value, value.size(3), at::kFloat).zero_();
+    if (grad_input_mask[1]) to.k = new_like(key, key.size(3), at::kFloat);
+    if (grad_input_mask[2]) to.v = new_like(value, value.size(3), at::kFloat);
     if (!backward(a, grad, to, lse, delta)) continue;
     const auto give = [&](const at::Tensor& t) { return t.defined() ? t.to(result) : t; };
     return {give(to.q), give(to.k), give(to.v), at::Tensor()};
