@@ -29,6 +29,7 @@ namespace xpu_ops::aten {
 namespace {
 
 constexpr int64_t kTileElements = 1 << 18;  // scores of a tile for each compute unit: 1 MiB, about its cache
+constexpr int64_t kSplitBytes = 64 << 20;   // of partial gradients of keys and values
 constexpr int64_t kTileRows = 256, kCausalRows = 128;
 
 bool attention_type(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
@@ -237,8 +238,12 @@ void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const
 
 // Whether the kernels of whole blocks of queries take this call: one launch, nothing but a block's scores in memory.
 bool by_blocks(const Attention& a) {
-  return a.type == at::kFloat && !a.drop && a.q.size(2) >= kBlockQueries / 2 && a.q.size(3) >= kLanes &&
-         a.v.size(3) >= kLanes && a.v.size(3) % 8 == 0 && runtime::device_info(a.queue.device).is_cpu;
+  const runtime::DeviceInfo& device = runtime::device_info(a.queue.device);
+  if (!device.is_cpu || a.type != at::kFloat || a.drop) return false;
+  const int64_t planes = a.q.size(0) * a.q.size(1), dim = a.q.size(3), value_dim = a.v.size(3);
+  const auto blocks = static_cast<int64_t>(runtime::ceil_div(a.q.size(2), kBlockQueries));
+  return a.q.size(2) >= kBlockQueries / 2 && planes * blocks >= int64_t{device.max_compute_units} &&
+         dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
 }
 
 void set_strides(int64_t (&to)[3], const at::Tensor& t) {
@@ -335,8 +340,11 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
   }
   // Heads of keys that are too few for the device are split by queries; each split has its own sums, added at the end.
   const int64_t planes = a.k.size(0) * a.k.size(1), blocks = int64_t{args.blocks} * args.head_step;
-  const int64_t wanted = int64_t{runtime::device_info(a.queue.device).max_compute_units} * 6;
-  const int64_t splits = std::clamp<int64_t>((wanted + planes - 1) / planes, 1, std::max<int64_t>(1, blocks / 4));
+  const int64_t units = runtime::device_info(a.queue.device).max_compute_units;
+  const auto each = [&](int64_t groups) { return (groups + planes - 1) / planes; };
+  const int64_t one_split = planes * args.nk * (args.dim + args.value_dim) * int64_t{sizeof(float)};
+  const int64_t most = std::max(blocks / 4, std::min(blocks, each(units)));
+  const int64_t splits = std::max<int64_t>(1, std::min({each(6 * units), most, kSplitBytes / one_split}));
   args.splits = static_cast<uint32_t>(splits);
   const auto sums = [&](const at::Tensor& t, float*& data, int64_t (&stride)[3], int64_t& split) {
     if (!t.defined()) return at::Tensor();
