@@ -242,7 +242,7 @@ bool by_blocks(const Attention& a) {
   if (!device.is_cpu || a.type != at::kFloat || a.drop) return false;
   const int64_t planes = a.q.size(0) * a.q.size(1), dim = a.q.size(3), value_dim = a.v.size(3);
   const auto blocks = static_cast<int64_t>(runtime::ceil_div(a.q.size(2), kBlockQueries));
-  return a.q.size(2) >= kBlockQueries / 2 && planes * blocks >= int64_t{device.max_compute_units} &&
+  return a.q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.max_compute_units} &&
          dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
 }
 
