@@ -52,6 +52,17 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const a
   return true;
 }
 
+// Whether the kernels of whole blocks of queries take this call, in float32: one launch, nothing but a block's scores
+// in memory.
+bool by_blocks(const at::Tensor& q, const at::Tensor& v, double dropout) {
+  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
+  if (!device.is_cpu || dropout != 0.0) return false;
+  const int64_t planes = q.size(0) * q.size(1), dim = q.size(3), value_dim = v.size(3);
+  const auto blocks = static_cast<int64_t>(runtime::ceil_div(q.size(2), kBlockQueries));
+  return q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.max_compute_units} &&
+         dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
+}
+
 // As oneDNN reads it: rows of neighbouring elements that do not overlap.
 at::Tensor plain_rows(const at::Tensor& t, at::ScalarType type) {
   const at::Tensor c = t.to(type);
@@ -108,6 +119,7 @@ class Attention {
         k(plain_rows(key, type)),
         v(plain_rows(value, type)),
         drop(dropout != 0.0),
+        blocks(type == at::kFloat && by_blocks(query, value, dropout)),
         kv_heads_(k.size(1)),
         causal_(causal) {
     args.heads = static_cast<uint32_t>(q.size(1));
@@ -180,6 +192,7 @@ class Attention {
   AttentionArgs args;
   int kind = 0;  // of mask: none, boolean, additive
   bool drop;
+  bool blocks;  // see by_blocks
 
  private:
   int64_t kv_heads_, rows_, heads_, batches_, causal_step_;
@@ -236,16 +249,6 @@ void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const
                   args);
 }
 
-// Whether the kernels of whole blocks of queries take this call: one launch, nothing but a block's scores in memory.
-bool by_blocks(const Attention& a) {
-  const runtime::DeviceInfo& device = runtime::device_info(a.queue.device);
-  if (!device.is_cpu || a.type != at::kFloat || a.drop) return false;
-  const int64_t planes = a.q.size(0) * a.q.size(1), dim = a.q.size(3), value_dim = a.v.size(3);
-  const auto blocks = static_cast<int64_t>(runtime::ceil_div(a.q.size(2), kBlockQueries));
-  return a.q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.max_compute_units} &&
-         dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
-}
-
 void set_strides(int64_t (&to)[3], const at::Tensor& t) {
   for (int d = 0; d < 3; ++d) to[d] = t.stride(d);
 }
@@ -294,7 +297,7 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
       {&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
       {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
       {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
-  if (by_blocks(a)) {
+  if (a.blocks) {
     forward_by_blocks(a, out, logsumexp);
     return true;
   }
@@ -376,7 +379,7 @@ bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const a
       {&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
       {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
       {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
-  if (by_blocks(a) && a.q.size(3) % kLanes == 0 && a.v.size(3) % kLanes == 0) {
+  if (a.blocks && a.q.size(3) % kLanes == 0 && a.v.size(3) % kLanes == 0) {
     backward_by_blocks(a, grad, to, logsumexp, delta);
     return true;
   }
@@ -416,9 +419,13 @@ void check_operands(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
               ", value ", v.sizes(), " of ", q.scalar_type(), mask.defined() ? " with this attn_bias" : "");
 }
 
-// The types to compute in, in turn: oneDNN has no f16 product on a CPU, and one of bf16 only on some.
-std::vector<at::ScalarType> compute_types(at::ScalarType t) {
-  return t == at::kBFloat16 ? std::vector{at::kBFloat16, at::kFloat} : std::vector{at::kFloat};
+// The types to compute in, in turn: oneDNN has no f16 product on a CPU, and one of bf16 only on some, where the kernels
+// of blocks are faster in float32 unless the device has units for 16-bit matrices.
+std::vector<at::ScalarType> compute_types(const at::Tensor& q, const at::Tensor& v, double dropout) {
+  if (q.scalar_type() != at::kBFloat16) return {at::kFloat};
+  if (by_blocks(q, v, dropout) && !runtime::device_info(runtime::current_queue().device).has_matrix)
+    return {at::kFloat};
+  return {at::kBFloat16, at::kFloat};
 }
 
 at::Tensor host_number(uint64_t value) {
@@ -438,7 +445,7 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   const int64_t b = query.size(0), h = query.size(1), n = query.size(2), nk = key.size(2);
   const PhiloxState random = dropout_p == 0.0 ? PhiloxState{} : reserve_philox(std::nullopt, 4);
   const at::Tensor logsumexp = new_empty({b, h, n}, at::kFloat);
-  for (at::ScalarType type : compute_types(query.scalar_type())) {
+  for (at::ScalarType type : compute_types(query, value, dropout_p)) {
     Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
     a.args.seed = random.seed, a.args.offset = random.offset;
     // Heads next to each other in memory: the reshape that follows attention is then free.
@@ -467,7 +474,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   check_operands(query, key, value, attn_bias);
   const at::ScalarType result = query.scalar_type();
   const at::Tensor lse = logsumexp.contiguous(), delta = new_empty(lse.sizes(), at::kFloat);
-  for (at::ScalarType type : compute_types(result)) {
+  for (at::ScalarType type : compute_types(query, value, dropout_p)) {
     Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
     if (dropout_p != 0.0) {
       a.args.seed = static_cast<uint64_t>(seed.item<int64_t>());
