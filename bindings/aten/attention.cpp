@@ -1,5 +1,6 @@
-// Scaled dot-product attention: oneDNN products and own softmax kernels over tiles of scores, so that no more than a
-// tile exists at a time; what they do not take goes to the composite of matmul and softmax.
+// Scaled dot-product attention: one kernel over blocks of queries, or oneDNN products and own softmax kernels over
+// tiles of scores, so that no more than a tile exists at a time; what they do not take goes to the composite of matmul
+// and softmax.
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
