@@ -1,11 +1,13 @@
-// Scaled dot-product attention: oneDNN products and own softmax kernels over tiles of scores, so that no more than a
-// tile exists at a time; what they do not take goes to the composite of matmul and softmax.
+// Scaled dot-product attention: one kernel over blocks of queries, or oneDNN products and own softmax kernels over
+// tiles of scores, so that no more than a tile exists at a time; what they do not take goes to the composite of matmul
+// and softmax.
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
@@ -14,18 +16,21 @@
 
 #include "aten/onednn.hpp"
 #include "aten/tensor.hpp"
+#include "attention_block_kernels.hpp"
 #include "attention_kernels.hpp"
 #include "onednn/matmul.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/generator.hpp"
 #include "runtime/launch.hpp"
 #include "sycl/attention_args.hpp"
+#include "sycl/attention_block_args.hpp"
 #include "sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
 constexpr int64_t kTileElements = 1 << 18;  // scores of a tile for each compute unit: 1 MiB, about its cache
+constexpr int64_t kSplitBytes = 64 << 20;   // of partial gradients of keys and values
 constexpr int64_t kTileRows = 256, kCausalRows = 128;
 
 bool attention_type(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
@@ -46,6 +51,17 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const a
   for (int64_t d = 0; d < mask.dim(); ++d)
     if (mask.size(mask.dim() - 1 - d) != 1 && mask.size(mask.dim() - 1 - d) != sizes[3 - d]) return false;
   return true;
+}
+
+// Whether the kernels of whole blocks of queries take this call, in float32: one launch, nothing but a block's scores
+// in memory.
+bool by_blocks(const at::Tensor& q, const at::Tensor& v, double dropout) {
+  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
+  if (!device.is_cpu || dropout != 0.0) return false;
+  const int64_t planes = q.size(0) * q.size(1), dim = q.size(3), value_dim = v.size(3);
+  const auto blocks = static_cast<int64_t>(runtime::ceil_div(q.size(2), kBlockQueries));
+  return q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.max_compute_units} &&
+         dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
 }
 
 // As oneDNN reads it: rows of neighbouring elements that do not overlap.
@@ -103,9 +119,10 @@ class Attention {
         q(plain_rows(query, type)),
         k(plain_rows(key, type)),
         v(plain_rows(value, type)),
+        drop(dropout != 0.0),
+        blocks(type == at::kFloat && by_blocks(query, value, dropout)),
         kv_heads_(k.size(1)),
-        causal_(causal),
-        drop_(dropout != 0.0) {
+        causal_(causal) {
     args.heads = static_cast<uint32_t>(q.size(1));
     args.nq = static_cast<uint32_t>(q.size(2));
     args.head_step = args.heads / static_cast<uint32_t>(kv_heads_);
@@ -114,8 +131,8 @@ class Attention {
     args.keep = static_cast<float>(1.0 - dropout);
     args.keep_scale = dropout == 1.0 ? 0.0f : static_cast<float>(1.0 / (1.0 - dropout));
     if (mask.defined()) {
-      kind_ = mask.scalar_type() == at::kBool ? 1 : 2;
-      mask_ = kind_ == 1 ? mask : mask.to(at::kFloat);
+      kind = mask.scalar_type() == at::kBool ? 1 : 2;
+      mask_ = kind == 1 ? mask : mask.to(at::kFloat);
       std::vector<int64_t> sizes = mask_.sizes().vec();
       if (sizes.empty()) sizes.push_back(1);
       sizes.back() = k.size(2);
@@ -167,18 +184,20 @@ class Attention {
   void launch_rows(const runtime::KernelTable* const (&tables)[3][2]) {
     const size_t lines = static_cast<size_t>(args.planes) * args.rows;
     const size_t most = size_t{runtime::device_info(queue.device).max_compute_units} * 64;
-    runtime::launch(queue, (*tables[kind_][drop_])[to_dtype(type)], std::min(lines, most), kLanes, args);
+    runtime::launch(queue, (*tables[kind][drop])[to_dtype(type)], std::min(lines, most), kLanes, args);
   }
 
   runtime::Queue& queue = runtime::current_queue();
   at::ScalarType type;
   at::Tensor q, k, v;
   AttentionArgs args;
+  int kind = 0;  // of mask: none, boolean, additive
+  bool drop;
+  bool blocks;  // see by_blocks
 
  private:
   int64_t kv_heads_, rows_, heads_, batches_, causal_step_;
-  bool causal_, drop_;
-  int kind_ = 0;
+  bool causal_;
   at::Tensor mask_;
 };
 
@@ -231,12 +250,58 @@ void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const
                   args);
 }
 
+void set_strides(int64_t (&to)[3], const at::Tensor& t) {
+  for (int d = 0; d < 3; ++d) to[d] = t.stride(d);
+}
+
+AttentionBlockArgs block_args(const Attention& a, const at::Tensor& logsumexp) {
+  AttentionBlockArgs args;
+  args.q = a.q.const_data_ptr<float>();
+  args.k = a.k.const_data_ptr<float>();
+  args.v = a.v.const_data_ptr<float>();
+  args.logsumexp = logsumexp.mutable_data_ptr<float>();
+  args.mask = a.args.mask;
+  set_strides(args.q_stride, a.q);
+  set_strides(args.k_stride, a.k);
+  set_strides(args.v_stride, a.v);
+  std::copy(std::begin(a.args.mask_stride), std::end(a.args.mask_stride), args.mask_stride);
+  args.heads = a.args.heads;
+  args.head_step = a.args.head_step;
+  args.nq = a.args.nq;
+  args.nk = static_cast<uint32_t>(a.k.size(2));
+  args.dim = static_cast<uint32_t>(a.q.size(3));
+  args.value_dim = static_cast<uint32_t>(a.v.size(3));
+  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.nq, kBlockQueries));
+  args.total = static_cast<uint32_t>(a.q.size(0)) * args.heads * args.blocks;
+  args.causal = a.args.causal;
+  args.scale = a.args.scale;
+  return args;
+}
+
+void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
+  static const runtime::KernelTable* const tables[3] = {
+      &kernels::attention_block_none, &kernels::attention_block_boolean, &kernels::attention_block_additive};
+  AttentionBlockArgs args = block_args(a, logsumexp);
+  args.out = out.mutable_data_ptr<float>();
+  set_strides(args.out_stride, out);
+  args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
+  const size_t groups =
+      std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).max_compute_units} * 16);
+  runtime::Scratch scratch(groups * args.slot * sizeof(float));
+  args.scratch = scratch.get<float>();
+  runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
+}
+
 // False where oneDNN has no fast product of this type.
 bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
   static const runtime::KernelTable* const tables[3][2] = {
       {&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
       {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
       {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
+  if (a.blocks) {
+    forward_by_blocks(a, out, logsumexp);
+    return true;
+  }
   const bool single = a.type == at::kFloat;
   runtime::Scratch scores(a.tile_elements() * sizeof(float)), narrow(single ? 1 : a.tile_elements() * 2);
   a.args.scores = scores.get<float>();
@@ -264,12 +329,63 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
 
 struct Gradients { at::Tensor q, k, v; };
 
+void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
+                        const at::Tensor& delta) {
+  static const runtime::KernelTable* const tables[3] = {&kernels::attention_block_backward_none,
+                                                        &kernels::attention_block_backward_boolean,
+                                                        &kernels::attention_block_backward_additive};
+  AttentionBlockArgs args = block_args(a, logsumexp);
+  args.grad = grad.const_data_ptr<float>();
+  args.delta = delta.const_data_ptr<float>();
+  set_strides(args.grad_stride, grad);
+  if (to.q.defined()) {
+    args.q_grad = to.q.mutable_data_ptr<float>();
+    set_strides(args.q_grad_stride, to.q);
+  }
+  // Heads of keys that are too few for the device are split by queries; each split has its own sums, added at the end.
+  const int64_t planes = a.k.size(0) * a.k.size(1), blocks = int64_t{args.blocks} * args.head_step;
+  const int64_t units = runtime::device_info(a.queue.device).max_compute_units;
+  const auto each = [&](int64_t groups) { return (groups + planes - 1) / planes; };
+  const int64_t one_split = planes * args.nk * (args.dim + args.value_dim) * int64_t{sizeof(float)};
+  const int64_t most = std::max(blocks / 4, std::min(blocks, each(units)));
+  const int64_t splits = std::max<int64_t>(1, std::min({each(6 * units), most, kSplitBytes / one_split}));
+  args.splits = static_cast<uint32_t>(splits);
+  const auto sums = [&](const at::Tensor& t, float*& data, int64_t (&stride)[3], int64_t& split) {
+    if (!t.defined()) return at::Tensor();
+    const at::Tensor all =
+        splits == 1 ? t.zero_() : new_empty({splits, t.size(0), t.size(1), t.size(2), t.size(3)}, at::kFloat).zero_();
+    const at::Tensor one = splits == 1 ? all : all[0];
+    data = all.mutable_data_ptr<float>();
+    set_strides(stride, one);
+    split = one.numel();
+    return all;
+  };
+  const at::Tensor k_sums = sums(to.k, args.k_grad, args.k_grad_stride, args.k_grad_split);
+  const at::Tensor v_sums = sums(to.v, args.v_grad, args.v_grad_stride, args.v_grad_split);
+  args.slot = size_t{2 * args.dim + args.value_dim + 3 * kBlockKeys} * kBlockQueries;
+  const size_t groups = static_cast<size_t>(planes * splits);
+  runtime::Scratch scratch(groups * args.slot * sizeof(float));
+  args.scratch = scratch.get<float>();
+  runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
+  if (splits == 1) return;
+  for (const auto& [from, t] : {std::pair{k_sums, to.k}, std::pair{v_sums, to.v}}) {
+    at::Tensor out = t;
+    if (t.defined()) at::sum_out(out, from, 0);
+  }
+}
+
 bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
               const at::Tensor& delta) {
   static const runtime::KernelTable* const tables[3][2] = {
       {&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
       {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
       {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
+  if (a.blocks && a.q.size(3) % kLanes == 0 && a.v.size(3) % kLanes == 0) {
+    backward_by_blocks(a, grad, to, logsumexp, delta);
+    return true;
+  }
+  for (const at::Tensor& sum : {to.k, to.v})
+    if (sum.defined()) sum.zero_();
   const bool single = a.type == at::kFloat;
   const int64_t elements = a.tile_elements();
   runtime::Scratch scores(elements * sizeof(float)), slopes(elements * sizeof(float));
@@ -304,9 +420,13 @@ void check_operands(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
               ", value ", v.sizes(), " of ", q.scalar_type(), mask.defined() ? " with this attn_bias" : "");
 }
 
-// The types to compute in, in turn: oneDNN has no f16 product on a CPU, and one of bf16 only on some.
-std::vector<at::ScalarType> compute_types(at::ScalarType t) {
-  return t == at::kBFloat16 ? std::vector{at::kBFloat16, at::kFloat} : std::vector{at::kFloat};
+// The types to compute in, in turn: oneDNN has no f16 product on a CPU, and one of bf16 only on some, where the kernels
+// of blocks are faster in float32 unless the device has units for 16-bit matrices.
+std::vector<at::ScalarType> compute_types(const at::Tensor& q, const at::Tensor& v, double dropout) {
+  if (q.scalar_type() != at::kBFloat16) return {at::kFloat};
+  if (by_blocks(q, v, dropout) && !runtime::device_info(runtime::current_queue().device).has_matrix)
+    return {at::kFloat};
+  return {at::kBFloat16, at::kFloat};
 }
 
 at::Tensor host_number(uint64_t value) {
@@ -326,7 +446,7 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   const int64_t b = query.size(0), h = query.size(1), n = query.size(2), nk = key.size(2);
   const PhiloxState random = dropout_p == 0.0 ? PhiloxState{} : reserve_philox(std::nullopt, 4);
   const at::Tensor logsumexp = new_empty({b, h, n}, at::kFloat);
-  for (at::ScalarType type : compute_types(query.scalar_type())) {
+  for (at::ScalarType type : compute_types(query, value, dropout_p)) {
     Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
     a.args.seed = random.seed, a.args.offset = random.offset;
     // Heads next to each other in memory: the reshape that follows attention is then free.
@@ -355,7 +475,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   check_operands(query, key, value, attn_bias);
   const at::ScalarType result = query.scalar_type();
   const at::Tensor lse = logsumexp.contiguous(), delta = new_empty(lse.sizes(), at::kFloat);
-  for (at::ScalarType type : compute_types(result)) {
+  for (at::ScalarType type : compute_types(query, value, dropout_p)) {
     Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
     if (dropout_p != 0.0) {
       a.args.seed = static_cast<uint64_t>(seed.item<int64_t>());
@@ -376,8 +496,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     Gradients to;
     if (grad_input_mask[0]) to.q = new_like(query, query.size(3), type);
     // Tiles add up here, in their order.
-    if (grad_input_mask[1]) to.k = new_like(key, key.size(3), at::kFloat).zero_();
-    if (grad_input_mask[2]) to.v = new_like(value, value.size(3), at::kFloat).zero_();
+    if (grad_input_mask[1]) to.k = new_like(key, key.size(3), at::kFloat);
+    if (grad_input_mask[2]) to.v = new_like(value, value.size(3), at::kFloat);
     if (!backward(a, grad, to, lse, delta)) continue;
     const auto give = [&](const at::Tensor& t) { return t.defined() ? t.to(result) : t; };
     return {give(to.q), give(to.k), give(to.v), at::Tensor()};

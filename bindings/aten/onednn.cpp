@@ -5,7 +5,6 @@
 #include <mutex>
 #include <unordered_set>
 
-#include <c10/core/GradMode.h>
 #include <c10/core/StorageImpl.h>
 
 #include "bindings/runtime/alias.hpp"
@@ -77,7 +76,6 @@ bool stays(const at::Tensor& t, const onednn::WeightRef& ref) {
   const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
   if (!base.is_leaf()) return false;
   if (base.requires_grad()) return true;
-  if (c10::GradMode::is_enabled()) return false;
   static std::array<std::atomic<uint64_t>, 1024> seen{};
   const uint64_t name = (ref.storage ^ ref.version << 48) * 0x9e3779b97f4a7c15ull | 1;
   return seen[name >> 54].exchange(name, std::memory_order_relaxed) == name;

@@ -57,6 +57,47 @@ def test_forward_and_backward(dtype, mode) -> None:
         assert_near(got, want, rtol=TOL[dtype], atol=TOL[dtype])
 
 
+@pytest.mark.parametrize("mode", ["plain", "causal", "bool", "float"])
+def test_blocks_of_queries(mode) -> None:
+    """What the f32 kernels of whole blocks do at edges: ends of blocks of queries, keys, vectors; heads split by queries."""
+    for b, h, hk, n, m, d, dv in [
+        (1, 1, 1, 300, 77, 80, 48),
+        (3, 4, 2, 33, 1, 16, 32),
+        (2, 2, 2, 16, 9, 48, 16),
+        (1, 3, 1, 130, 129, 32, 64),
+    ]:
+        q, k, v, g = (torch.randn(b, *s) for s in ((h, n, d), (hk, m, d), (hk, m, dv), (h, n, dv)))
+        kwargs = {"enable_gqa": h != hk, "is_causal": mode == "causal"}
+        if mode == "bool":
+            kwargs["attn_mask"] = torch.rand(b, h, n, m) > 0.3
+        elif mode == "float":
+            kwargs["attn_mask"] = torch.randn(1, h, 1, m)
+        with sdpa_kernel(SDPBackend.MATH):
+            want = run(*(t.double() for t in (q, k, v, g)), "cpu", torch.float64, **dict(kwargs))
+        got = run(q, k, v, g, "xpu", torch.float32, **dict(kwargs))
+        assert_near(got, [t.float() for t in want], rtol=1e-5, atol=1e-5)
+        again = run(q, k, v, g, "xpu", torch.float32, **dict(kwargs))
+        assert all(torch.equal(x, y) for x, y in zip(got, again, strict=True))
+        inputs = [t.to("xpu") for t in (q, k, v)]
+        mask = kwargs.pop("attn_mask", torch.tensor([])).to("xpu")
+        for i in range(3):  # a gradient alone is the one among others
+            inputs[i].requires_grad_()
+            out = F.scaled_dot_product_attention(*inputs, attn_mask=mask if mask.numel() else None, **kwargs)
+            (grad,) = torch.autograd.grad(out, inputs[i], g.to("xpu"))
+            assert torch.equal(grad, got[1 + i])
+            inputs[i].requires_grad_(False)
+
+
+def test_a_query_does_not_see_its_block() -> None:
+    q, k, v = (torch.randn(1, 2, 100, 64, device="xpu") for _ in range(3))
+    whole = F.scaled_dot_product_attention(q, k, v)
+    assert torch.equal(F.scaled_dot_product_attention(q[:, :, 21:70], k, v), whole[:, :, 21:70])
+    q[0, 0, 40] = float("nan")
+    k[0, 1, 99] = float("inf")
+    got, want = (F.scaled_dot_product_attention(*(t.to(d) for t in (q, k, v))) for d in ("xpu", "cpu"))
+    assert torch.equal(got.cpu().isnan(), want.isnan())
+
+
 def test_route_and_layout() -> None:
     q = torch.randn(1, 2, 32, 16).to("xpu")
     assert torch._fused_sdp_choice(q, q, q) == SDPBackend.OVERRIDEABLE.value

@@ -268,6 +268,26 @@ def test_update_of_a_model_repacks_exactly_that_weight(layer: str) -> None:
         torch.testing.assert_close(changed, model.cpu()(x.cpu()), rtol=1e-4, atol=1e-4)
 
 
+def test_frozen_weights_stay_packed_while_gradients_are_recorded() -> None:
+    layer, x = nn.Conv2d(3, 16, 3), torch.randn(2, 3, 12, 12, requires_grad=True)
+    layer.requires_grad_(False)
+    frozen = nn.Conv2d(3, 16, 3).requires_grad_(False).to("xpu")
+    frozen.load_state_dict(layer.state_dict())
+    y = x.detach().to("xpu").requires_grad_()
+    for i in range(5):
+        want, got = layer(x), frozen(y)
+        torch.testing.assert_close(got.cpu(), want, rtol=1e-4, atol=1e-4)
+        (a,), (b,) = torch.autograd.grad(want.sum(), x), torch.autograd.grad(got.sum(), y)
+        torch.testing.assert_close(b.cpu(), a, rtol=1e-4, atol=1e-4)
+        if i == 2:
+            packed = onednn.weight_cache.packs
+    assert onednn.weight_cache.packs == packed
+    layer.weight.mul_(2)
+    frozen.weight.mul_(2)
+    torch.testing.assert_close(frozen(y).cpu(), layer(x), rtol=1e-4, atol=1e-4)
+    assert onednn.weight_cache.packs == packed + 1
+
+
 def test_training_step_repacks_once_a_step() -> None:
     model = Block().to("xpu")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)

@@ -89,6 +89,8 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
                 if kernel.sub_group
                 else f"XPU_KERNEL({kernel.dims})"
             )
+            if kernel.big:
+                macro += " __attribute__((always_inline))"
             text = f"{macro} {name}(xpu_ops::{kernel.args} p) {{ {call}(p); }}"
             fp64 = kernel.fp64 or any(t.fp64 for t in types)
             out.append((table, types, Instance(name, text, kernel.name, fp64)))

@@ -56,6 +56,7 @@ class Kernel(Strict):
     variants: dict[str, str] = Field(default_factory=dict)  # name suffix -> further template arguments
     label: str | None = None  # what a missing type is called in the error; default the name
     fp64: bool = False  # True for an untyped kernel that computes in double
+    big: bool = False  # put into its wrapper by force; else each item has a copy of the arguments
 
     _types = field_validator("types", "types2")(_check_types)
 
