@@ -20,6 +20,10 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 
 namespace {
 
+// What an element costs on the calling thread, in units of a pointwise one, and room for the results of splits there.
+constexpr int64_t kHostShare = 1;
+constexpr size_t kHostPartial = 1 << 14;
+
 // Strides of an output laid over the dimensions of the input.
 void lay_output(const at::Tensor& out, const at::Tensor& in, DimMask mask, int64_t* strides) {
   const bool keepdim = out.defined() && out.dim() == in.dim();
@@ -80,6 +84,17 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
   std::memcpy(&args.f64, &options.parameter, sizeof(double));
   args.flags = options.flags;
   runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
+  if (first.host() && runtime::runs_inline(queue, in.numel() * kHostShare)) {
+    // What is small has few splits; what has many outputs has one.
+    alignas(16) char partial[kHostPartial];
+    const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
+    if (bytes <= sizeof partial) {
+      args.partial = bytes ? partial : nullptr;
+      first.host()(&args, 0);
+      if (bytes) kernels.final.host()(&args, 0);
+      return;
+    }
+  }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);
     return;
