@@ -20,9 +20,15 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 
 namespace {
 
-// What an element costs on the calling thread, in units of a pointwise one, and room for the results of splits there.
-constexpr int64_t kHostShare = 1;
-constexpr size_t kHostPartial = 1 << 14;
+// What a reduction costs on the calling thread, in units of runtime::runs_inline: indices and 16-bit floats do not
+// vectorise there, and every result has lanes to combine.
+int64_t host_cost(const at::Tensor& in, const at::Tensor& out, const ReductionOptions& options) {
+  constexpr int64_t kOrdered = 6, kShort = 4, kResult = 64;
+  const int64_t element = (options.ordered ? kOrdered : 1) * (in.scalar_type() == at::kHalf ? kShort : 1);
+  return in.numel() * element + out.numel() * kResult;
+}
+
+constexpr size_t kHostPartial = 1 << 14;  // room for the results of splits
 
 // Strides of an output laid over the dimensions of the input.
 void lay_output(const at::Tensor& out, const at::Tensor& in, DimMask mask, int64_t* strides) {
@@ -84,7 +90,7 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
   std::memcpy(&args.f64, &options.parameter, sizeof(double));
   args.flags = options.flags;
   runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
-  if (first.host() && runtime::runs_inline(queue, in.numel() * kHostShare)) {
+  if (first.host() && runtime::runs_inline(queue, host_cost(in, some, options))) {
     // What is small has few splits; what has many outputs has one.
     alignas(16) char partial[kHostPartial];
     const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;

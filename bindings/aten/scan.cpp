@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kLanes = 16;  // kScanLanes of the device code
 // What an element costs on the calling thread, in units of a pointwise one.
-constexpr int64_t kHostShare = 4;
+constexpr int64_t kHostShare = 2;
 
 // self and out have one type; self is made dense here, out and indices are written through dense temporaries if needed.
 void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,

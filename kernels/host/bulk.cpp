@@ -59,6 +59,11 @@ void narrow(DType type, const float* from, void* to, size_t n) {
 }
 
 void repeat(size_t element, const void* value, void* to, size_t n) {
+  static const char zero[16] = {};
+  if (std::memcmp(value, zero, element) == 0) {
+    std::memset(to, 0, n * element);
+    return;
+  }
   switch (element) {
     case 1: return repeat_as<uint8_t>(value, to, n);
     case 2: return repeat_as<uint16_t>(value, to, n);

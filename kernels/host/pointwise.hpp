@@ -26,7 +26,6 @@ struct DenseAccess {
 
 // The arguments are copied so that a store through an output cannot be taken for a change of them. ivdep: operands
 // overlap entirely or not at all. Only this function may use the instructions: what others could share with it may not.
-// No fma: the compiler would contract.
 template <class F> XPU_OPS_VECTOR void block(char* const* operands, uint32_t n, const Value* scalars) {
   char* ptr[F::kOut + F::kIn];
   for (int k = 0; k < F::kOut + F::kIn; ++k) ptr[k] = operands[k];

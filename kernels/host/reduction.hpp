@@ -44,8 +44,7 @@ struct Row {
       for (uint32_t j = 0; j < kRows; ++j)
         for (uint32_t l = 0; l < kLanes; ++l) a[j][l] = op.identity();
       for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
-        const In* x =
-            static_cast<const In*>(p.in) + (k.in + outer(p, ro) + range.inner_begin * p.in_inner);
+        const In* x = static_cast<const In*>(p.in) + (k.in + outer(p, ro) + range.inner_begin * p.in_inner);
         const int64_t index = static_cast<int64_t>(ro) * p.inner_count + range.inner_begin;
         if (p.in_inner == 1) {
           size_t r = 0;
@@ -156,13 +155,13 @@ struct Final {
   }
 };
 
-#define XPU_OPS_REDUCTION(NAME, OP)                                                                           \
+#define XPU_OPS_REDUCTION(NAME, OP)                                                                          \
   template <class T, class Part> [[gnu::always_inline]] inline void NAME(const ReductionArgs& p, uint32_t) { \
-    Part::template run<xpu::OP<T>>(p);                                                                        \
+    Part::template run<xpu::OP<T>>(p);                                                                       \
   }
-#define XPU_OPS_REDUCTION2(NAME, OP)                                                                                   \
+#define XPU_OPS_REDUCTION2(NAME, OP)                                                                                  \
   template <class I, class O, class Part> [[gnu::always_inline]] inline void NAME(const ReductionArgs& p, uint32_t) { \
-    Part::template run<xpu::OP<I, O>>(p);                                                                              \
+    Part::template run<xpu::OP<I, O>>(p);                                                                             \
   }
 XPU_OPS_REDUCTION2(reduce_sum, Sum)
 XPU_OPS_REDUCTION2(reduce_prod, Prod)

@@ -118,7 +118,7 @@ runtime::KernelSlot& cast_slot(DType to, DType from) {
 
 struct Bytes16 { uint64_t half[2]; };
 
-constexpr int64_t kStridedCost = 2, kCastCost = 2;
+constexpr int64_t kStridedCost = 4, kCastCost = 2;
 constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
 
 // f(a type of that many bytes)

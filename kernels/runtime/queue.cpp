@@ -48,7 +48,7 @@ static_assert(make_id(kNormal, 0) == kDefaultStream);
 // The loops of kernels/host are compiled for it.
 bool inline_supported() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx2");
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
 #else
   return false;
 #endif
@@ -63,7 +63,7 @@ std::atomic<bool>& inline_flag() {
 }
 
 // Elements up to which one thread finishes in about the time of a launch (measured: docs/performance.md).
-const int64_t kInlineElements = std::getenv("XI") ? atol(std::getenv("XI")) : 65536;
+constexpr int64_t kInlineElements = 65536;
 // Above this a copy is worth the workers of the device.
 constexpr size_t kInlineCopy = size_t{1} << 16;
 

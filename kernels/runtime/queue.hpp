@@ -81,7 +81,8 @@ void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wai
 // Whether small work may run on the calling thread at all: XPU_OPS_INLINE=0 or set_inline(false) turn it off.
 bool inline_enabled() noexcept;
 void set_inline(bool on) noexcept;
-// Whether so many elements, side by side and of a simple expression, may be computed on the calling thread now.
+// Whether so many elements of four bytes, side by side and of a simple expression, may be computed on the calling
+// thread now.
 bool runs_inline(Queue& queue, int64_t elements);
 bool idle(Queue& queue);       // true when everything submitted has finished
 bool recording(Queue& queue);  // true while a graph records what is submitted

@@ -81,7 +81,9 @@ def test_pointwise_lengths_and_layouts(dtype: torch.dtype) -> None:
         wide = values((300, 90), dtype, 6)
         out += [z, wide * wide[0], wide[:, 5:80] * wide[:, 10:85], wide.t() * wide.t()[0], wide[::2, ::3] * 2]
         if dtype != torch.bool:
-            out += [torch.add(y, x, out=torch.empty_like(w.expand(6, 70, 5)).transpose(0, 1).contiguous().transpose(0, 1))]
+            out += [
+                torch.add(y, x, out=torch.empty_like(w.expand(6, 70, 5)).transpose(0, 1).contiguous().transpose(0, 1))
+            ]
         return out
 
     same_bits(results)
@@ -97,7 +99,15 @@ def test_reductions(name: str, dtype: torch.dtype) -> None:
     function = getattr(torch, name)
     cases: list[tuple[tuple[int, ...], int | None]] = [((n,), 0) for n in (1, 2, 15, 16, 17, 63, 64, 65, 100, 1000)]
     cases += [((n,), 0) for n in (2047, 4096, 5003, 10000, 20011)]
-    cases += [((7, 9), 0), ((7, 9), 1), ((100, 10), 1), ((2000, 10), 1), ((1100, 17), 1), ((3, 1000), 1), ((64, 100), 0)]
+    cases += [
+        ((7, 9), 0),
+        ((7, 9), 1),
+        ((100, 10), 1),
+        ((2000, 10), 1),
+        ((1100, 17), 1),
+        ((3, 1000), 1),
+        ((64, 100), 0),
+    ]
     cases += [((130, 70), 0), ((100, 3), 0), ((700, 20), 0), ((33, 40, 5), 1), ((5, 6, 7, 8), 2), ((90, 90), None)]
 
     def results() -> list[torch.Tensor]:
@@ -169,4 +179,6 @@ def test_every_row_of_lengths_around_a_block() -> None:
     for columns, rows in product((3, 63, 64, 65, 300), (1, 2, 9)):
         base = torch.arange(rows * columns * 2).view(rows, columns * 2).to("xpu")
         assert torch.equal((base[:, ::2] * 3).cpu(), base.cpu()[:, ::2] * 3)
-        assert torch.equal((base[:, :columns] + base[:, columns:]).cpu(), base.cpu()[:, :columns] + base.cpu()[:, columns:])
+        assert torch.equal(
+            (base[:, :columns] + base[:, columns:]).cpu(), base.cpu()[:, :columns] + base.cpu()[:, columns:]
+        )

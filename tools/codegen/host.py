@@ -16,9 +16,9 @@ EXACT = {
     "signbit", "inf", "nan", "iabs",
 }  # fmt: skip
 # Those of kernels/host/math.hpp, which vectorise where the SYCL headers' are calls.
-HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign)\(")
-# What does not vectorise on the host takes about as long as this many elements of what does.
-SCALAR_COST = 16
+HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
+# What does not vectorise on the host takes about as long as this many elements of what does, roots and quotients as two.
+SCALAR_COST, ROOT_COST, WIDE_PRODUCT_COST = 16, 2, 3
 SCALAR = re.compile(r"sycl::|xpu::(div_|fmod|remainder|gcd|lcm|pow|isinf|isfinite|shift)|[^/]/[^/]")
 
 
@@ -36,15 +36,21 @@ def same_everywhere(exprs: list[str], type_name: str) -> bool:
 
 def floats_here(kernel: PointwiseKernel) -> bool:
     """Whether floating operands may be computed on the calling thread."""
-    return any("float" in TYPES[t].groups and same_everywhere(kernel.exprs[t], t) for t in INLINE_TYPES if t in kernel.exprs)
+    return any(
+        "float" in TYPES[t].groups and same_everywhere(kernel.exprs[t], t) for t in INLINE_TYPES if t in kernel.exprs
+    )
 
 
 def cost(exprs: list[str], type_name: str) -> int:
-    """Of an element, where one of a vectorised expression costs 1. Floats divide in vectors, integers do not."""
+    """Of an element, where four bytes of a vectorised expression cost 1. Floats divide in vectors, integers do not."""
+    floating = "float" in TYPES[type_name].groups
     texts = [HOST_MATH.sub("(", e) for e in exprs]
-    if "float" in TYPES[type_name].groups:
-        texts = [e.replace("/", "") for e in texts]
-    return SCALAR_COST if any(SCALAR.search(e) for e in texts) else 1
+    if any(SCALAR.search(e.replace("/", "") if floating else e) for e in texts):
+        return SCALAR_COST
+    width = 2 if type_name in ("f64", "i64") else 1
+    if type_name == "i64" and any("*" in e for e in exprs):
+        return width * WIDE_PRODUCT_COST
+    return width * (ROOT_COST if any("/" in e or "sqrt(" in e for e in exprs) else 1)
 
 
 def files_of(family: Family) -> dict[str, str]:
