@@ -172,9 +172,10 @@ void fill_here(void* to, size_t element, const void* value, const CopyShape& s) 
 }
 
 // What moving a shape costs on the calling thread, in units of runtime::runs_inline: four bytes side by side.
-int64_t cost_here(const CopyShape& s, size_t element) {
+int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
   const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
-  return std::max(words, s.ndim > 0 && (s.dst[0] != 1 || s.src[0] != 1) ? n * kStridedCost : words);
+  const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));
+  return dense ? words : std::max(words, n * kStridedCost);
 }
 
 }  // namespace
@@ -228,7 +229,7 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    if (runtime::runs_inline(queue, cost_here(s, element))) return copy_here(dst, src, element, s);
+    if (runtime::runs_inline(queue, cost_here(s, element, true))) return copy_here(dst, src, element, s);
   }
   const size_t group = elementwise_group(queue), lanes = runtime::device_info(queue.device).reduce_lanes;
   plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
@@ -272,7 +273,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  if (runtime::runs_inline(queue, cost_here(shape, element))) return fill_here(dst, element, value, shape);
+  if (runtime::runs_inline(queue, cost_here(shape, element, false))) return fill_here(dst, element, value, shape);
   const size_t group = elementwise_group(queue), lanes = runtime::device_info(queue.device).reduce_lanes;
   split(shape, static_cast<char*>(dst), nullptr, element, [&](const CopyShape& s, char* d, const char*) {
     FillArgs a{};
