@@ -88,6 +88,12 @@ at::Scalar cpu_scalar(const at::Tensor& t) {
   return c10::fetch_and_cast<int64_t>(dtype, p);
 }
 
+}  // namespace
+
+Value number_value(const at::Tensor& t, DType common) { return to_value(cpu_scalar(t), common, ScalarArg::compute); }
+
+namespace {
+
 at::ScalarType expected(int8_t type, at::ScalarType common) {
   if (type == kCommon) return common;
   if (type == kReal) return at::isComplexType(common) ? c10::toRealValueType(common) : common;
@@ -150,8 +156,9 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   const Layout fits = plan::classify(shape);
   const bool dense = shape.ndim <= 1 && fits == Layout::rows;
   runtime::Queue& queue = runtime::current_queue();
-  const host::Kernel* small = op.small[static_cast<int>(t)];
-  const bool here = small && runtime::runs_inline(queue, it.numel() * (dense ? 1 : host::kStridedShare));
+  const host::Kernel& small = op.small[static_cast<int>(t)];
+  const int64_t share = cost_of(small, t) * (dense ? 1 : host::kStridedShare);
+  const bool here = small.run && runtime::runs_inline(queue, it.numel() * share);
   if (!here && fits != Layout::rows) return false;
   plan::OuterDim outer[kPointwiseDims];
   int outers = 0;
@@ -161,13 +168,17 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   PointwiseArgs args;
   fill_values(p, args);
   char* base[kPointwiseOperands] = {};
-  for (int k = 0; k < operands; ++k) base[k] = static_cast<char*>(it.data_ptr(k));
+  DType types[kPointwiseOperands];
+  for (int k = 0; k < operands; ++k) {
+    base[k] = static_cast<char*>(it.data_ptr(k));
+    types[k] = to_dtype(expected(op.types[k], p.common));
+  }
   uint32_t at[kPointwiseDims] = {};
   for (int d = 0; d >= 0;) {
     for (int k = 0; k < operands; ++k) args.ptr[k] = base[k];
     plan::fill(shape, layout, args, op.outputs);
     if (here)
-      (dense ? small->contig : small->strided)(args);
+      host::run(small.run, args, types, op.outputs, operands, dense);
     else
       runtime::launch2(queue, op.rows[t], runtime::ceil_div(args.rows, args.group),
                        runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes,
@@ -276,7 +287,7 @@ void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializ
     const int i = k - op.outputs;
     if (i >= 0 && i < kPointwiseImmediates && it.is_cpu_scalar(k)) {
       p.immediate[i] = true;
-      p.imm[i] = to_value(cpu_scalar(it.tensor(k)), to_dtype(want), ScalarArg::compute);
+      p.imm[i] = number_value(it.tensor(k), to_dtype(want));
     } else if (it.dtype(k) != want) {
       convert = true;
     }

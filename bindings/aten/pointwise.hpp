@@ -34,8 +34,17 @@ struct ScalarArg {
 // A scalar in the compute type of `common`, as kernels read it.
 Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 
-// Runs `op` over an iterator that a structured meta or make_iterator has built. Inputs of another dtype, or that step through
-// the memory of a row, are copied first, outputs after. Throws NotImplementedError, worded as torch, for a dtype without kernels.
+// The same of a CPU tensor without dimensions.
+Value number_value(const at::Tensor& t, DType common);
+
+// What an element costs on the calling thread, in units of runtime::runs_inline.
+inline int64_t cost_of(const host::Kernel& kernel, DType common) {
+  return kernel.cost * (common == DType::f16 || common == DType::bf16 ? host::kConvertedShare : 1);
+}
+
+// Runs `op` over an iterator that a structured meta or make_iterator has built. Inputs of another dtype, or that step
+// through the memory of a row, are copied first, outputs after. Throws NotImplementedError, worded as torch, for a
+// dtype without kernels.
 void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializer_list<ScalarArg> scalars = {});
 
 // How an operator that upstream does not describe by a structured meta promotes its inputs.

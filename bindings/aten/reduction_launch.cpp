@@ -20,6 +20,16 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 
 namespace {
 
+// What a reduction costs on the calling thread, in units of runtime::runs_inline: indices and 16-bit floats do not
+// vectorise there, and every result has lanes to combine.
+int64_t host_cost(const at::Tensor& in, const at::Tensor& out, const ReductionOptions& options) {
+  constexpr int64_t kOrdered = 6, kShort = 4, kResult = 64;
+  const int64_t element = (options.ordered ? kOrdered : 1) * (in.scalar_type() == at::kHalf ? kShort : 1);
+  return in.numel() * element + out.numel() * kResult;
+}
+
+constexpr size_t kHostPartial = 1 << 14;  // room for the results of splits
+
 // Strides of an output laid over the dimensions of the input.
 void lay_output(const at::Tensor& out, const at::Tensor& in, DimMask mask, int64_t* strides) {
   const bool keepdim = out.defined() && out.dim() == in.dim();
@@ -81,6 +91,17 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
   if (options.bits) args.f64 = static_cast<int64_t>(options.bits);
   args.flags = options.flags;
   runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
+  if (first.host() && runtime::runs_inline(queue, host_cost(in, some, options))) {
+    // What is small has few splits; what has many outputs has one.
+    alignas(16) char partial[kHostPartial];
+    const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
+    if (bytes <= sizeof partial) {
+      args.partial = bytes ? partial : nullptr;
+      first.host()(&args, 0);
+      if (bytes) kernels.final.host()(&args, 0);
+      return;
+    }
+  }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);
     return;

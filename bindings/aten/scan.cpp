@@ -12,6 +12,8 @@ namespace xpu_ops::aten {
 namespace {
 
 constexpr size_t kLanes = 16;  // kScanLanes of the device code
+// What an element costs on the calling thread, in units of a pointwise one.
+constexpr int64_t kHostShare = 2;
 
 // self and out have one type; self is made dense here, out and indices are written through dense temporaries if needed.
 void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,
@@ -55,6 +57,8 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
       runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
       p.totals = 0;
       runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
+    } else if (kernel.host() && runtime::runs_inline(queue, out.numel() * kHostShare)) {
+      kernel.host()(&p, static_cast<uint32_t>(outer));
     } else {
       runtime::launch(queue, kernel, static_cast<size_t>(outer), kLanes, p);
     }

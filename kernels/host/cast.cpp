@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "host/bulk.hpp"
+#include "host/math.hpp"
 #include "sycl/copy.hpp"
 
 namespace xpu_ops::host {
@@ -17,11 +19,31 @@ using Types = Entries<Entry<DType::f32, float>, Entry<DType::f64, double>, Entry
                       Entry<DType::bf16, xpu::bf16>, Entry<DType::i64, int64_t>, Entry<DType::i32, int32_t>,
                       Entry<DType::u8, uint8_t>, Entry<DType::b8, bool>>;
 
+// The processor's own conversions of 64-bit integers: what convert.hpp does by shifts gives the same.
+template <class To, class From> constexpr bool converts_itself() {
+  constexpr bool to_float = std::is_floating_point_v<To> || sizeof(To) == 2;
+  return (std::is_same_v<From, int64_t> && to_float) || (std::is_same_v<To, int64_t> && std::is_floating_point_v<From>);
+}
+
 template <class To, class From>
-void run(const CopyArgs& args) {
+XPU_OPS_VECTOR void run(const CopyArgs& args) {
   const CopyArgs p = args;
+  if (p.flags == 0) {
+    if constexpr (std::is_same_v<From, float> && sizeof(To) == 2)
+      return narrow(std::is_same_v<To, xpu::half> ? DType::f16 : DType::bf16, static_cast<const float*>(p.src), p.dst,
+                    p.n);
+    if constexpr (std::is_same_v<To, float> && sizeof(From) == 2)
+      return widen(std::is_same_v<From, xpu::half> ? DType::f16 : DType::bf16, p.src, static_cast<float*>(p.dst), p.n);
+  }
   To* dst = static_cast<To*>(p.dst);
   const From* src = static_cast<const From*>(p.src);
+  if constexpr (converts_itself<To, From>()) {
+    if (p.flags == 0) {
+      using Via = std::conditional_t<sizeof(To) == 2, float, To>;
+      for (uint32_t i = 0; i < p.n; ++i) dst[i] = static_cast<To>(static_cast<Via>(src[i]));
+      return;
+    }
+  }
   for (uint32_t i = 0; i < p.n; ++i) dst[i] = xpu::cast_element<To>(src[i], p.flags);
 }
 

@@ -7,15 +7,22 @@
 
 namespace xpu_ops::host {
 
+// Computes n elements that lie side by side. Operands of 16-bit floats are float here: the caller converts.
+using Block = void (*)(char* const* ptr, uint32_t n, const Value* scalars);
+
 struct Kernel {
-  void (*contig)(const PointwiseArgs&);
-  void (*strided)(const PointwiseArgs&);
+  Block run;
+  // What an element costs in units of a vectorised expression: how much of it a launch still costs more than.
+  int32_t cost;
 };
 
-// By element type; nullptr where only the device has the kernel.
-using Table = const Kernel* const (&)[kDTypeSlots];
+// By element type; run is nullptr where only the device has the kernel.
+using Table = const Kernel (&)[kDTypeSlots];
 
-// Elements of any strides cost more than those side by side.
-constexpr int64_t kStridedShare = 4;
+// Elements of any strides, or of types that are converted, cost more than those side by side.
+constexpr int64_t kStridedShare = 4, kConvertedShare = 4;
+
+// Runs a kernel over what plan::fill has made of a launch. `types`: of the operands, outputs first.
+void run(Block kernel, const PointwiseArgs& args, const DType* types, int outputs, int operands, bool dense);
 
 }  // namespace xpu_ops::host

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "copy_kernels.hpp"
+#include "host/bulk.hpp"
 #include "host/cast.hpp"
 #include "runtime/launch.hpp"
 
@@ -117,6 +118,9 @@ runtime::KernelSlot& cast_slot(DType to, DType from) {
 
 struct Bytes16 { uint64_t half[2]; };
 
+constexpr int64_t kStridedCost = 4, kCastCost = 2;
+constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
+
 // f(a type of that many bytes)
 template <class F>
 void by_width(size_t element, F&& f) {
@@ -161,9 +165,17 @@ void fill_here(void* to, size_t element, const void* value, const CopyShape& s) 
     std::memcpy(&v, value, sizeof v);
     for_rows(s, s.ndim - 1, 0, 0, [&](int64_t dst, int64_t) {
       T* d = static_cast<T*>(to) + dst;
+      if (step == 1) return host::repeat(element, value, d, static_cast<size_t>(n));
       for (int64_t i = 0; i < n; ++i) d[i * step] = v;
     });
   });
+}
+
+// What moving a shape costs on the calling thread, in units of runtime::runs_inline: four bytes side by side.
+int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
+  const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
+  const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));
+  return dense ? words : std::max(words, n * kStridedCost);
 }
 
 }  // namespace
@@ -219,10 +231,9 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
 }
 
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
-  if (runtime::runs_inline(queue, numel(shape))) {
-    CopyShape s = shape;
-    if (collapse(s, true)) copy_here(dst, src, element, s);
-    return;
+  if (CopyShape s = shape; numel(shape) <= kMostHere) {
+    if (!collapse(s, true)) return;
+    if (runtime::runs_inline(queue, cost_here(s, element, true))) return copy_here(dst, src, element, s);
   }
   const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
   plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
@@ -242,7 +253,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
 }
 
 void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags) {
-  if (runtime::runs_inline(queue, n)) {
+  if (runtime::runs_inline(queue, n * kCastCost)) {
     if (host::Cast here = host::cast(to, from)) {
       CopyArgs a{};
       a.dst = dst, a.src = src, a.n = static_cast<uint32_t>(n), a.flags = flags;
@@ -264,7 +275,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  if (runtime::runs_inline(queue, numel(shape))) return fill_here(dst, element, value, shape);
+  if (runtime::runs_inline(queue, cost_here(shape, element, false))) return fill_here(dst, element, value, shape);
   const size_t group = elementwise_group(queue), lanes = runtime::device_info(queue.device).reduce_lanes;
   split(shape, static_cast<char*>(dst), nullptr, element, [&](const CopyShape& s, char* d, const char*) {
     FillArgs a{};

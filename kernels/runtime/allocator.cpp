@@ -49,12 +49,49 @@ struct Block {
   bool active() const { return allocated || events || !uses.empty(); }
 };
 
+// The first block of at least a size.
+struct Wanted {
+  StreamId stream;
+  size_t size;
+};
+
 struct Less {
+  using is_transparent = void;
   bool operator()(const Block* a, const Block* b) const {
     if (a->stream != b->stream) return a->stream < b->stream;
     if (a->size != b->size) return a->size < b->size;
     return a->ptr < b->ptr;
   }
+  bool operator()(const Block* a, const Wanted& b) const {
+    return a->stream != b.stream ? a->stream < b.stream : a->size < b.size;
+  }
+  bool operator()(const Wanted& a, const Block* b) const {
+    return a.stream != b->stream ? a.stream < b->stream : a.size <= b->size;
+  }
+};
+
+// Free blocks, by stream and size. Keeps a few nodes: most calls take one block out and put another one in.
+class FreeBlocks : public std::set<Block*, Less> {
+ public:
+  void insert(Block* b) {
+    if (spares_.empty()) {
+      set::insert(b);
+      return;
+    }
+    node_type node = std::move(spares_.back());
+    spares_.pop_back();
+    node.value() = b;
+    set::insert(std::move(node));
+  }
+  void erase(iterator it) {
+    node_type node = extract(it);
+    if (spares_.size() < spares_.capacity()) spares_.push_back(std::move(node));
+  }
+  void erase(Block* b) { erase(find(b)); }
+  FreeBlocks() { spares_.reserve(8); }
+
+ private:
+  std::vector<node_type> spares_;
 };
 
 struct PrivatePool;
@@ -62,7 +99,7 @@ struct PrivatePool;
 struct Pool {
   bool small;
   PrivatePool* owner;
-  std::set<Block*, Less> free;
+  FreeBlocks free = {};
 };
 
 struct PrivatePool {
@@ -299,10 +336,7 @@ class Allocator {
   }
 
   Block* take(Pool& pool, StreamId stream, size_t size) {
-    Block key;
-    key.stream = stream;
-    key.size = size;
-    auto it = pool.free.lower_bound(&key);
+    auto it = pool.free.lower_bound(Wanted{stream, size});
     if (it == pool.free.end() || (*it)->stream != stream) return nullptr;
     Block* b = *it;
     // A block too large to split serves only requests of about its size.

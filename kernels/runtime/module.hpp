@@ -25,10 +25,13 @@ struct ModuleStats {
 };
 ModuleStats module_stats();
 
+// The same kernel as a loop on the calling thread, with the same bits: its argument struct and number of work-groups.
+using HostKernel = void (*)(const void* args, uint32_t groups);
+
 // One kernel of one name; resolves on first use of each device, then costs one load.
 class KernelSlot {
  public:
-  constexpr explicit KernelSlot(const char* name) : name_(name) {}
+  constexpr explicit KernelSlot(const char* name, HostKernel host = nullptr) : name_(name), host_(host) {}
   const sycl::kernel& get(int device) {
     const sycl::kernel* k = slots_[device].load(std::memory_order_acquire);
     if (!k) [[unlikely]] {
@@ -38,10 +41,13 @@ class KernelSlot {
     return *k;
   }
   const char* name() const { return name_; }
+  // nullptr where only the device has it.
+  HostKernel host() const { return host_; }
 
  private:
   const char* name_;
   std::atomic<const sycl::kernel*> slots_[kMaxDevices]{};
+  HostKernel host_;
 };
 
 // The instances of one kernel over element types; a missing type throws Error{not_implemented} worded as torch does:

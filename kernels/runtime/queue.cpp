@@ -45,14 +45,25 @@ thread_local StreamId t_stream[kMaxDevices] = {};  // 0: default
 constexpr StreamId make_id(int type, int index) { return (static_cast<StreamId>(index) << 4) | (type << 1) | 1; }
 static_assert(make_id(kNormal, 0) == kDefaultStream);
 
+// The loops of kernels/host are compiled for it.
+bool inline_supported() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+#else
+  return false;
+#endif
+}
+
 std::atomic<bool>& inline_flag() {
   static std::atomic<bool> on{[] {
     const char* v = std::getenv("XPU_OPS_INLINE");
-    return !v || *v != '0';
+    return (!v || *v != '0') && inline_supported();
   }()};
   return on;
 }
 
+// Elements up to which one thread finishes in about the time of a launch (measured: docs/performance.md).
+constexpr int64_t kInlineElements = 65536;
 // Above this a copy is worth the workers of the device.
 constexpr size_t kInlineCopy = size_t{1} << 16;
 
@@ -226,7 +237,10 @@ void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wai
 }
 
 bool inline_enabled() noexcept { return inline_flag().load(std::memory_order_relaxed); }
-void set_inline(bool on) noexcept { inline_flag().store(on, std::memory_order_relaxed); }
+bool runs_inline(Queue& queue, int64_t elements) {
+  return elements <= kInlineElements && inline_enabled() && queue.inline_ready();
+}
+void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported(), std::memory_order_relaxed); }
 
 bool idle(Queue& queue) {
   check_fork();

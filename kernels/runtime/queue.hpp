@@ -81,11 +81,9 @@ void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wai
 // Whether small work may run on the calling thread at all: XPU_OPS_INLINE=0 or set_inline(false) turn it off.
 bool inline_enabled() noexcept;
 void set_inline(bool on) noexcept;
-// Elements up to which one thread finishes in about the time of a launch (measured: docs/performance.md).
-constexpr int64_t kInlineElements = 2048;
-inline bool runs_inline(Queue& queue, int64_t elements) {
-  return elements <= kInlineElements && inline_enabled() && queue.inline_ready();
-}
+// Whether so many elements of four bytes, side by side and of a simple expression, may be computed on the calling
+// thread now.
+bool runs_inline(Queue& queue, int64_t elements);
 bool idle(Queue& queue);       // true when everything submitted has finished
 bool recording(Queue& queue);  // true while a graph records what is submitted
 // Waits for all queues of all devices without throwing: called from Python's atexit.

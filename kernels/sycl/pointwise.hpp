@@ -62,23 +62,6 @@ struct RowAccess : AccessBase {
   }
 };
 
-template <int Operands>
-struct StridedAccess : AccessBase {
-  uint32_t outs;
-  size_t c;
-  const char* one[Operands];
-  template <int I, class T, class M> M in() const {
-    const M v = widen<M>(reinterpret_cast<const T*>(one[outs + I])[c * p.step[outs + I]]);
-    if constexpr (I < xpu_ops::kPointwiseImmediates)
-      return p.mode[I] == xpu_ops::kImmediate ? value_as<M>(p.imm[I]) : v;
-    else
-      return v;
-  }
-  template <int I, class T, class V> void out(V v) const {
-    reinterpret_cast<T*>(const_cast<char*>(one[I]))[c * p.step[I]] = narrow<T>(v);
-  }
-};
-
 // Always inline, here and below: a function that is not takes the address of the arguments, and the CPU device then
 // copies them for every item and reads memory by gathers: 25x, from four operands on.
 template <int FIRST, int LAST, int Operands>

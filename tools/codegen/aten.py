@@ -5,6 +5,7 @@ from __future__ import annotations
 from torchgen.model import SchemaKind
 
 from . import foreach
+from .host import floats_here
 from .model import Family, Operator, PointwiseKernel, pow2_shards, shard
 from .torch_ops import Arg, Overload
 
@@ -124,6 +125,17 @@ def scalar_list(op: Operator, o: Overload) -> str:
     return "{" + ", ".join(items) + "}"
 
 
+def small_dense(o: Overload, kernel: str, tensors: list[str], scalars: str) -> list[str]:
+    """Small dense work before the iterator is built."""
+    out = next((a.name for a in o.args if a.is_out), "self" if o.kind == SchemaKind.inplace else None)
+    given = f"&{out}" if out else "nullptr"
+    test = f"const SmallDense small({kernel}, {given}, {{{', '.join(f'&{t}' for t in tensors)}}}); small"
+    test += "".join(f" && real_number({a.name})" for a in o.args if a.name == "alpha")
+    if out is None:
+        return [f"if ({test}) return small.run({scalars});"]
+    return [f"if ({test}) {{", f"  small.run({out}, {scalars});", f"  return {out};", "}"]
+
+
 def structured_wrapper(op: Operator, o: Overload) -> str:
     group = op.structured
     assert group is not None
@@ -139,6 +151,13 @@ def structured_wrapper(op: Operator, o: Overload) -> str:
         lines = [f"Out<{meta}, {group.outputs}> op({', '.join(outs)});"]
         results = outs
     args = {a.name: a for a in o.args}
+    # What metas refuse beyond shapes and types is in their other arguments.
+    if (
+        op.pointwise and not op.row.impl and "" in op.pointwise and group.outputs == 1 and floats_here(op.pointwise[""])
+        and all(ctype == "const at::Tensor &" or name == "alpha" for name, ctype in group.meta_args)
+    ):  # fmt: skip
+        tensors = [name for name, _ in group.meta_args if name != "alpha"]
+        lines[:0] = small_dense(o, pointwise_op_name(op.pointwise[""]), tensors, scalar_list(op, o))
     call = ", ".join(convert(args[name], ctype) for name, ctype in group.meta_args)
     lines.append(("[[maybe_unused]] auto pre = " if group.precomputed else "") + f"op.meta({call});")
     if op.pointwise and not op.row.impl:
@@ -173,6 +192,9 @@ def iterator_wrapper(op: Operator, o: Overload) -> str:
         ]
     outs = [a.name for a in o.args if a.is_out]
     count = len(kernel.outputs)
+    plain = all(a.ctype in ("const at::Tensor &", "at::Tensor &") for a in o.args if a.is_tensor)
+    known = {a.name for a in o.args}
+    direct = "" in op.pointwise and count == 1 and plain and known.issuperset(tensors) and floats_here(kernel)
     if o.kind == SchemaKind.inplace:
         given = ["self"]
     elif o.kind == SchemaKind.out:
@@ -180,6 +202,7 @@ def iterator_wrapper(op: Operator, o: Overload) -> str:
     else:
         given = ["at::Tensor()"] * count
     lines = [
+        *(small_dense(o, pointwise_op_name(kernel), tensors, scalar_list(op, o)) if direct else []),
         f"const PointwiseOp& kernel = {chosen_op(op, o)};",
         f"auto it = make_iterator(Promotion::{op.row.iter}, kernel, {{{', '.join(given)}}}, {{{', '.join(tensors)}}});",
         f"pointwise(it, kernel, {scalar_list(op, o)});",
@@ -362,7 +385,7 @@ def files_of(family: Family) -> dict[str, str]:
             "#include <c10/core/impl/DeviceGuardImplInterface.h>",
             "#include <ATen/core/op_registration/adaption.h>",
             "#include <torch/library.h>",
-            '#include "aten/pointwise.hpp"',
+            '#include "aten/small_dense.hpp"',
             '#include "aten/structured.hpp"',
             f'#include "{family.name}_kernels.hpp"',
             *[f'#include "{n}"' for n in sorted(shared | {f"{family.name}_ops.hpp"})],

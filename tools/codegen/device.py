@@ -20,6 +20,7 @@ class Instance:
     text: str
     owner: str  # what decides the shard
     fp64: bool
+    host: str = ""  # the definition of the same for the calling thread
 
 
 def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
@@ -93,7 +94,14 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
                 macro += " __attribute__((always_inline))"
             text = f"{macro} {name}(xpu_ops::{kernel.args} p) {{ {call}(p); }}"
             fp64 = kernel.fp64 or any(t.fp64 for t in types)
-            out.append((table, types, Instance(name, text, kernel.name, fp64)))
+            on_host = ""
+            if types and types[0].name in kernel.host:
+                place = ", ".join([*(t.device for t in types), *([f"host::{extra}"] if extra else [])])
+                on_host = (
+                    f"XPU_OPS_VECTOR void host_{name}(const void* p, [[maybe_unused]] uint32_t groups) {{ "
+                    f"host::{kernel.name}<{place}>(*static_cast<const {kernel.args}*>(p), groups); }}"
+                )
+            out.append((table, types, Instance(name, text, kernel.name, fp64, on_host)))
     return out
 
 
@@ -190,9 +198,15 @@ def tables_of(family: Family) -> tuple[str, str]:
     definitions: list[str] = []
     made: set[str] = set()  # kernels with a slot
 
+    on_host = {inst.name for k in family.kernels for _, _, inst in custom_instances(k) if inst.host}
+    defined_elsewhere = "\n".join(f"void host_{name}(const void*, uint32_t);" for name in sorted(on_host))
+
+    def slot(name: str) -> str:
+        return f'KernelSlot slot_{name}("{name}"{f", &host_{name}" if name in on_host else ""});'
+
     def table(name: str, label: str, members: dict[str, str]) -> None:
         declarations.append(f"extern const runtime::KernelTable {name};")
-        slots.extend(f'KernelSlot slot_{k}("{k}");' for k in dict.fromkeys(members.values()) if k not in made)
+        slots.extend(slot(k) for k in dict.fromkeys(members.values()) if k not in made)
         made.update(members.values())
         definitions.append(f"KernelSlot* const table_{name}[kDTypeSlots] = {{{slot_rows(members)}}};")
         definitions.append(f'}}\nconst runtime::KernelTable {name}{{"{label}", table_{name}}};\nnamespace {{')
@@ -219,7 +233,7 @@ def tables_of(family: Family) -> tuple[str, str]:
                 table(name, label, {types[0].name: inst.name for types, inst in members})
             else:
                 declarations.append(f"extern const runtime::KernelTable2 {name};")
-                slots.extend(f'KernelSlot slot_{inst.name}("{inst.name}");' for _, inst in members)
+                slots.extend(slot(inst.name) for _, inst in members)
                 entries = ", ".join(
                     f"{{DType::{types[0].name}, DType::{types[1].name}, &slot_{inst.name}}}" for types, inst in members
                 )
@@ -227,14 +241,14 @@ def tables_of(family: Family) -> tuple[str, str]:
                 definitions.append(
                     f'}}\nconst runtime::KernelTable2 {name}{{"{label}", table_{name}, {len(members)}}};\nnamespace {{'
                 )
-    declarations += [f"extern const host::Kernel* const {k.name}_inline[kDTypeSlots];" for k in family.own_pointwise]
+    declarations += [f"extern const host::Kernel {k.name}_inline[kDTypeSlots];" for k in family.own_pointwise]
     head = "// Generated from kernels/manifest; do not edit.\n"
     header = (
         head + '#pragma once\n#include "host/table.hpp"\n#include "runtime/module.hpp"\n\nnamespace xpu_ops::kernels {\n' + "\n".join(declarations)
         + "\n}  // namespace xpu_ops::kernels\n"
     )  # fmt: skip
     source = (
-        head + f'#include "{family.name}_kernels.hpp"\n\nnamespace xpu_ops::kernels {{\nnamespace {{\n'
+        head + f'#include "{family.name}_kernels.hpp"\n\nnamespace xpu_ops::kernels {{\n{defined_elsewhere}\nnamespace {{\n'
         "using runtime::KernelSlot;\n" + "\n".join(slots) + "\n" + "\n".join(definitions)
         + "\n}  // namespace\n}  // namespace xpu_ops::kernels\n"
     )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Writes the pointwise functors for the calling thread: what small work on a CPU device runs instead of a launch."""
+"""Writes kernels for the calling thread: what small work on a CPU device runs instead of a launch."""
 
 from __future__ import annotations
 
 import re
 
-from .device import DTYPE_NUMBERS, pointwise_module_parts
-from .model import Family, pow2_shards, shard
+from .device import DTYPE_NUMBERS, custom_instances, pointwise_module_parts
+from .model import Family, PointwiseKernel, pow2_shards, shard
 from .types import TYPES
 
 INLINE_TYPES = ("f32", "f64", "f16", "bf16", "i64", "i32", "b8")
@@ -15,6 +15,11 @@ EXACT = {
     "fabs", "fmin", "fmax", "floor", "ceil", "trunc", "rint", "copysign", "sqrt", "fma", "isnan", "isinf", "isfinite",
     "signbit", "inf", "nan", "iabs",
 }  # fmt: skip
+# Those of kernels/host/math.hpp, which vectorise where the SYCL headers' are calls.
+HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
+# What does not vectorise on the host takes about as long as this many elements of what does, roots and quotients as two.
+SCALAR_COST, ROOT_COST, WIDE_PRODUCT_COST = 16, 2, 3
+SCALAR = re.compile(r"sycl::|xpu::(div_|fmod|remainder|gcd|lcm|pow|isinf|isfinite|shift)|[^/]/[^/]")
 
 
 def same_everywhere(exprs: list[str], type_name: str) -> bool:
@@ -29,6 +34,25 @@ def same_everywhere(exprs: list[str], type_name: str) -> bool:
     return called <= EXACT and not any("*" in e and (" + " in e or " - " in e) for e in exprs)
 
 
+def floats_here(kernel: PointwiseKernel) -> bool:
+    """Whether floating operands may be computed on the calling thread."""
+    return any(
+        "float" in TYPES[t].groups and same_everywhere(kernel.exprs[t], t) for t in INLINE_TYPES if t in kernel.exprs
+    )
+
+
+def cost(exprs: list[str], type_name: str) -> int:
+    """Of an element, where four bytes of a vectorised expression cost 1. Floats divide in vectors, integers do not."""
+    floating = "float" in TYPES[type_name].groups
+    texts = [HOST_MATH.sub("(", e) for e in exprs]
+    if any(SCALAR.search(e.replace("/", "") if floating else e) for e in texts):
+        return SCALAR_COST
+    width = 2 if type_name in ("f64", "i64") else 1
+    if type_name == "i64" and any("*" in e for e in exprs):
+        return width * WIDE_PRODUCT_COST
+    return width * (ROOT_COST if any("/" in e or "sqrt(" in e for e in exprs) else 1)
+
+
 def files_of(family: Family) -> dict[str, str]:
     """File name -> source."""
     kernels = family.own_pointwise
@@ -39,30 +63,39 @@ def files_of(family: Family) -> dict[str, str]:
         members = [k for k in kernels if shard(k.name, count) == number]
         if not members:
             continue
-        functors, entries, tables = [], [], []
+        functors, tables = [], []
         for k in members:
             texts, _, uses = pointwise_module_parts(k)
             used = {t: uses[f"{k.name}_{t}_rows"] for t in types[k.name]}
-            functors += [texts[i] for i in sorted(set(used.values()))]
-            slots = ["nullptr"] * 48
+            functors += [HOST_MATH.sub(r"host::\1(", texts[i]) for i in sorted(set(used.values()))]
+            slots = ["{}"] * 48
             for t, index in used.items():
                 functor = f"{k.name}_f{index}<{TYPES[t].device}>"
-                entry = f"inline_{k.name}_{t}"
-                entries.append(f"constexpr host::Kernel {entry}{{host::contig<{functor}>, host::strided<{functor}>}};")
-                slots[DTYPE_NUMBERS[t]] = f"&{entry}"
-            tables.append(f"const host::Kernel* const {k.name}_inline[kDTypeSlots] = {{{', '.join(slots)}}};")
+                slots[DTYPE_NUMBERS[t]] = f"{{host::block<{functor}>, {cost(k.exprs[t], t)}}}"
+            tables.append(f"extern const host::Kernel {k.name}_inline[kDTypeSlots] = {{{', '.join(slots)}}};")
         result[f"{family.name}_inline_{number}.cpp"] = "\n".join(
             [
                 "// Generated from kernels/manifest; do not edit.",
                 '#include "host/pointwise.hpp"',
-                f'#include "{family.name}_kernels.hpp"',
                 "namespace xpu_ops::kernels {",
                 "namespace {",
                 "using namespace xpu;",
                 *functors,
-                *entries,
                 "}  // namespace",
                 *tables,
+                "}  // namespace xpu_ops::kernels",
+                "",
+            ]
+        )
+    twins = [inst.host for k in family.kernels for _, _, inst in custom_instances(k) if inst.host]
+    if twins:
+        result[f"{family.name}_inline.cpp"] = "\n".join(
+            [
+                "// Generated from kernels/manifest; do not edit.",
+                f'#include "host/{family.name}.hpp"',
+                "namespace xpu_ops::kernels {",
+                "using namespace xpu;",
+                *twins,
                 "}  // namespace xpu_ops::kernels",
                 "",
             ]

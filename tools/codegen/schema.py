@@ -54,11 +54,13 @@ class Kernel(Strict):
     types2: list[str] = Field(default_factory=list)  # second type parameter: every pair is instantiated
     pairs: list[list[str]] = Field(default_factory=list)  # or these pairs only
     variants: dict[str, str] = Field(default_factory=dict)  # name suffix -> further template arguments
+    # element types (of pairs the first) that kernels/host/<family>.hpp computes on the calling thread too, bit for bit
+    host: list[str] = Field(default_factory=list)
     label: str | None = None  # what a missing type is called in the error; default the name
     fp64: bool = False  # True for an untyped kernel that computes in double
     big: bool = False  # put into its wrapper by force; else each item has a copy of the arguments
 
-    _types = field_validator("types", "types2")(_check_types)
+    _types = field_validator("types", "types2", "host")(_check_types)
 
     @model_validator(mode="after")
     def _complete(self) -> Kernel:

@@ -1,0 +1,76 @@
+#include "host/bulk.hpp"
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "host/math.hpp"
+#include "sycl/device.hpp"
+
+namespace xpu_ops::host {
+namespace {
+
+XPU_OPS_VECTOR void widen_bf16(const uint16_t* x, float* to, size_t n) {
+  for (size_t i = 0; i < n; ++i) to[i] = sycl::bit_cast<float>(static_cast<uint32_t>(x[i]) << 16);
+}
+XPU_OPS_VECTOR void narrow_bf16(const float* from, uint16_t* to, size_t n) {
+  for (size_t i = 0; i < n; ++i) to[i] = xpu::bf16(from[i]).bits;
+}
+
+// Instructions for eight at a time, which round as kernels/host/half.hpp does.
+[[gnu::target("avx2,f16c")]] void widen_f16(const xpu::half* x, float* to, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+  for (; i < n; ++i) to[i] = x[i];
+}
+[[gnu::target("avx2,f16c")]] void narrow_f16(const float* from, xpu::half* to, size_t n) {
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  for (; i < n; ++i) to[i] = xpu::half(from[i]);
+}
+
+template <class T>
+XPU_OPS_VECTOR void repeat_as(const void* value, void* to, size_t n) {
+  T v;
+  std::memcpy(&v, value, sizeof v);
+  T* x = static_cast<T*>(to);
+  for (size_t i = 0; i < n; ++i) x[i] = v;
+}
+
+struct Bytes16 { uint64_t half[2]; };
+
+}  // namespace
+
+void widen(DType type, const void* from, float* to, size_t n) {
+  if (type == DType::f16)
+    widen_f16(static_cast<const xpu::half*>(from), to, n);
+  else
+    widen_bf16(static_cast<const uint16_t*>(from), to, n);
+}
+
+void narrow(DType type, const float* from, void* to, size_t n) {
+  if (type == DType::f16)
+    narrow_f16(from, static_cast<xpu::half*>(to), n);
+  else
+    narrow_bf16(from, static_cast<uint16_t*>(to), n);
+}
+
+void repeat(size_t element, const void* value, void* to, size_t n) {
+  static const char zero[16] = {};
+  if (std::memcmp(value, zero, element) == 0) {
+    std::memset(to, 0, n * element);
+    return;
+  }
+  switch (element) {
+    case 1: return repeat_as<uint8_t>(value, to, n);
+    case 2: return repeat_as<uint16_t>(value, to, n);
+    case 4: return repeat_as<uint32_t>(value, to, n);
+    case 8: return repeat_as<uint64_t>(value, to, n);
+    default: return repeat_as<Bytes16>(value, to, n);
+  }
+}
+
+}  // namespace xpu_ops::host

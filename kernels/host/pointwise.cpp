@@ -1,0 +1,179 @@
+#include <algorithm>
+
+#include "host/bulk.hpp"
+#include "host/table.hpp"
+
+namespace xpu_ops::host {
+namespace {
+
+constexpr uint32_t kBlock = 256;
+// Rows from this length on are worth a call each; shorter ones share it.
+constexpr uint32_t kOwnCall = 64;
+
+// f(a type of that many bytes)
+template <class F>
+[[gnu::always_inline]] inline void by_width(size_t element, F&& f) {
+  switch (element) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
+  }
+}
+
+struct Operand {
+  DType type;
+  size_t width;
+  bool converted;
+  alignas(32) char values[kBlock * 8];  // as the kernel takes them
+  alignas(32) char stored[kBlock * 2];  // 16-bit ones, gathered
+
+  void convert_in(const void* from, uint32_t n) { widen(type, from, reinterpret_cast<float*>(values), n); }
+  void convert_out(void* to, uint32_t n) const { narrow(type, reinterpret_cast<const float*>(values), to, n); }
+  // The same value in every element.
+  void fill(const PointwiseArgs& p, int k, int outputs, uint32_t n) {
+    const int i = k - outputs;
+    if (p.mode[i] != kImmediate) {
+      if (converted) {
+        convert_in(p.ptr[k], 1);
+        repeat(sizeof(float), values, values, n);
+      } else {
+        repeat(width, p.ptr[k], values, n);
+      }
+    } else if (is_floating(type)) {  // as value_as reads it
+      type == DType::f64 ? repeat(8, &p.imm[i].f64, values, n) : repeat(4, &p.imm[i].f32, values, n);
+    } else {
+      const int64_t v = type == DType::b8 ? p.imm[i].i64 != 0 : p.imm[i].i64;
+      repeat(width, &v, values, n);  // the low bytes come first
+    }
+  }
+};
+
+struct Work {
+  Block kernel;
+  const PointwiseArgs& p;
+  int outputs, operands;
+  Operand o[kPointwiseOperands];
+  char* ptr[kPointwiseOperands];
+
+  Work(Block kernel, const PointwiseArgs& p, const DType* types, int outputs, int operands)
+      : kernel(kernel), p(p), outputs(outputs), operands(operands) {
+    for (int k = 0; k < operands; ++k) {
+      o[k].type = types[k];
+      o[k].width = dtype_size(types[k]);
+      o[k].converted = is_short_float(types[k]);
+    }
+  }
+
+  bool same_everywhere(int k) const { return k >= outputs && p.mode[k - outputs] != kElement; }
+
+  // Elements side by side: in pieces, since something has to be brought into form.
+  void dense(char* const* base, uint32_t total) {
+    const uint32_t most = std::min(total, kBlock);
+    for (int k = outputs; k < operands; ++k)
+      if (same_everywhere(k)) o[k].fill(p, k, outputs, most);
+    for (uint32_t done = 0; done < total; done += kBlock) {
+      const uint32_t n = std::min(total - done, kBlock);
+      for (int k = 0; k < operands; ++k) {
+        char* here = base[k] + done * o[k].width;
+        if (k >= outputs && !same_everywhere(k) && o[k].converted) o[k].convert_in(here, n);
+        ptr[k] = same_everywhere(k) || o[k].converted ? o[k].values : here;
+      }
+      kernel(ptr, n, p.s);
+      for (int k = 0; k < outputs; ++k)
+        if (o[k].converted) o[k].convert_out(base[k] + done * o[k].width, n);
+    }
+  }
+
+  char* row(int k, uint32_t r) const {
+    uint32_t offset = 0;
+    for (uint32_t d = 0; d < p.ndim; ++d) {
+      const uint32_t q = div(r, p.dims[d]);
+      offset += (r - q * p.dims[d].d) * p.strides[d][k];
+      r = q;
+    }
+    return static_cast<char*>(p.ptr[k]) + offset;
+  }
+
+  // Calls f(the first element, how many, how many came before) for n elements from column c of row r on.
+  template <class F>
+  void pieces(int k, uint32_t r, uint32_t c, uint32_t n, F&& f) const {
+    const size_t step = p.step[k] * o[k].width;
+    for (uint32_t done = 0; done < n; c = 0, ++r) {
+      const uint32_t some = std::min(n - done, p.n - c);
+      f(row(k, r) + c * step, some, done);
+      done += some;
+    }
+  }
+
+  void gather(int k, uint32_t r, uint32_t c, uint32_t n) {
+    const size_t step = p.step[k];
+    char* buffer = o[k].converted ? o[k].stored : o[k].values;
+    by_width(o[k].width, [&](auto type) {
+      using T = decltype(type);
+      pieces(k, r, c, n, [&](const char* at, uint32_t some, uint32_t before) {
+        const T* x = reinterpret_cast<const T*>(at);
+        T* to = reinterpret_cast<T*>(buffer) + before;
+        for (uint32_t i = 0; i < some; ++i) to[i] = x[i * step];
+      });
+    });
+    if (o[k].converted) o[k].convert_in(o[k].stored, n);
+  }
+
+  void scatter(int k, uint32_t r, uint32_t c, uint32_t n) {
+    if (o[k].converted) o[k].convert_out(o[k].stored, n);
+    const size_t step = p.step[k];
+    const char* buffer = o[k].converted ? o[k].stored : o[k].values;
+    by_width(o[k].width, [&](auto type) {
+      using T = decltype(type);
+      pieces(k, r, c, n, [&](char* at, uint32_t some, uint32_t before) {
+        T* x = reinterpret_cast<T*>(at);
+        const T* from = reinterpret_cast<const T*>(buffer) + before;
+        for (uint32_t i = 0; i < some; ++i) x[i * step] = from[i];
+      });
+    });
+  }
+
+  void strided() {
+    const uint32_t total = p.n * p.rows;
+    for (int k = outputs; k < operands; ++k)
+      if (same_everywhere(k)) o[k].fill(p, k, outputs, std::min(total, kBlock));
+    const bool own = p.n >= kOwnCall;
+    uint32_t r = 0, c = 0;
+    for (uint32_t done = 0; done < total;) {
+      const uint32_t n = std::min({total - done, kBlock, own ? p.n - c : kBlock});
+      bool direct[kPointwiseOperands];
+      for (int k = 0; k < operands; ++k) {
+        direct[k] = own && !same_everywhere(k) && p.step[k] == 1 && !o[k].converted;
+        ptr[k] = direct[k] ? row(k, r) + c * o[k].width : o[k].values;
+        if (k >= outputs && !direct[k] && !same_everywhere(k)) gather(k, r, c, n);
+      }
+      kernel(ptr, n, p.s);
+      for (int k = 0; k < outputs; ++k)
+        if (!direct[k]) scatter(k, r, c, n);
+      done += n;
+      c += n;
+      r += c / p.n;
+      c %= p.n;
+    }
+  }
+};
+
+}  // namespace
+
+void run(Block kernel, const PointwiseArgs& p, const DType* types, int outputs, int operands, bool dense) {
+  char* base[kPointwiseOperands];
+  bool direct = dense;
+  for (int k = 0; k < operands; ++k) {
+    base[k] = static_cast<char*>(p.ptr[k]);
+    direct = direct && !is_short_float(types[k]) && (k < outputs || p.mode[k - outputs] == kElement);
+  }
+  if (direct) return kernel(base, p.n, p.s);
+  Work work(kernel, p, types, outputs, operands);
+  if (dense)
+    work.dense(base, p.n);
+  else
+    work.strided();
+}
+
+}  // namespace xpu_ops::host

@@ -1,0 +1,184 @@
+"""What runs on the calling thread has the bits of the kernel that would have been launched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import pytest
+import torch
+
+import xpu_ops
+from xpu_ops import _C
+
+pytestmark = pytest.mark.skipif(
+    not _C.host_accessible(0), reason="nothing runs inline where the host has no device memory"
+)
+FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def _own_stream() -> Iterator[None]:
+    """A stream whose queue no other test of this process has taken out of the library."""
+    before = xpu_ops.inline_enabled()
+    xpu_ops.set_inline(True)
+    for _ in range(32):
+        with torch.xpu.stream(torch.xpu.Stream()):
+            if _C.inline_ready():
+                yield
+                break
+    else:
+        raise AssertionError("no idle stream of the pool allows inline work")
+    xpu_ops.set_inline(before)
+    torch.xpu.synchronize()
+
+
+def same_bits(results: Callable[[], list[torch.Tensor]]) -> None:
+    xpu_ops.set_inline(False)
+    device = [r.cpu() for r in results()]
+    torch.xpu.synchronize()
+    xpu_ops.set_inline(True)
+    assert _C.inline_ready()
+    here = []
+    for r in results():
+        torch.xpu.synchronize()  # an operator that was launched must not keep the next ones from the calling thread
+        here.append(r.cpu())
+    for i, (a, b) in enumerate(zip(here, device, strict=True)):
+        assert a.dtype == b.dtype and a.stride() == b.stride(), i
+        nan = torch.isnan(a) if a.is_floating_point() else torch.zeros_like(a, dtype=torch.bool)
+        assert torch.equal(nan, torch.isnan(b)), i
+        width = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[a.element_size()]
+        bits = [t.contiguous().masked_fill(nan, 0).view(width) for t in (a, b)]
+        assert torch.equal(*bits), (i, a.flatten()[:8], b.flatten()[:8])
+
+
+def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> torch.Tensor:
+    """Random ones, with what is special where there is room."""
+    g = torch.Generator().manual_seed(seed)
+    x = torch.randn(shape, generator=g, dtype=torch.float64) * 4
+    if dtype.is_floating_point and x.numel() > 40:
+        x.view(-1)[-20:-16] = torch.tensor([float("inf"), -0.0, 0.0, 1e-41], dtype=torch.float64)
+    return x.to(dtype).to("xpu")
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.bool])
+def test_pointwise_lengths_and_layouts(dtype: torch.dtype) -> None:
+    def results() -> list[torch.Tensor]:
+        out = []
+        for n in (1, 15, 63, 64, 65, 255, 256, 257, 1030, 5000):
+            x, y = values((n,), dtype, 1), values((n,), dtype, 2)
+            out += [x * y, x * 3, x == y, torch.where(x > 1, x, y), torch.maximum(x, y)]
+            if dtype != torch.bool:
+                out += [x - y, x.clamp(-2, 3), torch.relu(x), -x, x.abs()]
+            if dtype.is_floating_point:
+                out += [x / y, x.sqrt(), x.floor(), x.trunc(), x.round(), x.reciprocal(), torch.copysign(x, y)]
+                out += [torch.fmin(x, y), 1.5 / x, x + 0.1, x.isinf(), x.to(torch.float32), x.sign()]
+        x, y = values((6, 70, 5), dtype, 3), values((5, 70, 6), dtype, 4).permute(2, 1, 0)
+        w = values((6, 1, 5), dtype, 5)
+        out += [x * y, y * x, x[:, ::2] == y[:, 1::2], x * w, w * y, x[..., :1] * y[:1], x.transpose(0, 1) * 2]
+        z = x.clone()
+        z[:, 1::3].mul_(y[:, 1::3])
+        wide = values((300, 90), dtype, 6)
+        out += [z, wide * wide[0], wide[:, 5:80] * wide[:, 10:85], wide.t() * wide.t()[0], wide[::2, ::3] * 2]
+        if dtype != torch.bool:
+            out += [
+                torch.add(y, x, out=torch.empty_like(w.expand(6, 70, 5)).transpose(0, 1).contiguous().transpose(0, 1))
+            ]
+        return out
+
+    same_bits(results)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.bool])
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any", "all"])
+def test_reductions(name: str, dtype: torch.dtype) -> None:
+    if name == "mean" and not dtype.is_floating_point:
+        pytest.skip("torch has no mean of integers")
+    if name.startswith("arg") and dtype == torch.bool:
+        pytest.skip("torch has none of bool")
+    function = getattr(torch, name)
+    cases: list[tuple[tuple[int, ...], int | None]] = [((n,), 0) for n in (1, 2, 15, 16, 17, 63, 64, 65, 100, 1000)]
+    cases += [((n,), 0) for n in (2047, 4096, 5003, 10000, 20011)]
+    cases += [
+        ((7, 9), 0),
+        ((7, 9), 1),
+        ((100, 10), 1),
+        ((2000, 10), 1),
+        ((1100, 17), 1),
+        ((3, 1000), 1),
+        ((64, 100), 0),
+    ]
+    cases += [((130, 70), 0), ((100, 3), 0), ((700, 20), 0), ((33, 40, 5), 1), ((5, 6, 7, 8), 2), ((90, 90), None)]
+
+    def results() -> list[torch.Tensor]:
+        out = []
+        for shape, dim in cases:
+            x = values(shape, dtype)
+            if name == "prod" and dtype.is_floating_point:
+                x = (x * 0.01).exp()
+            out.append(function(x) if dim is None else function(x, dim))
+            if dim is not None and len(shape) > 1:
+                out.append(function(x, dim, keepdim=True))
+                out.append(function(x.transpose(0, 1), dim))
+        return out
+
+    same_bits(results)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.float16])
+def test_cumsum(dtype: torch.dtype) -> None:
+    def results() -> list[torch.Tensor]:
+        out = [values((n,), dtype).cumsum(0) for n in (1, 5, 16, 17, 100, 1000, 4001, 16000)]
+        out += [values((n,), dtype)[: n - 16].cumsum(0) for n in (1000, 6000)]
+        return [*out, values((40, 33), dtype).cumsum(1), values((40, 33), dtype).cumsum(0)]
+
+    same_bits(results)
+
+
+def test_small_dense_calls_are_those_of_the_cpu() -> None:
+    """Types, strides and errors of calls that need no iterator, and of their neighbours that do."""
+
+    def checks(device: str) -> list[tuple[object, ...]]:
+        x = torch.arange(6.0, device=device).view(2, 3)
+        odd = torch.as_strided(x, (3, 1), (1, 7))
+        zero = torch.tensor(2.0, device=device)
+        double = torch.tensor(3.0, dtype=torch.float64)
+        half = x.bfloat16()
+        calls: list[Callable[[], torch.Tensor]] = [
+            lambda: x + x, lambda: x + 1, lambda: x + double, lambda: zero + double, lambda: zero * 2.5, lambda: 2 - x,
+            lambda: x + True, lambda: x + 1j, lambda: x > 2, lambda: x / 2, lambda: half * 1.001, lambda: half + x,
+            lambda: odd * 2, lambda: odd * odd, lambda: odd.neg(), lambda: x.t() + x.t(), lambda: x + x[0],
+            lambda: torch.add(x, x, alpha=True), lambda: torch.add(x, x, alpha=1j), lambda: torch.sub(x, x, alpha=2),
+            lambda: torch.mul(x, x, out=torch.empty(0, device=device)),
+            lambda: torch.mul(x, x, out=torch.empty(2, 3, device=device)),
+            lambda: torch.mul(x, x, out=torch.empty(2, 3, dtype=torch.float64, device=device)),
+            lambda: torch.mul(x, x, out=torch.empty(2, 3, dtype=torch.int32, device=device)),
+            lambda: torch.eq(x, x, out=torch.empty(2, 3, device=device)),
+            lambda: x.clone().mul_(x), lambda: x.clone().eq_(x), lambda: x.clone().add_(2), lambda: zero.clone().add_(double),
+            lambda: zero.clone().add_(x), lambda: torch.arange(8.0, device=device)[:6].mul_(torch.arange(6.0, device=device)),
+            lambda: torch.where(x > 1, x, x), lambda: torch.where(x > 1, x, 3.0), lambda: torch.where(x > 1, x, half),
+            lambda: torch.relu(odd), lambda: (x > 1) & (x > 1),
+        ]  # fmt: skip
+        base = torch.arange(10.0, device=device)
+        calls += [lambda: base[1:7].add_(base[:6]), lambda: base[:6].add_(base[:6])]
+        found: list[tuple[object, ...]] = []
+        for call in calls:
+            try:
+                r = call()
+                found.append((r.dtype, r.shape, r.stride(), r.tolist()))
+            except (RuntimeError, IndexError) as error:
+                found.append((type(error), str(error)[:60]))
+        return found
+
+    for i, (a, b) in enumerate(zip(checks("xpu"), checks("cpu"), strict=True)):
+        assert a == b, i
+
+
+def test_every_row_of_lengths_around_a_block() -> None:
+    """Rows that share a call and rows that have one each."""
+    for columns, rows in product((3, 63, 64, 65, 300), (1, 2, 9)):
+        base = torch.arange(rows * columns * 2).view(rows, columns * 2).to("xpu")
+        assert torch.equal((base[:, ::2] * 3).cpu(), base.cpu()[:, ::2] * 3)
+        assert torch.equal(
+            (base[:, :columns] + base[:, columns:]).cpu(), base.cpu()[:, :columns] + base.cpu()[:, columns:]
+        )
