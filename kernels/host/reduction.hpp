@@ -169,7 +169,6 @@ XPU_OPS_REDUCTION(reduce_amax, Amax)
 XPU_OPS_REDUCTION(reduce_amin, Amin)
 XPU_OPS_REDUCTION(reduce_argmax, ArgMax)
 XPU_OPS_REDUCTION(reduce_argmin, ArgMin)
-XPU_OPS_REDUCTION(reduce_all, All)
 XPU_OPS_REDUCTION(reduce_any, Any)
 #undef XPU_OPS_REDUCTION
 #undef XPU_OPS_REDUCTION2
