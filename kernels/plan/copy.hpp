@@ -18,12 +18,12 @@ struct CopyShape {
   int64_t size[kMaxDims], dst[kMaxDims], src[kMaxDims];
 };
 
-enum class CopyLayout { contig, rows, transpose, strided4, strided8 };
+enum class CopyLayout { contig, rows, transpose, lines1, lines2, strided4, strided8 };
 
 struct CopyLaunch {
   CopyLayout layout;
   size_t element;           // bytes of one element as the kernel sees it: narrow elements are moved several at once
-  size_t groups0, groups1;  // work-groups, rows and transpose only
+  size_t groups0, groups1;  // work-groups: rows, lines and transpose only
   CopyArgs args;
 };
 

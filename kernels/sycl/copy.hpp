@@ -58,8 +58,36 @@ void copy_rows(const CopyArgs& p) {
   }
 }
 
-// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src. Each item moves a column of 32 elements, so that its loads
-// and the stores of its neighbours stay in the cache lines of one block.
+// 2-D, launched as copy_rows. dst is contiguous over the first DIMS dimensions, src is not: one of them is walked by a
+// step, two by one division. What is the same for a row is computed once a row.
+template <class T, int DIMS>
+void copy_lines(const CopyArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1);
+  uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.n ? row + p.group : p.n;
+  const size_t width = DIMS == 1 ? p.size[0].d : p.size[0].d * p.size[1].d, c0 = it.get_group(1) * size_t{kRowColumns},
+               c1 = c0 + kRowColumns < width ? c0 + kRowColumns : width;
+  for (; row < end; ++row) {
+    const Offsets o = copy_offsets<DIMS, xpu_ops::kCopyDims>(p, row);
+    T* dst = static_cast<T*>(p.dst) + o.dst;
+    const T* src = static_cast<const T*>(p.src) + o.src;
+    if constexpr (DIMS == 1) {
+      const int64_t step = p.src_stride[0];
+      if (step == -1)
+        for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[-static_cast<int64_t>(c)]; });
+      else
+        for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[static_cast<int64_t>(c) * step]; });
+    } else {
+      for_columns(c0, c1, lane, lanes, [&](size_t c) {
+        const uint32_t i = static_cast<uint32_t>(c), q = xpu_ops::div(i, p.size[0]), r = i - q * p.size[0].d;
+        dst[c] = src[static_cast<int32_t>(r) * p.src_stride[0] + static_cast<int32_t>(q) * p.src_stride[1]];
+      });
+    }
+  }
+}
+
+// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src, forwards or backwards. Each item moves a column of 32
+// elements, so that its loads and the stores of its neighbours stay in the cache lines of one block.
 template <class T>
 void copy_transpose(const CopyArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<2>();
@@ -69,7 +97,8 @@ void copy_transpose(const CopyArgs& p) {
   Offsets o = copy_offsets<2, xpu_ops::kCopyDims>(p, batch);
   T* dst = static_cast<T*>(p.dst) + o.dst + i;
   const T* src = static_cast<const T*>(p.src) + (o.src + static_cast<int32_t>(i) * p.src_stride[0]);
-  for (uint32_t j = j0; j < j1; ++j) dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[j];
+  for (uint32_t j = j0; j < j1; ++j)
+    dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[static_cast<int32_t>(j) * p.src_stride[1]];
 }
 
 template <class To, class From>

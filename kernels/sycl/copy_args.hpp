@@ -15,8 +15,8 @@ enum CopyFlags : uint32_t { kCopyConj = 1, kCopyNeg = 2 };
 struct CopyArgs {
   void* dst;
   const void* src;
-  uint32_t n;               // elements; of copy_rows the rows: all dimensions but the first
-  uint32_t group;           // copy_rows: rows of one work-group
+  uint32_t n;               // elements; of copy_rows and copy_lines the rows: all but the first dimensions
+  uint32_t group;           // copy_rows, copy_lines: rows of one work-group
   uint32_t flags;           // CopyFlags
   Divider size[kCopyDims];  // unused dimensions have size 1
   int32_t dst_stride[kCopyDims], src_stride[kCopyDims];
