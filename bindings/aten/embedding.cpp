@@ -148,7 +148,13 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   args.features = static_cast<uint32_t>(features);
   args.mode = static_cast<BagMode>(mode);
   args.is32 = !wide;
-  runtime::launch(queue, kernels::embedding_bag[dtype_of(weight)], bags, 16, args);
+  // A group costs about as much as a thousand elements; small bags share one.
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags);
+  args.bags_per_group = static_cast<uint32_t>(
+      std::clamp<int64_t>(std::min(8192 / elements, bags / (16 * int64_t{device.max_compute_units})), 1, 256));
+  runtime::launch(queue, kernels::embedding_bag[dtype_of(weight)], runtime::ceil_div(bags, args.bags_per_group), 16,
+                  args);
   runtime::check_kernel_errors(queue);
   if (mode != 2) max_indices.copy_(bag_size);
   return {out, offset2bag, bag_size, max_indices};

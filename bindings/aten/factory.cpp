@@ -10,7 +10,7 @@
 #include <bit>
 
 #include "aten/copy.hpp"
-#include "aten/tensor.hpp"
+#include "aten/indexing.hpp"
 #include "factory_kernels.hpp"
 #include "plan/copy.hpp"
 #include "runtime/launch.hpp"
@@ -276,8 +276,9 @@ at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int
   a.cumulative = cumulative.const_data_ptr();
   a.n = static_cast<uint32_t>(total), a.count = static_cast<uint32_t>(repeats.numel());
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group;
-  runtime::launch(queue, kernels::repeat_indices[dtype_of(repeats)], ceil_div(a.n, group), group, a);
+  const Spread s = spread(a.n);
+  a.chunk = s.chunk;
+  runtime::launch(queue, kernels::repeat_indices[dtype_of(repeats)], s.groups, s.local, a);
   return result;
 }
 

@@ -68,9 +68,11 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
     args.dim[k] = static_cast<uint32_t>(k);
     args.is32[k] = operands[k].is32;
   }
-  args.walk = make_walk(dims, false);
-  const size_t local = even_group(args.walk.inner);
-  runtime::launch2(queue, kernels::index_linearize, args.walk.rows, ceil_div(args.walk.inner, local), 1, local, args);
+  args.walk = make_walk(dims, false, 2);
+  const size_t pieces = ceil_div(args.walk.inner, kTileElements);
+  args.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(kTileElements / args.walk.inner, 1, 256));
+  runtime::launch2(queue, kernels::index_linearize, ceil_div(args.walk.rows, args.rows_per_group), pieces, 1,
+                   runtime::device_info(queue.device).reduce_lanes, args);
   runtime::check_kernel_errors(queue);
   return out;
 }
@@ -409,6 +411,10 @@ struct Compaction {
     for (uint32_t d = 0; d < args.ndim; ++d)
       args.dims[d] = make_divider(static_cast<uint32_t>(self.size(args.ndim - 1 - d)));
     run(kernels::compact_nonzero[raw]);
+    if (args.ndim < 2) return;
+    runtime::Queue& queue = runtime::current_queue();
+    runtime::launch(queue, kernels::nonzero_unravel, ceil_div(rows, kTileElements),
+                    runtime::device_info(queue.device).reduce_lanes, args);
   }
 };
 

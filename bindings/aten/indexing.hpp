@@ -19,6 +19,13 @@ inline size_t even_group(size_t inner, size_t most = 1024) {
   return std::max<size_t>(16, runtime::ceil_div(runtime::ceil_div(inner, groups), 16) * 16);
 }
 
+// How many items to launch for n elements that cost little each: on a CPU few, each with many in turn.
+struct Spread {
+  size_t groups, local;
+  uint32_t chunk;
+};
+Spread spread(size_t n);
+
 // `stride`: elements that one index step moves; `size`: length of the indexed dim.
 IndexSource index_source(const at::Tensor& index, int64_t size, int64_t stride, DeviceErrorCode code, int64_t dim,
                          bool wrap);

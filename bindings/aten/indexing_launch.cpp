@@ -1,6 +1,8 @@
 // Shared launches of the indexing families.
 #include <c10/core/WrapDimMinimal.h>
 
+#include <limits>
+
 #include "aten/indexing.hpp"
 #include "indexing_kernels.hpp"
 #include "scatter_kernels.hpp"
@@ -21,6 +23,15 @@ IndexSource index_source(const at::Tensor& index, int64_t size, int64_t stride, 
           static_cast<uint8_t>(wrap)};
 }
 
+Spread spread(size_t n) {
+  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
+  if (!device.is_cpu) return {ceil_div(n, 256), 256, 1};
+  const size_t chunk = std::clamp<size_t>(ceil_div(n, 16 * size_t{device.max_compute_units}), 16, 16384);
+  return {ceil_div(n, chunk), 1, static_cast<uint32_t>(chunk)};
+}
+
+constexpr int64_t kNearBytes = int64_t{1} << 19;
+
 void launch_indexed(bool write, void* plain, void* data, size_t element_size, const IndexSource& index, Dims3 dims) {
   for (const auto& d : dims)
     if (d.size == 0) return;
@@ -32,10 +43,11 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
   auto stride = [&](int k) { return args.walk.inner_ndim == 1 ? args.walk.strides[0][k] : int64_t{0}; };
   const bool one_index = stride(2) == 0 && stride(0) == 1 && stride(1) == 1;
   if (!(one_index && args.walk.inner >= 32)) args.walk = make_walk<3>(dims, false, 256);
-  args.mode = stride(0) != 1                            ? IndexMode::general
-              : stride(2) == 0 && stride(1) == 1        ? IndexMode::row
-              : stride(2) == 1 && stride(1) < (1 << 30) ? IndexMode::unit
-                                                        : IndexMode::general;
+  const int64_t reach = (index.size - 1) * std::abs(index.stride) + int64_t{args.walk.inner} * std::abs(stride(1));
+  args.mode = stride(0) != 1                                 ? IndexMode::general
+              : stride(2) == 0 && stride(1) == 1             ? IndexMode::row
+              : stride(2) == 1 && reach < (int64_t{1} << 31) ? IndexMode::unit
+                                                             : IndexMode::general;
   runtime::Queue& queue = runtime::current_queue();
   const size_t inner = args.walk.inner;
   // A group costs about as much as moving a thousand elements: give it several rows, but keep all cores busy.
@@ -43,6 +55,10 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
   size_t local = even_group(inner), across = ceil_div(inner, local), share = local;
   if (args.mode != IndexMode::general) {
     local = 16;  // a sub-group, which walks its piece
+    // One item alone, where vectors of gathers and scatters cost more than they save: writes, and reads of what the
+    // second cache holds. Far reads gain from sixteen at once.
+    const bool near = (index.size - 1) * std::abs(index.stride) * static_cast<int64_t>(element_size) <= kNearBytes;
+    if (args.mode == IndexMode::unit && (write || near) && runtime::device_info(queue.device).is_cpu) local = 1;
     const size_t pieces = std::min(ceil_div(inner, 4096), ceil_div(wanted, args.walk.rows));
     args.piece = static_cast<uint32_t>(ceil_div(ceil_div(inner, pieces), 64) * 64);
     across = ceil_div(inner, args.piece);
@@ -81,8 +97,7 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
   args.src_step = loop.src_step;
   args.index_step = loop.index_step;
   args.steps = static_cast<uint32_t>(loop.steps);
-  args.has_skip = loop.skip.has_value();
-  args.skip = loop.skip.value_or(0);
+  args.skip = loop.skip.value_or(std::numeric_limits<int64_t>::min());
   args.walk = make_walk<3>(columns, true, 2);
   const auto& inner = args.walk.strides[0];
   args.uniform = true;

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "aten/copy.hpp"
 #include "aten/indexing.hpp"
 #include "interpolation_kernels.hpp"
 #include "plan/interpolation.hpp"
@@ -147,14 +148,17 @@ void resample_axis(const DeviceTable& t, const void* in, DType in_type, void* ou
   TORCH_CHECK(rows * std::max(t.in, t.out) < (int64_t{1} << 32) && inner * std::max(t.in, t.out) < (int64_t{1} << 31),
               "upsample: tensors this large are not supported");
   runtime::Queue& queue = runtime::current_queue();
-  if (inner >= 32) {
-    const size_t local = even_group(inner);
-    runtime::launch2(queue, kernels::resample_rows(in_type, out_type), rows * t.out, ceil_div(inner, local), 1, local,
-                     args);
+  const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).max_compute_units);
+  if (inner >= 16) {
+    const size_t local = even_group(inner), across = ceil_div(inner, local), all = rows * t.out;
+    args.by_out_length = make_divider(static_cast<uint32_t>(t.out));
+    args.rows_per_group =
+        static_cast<uint32_t>(std::clamp<size_t>(std::min(1024 / local, all * across / wanted), 1, 64));
+    runtime::launch2(queue, kernels::resample_rows(in_type, out_type), ceil_div(all, args.rows_per_group), across, 1,
+                     local, args);
     return;
   }
   const size_t items = static_cast<size_t>(t.out) * inner, local = even_group(items), across = ceil_div(items, local);
-  const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).max_compute_units);
   args.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(rows * across / wanted, 1, 32));
   const runtime::KernelTable2& table = t.full && t.taps == 2   ? kernels::resample_lanes_t2
                                        : t.full && t.taps == 4 ? kernels::resample_lanes_t4
@@ -371,6 +375,8 @@ void launch_grid(runtime::KernelSlot& kernel, const GridArgs& args) {
   runtime::launch2(runtime::current_queue(), kernel, args.out_size[0], ceil_div(args.positions, local), 1, local, args);
 }
 
+constexpr int64_t kCachedPlane = 32768;  // elements of a plane that one core adds to without waiting for memory
+
 // Pixels that one output position reads.
 int64_t grid_taps(bool volume, int64_t mode) {
   switch (static_cast<GridMode>(mode)) {
@@ -425,27 +431,33 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
     launch_grid(table[t], args);
     return {grad_input, grad_grid};
   }
-  // Channels innermost, which the items of a group walk; the 16-bit floats are summed in float.
-  const at::Tensor grads = grad.movedim(1, -1).contiguous();
-  std::vector<int64_t> sizes = input.sizes().vec();
-  std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
+  // The 16-bit floats are summed in float.
   const at::ScalarType compute = at::toOpMathType(input.scalar_type());
-  const at::Tensor sums = at::zeros(sizes, input.options().dtype(compute));
-  const size_t entries = static_cast<size_t>(input.size(0) * taps) * args.positions;
+  args.pitch = args.positions + 48;
+  const size_t entries = static_cast<size_t>(input.size(0) * taps) * args.pitch;
   const int64_t pixels = input.numel() / input.size(0) / input.size(1);
   TORCH_CHECK_NOT_IMPLEMENTED(pixels < (int64_t{1} << 31), "the gradient of grid_sampler for 2^31 pixels and more");
   const runtime::Scratch pixel(entries * sizeof(int32_t)), weight(entries * at::elementSize(compute));
   args.pixel = pixel.get<int32_t>(), args.weight = weight.get();
   launch_grid(table[t], args);
+  // On a CPU one item a plane, where a vector of channels would not be full or needs copies of more than it saves; else
+  // channels innermost, which the items of a group walk.
+  runtime::Queue& queue = runtime::current_queue();
+  const bool planes = input.size(1) < 16 || (runtime::device_info(queue.device).is_cpu && pixels <= kCachedPlane);
+  const at::Tensor grads = planes ? plain(grad) : grad.movedim(1, -1).contiguous();
+  std::vector<int64_t> sizes = input.sizes().vec();
+  if (!planes) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
+  const at::Tensor sums = planes ? new_empty(sizes, compute) : at::zeros(sizes, input.options().dtype(compute));
   GridSumArgs sum{mutable_ptr(sums), grads.const_data_ptr(), args.pixel, args.weight};
   sum.pixels = static_cast<uint64_t>(pixels), sum.channels = static_cast<uint64_t>(input.size(1));
-  sum.positions = args.positions, sum.taps = static_cast<uint64_t>(taps);
-  // Few channels do not fill a vector: one item each.
-  const size_t local = input.size(1) < 16 ? 1 : 16;
-  runtime::launch2(runtime::current_queue(), kernels::grid_sample_input_grad[t], input.size(0),
-                   ceil_div(input.size(1), local), 1, local, sum);
+  sum.positions = args.positions, sum.pitch = args.pitch, sum.taps = static_cast<uint64_t>(taps);
+  if (planes)
+    runtime::launch2(queue, kernels::grid_sample_plane_grad[t], input.size(0), input.size(1), 1, 1, sum);
+  else
+    runtime::launch2(queue, kernels::grid_sample_input_grad[t], input.size(0), ceil_div(input.size(1), 16), 1, 16, sum);
+  if (planes && compute == input.scalar_type()) return {sums, grad_grid};
   grad_input = at::empty_like(input, input.options(), at::MemoryFormat::Contiguous);
-  grad_input.copy_(sums.movedim(-1, 1));
+  grad_input.copy_(planes ? sums : sums.movedim(-1, 1));
   return {grad_input, grad_grid};
 }
 

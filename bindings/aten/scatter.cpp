@@ -1,6 +1,7 @@
 // scatter, index_add, index_copy, index_fill, index_reduce, bincount, segment_reduce.
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Reduction.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/max.h>
@@ -198,11 +199,13 @@ at::Tensor& index_fill__int_Scalar(at::Tensor& self, int64_t dim, const at::Tens
   if (out.numel() == 0 || idx.numel() == 0) return self;
   std::vector<int64_t> sizes = out.sizes().vec();
   sizes[dim] = idx.numel();
-  const at::Tensor fill = scalar_like(value, out, sizes);
-  // Every writer of an element writes the same value: no order is needed.
+  // Rows are written from a row of values, which moves vectors. Every writer of an element writes the same: no order is
+  // needed.
+  const int64_t last = out.dim() - 1;
+  const at::Tensor fill = at::full({sizes[last]}, value, out.options());
   Dims3 dims;
   for (int64_t d = 0; d < out.dim(); ++d)
-    dims.push_back({sizes[d], {0, d == dim ? 0 : out.stride(d), d == dim ? idx.stride(0) : 0}});
+    dims.push_back({sizes[d], {d == last ? 1 : 0, d == dim ? 0 : out.stride(d), d == dim ? idx.stride(0) : 0}});
   launch_indexed(true, const_ptr(fill), mutable_ptr(out), out.element_size(),
                  index_source(idx, out.size(dim), out.stride(dim), DeviceErrorCode::index, dim, true), std::move(dims));
   return self;
@@ -249,7 +252,8 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
     TORCH_CHECK(weights->dim() == 1 && weights->size(0) == self.size(0),
                 "weights should be 1-d and have the same length as input");
   const at::Tensor index = self.scalar_type() == at::kInt ? self.contiguous() : self.to(at::kLong).contiguous();
-  const at::Tensor range = at::stack({index.min(), index.max()}).to(at::kLong).cpu();
+  const auto [least, most] = at::aminmax(index);
+  const at::Tensor range = at::stack({least, most}).to(at::kLong).cpu();
   const int64_t low = range.const_data_ptr<int64_t>()[0], high = range.const_data_ptr<int64_t>()[1];
   TORCH_CHECK(low >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(high + 1, minlength);

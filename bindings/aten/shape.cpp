@@ -177,7 +177,9 @@ Im2colArgs im2col_args(int64_t height, int64_t width, at::IntArrayRef kernel, at
   a.by_kernel_h = make_divider(static_cast<uint32_t>(kernel[0]));
   a.by_kernel_w = make_divider(static_cast<uint32_t>(kernel[1]));
   a.by_out_width = make_divider(static_cast<uint32_t>(a.out_width));
-  a.by_width = make_divider(static_cast<uint32_t>(width));
+  a.by_height = make_divider(static_cast<uint32_t>(height));
+  a.by_stride_h = make_divider(static_cast<uint32_t>(stride[0]));
+  a.by_stride_w = make_divider(static_cast<uint32_t>(stride[1]));
   return a;
 }
 
@@ -362,7 +364,8 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
   ContiguousOut target(out);
   a.dst = target.data(), a.src = src.const_data_ptr();
   runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::im2col[raw_dtype(self.element_size())], static_cast<size_t>(batch * rows), 64, a);
+  runtime::launch(queue, kernels::im2col[raw_dtype(self.element_size())], static_cast<size_t>(batch * rows),
+                  runtime::device_info(queue.device).reduce_lanes, a);
   target.finish();
   return out;
 }
@@ -394,8 +397,11 @@ at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::
   ContiguousOut target(out);
   Im2colArgs a = im2col_args(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
   a.dst = target.data(), a.src = src.const_data_ptr();
-  runtime::launch2(runtime::current_queue(), kernels::col2im[dtype_of(self)], static_cast<size_t>(batch * channels),
-                   ceil_div(output_size[0] * output_size[1], 256), 1, 256, a);
+  a.rows = static_cast<uint32_t>(batch * channels * output_size[0]);
+  a.group = static_cast<uint32_t>(std::clamp<int64_t>(1024 / output_size[1], 1, 128));
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::col2im[dtype_of(self)], ceil_div(a.rows, a.group),
+                  runtime::device_info(queue.device).reduce_lanes, a);
   target.finish();
   return out;
 }
@@ -422,6 +428,7 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   a.grad = grad.mutable_data_ptr(), a.grad_in = src.const_data_ptr();
   a.inner = make_divider(static_cast<uint32_t>(grad.stride(dim)));
   a.length = make_divider(static_cast<uint32_t>(input_sizes[dim]));
+  a.by_step = make_divider(static_cast<uint32_t>(step));
   a.windows = static_cast<int32_t>(grad_in.size(dim));
   a.size = static_cast<int32_t>(size), a.step = static_cast<int32_t>(step);
   a.n = static_cast<uint32_t>(grad.numel());

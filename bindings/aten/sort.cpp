@@ -82,14 +82,17 @@ void sort_row_chunks(SortArgs p, DType type, size_t item) {
   p.entries[0] = entries.get();
   p.entries[1] = entries.get<char>() + static_cast<size_t>(p.length) * entry;
   p.counts = count.get<uint32_t>();
-  runtime::launch2(queue, kernels::radix_load[type], 1, runtime::ceil_div(p.length, 1024), 1, 1024, p);
+  runtime::Scratch range((p.chunks + 1) * 2 * sizeof(uint64_t));
+  p.range = range.get();
+  runtime::launch(queue, kernels::radix_range[type], p.chunks, 1, p);
+  runtime::launch(queue, kernels::radix_width[type], 1, 1, p);
+  runtime::launch(queue, kernels::radix_load[type], runtime::ceil_div(p.length, 1024), 1024, p);
   for (p.pass = 0; p.pass < passes; ++p.pass) {
     runtime::launch(queue, kernels::radix_count[type], p.chunks, 1, p);
     runtime::launch(queue, kernels::radix_scan[type], 1, 1, p);
     runtime::launch(queue, kernels::radix_scatter[type], p.chunks, 1, p);
-    p.source = 1 - p.source;
   }
-  runtime::launch2(queue, kernels::radix_emit[type], 1, runtime::ceil_div(p.take, 1024), 1, 1024, p);
+  runtime::launch(queue, kernels::radix_emit[type], runtime::ceil_div(p.take, 1024), 1024, p);
 }
 
 // Sorts dense rows; writes the first `take` of each, values or indices or both.
@@ -348,46 +351,58 @@ std::tuple<at::Tensor&, at::Tensor&> mode_values(const at::Tensor& self, int64_t
 
 namespace {
 
-// Runs of equal slices among `count` slices of `width` elements, taken in `order` (or as they lie). Returns the first
-// slice of each run, the run of every slice, and the lengths of the runs. Reads one count back.
+// Runs of equal slices among `count` slices of `width` elements, taken in `order` (or as they lie); the number of the
+// run of the i-th goes to `place` i of the inverse. Returns the first slice of each run, the run of every slice, and
+// the lengths of the runs. Reads one count back.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> runs(const at::Tensor& slices, int64_t count, int64_t width,
-                                                    const at::Tensor& order, bool inverse, bool counts) {
+                                                    const at::Tensor& order, const at::Tensor& place, bool inverse,
+                                                    bool counts) {
   const DType type = dtype_of(slices);
   runtime::Queue& queue = runtime::current_queue();
-  const at::Tensor flags = new_empty({count}, at::kLong);
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   RunArgs p{};
   p.sorted = slices.const_data_ptr();
   p.order = order.defined() ? order.const_data_ptr<int64_t>() : nullptr;
-  p.flags = flags.mutable_data_ptr<int64_t>();
+  p.place = place.defined() ? place.const_data_ptr<int64_t>() : nullptr;
   p.length = static_cast<uint32_t>(count);
   p.width = static_cast<uint32_t>(width);
-  runtime::launch(queue, kernels::unique_flag[type], runtime::ceil_div(count, 1024), 1024, p);
-  const at::Tensor number = at::cumsum(flags, 0);
-  const int64_t total = number.select(0, count - 1).item<int64_t>() + 1;
+  // One item walks its share alone.
+  const int64_t most = int64_t{device.max_compute_units} * (device.is_cpu ? 4 : 256);
+  p.chunk = static_cast<uint32_t>(runtime::ceil_div(count, std::clamp<int64_t>(count / 1024, 1, most)));
+  p.chunks = static_cast<uint32_t>(runtime::ceil_div(count, p.chunk));
+  runtime::Scratch starts((p.chunks + 1) * sizeof(uint32_t));
+  p.starts = starts.get<uint32_t>();
+  runtime::launch(queue, kernels::unique_count[type], p.chunks, 1, p);
+  runtime::launch(queue, kernels::unique_scan, 1, 1, p);
+  runtime::copy_bytes(queue, &p.out, p.starts + p.chunks, sizeof p.out, true);
+  const int64_t total = p.out;
   at::Tensor values = new_empty({total, width}, slices.scalar_type());
   at::Tensor where = new_empty({inverse ? count : 0}, at::kLong), lengths = new_empty({counts ? total : 0}, at::kLong);
-  p.flags = number.mutable_data_ptr<int64_t>();
+  runtime::Scratch first(counts ? total * sizeof(uint32_t) : 0);
   p.values = values.mutable_data_ptr();
   p.indices = inverse ? where.mutable_data_ptr<int64_t>() : nullptr;
   p.counts = counts ? lengths.mutable_data_ptr<int64_t>() : nullptr;
-  runtime::launch(queue, kernels::unique_gather[type], runtime::ceil_div(count, 1024), 1024, p);
+  p.first = counts ? first.get<uint32_t>() : nullptr;
+  runtime::launch(queue, kernels::unique_write[type], p.chunks, 1, p);
+  if (counts) runtime::launch(queue, kernels::unique_lengths, runtime::ceil_div(total, 1024), 1024, p);
   return {values, where, lengths};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_flat(const at::Tensor& self, bool sort, bool inverse,
                                                            bool counts) {
-  (void)kernels::unique_flag[dtype_of(self)];
+  (void)kernels::unique_count[dtype_of(self)];
   const int64_t n = self.numel();
   if (n == 0)
     return {new_empty({0}, self.scalar_type()),
             inverse ? new_empty(self.sizes(), at::kLong) : new_empty({0}, at::kLong), new_empty({0}, at::kLong)};
   const Rows in(self.reshape({-1}), 0);
-  at::Tensor order;
+  at::Tensor sorted = in.data, order;
   if (sort) {
-    order = new_empty({n}, at::kLong);
-    sort_rows(in, false, n, nullptr, order.mutable_data_ptr<int64_t>());
+    sorted = new_empty({n}, self.scalar_type());
+    if (inverse) order = new_empty({n}, at::kLong);
+    sort_rows(in, false, n, sorted.mutable_data_ptr(), inverse ? order.mutable_data_ptr<int64_t>() : nullptr);
   }
-  auto [values, where, lengths] = runs(in.data, n, 1, order, inverse, counts);
+  auto [values, where, lengths] = runs(sorted, n, 1, {}, order, inverse, counts);
   return {values.view({-1}), inverse ? where.view(self.sizes()) : where, lengths};
 }
 
@@ -395,7 +410,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_slices(const at::Tensor& s
                                                              bool inverse, bool counts) {
   TORCH_CHECK_INDEX(self.dim() > 0, "Dimension specified as ", dim, " but tensor has no dimensions");
   const DType type = dtype_of(self);
-  (void)kernels::unique_flag[type];
+  (void)kernels::unique_count[type];
   dim = at::maybe_wrap_dim(dim, self.dim());
   const auto zeros = std::count(self.sizes().begin(), self.sizes().end(), int64_t{0});
   if (self.size(dim) == 0) {
@@ -425,7 +440,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_slices(const at::Tensor& s
       std::swap(order, merged);
     }
   }
-  auto [values, where, lengths] = runs(slices, count, width, order, inverse, counts);
+  auto [values, where, lengths] = runs(slices, count, width, order, order, inverse, counts);
   std::vector<int64_t> sizes = slices.sizes().vec();
   sizes[0] = values.size(0);
   return {values.view(sizes).movedim(0, dim), where, lengths};

@@ -9,6 +9,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/where.h>
@@ -166,13 +167,6 @@ SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes) {
   return result;
 }
 
-Spread spread(size_t n) {
-  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  if (!device.is_cpu) return {ceil_div(n, 256), 256, 1};
-  const size_t chunk = std::clamp<size_t>(ceil_div(n, 16 * size_t{device.max_compute_units}), 16, 16384);
-  return {ceil_div(n, chunk), 1, static_cast<uint32_t>(chunk)};
-}
-
 Found find_keys(const at::Tensor& sorted, const at::Tensor& keys) {
   const Found found{new_empty({keys.numel()}, at::kLong), new_empty({keys.numel()}, at::kBool)};
   KeyFindArgs p{};
@@ -193,7 +187,7 @@ Repeats repeat_by(const at::Tensor& counts) {
   const int64_t total = ends.numel() == 0 ? 0 : ends.select(0, ends.numel() - 1).item<int64_t>();
   const at::Tensor place = at::arange(total, ends.options());
   if (total == 0) return {place, place};
-  const at::Tensor element = at::searchsorted(ends, place, false, true);
+  const at::Tensor element = at::repeat_interleave(counts, std::optional<int64_t>(total));
   return {element, place.sub(ends.sub(counts).index_select(0, element))};
 }
 

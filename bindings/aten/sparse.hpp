@@ -3,7 +3,7 @@
 #pragma once
 #include <ATen/native/SparseTensorUtils.h>
 
-#include "aten/tensor.hpp"
+#include "aten/indexing.hpp"
 
 namespace xpu_ops::aten {
 
@@ -21,12 +21,6 @@ struct SortedKeys {
 at::Tensor coo_keys(const at::Tensor& indices, at::IntArrayRef sizes);
 SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes);
 
-// How many items to launch for n elements that cost little each: on a CPU few, each with many in turn.
-struct Spread {
-  size_t groups, local;
-  uint32_t chunk;
-};
-Spread spread(size_t n);
 // Rows that a group of a product takes in turn: enough groups for the device to share them out, long ones on a CPU.
 uint32_t rows_per_group(int64_t rows);
 

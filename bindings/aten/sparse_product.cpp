@@ -14,6 +14,7 @@
 
 #include "aten/scalar_bits.hpp"
 #include "aten/sparse.hpp"
+#include "runtime/allocator.hpp"
 #include "runtime/device_error.hpp"
 #include "runtime/launch.hpp"
 #include "sparse_kernels.hpp"
@@ -113,9 +114,54 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
+namespace {
+
+// Every item needs a dense row: for a CPU, whose items are few.
+constexpr int64_t kDenseColumns = int64_t{1} << 24;
+
+at::Tensor spgemm_rows(const Rows2d& a, const Rows2d& b) {
+  runtime::Queue& queue = runtime::current_queue();
+  const at::Tensor a_crow = a.pointers.to(at::kLong).contiguous(), a_col = a.columns.to(at::kLong).contiguous(),
+                   b_crow = b.pointers.to(at::kLong).contiguous(), b_col = b.columns.to(at::kLong).contiguous(),
+                   a_values = a.values.resolve_conj().contiguous(), b_values = b.values.resolve_conj().contiguous();
+  SpgemmArgs p{};
+  p.a_crow = a_crow.const_data_ptr<int64_t>(), p.a_col = a_col.const_data_ptr<int64_t>();
+  p.b_crow = b_crow.const_data_ptr<int64_t>(), p.b_col = b_col.const_data_ptr<int64_t>();
+  p.a_values = a_values.const_data_ptr(), p.b_values = b_values.const_data_ptr();
+  p.a_nnz = a_values.numel(), p.b_nnz = b_values.numel();
+  p.rows = static_cast<uint32_t>(a.rows), p.inner = static_cast<uint32_t>(a.inner);
+  p.columns = static_cast<uint32_t>(b.inner);
+  p.error = runtime::error_flag(queue.device);
+  const size_t units = runtime::device_info(queue.device).max_compute_units;
+  p.chunk = static_cast<uint32_t>(ceil_div(p.rows, b.inner <= (1 << 16) ? 8 * units : units));
+  p.items = static_cast<uint32_t>(ceil_div(p.rows, p.chunk));
+  const size_t words = ceil_div(p.columns, 64);
+  const runtime::Scratch seen(p.items * (words + ceil_div(words, 64)) * sizeof(uint64_t)),
+      sums(size_t{p.items} * p.columns * 16);
+  p.seen = seen.get<uint64_t>(), p.sums = sums.get();
+  const at::Tensor counts = new_empty({a.rows}, at::kLong);
+  p.counts = counts.mutable_data_ptr<int64_t>();
+  runtime::launch(queue, kernels::spgemm_count, p.items, 1, p);
+  const at::Tensor ends = counts.cumsum(0);
+  const int64_t total = ends.select(0, a.rows - 1).item<int64_t>();
+  const at::Tensor indices = new_empty({2, total}, at::kLong), values = new_empty({total}, a_values.scalar_type());
+  p.ends = ends.const_data_ptr<int64_t>();
+  p.out_row = indices.mutable_data_ptr<int64_t>(), p.out_col = p.out_row + total;
+  p.out = values.mutable_data_ptr();
+  runtime::launch(queue, kernels::spgemm_fill[dtype_of(values)], p.items, 1, p);
+  runtime::check_kernel_errors(queue);
+  return make_coo(indices, values, {a.rows, b.inner}, true);
+}
+
+}  // namespace
+
 at::Tensor spgemm(const Rows2d& a, const Rows2d& b) {
   TORCH_CHECK(a.values.scalar_type() == b.values.scalar_type(), "mat1 dtype ", a.values.scalar_type(),
               " does not match mat2 dtype ", b.values.scalar_type());
+  if (runtime::device_info(runtime::current_queue().device).is_cpu && a.rows != 0 && a.rows < (int64_t{1} << 31) &&
+      a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
+      kernels::spgemm_fill.has(dtype_of(a.values)))
+    return spgemm_rows(a, b);
   const at::Tensor inner = a.columns.to(at::kLong), pointers = b.pointers.to(at::kLong);
   const at::Tensor first = pointers.index_select(0, inner);
   const auto [element, number] = repeat_by(pointers.index_select(0, inner.add(1)).sub(first));

@@ -95,6 +95,12 @@ size_t widen(CopyShape& s, const void* dst, const void* src, size_t element) {
   return 4;
 }
 
+// Elements of the first dimension, or of the first two where that one is short, which are side by side in dst.
+int64_t dense_line(const CopyShape& s) {
+  if (s.size[0] >= 4 * kMinRow || s.ndim < 2 || s.dst[1] != s.size[0]) return s.size[0];
+  return s.size[0] * s.size[1];
+}
+
 void swap_dims(CopyShape& s, int a, int b) {
   std::swap(s.size[a], s.size[b]);
   std::swap(s.dst[a], s.dst[b]);
@@ -191,15 +197,22 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
           CopyArgs& a = launch.args;
           const bool unit_dst = s.ndim > 0 && s.dst[0] == 1;
           a.group = 1;
+          const auto walk = [&](CopyLayout layout, int64_t row) {
+            launch.layout = layout;
+            a.n = static_cast<uint32_t>(numel(s) / row);
+            a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / row, 1, 128));
+            launch.groups0 = runtime::ceil_div(a.n, a.group);
+            launch.groups1 = runtime::ceil_div(row, 4096);
+          };
           if (s.ndim == 0 || (s.ndim == 1 && unit_dst && s.src[0] == 1)) {
             launch.layout = CopyLayout::contig;
             a.n = static_cast<uint32_t>(numel(s));
           } else if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
-            launch.layout = CopyLayout::rows;
+            walk(CopyLayout::rows, s.size[0]);
           } else {
             int unit_src = 0;
             for (int d2 = 1; d2 < s.ndim; ++d2)
-              if (s.src[d2] == 1 && s.size[d2] >= 4) unit_src = d2;
+              if (std::abs(s.src[d2]) == 1 && s.size[d2] >= 4) unit_src = d2;
             if (unit_dst && unit_src > 0 && s.size[0] >= kMinRow) {
               launch.layout = CopyLayout::transpose;
               swap_dims(s, 1, unit_src);
@@ -207,17 +220,13 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
               launch.groups0 = static_cast<size_t>(batch) * runtime::ceil_div(s.size[1], 32);
               launch.groups1 = runtime::ceil_div(s.size[0], 64);
               a.n = static_cast<uint32_t>(numel(s));
+            } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
+              walk(line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line);
             } else {
-              launch.layout = CopyLayout::steps;
               if (s.size[0] < kMinRow)
                 swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+              walk(CopyLayout::steps, s.size[0]);
             }
-          }
-          if (launch.layout == CopyLayout::rows || launch.layout == CopyLayout::steps) {
-            a.n = static_cast<uint32_t>(numel(s) / s.size[0]);
-            a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / s.size[0], 1, 128));
-            launch.groups0 = runtime::ceil_div(a.n, a.group);
-            launch.groups1 = runtime::ceil_div(s.size[0], 4096);
           }
           a.dst = d, a.src = r;
           for (int i = 0; i < kCopyDims; ++i) {
@@ -244,6 +253,10 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
                                l.args);
       case CopyLayout::rows:
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
+      case CopyLayout::lines1:
+        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1, lanes, l.args);
+      case CopyLayout::lines2:
+        return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
         return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
       case CopyLayout::steps:

@@ -18,7 +18,7 @@ struct CopyShape {
   int64_t size[kMaxDims], dst[kMaxDims], src[kMaxDims];
 };
 
-enum class CopyLayout { contig, rows, steps, transpose };
+enum class CopyLayout { contig, rows, transpose, lines1, lines2, steps };
 
 struct CopyLaunch {
   CopyLayout layout;

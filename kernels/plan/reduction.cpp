@@ -11,11 +11,11 @@ namespace {
 struct Dim { int64_t size, in, out0, out1; };
 
 constexpr int64_t kLimit = int64_t{1} << 31;
-// A group a row: the CPU device gives neighbouring groups to one thread, which then reads memory in order. Of the
-// short rows only those up to kOrderedShortRow gained.
-constexpr int64_t kMostGroups = int64_t{1} << 24, kOrderedShortRow = 64;
-constexpr int64_t kShortRow = 1024;  // rows up to this length share work-groups
-constexpr int64_t kTinyRow = 8;      // rows up to this length are reduced by one item
+// The CPU device gives neighbouring groups to one thread, which then reads memory in order. A group costs about as much
+// as a thousand elements: several short rows each.
+constexpr int64_t kMostGroups = int64_t{1} << 24, kGroupElements = 16384;
+constexpr int64_t kShortRow = 384;  // rows up to this length are reduced by fours
+constexpr int64_t kTinyRow = 8;     // rows up to this length are reduced by one item
 constexpr int64_t kWideColumns = kLanes * kColumns;
 constexpr int64_t kMaxSplits = 1024;  // one item combines them one after the other
 // Elements that one accumulator takes one after the other, for the rounding error of sums.
@@ -134,14 +134,17 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t 
         outputs >= kRows * target) {
       a.blocks = static_cast<uint32_t>(ceil_div(columns, kRows));
       a.short_rows = static_cast<uint32_t>(a.blocks * (outputs / columns));
-      plan.groups =
-          std::min<int64_t>(a.short_rows, a.inner_count <= kOrderedShortRow ? kMostGroups : int64_t{units} * 512);
+      const int64_t each = std::min<int64_t>(kGroupElements / (kRows * a.inner_count), a.short_rows / (16 * units));
+      a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, 1));
+      plan.groups = ceil_div(a.short_rows, a.tasks);
       return ReductionFit::ok;
     }
     int64_t want = outputs < target ? std::min(ceil_div(target, outputs), count / 2048) : 1;
     if (outputs <= (1 << 16)) want = std::max(want, count / kRowChain);
     divide(a, want, 256);
-    plan.groups = std::min(outputs * a.splits, kMostGroups);
+    const int64_t tasks = outputs * a.splits, each = std::min(kGroupElements / a.inner_count, tasks / (16 * units));
+    a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, ceil_div(tasks, kMostGroups)));
+    plan.groups = ceil_div(tasks, a.tasks);
   } else if (unit_columns && columns >= kWideColumns) {
     plan.kernel = ReductionPlan::Kernel::col;
     plan.local = kLanes;

@@ -33,17 +33,18 @@ void copy_contig(const CopyArgs& p) {
   for_tile(p.n, [&](size_t i) { static_cast<T*>(p.dst)[i] = static_cast<const T*>(p.src)[i]; });
 }
 
-// 2-D. A work-group walks p.group rows, along dimension 0, over its part of the columns, so that short rows do not cost
-// a work-group each and the divisions are once a row. f(dst, src, c0, c1, lane, lanes) moves one row.
+// 2-D. A work-group walks p.group rows, along the first DIMS dimensions of `width` elements, over its part of the
+// columns: short rows do not cost a work-group each, and what is the same for a row is computed once. f(dst, src, c0,
+// c1, lane, lanes) moves one.
 constexpr uint32_t kRowColumns = 4096;
-template <class T, class Fn>
-inline void for_copied_rows(const CopyArgs& p, Fn f) {
+template <class T, int DIMS, class Fn>
+inline void for_copied_rows(const CopyArgs& p, size_t width, Fn f) {
   auto it = syclex::this_work_item::get_nd_item<2>();
-  uint32_t lane = it.get_local_id(1), lanes = it.get_local_range(1);
+  const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1), c0 = it.get_group(1) * size_t{kRowColumns},
+               c1 = c0 + kRowColumns < width ? c0 + kRowColumns : width;
   uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.n ? row + p.group : p.n;
-  uint32_t c0 = it.get_group(1) * kRowColumns, c1 = c0 + kRowColumns < p.size[0].d ? c0 + kRowColumns : p.size[0].d;
   for (; row < end; ++row) {
-    Offsets o = copy_offsets<1, xpu_ops::kCopyDims>(p, row);
+    const Offsets o = copy_offsets<DIMS, xpu_ops::kCopyDims>(p, row);
     f(static_cast<T*>(p.dst) + o.dst, static_cast<const T*>(p.src) + o.src, c0, c1, lane, lanes);
   }
 }
@@ -51,22 +52,44 @@ inline void for_copied_rows(const CopyArgs& p, Fn f) {
 // Rows that are contiguous on both sides.
 template <class T>
 void copy_rows(const CopyArgs& p) {
-  for_copied_rows<T>(p, [](T* dst, const T* src, uint32_t c0, uint32_t c1, uint32_t lane, uint32_t lanes) {
+  for_copied_rows<T, 1>(p, p.size[0].d, [](T* dst, const T* src, size_t c0, size_t c1, size_t lane, size_t lanes) {
     for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[c]; });
   });
 }
 
-// Rows of any steps. In 64 bits: a product of 32 could wrap, which the compiler would have to provide for.
-template <class T>
-void copy_steps(const CopyArgs& p) {
-  const int64_t to = p.dst_stride[0], from = p.src_stride[0];
-  for_copied_rows<T>(p, [&](T* dst, const T* src, uint32_t c0, uint32_t c1, uint32_t lane, uint32_t lanes) {
-    for (int64_t c = int64_t{c0} + lane; c < c1; c += lanes) dst[c * to] = src[c * from];
+// dst is contiguous over the first DIMS dimensions, src is not: one of them is walked by a step, two by one division.
+template <class T, int DIMS>
+void copy_lines(const CopyArgs& p) {
+  const size_t width = DIMS == 1 ? p.size[0].d : p.size[0].d * p.size[1].d;
+  for_copied_rows<T, DIMS>(p, width, [&](T* dst, const T* src, size_t c0, size_t c1, size_t lane, size_t lanes) {
+    if constexpr (DIMS == 1) {
+      const int64_t step = p.src_stride[0];
+      if (step == -1)
+        for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[-static_cast<int64_t>(c)]; });
+      else
+        for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[static_cast<int64_t>(c) * step]; });
+    } else {
+      for_columns(c0, c1, lane, lanes, [&](size_t c) {
+        const uint32_t i = static_cast<uint32_t>(c), q = xpu_ops::div(i, p.size[0]), r = i - q * p.size[0].d;
+        dst[c] = src[static_cast<int32_t>(r) * p.src_stride[0] + static_cast<int32_t>(q) * p.src_stride[1]];
+      });
+    }
   });
 }
 
-// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src. Each item moves a column of 32 elements, so that its loads
-// and the stores of its neighbours stay in the cache lines of one block.
+// Rows of any steps on both sides. In 64 bits: a product of 32 could wrap, which the compiler would have to provide
+// for.
+template <class T>
+void copy_steps(const CopyArgs& p) {
+  const int64_t to = p.dst_stride[0], from = p.src_stride[0];
+  for_copied_rows<T, 1>(p, p.size[0].d, [&](T* dst, const T* src, size_t c0, size_t c1, size_t lane, size_t lanes) {
+    for (size_t c = c0 + lane; c < c1; c += lanes)
+      dst[static_cast<int64_t>(c) * to] = src[static_cast<int64_t>(c) * from];
+  });
+}
+
+// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src, forwards or backwards. Each item moves a column of 32
+// elements, so that its loads and the stores of its neighbours stay in the cache lines of one block.
 template <class T>
 void copy_transpose(const CopyArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<2>();
@@ -76,7 +99,8 @@ void copy_transpose(const CopyArgs& p) {
   Offsets o = copy_offsets<2, xpu_ops::kCopyDims>(p, batch);
   T* dst = static_cast<T*>(p.dst) + o.dst + i;
   const T* src = static_cast<const T*>(p.src) + (o.src + static_cast<int32_t>(i) * p.src_stride[0]);
-  for (uint32_t j = j0; j < j1; ++j) dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[j];
+  for (uint32_t j = j0; j < j1; ++j)
+    dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[static_cast<int32_t>(j) * p.src_stride[1]];
 }
 
 template <class To, class From>

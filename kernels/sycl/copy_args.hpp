@@ -15,7 +15,7 @@ enum CopyFlags : uint32_t { kCopyConj = 1, kCopyNeg = 2 };
 struct CopyArgs {
   void* dst;
   const void* src;
-  uint32_t n;               // elements; of copy_rows and copy_steps the rows: all dimensions but the first
+  uint32_t n;               // elements; of rows, lines and steps the rows: all but the first dimensions
   uint32_t group;           // rows of one work-group
   uint32_t flags;           // CopyFlags
   Divider size[kCopyDims];  // unused dimensions have size 1

@@ -17,13 +17,12 @@ inline int64_t load_int(const void* p, uint8_t is32, int64_t at) {
 
 constexpr int kBagSums = 4;
 
-// A work-group a bag. What is the same for all items, the ids, is gone through once by one of them for the bookkeeping
-// and then by all for the sums.
+// A bag of a work-group. Its ids, the same for all items, are shared out among them for the bookkeeping, and gone
+// through by all for the sums.
 template <class T, class Index>
-XPU_INLINE void sum_bag(const BagArgs& p) {
+XPU_INLINE void sum_bag(const BagArgs& p, uint32_t bag) {
   using M = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
-  const uint32_t bag = item.get_group(0);
   const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
   const Index* ids = static_cast<const Index*>(p.index.ptr);
   const Index* starts = static_cast<const Index*>(p.offsets) + bag;
@@ -33,14 +32,12 @@ XPU_INLINE void sum_bag(const BagArgs& p) {
   auto good = [&](int64_t id) { return static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size); };
   int64_t used = 0;
   for (int64_t j = begin; j < end; ++j) used += good(ids[j]) && ids[j] != p.padding ? 1 : 0;
-  if (lane == 0) {
-    for (int64_t j = begin; j < end; ++j) {
-      if (p.offset2bag) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
-      if (!good(ids[j]))
-        report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
-    }
-    static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
+  for (int64_t j = begin + static_cast<int64_t>(lane); j < end; j += local) {
+    if (p.offset2bag) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
+    if (!good(ids[j]))
+      report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
   }
+  if (lane == 0) static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
   const T* weight = static_cast<const T*>(p.weight);
   const T* times = static_cast<const T*>(p.per_sample);
   T* out = static_cast<T*>(p.out) + static_cast<size_t>(bag) * p.features;
@@ -83,10 +80,13 @@ XPU_INLINE void sum_bag(const BagArgs& p) {
 
 template <class T>
 inline void embedding_bag(const BagArgs& p) {
+  const uint32_t first =
+                     static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.bags_per_group,
+                 last = first + p.bags_per_group < p.bags ? first + p.bags_per_group : p.bags;
   if (p.is32)
-    sum_bag<T, int32_t>(p);
+    for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, int32_t>(p, bag);
   else
-    sum_bag<T, int64_t>(p);
+    for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, int64_t>(p, bag);
 }
 
 // One sub-group a sample.

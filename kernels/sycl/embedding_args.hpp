@@ -18,6 +18,7 @@ struct BagArgs {
   int64_t weight_stride0, weight_stride1, per_sample_stride;
   int64_t padding;  // index that is left out; -1: none
   uint32_t bags, count, features;
+  uint32_t bags_per_group;  // that a work-group takes in turn
   BagMode mode;
   uint8_t is32;
 };

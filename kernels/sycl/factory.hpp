@@ -152,10 +152,12 @@ void polar_of(const ComplexArgs& p) {
   static_cast<cplx<T>*>(p.dst)[i] = cplx<T>(r * sycl::cos(angle), r * sycl::sin(angle));
 }
 
+// An item has some neighbouring results: it searches the first of them and walks to the others.
 template <class T>
 void repeat_indices(const RepeatArgs& p) {
-  uint32_t i = global_id();
+  uint32_t i = global_id() * p.chunk;
   if (i >= p.n) return;
+  const uint32_t end = p.n - i < p.chunk ? p.n : i + p.chunk;
   const int64_t* cumulative = static_cast<const int64_t*>(p.cumulative);
   uint32_t low = 0, size = p.count;
   while (size > 0) {
@@ -164,7 +166,10 @@ void repeat_indices(const RepeatArgs& p) {
     low = right ? low + half_size + 1 : low;
     size = right ? size - half_size - 1 : half_size;
   }
-  static_cast<T*>(p.dst)[i] = static_cast<T>(low);
+  for (; i < end; ++i) {
+    while (low < p.count && cumulative[low] <= static_cast<int64_t>(i)) ++low;
+    static_cast<T*>(p.dst)[i] = static_cast<T>(low);
+  }
 }
 
 }  // namespace xpu

@@ -50,6 +50,7 @@ struct RepeatArgs {
   void* dst;
   const void* cumulative;
   uint32_t n, count;
+  uint32_t chunk;  // results of one item
 };
 
 }  // namespace xpu_ops

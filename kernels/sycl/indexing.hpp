@@ -61,7 +61,7 @@ XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), lane = item.get_local_id(1), begin = item.get_group(1) * p.piece;
   const size_t stop = begin + p.piece < p.walk.inner ? begin + p.piece : p.walk.inner;
-  const int64_t step = p.walk.strides[0][1];
+  const int32_t step = static_cast<int32_t>(p.walk.strides[0][1]);
   T* a = static_cast<T*>(p.plain) + o[0];
   T* b = static_cast<T*>(p.data) + o[1];
   const Index* index = static_cast<const Index*>(p.index.ptr) + o[2];
@@ -78,8 +78,9 @@ XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
   } else {
     for_piece(begin, stop, local, lane, [&](size_t i) {
       bool good;
-      const int64_t id = read_index(p.index, index + i, lane, good);
-      const int64_t at = id * p.index.stride + static_cast<int64_t>(i + lane) * step;
+      // 32 bits, which the host has checked, make one gather of what would be two.
+      const int32_t id = static_cast<int32_t>(read_index(p.index, index + i, lane, good));
+      const int32_t at = id * static_cast<int32_t>(p.index.stride) + static_cast<int32_t>(i + lane) * step;
       if (good) {
         if constexpr (Write)
           b[at] = (a + i)[lane];
@@ -134,28 +135,61 @@ inline void indexed_move(const IndexedArgs& p) {
 template <class T> inline void indexed_read(const IndexedArgs& p) { indexed_move<T, false>(p); }
 template <class T> inline void indexed_write(const IndexedArgs& p) { indexed_move<T, true>(p); }
 
-inline void index_linearize(const LinearizeArgs& p) {
+// Adds one index times its stride to the offsets of a row, -1 where it is out of range.
+template <class Index>
+XPU_INLINE void add_index(const LinearizeArgs& p, const Index* index, int64_t step, int64_t size, int64_t stride,
+                          uint32_t dim, bool first, int64_t* out) {
   auto item = syclex::this_work_item::get_nd_item<2>();
-  uint32_t i = item.get_global_id(1), row = item.get_group(0);
-  if (i >= p.walk.inner) return;
-  int64_t o[xpu_ops::kMaxIndices + 1] = {};
-  uint32_t f[xpu_ops::kMaxIndices + 1];
-  add_row(p.walk, row, o);
-  inner_offsets(p.walk, i, f);
-  int64_t sum = 0;
-  bool good = true;
-  for (uint32_t k = 0; k < p.count; ++k) {
-    int64_t at = o[k + 1] + f[k + 1];
-    int64_t given = p.is32[k] ? static_cast<int64_t>(static_cast<const int32_t*>(p.index[k])[at])
-                              : static_cast<const int64_t*>(p.index[k])[at];
-    int64_t id = given < 0 ? given + p.size[k] : given;
-    if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.size[k])) {
-      good = false;
-      report_error(p.error, DeviceErrorCode::index, p.dim[k], given, p.size[k]);
-    }
-    sum += id * p.stride[k];
+  const size_t lane = item.get_local_id(1), local = item.get_local_range(1),
+               c0 = item.get_group(1) * size_t{kTileElements},
+               c1 = c0 + kTileElements < p.walk.inner ? c0 + kTileElements : p.walk.inner;
+  const auto one = [&](size_t c, int64_t given) __attribute__((always_inline)) {
+    const int64_t id = given < 0 ? given + size : given, before = first ? 0 : out[c];
+    const bool good = static_cast<uint64_t>(id) < static_cast<uint64_t>(size);
+    if (!good) report_error(p.error, DeviceErrorCode::index, dim, given, size);
+    out[c] = good && before >= 0 ? before + id * stride : -1;
+  };
+  if (step == 1) {
+    for_columns(c0, c1, lane, local, [&](size_t c) __attribute__((always_inline)) { one(c, index[c]); });
+  } else if (step == 0) {
+    const int64_t given = index[0];
+    for_columns(c0, c1, lane, local, [&](size_t c) __attribute__((always_inline)) { one(c, given); });
+  } else {
+    for_columns(c0, c1, lane, local,
+                [&](size_t c) __attribute__((always_inline)) { one(c, index[static_cast<int64_t>(c) * step]); });
   }
-  p.out[o[0] + f[0]] = good ? sum : -1;
+}
+
+// A sub-group has some rows, or a piece of a long one, and goes through each once an index tensor.
+inline void index_linearize(const LinearizeArgs& p) {
+  uint32_t row = syclex::this_work_item::get_nd_item<2>().get_group(0) * p.rows_per_group;
+  const uint32_t end = row + p.rows_per_group < p.walk.rows ? row + p.rows_per_group : p.walk.rows;
+  for (; row < end; ++row) {
+    int64_t o[xpu_ops::kMaxIndices + 1] = {};
+    add_row(p.walk, row, o);
+    for (uint32_t k = 0; k < p.count; ++k) {
+      // Chosen among constant places: an index into the arguments would copy them for every item.
+      const void* index = p.index[0];
+      int64_t at = o[1], step = p.walk.strides[0][1], size = p.size[0], stride = p.stride[0];
+      uint32_t dim = p.dim[0];
+      bool is32 = p.is32[0];
+#pragma unroll
+      for (uint32_t q = 1; q < xpu_ops::kMaxIndices; ++q) {
+        const bool mine = q == k;
+        index = mine ? p.index[q] : index;
+        at = mine ? o[q + 1] : at;
+        step = mine ? p.walk.strides[0][q + 1] : step;
+        size = mine ? p.size[q] : size;
+        stride = mine ? p.stride[q] : stride;
+        dim = mine ? p.dim[q] : dim;
+        is32 = mine ? p.is32[q] != 0 : is32;
+      }
+      if (is32)
+        add_index(p, static_cast<const int32_t*>(index) + at, step, size, stride, dim, k == 0, p.out + o[0]);
+      else
+        add_index(p, static_cast<const int64_t*>(index) + at, step, size, stride, dim, k == 0, p.out + o[0]);
+    }
+  }
 }
 
 template <class T> inline bool is_set(const T* x, uint32_t i, const uint64_t (&keep)[2]) {
@@ -219,14 +253,25 @@ inline void for_each_set(const CompactArgs& p, Emit emit) {
   }
 }
 
+// The running number of each set element, where its last coordinate belongs.
 template <class T>
 inline void compact_nonzero(const CompactArgs& p) {
-  int64_t* out = static_cast<int64_t*>(p.out);
+  int64_t* out = static_cast<int64_t*>(p.out) + (p.ndim - 1) * p.out_stride;
   for_each_set<T>(p, [&](uint32_t k, uint32_t i) {
-    if (k >= p.out_size) return;
-    for (uint32_t d = 0; d < p.ndim; ++d) {
-      uint32_t q = divide(i, p.dims[d]);
-      out[(p.ndim - 1 - d) * p.out_stride + k] = i - q * p.dims[d].d;
+    if (k < p.out_size) out[k] = i;
+  });
+}
+
+// Turns running numbers into coordinates. Constant bounds: see walk.hpp.
+inline void nonzero_unravel(const CompactArgs& p) {
+  int64_t* out = static_cast<int64_t*>(p.out);
+  for_tile(static_cast<uint32_t>(p.out_size), [&](size_t k) __attribute__((always_inline)) {
+    uint32_t i = static_cast<uint32_t>((out + (p.ndim - 1) * p.out_stride)[k]);
+#pragma unroll
+    for (uint32_t d = 0; d < xpu_ops::kCompactDims; ++d) {
+      if (d >= p.ndim) break;
+      const uint32_t q = divide(i, p.dims[d]);
+      (out + (p.ndim - 1 - d) * p.out_stride)[k] = i - q * p.dims[d].d;
       i = q;
     }
   });

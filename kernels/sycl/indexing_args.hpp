@@ -26,7 +26,7 @@ struct IndexSource {
 
 enum class IndexMode : uint32_t {
   row = 0,   // one index a row, data operands walk the row with stride 1
-  unit = 1,  // one index an item; index and plain operand have stride 1
+  unit = 1,  // one index an item; index and plain operand have stride 1; offsets of a row's data fit 31 bits
   general = 2,
 };
 
@@ -52,7 +52,8 @@ struct LinearizeArgs {
   uint32_t dim[kMaxIndices];
   uint8_t is32[kMaxIndices];
   uint32_t count;
-  Walk<kMaxIndices + 1> walk;  // out, then the index tensors
+  uint32_t rows_per_group;
+  Walk<kMaxIndices + 1> walk;  // out, then the index tensors; at most one dim in a row, contiguous in out
 };
 
 // Compaction of the set elements of a mask, in three launches: counts of chunks, their prefix, the write.

@@ -66,24 +66,30 @@ inline void resample_lanes(const ResampleArgs& p) {
   }
 }
 
-// A work-group row a (row, output position): the taps are the same for all its items, which walk the inner dim.
+// A work-group has some (row, output position) in turn: the taps are the same for all its items, which walk the inner
+// dim.
 template <class TIn, class TOut>
 inline void resample_rows(const ResampleArgs& p) {
   using M = typename resample_math<TIn>::type;
   auto item = syclex::this_work_item::get_nd_item<2>();
-  uint32_t i = item.get_global_id(1), group = item.get_group(0);
-  if (i >= p.inner) return;
-  uint32_t row = group / p.out_length, o = group % p.out_length;
+  const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);
+  uint32_t at = item.get_group(0) * p.rows_per_group;
+  const uint32_t all = p.rows * p.out_length, end = at + p.rows_per_group < all ? at + p.rows_per_group : all;
   const M* weight = static_cast<const M*>(p.weight);
-  const TIn* in = static_cast<const TIn*>(p.in) + static_cast<int64_t>(row) * p.in_length * p.inner;
-  TOut* out = static_cast<TOut*>(p.out) + static_cast<int64_t>(group) * p.inner;
-  uint32_t count = p.count[o];
-  M sum = M(0);
-  for (uint32_t k = 0; k < count; ++k) {
-    const TIn* line = in + static_cast<int64_t>(p.index[k * p.out_length + o]) * p.inner;
-    sum += weight[k * p.out_length + o] * M(line[i]);
-  }
-  out[i] = store_as<TOut, M>(sum);
+  whole_or_part(i0 + local <= p.inner, i0 + lane < p.inner, item.get_local_range(0), [&] {
+    for (uint32_t g = at; g < end; ++g) {
+      const uint32_t row = divide(g, p.by_out_length), o = g - row * p.out_length;
+      const TIn* in = static_cast<const TIn*>(p.in) + static_cast<int64_t>(row) * p.in_length * p.inner + i0;
+      TOut* out = static_cast<TOut*>(p.out) + static_cast<int64_t>(g) * p.inner + i0;
+      const uint32_t count = p.count[o];
+      M sum = M(0);
+      for (uint32_t k = 0; k < count; ++k) {
+        const TIn* line = in + static_cast<int64_t>(p.index[k * p.out_length + o]) * p.inner;
+        sum += weight[k * p.out_length + o] * M(line[lane]);
+      }
+      out[lane] = store_as<TOut, M>(sum);
+    }
+  });
 }
 
 // A work-group goes through several rows, its items side by side.
@@ -365,7 +371,7 @@ XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
   if (p.pixel && item.mine) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
-      const size_t row = (item.n * K + k) * p.positions + item.first;
+      const size_t row = (item.n * K + k) * p.pitch + item.first;
       (p.pixel + row)[item.lane] = taps.inside[k] ? taps.pixel[k] : -1;
       (static_cast<M*>(p.weight) + row)[item.lane] = taps.weight[k];
     }
@@ -376,6 +382,14 @@ XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
   M sum[kDim];
 #pragma unroll
   for (int d = 0; d < kDim; ++d) sum[d] = M(0);
+  // The nearest pixel does not change with the grid.
+  if constexpr (K == 1) {
+    if (!item.mine) return;
+    T* zeros = static_cast<T*>(p.grad_grid) + (item.n * p.positions + item.i) * kDim;
+#pragma unroll
+    for (int d = 0; d < kDim; ++d) zeros[d] = T(0);
+    return;
+  }
   // A loop each: of two loads under a branch the compiler makes one, from an address that differs, which is a gather.
   const auto channels = [&](auto neighbours) __attribute__((always_inline)) {
     for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
@@ -412,20 +426,40 @@ inline void grid_sample_input_grad(const GridSumArgs& p) {
   const size_t n = item.get_group(0), c0 = item.get_group(1) * item.get_local_range(1), lane = item.get_local_id(1);
   M* out = static_cast<M*>(p.out) + n * p.pixels * p.channels + c0;
   const T* grad = static_cast<const T*>(p.grad_out) + n * p.positions * p.channels + c0;
-  const int32_t* pixel = p.pixel + n * p.taps * p.positions;
-  const M* weight = static_cast<const M*>(p.weight) + n * p.taps * p.positions;
+  const int32_t* pixel = p.pixel + n * p.taps * p.pitch;
+  const M* weight = static_cast<const M*>(p.weight) + n * p.taps * p.pitch;
   const bool full = c0 + item.get_local_range(1) <= p.channels;
   whole_or_part(full, c0 + lane < p.channels, item.get_local_range(0), [&]() __attribute__((always_inline)) {
     for (size_t i = 0; i < p.positions; ++i) {
       const M go = M((grad + i * p.channels)[lane]);
       for (size_t k = 0; k < p.taps; ++k) {
-        const int32_t to = pixel[k * p.positions + i];
+        const int32_t to = pixel[k * p.pitch + i];
         if (to < 0) continue;
         M* at = out + static_cast<size_t>(to) * p.channels;
-        at[lane] += weight[k * p.positions + i] * go;
+        at[lane] += weight[k * p.pitch + i] * go;
       }
     }
   });
+}
+
+// The same for few channels, or planes that stay in the caches: an item owns a plane of the gradient, which it clears.
+template <class T>
+inline void grid_sample_plane_grad(const GridSumArgs& p) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t n = item.get_group(0), c = item.get_group(1);
+  M* out = static_cast<M*>(p.out) + (n * p.channels + c) * p.pixels;
+  const T* grad = static_cast<const T*>(p.grad_out) + (n * p.channels + c) * p.positions;
+  const int32_t* pixel = p.pixel + n * p.taps * p.pitch;
+  const M* weight = static_cast<const M*>(p.weight) + n * p.taps * p.pitch;
+  for (size_t i = 0; i < p.pixels; ++i) out[i] = M(0);
+  for (size_t i = 0; i < p.positions; ++i) {
+    const M go = M(grad[i]);
+    for (size_t k = 0; k < p.taps; ++k) {
+      const int32_t to = pixel[k * p.pitch + i];
+      if (to >= 0) out[to] += weight[k * p.pitch + i] * go;
+    }
+  }
 }
 
 }  // namespace xpu

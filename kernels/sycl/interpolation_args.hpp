@@ -14,8 +14,8 @@ struct ResampleArgs {
   const void* weight;    // [taps, out_length], compute type
   uint32_t rows, in_length, out_length, inner;
   uint32_t taps;
-  uint32_t rows_per_group;
-  Divider by_inner;
+  uint32_t rows_per_group;  // resample_rows: (row, output position) of one
+  Divider by_inner, by_out_length;
 };
 
 // out[r, z, y, x, i] = in[r, index0[z], index1[y], index2[x], i].
@@ -37,25 +37,26 @@ struct GridArgs {
   void* out;
   const void* grad_out;
   void* grad_grid;  // contiguous
-  int32_t* pixel;   // backward, may be null: [n, taps, positions], the pixels of each tap, -1 outside
+  int32_t* pixel;   // backward, may be null: [n, taps, pitch], the pixels of each tap, -1 outside
   void* weight;     // and their weights in the compute type
   int64_t in_size[5], in_stride[5];
   int64_t out_size[5], out_stride[5];  // of output or grad_out
   int64_t grid_stride[5];
   uint32_t positions;           // of one sample
+  uint32_t pitch;               // of the rows of pixel and weight: no power of two, whose rows would share cache sets
   Divider by_width, by_height;  // of the output
   GridPadding padding;
   uint8_t align;
   uint8_t dense;  // output or grad_out: positions are neighbours
 };
 
-// Sums of what grid_sample_grid_grad says; channels innermost.
+// Sums of what grid_sample_grid_grad says; channels innermost, or planes.
 struct GridSumArgs {
-  void* out;             // [n, pixels, channels], compute type
-  const void* grad_out;  // [n, positions, channels]
+  void* out;             // [n, pixels, channels] or [n, channels, pixels], compute type
+  const void* grad_out;  // [n, positions, channels] or [n, channels, positions]
   const int32_t* pixel;
   const void* weight;
-  uint64_t pixels, channels, positions, taps;
+  uint64_t pixels, channels, positions, taps, pitch;
 };
 
 }  // namespace xpu_ops

@@ -121,8 +121,8 @@ inline void finish(const Op& op, const ReductionArgs& p, uint32_t split, uint32_
 }
 
 // ---- row: a work-group, which is one sub-group of kLanes items, shares one output and one split of it: for reduced
-// dimensions that are contiguous or long. With p.short_rows it takes kRows neighbouring outputs and reads a piece of
-// each in turn; their lanes are then combined together in 5 exchanges instead of 16.
+// dimensions that are contiguous or long. With p.short_rows it takes kRows neighbouring outputs; their lanes are
+// combined together in 5 exchanges instead of 16.
 struct Row {
   template <class Op>
   static void run(const ReductionArgs& p) {
@@ -135,8 +135,9 @@ struct Row {
     const size_t lane = item.get_local_id(0);
     const In* in = static_cast<const In*>(p.in);
     const bool many = p.short_rows;
-    const uint32_t total = many ? p.short_rows : p.kept_count * p.splits, step = item.get_group_range(0);
-    for (uint32_t task = item.get_group(0); task < total; task += step) {
+    const uint32_t total = many ? p.short_rows : p.kept_count * p.splits, first = item.get_group(0) * p.tasks,
+                   last = least(first + p.tasks, total);
+    for (uint32_t task = first; task < last; ++task) {
       uint32_t split = 0, o, rows = 1;
       KeptOffsets k;
       if (many) {
@@ -152,35 +153,41 @@ struct Row {
       }
       const SplitRange range = split_range(p, split);
       const size_t n = range.inner_end - range.inner_begin;
-      // Accumulator j takes the j-th row, or the j-th piece of kLanes elements of the one row.
-      int64_t delta[kRows];
-#pragma unroll
-      for (uint32_t j = 0; j < kRows; ++j)
-        delta[j] = many ? least(j, rows - 1) * p.in_kept[0] : static_cast<int64_t>(j * kLanes);
-      const size_t piece = many ? 0 : kLanes, stride = many ? kLanes : kRows * kLanes;
       Acc a[kRows];
 #pragma unroll
       for (uint32_t j = 0; j < kRows; ++j) a[j] = op.identity();
-      for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
-        const In* x = in + (k.in + outer_offset(p, ro) + range.inner_begin * p.in_inner);
-        const int64_t index = static_cast<int64_t>(ro) * p.inner_count + range.inner_begin;
-        if (p.in_inner == 1) {
-          const In* xj[kRows];
-#pragma unroll
-          for (uint32_t j = 0; j < kRows; ++j) xj[j] = x + delta[j];
+      if (many) {
+        // One row after the other, in the order of memory; the last row again where the block is not full. The rows
+        // move up through the accumulators: one that is chosen by a running number would live in memory.
+        for (uint32_t j = 0; j < kRows; ++j) {
+          Acc sum = op.identity();
+          const In* x = in + (k.in + least(j, rows - 1) * p.in_kept[0]);
           size_t r = 0;
-          for (; r + stride <= n; r += stride)
+          for (; r + kLanes <= n; r += kLanes) op.add(sum, load(x + r, lane), r + lane);
+          if (r + lane < n) op.add(sum, load(x + r, lane), r + lane);
 #pragma unroll
-            for (uint32_t j = 0; j < kRows; ++j) {
-              op.add(a[j], load(xj[j], lane), index + r + j * piece + lane);
-              xj[j] += stride;
-            }
-          if (r < n)
+          for (uint32_t i = 0; i + 1 < kRows; ++i) a[i] = a[i + 1];
+          a[kRows - 1] = sum;
+        }
+      } else {
+        // Accumulator j takes the j-th piece of kLanes elements of the one row.
+        for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
+          const In* x = in + (k.in + outer_offset(p, ro) + range.inner_begin * p.in_inner);
+          const int64_t index = static_cast<int64_t>(ro) * p.inner_count + range.inner_begin;
+          if (p.in_inner == 1) {
+            size_t r = 0;
+            for (; r + kRows * kLanes <= n; r += kRows * kLanes)
 #pragma unroll
-            for (uint32_t j = 0; j < kRows; ++j)
-              if (r + j * piece + lane < n) op.add(a[j], load(xj[j], lane), index + r + j * piece + lane);
-        } else {
-          for (size_t i = lane; i < n; i += kLanes) op.add(a[0], load(x, i * p.in_inner), index + i);
+              for (uint32_t j = 0; j < kRows; ++j)
+                op.add(a[j], load(x + r + j * kLanes, lane), index + r + j * kLanes + lane);
+            if (r < n)
+#pragma unroll
+              for (uint32_t j = 0; j < kRows; ++j)
+                if (r + j * kLanes + lane < n)
+                  op.add(a[j], load(x + r + j * kLanes, lane), index + r + j * kLanes + lane);
+          } else {
+            for (size_t i = lane; i < n; i += kLanes) op.add(a[0], load(x, i * p.in_inner), index + i);
+          }
         }
       }
       if (many) {

@@ -56,14 +56,27 @@ struct OpMin {
   }
 };
 
-XPU_INLINE bool wanted(const ColumnArgs& p, int64_t& id, int64_t low, int64_t high) {
-  if (p.has_skip && id == p.skip) return false;
-  int64_t given = id;
-  if (p.index.wrap && id < 0) id += p.index.size;
-  if (id >= low && id < high) return true;
+// Whether an index is one that an item takes: of [low, low + count), `wrap` added to a negative one. What does not
+// change between indices is computed once.
+XPU_INLINE bool takes(const ColumnArgs& p, int64_t& id, int64_t low, int64_t count, int64_t wrap) {
+  const int64_t given = id;
+  id += id < 0 ? wrap : 0;
+  if (static_cast<uint64_t>(id - low) < static_cast<uint64_t>(count)) return given != p.skip;
   if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) && p.index.code != DeviceErrorCode::none)
     report_error(p.index.error, p.index.code, p.index.dim, given, p.index.size);
   return false;
+}
+
+template <class T, class Op, class Index>
+XPU_INLINE void column_items(const ColumnArgs& p, int64_t low, int64_t count, int64_t wrap, T* data, const T* src,
+                             const Index* index, bool inside) {
+  const int64_t stride = p.index.stride, src_step = p.src_step, index_step = p.index_step;
+  for (uint32_t j = 0; j < p.steps; ++j, index += index_step, src += src_step) {
+    int64_t id = static_cast<int64_t>(*index);
+    if (!takes(p, id, low, count, wrap) || !inside) continue;
+    T* d = data + id * stride;
+    *d = Op::run(*d, *src);
+  }
 }
 
 template <class T, class Op>
@@ -75,8 +88,8 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
     part = row % p.parts;
     row /= p.parts;
   }
-  int64_t low = part * p.part_size, high = low + p.part_size;
-  if (high > p.index.size) high = p.index.size;
+  const int64_t low = part * p.part_size, count = low + p.part_size < p.index.size ? p.part_size : p.index.size - low,
+                wrap = p.index.wrap ? p.index.size : 0;
   int64_t o[3] = {0, 0, 0};
   add_row(p.walk, row, o);
   const bool inside = i0 + lane < p.walk.inner;
@@ -86,7 +99,7 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
       const T* src = static_cast<const T*>(p.src) + o[1] + i0;
       for (uint32_t j = 0; j < p.steps; ++j) {
         int64_t id = load_index(p.index, o[2] + j * p.index_step);
-        if (!wanted(p, id, low, high)) continue;
+        if (!takes(p, id, low, count, wrap)) continue;
         T* d = data + id * p.index.stride;
         const T* s = src + j * p.src_step;
         d[lane] = Op::run(d[lane], s[lane]);
@@ -99,13 +112,11 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
   inner_offsets(p.walk, inside ? static_cast<uint32_t>(i0 + lane) : p.walk.inner - 1, f);
   T* data = static_cast<T*>(p.data) + (o[0] + f[0]);
   const T* src = static_cast<const T*>(p.src) + (o[1] + f[1]);
-  int64_t at = o[2] + f[2];
-  for (uint32_t j = 0; j < p.steps; ++j, at += p.index_step, src += p.src_step) {
-    int64_t id = load_index(p.index, at);
-    if (!wanted(p, id, low, high) || !inside) continue;
-    T* d = data + id * p.index.stride;
-    *d = Op::run(*d, *src);
-  }
+  const int64_t at = o[2] + f[2];
+  if (p.index.is32)
+    column_items<T, Op>(p, low, count, wrap, data, src, static_cast<const int32_t*>(p.index.ptr) + at, inside);
+  else
+    column_items<T, Op>(p, low, count, wrap, data, src, static_cast<const int64_t*>(p.index.ptr) + at, inside);
 }
 
 template <class T> inline void column_assign(const ColumnArgs& p) { column_loop<T, OpAssign>(p); }

@@ -14,9 +14,8 @@ struct ColumnArgs {
   IndexSource index;
   int64_t src_step, index_step;
   int64_t part_size;
-  int64_t skip;  // this index is left out (embedding's padding_idx) if has_skip
+  int64_t skip;  // this index is left out (embedding's padding_idx)
   uint32_t steps, parts;
-  uint8_t has_skip;
   uint8_t uniform;  // the index does not depend on the column
   uint8_t unit;     // columns of data and src are adjacent (with uniform)
   Walk<3> walk;     // columns: data, src, index

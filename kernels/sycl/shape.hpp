@@ -2,6 +2,7 @@
 // that are their gradients. Gradients gather, so they need no atomics and are deterministic.
 #pragma once
 #include "convert.hpp"
+#include "groups.hpp"
 #include "shape_args.hpp"
 
 namespace xpu {
@@ -73,17 +74,22 @@ inline PadRow pad_row(const PadArgs& p, uint32_t row) {
   return {static_cast<int32_t>(row - q * p.write1.d), static_cast<int32_t>(q - b * p.write2.d), b};
 }
 
+// The columns between the paddings are a plain copy: 64-bit columns of uniform pointers, as everywhere below.
 template <class T, bool REFLECT>
 void pad_gather(const PadArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
-  int32_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
-  uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.rows ? row + p.group : p.rows;
-  for (; row < end; ++row) {
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
+  const int32_t in = p.in[0], out = p.out[0], pad = p.pad[0], begin = pad > 0 ? pad : 0,
+                stop = pad + in < out ? pad + in : out, end = stop > begin ? stop : begin;
+  uint32_t row = it.get_group(0) * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
+  for (; row < last; ++row) {
     PadRow r = pad_row(p, row);
     uint32_t y = pad_source<REFLECT>(r.y, p.in[1], p.pad[1]), z = pad_source<REFLECT>(r.z, p.in[2], p.pad[2]);
     const T* src = static_cast<const T*>(p.src) + ((r.b * p.in[2] + z) * p.in[1] + y) * p.in[0];
     T* dst = static_cast<T*>(p.dst) + row * p.out[0];
-    for (int32_t x = lane; x < p.out[0]; x += lanes) dst[x] = src[pad_source<REFLECT>(x, p.in[0], p.pad[0])];
+    for_columns(begin, end, lane, lanes, [&](size_t x) { dst[x] = (src - pad)[x]; });
+    for (int32_t x = lane; x < begin; x += lanes) dst[x] = src[pad_source<REFLECT>(x, in, pad)];
+    for (int32_t x = end + lane; x < out; x += lanes) dst[x] = src[pad_source<REFLECT>(x, in, pad)];
   }
 }
 
@@ -107,73 +113,127 @@ inline PadTargets pad_targets(int32_t i, int32_t in, int32_t out, int32_t pad) {
   return t;
 }
 
+// Adds to a column what the rows hold that position (y, z) was copied to; f(row) sums inside one.
+template <int runs, class F>
+XPU_INLINE void for_pad_rows(const PadTargets& ty, const PadTargets& tz, F f) {
+#pragma unroll
+  for (int az = 0; az < runs; ++az)
+    for (int32_t z = tz.begin[az]; z < tz.end[az]; ++z)
+#pragma unroll
+      for (int ay = 0; ay < runs; ++ay)
+        for (int32_t y = ty.begin[ay]; y < ty.end[ay]; ++y) { [[clang::always_inline]] f(y, z); }
+}
+
 template <class T, bool REFLECT>
 void pad_gather_backward(const PadArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
   using M = opmath_t<T>;
   constexpr int runs = REFLECT ? 3 : 1;
-  int32_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
-  uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.rows ? row + p.group : p.rows;
-  for (; row < end; ++row) {
-    PadRow r = pad_row(p, row);
-    PadTargets ty = pad_targets<REFLECT>(r.y, p.in[1], p.out[1], p.pad[1]);
-    PadTargets tz = pad_targets<REFLECT>(r.z, p.in[2], p.out[2], p.pad[2]);
-    for (int32_t x = lane; x < p.in[0]; x += lanes) {
-      PadTargets tx = pad_targets<REFLECT>(x, p.in[0], p.out[0], p.pad[0]);
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
+  // Columns that were copied to one place.
+  const int32_t in = p.in[0], out = p.out[0], pad = p.pad[0], behind = out - pad - in,
+                before = REFLECT ? (pad > 0 ? pad + 1 : 0) : 1, after = REFLECT ? (behind > 0 ? behind + 1 : 0) : 1;
+  const int32_t first = before > -pad ? before : -pad, begin = first < in ? first : in,
+                stop = in - after < out - pad ? in - after : out - pad, end = stop > begin ? stop : begin;
+  uint32_t row = it.get_group(0) * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
+  for (; row < last; ++row) {
+    const PadRow r = pad_row(p, row);
+    const PadTargets ty = pad_targets<REFLECT>(r.y, p.in[1], p.out[1], p.pad[1]);
+    const PadTargets tz = pad_targets<REFLECT>(r.z, p.in[2], p.out[2], p.pad[2]);
+    const T* planes = static_cast<const T*>(p.src) + r.b * p.out[2] * p.out[1] * p.out[0];
+    T* dst = static_cast<T*>(p.dst) + row * p.in[0];
+    for_columns(begin, end, lane, lanes, [&](size_t x) {
       M sum = M(0);
-      for (int az = 0; az < runs; ++az)
-        for (int32_t z = tz.begin[az]; z < tz.end[az]; ++z)
-          for (int ay = 0; ay < runs; ++ay)
-            for (int32_t y = ty.begin[ay]; y < ty.end[ay]; ++y) {
-              const T* src = static_cast<const T*>(p.src) + ((r.b * p.out[2] + z) * p.out[1] + y) * p.out[0];
-              for (int ax = 0; ax < runs; ++ax)
-                for (int32_t o = tx.begin[ax]; o < tx.end[ax]; ++o) sum = sum + M(src[o]);
-            }
-      static_cast<T*>(p.dst)[row * p.in[0] + x] = T(sum);
+      for_pad_rows<runs>(
+          ty, tz, [&](int32_t y, int32_t z) { sum = sum + M((planes + (z * p.out[1] + y) * p.out[0] + pad)[x]); });
+      dst[x] = T(sum);
+    });
+    for (int32_t e = lane; e < in - (end - begin); e += lanes) {
+      const int32_t x = e < begin ? e : e + (end - begin);
+      const PadTargets tx = pad_targets<REFLECT>(x, in, out, pad);
+      M sum = M(0);
+      for_pad_rows<runs>(ty, tz, [&](int32_t y, int32_t z) {
+        const T* src = planes + (z * p.out[1] + y) * p.out[0];
+#pragma unroll
+        for (int ax = 0; ax < runs; ++ax)
+          for (int32_t o = tx.begin[ax]; o < tx.end[ax]; ++o) sum = sum + M(src[o]);
+      });
+      dst[x] = T(sum);
     }
   }
 }
 
-// One work-group a row (batch and channel, kernel position) of out_height * out_width columns.
+// One work-group a row (batch and channel, kernel position) of out_height lines of out_width columns.
 template <class T>
 void im2col(const Im2colArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
-  uint32_t row = it.get_group(0), lane = it.get_local_id(0), lanes = it.get_local_range(0);
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
+  const uint32_t row = it.get_group(0), n = p.out_height * p.out_width;
   uint32_t q = xpu_ops::div(row, p.by_kernel_w), kw = row - q * p.by_kernel_w.d;
-  uint32_t plane = xpu_ops::div(q, p.by_kernel_h), kh = q - plane * p.by_kernel_h.d, n = p.out_height * p.out_width;
+  uint32_t plane = xpu_ops::div(q, p.by_kernel_h), kh = q - plane * p.by_kernel_h.d;
   const T* src = static_cast<const T*>(p.src) + plane * p.height * p.width;
   T* dst = static_cast<T*>(p.dst) + row * n;
   int32_t y0 = static_cast<int32_t>(kh) * p.dilation_h - p.pad_h,
           x0 = static_cast<int32_t>(kw) * p.dilation_w - p.pad_w;
-  for (uint32_t i = lane; i < n; i += lanes) {
-    uint32_t oy = xpu_ops::div(i, p.by_out_width), ox = i - oy * p.by_out_width.d;
+  if (p.stride_w == 1 && p.out_width >= 16) {
+    const int32_t first = x0 < 0 ? -x0 : 0, begin = first < p.out_width ? first : p.out_width,
+                  stop = p.width - x0 < p.out_width ? p.width - x0 : p.out_width, end = stop > begin ? stop : begin;
+    for (int32_t oy = 0; oy < p.out_height; ++oy, dst += p.out_width) {
+      const int32_t y = oy * p.stride_h + y0;
+      if (y < 0 || y >= p.height) {
+        for_columns(0, p.out_width, lane, lanes, [&](size_t x) { dst[x] = T{}; });
+      } else {
+        const T* line = src + y * p.width + x0;
+        for_columns(begin, end, lane, lanes, [&](size_t x) { dst[x] = line[x]; });
+        for_columns(0, begin, lane, lanes, [&](size_t x) { dst[x] = T{}; });
+        for_columns(end, p.out_width, lane, lanes, [&](size_t x) { dst[x] = T{}; });
+      }
+    }
+    return;
+  }
+  for_columns(0, n, lane, lanes, [&](size_t at) {
+    const uint32_t i = static_cast<uint32_t>(at), oy = xpu_ops::div(i, p.by_out_width), ox = i - oy * p.by_out_width.d;
     int32_t y = static_cast<int32_t>(oy) * p.stride_h + y0, x = static_cast<int32_t>(ox) * p.stride_w + x0;
     bool inside = y >= 0 && y < p.height && x >= 0 && x < p.width;
-    dst[i] = inside ? src[y * p.width + x] : T{};
-  }
+    dst[at] = inside ? src[y * p.width + x] : T{};
+  });
 }
 
-// One work-group a plane; each item sums the columns that its pixel was copied to.
+// A work-group takes p.group lines of planes, a sub-group a line; each item sums the columns that its pixel was copied
+// to.
 template <class T>
 void col2im(const Im2colArgs& p) {
-  auto it = syclex::this_work_item::get_nd_item<2>();
+  auto it = syclex::this_work_item::get_nd_item<1>();
   using M = opmath_t<T>;
-  uint32_t plane = it.get_group(0), n = p.height * p.width, columns = p.out_height * p.out_width;
-  uint32_t i = it.get_global_id(1);
-  if (i >= n) return;
-  const T* src = static_cast<const T*>(p.src) + plane * p.kernel_h * p.kernel_w * columns;
-  int32_t y = xpu_ops::div(i, p.by_width), x = static_cast<int32_t>(i) - y * p.width;
-  M sum = M(0);
-  for (int32_t kh = 0; kh < p.kernel_h; ++kh) {
-    int32_t ty = y + p.pad_h - kh * p.dilation_h, oy = ty / p.stride_h;
-    bool in_y = ty >= 0 && oy * p.stride_h == ty && oy < p.out_height;
-    for (int32_t kw = 0; kw < p.kernel_w; ++kw) {
-      int32_t tx = x + p.pad_w - kw * p.dilation_w, ox = tx / p.stride_w;
-      bool inside = in_y && tx >= 0 && ox * p.stride_w == tx && ox < p.out_width;
-      if (inside) sum = sum + M(src[(kh * p.kernel_w + kw) * columns + oy * p.out_width + ox]);
-    }
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
+  const uint32_t columns = p.out_height * p.out_width;
+  uint32_t row = it.get_group(0) * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
+  for (; row < last; ++row) {
+    const uint32_t plane = xpu_ops::div(row, p.by_height);
+    const int32_t y = row - plane * p.by_height.d;
+    const T* src = static_cast<const T*>(p.src) + plane * p.kernel_h * p.kernel_w * columns;
+    T* dst = static_cast<T*>(p.dst) + size_t{row} * p.width;
+    for_columns(0, p.width, lane, lanes, [&](size_t x) {
+      M sum = M(0);
+      for (int32_t kh = 0; kh < p.kernel_h; ++kh) {
+        const int32_t ty = y + p.pad_h - kh * p.dilation_h;
+        if (ty < 0) continue;
+        const int32_t oy = xpu_ops::div(ty, p.by_stride_h);
+        if (oy * p.stride_h != ty || oy >= p.out_height) continue;
+        for (int32_t kw = 0; kw < p.kernel_w; ++kw) {
+          const T* line = src + (kh * p.kernel_w + kw) * columns + oy * p.out_width;
+          const int64_t shift = p.pad_w - kw * p.dilation_w, tx = static_cast<int64_t>(x) + shift;
+          if (p.stride_w == 1) {
+            if (tx >= 0 && tx < p.out_width) sum = sum + M((line + shift)[x]);
+          } else {
+            const int32_t ox = xpu_ops::div(static_cast<uint32_t>(tx < 0 ? 0 : tx), p.by_stride_w);
+            if (tx >= 0 && ox * p.stride_w == tx && ox < p.out_width) sum = sum + M(line[ox]);
+          }
+        }
+      }
+      dst[x] = T(sum);
+    });
   }
-  static_cast<T*>(p.dst)[plane * n + i] = T(sum);
 }
 
 template <class T>
@@ -184,7 +244,7 @@ void unfold_backward(const UnfoldBackwardArgs& p) {
   uint32_t q = xpu_ops::div(e, p.inner), inner = e - q * p.inner.d, outer = xpu_ops::div(q, p.length);
   int32_t i = static_cast<int32_t>(q - outer * p.length.d);
   // Windows j with j * step <= i < j * step + size.
-  int32_t last = i / p.step, first = i < p.size ? 0 : (i - p.size) / p.step + 1;
+  int32_t last = xpu_ops::div(i, p.by_step), first = i < p.size ? 0 : xpu_ops::div(i - p.size, p.by_step) + 1;
   last = last < p.windows - 1 ? last : p.windows - 1;
   const T* src = static_cast<const T*>(p.grad_in);
   M sum = M(0);

@@ -35,15 +35,15 @@ struct Im2colArgs {
   const void* src;
   int32_t height, width, out_height, out_width;
   int32_t kernel_h, kernel_w, dilation_h, dilation_w, pad_h, pad_w, stride_h, stride_w;
-  uint32_t rows;  // im2col: n * c * kernel_h * kernel_w; col2im: n * c
-  Divider by_kernel_h, by_kernel_w, by_out_width, by_width;
+  uint32_t rows, group;  // col2im: lines of all planes, those of one work-group
+  Divider by_kernel_h, by_kernel_w, by_out_width, by_height, by_stride_h, by_stride_w;
 };
 
 // grad_in is [outer, windows, inner, size], grad is [outer, length, inner].
 struct UnfoldBackwardArgs {
   void* grad;
   const void* grad_in;
-  Divider inner, length;
+  Divider inner, length, by_step;
   int32_t windows, size, step;
   uint32_t n;
 };

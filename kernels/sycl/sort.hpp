@@ -105,10 +105,22 @@ template <class T, uint32_t kBits = kDigitBits<T>> inline uint32_t sort_digit(so
   return static_cast<uint32_t>(key >> (pass * kBits)) & ((1u << kBits) - 1);
 }
 
-template <class T> inline void sort_emit_one(const SortArgs& p, uint32_t row, uint32_t i, SortEntry<sort_key_t<T>> e) {
+// `lowest` is what was subtracted from the keys. An integer is read off its key, which is nearer than where it came
+// from.
+template <class T>
+inline void sort_emit_one(const SortArgs& p, uint32_t row, uint32_t i, SortEntry<sort_key_t<T>> e,
+                          sort_key_t<T> lowest) {
   int64_t at = static_cast<int64_t>(row) * p.take + i;
-  if (p.values)
-    static_cast<T*>(p.values)[at] = static_cast<const T*>(p.in)[static_cast<int64_t>(row) * p.length + e.at];
+  if (p.values) {
+    T value;
+    if constexpr (is_float_v<T> || __is_same(T, bool)) {
+      value = static_cast<const T*>(p.in)[static_cast<int64_t>(row) * p.length + e.at];
+    } else {
+      const sort_key_t<T> given = e.key + lowest, key = p.descending ? static_cast<sort_key_t<T>>(~given) : given;
+      value = static_cast<T>(std::numeric_limits<T>::is_signed ? key - (sort_key_t<T>(1) << (kKeyBits<T> - 1)) : key);
+    }
+    static_cast<T*>(p.values)[at] = value;
+  }
   if (p.indices) p.indices[at] = e.at;
 }
 
@@ -157,67 +169,101 @@ template <class T, uint32_t kBits> void sort_row(const SortArgs& p) {
     to = other;
   }
   uint32_t take = p.take < p.length ? p.take : p.length;
-  for (uint32_t i = 0; i < take; ++i) sort_emit_one<T>(p, row, i, from[i]);
+  for (uint32_t i = 0; i < take; ++i) sort_emit_one<T>(p, row, i, from[i], lowest);
 }
 
-// Several items a row: each counts the digits of its chunk, one scan a row places them, each scatters its chunk.
-// counts is [rows, digit, chunk], so that the running sum over it is the place of every (digit, chunk).
+// One long row by several items: each counts the digits of its chunk, one scan places them, each scatters its chunk.
+// counts is [chunk, digit], so that no two items write to one cache line. Keys are counted from the smallest, and
+// digits that the largest does not reach are left out.
+template <class T> XPU_INLINE sort_key_t<T>* sort_range(const SortArgs& p) {
+  return static_cast<sort_key_t<T>*>(p.range);
+}
+template <class T> XPU_INLINE uint32_t sort_passes(const SortArgs& p) {
+  const sort_key_t<T> width = sort_range<T>(p)[1];
+  uint32_t n = 0;
+  for (uint32_t at = 0; at < kKeyBits<T>; at += kDigitBits<T>) n += (width >> at) != 0 ? 1 : 0;
+  return n;
+}
+
+template <class T> void radix_range(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  K low = std::numeric_limits<K>::max(), high = 0;
+  const uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
+  for (uint32_t i = c * p.chunk; i < end; ++i) {
+    const K key = sort_key_at(p, static_cast<const T*>(p.in), i);
+    low = key < low ? key : low;
+    high = key > high ? key : high;
+  }
+  sort_range<T>(p)[2 + 2 * c] = low;
+  sort_range<T>(p)[3 + 2 * c] = high;
+}
+
+// The smallest key, and how much larger the largest is.
+template <class T> void radix_width(const SortArgs& p) {
+  if (global_id() != 0) return;
+  auto* range = sort_range<T>(p);
+  auto low = range[2], high = range[3];
+  for (uint32_t c = 1; c < p.chunks; ++c) {
+    low = range[2 + 2 * c] < low ? range[2 + 2 * c] : low;
+    high = range[3 + 2 * c] > high ? range[3 + 2 * c] : high;
+  }
+  range[0] = low;
+  range[1] = high - low;
+}
+
 template <class T> void radix_load(const SortArgs& p) {
   using K = sort_key_t<T>;
-  auto item = syclex::this_work_item::get_nd_item<2>();
-  uint32_t i = static_cast<uint32_t>(item.get_global_id(1)), row = static_cast<uint32_t>(item.get_group(0));
+  uint32_t i = global_id();
   if (i >= p.length) return;
-  int64_t base = static_cast<int64_t>(row) * p.length;
-  static_cast<SortEntry<K>*>(p.entries[0])[base + i] = {sort_key_at(p, static_cast<const T*>(p.in) + base, i), i};
+  static_cast<SortEntry<K>*>(p.entries[0])[i] = {
+      static_cast<K>(sort_key_at(p, static_cast<const T*>(p.in), i) - sort_range<T>(p)[0]), i};
 }
 
 template <class T> void radix_count(const SortArgs& p) {
   using K = sort_key_t<T>;
-  uint32_t g = global_id();
-  if (g >= p.rows * p.chunks) return;
-  uint32_t row = g / p.chunks, c = g - row * p.chunks;
-  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.source]) + static_cast<int64_t>(row) * p.length;
-  uint32_t* count = p.counts + static_cast<int64_t>(row) * kDigits<T> * p.chunks + c;
-  for (uint32_t d = 0; d < kDigits<T>; ++d) count[d * p.chunks] = 0;
+  uint32_t c = global_id();
+  if (c >= p.chunks || p.pass >= sort_passes<T>(p)) return;
+  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.pass & 1]);
+  uint32_t* count = p.counts + c * kDigits<T>;
+  for (uint32_t d = 0; d < kDigits<T>; ++d) count[d] = 0;
   uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
-  for (uint32_t i = c * p.chunk; i < end; ++i) ++count[sort_digit<T>(from[i].key, p.pass) * p.chunks];
+  for (uint32_t i = c * p.chunk; i < end; ++i) ++count[sort_digit<T>(from[i].key, p.pass)];
 }
 
 template <class T> void radix_scan(const SortArgs& p) {
-  uint32_t row = global_id();
-  if (row >= p.rows) return;
-  uint32_t* count = p.counts + static_cast<int64_t>(row) * kDigits<T> * p.chunks;
+  if (global_id() != 0 || p.pass >= sort_passes<T>(p)) return;
   uint32_t sum = 0;
-  for (uint32_t d = 0; d < kDigits<T> * p.chunks; ++d) {
-    uint32_t c = count[d];
-    count[d] = sum;
-    sum += c;
-  }
+  for (uint32_t d = 0; d < kDigits<T>; ++d)
+    for (uint32_t c = 0; c < p.chunks; ++c) {
+      uint32_t& count = p.counts[c * kDigits<T> + d];
+      const uint32_t n = count;
+      count = sum;
+      sum += n;
+    }
 }
 
 template <class T> void radix_scatter(const SortArgs& p) {
   using K = sort_key_t<T>;
-  uint32_t g = global_id();
-  if (g >= p.rows * p.chunks) return;
-  uint32_t row = g / p.chunks, c = g - row * p.chunks;
-  int64_t base = static_cast<int64_t>(row) * p.length;
-  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.source]) + base;
-  auto* to = static_cast<SortEntry<K>*>(p.entries[1 - p.source]) + base;
-  uint32_t* count = p.counts + static_cast<int64_t>(row) * kDigits<T> * p.chunks + c;
+  uint32_t c = global_id();
+  if (c >= p.chunks || p.pass >= sort_passes<T>(p)) return;
+  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.pass & 1]);
+  auto* to = static_cast<SortEntry<K>*>(p.entries[1 - (p.pass & 1)]);
+  uint32_t* count = p.counts + c * kDigits<T>;
   uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
   for (uint32_t i = c * p.chunk; i < end; ++i) {
     SortEntry<K> e = from[i];
-    to[count[sort_digit<T>(e.key, p.pass) * p.chunks]++] = e;
+    to[count[sort_digit<T>(e.key, p.pass)]++] = e;
   }
 }
 
 template <class T> void radix_emit(const SortArgs& p) {
   using K = sort_key_t<T>;
-  auto item = syclex::this_work_item::get_nd_item<2>();
-  uint32_t i = static_cast<uint32_t>(item.get_global_id(1)), row = static_cast<uint32_t>(item.get_group(0));
+  uint32_t i = global_id();
   if (i >= p.take) return;
-  const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.source]) + static_cast<int64_t>(row) * p.length;
-  sort_emit_one<T>(p, row, i, from[i]);
+  const auto* from = static_cast<const SortEntry<K>*>(p.entries[sort_passes<T>(p) & 1]);
+  sort_emit_one<T>(p, 0, i, from[i], sort_range<T>(p)[0]);
 }
 
 // --- top-k: one sub-group a row ---
@@ -435,35 +481,54 @@ template <class T> inline bool slices_differ(const RunArgs& p, int64_t a, int64_
   return false;
 }
 
-template <class T> void unique_flag(const RunArgs& p) {
-  uint32_t i = global_id();
-  if (i >= p.length) return;
-  int64_t at = p.order ? p.order[i] : i, before = i == 0 ? 0 : p.order ? p.order[i - 1] : static_cast<int64_t>(i) - 1;
-  p.flags[i] = i != 0 && slices_differ<T>(p, before, at) ? 1 : 0;
+template <class T> inline bool run_begins(const RunArgs& p, uint32_t i) {
+  if (i == 0) return true;
+  if (p.width == 1 && !p.order) return static_cast<const T*>(p.sorted)[i] != static_cast<const T*>(p.sorted)[i - 1];
+  return p.order ? slices_differ<T>(p, p.order[i - 1], p.order[i]) : slices_differ<T>(p, i - 1, i);
 }
 
-// flags now holds the number of the run that element i is in.
-template <class T> void unique_gather(const RunArgs& p) {
-  uint32_t i = global_id();
-  if (i >= p.length) return;
-  int64_t run = p.flags[i], at = p.order ? p.order[i] : i;
-  if (p.indices) p.indices[at] = run;
-  bool first = i == 0 || p.flags[i - 1] != run;
-  if (!first) return;
-  const T* s = static_cast<const T*>(p.sorted) + at * p.width;
-  for (uint32_t j = 0; j < p.width; ++j) static_cast<T*>(p.values)[run * p.width + j] = s[j];
-  if (p.counts) {
-    // Length of the run by bisecting for its end.
-    uint32_t low = i + 1, high = p.length;
-    while (low < high) {
-      uint32_t mid = (low + high) / 2;
-      if (p.flags[mid] == run)
-        low = mid + 1;
-      else
-        high = mid;
-    }
-    p.counts[run] = low - i;
+// How many runs begin in each chunk; one item a chunk.
+template <class T> void unique_count(const RunArgs& p) {
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  const uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
+  uint32_t n = 0;
+  for (uint32_t i = c * p.chunk; i < end; ++i) n += run_begins<T>(p, i) ? 1 : 0;
+  p.starts[c] = n;
+}
+
+// Number of the first run that begins in each chunk, then their number.
+inline void unique_scan(const RunArgs& p) {
+  if (global_id() != 0) return;
+  uint32_t sum = 0;
+  for (uint32_t c = 0; c < p.chunks; ++c) {
+    const uint32_t n = p.starts[c];
+    p.starts[c] = sum;
+    sum += n;
   }
+  p.starts[p.chunks] = sum;
+}
+
+template <class T> void unique_write(const RunArgs& p) {
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  const uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
+  int64_t run = static_cast<int64_t>(p.starts[c]) - 1;
+  for (uint32_t i = c * p.chunk; i < end; ++i) {
+    if (run_begins<T>(p, i)) {
+      ++run;
+      const T* s = static_cast<const T*>(p.sorted) + (p.order ? p.order[i] : i) * p.width;
+      for (uint32_t j = 0; j < p.width; ++j) static_cast<T*>(p.values)[run * p.width + j] = s[j];
+      if (p.first) p.first[run] = i;
+    }
+    if (p.indices) p.indices[p.place ? p.place[i] : i] = run;
+  }
+}
+
+inline void unique_lengths(const RunArgs& p) {
+  const uint32_t run = global_id();
+  if (run >= p.out) return;
+  p.counts[run] = static_cast<int64_t>((run + 1 < p.out ? p.first[run + 1] : p.length) - p.first[run]);
 }
 
 // Merge step of sorting slices lexicographically: pairs of sorted runs of `limit` order entries become one.

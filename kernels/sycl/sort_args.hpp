@@ -14,10 +14,10 @@ struct SortArgs {
   void* entries[2];  // radix: two buffers of rows * length entries
   uint32_t* counts;  // radix: digit counts
   uint32_t rows, length;
-  uint32_t chunks;  // radix over one row by several items
+  void* range;      // radix over one row by several items: smallest key, distance to the largest, both of each chunk
+  uint32_t chunks;  // how many
   uint32_t chunk;   // elements of one
   uint32_t pass;    // number of the digit
-  uint32_t source;  // which buffer holds the entries
   uint32_t descending;
   uint32_t take;  // elements of a row to write: all, or the first k
   xpu::Divider by_length;
@@ -38,11 +38,15 @@ struct TopkArgs {
 // Ends of runs over sorted rows: mode, unique.
 struct RunArgs {
   const void* sorted;    // dense, [rows, length]
-  const int64_t* order;  // indices that sorted it
+  const int64_t* order;  // indices that sorted it; unique: null where it is sorted
   void* values;
   int64_t* indices;  // mode: where the value is; unique: inverse
-  int64_t* counts;   // unique
-  int64_t* flags;    // unique: 1 at the first element of a run, then their running sum
+  // unique, by chunks of one item each
+  const int64_t* place;  // where the inverse of an element belongs; may be null
+  int64_t* counts;       // lengths of the runs
+  uint32_t* first;       // first element of each run; only for counts
+  uint32_t* starts;      // [chunks + 1]: runs that begin before each chunk, their number
+  uint32_t chunks, chunk;
   uint32_t rows, length;
   uint32_t out;    // unique: number of runs
   uint32_t width;  // unique over slices: elements of one

@@ -69,35 +69,38 @@ inline void key_find(const KeyFindArgs& p) {
   }
 }
 
+// counts is [chunk, digit], so that no two items write to one cache line.
 inline void key_count(const RadixArgs& p) {
   uint32_t c = global_id();
   if (c >= p.chunks) return;
   const uint64_t digits = uint64_t{1} << p.digit;
-  uint32_t* count = p.counts + c;
-  for (uint64_t d = 0; d < digits; ++d) count[d * p.chunks] = 0;
+  uint32_t* count = p.counts + c * digits;
+  for (uint64_t d = 0; d < digits; ++d) count[d] = 0;
   uint32_t end = (c + 1) * p.chunk < p.n ? (c + 1) * p.chunk : p.n;
-  for (uint32_t i = c * p.chunk; i < end; ++i) ++count[((p.from[i] >> p.shift) & (digits - 1)) * p.chunks];
+  for (uint32_t i = c * p.chunk; i < end; ++i) ++count[(p.from[i] >> p.shift) & (digits - 1)];
 }
 
 inline void key_scan(const RadixArgs& p) {
   if (global_id() != 0) return;
   uint32_t sum = 0;
-  for (uint32_t d = 0; d < p.chunks << p.digit; ++d) {
-    uint32_t c = p.counts[d];
-    p.counts[d] = sum;
-    sum += c;
-  }
+  for (uint32_t d = 0; d < 1u << p.digit; ++d)
+    for (uint32_t c = 0; c < p.chunks; ++c) {
+      uint32_t& count = p.counts[(c << p.digit) + d];
+      const uint32_t n = count;
+      count = sum;
+      sum += n;
+    }
 }
 
 inline void key_scatter(const RadixArgs& p) {
   uint32_t c = global_id();
   if (c >= p.chunks) return;
   const uint64_t mask = (uint64_t{1} << p.digit) - 1;
-  uint32_t* count = p.counts + c;
+  uint32_t* count = p.counts + (c << p.digit);
   uint32_t end = (c + 1) * p.chunk < p.n ? (c + 1) * p.chunk : p.n;
   for (uint32_t i = c * p.chunk; i < end; ++i) {
     uint64_t e = p.from[i];
-    p.to[count[((e >> p.shift) & mask) * p.chunks]++] = e;
+    p.to[count[(e >> p.shift) & mask]++] = e;
   }
 }
 
@@ -350,34 +353,35 @@ template <class T, class I, bool kPick> XPU_INLINE void spmm_reduce_rows(const S
   const uint32_t first = static_cast<uint32_t>(item.get_group(0)) * p.rows_per_group;
   const uint32_t last = first + p.rows_per_group < p.rows ? first + p.rows_per_group : p.rows;
   size_t c0 = item.get_group(1) * kSpmmLanes;
-  if (columns < kSpmmLanes && lane >= columns) return;
   if (columns >= kSpmmLanes && c0 + kSpmmLanes > columns) c0 = columns - kSpmmLanes;
   const bool high = p.op == SpmmReduce::amax, mean = p.op == SpmmReduce::mean;
-  for (uint32_t row = first; row < last; ++row) {
-    const SpmmRow<T, I> r(p.crow, p.col, p.values, p.nnz, row);
-    A best = A(0);
-    I where = static_cast<I>(p.nnz);
-    for (int64_t j = r.begin; j < r.end; ++j) {
-      const int64_t col = r.col[j];
-      if (static_cast<uint64_t>(col) >= p.inner) {
-        report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.inner);
-        continue;
+  whole_or_part(columns >= kSpmmLanes, lane < columns, item.get_local_range(0), [&]() __attribute__((always_inline)) {
+    for (uint32_t row = first; row < last; ++row) {
+      const SpmmRow<T, I> r(p.crow, p.col, p.values, p.nnz, row);
+      A best = A(0);
+      I where = static_cast<I>(p.nnz);
+      for (int64_t j = r.begin; j < r.end; ++j) {
+        const int64_t col = r.col[j];
+        if (static_cast<uint64_t>(col) >= p.inner) {
+          report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.inner);
+          continue;
+        }
+        const T* line = static_cast<const T*>(p.dense) + col * p.dense_row + c0;
+        const A v = static_cast<A>(r.values[j]) * static_cast<A>(matmul_load(line, lane));
+        if constexpr (kPick) {
+          const bool better = where == static_cast<I>(p.nnz) || v != v || (high ? v > best : v < best);
+          best = better ? v : best;
+          where = better ? static_cast<I>(j) : where;
+        } else {
+          best = best + v;
+        }
       }
-      const T* line = static_cast<const T*>(p.dense) + col * p.dense_row + c0;
-      const A v = static_cast<A>(r.values[j]) * static_cast<A>(matmul_load(line, lane));
-      if constexpr (kPick) {
-        const bool better = where == static_cast<I>(p.nnz) || v != v || (high ? v > best : v < best);
-        best = better ? v : best;
-        where = better ? static_cast<I>(j) : where;
-      } else {
-        best = best + v;
-      }
+      if (mean && r.end > r.begin) best = best / static_cast<A>(static_cast<int32_t>(r.end - r.begin));
+      const int64_t at = row * static_cast<int64_t>(columns) + c0;
+      (static_cast<T*>(p.out) + at)[lane] = static_cast<T>(best);
+      if constexpr (kPick) (static_cast<I*>(p.arg) + at)[lane] = where;
     }
-    if (mean && r.end > r.begin) best = best / static_cast<A>(static_cast<int32_t>(r.end - r.begin));
-    const int64_t at = row * static_cast<int64_t>(columns) + c0;
-    (static_cast<T*>(p.out) + at)[lane] = static_cast<T>(best);
-    if constexpr (kPick) (static_cast<I*>(p.arg) + at)[lane] = where;
-  }
+  });
 }
 
 template <class T, bool kPick> void spmm_reduce(const SpmmReduceArgs& p) {
@@ -387,27 +391,42 @@ template <class T, bool kPick> void spmm_reduce(const SpmmReduceArgs& p) {
     spmm_reduce_rows<T, int64_t, kPick>(p);
 }
 
-// One sub-group, a work-group of its own, has some elements in turn.
+// What each lane adds to the product of element i.
+template <class T> XPU_INLINE typename accumulator<T>::type sampled_part(const SampledArgs& p, uint32_t i,
+                                                                         size_t lane) {
+  using A = typename accumulator<T>::type;
+  const int64_t row = sparse_index(p.row, p.is32, i), col = sparse_index(p.col, p.is32, i);
+  A part[4] = {A(0), A(0), A(0), A(0)};
+  if (static_cast<uint64_t>(row) >= p.rows || static_cast<uint64_t>(col) >= p.columns) {
+    report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.columns);
+  } else {
+    const T* a = static_cast<const T*>(p.a) + row * p.inner;
+    const T* b = static_cast<const T*>(p.b) + col * p.inner;
+    for_row(p.inner, lane, [&](size_t k, uint32_t j) {
+      part[j] = part[j] + static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
+    });
+  }
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
+// One sub-group, a work-group of its own, has some elements in turn, four at a time; of the last four some again.
 template <class T> void sampled_dot(const SampledArgs& p) {
   using A = typename accumulator<T>::type;
-  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0), inner = p.inner;
-  uint32_t i = group_id() * p.chunk, end = i + p.chunk < p.nnz ? i + p.chunk : p.nnz;
-  for (; i < end; ++i) {
-    const int64_t row = sparse_index(p.row, p.is32, i), col = sparse_index(p.col, p.is32, i);
-    A part[4] = {A(0), A(0), A(0), A(0)};
-    if (static_cast<uint64_t>(row) >= p.rows || static_cast<uint64_t>(col) >= p.columns) {
-      report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.columns);
-    } else {
-      const T* a = static_cast<const T*>(p.a) + row * p.inner;
-      const T* b = static_cast<const T*>(p.b) + col * p.inner;
-      for_row(inner, lane, [&](size_t k, uint32_t j) {
-        part[j] = part[j] + static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
-      });
-    }
-    A v = from_bits<A>(p.alpha) * lane_sum((part[0] + part[1]) + (part[2] + part[3]));
-    if (p.values) v = v + from_bits<A>(p.beta) * static_cast<A>(static_cast<const T*>(p.values)[i]);
-    if (lane == 0) static_cast<T*>(p.out)[i] = static_cast<T>(v);
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
+  const uint32_t begin = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.chunk,
+                 end = begin + p.chunk < p.nnz ? begin + p.chunk : p.nnz;
+  for (uint32_t i = begin; i < end; i += 4) {
+    A part[4];
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) part[j] = sampled_part<T>(p, least(i + j, end - 1), lane);
+    A v = from_bits<A>(p.alpha) * lane_sum(part[0], part[1], part[2], part[3], lane);
+    const uint32_t mine = i + static_cast<uint32_t>(lane >> 2);
+    if ((lane & 3) != 0 || mine >= end) continue;
+    if (p.values) v = v + from_bits<A>(p.beta) * static_cast<A>(static_cast<const T*>(p.values)[mine]);
+    static_cast<T*>(p.out)[mine] = static_cast<T>(v);
   }
 }
 
 }  // namespace xpu
+
+#include "spgemm.hpp"

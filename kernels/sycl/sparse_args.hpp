@@ -107,4 +107,20 @@ struct SampledArgs {
   uint32_t is32;
 };
 
+// Row by row; what a work-item needs is one row of the result, dense.
+struct SpgemmArgs {
+  const int64_t *a_crow, *a_col, *b_crow, *b_col;
+  const void *a_values, *b_values;
+  int64_t a_nnz, b_nnz;
+  int64_t* counts;      // [rows]: elements of each row of the result
+  const int64_t* ends;  // [rows]: their running sum
+  int64_t *out_row, *out_col;
+  void* out;
+  void* sums;      // [items, columns] accumulators
+  uint64_t* seen;  // [items, words and words of words]
+  DeviceError* error;
+  uint32_t rows, inner, columns;
+  uint32_t items, chunk;  // rows of one item
+};
+
 }  // namespace xpu_ops

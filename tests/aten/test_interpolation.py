@@ -106,6 +106,24 @@ def test_grid_sample(dims: int, mode: str, padding: str, align: bool, dtype: tor
     same(run, x, grid, tol=TOL[dtype] if mode != "nearest" else None)
 
 
+@pytest.mark.parametrize("channels", [3, 20])
+@pytest.mark.parametrize("side", [30, 200])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_grid_gradient_by_planes_and_by_channels(channels: int, side: int, dtype: torch.dtype) -> None:
+    """Small planes are summed one by one, large ones channel by channel."""
+    x, grid = data(2, channels, side, side, dtype=dtype), data(2, 11, 50, 2, dtype=dtype, seed=9) * 0.9
+    grad = data(2, channels, 11, 50, dtype=dtype, seed=7)
+
+    def run(x: torch.Tensor, grid: torch.Tensor, grad: torch.Tensor) -> object:
+        return torch.ops.aten.grid_sampler_2d_backward(grad, x, grid, 0, 0, False, [True, True])
+
+    want = run(*(t.float() for t in (x, grid, grad)))
+    got = run(*(t.to("xpu") for t in (x, grid, grad)))
+    for g, w in zip(got, want, strict=True):
+        assert g.dtype == dtype
+        torch.testing.assert_close(g.cpu().float(), w, rtol=2e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-3)
+
+
 def test_errors() -> None:
     for device in ("cpu", "xpu"):
         x = data(2, 3, 4, 4).to(device)

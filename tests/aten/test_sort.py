@@ -44,6 +44,23 @@ def test_sort_is_stable_and_exact(dtype, descending) -> None:
                 assert torch.equal(bits(gv.cpu()), bits(v)), (shape, dim)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8, torch.float32, torch.float64, torch.float16])
+def test_one_row_in_several_chunks(dtype) -> None:
+    """Such rows leave out the digits that their keys do not reach, and read integers off the keys."""
+    rows = [values((2**20 + 77,), dtype), torch.full((2**20 + 77,), 3, dtype=dtype)]
+    if dtype == torch.int64:
+        rows += [
+            torch.randint(-(2**63), 2**63 - 1, (2**20 + 77,)),
+            torch.randint(2**40 - 9, 2**40 + 2999, (2**20 + 77,)),
+        ]
+    for x in rows:
+        for descending in (False, True):
+            v, i = x.sort(descending=descending, stable=True)
+            gv, gi = x.to("xpu").sort(descending=descending, stable=True)
+            assert torch.equal(gi.cpu(), i)
+            assert torch.equal(bits(gv.cpu()), bits(v))
+
+
 def test_sort_of_views_and_out() -> None:
     x = torch.randn(6, 5, 4).transpose(0, 2)
     v, i = x.sort(1)
@@ -98,7 +115,7 @@ def test_order_statistics(dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.bool, torch.float32, torch.bfloat16], ids=str)
 def test_unique(dtype) -> None:
-    for shape in [(), (0,), (1,), (40,), (6, 7), (3000,)]:
+    for shape in [(), (0,), (1,), (40,), (6, 7), (3000,), (50_001,)]:
         x = values(shape, dtype) if dtype != torch.int64 else torch.randint(-5, 5, shape)
         if x.is_floating_point():
             x = x.nan_to_num(2.0).abs()

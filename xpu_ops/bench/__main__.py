@@ -105,8 +105,9 @@ def main(
     torch.set_num_threads(threads)
     console = Console()
     machine = limits()
-    chosen = [c for c in all_cases.cases(level) if filter in f"{c.section} {c.name}"]
-    rows = [measure(c) for c in track(chosen, description="bench", console=console, transient=True)]
+    # One case at a time: the tensors of all of them do not fit into memory together.
+    chosen = (c for c in all_cases.cases(level) if filter in f"{c.section} {c.name}")
+    rows = [measure(c) for c in track(chosen, description="bench", console=console, transient=True, total=None)]
     rows += process.rows(lambda section, name: filter in f"{section} {name}")
     earlier = {}
     if compare is not None:

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import fused, process
-from .core import Case
+from . import fused, process, selection
+from .core import Case, with_gradients
 from .models import models
 
 
@@ -206,22 +206,6 @@ def convolution() -> Iterator[Case]:
                (x, torch.randn(144, 1, 3, 3)))  # fmt: skip
 
 
-def with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """Forward and backward: the gradients of every floating argument, for a fixed random gradient of the result."""
-    given: dict[Any, torch.Tensor] = {}
-
-    def run(*args: torch.Tensor) -> Any:
-        args = tuple(a.detach().requires_grad_(a.is_floating_point()) for a in args)
-        out = function(*args)
-        key = (out.device, out.shape, out.dtype, out.stride())
-        if key not in given:
-            fixed = torch.rand(out.shape, generator=torch.Generator().manual_seed(0)).to(out.dtype)
-            given[key] = torch.empty_like(out).copy_(fixed)
-        return torch.autograd.grad(out, [a for a in args if a.requires_grad], given[key])
-
-    return run
-
-
 def attention(full: bool) -> Iterator[Case]:
     sdpa: Callable[..., Any] = F.scaled_dot_product_attention
     for tokens in (128, 512, 2048) + ((1024, 4096) if full else ()):
@@ -328,6 +312,11 @@ def cases(level: str) -> Iterator[Case]:
         yield from reductions(size)
         yield from copies(size)
     yield from indexing()
+    if level == "full":
+        for size in [1_000, 100_000, 10_000_000]:
+            yield from selection.lines(size)
+            yield from selection.planes(size)
+            yield from selection.sparse(size)
     yield from matmul(level == "full")
     yield from convolution()
     yield from attention(level == "full")

@@ -125,5 +125,21 @@ def measure(case: Case, seconds: float = 0.25, rounds: int = 7) -> Row:
     return row
 
 
+def with_gradients(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Forward and backward: the gradients of every floating argument, for a fixed random gradient of the result."""
+    given: dict[Any, torch.Tensor] = {}
+
+    def run(*args: torch.Tensor) -> Any:
+        args = tuple(a.detach().requires_grad_(a.is_floating_point()) for a in args)
+        out = function(*args)
+        key = (out.device, out.shape, out.dtype, out.stride())
+        if key not in given:
+            fixed = torch.rand(out.shape, generator=torch.Generator().manual_seed(0)).to(out.dtype)
+            given[key] = torch.empty_like(out).copy_(fixed)
+        return torch.autograd.grad(out, [a for a in args if a.requires_grad], given[key])
+
+    return run
+
+
 def geomean(values: list[float]) -> float:
     return statistics.geometric_mean(values) if values else 0.0
