@@ -220,6 +220,16 @@ struct RowsOf {
   int64_t inner = -1;
 };
 
+// A few operators (threshold_) write to memory that elements share, where a copy would raise: the last of them stays.
+void store(at::Tensor to, at::Tensor from) {
+  for (int64_t d = 0; d < to.dim(); ++d) {
+    if (to.stride(d) != 0 || to.size(d) < 2) continue;
+    from = from.narrow(d, to.size(d) - 1, 1);
+    to = to.narrow(d, 0, 1);
+  }
+  to.copy_(from);
+}
+
 // Builds the iterator again over operands of the expected types and, where `dense`, of rows; of more dims than a launch
 // takes, all of the result's layout.
 void run_converted(at::TensorIteratorBase& it, Prepared& p, bool dense) {
@@ -253,7 +263,7 @@ void run_converted(at::TensorIteratorBase& it, Prepared& p, bool dense) {
   auto again = config.build();
   run(again, p, dense);
   for (int k = 0; k < op.outputs; ++k)
-    if (!temps[k].is_same(finals[k])) finals[k].copy_(temps[k]);
+    if (!temps[k].is_same(finals[k])) store(finals[k], temps[k]);
 }
 
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense) {

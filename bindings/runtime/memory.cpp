@@ -27,8 +27,6 @@ namespace {
 using runtime::PoolId;
 using NoGil = py::gil_scoped_release;
 
-int checked(int device) { return device < 0 ? runtime::current_device() : device; }
-
 py::dict to_dict(const runtime::Stat& s) {
   py::dict d;
   d["current"] = s.current;

@@ -94,8 +94,6 @@ void bind_properties(py::module_& m) {
       .def("__repr__", &describe);
 }
 
-int checked(int device) { return device < 0 ? runtime::current_device() : device; }
-
 // Runs once, from torch.xpu._lazy_init: starts the devices and completes the Python module.
 void init() {
   torch::utils::register_fork_handler_for_device_init(at::kXPU);

@@ -2,6 +2,8 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include "runtime/device.hpp"
+
 namespace xpu_ops {
 
 void bind_memory(pybind11::module_& m);  // _xpu_* functions of torch.xpu.memory, MemPool
@@ -10,5 +12,8 @@ void bind_onednn(pybind11::module_& m);  // the _onednn submodule behind xpu_ops
 
 // Keeps torch's OpenMP threads from spinning beside the SYCL CPU device; false where it was not needed or not possible.
 bool calm_openmp();
+
+// A device index from Python, where -1 is the current device.
+inline int checked(int device) { return device < 0 ? runtime::current_device() : device; }
 
 }  // namespace xpu_ops

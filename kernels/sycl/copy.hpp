@@ -66,6 +66,8 @@ void copy_lines(const CopyArgs& p) {
       const int64_t step = p.src_stride[0];
       if (step == -1)
         for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[-static_cast<int64_t>(c)]; });
+      else if (step == 2)  // parts of complex numbers: whole vectors, of which every second element is taken
+        for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[2 * c]; });
       else
         for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[static_cast<int64_t>(c) * step]; });
     } else {

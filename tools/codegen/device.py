@@ -11,7 +11,6 @@ from .schema import Kernel
 from .types import TYPES, ElementType, expand
 
 
-
 @dataclass(frozen=True)
 class Instance:
     """One kernel of one name."""
