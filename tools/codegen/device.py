@@ -214,8 +214,8 @@ def tables_of(family: Family) -> tuple[str, str]:
         if op.row.kernel:
             continue
         for kernel in op.pointwise.values():
-            members = {t.name: shared.owner_of(f"{kernel.name}_{t.name}_rows") for t in kernel.types}
-            table(f"{kernel.name}_rows", kernel.name, members)
+            owners = {t.name: shared.owner_of(f"{kernel.name}_{t.name}_rows") for t in kernel.types}
+            table(f"{kernel.name}_rows", kernel.name, owners)
     for each in family.foreach:
         table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
     for k in family.kernels:
