@@ -315,8 +315,9 @@ at::Tensor onednn_qconv_pointwise(at::Tensor qx, double x_scale, int64_t x_zero_
                                   int64_t groups, double output_scale, int64_t output_zero_point,
                                   std::optional<at::ScalarType> output_dtype, c10::string_view attr, Scalars scalars,
                                   std::optional<c10::string_view> algorithm) {
-  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias, ConvWindow(stride, padding, dilation).call(groups),
-               {output_scale, output_zero_point, output_dtype}, attr, scalars, algorithm);
+  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias,
+               ConvWindow(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
+               attr, scalars, algorithm);
 }
 
 at::Tensor onednn_qconv_pointwise_tensor(at::Tensor qx, at::Tensor x_scale, at::Tensor x_zero_point, at::Tensor qw,
@@ -326,8 +327,9 @@ at::Tensor onednn_qconv_pointwise_tensor(at::Tensor qx, at::Tensor x_scale, at::
                                          int64_t output_zero_point, std::optional<at::ScalarType> output_dtype,
                                          c10::string_view attr, Scalars scalars,
                                          std::optional<c10::string_view> algorithm) {
-  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias, ConvWindow(stride, padding, dilation).call(groups),
-               {output_scale, output_zero_point, output_dtype}, attr, scalars, algorithm);
+  return qconv(input(qx, x_scale, x_zero_point, qw, w_scale), {}, bias,
+               ConvWindow(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
+               attr, scalars, algorithm);
 }
 
 at::Tensor onednn_qconv2d_pointwise_binary(at::Tensor qx, double x_scale, int64_t x_zero_point, at::Tensor qw,
@@ -341,8 +343,9 @@ at::Tensor onednn_qconv2d_pointwise_binary(at::Tensor qx, double x_scale, int64_
                                            Scalars unary_scalars, std::optional<c10::string_view> unary_algorithm) {
   return qconv(input(qx, x_scale, x_zero_point, qw, w_scale),
                other_of("qconv", binary_attr, qaccum, accum_scale, accum_zero_point, alpha ? alpha->toDouble() : 1.0),
-               bias, ConvWindow(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
-               unary_attr.value_or("none"), unary_scalars, unary_algorithm);
+               bias, ConvWindow(stride, padding, dilation).call(groups),
+               {output_scale, output_zero_point, output_dtype}, unary_attr.value_or("none"), unary_scalars,
+               unary_algorithm);
 }
 
 at::Tensor onednn_qconv2d_pointwise_binary_tensor(
@@ -354,8 +357,9 @@ at::Tensor onednn_qconv2d_pointwise_binary_tensor(
     Scalars unary_scalars, std::optional<c10::string_view> unary_algorithm) {
   return qconv(input(qx, x_scale, x_zero_point, qw, w_scale),
                other_of("qconv", binary_attr, qaccum, accum_scale, accum_zero_point, alpha ? alpha->toDouble() : 1.0),
-               bias, ConvWindow(stride, padding, dilation).call(groups), {output_scale, output_zero_point, output_dtype},
-               unary_attr.value_or("none"), unary_scalars, unary_algorithm);
+               bias, ConvWindow(stride, padding, dilation).call(groups),
+               {output_scale, output_zero_point, output_dtype}, unary_attr.value_or("none"), unary_scalars,
+               unary_algorithm);
 }
 
 }  // namespace xpu_ops::aten
