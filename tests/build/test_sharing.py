@@ -23,7 +23,7 @@ def test_sign_does_not_matter(expr: str, result: str) -> None:
     shared = Sharing([kernel("op", expr, result)])
     for signed, unsigned in (("i8", "u8"), ("i16", "u16"), ("i32", "u32"), ("i64", "u64")):
         assert shared.owner_of(f"op_{signed}_rows") == shared.owner_of(f"op_{unsigned}_rows")
-    assert len({shared.owner_of(f"op_{t}_strided") for t in INTEGERS}) == 4
+    assert len({shared.owner_of(f"op_{t}_rows") for t in INTEGERS}) == 4
 
 
 @pytest.mark.parametrize(
