@@ -273,7 +273,7 @@ void run(at::TensorIteratorBase& it, Prepared& p, bool dense) {
     if (small) return;
     for (auto& part : it.with_32bit_indexing()) {
       shape = shape_of(p, part);
-      launch(p, part, shape);
+      TORCH_INTERNAL_ASSERT(launch(p, part, shape), p.op.name, ": a part of rows is not of rows");
     }
   } else {
     TORCH_INTERNAL_ASSERT(!dense, p.op.name, ": operands cannot be laid out as rows");

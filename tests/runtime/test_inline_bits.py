@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -11,26 +11,11 @@ import torch
 import xpu_ops
 from xpu_ops import _C
 
-pytestmark = pytest.mark.skipif(
-    not _C.host_accessible(0), reason="nothing runs inline where the host has no device memory"
-)
+pytestmark = [
+    pytest.mark.skipif(not _C.host_accessible(0), reason="nothing runs inline where the host has no device memory"),
+    pytest.mark.usefixtures("own_stream"),
+]
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture(autouse=True)
-def _own_stream() -> Iterator[None]:
-    """A stream whose queue no other test of this process has taken out of the library."""
-    before = xpu_ops.inline_enabled()
-    xpu_ops.set_inline(True)
-    for _ in range(32):
-        with torch.xpu.stream(torch.xpu.Stream()):
-            if _C.inline_ready():
-                yield
-                break
-    else:
-        raise AssertionError("no idle stream of the pool allows inline work")
-    xpu_ops.set_inline(before)
-    torch.xpu.synchronize()
 
 
 def same_bits(results: Callable[[], list[torch.Tensor]]) -> None:
