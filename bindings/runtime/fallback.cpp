@@ -10,7 +10,6 @@
 #include <torch/library.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <sstream>
@@ -23,6 +22,7 @@
 #include "bindings/runtime/observer.hpp"
 #include "errors.hpp"
 #include "runtime/device.hpp"
+#include "runtime/environment.hpp"
 #include "runtime/queue.hpp"
 
 namespace xpu_ops {
@@ -38,19 +38,13 @@ Counts& counts() {
 }
 std::atomic<int> g_forbidden{0};
 
-bool env_is(const char* name, bool otherwise) {
-  const char* v = std::getenv(name);
-  if (!v || !*v) return otherwise;
-  return std::strcmp(v, "0") != 0;
-}
-
 void admit(const c10::OperatorHandle& op) {
   std::ostringstream os;
   os << op.schema().operator_name();
   const std::string name = os.str();
   observe_fallback(name);
-  static const bool enabled = env_is("PYTORCH_ENABLE_XPU_FALLBACK", true);
-  static const bool debug = env_is("PYTORCH_DEBUG_XPU_FALLBACK", false);
+  static const bool enabled = runtime::env_flag("PYTORCH_ENABLE_XPU_FALLBACK", true);
+  static const bool debug = runtime::env_flag("PYTORCH_DEBUG_XPU_FALLBACK", false);
   TORCH_CHECK_NOT_IMPLEMENTED(
       enabled, "The operator '", name,
       "' has no kernel for the XPU device and PYTORCH_ENABLE_XPU_FALLBACK=0 forbids to run it on "

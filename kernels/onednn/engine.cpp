@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -13,15 +12,13 @@
 #include "error.hpp"
 #include "runtime/allocator.hpp"
 #include "runtime/device.hpp"
+#include "runtime/environment.hpp"
 
 namespace xpu_ops::onednn {
 namespace {
 
 std::atomic<bool>& verbose_flag() {
-  static std::atomic<bool> flag = [] {
-    const char* env = std::getenv("XPU_OPS_VERBOSE");
-    return env && *env && *env != '0';
-  }();
+  static std::atomic<bool> flag{runtime::env_flag("XPU_OPS_VERBOSE")};
   return flag;
 }
 

@@ -5,21 +5,30 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <deque>
-#include <mutex>
-#include <set>
 
 #include "error.hpp"
-#include "runtime/device.hpp"
-#include "runtime/pointer_map.hpp"
+#include "runtime/allocator_state.hpp"
+#include "runtime/environment.hpp"
 #include "runtime/queue.hpp"
 #include "runtime/reclaim.hpp"
 
 namespace xpu_ops::runtime {
+namespace allocator {
+
+State& state() {
+  static State* s = new State;
+  return *s;
+}
+
+Device& checked_device(State& s, int device) {
+  device_info(device);
+  return s.devices[device];
+}
+
+}  // namespace allocator
+
+using namespace allocator;
 namespace {
 
 constexpr size_t kUnit = 512;                   // every block is a multiple of this
@@ -30,152 +39,10 @@ constexpr size_t kRoundLarge = size_t{2} << 20;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kCheckFreeAbove = size_t{64} << 20;  // smaller segments do not ask the system for its free memory
 
-struct Pool;
-
-struct Block {
-  char* ptr = nullptr;
-  size_t size = 0, requested = 0;
-  StreamId stream = 0;
-  Pool* pool = nullptr;
-  Block *prev = nullptr, *next = nullptr;  // neighbours in the segment
-  int device = 0;
-  int events = 0;  // outstanding markers of other streams
-  bool allocated = false;
-  uint32_t age = 0;  // allocations since the block was last free-listed, for collection
-  std::vector<StreamId> uses;
-  TraceContext context, segment_context;
-
-  bool split() const { return prev || next; }
-  bool active() const { return allocated || events || !uses.empty(); }
-};
-
-// The first block of at least a size.
-struct Wanted {
-  StreamId stream;
-  size_t size;
-};
-
-struct Less {
-  using is_transparent = void;
-  bool operator()(const Block* a, const Block* b) const {
-    if (a->stream != b->stream) return a->stream < b->stream;
-    if (a->size != b->size) return a->size < b->size;
-    return a->ptr < b->ptr;
-  }
-  bool operator()(const Block* a, const Wanted& b) const {
-    return a->stream != b.stream ? a->stream < b.stream : a->size < b.size;
-  }
-  bool operator()(const Wanted& a, const Block* b) const {
-    return a.stream != b->stream ? a.stream < b->stream : a.size <= b->size;
-  }
-};
-
-// Free blocks, by stream and size. Keeps a few nodes: most calls take one block out and put another one in.
-class FreeBlocks : public std::set<Block*, Less> {
- public:
-  void insert(Block* b) {
-    if (spares_.empty()) {
-      set::insert(b);
-      return;
-    }
-    node_type node = std::move(spares_.back());
-    spares_.pop_back();
-    node.value() = b;
-    set::insert(std::move(node));
-  }
-  void erase(iterator it) {
-    node_type node = extract(it);
-    if (spares_.size() < spares_.capacity()) spares_.push_back(std::move(node));
-  }
-  void erase(Block* b) { erase(find(b)); }
-  FreeBlocks() { spares_.reserve(8); }
-
- private:
-  std::vector<node_type> spares_;
-};
-
-struct PrivatePool;
-
-struct Pool {
-  bool small;
-  PrivatePool* owner;
-  FreeBlocks free = {};
-};
-
-struct PrivatePool {
-  PrivatePool(PoolId id, PoolFunctions functions, bool use_on_oom)
-      : id(id),
-        functions(std::move(functions)),
-        use_on_oom(use_on_oom),
-        small{true, this, {}},
-        large{false, this, {}} {}
-  PoolId id;
-  PoolFunctions functions;
-  bool use_on_oom;
-  int use_count = 1;
-  int segments = 0;
-  Pool small, large;
-};
-
-struct Capture {
-  PoolId id;
-  PoolFilter filter;
-  bool takes(StreamId stream) const {
-    return (!filter.thread || *filter.thread == std::this_thread::get_id()) &&
-           (!filter.stream || *filter.stream == stream);
-  }
-};
-
-struct Device {
-  DeviceStats stats;
-  Pool small{true, nullptr, {}}, large{false, nullptr, {}};
-  std::deque<std::pair<sycl::event, Block*>> pending;
-  double fraction = 1.0;
-  bool limited = false;
-  std::map<PoolId, std::unique_ptr<PrivatePool>> pools;
-  std::vector<Capture> captures;
-  std::deque<TraceEntry> trace;
-};
-
-struct History {
-  bool enabled = false;
-  size_t max_entries = 1;
-  std::set<TraceAction> skip;
-};
-
-// One lock for all devices: a call takes it once. Never destroyed.
-struct State {
-  std::mutex mutex;
-  std::array<Device, kMaxDevices> devices;
-  PointerMap<Block> blocks;  // allocated ones only
-  AllocatorConfig config;
-  History history;
-  PluggedAllocator plugged;
-  bool used = false;
-};
-
-State& state() {
-  static State* s = new State;
-  return *s;
-}
-
 struct {
   std::atomic<void (*)()> tidy{nullptr};
   std::atomic<size_t (*)(int)> reclaim{nullptr};
 } g_reclaimer;
-
-std::atomic<TraceContext (*)()> g_recorder{nullptr};
-std::atomic<TraceLevel> g_level{TraceLevel::never};
-
-// Outside the lock: the recorder may take the GIL.
-TraceContext gather(TraceLevel level) {
-  if (g_level.load(std::memory_order_relaxed) < level) [[likely]]
-    return nullptr;
-  auto recorder = g_recorder.load();
-  return recorder ? recorder() : nullptr;
-}
-
-PoolId pool_id(const Pool& p) { return p.owner ? p.owner->id : PoolId{0, 0}; }
 
 template <class Fn>
 void both(const Pool& pool, Fn&& fn) {
@@ -202,12 +69,8 @@ class Allocator {
   explicit Allocator(State& s, int device) : s_(s), d_(s.devices[device]), device_(device) {}
 
   void trace(TraceAction action, size_t address, size_t size, StreamId stream, PoolId pool, TraceContext context) {
-    if (!s_.history.enabled || s_.history.skip.count(action)) return;
-    using namespace std::chrono;
-    auto now = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
-    if (g_level.load(std::memory_order_relaxed) < TraceLevel::alloc) context = nullptr;
-    while (d_.trace.size() >= s_.history.max_entries) d_.trace.pop_front();
-    d_.trace.push_back({action, device_, address, size, stream, pool, now, std::move(context)});
+    if (s_.history.enabled) [[unlikely]]
+      allocator::trace(s_, device_, action, address, size, stream, pool, std::move(context));
   }
 
   Block* allocate(StreamId stream, size_t bytes, TraceContext context) {
@@ -607,11 +470,6 @@ class Allocator {
   int device_;
 };
 
-Device& checked_device(State& s, int device) {
-  device_info(device);
-  return s.devices[device];
-}
-
 // A user's allocator does its own caching; the block only remembers what free needs.
 Block* plugged_block(State& s, int device, StreamId stream, size_t bytes) {
   void* p = s.plugged.alloc(bytes, device, &queue(device, stream).share());
@@ -634,10 +492,7 @@ void plugged_free(State& s, Block* b) {
 
 // XPU_OPS_POISON=1: what is handed out holds NaN (all bits set), so that a read of what nothing wrote shows.
 bool poisons() noexcept {
-  static const bool on = [] {
-    const char* v = std::getenv("XPU_OPS_POISON");
-    return v && *v && std::strcmp(v, "0") != 0;
-  }();
+  static const bool on = env_flag("XPU_OPS_POISON");
   return on;
 }
 
@@ -716,41 +571,6 @@ Scratch::Scratch(size_t bytes) {
 }
 Scratch::~Scratch() { deallocate(ptr_); }
 
-DeviceStats memory_stats(int device) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  return checked_device(s, device).stats;
-}
-
-namespace {
-template <class Fn>
-void for_each_stat(DeviceStats& d, Fn&& fn) {
-  for (StatArray* a : {&d.allocation, &d.segment, &d.active, &d.inactive_split, &d.allocated_bytes, &d.reserved_bytes,
-                       &d.active_bytes, &d.inactive_split_bytes, &d.requested_bytes}) {
-    for (Stat& x : *a) fn(x);
-  }
-  for (auto& [id, a] : d.reserved_by_pool) {
-    for (Stat& x : a) fn(x);
-  }
-  fn(d.oversize_allocations);
-  fn(d.oversize_segments);
-}
-}  // namespace
-
-void reset_peak_stats(int device) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  for_each_stat(checked_device(s, device).stats, [](Stat& x) { x.peak = x.current; });
-}
-
-void reset_accumulated_stats(int device) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  DeviceStats& d = checked_device(s, device).stats;
-  for_each_stat(d, [](Stat& x) { x.allocated = x.freed = 0; });
-  d.num_alloc_retries = d.num_ooms = d.num_sync_all_streams = d.num_device_alloc = d.num_device_free = 0;
-}
-
 void set_reclaimer(Reclaimer reclaimer) {
   g_reclaimer.tidy = reclaimer.tidy;
   g_reclaimer.reclaim = reclaimer.reclaim;
@@ -787,157 +607,6 @@ void configure_allocator(AllocatorConfig config) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   s.config = std::move(config);
-}
-
-PoolId new_pool_id(bool user_created) {
-  static std::atomic<unsigned long long> next{1};
-  unsigned long long n = next.fetch_add(1);
-  return user_created ? PoolId{0, n} : PoolId{n, 0};
-}
-
-void create_pool(int device, PoolId id, PoolFunctions functions, bool use_on_oom) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  Device& d = checked_device(s, device);
-  auto it = d.pools.find(id);
-  if (it == d.pools.end()) {
-    d.pools.emplace(id, std::make_unique<PrivatePool>(id, std::move(functions), use_on_oom));
-  } else {
-    it->second->use_count++;
-  }
-}
-
-void begin_allocate_to_pool(int device, PoolId id, PoolFilter filter) {
-  create_pool(device, id);
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  Device& d = s.devices[device];
-  for (auto& c : d.captures) {
-    if (c.id == id && c.filter == filter)
-      throw Error(ErrorKind::runtime, "beginAllocateToPool: already recording to mempool_id");
-  }
-  d.captures.push_back({id, filter});
-}
-
-void end_allocate_to_pool(int device, PoolId id) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  Device& d = checked_device(s, device);
-  // Innermost first, and of this thread where several record to the same pool.
-  auto mine = [&](const Capture& c) {
-    return c.id == id && (!c.filter.thread || *c.filter.thread == std::this_thread::get_id());
-  };
-  auto it = std::find_if(d.captures.rbegin(), d.captures.rend(), mine);
-  if (it == d.captures.rend())
-    throw Error(ErrorKind::runtime, "endAllocatePool: not currently recording to mempool_id");
-  d.captures.erase(std::next(it).base());
-}
-
-void release_pool(int device, PoolId id) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  Device& d = checked_device(s, device);
-  auto it = d.pools.find(id);
-  if (it == d.pools.end() || it->second->use_count == 0)
-    throw Error(ErrorKind::runtime, "releasePool: there is no such memory pool");
-  it->second->use_count--;
-}
-
-int pool_use_count(int device, PoolId id) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  Device& d = checked_device(s, device);
-  auto it = d.pools.find(id);
-  return it == d.pools.end() ? 0 : it->second->use_count;
-}
-
-const char* to_string(TraceAction action) {
-  static constexpr const char* names[] = {"alloc",         "free_requested", "free_completed",
-                                          "segment_alloc", "segment_free",   "segment_map",
-                                          "segment_unmap", "snapshot",       "oom"};
-  return names[static_cast<int>(action)];
-}
-
-std::vector<SegmentInfo> memory_snapshot(PoolId only) {
-  State& s = state();
-  std::vector<SegmentInfo> out;
-  if (!initialized()) return out;
-  std::lock_guard<std::mutex> lock(s.mutex);
-  for (int device = 0, n = device_count(); device < n; ++device) {
-    Device& d = s.devices[device];
-    std::set<Block*> heads;
-    auto head = [&](Block* b) {
-      while (b->prev) b = b->prev;
-      if (only == PoolId{0, 0} || pool_id(*b->pool) == only) heads.insert(b);
-    };
-    s.blocks.for_each([&](Block* b) {
-      if (b->device == device && b->pool) head(b);
-    });
-    for (auto& [event, b] : d.pending) head(b);
-    auto heads_of = [&](Pool& p) {
-      for (Block* b : p.free) head(b);
-    };
-    heads_of(d.small);
-    heads_of(d.large);
-    for (auto& [id, p] : d.pools) {
-      heads_of(p->small);
-      heads_of(p->large);
-    }
-    size_t active = 0, first = out.size();
-    for (Block* h : heads) {
-      SegmentInfo& seg = out.emplace_back();
-      seg.device = device;
-      seg.address = reinterpret_cast<size_t>(h->ptr);
-      seg.stream = h->stream;
-      seg.large = !h->pool->small;
-      seg.pool = pool_id(*h->pool);
-      seg.context = h->segment_context;
-      for (Block* b = h; b; b = b->next) {
-        seg.blocks.push_back(
-            {reinterpret_cast<size_t>(b->ptr), b->size, b->requested, b->allocated, b->active(), b->context});
-        seg.total += b->size;
-        if (b->allocated) seg.allocated += b->size;
-        if (b->active()) {
-          seg.active += b->size;
-          seg.requested += b->requested;
-        }
-      }
-      active += seg.active;
-    }
-    std::sort(out.begin() + static_cast<ptrdiff_t>(first), out.end(),
-              [](const SegmentInfo& a, const SegmentInfo& b) { return a.address < b.address; });
-    Allocator(s, device).trace(TraceAction::snapshot, 0, active, 0, only, nullptr);
-  }
-  return out;
-}
-
-std::vector<TraceEntry> memory_trace(int device) {
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  auto& t = checked_device(s, device).trace;
-  return {t.begin(), t.end()};
-}
-
-void record_memory_history(bool enabled, TraceContext (*recorder)(), size_t max_entries, TraceLevel level, bool clear,
-                           const std::vector<std::string>& skip_actions) {
-  State& s = state();
-  std::set<TraceAction> skip;
-  for (const auto& name : skip_actions) {
-    int i = 0;
-    while (i <= static_cast<int>(TraceAction::oom) && name != to_string(static_cast<TraceAction>(i))) ++i;
-    if (i > static_cast<int>(TraceAction::oom)) throw Error(ErrorKind::runtime, "Unknown skip action: " + name);
-    skip.insert(static_cast<TraceAction>(i));
-  }
-  std::lock_guard<std::mutex> lock(s.mutex);
-  s.history.enabled = enabled;
-  s.history.max_entries = std::max<size_t>(1, max_entries);
-  s.history.skip = std::move(skip);
-  g_recorder.store(enabled ? recorder : nullptr);
-  g_level.store(enabled ? level : TraceLevel::never);
-  for (Device& d : s.devices) {
-    if (!enabled || clear) d.trace.clear();
-    while (d.trace.size() > s.history.max_entries) d.trace.pop_front();
-  }
 }
 
 }  // namespace xpu_ops::runtime

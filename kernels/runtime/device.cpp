@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "error.hpp"
+#include "runtime/environment.hpp"
 #include "runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -41,11 +42,6 @@ Registry& registry() {
 
 std::atomic<bool> g_bad_fork{false};
 thread_local int t_device = 0;
-
-bool env_flag(const char* name) {
-  const char* v = std::getenv(name);
-  return v && *v && std::strcmp(v, "0") != 0;
-}
 
 template <class T, class Fn>
 T query(T otherwise, Fn&& fn) {

@@ -1,7 +1,6 @@
 #include "runtime/device_error.hpp"
 
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -9,6 +8,7 @@
 
 #include "error.hpp"
 #include "runtime/device.hpp"
+#include "runtime/environment.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -85,10 +85,7 @@ void throw_pending_errors(int device) {
 }
 
 void check_kernel_errors(Queue& queue) {
-  static const bool sync = [] {
-    const char* v = std::getenv("XPU_OPS_SYNC_ERRORS");
-    return v && *v && *v != '0';
-  }();
+  static const bool sync = env_flag("XPU_OPS_SYNC_ERRORS");
   if (!sync) return;
   queue.wait();
   throw_pending_errors(queue.device);

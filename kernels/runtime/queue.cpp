@@ -1,7 +1,6 @@
 #include "runtime/queue.hpp"
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "error.hpp"
 #include "runtime/device.hpp"
 #include "runtime/device_error.hpp"
+#include "runtime/environment.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -55,10 +55,7 @@ bool inline_supported() {
 }
 
 std::atomic<bool>& inline_flag() {
-  static std::atomic<bool> on{[] {
-    const char* v = std::getenv("XPU_OPS_INLINE");
-    return (!v || *v != '0') && inline_supported();
-  }()};
+  static std::atomic<bool> on{env_flag("XPU_OPS_INLINE", true) && inline_supported()};
   return on;
 }
 

@@ -395,3 +395,17 @@ def test_allocation_from_the_cache_is_cheap():
             torch.empty(1, device="xpu")
         best = min(best, (time.thread_time() - t0) / 2000)
     assert best < 10e-6
+
+
+@pytest.mark.parametrize("size", [3, 1 << 20])
+def test_poisoned_memory_holds_nan_at_each_allocation(size):
+    code = f"""
+        import torch
+        for _ in range(2):  # fresh from the driver, and from the cache after other values were written
+            x = torch.empty({size}, device="xpu")
+            print(bool(x.isnan().all()))
+            x.fill_(1)
+            del x
+    """
+    assert script.out(code, XPU_OPS_POISON="1") == "True\nTrue"
+    assert script.out(code, XPU_OPS_POISON="0").endswith("False")  # the cache gives the block back as it was

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from .device import DTYPE_NUMBERS, custom_instances, pointwise_module_parts
 from .model import Family, PointwiseKernel, pow2_shards, shard
@@ -13,8 +14,9 @@ FUNCTIONS_PER_FILE = 160
 # Functions whose result no compiler changes: selections, exact and correctly rounded ones.
 EXACT = {
     "fabs", "fmin", "fmax", "floor", "ceil", "trunc", "rint", "copysign", "sqrt", "fma", "isnan", "isinf", "isfinite",
-    "signbit", "inf", "nan", "iabs",
+    "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num",
 }  # fmt: skip
+TOKEN = re.compile(r"\w[\w:.]*(?:<\w+>)?|[<>=!]=|&&|\|\||\S")
 # Those of kernels/host/math.hpp, which vectorise where the SYCL headers' are calls.
 HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
 # What does not vectorise on the host takes about as long as this many elements of what does, roots and quotients as two.
@@ -31,7 +33,39 @@ def same_everywhere(exprs: list[str], type_name: str) -> bool:
     if "float" not in TYPES[type_name].groups:
         return True
     called = set(re.findall(r"(?:sycl|xpu)::(\w+)", " ".join(exprs)))
-    return called <= EXACT and not any("*" in e and (" + " in e or " - " in e) for e in exprs)
+    return called <= EXACT and not any(feeds_sum(e) for e in exprs)
+
+
+def feeds_sum(expr: str) -> bool:
+    """Whether a product is an operand of a sum or difference, in any pair of parentheses of an expression."""
+    return _sums(iter(TOKEN.findall(expr)))[1]
+
+
+def _sums(tokens: Iterator[str]) -> tuple[bool, bool]:
+    """Of the expression up to its closing parenthesis: whether its value may be a product, and whether any feeds a sum."""
+    product = term = called = found = False  # of what came before, of the operand at hand; an operand stands here
+    summed = value = False  # the operand at hand is added to; there is something to add to
+    for token in tokens:
+        if token == "(":
+            inner, below = _sums(tokens)
+            found |= below
+            # A cast hands its operand on, a function does not.
+            term |= inner and not called
+            value, called = True, False
+        elif token == ")":
+            break
+        elif token in ("+", "-") and value:
+            found |= term
+            summed, term, value, called = True, False, False, False
+        elif token in ("*", "/"):
+            term, value, called = token == "*", False, False
+        elif token[0].isalnum() or token[0] == "_":
+            value, called = True, "::" in token
+        elif token not in ("+", "-"):  # a comma, a comparison, a branch
+            found |= summed and term
+            product |= term and not summed
+            summed = term = value = called = False
+    return product or (term and not summed), found or (summed and term)
 
 
 def floats_here(kernel: PointwiseKernel) -> bool:

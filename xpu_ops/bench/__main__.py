@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 import typer
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 from rich.table import Table
 
 from . import cases as all_cases
@@ -104,11 +104,22 @@ def main(
     """Times xpu against torch CPU in one process; ratio = CPU time / xpu time."""
     torch.set_num_threads(threads)
     console = Console()
+    if not console.is_terminal:
+        console.width = 200  # a table in a file is read by its lines
     machine = limits()
     # One case at a time: the tensors of all of them do not fit into memory together.
     chosen = (c for c in all_cases.cases(level) if filter in f"{c.section} {c.name}")
-    rows = [measure(c) for c in track(chosen, description="bench", console=console, transient=True, total=None)]
-    rows += process.rows(lambda section, name: filter in f"{section} {name}")
+    rows: list[Row] = []
+    try:
+        # Drawn between the rows only: a thread that redraws would run beside what is timed.
+        with Progress("{task.description}", console=console, transient=True, auto_refresh=False) as progress:
+            task = progress.add_task("")
+            for case in chosen:
+                progress.update(task, description=f"{len(rows) + 1}: {case.section}, {case.name}", refresh=True)
+                rows.append(measure(case))
+        rows += process.rows(lambda section, name: filter in f"{section} {name}")
+    except KeyboardInterrupt:
+        console.print(f"stopped after {len(rows)} rows")
     earlier = {}
     if compare is not None:
         earlier = {(r["section"], r["name"]): r["ratio"] for r in json.loads(compare.read_text())["rows"]}

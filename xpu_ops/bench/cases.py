@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import fused, process, selection
+from . import fused, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 
@@ -176,56 +176,6 @@ def sampling() -> Iterator[Case]:
         yield Case("sampling 1e+06", name, fn, (rate,), check=False)
 
 
-def matmul(full: bool) -> Iterator[Case]:
-    for n in (64, 256, 512, 1024, 2048) + ((4096,) if full else ()):
-        a, b = torch.randn(n, n), torch.randn(n, n)
-        yield Case("matmul", f"mm f32 {n}", torch.mm, (a, b), flops=2 * n**3)
-        yield Case("matmul", f"mm bf16 {n}", torch.mm, (a.bfloat16(), b.bfloat16()), flops=2 * n**3)
-    x, w, bias = torch.randn(512, 1024), torch.randn(4096, 1024), torch.randn(4096)
-    yield Case("matmul", "linear 512x1024x4096", F.linear, (x, w, bias), flops=2 * 512 * 1024 * 4096)
-    yield Case("matmul", "linear+gelu", lambda *t: F.gelu(F.linear(*t)), (x, w, bias), flops=2 * 512 * 1024 * 4096)
-    for n in (256, 512):
-        a, b = torch.randn(n, n, dtype=torch.float64), torch.randn(n, n, dtype=torch.float64)
-        yield Case("matmul", f"mm f64 {n}", torch.mm, (a, b), flops=2 * n**3)
-    yield Case("matmul", "bmm 96x128x64x128", torch.bmm, (torch.randn(96, 128, 64), torch.randn(96, 64, 128)))
-
-
-def convolution() -> Iterator[Case]:
-    shapes = [(64, 64, 56, 3), (64, 256, 56, 1), (128, 128, 28, 3), (256, 256, 14, 3), (512, 512, 7, 3)]
-    for c_in, c_out, side, k in shapes:
-        w = torch.randn(c_out, c_in, k, k) / 10
-        for layout, fmt in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
-            x = torch.randn(4, c_in, side, side).contiguous(memory_format=fmt)
-            flops = 2 * 4 * c_in * c_out * side * side * k * k
-            for dtype in (torch.float32, torch.bfloat16):
-                name = f"conv {c_in}-{c_out} {k}x{k} {side} {layout} {str(dtype).removeprefix('torch.')}"
-                yield Case("convolution", name, lambda a, b, p=k // 2: F.conv2d(a, b, padding=p), (x.to(dtype), w.to(dtype)),
-                           flops=flops)  # fmt: skip
-    x = torch.randn(4, 144, 56, 56)
-    yield Case("convolution", "depthwise 144 3x3 56", lambda a, b: F.conv2d(a, b, padding=1, groups=144),
-               (x, torch.randn(144, 1, 3, 3)))  # fmt: skip
-
-
-def attention(full: bool) -> Iterator[Case]:
-    sdpa: Callable[..., Any] = F.scaled_dot_product_attention
-    for tokens in (128, 512, 2048) + ((1024, 4096) if full else ()):
-        flops = 4 * 12 * tokens * tokens * 64
-        for dtype in (torch.float32, torch.bfloat16):
-            q, k, v = (torch.randn(1, 12, tokens, 64).to(dtype) for _ in range(3))
-            name = f"12 heads, {tokens} tokens, {str(dtype).removeprefix('torch.')}"
-            yield Case("attention", name, sdpa, (q, k, v), flops=flops)
-            yield Case("attention", f"{name}, causal", lambda *t: sdpa(*t, is_causal=True), (q, k, v), flops=flops // 2)
-            yield Case("attention", f"{name}, backward", with_gradients(sdpa), (q, k, v), flops=flops * 7 // 2)
-    q, k = torch.randn(1, 16, 1024, 64), torch.randn(1, 4, 1024, 64)
-    mask = torch.rand(1, 1, 1024, 1024) > 0.2
-    yield Case("attention", "mask, 16 heads, 1024 tokens", sdpa, (q, q, q, mask), flops=4 * 16 * 1024 * 1024 * 64)
-    yield Case("attention", "grouped 16/4 heads, 1024 tokens", lambda *t: sdpa(*t, enable_gqa=True), (q, k, k),
-               flops=4 * 16 * 1024 * 1024 * 64)  # fmt: skip
-    yield Case("attention", "dropout, 16 heads, 1024 tokens", lambda *t: sdpa(*t, dropout_p=0.1), (q, q, q),
-               flops=4 * 16 * 1024 * 1024 * 64, check=False)  # fmt: skip
-    yield Case("attention", "one query, 1024 keys", sdpa, (q[:, :, :1], q, q))
-
-
 def normalization() -> Iterator[Case]:
     c = 64
     weight, bias, mean, var = torch.rand(c) + 0.5, torch.randn(c), torch.randn(c) / 10, torch.rand(c) + 0.5
@@ -317,9 +267,9 @@ def cases(level: str) -> Iterator[Case]:
             yield from selection.lines(size)
             yield from selection.planes(size)
             yield from selection.sparse(size)
-    yield from matmul(level == "full")
-    yield from convolution()
-    yield from attention(level == "full")
+    yield from products.matmul(level == "full")
+    yield from products.convolution(level == "full")
+    yield from products.attention(level == "full")
     yield from normalization()
     yield from pooling()
     yield from sparse()
