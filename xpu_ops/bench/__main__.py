@@ -59,6 +59,7 @@ def verdicts(rows: list[Row], triad: float) -> list[str]:
         "indexing, sort": (("indexing",), 1.0, 0.9),
         "sampling": (("sampling",), 2.0, 0.9),
         "sparse": (("sparse",), 1.0, 0.9),
+        "other families": (("foreach", "loss", "sequence", "quantization", "factory"), 1.0, 0.9),
         "models": (("model",), 1.5, 0.95),
     }
     for name, (prefixes, mean, lowest) in groups.items():
@@ -92,7 +93,7 @@ def verdicts(rows: list[Row], triad: float) -> list[str]:
 
 
 def main(
-    level: Annotated[str, typer.Option(help="core or full")] = "core",
+    level: Annotated[str, typer.Option(help="core, full, or sample: every operator at one size")] = "core",
     filter: Annotated[str, typer.Option(help="only rows whose section or name contains this")] = "",
     out: Annotated[Path | None, typer.Option("--json", help="write the rows here")] = None,
     compare: Annotated[Path | None, typer.Option(help="an earlier --json file to compare with")] = None,
@@ -102,6 +103,8 @@ def main(
     threads: Annotated[int, typer.Option(help="threads of the CPU backend")] = 2,
 ) -> None:
     """Times xpu against torch CPU in one process; ratio = CPU time / xpu time."""
+    if level not in all_cases.SIZES:
+        raise typer.BadParameter(f"--level is one of {', '.join(all_cases.SIZES)}, not {level!r}")
     torch.set_num_threads(threads)
     console = Console()
     if not console.is_terminal:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import fused, process, products, selection
+from . import families, fused, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 
@@ -252,29 +252,35 @@ def sparse() -> Iterator[Case]:
     yield Case("sparse", "embedding update 8192x64", lambda w, g: w.add_(g, alpha=-1e-9), (weight, grad))
 
 
+SIZES = {"core": [10**6], "full": [10**3, 10**5, 10**6, 16 * 10**6], "sample": [10**3]}
+SELECTION_SIZES: dict[str, list[int]] = {"core": [], "full": [10**3, 10**5, 10**7], "sample": [10**3]}
+
+
 def cases(level: str) -> Iterator[Case]:
-    """Every row of a level: core in a few minutes, full with the large sizes."""
+    """Every row of a level: core in a few minutes, full with all sizes and models, sample every operator at one size."""
+    full = level == "full"
     yield from host()
-    sizes = [1_000_000] if level == "core" else [1_000, 100_000, 1_000_000, 16_000_000]
-    for size in sizes:
+    for size in SIZES[level]:
         yield from pointwise(size)
-    for size in [1_000_000, 16_000_000]:
+    for size in SIZES["core"] if level == "sample" else [10**6, 16 * 10**6]:
         yield from reductions(size)
         yield from copies(size)
     yield from indexing()
-    if level == "full":
-        for size in [1_000, 100_000, 10_000_000]:
-            yield from selection.lines(size)
-            yield from selection.planes(size)
-            yield from selection.sparse(size)
-    yield from products.matmul(level == "full")
-    yield from products.convolution(level == "full")
-    yield from products.attention(level == "full")
+    for size in SELECTION_SIZES[level]:
+        yield from selection.lines(size)
+        yield from selection.planes(size)
+        yield from selection.sparse(size)
+    yield from products.matmul(full)
+    yield from products.convolution(full)
+    yield from products.attention(full)
     yield from normalization()
     yield from pooling()
     yield from sparse()
     yield from sampling()
     yield from fused.cases()
-    yield from process.scaling()
-    if level == "full":
+    if level != "core":
+        yield from families.cases()
+    if level != "sample":
+        yield from process.scaling()
+    if full:
         yield from models()

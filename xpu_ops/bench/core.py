@@ -69,14 +69,16 @@ def compare(actual: Any, expected: Any, rtol: float) -> str:
     for a, e in zip(flat_a, flat_e, strict=True):
         if not isinstance(e, torch.Tensor) or e.numel() == 0:
             continue
-        a = a.detach().cpu()
+        a, e = a.detach().cpu(), e.detach()
         if a.shape != e.shape or a.dtype != e.dtype:
             return f"{tuple(a.shape)} {a.dtype} against {tuple(e.shape)} {e.dtype}"
+        if e.is_complex():
+            a, e = torch.view_as_real(a.resolve_conj()), torch.view_as_real(e.resolve_conj())
         if not e.is_floating_point():
             if not torch.equal(a, e):
                 return "differs"
             continue
-        a, e = a.double().nan_to_num(), e.detach().double().nan_to_num()
+        a, e = a.double().nan_to_num(), e.double().nan_to_num()
         error = (a - e).abs().max().item() / max(e.abs().max().item(), 1e-6)
         if error > rtol:
             return f"relative error {error:.1e}"

@@ -129,7 +129,7 @@ def _sorts(x: torch.Tensor, m: torch.Tensor, long: torch.Tensor, few: torch.Tens
         "argsort stable": (lambda t: t.argsort(stable=True), x),
         "msort": (torch.msort, m),
         "topk 50": (lambda t: t.topk(50)[0], x),
-        "topk 50, rows": (lambda t: t.topk(50)[0], m),
+        "topk 50, rows": (lambda t: t.topk(min(50, t.shape[1]))[0], m),
         "topk 5, columns": (lambda t: t.topk(5, 0)[0], m),
         "topk half": (lambda t: t.topk(t.numel() // 2)[0], x),
         "kthvalue": (lambda t: t.kthvalue(t.numel() // 3)[0], x),

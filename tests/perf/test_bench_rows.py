@@ -1,0 +1,58 @@
+"""The benchmark has a row for every native operator of the manifest, and every row's result agrees with the CPU's."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+import torch
+
+import xpu_ops
+from xpu_ops._paths import package_dir
+from xpu_ops.bench import cases, core
+
+# Why an operator has no row. Names as in the manifest.
+WITHOUT_ROW = {
+    "nothing is computed": """
+        _copy_from _copy_from_and_resize _local_scalar_dense _assert_async _efficientzerotensor set_.source_Storage_storage_offset
+        set_.source_Storage set_.source_Tensor set_ is_set_to record_stream view_as_real view_as_complex _dimI _dimV
+        resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ ccol_indices col_indices row_indices copy_sparse_to_sparse_
+        _sparse_coo_tensor_with_dims _fused_sdp_choice _reshape_alias""",
+    "torch has no kernel of it for the CPU": """
+        batch_norm_stats batch_norm_elemt batch_norm_gather_stats batch_norm_backward_reduce batch_norm_backward_elemt
+        _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm
+        _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward _nested_tensor_from_mask_left_aligned
+        _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable""",
+    "another row times the same kernels": """
+        glu_backward_jvp range.out _compute_linear_combination onednn::qconv1d_pointwise onednn::qconv2d_pointwise
+        onednn::qconv3d_pointwise onednn::qconv2d_pointwise.tensor onednn::qconv2d_pointwise.binary _unique
+        unique_dim_consecutive _sparse_mask_projection _sparse_csr_sum.dim_dtype rad2deg select_copy.int _conj_physical
+        _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv dequantize.self""",
+}  # fmt: skip
+
+
+def base(name: str) -> str:
+    return name.removeprefix("aten::").split(".")[0].rstrip("_")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_native_operator_has_a_row() -> None:
+    called, wrong = set(), []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for case in cases.cases("sample"):
+            given = core.to_xpu(case.args)
+            with xpu_ops.trace_ops(timed=False) as trace:
+                case.function(*given)
+            called |= {base(o.name) for o in trace.operators}
+            wrong += [f"{case.section}, {case.name} falls back: {o.name}" for o in trace.fallbacks]
+            if case.check and case.unfused is None and (error := core.check(case, given)):
+                wrong.append(f"{case.section}, {case.name}: {error}")
+    assert not wrong
+    rows = json.loads((package_dir() / "manifest.json").read_text())["rows"]
+    names = {r["op"]: {base(n) for n in (r["op"], r["functional"], *r["overloads"])} for r in rows}
+    without = {name for names in WITHOUT_ROW.values() for name in names.split()}
+    assert sorted(op for op, known in names.items() if not known & called and op not in without) == []
+    assert sorted(op for op in without if op not in names or names[op] & called) == [], "these have a row now"
+    torch.xpu.synchronize()
