@@ -12,6 +12,7 @@
 #include <deque>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "error.hpp"
 #include "runtime/device.hpp"
@@ -100,15 +101,14 @@ struct Pool {
   bool small;
   PrivatePool* owner;
   FreeBlocks free = {};
+  // The block that came back last, not yet merged with its neighbours nor among the free ones: most often the next
+  // request is of its size. Allocator::settle makes a free block of it, before anything else looks at the pool.
+  Block* held = nullptr;
 };
 
 struct PrivatePool {
   PrivatePool(PoolId id, PoolFunctions functions, bool use_on_oom)
-      : id(id),
-        functions(std::move(functions)),
-        use_on_oom(use_on_oom),
-        small{true, this, {}},
-        large{false, this, {}} {}
+      : id(id), functions(std::move(functions)), use_on_oom(use_on_oom), small{true, this}, large{false, this} {}
   PoolId id;
   PoolFunctions functions;
   bool use_on_oom;
@@ -128,7 +128,7 @@ struct Capture {
 
 struct Device {
   DeviceStats stats;
-  Pool small{true, nullptr, {}}, large{false, nullptr, {}};
+  Pool small{true, nullptr}, large{false, nullptr};
   std::deque<std::pair<sycl::event, Block*>> pending;
   double fraction = 1.0;
   bool limited = false;
@@ -215,6 +215,10 @@ class Allocator {
       reclaim(context);
     const size_t size = round(bytes);
     Pool& pool = choose(size, stream);
+    if (Block* b = pool.held; b && b->size == size && b->stream == stream) [[likely]] {
+      pool.held = nullptr;
+      return mark(b, bytes, std::move(context));
+    }
     Block* block = take(pool, stream, size);
     if (!block) [[unlikely]] {
       const size_t segment = segment_size(size);
@@ -290,6 +294,16 @@ class Allocator {
     }
   }
 
+  // What the pools' statistics and lists say is complete afterwards.
+  void settle() {
+    settle(d_.small);
+    settle(d_.large);
+    for (auto& [id, p] : d_.pools) {
+      settle(p->small);
+      settle(p->large);
+    }
+  }
+
   // Blocks whose other streams have passed their marker become free.
   void reclaim(const TraceContext& context) {
     for (auto it = d_.pending.begin(); it != d_.pending.end();) {
@@ -336,6 +350,7 @@ class Allocator {
   }
 
   Block* take(Pool& pool, StreamId stream, size_t size) {
+    settle(pool);
     auto it = pool.free.lower_bound(Wanted{stream, size});
     if (it == pool.free.end() || (*it)->stream != stream) return nullptr;
     Block* b = *it;
@@ -444,6 +459,11 @@ class Allocator {
         d_.stats.inactive_split_bytes[i].down(static_cast<int64_t>(b->size));
       });
     }
+    return mark(b, requested, std::move(context));
+  }
+
+  Block* mark(Block* b, size_t requested, TraceContext context) {
+    Pool& pool = *b->pool;
     b->allocated = true;
     b->requested = requested;
     b->context = std::move(context);
@@ -462,7 +482,7 @@ class Allocator {
 
   // Absorbs a free neighbour. Returns its size.
   size_t merge(Block* into, Block* other, Pool& pool) {
-    if (!other || other->active()) return 0;
+    if (!other || other->active() || other == pool.held) return 0;
     pool.free.erase(other);
     if (into->prev == other) {
       into->ptr = other->ptr;
@@ -485,6 +505,21 @@ class Allocator {
           context ? context : b->context);
     b->context = nullptr;
     const auto size = static_cast<int64_t>(b->size), requested = static_cast<int64_t>(b->requested);
+    both(pool, [&](int i) {
+      d_.stats.active[i].down(1);
+      d_.stats.active_bytes[i].down(size);
+      d_.stats.requested_bytes[i].down(requested);
+    });
+    if (Block* before = std::exchange(pool.held, b)) list(before);
+  }
+
+  void settle(Pool& pool) {
+    if (Block* b = std::exchange(pool.held, nullptr)) list(b);
+  }
+
+  // Makes a free block of one that came back, and of its free neighbours.
+  void list(Block* b) {
+    Pool& pool = *b->pool;
     int64_t blocks = 0, bytes = 0;
     for (Block* neighbour : {b->prev, b->next}) {
       if (size_t n = merge(b, neighbour, pool)) {
@@ -502,9 +537,6 @@ class Allocator {
     both(pool, [&](int i) {
       move(d_.stats.inactive_split[i], blocks);
       move(d_.stats.inactive_split_bytes[i], bytes);
-      d_.stats.active[i].down(1);
-      d_.stats.active_bytes[i].down(size);
-      d_.stats.requested_bytes[i].down(requested);
     });
   }
 
@@ -547,6 +579,7 @@ class Allocator {
   }
 
   void release_segments(Pool& pool, const TraceContext& context) {
+    settle(pool);
     for (auto it = pool.free.begin(); it != pool.free.end();) {
       Block* b = *it++;
       if (!b->split()) release_segment(b, context);
@@ -558,6 +591,7 @@ class Allocator {
     if (size < s_.config.max_split) return false;
     size_t freed = 0;
     synchronize(device_);
+    settle(pool);
     for (auto it = pool.free.begin(); it != pool.free.end() && freed < size;) {
       Block* b = *it++;
       if (b->size < s_.config.max_split || b->split()) continue;
@@ -571,6 +605,7 @@ class Allocator {
   void collect(const TraceContext& context) {
     const auto limit = static_cast<int64_t>(s_.config.collect_above * static_cast<double>(allowed()));
     if (!d_.limited || reserved() <= limit) return;
+    settle(d_.large);
     std::vector<Block*> idle;
     for (Block* b : d_.large.free) {
       b->age++;
@@ -719,7 +754,9 @@ Scratch::~Scratch() { deallocate(ptr_); }
 DeviceStats memory_stats(int device) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  return checked_device(s, device).stats;
+  Device& d = checked_device(s, device);
+  Allocator(s, device).settle();
+  return d.stats;
 }
 
 namespace {
@@ -740,7 +777,9 @@ void for_each_stat(DeviceStats& d, Fn&& fn) {
 void reset_peak_stats(int device) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  for_each_stat(checked_device(s, device).stats, [](Stat& x) { x.peak = x.current; });
+  Device& d = checked_device(s, device);
+  Allocator(s, device).settle();
+  for_each_stat(d.stats, [](Stat& x) { x.peak = x.current; });
 }
 
 void reset_accumulated_stats(int device) {
@@ -865,6 +904,7 @@ std::vector<SegmentInfo> memory_snapshot(PoolId only) {
   std::lock_guard<std::mutex> lock(s.mutex);
   for (int device = 0, n = device_count(); device < n; ++device) {
     Device& d = s.devices[device];
+    Allocator(s, device).settle();
     std::set<Block*> heads;
     auto head = [&](Block* b) {
       while (b->prev) b = b->prev;
