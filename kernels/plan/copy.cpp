@@ -246,6 +246,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.reduce_lanes;
+  // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
   plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
     const DType raw = raw_dtype(l.element);
     switch (l.layout) {
@@ -255,7 +256,8 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
       case CopyLayout::rows:
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::lines1:
-        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1, lanes, l.args);
+        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
+                                device.is_cpu && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes, l.args);
       case CopyLayout::lines2:
         return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
