@@ -257,7 +257,8 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::lines1:
         return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
-                                device.is_cpu && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes, l.args);
+                                device.is_cpu && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes,
+                                l.args);
       case CopyLayout::lines2:
         return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
