@@ -10,6 +10,7 @@
 
 #include "aten/tensor.hpp"
 #include "plan/pointwise.hpp"
+#include "runtime/kernel_index.hpp"
 #include "runtime/launch.hpp"
 
 namespace xpu_ops::aten {
@@ -148,7 +149,13 @@ plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
   return shape;
 }
 
-// False, and nothing is done, where operands step through the memory of a row.
+const runtime::KernelTable* steps_of(const PointwiseOp& op) {
+  const runtime::StepKernels* k = runtime::kStepKernels;
+  while (k->rows && k->rows != &op.rows) ++k;
+  return k->steps;
+}
+
+// False, and nothing is done, where operands step through the memory of a row and the operator has no kernel for that.
 bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape& shape) {
   const PointwiseOp& op = p.op;
   const int operands = op.outputs + op.inputs;
@@ -159,11 +166,16 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   const host::Kernel& small = op.small[static_cast<int>(t)];
   const int64_t share = cost_of(small, t) * (dense ? 1 : host::kStridedShare);
   const bool here = small.run && runtime::runs_inline(queue, it.numel() * share);
-  if (!here && fits != Layout::rows) return false;
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const runtime::KernelTable* steps = nullptr;
+  if (!here && fits != Layout::rows) {
+    steps = steps_of(op);
+    if (!steps || !steps->has(t) || !device.is_cpu || !plan::in_order(shape)) return false;
+  }
   plan::OuterDim outer[kPointwiseDims];
   int outers = 0;
   while (plan::take_outer(shape, outer[outers])) ++outers;
-  const Layout layout = here && !dense ? Layout::strided : Layout::rows;
+  const Layout layout = steps || (here && !dense) ? Layout::strided : Layout::rows;
 
   PointwiseArgs args;
   fill_values(p, args);
@@ -180,9 +192,8 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
     if (here)
       host::run(small.run, args, types, op.outputs, operands, dense);
     else
-      runtime::launch2(queue, op.rows[t], runtime::ceil_div(args.rows, args.group),
-                       runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes,
-                       args);
+      runtime::launch2(queue, steps ? (*steps)[t] : op.rows[t], runtime::ceil_div(args.rows, args.group),
+                       runtime::ceil_div(args.n, args.columns), 1, steps ? 1 : device.reduce_lanes, args);
     // the next place in the outer dimensions
     for (d = outers - 1; d >= 0; --d) {
       const bool more = ++at[d] < outer[d].size;

@@ -62,6 +62,16 @@ bool by_plane(const Tables& tables, const Window& w, int nd, const at::Tensor& i
   return in >= 16 * out;
 }
 
+// Whether contiguous planes are averaged by whole windows side by side, which have a kernel of their own.
+bool by_tiles(const Tables& tables, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output) {
+  const int64_t k = w.kernel[2];
+  return &tables == &kAvg && nd == 2 && !w.adaptive && !w.divisor && (k == 2 || k == 3) && w.kernel[1] == k &&
+         w.stride[1] == k && w.stride[2] == k && w.pad[1] == 0 && w.pad[2] == 0 &&
+         output.size(-1) * k <= input.size(-1) && output.size(-2) * k <= input.size(-2) &&
+         kernels::avg_pool_tiles_k2.has(dtype_of(input)) &&
+         runtime::device_info(runtime::current_queue().device).is_cpu;
+}
+
 at::MemoryFormat channels_last(int nd) {
   return nd == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
 }
@@ -76,6 +86,7 @@ void launch_pool(const Tables& tables, const Window& w, int nd, bool back, at::T
   const at::Tensor& output = back ? src : dst;
   const bool last = format != at::MemoryFormat::Contiguous;
   const bool plane = !last && by_plane(tables, w, nd, input, output);
+  const bool tiles = !last && by_tiles(tables, w, nd, input, output);
   PoolArgs p{};
   int64_t in_volume = 1, out_volume = 1;
   for (int a = 0; a < 3; ++a) {
@@ -128,6 +139,12 @@ void launch_pool(const Tables& tables, const Window& w, int nd, bool back, at::T
     if (plane) {
       const size_t groups = static_cast<size_t>(count) * (back ? 1 : p.size[0] * p.size[1]);
       runtime::launch(queue, tables.plane[dtype_of(src)], groups, kPoolLanes, p);
+    } else if (tiles) {
+      p.items = static_cast<uint32_t>(count * p.out[1]);
+      const size_t groups =
+          std::min<size_t>(p.items, size_t{runtime::device_info(queue.device).max_compute_units} * 64);
+      const auto& kernel = w.kernel[2] == 2 ? kernels::avg_pool_tiles_k2 : kernels::avg_pool_tiles_k3;
+      runtime::launch(queue, kernel[dtype_of(src)], groups, 1, p);
     } else if (width >= 16) {
       const size_t lines = static_cast<size_t>(count) * p.size[0] * (last ? p.size[1] : 1);
       const size_t local = last ? kPoolLanes : std::min<size_t>(256, runtime::ceil_div(width, 16) * 16);
@@ -157,7 +174,7 @@ void pool(const Tables& tables, const Window& w, int nd, bool back, const at::Te
   // Neighbouring outputs of a plane read every second input, one gather a tap: copies to channels-last and back cost
   // less.
   if (format == at::MemoryFormat::Contiguous && dst.dim() == nd + 2 && dst.size(1) >= kPoolLanes &&
-      !by_plane(tables, w, nd, back ? dst : src, back ? src : dst))
+      !by_plane(tables, w, nd, back ? dst : src, back ? src : dst) && !by_tiles(tables, w, nd, src, dst))
     format = channels_last(nd);
   const at::Tensor d = dense(dst);
   if (back) {

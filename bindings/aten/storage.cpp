@@ -7,7 +7,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/empty_like_native.h>
 #include <ATen/ops/set_native.h>
+#include <ATen/ops/zeros_like_native.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -17,6 +19,9 @@
 #include "runtime/queue.hpp"
 
 namespace xpu_ops::aten {
+
+at::Tensor& zero_(at::Tensor& self);
+
 namespace {
 
 constexpr c10::DispatchKeySet kXpuKeys(c10::DispatchKey::XPU);
@@ -105,6 +110,39 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride, std::op
   at::Tensor t = empty_strided(size, stride, c10::dtype_or_default(dtype), device_or_current(device));
   fill_if_deterministic(t);
   return t;
+}
+
+namespace {
+
+// A dense tensor in the layout of self, where nothing else is asked for: what torch's composites would arrive at.
+bool plain_like(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                std::optional<at::Device> device, std::optional<bool> pin_memory,
+                std::optional<at::MemoryFormat> format) {
+  return (!dtype || *dtype == self.scalar_type()) && c10::layout_or_default(layout) == c10::kStrided &&
+         (!device || *device == self.device()) && !pin_memory.value_or(false) &&
+         (!format || *format == at::MemoryFormat::Preserve) && self.is_non_overlapping_and_dense() &&
+         !self._is_zerotensor();
+}
+
+}  // namespace
+
+at::Tensor empty_like(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                      std::optional<at::Device> device, std::optional<bool> pin_memory,
+                      std::optional<at::MemoryFormat> format) {
+  if (!plain_like(self, dtype, layout, device, pin_memory, format))
+    return at::native::empty_like(self, dtype, layout, device, pin_memory, format);
+  at::Tensor t = empty_strided(self.sizes(), self.strides(), self.scalar_type(), self.device());
+  fill_if_deterministic(t);
+  return t;
+}
+
+at::Tensor zeros_like(const at::Tensor& self, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                      std::optional<at::Device> device, std::optional<bool> pin_memory,
+                      std::optional<at::MemoryFormat> format) {
+  if (!plain_like(self, dtype, layout, device, pin_memory, format))
+    return at::native::zeros_like(self, dtype, layout, device, pin_memory, format);
+  at::Tensor t = empty_strided(self.sizes(), self.strides(), self.scalar_type(), self.device());
+  return zero_(t);
 }
 
 at::Tensor _efficientzerotensor(c10::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,

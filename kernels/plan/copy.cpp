@@ -107,7 +107,7 @@ void swap_dims(CopyShape& s, int a, int b) {
   std::swap(s.src[a], s.src[b]);
 }
 
-uint32_t elementwise_group(runtime::Queue& queue) { return runtime::device_info(queue.device).elementwise_group; }
+uint32_t rows_of_group(int64_t row) { return static_cast<uint32_t>(std::clamp<int64_t>(kRowColumns / row, 1, 128)); }
 
 runtime::KernelSlot& cast_slot(DType to, DType from) {
   static std::atomic<runtime::KernelSlot*> slots[kDTypeSlots][kDTypeSlots];
@@ -200,9 +200,9 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
           const auto walk = [&](CopyLayout layout, int64_t row) {
             launch.layout = layout;
             a.n = static_cast<uint32_t>(numel(s) / row);
-            a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / row, 1, 128));
+            a.group = rows_of_group(row);
             launch.groups0 = runtime::ceil_div(a.n, a.group);
-            launch.groups1 = runtime::ceil_div(row, 4096);
+            launch.groups1 = runtime::ceil_div(row, kRowColumns);
           };
           if (s.ndim == 0 || (s.ndim == 1 && unit_dst && s.src[0] == 1)) {
             launch.layout = CopyLayout::contig;
@@ -244,7 +244,9 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
     if (!collapse(s, true)) return;
     if (runtime::runs_inline(queue, cost_here(s, element, true))) return copy_here(dst, src, element, s);
   }
-  const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const size_t lanes = device.reduce_lanes;
+  // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
   plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
     const DType raw = raw_dtype(l.element);
     switch (l.layout) {
@@ -254,13 +256,16 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
       case CopyLayout::rows:
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::lines1:
-        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1, lanes, l.args);
+        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
+                                device.is_cpu && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes,
+                                l.args);
       case CopyLayout::lines2:
         return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
         return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
       case CopyLayout::steps:
-        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, lanes, l.args);
+        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, device.is_cpu ? 1 : lanes,
+                                l.args);
     }
   });
 }
@@ -289,30 +294,34 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
   if (runtime::runs_inline(queue, cost_here(shape, element, false))) return fill_here(dst, element, value, shape);
-  const size_t group = elementwise_group(queue), lanes = runtime::device_info(queue.device).reduce_lanes;
-  split(shape, static_cast<char*>(dst), nullptr, element, [&](const CopyShape& s, char* d, const char*) {
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const size_t lanes = device.reduce_lanes;
+  split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {
     FillArgs a{};
     a.dst = d;
     std::memcpy(a.value, value, element);
-    int64_t n = numel(s);
-    size_t width = element;
-    const bool contig = s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1);
-    // Narrow values are repeated over 4 bytes: a quarter of the items do the same stores.
-    if (contig && width < 4 && reinterpret_cast<uintptr_t>(d) % 4 == 0 && n * static_cast<int64_t>(element) % 4 == 0) {
-      char* bytes = reinterpret_cast<char*>(a.value);
-      for (size_t i = element; i < 4; i += element) std::memcpy(bytes + i, value, element);
-      n = n * static_cast<int64_t>(element) / 4, width = 4;
+    const int64_t n = numel(s);
+    if (s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1)) {
+      size_t width = element, items = static_cast<size_t>(n);
+      // Narrow values are repeated over 4 bytes: a quarter of the items do the same stores.
+      if (width < 4 && reinterpret_cast<uintptr_t>(d) % 4 == 0 && items * element % 4 == 0) {
+        char* bytes = reinterpret_cast<char*>(a.value);
+        for (size_t i = element; i < 4; i += element) std::memcpy(bytes + i, value, element);
+        items = items * element / 4, width = 4;
+      }
+      a.n = static_cast<uint32_t>(items);
+      return runtime::launch(queue, kernels::fill_contig[raw_dtype(width)], runtime::ceil_div(items, kTileElements),
+                             lanes, a);
     }
-    a.n = static_cast<uint32_t>(n);
+    if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+    a.n = static_cast<uint32_t>(n / s.size[0]);
+    a.group = rows_of_group(s.size[0]);
     for (int i = 0; i < kCopyDims; ++i) {
       a.size[i] = make_divider(i < s.ndim ? static_cast<uint32_t>(s.size[i]) : 1);
       a.dst_stride[i] = i < s.ndim ? static_cast<uint32_t>(s.dst[i]) : 0;
     }
-    const auto& table = contig        ? kernels::fill_contig
-                        : s.ndim <= 4 ? kernels::fill_strided_d4
-                                      : kernels::fill_strided_d8;
-    runtime::launch(queue, table[raw_dtype(width)], runtime::ceil_div(a.n, contig ? kTileElements : group),
-                    contig ? lanes : group, a);
+    runtime::launch2(queue, kernels::fill_steps[raw_dtype(element)], runtime::ceil_div(a.n, a.group),
+                     runtime::ceil_div(s.size[0], kRowColumns), 1, device.is_cpu && s.dst[0] != 1 ? 1 : lanes, a);
   });
 }
 

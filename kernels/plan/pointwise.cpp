@@ -68,6 +68,14 @@ Layout classify(const PointwiseShape& s) {
   return Layout::rows;
 }
 
+bool in_order(const PointwiseShape& s) {
+  if (s.ndim > 1 && s.sizes[0] < kMinRow) return false;
+  for (int d = 1; d < s.ndim; ++d)
+    for (int k = 0; k < s.operands; ++k)
+      if (s.strides[d][k] != 0 && s.strides[d][k] < s.strides[0][k]) return false;
+  return true;
+}
+
 void fill(const PointwiseShape& s, Layout layout, PointwiseArgs& args, int outputs) {
   // The inner dimension: the first, or where that is short and rows need not be dense the longest.
   int inner = 0;

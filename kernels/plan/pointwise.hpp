@@ -6,7 +6,7 @@
 
 namespace xpu_ops::plan {
 
-enum class Layout { rows, strided };
+enum class Layout { rows, strided };  // strided: also for kernels of steps
 
 // Shape (innermost first, collapsed by the caller or not) and strides in elements of each operand.
 struct PointwiseShape {
@@ -33,6 +33,10 @@ bool take_outer(PointwiseShape& shape, OuterDim& outer);
 // kMinRow long.
 constexpr uint32_t kMinRow = 16;
 Layout classify(const PointwiseShape& shape);
+
+// Whether going along the innermost dimension with any steps keeps the order of memory: rows are long, and no operand
+// has closer neighbours in another dimension, as a transposed one has.
+bool in_order(const PointwiseShape& shape);
 
 // Fills all but the values from a collapsed shape of at most kPointwiseRowDims + 1 dims. `args.ptr` must be set; an
 // immediate operand gets the pointer of its stand-in.

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdio>
+#include <utility>
 
 #include "error.hpp"
 #include "runtime/allocator_state.hpp"
@@ -78,6 +79,10 @@ class Allocator {
       reclaim(context);
     const size_t size = round(bytes);
     Pool& pool = choose(size, stream);
+    if (Block* b = pool.held; b && b->size == size && b->stream == stream) [[likely]] {
+      pool.held = nullptr;
+      return mark(b, bytes, std::move(context));
+    }
     Block* block = take(pool, stream, size);
     if (!block) [[unlikely]] {
       const size_t segment = segment_size(size);
@@ -153,6 +158,16 @@ class Allocator {
     }
   }
 
+  // What the pools' statistics and lists say is complete afterwards.
+  void settle() {
+    settle(d_.small);
+    settle(d_.large);
+    for (auto& [id, p] : d_.pools) {
+      settle(p->small);
+      settle(p->large);
+    }
+  }
+
   // Blocks whose other streams have passed their marker become free.
   void reclaim(const TraceContext& context) {
     for (auto it = d_.pending.begin(); it != d_.pending.end();) {
@@ -199,6 +214,7 @@ class Allocator {
   }
 
   Block* take(Pool& pool, StreamId stream, size_t size) {
+    settle(pool);
     auto it = pool.free.lower_bound(Wanted{stream, size});
     if (it == pool.free.end() || (*it)->stream != stream) return nullptr;
     Block* b = *it;
@@ -307,6 +323,11 @@ class Allocator {
         d_.stats.inactive_split_bytes[i].down(static_cast<int64_t>(b->size));
       });
     }
+    return mark(b, requested, std::move(context));
+  }
+
+  Block* mark(Block* b, size_t requested, TraceContext context) {
+    Pool& pool = *b->pool;
     b->allocated = true;
     b->requested = requested;
     b->context = std::move(context);
@@ -325,7 +346,7 @@ class Allocator {
 
   // Absorbs a free neighbour. Returns its size.
   size_t merge(Block* into, Block* other, Pool& pool) {
-    if (!other || other->active()) return 0;
+    if (!other || other->active() || other == pool.held) return 0;
     pool.free.erase(other);
     if (into->prev == other) {
       into->ptr = other->ptr;
@@ -348,6 +369,21 @@ class Allocator {
           context ? context : b->context);
     b->context = nullptr;
     const auto size = static_cast<int64_t>(b->size), requested = static_cast<int64_t>(b->requested);
+    both(pool, [&](int i) {
+      d_.stats.active[i].down(1);
+      d_.stats.active_bytes[i].down(size);
+      d_.stats.requested_bytes[i].down(requested);
+    });
+    if (Block* before = std::exchange(pool.held, b)) list(before);
+  }
+
+  void settle(Pool& pool) {
+    if (Block* b = std::exchange(pool.held, nullptr)) list(b);
+  }
+
+  // Makes a free block of one that came back, and of its free neighbours.
+  void list(Block* b) {
+    Pool& pool = *b->pool;
     int64_t blocks = 0, bytes = 0;
     for (Block* neighbour : {b->prev, b->next}) {
       if (size_t n = merge(b, neighbour, pool)) {
@@ -365,9 +401,6 @@ class Allocator {
     both(pool, [&](int i) {
       move(d_.stats.inactive_split[i], blocks);
       move(d_.stats.inactive_split_bytes[i], bytes);
-      d_.stats.active[i].down(1);
-      d_.stats.active_bytes[i].down(size);
-      d_.stats.requested_bytes[i].down(requested);
     });
   }
 
@@ -410,6 +443,7 @@ class Allocator {
   }
 
   void release_segments(Pool& pool, const TraceContext& context) {
+    settle(pool);
     for (auto it = pool.free.begin(); it != pool.free.end();) {
       Block* b = *it++;
       if (!b->split()) release_segment(b, context);
@@ -421,6 +455,7 @@ class Allocator {
     if (size < s_.config.max_split) return false;
     size_t freed = 0;
     synchronize(device_);
+    settle(pool);
     for (auto it = pool.free.begin(); it != pool.free.end() && freed < size;) {
       Block* b = *it++;
       if (b->size < s_.config.max_split || b->split()) continue;
@@ -434,6 +469,7 @@ class Allocator {
   void collect(const TraceContext& context) {
     const auto limit = static_cast<int64_t>(s_.config.collect_above * static_cast<double>(allowed()));
     if (!d_.limited || reserved() <= limit) return;
+    settle(d_.large);
     std::vector<Block*> idle;
     for (Block* b : d_.large.free) {
       b->age++;
@@ -509,6 +545,12 @@ void plug_allocator(PluggedAllocator allocator) {
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.used) throw Error(ErrorKind::runtime, "Can't swap an already initialized allocator");
   s.plugged = std::move(allocator);
+}
+
+Device& allocator::settled_device(State& s, int device) {
+  Device& d = checked_device(s, device);
+  Allocator(s, device).settle();
+  return d;
 }
 
 void* allocate(int device, StreamId stream, size_t bytes) {

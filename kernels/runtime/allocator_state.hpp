@@ -86,15 +86,14 @@ struct Pool {
   bool small;
   PrivatePool* owner;
   FreeBlocks free = {};
+  // The block that came back last, not yet merged with its neighbours nor among the free ones: most often the next
+  // request is of its size. settled_device() and the allocator make a free block of it before they look at the pool.
+  Block* held = nullptr;
 };
 
 struct PrivatePool {
   PrivatePool(PoolId id, PoolFunctions functions, bool use_on_oom)
-      : id(id),
-        functions(std::move(functions)),
-        use_on_oom(use_on_oom),
-        small{true, this, {}},
-        large{false, this, {}} {}
+      : id(id), functions(std::move(functions)), use_on_oom(use_on_oom), small{true, this}, large{false, this} {}
   PoolId id;
   PoolFunctions functions;
   bool use_on_oom;
@@ -114,7 +113,7 @@ struct Capture {
 
 struct Device {
   DeviceStats stats;
-  Pool small{true, nullptr, {}}, large{false, nullptr, {}};
+  Pool small{true, nullptr}, large{false, nullptr};
   std::deque<std::pair<sycl::event, Block*>> pending;
   double fraction = 1.0;
   bool limited = false;
@@ -142,6 +141,8 @@ struct State {
 
 State& state();
 Device& checked_device(State& s, int device);
+// With complete statistics and lists of free blocks.
+Device& settled_device(State& s, int device);
 
 inline PoolId pool_id(const Pool& p) { return p.owner ? p.owner->id : PoolId{0, 0}; }
 

@@ -57,6 +57,18 @@ std::string to_uuid(const std::array<unsigned char, 16>& b) {
   return out;
 }
 
+// The driver of a CPU device reports the second cache. 0 where the system does not say.
+uint64_t host_cache_size() {
+  uint64_t largest = 0;
+  for (int index = 0; index < 5; ++index) {
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    uint64_t size = 0;
+    char unit = 0;
+    if (file >> size >> unit) largest = std::max(largest, unit == 'M' ? size << 20 : unit == 'K' ? size << 10 : size);
+  }
+  return largest;
+}
+
 DeviceInfo describe(const sycl::device& d) {
   namespace info = sycl::info::device;
   namespace intel = sycl::ext::intel::info::device;
@@ -72,6 +84,7 @@ DeviceInfo describe(const sycl::device& d) {
   i.max_alloc_size = d.get_info<info::max_mem_alloc_size>();
   i.local_mem_size = d.get_info<info::local_mem_size>();
   i.last_level_cache_size = d.get_info<info::global_mem_cache_size>();
+  if (i.is_cpu) i.last_level_cache_size = std::max(i.last_level_cache_size, host_cache_size());
   i.vendor_id = d.get_info<info::vendor_id>();
   i.max_compute_units = d.get_info<info::max_compute_units>();
   i.max_work_group_size = d.get_info<info::max_work_group_size>();

@@ -36,7 +36,7 @@ using namespace allocator;
 DeviceStats memory_stats(int device) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  return checked_device(s, device).stats;
+  return settled_device(s, device).stats;
 }
 
 namespace {
@@ -57,13 +57,13 @@ void for_each_stat(DeviceStats& d, Fn&& fn) {
 void reset_peak_stats(int device) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  for_each_stat(checked_device(s, device).stats, [](Stat& x) { x.peak = x.current; });
+  for_each_stat(settled_device(s, device).stats, [](Stat& x) { x.peak = x.current; });
 }
 
 void reset_accumulated_stats(int device) {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
-  DeviceStats& d = checked_device(s, device).stats;
+  DeviceStats& d = settled_device(s, device).stats;
   for_each_stat(d, [](Stat& x) { x.allocated = x.freed = 0; });
   d.num_alloc_retries = d.num_ooms = d.num_sync_all_streams = d.num_device_alloc = d.num_device_free = 0;
 }
@@ -81,7 +81,7 @@ std::vector<SegmentInfo> memory_snapshot(PoolId only) {
   if (!initialized()) return out;
   std::lock_guard<std::mutex> lock(s.mutex);
   for (int device = 0, n = device_count(); device < n; ++device) {
-    Device& d = s.devices[device];
+    Device& d = settled_device(s, device);
     std::set<Block*> heads;
     auto head = [&](Block* b) {
       while (b->prev) b = b->prev;

@@ -197,29 +197,42 @@ template <class T, int K> void conv_depthwise(const ConvArgs& p) {
     for (int32_t x = 0; x < out_w; x += kLanes) {
       const int32_t left = x - pad;
       const bool inner = left >= 0 && left + static_cast<int32_t>(kLanes) + K - 1 <= in_w;
-      if (kRows > 1 && rows == kRows && inner) {
+      if (kRows > 1 && rows == kRows) {
         A sums[kRows];
 #pragma unroll
         for (int r = 0; r < kRows; ++r) sums[r] = bias;
+        // `edge`: some lane's tap lies outside the row.
+        auto taps = [&](auto edge) {
 #pragma unroll
-        for (int line = 0; line < kRows + K - 1; ++line) {
-          const T* row = src + (static_cast<int64_t>(above + line) * in_w + left);
+          for (int line = 0; line < kRows + K - 1; ++line) {
+            const T* row = src + (static_cast<int64_t>(above + line) * in_w + left);
 #pragma unroll
-          for (int kx = 0; kx < K; ++kx) {
-            const A v = static_cast<A>(matmul_load(row + kx, lane));
+            for (int kx = 0; kx < K; ++kx) {
+              const int32_t at = left + kx + static_cast<int32_t>(lane);
+              if (!edge.value || (at >= 0 && at < in_w)) {
+                const A v = static_cast<A>(matmul_load(row + kx, lane));
 #pragma unroll
-            for (int r = 0; r < kRows; ++r)
-              if (line >= r && line < r + K) sums[r] = sums[r] + w[(line - r) * K + kx] * v;
+                for (int r = 0; r < kRows; ++r)
+                  if (line >= r && line < r + K) sums[r] = sums[r] + w[(line - r) * K + kx] * v;
+              }
+            }
           }
-        }
+        };
+        if (inner) {
+          [[clang::always_inline]] taps(Edge<false>{});
 #pragma unroll
-        for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
+          for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
+        } else {
+          [[clang::always_inline]] taps(Edge<true>{});
+          if (x + static_cast<int32_t>(lane) < out_w)
+#pragma unroll
+            for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
+        }
         continue;
       }
       for (int32_t r = 0; r < rows; ++r) {
         const int32_t top = above + r * stride;
         A sum = bias;
-        // `edge`: some lane's tap lies outside the row.
         auto taps = [&](auto edge) {
 #pragma unroll
           for (int ky = 0; ky < K; ++ky) {

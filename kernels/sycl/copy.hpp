@@ -9,6 +9,7 @@ namespace xpu {
 
 using xpu_ops::CopyArgs;
 using xpu_ops::FillArgs;
+using xpu_ops::kRowColumns;
 
 // Signed, because a flipped dimension has a negative source stride.
 struct Offsets { int32_t dst = 0, src = 0; };
@@ -36,7 +37,6 @@ void copy_contig(const CopyArgs& p) {
 // 2-D. A work-group walks p.group rows, along the first DIMS dimensions of `width` elements, over its part of the
 // columns: short rows do not cost a work-group each, and what is the same for a row is computed once. f(dst, src, c0,
 // c1, lane, lanes) moves one.
-constexpr uint32_t kRowColumns = 4096;
 template <class T, int DIMS, class Fn>
 inline void for_copied_rows(const CopyArgs& p, size_t width, Fn f) {
   auto it = syclex::this_work_item::get_nd_item<2>();
@@ -79,7 +79,8 @@ void copy_lines(const CopyArgs& p) {
   });
 }
 
-// Rows of any steps on both sides. In 64 bits: a product of 32 could wrap, which the compiler would have to provide
+// Rows of any steps on both sides, on a CPU device by one item after the other: single loads and stores are faster
+// there than gathers and scatters. In 64 bits: a product of 32 could wrap, which the compiler would have to provide
 // for.
 template <class T>
 void copy_steps(const CopyArgs& p) {
@@ -134,18 +135,29 @@ void fill_contig(const FillArgs& p) {
   for_tile(p.n, [&](size_t i) { static_cast<T*>(p.dst)[i] = value; });
 }
 
-template <class T, int DIMS>
-void fill_strided(const FillArgs& p) {
-  uint32_t i = global_id();
-  if (i >= p.n) return;
-  uint32_t o = 0;
+// Rows of any step, as copy_steps walks them.
+template <class T>
+void fill_steps(const FillArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1), c0 = it.get_group(1) * size_t{kRowColumns},
+               c1 = c0 + kRowColumns < p.size[0].d ? c0 + kRowColumns : p.size[0].d;
+  const T value = *reinterpret_cast<const T*>(p.value);
+  const int64_t step = p.dst_stride[0];
+  uint32_t row = it.get_group(0) * p.group, end = row + p.group < p.n ? row + p.group : p.n;
+  for (; row < end; ++row) {
+    uint32_t o = 0, i = row;
 #pragma unroll
-  for (int d = 0; d < DIMS; ++d) {
-    uint32_t q = xpu_ops::div(i, p.size[d]);
-    o += (i - q * p.size[d].d) * p.dst_stride[d];
-    i = q;
+    for (int d = 1; d < xpu_ops::kCopyDims; ++d) {
+      uint32_t q = xpu_ops::div(i, p.size[d]);
+      o += (i - q * p.size[d].d) * p.dst_stride[d];
+      i = q;
+    }
+    T* dst = static_cast<T*>(p.dst) + o;
+    if (step == 1)
+      for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = value; });
+    else
+      for (size_t c = c0 + lane; c < c1; c += lanes) dst[static_cast<int64_t>(c) * step] = value;
   }
-  static_cast<T*>(p.dst)[o] = *reinterpret_cast<const T*>(p.value);
 }
 
 }  // namespace xpu

@@ -9,6 +9,7 @@
 namespace xpu_ops {
 
 constexpr int kCopyDims = 8;
+constexpr uint32_t kRowColumns = 4096;  // of one work-group of rows, lines or steps
 
 enum CopyFlags : uint32_t { kCopyConj = 1, kCopyNeg = 2 };
 
@@ -25,7 +26,8 @@ struct CopyArgs {
 struct FillArgs {
   void* dst;
   uint64_t value[2];  // the element, in its own bits
-  uint32_t n;
+  uint32_t n;         // elements; of steps the rows: all but the first dimension
+  uint32_t group;     // rows of one work-group
   Divider size[kCopyDims];
   uint32_t dst_stride[kCopyDims];
 };

@@ -2,25 +2,116 @@
 #pragma once
 #include "fused_args.hpp"
 #include "normalization.hpp"
+#include "single.hpp"
 
 namespace xpu {
 
-// Each item reads back only the elements of the sum that it wrote itself, so no barrier stands between the two; both go
-// through group_rows.
+// The sum of the next row is made in the loop that writes the result of this one: memory is then read and written all
+// the time, not in turns. An item reads back only what it wrote itself, so no barrier stands between the two.
 template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
   using A = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0), n = p.norm.cols;
+  const W *w = static_cast<const W*>(p.norm.weight), *b = static_cast<const W*>(p.norm.bias);
   const RowRange mine = group_rows(p.norm.rows);
+  const T *x = static_cast<const T*>(p.x) + mine.begin * n,
+          *residual = static_cast<const T*>(p.residual) + mine.begin * n;
+  T *sum = static_cast<T*>(const_cast<void*>(p.norm.x)) + mine.begin * n,
+    *y = static_cast<T*>(p.norm.y) + mine.begin * n;
+  A s[4] = {0, 0, 0, 0};
+  // Element r of the row `ahead` elements further on.
+  const auto add = [&](size_t r, size_t ahead, int j) {
+    const T v =
+        static_cast<T>(static_cast<A>(load(x + r + ahead, lane)) + static_cast<A>(load(residual + r + ahead, lane)));
+    store(sum + r + ahead, lane, v);
+    if constexpr (!kRms) s[j] += static_cast<A>(v);
+  };
+  for_row(n, lane, [&](size_t r, int j) { [[clang::always_inline]] add(r, 0, j); });
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const T *x = static_cast<const T*>(p.x) + row * n, *residual = static_cast<const T*>(p.residual) + row * n;
-    T* sum = static_cast<T*>(const_cast<void*>(p.norm.x)) + row * n;
-    for_row(n, lane, [&](size_t r, int) {
-      store(sum + r, lane,
-            static_cast<T>(static_cast<A>(load(x + r, lane)) + static_cast<A>(load(residual + r, lane))));
+    const A mean = kRms ? A(0) : lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
+    A q[4] = {0, 0, 0, 0};
+    for_row(n, lane, [&](size_t r, int j) {
+      const A v = static_cast<A>(load(sum + r, lane)) - mean;
+      q[j] += v * v;
     });
+    const A var = lane_sum((q[0] + q[1]) + (q[2] + q[3])) / static_cast<A>(n);
+    const A rstd = A(1) / sycl::sqrt(var + value<A>(p.norm.eps));
+    s[0] = s[1] = s[2] = s[3] = 0;
+    const size_t ahead = row + 1 < mine.end ? n : 0;  // the last row once more
+    const auto norm = [&](size_t r) { return (static_cast<A>(load(sum + r, lane)) - mean) * rstd; };
+    if (w && b)
+      for_row(n, lane, [&](size_t r, int j) {
+        const A v = norm(r) * static_cast<A>(load(w + r, lane)) + static_cast<A>(load(b + r, lane));
+        store(y + r, lane, static_cast<T>(v));
+        [[clang::always_inline]] add(r, ahead, j);
+      });
+    else if (w)
+      for_row(n, lane, [&](size_t r, int j) {
+        store(y + r, lane, static_cast<T>(norm(r) * static_cast<A>(load(w + r, lane))));
+        [[clang::always_inline]] add(r, ahead, j);
+      });
+    else
+      for_row(n, lane, [&](size_t r, int j) {
+        store(y + r, lane, static_cast<T>(b ? norm(r) + static_cast<A>(load(b + r, lane)) : norm(r)));
+        [[clang::always_inline]] add(r, ahead, j);
+      });
+    if (lane == 0) {
+      if constexpr (!kRms) static_cast<A*>(p.norm.mean)[row] = mean;
+      static_cast<A*>(p.norm.rstd)[row] = rstd;
+    }
+    x += n, residual += n, sum += n, y += n;
   }
-  layer_norm_row<T, W, kRms>(p.norm);
+}
+
+// The same where results are too large for the caches: they are stored past them, so that no line is read only to be
+// overwritten. Columns are a multiple of 64.
+template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p) {
+  const size_t n = p.norm.cols;
+  const W *w = static_cast<const W*>(p.norm.weight), *b = static_cast<const W*>(p.norm.bias);
+  const RowRange mine = group_rows(p.norm.rows);
+  const T *x = static_cast<const T*>(p.x) + mine.begin * n,
+          *residual = static_cast<const T*>(p.residual) + mine.begin * n;
+  T *sum = static_cast<T*>(const_cast<void*>(p.norm.x)) + mine.begin * n,
+    *y = static_cast<T*>(p.norm.y) + mine.begin * n;
+  const auto at = [&](size_t r)
+                      __attribute__((always_inline)) { return stored16<T>(load16(x + r) + load16(residual + r)); };
+  // Accumulator j takes the j-th piece of sixteen elements, as in for_row.
+  float16v s[4] = {0, 0, 0, 0};
+  const auto add = [&](size_t r) __attribute__((always_inline)) {
+    if constexpr (!kRms) s[0] += at(r), s[1] += at(r + 16), s[2] += at(r + 32), s[3] += at(r + 48);
+  };
+  for (size_t r = 0; r < n; r += 64) add(r);
+  for (uint32_t row = mine.begin; row < mine.end; ++row) {
+    const float mean = kRms ? 0.0f : sum16((s[0] + s[1]) + (s[2] + s[3])) / static_cast<float>(n);
+    float16v q[4] = {0, 0, 0, 0};
+    for (size_t r = 0; r < n; r += 64)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const float16v v = at(r + j * 16) - mean;
+        q[j] += v * v;
+      }
+    const float var = sum16((q[0] + q[1]) + (q[2] + q[3])) / static_cast<float>(n);
+    const float rstd = 1.0f / sycl::sqrt(var + value<float>(p.norm.eps));
+    s[0] = s[1] = s[2] = s[3] = 0;
+    const size_t ahead = row + 1 < mine.end ? n : 0;
+    const auto norm = [&](float16v v, size_t r) __attribute__((always_inline)) {
+      v = (v - mean) * rstd;
+      if (w) v = b ? v * load16(w + r) + load16(b + r) : v * load16(w + r);
+      return w || !b ? v : v + load16(b + r);
+    };
+    for (size_t r = 0; r < n; r += 64) {
+#pragma unroll
+      for (int j = 0; j < 64; j += 32) {
+        const float16v first = at(r + j), second = at(r + j + 16);
+        stream32(sum + r + j, first, second);
+        stream32(y + r + j, norm(first, r + j), norm(second, r + j + 16));
+      }
+      add(r + ahead);
+    }
+    if constexpr (!kRms) static_cast<float*>(p.norm.mean)[row] = mean;
+    static_cast<float*>(p.norm.rstd)[row] = rstd;
+    x += n, residual += n, sum += n, y += n;
+  }
 }
 
 // (x1, x2) -> (x1 cos - x2 sin, x2 cos + x1 sin) for the pairs (j, j + half), or (2j, 2j + 1).

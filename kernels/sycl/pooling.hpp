@@ -10,6 +10,7 @@
 #include "columns.hpp"
 #include "pooling_args.hpp"
 #include "row.hpp"
+#include "single.hpp"
 
 namespace xpu {
 
@@ -362,6 +363,50 @@ XPU_POOL(max_pool_back)
 XPU_POOL(avg_pool)
 XPU_POOL(avg_pool_back)
 #undef XPU_POOL
+
+// ---- average pooling of contiguous planes by K x K windows that lie side by side: an item goes through lines of
+// outputs, whose inputs are K lines without gaps. The last vector of a line overlaps the one before instead of masking.
+template <int kx> XPU_INLINE float16v pool_taps(const float16v (&v)[2]) {
+  return __builtin_shufflevector(v[0], v[1], kx, 2 + kx, 4 + kx, 6 + kx, 8 + kx, 10 + kx, 12 + kx, 14 + kx, 16 + kx,
+                                 18 + kx, 20 + kx, 22 + kx, 24 + kx, 26 + kx, 28 + kx, 30 + kx);
+}
+// Sixteen of every third element from 48: 32 hold the first 11 of them, or 10 where kx is 2.
+template <int kx> XPU_INLINE float16v pool_taps(const float16v (&v)[3]) {
+  const float16v low = __builtin_shufflevector(v[0], v[1], kx, 3 + kx, 6 + kx, 9 + kx, 12 + kx, 15 + kx, 18 + kx,
+                                               21 + kx, 24 + kx, 27 + kx, kx < 2 ? 30 + kx : 0, 0, 0, 0, 0, 0);
+  return __builtin_shufflevector(low, v[2], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, kx < 2 ? 10 : 16, 17 + kx, 20 + kx, 23 + kx,
+                                 26 + kx, 29 + kx);
+}
+template <class T, int K> void avg_pool_tiles(const PoolArgs& p) {
+  const size_t width = static_cast<size_t>(p.in[2]), n = static_cast<size_t>(p.out[2]);
+  const RowRange mine = group_rows(p.items);
+  for (uint32_t line = mine.begin; line < mine.end; ++line) {
+    const uint32_t plane = div(line, p.by_out[1]), y = line - plane * p.by_out[1].d;
+    const T* src =
+        static_cast<const T*>(p.src) + (static_cast<size_t>(plane) * static_cast<uint32_t>(p.in[1]) + y * K) * width;
+    T* dst = static_cast<T*>(p.dst) + line * n;
+    for (size_t c = 0; n < kPoolLanes && c < n; ++c) {
+      float sum = 0;
+#pragma unroll
+      for (int k = 0; k < K * K; ++k) sum += static_cast<float>(pool_load(src + k / K * width, c * K + k % K));
+      pool_store(dst, c, static_cast<T>(sum / float(K * K)));
+    }
+    for (size_t c = 0; n >= kPoolLanes && c < n; c += kPoolLanes) {
+      const size_t at = c + kPoolLanes <= n ? c : n - kPoolLanes;
+      float16v sum = 0;
+#pragma unroll
+      for (int ky = 0; ky < K; ++ky) {
+        float16v v[K];
+#pragma unroll
+        for (int j = 0; j < K; ++j) v[j] = load16(src + ky * width + at * K + j * kPoolLanes);
+        sum = sum + pool_taps<0>(v);
+        sum = sum + pool_taps<1>(v);
+        if constexpr (K == 3) sum = sum + pool_taps<2>(v);
+      }
+      store16(dst + at, sum / float16v(K * K));
+    }
+  }
+}
 
 // ---- adaptive pooling of contiguous planes to a few outputs: no two of them share much, so the lanes go along a
 // window Calls f(item, offset of dst) for the outputs of a line of one plane.

@@ -190,6 +190,7 @@ def test_fill(dtype: torch.dtype) -> None:
         lambda t: t[:, :0],
         lambda t: t[1, 2],
         lambda t: t[:1].expand(4, -1),
+        lambda t: t[:, 2:3].expand(-1, 20),
     ):
         a, b = torch.zeros(5, 7).to(dtype), torch.zeros(5, 7).to(dtype).to("xpu")
         view(a).fill_(value), view(b).fill_(value)

@@ -210,6 +210,27 @@ def test_add_norm(dtype: torch.dtype, shape: tuple[int, ...], parameters: str) -
     close(fused.rms_norm(*xpu((x, w)), eps=1e-6), F.rms_norm(double(x), shape[-1:], double(w), 1e-6), dtype)
 
 
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("parameters", ["none", "same", "float32"])
+def test_add_norm_past_the_caches(dtype: torch.dtype, parameters: str) -> None:
+    """Results that are too large for the caches are stored by another kernel, to the same values."""
+    shape = (2053, 4096 + 64) if dtype == torch.float32 else (4099, 4096 + 64)
+    x, residual = values(*shape, dtype=dtype), values(*shape, dtype=dtype, seed=1)
+    kind = dtype if parameters == "same" else torch.float32
+    w, b = (None if parameters == "none" else values(shape[-1], dtype=kind, seed=s) for s in (2, 3))
+    few = torch.tensor([0, 1, 31, 32, 700, shape[0] - 1])
+    for whole, part in (
+        (fused.add_layer_norm(*xpu((x, residual, w, b))), fused.add_layer_norm(*xpu((x[few], residual[few], w, b)))),
+        (
+            fused.add_rms_norm(*xpu((x, residual, w)), eps=1e-6),
+            fused.add_rms_norm(*xpu((x[few], residual[few], w)), eps=1e-6),
+        ),
+    ):
+        assert torch.equal(whole[1].cpu(), x + residual)
+        close(part[0], whole[0][xpu(few)].double().cpu(), dtype)
+    close(whole[0], F.rms_norm((x + residual).double(), shape[-1:], double(w), 1e-6), dtype)
+
+
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, interleaved: bool) -> torch.Tensor:
     if interleaved:
         return x * cos + torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * sin

@@ -70,6 +70,17 @@ def test_avg_pool2d(form, divisor, pad) -> None:
         both(lambda t: F.avg_pool2d(t, 3, 2, 1, ceil, pad, divisor), x, tolerance(dtype))
 
 
+@pytest.mark.parametrize("kernel", [2, 3])
+def test_avg_of_windows_side_by_side(kernel) -> None:
+    """Planes whose lines of outputs end with a vector, and not, with inputs left over, and not."""
+    for dtype, width, ceil in itertools.product(FLOATS, (1, 15, 16, 17, 32, 45), (True, False)):
+        for more in (0, 1):
+            x = torch.randn(2, 17, 3 * kernel + more, width * kernel + more).to(dtype)
+            both(lambda t: F.avg_pool2d(t, kernel, ceil_mode=ceil), x, tolerance(dtype), grad=False)
+    x[0, 0, 1, 1:3] = float("nan")
+    both(lambda t: F.avg_pool2d(t, kernel), x, tolerance(dtype), grad=False)
+
+
 @pytest.mark.parametrize("form", FORMATS[2])
 @pytest.mark.parametrize("size", [(7, 7), (5, 3), (1, 4), (13, 20), (0, 2)])
 def test_adaptive_pool2d(form, size) -> None:

@@ -36,7 +36,7 @@ def generate(families: list[Family]) -> dict[str, str]:
         for name, text in aten.files_of(family).items():
             if built or name.endswith(".hpp"):
                 files[f"aten/{name}"] = text
-    files["kernels/kernel_index.cpp"] = device.index_source(index)
+    files["kernels/kernel_index.cpp"] = device.index_source(index, families)
     files["kernel_index.tsv"] = "".join(f"{k}\t{m}\n" for k, m in sorted(index.items()))
     files["manifest.json"] = json.dumps({"schema": 1, "rows": rows.rows(families)}, indent=1) + "\n"
     return files

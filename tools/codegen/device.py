@@ -58,6 +58,11 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
         functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
         text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_rows<{functor_type}>(p); }}"
         instances.append(Instance(name, text, kernel.name, t.fp64))
+        if t.name in kernel.steps:
+            name = f"{kernel.name}_{t.name}_steps"
+            uses[name] = index
+            text = f"XPU_KERNEL_SINGLE_2 {name}(PointwiseArgs p) {{ pointwise_steps<{functor_type}>(p); }}"
+            instances.append(Instance(name, text, kernel.name, t.fp64))
     return functors, instances, uses
 
 
@@ -87,6 +92,8 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
             macro = (
                 f"XPU_KERNEL_SG({kernel.dims}, {kernel.sub_group})"
                 if kernel.sub_group
+                else f"XPU_KERNEL_SINGLE_{kernel.dims}"
+                if kernel.single
                 else f"XPU_KERNEL({kernel.dims})"
             )
             if kernel.big:
@@ -132,7 +139,8 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                 module = f"{stem}_{number}" + ("_fp64" if fp64 else "")
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if kind == "pointwise":
-                    lines += ['#include "pointwise.hpp"', "using namespace xpu;"]
+                    header_name = "pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
+                    lines += [f'#include "{header_name}.hpp"', "using namespace xpu;"]
                     for owner in dict.fromkeys(m.owner for m in members):
                         wanted = {uses[m.name] for m in members if m.owner == owner}
                         lines += [text for i, text in enumerate(functors[owner]) if i in wanted]
@@ -216,6 +224,9 @@ def tables_of(family: Family) -> tuple[str, str]:
         for kernel in op.pointwise.values():
             owners = {t.name: shared.owner_of(f"{kernel.name}_{t.name}_rows") for t in kernel.types}
             table(f"{kernel.name}_rows", kernel.name, owners)
+            if kernel.steps:
+                steps = {t.name: f"{kernel.name}_{t.name}_steps" for t in kernel.types if t.name in kernel.steps}
+                table(f"{kernel.name}_steps", kernel.name, steps)
     for each in family.foreach:
         table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
     for k in family.kernels:
@@ -254,12 +265,18 @@ def tables_of(family: Family) -> tuple[str, str]:
     return header, source
 
 
-def index_source(index: dict[str, str]) -> str:
-    """The sorted index from kernel name to module name."""
+def index_source(index: dict[str, str], families: list[Family]) -> str:
+    """The sorted index from kernel name to module name, and which kernels of steps go with which of rows."""
+    stepped = {f.name: [k.name for k in f.own_pointwise if k.steps] for f in families}
+    includes = "".join(f'#include "{name}_kernels.hpp"\n' for name, kernels in stepped.items() if kernels)
+    steps = "".join(
+        f"    {{&kernels::{k}_rows, &kernels::{k}_steps}},\n" for kernels in stepped.values() for k in kernels
+    )
     rows = "\n".join(f'    {{"{name}", "{module}"}},' for name, module in sorted(index.items()))
     return (
         "// Generated from kernels/manifest; do not edit.\n"
-        '#include "runtime/kernel_index.hpp"\n\nnamespace xpu_ops::runtime {\n'
+        f'#include "runtime/kernel_index.hpp"\n{includes}\nnamespace xpu_ops::runtime {{\n'
         f"const KernelIndexEntry kKernelIndex[] = {{\n{rows}\n    {{nullptr, nullptr}},\n}};\n"
-        f"const size_t kKernelIndexSize = {len(index)};\n}}  // namespace xpu_ops::runtime\n"
+        f"const size_t kKernelIndexSize = {len(index)};\n"
+        f"const StepKernels kStepKernels[] = {{\n{steps}    {{nullptr, nullptr}},\n}};\n}}  // namespace xpu_ops::runtime\n"
     )

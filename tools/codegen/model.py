@@ -53,6 +53,7 @@ class PointwiseKernel:
     outputs: list[Operand]
     scalars: list[ScalarSpec]
     exprs: dict[str, list[str]]  # element type -> one expression an output
+    steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
 
     @property
     def types(self) -> list[ElementType]:
@@ -330,7 +331,10 @@ class Builder:
                 exprs[t.name] = [chosen] if isinstance(chosen, str) else list(chosen)
                 if len(exprs[t.name]) != len(outputs):
                     raise self.fail(family, row, "expr", f"{len(outputs)} results need as many expressions")
-            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs)
+            steps = frozenset(t.name for t in expand(row.steps)) & exprs.keys()
+            if steps and any(o.kind != "T" for o in [*inputs, *outputs]):
+                raise self.fail(family, row, "steps", "needs operands and results of the common type")
+            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs, steps)
         return result
 
     def choose(self, expr: object, t: ElementType) -> Expr | None:

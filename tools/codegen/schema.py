@@ -49,6 +49,7 @@ class Kernel(Strict):
     args: str = ""  # the struct host and device share, in namespace xpu_ops
     reduction: bool = False  # three kernels over one functor: row, col, final (kernels/sycl/reduction.hpp)
     sub_group: int | None = None  # sub-group size the kernel is written for
+    single: bool = False  # work-groups are one item, which computes in vectors of its own: for a CPU device
     dims: Literal[1, 2, 3] = 1
     types: list[str] = Field(default_factory=list)
     types2: list[str] = Field(default_factory=list)  # second type parameter: every pair is instantiated
@@ -81,6 +82,8 @@ class Row(Strict):
     types: list[str] = Field(default_factory=list)
     scalars: list[str] = Field(default_factory=list)
     inputs: dict[str, str] = Field(default_factory=dict)  # argument -> element type where it is not the common type
+    # element types with a second kernel for operands that step through memory, which are copied first without one
+    steps: list[str] = Field(default_factory=list)
     operands: int | None = None  # inputs of the iterator where they are not the tensor arguments (glu: two halves)
     result: str | list[str] = "same"
     select: str | None = None
@@ -118,7 +121,7 @@ class Row(Strict):
     bench: dict[str, Any] = Field(default_factory=dict)
     note: str | None = None
 
-    _types = field_validator("types")(_check_types)
+    _types = field_validator("types", "steps")(_check_types)
 
     @model_validator(mode="after")
     def _declared(self) -> Row:

@@ -116,6 +116,14 @@ def empty(d: Any) -> Args:
             "memory_format": torch.channels_last if like.dim() == 4 and d.flag() else None}  # fmt: skip
 
 
+@recipe("empty_like", types=EVERY, values=False)
+@recipe("zeros_like", types=EVERY)
+def like(d: Any) -> Args:
+    x = d.tensor(d.any_shape())
+    return {"self": x, "dtype": d.pick(None, d.dtype, torch.float64),
+            "memory_format": d.pick(None, torch.preserve_format, torch.contiguous_format)}  # fmt: skip
+
+
 @recipe("_efficientzerotensor", types=EVERY, values=False)
 def zero_tensor(d: Any) -> Args:
     return {"size": list(d.any_shape()), "dtype": d.dtype}
