@@ -48,6 +48,8 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
               : stride(2) == 0 && stride(1) == 1             ? IndexMode::row
               : stride(2) == 1 && reach < (int64_t{1} << 31) ? IndexMode::unit
                                                              : IndexMode::general;
+  args.shared = true;
+  for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
   runtime::Queue& queue = runtime::current_queue();
   const size_t inner = args.walk.inner;
   // A group costs about as much as moving a thousand elements: give it several rows, but keep all cores busy.

@@ -56,6 +56,19 @@ template <class F> XPU_INLINE void for_piece(size_t begin, size_t end, size_t lo
   if (i + lane < end) { [[clang::always_inline]] move(i); }
 }
 
+template <class Index> XPU_SCALAR_LOOP bool all_plain(const Index* index, size_t n, uint64_t size) {
+  uint32_t bad = 0;
+  for (; n > 0; --n, ++index) bad |= static_cast<uint64_t>(static_cast<int64_t>(*index)) >= size ? 1 : 0;
+  return bad == 0;
+}
+
+// Reads by indices that are known to be plain.
+template <class T, class Index>
+XPU_SCALAR_LOOP void plain_run(T* near, const T* far, const Index* index, size_t n, int64_t stride, int64_t step) {
+#pragma unroll 4
+  for (size_t i = 0; i < n; ++i, far += step) near[i] = far[static_cast<int64_t>(index[i]) * stride];
+}
+
 // Moves while indices are plain; returns how many are left.
 template <class T, bool Write, class Index>
 XPU_SCALAR_LOOP size_t indexed_run(T* near, T* far, const Index* index, size_t n, uint64_t size, int64_t stride,
@@ -73,7 +86,7 @@ XPU_SCALAR_LOOP size_t indexed_run(T* near, T* far, const Index* index, size_t n
 
 // A work-group goes through a piece of a row, in the order of memory. `o`: offsets of the row.
 template <class T, bool Write, class Index, bool kOneIndex>
-XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
+XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3], bool first, bool& known) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), lane = item.get_local_id(1), begin = item.get_group(1) * p.piece;
   const size_t stop = begin + p.piece < p.walk.inner ? begin + p.piece : p.walk.inner;
@@ -92,6 +105,12 @@ XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
         (a + i)[lane] = (b + i)[lane];
     });
   } else if (local == 1) {
+    if constexpr (!Write) {
+      if (first && p.shared) known = all_plain(index + begin, stop - begin, p.index.size);
+      if (known)
+        return plain_run(a + begin, b + static_cast<int64_t>(begin) * step, index + begin, stop - begin, p.index.stride,
+                         step);
+    }
     for (size_t i = begin; i < stop; ++i) {
       i = stop - indexed_run<T, Write>(a + i, b + static_cast<int64_t>(i) * step, index + i, stop - i, p.index.size,
                                        p.index.stride, step);
@@ -133,20 +152,21 @@ inline void indexed_move(const IndexedArgs& p) {
   const bool inside = i0 + lane < p.walk.inner;
   uint32_t f[3];
   inner_offsets(p.walk, inside ? static_cast<uint32_t>(i0 + lane) : p.walk.inner - 1, f);
+  bool known = false;
   // One loop for all modes: the offsets of a row are the largest part of this kernel.
   for (uint32_t row = first; row < end; ++row) {
     int64_t o[3] = {0, 0, 0};
     add_row(p.walk, row, o);
     if (p.mode == IndexMode::row) {
       if (p.index.is32)
-        indexed_row<T, Write, int32_t, true>(p, o);
+        indexed_row<T, Write, int32_t, true>(p, o, row == first, known);
       else
-        indexed_row<T, Write, int64_t, true>(p, o);
+        indexed_row<T, Write, int64_t, true>(p, o, row == first, known);
     } else if (p.mode == IndexMode::unit) {
       if (p.index.is32)
-        indexed_row<T, Write, int32_t, false>(p, o);
+        indexed_row<T, Write, int32_t, false>(p, o, row == first, known);
       else
-        indexed_row<T, Write, int64_t, false>(p, o);
+        indexed_row<T, Write, int64_t, false>(p, o, row == first, known);
     } else {
       int64_t id = load_index(p.index, o[2] + f[2]);
       if (check_index(p.index, id) && inside) {
