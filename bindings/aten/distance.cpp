@@ -1,6 +1,7 @@
 // cdist, pdist, cross, trace, renorm.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_euclidean_dist.h>
+#include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
@@ -17,6 +18,10 @@
 #include "sycl/distance_args.hpp"
 
 namespace xpu_ops::aten {
+
+void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                     std::optional<at::ScalarType> dtype, const at::Tensor& out);  // reduction.cpp
+
 namespace {
 
 using runtime::ceil_div;
@@ -177,7 +182,12 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
 
 at::Tensor trace(const at::Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  return self.diagonal().sum();
+  const at::Tensor diagonal = at::native::as_strided_tensorimpl(
+      self, {std::min(self.size(0), self.size(1))}, {self.stride(0) + self.stride(1)}, self.storage_offset());
+  const at::ScalarType type = self.scalar_type();
+  const at::Tensor out = new_empty({}, at::isIntegralType(type, true) ? at::kLong : type);
+  sum_dim_IntList(diagonal, std::nullopt, false, std::nullopt, out);
+  return out;
 }
 
 void renorm(const at::Tensor& self, const at::Scalar& p, int64_t dim, const at::Scalar& maxnorm,

@@ -126,9 +126,9 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   }
   const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), features = weight.size(1);
   at::Tensor out = new_empty({bags, features}, weight.scalar_type()), bag_size = new_empty({bags}, index_type);
-  at::Tensor offset2bag = at::zeros({indices.numel()}, indices.options());
+  at::Tensor offset2bag = new_empty({indices.numel()}, index_type);
   at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({bags}, index_type);
-  if (bags == 0) return {out, offset2bag, bag_size, max_indices};
+  if (bags == 0) return {out, offset2bag.zero_(), bag_size, max_indices};
   runtime::Queue& queue = runtime::current_queue();
   BagArgs args{};
   args.weight = weight.const_data_ptr();
@@ -138,7 +138,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   args.per_sample_stride = weighted ? per_sample_weights->stride(0) : 0;
   args.out = mutable_ptr(out);
   args.bag_size = mutable_ptr(bag_size);
-  args.max_indices = mode == 2 ? mutable_ptr(max_indices) : nullptr;
+  args.max_indices = mutable_ptr(max_indices);
   args.offset2bag = mutable_ptr(offset2bag);
   args.weight_stride0 = weight.stride(0);
   args.weight_stride1 = weight.stride(1);
@@ -153,10 +153,10 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags);
   args.bags_per_group = static_cast<uint32_t>(
       std::clamp<int64_t>(std::min(8192 / elements, bags / (16 * int64_t{device.max_compute_units})), 1, 256));
-  runtime::launch(queue, kernels::embedding_bag[dtype_of(weight)], runtime::ceil_div(bags, args.bags_per_group), 16,
-                  args);
+  const bool vectors = mode != 2 && args.weight_stride1 == 1 && features % 16 == 0;
+  runtime::launch(queue, (vectors ? kernels::embedding_bag_vectors : kernels::embedding_bag)[dtype_of(weight)],
+                  ceil_div(bags, args.bags_per_group), 16, args);
   runtime::check_kernel_errors(queue);
-  if (mode != 2) max_indices.copy_(bag_size);
   return {out, offset2bag, bag_size, max_indices};
 }
 

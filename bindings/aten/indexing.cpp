@@ -410,9 +410,12 @@ struct Compaction {
     args.ndim = static_cast<uint32_t>(self.dim());
     for (uint32_t d = 0; d < args.ndim; ++d)
       args.dims[d] = make_divider(static_cast<uint32_t>(self.size(args.ndim - 1 - d)));
+    runtime::Queue& queue = runtime::current_queue();
+    // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
+    if (runtime::device_info(queue.device).is_cpu)
+      return runtime::launch(queue, kernels::compact_coordinates[raw], args.chunks, 1, args);
     run(kernels::compact_nonzero[raw]);
     if (args.ndim < 2) return;
-    runtime::Queue& queue = runtime::current_queue();
     runtime::launch(queue, kernels::nonzero_unravel, ceil_div(rows, kTileElements),
                     runtime::device_info(queue.device).reduce_lanes, args);
   }

@@ -48,6 +48,8 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
               : stride(2) == 0 && stride(1) == 1             ? IndexMode::row
               : stride(2) == 1 && reach < (int64_t{1} << 31) ? IndexMode::unit
                                                              : IndexMode::general;
+  args.shared = true;
+  for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
   runtime::Queue& queue = runtime::current_queue();
   const size_t inner = args.walk.inner;
   // A group costs about as much as moving a thousand elements: give it several rows, but keep all cores busy.
@@ -109,16 +111,34 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
   if (!coalesced && args.walk.inner < 256) args.walk = make_walk<3>(columns, true, 256);
   args.unit = args.walk.inner_ndim == 1 && inner[0] == 1 && inner[1] == 1;
   const size_t total = static_cast<size_t>(args.walk.rows) * args.walk.inner;
-  size_t local = 64;
-  args.parts = 1;
-  if (device.is_cpu) {
-    // Vector lanes only pay where neighbouring columns are adjacent in memory; else each item streams through its own.
-    local = coalesced ? even_group(args.walk.inner, std::clamp<size_t>(total / (4 * units), 16, 1024)) : 1;
+  const ColumnStep columns_step{args.walk.strides[0][0], args.walk.strides[0][1], args.walk.strides[0][2]},
+      index_step{0, loop.src_step, loop.index_step};
+  size_t local = 64, width = local;  // width: columns of a work-group
+  args.parts = args.tile = args.take = 1;
+  const bool together = args.uniform && args.unit;
+  if (device.is_cpu && together) {
+    local = coalesced ? 16 : 1;
+    width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / (4 * units), 16)) : 1;
+  } else if (device.is_cpu) {
+    // One item walks a tile alone: gathers and scatters cost more than they save. Its inner loop is the one that takes
+    // what lies side by side; where that is across columns, what the tile adds to should stay in the second cache.
+    local = 1;
+    const bool even = args.walk.inner_ndim <= 1;
+    args.across = even && args.walk.inner >= 16 && std::abs(columns_step.data) < std::abs(index.stride);
+    size_t tile = ceil_div(total, 8 * units);
+    if (args.across)
+      tile = ceil_div(std::min(tile, kNearBytes / sizeof(float) / std::max<size_t>(1, index.size)), 16) * 16;
+    args.tile = static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? 16 : 1, std::max(args.walk.inner, 16u)));
+    args.take = even ? args.tile : 1;
+    width = args.tile;
   } else if (total < 128 * units) {
     args.parts = static_cast<uint32_t>(std::clamp<int64_t>(128 * units / total, 1, std::max<int64_t>(1, index.size)));
   }
+  if (together) args.tile = static_cast<uint32_t>(width);
+  args.inner = args.across ? columns_step : index_step;
+  args.outer = args.across ? index_step : columns_step;
   args.part_size = (index.size + args.parts - 1) / args.parts;
-  runtime::launch2(queue, kernel, static_cast<size_t>(args.walk.rows) * args.parts, ceil_div(args.walk.inner, local), 1,
+  runtime::launch2(queue, kernel, static_cast<size_t>(args.walk.rows) * args.parts, ceil_div(args.walk.inner, width), 1,
                    local, args);
   if (index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }

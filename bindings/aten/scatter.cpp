@@ -253,8 +253,7 @@ at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& wei
                 "weights should be 1-d and have the same length as input");
   const at::Tensor index = self.scalar_type() == at::kInt ? self.contiguous() : self.to(at::kLong).contiguous();
   const auto [least, most] = at::aminmax(index);
-  const at::Tensor range = at::stack({least, most}).to(at::kLong).cpu();
-  const int64_t low = range.const_data_ptr<int64_t>()[0], high = range.const_data_ptr<int64_t>()[1];
+  const int64_t low = least.item<int64_t>(), high = most.item<int64_t>();
   TORCH_CHECK(low >= 0, "bincount only supports 1-d non-negative integral inputs.");
   const int64_t bins = std::max(high + 1, minlength);
   if (!weighted) return count_indices(index, bins);

@@ -32,12 +32,16 @@ XPU_INLINE void sum_bag(const BagArgs& p, uint32_t bag) {
   auto good = [&](int64_t id) { return static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size); };
   int64_t used = 0;
   for (int64_t j = begin; j < end; ++j) used += good(ids[j]) && ids[j] != p.padding ? 1 : 0;
-  for (int64_t j = begin + static_cast<int64_t>(lane); j < end; j += local) {
+  // What lies before the first bag counts as its own, so that every place is written.
+  for (int64_t j = (bag == 0 ? 0 : begin) + static_cast<int64_t>(lane); j < end; j += local) {
     if (p.offset2bag) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
     if (!good(ids[j]))
       report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
   }
-  if (lane == 0) static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
+  if (lane == 0) {
+    static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
+    if (p.mode != BagMode::max) static_cast<Index*>(p.max_indices)[bag] = static_cast<Index>(used);
+  }
   const T* weight = static_cast<const T*>(p.weight);
   const T* times = static_cast<const T*>(p.per_sample);
   T* out = static_cast<T*>(p.out) + static_cast<size_t>(bag) * p.features;
@@ -87,6 +91,82 @@ inline void embedding_bag(const BagArgs& p) {
     for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, int32_t>(p, bag);
   else
     for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, int64_t>(p, bag);
+}
+
+// kSums whole vectors of a bag's row, from column f.
+template <class T, class Index, int kSums>
+XPU_INLINE void bag_vectors(const BagArgs& p, const Index* ids, int64_t begin, int64_t end, uint32_t bag, size_t f,
+                            bool all, int32_t used) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
+  const T* weight = static_cast<const T*>(p.weight) + f;
+  const T* times = static_cast<const T*>(p.per_sample);
+  T* out = static_cast<T*>(p.out) + (static_cast<size_t>(bag) * p.features + f);
+  M acc[kSums] = {};
+  for (int64_t j = begin; j < end; ++j) {
+    const int64_t id = ids[j];
+    if (!all && (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) || id == p.padding)) continue;
+    const T* row = weight + id * p.weight_stride0;
+    if (times) {
+      const M factor = M(times[j * p.per_sample_stride]);
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) acc[s] += factor * M((row + s * local)[lane]);
+    } else {
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) acc[s] += M((row + s * local)[lane]);
+    }
+  }
+  if (p.mode == BagMode::mean && used > 0) {
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) acc[s] = acc[s] / M(used);
+  }
+#pragma unroll
+  for (int s = 0; s < kSums; ++s) (out + s * local)[lane] = T(acc[s]);
+}
+
+// Sums and means of rows that are whole vectors. Nothing differs between items but their column: one loop that some
+// items leave would put masks on all of it, and make the stores scatters.
+template <class T, class Index>
+XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
+  const size_t local = syclex::this_work_item::get_nd_item<1>().get_local_range(0);
+  const Index* ids = static_cast<const Index*>(p.index.ptr);
+  const Index* starts = static_cast<const Index*>(p.offsets);
+  for (uint32_t bag = first; bag < last; ++bag) {
+    int64_t begin = starts[bag], end = bag + 1 < p.bags ? static_cast<int64_t>(starts[bag + 1]) : p.count;
+    begin = begin < 0 ? 0 : begin;
+    end = end > p.count ? p.count : end;
+    int32_t used = 0, bad = 0;
+    for (int64_t j = begin; j < end; ++j) {
+      const int64_t id = ids[j];
+      const bool good = static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size);
+      used += good && id != p.padding ? 1 : 0;
+      bad += good ? 0 : 1;
+    }
+    for (int64_t j = bag == 0 ? 0 : begin; j < end; ++j) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
+    if (bad > 0)
+      for (int64_t j = begin; j < end; ++j)
+        if (static_cast<uint64_t>(ids[j]) >= static_cast<uint64_t>(p.index.size))
+          report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
+    static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
+    static_cast<Index*>(p.max_indices)[bag] = static_cast<Index>(used);
+    const bool all = used == end - begin;
+    size_t f = 0;
+    for (; f + kBagSums * local <= p.features; f += kBagSums * local)
+      bag_vectors<T, Index, kBagSums>(p, ids, begin, end, bag, f, all, used);
+    for (; f + local <= p.features; f += local) bag_vectors<T, Index, 1>(p, ids, begin, end, bag, f, all, used);
+  }
+}
+
+template <class T>
+inline void embedding_bag_vectors(const BagArgs& p) {
+  const uint32_t first =
+                     static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.bags_per_group,
+                 last = first + p.bags_per_group < p.bags ? first + p.bags_per_group : p.bags;
+  if (p.is32)
+    sum_bags<T, int32_t>(p, first, last);
+  else
+    sum_bags<T, int64_t>(p, first, last);
 }
 
 // One sub-group a sample.

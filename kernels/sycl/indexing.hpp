@@ -5,6 +5,7 @@
 #include "device_error.hpp"
 #include "groups.hpp"
 #include "indexing_args.hpp"
+#include "scalar_loop.hpp"
 #include "walk.hpp"
 
 namespace xpu {
@@ -55,9 +56,37 @@ template <class F> XPU_INLINE void for_piece(size_t begin, size_t end, size_t lo
   if (i + lane < end) { [[clang::always_inline]] move(i); }
 }
 
+template <class Index> XPU_SCALAR_LOOP bool all_plain(const Index* index, size_t n, uint64_t size) {
+  uint32_t bad = 0;
+  for (; n > 0; --n, ++index) bad |= static_cast<uint64_t>(static_cast<int64_t>(*index)) >= size ? 1 : 0;
+  return bad == 0;
+}
+
+// Reads by indices that are known to be plain.
+template <class T, class Index>
+XPU_SCALAR_LOOP void plain_run(T* near, const T* far, const Index* index, size_t n, int64_t stride, int64_t step) {
+#pragma unroll 4
+  for (size_t i = 0; i < n; ++i, far += step) near[i] = far[static_cast<int64_t>(index[i]) * stride];
+}
+
+// Moves while indices are plain; returns how many are left.
+template <class T, bool Write, class Index>
+XPU_SCALAR_LOOP size_t indexed_run(T* near, T* far, const Index* index, size_t n, uint64_t size, int64_t stride,
+                                   int64_t step) {
+  for (; n > 0; --n, ++near, ++index, far += step) {
+    const int64_t id = static_cast<int64_t>(*index);
+    if (static_cast<uint64_t>(id) >= size) break;
+    if constexpr (Write)
+      far[id * stride] = *near;
+    else
+      *near = far[id * stride];
+  }
+  return n;
+}
+
 // A work-group goes through a piece of a row, in the order of memory. `o`: offsets of the row.
 template <class T, bool Write, class Index, bool kOneIndex>
-XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
+XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3], bool first, bool& known) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), lane = item.get_local_id(1), begin = item.get_group(1) * p.piece;
   const size_t stop = begin + p.piece < p.walk.inner ? begin + p.piece : p.walk.inner;
@@ -75,6 +104,25 @@ XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3]) {
       else
         (a + i)[lane] = (b + i)[lane];
     });
+  } else if (local == 1) {
+    if constexpr (!Write) {
+      if (first && p.shared) known = all_plain(index + begin, stop - begin, p.index.size);
+      if (known)
+        return plain_run(a + begin, b + static_cast<int64_t>(begin) * step, index + begin, stop - begin, p.index.stride,
+                         step);
+    }
+    for (size_t i = begin; i < stop; ++i) {
+      i = stop - indexed_run<T, Write>(a + i, b + static_cast<int64_t>(i) * step, index + i, stop - i, p.index.size,
+                                       p.index.stride, step);
+      if (i >= stop) break;
+      int64_t id = static_cast<int64_t>(index[i]);
+      if (!check_index(p.index, id)) continue;
+      T* far = b + (static_cast<int64_t>(i) * step + id * p.index.stride);
+      if constexpr (Write)
+        *far = a[i];
+      else
+        a[i] = *far;
+    }
   } else {
     for_piece(begin, stop, local, lane, [&](size_t i) {
       bool good;
@@ -104,20 +152,21 @@ inline void indexed_move(const IndexedArgs& p) {
   const bool inside = i0 + lane < p.walk.inner;
   uint32_t f[3];
   inner_offsets(p.walk, inside ? static_cast<uint32_t>(i0 + lane) : p.walk.inner - 1, f);
+  bool known = false;
   // One loop for all modes: the offsets of a row are the largest part of this kernel.
   for (uint32_t row = first; row < end; ++row) {
     int64_t o[3] = {0, 0, 0};
     add_row(p.walk, row, o);
     if (p.mode == IndexMode::row) {
       if (p.index.is32)
-        indexed_row<T, Write, int32_t, true>(p, o);
+        indexed_row<T, Write, int32_t, true>(p, o, row == first, known);
       else
-        indexed_row<T, Write, int64_t, true>(p, o);
+        indexed_row<T, Write, int64_t, true>(p, o, row == first, known);
     } else if (p.mode == IndexMode::unit) {
       if (p.index.is32)
-        indexed_row<T, Write, int32_t, false>(p, o);
+        indexed_row<T, Write, int32_t, false>(p, o, row == first, known);
       else
-        indexed_row<T, Write, int64_t, false>(p, o);
+        indexed_row<T, Write, int64_t, false>(p, o, row == first, known);
     } else {
       int64_t id = load_index(p.index, o[2] + f[2]);
       if (check_index(p.index, id) && inside) {
@@ -275,6 +324,39 @@ inline void nonzero_unravel(const CompactArgs& p) {
       i = q;
     }
   });
+}
+
+// Both for one item a chunk: it notes positions without a branch, some hundred at a time, then divides them.
+template <class T>
+inline void compact_coordinates(const CompactArgs& p) {
+  constexpr uint32_t kNoted = 256;
+  const uint32_t chunk = global_id();
+  if (chunk >= p.chunks || p.counts[chunk + 1] == p.counts[chunk]) return;
+  const T* mask = static_cast<const T*>(p.mask);
+  const uint64_t keep[2] = {p.keep[0], p.keep[1]};
+  const uint32_t first = chunk * xpu_ops::kCompactChunk,
+                 end = first + xpu_ops::kCompactChunk < p.n ? first + xpu_ops::kCompactChunk : p.n;
+  int64_t at = p.counts[chunk];
+  for (uint32_t begin = first; begin < end && at < p.out_size; begin += kNoted) {
+    uint32_t noted[kNoted], count = 0;
+    const uint32_t stop = begin + kNoted < end ? begin + kNoted : end;
+    for (uint32_t i = begin; i < stop; ++i) {
+      noted[count] = i;
+      count += is_set(mask, i, keep) ? 1 : 0;
+    }
+    if (at + count > p.out_size) count = static_cast<uint32_t>(p.out_size - at);
+    int64_t* out = static_cast<int64_t*>(p.out) + (p.ndim - 1) * p.out_stride + at;
+    for (uint32_t d = 0; d + 1 < p.ndim; ++d, out -= p.out_stride) {
+      const Divider by = p.dims[d];
+      for (uint32_t k = 0; k < count; ++k) {
+        const uint32_t q = divide(noted[k], by);
+        out[k] = noted[k] - q * by.d;
+        noted[k] = q;
+      }
+    }
+    for (uint32_t k = 0; k < count; ++k) out[k] = noted[k];
+    at += count;
+  }
 }
 
 template <class T>

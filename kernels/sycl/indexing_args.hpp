@@ -39,6 +39,7 @@ struct IndexedArgs {
   IndexMode mode;
   uint32_t rows_per_group;
   uint32_t piece;  // row, unit: items of a row that a work-group takes
+  uint8_t shared;  // all rows have the same indices
   Walk<3> walk;    // plain, data, index
 };
 

@@ -56,26 +56,51 @@ struct OpMin {
   }
 };
 
-// Whether an index is one that an item takes: of [low, low + count), `wrap` added to a negative one. What does not
-// change between indices is computed once.
-XPU_INLINE bool takes(const ColumnArgs& p, int64_t& id, int64_t low, int64_t count, int64_t wrap) {
+// The range of indices that an item takes, and what is added to negative ones.
+struct ColumnPart { int64_t low, count, wrap, skip; };
+
+// Whether an index is one that an item takes. What does not change between indices is computed once.
+XPU_INLINE bool takes(const ColumnArgs& p, const ColumnPart& part, int64_t& id) {
   const int64_t given = id;
-  id += id < 0 ? wrap : 0;
-  if (static_cast<uint64_t>(id - low) < static_cast<uint64_t>(count)) return given != p.skip;
+  if (static_cast<uint64_t>(id - part.low) < static_cast<uint64_t>(part.count)) return given != part.skip;
+  id += id < 0 ? part.wrap : 0;
+  if (static_cast<uint64_t>(id - part.low) < static_cast<uint64_t>(part.count)) return given != part.skip;
   if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) && p.index.code != DeviceErrorCode::none)
     report_error(p.index.error, p.index.code, p.index.dim, given, p.index.size);
   return false;
 }
 
+// Combines while indices are plain, below `size` and not left out; returns how many are left.
 template <class T, class Op, class Index>
-XPU_INLINE void column_items(const ColumnArgs& p, int64_t low, int64_t count, int64_t wrap, T* data, const T* src,
-                             const Index* index, bool inside) {
-  const int64_t stride = p.index.stride, src_step = p.src_step, index_step = p.index_step;
-  for (uint32_t j = 0; j < p.steps; ++j, index += index_step, src += src_step) {
-    int64_t id = static_cast<int64_t>(*index);
-    if (!takes(p, id, low, count, wrap) || !inside) continue;
-    T* d = data + id * stride;
-    *d = Op::run(*d, *src);
+XPU_SCALAR_LOOP uint32_t column_run(T* data, const T* src, const Index* index, uint32_t n, uint64_t size,
+                                    int64_t stride, int64_t skip, int64_t data_step, int64_t src_step,
+                                    int64_t index_step) {
+  for (; n > 0; --n, data += data_step, src += src_step, index += index_step) {
+    const int64_t id = static_cast<int64_t>(*index);
+    if (static_cast<uint64_t>(id) >= size || id == skip) break;
+    data[id * stride] = Op::run(data[id * stride], *src);
+  }
+  return n;
+}
+
+template <class T, class Op, class Index>
+XPU_INLINE void column_nest(const ColumnArgs& p, const ColumnPart& part, uint32_t columns, T* data, const T* src,
+                            const Index* index) {
+  const uint32_t outer = p.across ? p.steps : columns, inner = p.across ? columns : p.steps;
+  const int64_t stride = p.index.stride, data_in = p.inner.data, src_in = p.inner.src, index_in = p.inner.index,
+                data_out = p.outer.data, src_out = p.outer.src, index_out = p.outer.index;
+  const uint64_t plain = p.parts > 1 ? 0 : p.index.size;
+  for (uint32_t a = 0; a < outer; ++a, data += data_out, src += src_out, index += index_out) {
+    for (uint32_t b = 0; b < inner; ++b) {
+      const uint32_t left = column_run<T, Op>(data + b * data_in, src + b * src_in, index + b * index_in, inner - b,
+                                              plain, stride, part.skip, data_in, src_in, index_in);
+      if (left == 0) break;
+      b = inner - left;
+      int64_t id = static_cast<int64_t>(index[b * index_in]);
+      if (!takes(p, part, id)) continue;
+      T* to = data + (b * data_in + id * stride);
+      *to = Op::run(*to, src[b * src_in]);
+    }
   }
 }
 
@@ -83,40 +108,46 @@ template <class T, class Op>
 XPU_INLINE void column_loop(const ColumnArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);
-  uint32_t row = item.get_group(0), part = 0;
+  uint32_t row = item.get_group(0), number = 0;
   if (p.parts > 1) {
-    part = row % p.parts;
+    number = row % p.parts;
     row /= p.parts;
   }
-  const int64_t low = part * p.part_size, count = low + p.part_size < p.index.size ? p.part_size : p.index.size - low,
-                wrap = p.index.wrap ? p.index.size : 0;
+  const int64_t low = number * p.part_size;
+  const ColumnPart part{low, low + p.part_size < p.index.size ? p.part_size : p.index.size - low,
+                        p.index.wrap ? p.index.size : 0, p.skip};
   int64_t o[3] = {0, 0, 0};
   add_row(p.walk, row, o);
-  const bool inside = i0 + lane < p.walk.inner;
   if (p.uniform && p.unit) {
-    whole_or_part(i0 + local <= p.walk.inner, inside, item.get_local_range(0), [&] {
-      T* data = static_cast<T*>(p.data) + o[0] + i0;
-      const T* src = static_cast<const T*>(p.src) + o[1] + i0;
-      for (uint32_t j = 0; j < p.steps; ++j) {
-        int64_t id = load_index(p.index, o[2] + j * p.index_step);
-        if (!takes(p, id, low, count, wrap)) continue;
-        T* d = data + id * p.index.stride;
-        const T* s = src + j * p.src_step;
-        d[lane] = Op::run(d[lane], s[lane]);
-      }
-    });
+    // A piece of each slice that the items of the group share.
+    const size_t c0 = item.get_group(1) * size_t{p.tile}, c1 = c0 + p.tile < p.walk.inner ? c0 + p.tile : p.walk.inner;
+    T* data = static_cast<T*>(p.data) + o[0] + c0;
+    const T* src = static_cast<const T*>(p.src) + o[1] + c0;
+    for (uint32_t j = 0; j < p.steps; ++j) {
+      int64_t id = load_index(p.index, o[2] + j * p.index_step);
+      if (!takes(p, part, id)) continue;
+      T* d = data + id * p.index.stride;
+      const T* s = src + j * p.src_step;
+      size_t c = 0;
+      for (; c + local <= c1 - c0; c += local) (d + c)[lane] = Op::run((d + c)[lane], (s + c)[lane]);
+      if (c + lane < c1 - c0) (d + c)[lane] = Op::run((d + c)[lane], (s + c)[lane]);
+    }
     return;
   }
-  // Items beyond the edge go along with the last one and write nothing: what is wanted differs between items anyway.
-  uint32_t f[3];
-  inner_offsets(p.walk, inside ? static_cast<uint32_t>(i0 + lane) : p.walk.inner - 1, f);
-  T* data = static_cast<T*>(p.data) + (o[0] + f[0]);
-  const T* src = static_cast<const T*>(p.src) + (o[1] + f[1]);
-  const int64_t at = o[2] + f[2];
-  if (p.index.is32)
-    column_items<T, Op>(p, low, count, wrap, data, src, static_cast<const int32_t*>(p.index.ptr) + at, inside);
-  else
-    column_items<T, Op>(p, low, count, wrap, data, src, static_cast<const int64_t*>(p.index.ptr) + at, inside);
+  const uint32_t first = static_cast<uint32_t>(i0 + lane) * p.tile,
+                 last = first + p.tile < p.walk.inner ? first + p.tile : p.walk.inner;
+  for (uint32_t c = first; c < last; c += p.take) {
+    uint32_t f[3];
+    inner_offsets(p.walk, c, f);
+    const uint32_t columns = last - c < p.take ? last - c : p.take;
+    T* data = static_cast<T*>(p.data) + (o[0] + f[0]);
+    const T* src = static_cast<const T*>(p.src) + (o[1] + f[1]);
+    const int64_t at = o[2] + f[2];
+    if (p.index.is32)
+      column_nest<T, Op>(p, part, columns, data, src, static_cast<const int32_t*>(p.index.ptr) + at);
+    else
+      column_nest<T, Op>(p, part, columns, data, src, static_cast<const int64_t*>(p.index.ptr) + at);
+  }
 }
 
 template <class T> inline void column_assign(const ColumnArgs& p) { column_loop<T, OpAssign>(p); }

@@ -7,7 +7,9 @@ namespace xpu_ops {
 // Each item owns one column: everything that can meet in one destination. It runs through the `steps` indices in order,
 //   data[o0 + index[o2 + j * index_step] * index.stride]  op=  src[o1 + j * src_step]
 // so equal indices combine in the order of the source, with no atomics. Where columns are few, `parts` items share one
-// and each takes the indices in its own range.
+// and each takes the indices in its own range. An item may have a tile of columns: an inner loop within an outer one,
+// of which either runs through the indices, the other through the columns.
+struct ColumnStep { int64_t data, src, index; };
 struct ColumnArgs {
   void* data;
   const void* src;
@@ -18,7 +20,11 @@ struct ColumnArgs {
   uint32_t steps, parts;
   uint8_t uniform;  // the index does not depend on the column
   uint8_t unit;     // columns of data and src are adjacent (with uniform)
-  Walk<3> walk;     // columns: data, src, index
+  uint32_t tile;    // columns of one item; of a work-group where `uniform` and `unit`
+  uint32_t take;    // columns of one nest: the tile where they lie evenly, else 1
+  uint8_t across;   // the inner loop runs through the columns
+  ColumnStep inner, outer;
+  Walk<3> walk;  // columns: data, src, index
 };
 
 // Counts into one private table a work-item (rows of `counts`), summed by count_merge.
