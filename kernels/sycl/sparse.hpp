@@ -401,10 +401,20 @@ XPU_INLINE typename accumulator<T>::type sampled_part(const SampledArgs& p, uint
   bad = fine ? bad : col;
   const T* a = static_cast<const T*>(p.a) + (fine ? row : 0) * p.inner;
   const T* b = static_cast<const T*>(p.b) + (fine ? col : 0) * p.inner;
+  const auto product = [&](size_t k) __attribute__((always_inline)) {
+    return static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
+  };
+  // for_row, but the masked step is behind a branch that is the same for all.
   A part[4] = {A(0), A(0), A(0), A(0)};
-  for_row(p.inner, lane, [&](size_t k, uint32_t j) {
-    part[j] = part[j] + static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
-  });
+  size_t k = 0;
+  for (; k + 4 * kLanes <= p.inner; k += 4 * kLanes) {
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) part[j] = part[j] + product(k + j * kLanes);
+  }
+  for (; k + kLanes <= p.inner; k += kLanes) part[0] = part[0] + product(k);
+  if (k < p.inner) {
+    if (k + lane < p.inner) part[1] = part[1] + product(k);
+  }
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 

@@ -382,7 +382,9 @@ def test_compressed_sums(
 ) -> None:
     a, b = (matrix(*shape, n, dtype, seed).coalesce().to_sparse_csr() for seed, n in enumerate(nnz))
     if short:
-        a, b = (torch.sparse_csr_tensor(t.crow_indices().int(), t.col_indices().int(), t.values(), shape) for t in (a, b))
+        a, b = (
+            torch.sparse_csr_tensor(t.crow_indices().int(), t.col_indices().int(), t.values(), shape) for t in (a, b)
+        )
     same(lambda a, b: torch.add(a, b, alpha=alpha).to_dense(), a, b)
     same(lambda a, b: a.clone().add_(b).to_dense(), a, b)
 
