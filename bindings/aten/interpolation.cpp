@@ -131,7 +131,8 @@ at::MemoryFormat format_of(const at::Tensor& out) {
   return at::MemoryFormat::Contiguous;
 }
 
-// Sums of lookups: one item takes them as fast as its loads go, sixteen wait for gathers (some 45 cycles each on Zen 4).
+// Sums of lookups: one item takes them as fast as its loads go, sixteen wait for gathers (some 45 cycles each on Zen
+// 4).
 bool one_item() { return runtime::device_info(runtime::current_queue().device).is_cpu; }
 
 void resample_axis(const DeviceTable& t, const void* in, DType in_type, void* out, DType out_type, int64_t rows,
