@@ -15,7 +15,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from . import cases as all_cases
-from . import process, report
+from . import fused, process, report
 from .core import Row, geomean, measure
 
 
@@ -35,7 +35,7 @@ def _seconds(function: object) -> float:
     return time.perf_counter() - start
 
 
-def verdicts(rows: list[Row], triad: float) -> list[str]:
+def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
     """One line a target of the project: met, or missed by how much."""
     out = []
 
@@ -68,6 +68,12 @@ def verdicts(rows: list[Row], triad: float) -> list[str]:
         if ratios:
             target(f"{name}, geometric mean ratio", geomean(ratios), mean)
             target(f"{name}, lowest ratio", min(ratios), lowest)
+    chains = [r for r in good if r.section == fused.SECTION]
+    if chains:
+        target("fused against unfused, geometric mean ratio", geomean([r.ratio for r in chains]), 1.2)
+    # Bytes take longer than operations, at what the machine can do of each.
+    if chains := [r for r in chains if r.bytes_moved / triad > r.flops / gemm]:
+        target("fused against unfused, bound by memory, lowest ratio", min(r.ratio for r in chains), 1.2)
     by_name = {(r.section, r.name): r for r in good}
     if first := by_name.get(("process", process.FIRST)):
         target("import to first result, seconds", first.xpu_us / 1e6, 1.0, less=True)
@@ -140,7 +146,7 @@ def main(
         )  # fmt: skip
     console.print(table)
     console.print(f"limits: triad {machine['triad_gbs']:.1f} GB/s, gemm {machine['gemm_gflops']:.0f} Gflop/s")
-    lines = verdicts(rows, machine["triad_gbs"])
+    lines = verdicts(rows, machine["triad_gbs"], machine["gemm_gflops"])
     for line in lines:
         console.print(line)
     if docs is not None:

@@ -22,10 +22,14 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 
 
 def cases() -> Iterator[Case]:
-    """Rows whose ratio is unfused time / fused time."""
+    """Rows whose ratio is unfused time / fused time. Operations and bytes are those of the fused form: they tell which of
+    the shapes are bound by memory."""
 
-    def row(name: str, fused: Callable[..., Any], unfused: Callable[..., Any], *args: Any) -> Case:
-        return Case(SECTION, name, fused, args, unfused=unfused, flops=0)
+    def row(
+        name: str, fused: Callable[..., Any], unfused: Callable[..., Any], *args: Any, out: int, flops: int = 0
+    ) -> Case:
+        moved = (sum(a.numel() for a in args) + out) * args[0].element_size()
+        return Case(SECTION, name, fused, args, unfused=unfused, bytes_moved=moved, flops=flops)
 
     for dtype in (torch.float32, torch.bfloat16):
         kind = str(dtype).removeprefix("torch.")
@@ -36,19 +40,19 @@ def cases() -> Iterator[Case]:
             f"linear 4096x64x1024, gelu, add {kind}",
             lambda x, w, b, r: ops.linear(x, w, b, ["gelu", "add"], [r]),
             lambda x, w, b, r: F.gelu(F.linear(x, w, b)) + r,
-            x, w, b, residual,
+            x, w, b, residual, out=4096 * 1024, flops=2 * 4096 * 64 * 1024,
         )  # fmt: skip
         yield row(
             f"linear 4096x64x1024, silu, mul, clip {kind}",
             lambda x, w, b, r: ops.linear(x, w, b, ["silu", "mul", "clip:-2,2"], [r]),
             lambda x, w, b, r: (F.silu(F.linear(x, w, b)) * r).clamp(-2, 2),
-            x, w, b, residual,
+            x, w, b, residual, out=4096 * 1024, flops=2 * 4096 * 64 * 1024,
         )  # fmt: skip
         yield row(
             f"gated linear 4096x64x1024 {kind}",
             lambda x, g, u: ops.gated_linear(x, g, u),
             lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u),
-            x, w, w.flip(0).contiguous(),
+            x, w, w.flip(0).contiguous(), out=4096 * 1024, flops=4 * 4096 * 64 * 1024,
         )  # fmt: skip
         for layout, fmt in (("nhwc", torch.channels_last), ("nchw", torch.contiguous_format)):
             image = torch.randn(4, 16, 112, 112).to(dtype).contiguous(memory_format=fmt)
@@ -58,29 +62,32 @@ def cases() -> Iterator[Case]:
                 f"conv 16-32 1x1 112, add, relu, {layout} {kind}",
                 lambda x, w, b, r: ops.conv(x, w, b, post_ops=["add", "relu"], operands=[r]),
                 lambda x, w, b, r: F.relu(F.conv2d(x, w, b) + r),
-                image, kernel, bias, skip,
+                image, kernel, bias, skip, out=skip.numel(), flops=2 * 16 * skip.numel(),
             )  # fmt: skip
-            deep, deep_bias = (torch.randn(16, 1, 3, 3) / 3).to(dtype), torch.randn(16).to(dtype)
-            yield row(
-                f"depthwise 16 3x3 112, hardswish, {layout} {kind}",
-                lambda x, w, b: ops.conv(x, w, b, padding=1, groups=16, post_ops=["hardswish"]),
-                lambda x, w, b: F.hardswish(F.conv2d(x, w, b, padding=1, groups=16)),
-                image, deep, deep_bias,
-            )  # fmt: skip
+            # In the caches, and past them.
+            for channels in (16, 144):
+                image = torch.randn(4, channels, 112, 112).to(dtype).contiguous(memory_format=fmt)
+                deep, deep_bias = (torch.randn(channels, 1, 3, 3) / 3).to(dtype), torch.randn(channels).to(dtype)
+                yield row(
+                    f"depthwise {channels} 3x3 112, hardswish, {layout} {kind}",
+                    lambda x, w, b, c=channels: ops.conv(x, w, b, padding=1, groups=c, post_ops=["hardswish"]),
+                    lambda x, w, b, c=channels: F.hardswish(F.conv2d(x, w, b, padding=1, groups=c)),
+                    image, deep, deep_bias, out=image.numel(), flops=18 * image.numel(),
+                )  # fmt: skip
         s, r, g = (torch.randn(4096, 1024).to(dtype) for _ in range(3))
         yield row(
             f"add + layer_norm 4096x1024 {kind}",
             lambda x, r, w: ops.add_layer_norm(x, r, w, w),
             lambda x, r, w: F.layer_norm(x + r, (1024,), w, w),
-            s, r, g[0],
+            s, r, g[0], out=2 * 4096 * 1024,
         )  # fmt: skip
         yield row(
             f"add + rms_norm 4096x1024 {kind}",
             lambda x, r, w: ops.add_rms_norm(x, r, w, 1e-6),
             lambda x, r, w: F.rms_norm(x + r, (1024,), w, 1e-6),
-            s, r, g[0],
+            s, r, g[0], out=2 * 4096 * 1024,
         )  # fmt: skip
         q = torch.randn(1, 1024, 32, 64).to(dtype).transpose(1, 2)
         angles = torch.randn(1, 1, 1024, 32)
         cos, sin = (torch.cat((t, t), -1).to(dtype) for t in (angles.cos(), angles.sin()))
-        yield row(f"rotary 32 heads, 1024 tokens {kind}", ops.rotary_embedding, rotate, q, cos, sin)
+        yield row(f"rotary 32 heads, 1024 tokens {kind}", ops.rotary_embedding, rotate, q, cos, sin, out=q.numel())
