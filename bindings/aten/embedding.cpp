@@ -31,6 +31,42 @@ at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t row
   return out;
 }
 
+// The same for rows of bags, each times the sample's weight or divided by the size of its bag.
+at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offset2bag,
+                    const at::Tensor& bag_size, const at::Tensor& per_sample, int64_t rows, int64_t padding) {
+  at::Tensor out = at::zeros({rows, grad.size(1)}, grad.options());
+  if (out.numel() == 0 || indices.numel() == 0) return out;
+  const at::ScalarType type = indices.scalar_type() == at::kInt ? at::kInt : at::kLong;
+  const at::Tensor index = indices.to(type).contiguous();
+  auto like_index = [&](const at::Tensor& t) { return t.defined() ? t.to(type).contiguous() : t; };
+  const at::Tensor bags = like_index(offset2bag), sizes = like_index(bag_size);
+  runtime::Queue& queue = runtime::current_queue();
+  BagGradArgs args{};
+  args.grad = grad.const_data_ptr();
+  args.index = index.const_data_ptr();
+  args.offset2bag = bags.defined() ? bags.const_data_ptr() : nullptr;
+  args.bag_size = sizes.defined() ? sizes.const_data_ptr() : nullptr;
+  args.per_sample = per_sample.defined() ? per_sample.const_data_ptr() : nullptr;
+  args.per_sample_stride = per_sample.defined() ? per_sample.stride(0) : 0;
+  args.out = mutable_ptr(out);
+  args.error = runtime::error_flag(queue.device);
+  args.padding = padding < 0 ? -1 : padding;
+  args.rows = rows;
+  args.bags = grad.size(0);
+  args.count = static_cast<uint32_t>(index.numel());
+  args.features = static_cast<uint32_t>(grad.size(1));
+  args.is32 = type == at::kInt;
+  // Tiles of a kilobyte or so, and as many parts of the table as keep all units busy: each goes through all indices.
+  args.tile = 256;
+  args.tiles = static_cast<uint32_t>(ceil_div(args.features, args.tile));
+  const int64_t units = 4 * int64_t{runtime::device_info(queue.device).max_compute_units};
+  const int64_t parts = std::clamp<int64_t>(ceil_div(units, args.tiles), 1, std::min<int64_t>(rows, 64));
+  args.rows_per_part = static_cast<int64_t>(ceil_div(rows, parts));
+  runtime::launch(queue, kernels::bag_grad[dtype_of(grad)], ceil_div(rows, args.rows_per_part) * args.tiles, 16, args);
+  runtime::check_kernel_errors(queue);
+  return out;
+}
+
 // 1 / how often each index occurs, at the place of that index.
 at::Tensor inverse_frequency(const at::Tensor& index, int64_t rows, at::ScalarType dtype) {
   at::Tensor counts = at::zeros({rows}, index.options().dtype(at::kFloat));
@@ -65,6 +101,8 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
   at::Tensor grad = grad_output.reshape({index.numel(), grad_output.size(-1)});
   if (scale_grad_by_freq && index.numel() != 0)
     grad = grad.mul(inverse_frequency(index, num_weights, grad.scalar_type()).unsqueeze(1));
+  if (grad.is_contiguous() && kernels::bag_grad.has(dtype_of(grad)) && grad.size(1) >= 64)
+    return bag_rows(grad, index, {}, {}, {}, num_weights, padding_idx);
   return sum_rows(grad, index, num_weights, padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx));
 }
 
@@ -153,7 +191,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags);
   args.bags_per_group = static_cast<uint32_t>(
       std::clamp<int64_t>(std::min(8192 / elements, bags / (16 * int64_t{device.max_compute_units})), 1, 256));
-  const bool vectors = mode != 2 && args.weight_stride1 == 1 && features % 16 == 0;
+  const bool vectors = mode != 2 && args.weight_stride1 == 1 && features >= 16;
   runtime::launch(queue, (vectors ? kernels::embedding_bag_vectors : kernels::embedding_bag)[dtype_of(weight)],
                   ceil_div(bags, args.bags_per_group), 16, args);
   runtime::check_kernel_errors(queue);
@@ -198,8 +236,14 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad_, const at::Tens
     scatter_columns(Reduce::add, out, 0, maximum_indices, grad, DeviceErrorCode::none);
     return out;
   }
-  at::Tensor rows = grad.index_select(0, offset2bag);
   const bool weighted = per_sample_weights.has_value() && per_sample_weights->defined();
+  if (!scale_grad_by_freq && !(weighted && mode == 1) && indices.dim() == 1 && offset2bag.sizes() == indices.sizes() &&
+      (mode == 0 || bag_size.numel() == grad.size(0)) &&
+      (!weighted || (per_sample_weights->dim() == 1 && per_sample_weights->numel() == indices.numel() &&
+                     per_sample_weights->scalar_type() == grad.scalar_type())))
+    return bag_rows(grad, indices, offset2bag, mode == 1 ? bag_size : at::Tensor(),
+                    weighted ? *per_sample_weights : at::Tensor(), num_weights, padding_idx);
+  at::Tensor rows = grad.index_select(0, offset2bag);
   if (weighted) rows.mul_(per_sample_weights->unsqueeze(1));
   if (mode == 1) rows.div_(bag_size.index_select(0, offset2bag).unsqueeze(1).to(grad.scalar_type()));
   if (scale_grad_by_freq && indices.numel() != 0)

@@ -43,6 +43,7 @@ void run_sequence(const at::Tensor& out, const runtime::KernelTable& table, Sequ
   const size_t group = runtime::device_info(queue.device).elementwise_group;
   a.dst = target.data();
   a.last = static_cast<uint32_t>(out.numel() - 1);
+  a.once = 1;
   constexpr int64_t step = int64_t{1} << 30;
   for (int64_t done = 0; done < out.numel(); done += step) {
     a.first = static_cast<uint32_t>(done);

@@ -1,5 +1,6 @@
 #include "aten/foreach.hpp"
 
+#include <cmath>
 #include <cstring>
 
 #include <ATen/NativeFunctions.h>
@@ -60,7 +61,7 @@ bool small(at::TensorList tensors) {
 template <class Value>
 std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, runtime::KernelSlot& kernel,
                                     runtime::KernelSlot& final_kernel) {
-  constexpr size_t kLanes = 16;  // the final kernel counts on it
+  constexpr size_t kLanes = 16;
   std::vector<at::Tensor> result;
   result.reserve(self.size());
   for (size_t i = 0; i < self.size(); ++i) result.push_back(new_empty({}, type));
@@ -75,9 +76,19 @@ std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, ru
     runtime::Scratch partial(groups * kLanes * sizeof(Value));
     a.partial = partial.get();
     runtime::launch(queue, kernel, groups, kLanes, a);
-    runtime::launch(queue, final_kernel, runtime::ceil_div(self.size(), 16), 16, a);
+    runtime::launch(queue, final_kernel, self.size(), kLanes, a);
   });
   return result;
+}
+
+// What amp_update_scale does, on the calling thread.
+void update_scale_here(const UpdateScaleArgs& a) {
+  const bool found = *a.found_inf != 0.0f;
+  const float grown = *a.scale * (found ? a.backoff : a.growth);
+  const int32_t steps = found ? 0 : *a.tracker + 1;
+  const bool grow = steps == a.interval && !found;
+  if (found || (grow && std::isfinite(grown))) *a.scale = grown;
+  *a.tracker = grow ? 0 : steps;
 }
 
 }  // namespace
@@ -250,7 +261,11 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   UpdateScaleArgs a{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
                     found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
                     static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
-  runtime::launch(runtime::current_queue(), kernels::amp_update_scale, 1, 16, a);
+  runtime::Queue& queue = runtime::current_queue();
+  if (runtime::runs_inline(queue, 1))
+    update_scale_here(a);
+  else
+    runtime::launch(queue, kernels::amp_update_scale, 1, 16, a);
   return self;
 }
 

@@ -1,4 +1,5 @@
 // Losses: dense operands to one elementwise launch, or to partial sums and one launch that ends them.
+#include <atomic>
 #include <bit>
 #include <cmath>
 
@@ -8,6 +9,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
 
+#include "aten/copy.hpp"
 #include "aten/structured.hpp"
 #include "aten/tensor.hpp"
 #include "loss_kernels.hpp"
@@ -19,7 +21,8 @@
 namespace xpu_ops::aten {
 namespace {
 
-constexpr size_t kLanes = 16;  // items of one work-group of partial sums
+constexpr size_t kLanes = 16;      // items of one work-group of partial sums
+constexpr int64_t kNllShare = 16;  // what a target costs on the calling thread, in units of runtime::runs_inline
 
 // The kernels of one kind of loss.
 struct LossKernels { const runtime::KernelTable &point, &back, &partial; };
@@ -263,6 +266,40 @@ struct Nll {
   }
 };
 
+// As report_error of device code: raised at the next synchronisation, too.
+void report_here(DeviceError* flag, const DeviceError& error) {
+  uint32_t expected = 0;
+  if (!std::atomic_ref<uint32_t>(flag->code).compare_exchange_strong(expected, error.code)) return;
+  flag->dim = error.dim;
+  flag->value = error.value;
+  flag->size = error.size;
+}
+
+// What nll_partial and loss_finish do with one work-group, on the calling thread: sums of every sixteenth target, added
+// as loss_total adds. Without weights: there is no product that a compiler may round with its sum.
+template <class T>
+void nll_sum_here(const NllArgs& p, const at::Tensor& output, const at::Tensor& total_weight, bool mean) {
+  const T* input = static_cast<const T*>(p.input);
+  T sums[kLanes] = {}, totals[kLanes] = {};
+  for (uint32_t i = 0; i < p.n; ++i) {
+    const int64_t t =
+        p.byte_target ? static_cast<const uint8_t*>(p.target)[i] : static_cast<const int64_t*>(p.target)[i];
+    if (t == p.ignore_index) continue;
+    if (static_cast<uint64_t>(t) >= p.classes) {
+      report_here(p.error, {static_cast<uint32_t>(DeviceErrorCode::target), 1, t, p.classes});
+      continue;
+    }
+    const uint32_t row = i / p.spatial.d, s = i - row * p.spatial.d;
+    sums[i % kLanes] -= input[(static_cast<int64_t>(row) * p.classes + t) * p.spatial.d + s];
+    totals[i % kLanes] += T(1);
+  }
+  for (size_t half = kLanes / 2; half > 0; half /= 2)
+    for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half], totals[j] += totals[j + half];
+  const T sum = sums[0], total = totals[0];
+  *total_weight.mutable_data_ptr<T>() = total;
+  *output.mutable_data_ptr<T>() = mean ? sum / total : sum;
+}
+
 void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
                  int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight) {
   Nll nll(self, target, weight, ignore_index);
@@ -279,8 +316,15 @@ void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Ten
     runtime::launch(queue, point, runtime::ceil_div(p.n, 256), 256, p);
     if (!dense.is_same(output)) output.copy_(dense);
     total_weight.zero_();
+  } else if (const size_t groups = partial_groups(p.n), count = groups * kLanes;
+             groups == 1 && !p.weight && (self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble) &&
+             runtime::runs_inline(queue, int64_t{p.n} * kNllShare)) {
+    const bool mean = reduction == at::Reduction::Mean;
+    if (self.scalar_type() == at::kFloat)
+      nll_sum_here<float>(p, output, total_weight, mean);
+    else
+      nll_sum_here<double>(p, output, total_weight, mean);
   } else {
-    const size_t groups = partial_groups(p.n), count = groups * kLanes;
     runtime::Scratch partial(2 * count * accumulate_size(self));
     p.out = partial.get();
     runtime::launch(queue, kernels::nll_partial[type], groups, kLanes, p);
@@ -302,10 +346,8 @@ void nll_backward(const at::Tensor& grad_output, const at::Tensor& self, const a
   p.out = dense.mutable_data_ptr();
   p.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
   p.mean = reduction == at::Reduction::Mean;
-  const size_t width = static_cast<size_t>(p.classes) * p.spatial.d, rows = self.numel() / width;
-  const size_t local = std::min<size_t>(1024, runtime::ceil_div(width, 16) * 16);
-  runtime::launch2(runtime::current_queue(), kernels::nll_back[dtype_of(self)], rows, runtime::ceil_div(width, local),
-                   1, local, p);
+  fill_device(dense, 0);
+  runtime::launch(runtime::current_queue(), kernels::nll_back[dtype_of(self)], runtime::ceil_div(p.n, 256), 256, p);
   if (!dense.is_same(grad_input)) grad_input.copy_(dense);
 }
 

@@ -7,6 +7,7 @@
 namespace xpu {
 
 using xpu_ops::BagArgs;
+using xpu_ops::BagGradArgs;
 using xpu_ops::BagMode;
 using xpu_ops::BagSampleGradArgs;
 using xpu_ops::RenormArgs;
@@ -125,8 +126,8 @@ XPU_INLINE void bag_vectors(const BagArgs& p, const Index* ids, int64_t begin, i
   for (int s = 0; s < kSums; ++s) (out + s * local)[lane] = T(acc[s]);
 }
 
-// Sums and means of rows that are whole vectors. Nothing differs between items but their column: one loop that some
-// items leave would put masks on all of it, and make the stores scatters.
+// Sums and means of rows of a vector and more, of which the last may overlap the one before. Nothing differs between
+// items but their column: one loop that some items leave would put masks on all of it, and make the stores scatters.
 template <class T, class Index>
 XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
   const size_t local = syclex::this_work_item::get_nd_item<1>().get_local_range(0);
@@ -155,6 +156,7 @@ XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
     for (; f + kBagSums * local <= p.features; f += kBagSums * local)
       bag_vectors<T, Index, kBagSums>(p, ids, begin, end, bag, f, all, used);
     for (; f + local <= p.features; f += local) bag_vectors<T, Index, 1>(p, ids, begin, end, bag, f, all, used);
+    if (f < p.features) bag_vectors<T, Index, 1>(p, ids, begin, end, bag, p.features - local, all, used);
   }
 }
 
@@ -169,6 +171,53 @@ inline void embedding_bag_vectors(const BagArgs& p) {
     sum_bags<T, int64_t>(p, first, last);
 }
 
+template <class T, class Index>
+XPU_INLINE void add_bag_rows(const BagGradArgs& p) {
+  using M = opmath_t<T>;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
+  const uint32_t group = static_cast<uint32_t>(item.get_group(0)), part = group / p.tiles,
+                 tile = group - part * p.tiles;
+  const size_t c0 = static_cast<size_t>(tile) * p.tile, width = p.features - c0 < p.tile ? p.features - c0 : p.tile;
+  const int64_t low = part * p.rows_per_part, left = p.rows - low,
+                size = left < p.rows_per_part ? left : p.rows_per_part;
+  const Index* ids = static_cast<const Index*>(p.index);
+  const Index* bags = static_cast<const Index*>(p.offset2bag);
+  const T* times = static_cast<const T*>(p.per_sample);
+  for (uint32_t j = 0; j < p.count; ++j) {
+    const int64_t id = ids[j];
+    if (static_cast<uint64_t>(id - low) >= static_cast<uint64_t>(size) || id == p.padding) continue;
+    const int64_t bag = bags ? static_cast<int64_t>(bags[j]) : j;
+    if (static_cast<uint64_t>(bag) >= static_cast<uint64_t>(p.bags)) {
+      report_error(p.error, DeviceErrorCode::index_self, 0, bag, p.bags);
+      continue;
+    }
+    const T* src = static_cast<const T*>(p.grad) + (bag * p.features + c0);
+    T* dst = static_cast<T*>(p.out) + (id * p.features + c0);
+    // Each step is rounded, as by the operators that this stands for.
+    if (p.bag_size) {
+      const M by = M(T(M(static_cast<const Index*>(p.bag_size)[bag])));
+      for_columns(0, width, lane, local, [&](size_t c) { dst[c] = T(M(dst[c]) + M(T(M(src[c]) / by))); });
+    } else if (times) {
+      const M factor = M(times[j * p.per_sample_stride]);
+      for_columns(0, width, lane, local, [&](size_t c) {
+        const T v = T(M(src[c]) * factor);
+        dst[c] = T(M(dst[c]) + M(v));
+      });
+    } else {
+      for_columns(0, width, lane, local, [&](size_t c) { dst[c] = T(M(dst[c]) + M(src[c])); });
+    }
+  }
+}
+
+template <class T>
+inline void bag_grad(const BagGradArgs& p) {
+  if (p.is32)
+    add_bag_rows<T, int32_t>(p);
+  else
+    add_bag_rows<T, int64_t>(p);
+}
+
 // One sub-group a sample.
 template <class T>
 inline void bag_sample_grad(const BagSampleGradArgs& p) {
@@ -179,7 +228,22 @@ inline void bag_sample_grad(const BagSampleGradArgs& p) {
   if (j >= p.count) return;
   int64_t id = load_int(p.index, p.is32, j), bag = load_int(p.offset2bag, p.is32, j);
   M sum = M(0);
-  if (id != p.padding)
+  if (id != p.padding && p.grad_stride1 == 1 && p.weight_stride1 == 1) {
+    // Vector loads want strides that are known to be 1; four sums, each of which would wait for itself.
+    const T* grad = static_cast<const T*>(p.grad) + bag * p.grad_stride0;
+    const T* weight = static_cast<const T*>(p.weight) + id * p.weight_stride0;
+    const size_t lane = sg.get_local_linear_id(), lanes = sg.get_local_range()[0];
+    M acc[kBagSums] = {};
+    size_t f = 0;
+    for (; f + kBagSums * lanes <= p.features; f += kBagSums * lanes) {
+#pragma unroll
+      for (int s = 0; s < kBagSums; ++s)
+        acc[s] += M((grad + (f + s * lanes))[lane]) * M((weight + (f + s * lanes))[lane]);
+    }
+    for (; f + lanes <= p.features; f += lanes) acc[0] += M((grad + f)[lane]) * M((weight + f)[lane]);
+    if (f + lane < p.features) acc[1] += M((grad + f)[lane]) * M((weight + f)[lane]);
+    sum = (acc[0] + acc[1]) + (acc[2] + acc[3]);
+  } else if (id != p.padding)
     for (uint32_t f = sg.get_local_linear_id(); f < p.features; f += sg.get_local_range()[0])
       sum += M(static_cast<const T*>(p.grad)[bag * p.grad_stride0 + f * p.grad_stride1]) *
              M(static_cast<const T*>(p.weight)[id * p.weight_stride0 + f * p.weight_stride1]);

@@ -33,6 +33,21 @@ struct RenormArgs {
   uint32_t rows, features;
 };
 
+// Gradient of the table: rows of `grad` added at their indices, in the order of the samples. A work-group has a tile of
+// columns and a part of the rows.
+struct BagGradArgs {
+  const void* grad;        // [bags, features] contiguous
+  const void* index;       // contiguous
+  const void* offset2bag;  // same type as the index; null: a sample is its own bag
+  const void* bag_size;    // of the same type: divides; may be null
+  const void* per_sample;  // or null; stride per_sample_stride
+  void* out;               // [rows, features] contiguous
+  DeviceError* error;
+  int64_t per_sample_stride, padding, rows, rows_per_part, bags;
+  uint32_t count, features, tile, tiles;
+  uint8_t is32;
+};
+
 // Gradient of the per-sample weights: one dot product a sample.
 struct BagSampleGradArgs {
   const void* grad;  // [bags, features]

@@ -2,6 +2,7 @@
 #pragma once
 #include "convert.hpp"
 #include "factory_args.hpp"
+#include "groups.hpp"
 #include "math.hpp"
 
 namespace xpu {
@@ -30,24 +31,42 @@ inline float affine_index(float base_hi, float base_lo, float step_hi, float ste
 
 inline double f64(uint64_t bits) { return sycl::bit_cast<double>(bits); }
 
+// dst[i] = value(i) for the elements of a launch. 64-bit addresses and full groups without masks: see groups.hpp.
+template <class T, class F>
+XPU_INLINE void sequence(const SequenceArgs& p, F value) {
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t local = item.get_local_range(0), base = item.get_group(0) * local, lane = item.get_local_id(0);
+  T* dst = static_cast<T*>(p.dst) + (p.first + base);
+  const uint32_t i = p.first + static_cast<uint32_t>(base) + static_cast<uint32_t>(lane);
+  whole_or_part(base + local <= p.n, base + lane < p.n, p.once,
+                [&]() __attribute__((always_inline)) { dst[lane] = value(i); });
+}
+
 template <class T>
 void arange(const SequenceArgs& p) {
-  uint32_t k = global_id();
-  if (k >= p.n) return;
-  uint32_t i = p.first + k;
-  T* dst = static_cast<T*>(p.dst);
   if constexpr (is_same_v<T, double>) {
-    dst[i] = f64(p.start64) + f64(p.step64) * static_cast<double>(i);
+    sequence<T>(p, [&](uint32_t i) __attribute__((always_inline)) {
+      return f64(p.start64) + f64(p.step64) * static_cast<double>(i);
+    });
   } else if constexpr (is_same_v<opmath_t<T>, float>) {
-    dst[i] = T(affine_index(p.start_hi, p.start_lo, p.step_hi, p.step_lo, i));
+    if (p.last < (1u << 24))
+      sequence<T>(p, [&](uint32_t i) __attribute__((always_inline)) {
+        return T(affine(p.start_hi, p.start_lo, p.step_hi, p.step_lo, static_cast<float>(i)));
+      });
+    else
+      sequence<T>(p, [&](uint32_t i) __attribute__((always_inline)) {
+        return T(affine_index(p.start_hi, p.start_lo, p.step_hi, p.step_lo, i));
+      });
   } else {
-    dst[i] = static_cast<T>(p.start + p.step * static_cast<int64_t>(i));
+    sequence<T>(p, [&](uint32_t i) __attribute__((always_inline)) {
+      return static_cast<T>(p.start + p.step * static_cast<int64_t>(i));
+    });
   }
 }
 
 // Element i of a linspace, in the type the elements are computed in. Integers are computed in double, as on CPU.
 template <class T>
-inline auto linspace_value(const SequenceArgs& p, uint32_t i) {
+XPU_INLINE auto linspace_value(const SequenceArgs& p, uint32_t i) {
   const bool from_end = i >= p.half_n;
   if constexpr (is_same_v<T, cplx<float>>) {
     float k = from_end ? -static_cast<float>(p.last - i) : static_cast<float>(i);
@@ -58,8 +77,13 @@ inline auto linspace_value(const SequenceArgs& p, uint32_t i) {
     double re = from_end ? f64(p.end64) : f64(p.start64), im = from_end ? f64(p.end_im64) : f64(p.start_im64);
     return cplx<double>(sycl::fma(f64(p.step64), k, re), sycl::fma(f64(p.step_im64), k, im));
   } else if constexpr (is_same_v<opmath_t<T>, float>) {
-    return from_end ? affine_index(p.end_hi, p.end_lo, -p.step_hi, -p.step_lo, p.last - i)
-                    : affine_index(p.start_hi, p.start_lo, p.step_hi, p.step_lo, i);
+    // One of the two by selection; sums of negated numbers are the negated sums.
+    const uint32_t k = from_end ? p.last - i : i;
+    const float sign = from_end ? -1.0f : 1.0f, hi = sign * p.step_hi, lo = sign * p.step_lo;
+    const float base = from_end ? float(p.end_hi) : float(p.start_hi),
+                rest = from_end ? float(p.end_lo) : float(p.start_lo);
+    return p.last < (1u << 24) ? affine(base, rest, hi, lo, static_cast<float>(k))
+                               : affine_index(base, rest, hi, lo, k);
   } else {
     return from_end ? f64(p.end64) - f64(p.step64) * static_cast<double>(p.last - i)
                     : f64(p.start64) + f64(p.step64) * static_cast<double>(i);
@@ -68,10 +92,7 @@ inline auto linspace_value(const SequenceArgs& p, uint32_t i) {
 
 template <class T>
 void linspace(const SequenceArgs& p) {
-  uint32_t k = global_id();
-  if (k >= p.n) return;
-  uint32_t i = p.first + k;
-  static_cast<T*>(p.dst)[i] = convert<T>(linspace_value<T>(p, i));
+  sequence<T>(p, [&](uint32_t i) __attribute__((always_inline)) { return convert<T>(linspace_value<T>(p, i)); });
 }
 
 template <class T>

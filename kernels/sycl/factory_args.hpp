@@ -21,6 +21,7 @@ struct SequenceArgs {
   uint32_t first;   // index of the first one
   uint32_t half_n;  // linspace counts from the end at and after this index
   uint32_t last;    // index of the last element of the whole sequence
+  uint32_t once;    // 1: see whole_or_part
 };
 
 // tril and triu of rows x cols matrices.

@@ -1,5 +1,7 @@
 // Multi-tensor kernels. A work-group handles 4096 elements of one tensor; sixteen lanes walk them side by side.
 #pragma once
+#include <sycl/group_barrier.hpp>
+
 #include "convert.hpp"
 #include "foreach_args.hpp"
 #include "pointwise.hpp"
@@ -159,29 +161,48 @@ inline auto reduce_value(T x) {
   }
 }
 
-// Work-groups are one sub-group wide, so a lane's partial is written apart and the second pass adds all lanes.
+// Work-groups are one sub-group wide, so a lane's partial is written apart and the second pass adds all lanes. Four
+// results a lane, of 64 elements each: one would wait for itself at every step.
 template <class T, ForeachReduce R>
 void foreach_reduce(const ForeachReduceArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
   using V = decltype(reduce_value<R>(T{}));
-  Accumulator<R, V> acc;
+  constexpr int kSums = 4;
   const auto t = foreach_tensor(p);
-  foreach_element(t, [&](size_t i) { acc.add(reduce_value<R>(static_cast<const T*>(t.ptr[1])[i])); });
-  static_cast<V*>(p.partial)[it.get_global_id(0)] = acc.value();
+  const size_t begin = (it.get_group(0) - t.first_group) * size_t{kForeachBlock}, lane = it.get_local_id(0),
+               lanes = it.get_local_range(0);
+  const size_t n = t.n - begin < kForeachBlock ? t.n - begin : kForeachBlock;
+  const T* src = static_cast<const T*>(t.ptr[1]) + begin;
+  V acc[kSums];
+#pragma unroll
+  for (int j = 0; j < kSums; ++j) acc[j] = reduce_start<R, V>();
+  size_t i = 0;
+  for (; i + kSums * lanes <= n; i += kSums * lanes) {
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) acc[j] = reduce_step<R>(acc[j], reduce_value<R>((src + (i + j * lanes))[lane]));
+  }
+  for (; i + lanes <= n; i += lanes) acc[0] = reduce_step<R>(acc[0], reduce_value<R>((src + i)[lane]));
+  if (i + lane < n) acc[1] = reduce_step<R>(acc[1], reduce_value<R>((src + i)[lane]));
+  const V low = reduce_step<R>(acc[0], acc[1]), high = reduce_step<R>(acc[2], acc[3]);
+  (static_cast<V*>(p.partial) + it.get_group(0) * lanes)[lane] = reduce_step<R>(low, high);
 }
 
-// One item a tensor: at most a few hundred partials each for the sizes that models have.
+// A work-group a tensor: each lane adds its own partials, then one of them adds the lanes.
 template <class T, ForeachReduce R>
 void foreach_reduce_final(const ForeachReduceArgs& p) {
   using V = decltype(reduce_value<R>(T{}));
-  uint32_t k = global_id();
-  if (k >= p.count) return;
-  constexpr uint32_t lanes = 16;
-  const auto t = p.table[k];
-  uint32_t groups = (t.n + kForeachBlock - 1) / kForeachBlock;
-  const V* partial = static_cast<const V*>(p.partial) + t.first_group * lanes;
+  auto it = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
+  const auto t = p.table[it.get_group(0)];
+  const size_t groups = (t.n + kForeachBlock - 1) / kForeachBlock;
+  V* partial = static_cast<V*>(p.partial) + size_t{t.first_group} * lanes;
+  Accumulator<R, V> own;
+  for (size_t g = 0; g < groups; ++g) own.add((partial + g * lanes)[lane]);
+  partial[lane] = own.value();
+  sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
+  if (lane != 0) return;
   Accumulator<R, V> all;
-  for (uint32_t i = 0; i < groups * lanes; ++i) all.add(partial[i]);
+  for (size_t i = 0; i < lanes; ++i) all.add(partial[i]);
   V acc = all.value();
   if constexpr (R == ForeachReduce::norm2) acc = sycl::sqrt(acc);
   if constexpr (R == ForeachReduce::max)

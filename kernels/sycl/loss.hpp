@@ -122,15 +122,35 @@ template <class T, LossKind kKind> void loss_partial(const LossArgs& p) {
   (static_cast<A*>(p.out) + group * local)[lane] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+// Sums of every sixteenth value, then of halves: an order that is written down, which a compiler that may reassociate a
+// plain loop keeps, and so does the calling thread (nll_sum_here).
+template <class A> XPU_INLINE A loss_total(const A* x, uint32_t n) {
+  constexpr uint32_t kParts = 16;
+  A acc[kParts];
+#pragma unroll
+  for (uint32_t j = 0; j < kParts; ++j) acc[j] = A(0);
+  uint32_t i = 0;
+  for (; i + kParts <= n; i += kParts) {
+#pragma unroll
+    for (uint32_t j = 0; j < kParts; ++j) acc[j] += x[i + j];
+  }
+  for (; i < n; ++i) acc[0] += x[i];
+#pragma unroll
+  for (uint32_t half = kParts / 2; half > 0; half /= 2) {
+#pragma unroll
+    for (uint32_t j = 0; j < half; ++j) acc[j] += acc[j + half];
+  }
+  return acc[0];
+}
+
 template <class T> void loss_finish(const LossFinishArgs& p) {
   using A = opmath_t<T>;
   if (global_id() != 0) return;
   const A* partial = static_cast<const A*>(p.partial);
-  A sum = A(0), weight = A(0);
-  for (uint32_t i = 0; i < p.count; ++i) sum += partial[i];
+  A sum = loss_total(partial, p.count);
   if (!p.mean) sum = sum / loss_scalar<A>(p.divisor);
   if (p.total_weight) {
-    for (uint32_t i = 0; i < p.count; ++i) weight += partial[p.count + i];
+    const A weight = loss_total(partial + p.count, p.count);
     *static_cast<T*>(p.total_weight) = static_cast<T>(weight);
     if (p.mean) sum = sum / weight;
   }
@@ -141,59 +161,68 @@ inline int64_t nll_target(const NllArgs& p, uint32_t i) {
   return p.byte_target ? static_cast<const uint8_t*>(p.target)[i] : static_cast<const int64_t*>(p.target)[i];
 }
 
-// -w[t] * x[t] of target i, and the weight it counts with.
-template <class T> inline opmath_t<T> nll_at(const NllArgs& p, uint32_t i, opmath_t<T>& weight) {
+// -w[t] * x[t] of target i, and the weight it counts with: zeros where the target is left out, or out of range, when
+// it is noted in `bad`.
+template <class T> XPU_INLINE opmath_t<T> nll_at(const NllArgs& p, uint32_t i, opmath_t<T>& weight, int64_t& bad) {
   using A = opmath_t<T>;
-  int64_t t = nll_target(p, i);
+  const int64_t t = nll_target(p, i);
+  const bool in = static_cast<uint64_t>(t) < p.classes, used = in && t != p.ignore_index;
+  bad = in || t == p.ignore_index ? bad : t;
+  const uint32_t row = div(i, p.spatial), s = i - row * p.spatial.d;
+  const int64_t at = (static_cast<int64_t>(row) * p.classes + t) * p.spatial.d + s;
   weight = A(0);
-  if (t == p.ignore_index) return A(0);
-  if (t < 0 || t >= static_cast<int64_t>(p.classes)) {
-    if (p.error) report_error(p.error, DeviceErrorCode::target, 1, t, p.classes);
-    return A(0);
+  A v = A(0);
+  if (used) {
+    weight = p.weight ? static_cast<A>(static_cast<const T*>(p.weight)[t]) : A(1);
+    v = -static_cast<A>(static_cast<const T*>(p.input)[at]) * weight;
   }
-  weight = p.weight ? static_cast<A>(static_cast<const T*>(p.weight)[t]) : A(1);
-  uint32_t row = div(i, p.spatial), s = i - row * p.spatial.d;
-  int64_t at = (static_cast<int64_t>(row) * p.classes + t) * p.spatial.d + s;
-  return -static_cast<A>(static_cast<const T*>(p.input)[at]) * weight;
+  return v;
+}
+
+// After the loop: a report in it puts a branch around every element.
+XPU_INLINE void report_target(const NllArgs& p, int64_t bad) {
+  const bool in = static_cast<uint64_t>(bad) < p.classes;
+  if (!in && bad != p.ignore_index) report_error(p.error, DeviceErrorCode::target, 1, bad, p.classes);
 }
 
 template <class T> void nll_point(const NllArgs& p) {
   uint32_t i = global_id();
   if (i >= p.n) return;
   opmath_t<T> weight;
-  static_cast<T*>(p.out)[i] = static_cast<T>(nll_at<T>(p, i, weight));
+  int64_t bad = p.ignore_index;
+  static_cast<T*>(p.out)[i] = static_cast<T>(nll_at<T>(p, i, weight, bad));
+  report_target(p, bad);
 }
 
 template <class T> void nll_partial(const NllArgs& p) {
   using A = opmath_t<T>;
   LossPart r = loss_part(p.n);
   A sum = A(0), total = A(0);
+  int64_t bad = p.ignore_index;
   for (uint32_t i = r.begin; i < r.end; i += r.step) {
     A weight;
-    sum += nll_at<T>(p, i, weight);
+    sum += nll_at<T>(p, i, weight, bad);
     total += weight;
   }
+  report_target(p, bad);
   uint32_t count = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_global_range(0));
   static_cast<A*>(p.out)[global_id()] = sum;
   static_cast<A*>(p.out)[count + global_id()] = total;
 }
 
-// Writes a whole row [C, spatial] of the gradient: no separate zero fill.
+// The gradient is zero but for one element a target, which is all this writes.
 template <class T> void nll_back(const NllArgs& p) {
   using A = opmath_t<T>;
-  auto item = syclex::this_work_item::get_nd_item<2>();
-  uint32_t row = static_cast<uint32_t>(item.get_group(0)), j = static_cast<uint32_t>(item.get_global_id(1));
-  uint32_t width = p.classes * p.spatial.d;
-  if (j >= width) return;
-  uint32_t c = div(j, p.spatial), s = j - c * p.spatial.d, i = row * p.spatial.d + s;
-  int64_t t = nll_target(p, i);
-  A v = A(0);
-  if (t != p.ignore_index && t == static_cast<int64_t>(c)) {
-    A g = static_cast<const T*>(p.input)[p.grad_scalar ? 0 : i];
-    if (p.mean) g = g / static_cast<A>(*static_cast<const T*>(p.total_weight));
-    v = p.weight ? -g * static_cast<A>(static_cast<const T*>(p.weight)[c]) : -g;
-  }
-  static_cast<T*>(p.out)[static_cast<int64_t>(row) * width + j] = static_cast<T>(v);
+  const uint32_t i = global_id();
+  A g = p.grad_scalar ? static_cast<A>(*static_cast<const T*>(p.input)) : A(0);
+  if (p.mean) g = g / static_cast<A>(*static_cast<const T*>(p.total_weight));
+  if (i >= p.n) return;
+  const int64_t t = nll_target(p, i);
+  if (t == p.ignore_index || static_cast<uint64_t>(t) >= p.classes) return;
+  if (!p.grad_scalar) g = static_cast<const T*>(p.input)[i];
+  const uint32_t row = div(i, p.spatial), s = i - row * p.spatial.d;
+  const int64_t at = (static_cast<int64_t>(row) * p.classes + t) * p.spatial.d + s;
+  static_cast<T*>(p.out)[at] = static_cast<T>(p.weight ? -g * static_cast<A>(static_cast<const T*>(p.weight)[t]) : -g);
 }
 
 // --- margin losses: one item a row ---

@@ -7,6 +7,7 @@ from itertools import product
 
 import pytest
 import torch
+from torch.nn.functional import nll_loss
 
 import xpu_ops
 from xpu_ops import _C
@@ -119,6 +120,54 @@ def test_cumsum(dtype: torch.dtype) -> None:
         out = [values((n,), dtype).cumsum(0) for n in (1, 5, 16, 17, 100, 1000, 4001, 16000)]
         out += [values((n,), dtype)[: n - 16].cumsum(0) for n in (1000, 6000)]
         return [*out, values((40, 33), dtype).cumsum(1), values((40, 33), dtype).cumsum(0)]
+
+    same_bits(results)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_nll_loss(dtype: torch.dtype) -> None:
+    def results() -> list[torch.Tensor]:
+        out = []
+        weight = values((7,), dtype, 8)
+        for n in (1, 15, 16, 17, 1000):
+            x, image = values((n, 7), dtype, 9), values((n, 7, 2, 3), dtype, 10)
+            target = torch.arange(n, device="xpu") * 5 % 7
+            labels = (torch.arange(6 * n, device="xpu") * 3 % 7).view(n, 2, 3)
+            torch.xpu.synchronize()
+            for w, ignore in product((None, weight), (-100, 3)):
+                for y, t in ((x, target), (x, target.byte()), (image, labels)):
+                    out += [
+                        nll_loss(y, t, w, ignore_index=ignore),
+                        nll_loss(y, t, w, ignore_index=ignore, reduction="sum"),
+                    ]
+        return out
+
+    same_bits(results)
+
+
+def test_nll_loss_reports_later() -> None:
+    """A target out of range is reported at the next synchronisation, wherever the loss was computed."""
+    x, target = values((5, 3), torch.float32), torch.tensor([0, 1, 7, 2, 9], device="xpu")
+    for here in (True, False):
+        xpu_ops.set_inline(here)
+        torch.xpu.synchronize()
+        nll_loss(x, target)
+        with pytest.raises(IndexError, match="Target [79] is out of bounds"):
+            torch.xpu.synchronize()
+
+
+@pytest.mark.parametrize("scale", [1.0, 3e38, 1e-45])
+def test_amp_update_scale(scale: float) -> None:
+    def results() -> list[torch.Tensor]:
+        out = []
+        for found, steps in product((0.0, 1.0, float("nan")), (0, 4)):
+            s = torch.tensor([scale], device="xpu")
+            tracker = torch.tensor([steps], dtype=torch.int32, device="xpu")
+            f = torch.tensor([found], device="xpu")
+            torch.xpu.synchronize()
+            torch._amp_update_scale_(s, tracker, f, 2.0, 0.5, 5)
+            out += [s, tracker]
+        return out
 
     same_bits(results)
 
