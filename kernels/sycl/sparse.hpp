@@ -212,17 +212,30 @@ inline void rows_to_pointers(const CompressArgs& p) {
     rows_to_pointers_of<int64_t, int64_t>(p);
 }
 
-// Rows of a batch; the number of each goes to every one of its elements.
-inline void pointers_to_rows(const CompressArgs& p) {
+// Rows of a batch; the number of each goes to every one of its elements. An item goes from its first pointer to its
+// last, the first from 0 and the last to n, so that nothing stays unset whatever the pointers are.
+template <class I, class O> XPU_INLINE void pointers_to_rows_of(const CompressArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
-  const int64_t batch = item.get_global_id(0), at = batch * p.in_batch;
+  const int64_t batch = item.get_global_id(0), n = p.n;
   uint32_t row = item.get_global_id(1) * p.chunk, last = row + p.chunk < p.rows ? row + p.chunk : p.rows;
+  if (row >= last) return;
+  const I* in = static_cast<const I*>(p.in) + batch * p.in_batch;
+  O* out = static_cast<O*>(p.out) + batch * p.out_batch;
+  int64_t j = row == 0 || in[row] < 0 ? 0 : in[row];
   for (; row < last; ++row) {
-    int64_t begin = sparse_index(p.in, p.in32, at + row), end = sparse_index(p.in, p.in32, at + row + 1);
-    if (begin < 0) begin = 0;
-    if (end > p.n) end = p.n;
-    for (int64_t j = begin; j < end; ++j) put_index(p.out, p.out32, batch * p.out_batch + j, row);
+    const int64_t end = row + 1 == p.rows || in[row + 1] > n ? n : in[row + 1];
+    for (; j < end; ++j) out[j] = static_cast<O>(row);
   }
+}
+inline void pointers_to_rows(const CompressArgs& p) {
+  if (p.in32 && p.out32)
+    pointers_to_rows_of<int32_t, int32_t>(p);
+  else if (p.in32)
+    pointers_to_rows_of<int32_t, int64_t>(p);
+  else if (p.out32)
+    pointers_to_rows_of<int64_t, int32_t>(p);
+  else
+    pointers_to_rows_of<int64_t, int64_t>(p);
 }
 
 // --- products ---
@@ -460,4 +473,4 @@ template <class T> void sampled_dot(const SampledArgs& p) {
 
 }  // namespace xpu
 
-#include "csr_merge.hpp"
+#include "csr_rows.hpp"

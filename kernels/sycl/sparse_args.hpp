@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "device_error_args.hpp"
+#include "divide.hpp"
 
 namespace xpu_ops {
 
@@ -140,6 +141,38 @@ struct RangeArgs {
   int64_t stride, size;
   uint32_t n, items, chunk;
   uint32_t wrap;  // indices below 0 count from the end
+};
+
+// The sum or product of each row that has elements.
+struct CsrReduceArgs {
+  const void *crow, *values;
+  void *pointers, *col, *out;
+  int64_t* counts;  // as above
+  int64_t nnz;
+  uint32_t rows, items, chunk, is32, product;
+};
+
+// Pointers [batches, lines + 1] to numbers [batches, nnz] below size.
+struct CsrCheckArgs {
+  const void *pointers, *numbers;
+  int64_t* failed;  // [items]: the first invariant of five that does not hold, or 5
+  int64_t batches, lines, nnz, size, chunk;
+  uint32_t items, is32;
+};
+
+// Blocks of `down` lines and `across` numbers that hold elements.
+struct CsrBlockArgs {
+  const void *pointers, *numbers, *values;
+  void *out_pointers, *out_numbers, *out;
+  int64_t* counts;  // as above
+  int64_t* places;  // [items, width]
+  uint64_t* seen;   // [items, words and words of words]
+  DeviceError* error;
+  int64_t nnz;
+  int64_t in_stride, rest_stride;  // of a block: from line to line, and from number to number
+  Divider across;
+  uint32_t down, lines, width, size;  // lines of blocks, blocks across, numbers
+  uint32_t items, chunk, is32;
 };
 
 }  // namespace xpu_ops
