@@ -3,7 +3,6 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/_convert_indices_from_csr_to_coo.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
@@ -293,10 +292,16 @@ at::Tensor& sparse_sspaddmm_out(const at::Tensor& self, const at::Tensor& mat1, 
   const int64_t before = nothing ? 0 : self._nnz(), rows = row.numel(), count = rows * sizes[1];
   const at::ScalarType type = sparse._values().scalar_type();
   const at::Tensor indices = new_empty({2, before + count}, at::kLong), values = new_empty({before + count}, type);
-  const at::Tensor places = indices.narrow(1, before, count).view({2, rows, sizes[1]});
   spmm(a, mat2, {}, 0, alpha, values.narrow(0, before, count).view({rows, sizes[1]}));
-  places.select(0, 0).copy_(row.unsqueeze(1).expand({rows, sizes[1]}));
-  places.select(0, 1).copy_(at::arange(sizes[1], row.options()).expand({rows, sizes[1]}));
+  if (count != 0) {
+    TORCH_CHECK_NOT_IMPLEMENTED(rows < INT32_MAX && sizes[1] < INT32_MAX, "sspaddmm of 2^31 and more columns on XPU");
+    RowPlaceArgs p{};
+    p.row = row.const_data_ptr<int64_t>();
+    p.out_row = indices.mutable_data_ptr<int64_t>() + before;
+    p.out_column = p.out_row + before + count;
+    p.columns = static_cast<uint32_t>(sizes[1]);
+    runtime::launch(runtime::current_queue(), kernels::row_places, rows, 64, p);
+  }
   if (before != 0) {
     indices.narrow(1, 0, before).copy_(self._indices());
     values.narrow(0, 0, before).copy_(self._values().mul(beta));

@@ -11,10 +11,12 @@
 namespace xpu {
 
 using xpu_ops::CompressArgs;
+using xpu_ops::DenseAtArgs;
 using xpu_ops::KeyArgs;
 using xpu_ops::KeyFindArgs;
 using xpu_ops::KeyRunArgs;
 using xpu_ops::RadixArgs;
+using xpu_ops::RowPlaceArgs;
 using xpu_ops::RunSumArgs;
 using xpu_ops::SampledArgs;
 using xpu_ops::Sorted;
@@ -34,6 +36,36 @@ inline void coo_key(const KeyArgs& p) {
   }
   uint64_t key = (p.first ? 0 : p.keys[i] * p.size) + id;
   p.keys[i] = p.pack ? (key << p.pack) | i : key;
+}
+
+// What a dense tensor has where the elements are.
+template <class T> void dense_at(const DenseAtArgs& p) {
+  const size_t i = global_id();
+  if (i >= p.n) return;
+  int64_t at = 0;
+#pragma unroll
+  for (uint32_t d = 0; d < xpu_ops::kDenseAtDims; ++d) {
+    if (d >= p.dims) break;
+    int64_t id = (p.index + d * p.index_stride)[i];
+    if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.size[d])) {
+      report_error(p.error, DeviceErrorCode::index_runtime, d, id, p.size[d]);
+      id = 0;
+    }
+    at += id * p.stride[d];
+  }
+  static_cast<T*>(p.out)[i] = static_cast<const T*>(p.dense)[at];
+}
+
+// Row and column of every place of some dense rows, a group for each.
+inline void row_places(const RowPlaceArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0), row = it.get_group(0);
+  const int64_t number = p.row[row];
+  int64_t *rows = p.out_row + row * p.columns, *columns = p.out_column + row * p.columns;
+  for_columns(0, p.columns, lane, lanes, [&](size_t c) {
+    rows[c] = number;
+    columns[c] = static_cast<int64_t>(c);
+  });
 }
 
 inline void coo_unkey(const KeyArgs& p) {
@@ -183,23 +215,27 @@ inline void put_index(void* x, bool is32, int64_t i, int64_t v) {
     static_cast<int64_t*>(x)[i] = v;
 }
 
-// The element at i, from 0 to n, decides the pointers of the rows after that of element i - 1, up to its own. Most are
-// in the row of the one before, and have nothing to do.
+// Each element stores where its row ends so far, and the ends of empty rows before it: two branches that mostly go one
+// way. A row that the next item goes on with is that one's.
 template <class I, class O> XPU_INLINE void rows_to_pointers_of(const CompressArgs& p) {
   const I* in = static_cast<const I*>(p.in);
   O* out = static_cast<O*>(p.out);
-  const uint32_t n = p.n, begin = global_id() * p.chunk, end = begin + p.chunk < n + 1 ? begin + p.chunk : n + 1;
-  if (begin >= end) return;
-  const int64_t rows = p.rows;
-  int64_t from = begin == 0 ? -1 : static_cast<int64_t>(in[begin - 1]);
+  const uint32_t n = p.n, begin = global_id() * p.chunk, end = begin + p.chunk < n ? begin + p.chunk : n;
+  if (begin >= end && begin != 0) return;
+  const int64_t rows = p.rows, open = end < n ? static_cast<int64_t>(in[end]) : -1;
+  int64_t from = begin == 0 ? -2 : in[begin - 1] < 0 ? -1 : static_cast<int64_t>(in[begin - 1]);
   for (uint32_t i = begin; i < end; ++i) {
-    const int64_t to = i == n ? rows : static_cast<int64_t>(in[i]);
-    if (to == from) continue;
-    if (i < n && (to < 0 || to >= rows)) report_error(p.error, DeviceErrorCode::index_runtime, 0, to, rows);
-    const int64_t first = from < -1 ? 0 : from + 1, last = to > rows ? rows : to;
-    for (int64_t r = first; r <= last; ++r) out[r] = static_cast<O>(i);
+    const int64_t to = in[i];
+    if (static_cast<uint64_t>(to) >= static_cast<uint64_t>(rows)) {
+      report_error(p.error, DeviceErrorCode::index_runtime, 0, to, rows);
+      continue;
+    }
+    for (int64_t r = from + 2; r <= to; ++r) out[r] = static_cast<O>(i);
+    if (to != open) out[to + 1] = static_cast<O>(i + 1);
     from = to;
   }
+  if (end == n)
+    for (int64_t r = from + 2; r <= rows; ++r) out[r] = static_cast<O>(n);
 }
 inline void rows_to_pointers(const CompressArgs& p) {
   if (p.in32 && p.out32)

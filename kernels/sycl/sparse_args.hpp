@@ -19,6 +19,26 @@ struct KeyArgs {
   uint32_t pack;   // not 0: bits to shift the finished key by, to make room for the element's number
 };
 
+constexpr uint32_t kDenseAtDims = 4;
+
+// out[i] = dense at the indices of element i, which lie side by side in every dimension.
+struct DenseAtArgs {
+  const int64_t* index;
+  const void* dense;
+  void* out;
+  DeviceError* error;
+  int64_t index_stride;  // from dimension to dimension
+  int64_t size[kDenseAtDims], stride[kDenseAtDims];
+  uint32_t n, dims;
+};
+
+// The places of dense rows with these numbers.
+struct RowPlaceArgs {
+  const int64_t* row;
+  int64_t *out_row, *out_column;
+  uint32_t columns;
+};
+
 // Sorted elements: key and place in one word, or keys and places side by side where one has no room for both.
 struct Sorted {
   const uint64_t* entries;
