@@ -342,19 +342,21 @@ bool has_places_in(const at::Tensor& dense, const at::Tensor& t) {
          !dense.is_neg();
 }
 
-at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices_) {
-  const at::Tensor indices = indices_.contiguous(), out = new_empty({indices.size(1)}, dense.scalar_type());
+at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
+  const at::Tensor out = new_empty({indices.size(1)}, dense.scalar_type());
   runtime::Queue& queue = runtime::current_queue();
   DenseAtArgs p{};
   p.index = indices.const_data_ptr<int64_t>();
-  p.index_stride = indices.size(1);
+  p.index_stride = indices.stride(0), p.index_step = indices.stride(1);
   p.dense = dense.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.error = runtime::error_flag(queue.device);
   p.n = element_count(indices.size(1));
   p.dims = static_cast<uint32_t>(dense.dim());
   for (int64_t d = 0; d < dense.dim(); ++d) p.size[d] = dense.size(d), p.stride[d] = dense.stride(d);
-  runtime::launch(queue, kernels::dense_at[raw_dtype(dense.element_size())], ceil_div(p.n, 1024), 1024, p);
+  const Spread s = spread(p.n);
+  p.chunk = s.chunk;
+  runtime::launch(queue, kernels::dense_at[raw_dtype(dense.element_size())], s.groups, s.local, p);
   return out;
 }
 

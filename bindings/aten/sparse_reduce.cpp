@@ -79,15 +79,19 @@ at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntAr
   p.is32 = crow.scalar_type() == at::kInt;
   p.chunk = runtime::ceil_div(p.rows, std::min(p.rows, chunks_of(static_cast<uint32_t>(p.nnz) + p.rows)));
   p.items = runtime::ceil_div(p.rows, p.chunk);
-  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
+  // Room for as many as there may be, so that nothing waits for the count.
+  const int64_t most = p.rows;
+  const at::Tensor counts = new_empty({p.items}, at::kLong), pointers = new_empty(crow.sizes(), crow.scalar_type());
+  at::Tensor col = new_empty({most}, crow.scalar_type()), out = new_empty({most}, values.scalar_type());
   p.counts = counts.mutable_data_ptr<int64_t>();
+  p.pointers = pointers.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = out.mutable_data_ptr();
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::csr_reduce_count, p.items, 1, p);
-  const int64_t rows = scan_counts(counts);
-  const at::Tensor pointers = new_empty(crow.sizes(), crow.scalar_type()), col = new_empty({rows}, crow.scalar_type()),
-                   out = new_empty({rows}, values.scalar_type());
-  p.pointers = pointers.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = out.mutable_data_ptr();
   runtime::launch(queue, kernels::csr_reduce_fill[dtype_of(values)], p.items, 1, p);
+  const at::Tensor found = counts.cpu();
+  const int64_t* each = found.const_data_ptr<int64_t>();
+  const int64_t rows = std::accumulate(each, each + p.items, int64_t{0});
+  if (rows < most) col = col.narrow(0, 0, rows).clone(), out = out.narrow(0, 0, rows).clone();
   return at::_sparse_compressed_tensor_unsafe(pointers, col, out, sizes, out.options().layout(at::kSparseCsr));
 }
 

@@ -42,7 +42,8 @@ template <class T, class I, class F> XPU_INLINE void csr_reduce_rows(const CsrRe
   const T* values = static_cast<const T*>(p.values);
   I *pointers = static_cast<I*>(p.pointers), *col = static_cast<I*>(p.col);
   T* out = static_cast<T*>(p.out);
-  int64_t n = p.counts[item];
+  int64_t n = 0;  // those of the items before: there are few
+  for (uint32_t k = 0; k < item; ++k) n += p.counts[k];
   if (item == 0) pointers[0] = 0;
   for (uint32_t row = first; row < last; ++row) {
     const ElementRange r = row_elements(static_cast<const I*>(p.crow), row, p.nnz);

@@ -38,22 +38,31 @@ inline void coo_key(const KeyArgs& p) {
   p.keys[i] = p.pack ? (key << p.pack) | i : key;
 }
 
-// What a dense tensor has where the elements are.
-template <class T> void dense_at(const DenseAtArgs& p) {
-  const size_t i = global_id();
-  if (i >= p.n) return;
-  int64_t at = 0;
+// What a dense tensor has where the elements are; an item has some in turn.
+template <class T, uint32_t kDims> XPU_INLINE void dense_at_of(const DenseAtArgs& p) {
+  const uint32_t first = global_id() * p.chunk, last = first + p.chunk < p.n ? first + p.chunk : p.n;
+  const int64_t step = p.index_step;
+  for (size_t i = first; i < last; ++i) {
+    int64_t at = 0;
 #pragma unroll
-  for (uint32_t d = 0; d < xpu_ops::kDenseAtDims; ++d) {
-    if (d >= p.dims) break;
-    int64_t id = (p.index + d * p.index_stride)[i];
-    if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.size[d])) {
-      report_error(p.error, DeviceErrorCode::index_runtime, d, id, p.size[d]);
-      id = 0;
+    for (uint32_t d = 0; d < kDims; ++d) {
+      int64_t id = (p.index + d * p.index_stride)[i * step];
+      if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.size[d])) {
+        report_error(p.error, DeviceErrorCode::index_runtime, d, id, p.size[d]);
+        id = 0;
+      }
+      at += id * p.stride[d];
     }
-    at += id * p.stride[d];
+    static_cast<T*>(p.out)[i] = static_cast<const T*>(p.dense)[at];
   }
-  static_cast<T*>(p.out)[i] = static_cast<const T*>(p.dense)[at];
+}
+template <class T> void dense_at(const DenseAtArgs& p) {
+  if (p.dims == 1)
+    dense_at_of<T, 1>(p);
+  else if (p.dims == 2)
+    dense_at_of<T, 2>(p);
+  else
+    dense_at_of<T, xpu_ops::kDenseAtDims>(p);
 }
 
 // Row and column of every place of some dense rows, a group for each.

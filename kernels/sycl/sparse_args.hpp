@@ -19,17 +19,17 @@ struct KeyArgs {
   uint32_t pack;   // not 0: bits to shift the finished key by, to make room for the element's number
 };
 
-constexpr uint32_t kDenseAtDims = 4;
+constexpr uint32_t kDenseAtDims = 3;
 
-// out[i] = dense at the indices of element i, which lie side by side in every dimension.
+// out[i] = dense at the indices of element i.
 struct DenseAtArgs {
   const int64_t* index;
   const void* dense;
   void* out;
   DeviceError* error;
-  int64_t index_stride;  // from dimension to dimension
+  int64_t index_stride, index_step;  // from dimension to dimension, from element to element
   int64_t size[kDenseAtDims], stride[kDenseAtDims];
-  uint32_t n, dims;
+  uint32_t n, dims, chunk;
 };
 
 // The places of dense rows with these numbers.
@@ -167,7 +167,7 @@ struct RangeArgs {
 struct CsrReduceArgs {
   const void *crow, *values;
   void *pointers, *col, *out;
-  int64_t* counts;  // as above
+  int64_t* counts;  // [items]: rows of each that have elements
   int64_t nnz;
   uint32_t rows, items, chunk, is32, product;
 };
