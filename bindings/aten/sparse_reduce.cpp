@@ -91,7 +91,8 @@ at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntAr
   const at::Tensor found = counts.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
   const int64_t rows = std::accumulate(each, each + p.items, int64_t{0});
-  if (rows < most) col = col.narrow(0, 0, rows).clone(), out = out.narrow(0, 0, rows).clone();
+  if (rows < most) col = col.narrow(0, 0, rows), out = out.narrow(0, 0, rows);
+  if (rows < most / 2) col = col.clone(), out = out.clone();  // much of the room would stay unused
   return at::_sparse_compressed_tensor_unsafe(pointers, col, out, sizes, out.options().layout(at::kSparseCsr));
 }
 
