@@ -283,9 +283,38 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm_backward(const at::Tensor& gr
 }
 
 // ---- weight norm: w = v * g / |v|, the norm over all dimensions but `dim` (the first or the last)
+namespace {
+
+bool weight_norm_by_rows(const at::Tensor& v, int64_t dim) {
+  const int64_t rows = v.dim() == 0 ? 0 : v.size(0);
+  return dim == 0 && v.numel() != 0 && rows < INT32_MAX && v.numel() / rows < INT32_MAX;
+}
+
+void launch_weight_norm(const runtime::KernelTable& table, const at::Tensor& v, WeightNormArgs& args) {
+  runtime::Queue& queue = runtime::current_queue();
+  args.v = v.const_data_ptr();
+  args.rows = static_cast<uint32_t>(v.size(0));
+  args.cols = static_cast<uint32_t>(v.numel() / v.size(0));
+  runtime::launch(queue, table[dtype_of(v)], row_groups(queue, args.rows), kLanes, args);
+}
+
+}  // namespace
+
 std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
   TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
   const at::ScalarType wide = stat_type(v.scalar_type());
+  if (weight_norm_by_rows(v, dim) && g.numel() == v.size(0)) {
+    const at::Tensor rows = v.contiguous(), factor = g.to(wide).contiguous(), w = new_empty(v.sizes(), v.scalar_type());
+    std::vector<int64_t> sizes(v.dim(), 1);
+    sizes[0] = v.size(0);
+    const at::Tensor norms = new_empty(sizes, wide);
+    WeightNormArgs args;
+    args.g = factor.const_data_ptr();
+    args.norms = norms.mutable_data_ptr();
+    args.out = w.mutable_data_ptr();
+    launch_weight_norm(kernels::weight_norm_row, rows, args);
+    return {w, norms.to(v.scalar_type() == at::kBFloat16 ? wide : g.scalar_type())};
+  }
   const at::Tensor norms = at::norm_except_dim(v.to(wide), 2, dim);
   return {v.mul(g.to(wide).div(norms)).to(v.scalar_type()),
           norms.to(v.scalar_type() == at::kBFloat16 ? wide : g.scalar_type())};
@@ -299,6 +328,19 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
   TORCH_CHECK(saved_norms.is_contiguous(), "saved_norms must be contiguous");
   TORCH_CHECK(dim == 0 || dim == saved_v.dim() - 1, "fused kernels can only be applied for first or last dim");
   const at::ScalarType wide = stat_type(saved_v.scalar_type());
+  if (weight_norm_by_rows(saved_v, dim)) {
+    const at::Tensor dw = grad_w.to(saved_v.scalar_type()).contiguous(), g = saved_g.to(wide),
+                     norms = saved_norms.to(wide), grad_v = new_empty(saved_v.sizes(), saved_v.scalar_type()),
+                     grad_g = new_empty(saved_g.sizes(), wide);
+    WeightNormArgs args;
+    args.dw = dw.const_data_ptr();
+    args.g = g.const_data_ptr();
+    args.norms = const_cast<void*>(norms.const_data_ptr());
+    args.grad_g = grad_g.mutable_data_ptr();
+    args.out = grad_v.mutable_data_ptr();
+    launch_weight_norm(kernels::weight_norm_backward_row, saved_v, args);
+    return {grad_v, grad_g.to(saved_g.scalar_type())};
+  }
   const at::Tensor gw = grad_w.to(wide), v = saved_v.to(wide), g = saved_g.to(wide), norms = saved_norms.to(wide);
   std::vector<int64_t> others;
   for (int64_t d = 0; d < v.dim(); ++d)

@@ -333,7 +333,47 @@ at::Tensor& sparse_add_out(const at::Tensor& self, const at::Tensor& other, cons
 
 // --- products, masks ---
 
+namespace {
+
+// Whether dense_at takes them: elements that are numbers, of few dims.
+bool has_places_in(const at::Tensor& dense, const at::Tensor& t) {
+  return dense.sizes().equals(t.sizes()) && t.dense_dim() == 0 && t.sparse_dim() > 0 &&
+         t.sparse_dim() <= static_cast<int64_t>(kDenseAtDims) && t._nnz() != 0 && t.numel() != 0 && !dense.is_conj() &&
+         !dense.is_neg();
+}
+
+at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
+  const at::Tensor out = new_empty({indices.size(1)}, dense.scalar_type());
+  runtime::Queue& queue = runtime::current_queue();
+  DenseAtArgs p{};
+  p.index = indices.const_data_ptr<int64_t>();
+  p.index_stride = indices.stride(0), p.index_step = indices.stride(1);
+  p.dense = dense.const_data_ptr();
+  p.out = out.mutable_data_ptr();
+  p.error = runtime::error_flag(queue.device);
+  p.n = element_count(indices.size(1));
+  p.dims = static_cast<uint32_t>(dense.dim());
+  for (int64_t d = 0; d < dense.dim(); ++d) p.size[d] = dense.size(d), p.stride[d] = dense.stride(d);
+  const Spread s = spread(p.n);
+  p.chunk = s.chunk;
+  runtime::launch(queue, kernels::dense_at[raw_dtype(dense.element_size())], s.groups, s.local, p);
+  return out;
+}
+
+// Dense times sparse of one size: the elements of the sparse one. False where torch's way is to be gone.
+bool mul_places(const at::Tensor& dense, const at::Tensor& sparse, at::Tensor& out) {
+  const at::ScalarType common = at::promoteTypes(dense.scalar_type(), sparse.scalar_type());
+  if (!has_places_in(dense, sparse) || !out.is_sparse() || !canCast(common, out.scalar_type())) return false;
+  const at::Tensor values = dense_at(dense, sparse._indices()).to(common);
+  set_coo(out, sparse._indices().clone(), values.mul_(sparse._values()), sparse.sizes(), sparse.is_coalesced());
+  return true;
+}
+
+}  // namespace
+
 at::Tensor& sparse_mul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  if (!other.is_sparse() && self.is_sparse() && mul_places(other, self, out)) return out;
+  if (!self.is_sparse() && other.is_sparse() && mul_places(self, other, out)) return out;
   if (!other.is_sparse()) return at::native::_mul_dense_sparse_out(other, self, out);
   if (!self.is_sparse()) return at::native::_mul_dense_sparse_out(self, other, out);
   if (other.dim() == 0) return at::native::_mul_sparse_sparse_zero_dim_out(other, self, out);
@@ -372,6 +412,8 @@ at::Tensor sparse_sparse_mask(const at::Tensor& self, const at::Tensor& mask) {
   std::vector<int64_t> sizes = mask._values().sizes().vec();
   if (mask.numel() == 0 || mask._nnz() == 0)
     return make_coo(indices.clone(), new_empty(sizes, self.scalar_type()), mask.sizes(), mask.is_coalesced());
+  if (!self.is_sparse() && has_places_in(self, mask))
+    return make_coo(indices.clone(), dense_at(self, indices), mask.sizes(), mask.is_coalesced());
   const at::Tensor keys = coo_keys(indices, sparse_sizes(mask));
   if (!self.is_sparse()) {
     int64_t width = 1;

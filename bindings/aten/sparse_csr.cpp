@@ -8,10 +8,10 @@
 #include <ATen/ops/_to_sparse_bsr_native.h>
 #include <ATen/ops/_to_sparse_csc_native.h>
 #include <ATen/ops/_to_sparse_csr_native.h>
-#include <ATen/ops/_unique.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -53,17 +53,21 @@ CompressArgs compress_args(const at::Tensor& in, const at::Tensor& out, int64_t 
   return p;
 }
 
-// The row number of each element, batch by batch; of no element that the pointers do not reach.
-at::Tensor row_numbers(const at::Tensor& crow, const at::Tensor& col, at::ScalarType type) {
+// The row number of each element, batch by batch, into `row`, which is dense.
+void put_row_numbers(const at::Tensor& crow, const at::Tensor& col, const at::Tensor& row) {
   const int64_t nnz = col.size(-1), batches = nnz == 0 ? 0 : col.numel() / nnz;
-  const at::Tensor pointers = crow.contiguous(), row = new_empty({col.numel()}, type);
-  row.zero_();
+  const at::Tensor pointers = crow.contiguous();
+  if (crow.size(-1) == 1) row.zero_();  // no rows to number
   CompressArgs p = compress_args(pointers, row, nnz, crow.size(-1) - 1);
   p.in_batch = crow.size(-1);
   p.out_batch = nnz;
   const Spread s = spread(p.rows);
   p.chunk = s.chunk;
   runtime::launch2(runtime::current_queue(), kernels::pointers_to_rows, batches, s.groups, 1, s.local, p);
+}
+at::Tensor row_numbers(const at::Tensor& crow, const at::Tensor& col, at::ScalarType type) {
+  const at::Tensor row = new_empty({col.numel()}, type);
+  put_row_numbers(crow, col, row);
   return row;
 }
 
@@ -88,8 +92,11 @@ void _convert_indices_from_csr_to_coo(const at::Tensor& crow, const at::Tensor& 
                                       const at::Tensor& out) {
   const int64_t dims = crow.dim() - 1;
   if (col.numel() == 0) return;
-  const at::Tensor row = row_numbers(crow, col, out.scalar_type());
-  out.select(0, dims + (transpose ? 1 : 0)).copy_(row);
+  const at::Tensor place = out.select(0, dims + (transpose ? 1 : 0));
+  if (place.is_contiguous())
+    put_row_numbers(crow, col, place);
+  else
+    place.copy_(row_numbers(crow, col, out.scalar_type()));
   out.select(0, dims + (transpose ? 0 : 1)).copy_(col.reshape({-1}));
   for (int64_t d = 0; d < dims; ++d) {
     std::vector<int64_t> shape(col.dim(), 1);
@@ -102,27 +109,30 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
                                          int64_t cdim, int64_t dim, int64_t nnz) {
   const std::string name = is_crow ? "crow_indices" : "ccol_indices", plain = is_crow ? "col_indices" : "row_indices";
   const std::string dim_name = is_crow ? "ncols" : "nrows", cdim_name = is_crow ? "nrows" : "ncols";
-  const auto check = [](const at::Tensor& holds, const std::string& text) {
-    TORCH_CHECK(holds.all().item<bool>(), "`", text, "` is not satisfied.");
-  };
-  const at::Tensor steps = compressed_idx.narrow(-1, 1, cdim).sub(compressed_idx.narrow(-1, 0, cdim));
-  if (compressed_idx.numel() != 0) {
-    check(compressed_idx.select(-1, 0).eq(0), name + "[..., 0] == 0");
-    check(compressed_idx.select(-1, cdim).eq(nnz), name + "[..., -1] == nnz");
-    check(steps.ge(0).logical_and_(steps.le(dim)),
-          "0 <= " + name + "[..., 1:] - " + name + "[..., :-1] <= " + dim_name);
-  }
-  if (plain_idx.numel() == 0) return;
-  check(plain_idx.ge(0).logical_and_(plain_idx.lt(dim)), "0 <= " + plain + " < " + dim_name);
-  if (nnz < 2) return;
-  const at::Tensor rows = at::_convert_indices_from_csr_to_coo(compressed_idx, plain_idx)
-                              .select(0, compressed_idx.dim() - 1)
-                              .to(at::kLong)
-                              .view(plain_idx.sizes());
-  const at::Tensor places = rows.mul(dim).add_(plain_idx);
-  check(places.narrow(-1, 1, nnz - 1).gt(places.narrow(-1, 0, nnz - 1)),
-        plain + "[..., " + name + "[..., i - 1]:" + name + "[..., i]] for all i = 1, ..., " + cdim_name +
-            " are sorted and distinct along the last dimension values");
+  const at::Tensor pointers = compressed_idx.contiguous(), numbers = plain_idx.contiguous();
+  CsrCheckArgs p{};
+  p.lines = cdim, p.nnz = nnz, p.size = dim;
+  p.batches = pointers.numel() / (cdim + 1);
+  if (p.batches == 0) return;
+  TORCH_CHECK(numbers.numel() == p.batches * nnz && pointers.scalar_type() == numbers.scalar_type(), "expected ",
+              p.batches, " times ", nnz, " ", plain, " of the type of ", name);
+  const int64_t all = pointers.numel(), work = all + numbers.numel();
+  p.chunk = ceil_div(all, std::min<int64_t>(all, chunks_of(static_cast<uint32_t>(std::min<int64_t>(work, INT32_MAX)))));
+  p.items = static_cast<uint32_t>(ceil_div(all, p.chunk));
+  const at::Tensor failed = new_empty({p.items}, at::kLong);
+  p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr();
+  p.failed = failed.mutable_data_ptr<int64_t>();
+  p.is32 = pointers.scalar_type() == at::kInt;
+  runtime::launch(runtime::current_queue(), kernels::csr_check, p.items, 1, p);
+  const at::Tensor found = failed.cpu();
+  const int64_t* each = found.const_data_ptr<int64_t>();
+  const std::string texts[] = {name + "[..., 0] == 0", name + "[..., -1] == nnz",
+                               "0 <= " + name + "[..., 1:] - " + name + "[..., :-1] <= " + dim_name,
+                               "0 <= " + plain + " < " + dim_name,
+                               plain + "[..., " + name + "[..., i - 1]:" + name + "[..., i]] for all i = 1, ..., " +
+                                   cdim_name + " are sorted and distinct along the last dimension values"};
+  const int64_t first = *std::min_element(each, each + p.items);
+  TORCH_CHECK(first >= 5, "`", texts[first < 5 ? first : 0], "` is not satisfied.");
 }
 
 // --- from compressed rows to compressed columns, and blocks ---
@@ -175,18 +185,45 @@ at::Tensor to_blocks(const at::Tensor& self, at::IntArrayRef block, at::Layout l
       block.size() == 2 && block[0] > 0 && block[1] > 0 && self.size(0) % block[0] == 0 && self.size(1) % block[1] == 0,
       "tensor sparse size (", self.size(0), ",", self.size(1), ") must be divisible by given blocksize ", block);
   const bool rows = by_rows(self);
-  const at::Tensor numbers = numbers_of(self),
-                   coo = at::_convert_indices_from_csr_to_coo(pointers_of(self), numbers, false, !rows).to(at::kLong);
-  const at::Tensor row = coo.select(0, 0), column = coo.select(0, 1);
-  const int64_t down = self.size(0) / block[0], across = self.size(1) / block[1], lines = rows ? down : across,
-                width = rows ? across : down;
-  const at::Tensor r = row.floor_divide(block[0]), c = column.floor_divide(block[1]);
-  const auto [keys, which] = at::_unique((rows ? r : c).mul(width).add_(rows ? c : r), true, true);
-  const at::Tensor values = at::zeros({keys.numel(), block[0], block[1]}, self.values().options());
-  values.index_put_({which, row.remainder(block[0]), column.remainder(block[1])}, self.values());
-  return at::_sparse_compressed_tensor_unsafe(
-      row_pointers(keys.floor_divide(width), lines, numbers.scalar_type() == at::kInt),
-      keys.remainder(width).to(numbers.scalar_type()), values, self.sizes(), values.options().layout(layout));
+  const at::Tensor pointers = pointers_of(self).contiguous(), numbers = numbers_of(self).contiguous(),
+                   values = self.values().resolve_conj().contiguous();
+  const int64_t down = block[rows ? 0 : 1], across = block[rows ? 1 : 0], lines = self.size(rows ? 0 : 1) / down,
+                size = self.size(rows ? 1 : 0), nnz = values.numel();
+  TORCH_CHECK_NOT_IMPLEMENTED(self.size(0) < INT32_MAX && self.size(1) < INT32_MAX && nnz < INT32_MAX,
+                              "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
+  const auto index = pointers.options();
+  const auto result = [&](const at::Tensor& p, const at::Tensor& n, const at::Tensor& v) {
+    return at::_sparse_compressed_tensor_unsafe(p, n, v, self.sizes(), values.options().layout(layout));
+  };
+  if (nnz == 0 || lines == 0)
+    return result(at::zeros({lines + 1}, index), at::zeros({0}, index),
+                  at::zeros({0, block[0], block[1]}, values.options()));
+  CsrBlockArgs p{};
+  p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr(), p.values = values.const_data_ptr();
+  p.nnz = nnz;
+  p.in_stride = rows ? across : 1, p.rest_stride = rows ? 1 : down;
+  p.across = make_divider(static_cast<uint32_t>(across));
+  p.down = static_cast<uint32_t>(down), p.lines = static_cast<uint32_t>(lines);
+  p.width = static_cast<uint32_t>(size / across), p.size = static_cast<uint32_t>(size);
+  p.is32 = pointers.scalar_type() == at::kInt;
+  p.chunk = static_cast<uint32_t>(ceil_div(lines, std::min<int64_t>(lines, chunks_of(static_cast<uint32_t>(nnz)))));
+  p.items = static_cast<uint32_t>(ceil_div(lines, p.chunk));
+  const size_t words = ceil_div(p.width, 64);
+  const runtime::Scratch seen(p.items * (words + ceil_div(words, 64)) * 8), places(size_t{p.items} * p.width * 8);
+  p.seen = seen.get<uint64_t>(), p.places = places.get<int64_t>();
+  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
+  p.counts = counts.mutable_data_ptr<int64_t>();
+  runtime::Queue& queue = runtime::current_queue();
+  p.error = runtime::error_flag(queue.device);
+  runtime::launch(queue, kernels::csr_block_count, p.items, 1, p);
+  const int64_t blocks = scan_counts(counts);
+  const at::Tensor out_pointers = at::empty({lines + 1}, index), out_numbers = at::empty({blocks}, index),
+                   out = at::zeros({blocks, block[0], block[1]}, values.options());
+  p.out_pointers = out_pointers.mutable_data_ptr(), p.out_numbers = out_numbers.mutable_data_ptr();
+  p.out = out.mutable_data_ptr();
+  runtime::launch(queue, kernels::csr_block_fill[raw_dtype(out.element_size())], p.items, 1, p);
+  runtime::check_kernel_errors(queue);
+  return result(out_pointers, out_numbers, out);
 }
 
 }  // namespace

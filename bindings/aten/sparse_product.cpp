@@ -3,7 +3,6 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/_convert_indices_from_csr_to_coo.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
@@ -289,15 +288,23 @@ at::Tensor& sparse_sspaddmm_out(const at::Tensor& self, const at::Tensor& mat1, 
   }
   const at::Tensor sparse = mat1.coalesce();
   const auto [row, a] = filled_rows(sparse);
-  const at::Tensor product = new_empty({row.numel(), sizes[1]}, sparse._values().scalar_type());
-  spmm(a, mat2, {}, 0, alpha, product);
-  const at::Tensor column = at::arange(sizes[1], row.options());
-  at::Tensor indices = at::stack(
-      {row.unsqueeze(1).expand_as(product).reshape({-1}), column.unsqueeze(0).expand_as(product).reshape({-1})}, 0);
-  at::Tensor values = product.view({-1});
-  if (!nothing && self._nnz() != 0) {
-    indices = at::cat({self._indices(), indices}, 1);
-    values = at::cat({self._values().mul(beta), values}, 0);
+  // Everything goes where it belongs at once: self's elements, then those of the product.
+  const int64_t before = nothing ? 0 : self._nnz(), rows = row.numel(), count = rows * sizes[1];
+  const at::ScalarType type = sparse._values().scalar_type();
+  const at::Tensor indices = new_empty({2, before + count}, at::kLong), values = new_empty({before + count}, type);
+  spmm(a, mat2, {}, 0, alpha, values.narrow(0, before, count).view({rows, sizes[1]}));
+  if (count != 0) {
+    TORCH_CHECK_NOT_IMPLEMENTED(rows < INT32_MAX && sizes[1] < INT32_MAX, "sspaddmm of 2^31 and more columns on XPU");
+    RowPlaceArgs p{};
+    p.row = row.const_data_ptr<int64_t>();
+    p.out_row = indices.mutable_data_ptr<int64_t>() + before;
+    p.out_column = p.out_row + before + count;
+    p.columns = static_cast<uint32_t>(sizes[1]);
+    runtime::launch(runtime::current_queue(), kernels::row_places, rows, 64, p);
+  }
+  if (before != 0) {
+    indices.narrow(1, 0, before).copy_(self._indices());
+    values.narrow(0, 0, before).copy_(self._values().mul(beta));
   }
   set_coo(out, indices, values, sizes, false);
   return out;

@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include <ATen/WrapDimUtilsMulti.h>
-#include <ATen/ops/_convert_indices_from_csr_to_coo.h>
 #include <ATen/ops/_log_softmax.h>
 #include <ATen/ops/_log_softmax_backward_data.h>
 #include <ATen/ops/_softmax.h>
@@ -10,12 +9,14 @@
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
 #include <ATen/ops/_unique.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include "aten/sparse.hpp"
+#include "runtime/launch.hpp"
+#include "sparse_kernels.hpp"
+#include "sycl/sparse_args.hpp"
 
 namespace xpu_ops::aten {
 
@@ -66,6 +67,35 @@ at::Tensor reduced(const at::Tensor& values, const at::Tensor& where, int64_t co
   return product ? out.index_reduce_(0, where, values, "prod") : out.index_add_(0, where, values);
 }
 
+// One value for each row that has elements.
+at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntArrayRef sizes, bool product) {
+  const at::Tensor crow = self.crow_indices().contiguous(), values = values_.resolve_conj().contiguous();
+  TORCH_CHECK(values.dim() == 1, "reduction operations on CSR tensors need values that are scalars");
+  TORCH_CHECK_NOT_IMPLEMENTED(self.size(0) < INT32_MAX && values.numel() < INT32_MAX,
+                              "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
+  CsrReduceArgs p{};
+  p.rows = static_cast<uint32_t>(self.size(0)), p.nnz = values.numel(), p.product = product;
+  p.crow = crow.const_data_ptr(), p.values = values.const_data_ptr();
+  p.is32 = crow.scalar_type() == at::kInt;
+  p.chunk = runtime::ceil_div(p.rows, std::min(p.rows, chunks_of(static_cast<uint32_t>(p.nnz) + p.rows)));
+  p.items = runtime::ceil_div(p.rows, p.chunk);
+  // Room for as many as there may be, so that nothing waits for the count.
+  const int64_t most = p.rows;
+  const at::Tensor counts = new_empty({p.items}, at::kLong), pointers = new_empty(crow.sizes(), crow.scalar_type());
+  at::Tensor col = new_empty({most}, crow.scalar_type()), out = new_empty({most}, values.scalar_type());
+  p.counts = counts.mutable_data_ptr<int64_t>();
+  p.pointers = pointers.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = out.mutable_data_ptr();
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::csr_reduce_count, p.items, 1, p);
+  runtime::launch(queue, kernels::csr_reduce_fill[dtype_of(values)], p.items, 1, p);
+  const at::Tensor found = counts.cpu();
+  const int64_t* each = found.const_data_ptr<int64_t>();
+  const int64_t rows = std::accumulate(each, each + p.items, int64_t{0});
+  if (rows < most) col = col.narrow(0, 0, rows), out = out.narrow(0, 0, rows);
+  if (rows < most / 2) col = col.clone(), out = out.clone();  // much of the room would stay unused
+  return at::_sparse_compressed_tensor_unsafe(pointers, col, out, sizes, out.options().layout(at::kSparseCsr));
+}
+
 at::Tensor csr_reduce(const at::Tensor& self, at::IntArrayRef dims, bool keepdim, std::optional<at::ScalarType> dtype,
                       bool product) {
   TORCH_CHECK(self.layout() == at::kSparseCsr && self.dim() == 2, "expected a CSR matrix, but got ", self.layout());
@@ -90,12 +120,7 @@ at::Tensor csr_reduce(const at::Tensor& self, at::IntArrayRef dims, bool keepdim
     return result(ends.mul(numbers.numel()), numbers, reduced(values, which, numbers.numel(), product));
   }
   if (!along[1]) return result(crow, col, values);
-  const at::Tensor filled = crow.narrow(0, 1, sizes[0]).gt(crow.narrow(0, 0, sizes[0]));
-  const at::Tensor pointers = at::cat({at::zeros({1}, crow.options().dtype(at::kLong)), filled.cumsum(0)});
-  const int64_t rows = pointers.select(0, sizes[0]).item<int64_t>();
-  const at::Tensor row = at::_convert_indices_from_csr_to_coo(crow, col).select(0, 0).to(at::kLong);
-  return result(pointers, at::zeros({rows}, col.options()),
-                reduced(values, pointers.index_select(0, row), rows, product));
+  return each_row(self, values, sizes, product);
 }
 
 }  // namespace

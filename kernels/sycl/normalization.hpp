@@ -34,6 +34,48 @@ template <class T> struct Moments : Variance<T> {
 };
 XPU_REDUCTION(reduce_moments, Moments)
 
+// ---- weight norm, and its gradients
+
+template <class T> void weight_norm_row(const WeightNormArgs& p) {
+  using A = opmath_t<T>;
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0), n = p.cols;
+  const RowRange mine = group_rows(p.rows);
+  for (uint32_t row = mine.begin; row < mine.end; ++row) {
+    const T* v = static_cast<const T*>(p.v) + row * n;
+    T* out = static_cast<T*>(p.out) + row * n;
+    A s[4] = {0, 0, 0, 0};
+    for_row(n, lane, [&](size_t r, int j) {
+      const A x = static_cast<A>(load(v + r, lane));
+      s[j] += x * x;
+    });
+    const A norm = sycl::sqrt(lane_sum((s[0] + s[1]) + (s[2] + s[3])));
+    const A scale = static_cast<const A*>(p.g)[row] / norm;
+    for_row(n, lane,
+            [&](size_t r, int) { store(out + r, lane, static_cast<T>(static_cast<A>(load(v + r, lane)) * scale)); });
+    if (lane == 0) static_cast<A*>(p.norms)[row] = norm;
+  }
+}
+
+template <class T> void weight_norm_backward_row(const WeightNormArgs& p) {
+  using A = opmath_t<T>;
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0), n = p.cols;
+  const RowRange mine = group_rows(p.rows);
+  for (uint32_t row = mine.begin; row < mine.end; ++row) {
+    const T *v = static_cast<const T*>(p.v) + row * n, *dw = static_cast<const T*>(p.dw) + row * n;
+    T* out = static_cast<T*>(p.out) + row * n;
+    A s[4] = {0, 0, 0, 0};
+    for_row(n, lane,
+            [&](size_t r, int j) { s[j] += static_cast<A>(load(dw + r, lane)) * static_cast<A>(load(v + r, lane)); });
+    const A dot = lane_sum((s[0] + s[1]) + (s[2] + s[3])), norm = static_cast<const A*>(p.norms)[row];
+    const A scale = static_cast<const A*>(p.g)[row] / norm, share = dot / (norm * norm);
+    for_row(n, lane, [&](size_t r, int) {
+      const A x = static_cast<A>(load(v + r, lane));
+      store(out + r, lane, static_cast<T>(scale * (static_cast<A>(load(dw + r, lane)) - x * share)));
+    });
+    if (lane == 0) static_cast<A*>(p.grad_g)[row] = dot / norm;
+  }
+}
+
 // ---- layer norm and RMS norm. W: type of weight and bias.
 template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& p) {
   using A = opmath_t<T>;

@@ -58,6 +58,17 @@ struct RowSumArgs {
   uint32_t rows = 0, cols = 0, period = 1;
 };
 
+// w = v * g / |v| by rows; the gradients of v (out) and g where dw is given.
+struct WeightNormArgs {
+  const void* v = nullptr;
+  const void* dw = nullptr;  // backward
+  const void* g = nullptr;   // [rows], accumulator's type, as the next two
+  void* norms = nullptr;     // [rows]; backward reads it
+  void* grad_g = nullptr;    // [rows], backward
+  void* out = nullptr;
+  uint32_t rows = 0, cols = 0;
+};
+
 // y = a * (x - m) + b, or y = a * dy + d * (x - m) + b. Coefficients belong to rows (row % period) or to the columns of
 // one of the matrices that lie one after the other, of `rows` rows each.
 struct NormApplyArgs {

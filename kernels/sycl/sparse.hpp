@@ -11,10 +11,12 @@
 namespace xpu {
 
 using xpu_ops::CompressArgs;
+using xpu_ops::DenseAtArgs;
 using xpu_ops::KeyArgs;
 using xpu_ops::KeyFindArgs;
 using xpu_ops::KeyRunArgs;
 using xpu_ops::RadixArgs;
+using xpu_ops::RowPlaceArgs;
 using xpu_ops::RunSumArgs;
 using xpu_ops::SampledArgs;
 using xpu_ops::Sorted;
@@ -34,6 +36,45 @@ inline void coo_key(const KeyArgs& p) {
   }
   uint64_t key = (p.first ? 0 : p.keys[i] * p.size) + id;
   p.keys[i] = p.pack ? (key << p.pack) | i : key;
+}
+
+// What a dense tensor has where the elements are; an item has some in turn.
+template <class T, uint32_t kDims> XPU_INLINE void dense_at_of(const DenseAtArgs& p) {
+  const uint32_t first = global_id() * p.chunk, last = first + p.chunk < p.n ? first + p.chunk : p.n;
+  const int64_t step = p.index_step;
+  for (size_t i = first; i < last; ++i) {
+    int64_t at = 0;
+#pragma unroll
+    for (uint32_t d = 0; d < kDims; ++d) {
+      int64_t id = (p.index + d * p.index_stride)[i * step];
+      if (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.size[d])) {
+        report_error(p.error, DeviceErrorCode::index_runtime, d, id, p.size[d]);
+        id = 0;
+      }
+      at += id * p.stride[d];
+    }
+    static_cast<T*>(p.out)[i] = static_cast<const T*>(p.dense)[at];
+  }
+}
+template <class T> void dense_at(const DenseAtArgs& p) {
+  if (p.dims == 1)
+    dense_at_of<T, 1>(p);
+  else if (p.dims == 2)
+    dense_at_of<T, 2>(p);
+  else
+    dense_at_of<T, xpu_ops::kDenseAtDims>(p);
+}
+
+// Row and column of every place of some dense rows, a group for each.
+inline void row_places(const RowPlaceArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0), row = it.get_group(0);
+  const int64_t number = p.row[row];
+  int64_t *rows = p.out_row + row * p.columns, *columns = p.out_column + row * p.columns;
+  for_columns(0, p.columns, lane, lanes, [&](size_t c) {
+    rows[c] = number;
+    columns[c] = static_cast<int64_t>(c);
+  });
 }
 
 inline void coo_unkey(const KeyArgs& p) {
@@ -183,23 +224,27 @@ inline void put_index(void* x, bool is32, int64_t i, int64_t v) {
     static_cast<int64_t*>(x)[i] = v;
 }
 
-// The element at i, from 0 to n, decides the pointers of the rows after that of element i - 1, up to its own. Most are
-// in the row of the one before, and have nothing to do.
+// Each element stores where its row ends so far, and the ends of empty rows before it: two branches that mostly go one
+// way. A row that the next item goes on with is that one's.
 template <class I, class O> XPU_INLINE void rows_to_pointers_of(const CompressArgs& p) {
   const I* in = static_cast<const I*>(p.in);
   O* out = static_cast<O*>(p.out);
-  const uint32_t n = p.n, begin = global_id() * p.chunk, end = begin + p.chunk < n + 1 ? begin + p.chunk : n + 1;
-  if (begin >= end) return;
-  const int64_t rows = p.rows;
-  int64_t from = begin == 0 ? -1 : static_cast<int64_t>(in[begin - 1]);
+  const uint32_t n = p.n, begin = global_id() * p.chunk, end = begin + p.chunk < n ? begin + p.chunk : n;
+  if (begin >= end && begin != 0) return;
+  const int64_t rows = p.rows, open = end < n ? static_cast<int64_t>(in[end]) : -1;
+  int64_t from = begin == 0 ? -2 : in[begin - 1] < 0 ? -1 : static_cast<int64_t>(in[begin - 1]);
   for (uint32_t i = begin; i < end; ++i) {
-    const int64_t to = i == n ? rows : static_cast<int64_t>(in[i]);
-    if (to == from) continue;
-    if (i < n && (to < 0 || to >= rows)) report_error(p.error, DeviceErrorCode::index_runtime, 0, to, rows);
-    const int64_t first = from < -1 ? 0 : from + 1, last = to > rows ? rows : to;
-    for (int64_t r = first; r <= last; ++r) out[r] = static_cast<O>(i);
+    const int64_t to = in[i];
+    if (static_cast<uint64_t>(to) >= static_cast<uint64_t>(rows)) {
+      report_error(p.error, DeviceErrorCode::index_runtime, 0, to, rows);
+      continue;
+    }
+    for (int64_t r = from + 2; r <= to; ++r) out[r] = static_cast<O>(i);
+    if (to != open) out[to + 1] = static_cast<O>(i + 1);
     from = to;
   }
+  if (end == n)
+    for (int64_t r = from + 2; r <= rows; ++r) out[r] = static_cast<O>(n);
 }
 inline void rows_to_pointers(const CompressArgs& p) {
   if (p.in32 && p.out32)
@@ -212,17 +257,30 @@ inline void rows_to_pointers(const CompressArgs& p) {
     rows_to_pointers_of<int64_t, int64_t>(p);
 }
 
-// Rows of a batch; the number of each goes to every one of its elements.
-inline void pointers_to_rows(const CompressArgs& p) {
+// Rows of a batch; the number of each goes to every one of its elements. An item goes from its first pointer to its
+// last, the first from 0 and the last to n, so that nothing stays unset whatever the pointers are.
+template <class I, class O> XPU_INLINE void pointers_to_rows_of(const CompressArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
-  const int64_t batch = item.get_global_id(0), at = batch * p.in_batch;
+  const int64_t batch = item.get_global_id(0), n = p.n;
   uint32_t row = item.get_global_id(1) * p.chunk, last = row + p.chunk < p.rows ? row + p.chunk : p.rows;
+  if (row >= last) return;
+  const I* in = static_cast<const I*>(p.in) + batch * p.in_batch;
+  O* out = static_cast<O*>(p.out) + batch * p.out_batch;
+  int64_t j = row == 0 || in[row] < 0 ? 0 : in[row];
   for (; row < last; ++row) {
-    int64_t begin = sparse_index(p.in, p.in32, at + row), end = sparse_index(p.in, p.in32, at + row + 1);
-    if (begin < 0) begin = 0;
-    if (end > p.n) end = p.n;
-    for (int64_t j = begin; j < end; ++j) put_index(p.out, p.out32, batch * p.out_batch + j, row);
+    const int64_t end = row + 1 == p.rows || in[row + 1] > n ? n : in[row + 1];
+    for (; j < end; ++j) out[j] = static_cast<O>(row);
   }
+}
+inline void pointers_to_rows(const CompressArgs& p) {
+  if (p.in32 && p.out32)
+    pointers_to_rows_of<int32_t, int32_t>(p);
+  else if (p.in32)
+    pointers_to_rows_of<int32_t, int64_t>(p);
+  else if (p.out32)
+    pointers_to_rows_of<int64_t, int32_t>(p);
+  else
+    pointers_to_rows_of<int64_t, int64_t>(p);
 }
 
 // --- products ---
@@ -460,4 +518,4 @@ template <class T> void sampled_dot(const SampledArgs& p) {
 
 }  // namespace xpu
 
-#include "csr_merge.hpp"
+#include "csr_rows.hpp"

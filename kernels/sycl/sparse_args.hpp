@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "device_error_args.hpp"
+#include "divide.hpp"
 
 namespace xpu_ops {
 
@@ -16,6 +17,26 @@ struct KeyArgs {
   uint32_t n, dim;
   uint32_t first;  // the outermost dimension
   uint32_t pack;   // not 0: bits to shift the finished key by, to make room for the element's number
+};
+
+constexpr uint32_t kDenseAtDims = 3;
+
+// out[i] = dense at the indices of element i.
+struct DenseAtArgs {
+  const int64_t* index;
+  const void* dense;
+  void* out;
+  DeviceError* error;
+  int64_t index_stride, index_step;  // from dimension to dimension, from element to element
+  int64_t size[kDenseAtDims], stride[kDenseAtDims];
+  uint32_t n, dims, chunk;
+};
+
+// The places of dense rows with these numbers.
+struct RowPlaceArgs {
+  const int64_t* row;
+  int64_t *out_row, *out_column;
+  uint32_t columns;
 };
 
 // Sorted elements: key and place in one word, or keys and places side by side where one has no room for both.
@@ -140,6 +161,38 @@ struct RangeArgs {
   int64_t stride, size;
   uint32_t n, items, chunk;
   uint32_t wrap;  // indices below 0 count from the end
+};
+
+// The sum or product of each row that has elements.
+struct CsrReduceArgs {
+  const void *crow, *values;
+  void *pointers, *col, *out;
+  int64_t* counts;  // [items]: rows of each that have elements
+  int64_t nnz;
+  uint32_t rows, items, chunk, is32, product;
+};
+
+// Pointers [batches, lines + 1] to numbers [batches, nnz] below size.
+struct CsrCheckArgs {
+  const void *pointers, *numbers;
+  int64_t* failed;  // [items]: the first invariant of five that does not hold, or 5
+  int64_t batches, lines, nnz, size, chunk;
+  uint32_t items, is32;
+};
+
+// Blocks of `down` lines and `across` numbers that hold elements.
+struct CsrBlockArgs {
+  const void *pointers, *numbers, *values;
+  void *out_pointers, *out_numbers, *out;
+  int64_t* counts;  // as above
+  int64_t* places;  // [items, width]
+  uint64_t* seen;   // [items, words and words of words]
+  DeviceError* error;
+  int64_t nnz;
+  int64_t in_stride, rest_stride;  // of a block: from line to line, and from number to number
+  Divider across;
+  uint32_t down, lines, width, size;  // lines of blocks, blocks across, numbers
+  uint32_t items, chunk, is32;
 };
 
 }  // namespace xpu_ops

@@ -12,10 +12,10 @@ using xpu_ops::SpgemmArgs;
 struct ColumnSet {
   uint64_t *words, *top;
   uint32_t top_words;
-  ColumnSet(const SpgemmArgs& p, uint32_t item) {
-    const uint32_t n = (p.columns + 63) / 64;
+  ColumnSet(uint64_t* seen, uint32_t columns, uint32_t item) {
+    const uint32_t n = (columns + 63) / 64;
     top_words = (n + 63) / 64;
-    words = p.seen + static_cast<size_t>(item) * (n + top_words);
+    words = seen + static_cast<size_t>(item) * (n + top_words);
     top = words + n;
     for (uint32_t i = 0; i < n + top_words; ++i) words[i] = 0;
   }
@@ -69,7 +69,7 @@ template <class F> XPU_INLINE void for_products(const SpgemmArgs& p, uint32_t ro
 inline void spgemm_count(const SpgemmArgs& p) {
   const uint32_t item = global_id();
   if (item >= p.items) return;
-  ColumnSet set(p, item);
+  ColumnSet set(p.seen, p.columns, item);
   const uint32_t first = item * p.chunk, last = first + p.chunk < p.rows ? first + p.chunk : p.rows;
   for (uint32_t row = first; row < last; ++row) {
     int64_t n = 0;
@@ -83,7 +83,7 @@ template <class T> void spgemm_fill(const SpgemmArgs& p) {
   using A = typename accumulator<T>::type;
   const uint32_t item = global_id();
   if (item >= p.items) return;
-  ColumnSet set(p, item);
+  ColumnSet set(p.seen, p.columns, item);
   const T *a = static_cast<const T*>(p.a_values), *b = static_cast<const T*>(p.b_values);
   A* sums = static_cast<A*>(p.sums) + static_cast<size_t>(item) * p.columns;
   const uint32_t first = item * p.chunk, last = first + p.chunk < p.rows ? first + p.chunk : p.rows;

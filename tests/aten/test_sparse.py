@@ -3,120 +3,37 @@
 from __future__ import annotations
 
 import itertools
-import re
 import unittest
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any
 
 import hypothesis.strategies as st
 import pytest
 import torch
 from hypothesis import given
-from support.compare import TOLERANCES, assert_same, cpu_refuses
+from support.sparse import (
+    COMPRESSED,
+    FLOATS,
+    NUMBERS,
+    coo,
+    matrix,
+    same,
+    tensors,
+    values,
+)
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.opinfo.core import OpInfo
-from torch.utils._pytree import tree_leaves, tree_map
 
 import xpu_ops
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
-NUMBERS = [
-    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128, torch.int64,
-    torch.int32, torch.uint8,
-]  # fmt: skip
-FLOATS = [torch.float32, torch.float64, torch.complex64, torch.complex128]
-OUT_OF_RANGE = re.compile("out of range|out of DATA bounds|out of bounds|axis dim should be positive")
-COMPRESSED = [torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc]
 
 
 @pytest.fixture(autouse=True)
 def native(request: pytest.FixtureRequest) -> Iterator[None]:
     with nullcontext() if request.function.__name__ == "test_what_is_missing" else xpu_ops.forbid_fallback():
         yield
-
-
-def values(size: list[int], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    g = torch.Generator().manual_seed(seed)
-    if dtype == torch.bool:
-        return torch.rand(size, generator=g) > 0.5
-    if not (dtype.is_floating_point or dtype.is_complex):
-        return torch.randint(0, 5, size, generator=g).to(dtype)
-    return torch.randn(size, generator=g, dtype=torch.complex64 if dtype.is_complex else torch.float32).to(dtype)
-
-
-def coo(sizes: list[int], sparse: int, nnz: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    """An uncoalesced CPU tensor with repeated elements, or a tensor without any where there is no place for one."""
-    g = torch.Generator().manual_seed(seed)
-    nnz = 0 if 0 in sizes[:sparse] else nnz
-    indices = torch.stack([torch.randint(0, max(s, 1), (nnz,), generator=g) for s in sizes[:sparse]])
-    return torch.sparse_coo_tensor(indices, values([nnz, *sizes[sparse:]], dtype, seed + 1), sizes)
-
-
-@st.composite
-def tensors(draw: st.DrawFn, dtypes: list[torch.dtype] = NUMBERS, hybrid: bool = True) -> torch.Tensor:
-    dtype = draw(st.sampled_from(dtypes))
-    sparse = draw(st.integers(1, 3))
-    sizes = draw(st.lists(st.integers(0, 7), min_size=sparse, max_size=sparse + (2 if hybrid else 0)))
-    t = coo(sizes, sparse, draw(st.sampled_from([0, 1, 2, 9, 40])), dtype, draw(st.integers(0, 99)))
-    return t.coalesce() if draw(st.booleans()) else t
-
-
-def matrix(rows: int, columns: int, nnz: int, dtype: torch.dtype = torch.float32, seed: int = 0) -> torch.Tensor:
-    return coo([rows, columns], 2, nnz, dtype, seed)
-
-
-def parts(t: Any) -> Any:
-    """A sparse tensor as its layout, sizes and dense parts; the elements of an uncoalesced one in order of their keys."""
-    if not isinstance(t, torch.Tensor) or t.layout == torch.strided:
-        return t
-    if t.layout == torch.sparse_coo:
-        c = t.coalesce()
-        return ["coo", list(t.shape), t.sparse_dim(), t.is_coalesced(), c.indices(), c.values()]
-    row = t.layout in (torch.sparse_csr, torch.sparse_bsr)
-    compressed, plain = (t.crow_indices(), t.col_indices()) if row else (t.ccol_indices(), t.row_indices())
-    return [str(t.layout), list(t.shape), compressed, plain, t.values()]
-
-
-def outcome(fn: Callable[..., Any], args: Any) -> tuple[Any, BaseException | None]:
-    try:
-        result = fn(*args)
-        torch.xpu.synchronize()  # an index out of range is reported here at the latest, and not by what follows
-        return result, None
-    except Exception as error:
-        with suppress(Exception):
-            torch.xpu.synchronize()
-        return None, error
-
-
-def moved(args: Any) -> Any:
-    return tree_map(lambda t: t.to("xpu") if isinstance(t, torch.Tensor) else t, args)
-
-
-def same(fn: Callable[..., Any], *args: Any, flags: bool = True) -> None:
-    """`fn` gives the same on xpu as on the CPU, or the same kind of error; also in its arguments afterwards."""
-    cpu_args = tree_map(lambda t: t.clone() if isinstance(t, torch.Tensor) else t, args)
-    xpu_args = moved(args)
-    expected, error = outcome(fn, cpu_args)
-    actual, raised = outcome(fn, xpu_args)
-    if error is not None:
-        # Along a dense dim the CPU calls an index out of range a RuntimeError or an IndexError, by the kernel it takes.
-        kinds = (IndexError, RuntimeError) if OUT_OF_RANGE.search(str(error)) else (type(error),)
-        # a type that the CPU lacks is xpu's to have
-        assert cpu_refuses(error) or isinstance(raised, kinds), f"{raised!r}, expected {error!r}"
-        return
-    if raised is not None:
-        raise raised
-    assert all(t.device.type == "xpu" for t in tree_leaves(actual) if isinstance(t, torch.Tensor))
-
-    def form(x: Any) -> Any:
-        x = tree_map(parts, x)
-        return x if flags else tree_map(lambda v: None if isinstance(v, bool) else v, x)
-
-    leaves = [t for t in tree_leaves(form((expected, cpu_args))) if isinstance(t, torch.Tensor)]
-    rtol, atol = max((TOLERANCES.get(t.dtype, (0.0, 0.0)) for t in leaves), default=(0.0, 0.0))
-    assert_same(form((actual, xpu_args)), form((expected, cpu_args)), tol=(4 * rtol, 4 * atol))
 
 
 # --- making them ---
@@ -373,34 +290,6 @@ def test_sparse_times_sparse(shape: tuple[int, int, int], nnz: int, dtype: torch
     same(lambda d, t: d + t, values([m, k], dtype, 5), a.to_sparse_csr())
 
 
-@given(
-    shape=st.tuples(st.integers(1, 40), st.integers(1, 9)), nnz=st.tuples(st.integers(0, 90), st.integers(0, 90)),
-    dtype=st.sampled_from(FLOATS), short=st.booleans(), alpha=st.sampled_from([1, 3]),
-)  # fmt: skip
-def test_compressed_sums(
-    shape: tuple[int, int], nnz: tuple[int, int], dtype: torch.dtype, short: bool, alpha: int
-) -> None:
-    a, b = (matrix(*shape, n, dtype, seed).coalesce().to_sparse_csr() for seed, n in enumerate(nnz))
-    if short:
-        a, b = (
-            torch.sparse_csr_tensor(t.crow_indices().int(), t.col_indices().int(), t.values(), shape) for t in (a, b)
-        )
-    same(lambda a, b: torch.add(a, b, alpha=alpha).to_dense(), a, b)
-    same(lambda a, b: a.clone().add_(b).to_dense(), a, b)
-
-
-def test_compressed_sum_of_columns_that_do_not_rise() -> None:
-    crow, col = torch.tensor([0, 3, 3, 5]), torch.tensor([2, 0, 3, 1, 0])
-    a = torch.sparse_csr_tensor(crow, col, torch.arange(1.0, 6.0), (3, 4), check_invariants=False).to("xpu")
-    b = torch.eye(3, 4).to_sparse_csr().to("xpu")
-    for t in (a + b, b + a, a + a):
-        rows = [t.col_indices()[i:j].tolist() for i, j in itertools.pairwise(t.crow_indices().tolist())]
-        assert all(r == sorted(set(r)) for r in rows)
-    want = torch.tensor([[2.0, 0, 1, 3], [0, 0, 0, 0], [5, 4, 0, 0]])
-    assert torch.equal((a + b).to_dense().cpu(), want + torch.eye(3, 4))
-    assert torch.equal((a + a).to_dense().cpu(), 2 * want)
-
-
 @pytest.mark.parametrize("nnz", [30, 5000])
 @pytest.mark.parametrize("dim", [0, 1])
 @pytest.mark.parametrize("size", [40, 100000])
@@ -454,82 +343,6 @@ def test_reduced_product(shape: tuple[int, int, int], nnz: int, dtype: torch.dty
 
     if m * k * n and nnz:
         same(gradients, a, b)
-
-
-# --- the compressed layouts ---
-
-
-@pytest.mark.parametrize("layout", COMPRESSED)
-@pytest.mark.parametrize("index", [torch.int64, torch.int32])
-def test_compressed(layout: torch.layout, index: torch.dtype) -> None:
-    dense = values([6, 8], torch.float32, 0).relu()
-    blocks = (2, 4) if layout in (torch.sparse_bsr, torch.sparse_bsc) else None
-    t = dense.to_sparse(layout=layout, blocksize=blocks)
-    _, _, compressed, plain, v = parts(t)
-    t = torch.sparse_compressed_tensor(compressed.to(index), plain.to(index), v, t.shape, layout=layout)
-    same(lambda t: t.clone(), t)
-    same(lambda t: t.to_dense(), t)
-    same(lambda t: t.to(torch.float64), t)
-    same(lambda t: t.clone().zero_(), t)
-    same(lambda t: t.transpose(0, 1), t)
-    same(lambda t: t * 2, t)
-    same(lambda t: t.sin(), t)
-    same(lambda t: t.to_sparse(), t)
-    assert torch.equal(t.to("xpu").cpu().to_dense(), dense)
-    same(lambda c, p, v: torch.sparse_compressed_tensor(c, p, v, t.shape, layout=layout, check_invariants=True),
-         compressed.to(index), plain.to(index), v)  # fmt: skip
-    if layout == torch.sparse_csr:
-        same(lambda t: t.sum(), t)
-        for dims in ([0], [1], [0, 1]):
-            same(lambda t, dims=dims: torch.ops.aten._sparse_csr_sum.dim_dtype(t, dims, True), t)
-            same(lambda t, dims=dims: torch.ops.aten._sparse_csr_prod.dim_dtype(t, dims, True, dtype=torch.float64), t)
-        same(lambda t: t.select(0, 1), t)
-        same(lambda t: t * t, t)
-        same(lambda t: t * torch.ones(6, 8, device=t.device), t)
-        same(lambda t, d: d.sparse_mask(t), t, dense)
-        str(t.to("xpu"))
-
-
-def test_batches_of_csr() -> None:
-    t = torch.stack([torch.eye(3), torch.eye(3).flip(0)]).to_sparse_csr()
-    same(lambda t: t.to_dense(), t)
-    same(lambda t: t.to_sparse(), t)
-    same(lambda d: d.to_sparse_csr(), t.to_dense())
-
-
-BROKEN = [
-    ([1, 2, 3], [0, 1, 2], "crow_indices"),
-    ([0, 2, 4], [0, 1, 2], "crow_indices"),
-    ([0, 4, 3], [0, 1, 2], "crow_indices"),
-    ([0, 2, 3], [0, 9, 2], "col_indices"),
-    ([0, 2, 3], [0, -1, 2], "col_indices"),
-    ([0, 2, 3], [1, 0, 2], "sorted and distinct"),
-    ([0, 2, 3], [1, 1, 2], "sorted and distinct"),
-]
-
-
-@pytest.mark.parametrize(("crow", "col", "text"), BROKEN)
-def test_invariants(crow: list[int], col: list[int], text: str) -> None:
-    texts = []
-    for device in ("cpu", "xpu"):
-        args = [torch.tensor(x, device=device) for x in (crow, col)]
-        with pytest.raises(RuntimeError, match=text) as error:
-            torch.sparse_csr_tensor(*args, torch.ones(3, device=device), (2, 3), check_invariants=True)
-        texts.append(str(error.value).splitlines()[0])
-    assert texts[0] == texts[1]
-
-
-@given(rows=st.integers(0, 20), nnz=st.integers(0, 50), short=st.booleans())
-def test_index_conversions(rows: int, nnz: int, short: bool) -> None:
-    g = torch.Generator().manual_seed(nnz)
-    row = torch.randint(0, max(rows, 1), (nnz if rows else 0,), generator=g).sort().values
-    same(lambda r: torch._convert_indices_from_coo_to_csr(r, rows, out_int32=short), row)
-    crow, col = torch._convert_indices_from_coo_to_csr(row, rows), torch.randint(0, 9, row.shape, generator=g)
-    for transpose in (False, True):
-        same(
-            lambda c, p, transpose=transpose: torch._convert_indices_from_csr_to_coo(c, p, out_int32=short, transpose=transpose),
-            crow, col,
-        )  # fmt: skip
 
 
 # --- training ---
