@@ -131,6 +131,10 @@ at::MemoryFormat format_of(const at::Tensor& out) {
   return at::MemoryFormat::Contiguous;
 }
 
+// Sums of lookups: one item takes them as fast as its loads go, sixteen wait for gathers (some 45 cycles each on Zen
+// 4).
+bool one_item() { return runtime::device_info(runtime::current_queue().device).is_cpu; }
+
 void resample_axis(const DeviceTable& t, const void* in, DType in_type, void* out, DType out_type, int64_t rows,
                    int64_t inner) {
   ResampleArgs args{};
@@ -163,7 +167,38 @@ void resample_axis(const DeviceTable& t, const void* in, DType in_type, void* ou
   const runtime::KernelTable2& table = t.full && t.taps == 2   ? kernels::resample_lanes_t2
                                        : t.full && t.taps == 4 ? kernels::resample_lanes_t4
                                                                : kernels::resample_lanes_any;
+  if (inner == 1 && one_item() && rows >= static_cast<int64_t>(wanted / 2)) {  // enough lines for every core
+    args.walk = true;
+    args.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(std::min(4096 / items, rows / wanted), 1, 64));
+    runtime::launch2(queue, table(in_type, out_type), ceil_div(rows, args.rows_per_group), 1, 1, 1, args);
+    return;
+  }
   runtime::launch2(queue, table(in_type, out_type), ceil_div(rows, args.rows_per_group), across, 1, local, args);
+}
+
+// One or two taps along the last two axes, of planes whose columns lie side by side.
+void resample_plane(runtime::KernelSlot& kernel, size_t lanes, const DeviceTable& y, const DeviceTable& x,
+                    const at::Tensor& in, const at::Tensor& out, int64_t planes) {
+  const int64_t lines = planes * y.out;
+  TORCH_CHECK(lines < (int64_t{1} << 32), "upsample: tensors this large are not supported");
+  ResamplePlaneArgs args{};
+  args.in = in.const_data_ptr();
+  args.out = mutable_ptr(out);
+  const DeviceTable* tables[] = {&y, &x};
+  for (int d = 0; d < 2; ++d) {
+    args.index[d] = tables[d]->index;
+    args.weight[d] = tables[d]->weight;
+    args.in_size[d] = static_cast<uint32_t>(tables[d]->in);
+    args.out_size[d] = static_cast<uint32_t>(tables[d]->out);
+  }
+  args.lines = static_cast<uint32_t>(lines);
+  args.by_height = make_divider(args.out_size[0]);
+  runtime::Queue& queue = runtime::current_queue();
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const int64_t share = lines / (int64_t{8} * std::max<uint32_t>(1, device.max_compute_units));
+  args.lines_per_group =
+      static_cast<uint32_t>(std::clamp<int64_t>(std::min<int64_t>(kTileElements / x.out, share), 1, 64));
+  runtime::launch(queue, kernel, ceil_div(args.lines, args.lines_per_group), lanes, args);
 }
 
 // Passes along the axes that change; `transposed` runs the gradient, from the forward's output sizes to its input
@@ -198,6 +233,19 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
   if (order.empty()) {
     out_.copy_(in);
     return;
+  }
+  // Both axes at once save memory what lies between; of two taps they take four lookups instead of two, too many where
+  // there are more results than inputs.
+  if (order.size() == 2 && axes.size() == 2 && layout.inner == 1) {
+    const bool one = table[0]->taps == 1 && table[1]->taps == 1,
+               two = table[0]->taps == 2 && table[1]->taps == 2 && table[0]->full && table[1]->full;
+    const runtime::KernelTable& kernel = one ? kernels::resample_plane_t1 : kernels::resample_plane_t2;
+    if ((one || (two && out.numel() <= in.numel())) && kernel.has(type)) {
+      const size_t lanes = !one && one_item() ? 1 : runtime::device_info(runtime::current_queue().device).reduce_lanes;
+      resample_plane(kernel[type], lanes, *table[0], *table[1], in, out, layout.rows);
+      if (!out.is_same(out_)) out_.copy_(out);
+      return;
+    }
   }
   at::Tensor now = in;
   for (size_t step = 0; step < order.size(); ++step) {
@@ -339,6 +387,7 @@ void five(int64_t (&to)[5], at::IntArrayRef from, int64_t depth) {
     std::tie(to[0], to[1], to[2], to[3], to[4]) = std::make_tuple(from[0], from[1], depth, from[2], from[3]);
 }
 
+// `grid` is contiguous, `over` (the output or its gradient) so in the dims after the second.
 GridArgs grid_args(const at::Tensor& input, const at::Tensor& grid, const at::Tensor& over, int64_t padding,
                    bool align) {
   GridArgs args{};
@@ -346,33 +395,30 @@ GridArgs grid_args(const at::Tensor& input, const at::Tensor& grid, const at::Te
   args.grid = grid.const_data_ptr();
   five(args.in_size, input.sizes(), 1);
   five(args.in_stride, input.strides(), 0);
-  five(args.out_size, over.sizes(), 1);
-  five(args.out_stride, over.strides(), 0);
-  if (grid.dim() == 5) {
-    std::copy(grid.strides().begin(), grid.strides().end(), args.grid_stride);
-  } else {
-    args.grid_stride[0] = grid.stride(0);
-    args.grid_stride[1] = 0;
-    for (int d = 2; d < 5; ++d) args.grid_stride[d] = grid.stride(d - 1);
-  }
-  const int64_t positions = args.out_size[2] * args.out_size[3] * args.out_size[4];
+  for (int d = 0; d < 2; ++d) args.out_stride[d] = over.stride(d);
+  const int64_t positions = grid.numel() / grid.size(0) / grid.size(-1);
   TORCH_CHECK_NOT_IMPLEMENTED(positions < (int64_t{1} << 31), "grid_sampler of 2^31 positions and more");
+  args.samples = static_cast<uint32_t>(grid.size(0));
   args.positions = static_cast<uint32_t>(positions);
   int64_t reach = 0;  // of an offset in a plane of the input
   for (int d = 2; d < 5; ++d) reach += (args.in_size[d] - 1) * args.in_stride[d];
   TORCH_CHECK_NOT_IMPLEMENTED(reach < (int64_t{1} << 31), "grid_sampler of planes of 2^31 elements and more");
-  args.dense = args.out_stride[4] == 1 && args.out_stride[3] == args.out_size[4] &&
-               (args.out_size[2] == 1 || args.out_stride[2] == args.out_size[3] * args.out_size[4]);
-  args.by_width = make_divider(static_cast<uint32_t>(args.out_size[4]));
-  args.by_height = make_divider(static_cast<uint32_t>(args.out_size[3]));
   args.padding = static_cast<GridPadding>(padding);
   args.align = align;
   return args;
 }
 
 void launch_grid(runtime::KernelSlot& kernel, const GridArgs& args) {
-  const size_t local = even_group(args.positions, 256);
-  runtime::launch2(runtime::current_queue(), kernel, args.out_size[0], ceil_div(args.positions, local), 1, local, args);
+  const size_t local = args.positions < 16 ? args.positions : std::min<size_t>(args.positions / 16 * 16, 256);
+  runtime::launch2(runtime::current_queue(), kernel, args.samples, ceil_div(args.positions, local), 1, local, args);
+}
+
+// Whether the dims after the second lie side by side.
+bool dense_planes(const at::Tensor& t) {
+  int64_t step = 1;
+  for (int64_t d = t.dim() - 1; d >= 2; step *= t.size(d--))
+    if (t.stride(d) != step && t.size(d) != 1) return false;
+  return true;
 }
 
 constexpr int64_t kCachedPlane = 32768;  // elements of a plane that one core adds to without waiting for memory
@@ -386,10 +432,11 @@ int64_t grid_taps(bool volume, int64_t mode) {
   }
 }
 
-at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid, int64_t mode, int64_t padding, bool align) {
-  at::native::check_grid_sampler_common(input, grid);
+at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_t mode, int64_t padding, bool align) {
+  at::native::check_grid_sampler_common(input, grid_);
   const bool volume = input.dim() == 5;
-  volume ? at::native::check_grid_sampler_3d(input, grid, mode) : at::native::check_grid_sampler_2d(input, grid);
+  volume ? at::native::check_grid_sampler_3d(input, grid_, mode) : at::native::check_grid_sampler_2d(input, grid_);
+  const at::Tensor grid = grid_.contiguous();
   std::vector<int64_t> sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
   at::Tensor out = new_empty(sizes, input.scalar_type());
@@ -407,18 +454,19 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid, int64_t
 }
 
 std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const at::Tensor& input,
-                                                 const at::Tensor& grid, int64_t mode, int64_t padding, bool align,
+                                                 const at::Tensor& grid_, int64_t mode, int64_t padding, bool align,
                                                  std::array<bool, 2> mask) {
-  at::native::check_grid_sampler_common(input, grid);
+  at::native::check_grid_sampler_common(input, grid_);
   const bool volume = input.dim() == 5;
+  const at::Tensor grid = grid_.contiguous(), flow = dense_planes(grad) ? grad : grad.contiguous();
   at::Tensor grad_input, grad_grid = new_empty(grid.sizes(), grid.scalar_type());
   if (grid.numel() == 0 || input.numel() == 0) {
     if (mask[0]) grad_input = at::zeros(input.sizes(), input.options());
     grad_grid.zero_();
     return {grad_input, grad_grid};
   }
-  GridArgs args = grid_args(input, grid, grad, padding, align);
-  args.grad_out = grad.const_data_ptr();
+  GridArgs args = grid_args(input, grid, flow, padding, align);
+  args.grad_out = flow.const_data_ptr();
   args.grad_grid = mutable_ptr(grad_grid);
   const DType t = dtype_of(input);
   const int64_t taps = grid_taps(volume, mode);
@@ -451,8 +499,12 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
   GridSumArgs sum{mutable_ptr(sums), grads.const_data_ptr(), args.pixel, args.weight};
   sum.pixels = static_cast<uint64_t>(pixels), sum.channels = static_cast<uint64_t>(input.size(1));
   sum.positions = args.positions, sum.pitch = args.pitch, sum.taps = static_cast<uint64_t>(taps);
+  const runtime::KernelTable& plane_sums = taps == 1   ? kernels::grid_sample_plane_grad_t1
+                                           : taps == 4 ? kernels::grid_sample_plane_grad_t4
+                                           : taps == 8 ? kernels::grid_sample_plane_grad_t8
+                                                       : kernels::grid_sample_plane_grad_t16;
   if (planes)
-    runtime::launch2(queue, kernels::grid_sample_plane_grad[t], input.size(0), input.size(1), 1, 1, sum);
+    runtime::launch2(queue, plane_sums[t], input.size(0), input.size(1), 1, 1, sum);
   else
     runtime::launch2(queue, kernels::grid_sample_input_grad[t], input.size(0), ceil_div(input.size(1), 16), 1, 16, sum);
   if (planes && compute == input.scalar_type()) return {sums, grad_grid};

@@ -78,7 +78,7 @@ PadShape pad_shape(const at::Tensor& input, at::IntArrayRef padding) {
 
 // Writes `rows` rows of the tensor with sizes `write`.
 void run_pad(const runtime::KernelTable& table, DType type, void* dst, const void* src, const PadShape& s,
-             const int64_t (&write)[3], int64_t numel, int64_t other_numel) {
+             const int64_t (&write)[3], int64_t numel, int64_t other_numel, bool reflect) {
   TORCH_CHECK(numel < kLimit && other_numel < kLimit,
               "padding of tensors of 2^31 elements and more is not supported on XPU");
   runtime::Queue& queue = runtime::current_queue();
@@ -92,7 +92,13 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
     a.in[d] = static_cast<int32_t>(s.in[d]);
     a.out[d] = static_cast<int32_t>(s.out[d]);
     a.pad[d] = static_cast<int32_t>(s.pad[d]);
+    a.mirror[d] = a.pad[d];
   }
+  const int32_t in = a.in[0], out = a.out[0], pad = a.pad[0];
+  a.begin = std::clamp(pad, 0, out);
+  a.end = std::max(a.begin, std::min(pad + in, out));
+  a.left = reflect ? pad : 0;
+  a.right = reflect ? 2 * (in - 1) - (a.end - pad) : in - 1;
   runtime::launch(queue, table[type], ceil_div(a.rows, a.group), runtime::device_info(queue.device).reduce_lanes, a);
 }
 
@@ -104,7 +110,7 @@ void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Ten
   const at::Tensor src = plain(input);
   ContiguousOut target(out);
   run_pad(reflect ? kernels::pad_gather_reflection : kernels::pad_gather_replication, raw_dtype(out.element_size()),
-          target.data(), src.const_data_ptr(), s, s.out, out.numel(), input.numel());
+          target.data(), src.const_data_ptr(), s, s.out, out.numel(), input.numel(), reflect);
   target.finish();
 }
 
@@ -116,7 +122,8 @@ void pad_backward(const at::Tensor& grad, const at::Tensor& input, at::IntArrayR
   const at::Tensor src = plain(grad);
   ContiguousOut target(grad_input);
   run_pad(reflect ? kernels::pad_gather_backward_reflection : kernels::pad_gather_backward_replication,
-          dtype_of(grad_input), target.data(), src.const_data_ptr(), s, s.in, grad_input.numel(), grad.numel());
+          dtype_of(grad_input), target.data(), src.const_data_ptr(), s, s.in, grad_input.numel(), grad.numel(),
+          reflect);
   target.finish();
 }
 

@@ -63,10 +63,22 @@ void launch_keys(const at::Tensor& indices, at::IntArrayRef sizes, uint64_t* key
   }
 }
 
+}  // namespace
+
 uint32_t chunks_of(uint32_t n) {
   const uint32_t units = runtime::device_info(runtime::current_queue().device).max_compute_units;
   return std::max<uint32_t>(1, std::min<uint32_t>(4 * units, n / 2048));
 }
+
+int64_t scan_counts(const at::Tensor& counts) {
+  KeyRunArgs p{};
+  p.counts = counts.mutable_data_ptr<int64_t>();
+  p.chunks = static_cast<uint32_t>(counts.numel() - 1);
+  runtime::launch(runtime::current_queue(), kernels::run_scan, 1, 1, p);
+  return counts.select(0, p.chunks).item<int64_t>();
+}
+
+namespace {
 
 uint64_t* key_ptr(const at::Tensor& t) { return reinterpret_cast<uint64_t*>(t.mutable_data_ptr<int64_t>()); }
 
@@ -86,8 +98,7 @@ std::pair<at::Tensor, at::Tensor> key_runs(const SortedKeys& sorted) {
   const at::Tensor counts = new_empty({p.chunks + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
   runtime::launch(queue, kernels::run_count, p.chunks, 1, p);
-  runtime::launch(queue, kernels::run_scan, 1, 1, p);
-  const int64_t runs = counts.select(0, p.chunks).item<int64_t>();
+  const int64_t runs = scan_counts(counts);
   at::Tensor starts = new_empty({runs + 1}, at::kLong), keys = new_empty({runs}, at::kLong);
   p.starts = starts.mutable_data_ptr<int64_t>();
   p.keys = key_ptr(keys);
@@ -189,6 +200,29 @@ Repeats repeat_by(const at::Tensor& counts) {
   if (total == 0) return {place, place};
   const at::Tensor element = at::repeat_interleave(counts, std::optional<int64_t>(total));
   return {element, place.sub(ends.sub(counts).index_select(0, element))};
+}
+
+Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wrap) {
+  RangeArgs p{};
+  p.pointers = pointers.const_data_ptr<int64_t>();
+  p.index = index.const_data_ptr<int64_t>();
+  p.stride = index.stride(0);
+  p.size = pointers.numel() - 1;
+  p.wrap = wrap;
+  p.n = element_count(index.numel());
+  p.chunk = static_cast<uint32_t>(ceil_div(p.n, chunks_of(p.n)));
+  p.items = static_cast<uint32_t>(ceil_div(p.n, p.chunk));
+  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
+  p.counts = counts.mutable_data_ptr<int64_t>();
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::range_count, p.items, 1, p);
+  const int64_t total = scan_counts(counts);
+  if (total < 0) return {};
+  Ranges r{new_empty({total}, at::kLong), new_empty({total}, at::kLong)};
+  p.element = r.element.mutable_data_ptr<int64_t>();
+  p.owner = r.owner.mutable_data_ptr<int64_t>();
+  runtime::launch(queue, kernels::range_fill, p.items, 1, p);
+  return r;
 }
 
 at::Tensor make_coo(const at::Tensor& indices, const at::Tensor& values, at::IntArrayRef sizes, bool coalesced) {
@@ -393,19 +427,37 @@ at::Tensor sparse_index_select(const at::Tensor& self, int64_t dim, const at::Te
   const at::Tensor indices = self._indices(), values = self._values();
   if (dim >= self.sparse_dim())
     return make_coo(indices, values.index_select(dim - self.sparse_dim() + 1, index), sizes, self.is_coalesced());
-  at::Tensor chosen = index.to(at::kLong);
-  chosen = at::where(chosen.lt(0), chosen.add(size), chosen);
-  if (index.numel() != 0) {
-    const bool inside = chosen.ge(0).logical_and_(chosen.lt(size)).all().item<bool>();
-    TORCH_CHECK_INDEX(inside, "index_select(): index contains values out of range for tensor of dimension ", dim,
+  const auto refuse = [&] {
+    TORCH_CHECK_INDEX(false, "index_select(): index contains values out of range for tensor of dimension ", dim,
                       " with size ", size);
+  };
+  at::Tensor chosen = index.to(at::kLong);
+  const bool pointed = size <= 4 * (self._nnz() + index.numel());  // a table of all indices is no waste
+  if (self.is_coalesced() && dim == 0 && pointed && index.numel() != 0 && self._nnz() != 0) {
+    // Elements of one index lie side by side: those of each place of `index` in turn.
+    const auto [element, place] = named_ranges(row_pointers(indices.select(0, 0), size, false), chosen, true);
+    if (!element.defined()) refuse();
+    const at::Tensor picked = indices.index_select(1, element);
+    picked.select(0, 0).copy_(place);
+    return make_coo(picked, values.index_select(0, element), sizes, false);
   }
+  chosen = at::where(chosen.lt(0), chosen.add(size), chosen);
+  if (index.numel() != 0 && !chosen.ge(0).logical_and_(chosen.lt(size)).all().item<bool>()) refuse();
   if (index.numel() == 0 || self._nnz() == 0)
     return make_coo(new_empty({self.sparse_dim(), 0}, at::kLong), values.narrow(0, 0, 0).clone(), sizes, false);
   // An element appears once for each place of `index` that names it.
   const auto [sorted, order] = chosen.sort(true, 0, false);
-  const at::Tensor own = indices.select(0, dim).contiguous();
-  const at::Tensor low = at::searchsorted(sorted, own), high = at::searchsorted(sorted, own, false, true);
+  const at::Tensor own = indices.select(0, dim);
+  if (pointed) {
+    const auto [number, element] = named_ranges(row_pointers(sorted, size, false), own, false);
+    TORCH_CHECK_INDEX(number.defined(), "index_select(): indices of the tensor are out of range for dimension ", dim,
+                      " with size ", size);
+    const at::Tensor picked = indices.index_select(1, element);
+    picked.select(0, dim).copy_(order.index_select(0, number));
+    return make_coo(picked, values.index_select(0, element), sizes, false);
+  }
+  const at::Tensor low = at::searchsorted(sorted, own.contiguous()),
+                   high = at::searchsorted(sorted, own.contiguous(), false, true);
   const auto [element, number] = repeat_by(high.sub(low));
   const at::Tensor picked = indices.index_select(1, element);
   picked.select(0, dim).copy_(order.index_select(0, low.index_select(0, element).add_(number)));

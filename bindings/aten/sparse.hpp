@@ -32,6 +32,16 @@ Found find_keys(const at::Tensor& sorted, const at::Tensor& keys);
 struct Repeats { at::Tensor element, number; };
 Repeats repeat_by(const at::Tensor& counts);
 
+// The numbers from pointers[i] to pointers[i + 1] for each i of `index` in turn, and its place in `index`. Undefined
+// where an index is out of range. `wrap`: those below 0 count from the end.
+struct Ranges { at::Tensor element, owner; };
+Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wrap);
+
+// Few items with much each: how many for n elements, and that many each. And their counts, turned into where each
+// begins by a launch of its own; returns the sum.
+uint32_t chunks_of(uint32_t n);
+int64_t scan_counts(const at::Tensor& counts);
+
 // [rows + 1] pointers to the elements of each row, of sorted row numbers.
 at::Tensor row_pointers(const at::Tensor& rows, int64_t count, bool as_int32);
 

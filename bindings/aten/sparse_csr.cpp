@@ -1,5 +1,6 @@
 // Compressed layouts: row pointers, their validation, sums, products, and products sampled at a pattern.
 #include <ATen/ExpandUtils.h>
+#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/TensorIndexing.h>
 #include <ATen/ops/_convert_indices_from_csr_to_coo.h>
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
@@ -52,6 +53,20 @@ CompressArgs compress_args(const at::Tensor& in, const at::Tensor& out, int64_t 
   return p;
 }
 
+// The row number of each element, batch by batch; of no element that the pointers do not reach.
+at::Tensor row_numbers(const at::Tensor& crow, const at::Tensor& col, at::ScalarType type) {
+  const int64_t nnz = col.size(-1), batches = nnz == 0 ? 0 : col.numel() / nnz;
+  const at::Tensor pointers = crow.contiguous(), row = new_empty({col.numel()}, type);
+  row.zero_();
+  CompressArgs p = compress_args(pointers, row, nnz, crow.size(-1) - 1);
+  p.in_batch = crow.size(-1);
+  p.out_batch = nnz;
+  const Spread s = spread(p.rows);
+  p.chunk = s.chunk;
+  runtime::launch2(runtime::current_queue(), kernels::pointers_to_rows, batches, s.groups, 1, s.local, p);
+  return row;
+}
+
 }  // namespace
 
 // out[r]: how many of the sorted row numbers are below r.
@@ -71,16 +86,9 @@ void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool
 // Rows of out: the batch numbers (dimensions before the last of crow), the row number, the column number.
 void _convert_indices_from_csr_to_coo(const at::Tensor& crow, const at::Tensor& col, bool, bool transpose,
                                       const at::Tensor& out) {
-  const int64_t nnz = col.size(-1), dims = crow.dim() - 1, batches = nnz == 0 ? 0 : col.numel() / nnz;
+  const int64_t dims = crow.dim() - 1;
   if (col.numel() == 0) return;
-  const at::Tensor pointers = crow.contiguous(), row = new_empty({col.numel()}, out.scalar_type());
-  row.zero_();
-  CompressArgs p = compress_args(pointers, row, nnz, crow.size(-1) - 1);
-  p.in_batch = crow.size(-1);
-  p.out_batch = nnz;
-  const Spread s = spread(p.rows);
-  p.chunk = s.chunk;
-  runtime::launch2(runtime::current_queue(), kernels::pointers_to_rows, batches, s.groups, 1, s.local, p);
+  const at::Tensor row = row_numbers(crow, col, out.scalar_type());
   out.select(0, dims + (transpose ? 1 : 0)).copy_(row);
   out.select(0, dims + (transpose ? 0 : 1)).copy_(col.reshape({-1}));
   for (int64_t d = 0; d < dims; ++d) {
@@ -236,6 +244,45 @@ at::Tensor as_coo(const at::Tensor& t) { return t.layout() == at::kSparse ? t : 
 
 bool is_strided(const at::Tensor& t) { return t.layout() == at::kStrided; }
 
+// out = self + alpha * other, line by line. False where that does not apply, or the numbers of a line do not rise.
+bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, const at::Tensor& out) {
+  const at::ScalarType type = out.scalar_type();
+  for (const at::Tensor& t : {self, other, out})
+    if (t.layout() != self.layout() || (t.layout() != at::kSparseCsr && t.layout() != at::kSparseCsc)) return false;
+  if (self.dim() != 2 || self.dense_dim() != 0 || at::promoteTypes(self.scalar_type(), other.scalar_type()) != type ||
+      !kernels::csr_merge_fill.has(to_dtype(type)))
+    return false;
+  const at::Tensor a_crow = pointers_of(self).contiguous(), a_col = numbers_of(self).contiguous(),
+                   b_crow = pointers_of(other).to(a_crow.scalar_type()).contiguous(),
+                   b_col = numbers_of(other).to(a_crow.scalar_type()).contiguous(),
+                   a = self.values().to(type).resolve_conj().contiguous();
+  at::Tensor b = other.values().to(type).resolve_conj().contiguous();
+  if (!alpha.equal(1)) b = b.mul(alpha);
+  const int64_t rows = a_crow.numel() - 1, most = a.numel() + b.numel();
+  const bool is32 = a_crow.scalar_type() == at::kInt;
+  if (rows == 0 || rows >= (int64_t{1} << 31) || most >= (int64_t{1} << 31)) return false;
+  CsrMergeArgs p{};
+  p.a_crow = a_crow.const_data_ptr(), p.a_col = a_col.const_data_ptr(), p.a_values = a.const_data_ptr();
+  p.b_crow = b_crow.const_data_ptr(), p.b_col = b_col.const_data_ptr(), p.b_values = b.const_data_ptr();
+  p.a_nnz = a.numel(), p.b_nnz = b.numel();
+  p.rows = static_cast<uint32_t>(rows), p.is32 = is32;
+  p.chunk = static_cast<uint32_t>(ceil_div(rows, std::min<int64_t>(rows, chunks_of(static_cast<uint32_t>(most)))));
+  p.items = static_cast<uint32_t>(ceil_div(rows, p.chunk));
+  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
+  p.counts = counts.mutable_data_ptr<int64_t>();
+  runtime::Queue& queue = runtime::current_queue();
+  runtime::launch(queue, kernels::csr_merge_count, p.items, 1, p);
+  const int64_t total = scan_counts(counts);
+  if (total < 0) return false;
+  const at::Tensor crow = new_empty({rows + 1}, a_crow.scalar_type()), col = new_empty({total}, a_crow.scalar_type()),
+                   values = new_empty({total}, type);
+  p.crow = crow.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = values.mutable_data_ptr();
+  runtime::launch(queue, kernels::csr_merge_fill[to_dtype(type)], p.items, 1, p);
+  const at::ScalarType index = pointers_of(out).scalar_type();
+  at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(crow.to(index), col.to(index), values, self.sizes());
+  return true;
+}
+
 }  // namespace
 
 at::Tensor& sparse_csr_add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha,
@@ -245,7 +292,7 @@ at::Tensor& sparse_csr_add_out(const at::Tensor& self, const at::Tensor& other, 
   TORCH_CHECK(self.sizes().equals(other.sizes()),
               "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape ",
               self.sizes(), " and tensor `other` with shape ", other.sizes());
-  assign_coo(out, at::add(as_coo(self), as_coo(other), alpha).coalesce());
+  if (!add_lines(self, other, alpha, out)) assign_coo(out, at::add(as_coo(self), as_coo(other), alpha).coalesce());
   return out;
 }
 
@@ -304,20 +351,23 @@ at::Tensor& sparse_csr_addmv_out(const at::Tensor& self, const at::Tensor& mat, 
 
 namespace {
 
-// alpha * (a @ b) at the elements of `pattern`, plus beta times its values.
-at::Tensor sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at::Tensor& mat2,
-                           const at::Scalar& beta, const at::Scalar& alpha) {
-  const at::Tensor values = pattern.values().contiguous(), out = new_empty(values.sizes(), values.scalar_type());
-  if (out.numel() == 0) return out;
+// out = alpha * (a @ b) at the elements of `pattern`, plus beta times its values, which it may be.
+void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
+                     const at::Scalar& alpha, const at::Tensor& out_) {
+  const at::Tensor values = pattern.values().contiguous();
+  const at::Tensor out = out_.is_contiguous() ? out_ : new_empty(values.sizes(), values.scalar_type());
+  if (out.numel() == 0) return;
   const int64_t inner = mat1.size(-1), rows = pattern.size(-2), columns = pattern.size(-1);
   const at::Tensor a = mat1.resolve_conj().contiguous(), b = mat2.transpose(-2, -1).resolve_conj().contiguous();
-  const at::Tensor indices = at::_convert_indices_from_csr_to_coo(pattern.crow_indices(), pattern.col_indices());
-  const int64_t dims = indices.size(0) - 2;
-  at::Tensor row = indices.select(0, dims), column = indices.select(0, dims + 1);
-  if (dims != 0) {  // batches of rows one after the other
+  const int64_t dims = pattern.dim() - 2;
+  at::Tensor row, column = pattern.col_indices().contiguous();
+  if (dims == 0) {
+    row = row_numbers(pattern.crow_indices(), column, column.scalar_type());
+  } else {  // batches of rows one after the other
+    const at::Tensor indices = at::_convert_indices_from_csr_to_coo(pattern.crow_indices(), column);
     const at::Tensor batch = coo_keys(indices.narrow(0, 0, dims).to(at::kLong), pattern.sizes().slice(0, dims));
-    row = batch.mul(rows).add_(row);
-    column = batch.mul(columns).add_(column);
+    row = batch.mul(rows).add_(indices.select(0, dims));
+    column = batch.mul(columns).add_(indices.select(0, dims + 1));
   }
   SampledArgs p{};
   p.row = row.const_data_ptr();
@@ -332,14 +382,15 @@ at::Tensor sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, co
   put_scalar(p.beta, beta, values.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(out.numel() < (int64_t{1} << 31), "more than 2^31 - 1 sampled products on XPU");
   p.nnz = static_cast<uint32_t>(out.numel());
-  p.rows = static_cast<uint32_t>(inner == 0 ? 0 : a.numel() / inner);
-  p.columns = static_cast<uint32_t>(inner == 0 ? 0 : b.numel() / inner);
+  const int64_t batches = pattern.numel() / (rows * columns);
+  p.rows = static_cast<uint32_t>(batches * rows);
+  p.columns = static_cast<uint32_t>(batches * columns);
   p.inner = static_cast<uint32_t>(inner);
   p.is32 = row.scalar_type() == at::kInt;
-  p.chunk = rows_per_group(p.nnz);
+  p.chunk = static_cast<uint32_t>(ceil_div(spread(p.nnz).chunk, 16) * 16);
   runtime::launch(queue, kernels::sampled_dot[dtype_of(values)], ceil_div(p.nnz, p.chunk), 16, p);
   runtime::check_kernel_errors(queue);
-  return out;
+  if (!out.is_same(out_)) out_.copy_(out);
 }
 
 }  // namespace
@@ -355,14 +406,22 @@ at::Tensor& sparse_csr_sparse_sampled_addmm_out(const at::Tensor& self, const at
     out.mul_(beta);
     return out;
   }
-  out.values().copy_(sampled_product(out, mat1, mat2, beta, alpha));
+  sampled_product(out, mat1, mat2, beta, alpha, out.values());
   return out;
 }
 
 at::Tensor sparse_csr_sparse_sampled_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                            const at::Scalar& beta, const at::Scalar& alpha) {
-  at::Tensor out = at::empty_like(self);
-  return sparse_csr_sparse_sampled_addmm_out(self, mat1, mat2, beta, alpha, out);
+  at::native::sparse::sparse_sampled_addmm_check_inputs(self, mat1, mat2, beta, alpha, self);
+  const at::Tensor values = new_empty(self.values().sizes(), self.scalar_type());
+  if (mat1.numel() == 0 || mat2.numel() == 0)
+    values.copy_(self.values()).mul_(beta);
+  else
+    sampled_product(self, mat1, mat2, beta, alpha, values);
+  // The CPU's result has indices of 64 bits whatever self has.
+  return at::_sparse_compressed_tensor_unsafe(self.crow_indices().to(at::kLong, false, true),
+                                              self.col_indices().to(at::kLong, false, true), values, self.sizes(),
+                                              self.options());
 }
 
 // --- products with another reduction of the rows ---
@@ -448,7 +507,10 @@ std::tuple<at::Tensor, at::Tensor> sparse_csr__sparse_mm_reduce_impl_backward(
                           .clamp_min_(1)
                           .unsqueeze(1)
                           .to(grad.scalar_type()));
-    if (output_mask[0]) grad_values = sampled_product(self, grad, weight.t(), 0, 1);
+    if (output_mask[0]) {
+      grad_values = new_empty(values.sizes(), values.scalar_type());
+      sampled_product(self, grad, weight.t(), 0, 1, grad_values);
+    }
     if (output_mask[1]) {
       grad_other = new_empty(weight.sizes(), weight.scalar_type());
       spmm(rows_of_csr(self.transpose(0, 1)), grad, {}, 0, 1, grad_other);

@@ -13,6 +13,7 @@ using xpu_ops::GridPadding;
 using xpu_ops::GridSumArgs;
 using xpu_ops::NearestArgs;
 using xpu_ops::ResampleArgs;
+using xpu_ops::ResamplePlaneArgs;
 
 template <class T, class M> inline T store_as(M v) { return T(v); }
 template <> inline uint8_t store_as<uint8_t, float>(float v) {
@@ -22,11 +23,42 @@ template <> inline uint8_t store_as<uint8_t, float>(float v) {
 template <class T> struct resample_math { using type = opmath_t<T>; };
 template <> struct resample_math<uint8_t> { using type = float; };
 
+// Lines one after the other, where inner is 1: what a single item does as fast as its loads go.
+template <class TIn, class TOut, int kTaps>
+XPU_INLINE void resample_line(const ResampleArgs& p) {
+  using M = typename resample_math<TIn>::type;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = item.get_local_id(1), lanes = item.get_local_range(1), n = p.out_length;
+  const uint32_t first = item.get_group(0) * p.rows_per_group,
+                 end = first + p.rows_per_group < p.rows ? first + p.rows_per_group : p.rows;
+  const M* weight = static_cast<const M*>(p.weight);
+  for (uint32_t row = first; row < end; ++row) {
+    const TIn* in = static_cast<const TIn*>(p.in) + static_cast<int64_t>(row) * p.in_length;
+    TOut* out = static_cast<TOut*>(p.out) + static_cast<int64_t>(row) * n;
+    for (size_t e = lane; e < n; e += lanes) {
+      M sum = M(0);
+      if constexpr (kTaps > 0) {
+        sum = weight[e] * M(in[p.index[e]]);
+#pragma unroll
+        for (int k = 1; k < kTaps; ++k) sum += weight[k * n + e] * M(in[p.index[k * n + e]]);
+      } else {
+        const uint32_t count = p.count[e];
+        for (uint32_t k = 0; k < count; ++k) sum += weight[k * n + e] * M(in[p.index[k * n + e]]);
+      }
+      out[e] = store_as<TOut, M>(sum);
+    }
+  }
+}
+
 // Items walk one row's (out_length, inner); the taps of an item stay in registers for all rows of its group.
 template <class TIn, class TOut, int kTaps>
 inline void resample_lanes(const ResampleArgs& p) {
   using M = typename resample_math<TIn>::type;
   auto item = syclex::this_work_item::get_nd_item<2>();
+  if (p.walk) {
+    resample_line<TIn, TOut, kTaps>(p);
+    return;
+  }
   uint32_t e = item.get_global_id(1);
   if (e >= p.out_length * p.inner) return;
   uint32_t o = e, c = 0;
@@ -90,6 +122,43 @@ inline void resample_rows(const ResampleArgs& p) {
       out[lane] = store_as<TOut, M>(sum);
     }
   });
+}
+
+// A sub-group goes along the lines of its work-group. What two passes would keep in memory stays in registers. A single
+// tap of weight 0 is none: gradients of lookups that left something out.
+template <class T, int kTaps>
+inline void resample_plane(const ResamplePlaneArgs& p) {
+  using M = typename resample_math<T>::type;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), lanes = item.get_local_range(0), height = p.out_size[0],
+               width = p.out_size[1];
+  const uint32_t begin = item.get_group(0) * p.lines_per_group,
+                 end = begin + p.lines_per_group < p.lines ? begin + p.lines_per_group : p.lines;
+  const M *wy = static_cast<const M*>(p.weight[0]), *wx = static_cast<const M*>(p.weight[1]);
+  for (uint32_t line = begin; line < end; ++line) {
+    const uint32_t row = divide(line, p.by_height), y = line - row * p.by_height.d;
+    const T* plane = static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.in_size[0] * p.in_size[1];
+    const T *a = plane + static_cast<int64_t>(p.index[0][y]) * p.in_size[1],
+            *b = plane + static_cast<int64_t>(p.index[0][(kTaps - 1) * height + y]) * p.in_size[1];
+    T* out = static_cast<T*>(p.out) + static_cast<int64_t>(line) * width;
+    const M wa = wy[y];
+    if constexpr (kTaps == 1) {
+      for_columns(0, width, lane, lanes, [&](size_t x) {
+        const M v = M(a[p.index[1][x]]) * wa * wx[x];
+        out[x] = store_as<T, M>(wa != M(0) && wx[x] != M(0) ? v : M(0));
+      });
+      continue;
+    }
+    const M wb = wy[height + y];
+    for_columns(0, width, lane, lanes, [&](size_t x) {
+      const int32_t left = p.index[1][x], right = (p.index[1] + width)[x];
+      M l = wa * M(a[left]), r = wa * M(a[right]);
+      l += wb * M(b[left]), r += wb * M(b[right]);
+      M sum = wx[x] * l;
+      sum += (wx + width)[x] * r;
+      out[x] = store_as<T, M>(sum);
+    });
+  }
 }
 
 // A work-group goes through several rows, its items side by side.
@@ -298,49 +367,37 @@ XPU_INLINE void grid_taps(const GridArgs& p, const M (&g)[kDim], GridTaps<M, kDi
   }
 }
 
-template <class T, int kDim>
-XPU_INLINE void load_grid(const GridArgs& p, int64_t n, int64_t z, int64_t y, int64_t x, opmath_t<T> (&g)[kDim]) {
-  const T* grid = static_cast<const T*>(p.grid) + n * p.grid_stride[0] + z * p.grid_stride[1] + y * p.grid_stride[2] +
-                  x * p.grid_stride[3];
-#pragma unroll
-  for (int d = 0; d < kDim; ++d) g[d] = opmath_t<T>(grid[d * p.grid_stride[4]]);
-}
-
-// The output position of item i of a sample.
-struct GridPlace { int64_t z, y, x; };
-inline GridPlace grid_place(const GridArgs& p, uint32_t i) {
-  const uint32_t row = div(i, p.by_width), z = div(row, p.by_height);
-  return {z, row - z * p.by_height.d, i - row * p.by_width.d};
-}
-
-// An item's position; those past the end compute the last one again and store nothing: a branch here would mask all
-// that follows. Positions are neighbours in a dense tensor, which is read and written as vectors.
+// An item's position. A last work-group that would not be full starts earlier and computes some positions again: a
+// branch would mask all that follows. Positions are neighbours in memory, read and written as vectors.
 struct GridItem {
   int64_t n;
   size_t first, lane;  // of the work-group; `first` is the same for all items
-  uint32_t i;
-  bool mine, full;
   GridItem(const GridArgs& p) {
     auto item = syclex::this_work_item::get_nd_item<2>();
-    n = item.get_group(0), first = item.get_group(1) * item.get_local_range(1), lane = item.get_local_id(1);
-    mine = first + lane < p.positions, full = first + item.get_local_range(1) <= p.positions;
-    i = mine ? static_cast<uint32_t>(first + lane) : p.positions - 1;
+    const size_t local = item.get_local_range(1), begin = item.get_group(1) * local;
+    n = item.get_group(0), lane = item.get_local_id(1);
+    first = begin + local <= p.positions ? begin : p.positions - local;
   }
 };
+
+template <class T, int kDim>
+XPU_INLINE void load_grid(const GridArgs& p, const GridItem& item, opmath_t<T> (&g)[kDim]) {
+  const T* grid = static_cast<const T*>(p.grid) + (item.n * p.positions + item.first) * kDim;
+#pragma unroll
+  for (int d = 0; d < kDim; ++d) g[d] = opmath_t<T>(grid[item.lane * kDim + d]);
+}
 
 // Rows: n; items: positions; each item loops over the channels.
 template <class T, int kDim, int K>
 XPU_INLINE void grid_sample(const GridArgs& p) {
   using M = opmath_t<T>;
   const GridItem item(p);
-  const auto [z, y, x] = grid_place(p, item.i);
   M g[kDim];
-  load_grid<T, kDim>(p, item.n, z, y, x, g);
+  load_grid<T, kDim>(p, item, g);
   GridTaps<M, kDim, K> taps;
   grid_taps<M, kDim, K>(p, g, taps);
   const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
-  T* out = static_cast<T*>(p.out) + item.n * p.out_stride[0];
-  const int64_t at = z * p.out_stride[2] + y * p.out_stride[3] + x * p.out_stride[4];
+  T* out = static_cast<T*>(p.out) + item.n * p.out_stride[0] + item.first;
   for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], out += p.out_stride[1]) {
     M sum = M(0);
 #pragma unroll
@@ -348,27 +405,20 @@ XPU_INLINE void grid_sample(const GridArgs& p) {
       const M v = M(in[taps.offset[k]]);
       sum += taps.inside[k] ? taps.weight[k] * v : M(0);
     }
-    if (!item.mine) continue;
-    if (p.dense)
-      (out + item.first)[item.lane] = T(sum);
-    else
-      out[at] = T(sum);
+    out[item.lane] = T(sum);
   }
 }
-
-template <bool b> struct Flag { static constexpr bool value = b; };
 
 // Gradient of the grid, rows and items as the forward, and where the gradient of the input has to go.
 template <class T, int kDim, int K>
 XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
   using M = opmath_t<T>;
   const GridItem item(p);
-  const auto [z, y, x] = grid_place(p, item.i);
   M g[kDim];
-  load_grid<T, kDim>(p, item.n, z, y, x, g);
+  load_grid<T, kDim>(p, item, g);
   GridTaps<M, kDim, K> taps;
   grid_taps<M, kDim, K>(p, g, taps);
-  if (p.pixel && item.mine) {
+  if (p.pixel) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       const size_t row = (item.n * K + k) * p.pitch + item.first;
@@ -376,28 +426,14 @@ XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
       (static_cast<M*>(p.weight) + row)[item.lane] = taps.weight[k];
     }
   }
-  const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
-  const T* grad = static_cast<const T*>(p.grad_out) + item.n * p.out_stride[0];
-  const int64_t at = z * p.out_stride[2] + y * p.out_stride[3] + x * p.out_stride[4];
   M sum[kDim];
 #pragma unroll
   for (int d = 0; d < kDim; ++d) sum[d] = M(0);
-  // The nearest pixel does not change with the grid.
-  if constexpr (K == 1) {
-    if (!item.mine) return;
-    T* zeros = static_cast<T*>(p.grad_grid) + (item.n * p.positions + item.i) * kDim;
-#pragma unroll
-    for (int d = 0; d < kDim; ++d) zeros[d] = T(0);
-    return;
-  }
-  // A loop each: of two loads under a branch the compiler makes one, from an address that differs, which is a gather.
-  const auto channels = [&](auto neighbours) __attribute__((always_inline)) {
+  if constexpr (K > 1) {  // the nearest pixel does not change with the grid
+    const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
+    const T* grad = static_cast<const T*>(p.grad_out) + item.n * p.out_stride[0] + item.first;
     for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
-      M go;
-      if constexpr (neighbours.value)
-        go = M((grad + item.first)[item.lane]);
-      else
-        go = M(grad[at]);
+      const M go = M(grad[item.lane]);
 #pragma unroll
       for (int k = 0; k < K; ++k) {
         const M v = go * M(in[taps.offset[k]]);
@@ -405,15 +441,10 @@ XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
         for (int d = 0; d < kDim; ++d) sum[d] += taps.inside[k] ? taps.slope[k][d] * v : M(0);
       }
     }
-  };
-  if (p.dense && item.full)
-    channels(Flag<true>{});
-  else
-    channels(Flag<false>{});
-  if (!item.mine) return;
-  T* out = static_cast<T*>(p.grad_grid) + (item.n * p.positions + item.i) * kDim;
+  }
+  T* out = static_cast<T*>(p.grad_grid) + (item.n * p.positions + item.first) * kDim;
 #pragma unroll
-  for (int d = 0; d < kDim; ++d) out[d] = T(sum[d]);
+  for (int d = 0; d < kDim; ++d) out[item.lane * kDim + d] = T(sum[d]);
 }
 
 // Gradient of the input, channels innermost in both tensors. Groups: n, blocks of channels. An item owns a channel and
@@ -443,19 +474,21 @@ inline void grid_sample_input_grad(const GridSumArgs& p) {
 }
 
 // The same for few channels, or planes that stay in the caches: an item owns a plane of the gradient, which it clears.
-template <class T>
+// The taps are unrolled: a processor predicts by the place of a load in the code which store it has to wait for.
+template <class T, int K>
 inline void grid_sample_plane_grad(const GridSumArgs& p) {
   using M = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t n = item.get_group(0), c = item.get_group(1);
   M* out = static_cast<M*>(p.out) + (n * p.channels + c) * p.pixels;
   const T* grad = static_cast<const T*>(p.grad_out) + (n * p.channels + c) * p.positions;
-  const int32_t* pixel = p.pixel + n * p.taps * p.pitch;
-  const M* weight = static_cast<const M*>(p.weight) + n * p.taps * p.pitch;
+  const int32_t* pixel = p.pixel + n * K * p.pitch;
+  const M* weight = static_cast<const M*>(p.weight) + n * K * p.pitch;
   for (size_t i = 0; i < p.pixels; ++i) out[i] = M(0);
   for (size_t i = 0; i < p.positions; ++i) {
     const M go = M(grad[i]);
-    for (size_t k = 0; k < p.taps; ++k) {
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
       const int32_t to = pixel[k * p.pitch + i];
       if (to >= 0) out[to] += weight[k * p.pitch + i] * go;
     }

@@ -51,16 +51,17 @@ void cat_runs(const CatArgs& p) {
   }
 }
 
-// Where output position o of one dimension comes from.
+// Where output position o of one dimension comes from. What the compiler knows to be an absolute value it computes by a
+// built-in, whose result counts as different in every item: `mirror` is the padding once more. All by value, and one
+// value an arm: of a choice between two arguments it makes one between their addresses, and copies them for every item.
 template <bool REFLECT>
-inline int32_t pad_source(int32_t o, int32_t in, int32_t pad) {
-  int32_t i = o - pad;
+XPU_INLINE int32_t pad_source(int32_t o, int32_t in, int32_t pad, int32_t mirror) {
+  const int32_t i = o - pad;
   if constexpr (REFLECT) {
-    i = i < 0 ? -i : i;
-    return i >= in ? 2 * (in - 1) - i : i;
+    const int32_t low = mirror - o, high = low + 2 * (in - 1);
+    return i < 0 ? low : i >= in ? high : i;
   } else {
-    i = i < 0 ? 0 : i;
-    return i >= in ? in - 1 : i;
+    return i < 0 ? 0 : i >= in ? in - 1 : i;
   }
 }
 
@@ -74,22 +75,36 @@ inline PadRow pad_row(const PadArgs& p, uint32_t row) {
   return {static_cast<int32_t>(row - q * p.write1.d), static_cast<int32_t>(q - b * p.write2.d), b};
 }
 
-// The columns between the paddings are a plain copy: 64-bit columns of uniform pointers, as everywhere below.
+// Copies columns begin .. end - 1. A last step that is not whole starts earlier and copies some again: masks cost more.
+template <class T>
+XPU_INLINE void copy_line(T* dst, const T* src, size_t begin, size_t end, size_t lane, size_t lanes) {
+  size_t k = begin;
+  for (; k + lanes <= end; k += lanes) (dst + k)[lane] = (src + k)[lane];
+  if (k == end) return;
+  if (begin + lanes <= end)
+    (dst + (end - lanes))[lane] = (src + (end - lanes))[lane];
+  else if (k + lane < end)
+    (dst + k)[lane] = (src + k)[lane];
+}
+
+// The columns between the paddings are a plain copy: 64-bit columns of uniform pointers, as everywhere below. The
+// others are few, and the same for all items of the group, which write the same.
 template <class T, bool REFLECT>
 void pad_gather(const PadArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
-  const int32_t in = p.in[0], out = p.out[0], pad = p.pad[0], begin = pad > 0 ? pad : 0,
-                stop = pad + in < out ? pad + in : out, end = stop > begin ? stop : begin;
+  const int64_t begin = p.begin, end = p.end, out = p.out[0];
   uint32_t row = it.get_group(0) * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
   for (; row < last; ++row) {
     PadRow r = pad_row(p, row);
-    uint32_t y = pad_source<REFLECT>(r.y, p.in[1], p.pad[1]), z = pad_source<REFLECT>(r.z, p.in[2], p.pad[2]);
+    const uint32_t y = pad_source<REFLECT>(r.y, p.in[1], p.pad[1], p.mirror[1]),
+                   z = pad_source<REFLECT>(r.z, p.in[2], p.pad[2], p.mirror[2]);
     const T* src = static_cast<const T*>(p.src) + ((r.b * p.in[2] + z) * p.in[1] + y) * p.in[0];
     T* dst = static_cast<T*>(p.dst) + row * p.out[0];
-    for_columns(begin, end, lane, lanes, [&](size_t x) { dst[x] = (src - pad)[x]; });
-    for (int32_t x = lane; x < begin; x += lanes) dst[x] = src[pad_source<REFLECT>(x, in, pad)];
-    for (int32_t x = end + lane; x < out; x += lanes) dst[x] = src[pad_source<REFLECT>(x, in, pad)];
+    copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
+    const T *left = src + p.left, *right = src + p.right;
+    for (int64_t x = 0; x < begin; ++x) dst[x] = REFLECT ? left[-x] : *left;
+    for (int64_t x = 0; x < out - end; ++x) dst[end + x] = REFLECT ? right[-x] : *right;
   }
 }
 

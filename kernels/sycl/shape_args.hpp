@@ -28,6 +28,9 @@ struct PadArgs {
   uint32_t group;                 // rows of one work-group
   Divider write1, write2;         // sizes of dimensions 1 and 2 of the tensor that is written
   int32_t in[3], out[3], pad[3];  // sizes of input and output, padding before
+  int32_t mirror[3];              // as pad
+  int32_t begin, end;             // forward: columns that are copied as they lie
+  int32_t left, right;            // forward: where the columns before and after them come from
 };
 
 struct Im2colArgs {

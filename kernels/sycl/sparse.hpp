@@ -391,42 +391,73 @@ template <class T, bool kPick> void spmm_reduce(const SpmmReduceArgs& p) {
     spmm_reduce_rows<T, int64_t, kPick>(p);
 }
 
-// What each lane adds to the product of element i.
-template <class T> XPU_INLINE typename accumulator<T>::type sampled_part(const SampledArgs& p, uint32_t i,
-                                                                         size_t lane) {
+// What each lane adds to the product of element i. An index out of range is noted and counts as 0: reporting it here
+// would take a branch that the CPU device masks.
+template <class T, class I>
+XPU_INLINE typename accumulator<T>::type sampled_part(const SampledArgs& p, uint32_t i, size_t lane, int64_t& bad) {
   using A = typename accumulator<T>::type;
-  const int64_t row = sparse_index(p.row, p.is32, i), col = sparse_index(p.col, p.is32, i);
+  const int64_t row = static_cast<const I*>(p.row)[i], col = static_cast<const I*>(p.col)[i];
+  const bool fine = static_cast<uint64_t>(row) < p.rows && static_cast<uint64_t>(col) < p.columns;
+  bad = fine ? bad : col;
+  const T* a = static_cast<const T*>(p.a) + (fine ? row : 0) * p.inner;
+  const T* b = static_cast<const T*>(p.b) + (fine ? col : 0) * p.inner;
+  const auto product = [&](size_t k) __attribute__((always_inline)) {
+    return static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
+  };
+  // for_row, but the masked step is behind a branch that is the same for all.
   A part[4] = {A(0), A(0), A(0), A(0)};
-  if (static_cast<uint64_t>(row) >= p.rows || static_cast<uint64_t>(col) >= p.columns) {
-    report_error(p.error, DeviceErrorCode::index_runtime, 1, col, p.columns);
-  } else {
-    const T* a = static_cast<const T*>(p.a) + row * p.inner;
-    const T* b = static_cast<const T*>(p.b) + col * p.inner;
-    for_row(p.inner, lane, [&](size_t k, uint32_t j) {
-      part[j] = part[j] + static_cast<A>(matmul_load(a + k, lane)) * static_cast<A>(matmul_load(b + k, lane));
-    });
+  size_t k = 0;
+  for (; k + 4 * kLanes <= p.inner; k += 4 * kLanes) {
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) part[j] = part[j] + product(k + j * kLanes);
+  }
+  for (; k + kLanes <= p.inner; k += kLanes) part[0] = part[0] + product(k);
+  if (k < p.inner) {
+    if (k + lane < p.inner) part[1] = part[1] + product(k);
   }
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-// One sub-group, a work-group of its own, has some elements in turn, four at a time; of the last four some again.
-template <class T> void sampled_dot(const SampledArgs& p) {
+// Sixteen elements at a time, four by four: lane 4 j + g gets that of the j-th in the g-th four, its own.
+template <class T, class I> XPU_INLINE void sampled_dot_of(const SampledArgs& p) {
   using A = typename accumulator<T>::type;
+  constexpr int64_t kFine = int64_t{1} << 62;  // no index
+  const A alpha = from_bits<A>(p.alpha), beta = from_bits<A>(p.beta);
   const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
   const uint32_t begin = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.chunk,
                  end = begin + p.chunk < p.nnz ? begin + p.chunk : p.nnz;
-  for (uint32_t i = begin; i < end; i += 4) {
-    A part[4];
+  const T* values = static_cast<const T*>(p.values);
+  int64_t bad = kFine;
+  for (uint32_t i = begin; i < end; i += kLanes) {
+    A sum = A(0);
+    for (uint32_t g = 0; g < 4; ++g) {
+      A part[4];
 #pragma unroll
-    for (uint32_t j = 0; j < 4; ++j) part[j] = sampled_part<T>(p, least(i + j, end - 1), lane);
-    A v = from_bits<A>(p.alpha) * lane_sum(part[0], part[1], part[2], part[3], lane);
-    const uint32_t mine = i + static_cast<uint32_t>(lane >> 2);
-    if ((lane & 3) != 0 || mine >= end) continue;
-    if (p.values) v = v + from_bits<A>(p.beta) * static_cast<A>(static_cast<const T*>(p.values)[mine]);
-    static_cast<T*>(p.out)[mine] = static_cast<T>(v);
+      for (uint32_t j = 0; j < 4; ++j) part[j] = sampled_part<T, I>(p, least(i + 4 * j + g, end - 1), lane, bad);
+      const A four = lane_sum(part[0], part[1], part[2], part[3], lane);
+      sum = (lane & 3) == g ? A(four) : A(sum);
+    }
+    A v = alpha * sum;
+    T* out = static_cast<T*>(p.out) + i;
+    if (i + kLanes <= end) {
+      if (values) v = v + beta * static_cast<A>(matmul_load(values + i, lane));
+      out[lane] = static_cast<T>(v);
+    } else if (i + lane < end) {
+      if (values) v = v + beta * static_cast<A>(matmul_load(values + i, lane));
+      out[lane] = static_cast<T>(v);
+    }
   }
+  if (bad != kFine) report_error(p.error, DeviceErrorCode::index_runtime, 1, bad, p.columns);
+}
+
+// One sub-group, a work-group of its own, has some elements in turn.
+template <class T> void sampled_dot(const SampledArgs& p) {
+  if (p.is32)
+    sampled_dot_of<T, int32_t>(p);
+  else
+    sampled_dot_of<T, int64_t>(p);
 }
 
 }  // namespace xpu
 
-#include "spgemm.hpp"
+#include "csr_merge.hpp"

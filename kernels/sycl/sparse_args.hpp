@@ -123,4 +123,23 @@ struct SpgemmArgs {
   uint32_t items, chunk;  // rows of one item
 };
 
+// The sum of two compressed matrices, whose columns rise in every row.
+struct CsrMergeArgs {
+  const void *a_crow, *a_col, *a_values, *b_crow, *b_col, *b_values;
+  void *crow, *col, *out;
+  int64_t* counts;  // [items + 1]: elements of the rows of each item, negative if refused; then where they begin
+  int64_t a_nnz, b_nnz;
+  uint32_t rows, items, chunk, is32;
+};
+
+// The numbers in [pointers[index[i]], pointers[index[i] + 1]) for each i in turn, and i beside each.
+struct RangeArgs {
+  const int64_t *pointers, *index;
+  int64_t *element, *owner;
+  int64_t* counts;  // as above
+  int64_t stride, size;
+  uint32_t n, items, chunk;
+  uint32_t wrap;  // indices below 0 count from the end
+};
+
 }  // namespace xpu_ops

@@ -124,6 +124,32 @@ def test_grid_gradient_by_planes_and_by_channels(channels: int, side: int, dtype
         torch.testing.assert_close(g.cpu().float(), w, rtol=2e-2 if dtype == torch.bfloat16 else 1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_grid_positions(mode: str) -> None:
+    """Fewer positions than a vector, a last group that is not full, grids and gradients with steps."""
+    for height, width in ((1, 1), (3, 5), (4, 4), (1, 17), (13, 23)):
+        x, grid = data(2, 3, 6, 7), data(2, height, width, 2, seed=9) * 0.9
+        grad = data(2, 3, height, width, seed=7)
+        turned = data(2, 2, height, width, seed=9).permute(0, 2, 3, 1)
+        for g, p in ((grad, grid), (grad.to(memory_format=torch.channels_last), grid), (grad, turned)):
+
+            def run(x: torch.Tensor, p: torch.Tensor, g: torch.Tensor) -> object:
+                x, p = x.detach().requires_grad_(), p.detach().requires_grad_()
+                y = F.grid_sample(x, p, mode=mode, align_corners=False)
+                return y, torch.autograd.grad(y, [x, p], g)
+
+            same(run, x, p, g, tol=TOL[torch.float32] if mode != "nearest" else None)
+
+
+@pytest.mark.parametrize("dtype", TOL, ids=str)
+def test_both_axes_at_once(dtype: torch.dtype) -> None:
+    """What gets smaller along both axes, or along one only, in lines shorter and longer than a vector."""
+    for size, target in (((9, 11), (4, 5)), ((50, 70), (30, 42)), ((50, 70), (33, 16)), ((40, 20), (9, 31))):
+        x = torch.randint(0, 256, (2, 3, *size), generator=torch.Generator().manual_seed(0)).to(dtype)
+        for align in (False, True):
+            check(x, backward=False, size=target, mode="bilinear", align_corners=align)
+
+
 def test_errors() -> None:
     for device in ("cpu", "xpu"):
         x = data(2, 3, 4, 4).to(device)

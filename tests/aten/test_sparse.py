@@ -374,6 +374,47 @@ def test_sparse_times_sparse(shape: tuple[int, int, int], nnz: int, dtype: torch
 
 
 @given(
+    shape=st.tuples(st.integers(1, 40), st.integers(1, 9)), nnz=st.tuples(st.integers(0, 90), st.integers(0, 90)),
+    dtype=st.sampled_from(FLOATS), short=st.booleans(), alpha=st.sampled_from([1, 3]),
+)  # fmt: skip
+def test_compressed_sums(
+    shape: tuple[int, int], nnz: tuple[int, int], dtype: torch.dtype, short: bool, alpha: int
+) -> None:
+    a, b = (matrix(*shape, n, dtype, seed).coalesce().to_sparse_csr() for seed, n in enumerate(nnz))
+    if short:
+        a, b = (
+            torch.sparse_csr_tensor(t.crow_indices().int(), t.col_indices().int(), t.values(), shape) for t in (a, b)
+        )
+    same(lambda a, b: torch.add(a, b, alpha=alpha).to_dense(), a, b)
+    same(lambda a, b: a.clone().add_(b).to_dense(), a, b)
+
+
+def test_compressed_sum_of_columns_that_do_not_rise() -> None:
+    crow, col = torch.tensor([0, 3, 3, 5]), torch.tensor([2, 0, 3, 1, 0])
+    a = torch.sparse_csr_tensor(crow, col, torch.arange(1.0, 6.0), (3, 4), check_invariants=False).to("xpu")
+    b = torch.eye(3, 4).to_sparse_csr().to("xpu")
+    for t in (a + b, b + a, a + a):
+        rows = [t.col_indices()[i:j].tolist() for i, j in itertools.pairwise(t.crow_indices().tolist())]
+        assert all(r == sorted(set(r)) for r in rows)
+    want = torch.tensor([[2.0, 0, 1, 3], [0, 0, 0, 0], [5, 4, 0, 0]])
+    assert torch.equal((a + b).to_dense().cpu(), want + torch.eye(3, 4))
+    assert torch.equal((a + a).to_dense().cpu(), 2 * want)
+
+
+@pytest.mark.parametrize("nnz", [30, 5000])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("size", [40, 100000])
+def test_index_select_of_many(nnz: int, dim: int, size: int) -> None:
+    g = torch.Generator().manual_seed(0)
+    t = coo([size, size], 2, nnz)
+    index = torch.randint(-size, size, (700,), generator=g)
+    for x in (t, t.coalesce()):
+        same(lambda t, i: t.index_select(dim, i), x, index % size)
+        same(lambda t, i: t.index_select(dim, i), x, index)
+        same(lambda t, i: t.index_select(dim, i), x, torch.cat([index, torch.tensor([size])]))
+
+
+@given(
     shape=st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(0, 9)), nnz=st.integers(0, 30),
     dtype=st.sampled_from(FLOATS), beta=st.sampled_from([0, 1, 2]),
 )  # fmt: skip
@@ -383,6 +424,18 @@ def test_sampled_addmm(shape: tuple[int, int, int], nnz: int, dtype: torch.dtype
     a, b = values([m, k], dtype, 1), values([k, n], dtype, 2)
     same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, beta=beta, alpha=2), pattern, a, b)
     same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, out=p.clone()), pattern, a, b)
+    same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, beta=beta, out=p), pattern, a, b)
+
+
+@pytest.mark.parametrize("inner", [5, 16, 100])
+def test_sampled_addmm_of_many(inner: int) -> None:
+    pattern = matrix(50, 60, 1000).coalesce().to_sparse_csr()
+    short = torch.sparse_csr_tensor(
+        pattern.crow_indices().int(), pattern.col_indices().int(), pattern.values(), pattern.shape
+    )
+    a, b = values([50, inner], torch.float32, 1), values([inner, 60], torch.float32, 2)
+    for p in (pattern, short):
+        same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, beta=2, alpha=3), p, a, b)
 
 
 @given(
