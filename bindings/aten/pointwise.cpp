@@ -166,11 +166,10 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   const host::Kernel& small = op.small[static_cast<int>(t)];
   const int64_t share = cost_of(small, t) * (dense ? 1 : host::kStridedShare);
   const bool here = small.run && runtime::runs_inline(queue, it.numel() * share);
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const runtime::KernelTable* steps = nullptr;
   if (!here && fits != Layout::rows) {
     steps = steps_of(op);
-    if (!steps || !steps->has(t) || !device.is_cpu || !plan::in_order(shape)) return false;
+    if (!steps || !steps->has(t) || !runtime::device_info(queue.device).is_cpu || !plan::in_order(shape)) return false;
   }
   plan::OuterDim outer[kPointwiseDims];
   int outers = 0;
@@ -193,7 +192,8 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
       host::run(small.run, args, types, op.outputs, operands, dense);
     else
       runtime::launch2(queue, steps ? (*steps)[t] : op.rows[t], runtime::ceil_div(args.rows, args.group),
-                       runtime::ceil_div(args.n, args.columns), 1, steps ? 1 : device.reduce_lanes, args);
+                       runtime::ceil_div(args.n, args.columns), 1,
+                       steps ? 1 : runtime::device_info(queue.device).reduce_lanes, args);
     // the next place in the outer dimensions
     for (d = outers - 1; d >= 0; --d) {
       const bool more = ++at[d] < outer[d].size;

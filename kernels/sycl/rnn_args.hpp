@@ -14,7 +14,7 @@ struct RnnCellArgs {
   const void* state;       // LSTM: cx; GRU forward: hx. [batch, hidden]
   const void* new_state;   // LSTM backward: cy
   const void* grad_hy;     // backward; null: zero
-  const void* grad_cy;     // LSTM backward; null: zero
+  const void* grad_cy;     // backward, null: zero; of a GRU what the step after gave to the state past its product
   const void* saved;       // backward: workspace
   void* hy;                // forward
   void* cy;                // LSTM forward
@@ -23,6 +23,16 @@ struct RnnCellArgs {
   void* grad_hidden_gates;
   void* grad_state;
   uint32_t hidden;
+};
+
+// A step of a layer: the product with the hidden state (forward) or with the gradient of the gates of the step after
+// (backward) and the cell, sixteen units and a few rows a work-group.
+constexpr uint32_t kRnnForwardRows = 4, kRnnBackwardRows = 8;
+struct RnnStepArgs {
+  const void* left;    // forward [batch, hidden], backward [batch, parts * hidden]
+  const void* weight;  // forward [hidden / 16, hidden, parts, 16], backward [hidden / 16, parts * hidden, 16]
+  RnnCellArgs cell;    // hidden_gates, or the part of grad_hy that the product is, is not read
+  uint32_t batch;
 };
 
 }  // namespace xpu_ops

@@ -308,6 +308,13 @@ def lstm(d: Any) -> Args:
             "batch_first": first}  # fmt: skip
 
 
+@recipe("gru.input", types=("f32", "f64"))
+def gru(d: Any) -> Args:
+    given = lstm(d)
+    hidden = given["hx"][0].shape[-1]
+    return given | {"hx": given["hx"][0], "params": [p[: 3 * hidden] for p in given["params"]]}
+
+
 # ---- transformer layers
 @recipe("_native_multi_head_attention", "_transformer_encoder_layer_fwd", types=("f32", "f64"))
 def encoder(d: Any) -> Args:
