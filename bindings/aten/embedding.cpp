@@ -31,7 +31,12 @@ at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t row
   return out;
 }
 
-// The same for rows of bags, each times the sample's weight or divided by the size of its bag.
+// Whether bag_rows serves: each of a few groups goes through all indices, which suits a CPU device's few units.
+bool by_bag_rows(const at::Tensor& grad) {
+  return kernels::bag_grad.has(dtype_of(grad)) && runtime::device_info(runtime::current_queue().device).is_cpu;
+}
+
+// sum_rows of bags, each times the sample's weight or divided by the size of its bag.
 at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offset2bag,
                     const at::Tensor& bag_size, const at::Tensor& per_sample, int64_t rows, int64_t padding) {
   at::Tensor out = at::zeros({rows, grad.size(1)}, grad.options());
@@ -101,7 +106,7 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
   at::Tensor grad = grad_output.reshape({index.numel(), grad_output.size(-1)});
   if (scale_grad_by_freq && index.numel() != 0)
     grad = grad.mul(inverse_frequency(index, num_weights, grad.scalar_type()).unsqueeze(1));
-  if (grad.is_contiguous() && kernels::bag_grad.has(dtype_of(grad)) && grad.size(1) >= 64)
+  if (grad.is_contiguous() && grad.size(1) >= 64 && by_bag_rows(grad))
     return bag_rows(grad, index, {}, {}, {}, num_weights, padding_idx);
   return sum_rows(grad, index, num_weights, padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx));
 }
@@ -237,8 +242,8 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad_, const at::Tens
     return out;
   }
   const bool weighted = per_sample_weights.has_value() && per_sample_weights->defined();
-  if (!scale_grad_by_freq && !(weighted && mode == 1) && indices.dim() == 1 && offset2bag.sizes() == indices.sizes() &&
-      (mode == 0 || bag_size.numel() == grad.size(0)) &&
+  if (by_bag_rows(grad) && !scale_grad_by_freq && !(weighted && mode == 1) && indices.dim() == 1 &&
+      offset2bag.sizes() == indices.sizes() && (mode == 0 || bag_size.numel() == grad.size(0)) &&
       (!weighted || (per_sample_weights->dim() == 1 && per_sample_weights->numel() == indices.numel() &&
                      per_sample_weights->scalar_type() == grad.scalar_type())))
     return bag_rows(grad, indices, offset2bag, mode == 1 ? bag_size : at::Tensor(),
