@@ -130,8 +130,9 @@ void pass_config() {
     if (divisions > 1)
       config.power2_divisions = [](size_t n) { return AcceleratorAllocatorConfig::roundup_power2_divisions(n); };
   }
-  if (AcceleratorAllocatorConfig::use_expandable_segments())
+  if (AcceleratorAllocatorConfig::use_expandable_segments()) {  // braces: the macro is an if of its own
     TORCH_WARN_ONCE("expandable_segments is not supported by xpu_ops and has no effect.");
+  }
   runtime::configure_allocator(std::move(config));
 }
 

@@ -11,6 +11,7 @@ import time
 import pytest
 import torch
 from support import script
+from support.streams import another_stream
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -146,7 +147,7 @@ def test_statistics_add_up():
 
 
 def test_active_counts_blocks_that_wait_for_another_stream():
-    s = torch.xpu.Stream()
+    s = another_stream()
     x = torch.zeros(4 * MIB, dtype=torch.uint8, device="xpu")
     torch.xpu.synchronize()
     with torch.xpu.stream(s):

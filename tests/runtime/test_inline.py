@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support import script
+from support.streams import another_stream
 
 import xpu_ops
 from xpu_ops import _C
@@ -52,7 +53,7 @@ def test_order_with_pending_work(small: bool) -> None:
 @here
 def test_another_stream_waits_for_its_event() -> None:
     xpu_ops.set_inline(True)
-    other = torch.xpu.Stream()
+    other = another_stream()
     for step in range(20):
         x = torch.zeros(3_000_000, device="xpu")
         x.add_(step)

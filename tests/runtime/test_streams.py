@@ -7,6 +7,7 @@ import time
 
 import pytest
 import torch
+from support.streams import another_stream
 
 N = 1 << 21
 
@@ -26,7 +27,7 @@ def test_default_stream():
     assert s.device == torch.device("xpu", 0)
     assert s.priority == 0
     assert s.sycl_queue != 0
-    assert torch.xpu.Stream() != s
+    assert another_stream() != s
 
 
 def test_pool_is_32_queues_a_priority_round_robin():
@@ -46,7 +47,7 @@ def test_priority_is_clamped(asked, given):
 
 
 def test_stream_identity():
-    s = torch.xpu.Stream()
+    s = another_stream()
     same = torch.xpu.Stream(stream_id=s.stream_id, device_index=s.device_index, device_type=s.device_type)
     assert s == same
     assert hash(s) == hash(same)
@@ -73,7 +74,7 @@ def test_context_sets_and_restores():
 
 
 def test_current_stream_is_of_the_thread():
-    s = torch.xpu.Stream()
+    s = another_stream()
     seen = []
     with torch.xpu.stream(s):
         thread = threading.Thread(target=lambda: seen.append(torch.xpu.current_stream()))
@@ -83,7 +84,7 @@ def test_current_stream_is_of_the_thread():
 
 
 def test_query_and_synchronize():
-    s = torch.xpu.Stream()
+    s = another_stream()
     assert s.query()
     with torch.xpu.stream(s):
         x = busy(0.05)
@@ -104,7 +105,7 @@ def test_event_before_record():
 
 
 def test_event_marks_earlier_work():
-    s = torch.xpu.Stream()
+    s = another_stream()
     e = torch.xpu.Event()
     with torch.xpu.stream(s):
         x = busy(0.1)
@@ -202,7 +203,7 @@ def test_generic_stream_and_event():
 
 def test_external_queue():
     # Any queue that lives as long as the stream will do: one of the pool stands in for a foreign one.
-    s = torch.xpu.Stream()
+    s = another_stream()
     e = torch.xpu.get_stream_from_external(s.sycl_queue)
     assert e != s
     assert e.stream_id == s.sycl_queue
@@ -222,7 +223,7 @@ def test_invalid_stream_id():
 
 
 def test_record_stream_keeps_memory_until_the_other_stream_is_done():
-    s = torch.xpu.Stream()
+    s = another_stream()
     x = torch.full((N,), 5.0, device="xpu")
     torch.xpu.synchronize()
     with torch.xpu.stream(s):
@@ -260,7 +261,7 @@ def test_streams_do_not_share_free_blocks():
     x = torch.empty(N, device="xpu")
     address = x.data_ptr()
     del x
-    with torch.xpu.stream(torch.xpu.Stream()):
+    with torch.xpu.stream(another_stream()):
         y = torch.empty(N, device="xpu")
         assert y.data_ptr() != address
 
@@ -316,7 +317,7 @@ def test_threads_allocate_at_once():
     failures = []
 
     def work(seed: int) -> None:
-        with torch.xpu.stream(torch.xpu.Stream()):
+        with torch.xpu.stream(another_stream()):
             held = []
             for i in range(200):
                 held.append((torch.full((seed * 100 + i,), float(seed), device="xpu"), seed))
