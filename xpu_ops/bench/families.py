@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from xpu_ops import fused
 from xpu_ops._paths import package_dir
 
 from .core import Case, with_gradients
@@ -389,21 +388,6 @@ def _bag(i: torch.Tensor, t: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     return F.embedding_bag(i, t, per_sample_weights=w, mode="sum")
 
 
-def post_ops() -> Iterator[Case]:
-    """What has no operator on the CPU, against its parts on xpu."""
-    x, w = torch.randn(4096, 64), torch.randn(64, 1024) / 8
-    rows, weight = torch.randn(4096, 1024), torch.rand(1024)
-
-    def case(name: str, function: Any, unfused: Any, *args: Any) -> Case:
-        return Case("fused against unfused on xpu", name, function, args, unfused=unfused)
-
-    yield case(
-        "matmul 4096x64x1024, relu", lambda x, w: fused.matmul(x, w, None, ["relu"]), lambda x, w: F.relu(x @ w), x, w
-    )
-    yield case("rms_norm 4096x1024", lambda x, w: fused.rms_norm(x, w, 1e-6),
-               lambda x, w: x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * w, rows, weight)  # fmt: skip
-
-
 def cases() -> Iterator[Case]:
     torch.manual_seed(0)
     m = torch.rand(SIDE, SIDE)
@@ -419,4 +403,3 @@ def cases() -> Iterator[Case]:
     yield from _cases("quantization", quantization(m))
     yield from _cases("sampling 1e+06", random(m), check=False)
     yield from _cases("factory", factories(m))
-    yield from post_ops()

@@ -54,6 +54,12 @@ def cases() -> Iterator[Case]:
             lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u),
             x, w, w.flip(0).contiguous(), out=4096 * 1024, flops=4 * 4096 * 64 * 1024,
         )  # fmt: skip
+        yield row(
+            f"matmul 4096x64x1024, relu {kind}",
+            lambda x, w: ops.matmul(x, w, None, ["relu"]),
+            lambda x, w: F.relu(x @ w),
+            x, w.t().contiguous(), out=4096 * 1024, flops=2 * 4096 * 64 * 1024,
+        )  # fmt: skip
         for layout, fmt in (("nhwc", torch.channels_last), ("nchw", torch.contiguous_format)):
             image = torch.randn(4, 16, 112, 112).to(dtype).contiguous(memory_format=fmt)
             kernel, bias = (torch.randn(32, 16, 1, 1) / 4).to(dtype), torch.randn(32).to(dtype)
@@ -86,6 +92,12 @@ def cases() -> Iterator[Case]:
             lambda x, r, w: ops.add_rms_norm(x, r, w, 1e-6),
             lambda x, r, w: F.rms_norm(x + r, (1024,), w, 1e-6),
             s, r, g[0], out=2 * 4096 * 1024,
+        )  # fmt: skip
+        yield row(
+            f"rms_norm 4096x1024 {kind}",
+            lambda x, w: ops.rms_norm(x, w, 1e-6),
+            lambda x, w: x * (x.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt() * w,
+            s, g[0], out=s.numel(),
         )  # fmt: skip
         q = torch.randn(1, 1024, 32, 64).to(dtype).transpose(1, 2)
         angles = torch.randn(1, 1, 1024, 32)
