@@ -124,16 +124,29 @@ void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const
 
 }  // namespace
 
+namespace {
+
 // oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
+// Whether the kernels for contiguous images take it: x and y are the sides of the untransposed convolution.
+bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
+  const int64_t k = w.size(-1);
+  return g.spatial == 2 && !g.transposed && g.groups == x.size(1) && g.groups == w.size(0) && w.size(2) == k &&
+         (k == 3 || k == 5 || k == 7) && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
+         x.scalar_type() == y.scalar_type() && x.is_contiguous() && y.is_contiguous() &&
+         x.size(2) * x.size(3) < INT32_MAX && y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX &&
+         runtime::device_info(runtime::current_queue().device).is_cpu;
+}
+
+const runtime::KernelTable& by_taps(int64_t k, const runtime::KernelTable& k3, const runtime::KernelTable& k5,
+                                    const runtime::KernelTable& k7) {
+  return k == 3 ? k3 : k == 5 ? k5 : k7;
+}
+
+}  // namespace
+
 bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
                       const onednn::ConvGeometry& g, const Activation& activation) {
-  runtime::Queue& queue = runtime::current_queue();
-  const int64_t k = w.size(-1);
-  if (g.spatial != 2 || g.transposed || g.groups != x.size(1) || g.groups != w.size(0) || w.size(2) != k ||
-      (k != 3 && k != 5 && k != 7) || g.stride[1] != 1 || g.dilation[0] != 1 || g.dilation[1] != 1 ||
-      x.scalar_type() != out.scalar_type() || !x.is_contiguous() || !out.is_contiguous() ||
-      x.size(2) * x.size(3) >= INT32_MAX || x.numel() >= UINT32_MAX || !runtime::device_info(queue.device).is_cpu)
-    return false;
+  if (!is_depthwise(x, w, out, g)) return false;
   const at::Tensor weights = w.contiguous();
   ConvArgs a = direct_args(x, weights, out, g);
   a.src = x.const_data_ptr();
@@ -145,10 +158,10 @@ bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor
   a.activation = activation.kind;
   a.alpha = activation.alpha;
   a.beta = activation.beta;
-  const auto& table = k == 3   ? kernels::conv_depthwise_k3
-                      : k == 5 ? kernels::conv_depthwise_k5
-                               : kernels::conv_depthwise_k7;
-  runtime::launch(queue, table[dtype_of(x)], static_cast<size_t>(x.size(0) * x.size(1)) * a.blocks, kLanes, a);
+  const auto& table =
+      by_taps(w.size(-1), kernels::conv_depthwise_k3, kernels::conv_depthwise_k5, kernels::conv_depthwise_k7);
+  runtime::launch(runtime::current_queue(), table[dtype_of(x)], static_cast<size_t>(x.size(0) * x.size(1)) * a.blocks,
+                  kLanes, a);
   return true;
 }
 
@@ -190,15 +203,40 @@ void forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, c
     direct_forward(x, w, bias, out, g);
 }
 
+// With stride 1 the gradient is a depthwise convolution too, with the taps in reverse.
+bool depthwise_backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out,
+                             const onednn::ConvGeometry& g) {
+  const int64_t k = w.size(-1);
+  if (!is_depthwise(out, w, grad, g) || g.stride[0] != 1 || g.padding[0] >= k || g.padding[1] >= k) return false;
+  onednn::ConvGeometry reverse = g;
+  for (int i = 0; i < 2; ++i) reverse.padding[i] = k - 1 - g.padding[i];
+  return direct_depthwise(grad, w.flip({2, 3}), {}, out, reverse);
+}
+
+bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
+                                const onednn::ConvGeometry& g) {
+  if (!is_depthwise(x, out, grad, g) || !out.is_contiguous()) return false;
+  ConvArgs a = direct_args(x, out, grad, g);
+  a.src = x.const_data_ptr();
+  a.dst = grad.const_data_ptr();
+  a.weights = out.mutable_data_ptr();
+  const auto& table = by_taps(out.size(-1), kernels::conv_depthwise_weights_k3, kernels::conv_depthwise_weights_k5,
+                              kernels::conv_depthwise_weights_k7);
+  runtime::launch(runtime::current_queue(), table[dtype_of(x)], static_cast<size_t>(x.size(1)), kLanes, a);
+  return true;
+}
+
 void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const onednn::ConvGeometry& g,
-                   at::MemoryFormat format) {
+                   at::MemoryFormat format, onednn::LayoutCopies& copies) {
   if (use_onednn(grad)) {
-    if (onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g,
+    if (depthwise_backward_data(grad, w, out, g)) return;
+    if (onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g, copies,
                                           weight_ref(w)))
       return;
     if (half_type(grad)) {
       const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format);
-      backward_data(grad.to(at::kFloat), w.to(at::kFloat), wide, g, format);
+      onednn::LayoutCopies none;
+      backward_data(grad.to(at::kFloat), w.to(at::kFloat), wide, g, format, none);
       out.copy_(wide);
       return;
     }
@@ -211,17 +249,19 @@ void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor
 
 // True if the bias gradient was made as well.
 bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& grad_bias,
-                      const onednn::ConvGeometry& g) {
+                      const onednn::ConvGeometry& g, onednn::LayoutCopies& copies) {
   if (use_onednn(x)) {
+    if (depthwise_backward_weights(x, grad, out, g)) return false;
     const bool with_bias = grad_bias.defined() && !g.transposed;
     onednn::View b;
     if (with_bias) b = out_view(grad_bias);
     if (onednn::convolution_backward_weights(runtime::current_queue(), view(x), view(grad), out_view(out),
-                                             with_bias ? &b : nullptr, g))
+                                             with_bias ? &b : nullptr, g, copies))
       return with_bias;
     if (half_type(x)) {
       const at::Tensor wide = new_empty(out.sizes(), at::kFloat);
-      backward_weights(x.to(at::kFloat), grad.to(at::kFloat), wide, {}, g);
+      onednn::LayoutCopies none;
+      backward_weights(x.to(at::kFloat), grad.to(at::kFloat), wide, {}, g, none);
       out.copy_(wide);
       return false;
     }
@@ -276,13 +316,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
   const at::MemoryFormat format = conv_format(input, weight);
   const at::Tensor grad = dense(grad_output, format), x = dense(input, format);
   at::Tensor grad_input, grad_weight, grad_bias;
+  onednn::LayoutCopies copies;
   const bool empty = grad.numel() == 0 || x.numel() == 0 || weight.numel() == 0;
   if (output_mask[0]) {
     grad_input = new_empty(input.sizes(), input.scalar_type(), format);
     if (empty)
       grad_input.zero_();
     else
-      backward_data(grad, weight, grad_input, g, format);
+      backward_data(grad, weight, grad_input, g, format, copies);
   }
   bool bias_done = false;
   if (output_mask[1]) {
@@ -291,7 +332,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
     if (empty)
       grad_weight.zero_();
     else
-      bias_done = backward_weights(x, grad, grad_weight, grad_bias, g);
+      bias_done = backward_weights(x, grad, grad_weight, grad_bias, g, copies);
   }
   if (output_mask[2] && !bias_done) {
     std::vector<int64_t> dims{0};

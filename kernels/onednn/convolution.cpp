@@ -45,6 +45,13 @@ View as_channels_last(runtime::Queue& queue, const View& v, std::list<runtime::S
   return r;
 }
 
+// For gradients: a tensor that is not channels-last has to be copied anyway, into the layout that the implementation
+// likes best (blocked ones are faster where weights are summed).
+memory::desc preferred_layout(const View& v) {
+  if (is_channels_last(v)) return to_desc(channels_last(v));
+  return {memory::dims(v.dims, v.dims + v.ndim), to_dnnl(v.type), memory::format_tag::any};
+}
+
 // (groups, out, in, k...) or (out, in, k...) as oneDNN names the dims of a (transposed) convolution's weights.
 View onednn_weights(const View& w, const ConvGeometry& g) {
   View r;
@@ -144,26 +151,47 @@ bool flatten_operand(const View& v, int64_t positions, View& out) {
   return true;
 }
 
-// A 1x1 convolution of channels-first tensors is W @ src for each image, with no layout to change.
-bool pointwise_forward(runtime::Queue& queue, const View& src, const View& w, const View* bias, const View& dst,
-                       const ConvGeometry& g, const PostOps& post) {
+// A 1x1 convolution of channels-first tensors is a product with each image, with no layout to change: W @ src, and for
+// the gradients W^T @ diff_dst and the sum over the images of diff_dst @ src^T. src, W and dst as that product's
+// operands.
+bool as_product(const View& src, const View& w, const View& dst, const ConvGeometry& g, View& x, View& k, View& y) {
   if (g.groups != 1 || g.transposed) return false;
   for (int i = 0; i < g.spatial; ++i)
     if (w.dims[2 + i] != 1 || g.stride[i] != 1 || g.padding[i] != 0) return false;
+  k = View{};
+  k.data = w.data;
+  k.type = w.type;
+  k.push(1, w.dims[0] * w.dims[1]);
+  k.push(w.dims[0], w.strides[0]);
+  k.push(w.dims[1], w.strides[1]);
+  return flatten_spatial(src, x) && flatten_spatial(dst, y);
+}
+
+View transposed_matrices(const View& v) {
+  View r = v;
+  std::swap(r.dims[1], r.dims[2]);
+  std::swap(r.strides[1], r.strides[2]);
+  return r;
+}
+
+View one_image(const View& v, int64_t n) {
+  View r = v;
+  r.data = static_cast<char*>(v.data) + n * v.strides[0] * dtype_size(v.type);
+  r.dims[0] = 1;
+  return r;
+}
+
+bool pointwise_forward(runtime::Queue& queue, const View& src, const View& w, const View* bias, const View& dst,
+                       const ConvGeometry& g, const PostOps& post) {
   if (!post.quantization.empty() || post.dropout.enabled) return false;
   View x, y, k;
-  if (!flatten_spatial(src, x) || !flatten_spatial(dst, y)) return false;
+  if (!as_product(src, w, dst, g, x, k, y)) return false;
   PostOps flat = post;
   for (size_t i = 0; i < flat.ops.size(); ++i) {
     if (flat.ops[i].kind == PostOp::Kind::prelu) return false;
     if (flat.ops[i].kind == PostOp::Kind::binary && !flatten_operand(post.ops[i].other, y.dims[2], flat.ops[i].other))
       return false;
   }
-  k.data = w.data;
-  k.type = w.type;
-  k.push(1, w.dims[0] * w.dims[1]);
-  k.push(w.dims[0], w.strides[0]);
-  k.push(w.dims[1], w.strides[1]);
   if (!bias) return matmul(queue, k, x, nullptr, y, flat);
   View column = *bias;
   column.ndim = 0;
@@ -172,6 +200,32 @@ bool pointwise_forward(runtime::Queue& queue, const View& src, const View& w, co
   column.push(1, 1);
   flat.ops.insert(flat.ops.begin(), PostOp::binary(dnnl::algorithm::binary_add, column));
   return matmul(queue, k, x, nullptr, y, flat);
+}
+
+// Image after image into one sum in float. Each reads and writes that sum, which pays while the images are larger.
+bool pointwise_backward_weights(runtime::Queue& queue, const View& src, const View& diff_dst, const View& w,
+                                const ConvGeometry& g) {
+  View x, y, k;
+  if (w.type == DType::f64 || !as_product(src, w, diff_dst, g, x, k, y)) return false;
+  if (k.dims[1] * k.dims[2] > (k.dims[1] + k.dims[2]) * x.dims[2]) return false;
+  const View xt = transposed_matrices(x);
+  View sum = k;
+  runtime::Scratch scratch(k.numel() * dtype_size(DType::f32));
+  const bool direct = k.type == DType::f32;
+  if (!direct) {
+    sum.type = DType::f32;
+    sum.data = scratch.get();
+    sum.strides[1] = k.dims[2];
+    sum.strides[2] = 1;
+  }
+  PostOps add;
+  add.ops.push_back(PostOp::sum());
+  for (int64_t n = 0; n < x.dims[0]; ++n)
+    if (!matmul(queue, one_image(y, n), one_image(xt, n), nullptr, sum, n ? add : PostOps{})) {
+      if (n) throw Error(ErrorKind::runtime, "oneDNN cannot add the products of a 1x1 convolution's images");
+      return false;
+    }
+  return direct || reorder(queue, sum, k);
 }
 
 template <class Primitive>
@@ -199,6 +253,17 @@ void make_forward(Entry& e, int device, const View& x, const View& k, const View
 }
 
 }  // namespace
+
+void* LayoutCopies::read(runtime::Queue& queue, const View& v, const memory::desc& md, uint64_t layout) {
+  if (is_channels_last(v)) return v.data;
+  for (const Copy& c : copies_)
+    if (c.layout == layout && c.from.data == v.data && std::equal(v.strides, v.strides + v.ndim, c.from.strides))
+      return c.memory.get();
+  copies_.emplace_back(v, layout, md.get_size());
+  if (!reorder(queue, v, md, layout, copies_.back().memory.get()))
+    throw Error(ErrorKind::runtime, "oneDNN cannot read the layout of a convolution's operand");
+  return copies_.back().memory.get();
+}
 
 bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
                          const ConvGeometry& g, const PostOps& post_in, const WeightRef& weight) {
@@ -232,7 +297,8 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
     if (!g.transposed || bias || !post.empty()) return false;
     ConvGeometry conv = g;
     conv.transposed = false;
-    return convolution_backward_data(queue, src, weights, dst, conv, weight);
+    LayoutCopies copies;
+    return convolution_backward_data(queue, src, weights, dst, conv, copies, weight);
   }
 
   std::list<runtime::Scratch> scratch;
@@ -255,23 +321,27 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
 }
 
 bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, const View& weights, const View& diff_src,
-                               const ConvGeometry& g, const WeightRef& weight) {
+                               const ConvGeometry& g, LayoutCopies& copies, const WeightRef& weight) {
   if (!known_types(diff_dst, weights, diff_src)) return false;
   if (g.transposed) {
     ConvGeometry conv = g;
     conv.transposed = false;
     return convolution_forward(queue, diff_dst, weights, nullptr, diff_src, conv, {}, weight);
   }
+  View x, y, w;
+  if (!(is_channels_last(diff_src) && is_channels_last(diff_dst)) &&
+      as_product(diff_src, weights, diff_dst, g, x, w, y) && matmul(queue, transposed_matrices(w), y, nullptr, x))
+    return true;
   const View k = onednn_weights(weights, g), dx = channels_last(diff_src), dy = channels_last(diff_dst);
   Key key(Op::conv_backward_data, queue.device);
-  key.add(dx).add(k).add(dy);
+  key.add(dx).add(k).add(dy).add(is_channels_last(diff_src) << 1 | is_channels_last(diff_dst));
   add_geometry(key, g);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(diff_src, weights, diff_dst, g, 0);
     const auto attr = PostOps{}.attributes();
     const auto& eng = engine(queue.device);
     const auto win = windows(diff_src, diff_dst, weights, g);
-    const memory::desc dx_md = to_desc(dx), dy_md = to_desc(dy);
+    const memory::desc dx_md = preferred_layout(diff_src), dy_md = preferred_layout(diff_dst);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
     const dnnl::convolution_forward::primitive_desc hint(eng, dnnl::prop_kind::forward_training, direct, dx_md,
                                                          any_layout(k, dy), dy_md, win.stride, win.dilation, win.left,
@@ -284,40 +354,45 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
     e.weights = pd.weights_desc();
     e.weights_layout = layout_id(e.weights);
     e.packing = packing_id(k, e.weights);
-    e.args = {{DNNL_ARG_DIFF_DST, dy_md}, {DNNL_ARG_WEIGHTS, e.weights}, {DNNL_ARG_DIFF_SRC, dx_md}};
+    e.keep_layouts(pd.diff_src_desc(), pd.diff_dst_desc());
+    e.args = {{DNNL_ARG_DIFF_DST, e.dst}, {DNNL_ARG_WEIGHTS, e.weights}, {DNNL_ARG_DIFF_SRC, e.src}};
     return e.accept(pd, dnnl::convolution_backward_data(pd));
   });
   if (!*entry) return false;
-  std::list<runtime::Scratch> scratch;
-  const View dy_data = as_channels_last(queue, diff_dst, scratch, true);
-  const View dx_data = as_channels_last(queue, diff_src, scratch, false);
-  if (!dy_data.data) return false;
+  const bool last = is_channels_last(diff_src);
+  runtime::Scratch scratch(last ? 0 : entry->src.get_size());
+  void* const dx_data = last ? diff_src.data : scratch.get();
   const auto packed = packed_weights(queue, *entry, k, weight);
-  run(queue, *entry, {dy_data.data, packed->data, dx_data.data});
-  if (dx_data.data != diff_src.data && !reorder(queue, dx_data, diff_src))
+  run(queue, *entry, {copies.read(queue, diff_dst, entry->dst, entry->dst_layout), packed->data, dx_data});
+  if (!last && !reorder(queue, entry->src, entry->src_layout, dx_data, diff_src))
     throw Error(ErrorKind::runtime, "oneDNN cannot write the layout of the result of " + entry->shapes);
   return true;
 }
 
 bool convolution_backward_weights(runtime::Queue& queue, const View& src, const View& diff_dst,
-                                  const View& diff_weights, const View* diff_bias, const ConvGeometry& g) {
+                                  const View& diff_weights, const View* diff_bias, const ConvGeometry& g,
+                                  LayoutCopies& copies) {
   if (!known_types(src, diff_dst, diff_weights)) return false;
   if (g.transposed) {
     if (diff_bias) return false;
     ConvGeometry conv = g;
     conv.transposed = false;
-    return convolution_backward_weights(queue, diff_dst, src, diff_weights, nullptr, conv);
+    return convolution_backward_weights(queue, diff_dst, src, diff_weights, nullptr, conv, copies);
   }
+  if (!diff_bias && !(is_channels_last(src) && is_channels_last(diff_dst)) &&
+      pointwise_backward_weights(queue, src, diff_dst, diff_weights, g))
+    return true;
   const View k = onednn_weights(diff_weights, g), x = channels_last(src), dy = channels_last(diff_dst);
   Key key(Op::conv_backward_weights, queue.device);
   key.add(x).add(k).add(dy).add(diff_bias ? static_cast<int64_t>(diff_bias->type) : -1);
+  key.add(is_channels_last(src) << 1 | is_channels_last(diff_dst));
   add_geometry(key, g);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(src, diff_weights, diff_dst, g, 0);
     const auto attr = PostOps{}.attributes();
     const auto& eng = engine(queue.device);
     const auto win = windows(src, diff_dst, diff_weights, g);
-    const memory::desc x_md = to_desc(x), dy_md = to_desc(dy);
+    const memory::desc x_md = preferred_layout(src), dy_md = preferred_layout(diff_dst);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
     const dnnl::convolution_forward::primitive_desc hint(eng, dnnl::prop_kind::forward_training, direct, x_md,
                                                          any_layout(k, x), dy_md, win.stride, win.dilation, win.left,
@@ -332,21 +407,20 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
     if (Entry::is_reference(pd.impl_info_str())) return e.refuse(pd.impl_info_str());
     e.weights = pd.diff_weights_desc();
     e.weights_layout = layout_id(e.weights);
-    e.args = {{DNNL_ARG_SRC, x_md}, {DNNL_ARG_DIFF_DST, dy_md}, {DNNL_ARG_DIFF_WEIGHTS, e.weights}};
+    e.keep_layouts(pd.src_desc(), pd.diff_dst_desc());
+    e.args = {{DNNL_ARG_SRC, e.src}, {DNNL_ARG_DIFF_DST, e.dst}, {DNNL_ARG_DIFF_WEIGHTS, e.weights}};
     if (diff_bias) e.args.push_back({DNNL_ARG_DIFF_BIAS, to_desc(*diff_bias)});
     return e.accept(pd, dnnl::convolution_backward_weights(pd));
   });
   if (!*entry) return false;
-  std::list<runtime::Scratch> scratch;
-  const View x_data = as_channels_last(queue, src, scratch, true);
-  const View dy_data = as_channels_last(queue, diff_dst, scratch, true);
-  if (!x_data.data || !dy_data.data) return false;
-  scratch.emplace_back(entry->weights.get_size());
-  void* packed = scratch.back().get();
+  void* const x_data = copies.read(queue, src, entry->src, entry->src_layout);
+  void* const dy_data = copies.read(queue, diff_dst, entry->dst, entry->dst_layout);
+  const runtime::Scratch scratch(entry->weights.get_size());
+  void* const packed = scratch.get();
   if (diff_bias)
-    run(queue, *entry, {x_data.data, dy_data.data, packed, diff_bias->data});
+    run(queue, *entry, {x_data, dy_data, packed, diff_bias->data});
   else
-    run(queue, *entry, {x_data.data, dy_data.data, packed});
+    run(queue, *entry, {x_data, dy_data, packed});
   if (!reorder(queue, entry->weights, entry->weights_layout, packed, k))
     throw Error(ErrorKind::runtime, "oneDNN cannot unpack the weights of " + entry->shapes);
   return true;

@@ -1,7 +1,10 @@
 // Convolution and transposed convolution through oneDNN, 1 to 3 spatial dims.
 #pragma once
+#include <list>
+
 #include "onednn/postops.hpp"
 #include "onednn/tensor.hpp"
+#include "runtime/allocator.hpp"
 #include "runtime/queue.hpp"
 
 namespace xpu_ops::onednn {
@@ -24,10 +27,29 @@ struct ConvGeometry {
 // Fused post-ops see dst's logical dims (N, O, spatial...). A sum post-op reads what dst holds.
 bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
                          const ConvGeometry& geometry, const PostOps& post = {}, const WeightRef& weight = {});
+
+// Copies of operands in the layouts that implementations chose, for the two gradients of one convolution to share.
+// Its tensors must live as long, and no one write to them.
+class LayoutCopies {
+ public:
+  // v's own memory if it is channels-last, else a copy in the layout `md`; `layout` is layout_id(md).
+  void* read(runtime::Queue& queue, const View& v, const dnnl::memory::desc& md, uint64_t layout);
+
+ private:
+  struct Copy {
+    Copy(const View& v, uint64_t id, size_t bytes) : from(v), layout(id), memory(bytes) {}
+    View from;
+    uint64_t layout;
+    runtime::Scratch memory;
+  };
+  std::list<Copy> copies_;
+};
+
 bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, const View& weights, const View& diff_src,
-                               const ConvGeometry& geometry, const WeightRef& weight = {});
+                               const ConvGeometry& geometry, LayoutCopies& copies, const WeightRef& weight = {});
 // diff_bias may be null.
 bool convolution_backward_weights(runtime::Queue& queue, const View& src, const View& diff_dst,
-                                  const View& diff_weights, const View* diff_bias, const ConvGeometry& geometry);
+                                  const View& diff_weights, const View* diff_bias, const ConvGeometry& geometry,
+                                  LayoutCopies& copies);
 
 }  // namespace xpu_ops::onednn

@@ -63,6 +63,13 @@ uint64_t Key::hash() const {
   return h ^ h >> 29;
 }
 
+void Entry::keep_layouts(const dnnl::memory::desc& chosen_src, const dnnl::memory::desc& chosen_dst) {
+  src = chosen_src;
+  dst = chosen_dst;
+  src_layout = layout_id(src);
+  dst_layout = layout_id(dst);
+}
+
 bool Entry::refuse(std::string why) {
   impl = std::move(why);
   if (verbose()) std::fprintf(stderr, "xpu_ops,onednn,%s,refused,%s,%s\n", op_name(op), impl.c_str(), shapes.c_str());

@@ -104,9 +104,9 @@ struct Entry {
   std::vector<ArgSpec> args;  // without the scratchpad
   dnnl::memory::desc scratchpad;
   size_t scratchpad_bytes = 0;
-  dnnl::memory::desc src, weights, dst;  // the layouts that the implementation takes
-  uint64_t weights_layout = 0;           // layout_id(weights)
-  uint64_t packing = 0;                  // packing_id(the caller's weights, weights)
+  dnnl::memory::desc src, weights, dst;                         // the layouts that the implementation takes
+  uint64_t src_layout = 0, weights_layout = 0, dst_layout = 0;  // layout_id of each, where it was chosen
+  uint64_t packing = 0;                                         // packing_id(the caller's weights, weights)
   Op op{};
   std::string impl, shapes;
   bool last_was_hit = false;  // for the verbose line only
@@ -115,6 +115,8 @@ struct Entry {
   // Takes the primitive from a descriptor, unless its implementation is a reference one. False if refused.
   bool accept(const dnnl::primitive_desc_base& pd, const dnnl::primitive& made);
   bool refuse(std::string why);
+  // The layouts of src and dst that the implementation has chosen.
+  void keep_layouts(const dnnl::memory::desc& chosen_src, const dnnl::memory::desc& chosen_dst);
   // "ref:any", and what wraps one, as a deconvolution wraps "conv:any+ref:any".
   static bool is_reference(const char* impl) { return !std::strncmp(impl, "ref", 3) || std::strstr(impl, "+ref"); }
 };

@@ -1,19 +1,20 @@
 // Direct convolution for what oneDNN does not compute: f64, integers, and types a device has no primitive for. Every
 // item gathers one element of the result, so the sums have one order.
 #pragma once
+#include <type_traits>
+
 #include "convolution_args.hpp"
 #include "device.hpp"
 #include "math.hpp"
 #include "matmul.hpp"
 #include "reduction_args.hpp"
+#include "row.hpp"
 
 namespace xpu {
 
 using xpu_ops::ConvActivation;
 using xpu_ops::ConvArgs;
 using xpu_ops::kLanes;
-
-template <bool b> struct Edge { static constexpr bool value = b; };
 
 template <class T> inline void store_lane(T* x, size_t lane, T v) { x[lane] = v; }
 inline void store_lane(bf16* x, size_t lane, bf16 v) { reinterpret_cast<uint16_t*>(x)[lane] = v.bits; }
@@ -219,11 +220,11 @@ template <class T, int K> void conv_depthwise(const ConvArgs& p) {
           }
         };
         if (inner) {
-          [[clang::always_inline]] taps(Edge<false>{});
+          [[clang::always_inline]] taps(std::false_type{});
 #pragma unroll
           for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
         } else {
-          [[clang::always_inline]] taps(Edge<true>{});
+          [[clang::always_inline]] taps(std::true_type{});
           if (x + static_cast<int32_t>(lane) < out_w)
 #pragma unroll
             for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
@@ -248,16 +249,72 @@ template <class T, int K> void conv_depthwise(const ConvArgs& p) {
         };
         T* to = dst + r * out_w + x;
         if (inner) {
-          [[clang::always_inline]] taps(Edge<false>{});
+          [[clang::always_inline]] taps(std::false_type{});
           store_lane(to, lane, static_cast<T>(sum));
         } else {
-          [[clang::always_inline]] taps(Edge<true>{});
+          [[clang::always_inline]] taps(std::true_type{});
           if (x + static_cast<int32_t>(lane) < out_w) store_lane(to, lane, static_cast<T>(sum));
         }
       }
     }
   }
   conv_activate(written, static_cast<uint32_t>((last - first) * out_w), lane, p.activation, p.alpha, p.beta);
+}
+
+// The gradient of its weights: a work-group sums one channel over all images, lanes along the rows of dst. Sums are
+// kept lane by lane and added at the end, in one order. 7 x 7 sums are more than the registers: one line of taps a
+// pass.
+template <class T, int K> void conv_depthwise_weights(const ConvArgs& p) {
+  using A = typename accumulator<T>::type;
+  constexpr int kLines = K < 7 ? K : 1;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0);
+  const uint32_t channel = static_cast<uint32_t>(item.get_group(0));
+  const int32_t in_h = p.in[1], in_w = p.in[2], out_h = p.out[1], out_w = p.out[2], pad = p.pad[2];
+  const size_t in_area = static_cast<uint32_t>(in_h * in_w), out_area = static_cast<uint32_t>(out_h * out_w);
+  T* const written = const_cast<T*>(static_cast<const T*>(p.weights)) + channel * (K * K);
+  for (int first = 0; first < K; first += kLines) {
+    A sums[kLines * K];
+#pragma unroll
+    for (int k = 0; k < kLines * K; ++k) sums[k] = A(0);
+    for (uint32_t n = 0; n < p.n; ++n) {
+      const size_t image = n * p.ci + channel;
+      const T *src = static_cast<const T*>(p.src) + image * in_area,
+              *dst = static_cast<const T*>(p.dst) + image * out_area;
+      for (int32_t y = 0; y < out_h; ++y, dst += out_w) {
+        const int32_t top = y * p.stride[1] - p.pad[1] + first;
+        for (int32_t x = 0; x < out_w; x += kLanes) {
+          const int32_t left = x - pad;
+          // `edge`: some lane's tap lies outside the row, or some lane outside of dst's.
+          auto taps = [&](auto edge) {
+            const bool active = !edge.value || x + static_cast<int32_t>(lane) < out_w;
+            const A g = active ? static_cast<A>(matmul_load(dst + x, lane)) : A(0);
+#pragma unroll
+            for (int ky = 0; ky < kLines; ++ky) {
+              if (top + ky < 0 || top + ky >= in_h) continue;
+              const T* row = src + (static_cast<int64_t>(top + ky) * in_w + left);
+#pragma unroll
+              for (int kx = 0; kx < K; ++kx) {
+                const int32_t at = left + kx + static_cast<int32_t>(lane);
+                if (!edge.value || (active && at >= 0 && at < in_w))
+                  sums[ky * K + kx] = sums[ky * K + kx] + g * static_cast<A>(matmul_load(row + kx, lane));
+              }
+            }
+          };
+          if (left >= 0 && left + static_cast<int32_t>(kLanes) + K - 1 <= in_w &&
+              x + static_cast<int32_t>(kLanes) <= out_w) [[clang::always_inline]]
+            taps(std::false_type{});
+          else [[clang::always_inline]]
+            taps(std::true_type{});
+        }
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kLines * K; ++k) {
+      const A sum = lane_sum(sums[k]);
+      if (lane == 0) written[first * K + k] = static_cast<T>(sum);
+    }
+  }
 }
 
 }  // namespace xpu
