@@ -9,6 +9,7 @@
 #include "convolution_args.hpp"
 #include "convolution_kernels.hpp"
 #include "onednn/convolution.hpp"
+#include "onednn/matmul.hpp"
 #include "runtime/launch.hpp"
 #include "sycl/reduction_args.hpp"
 
@@ -226,10 +227,65 @@ bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, con
   return true;
 }
 
+// oneDNN transposes 16-bit operands of a weight gradient once for every block of weights where its threads cannot wait
+// for each other (TBB's cannot). Where that is often, or the columns are few, one product over columns is faster.
+bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
+                              const onednn::ConvGeometry& g) {
+  constexpr int64_t kManyWeights = int64_t{1} << 20, kMostColumns = int64_t{1} << 24;
+  const auto last = at::MemoryFormat::ChannelsLast;
+  if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
+      !runtime::device_info(runtime::current_queue().device).is_cpu)
+    return false;
+  const int64_t window = out.size(2) * out.size(3);
+  const bool few = g.stride[0] > 1 && g.stride[1] > 1 && x.is_contiguous(last);
+  if (window == 1 || window > 9 || (out.numel() < kManyWeights && !few)) return false;
+  const int64_t channels = out.size(0), positions = grad.numel() / channels, taps = out.numel() / channels;
+  if (positions * taps > kMostColumns) return false;
+  const at::Tensor images = x.contiguous(last), columns = new_empty({positions, taps}, x.scalar_type());
+  runtime::Queue& queue = runtime::current_queue();
+  ConvArgs a = direct_args(images, out, grad, g);
+  a.src = images.const_data_ptr();
+  a.dst = columns.mutable_data_ptr();
+  runtime::launch(queue, kernels::conv_columns[dtype_of(x)], static_cast<size_t>(grad.size(0) * grad.size(2)), kLanes,
+                  a);
+  const at::Tensor rows = grad.contiguous(last).permute({0, 2, 3, 1}).view({positions, channels}).t();
+  const bool direct = out.is_contiguous(last);
+  const at::Tensor sums = direct ? out : new_empty(out.sizes(), out.scalar_type(), last);
+  const at::Tensor product = sums.permute({0, 2, 3, 1}).view({channels, taps});
+  if (!onednn::matmul(queue, view(rows), view(columns), nullptr, out_view(product))) return false;
+  if (!direct) out.copy_(sums);
+  return true;
+}
+
+// A 1x1 convolution with strides reads some positions only. Of contiguous images the gradient of those is a product,
+// and not a copy of all of them from another layout.
+bool skips_positions(const at::Tensor& w, const onednn::ConvGeometry& g, at::MemoryFormat format) {
+  bool strided = false;
+  for (int i = 0; i < g.spatial; ++i) {
+    if (w.size(2 + i) != 1 || g.padding[i] != 0) return false;
+    strided |= g.stride[i] != 1;
+  }
+  return strided && !g.transposed && g.groups == 1 && format == at::MemoryFormat::Contiguous;
+}
+
+at::Tensor read_positions(at::Tensor t, const onednn::ConvGeometry& g) {
+  for (int i = 0; i < g.spatial; ++i) t = t.slice(2 + i, 0, t.size(2 + i), g.stride[i]);
+  return t;
+}
+
 void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const onednn::ConvGeometry& g,
                    at::MemoryFormat format, onednn::LayoutCopies& copies) {
   if (use_onednn(grad)) {
     if (depthwise_backward_data(grad, w, out, g)) return;
+    if (skips_positions(w, g, format)) {
+      const at::Tensor read = new_empty(read_positions(out, g).sizes(), out.scalar_type());
+      onednn::ConvGeometry dense = g;
+      std::fill_n(dense.stride, 3, 1);
+      backward_data(grad, w, read, dense, format, copies);
+      out.zero_();
+      read_positions(out, g).copy_(read);
+      return;
+    }
     if (onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g, copies,
                                           weight_ref(w)))
       return;
@@ -251,7 +307,7 @@ void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor
 bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& grad_bias,
                       const onednn::ConvGeometry& g, onednn::LayoutCopies& copies) {
   if (use_onednn(x)) {
-    if (depthwise_backward_weights(x, grad, out, g)) return false;
+    if (depthwise_backward_weights(x, grad, out, g) || columns_backward_weights(x, grad, out, g)) return false;
     const bool with_bias = grad_bias.defined() && !g.transposed;
     onednn::View b;
     if (with_bias) b = out_view(grad_bias);

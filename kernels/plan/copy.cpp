@@ -220,6 +220,10 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
               launch.groups0 = static_cast<size_t>(batch) * runtime::ceil_div(s.size[1], 32);
               launch.groups1 = runtime::ceil_div(s.size[0], 64);
               a.n = static_cast<uint32_t>(numel(s));
+            } else if (unit_src > 0 && s.size[unit_src] >= 4 * kMinRow && s.size[0] < kMinRow) {
+              // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
+              swap_dims(s, 0, unit_src);
+              walk(CopyLayout::steps, s.size[0]);
             } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
               walk(line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line);
             } else {

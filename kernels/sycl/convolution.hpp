@@ -317,4 +317,27 @@ template <class T, int K> void conv_depthwise_weights(const ConvArgs& p) {
   }
 }
 
+// ---- what every output position of channels-last images reads, taps then channels, side by side: (n, out..., taps x
+// ci), so that a weight gradient is one product. A work-group makes one row of positions.
+template <class T> void conv_columns(const ConvArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0);
+  const uint32_t row = static_cast<uint32_t>(item.get_group(0)), out_h = static_cast<uint32_t>(p.out[1]);
+  const uint32_t image = row / out_h;
+  const int32_t top = static_cast<int32_t>(row - image * out_h) * p.stride[1] - p.pad[1];
+  const T* src = static_cast<const T*>(p.src) + static_cast<size_t>(image) * p.src_strides[0];
+  T* dst = const_cast<T*>(static_cast<const T*>(p.dst)) +
+           static_cast<size_t>(row) * static_cast<uint32_t>(p.out[2] * p.kernel[1] * p.kernel[2]) * p.ci;
+  for (int32_t x = 0; x < p.out[2]; ++x)
+    for (int32_t ky = 0; ky < p.kernel[1]; ++ky)
+      for (int32_t kx = 0; kx < p.kernel[2]; ++kx, dst += p.ci) {
+        const int32_t h = top + ky * p.dilation[1], w = x * p.stride[2] - p.pad[2] + kx * p.dilation[2];
+        const bool inside = h >= 0 && h < p.in[1] && w >= 0 && w < p.in[2];
+        const T* from = src + (inside ? h * p.src_strides[3] + w * p.src_strides[4] : 0);
+        uint32_t c = 0;
+        for (; c + kLanes <= p.ci; c += kLanes) store_lane(dst + c, lane, inside ? matmul_load(from + c, lane) : T(0));
+        if (c + lane < p.ci) store_lane(dst + c, lane, inside ? matmul_load(from + c, lane) : T(0));
+      }
+}
+
 }  // namespace xpu

@@ -114,14 +114,32 @@ def test_depthwise_of_contiguous_images(kernel: int, dtype: torch.dtype) -> None
         if (size[0] + 2 * (padding if isinstance(padding, int) else padding[0])) < kernel:
             continue
         for bias in (None, b):
-            expected = torch.nn.functional.conv2d(
-                x.double(), w.double(), None if bias is None else bias.double(), stride, padding, groups=6
-            )
-            actual = torch.nn.functional.conv2d(
-                x.to("xpu"), w.to("xpu"), None if bias is None else bias.to("xpu"), stride, padding, groups=6
-            )
+            operands = [t for t in (x, w, bias) if t is not None]
+            cpu = [t.double().requires_grad_() for t in operands]
+            xpu = [t.to("xpu").requires_grad_() for t in operands]
+            expected = torch.nn.functional.conv2d(*cpu, stride=stride, padding=padding, groups=6)
+            actual = torch.nn.functional.conv2d(*xpu, stride=stride, padding=padding, groups=6)
             assert actual.is_contiguous()
-            compare(actual, expected)
+            compare(actual.detach(), expected.detach())
+            grad = randn(*expected.shape, dtype=dtype, seed=4)
+            expected.backward(grad.double())
+            actual.backward(grad.to("xpu"))
+            for a, e in zip(xpu, cpu, strict=True):
+                assert a.grad is not None and e.grad is not None
+                compare(a.grad, e.grad)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+def test_gradients_as_products(dtype: torch.dtype, last: bool) -> None:
+    """Large images through 1x1, with and without strides (every position, some of them), and columns of taps."""
+    for stride in (1, 2, 3):
+        run(2, dtype, last, False, 1, stride, 0, 1, 1, stride == 2, (5, 7), size=20)
+        run(1, dtype, last, False, 1, stride, 0, 1, 1, stride == 1, (17, 4), size=40)
+    for kernel, padding, dilation in ((3, 1, 1), (2, 0, 1), (3, 2, 2), (3, 0, 1)):
+        run(2, dtype, last, False, 1, 2, padding, dilation, kernel, dilation == 2, (19, 6), size=13)
+    # As many weights as make the columns pay without strides.
+    run(2, dtype, last, False, 1, 1, 1, 1, 3, False, (240, 500), size=5)
 
 
 def test_integers() -> None:
