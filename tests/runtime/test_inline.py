@@ -159,3 +159,19 @@ def test_half_rounds_alike() -> None:
             torch.testing.assert_close(torch.cat(chunks), want, rtol=0, atol=0, equal_nan=True)
             products = [(c.to("xpu") * 1).cpu() for c in f16.split(2048)]
             torch.testing.assert_close(torch.cat(products), f16, rtol=0, atol=0, equal_nan=True)
+
+
+def test_backward_in_the_calling_thread() -> None:
+    """On a CPU device, unless switched off; a nested backward works in both."""
+    code = """
+        import threading
+        import torch
+        from torch.utils.checkpoint import checkpoint
+        threads = []
+        x = torch.ones(4, device="xpu", requires_grad=True)
+        x.register_hook(lambda grad: threads.append(threading.get_ident()))
+        checkpoint(lambda t: (t * t).exp(), x, use_reentrant=True).sum().backward()
+        print(threads == [threading.get_ident()], x.grad.tolist() == [2 * torch.ones(()).exp().item()] * 4)
+    """
+    assert script.out(code) == "True True"
+    assert script.out(code, XPU_OPS_INLINE="0") == "False True"
