@@ -163,7 +163,9 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, co
   const Rows in(self, dim);
   const RowsOut v(values, dim), i(indices, dim);
   if (k == 0 || in.rows == 0) return;
-  if (k <= 256 && in.length >= (k <= 64 ? 1024 : 8192)) {
+  // Bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach them.
+  const bool few = k <= 60 && in.length < 4096;
+  if (k <= 240 && in.length >= (few ? std::max<int64_t>(65, 6 * k) : 4096)) {
     TopkArgs p{};
     p.in = in.data.const_data_ptr();
     p.values = v.data.mutable_data_ptr();
@@ -171,12 +173,12 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, co
     p.rows = static_cast<uint32_t>(in.rows);
     p.length = static_cast<uint32_t>(in.length);
     p.k = static_cast<uint32_t>(k);
-    p.capacity = k <= 64 ? 512 : 1024;
+    p.capacity = k <= 64 ? static_cast<uint32_t>(std::min<int64_t>(in.length, 512)) : 1024;
     p.largest = largest;
     runtime::Scratch candidates(static_cast<size_t>(in.rows) * p.capacity * (self.element_size() == 8 ? 16 : 8));
     p.candidates = candidates.get();
-    runtime::launch(runtime::current_queue(), k <= 64 ? kernels::topk_row_few[type] : kernels::topk_row_many[type],
-                    in.rows, kTopkLanes, p);
+    runtime::launch(runtime::current_queue(), few ? kernels::topk_row_few[type] : kernels::topk_row_many[type], in.rows,
+                    kTopkLanes, p);
   } else {
     sort_rows(in, largest, k, v.data.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>());
   }

@@ -269,8 +269,6 @@ template <class T> void radix_emit(const SortArgs& p) {
 // --- top-k: one sub-group a row ---
 
 inline constexpr uint32_t kTopkLanes = 16;
-inline constexpr uint32_t kTopkUnroll = 16;
-
 template <class T> XPU_INLINE T topk_load(const T* x, size_t lane) { return x[lane]; }
 XPU_INLINE bf16 topk_load(const bf16* x, size_t lane) {
   bf16 v;
@@ -319,9 +317,9 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
       if (tie && equal + r.before(tie) >= ties) hit = false;
       equal += r.add(tie);
     }
-    uint32_t one = hit ? 1u : 0u, slot = filled + r.before(one);
+    uint32_t one = hit ? 1u : 0u, before = r.before(one), slot = filled + before;
     if (hit && slot < capacity) out[slot] = {k, i};
-    filled += r.add(one);
+    filled += sycl::group_broadcast(group, before + one, kTopkLanes - 1);
   };
   constexpr uint32_t kStep = 4 * kTopkLanes;
   uint32_t i0 = 0;
@@ -345,31 +343,32 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
   return filled;
 }
 
-// A bound that at least k elements reach is the k-th largest of kParts lane maxima. The few elements at or above it are
-// collected and ranked; where ties or an unlucky order give too many, the bound is raised to the k-th value itself by
-// bisecting on the key.
+// A bound that at least k elements reach is the k-th largest of kParts lane maxima, about kParts ln(kParts / (kParts -
+// k)) elements in any order but the worst. They are collected and ranked; where ties or an unlucky order give too many,
+// the bound is raised to the k-th value itself by bisecting on the key.
 template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
   using K = sort_key_t<T>;
+  constexpr uint32_t kUnroll = kGroups < 16 ? kGroups : 16;
   constexpr uint32_t kParts = kTopkLanes * kGroups;
   const uint32_t row = group_id();
   const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
   auto group = syclex::this_work_item::get_sub_group();
   TopkRow<T> r{static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length, p.length, lane, p.largest != 0};
   auto* candidate = static_cast<SortEntry<K>*>(p.candidates) + static_cast<int64_t>(row) * p.capacity;
-  for (uint32_t g0 = 0; g0 < kGroups; g0 += kTopkUnroll) {
-    K best[kTopkUnroll];
+  for (uint32_t g0 = 0; g0 < kGroups; g0 += kUnroll) {
+    K best[kUnroll];
 #pragma unroll
-    for (uint32_t g = 0; g < kTopkUnroll; ++g) best[g] = 0;
+    for (uint32_t g = 0; g < kUnroll; ++g) best[g] = 0;
     size_t i = g0 * kTopkLanes;
-    for (; i + kTopkUnroll * kTopkLanes <= p.length; i += kParts) {
+    for (; i + kUnroll * kTopkLanes <= p.length; i += kParts) {
 #pragma unroll
-      for (uint32_t g = 0; g < kTopkUnroll; ++g) {
+      for (uint32_t g = 0; g < kUnroll; ++g) {
         K k = r.key(i + g * kTopkLanes);
         best[g] = k > best[g] ? k : best[g];
       }
     }
 #pragma unroll
-    for (uint32_t g = 0; g < kTopkUnroll; ++g) {
+    for (uint32_t g = 0; g < kUnroll; ++g) {
       if (i + g * kTopkLanes + lane < p.length) {
         K k = r.key(i + g * kTopkLanes);
         best[g] = k > best[g] ? k : best[g];
@@ -403,14 +402,18 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
     filled = topk_collect<T>(r, candidate, low, p.k - over, p.capacity);
   }
   sycl::group_barrier(group);
-  for (uint32_t c = lane; c < filled; c += kTopkLanes) {
-    SortEntry<K> own = candidate[c];
-    uint32_t place = 0;
-    for (uint32_t j = 0; j < filled; ++j) {
-      K k = candidate[j].key;
+  // Of equal keys the first is better: before the block of 16 all are, after it none.
+  for (uint32_t c0 = 0; c0 < filled; c0 += kTopkLanes) {
+    const uint32_t c = c0 + static_cast<uint32_t>(lane), end = c0 + kTopkLanes < filled ? c0 + kTopkLanes : filled;
+    const SortEntry<K> own = c < filled ? candidate[c] : SortEntry<K>{};
+    uint32_t place = 0, j = 0;
+    for (; j < c0; ++j) place += candidate[j].key >= own.key ? 1u : 0u;
+    for (; j < end; ++j) {
+      const K k = candidate[j].key;
       place += k > own.key || (k == own.key && j < c) ? 1u : 0u;
     }
-    if (place >= p.k) continue;
+    for (; j < filled; ++j) place += candidate[j].key > own.key ? 1u : 0u;
+    if (c >= filled || place >= p.k) continue;
     int64_t at = static_cast<int64_t>(row) * p.k + place;
     static_cast<T*>(p.values)[at] = r.in[own.at];
     p.indices[at] = own.at;
