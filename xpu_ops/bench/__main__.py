@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
 import time
 from pathlib import Path
@@ -68,6 +69,18 @@ def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
         if ratios:
             target(f"{name}, geometric mean ratio", geomean(ratios), mean)
             target(f"{name}, lowest ratio", min(ratios), lowest)
+    # What the issue of each names, at 1e5 elements and above.
+    measured = [r for r in good if not r.section.endswith(("1e+03", "1e+04"))]
+    if ordered := [r.ratio for r in measured if r.name.startswith(("sort", "topk", "argsort", "msort"))]:
+        target("sort and topk, lowest ratio", min(ordered), 2.0)
+    names = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "sigmoid", "pow")
+    if curves := [r.ratio for r in measured if r.section.startswith("pointwise") and r.name in names]:
+        target("transcendental, geometric mean ratio", geomean(curves), 2.0)
+    large = [r for r in good if r.flops and re.search(r"mm f32 (1024|2048|4096)$", r.name) and r.section == "matmul"]
+    if large and gemm:
+        target(
+            "f32 products from 1024, lowest share of peak", min(r.flops / r.xpu_us / 1e3 for r in large) / gemm, 0.85
+        )
     chains = [r for r in good if r.section == fused.SECTION]
     if chains:
         target("fused against unfused, geometric mean ratio", geomean([r.ratio for r in chains]), 1.2)
