@@ -252,6 +252,24 @@ void make_forward(Entry& e, int device, const View& x, const View& k, const View
   e.accept(pd, Primitive(pd));
 }
 
+// What oneDNN wants to know before it makes a gradient's primitive.
+dnnl::convolution_forward::primitive_desc forward_hint(const dnnl::engine& eng, const memory::desc& src,
+                                                       const memory::desc& weights, const memory::desc& dst,
+                                                       const Windows& win) {
+  return {eng,
+          dnnl::prop_kind::forward_training,
+          dnnl::algorithm::convolution_direct,
+          src,
+          weights,
+          dst,
+          win.stride,
+          win.dilation,
+          win.left,
+          win.right,
+          PostOps{}.attributes(),
+          true};
+}
+
 }  // namespace
 
 void* LayoutCopies::read(runtime::Queue& queue, const View& v, const memory::desc& md, uint64_t layout) {
@@ -343,9 +361,7 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
     const auto win = windows(diff_src, diff_dst, weights, g);
     const memory::desc dx_md = preferred_layout(diff_src), dy_md = preferred_layout(diff_dst);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc hint(eng, dnnl::prop_kind::forward_training, direct, dx_md,
-                                                         any_layout(k, dy), dy_md, win.stride, win.dilation, win.left,
-                                                         win.right, attr, true);
+    const auto hint = forward_hint(eng, dx_md, any_layout(k, dy), dy_md, win);
     if (!hint) return e.refuse("no forward implementation");
     const dnnl::convolution_backward_data::primitive_desc pd(eng, direct, dx_md, any_layout(k, dy), dy_md, win.stride,
                                                              win.dilation, win.left, win.right, hint, attr, true);
@@ -394,9 +410,7 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
     const auto win = windows(src, diff_dst, diff_weights, g);
     const memory::desc x_md = preferred_layout(src), dy_md = preferred_layout(diff_dst);
     constexpr auto direct = dnnl::algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc hint(eng, dnnl::prop_kind::forward_training, direct, x_md,
-                                                         any_layout(k, x), dy_md, win.stride, win.dilation, win.left,
-                                                         win.right, attr, true);
+    const auto hint = forward_hint(eng, x_md, any_layout(k, x), dy_md, win);
     if (!hint) return e.refuse("no forward implementation");
     using Pd = dnnl::convolution_backward_weights::primitive_desc;
     const Pd pd = diff_bias ? Pd(eng, direct, x_md, any_layout(k, x), to_desc(*diff_bias), dy_md, win.stride,

@@ -50,11 +50,36 @@ XPU_INLINE void tile_product(float (&a)[kTileRows][kVectors], const float* colum
   }
 }
 
+using Tile = float[kTileRows][kBlockVectors];
+
+XPU_INLINE void tile_store(const Tile& a, float* to, size_t lane) {
+#pragma unroll
+  for (uint32_t r = 0; r < kTileRows; ++r)
+#pragma unroll
+    for (uint32_t c = 0; c < kBlockVectors; ++c) (to + r * kBlockQueries + c * kLanes)[lane] = a[r][c];
+}
+
+// a = the rows of x from `key0`, past the end the last one again, times columns.
+XPU_INLINE void tile_of_keys(const AttentionBlockArgs& p, Tile& a, const float* x, int64_t stride, uint32_t key0,
+                             const float* columns, uint32_t dim, size_t lane) {
+  const float* row[kTileRows];
+#pragma unroll
+  for (uint32_t r = 0; r < kTileRows; ++r) {
+    row[r] = x + least(key0 + r, p.nk - 1) * stride;
+#pragma unroll
+    for (uint32_t c = 0; c < kBlockVectors; ++c) a[r][c] = 0.0f;
+  }
+  tile_product(a, columns, kBlockQueries, dim, lane, [&](uint32_t d, uint32_t r) { return row[r][d]; });
+}
+
 // What is added to the scores of a block of keys, key by key: -inf where a query may not look.
 template <Mask kMask>
-XPU_INLINE void block_mask(const AttentionBlockArgs& p, const char* mask, uint32_t query0, uint32_t key0, uint32_t end,
-                           size_t lane, float* to) {
+XPU_INLINE void block_mask(const AttentionBlockArgs& p, uint32_t batch, uint32_t head, uint32_t query0, uint32_t key0,
+                           uint32_t end, size_t lane, float* to) {
+  if constexpr (kMask == Mask::none) return;
   constexpr float none = -__builtin_inff();
+  const char* mask = static_cast<const char*>(p.mask) +
+                     (batch * p.mask_stride[0] + head * p.mask_stride[1]) * (kMask == Mask::boolean ? 1 : 4);
   for (uint32_t c = 0; c < kBlockVectors; ++c)
     for (uint32_t k = key0; k < end; k += kLanes) {
       float x[kLanes];
@@ -163,24 +188,13 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
     const uint32_t last = p.causal ? least(p.nk, query0 + Q) : p.nk;
     for (uint32_t key0 = 0; key0 < last; key0 += kBlockKeys) {
       const uint32_t count = least(last - key0, kBlockKeys);
-      if constexpr (kMask != Mask::none) {
-        const char* mask = static_cast<const char*>(p.mask) +
-                           (batch * p.mask_stride[0] + head * p.mask_stride[1]) * (kMask == Mask::boolean ? 1 : 4);
-        block_mask<kMask>(p, mask, query0, key0, key0 + count, lane, bias);
-      }
+      block_mask<kMask>(p, batch, head, query0, key0, key0 + count, lane, bias);
       float m[C];
 #pragma unroll
       for (uint32_t c = 0; c < C; ++c) m[c] = top[c];
       for (uint32_t k = 0; k < count; k += kTileRows) {
-        float a[kTileRows][C];
-        const float* row[kTileRows];
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r) {
-          row[r] = keys + least(key0 + k + r, p.nk - 1) * p.k_stride[2];
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c) a[r][c] = 0.0f;
-        }
-        tile_product(a, queries, Q, p.dim, lane, [&](uint32_t d, uint32_t r) { return row[r][d]; });
+        Tile a;
+        tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, queries, p.dim, lane);
         block_scores<kMask>(p, a, bias + k * Q, query0, key0 + k, lane);
         float* to = scores + k * Q;
 #pragma unroll
@@ -211,7 +225,7 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
       for (uint32_t c = 0; c < C; ++c) total[c] = total[c] * shrink[c] + part[c];
       const float* v = values + key0 * p.v_stride[2];
       for (uint32_t d = 0; d < p.value_dim; d += kTileRows) {
-        float a[kTileRows][C];
+        Tile a;
         float* to = sums + d * Q;
 #pragma unroll
         for (uint32_t r = 0; r < kTileRows; ++r)
@@ -219,10 +233,7 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
           for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane] * shrink[c];
         const float* x = v + d;
         tile_product(a, scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.v_stride[2])[r]; });
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c) (to + r * Q + c * kLanes)[lane] = a[r][c];
+        tile_store(a, to, lane);
       }
     }
     float* out = p.out + batch * p.out_stride[0] + head * p.out_stride[1];
@@ -307,27 +318,12 @@ template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const At
     const uint32_t last = p.causal ? least(p.nk, query0 + Q) : p.nk;
     for (uint32_t key0 = 0; key0 < last; key0 += kBlockKeys) {
       const uint32_t count = least(last - key0, kBlockKeys);
-      if constexpr (kMask != Mask::none) {
-        const char* mask = static_cast<const char*>(p.mask) +
-                           (batch * p.mask_stride[0] + head * p.mask_stride[1]) * (kMask == Mask::boolean ? 1 : 4);
-        block_mask<kMask>(p, mask, query0, key0, key0 + count, lane, bias);
-      }
+      block_mask<kMask>(p, batch, head, query0, key0, key0 + count, lane, bias);
       for (uint32_t k = 0; k < count; k += kTileRows) {
-        float a[kTileRows][C];
-        const float* row[kTileRows];
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r) {
-          row[r] = keys + least(key0 + k + r, p.nk - 1) * p.k_stride[2];
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c) a[r][c] = 0.0f;
-        }
-        tile_product(a, queries, Q, p.dim, lane, [&](uint32_t d, uint32_t r) { return row[r][d]; });
+        Tile a;
+        tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, queries, p.dim, lane);
         block_scores<kMask>(p, a, bias + k * Q, query0, key0 + k, lane);
-        float* w = weights + k * Q;
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c) (w + r * Q + c * kLanes)[lane] = a[r][c];
+        tile_store(a, weights + k * Q, lane);
       }
       for (uint32_t k = 0; k < count; ++k)
 #pragma unroll
@@ -336,15 +332,8 @@ template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const At
           at[lane] = fast_exp(at[lane] - base[c]);
         }
       for (uint32_t k = 0; k < count; k += kTileRows) {
-        float a[kTileRows][C];
-        const float* row[kTileRows];
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r) {
-          row[r] = values + least(key0 + k + r, p.nk - 1) * p.v_stride[2];
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c) a[r][c] = 0.0f;
-        }
-        tile_product(a, grads, Q, p.value_dim, lane, [&](uint32_t d, uint32_t r) { return row[r][d]; });
+        Tile a;
+        tile_of_keys(p, a, values, p.v_stride[2], key0 + k, grads, p.value_dim, lane);
         const float* w = weights + k * Q;
         float* to = scores + k * Q;
 #pragma unroll
@@ -356,7 +345,7 @@ template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const At
       if (p.q_grad) {
         const float* first = keys + key0 * p.k_stride[2];
         for (uint32_t d = 0; d < p.dim; d += kTileRows) {
-          float a[kTileRows][C];
+          Tile a;
           float* to = slopes + d * Q;
 #pragma unroll
           for (uint32_t r = 0; r < kTileRows; ++r)
@@ -364,10 +353,7 @@ template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const At
             for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane];
           const float* x = first + d;
           tile_product(a, scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.k_stride[2])[r]; });
-#pragma unroll
-          for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-            for (uint32_t c = 0; c < C; ++c) (to + r * Q + c * kLanes)[lane] = a[r][c];
+          tile_store(a, to, lane);
         }
       }
       if (p.k_grad)
