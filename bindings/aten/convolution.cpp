@@ -143,6 +143,19 @@ const runtime::KernelTable& by_taps(int64_t k, const runtime::KernelTable& k3, c
   return k == 3 ? k3 : k == 5 ? k5 : k7;
 }
 
+// A leaky relu is none: its factor is no clipped line.
+std::optional<ConvGate> gate_of(const Activation& f) {
+  switch (f.kind) {
+    case ConvActivation::none: return ConvGate{};
+    case ConvActivation::relu: return f.alpha == 0 ? std::optional(ConvGate{.low = 0}) : std::nullopt;
+    case ConvActivation::linear: return ConvGate{.scale = f.alpha, .shift = f.beta};
+    case ConvActivation::clip: return ConvGate{.low = f.alpha, .high = f.beta};
+    case ConvActivation::hardswish: return ConvGate{.scale = f.alpha, .shift = f.beta, .low = 0, .high = 1, .times = 1};
+    case ConvActivation::hardsigmoid: return ConvGate{.scale = f.alpha, .shift = f.beta, .low = 0, .high = 1};
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
 
 bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
@@ -156,11 +169,18 @@ bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor
   a.dst = out.mutable_data_ptr();
   a.rows = static_cast<uint32_t>(std::clamp<int64_t>(4096 / out.size(3), 1, out.size(2)));
   a.blocks = static_cast<uint32_t>(runtime::ceil_div(out.size(2), a.rows));
-  a.activation = activation.kind;
-  a.alpha = activation.alpha;
-  a.beta = activation.beta;
+  if (const auto gate = gate_of(activation)) {
+    a.gate = *gate;
+  } else {
+    a.activation = activation.kind;
+    a.alpha = activation.alpha;
+    a.beta = activation.beta;
+  }
+  const int64_t k = w.size(-1);
   const auto& table =
-      by_taps(w.size(-1), kernels::conv_depthwise_k3, kernels::conv_depthwise_k5, kernels::conv_depthwise_k7);
+      activation.kind == ConvActivation::none
+          ? by_taps(k, kernels::conv_depthwise_k3, kernels::conv_depthwise_k5, kernels::conv_depthwise_k7)
+          : by_taps(k, kernels::conv_depthwise_act_k3, kernels::conv_depthwise_act_k5, kernels::conv_depthwise_act_k7);
   runtime::launch(runtime::current_queue(), table[dtype_of(x)], static_cast<size_t>(x.size(0) * x.size(1)) * a.blocks,
                   kLanes, a);
   return true;

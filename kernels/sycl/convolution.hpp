@@ -137,7 +137,13 @@ void conv_backward_weights(const ConvArgs& p) {
       p.weights))[conv_offset(p.weight_strides, k.first, k.second, k.at[0], k.at[1], k.at[2])] = static_cast<T>(sum);
 }
 
-template <class A> XPU_INLINE A conv_clip(A x, A low, A high) { return x < low ? low : x > high ? high : x; }
+template <bool kGated, class A> XPU_INLINE A conv_gate(const xpu_ops::ConvGate& g, A v) {
+  if constexpr (!kGated) return v;
+  A x = g.scale * v + g.shift;
+  x = x < g.low ? g.low : x;
+  x = x > g.high ? g.high : x;
+  return g.times ? v * x : x;
+}
 
 // x[i] = f(x[i]) for n elements that this sub-group has just written.
 template <class T, class F> XPU_INLINE void conv_each(T* x, size_t n, size_t lane, F f) {
@@ -155,12 +161,6 @@ template <class T> XPU_INLINE void conv_activate(T* x, size_t n, size_t lane, Co
   using A = typename accumulator<T>::type;
   switch (kind) {
     case ConvActivation::relu: return conv_each(x, n, lane, [=](A v) { return v < A(0) ? a * v : v; });
-    case ConvActivation::linear: return conv_each(x, n, lane, [=](A v) { return a * v + b; });
-    case ConvActivation::clip: return conv_each(x, n, lane, [=](A v) { return conv_clip(v, a, b); });
-    case ConvActivation::hardswish:
-      return conv_each(x, n, lane, [=](A v) { return v * conv_clip(a * v + b, A(0), A(1)); });
-    case ConvActivation::hardsigmoid:
-      return conv_each(x, n, lane, [=](A v) { return conv_clip(a * v + b, A(0), A(1)); });
     case ConvActivation::swish: return conv_each(x, n, lane, [=](A v) { return v / (A(1) + sycl::exp(-a * v)); });
     case ConvActivation::logistic: return conv_each(x, n, lane, [=](A v) { return sigmoid(v); });
     case ConvActivation::gelu_tanh: return conv_each(x, n, lane, [=](A v) { return gelu_tanh(v); });
@@ -172,7 +172,7 @@ template <class T> XPU_INLINE void conv_activate(T* x, size_t n, size_t lane, Co
 // ---- depthwise, K x K taps, over contiguous images with stride 1 along the width: lanes go along a row of dst, so
 // that every tap is one vector. A work-group takes `rows` rows of one image, four at a time where they read the same
 // vectors. A sum has the same order in both.
-template <class T, int K> void conv_depthwise(const ConvArgs& p) {
+template <class T, int K, bool kActivated> void conv_depthwise(const ConvArgs& p) {
   using A = typename accumulator<T>::type;
   constexpr int32_t kRows = K < 7 ? 4 : 1;  // more taps than registers
   auto item = syclex::this_work_item::get_nd_item<1>();
@@ -222,12 +222,14 @@ template <class T, int K> void conv_depthwise(const ConvArgs& p) {
         if (inner) {
           [[clang::always_inline]] taps(std::false_type{});
 #pragma unroll
-          for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
+          for (int r = 0; r < kRows; ++r)
+            store_lane(dst + r * out_w + x, lane, static_cast<T>(conv_gate<kActivated>(p.gate, sums[r])));
         } else {
           [[clang::always_inline]] taps(std::true_type{});
           if (x + static_cast<int32_t>(lane) < out_w)
 #pragma unroll
-            for (int r = 0; r < kRows; ++r) store_lane(dst + r * out_w + x, lane, static_cast<T>(sums[r]));
+            for (int r = 0; r < kRows; ++r)
+              store_lane(dst + r * out_w + x, lane, static_cast<T>(conv_gate<kActivated>(p.gate, sums[r])));
         }
         continue;
       }
@@ -250,15 +252,17 @@ template <class T, int K> void conv_depthwise(const ConvArgs& p) {
         T* to = dst + r * out_w + x;
         if (inner) {
           [[clang::always_inline]] taps(std::false_type{});
-          store_lane(to, lane, static_cast<T>(sum));
+          store_lane(to, lane, static_cast<T>(conv_gate<kActivated>(p.gate, sum)));
         } else {
           [[clang::always_inline]] taps(std::true_type{});
-          if (x + static_cast<int32_t>(lane) < out_w) store_lane(to, lane, static_cast<T>(sum));
+          if (x + static_cast<int32_t>(lane) < out_w)
+            store_lane(to, lane, static_cast<T>(conv_gate<kActivated>(p.gate, sum)));
         }
       }
     }
   }
-  conv_activate(written, static_cast<uint32_t>((last - first) * out_w), lane, p.activation, p.alpha, p.beta);
+  if constexpr (kActivated)
+    conv_activate(written, static_cast<uint32_t>((last - first) * out_w), lane, p.activation, p.alpha, p.beta);
 }
 
 // The gradient of its weights: a work-group sums one channel over all images, lanes along the rows of dst. Sums are

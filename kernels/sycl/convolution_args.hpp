@@ -18,6 +18,12 @@ enum class ConvActivation : uint32_t {
   gelu_erf,
 };
 
+// The cheap ones as one expression: (v or 1) * clip(scale * v + shift, low, high). As it stands: v, a -0 too.
+struct ConvGate {
+  float scale = 1.0f, shift = -0.0f, low = -__builtin_inff(), high = __builtin_inff();
+  uint32_t times = 0;  // v * clip(...)
+};
+
 // A convolution from src (n, ci, in...) to dst (n, co, out...) with weights (co, ci / groups, kernel...). Axes are
 // depth, height, width, missing ones of size 1. A transposed convolution is the backward one with src and dst
 // exchanged.
@@ -30,7 +36,8 @@ struct ConvArgs {
   uint32_t n, ci, co, groups;
   int32_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
   uint32_t rows, blocks;      // depthwise: rows of a work-group, work-groups of an image
-  ConvActivation activation;  // depthwise
+  ConvGate gate;              // depthwise
+  ConvActivation activation;  // depthwise: what is no gate
   float alpha, beta;          // of it
   int64_t src_strides[5], weight_strides[5], dst_strides[5];  // in elements
 };
