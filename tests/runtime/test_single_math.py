@@ -16,13 +16,13 @@ from tools.codegen.schema import load_dir
 from xpu_ops import _C
 
 pytestmark = pytest.mark.usefixtures("own_stream")
-# Units in the last place of float.
+# Units in the last place of float. All patterns of bits in steps of 101 show no more, but of the last two, tried in 2003s.
 BOUNDS: dict[Callable[[torch.Tensor], torch.Tensor], float] = {
     torch.exp: 1.0,
     torch.exp2: 1.1,
     torch.expm1: 1.5,
     torch.log: 0.9,
-    torch.log2: 1.1,
+    torch.log2: 1.2,
     torch.log10: 1.0,
     torch.log1p: 1.5,
     torch.tanh: 1.5,
