@@ -4,6 +4,8 @@
 
 // For loops over elements; runtime::inline_enabled() asks for the processor. Nothing is contracted: -ffp-contract=off.
 #define XPU_OPS_VECTOR [[gnu::target("avx2,fma")]]
+// For loops with much to compute; wide_vectors() asks for the processor. The same bits.
+#define XPU_OPS_WIDE_VECTOR [[gnu::target("avx2,fma,avx512f,avx512vl,avx512bw,avx512dq,prefer-vector-width=512")]]
 
 namespace xpu_ops::host {
 

@@ -161,6 +161,12 @@ struct Work {
 
 }  // namespace
 
+bool wide_vectors() noexcept {
+  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  return wide;
+}
+
 void run(Block kernel, const PointwiseArgs& p, const DType* types, int outputs, int operands, bool dense) {
   char* base[kPointwiseOperands];
   bool direct = dense;

@@ -26,12 +26,24 @@ struct DenseAccess {
 
 // The arguments are copied so that a store through an output cannot be taken for a change of them. ivdep: operands
 // overlap entirely or not at all. Only this function may use the instructions: what others could share with it may not.
-template <class F> XPU_OPS_VECTOR void block(char* const* operands, uint32_t n, const Value* scalars) {
+template <class F> [[gnu::always_inline]] inline void block_loop(char* const* operands, uint32_t n,
+                                                                 const Value* scalars) {
   char* ptr[F::kOut + F::kIn];
   for (int k = 0; k < F::kOut + F::kIn; ++k) ptr[k] = operands[k];
   const Value s[kPointwiseScalars] = {scalars[0], scalars[1], scalars[2], scalars[3]};
 #pragma GCC ivdep
   for (uint32_t i = 0; i < n; ++i) F::run(DenseAccess{ptr, s, i, F::kOut});
+}
+
+template <class F> XPU_OPS_VECTOR void block(char* const* operands, uint32_t n, const Value* scalars) {
+  block_loop<F>(operands, n, scalars);
+}
+template <class F> XPU_OPS_WIDE_VECTOR void wide_block(char* const* operands, uint32_t n, const Value* scalars) {
+  block_loop<F>(operands, n, scalars);
+}
+// Of functions of kernels/sycl/math_single.hpp.
+template <class F> void either_block(char* const* operands, uint32_t n, const Value* scalars) {
+  return wide_vectors() ? wide_block<F>(operands, n, scalars) : block<F>(operands, n, scalars);
 }
 
 }  // namespace xpu_ops::host

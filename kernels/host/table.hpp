@@ -16,6 +16,9 @@ struct Kernel {
   int32_t cost;
 };
 
+// Whether the processor has the vectors of XPU_OPS_WIDE_VECTOR.
+bool wide_vectors() noexcept;
+
 // By element type; run is nullptr where only the device has the kernel.
 using Table = const Kernel (&)[kDTypeSlots];
 

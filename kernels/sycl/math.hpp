@@ -2,6 +2,7 @@
 // This header has the basics and names the others; the semantics, special values included, are those of torch on CPU.
 #pragma once
 #include "device.hpp"
+#include "math_single.hpp"
 
 namespace xpu {
 
@@ -171,8 +172,8 @@ template <class T> inline T shift_right(T a, T b) {
 // ---- comparisons and rounding
 
 // A NaN in either operand is the result.
-template <class T> inline T maximum(T a, T b) { return a != a || a > b ? a : b; }
-template <class T> inline T minimum(T a, T b) { return a != a || a < b ? a : b; }
+template <class T> XPU_SINGLE T maximum(T a, T b) { return a != a || a > b ? a : b; }
+template <class T> XPU_SINGLE T minimum(T a, T b) { return a != a || a < b ? a : b; }
 
 template <class T> inline T sign(T a) { return T((a > T(0)) - (a < T(0))); }
 
@@ -258,25 +259,32 @@ template <class T> inline T pow_scalar(T a, T e) {
 
 // ---- logarithms of sums and products
 
-template <class T> inline T logaddexp(T a, T b) {
-  if (isinf(a) && a == b) return a;
-  return maximum(a, b) + sycl::log1p(sycl::exp(-sycl::fabs(a - b)));
+template <class T> XPU_SINGLE T logaddexp(T a, T b) {
+  T far = a == b ? T(0) : fabs(a - b);  // also where both are one infinity
+  return maximum(a, b) + log1p_unit(exp(-far));
 }
-template <class T> inline T logaddexp2(T a, T b) {
-  if (isinf(a) && a == b) return a;
-  return maximum(a, b) + T(1.44269504088896340736) * sycl::log1p(sycl::exp2(-sycl::fabs(a - b)));
+template <class T> XPU_SINGLE T logaddexp2(T a, T b) {
+  T far = a == b ? T(0) : fabs(a - b);
+  return fma(T(1.44269504088896340736), log1p_unit(exp2(-far)), maximum(a, b));
 }
-template <class T> inline T xlogy(T a, T b) { return b != b ? b : a == T(0) ? T(0) : a * sycl::log(b); }
-template <class T> inline T xlog1py(T a, T b) { return b != b ? b : a == T(0) ? T(0) : a * sycl::log1p(b); }
-template <class T> inline T entr(T a) {
-  if (a != a) return a;
-  return a > T(0) ? -a * sycl::log(a) : a == T(0) ? T(0) : -inf<T>();
+template <class T> XPU_SINGLE T xlogy(T a, T b) {
+  T r = a * log(b);
+  return b == b && a == T(0) ? T(0) : r;
+}
+template <class T> XPU_SINGLE T xlog1py(T a, T b) {
+  T r = a * log1p(b);
+  return b == b && a == T(0) ? T(0) : r;
+}
+template <class T> XPU_SINGLE T entr(T a) {
+  T r = -a * log(a);  // NaN below 0
+  r = a == T(0) ? T(0) : r;
+  return a < T(0) ? -inf<T>() : r;
 }
 
 // eps < 0 stands for none.
-template <class T> inline T logit(T a, T eps) {
+template <class T> XPU_SINGLE T logit(T a, T eps) {
   if (eps >= T(0)) a = a < eps ? eps : a > T(1) - eps ? T(1) - eps : a;
-  return sycl::log(a / (T(1) - a));
+  return log(a / (T(1) - a));
 }
 template <class T> inline T logit_backward(T grad, T a, T eps) {
   if (eps < T(0) ? a < T(0) || a > T(1) : a < eps || a > T(1) - eps) return eps < T(0) ? nan<T>() : T(0);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tools.codegen.host import feeds_sum, same_everywhere
+from tools.codegen.host import cost, feeds_sum, same_everywhere
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,11 @@ def test_nothing_to_contract(expr: str) -> None:
 def test_approximated_functions_run_on_the_device_only() -> None:
     assert not same_everywhere(["sycl::exp(a)"], "f32")
     assert not same_everywhere(["xpu::sigmoid(a)"], "f64")
+    assert not same_everywhere(["xpu::sinc(a)"], "f32")
+
+
+@pytest.mark.parametrize("type_name", ["f32", "f16", "bf16"])
+def test_own_functions_of_float_run_on_both(type_name: str) -> None:
+    assert same_everywhere(["xpu::sigmoid(a)"], type_name)
+    assert not same_everywhere(["xpu::exp(a) * b + c"], type_name)
+    assert 1 < cost(["xpu::exp(a)"], type_name) < cost(["xpu::exp(a)", "xpu::log(b)"], type_name)

@@ -14,8 +14,17 @@ FUNCTIONS_PER_FILE = 160
 # Functions whose result no compiler changes: selections, exact and correctly rounded ones.
 EXACT = {
     "fabs", "fmin", "fmax", "floor", "ceil", "trunc", "rint", "copysign", "sqrt", "fma", "isnan", "isinf", "isfinite",
-    "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num",
+    "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num", "logit_backward", "log_sigmoid_backward",
 }  # fmt: skip
+# Functions of float in kernels/sycl/math_single.hpp and what is made of them without a product that feeds a sum; what an
+# element costs in units of cost(), by where it met its launch on Zen 4 (docs/performance.md).
+OWN = {
+    "exp": 4, "exp2": 4, "expm1": 4, "log": 4, "log2": 4, "log10": 4, "log1p": 4, "log1p_unit": 2, "tanh": 3, "sigmoid": 3,
+    "silu": 3, "mish": 8, "elu": 4, "softplus": 9, "gelu_erf": 12, "gelu_tanh": 4, "logaddexp": 9, "logaddexp2": 9,
+    "xlogy": 4, "xlog1py": 4, "entr": 4, "logit": 5, "silu_backward": 5, "mish_backward": 12, "gelu_erf_backward": 16,
+    "gelu_tanh_backward": 6, "glu_backward_gate": 4, "glu_jvp": 4, "elu_backward": 4, "softplus_backward": 5,
+}  # fmt: skip
+CALL = re.compile(r"(sycl|xpu)::(\w+)")
 TOKEN = re.compile(r"\w[\w:.]*(?:<\w+>)?|[<>=!]=|&&|\|\||\S")
 # Those of kernels/host/math.hpp, which vectorise where the SYCL headers' are calls.
 HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
@@ -28,12 +37,13 @@ def same_everywhere(exprs: list[str], type_name: str) -> bool:
     """Whether host and device compilers give the same bits, so that it cannot be seen where the expression ran.
 
     Integers always do. Floating point does where every operation is rounded by itself: no function that a library
-    approximates, and no product that feeds a sum, which one compiler may contract and another not.
+    approximates but float's own, and no product that feeds a sum, which one compiler may contract and another not.
     """
     if "float" not in TYPES[type_name].groups:
         return True
-    called = set(re.findall(r"(?:sycl|xpu)::(\w+)", " ".join(exprs)))
-    return called <= EXACT and not any(feeds_sum(e) for e in exprs)
+    own = set() if type_name == "f64" else OWN.keys()
+    approximated = {(space, f) for space, f in CALL.findall(" ".join(exprs)) if f not in EXACT}
+    return all(space == "xpu" and f in own for space, f in approximated) and not any(feeds_sum(e) for e in exprs)
 
 
 def feeds_sum(expr: str) -> bool:
@@ -81,10 +91,18 @@ def cost(exprs: list[str], type_name: str) -> int:
     texts = [HOST_MATH.sub("(", e) for e in exprs]
     if any(SCALAR.search(e.replace("/", "") if floating else e) for e in texts):
         return SCALAR_COST
+    if own := own_cost(exprs):
+        # 16-bit floats are counted kConvertedShare times, which their conversion is not of so much work.
+        return own if type_name == "f32" else -(-(own + 6) // 4)
     width = 2 if type_name in ("f64", "i64") else 1
     if type_name == "i64" and any("*" in e for e in exprs):
         return width * WIDE_PRODUCT_COST
     return width * (ROOT_COST if any("/" in e or "sqrt(" in e for e in exprs) else 1)
+
+
+def own_cost(exprs: list[str]) -> int:
+    """Of the functions that are long enough for wider vectors; 0 where there are none."""
+    return sum(OWN.get(f, 0) for e in exprs for space, f in CALL.findall(e) if space == "xpu")
 
 
 def files_of(family: Family) -> dict[str, str]:
@@ -105,7 +123,8 @@ def files_of(family: Family) -> dict[str, str]:
             slots = ["{}"] * 48
             for t, index in used.items():
                 functor = f"{k.name}_f{index}<{TYPES[t].device}>"
-                slots[DTYPE_NUMBERS[t]] = f"{{host::block<{functor}>, {cost(k.exprs[t], t)}}}"
+                block = "either_block" if own_cost(k.exprs[t]) else "block"
+                slots[DTYPE_NUMBERS[t]] = f"{{host::{block}<{functor}>, {cost(k.exprs[t], t)}}}"
             tables.append(f"extern const host::Kernel {k.name}_inline[kDTypeSlots] = {{{', '.join(slots)}}};")
         result[f"{family.name}_inline_{number}.cpp"] = "\n".join(
             [
