@@ -34,11 +34,11 @@ template <class T> XPU_INLINE float16v stored16(float16v v) {
   else
     return v;
 }
+// In lanes of 32 bits: SPIR-V knows no vector of 32 halves, as which the compiler sees 16 lanes taken by halves.
 XPU_INLINE ushort16v upper_halves(uint16v u) {
-  const uint8v low = __builtin_shufflevector(u, u, 0, 1, 2, 3, 4, 5, 6, 7),
-               high = __builtin_shufflevector(u, u, 8, 9, 10, 11, 12, 13, 14, 15);
-  return __builtin_shufflevector(__builtin_bit_cast(ushort16v, low), __builtin_bit_cast(ushort16v, high), 1, 3, 5, 7, 9,
-                                 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  const uint8v even = __builtin_shufflevector(u, u, 0, 2, 4, 6, 8, 10, 12, 14),
+               odd = __builtin_shufflevector(u, u, 1, 3, 5, 7, 9, 11, 13, 15);
+  return __builtin_bit_cast(ushort16v, even >> 16 | (odd & 0xffff0000u));
 }
 XPU_INLINE void store16(float* x, float16v v) { *reinterpret_cast<float16u*>(x) = v; }
 XPU_INLINE void store16(bf16* x, float16v v) { *reinterpret_cast<ushort16u*>(x) = upper_halves(round16(v)); }
@@ -49,10 +49,10 @@ XPU_INLINE void stream32(float* x, float16v a, float16v b) {
   __builtin_nontemporal_store(b, reinterpret_cast<float16v*>(x + 16));
 }
 XPU_INLINE void stream32(bf16* x, float16v a, float16v b) {
-  const uint8v low = __builtin_bit_cast(uint8v, upper_halves(round16(a))),
-               high = __builtin_bit_cast(uint8v, upper_halves(round16(b)));
-  __builtin_nontemporal_store(__builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
-                              reinterpret_cast<uint16v*>(x));
+  const uint16v u = round16(a), v = round16(b);
+  const uint16v even = __builtin_shufflevector(u, v, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+                odd = __builtin_shufflevector(u, v, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  __builtin_nontemporal_store(even >> 16 | (odd & 0xffff0000u), reinterpret_cast<uint16v*>(x));
 }
 
 // The sum of the lanes in the order of lane_sum.
