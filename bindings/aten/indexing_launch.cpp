@@ -131,6 +131,11 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
     args.tile = static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? 16 : 1, std::max(args.walk.inner, 16u)));
     args.take = even ? args.tile : 1;
     width = args.tile;
+    // One column of many places: each thread goes through all indices, for places that are a share of the cache misses.
+    if (total == 1 && loop.steps >= (1 << 16) && index.size >= (1 << 18)) {
+      args.parts = static_cast<uint32_t>(std::min<size_t>(units, 8));
+      args.sift = args.parts > 1;
+    }
   } else if (total < 128 * units) {
     args.parts = static_cast<uint32_t>(std::clamp<int64_t>(128 * units / total, 1, std::max<int64_t>(1, index.size)));
   }
