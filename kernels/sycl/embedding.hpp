@@ -147,13 +147,16 @@ XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
   for (uint32_t bag = first; bag < last; ++bag) {
     const auto [begin, end] = span_of<Index>(p, bag);
     int32_t used = 0, bad = 0;
+    Index* const bags = static_cast<Index*>(p.offset2bag);
     for (int64_t j = begin; j < end; ++j) {
       const int64_t id = ids[j];
       const bool good = static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size);
       used += good && id != p.padding ? 1 : 0;
       bad += good ? 0 : 1;
+      bags[j] = static_cast<Index>(bag);
     }
-    for (int64_t j = bag == 0 ? 0 : begin; j < end; ++j) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
+    if (bag == 0)
+      for (int64_t j = 0; j < begin; ++j) bags[j] = Index(0);
     if (bad > 0)
       for (int64_t j = begin; j < end; ++j)
         if (static_cast<uint64_t>(ids[j]) >= static_cast<uint64_t>(p.index.size))
