@@ -61,8 +61,8 @@ at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at:
   args.count = static_cast<uint32_t>(index.numel());
   args.features = static_cast<uint32_t>(grad.size(1));
   args.is32 = type == at::kInt;
-  // Tiles of a page or so, and as many parts of the table as keep all units busy: each goes through all indices.
-  args.tile = 1024;
+  // Tiles of a kilobyte or so, and as many parts of the table as keep all units busy: each goes through all indices.
+  args.tile = 256;
   args.tiles = static_cast<uint32_t>(ceil_div(args.features, args.tile));
   const int64_t units = 4 * int64_t{runtime::device_info(queue.device).max_compute_units};
   const int64_t parts = std::clamp<int64_t>(ceil_div(units, args.tiles), 1, std::min<int64_t>(rows, 64));
