@@ -6,6 +6,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/reciprocal.h>
+#include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -14,6 +15,7 @@
 #include <cmath>
 
 #include "aten/indexing.hpp"
+#include "aten/reduction.hpp"
 #include "distance_kernels.hpp"
 #include "sycl/distance_args.hpp"
 
@@ -25,6 +27,8 @@ void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool k
 namespace {
 
 using runtime::ceil_div;
+
+constexpr int64_t kMostSums = int64_t{1} << 24;  // elements of a gradient's partial sums
 
 NormKind kind_of(double p) {
   if (p == 0.) return NormKind::zero;
@@ -147,6 +151,24 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   at::Tensor out = at::zeros(self.sizes(), self.options());
   if (self.size(0) <= 1 || self.size(1) == 0) return out;
   const at::Tensor g = grad.contiguous();
+  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
+  if (const int64_t parts = 4 * int64_t{device.max_compute_units};
+      device.is_cpu && self.size(0) >= 16 * parts && parts * self.numel() <= kMostSums) {
+    const at::Tensor sums = new_empty({parts, self.size(0), self.size(1)}, self.scalar_type());
+    PdistSumArgs args{};
+    args.x = self.const_data_ptr();
+    args.grad = g.const_data_ptr();
+    args.distance = pdist.const_data_ptr();
+    args.sums = mutable_ptr(sums);
+    args.rows = static_cast<uint32_t>(self.size(0));
+    args.features = static_cast<uint32_t>(self.size(1));
+    args.parts = static_cast<uint32_t>(parts);
+    args.kind = kind_of(p);
+    args.p = Real(p);
+    runtime::launch2(runtime::current_queue(), kernels::pdist_backward_pairs[dtype_of(self)], parts,
+                     ceil_div(self.size(1), 16), 1, 16, args);
+    return at::sum_out(out, sums, 0);
+  }
   CdistArgs args{};
   args.x1 = self.const_data_ptr();
   args.grad = g.const_data_ptr();
@@ -182,10 +204,11 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
 
 at::Tensor trace(const at::Tensor& self) {
   TORCH_CHECK(self.dim() == 2, "trace: expected a matrix, but got tensor with dim ", self.dim());
-  const at::Tensor diagonal = at::native::as_strided_tensorimpl(
-      self, {std::min(self.size(0), self.size(1))}, {self.stride(0) + self.stride(1)}, self.storage_offset());
+  const int64_t count = std::min(self.size(0), self.size(1)), step = self.stride(0) + self.stride(1);
   const at::ScalarType type = self.scalar_type();
   const at::Tensor out = new_empty({}, at::isIntegralType(type, true) ? at::kLong : type);
+  if (sum_line(self, count, step, out)) return out;
+  const at::Tensor diagonal = at::native::as_strided_tensorimpl(self, {count}, {step}, self.storage_offset());
   sum_dim_IntList(diagonal, std::nullopt, false, std::nullopt, out);
   return out;
 }

@@ -1,5 +1,6 @@
 // Launches that the indexing, scatter and embedding adapters share.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "aten/tensor.hpp"
@@ -51,6 +52,9 @@ void scatter_columns(Reduce op, const at::Tensor& out, int64_t dim, const at::Te
 
 // How often each of [0, bins) occurs in a contiguous index tensor; other values are left out.
 at::Tensor count_indices(const at::Tensor& index, int64_t bins);
+// Counts in tables that `count` launches a kernel to fill, and their sum.
+using CountTables = std::function<void(CountArgs args, size_t groups, size_t local)>;
+at::Tensor count_by_tables(int64_t n, int64_t bins, const CountTables& count);
 
 // Bits that tell a true element of this type from a false one.
 struct KeepBits { uint64_t bits[2]; };

@@ -57,10 +57,8 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
   size_t local = even_group(inner), across = ceil_div(inner, local), share = local;
   if (args.mode != IndexMode::general) {
     local = 16;  // a sub-group, which walks its piece
-    // One item alone, where vectors of gathers and scatters cost more than they save: writes, and reads of what the
-    // second cache holds. Far reads gain from sixteen at once.
-    const bool near = (index.size - 1) * std::abs(index.stride) * static_cast<int64_t>(element_size) <= kNearBytes;
-    if (args.mode == IndexMode::unit && (write || near) && runtime::device_info(queue.device).is_cpu) local = 1;
+    // On a CPU one item alone: vectors of gathers and scatters cost more than they save.
+    if (args.mode == IndexMode::unit && runtime::device_info(queue.device).is_cpu) local = 1;
     const size_t pieces = std::min(ceil_div(inner, 4096), ceil_div(wanted, args.walk.rows));
     args.piece = static_cast<uint32_t>(ceil_div(ceil_div(inner, pieces), 64) * 64);
     across = ceil_div(inner, args.piece);
@@ -131,6 +129,11 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
     args.tile = static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? 16 : 1, std::max(args.walk.inner, 16u)));
     args.take = even ? args.tile : 1;
     width = args.tile;
+    // One column of many places: each thread goes through all indices, for places that are a share of the cache misses.
+    if (total == 1 && loop.steps >= (1 << 16) && index.size >= (1 << 18)) {
+      args.parts = static_cast<uint32_t>(std::min<size_t>(units, 8));
+      args.sift = args.parts > 1;
+    }
   } else if (total < 128 * units) {
     args.parts = static_cast<uint32_t>(std::clamp<int64_t>(128 * units / total, 1, std::max<int64_t>(1, index.size)));
   }

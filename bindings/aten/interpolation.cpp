@@ -289,8 +289,9 @@ void nearest(const at::Tensor& in_, const at::Tensor& out_, const std::vector<Ax
   const size_t width = size_t{args.out_size[2]} * args.inner, wanted = size_t{8} * device.max_compute_units;
   args.rows_per_group =
       static_cast<uint32_t>(std::clamp<size_t>(std::min(kTileElements / width, args.rows / wanted), 1, 128));
+  const bool alone = device.is_cpu && args.inner == 1 && args.out_size[2] < args.in_size[2];
   runtime::launch(queue, kernels::nearest_lookup[raw_dtype(in.element_size())],
-                  ceil_div(args.rows, args.rows_per_group), device.reduce_lanes, args);
+                  ceil_div(args.rows, args.rows_per_group), alone ? 1 : device.reduce_lanes, args);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 

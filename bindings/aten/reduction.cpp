@@ -101,6 +101,12 @@ void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, 
   REDUCE_NUMBERS(sum, self, dim_mask(dim, self.dim()), out);
 }
 
+bool sum_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Tensor& out) {
+  if (!kernels::reduce_sum_row.has(dtype_of(in), dtype_of(out))) return false;
+  reduce_line(in, count, stride, out, XPU_OPS_REDUCTION2(sum, dtype_of(in), dtype_of(out)));
+  return true;
+}
+
 void mean_impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
                const at::Tensor& out) {
   REDUCE2(sum, as_input, self, out, dim_mask(dim, self.dim()), ReductionOptions{.flags = kDivideByCount});

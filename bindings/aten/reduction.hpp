@@ -34,6 +34,10 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 // undefined if the kernels allow it. The element types are those of the kernels.
 void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at::Tensor& out1, ReductionSlots kernels,
             const ReductionOptions& options = {});
+// Reduces `count` elements of `in`, `stride` apart, to one.
+void reduce_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Tensor& out, ReductionSlots kernels);
+// Their sum; false where the kernels would need them in another type.
+bool sum_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Tensor& out);
 
 }  // namespace xpu_ops::aten
 

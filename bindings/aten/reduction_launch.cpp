@@ -22,10 +22,10 @@ namespace {
 
 // What a reduction costs on the calling thread, in units of runtime::runs_inline: indices and 16-bit floats do not
 // vectorise there, and every result has lanes to combine.
-int64_t host_cost(const at::Tensor& in, const at::Tensor& out, const ReductionOptions& options) {
+int64_t host_cost(int64_t elements, at::ScalarType type, int64_t results, const ReductionOptions& options) {
   constexpr int64_t kOrdered = 6, kShort = 4, kResult = 64;
-  const int64_t element = (options.ordered ? kOrdered : 1) * (in.scalar_type() == at::kHalf ? kShort : 1);
-  return in.numel() * element + out.numel() * kResult;
+  const int64_t element = (options.ordered ? kOrdered : 1) * (type == at::kHalf ? kShort : 1);
+  return elements * element + results * kResult;
 }
 
 constexpr size_t kHostPartial = 1 << 14;  // room for the results of splits
@@ -59,6 +59,44 @@ void reduce_contiguous(const at::Tensor& in, DimMask mask, const at::Tensor& out
     if (outs[i].defined()) outs[i].copy_(temps[i].view(outs[i].sizes()));
 }
 
+// Runs a reduction of this shape, of this cost on the calling thread. False if it has too many dimensions.
+bool run(const plan::ReductionShape& shape, const void* in, const at::Tensor& out0, const at::Tensor& out1,
+         const ReductionSlots& kernels, const ReductionOptions& options, int64_t cost) {
+  runtime::Queue& queue = runtime::current_queue();
+  const uint32_t units = runtime::device_info(queue.device).max_compute_units;
+  plan::ReductionPlan plan;
+  if (plan::plan_reduction(shape, options.ordered, units, plan) == plan::ReductionFit::too_many_dims) return false;
+  ReductionArgs& args = plan.args;
+  args.in = in;
+  if (out0.defined()) args.out0 = out0.mutable_data_ptr();
+  if (out1.defined()) args.out1 = out1.mutable_data_ptr();
+  args.f = static_cast<float>(options.parameter);
+  args.f64 = std::bit_cast<int64_t>(options.parameter);
+  if (options.bits) args.f64 = static_cast<int64_t>(options.bits);
+  args.flags = options.flags;
+  runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
+  if (first.host() && runtime::runs_inline(queue, cost)) {
+    // What is small has few splits; what has many outputs has one.
+    alignas(16) char partial[kHostPartial];
+    const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
+    if (bytes <= sizeof partial) {
+      args.partial = bytes ? partial : nullptr;
+      first.host()(&args, 0);
+      if (bytes) kernels.final.host()(&args, 0);
+      return true;
+    }
+  }
+  if (args.splits == 1) {
+    runtime::launch(queue, first, plan.groups, plan.local, args);
+    return true;
+  }
+  const runtime::Scratch partial(size_t{args.splits} * args.kept_count * kMaxAccBytes);
+  args.partial = partial.get();
+  runtime::launch(queue, first, plan.groups, plan.local, args);
+  runtime::launch(queue, kernels.final, plan.final_groups, plan.final_local, args);
+  return true;
+}
+
 }  // namespace
 
 void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at::Tensor& out1, ReductionSlots kernels,
@@ -74,42 +112,21 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
   }
   lay_output(out0, in, mask, shape.out0);
   lay_output(out1, in, mask, shape.out1);
-
-  runtime::Queue& queue = runtime::current_queue();
-  const uint32_t units = runtime::device_info(queue.device).max_compute_units;
-  plan::ReductionPlan plan;
-  if (plan::plan_reduction(shape, options.ordered, units, plan) == plan::ReductionFit::too_many_dims) {
+  if (!run(shape, in.const_data_ptr(), out0, out1, kernels, options,
+           host_cost(in.numel(), in.scalar_type(), some.numel(), options)))
     reduce_contiguous(in, mask, out0, out1, kernels, options);
-    return;
-  }
-  ReductionArgs& args = plan.args;
-  args.in = in.const_data_ptr();
-  if (out0.defined()) args.out0 = out0.mutable_data_ptr();
-  if (out1.defined()) args.out1 = out1.mutable_data_ptr();
-  args.f = static_cast<float>(options.parameter);
-  args.f64 = std::bit_cast<int64_t>(options.parameter);
-  if (options.bits) args.f64 = static_cast<int64_t>(options.bits);
-  args.flags = options.flags;
-  runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
-  if (first.host() && runtime::runs_inline(queue, host_cost(in, some, options))) {
-    // What is small has few splits; what has many outputs has one.
-    alignas(16) char partial[kHostPartial];
-    const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
-    if (bytes <= sizeof partial) {
-      args.partial = bytes ? partial : nullptr;
-      first.host()(&args, 0);
-      if (bytes) kernels.final.host()(&args, 0);
-      return;
-    }
-  }
-  if (args.splits == 1) {
-    runtime::launch(queue, first, plan.groups, plan.local, args);
-    return;
-  }
-  const runtime::Scratch partial(size_t{args.splits} * args.kept_count * kMaxAccBytes);
-  args.partial = partial.get();
-  runtime::launch(queue, first, plan.groups, plan.local, args);
-  runtime::launch(queue, kernels.final, plan.final_groups, plan.final_local, args);
+}
+
+void reduce_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Tensor& out, ReductionSlots kernels) {
+  plan::ReductionShape shape;
+  shape.ndim = 1;
+  shape.size[0] = count;
+  shape.in[0] = stride;
+  shape.out0[0] = shape.out1[0] = 0;
+  shape.reduced[0] = true;
+  const ReductionOptions options;
+  (void)run(shape, in.const_data_ptr(), out, at::Tensor(), kernels, options,
+            host_cost(count, in.scalar_type(), 1, options));
 }
 
 }  // namespace xpu_ops::aten

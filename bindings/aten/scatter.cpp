@@ -217,10 +217,9 @@ at::Tensor& index_fill__int_Tensor(at::Tensor& self, int64_t dim, const at::Tens
   return index_fill__int_Scalar(self, dim, index, value.item());
 }
 
-at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
+at::Tensor count_by_tables(int64_t n, int64_t bins, const CountTables& count) {
   runtime::Queue& queue = runtime::current_queue();
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const int64_t n = index.numel();
   // One item walks its share alone: a few on a CPU, where each is a thread; many on a GPU while the tables stay small.
   const int64_t most = device.is_cpu ? std::max<int64_t>(1, device.max_compute_units) : 2048;
   const int64_t tables =
@@ -228,18 +227,24 @@ at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
   at::Tensor out = new_empty({bins}, at::kLong);
   runtime::Scratch counts(static_cast<size_t>(tables * bins) * sizeof(int64_t));
   CountArgs args{};
-  args.index = index.const_data_ptr();
   args.counts = counts.get<int64_t>();
   args.out = out.mutable_data_ptr<int64_t>();
   args.n = static_cast<uint32_t>(n);
   args.tables = static_cast<uint32_t>(tables);
   args.bins = static_cast<uint32_t>(bins);
-  args.is32 = index.scalar_type() == at::kInt;
   const size_t local = device.is_cpu ? 1 : 64;
-  runtime::launch(queue, kernels::count_private, ceil_div(tables, local), local, args);
+  count(args, ceil_div(tables, local), local);
   const size_t merge = even_group(bins);
   runtime::launch(queue, kernels::count_merge, ceil_div(bins, merge), merge, args);
   return out;
+}
+
+at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
+  return count_by_tables(index.numel(), bins, [&](CountArgs args, size_t groups, size_t local) {
+    args.index = index.const_data_ptr();
+    args.is32 = index.scalar_type() == at::kInt;
+    runtime::launch(runtime::current_queue(), kernels::count_private, groups, local, args);
+  });
 }
 
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {

@@ -187,6 +187,21 @@ void bin_axis(const at::Tensor& values, const at::Tensor& edges, at::Tensor& fla
   launch_flat(kernels::histogram_bin[dtype_of(values)], args);
 }
 
+// Counts of values in bins of one width, without a bin an element in memory.
+at::Tensor count_even_bins(const at::Tensor& values, const at::Tensor& edges) {
+  BinCountArgs args{};
+  args.values = values.const_data_ptr();
+  args.edges = edges.const_data_ptr();
+  args.value_stride = values.numel() > 1 ? values.stride(0) : 1;
+  return count_by_tables(values.numel(), edges.numel() - 1, [&](const CountArgs& tables, size_t groups, size_t local) {
+    args.counts = tables.counts;
+    args.n = tables.n;
+    args.bins = tables.bins;
+    args.tables = tables.tables;
+    runtime::launch(runtime::current_queue(), kernels::histogram_count[dtype_of(values)], groups, local, args);
+  });
+}
+
 // Counts, or sums of weights, of samples [n, dims] over bins given by edges; optionally as a density.
 at::Tensor histogram_over(const at::Tensor& samples, const std::vector<at::Tensor>& edges, const OptionalTensor& weight,
                           bool density, BinSearch search) {
@@ -209,6 +224,8 @@ at::Tensor histogram_over(const at::Tensor& samples, const std::vector<at::Tenso
   const bool weighted = weight.has_value() && weight->defined();
   if (n == 0) {
     hist = at::zeros({bins}, samples.options());
+  } else if (search == BinSearch::linear && !weighted && edges.size() == 1) {
+    hist = count_even_bins(samples.select(1, 0), edges[0].contiguous()).to(samples.scalar_type());
   } else {
     at::Tensor flat = new_empty({n}, at::kLong);
     for (size_t d = 0; d < edges.size(); ++d)

@@ -163,18 +163,24 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, co
   const Rows in(self, dim);
   const RowsOut v(values, dim), i(indices, dim);
   if (k == 0 || in.rows == 0) return;
+  TopkArgs p{};
+  p.in = in.data.const_data_ptr();
+  p.values = v.data.mutable_data_ptr();
+  p.indices = i.data.mutable_data_ptr<int64_t>();
+  p.rows = static_cast<uint32_t>(in.rows);
+  p.length = static_cast<uint32_t>(in.length);
+  p.k = static_cast<uint32_t>(k);
+  p.largest = largest;
+  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
   // Bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach them.
   const bool few = k <= 60 && in.length < 4096;
-  if (k <= 240 && in.length >= (few ? std::max<int64_t>(65, 6 * k) : 4096)) {
-    TopkArgs p{};
-    p.in = in.data.const_data_ptr();
-    p.values = v.data.mutable_data_ptr();
-    p.indices = i.data.mutable_data_ptr<int64_t>();
-    p.rows = static_cast<uint32_t>(in.rows);
-    p.length = static_cast<uint32_t>(in.length);
-    p.k = static_cast<uint32_t>(k);
+  if (device.is_cpu && k <= kTopkScan && in.length <= 8192) {
+    p.rows_per_item = static_cast<uint32_t>(
+        std::clamp<int64_t>(in.rows / (8 * int64_t{device.max_compute_units}), 1, runtime::ceil_div(8192, in.length)));
+    runtime::launch(runtime::current_queue(), kernels::topk_scan[type], runtime::ceil_div(in.rows, p.rows_per_item), 1,
+                    p);
+  } else if (k <= 240 && in.length >= (few ? std::max<int64_t>(65, 6 * k) : 4096)) {
     p.capacity = k <= 64 ? static_cast<uint32_t>(std::min<int64_t>(in.length, 512)) : 1024;
-    p.largest = largest;
     runtime::Scratch candidates(static_cast<size_t>(in.rows) * p.capacity * (self.element_size() == 8 ? 16 : 8));
     p.candidates = candidates.get();
     runtime::launch(runtime::current_queue(), few ? kernels::topk_row_few[type] : kernels::topk_row_many[type], in.rows,
@@ -374,6 +380,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> runs(const at::Tensor& slices, in
   p.chunks = static_cast<uint32_t>(runtime::ceil_div(count, p.chunk));
   runtime::Scratch starts((p.chunks + 1) * sizeof(uint32_t));
   p.starts = starts.get<uint32_t>();
+  // A few long runs are found once and not looked for again.
+  p.room = device.is_cpu && width == 1 && !p.order ? 4096 : 0;
+  runtime::Scratch noted(size_t{p.chunks} * p.room * sizeof(uint32_t));
+  p.noted = p.room ? noted.get<uint32_t>() : nullptr;
   runtime::launch(queue, kernels::unique_count[type], p.chunks, 1, p);
   runtime::launch(queue, kernels::unique_scan, 1, 1, p);
   runtime::copy_bytes(queue, &p.out, p.starts + p.chunks, sizeof p.out, true);

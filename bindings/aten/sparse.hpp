@@ -67,5 +67,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense, const at::Tensor& self, cons
           const at::Scalar& alpha, const at::Tensor& out);
 // Sparse times sparse: a coalesced COO matrix.
 at::Tensor spgemm(const Rows2d& a, const Rows2d& b);
+// The same by compressed rows, where it is made so.
+std::optional<Rows2d> spgemm_compressed(const Rows2d& a, const Rows2d& b);
 
 }  // namespace xpu_ops::aten

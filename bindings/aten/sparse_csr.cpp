@@ -349,6 +349,16 @@ at::Tensor& sparse_csr_addmm_out(const at::Tensor& self, const at::Tensor& mat1,
     TORCH_CHECK(!is_strided(mat1) && !is_strided(mat2) && !is_strided(self),
                 "addmm: a sparse result needs sparse operands, but got ", self.layout(), ", ", mat1.layout(), " and ",
                 mat2.layout());
+    if (out.layout() == at::kSparseCsr && (no_self || self._nnz() == 0)) {
+      if (const std::optional<Rows2d> rows = spgemm_compressed(rows_of_csr(mat1), rows_of_csr(mat2))) {
+        const at::ScalarType index = out.crow_indices().scalar_type();
+        at::Tensor values = rows->values;
+        if (!alpha.equal(1)) values = values.mul(alpha);
+        at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(rows->pointers.to(index), rows->columns.to(index),
+                                                                     values.to(out.scalar_type()), sizes);
+        return out;
+      }
+    }
     at::Tensor product = spgemm(rows_of_csr(mat1), rows_of_csr(mat2));
     if (!alpha.equal(1)) product = product.mul(alpha);
     if (!no_self && self._nnz() != 0) product = at::add(as_coo(self).mul(beta), product).coalesce();

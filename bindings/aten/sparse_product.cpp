@@ -4,6 +4,7 @@
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/_convert_indices_from_csr_to_coo.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/cumsum.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -118,7 +119,16 @@ namespace {
 // Every item needs a dense row: for a CPU, whose items are few.
 constexpr int64_t kDenseColumns = int64_t{1} << 24;
 
-at::Tensor spgemm_rows(const Rows2d& a, const Rows2d& b) {
+bool by_dense_rows(const Rows2d& a, const Rows2d& b) {
+  return runtime::device_info(runtime::current_queue().device).is_cpu && a.rows != 0 && a.rows < (int64_t{1} << 31) &&
+         a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
+         a.values.scalar_type() == b.values.scalar_type() && kernels::spgemm_fill.has(dtype_of(a.values));
+}
+
+// The product by compressed rows, its columns in `indices`: all of it, or the second row of [2, nnz], whose first gets
+// the numbers of the rows.
+struct DenseRowsProduct { at::Tensor pointers, indices, values; };
+DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers) {
   runtime::Queue& queue = runtime::current_queue();
   const at::Tensor a_crow = a.pointers.to(at::kLong).contiguous(), a_col = a.columns.to(at::kLong).contiguous(),
                    b_crow = b.pointers.to(at::kLong).contiguous(), b_col = b.columns.to(at::kLong).contiguous(),
@@ -134,6 +144,7 @@ at::Tensor spgemm_rows(const Rows2d& a, const Rows2d& b) {
   const size_t units = runtime::device_info(queue.device).max_compute_units;
   p.chunk = static_cast<uint32_t>(ceil_div(p.rows, b.inner <= (1 << 16) ? 8 * units : units));
   p.items = static_cast<uint32_t>(ceil_div(p.rows, p.chunk));
+  p.few = b.inner <= (1 << 16);
   const size_t words = ceil_div(p.columns, 64);
   const runtime::Scratch seen(p.items * (words + ceil_div(words, 64)) * sizeof(uint64_t)),
       sums(size_t{p.items} * p.columns * 16);
@@ -141,15 +152,20 @@ at::Tensor spgemm_rows(const Rows2d& a, const Rows2d& b) {
   const at::Tensor counts = new_empty({a.rows}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
   runtime::launch(queue, kernels::spgemm_count, p.items, 1, p);
-  const at::Tensor ends = counts.cumsum(0);
-  const int64_t total = ends.select(0, a.rows - 1).item<int64_t>();
-  const at::Tensor indices = new_empty({2, total}, at::kLong), values = new_empty({total}, a_values.scalar_type());
-  p.ends = ends.const_data_ptr<int64_t>();
-  p.out_row = indices.mutable_data_ptr<int64_t>(), p.out_col = p.out_row + total;
+  const at::Tensor crow = new_empty({a.rows + 1}, at::kLong);
+  crow.select(0, 0).zero_();
+  at::Tensor ends = crow.narrow(0, 1, a.rows);
+  at::cumsum_out(ends, counts, 0);
+  const int64_t total = crow.select(0, a.rows).item<int64_t>();
+  const at::Tensor indices = row_numbers ? new_empty({2, total}, at::kLong) : new_empty({total}, at::kLong);
+  const at::Tensor values = new_empty({total}, a_values.scalar_type());
+  p.crow = crow.const_data_ptr<int64_t>();
+  p.out_row = row_numbers ? indices.mutable_data_ptr<int64_t>() : nullptr;
+  p.out_col = indices.mutable_data_ptr<int64_t>() + (row_numbers ? total : 0);
   p.out = values.mutable_data_ptr();
   runtime::launch(queue, kernels::spgemm_fill[dtype_of(values)], p.items, 1, p);
   runtime::check_kernel_errors(queue);
-  return make_coo(indices, values, {a.rows, b.inner}, true);
+  return {crow, indices, values};
 }
 
 }  // namespace
@@ -157,10 +173,10 @@ at::Tensor spgemm_rows(const Rows2d& a, const Rows2d& b) {
 at::Tensor spgemm(const Rows2d& a, const Rows2d& b) {
   TORCH_CHECK(a.values.scalar_type() == b.values.scalar_type(), "mat1 dtype ", a.values.scalar_type(),
               " does not match mat2 dtype ", b.values.scalar_type());
-  if (runtime::device_info(runtime::current_queue().device).is_cpu && a.rows != 0 && a.rows < (int64_t{1} << 31) &&
-      a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
-      kernels::spgemm_fill.has(dtype_of(a.values)))
-    return spgemm_rows(a, b);
+  if (by_dense_rows(a, b)) {
+    const DenseRowsProduct r = spgemm_rows(a, b, true);
+    return make_coo(r.indices, r.values, {a.rows, b.inner}, true);
+  }
   const at::Tensor inner = a.columns.to(at::kLong), pointers = b.pointers.to(at::kLong);
   const at::Tensor first = pointers.index_select(0, inner);
   const auto [element, number] = repeat_by(pointers.index_select(0, inner.add(1)).sub(first));
@@ -170,6 +186,12 @@ at::Tensor spgemm(const Rows2d& a, const Rows2d& b) {
       at::stack({rows.index_select(0, element), b.columns.to(at::kLong).index_select(0, other)}, 0);
   const at::Tensor values = a.values.index_select(0, element).mul(b.values.index_select(0, other));
   return make_coo(indices, values, {a.rows, b.inner}, false).coalesce();
+}
+
+std::optional<Rows2d> spgemm_compressed(const Rows2d& a, const Rows2d& b) {
+  if (!by_dense_rows(a, b)) return std::nullopt;
+  const DenseRowsProduct r = spgemm_rows(a, b, false);
+  return Rows2d{r.pointers, r.indices, r.values, a.rows, b.inner};
 }
 
 // --- COO ---

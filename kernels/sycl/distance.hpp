@@ -1,6 +1,7 @@
 // Pairwise distances with their gradients, and the cross product.
 #pragma once
 #include "distance_args.hpp"
+#include "groups.hpp"
 #include "indexing.hpp"
 
 namespace xpu {
@@ -8,6 +9,7 @@ namespace xpu {
 using xpu_ops::CdistArgs;
 using xpu_ops::CrossArgs;
 using xpu_ops::NormKind;
+using xpu_ops::PdistSumArgs;
 
 template <class M> inline M norm_step(M sum, M diff, NormKind kind, M p) {
   M d = sycl::fabs(diff);
@@ -121,6 +123,43 @@ inline void pdist_backward(const CdistArgs& p) {
     sum += norm_slope(a - x[static_cast<int64_t>(j) * p.features + k], grad[at], dist[at], p.kind, power);
   }
   static_cast<T*>(p.out)[static_cast<int64_t>(i) * p.features + k] = sum;
+}
+
+// For a CPU: each pair once, in the order of memory, in sums of a group's own. Groups: parts, tiles of features.
+template <class T>
+inline void pdist_backward_pairs(const PdistSumArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t part = item.get_group(0), local = item.get_local_range(1), k0 = item.get_group(1) * local,
+               lane = item.get_local_id(1), features = p.features, rows = p.rows;
+  const T* x = static_cast<const T*>(p.x) + k0;
+  T* sums = static_cast<T*>(p.sums) + part * rows * features + k0;
+  const T power = real_as<T>(p.p);
+  whole_or_part(k0 + local <= features, k0 + lane < features, item.get_local_range(0),
+                [&]() __attribute__((always_inline)) {
+                  for (size_t j = 0; j < rows; ++j) (sums + j * features)[lane] = T(0);
+                  for (size_t i = part; i + 1 < rows; i += p.parts) {
+                    const T *grad = static_cast<const T*>(p.grad) + condensed(rows, i, i + 1),
+                            *dist = static_cast<const T*>(p.distance) + condensed(rows, i, i + 1);
+                    const T a = (x + i * features)[lane];
+                    const T* b = x + (i + 1) * features;
+                    T* other = sums + (i + 1) * features;
+                    T sum = T(0);
+                    if (p.kind == NormKind::two) {
+                      for (size_t j = i + 1; j < rows; ++j, ++grad, ++dist, b += features, other += features) {
+                        const T v = (*dist == T(0) ? T(0) : *grad / *dist) * (a - b[lane]);
+                        sum += v;
+                        other[lane] -= v;
+                      }
+                    } else {
+                      for (size_t j = i + 1; j < rows; ++j, ++grad, ++dist, b += features, other += features) {
+                        const T v = norm_slope(a - b[lane], *grad, *dist, p.kind, power);
+                        sum += v;
+                        other[lane] -= v;
+                      }
+                    }
+                    (sums + i * features)[lane] += sum;
+                  }
+                });
 }
 
 template <class T>

@@ -20,6 +20,15 @@ struct CdistArgs {
   Real p;
 };
 
+// Gradient of pdist, of some of the pairs in sums of their own.
+struct PdistSumArgs {
+  const void *x, *grad, *distance;
+  void* sums;  // [parts, rows, features]
+  uint32_t rows, features, parts;
+  NormKind kind;
+  Real p;
+};
+
 struct CrossArgs {
   void* out;
   const void* a;

@@ -18,6 +18,25 @@ inline int64_t load_int(const void* p, uint8_t is32, int64_t at) {
 
 constexpr int kBagSums = 4;
 
+// The ids of a bag.
+struct BagSpan { int64_t begin, end; };
+template <class Index> XPU_INLINE BagSpan span_of(const BagArgs& p, uint32_t bag) {
+  const Index* starts = static_cast<const Index*>(p.offsets) + bag;
+  const int64_t begin = starts[0], end = bag + 1 < p.bags ? static_cast<int64_t>(starts[1]) : p.count;
+  return {begin < 0 ? 0 : begin, end > p.count ? p.count : end};
+}
+// Calls f(a zero of the type of the indices, first and last bag of the work-group).
+template <class F> XPU_INLINE void for_bags(const BagArgs& p, F f) {
+  const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)),
+                 first = group * p.bags_per_group,
+                 last = first + p.bags_per_group < p.bags ? first + p.bags_per_group : p.bags;
+  if (p.is32) {
+    f(int32_t{0}, first, last);
+  } else {
+    f(int64_t{0}, first, last);
+  }
+}
+
 // A bag of a work-group. Its ids, the same for all items, are shared out among them for the bookkeeping, and gone
 // through by all for the sums.
 template <class T, class Index>
@@ -26,10 +45,7 @@ XPU_INLINE void sum_bag(const BagArgs& p, uint32_t bag) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
   const Index* ids = static_cast<const Index*>(p.index.ptr);
-  const Index* starts = static_cast<const Index*>(p.offsets) + bag;
-  int64_t begin = starts[0], end = bag + 1 < p.bags ? static_cast<int64_t>(starts[1]) : p.count;
-  begin = begin < 0 ? 0 : begin;
-  end = end > p.count ? p.count : end;
+  const auto [begin, end] = span_of<Index>(p, bag);
   auto good = [&](int64_t id) { return static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size); };
   int64_t used = 0;
   for (int64_t j = begin; j < end; ++j) used += good(ids[j]) && ids[j] != p.padding ? 1 : 0;
@@ -85,13 +101,9 @@ XPU_INLINE void sum_bag(const BagArgs& p, uint32_t bag) {
 
 template <class T>
 inline void embedding_bag(const BagArgs& p) {
-  const uint32_t first =
-                     static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.bags_per_group,
-                 last = first + p.bags_per_group < p.bags ? first + p.bags_per_group : p.bags;
-  if (p.is32)
-    for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, int32_t>(p, bag);
-  else
-    for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, int64_t>(p, bag);
+  for_bags(p, [&]<class Index>(Index, uint32_t first, uint32_t last) __attribute__((always_inline)) {
+    for (uint32_t bag = first; bag < last; ++bag) sum_bag<T, Index>(p, bag);
+  });
 }
 
 // kSums whole vectors of a bag's row, from column f.
@@ -132,19 +144,19 @@ template <class T, class Index>
 XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
   const size_t local = syclex::this_work_item::get_nd_item<1>().get_local_range(0);
   const Index* ids = static_cast<const Index*>(p.index.ptr);
-  const Index* starts = static_cast<const Index*>(p.offsets);
   for (uint32_t bag = first; bag < last; ++bag) {
-    int64_t begin = starts[bag], end = bag + 1 < p.bags ? static_cast<int64_t>(starts[bag + 1]) : p.count;
-    begin = begin < 0 ? 0 : begin;
-    end = end > p.count ? p.count : end;
+    const auto [begin, end] = span_of<Index>(p, bag);
     int32_t used = 0, bad = 0;
+    Index* const bags = static_cast<Index*>(p.offset2bag);
     for (int64_t j = begin; j < end; ++j) {
       const int64_t id = ids[j];
       const bool good = static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size);
       used += good && id != p.padding ? 1 : 0;
       bad += good ? 0 : 1;
+      bags[j] = static_cast<Index>(bag);
     }
-    for (int64_t j = bag == 0 ? 0 : begin; j < end; ++j) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
+    if (bag == 0)
+      for (int64_t j = 0; j < begin; ++j) bags[j] = Index(0);
     if (bad > 0)
       for (int64_t j = begin; j < end; ++j)
         if (static_cast<uint64_t>(ids[j]) >= static_cast<uint64_t>(p.index.size))
@@ -162,13 +174,8 @@ XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
 
 template <class T>
 inline void embedding_bag_vectors(const BagArgs& p) {
-  const uint32_t first =
-                     static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.bags_per_group,
-                 last = first + p.bags_per_group < p.bags ? first + p.bags_per_group : p.bags;
-  if (p.is32)
-    sum_bags<T, int32_t>(p, first, last);
-  else
-    sum_bags<T, int64_t>(p, first, last);
+  for_bags(p, [&]<class Index>(Index, uint32_t first, uint32_t last)
+                  __attribute__((always_inline)) { sum_bags<T, Index>(p, first, last); });
 }
 
 template <class T, class Index>

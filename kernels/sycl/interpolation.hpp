@@ -3,6 +3,7 @@
 #include "device.hpp"
 #include "groups.hpp"
 #include "interpolation_args.hpp"
+#include "scalar_loop.hpp"
 #include "walk.hpp"
 
 namespace xpu {
@@ -161,7 +162,16 @@ inline void resample_plane(const ResamplePlaneArgs& p) {
   }
 }
 
-// A work-group goes through several rows, its items side by side.
+template <class T> XPU_SCALAR_LOOP void nearest_line(const T* in, const int32_t* index, T* out, size_t n) {
+  for (; n >= 4; n -= 4, index += 4, out += 4) {
+    const T a = in[index[0]], b = in[index[1]], c = in[index[2]], d = in[index[3]];
+    out[0] = a, out[1] = b, out[2] = c, out[3] = d;
+  }
+  for (; n > 0; --n, ++index, ++out) *out = in[*index];
+}
+
+// A work-group goes through several rows, its items side by side; on a CPU where lines get shorter one item, since a
+// gather costs more than the loads it makes.
 template <class T>
 inline void nearest_lookup(const NearestArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
@@ -174,7 +184,9 @@ inline void nearest_lookup(const NearestArgs& p) {
     const int64_t line = (static_cast<int64_t>(r) * p.in_size[0] + p.index[0][z]) * p.in_size[1] + p.index[1][y];
     const T* in = static_cast<const T*>(p.in) + line * p.in_size[2] * p.inner;
     T* out = static_cast<T*>(p.out) + static_cast<int64_t>(row) * width;
-    if (p.inner == 1) {
+    if (p.inner == 1 && lanes == 1) {
+      nearest_line(in, p.index[2], out, width);
+    } else if (p.inner == 1) {
       for_columns(0, width, lane, lanes, [&](size_t e) { out[e] = in[p.index[2][e]]; });
     } else {
       for (uint32_t o = 0; o < p.out_size[2]; ++o) {

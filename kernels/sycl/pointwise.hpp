@@ -2,6 +2,7 @@
 // row carries the expression, the operand types and the result types.
 #pragma once
 #include "device.hpp"
+#include "integer_division.hpp"
 #include "math.hpp"
 #include "pointwise_args.hpp"
 

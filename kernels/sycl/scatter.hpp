@@ -83,6 +83,34 @@ XPU_SCALAR_LOOP uint32_t column_run(T* data, const T* src, const Index* index, u
   return n;
 }
 
+// The same for a part of the indices, which are found first without a branch.
+template <class T, class Op, class Index>
+XPU_SCALAR_LOOP uint32_t column_part_run(T* data, const T* src, const Index* index, uint32_t n, uint64_t size,
+                                         uint64_t low, uint64_t count, int64_t stride, int64_t skip, int64_t src_step,
+                                         int64_t index_step) {
+  constexpr uint32_t kBlock = 512;
+  uint32_t own[kBlock];
+  while (n > 0) {
+    const uint32_t block = n < kBlock ? n : kBlock;
+    uint32_t found = 0;
+    bool odd = false;
+    const Index* at = index;
+    for (uint32_t k = 0; k < block; ++k, at += index_step) {
+      const int64_t id = static_cast<int64_t>(*at);
+      odd |= static_cast<uint64_t>(id) >= size || id == skip;
+      own[found] = k;
+      found += static_cast<uint64_t>(id) - low < count ? 1 : 0;
+    }
+    if (odd) break;
+    for (uint32_t k = 0; k < found; ++k) {
+      T* to = data + static_cast<int64_t>(index[own[k] * index_step]) * stride;
+      *to = Op::run(*to, src[own[k] * src_step]);
+    }
+    n -= block, src += block * src_step, index += block * index_step;
+  }
+  return n;
+}
+
 template <class T, class Op, class Index>
 XPU_INLINE void column_nest(const ColumnArgs& p, const ColumnPart& part, uint32_t columns, T* data, const T* src,
                             const Index* index) {
@@ -92,8 +120,11 @@ XPU_INLINE void column_nest(const ColumnArgs& p, const ColumnPart& part, uint32_
   const uint64_t plain = p.parts > 1 ? 0 : p.index.size;
   for (uint32_t a = 0; a < outer; ++a, data += data_out, src += src_out, index += index_out) {
     for (uint32_t b = 0; b < inner; ++b) {
-      const uint32_t left = column_run<T, Op>(data + b * data_in, src + b * src_in, index + b * index_in, inner - b,
-                                              plain, stride, part.skip, data_in, src_in, index_in);
+      const uint32_t left =
+          p.sift ? column_part_run<T, Op>(data, src + b * src_in, index + b * index_in, inner - b, p.index.size,
+                                          part.low, part.count, stride, part.skip, src_in, index_in)
+                 : column_run<T, Op>(data + b * data_in, src + b * src_in, index + b * index_in, inner - b, plain,
+                                     stride, part.skip, data_in, src_in, index_in);
       if (left == 0) break;
       b = inner - left;
       int64_t id = static_cast<int64_t>(index[b * index_in]);

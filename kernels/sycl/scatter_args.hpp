@@ -23,6 +23,7 @@ struct ColumnArgs {
   uint32_t tile;    // columns of one item; of a work-group where `uniform` and `unit`
   uint32_t take;    // columns of one nest: the tile where they lie evenly, else 1
   uint8_t across;   // the inner loop runs through the columns
+  uint8_t sift;     // the indices of the part are found first, so that nothing branches on them (one column)
   ColumnStep inner, outer;
   Walk<3> walk;  // columns: data, src, index
 };

@@ -1,11 +1,13 @@
 // Binary search, membership, histogram bins.
 #pragma once
 #include "device.hpp"
+#include "scalar_loop.hpp"
 #include "search_args.hpp"
 
 namespace xpu {
 
 using xpu_ops::BinArgs;
+using xpu_ops::BinCountArgs;
 using xpu_ops::BinSearch;
 using xpu_ops::IsinArgs;
 using xpu_ops::SearchArgs;
@@ -94,6 +96,30 @@ inline void histogram_bin(const BinArgs& p) {
   if (bin >= p.bins) bin = p.bins - 1;  // the last bin is closed on the right
   if (bin < 0) bin = 0;
   p.flat[i] = flat * p.bins + bin;
+}
+
+template <class T>
+XPU_SCALAR_LOOP void count_even_bins(const T* values, int64_t stride, uint32_t n, T left, T right, uint32_t bins,
+                                     int64_t* counts) {
+  for (; n > 0; --n, values += stride) {
+    const T v = *values;
+    if (!(v >= left && v <= right)) continue;
+    const int64_t bin = static_cast<int64_t>((v - left) * T(bins) / (right - left));
+    ++counts[bin < 0 ? 0 : bin >= static_cast<int64_t>(bins) ? bins - 1 : bin];
+  }
+}
+
+template <class T>
+inline void histogram_count(const BinCountArgs& p) {
+  const uint32_t t = global_id();
+  if (t >= p.tables) return;
+  const uint32_t share = (p.n + p.tables - 1) / p.tables, begin = t * share < p.n ? t * share : p.n,
+                 end = p.n - begin < share ? p.n : begin + share;
+  int64_t* counts = p.counts + static_cast<int64_t>(t) * p.bins;
+  for (uint32_t b = 0; b < p.bins; ++b) counts[b] = 0;
+  const T* edges = static_cast<const T*>(p.edges);
+  count_even_bins(static_cast<const T*>(p.values) + begin * p.value_stride, p.value_stride, end - begin, edges[0],
+                  edges[p.bins], p.bins, counts);
 }
 
 }  // namespace xpu

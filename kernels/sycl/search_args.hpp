@@ -33,4 +33,13 @@ struct BinArgs {
   uint8_t first;
 };
 
+// Counts one coordinate by bins of one width: each item a share of the values, in a table of its own.
+struct BinCountArgs {
+  const void* values;
+  const void* edges;  // bins + 1
+  int64_t* counts;    // tables x bins
+  int64_t value_stride;
+  uint32_t n, bins, tables;
+};
+
 }  // namespace xpu_ops

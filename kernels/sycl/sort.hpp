@@ -9,10 +9,12 @@
 
 #include "device.hpp"
 #include "groups.hpp"
+#include "scalar_loop.hpp"
 #include "sort_args.hpp"
 
 namespace xpu {
 
+using xpu_ops::kTopkScan;
 using xpu_ops::PickArgs;
 using xpu_ops::RunArgs;
 using xpu_ops::SortArgs;
@@ -341,6 +343,38 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
     take(i, k, inside && k >= bound);
   }
   return filled;
+}
+
+// A few of a short row: one item keeps them in order, which after the first elements hardly any other joins.
+template <class T>
+XPU_SCALAR_LOOP void topk_scan_row(const T* in, uint32_t n, uint32_t k, sort_key_t<T> flip, T* values,
+                                   int64_t* indices) {
+  using K = sort_key_t<T>;
+  K best[kTopkScan];
+  uint32_t at[kTopkScan];
+  auto insert = [&](K key, uint32_t i, uint32_t place) {
+    for (; place > 0 && best[place - 1] < key; --place) best[place] = best[place - 1], at[place] = at[place - 1];
+    best[place] = key, at[place] = i;
+  };
+  for (uint32_t i = 0; i < k; ++i) insert(static_cast<K>(key_of(in[i]) ^ flip), i, i);
+  K least = best[k - 1];
+  for (uint32_t i = k; i < n; ++i) {
+    const K key = static_cast<K>(key_of(in[i]) ^ flip);
+    if (key <= least) continue;
+    insert(key, i, k - 1);
+    least = best[k - 1];
+  }
+  for (uint32_t j = 0; j < k; ++j) values[j] = in[at[j]], indices[j] = at[j];
+}
+
+template <class T> void topk_scan(const TopkArgs& p) {
+  const uint32_t first = group_id() * p.rows_per_item,
+                 end = first + p.rows_per_item < p.rows ? first + p.rows_per_item : p.rows;
+  const auto flip = static_cast<sort_key_t<T>>(p.largest ? 0 : ~sort_key_t<T>(0));
+  for (uint32_t row = first; row < end; ++row)
+    topk_scan_row(static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length, p.length, p.k, flip,
+                  static_cast<T*>(p.values) + static_cast<int64_t>(row) * p.k,
+                  p.indices + static_cast<int64_t>(row) * p.k);
 }
 
 // A bound that at least k elements reach is the k-th largest of kParts lane maxima, about kParts ln(kParts / (kParts -

@@ -24,6 +24,7 @@ struct SortArgs {
 };
 
 // topk by a threshold from lane maxima; dense rows.
+constexpr uint32_t kTopkScan = 16;  // the most that one item keeps in order
 struct TopkArgs {
   const void* in;
   void* values;
@@ -33,6 +34,7 @@ struct TopkArgs {
   uint32_t rows, length, k;
   uint32_t capacity;
   uint32_t largest;
+  uint32_t rows_per_item;  // scan
 };
 
 // Ends of runs over sorted rows: mode, unique.
@@ -46,7 +48,8 @@ struct RunArgs {
   int64_t* counts;       // lengths of the runs
   uint32_t* first;       // first element of each run; only for counts
   uint32_t* starts;      // [chunks + 1]: runs that begin before each chunk, their number
-  uint32_t chunks, chunk;
+  uint32_t* noted;       // [chunks, room]: where runs begin, as long as there is room; may be null
+  uint32_t chunks, chunk, room;
   uint32_t rows, length;
   uint32_t out;    // unique: number of runs
   uint32_t width;  // unique over slices: elements of one

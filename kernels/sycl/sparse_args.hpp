@@ -133,15 +133,16 @@ struct SpgemmArgs {
   const int64_t *a_crow, *a_col, *b_crow, *b_col;
   const void *a_values, *b_values;
   int64_t a_nnz, b_nnz;
-  int64_t* counts;      // [rows]: elements of each row of the result
-  const int64_t* ends;  // [rows]: their running sum
-  int64_t *out_row, *out_col;
+  int64_t* counts;             // [rows]: elements of each row of the result
+  const int64_t* crow;         // [rows + 1]: where they begin
+  int64_t *out_row, *out_col;  // out_row may be null
   void* out;
   void* sums;      // [items, columns] accumulators
   uint64_t* seen;  // [items, words and words of words]
   DeviceError* error;
   uint32_t rows, inner, columns;
   uint32_t items, chunk;  // rows of one item
+  uint8_t few;            // so few columns that each may have a word of its own to count by
 };
 
 // The sum of two compressed matrices, whose columns rise in every row.

@@ -69,8 +69,21 @@ template <class F> XPU_INLINE void for_products(const SpgemmArgs& p, uint32_t ro
 inline void spgemm_count(const SpgemmArgs& p) {
   const uint32_t item = global_id();
   if (item >= p.items) return;
-  ColumnSet set(p.seen, p.columns, item);
   const uint32_t first = item * p.chunk, last = first + p.chunk < p.rows ? first + p.chunk : p.rows;
+  if (p.few) {  // the last row that met each column: nothing to branch on and nothing to clear
+    uint32_t* met = static_cast<uint32_t*>(p.sums) + static_cast<size_t>(item) * p.columns;
+    for (uint32_t c = 0; c < p.columns; ++c) met[c] = 0;
+    for (uint32_t row = first; row < last; ++row) {
+      int64_t n = 0;
+      for_products(p, row, [&](uint64_t column, int64_t, int64_t) {
+        n += met[column] != row + 1 ? 1 : 0;
+        met[column] = row + 1;
+      });
+      p.counts[row] = n;
+    }
+    return;
+  }
+  ColumnSet set(p.seen, p.columns, item);
   for (uint32_t row = first; row < last; ++row) {
     int64_t n = 0;
     for_products(p, row, [&](uint64_t column, int64_t, int64_t) { n += set.add(column) ? 1 : 0; });
@@ -92,9 +105,10 @@ template <class T> void spgemm_fill(const SpgemmArgs& p) {
       const A v = static_cast<A>(a[j]) * static_cast<A>(b[k]);
       sums[column] = set.add(column) ? v : sums[column] + v;
     });
-    int64_t at = p.ends[row] - p.counts[row];
+    int64_t at = p.crow[row];
+    if (p.out_row)
+      for (int64_t k = at; k < p.crow[row + 1]; ++k) p.out_row[k] = row;
     set.take([&](uint64_t column) {
-      p.out_row[at] = row;
       p.out_col[at] = static_cast<int64_t>(column);
       static_cast<T*>(p.out)[at] = static_cast<T>(sums[column]);
       ++at;

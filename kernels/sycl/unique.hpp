@@ -18,11 +18,69 @@ template <class T> inline bool run_begins(const RunArgs& p, uint32_t i) {
   return p.order ? slices_differ<T>(p, p.order[i - 1], p.order[i]) : slices_differ<T>(p, i - 1, i);
 }
 
+// Vectors in which one item compares elements; their comparison counts as wide integers of its own.
+template <class T> struct RunLanes { static constexpr uint32_t count = 0; };
+#define XPU_RUN_LANES(TYPE, COUNT, MASK)                                                                             \
+  template <> struct RunLanes<TYPE> {                                                                                \
+    static constexpr uint32_t count = COUNT;                                                                         \
+    using vector = TYPE __attribute__((ext_vector_type(COUNT), aligned(alignof(TYPE))));                             \
+    using mask = MASK __attribute__((ext_vector_type(COUNT)));                                                       \
+    static mask differs(const TYPE* s) {                                                                             \
+      return __builtin_convertvector(*reinterpret_cast<const vector*>(s) != *reinterpret_cast<const vector*>(s - 1), \
+                                     mask);                                                                          \
+    }                                                                                                                \
+  };
+XPU_RUN_LANES(float, 16, int32_t)
+XPU_RUN_LANES(int32_t, 16, int32_t)
+XPU_RUN_LANES(double, 8, int64_t)
+XPU_RUN_LANES(int64_t, 8, int64_t)
+#undef XPU_RUN_LANES
+
 // How many elements differ from the one before.
 template <class T> XPU_SCALAR_LOOP uint32_t count_changes(const T* s, uint32_t n) {
   uint32_t changes = 0;
+  if constexpr (RunLanes<T>::count > 0) {
+    constexpr uint32_t kLanes = RunLanes<T>::count;
+    typename RunLanes<T>::mask sum = 0;
+    for (; n >= kLanes; n -= kLanes, s += kLanes) sum -= RunLanes<T>::differs(s);
+#pragma unroll
+    for (uint32_t l = 0; l < kLanes; ++l) changes += static_cast<uint32_t>(sum[l]);
+  }
   for (; n > 0; --n, ++s) changes += s[0] != s[-1] ? 1 : 0;
   return changes;
+}
+
+constexpr uint32_t kRunBlock = 64;
+
+// The same from element i to `end`, and where they are, as long as there is room for all of a block.
+template <class T>
+XPU_SCALAR_LOOP uint32_t note_changes(const T* s, uint32_t i, uint32_t end, uint32_t changes, uint32_t* noted,
+                                      uint32_t room) {
+  using Lanes = RunLanes<T>;
+  for (; end - i >= kRunBlock; i += kRunBlock) {
+    typename Lanes::mask any = Lanes::differs(s + i);
+#pragma unroll
+    for (uint32_t l = Lanes::count; l < kRunBlock; l += Lanes::count) any |= Lanes::differs(s + (i + l));
+    uint64_t one = 0;
+#pragma unroll
+    for (uint32_t l = 0; l < Lanes::count; ++l) one |= static_cast<uint64_t>(any[l]);
+    if (one == 0) continue;
+    if (changes + kRunBlock > room) return changes + count_changes(s + i, end - i);
+    for (uint32_t k = i; k < i + kRunBlock; ++k) {
+      noted[changes] = k;
+      changes += s[k] != s[k - 1] ? 1 : 0;
+    }
+  }
+  if (changes + kRunBlock > room) return changes + count_changes(s + i, end - i);
+  for (; i < end; ++i) {
+    noted[changes] = i;
+    changes += s[i] != s[i - 1] ? 1 : 0;
+  }
+  return changes;
+}
+// Whether `runs` changes are all noted: each block had room.
+template <class T> XPU_INLINE bool all_noted(const RunArgs& p, uint32_t runs) {
+  return RunLanes<T>::count > 0 && p.noted && runs + kRunBlock <= p.room;
 }
 
 // How many runs begin in each chunk; one item a chunk.
@@ -33,7 +91,16 @@ template <class T> void unique_count(const RunArgs& p) {
   uint32_t n = 0;
   if (p.width == 1 && !p.order) {
     const uint32_t first = c == 0 ? 1 : 0;
-    n = first + count_changes(static_cast<const T*>(p.sorted) + begin + first, end - begin - first);
+    const T* sorted = static_cast<const T*>(p.sorted);
+    if constexpr (RunLanes<T>::count > 0) {
+      if (p.noted) {
+        uint32_t* noted = p.noted + static_cast<size_t>(c) * p.room;
+        if (first) noted[0] = 0;
+        p.starts[c] = note_changes(sorted, begin + first, end, first, noted, p.room);
+        return;
+      }
+    }
+    n = first + count_changes(sorted + begin + first, end - begin - first);
   } else {
     for (uint32_t i = begin; i < end; ++i) n += run_begins<T>(p, i) ? 1 : 0;
   }
@@ -98,8 +165,18 @@ template <class T> void unique_write(const RunArgs& p) {
   int64_t run = static_cast<int64_t>(p.starts[c]) - 1;
   if (p.width == 1 && !p.order) {
     const T* s = static_cast<const T*>(p.sorted);
-    write_runs(s, c * p.chunk, c == 0, p.starts[c + 1] - p.starts[c], static_cast<T*>(p.values) + (run + 1),
-               p.first ? p.first + (run + 1) : nullptr);
+    const uint32_t runs = p.starts[c + 1] - p.starts[c];
+    T* values = static_cast<T*>(p.values) + (run + 1);
+    uint32_t* first = p.first ? p.first + (run + 1) : nullptr;
+    if (all_noted<T>(p, runs)) {
+      const uint32_t* noted = p.noted + static_cast<size_t>(c) * p.room;
+      for (uint32_t k = 0; k < runs; ++k) {
+        values[k] = s[noted[k]];
+        if (first) first[k] = noted[k];
+      }
+    } else {
+      write_runs(s, c * p.chunk, c == 0, runs, values, first);
+    }
     if (p.indices) write_inverse(s, c * p.chunk, end, run, p.place, p.indices);
     return;
   }

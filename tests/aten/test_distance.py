@@ -41,7 +41,7 @@ def test_pdist(p: float) -> None:
         (d * torch.arange(1.0, 1.0 + d.numel(), device=d.device)).sum().backward()
         return d, a.grad
 
-    for shape in ((9, 7), (2, 3)):
+    for shape in ((9, 7), (2, 3), (35, 18)):
         same(run, data(*shape), tol=TOL)
     for shape in ((1, 4), (0, 4)):  # torch's CPU gradient crashes on these
         same(lambda a: torch.pdist(a, p=p), data(*shape))
@@ -57,6 +57,8 @@ def test_cross(dtype: torch.dtype) -> None:
 def test_trace_and_renorm() -> None:
     same(torch.trace, data(5, 7), tol=TOL)
     same(torch.trace, data(5, 7, dtype=torch.int32))
+    same(lambda x: torch.trace(x[1:, ::2].t()), data(9, 7, dtype=torch.float16))
+    same(torch.trace, data(0, 7))
     for p in (1.0, 2.0, 3.0):
         same(lambda x: torch.renorm(x, p, 1, 1.5), data(5, 7, 3), tol=TOL)
         same(lambda x: x.renorm_(p, 0, 1.5), data(5, 7, 3), tol=TOL)

@@ -113,6 +113,25 @@ def test_deterministic(dtype: torch.dtype) -> None:
         assert all(torch.equal(first, fn().cpu()) for _ in range(20))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_one_column_of_many_places(dtype: torch.dtype) -> None:
+    """Shared by several items, each of which takes its range of the places."""
+    n, places = 200_000, 300_000
+    x, s = data(places, dtype=dtype), data(n, dtype=dtype, seed=3)
+    index, few = ids(places, n), ids(places - 5, n, low=places - 9)
+    # Thousands of additions to one place, each rounded to 16 bits, are not what torch's CPU adds in float32.
+    for i in (index, few)[: 1 if dtype == torch.bfloat16 else 2]:
+        same(lambda x, i, s: x.scatter(0, i, s), x, i, s)
+        if dtype != torch.bool:
+            same(lambda x, i, s: x.index_put((i - places,), s, accumulate=True), x, i, s)
+            same(lambda x, i, s: x.scatter_add(0, i, s), x, i, s)
+            same(lambda x, i, s: x.scatter_reduce(0, i, s, "amax", include_self=False), x, i, s)
+    bad = index.clone()
+    bad[[5, 199_999]] = places
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.to("xpu").scatter(0, bad.to("xpu"), s.to("xpu")).cpu()
+
+
 def test_a_call_fails_once() -> None:
     """What upstream has no kernel for is refused before a kernel reports an index, which the next call would raise."""
     x = torch.ones(3, dtype=torch.bool, device="xpu")

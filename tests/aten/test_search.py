@@ -57,6 +57,7 @@ def test_histc(dtype: torch.dtype) -> None:
     for n in (0, 1, 20_000):
         same(lambda x: torch.histc(x, 13, -1, 2), data(n, dtype=dtype))
         same(lambda x: torch.histc(x, 13), data(n, dtype=dtype))
+    same(lambda x: torch.histc(x[::3], 5000, -1, 2), data(70_000, dtype=dtype))
     same(lambda x: torch.histc(x, 4), torch.full((5,), 2.0, dtype=dtype))
     same(lambda x: torch.histc(x, 4, 0, 2), torch.tensor([0.0, 2.0, 1.0, float("nan"), 5.0], dtype=dtype))
     for device in ("cpu", "xpu"):

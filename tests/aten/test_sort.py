@@ -147,6 +147,24 @@ def test_unique(dtype) -> None:
             assert all(torch.equal(a.cpu(), b) for a, b in zip(got, want, strict=True)), (f, dim)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int64, torch.int16])
+@pytest.mark.parametrize("length", [1, 7, 100, 30_000, 10**6])
+def test_runs_of_any_length(dtype, length) -> None:
+    """Long ones are noted when they are counted, as far as there is room; their ends fall into and between blocks."""
+    n = 300_003
+    x = (torch.arange(n) // length % 3000).to(dtype)
+    x[n // 2] = -1
+    if dtype.is_floating_point:
+        x[64:128] = -x[64:128]
+        x[200:203] = float("nan")
+    for part in (x, x[1:], x[:64], x[:1000]):
+        got = torch.unique_consecutive(part.to("xpu"), return_inverse=True, return_counts=True)
+        want = torch.unique_consecutive(part, return_inverse=True, return_counts=True)
+        assert torch.equal(got[0].cpu().nan_to_num(7.5), want[0].nan_to_num(7.5))
+        assert torch.equal(got[1].cpu(), want[1])
+        assert torch.equal(got[2].cpu(), want[2])
+
+
 def test_errors_are_those_of_the_cpu() -> None:
     for f in (
         lambda d: torch.kthvalue(torch.ones(2, 3, device=d), 7, 0),
