@@ -76,10 +76,10 @@ def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
     names = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "sigmoid", "pow")
     if curves := [r.ratio for r in measured if r.section.startswith("pointwise") and r.name in names]:
         target("transcendental, geometric mean ratio", geomean(curves), 2.0)
-    large = [r for r in good if r.flops and re.search(r"mm f32 (1024|2048|4096)$", r.name) and r.section == "matmul"]
-    if large and gemm:
+    products = [r for r in good if r.flops and re.search(r"mm f32 (1024|2048|4096)$", r.name) and r.section == "matmul"]
+    if products and gemm:
         target(
-            "f32 products from 1024, lowest share of peak", min(r.flops / r.xpu_us / 1e3 for r in large) / gemm, 0.85
+            "f32 products from 1024, lowest share of peak", min(r.flops / r.xpu_us / 1e3 for r in products) / gemm, 0.85
         )
     chains = [r for r in good if r.section == fused.SECTION]
     if chains:
