@@ -144,7 +144,7 @@ using BagResult = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, const at::Tensor& offsets_, int64_t mode,
                       const std::optional<at::Tensor>& per_sample_weights, bool include_last_offset,
-                      int64_t padding_idx) {
+                      int64_t padding_idx, bool with_backward) {
   TORCH_CHECK(indices_.dim() == 1 || indices_.dim() == 2,
               "input has to be a 1D or 2D Tensor, but got Tensor of dimension ", indices_.dim());
   if (indices_.dim() == 1)
@@ -169,7 +169,8 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   }
   const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), features = weight.size(1);
   at::Tensor out = new_empty({bags, features}, weight.scalar_type()), bag_size = new_empty({bags}, index_type);
-  at::Tensor offset2bag = new_empty({indices.numel()}, index_type);
+  // Only the backward reads it.
+  at::Tensor offset2bag = new_empty({with_backward ? indices.numel() : 0}, index_type);
   at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({bags}, index_type);
   if (bags == 0) return {out, offset2bag.zero_(), bag_size, max_indices};
   runtime::Queue& queue = runtime::current_queue();
@@ -182,7 +183,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   args.out = mutable_ptr(out);
   args.bag_size = mutable_ptr(bag_size);
   args.max_indices = mutable_ptr(max_indices);
-  args.offset2bag = mutable_ptr(offset2bag);
+  args.offset2bag = with_backward ? mutable_ptr(offset2bag) : nullptr;
   args.weight_stride0 = weight.stride(0);
   args.weight_stride1 = weight.stride(1);
   args.padding = padding_idx;
@@ -208,13 +209,13 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
 BagResult _embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool,
                          int64_t mode, bool, const std::optional<at::Tensor>& per_sample_weights,
                          bool include_last_offset, int64_t padding_idx) {
-  return bag_forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx);
+  return bag_forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, true);
 }
 
 BagResult _embedding_bag_forward_only(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets,
                                       bool, int64_t mode, bool, const std::optional<at::Tensor>& per_sample_weights,
                                       bool include_last_offset, int64_t padding_idx) {
-  return bag_forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx);
+  return bag_forward(weight, indices, offsets, mode, per_sample_weights, include_last_offset, padding_idx, false);
 }
 
 at::Tensor _embedding_bag_backward(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offsets,

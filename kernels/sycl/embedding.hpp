@@ -142,20 +142,37 @@ XPU_INLINE void bag_vectors(const BagArgs& p, const Index* ids, int64_t begin, i
 // items but their column: one loop that some items leave would put masks on all of it, and make the stores scatters.
 template <class T, class Index>
 XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
-  const size_t local = syclex::this_work_item::get_nd_item<1>().get_local_range(0);
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
   const Index* ids = static_cast<const Index*>(p.index.ptr);
+  Index* const bags = static_cast<Index*>(p.offset2bag);
+  // All ids of the group at once; nearly always every one counts.
+  const int64_t low = span_of<Index>(p, first).begin, high = span_of<Index>(p, last - 1).end;
+  bool odd = false;
+  auto look = [&](const Index* at) {
+    const int64_t id = at[lane];
+    odd |= static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) || id == p.padding;
+  };
+  int64_t j0 = low;
+  for (; j0 + static_cast<int64_t>(local) <= high; j0 += local) [[clang::always_inline]]
+    look(ids + j0);
+  if (j0 + static_cast<int64_t>(lane) < high) [[clang::always_inline]]
+    look(ids + j0);
+  const bool clean = !bags && !sycl::any_of_group(syclex::this_work_item::get_sub_group(), odd);
   for (uint32_t bag = first; bag < last; ++bag) {
     const auto [begin, end] = span_of<Index>(p, bag);
-    int32_t used = 0, bad = 0;
-    Index* const bags = static_cast<Index*>(p.offset2bag);
-    for (int64_t j = begin; j < end; ++j) {
-      const int64_t id = ids[j];
-      const bool good = static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size);
-      used += good && id != p.padding ? 1 : 0;
-      bad += good ? 0 : 1;
-      bags[j] = static_cast<Index>(bag);
+    int32_t used = end > begin ? static_cast<int32_t>(end - begin) : 0, bad = 0;
+    if (!clean || begin < low || end > high) {
+      used = 0;
+      for (int64_t j = begin; j < end; ++j) {
+        const int64_t id = ids[j];
+        const bool good = static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size);
+        used += good && id != p.padding ? 1 : 0;
+        bad += good ? 0 : 1;
+        if (bags) bags[j] = static_cast<Index>(bag);
+      }
     }
-    if (bag == 0)
+    if (bags && bag == 0)
       for (int64_t j = 0; j < begin; ++j) bags[j] = Index(0);
     if (bad > 0)
       for (int64_t j = begin; j < end; ++j)
