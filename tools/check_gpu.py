@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from pathlib import Path
 # The newest ocloc in Debian 12 knows these; fp64 says whether the GPU has it in hardware.
 TARGETS = {"pvc": True, "dg2": False, "tgllp": False, "ats-m150": False, "adl-s": False}
 MAGIC = 0x07230203
-OP_ENTRY_POINT, OP_CAPABILITY, OP_FUNCTION = 15, 17, 54
+OP_ENTRY_POINT, OP_TYPE_VECTOR, OP_FUNCTION = 15, 23, 54
 
 
 def spirv_of(syclbin: bytes) -> list[bytes]:
@@ -39,18 +40,26 @@ def spirv_of(syclbin: bytes) -> list[bytes]:
     return images
 
 
-def kernels_of(spirv: bytes) -> list[str]:
-    """The names of the entry points."""
-    names, at = [], 20
+def declarations(spirv: bytes) -> Iterator[tuple[int, bytes]]:
+    """Opcode and words of each instruction before the first function."""
+    at = 20
     while at + 4 <= len(spirv):
         word = struct.unpack_from("<I", spirv, at)[0]
         op, words = word & 0xFFFF, word >> 16
         if op == OP_FUNCTION or words == 0:
             break
-        if op == OP_ENTRY_POINT:
-            names.append(spirv[at + 12 : at + 4 * words].split(b"\0")[0].decode())
+        yield op, spirv[at : at + 4 * words]
         at += 4 * words
-    return names
+
+
+def kernels_of(spirv: bytes) -> list[str]:
+    """The names of the entry points."""
+    return [text[12:].split(b"\0")[0].decode() for op, text in declarations(spirv) if op == OP_ENTRY_POINT]
+
+
+def vectors_of(spirv: bytes) -> set[int]:
+    """The numbers of components of the vector types."""
+    return {struct.unpack_from("<I", text, 12)[0] for op, text in declarations(spirv) if op == OP_TYPE_VECTOR}
 
 
 @dataclass

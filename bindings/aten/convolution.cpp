@@ -123,10 +123,6 @@ void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const
   launch_direct(kernels::conv_backward_weights, w, a);
 }
 
-}  // namespace
-
-namespace {
-
 // oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
 // Whether the kernels for contiguous images take it: x and y are the sides of the untransposed convolution.
 bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
