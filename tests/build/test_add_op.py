@@ -87,7 +87,9 @@ class Scratch:
         command = self.run(f"{ninja.group(1)} -C {self.build} -t commands {target}").splitlines()[-1]
         for source, built in objects.items():
             usual = f"CMakeFiles/{target}.dir/gen/{source.relative_to(self.gen)}.o"
-            command = command.replace(usual, str(built)) if usual in command else command.replace(" -o ", f" {built} -o ", 1)
+            command = (
+                command.replace(usual, str(built)) if usual in command else command.replace(" -o ", f" {built} -o ", 1)
+            )
         self.run(command.replace(" python/xpu_ops/", f" {self.package}/"))
 
     def modules(self) -> str:
