@@ -192,14 +192,18 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   args.features = static_cast<uint32_t>(features);
   args.mode = static_cast<BagMode>(mode);
   args.is32 = !wide;
-  // A group costs about as much as a thousand elements; small bags share one.
+  // A group costs about as much as a thousand elements; small bags share one. Groups of one item wait less between
+  // bags.
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags);
+  const bool vectors = mode != 2 && args.weight_stride1 == 1 && features >= 16,
+             single = vectors && device.is_cpu && kernels::embedding_bag_single.has(dtype_of(weight));
+  const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags), wanted = single ? 65536 : 8192;
   args.bags_per_group = static_cast<uint32_t>(
-      std::clamp<int64_t>(std::min(8192 / elements, bags / (16 * int64_t{device.max_compute_units})), 1, 256));
-  const bool vectors = mode != 2 && args.weight_stride1 == 1 && features >= 16;
-  runtime::launch(queue, (vectors ? kernels::embedding_bag_vectors : kernels::embedding_bag)[dtype_of(weight)],
-                  ceil_div(bags, args.bags_per_group), 16, args);
+      std::clamp<int64_t>(std::min(wanted / elements, bags / (16 * int64_t{device.max_compute_units})), 1, 256));
+  const auto& table = single    ? kernels::embedding_bag_single
+                      : vectors ? kernels::embedding_bag_vectors
+                                : kernels::embedding_bag;
+  runtime::launch(queue, table[dtype_of(weight)], ceil_div(bags, args.bags_per_group), single ? 1 : 16, args);
   runtime::check_kernel_errors(queue);
   return {out, offset2bag, bag_size, max_indices};
 }

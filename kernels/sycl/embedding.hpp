@@ -3,6 +3,7 @@
 #include "embedding_args.hpp"
 #include "indexing.hpp"
 #include "math.hpp"
+#include "single.hpp"
 
 namespace xpu {
 
@@ -138,29 +139,17 @@ XPU_INLINE void bag_vectors(const BagArgs& p, const Index* ids, int64_t begin, i
   for (int s = 0; s < kSums; ++s) (out + s * local)[lane] = T(acc[s]);
 }
 
-// Sums and means of rows of a vector and more, of which the last may overlap the one before. Nothing differs between
-// items but their column: one loop that some items leave would put masks on all of it, and make the stores scatters.
-template <class T, class Index>
-XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
-  auto item = syclex::this_work_item::get_nd_item<1>();
-  const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
+// Calls rows(bag, its span, whether all its ids count, how many do) for the bags of a group, whose sums or means they
+// are, and does the bookkeeping. Where `clean`, all ids from `low` to `high` are known to count, and none wants its
+// bag's number.
+template <class Index, class F>
+XPU_INLINE void for_summed_bags(const BagArgs& p, uint32_t first, uint32_t last, bool clean, int64_t low, int64_t high,
+                                F rows) {
   const Index* ids = static_cast<const Index*>(p.index.ptr);
   Index* const bags = static_cast<Index*>(p.offset2bag);
-  // All ids of the group at once; nearly always every one counts.
-  const int64_t low = span_of<Index>(p, first).begin, high = span_of<Index>(p, last - 1).end;
-  bool odd = false;
-  auto look = [&](const Index* at) {
-    const int64_t id = at[lane];
-    odd |= static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) || id == p.padding;
-  };
-  int64_t j0 = low;
-  for (; j0 + static_cast<int64_t>(local) <= high; j0 += local) [[clang::always_inline]]
-    look(ids + j0);
-  if (j0 + static_cast<int64_t>(lane) < high) [[clang::always_inline]]
-    look(ids + j0);
-  const bool clean = !bags && !sycl::any_of_group(syclex::this_work_item::get_sub_group(), odd);
   for (uint32_t bag = first; bag < last; ++bag) {
-    const auto [begin, end] = span_of<Index>(p, bag);
+    const BagSpan span = span_of<Index>(p, bag);
+    const auto [begin, end] = span;
     int32_t used = end > begin ? static_cast<int32_t>(end - begin) : 0, bad = 0;
     if (!clean || begin < low || end > high) {
       used = 0;
@@ -180,19 +169,119 @@ XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
           report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
     static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
     static_cast<Index*>(p.max_indices)[bag] = static_cast<Index>(used);
-    const bool all = used == end - begin;
-    size_t f = 0;
-    for (; f + kBagSums * local <= p.features; f += kBagSums * local)
-      bag_vectors<T, Index, kBagSums>(p, ids, begin, end, bag, f, all, used);
-    for (; f + local <= p.features; f += local) bag_vectors<T, Index, 1>(p, ids, begin, end, bag, f, all, used);
-    if (f < p.features) bag_vectors<T, Index, 1>(p, ids, begin, end, bag, p.features - local, all, used);
+    [[clang::always_inline]] rows(bag, span, used == end - begin, used);
   }
+}
+
+// Sums and means of rows of a vector and more, of which the last may overlap the one before. Nothing differs between
+// items but their column: one loop that some items leave would put masks on all of it, and make the stores scatters.
+template <class T, class Index>
+XPU_INLINE void sum_bags(const BagArgs& p, uint32_t first, uint32_t last) {
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), local = item.get_local_range(0);
+  const Index* ids = static_cast<const Index*>(p.index.ptr);
+  // All ids of the group at once; nearly always every one counts.
+  const int64_t low = span_of<Index>(p, first).begin, high = span_of<Index>(p, last - 1).end;
+  bool odd = false;
+  auto look = [&](const Index* at) {
+    const int64_t id = at[lane];
+    odd |= static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) || id == p.padding;
+  };
+  int64_t j0 = low;
+  for (; j0 + static_cast<int64_t>(local) <= high; j0 += local) [[clang::always_inline]]
+    look(ids + j0);
+  if (j0 + static_cast<int64_t>(lane) < high) [[clang::always_inline]]
+    look(ids + j0);
+  const bool clean = !p.offset2bag && !sycl::any_of_group(syclex::this_work_item::get_sub_group(), odd);
+  for_summed_bags<Index>(p, first, last, clean, low, high,
+                         [&](uint32_t bag, BagSpan ids_at, bool all, int32_t used) __attribute__((always_inline)) {
+                           const auto [begin, end] = ids_at;
+                           size_t f = 0;
+                           for (; f + kBagSums * local <= p.features; f += kBagSums * local)
+                             bag_vectors<T, Index, kBagSums>(p, ids, begin, end, bag, f, all, used);
+                           for (; f + local <= p.features; f += local)
+                             bag_vectors<T, Index, 1>(p, ids, begin, end, bag, f, all, used);
+                           if (f < p.features)
+                             bag_vectors<T, Index, 1>(p, ids, begin, end, bag, p.features - local, all, used);
+                         });
 }
 
 template <class T>
 inline void embedding_bag_vectors(const BagArgs& p) {
   for_bags(p, [&]<class Index>(Index, uint32_t first, uint32_t last)
                   __attribute__((always_inline)) { sum_bags<T, Index>(p, first, last); });
+}
+
+// The same in vectors of its own, whose distances the compiler knows: with those of items it read three of them back
+// from the stack for every row, and the processor looked less far ahead for rows to wait for.
+template <class T, class Index, int kSums>
+XPU_INLINE void bag_pieces(const BagArgs& p, BagSpan span, uint32_t bag, size_t f, bool all, int32_t used) {
+  const Index* ids = static_cast<const Index*>(p.index.ptr);
+  const T* weight = static_cast<const T*>(p.weight) + f;
+  const T* times = static_cast<const T*>(p.per_sample);
+  T* out = static_cast<T*>(p.out) + (static_cast<size_t>(bag) * p.features + f);
+  float16v acc[kSums];
+#pragma unroll
+  for (int s = 0; s < kSums; ++s) acc[s] = 0;
+  if (all && !times) {
+    const auto add = [&](int64_t j) __attribute__((always_inline)) {
+      const T* row = weight + static_cast<int64_t>(ids[j]) * p.weight_stride0;
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) acc[s] += load16(row + s * 16);
+    };
+    int64_t j = span.begin;
+    for (; j + 4 <= span.end; j += 4) add(j), add(j + 1), add(j + 2), add(j + 3);
+    for (; j < span.end; ++j) add(j);
+  } else {
+    for (int64_t j = span.begin; j < span.end; ++j) {
+      const int64_t id = ids[j];
+      if (!all && (static_cast<uint64_t>(id) >= static_cast<uint64_t>(p.index.size) || id == p.padding)) continue;
+      const float factor = times ? static_cast<float>(times[j * p.per_sample_stride]) : 1.0f;
+      const T* row = weight + id * p.weight_stride0;
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) acc[s] += factor * load16(row + s * 16);
+    }
+  }
+  if (p.mode == BagMode::mean && used > 0) {
+#pragma unroll
+    for (int s = 0; s < kSums; ++s) acc[s] = acc[s] / static_cast<float>(used);
+  }
+#pragma unroll
+  for (int s = 0; s < kSums; ++s) store16(out + s * 16, acc[s]);
+}
+
+template <class T, class Index>
+XPU_INLINE void sum_bags_single(const BagArgs& p, uint32_t first, uint32_t last) {
+  using Index8 = Index __attribute__((ext_vector_type(8)));
+  using Index8u = Index __attribute__((ext_vector_type(8), aligned(sizeof(Index))));
+  const Index* ids = static_cast<const Index*>(p.index.ptr);
+  const int64_t low = span_of<Index>(p, first).begin, high = span_of<Index>(p, last - 1).end;
+  constexpr int64_t kMost = static_cast<int64_t>(~uint64_t{0} >> (65 - 8 * sizeof(Index)));
+  const Index size = static_cast<Index>(p.index.size < kMost ? p.index.size : kMost),
+              padding = static_cast<Index>(p.padding);
+  Index8 odd = 0;
+  const auto look = [&](Index8 id)
+                        __attribute__((always_inline)) { odd |= (id < Index(0)) | (id >= size) | (id == padding); };
+  int64_t j = low;
+  for (; j + 8 <= high; j += 8) look(*reinterpret_cast<const Index8u*>(ids + j));
+  for (; j < high; ++j) look(Index8(ids[j]));
+  Index any = 0;
+#pragma unroll
+  for (int k = 0; k < 8; ++k) any |= odd[k];
+  for_summed_bags<Index>(p, first, last, any == 0 && !p.offset2bag, low, high,
+                         [&](uint32_t bag, BagSpan span, bool all, int32_t used) __attribute__((always_inline)) {
+                           size_t f = 0;
+                           for (; f + kBagSums * 16 <= p.features; f += kBagSums * 16)
+                             bag_pieces<T, Index, kBagSums>(p, span, bag, f, all, used);
+                           for (; f + 16 <= p.features; f += 16) bag_pieces<T, Index, 1>(p, span, bag, f, all, used);
+                           if (f < p.features) bag_pieces<T, Index, 1>(p, span, bag, p.features - 16, all, used);
+                         });
+}
+
+template <class T>
+inline void embedding_bag_single(const BagArgs& p) {
+  for_bags(p, [&]<class Index>(Index, uint32_t first, uint32_t last)
+                  __attribute__((always_inline)) { sum_bags_single<T, Index>(p, first, last); });
 }
 
 template <class T, class Index>
