@@ -422,6 +422,7 @@ bool dense_planes(const at::Tensor& t) {
   return true;
 }
 
+constexpr int64_t kGridChannels = 32;    // from which on their planes are read one by one
 constexpr int64_t kCachedPlane = 32768;  // elements of a plane that one core adds to without waiting for memory
 
 // Pixels that one output position reads.
@@ -445,12 +446,20 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_
   GridArgs args = grid_args(input, grid, out, padding, align);
   args.out = mutable_ptr(out);
   const int64_t taps = grid_taps(volume, mode);
+  runtime::Queue& queue = runtime::current_queue();
+  const DType t = dtype_of(input);
+  if (!volume && taps == 4 && input.size(1) >= kGridChannels && kernels::grid_sample_block.has(t) &&
+      runtime::device_info(queue.device).is_cpu) {
+    runtime::launch2(queue, kernels::grid_sample_block[t], args.samples, ceil_div(args.positions, kGridBlock), 1, 1,
+                     args);
+    return out;
+  }
   const runtime::KernelTable& table =
       volume ? (taps == 1 ? kernels::grid_sample_3d_nearest : kernels::grid_sample_3d_linear)
              : (taps == 1    ? kernels::grid_sample_2d_nearest
                 : taps == 16 ? kernels::grid_sample_2d_cubic
                              : kernels::grid_sample_2d_linear);
-  launch_grid(table[dtype_of(input)], args);
+  launch_grid(table[t], args);
   return out;
 }
 

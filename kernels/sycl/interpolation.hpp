@@ -4,6 +4,7 @@
 #include "groups.hpp"
 #include "interpolation_args.hpp"
 #include "scalar_loop.hpp"
+#include "single_kernel.hpp"
 #include "walk.hpp"
 
 namespace xpu {
@@ -418,6 +419,61 @@ XPU_INLINE void grid_sample(const GridArgs& p) {
       sum += taps.inside[k] ? taps.weight[k] * v : M(0);
     }
     out[item.lane] = T(sum);
+  }
+}
+
+// The same bilinearly in two dimensions, for a CPU device and many channels: a group of one item takes a block of
+// positions, whose pixels and weights it notes, and goes through the channels one by one. So what it reads stays in the
+// first cache, and what it writes lies side by side. Rows: n; groups: blocks.
+template <class T>
+inline void grid_sample_block(const GridArgs& p) {
+  using M = opmath_t<T>;
+  constexpr int kDim = 2, K = 4;
+  constexpr uint32_t kBlock = xpu_ops::kGridBlock;
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const size_t n = item.get_group(0), first = item.get_group(1) * kBlock;
+  const size_t left = p.positions - first;
+  const uint32_t count = left < kBlock ? static_cast<uint32_t>(left) : kBlock;
+  struct Position {
+    int32_t offset[K];
+    M weight[K];
+  } at[kBlock];
+  uint32_t inside[kBlock], all = ~0u;  // a bit for each pixel
+  const T* grid = static_cast<const T*>(p.grid) + (n * p.positions + first) * kDim;
+  for (uint32_t i = 0; i < count; ++i) {
+    M g[kDim];
+#pragma unroll
+    for (int d = 0; d < kDim; ++d) g[d] = M(grid[i * kDim + d]);
+    GridTaps<M, kDim, K> taps;
+    grid_taps<M, kDim, K>(p, g, taps);
+    inside[i] = ~0u;
+#pragma unroll
+    for (int k = 0; k < K; ++k) {
+      at[i].offset[k] = taps.offset[k];
+      at[i].weight[k] = taps.inside[k] ? taps.weight[k] : M(0);
+      if (!taps.inside[k]) inside[i] &= ~(1u << k);
+    }
+    all &= inside[i];
+  }
+  const T* in = static_cast<const T*>(p.input) + n * p.in_stride[0];
+  T* out = static_cast<T*>(p.out) + n * p.out_stride[0] + first;
+  for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], out += p.out_stride[1]) {
+    // A pixel outside is the first one times 0, unless that is no number.
+    if (all == ~0u || M(in[0]) * M(0) == M(0)) {
+      for (uint32_t i = 0; i < count; ++i) {
+        M sum = M(0);
+#pragma unroll
+        for (int k = 0; k < K; ++k) sum += at[i].weight[k] * M(in[at[i].offset[k]]);
+        out[i] = T(sum);
+      }
+    } else {
+      for (uint32_t i = 0; i < count; ++i) {
+        M sum = M(0);
+#pragma unroll
+        for (int k = 0; k < K; ++k) sum += (inside[i] >> k & 1) ? at[i].weight[k] * M(in[at[i].offset[k]]) : M(0);
+        out[i] = T(sum);
+      }
+    }
   }
 }
 

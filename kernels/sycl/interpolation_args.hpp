@@ -39,6 +39,8 @@ struct NearestArgs {
   uint32_t rows, inner, rows_per_group;
 };
 
+constexpr uint32_t kGridBlock = 512;  // positions that a group of grid_sample_block takes
+
 enum class GridMode : uint32_t { bilinear = 0, nearest = 1, bicubic = 2 };
 enum class GridPadding : uint32_t { zeros = 0, border = 1, reflection = 2 };
 

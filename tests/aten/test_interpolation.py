@@ -106,6 +106,22 @@ def test_grid_sample(dims: int, mode: str, padding: str, align: bool, dtype: tor
     same(run, x, grid, tol=TOL[dtype] if mode != "nearest" else None)
 
 
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_grid_sample_of_many_channels(padding: str, dtype: torch.dtype) -> None:
+    """Channel by channel for a block of positions; what lies outside is 0 even where the first pixel is no number."""
+    x, grid = data(2, 33, 9, 7, dtype=dtype), data(2, 20, 31, 2, dtype=dtype, seed=9)
+    x[0, 3, 0, 0], x[1, 5, 0, 0], x[1, 32, 4, 4] = torch.nan, torch.inf, -torch.inf
+    for t in (x, x.to(memory_format=torch.channels_last), x.transpose(2, 3)):
+
+        def run(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+            return F.grid_sample(x, grid, padding_mode=padding, align_corners=False)
+
+        want, got = run(t.float(), grid.float()), run(t.to("xpu"), grid.to("xpu"))
+        rtol, atol = TOL[dtype]
+        torch.testing.assert_close(got.cpu().float(), want, rtol=rtol, atol=atol, equal_nan=True)
+
+
 @pytest.mark.parametrize("channels", [3, 20])
 @pytest.mark.parametrize("side", [30, 200])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
