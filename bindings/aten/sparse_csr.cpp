@@ -407,8 +407,13 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   const int64_t inner = mat1.size(-1), rows = pattern.size(-2), columns = pattern.size(-1);
   const at::Tensor a = mat1.resolve_conj().contiguous(), b = mat2.transpose(-2, -1).resolve_conj().contiguous();
   const int64_t dims = pattern.dim() - 2;
+  runtime::Queue& queue = runtime::current_queue();
+  const bool by_rows =
+      dims == 0 && inner >= 16 && values.scalar_type() == at::kFloat && runtime::device_info(queue.device).is_cpu;
   at::Tensor row, column = pattern.col_indices().contiguous();
-  if (dims == 0) {
+  if (by_rows) {
+    row = pattern.crow_indices().contiguous();
+  } else if (dims == 0) {
     row = row_numbers(pattern.crow_indices(), column, column.scalar_type());
   } else {  // batches of rows one after the other
     const at::Tensor indices = at::_convert_indices_from_csr_to_coo(pattern.crow_indices(), column);
@@ -423,7 +428,6 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   p.b = b.const_data_ptr();
   p.values = beta.toComplexDouble() == 0. ? nullptr : values.const_data_ptr();
   p.out = out.mutable_data_ptr();
-  runtime::Queue& queue = runtime::current_queue();
   p.error = runtime::error_flag(queue.device);
   put_scalar(p.alpha, alpha, values.scalar_type());
   put_scalar(p.beta, beta, values.scalar_type());
@@ -435,7 +439,8 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   p.inner = static_cast<uint32_t>(inner);
   p.is32 = row.scalar_type() == at::kInt;
   p.chunk = static_cast<uint32_t>(ceil_div(spread(p.nnz).chunk, 16) * 16);
-  runtime::launch(queue, kernels::sampled_dot[dtype_of(values)], ceil_div(p.nnz, p.chunk), 16, p);
+  runtime::launch(queue, by_rows ? kernels::sampled_rows : kernels::sampled_dot[dtype_of(values)],
+                  ceil_div(p.nnz, p.chunk), by_rows ? 1 : 16, p);
   runtime::check_kernel_errors(queue);
   if (!out.is_same(out_)) out_.copy_(out);
 }

@@ -2,6 +2,7 @@
 // An item has some rows in turn; results of unknown size are counted first, and the counts added up by run_scan.
 #pragma once
 #include "csr_merge.hpp"
+#include "single.hpp"
 
 namespace xpu {
 
@@ -69,6 +70,67 @@ template <class T> void csr_reduce_fill(const CsrReduceArgs& p) {
     csr_reduce_fill_of<T, int32_t>(p);
   else
     csr_reduce_fill_of<T, int64_t>(p);
+}
+
+// --- products sampled at a pattern, for a CPU device ---
+
+// An item, a group of its own, has some elements in turn, and finds their rows from the pointers. `inner` is 16 and
+// more; its last vector overlaps the one before.
+template <class I> XPU_INLINE void sampled_rows_of(const SampledArgs& p) {
+  const uint32_t begin = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.chunk,
+                 end = begin + p.chunk < p.nnz ? begin + p.chunk : p.nnz;
+  const I *crow = static_cast<const I*>(p.row), *col = static_cast<const I*>(p.col);
+  const float *b = static_cast<const float*>(p.b), *values = static_cast<const float*>(p.values);
+  float* out = static_cast<float*>(p.out);
+  const float alpha = from_bits<float>(p.alpha), beta = from_bits<float>(p.beta);
+  const size_t inner = p.inner, whole = inner / 16 * 16;
+  const uint16v lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const auto fresh = lanes >= static_cast<uint32_t>(16 - (inner - whole));
+  uint32_t row = 0;
+  for (uint32_t low = 0, high = p.rows; low < high;) {  // the last row that begins at or before the first element
+    const uint32_t middle = low + (high - low) / 2;
+    if (crow[middle] <= static_cast<I>(begin))
+      row = middle, low = middle + 1;
+    else
+      high = middle;
+  }
+  for (uint32_t e = begin; e < end;) {
+    while (row + 1 < p.rows && crow[row + 1] <= static_cast<I>(e)) ++row;
+    const uint32_t stop =
+        row + 1 < p.rows && crow[row + 1] < static_cast<I>(end) ? static_cast<uint32_t>(crow[row + 1]) : end;
+    const float* a = static_cast<const float*>(p.a) + row * inner;
+    const auto product = [&](uint32_t i) __attribute__((always_inline)) {
+      const int64_t at = col[i];
+      float16v sum = 0;
+      if (static_cast<uint64_t>(at) >= p.columns) {
+        report_error(p.error, DeviceErrorCode::index_runtime, 1, at, p.columns);
+        return sum;
+      }
+      const float* line = b + static_cast<size_t>(at) * inner;
+      for (size_t k = 0; k < whole; k += 16) sum += load16(a + k) * load16(line + k);
+      if (whole < inner) {
+        const float16v last = load16(a + (inner - 16)) * load16(line + (inner - 16));
+        sum += fresh ? last : float16v(0);
+      }
+      return sum;
+    };
+    for (; e + 4 <= stop; e += 4) {
+      float4v v = alpha * sum16(product(e), product(e + 1), product(e + 2), product(e + 3));
+      if (values) v += beta * *reinterpret_cast<const float4u*>(values + e);
+      *reinterpret_cast<float4u*>(out + e) = v;
+    }
+    for (; e < stop; ++e) {
+      float v = alpha * sum16(product(e));
+      if (values) v += beta * values[e];
+      out[e] = v;
+    }
+  }
+}
+inline void sampled_rows(const SampledArgs& p) {
+  if (p.is32)
+    sampled_rows_of<int32_t>(p);
+  else
+    sampled_rows_of<int64_t>(p);
 }
 
 // --- invariants ---

@@ -119,7 +119,8 @@ struct SpmmReduceArgs {
 
 // out[k] = beta * values[k] + alpha * dot(a[row[k]], b[col[k]]); rows of both are dense.
 struct SampledArgs {
-  const void *row, *col, *a, *b, *values;
+  const void* row;  // of each element; sampled_rows: the row pointers
+  const void *col, *a, *b, *values;
   void* out;
   DeviceError* error;
   uint64_t alpha[2], beta[2];

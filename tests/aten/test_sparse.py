@@ -316,15 +316,32 @@ def test_sampled_addmm(shape: tuple[int, int, int], nnz: int, dtype: torch.dtype
     same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, beta=beta, out=p), pattern, a, b)
 
 
-@pytest.mark.parametrize("inner", [5, 16, 100])
-def test_sampled_addmm_of_many(inner: int) -> None:
-    pattern = matrix(50, 60, 1000).coalesce().to_sparse_csr()
+@pytest.mark.parametrize("inner", [5, 16, 31, 100])
+@pytest.mark.parametrize(("rows", "nnz"), [(50, 1000), (9000, 6000)])
+def test_sampled_addmm_of_many(inner: int, rows: int, nnz: int) -> None:
+    pattern = matrix(rows, 60, nnz).coalesce().to_sparse_csr()
     short = torch.sparse_csr_tensor(
         pattern.crow_indices().int(), pattern.col_indices().int(), pattern.values(), pattern.shape
     )
-    a, b = values([50, inner], torch.float32, 1), values([inner, 60], torch.float32, 2)
+    a, b = values([rows, inner], torch.float32, 1), values([inner, 60], torch.float32, 2)
+    a[3, inner - 2], b[0, 7] = torch.inf, torch.nan
     for p in (pattern, short):
         same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, beta=2, alpha=3), p, a, b)
+        same(lambda p, a, b: torch.sparse.sampled_addmm(p, a, b, beta=0), p, a, b)
+
+
+@pytest.mark.parametrize("inner", [5, 16])
+@pytest.mark.parametrize("column", [-1, 60, 1 << 40])
+def test_sampled_addmm_of_wrong_columns(inner: int, column: int) -> None:
+    """What does not check its invariants is not read out of range."""
+    columns = torch.arange(50) % 60
+    columns[17] = column
+    pattern = torch.sparse_csr_tensor(
+        torch.arange(0, 51, 5), columns, torch.ones(50), (10, 60), check_invariants=False
+    ).to("xpu")
+    with pytest.raises(RuntimeError, match="out of (range|bounds)"):
+        torch.sparse.sampled_addmm(pattern, torch.ones(10, inner).to("xpu"), torch.ones(inner, 60).to("xpu"))
+        torch.xpu.synchronize()
 
 
 @given(
