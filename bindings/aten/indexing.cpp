@@ -11,6 +11,7 @@
 #include <ATen/ops/masked_fill.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "host/indexing.hpp"
 #include "indexing_kernels.hpp"
 
 namespace xpu_ops::aten {
@@ -369,13 +370,19 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
 
 namespace {
 
-// A mask and its set elements: counts and starts of chunks on the device.
+// What an element of a mask costs on the calling thread in units of runs_inline().
+constexpr int64_t kHostMask = 16;
+
+// A mask and its set elements: counts and starts of chunks on the device. Who needs the count `now` waits for it, and
+// has a small mask looked at on the calling thread.
 struct Compaction {
   CompactArgs args{};
   std::optional<runtime::Scratch> counts;
+  uint32_t counts_here[2] = {0, 0};
+  size_t element;
   DType raw;
 
-  Compaction(const at::Tensor& mask) : raw(raw_dtype(mask.element_size())) {
+  Compaction(const at::Tensor& mask, bool now) : element(mask.element_size()), raw(raw_dtype(element)) {
     TORCH_CHECK(mask.numel() < (int64_t{1} << 32) - 1, "masks of more than 2^32 elements are not supported");
     args.mask = mask.const_data_ptr();
     const KeepBits keep = keep_bits(mask.scalar_type());
@@ -383,15 +390,26 @@ struct Compaction {
     args.keep[1] = keep.bits[1];
     args.n = static_cast<uint32_t>(mask.numel());
     args.chunks = static_cast<uint32_t>(ceil_div(args.n, kCompactChunk));
+    runtime::Queue& queue = runtime::current_queue();
+    if (now && args.chunks == 1 && runtime::inline_enabled()) {
+      runtime::synchronize(queue);
+      if (runtime::runs_inline(queue, args.n * kHostMask)) {
+        args.counts = counts_here;
+        counts_here[1] = host::compact_count(args, element);
+        return;
+      }
+    }
     counts.emplace((args.chunks + 1) * sizeof(uint32_t));
     args.counts = counts->get<uint32_t>();
-    runtime::Queue& queue = runtime::current_queue();
     args.error = runtime::error_flag(queue.device);
     const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
     runtime::launch(queue, kernels::compact_count[raw], args.chunks, lanes, args);
     runtime::launch(queue, kernels::compact_scan, 1, lanes, args);
   }
+  Compaction(const Compaction&) = delete;
+  bool here() const { return !counts.has_value(); }
   uint32_t total() const {
+    if (here()) return counts_here[1];
     runtime::Queue& queue = runtime::current_queue();
     uint32_t n = 0;
     runtime::copy_bytes(queue, &n, args.counts + args.chunks, sizeof n, true);
@@ -410,6 +428,7 @@ struct Compaction {
     args.ndim = static_cast<uint32_t>(self.dim());
     for (uint32_t d = 0; d < args.ndim; ++d)
       args.dims[d] = make_divider(static_cast<uint32_t>(self.size(args.ndim - 1 - d)));
+    if (here()) return host::compact_coordinates(args, element);
     runtime::Queue& queue = runtime::current_queue();
     // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
     if (runtime::device_info(queue.device).is_cpu)
@@ -427,7 +446,7 @@ at::Tensor nonzero(const at::Tensor& self) {
   const int64_t rank = self.dim();
   if (self.numel() == 0) return new_empty({0, rank}, at::kLong);
   const at::Tensor dense = self.contiguous();
-  Compaction c(dense);
+  Compaction c(dense, true);
   const int64_t n = c.total();
   // Column by column, as upstream: nonzero(as_tuple=True) gives contiguous tensors.
   at::Tensor out = new_strided({n, rank}, {1, n}, at::kLong);
@@ -460,7 +479,7 @@ at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fil
     rows.fill_(fill_value);
   } else {
     const at::Tensor dense = self.contiguous();
-    Compaction c(dense);
+    Compaction c(dense, false);
     c.write_indices(self, rows.mutable_data_ptr<int64_t>(), size, size);
     const FillTailArgs tail{rows.mutable_data_ptr<int64_t>(), c.args.counts + c.args.chunks, fill_value, size, size,
                             static_cast<uint32_t>(rank)};
@@ -492,14 +511,17 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
     at::native::resize_output(out, {0});
     return out;
   }
-  Compaction c(m);
+  Compaction c(m, true);
   const int64_t n = c.total();
   at::native::resize_output(out, {n});
   if (n == 0) return out;
   at::Tensor dense = out.is_contiguous() ? out : new_empty({n}, out.scalar_type());
   c.args.out = mutable_ptr(dense);
   c.args.src = s.const_data_ptr();
-  c.run(kernels::masked_select[raw_dtype(self.element_size())]);
+  if (c.here())
+    host::masked_select(c.args, self.element_size());
+  else
+    c.run(kernels::masked_select[raw_dtype(self.element_size())]);
   if (!dense.is_same(out)) out.copy_(dense);
   return out;
 }
@@ -521,7 +543,7 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
   if (self.numel() == 0) return self;
   const at::Tensor src = source.contiguous();
   at::Tensor dense = self.contiguous();
-  Compaction c(m);
+  Compaction c(m, false);
   c.args.out = mutable_ptr(dense);
   c.args.src = src.const_data_ptr();
   c.args.out_size = src.numel();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "aten/indexing.hpp"
+#include "host/indexing.hpp"
 #include "indexing_kernels.hpp"
 #include "scatter_kernels.hpp"
 
@@ -32,6 +33,9 @@ Spread spread(size_t n) {
 
 constexpr int64_t kNearBytes = int64_t{1} << 19;
 
+// What an element moved by its index, or a row, costs on the calling thread in units of runs_inline().
+constexpr int64_t kHostMove = 20;
+
 void launch_indexed(bool write, void* plain, void* data, size_t element_size, const IndexSource& index, Dims3 dims) {
   for (const auto& d : dims)
     if (d.size == 0) return;
@@ -41,6 +45,13 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
   args.index = index;
   args.walk = make_walk<3>(dims, false, 2);
   auto stride = [&](int k) { return args.walk.inner_ndim == 1 ? args.walk.strides[0][k] : int64_t{0}; };
+  runtime::Queue& queue = runtime::current_queue();
+  const int64_t each = stride(2) == 0 ? std::max<int64_t>(1, static_cast<int64_t>(element_size) / 4) : kHostMove,
+                cost = int64_t{args.walk.rows} * (kHostMove + args.walk.inner * each);
+  if (runtime::runs_inline(queue, cost) && host::indexed_move(write, args, element_size)) {
+    if (index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
+    return;
+  }
   const bool one_index = stride(2) == 0 && stride(0) == 1 && stride(1) == 1;
   if (!(one_index && args.walk.inner >= 32)) args.walk = make_walk<3>(dims, false, 256);
   const int64_t reach = (index.size - 1) * std::abs(index.stride) + int64_t{args.walk.inner} * std::abs(stride(1));
@@ -50,7 +61,6 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
                                                              : IndexMode::general;
   args.shared = true;
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
-  runtime::Queue& queue = runtime::current_queue();
   const size_t inner = args.walk.inner;
   // A group costs about as much as moving a thousand elements: give it several rows, but keep all cores busy.
   const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).max_compute_units);

@@ -327,10 +327,8 @@ inline void nonzero_unravel(const CompactArgs& p) {
 }
 
 // Both for one item a chunk: it notes positions without a branch, some hundred at a time, then divides them.
-template <class T>
-inline void compact_coordinates(const CompactArgs& p) {
+template <class T> XPU_INLINE void chunk_coordinates(const CompactArgs& p, uint32_t chunk) {
   constexpr uint32_t kNoted = 256;
-  const uint32_t chunk = global_id();
   if (chunk >= p.chunks || p.counts[chunk + 1] == p.counts[chunk]) return;
   const T* mask = static_cast<const T*>(p.mask);
   const uint64_t keep[2] = {p.keep[0], p.keep[1]};
@@ -358,6 +356,8 @@ inline void compact_coordinates(const CompactArgs& p) {
     at += count;
   }
 }
+
+template <class T> inline void compact_coordinates(const CompactArgs& p) { chunk_coordinates<T>(p, global_id()); }
 
 template <class T>
 inline void masked_select(const CompactArgs& p) {

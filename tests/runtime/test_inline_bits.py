@@ -145,6 +145,46 @@ def test_nll_loss(dtype: torch.dtype) -> None:
     same_bits(results)
 
 
+@pytest.mark.parametrize("index_type", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float16, torch.float32, torch.int64, torch.complex128], ids=str)
+def test_moves_by_index(dtype: torch.dtype, index_type: torch.dtype) -> None:
+    def results() -> list[torch.Tensor]:
+        out = []
+        for shape in ((7,), (7, 1), (7, 40), (3, 7, 5), (7, 2, 3, 4)):
+            x = values(shape, torch.float64).to(dtype)
+            for t in (x, x.transpose(0, -1), x[..., ::2]):
+                for d in range(t.dim()):
+                    n = t.size(d)
+                    i = (torch.arange(2 * n, device="xpu") * 5 % n).to(index_type)
+                    key = (slice(None),) * d
+                    out += [t.index_select(d, i), t.gather(d, torch.zeros_like(t, dtype=torch.int64)), t[(*key, i - n)]]
+                    put = t.clone()
+                    put[(*key, i[:n].unique())] = t.narrow(d, 0, len(i[:n].unique()))
+                    out += [put, t.index_fill(d, i[:1], 1)]
+            out += [x.take(torch.arange(x.numel() - 1, -1, -1, device="xpu")), torch.embedding(x.flatten()[:, None], i)]
+        if dtype.is_complex:
+            return [torch.view_as_real(t) for t in out]
+        return out
+
+    same_bits(results)
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float16, torch.float32, torch.int64, torch.complex128], ids=str)
+def test_what_a_mask_names(dtype: torch.dtype) -> None:
+    def results() -> list[torch.Tensor]:
+        out = []
+        for shape in ((), (1,), (300,), (2048,), (2049,), (7, 40), (3, 0, 2), (3, 7, 5, 2)):
+            x = (values(shape, torch.float64) * 0.2).round().to(dtype)
+            mask = values(shape, torch.float64, 3) > 1
+            for t, m in ((x, mask), (x.mT, mask.mT) if x.dim() > 1 else (x, ~mask), (x, torch.zeros_like(mask))):
+                out += [t.nonzero(), m.nonzero(), t.masked_select(m), t[m]]
+        if dtype.is_complex:
+            return [torch.view_as_real(t) if t.is_complex() else t for t in out]
+        return out
+
+    same_bits(results)
+
+
 def test_nll_loss_reports_later() -> None:
     """A target out of range is reported at the next synchronisation, wherever the loss was computed."""
     x, target = values((5, 3), torch.float32), torch.tensor([0, 1, 7, 2, 9], device="xpu")

@@ -1,0 +1,20 @@
+// Moves of elements by index and by mask, on the calling thread.
+#pragma once
+#include <cstddef>
+
+#include "sycl/indexing_args.hpp"
+
+namespace xpu_ops::host {
+
+// What indexed_write or indexed_read of kernels/sycl/indexing.hpp does for elements of so many bytes, rows in turn; of
+// equal indices the last one writes. Bad indices are reported and skipped. Whether there is one for this size.
+bool indexed_move(bool write, const IndexedArgs& args, size_t element);
+
+// Of one chunk, whose elements have so many bytes: how many are set, and their coordinates. `counts` is 0 and that
+// number.
+uint32_t compact_count(const CompactArgs& args, size_t element);
+void compact_coordinates(const CompactArgs& args, size_t element);
+// The elements of so many bytes that a mask of bytes names, as the kernel.
+void masked_select(const CompactArgs& args, size_t element);
+
+}  // namespace xpu_ops::host
