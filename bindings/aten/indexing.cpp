@@ -391,7 +391,7 @@ struct Compaction {
     args.n = static_cast<uint32_t>(mask.numel());
     args.chunks = static_cast<uint32_t>(ceil_div(args.n, kCompactChunk));
     runtime::Queue& queue = runtime::current_queue();
-    if (now && args.chunks == 1 && runtime::inline_enabled()) {
+    if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
       runtime::synchronize(queue);
       if (runtime::runs_inline(queue, args.n * kHostMask)) {
         args.counts = counts_here;

@@ -110,19 +110,27 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
   args.skip = loop.skip.value_or(std::numeric_limits<int64_t>::min());
   args.walk = make_walk<3>(columns, true, 2);
   const auto& inner = args.walk.strides[0];
+  args.parts = args.tile = args.take = 1;
+  const ColumnStep index_step{0, loop.src_step, loop.index_step};
+  const auto columns_step = [&] { return ColumnStep{inner[0], inner[1], inner[2]}; };
+  runtime::Queue& queue = runtime::current_queue();
+  const int64_t cost = loop.steps * (args.walk.rows * int64_t{args.walk.inner}) * kHostMove;
+  if (kernel.host() && args.walk.inner_ndim <= 1 && runtime::runs_inline(queue, cost)) {
+    args.inner = index_step;
+    args.outer = columns_step();
+    kernel.host()(&args, 0);
+    if (index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
+    return;
+  }
   args.uniform = true;
   for (const auto& d : columns) args.uniform &= d.size == 1 || d.strides[2] == 0;
-  runtime::Queue& queue = runtime::current_queue();
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t units = std::max<size_t>(1, device.max_compute_units);
   const bool coalesced = args.walk.inner_ndim == 1 && inner[0] == 1 && args.walk.inner >= 16;
   if (!coalesced && args.walk.inner < 256) args.walk = make_walk<3>(columns, true, 256);
   args.unit = args.walk.inner_ndim == 1 && inner[0] == 1 && inner[1] == 1;
   const size_t total = static_cast<size_t>(args.walk.rows) * args.walk.inner;
-  const ColumnStep columns_step{args.walk.strides[0][0], args.walk.strides[0][1], args.walk.strides[0][2]},
-      index_step{0, loop.src_step, loop.index_step};
   size_t local = 64, width = local;  // width: columns of a work-group
-  args.parts = args.tile = args.take = 1;
   const bool together = args.uniform && args.unit;
   if (device.is_cpu && together) {
     local = coalesced ? 16 : 1;
@@ -132,7 +140,7 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
     // what lies side by side; where that is across columns, what the tile adds to should stay in the second cache.
     local = 1;
     const bool even = args.walk.inner_ndim <= 1;
-    args.across = even && args.walk.inner >= 16 && std::abs(columns_step.data) < std::abs(index.stride);
+    args.across = even && args.walk.inner >= 16 && std::abs(inner[0]) < std::abs(index.stride);
     size_t tile = ceil_div(total, 8 * units);
     if (args.across)
       tile = ceil_div(std::min(tile, kNearBytes / sizeof(float) / std::max<size_t>(1, index.size)), 16) * 16;
@@ -148,8 +156,8 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
     args.parts = static_cast<uint32_t>(std::clamp<int64_t>(128 * units / total, 1, std::max<int64_t>(1, index.size)));
   }
   if (together) args.tile = static_cast<uint32_t>(width);
-  args.inner = args.across ? columns_step : index_step;
-  args.outer = args.across ? index_step : columns_step;
+  args.inner = args.across ? columns_step() : index_step;
+  args.outer = args.across ? index_step : columns_step();
   args.part_size = (index.size + args.parts - 1) / args.parts;
   runtime::launch2(queue, kernel, static_cast<size_t>(args.walk.rows) * args.parts, ceil_div(args.walk.inner, width), 1,
                    local, args);

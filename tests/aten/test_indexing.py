@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,19 +10,7 @@ import torch
 from aten_data import ADDED, MOVED, data, ids, same
 from support.compare import assert_same
 
-import xpu_ops
-
-pytestmark = pytest.mark.filterwarnings("ignore")
-
-
-@pytest.fixture(autouse=True, params=[True, False], ids=["inline", "device"])
-def where(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Small moves may run on the calling thread, and all of them on the device."""
-    before = xpu_ops.inline_enabled()
-    xpu_ops.set_inline(before and request.param)
-    yield
-    xpu_ops.set_inline(before)
-
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("here_or_launched")]
 
 INDEX_CASES: dict[str, Callable[[torch.Tensor], Any]] = {
     "vector": lambda x: x[to(x, ids(7, 11, low=-7))],

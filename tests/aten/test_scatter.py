@@ -6,7 +6,7 @@ import pytest
 import torch
 from aten_data import ADDED, MOVED, data, ids, same
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("here_or_launched")]
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])

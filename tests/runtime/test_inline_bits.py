@@ -169,6 +169,37 @@ def test_moves_by_index(dtype: torch.dtype, index_type: torch.dtype) -> None:
     same_bits(results)
 
 
+@pytest.mark.parametrize("index_type", [torch.int64, torch.int32], ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool], ids=str)
+def test_writes_by_index(dtype: torch.dtype, index_type: torch.dtype) -> None:
+    """Equal indices too, whose order decides."""
+
+    def results() -> list[torch.Tensor]:
+        out = []
+        for shape in ((7,), (700,), (7, 1), (7, 40), (40, 7), (3, 7, 5), (7, 2, 3, 4)):
+            x, v = values(shape, torch.float64).to(dtype), values(shape, torch.float64, 5).to(dtype)
+            for t, s in (
+                (x, v),
+                (x.transpose(0, -1), v.transpose(0, -1)),
+                (x, v.mT.contiguous().mT if v.dim() > 1 else v),
+            ):
+                for d in range(t.dim()):
+                    n = t.size(d)
+                    i = (torch.arange(n, device="xpu") * 5 % max(n // 2, 1)).to(index_type)
+                    wide = i.to(torch.int64).view(-1, *[1] * (t.dim() - 1 - d)).expand(t.shape)
+                    out += [t.index_add(d, i, s), t.scatter_add(d, wide, s)]
+                    if dtype in (torch.float32, torch.float64, torch.int64):
+                        out += [t.scatter_reduce(d, wide, s, r) for r in ("prod", "amax", "amin", "mean")]
+                    once = torch.arange(n - 1, -1, -1, device="xpu").view(-1, *[1] * (t.dim() - 1 - d)).expand(t.shape)
+                    last = torch.tensor([n - 1], device="xpu")
+                    out += [t.scatter(d, once, s), t.scatter(d, once, 1)]
+                    if index_type == torch.int64:
+                        out.append(t.index_copy(d, last, s.narrow(d, 0, 1)))
+        return out
+
+    same_bits(results)
+
+
 @pytest.mark.parametrize("dtype", [torch.bool, torch.float16, torch.float32, torch.int64, torch.complex128], ids=str)
 def test_what_a_mask_names(dtype: torch.dtype) -> None:
     def results() -> list[torch.Tensor]:
