@@ -7,6 +7,7 @@ counted. No GPU is needed, and none is shown to work: this proves that the code 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import struct
@@ -21,7 +22,7 @@ from pathlib import Path
 # The newest ocloc in Debian 12 knows these; fp64 says whether the GPU has it in hardware.
 TARGETS = {"pvc": True, "dg2": False, "tgllp": False, "ats-m150": False, "adl-s": False}
 MAGIC = 0x07230203
-OP_ENTRY_POINT, OP_TYPE_VECTOR, OP_FUNCTION = 15, 23, 54
+OP_ENTRY_POINT, OP_TYPE_BOOL, OP_TYPE_VECTOR, OP_FUNCTION, OP_BITCAST = 15, 20, 23, 54, 124
 
 
 def spirv_of(syclbin: bytes) -> list[bytes]:
@@ -40,16 +41,21 @@ def spirv_of(syclbin: bytes) -> list[bytes]:
     return images
 
 
-def declarations(spirv: bytes) -> Iterator[tuple[int, bytes]]:
-    """Opcode and words of each instruction before the first function."""
+def instructions(spirv: bytes) -> Iterator[tuple[int, bytes]]:
+    """Opcode and words of each instruction."""
     at = 20
     while at + 4 <= len(spirv):
         word = struct.unpack_from("<I", spirv, at)[0]
         op, words = word & 0xFFFF, word >> 16
-        if op == OP_FUNCTION or words == 0:
+        if words == 0:
             break
         yield op, spirv[at : at + 4 * words]
         at += 4 * words
+
+
+def declarations(spirv: bytes) -> Iterator[tuple[int, bytes]]:
+    """Those before the first function."""
+    return itertools.takewhile(lambda found: found[0] != OP_FUNCTION, instructions(spirv))
 
 
 def kernels_of(spirv: bytes) -> list[str]:
@@ -60,6 +66,21 @@ def kernels_of(spirv: bytes) -> list[str]:
 def vectors_of(spirv: bytes) -> set[int]:
     """The numbers of components of the vector types."""
     return {struct.unpack_from("<I", text, 12)[0] for op, text in declarations(spirv) if op == OP_TYPE_VECTOR}
+
+
+def bools_read_as_integers(spirv: bytes) -> int:
+    """How many OpBitcast take a bool or a vector of them, which have no bits in SPIR-V."""
+    types: set[bytes] = set()
+    values: set[bytes] = set()
+    count = 0
+    for op, text in instructions(spirv):
+        if op == OP_TYPE_BOOL or (op == OP_TYPE_VECTOR and text[8:12] in types):
+            types.add(text[4:8])
+        elif op == OP_BITCAST:
+            count += text[12:16] in values
+        elif text[4:8] in types:
+            values.add(text[8:12])
+    return count
 
 
 @dataclass

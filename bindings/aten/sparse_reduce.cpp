@@ -111,13 +111,13 @@ at::Tensor csr_reduce(const at::Tensor& self, at::IntArrayRef dims, bool keepdim
                                                 sizes, v.options().layout(at::kSparseCsr));
   };
   if (nnz == 0) return result(at::zeros({sizes[0] + 1}, crow.options()), col, values);
-  const at::Tensor ends = at::arange(2, crow.options());
+  const auto ends = [&] { return at::arange(2, crow.options()); };
   if (along[0] && along[1])
-    return result(ends, at::zeros({1}, col.options()),
+    return result(ends(), at::zeros({1}, col.options()),
                   (product ? values.prod() : values.sum()).reshape({1}).to(values.dtype()));
   if (along[0]) {
     const auto [numbers, which] = at::_unique(col, true, true);
-    return result(ends.mul(numbers.numel()), numbers, reduced(values, which, numbers.numel(), product));
+    return result(ends().mul(numbers.numel()), numbers, reduced(values, which, numbers.numel(), product));
   }
   if (!along[1]) return result(crow, col, values);
   return each_row(self, values, sizes, product);

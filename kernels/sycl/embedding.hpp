@@ -259,16 +259,16 @@ XPU_INLINE void sum_bags_single(const BagArgs& p, uint32_t first, uint32_t last)
   constexpr int64_t kMost = static_cast<int64_t>(~uint64_t{0} >> (65 - 8 * sizeof(Index)));
   const Index size = static_cast<Index>(p.index.size < kMost ? p.index.size : kMost),
               padding = static_cast<Index>(p.padding);
-  Index8 odd = 0;
+  Index8 odd = 0;  // how many, less than 0: see note_changes in unique.hpp
   const auto look = [&](Index8 id)
-                        __attribute__((always_inline)) { odd |= (id < Index(0)) | (id >= size) | (id == padding); };
+                        __attribute__((always_inline)) { odd += (id < Index(0)) | (id >= size) | (id == padding); };
   int64_t j = low;
   for (; j + 8 <= high; j += 8) look(*reinterpret_cast<const Index8u*>(ids + j));
   for (; j < high; ++j) look(Index8(ids[j]));
   Index any = 0;
 #pragma unroll
-  for (int k = 0; k < 8; ++k) any |= odd[k];
-  for_summed_bags<Index>(p, first, last, any == 0 && !p.offset2bag, low, high,
+  for (int k = 0; k < 8; ++k) any += odd[k];
+  for_summed_bags<Index>(p, first, last, any >= 0 && !p.offset2bag, low, high,
                          [&](uint32_t bag, BagSpan span, bool all, int32_t used) __attribute__((always_inline)) {
                            size_t f = 0;
                            for (; f + kBagSums * 16 <= p.features; f += kBagSums * 16)

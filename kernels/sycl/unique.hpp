@@ -58,13 +58,15 @@ XPU_SCALAR_LOOP uint32_t note_changes(const T* s, uint32_t i, uint32_t end, uint
                                       uint32_t room) {
   using Lanes = RunLanes<T>;
   for (; end - i >= kRunBlock; i += kRunBlock) {
-    typename Lanes::mask any = Lanes::differs(s + i);
+    // Numbers and their order, not bits and 0: of those the optimizer makes a vector of bool read as an integer, or one
+    // of seven components, which SPIR-V does not know.
+    typename Lanes::mask sum = 0;
 #pragma unroll
-    for (uint32_t l = Lanes::count; l < kRunBlock; l += Lanes::count) any |= Lanes::differs(s + (i + l));
-    uint64_t one = 0;
+    for (uint32_t l = 0; l < kRunBlock; l += Lanes::count) sum -= Lanes::differs(s + (i + l));
+    int32_t found = 0;
 #pragma unroll
-    for (uint32_t l = 0; l < Lanes::count; ++l) one |= static_cast<uint64_t>(any[l]);
-    if (one == 0) continue;
+    for (uint32_t l = 0; l < Lanes::count; ++l) found += static_cast<int32_t>(sum[l]);
+    if (found <= 0) continue;
     if (changes + kRunBlock > room) return changes + count_changes(s + i, end - i);
     for (uint32_t k = i; k < i + kRunBlock; ++k) {
       noted[changes] = k;
