@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "error.hpp"
+#include "kernels/error.hpp"
 
 namespace xpu_ops {
 

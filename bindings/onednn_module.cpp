@@ -2,12 +2,12 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include "aten/fused.hpp"
+#include "bindings/aten/fused.hpp"
 #include "bindings/runtime/module.hpp"
-#include "onednn/engine.hpp"
-#include "onednn/postops.hpp"
-#include "onednn/primitive_cache.hpp"
-#include "onednn/weight_cache.hpp"
+#include "kernels/onednn/engine.hpp"
+#include "kernels/onednn/postops.hpp"
+#include "kernels/onednn/primitive_cache.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 
 namespace xpu_ops {
 

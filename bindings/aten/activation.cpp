@@ -6,9 +6,9 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
 
-#include "activation_ops.hpp"
-#include "aten/pointwise.hpp"
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/aten/activation_ops.hpp"
 
 namespace xpu_ops::aten {
 namespace {

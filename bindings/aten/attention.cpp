@@ -14,17 +14,17 @@
 #include <cmath>
 #include <limits>
 
-#include "aten/onednn.hpp"
-#include "aten/tensor.hpp"
-#include "attention_block_kernels.hpp"
-#include "attention_kernels.hpp"
-#include "onednn/matmul.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/generator.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/attention_args.hpp"
-#include "sycl/attention_block_args.hpp"
-#include "sycl/reduction_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/onednn.hpp"
+#include "bindings/runtime/generator.hpp"
+#include "gen/kernels/attention_block_kernels.hpp"
+#include "gen/kernels/attention_kernels.hpp"
+#include "kernels/onednn/matmul.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/attention_args.hpp"
+#include "kernels/sycl/cpu/attention_block_args.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

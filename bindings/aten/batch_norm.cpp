@@ -5,10 +5,10 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "aten/normalization.hpp"
-#include "aten/reduction.hpp"
-#include "normalization_kernels.hpp"
-#include "normalization_ops.hpp"
+#include "bindings/aten/normalization.hpp"
+#include "bindings/aten/reduction.hpp"
+#include "gen/aten/normalization_ops.hpp"
+#include "gen/kernels/normalization_kernels.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -2,7 +2,7 @@
 #include <ATen/ops/fill.h>
 #include <ATen/ops/pow.h>
 
-#include "aten/pointwise.hpp"
+#include "bindings/aten/core/pointwise.hpp"
 
 namespace xpu_ops::aten {
 

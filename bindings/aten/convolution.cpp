@@ -2,16 +2,16 @@
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/sum.h>
 
-#include "aten/convolution.hpp"
+#include "bindings/aten/convolution.hpp"
 
-#include "aten/onednn.hpp"
-#include "aten/tensor.hpp"
-#include "convolution_args.hpp"
-#include "convolution_kernels.hpp"
-#include "onednn/convolution.hpp"
-#include "onednn/matmul.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/reduction_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/onednn.hpp"
+#include "gen/kernels/convolution_kernels.hpp"
+#include "kernels/onednn/convolution.hpp"
+#include "kernels/onednn/matmul.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/convolution_args.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 

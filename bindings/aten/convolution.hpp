@@ -4,8 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "convolution_args.hpp"
-#include "onednn/convolution.hpp"
+#include "kernels/onednn/convolution.hpp"
+#include "kernels/sycl/convolution_args.hpp"
 
 namespace xpu_ops::aten {
 

@@ -3,11 +3,11 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include "aten/tensor.hpp"
-#include "ctc_kernels.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/loss_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/kernels/ctc_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -14,10 +14,10 @@
 
 #include <cmath>
 
-#include "aten/indexing.hpp"
-#include "aten/reduction.hpp"
-#include "distance_kernels.hpp"
-#include "sycl/distance_args.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "bindings/aten/reduction.hpp"
+#include "gen/kernels/distance_kernels.hpp"
+#include "kernels/sycl/distance_args.hpp"
 
 namespace xpu_ops::aten {
 

@@ -8,9 +8,9 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "aten/indexing.hpp"
-#include "embedding_kernels.hpp"
-#include "sycl/embedding_args.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "gen/kernels/embedding_kernels.hpp"
+#include "kernels/sycl/embedding_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -9,12 +9,12 @@
 
 #include <bit>
 
-#include "aten/copy.hpp"
-#include "aten/indexing.hpp"
-#include "factory_kernels.hpp"
-#include "plan/copy.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/factory_args.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "bindings/aten/memory/copy.hpp"
+#include "gen/kernels/factory_kernels.hpp"
+#include "kernels/ops/copy.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/factory_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

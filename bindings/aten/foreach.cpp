@@ -1,4 +1,4 @@
-#include "aten/foreach.hpp"
+#include "bindings/aten/foreach.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -7,11 +7,11 @@
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty_like.h>
 
-#include "aten/foreach_launch.hpp"
-#include "aten/pointwise.hpp"
-#include "aten/tensor.hpp"
-#include "foreach_kernels.hpp"
-#include "runtime/allocator.hpp"
+#include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/foreach_launch.hpp"
+#include "gen/kernels/foreach_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runtime/allocator.hpp"
-#include "runtime/device.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/foreach_args.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/foreach_args.hpp"
 
 namespace xpu_ops::aten {
 

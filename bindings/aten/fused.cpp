@@ -1,10 +1,10 @@
-#include "aten/fused.hpp"
+#include "bindings/aten/fused.hpp"
 
 #include <cstdlib>
 
-#include "aten/convolution.hpp"
-#include "aten/onednn.hpp"
-#include "aten/tensor.hpp"
+#include "bindings/aten/convolution.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/onednn.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -12,9 +12,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include "onednn/convolution.hpp"
-#include "onednn/matmul.hpp"
-#include "onednn/postops.hpp"
+#include "kernels/onednn/convolution.hpp"
+#include "kernels/onednn/matmul.hpp"
+#include "kernels/onednn/postops.hpp"
 
 namespace xpu_ops::aten {
 

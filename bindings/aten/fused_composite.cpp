@@ -18,8 +18,8 @@
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/where.h>
 
-#include "aten/convolution.hpp"
-#include "aten/fused.hpp"
+#include "bindings/aten/convolution.hpp"
+#include "bindings/aten/fused.hpp"
 
 namespace xpu_ops::aten {
 namespace {

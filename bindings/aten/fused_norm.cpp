@@ -13,10 +13,10 @@
 #include <ATen/ops/sum_to_size.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "aten/fused.hpp"
-#include "aten/normalization.hpp"
-#include "fused_kernels.hpp"
-#include "sycl/fused_args.hpp"
+#include "bindings/aten/fused.hpp"
+#include "bindings/aten/normalization.hpp"
+#include "gen/kernels/fused_kernels.hpp"
+#include "kernels/sycl/fused_args.hpp"
 
 namespace xpu_ops::aten {
 

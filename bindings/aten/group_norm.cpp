@@ -1,11 +1,11 @@
 // Adapters of group norm.
-#include "aten/normalization.hpp"
+#include "bindings/aten/normalization.hpp"
 
 #include <ATen/ops/native_group_norm.h>
 
-#include "aten/reduction.hpp"
-#include "normalization_kernels.hpp"
-#include "normalization_ops.hpp"
+#include "bindings/aten/reduction.hpp"
+#include "gen/aten/normalization_ops.hpp"
+#include "gen/kernels/normalization_kernels.hpp"
 
 namespace xpu_ops::aten {
 namespace {

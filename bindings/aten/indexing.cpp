@@ -1,5 +1,5 @@
 // index, gather, take, index_select, index_put, masks, nonzero: from tensors to element moves.
-#include "aten/indexing.hpp"
+#include "bindings/aten/indexing.hpp"
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/MemoryOverlap.h>
@@ -11,8 +11,8 @@
 #include <ATen/ops/masked_fill.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include "host/indexing.hpp"
-#include "indexing_kernels.hpp"
+#include "gen/kernels/indexing_kernels.hpp"
+#include "kernels/host/indexing.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -3,12 +3,12 @@
 #include <functional>
 #include <vector>
 
-#include "aten/tensor.hpp"
-#include "plan/walk.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device_error.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/scatter_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "kernels/ops/walk.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/scatter_args.hpp"
 
 namespace xpu_ops::aten {
 

@@ -3,10 +3,10 @@
 
 #include <limits>
 
-#include "aten/indexing.hpp"
-#include "host/indexing.hpp"
-#include "indexing_kernels.hpp"
-#include "scatter_kernels.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "gen/kernels/indexing_kernels.hpp"
+#include "gen/kernels/scatter_kernels.hpp"
+#include "kernels/host/indexing.hpp"
 
 namespace xpu_ops::aten {
 

@@ -11,12 +11,12 @@
 #include <mutex>
 #include <tuple>
 
-#include "aten/copy.hpp"
-#include "aten/indexing.hpp"
-#include "interpolation_kernels.hpp"
-#include "plan/interpolation.hpp"
-#include "runtime/allocator.hpp"
-#include "sycl/interpolation_args.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "bindings/aten/memory/copy.hpp"
+#include "gen/kernels/interpolation_kernels.hpp"
+#include "kernels/ops/interpolation.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/sycl/interpolation_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -9,14 +9,14 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
 
-#include "aten/copy.hpp"
-#include "aten/structured.hpp"
-#include "aten/tensor.hpp"
-#include "loss_kernels.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device_error.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/loss_args.hpp"
+#include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/memory/copy.hpp"
+#include "gen/kernels/loss_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

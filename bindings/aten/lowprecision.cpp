@@ -3,10 +3,10 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 
-#include "aten/fused.hpp"
-#include "aten/onednn.hpp"
-#include "aten/structured.hpp"
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/fused.hpp"
+#include "bindings/aten/onednn.hpp"
 
 namespace xpu_ops::aten {
 namespace {

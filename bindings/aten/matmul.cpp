@@ -6,17 +6,17 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include "aten/fused.hpp"
-#include "aten/onednn.hpp"
-#include "aten/scalar_bits.hpp"
-#include "aten/structured.hpp"
-#include "aten/tensor.hpp"
-#include "matmul_args.hpp"
-#include "matmul_kernels.hpp"
-#include "onednn/matmul.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/reduction_args.hpp"
+#include "bindings/aten/core/scalar_bits.hpp"
+#include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/fused.hpp"
+#include "bindings/aten/onednn.hpp"
+#include "gen/kernels/matmul_kernels.hpp"
+#include "kernels/onednn/matmul.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/matmul_args.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

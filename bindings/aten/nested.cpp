@@ -4,7 +4,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/repeat_interleave.h>
 
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
 
 namespace xpu_ops::aten {
 namespace {

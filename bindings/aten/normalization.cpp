@@ -1,5 +1,5 @@
 // Adapters of layer and RMS norm, and of weight norm.
-#include "aten/normalization.hpp"
+#include "bindings/aten/normalization.hpp"
 
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/empty_like.h>
@@ -7,9 +7,9 @@
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "normalization_kernels.hpp"
-#include "normalization_ops.hpp"
-#include "runtime/allocator.hpp"
+#include "gen/aten/normalization_ops.hpp"
+#include "gen/kernels/normalization_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
 
 namespace xpu_ops::aten {
 

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <limits>
 
-#include "aten/tensor.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/normalization_args.hpp"
-#include "sycl/reduction_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/normalization_args.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 

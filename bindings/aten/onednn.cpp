@@ -1,4 +1,4 @@
-#include "aten/onednn.hpp"
+#include "bindings/aten/onednn.hpp"
 
 #include <array>
 #include <atomic>
@@ -7,8 +7,8 @@
 
 #include <c10/core/StorageImpl.h>
 
-#include "bindings/runtime/alias.hpp"
-#include "onednn/weight_cache.hpp"
+#include "bindings/aten/memory/alias.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 
 namespace xpu_ops::aten {
 namespace {

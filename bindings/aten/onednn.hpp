@@ -2,8 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "aten/tensor.hpp"
-#include "onednn/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "kernels/onednn/tensor.hpp"
 
 namespace xpu_ops::aten {
 

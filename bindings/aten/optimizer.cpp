@@ -2,9 +2,9 @@
 #include <bit>
 #include <cmath>
 
-#include "aten/foreach_launch.hpp"
-#include "aten/tensor.hpp"
-#include "foreach_kernels.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/foreach_launch.hpp"
+#include "gen/kernels/foreach_kernels.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -5,11 +5,11 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
 
-#include "aten/structured.hpp"
-#include "aten/tensor.hpp"
-#include "pooling_kernels.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/pooling_args.hpp"
+#include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/kernels/pooling_kernels.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/pooling_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -6,10 +6,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/round.h>
 
-#include "aten/convolution.hpp"
-#include "aten/fused.hpp"
-#include "aten/onednn.hpp"
-#include "aten/tensor.hpp"
+#include "bindings/aten/convolution.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/fused.hpp"
+#include "bindings/aten/onednn.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -7,9 +7,9 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
 
-#include "aten/pointwise.hpp"
-#include "aten/tensor.hpp"
-#include "quantization_ops.hpp"
+#include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/aten/quantization_ops.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -1,5 +1,5 @@
 // Adapters of the reductions.
-#include "aten/reduction.hpp"
+#include "bindings/aten/reduction.hpp"
 
 #include <cmath>
 
@@ -25,9 +25,9 @@
 #include <ATen/ops/where.h>
 #include <c10/core/DefaultDtype.h>
 
-#include "aten/tensor.hpp"
-#include "reduction_kernels.hpp"
-#include "reduction_ops.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/aten/reduction_ops.hpp"
+#include "gen/kernels/reduction_kernels.hpp"
 
 namespace xpu_ops::aten {
 namespace {

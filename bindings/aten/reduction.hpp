@@ -4,8 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "runtime/module.hpp"
-#include "sycl/reduction_args.hpp"
+#include "kernels/runtime/module.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 

@@ -1,11 +1,11 @@
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/ReduceOpsUtils.h>
 
-#include "aten/reduction.hpp"
-#include "aten/tensor.hpp"
-#include "plan/reduction.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/launch.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/reduction.hpp"
+#include "kernels/ops/reduction.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
 
 #include <bit>
 

@@ -13,11 +13,11 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "aten/tensor.hpp"
-#include "rnn_kernels.hpp"
-#include "runtime/device.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/rnn_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/kernels/rnn_kernels.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/rnn_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

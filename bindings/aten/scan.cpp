@@ -1,12 +1,12 @@
 // Cumulative operators: a dense tensor as [outer, length, inner], one kernel for inner == 1 and one for the rest.
 #include <ATen/WrapDimUtils.h>
 
-#include "aten/structured.hpp"
-#include "aten/tensor.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/launch.hpp"
-#include "scan_kernels.hpp"
-#include "sycl/scan_args.hpp"
+#include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/kernels/scan_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/scan_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -17,8 +17,8 @@
 
 #include <limits>
 
-#include "aten/indexing.hpp"
-#include "scatter_kernels.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "gen/kernels/scatter_kernels.hpp"
 
 namespace xpu_ops::aten {
 namespace {

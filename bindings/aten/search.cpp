@@ -15,9 +15,9 @@
 
 #include <cmath>
 
-#include "aten/indexing.hpp"
-#include "search_kernels.hpp"
-#include "sycl/search_args.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "gen/kernels/search_kernels.hpp"
+#include "kernels/sycl/search_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

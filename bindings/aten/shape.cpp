@@ -9,12 +9,12 @@
 
 #include <algorithm>
 
-#include "aten/copy.hpp"
-#include "aten/tensor.hpp"
-#include "plan/copy.hpp"
-#include "runtime/launch.hpp"
-#include "shape_kernels.hpp"
-#include "sycl/shape_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/memory/copy.hpp"
+#include "gen/kernels/shape_kernels.hpp"
+#include "kernels/ops/copy.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/shape_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

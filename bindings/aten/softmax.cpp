@@ -3,12 +3,12 @@
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
 
-#include "aten/tensor.hpp"
-#include "runtime/launch.hpp"
-#include "softmax_kernels.hpp"
-#include "softmax_ops.hpp"
-#include "sycl/reduction_args.hpp"
-#include "sycl/softmax_args.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/aten/softmax_ops.hpp"
+#include "gen/kernels/softmax_kernels.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/softmax_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

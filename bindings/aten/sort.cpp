@@ -6,12 +6,12 @@
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/full.h>
 
-#include "aten/structured.hpp"
-#include "aten/tensor.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/launch.hpp"
-#include "sort_kernels.hpp"
-#include "sycl/sort_args.hpp"
+#include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/kernels/sort_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/sort_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -3,7 +3,7 @@
 #include <ATen/ops/can_cast.h>
 #include <ATen/ops/mvlgamma.h>
 
-#include "aten/pointwise.hpp"
+#include "bindings/aten/core/pointwise.hpp"
 
 namespace xpu_ops::aten {
 

@@ -5,9 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include "aten/pointwise.hpp"
-#include "binary_ops.hpp"
-#include "ternary_ops.hpp"
+#include "bindings/aten/core/pointwise.hpp"
+#include "gen/aten/binary_ops.hpp"
+#include "gen/aten/ternary_ops.hpp"
 
 namespace xpu_ops::aten {
 

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <limits>
 
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
 
 namespace xpu_ops::aten {
 namespace {

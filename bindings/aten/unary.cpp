@@ -2,8 +2,8 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 
-#include "aten/tensor.hpp"
-#include "unary_ops.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "gen/aten/unary_ops.hpp"
 
 namespace xpu_ops::aten {
 namespace {

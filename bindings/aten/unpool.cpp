@@ -3,9 +3,9 @@
 #include <ATen/native/Resize.h>
 #include <ATen/ops/zeros.h>
 
-#include "aten/indexing.hpp"
-#include "sycl/unpool_args.hpp"
-#include "unpool_kernels.hpp"
+#include "bindings/aten/indexing.hpp"
+#include "gen/kernels/unpool_kernels.hpp"
+#include "kernels/sycl/unpool_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

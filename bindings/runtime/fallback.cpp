@@ -15,15 +15,15 @@
 #include <sstream>
 #include <unordered_map>
 
-#include "bindings/aten/storage.hpp"
-#include "bindings/aten/transfer.hpp"
-#include "bindings/runtime/alias.hpp"
+#include "bindings/aten/memory/alias.hpp"
+#include "bindings/aten/memory/storage.hpp"
+#include "bindings/aten/memory/transfer.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/observer.hpp"
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

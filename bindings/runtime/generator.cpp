@@ -7,9 +7,9 @@
 #include <array>
 #include <cstring>
 
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/queue.hpp"
+#include "bindings/errors.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/philox.hpp"
+#include "kernels/runtime/philox.hpp"
 
 namespace xpu_ops {
 

@@ -6,12 +6,12 @@
 #include <fstream>
 #include <optional>
 
+#include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/module.hpp"
-#include "errors.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace py = pybind11;
 namespace syclex = sycl::ext::oneapi::experimental;

@@ -11,13 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "bindings/runtime/allocator.hpp"
+#include "bindings/aten/memory/allocator.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/event.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/event.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -1,11 +1,11 @@
 // What ATen asks about the XPU device without knowing this library.
 #include <ATen/detail/XPUHooksInterface.h>
 
-#include "bindings/runtime/allocator.hpp"
+#include "bindings/aten/memory/allocator.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

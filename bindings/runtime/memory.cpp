@@ -6,11 +6,11 @@
 #include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include "bindings/runtime/allocator.hpp"
+#include "bindings/aten/memory/allocator.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/runtime/module.hpp"
-#include "errors.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
 
 namespace py = pybind11;
 

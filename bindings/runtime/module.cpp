@@ -13,17 +13,17 @@
 #include <map>
 #include <sstream>
 
-#include "bindings/runtime/alias.hpp"
+#include "bindings/aten/memory/alias.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/runtime/fallback.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
 #include "bindings/runtime/observer.hpp"
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/event.hpp"
-#include "runtime/module.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/event.hpp"
+#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace py = pybind11;
 

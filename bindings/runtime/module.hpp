@@ -2,7 +2,7 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include "runtime/device.hpp"
+#include "kernels/runtime/device.hpp"
 
 namespace xpu_ops {
 

@@ -16,8 +16,8 @@
 #include <tuple>
 #include <utility>
 
-#include "runtime/load_time.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/load_time.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

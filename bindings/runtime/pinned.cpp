@@ -1,11 +1,11 @@
 // Pinned host memory: ATen's caching host allocator on SYCL host allocations and the runtime's events.
 #include <ATen/core/CachingHostAllocator.h>
 
-#include "bindings/runtime/allocator.hpp"
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/event.hpp"
-#include "runtime/queue.hpp"
+#include "bindings/aten/memory/allocator.hpp"
+#include "bindings/errors.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/event.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -1,11 +1,11 @@
-#include "host/bulk.hpp"
+#include "kernels/host/bulk.hpp"
 
 #include <immintrin.h>
 
 #include <cstring>
 
-#include "host/math.hpp"
-#include "sycl/device.hpp"
+#include "kernels/host/math.hpp"
+#include "kernels/sycl/core/device.hpp"
 
 namespace xpu_ops::host {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "dtype.hpp"
+#include "kernels/dtype.hpp"
 
 namespace xpu_ops::host {
 

@@ -1,10 +1,10 @@
-#include "host/cast.hpp"
+#include "kernels/host/cast.hpp"
 
 #include <utility>
 
-#include "host/bulk.hpp"
-#include "host/math.hpp"
-#include "sycl/copy.hpp"
+#include "kernels/host/bulk.hpp"
+#include "kernels/host/math.hpp"
+#include "kernels/sycl/copy.hpp"
 
 namespace xpu_ops::host {
 namespace {

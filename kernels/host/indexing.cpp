@@ -1,8 +1,8 @@
-#include "host/indexing.hpp"
+#include "kernels/host/indexing.hpp"
 
 #include <cstring>
 
-#include "sycl/indexing.hpp"
+#include "kernels/sycl/indexing.hpp"
 
 namespace xpu_ops::host {
 namespace {

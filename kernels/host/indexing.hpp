@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#include "sycl/indexing_args.hpp"
+#include "kernels/sycl/indexing_args.hpp"
 
 namespace xpu_ops::host {
 

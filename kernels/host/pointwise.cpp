@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "host/bulk.hpp"
-#include "host/table.hpp"
+#include "kernels/host/bulk.hpp"
+#include "kernels/host/table.hpp"
 
 namespace xpu_ops::host {
 namespace {

@@ -1,9 +1,9 @@
 // The functors of the pointwise rows in a loop of the host: the same expressions as on the device, compiled by the host
 // compiler. One loop each, over memory side by side; kernels/host/pointwise.cpp brings everything else into that form.
 #pragma once
-#include "host/math.hpp"
-#include "host/table.hpp"
-#include "sycl/pointwise.hpp"
+#include "kernels/host/math.hpp"
+#include "kernels/host/table.hpp"
+#include "kernels/sycl/pointwise.hpp"
 
 namespace xpu_ops::host {
 
@@ -41,7 +41,7 @@ template <class F> XPU_OPS_VECTOR void block(char* const* operands, uint32_t n, 
 template <class F> XPU_OPS_WIDE_VECTOR void wide_block(char* const* operands, uint32_t n, const Value* scalars) {
   block_loop<F>(operands, n, scalars);
 }
-// Of functions of kernels/sycl/math_single.hpp.
+// Of functions of kernels/sycl/math/single.hpp.
 template <class F> void either_block(char* const* operands, uint32_t n, const Value* scalars) {
   return wide_vectors() ? wide_block<F>(operands, n, scalars) : block<F>(operands, n, scalars);
 }

@@ -1,7 +1,7 @@
 // cumsum along contiguous lines as a loop of the host: the sums of kernels/sycl/scan.hpp in its order.
 #pragma once
-#include "host/math.hpp"
-#include "sycl/scan.hpp"
+#include "kernels/host/math.hpp"
+#include "kernels/sycl/scan.hpp"
 
 namespace xpu_ops::host {
 

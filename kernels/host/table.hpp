@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-#include "dtype.hpp"
-#include "sycl/pointwise_args.hpp"
+#include "kernels/dtype.hpp"
+#include "kernels/sycl/pointwise_args.hpp"
 
 namespace xpu_ops::host {
 

@@ -1,14 +1,14 @@
-#include "onednn/convolution.hpp"
+#include "kernels/onednn/convolution.hpp"
 
 #include <algorithm>
 #include <list>
 
-#include "error.hpp"
-#include "onednn/engine.hpp"
-#include "onednn/matmul.hpp"
-#include "onednn/reorder.hpp"
-#include "onednn/weight_cache.hpp"
-#include "runtime/allocator.hpp"
+#include "kernels/error.hpp"
+#include "kernels/onednn/engine.hpp"
+#include "kernels/onednn/matmul.hpp"
+#include "kernels/onednn/reorder.hpp"
+#include "kernels/onednn/weight_cache.hpp"
+#include "kernels/runtime/allocator.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

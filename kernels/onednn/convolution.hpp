@@ -2,10 +2,10 @@
 #pragma once
 #include <list>
 
-#include "onednn/postops.hpp"
-#include "onednn/tensor.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/onednn/postops.hpp"
+#include "kernels/onednn/tensor.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::onednn {
 

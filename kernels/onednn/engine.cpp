@@ -1,4 +1,4 @@
-#include "onednn/engine.hpp"
+#include "kernels/onednn/engine.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -9,10 +9,10 @@
 
 #include <oneapi/dnnl/dnnl_sycl.hpp>
 
-#include "error.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device.hpp"
-#include "runtime/environment.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/environment.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

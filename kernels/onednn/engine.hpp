@@ -2,8 +2,8 @@
 #pragma once
 #include <initializer_list>
 
-#include "onednn/primitive_cache.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/onednn/primitive_cache.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::onednn {
 

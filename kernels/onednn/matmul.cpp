@@ -1,11 +1,11 @@
-#include "onednn/matmul.hpp"
+#include "kernels/onednn/matmul.hpp"
 
 #include <algorithm>
 
-#include "error.hpp"
-#include "onednn/engine.hpp"
-#include "onednn/reorder.hpp"
-#include "onednn/weight_cache.hpp"
+#include "kernels/error.hpp"
+#include "kernels/onednn/engine.hpp"
+#include "kernels/onednn/reorder.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

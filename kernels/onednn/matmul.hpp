@@ -1,8 +1,8 @@
 // dst = post(a @ b + bias) through oneDNN.
 #pragma once
-#include "onednn/postops.hpp"
-#include "onednn/tensor.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/onednn/postops.hpp"
+#include "kernels/onednn/tensor.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::onednn {
 

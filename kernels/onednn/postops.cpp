@@ -1,9 +1,9 @@
-#include "onednn/postops.hpp"
+#include "kernels/onednn/postops.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 
-#include "error.hpp"
+#include "kernels/error.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "onednn/primitive_cache.hpp"
-#include "onednn/tensor.hpp"
+#include "kernels/onednn/primitive_cache.hpp"
+#include "kernels/onednn/tensor.hpp"
 
 namespace xpu_ops::onednn {
 

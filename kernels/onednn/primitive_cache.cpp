@@ -1,4 +1,4 @@
-#include "onednn/primitive_cache.hpp"
+#include "kernels/onednn/primitive_cache.hpp"
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <unordered_map>
 
-#include "onednn/engine.hpp"
+#include "kernels/onednn/engine.hpp"
 
 namespace xpu_ops::onednn {
 

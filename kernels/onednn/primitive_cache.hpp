@@ -13,7 +13,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "onednn/tensor.hpp"
+#include "kernels/onednn/tensor.hpp"
 
 namespace xpu_ops::onednn {
 

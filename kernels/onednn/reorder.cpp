@@ -1,6 +1,6 @@
-#include "onednn/reorder.hpp"
+#include "kernels/onednn/reorder.hpp"
 
-#include "onednn/engine.hpp"
+#include "kernels/onednn/engine.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

@@ -1,7 +1,7 @@
 // Copies between layouts and types through oneDNN's reorder.
 #pragma once
-#include "onednn/tensor.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/onednn/tensor.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::onednn {
 

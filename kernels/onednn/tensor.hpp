@@ -4,7 +4,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "dtype.hpp"
+#include "kernels/dtype.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -1,4 +1,4 @@
-#include "onednn/weight_cache.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -7,10 +7,10 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "error.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device.hpp"
-#include "runtime/reclaim.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/reclaim.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "onednn/tensor.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/onednn/tensor.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::onednn {
 

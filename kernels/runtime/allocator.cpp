@@ -1,4 +1,4 @@
-#include "runtime/allocator.hpp"
+#include "kernels/runtime/allocator.hpp"
 
 #include <sys/mman.h>
 
@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <utility>
 
-#include "error.hpp"
-#include "runtime/allocator_state.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/queue.hpp"
-#include "runtime/reclaim.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/allocator_state.hpp"
+#include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/reclaim.hpp"
 
 namespace xpu_ops::runtime {
 namespace allocator {

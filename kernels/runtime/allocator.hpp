@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/queue.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/allocator.hpp"
-#include "runtime/device.hpp"
-#include "runtime/pointer_map.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/pointer_map.hpp"
 
 namespace xpu_ops::runtime::allocator {
 

@@ -1,4 +1,4 @@
-#include "runtime/device.hpp"
+#include "kernels/runtime/device.hpp"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -13,9 +13,9 @@
 #include <fstream>
 #include <mutex>
 
-#include "error.hpp"
-#include "runtime/environment.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
 namespace {

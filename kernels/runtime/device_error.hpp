@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/queue.hpp"
-#include "sycl/device_error_args.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/core/device_error_args.hpp"
 
 namespace xpu_ops::runtime {
 

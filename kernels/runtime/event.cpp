@@ -1,12 +1,12 @@
-#include "runtime/event.hpp"
+#include "kernels/runtime/event.hpp"
 
 #include <mutex>
 #include <string>
 
 #include <sycl/ext/oneapi/experimental/profiling_tag.hpp>
 
-#include "error.hpp"
-#include "runtime/device.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/device.hpp"
 
 namespace xpu_ops::runtime {
 namespace {

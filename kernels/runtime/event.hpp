@@ -4,7 +4,7 @@
 
 #include <sycl/sycl.hpp>
 
-#include "runtime/queue.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
 

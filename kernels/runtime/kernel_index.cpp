@@ -1,4 +1,4 @@
-#include "runtime/kernel_index.hpp"
+#include "kernels/runtime/kernel_index.hpp"
 
 namespace xpu_ops::runtime {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-#include "runtime/module.hpp"
+#include "kernels/runtime/module.hpp"
 
 namespace xpu_ops::runtime {
 

@@ -3,8 +3,8 @@
 #include <sycl/sycl.hpp>
 #include <sycl/ext/oneapi/experimental/enqueue_functions.hpp>
 
-#include "runtime/module.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <atomic>
 
-#include "error.hpp"
-#include "runtime/allocator_state.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/allocator_state.hpp"
 
 namespace xpu_ops::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/module.hpp"
+#include "kernels/runtime/module.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -25,11 +25,11 @@
 #include <sycl/sycl.hpp>
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
-#include "error.hpp"
-#include "runtime/kernel_index.hpp"
-#include "runtime/load_time.hpp"
-#include "runtime/module_cache.hpp"
-#include "runtime/target_key.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/kernel_index.hpp"
+#include "kernels/runtime/load_time.hpp"
+#include "kernels/runtime/module_cache.hpp"
+#include "kernels/runtime/target_key.hpp"
 
 namespace xpu_ops::runtime {
 namespace syclexp = sycl::ext::oneapi::experimental;

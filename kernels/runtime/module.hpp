@@ -6,8 +6,8 @@
 
 #include <sycl/sycl.hpp>
 
-#include "dtype.hpp"
-#include "runtime/device.hpp"
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/device.hpp"
 
 namespace xpu_ops::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/module_cache.hpp"
+#include "kernels/runtime/module_cache.hpp"
 
 #include <unistd.h>
 

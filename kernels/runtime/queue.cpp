@@ -1,4 +1,4 @@
-#include "runtime/queue.hpp"
+#include "kernels/runtime/queue.hpp"
 
 #include <array>
 #include <cstring>
@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "error.hpp"
-#include "runtime/device.hpp"
-#include "runtime/device_error.hpp"
-#include "runtime/environment.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/environment.hpp"
 
 namespace xpu_ops::runtime {
 namespace {

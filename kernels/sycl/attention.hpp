@@ -1,10 +1,10 @@
 // Scaled dot-product attention, what lies between the matrix products of a tile: softmax of its rows, and the gradient
 // of the scores recomputed from the saved logarithm of sums (Dao et al. 2022). One sub-group goes through one row.
 #pragma once
-#include "attention_args.hpp"
-#include "columns.hpp"
-#include "philox.hpp"
-#include "row.hpp"
+#include "kernels/sycl/attention_args.hpp"
+#include "kernels/sycl/core/columns.hpp"
+#include "kernels/sycl/core/philox.hpp"
+#include "kernels/sycl/core/row.hpp"
 
 namespace xpu {
 

@@ -3,12 +3,12 @@
 #pragma once
 #include <type_traits>
 
-#include "convolution_args.hpp"
-#include "device.hpp"
-#include "math.hpp"
-#include "matmul.hpp"
-#include "reduction_args.hpp"
-#include "row.hpp"
+#include "kernels/sycl/convolution_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/math/math.hpp"
+#include "kernels/sycl/matmul.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu {
 

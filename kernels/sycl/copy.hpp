@@ -2,8 +2,8 @@
 // pair of types (a switch on the source type costs 4x) and only for contiguous data: the plan pairs it with a strided
 // copy.
 #pragma once
-#include "convert.hpp"
-#include "copy_args.hpp"
+#include "kernels/sycl/copy_args.hpp"
+#include "kernels/sycl/core/convert.hpp"
 
 namespace xpu {
 

@@ -3,8 +3,8 @@
 #pragma once
 #include <cstdint>
 
-#include "divide.hpp"
-#include "tile_args.hpp"
+#include "kernels/sycl/core/divide.hpp"
+#include "kernels/sycl/core/tile_args.hpp"
 
 namespace xpu_ops {
 

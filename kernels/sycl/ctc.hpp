@@ -4,8 +4,8 @@
 #include <limits>
 #include <sycl/group_barrier.hpp>
 
-#include "device.hpp"
-#include "loss_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu {
 

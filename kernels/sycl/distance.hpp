@@ -1,8 +1,8 @@
 // Pairwise distances with their gradients, and the cross product.
 #pragma once
-#include "distance_args.hpp"
-#include "groups.hpp"
-#include "indexing.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/distance_args.hpp"
+#include "kernels/sycl/indexing.hpp"
 
 namespace xpu {
 

@@ -1,7 +1,7 @@
 // Arguments of pairwise distances and the cross product; shared by host and device.
 #pragma once
-#include "indexing_args.hpp"
-#include "walk_args.hpp"
+#include "kernels/sycl/core/walk_args.hpp"
+#include "kernels/sycl/indexing_args.hpp"
 
 namespace xpu_ops {
 

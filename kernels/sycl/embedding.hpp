@@ -1,9 +1,9 @@
 // Bags of embedding rows and row renormalisation. Plain lookups are indexed_read, their gradients column_add.
 #pragma once
-#include "embedding_args.hpp"
-#include "indexing.hpp"
-#include "math.hpp"
-#include "single.hpp"
+#include "kernels/sycl/cpu/single.hpp"
+#include "kernels/sycl/embedding_args.hpp"
+#include "kernels/sycl/indexing.hpp"
+#include "kernels/sycl/math/math.hpp"
 
 namespace xpu {
 

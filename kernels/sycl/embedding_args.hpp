@@ -1,6 +1,6 @@
 // Arguments of the embedding kernels; shared by host and device.
 #pragma once
-#include "indexing_args.hpp"
+#include "kernels/sycl/indexing_args.hpp"
 
 namespace xpu_ops {
 

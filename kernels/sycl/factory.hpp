@@ -1,9 +1,9 @@
 // Factories: sequences, triangles, complex numbers from parts.
 #pragma once
-#include "convert.hpp"
-#include "factory_args.hpp"
-#include "groups.hpp"
-#include "math.hpp"
+#include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/factory_args.hpp"
+#include "kernels/sycl/math/math.hpp"
 
 namespace xpu {
 

@@ -2,9 +2,9 @@
 #pragma once
 #include <sycl/group_barrier.hpp>
 
-#include "convert.hpp"
-#include "foreach_args.hpp"
-#include "pointwise.hpp"
+#include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/foreach_args.hpp"
+#include "kernels/sycl/pointwise.hpp"
 
 namespace xpu {
 

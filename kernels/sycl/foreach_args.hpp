@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "pointwise_args.hpp"
+#include "kernels/sycl/pointwise_args.hpp"
 
 namespace xpu_ops {
 

@@ -1,8 +1,8 @@
 // Residual addition with a norm, and rotary embeddings.
 #pragma once
-#include "fused_args.hpp"
-#include "normalization.hpp"
-#include "single.hpp"
+#include "kernels/sycl/cpu/single.hpp"
+#include "kernels/sycl/fused_args.hpp"
+#include "kernels/sycl/normalization.hpp"
 
 namespace xpu {
 

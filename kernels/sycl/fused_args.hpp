@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "normalization_args.hpp"
+#include "kernels/sycl/normalization_args.hpp"
 
 namespace xpu_ops {
 

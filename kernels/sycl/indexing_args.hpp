@@ -1,7 +1,7 @@
 // Arguments of the kernels that move elements by index; shared by host and device.
 #pragma once
-#include "device_error_args.hpp"
-#include "walk_args.hpp"
+#include "kernels/sycl/core/device_error_args.hpp"
+#include "kernels/sycl/core/walk_args.hpp"
 
 namespace xpu_ops {
 

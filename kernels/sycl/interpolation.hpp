@@ -1,11 +1,11 @@
 // Resampling by tables, nearest lookups, grid sampling.
 #pragma once
-#include "device.hpp"
-#include "groups.hpp"
-#include "interpolation_args.hpp"
-#include "scalar_loop.hpp"
-#include "single_kernel.hpp"
-#include "walk.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/walk.hpp"
+#include "kernels/sycl/cpu/scalar_loop.hpp"
+#include "kernels/sycl/cpu/single_kernel.hpp"
+#include "kernels/sycl/interpolation_args.hpp"
 
 namespace xpu {
 

@@ -1,6 +1,6 @@
 // Arguments of resampling along one axis, nearest lookups and grid sampling; shared by host and device.
 #pragma once
-#include "walk_args.hpp"
+#include "kernels/sycl/core/walk_args.hpp"
 
 namespace xpu_ops {
 

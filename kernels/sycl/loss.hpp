@@ -1,10 +1,10 @@
 // Losses: elementwise ones with fused reduction, negative log likelihood, margin losses.
 // Every sum has a fixed order: items write partial sums, one item adds them.
 #pragma once
-#include "device.hpp"
-#include "device_error.hpp"
-#include "groups.hpp"
-#include "loss_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/device_error.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu {
 

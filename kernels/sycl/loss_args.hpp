@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-#include "device_error_args.hpp"
-#include "divide.hpp"
+#include "kernels/sycl/core/device_error_args.hpp"
+#include "kernels/sycl/core/divide.hpp"
 
 namespace xpu_ops {
 

@@ -1,9 +1,9 @@
 // Matrix products for what oneDNN does not compute: f64, integers, complex numbers, any strides.
 #pragma once
-#include "device.hpp"
-#include "groups.hpp"
-#include "matmul_args.hpp"
-#include "row.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/matmul_args.hpp"
 
 namespace xpu {
 

@@ -1,10 +1,10 @@
 // Layer, RMS, group and batch norm. Rows are read two or three times from cache instead of keeping Welford's
 // recurrence: the mean first, then the squared differences, then the result.
 #pragma once
-#include "columns.hpp"
-#include "normalization_args.hpp"
-#include "reduction_functors.hpp"
-#include "row.hpp"
+#include "kernels/sycl/core/columns.hpp"
+#include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/normalization_args.hpp"
+#include "kernels/sycl/reduction_functors.hpp"
 
 namespace xpu {
 

@@ -1,10 +1,10 @@
 // Device template of every pointwise kernel: rows, of which a dense tensor is one. A functor generated from a manifest
 // row carries the expression, the operand types and the result types.
 #pragma once
-#include "device.hpp"
-#include "integer_division.hpp"
-#include "math.hpp"
-#include "pointwise_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/math/integer_division.hpp"
+#include "kernels/sycl/math/math.hpp"
+#include "kernels/sycl/pointwise_args.hpp"
 
 namespace xpu {
 

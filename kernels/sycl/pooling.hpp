@@ -7,10 +7,10 @@
 #pragma once
 #include <limits>
 
-#include "columns.hpp"
-#include "pooling_args.hpp"
-#include "row.hpp"
-#include "single.hpp"
+#include "kernels/sycl/core/columns.hpp"
+#include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/cpu/single.hpp"
+#include "kernels/sycl/pooling_args.hpp"
 
 namespace xpu {
 

@@ -1,9 +1,9 @@
 // Random numbers: fills from one distribution, and kernels whose parameters vary by element.
 #pragma once
-#include "convert.hpp"
-#include "philox.hpp"
-#include "random_args.hpp"
-#include "random_grad.hpp"
+#include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/philox.hpp"
+#include "kernels/sycl/random_args.hpp"
+#include "kernels/sycl/random_grad.hpp"
 
 namespace xpu {
 
@@ -341,4 +341,4 @@ void multinomial_draw(const MultinomialArgs& p) {
 
 }  // namespace xpu
 
-#include "shuffle.hpp"
+#include "kernels/sycl/core/shuffle.hpp"

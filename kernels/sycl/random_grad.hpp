@@ -2,8 +2,8 @@
 // its parameter (Figurnov, Mohamed, Mnih 2018). F is summed as a power series or a continued fraction together with its
 // derivative; the factor that F shares with its density cancels, so no exponential or gamma function is left.
 #pragma once
-#include "math.hpp"
-#include "random_args.hpp"
+#include "kernels/sycl/math/math.hpp"
+#include "kernels/sycl/random_args.hpp"
 
 namespace xpu {
 

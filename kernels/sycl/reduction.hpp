@@ -16,8 +16,8 @@
 #include <sycl/group_algorithm.hpp>
 #include <sycl/sub_group.hpp>
 
-#include "device.hpp"
-#include "reduction_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu {
 

@@ -1,6 +1,6 @@
 // The functors of the reductions. A new one: a functor here, XPU_REDUCTION for it, one line in reduction.yaml.
 #pragma once
-#include "reduction.hpp"
+#include "kernels/sycl/reduction.hpp"
 
 namespace xpu {
 

@@ -1,7 +1,7 @@
 // LSTM and GRU cells: rows are the batch, items the hidden units. Sums and activations in the compute type.
 #pragma once
-#include "math.hpp"
-#include "rnn_args.hpp"
+#include "kernels/sycl/math/math.hpp"
+#include "kernels/sycl/rnn_args.hpp"
 
 namespace xpu {
 

@@ -6,9 +6,9 @@
 #include <sycl/group_algorithm.hpp>
 #include <sycl/sub_group.hpp>
 
-#include "device.hpp"
-#include "groups.hpp"
-#include "scan_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/scan_args.hpp"
 
 namespace xpu {
 

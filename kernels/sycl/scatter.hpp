@@ -1,7 +1,7 @@
 // Writes by index whose result does not depend on timing: one item owns a column and walks the indices in order.
 #pragma once
-#include "indexing.hpp"
-#include "scatter_args.hpp"
+#include "kernels/sycl/indexing.hpp"
+#include "kernels/sycl/scatter_args.hpp"
 
 namespace xpu {
 

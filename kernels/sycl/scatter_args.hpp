@@ -1,6 +1,6 @@
 // Arguments of the kernels that write by index with a defined result for equal indices; shared by host and device.
 #pragma once
-#include "indexing_args.hpp"
+#include "kernels/sycl/indexing_args.hpp"
 
 namespace xpu_ops {
 

@@ -1,8 +1,8 @@
 // Binary search, membership, histogram bins.
 #pragma once
-#include "device.hpp"
-#include "scalar_loop.hpp"
-#include "search_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/cpu/scalar_loop.hpp"
+#include "kernels/sycl/search_args.hpp"
 
 namespace xpu {
 

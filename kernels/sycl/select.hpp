@@ -1,7 +1,7 @@
 // One element of every long row by its number in sorted order, without sorting: the digits of its key from the highest,
 // each from a count of the elements that share the digits before it. Included by sort.hpp.
 #pragma once
-#include "device.hpp"
+#include "kernels/sycl/core/device.hpp"
 
 namespace xpu {
 

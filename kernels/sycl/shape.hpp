@@ -1,9 +1,9 @@
 // Kernels that rearrange elements beyond what a strided copy can: cat of many inputs, padding, im2col, and the sums
 // that are their gradients. Gradients gather, so they need no atomics and are deterministic.
 #pragma once
-#include "convert.hpp"
-#include "groups.hpp"
-#include "shape_args.hpp"
+#include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/shape_args.hpp"
 
 namespace xpu {
 

@@ -1,8 +1,8 @@
 // softmax and log_softmax with their gradients: `row` where the dimension is contiguous, `col` where it is strided.
 #pragma once
-#include "columns.hpp"
-#include "row.hpp"
-#include "softmax_args.hpp"
+#include "kernels/sycl/core/columns.hpp"
+#include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/softmax_args.hpp"
 
 namespace xpu {
 

@@ -7,10 +7,10 @@
 #include <sycl/group_barrier.hpp>
 #include <sycl/sub_group.hpp>
 
-#include "device.hpp"
-#include "groups.hpp"
-#include "scalar_loop.hpp"
-#include "sort_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/cpu/scalar_loop.hpp"
+#include "kernels/sycl/sort_args.hpp"
 
 namespace xpu {
 
@@ -511,5 +511,5 @@ template <class T> void sort_mode(const RunArgs& p) {
 
 }  // namespace xpu
 
-#include "select.hpp"
-#include "unique.hpp"
+#include "kernels/sycl/select.hpp"
+#include "kernels/sycl/unique.hpp"

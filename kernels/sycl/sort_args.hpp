@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-#include "divide.hpp"
+#include "kernels/sycl/core/divide.hpp"
 
 namespace xpu_ops {
 

@@ -1,7 +1,7 @@
 // Runs of equal elements or slices, over sorted (or given) slices of `width` elements, `length` of them; the merge step
 // that sorts slices. Included by sort.hpp.
 #pragma once
-#include "scalar_loop.hpp"
+#include "kernels/sycl/cpu/scalar_loop.hpp"
 
 namespace xpu {
 

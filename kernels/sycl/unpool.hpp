@@ -1,7 +1,7 @@
 // Fractional max pooling.
 #pragma once
-#include "device.hpp"
-#include "unpool_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/unpool_args.hpp"
 
 namespace xpu {
 

@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "error.hpp"
-#include "runtime/device.hpp"
-#include "runtime/module.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/module.hpp"
 
 namespace runtime = xpu_ops::runtime;
 

@@ -77,6 +77,7 @@ class Scratch:
         known = usual if usual in self.compile else next(s for s in self.compile if s.parent in folders)
         out = self.root / f"{source.stem}.o"
         command = re.sub(r"-o \S+ -c \S+", f"-o {out} -c {source}", self.compile[known])
+        command = command.replace(f"-iquote {self.build}", f"-iquote {self.root} -iquote {self.build}")
         self.run(command.replace(str(self.build / "gen"), str(self.gen)))
         return out
 
@@ -95,7 +96,7 @@ class Scratch:
     def modules(self) -> str:
         """Runs the device compiler as the build does; it compiles the modules whose sources changed."""
         worker, out = self.build / "kernelc", self.package / "modules"
-        includes = ["-I", str(ROOT / "kernels" / "sycl"), "-I", str(ROOT / "kernels")]
+        includes = ["-I", str(ROOT)]
         index = str(self.gen / "kernel_index.tsv")
         tool = [sys.executable, "-m", "tools.kernelc", "--worker", str(worker), "--sources", str(self.gen / "sycl")]
         cache = {"XPU_OPS_KERNELC_CACHE": str(self.root / "cache"), "PYTHONPATH": str(ROOT)}

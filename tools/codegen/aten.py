@@ -347,7 +347,7 @@ def ops_header(family: Family) -> str:
     kernels = [k for o in family.operators if not o.row.kernel for k in o.pointwise.values()]
     names = "".join(f"extern const PointwiseOp {pointwise_op_name(k)};\n" for k in kernels)
     return (
-        '// Generated from kernels/manifest; do not edit.\n#pragma once\n#include "aten/pointwise.hpp"\n\n'
+        '// Generated from kernels/manifest; do not edit.\n#pragma once\n#include "bindings/aten/core/pointwise.hpp"\n\n'
         f"namespace xpu_ops::aten {{\n{names}}}  // namespace xpu_ops::aten\n"
     )
 
@@ -369,12 +369,12 @@ def files_of(family: Family) -> dict[str, str]:
             }
         )
         if any(o.foreach for o in members):
-            headers.append('#include "aten/foreach.hpp"')
+            headers.append('#include "bindings/aten/foreach.hpp"')
         multi = {
             o.foreach.name: foreach.op_definition(o.foreach, o.row.result == "float") for o in members if o.foreach
         }
         if any(defined(o) for o in members):
-            headers += ["#include <ATen/autocast_mode.h>", '#include "aten/fused.hpp"']
+            headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/fused.hpp"']
         declarations = list(dict.fromkeys(d for o in members for d in adapter_declarations(o)))
         declarations += [d for o in members if defined(o) for d in defined_declarations(o)]
         ops = {k.name: k for o in members if not o.row.kernel for k in o.pointwise.values()}
@@ -385,10 +385,10 @@ def files_of(family: Family) -> dict[str, str]:
             "#include <c10/core/impl/DeviceGuardImplInterface.h>",
             "#include <ATen/core/op_registration/adaption.h>",
             "#include <torch/library.h>",
-            '#include "aten/small_dense.hpp"',
-            '#include "aten/structured.hpp"',
-            f'#include "{family.name}_kernels.hpp"',
-            *[f'#include "{n}"' for n in sorted(shared | {f"{family.name}_ops.hpp"})],
+            '#include "bindings/aten/core/small_dense.hpp"',
+            '#include "bindings/aten/core/structured.hpp"',
+            f'#include "gen/kernels/{family.name}_kernels.hpp"',
+            *[f'#include "gen/aten/{n}"' for n in sorted(shared | {f"{family.name}_ops.hpp"})],
             "",
             "namespace xpu_ops::aten {",
             *declarations,

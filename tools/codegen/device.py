@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from . import foreach, sharing
 from .model import Family, PointwiseKernel, pow2_shards, shard
@@ -20,6 +22,17 @@ class Instance:
     owner: str  # what decides the shard
     fp64: bool
     host: str = ""  # the definition of the same for the calling thread
+
+
+DEVICE_CODE = Path(__file__).resolve().parents[2] / "kernels" / "sycl"
+
+
+@cache
+def device_include(header: str) -> str:
+    """The directive for a device header: beside the families, or in the one room of kernels/sycl that has it."""
+    rooms = [p.parent.name + "/" for p in DEVICE_CODE.glob(f"*/{header}")]
+    room = rooms[0] if len(rooms) == 1 and not (DEVICE_CODE / header).exists() else ""
+    return f'#include "kernels/sycl/{room}{header}"'
 
 
 def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
@@ -139,13 +152,13 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                 module = f"{stem}_{number}" + ("_fp64" if fp64 else "")
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if kind == "pointwise":
-                    header_name = "pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
-                    lines += [f'#include "{header_name}.hpp"', "using namespace xpu;"]
+                    header_name = "cpu/pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
+                    lines += [device_include(f"{header_name}.hpp"), "using namespace xpu;"]
                     for owner in dict.fromkeys(m.owner for m in members):
                         wanted = {uses[m.name] for m in members if m.owner == owner}
                         lines += [text for i, text in enumerate(functors[owner]) if i in wanted]
                 else:
-                    lines += [f'#include "{header}"', "using namespace xpu;"]
+                    lines += [device_include(header), "using namespace xpu;"]
                 lines += [m.text for m in members]
                 result[module] = ("\n".join(lines) + "\n", [m.name for m in members])
     return result | foreach_modules(family)
@@ -174,7 +187,7 @@ def foreach_modules(family: Family) -> dict[str, tuple[str, list[str]]]:
             if names:
                 head = [
                     "// Generated from kernels/manifest; do not edit.",
-                    '#include "foreach.hpp"',
+                    device_include("foreach.hpp"),
                     "using namespace xpu;",
                 ]
                 module = f"{family.name}_op_{number}" + ("_fp64" if fp64 else "")
@@ -254,11 +267,11 @@ def tables_of(family: Family) -> tuple[str, str]:
     declarations += [f"extern const host::Kernel {k.name}_inline[kDTypeSlots];" for k in family.own_pointwise]
     head = "// Generated from kernels/manifest; do not edit.\n"
     header = (
-        head + '#pragma once\n#include "host/table.hpp"\n#include "runtime/module.hpp"\n\nnamespace xpu_ops::kernels {\n' + "\n".join(declarations)
+        head + '#pragma once\n#include "kernels/host/table.hpp"\n#include "kernels/runtime/module.hpp"\n\nnamespace xpu_ops::kernels {\n' + "\n".join(declarations)
         + "\n}  // namespace xpu_ops::kernels\n"
     )  # fmt: skip
     source = (
-        head + f'#include "{family.name}_kernels.hpp"\n\nnamespace xpu_ops::kernels {{\n{defined_elsewhere}\nnamespace {{\n'
+        head + f'#include "gen/kernels/{family.name}_kernels.hpp"\n\nnamespace xpu_ops::kernels {{\n{defined_elsewhere}\nnamespace {{\n'
         "using runtime::KernelSlot;\n" + "\n".join(slots) + "\n" + "\n".join(definitions)
         + "\n}  // namespace\n}  // namespace xpu_ops::kernels\n"
     )  # fmt: skip
@@ -268,14 +281,14 @@ def tables_of(family: Family) -> tuple[str, str]:
 def index_source(index: dict[str, str], families: list[Family]) -> str:
     """The sorted index from kernel name to module name, and which kernels of steps go with which of rows."""
     stepped = {f.name: [k.name for k in f.own_pointwise if k.steps] for f in families}
-    includes = "".join(f'#include "{name}_kernels.hpp"\n' for name, kernels in stepped.items() if kernels)
+    includes = "".join(f'#include "gen/kernels/{name}_kernels.hpp"\n' for name, kernels in stepped.items() if kernels)
     steps = "".join(
         f"    {{&kernels::{k}_rows, &kernels::{k}_steps}},\n" for kernels in stepped.values() for k in kernels
     )
     rows = "\n".join(f'    {{"{name}", "{module}"}},' for name, module in sorted(index.items()))
     return (
         "// Generated from kernels/manifest; do not edit.\n"
-        f'#include "runtime/kernel_index.hpp"\n{includes}\nnamespace xpu_ops::runtime {{\n'
+        f'#include "kernels/runtime/kernel_index.hpp"\n{includes}\nnamespace xpu_ops::runtime {{\n'
         f"const KernelIndexEntry kKernelIndex[] = {{\n{rows}\n    {{nullptr, nullptr}},\n}};\n"
         f"const size_t kKernelIndexSize = {len(index)};\n"
         f"const StepKernels kStepKernels[] = {{\n{steps}    {{nullptr, nullptr}},\n}};\n}}  // namespace xpu_ops::runtime\n"

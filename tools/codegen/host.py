@@ -16,7 +16,7 @@ EXACT = {
     "fabs", "fmin", "fmax", "floor", "ceil", "trunc", "rint", "copysign", "sqrt", "fma", "isnan", "isinf", "isfinite",
     "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num", "logit_backward", "log_sigmoid_backward",
 }  # fmt: skip
-# Functions of float in kernels/sycl/math_single.hpp and what is made of them without a product that feeds a sum; what an
+# Functions of float in kernels/sycl/math/single.hpp and what is made of them without a product that feeds a sum; what an
 # element costs in units of cost(), by where it met its launch on Zen 4 (docs/performance.md).
 OWN = {
     "exp": 4, "exp2": 4, "expm1": 4, "log": 4, "log2": 4, "log10": 4, "log1p": 4, "log1p_unit": 2, "tanh": 3, "sigmoid": 3,
@@ -129,7 +129,7 @@ def files_of(family: Family) -> dict[str, str]:
         result[f"{family.name}_inline_{number}.cpp"] = "\n".join(
             [
                 "// Generated from kernels/manifest; do not edit.",
-                '#include "host/pointwise.hpp"',
+                '#include "kernels/host/pointwise.hpp"',
                 "namespace xpu_ops::kernels {",
                 "namespace {",
                 "using namespace xpu;",
@@ -145,7 +145,7 @@ def files_of(family: Family) -> dict[str, str]:
         result[f"{family.name}_inline.cpp"] = "\n".join(
             [
                 "// Generated from kernels/manifest; do not edit.",
-                f'#include "host/{family.name}.hpp"',
+                f'#include "kernels/host/{family.name}.hpp"',
                 "namespace xpu_ops::kernels {",
                 "using namespace xpu;",
                 *twins,

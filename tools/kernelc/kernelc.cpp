@@ -24,7 +24,7 @@
 #include <sycl/sycl.hpp>
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
-#include "runtime/target_key.hpp"
+#include "kernels/runtime/target_key.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
 using Bytes = std::vector<char>;

@@ -1,0 +1,103 @@
+#include "bindings/aten/core/small_dense.hpp"
+
+#include "bindings/aten/core/tensor.hpp"
+
+namespace xpu_ops::aten {
+namespace {
+
+// is_contiguous() says nothing about the strides of dimensions of size 1, which an iterator keeps beside a number.
+bool plain_strides(const at::Tensor& t) {
+  int64_t expected = 1;
+  for (int64_t d = t.dim() - 1; d >= 0; --d) {
+    if (t.stride(d) != expected) return false;
+    expected *= t.size(d);
+  }
+  return true;
+}
+
+}  // namespace
+
+at::ScalarType SmallDense::operand_type(int k) const {
+  return op_.types[k] < 0 ? common_ : static_cast<at::ScalarType>(op_.types[k]);
+}
+
+SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initializer_list<const at::Tensor*> inputs)
+    : op_(op) {
+  if (op.outputs != 1 || op.types[0] == kComplex || static_cast<size_t>(op.inputs) != inputs.size()) return;
+  int k = 0;
+  for (const at::Tensor* t : inputs) {
+    inputs_[k] = t;
+    if (!t->defined()) return;
+    if (t->is_xpu()) {
+      const int8_t type = op.types[k + 1];
+      if (type >= 0 ? t->scalar_type() != static_cast<at::ScalarType>(type) : type != kCommon) return;
+      if (type < 0) {
+        if (common_ != at::ScalarType::Undefined && common_ != t->scalar_type()) return;
+        common_ = t->scalar_type();
+      }
+      if (!t->is_contiguous()) return;
+      if (!shape_)
+        shape_ = t;
+      else if (t->sizes() != shape_->sizes() || t->device() != shape_->device())
+        return;
+    } else if (t->is_cpu() && t->dim() == 0 && op.inputs == 2 && number_ < 0 && op.types[k + 1] == kCommon) {
+      number_ = k;
+    } else {
+      return;
+    }
+    ++k;
+  }
+  if (!shape_ || common_ == at::ScalarType::Undefined || !at::isFloatingType(common_)) return;
+  const host::Kernel& kernel = op.small[static_cast<int>(common_)];
+  const int64_t n = shape_->numel();
+  if (!kernel.run || n == 0 || !runtime::runs_inline(runtime::current_queue(), n * cost_of(kernel, to_dtype(common_))))
+    return;
+  if (number_ >= 0) {
+    const at::Tensor& number = *inputs_[number_];
+    if (at::isComplexType(number.scalar_type())) return;
+    // Of two tensors without dimensions both take part in promotion.
+    if (shape_->dim() == 0 && !number.unsafeGetTensorImpl()->is_wrapped_number()) return;
+    if (!plain_strides(*shape_)) return;
+  }
+  if (out) {
+    if (!out->defined() || !out->is_xpu() || out->scalar_type() != operand_type(0) || out->sizes() != shape_->sizes() ||
+        out->device() != shape_->device() || !out->is_contiguous())
+      return;
+    // An operand that overlaps with the result must be the result.
+    for (k = 0; k < op.inputs; ++k)
+      if (k != number_ && inputs_[k]->storage().is_alias_of(out->storage()) &&
+          inputs_[k]->const_data_ptr() != out->const_data_ptr())
+        return;
+  }
+  taken_ = true;
+}
+
+at::Tensor SmallDense::run(std::initializer_list<ScalarArg> scalars) const {
+  at::Tensor out = new_empty(shape_->sizes(), operand_type(0));
+  run(out, scalars);
+  return out;
+}
+
+void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> scalars) const {
+  PointwiseArgs args;
+  DType types[kPointwiseOperands];
+  const DType common = to_dtype(common_);
+  int n = 0;
+  for (const ScalarArg& s : scalars) args.s[n++] = to_value(s.value, common, s.kind);
+  args.ptr[0] = out.mutable_data_ptr();
+  types[0] = to_dtype(operand_type(0));
+  for (int k = 0; k < op_.inputs; ++k) {
+    types[k + 1] = to_dtype(operand_type(k + 1));
+    args.mode[k] = k == number_ ? kImmediate : kElement;
+    if (k == number_) {
+      args.imm[k] = number_value(*inputs_[k], common);
+      args.ptr[k + 1] = args.ptr[0];
+    } else {
+      args.ptr[k + 1] = const_cast<void*>(inputs_[k]->const_data_ptr());
+    }
+  }
+  args.n = static_cast<uint32_t>(out.numel());
+  host::run(op_.small[static_cast<int>(common_)].run, args, types, 1, 1 + op_.inputs, true);
+}
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,84 @@
+// Small helpers every adapter needs: types, the current queue, fast allocation, the device of a call.
+#pragma once
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/IListRef.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Allocator.h>
+
+#include "bindings/errors.hpp"
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
+
+namespace xpu_ops::aten {
+
+inline DType to_dtype(at::ScalarType t) { return static_cast<DType>(t); }
+inline DType dtype_of(const at::Tensor& t) { return to_dtype(t.scalar_type()); }
+
+// New tensors on the current device without a trip through the dispatcher.
+inline at::Tensor new_empty(at::IntArrayRef sizes, at::ScalarType dtype,
+                            std::optional<at::MemoryFormat> format = std::nullopt) {
+  return at::Tensor(at::detail::empty_generic(sizes, c10::GetAllocator(c10::kXPU),
+                                              c10::DispatchKeySet(c10::DispatchKey::XPU), dtype, format));
+}
+inline at::Tensor new_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType dtype) {
+  return at::Tensor(at::detail::empty_strided_generic(sizes, strides, c10::GetAllocator(c10::kXPU),
+                                                      c10::DispatchKeySet(c10::DispatchKey::XPU), dtype));
+}
+
+// For operators that a generator of this device may have brought here with a tensor of another one.
+inline void check_generator_device(const at::Tensor& t) {
+  TORCH_CHECK(t.is_xpu(), "Expected a '", t.device().type(), "' device type for generator but found 'xpu'");
+}
+
+// Makes the device of the first XPU tensor among the arguments current for the scope of one operator.
+class CallGuard {
+ public:
+  template <class... T>
+  explicit CallGuard(const T&... args) {
+    int device = -1;
+    (void)(found(args, device) || ...);
+    if (device >= 0 && device != runtime::current_device()) [[unlikely]]
+      previous_ = runtime::exchange_device(device);
+  }
+  ~CallGuard() {
+    if (previous_ >= 0) [[unlikely]]
+      runtime::set_current_device(previous_);
+  }
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
+
+ private:
+  static bool found(const at::Tensor& t, int& device) {
+    if (!t.defined() || !t.is_xpu()) return false;
+    device = t.device().index();
+    return true;
+  }
+  static bool found(const std::optional<at::Tensor>& t, int& device) { return t.has_value() && found(*t, device); }
+  static bool found(at::TensorList list, int& device) {
+    for (const at::Tensor& t : list)
+      if (found(t, device)) return true;
+    return false;
+  }
+  static bool found(const at::ITensorListRef& list, int& device) {
+    for (const at::Tensor& t : list)
+      if (found(t, device)) return true;
+    return false;
+  }
+  template <class List>
+    requires requires(const List& l) { l.begin(); }
+  static bool found(const List& list, int& device) {
+    for (const auto& t : list)
+      if (found(static_cast<const std::optional<at::Tensor>&>(t), device)) return true;
+    return false;
+  }
+  static bool found(const std::optional<at::Device>& d, int& device) {
+    if (!d.has_value() || !d->is_xpu()) return false;
+    device = d->has_index() ? d->index() : runtime::current_device();
+    return true;
+  }
+
+  int previous_ = -1;
+};
+
+}  // namespace xpu_ops::aten

@@ -1,0 +1,91 @@
+#include "bindings/aten/memory/alias.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+
+#include <ATen/EmptyTensor.h>
+#include <c10/core/CPUAllocator.h>
+
+#include "bindings/aten/memory/allocator.hpp"
+#include "bindings/errors.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
+
+namespace xpu_ops {
+namespace {
+
+// Storages that share memory across devices: the context owns the other storage.
+struct Shared {
+  c10::Storage owner;
+  int device;  // to wait for before the owner goes; -1: none
+};
+
+// Storages that a tensor of another device writes to, by how many.
+struct Aliased {
+  std::atomic<int> total{0};
+  std::mutex mutex;
+  std::unordered_map<const c10::StorageImpl*, int> counts;
+};
+Aliased& aliased() {
+  static auto* a = new Aliased;
+  return *a;
+}
+
+void release(void* context) {
+  auto* shared = static_cast<Shared*>(context);
+  {
+    std::lock_guard lock(aliased().mutex);
+    const auto it = aliased().counts.find(shared->owner.unsafeGetStorageImpl());
+    if (--it->second == 0) aliased().counts.erase(it);
+    --aliased().total;
+  }
+  if (shared->device >= 0 && !runtime::in_bad_fork()) {
+    try {
+      runtime::synchronize(shared->device);
+    } catch (const std::exception&) {
+      // A failed kernel was or will be reported by the next wait of its queue.
+    }
+  }
+  delete shared;
+}
+
+at::Tensor wrap(const at::Tensor& t, c10::Device device, c10::DispatchKey key, c10::Allocator* allocator, int wait) {
+  const c10::Storage& storage = t.storage();
+  {
+    std::lock_guard lock(aliased().mutex);
+    ++aliased().counts[storage.unsafeGetStorageImpl()];
+    ++aliased().total;
+  }
+  c10::DataPtr data(storage.mutable_data(), new Shared{storage, wait}, &release, device);
+  auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
+                                                    std::move(data), allocator, /*resizable=*/true);
+  at::Tensor out =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(impl)), c10::DispatchKeySet(key), t.dtype());
+  out.unsafeGetTensorImpl()->set_storage_offset(t.storage_offset());
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
+  out._set_conj(t.is_conj());
+  out._set_neg(t.is_neg());
+  return out;
+}
+
+}  // namespace
+
+bool has_alias(const c10::StorageImpl* storage) {
+  if (aliased().total.load(std::memory_order_acquire) == 0) [[likely]]
+    return false;
+  std::lock_guard lock(aliased().mutex);
+  return aliased().counts.count(storage) != 0;
+}
+
+bool is_alias(const c10::StorageImpl* storage) { return storage->data_ptr().get_deleter() == &release; }
+
+at::Tensor alias_as_cpu(const at::Tensor& xpu) {
+  return wrap(xpu, c10::Device(c10::kCPU), c10::DispatchKey::CPU, c10::GetCPUAllocator(), -1);
+}
+
+at::Tensor alias_as_xpu(const at::Tensor& cpu, c10::Device device) {
+  return wrap(cpu, device, c10::DispatchKey::XPU, xpu_allocator(), device.index());
+}
+
+}  // namespace xpu_ops

@@ -1,0 +1,332 @@
+#include "kernels/ops/copy.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+
+#include "gen/kernels/copy_kernels.hpp"
+#include "kernels/host/bulk.hpp"
+#include "kernels/host/cast.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr int64_t kMinRow = 16;
+
+// Drops size-1 dims, puts the dim with the smallest dst stride first and merges neighbours. False if there is nothing
+// to copy.
+bool collapse(CopyShape& s, bool merge_src) {
+  int order[kMaxDims], n = 0;
+  for (int d = 0; d < s.ndim; ++d) {
+    if (s.size[d] == 0) return false;
+    if (s.size[d] != 1) order[n++] = d;
+  }
+  std::stable_sort(order, order + n, [&](int a, int b) {
+    if (s.dst[a] != s.dst[b]) return s.dst[a] < s.dst[b];
+    if (merge_src && s.src[a] != s.src[b]) return s.src[a] < s.src[b];
+    return s.size[a] < s.size[b];
+  });
+  CopyShape out;
+  for (int i = 0; i < n; ++i) {
+    int d = order[i], k = out.ndim - 1;
+    if (k >= 0 && s.dst[d] == out.dst[k] * out.size[k] && (!merge_src || s.src[d] == out.src[k] * out.size[k])) {
+      out.size[k] *= s.size[d];
+      continue;
+    }
+    ++k;
+    out.size[k] = s.size[d], out.dst[k] = s.dst[d], out.src[k] = merge_src ? s.src[d] : 0;
+    out.ndim = k + 1;
+  }
+  s = out;
+  return true;
+}
+
+int64_t numel(const CopyShape& s) { return std::accumulate(s.size, s.size + s.ndim, int64_t{1}, std::multiplies<>()); }
+
+// The dimension to split where a launch would not fit 31 bits, -1 where it fits.
+int dim_to_split(const CopyShape& s) {
+  int64_t dst = 0, src = 0, widest = -1;
+  int dim = -1;
+  for (int d = 0; d < s.ndim; ++d) {
+    int64_t a = (s.size[d] - 1) * s.dst[d], b = (s.size[d] - 1) * s.src[d],
+            reach = std::max({std::abs(a), std::abs(b), s.size[d]});
+    dst += std::abs(a), src += std::abs(b);
+    if (reach > widest) widest = reach, dim = d;
+  }
+  return std::max({dst, src, numel(s)}) >= kLimit ? dim : -1;
+}
+
+// Calls f(shape, dst, src) for parts of at most kCopyDims dims and 31-bit offsets.
+template <class F>
+void split(const CopyShape& s, char* dst, const char* src, size_t element, const F& f) {
+  if (int d = dim_to_split(s); d >= 0) {
+    CopyShape half = s;
+    half.size[d] = s.size[d] / 2;
+    split(half, dst, src, element, f);
+    dst += half.size[d] * s.dst[d] * static_cast<int64_t>(element);
+    src += half.size[d] * s.src[d] * static_cast<int64_t>(element);
+    half.size[d] = s.size[d] - half.size[d];
+    split(half, dst, src, element, f);
+  } else if (s.ndim > kCopyDims) {
+    CopyShape inner = s;
+    int last = --inner.ndim;
+    for (int64_t i = 0; i < s.size[last]; ++i)
+      split(inner, dst + i * s.dst[last] * static_cast<int64_t>(element),
+            src + i * s.src[last] * static_cast<int64_t>(element), element, f);
+  } else {
+    f(s, dst, src);
+  }
+}
+
+// Sees runs of narrow elements as 4-byte ones where both sides are aligned for it. Returns the new element size.
+size_t widen(CopyShape& s, const void* dst, const void* src, size_t element) {
+  if (element >= 4 || s.ndim == 0 || s.dst[0] != 1 || s.src[0] != 1) return element;
+  int64_t k = static_cast<int64_t>(4 / element);
+  uintptr_t bits = reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src);
+  bool fits = bits % 4 == 0 && s.size[0] % k == 0;
+  for (int d = 1; d < s.ndim; ++d) fits = fits && s.dst[d] % k == 0 && s.src[d] % k == 0;
+  if (!fits) return element;
+  s.size[0] /= k;
+  for (int d = 1; d < s.ndim; ++d) s.dst[d] /= k, s.src[d] /= k;
+  return 4;
+}
+
+// Elements of the first dimension, or of the first two where that one is short, which are side by side in dst.
+int64_t dense_line(const CopyShape& s) {
+  if (s.size[0] >= 4 * kMinRow || s.ndim < 2 || s.dst[1] != s.size[0]) return s.size[0];
+  return s.size[0] * s.size[1];
+}
+
+void swap_dims(CopyShape& s, int a, int b) {
+  std::swap(s.size[a], s.size[b]);
+  std::swap(s.dst[a], s.dst[b]);
+  std::swap(s.src[a], s.src[b]);
+}
+
+uint32_t rows_of_group(int64_t row) { return static_cast<uint32_t>(std::clamp<int64_t>(kRowColumns / row, 1, 128)); }
+
+runtime::KernelSlot& cast_slot(DType to, DType from) {
+  static std::atomic<runtime::KernelSlot*> slots[kDTypeSlots][kDTypeSlots];
+  auto& entry = slots[static_cast<int>(to)][static_cast<int>(from)];
+  runtime::KernelSlot* slot = entry.load(std::memory_order_acquire);
+  if (!slot) {
+    slot = &kernels::cast_contig(to, from);
+    entry.store(slot, std::memory_order_release);
+  }
+  return *slot;
+}
+
+// ---- small ones, on the calling thread
+
+struct Bytes16 { uint64_t half[2]; };
+
+constexpr int64_t kStridedCost = 4, kCastCost = 2;
+constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
+
+// f(a type of that many bytes)
+template <class F>
+void by_width(size_t element, F&& f) {
+  switch (element) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    case 8: return f(uint64_t{});
+    default: return f(Bytes16{});
+  }
+}
+
+// Calls f(dst, src) for the first element of every row along dimension 0 of a collapsed shape, offsets in elements.
+template <class F>
+void for_rows(const CopyShape& s, int d, int64_t dst, int64_t src, const F& f) {
+  if (d <= 0) return f(dst, src);
+  for (int64_t i = 0; i < s.size[d]; ++i) for_rows(s, d - 1, dst + i * s.dst[d], src + i * s.src[d], f);
+}
+
+void copy_here(void* to, const void* from, size_t element, const CopyShape& s) {
+  const int64_t n = s.ndim > 0 ? s.size[0] : 1, dst_step = s.ndim > 0 ? s.dst[0] : 1,
+                src_step = s.ndim > 0 ? s.src[0] : 1;
+  by_width(element, [&](auto type) {
+    using T = decltype(type);
+    for_rows(s, s.ndim - 1, 0, 0, [&](int64_t dst, int64_t src) {
+      T* d = static_cast<T*>(to) + dst;
+      const T* r = static_cast<const T*>(from) + src;
+      if (dst_step == 1 && src_step == 1) {
+        std::memmove(d, r, static_cast<size_t>(n) * sizeof(T));
+      } else {
+        for (int64_t i = 0; i < n; ++i) d[i * dst_step] = r[i * src_step];
+      }
+    });
+  });
+}
+
+void fill_here(void* to, size_t element, const void* value, const CopyShape& s) {
+  const int64_t n = s.ndim > 0 ? s.size[0] : 1, step = s.ndim > 0 ? s.dst[0] : 1;
+  by_width(element, [&](auto type) {
+    using T = decltype(type);
+    T v;
+    std::memcpy(&v, value, sizeof v);
+    for_rows(s, s.ndim - 1, 0, 0, [&](int64_t dst, int64_t) {
+      T* d = static_cast<T*>(to) + dst;
+      if (step == 1) return host::repeat(element, value, d, static_cast<size_t>(n));
+      for (int64_t i = 0; i < n; ++i) d[i * step] = v;
+    });
+  });
+}
+
+// What moving a shape costs on the calling thread, in units of runtime::runs_inline: four bytes side by side.
+int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
+  const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
+  const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));
+  return dense ? words : std::max(words, n * kStridedCost);
+}
+
+}  // namespace
+
+void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
+               const std::function<void(const CopyLaunch&)>& emit) {
+  if (!collapse(shape, true)) return;
+  split(shape, static_cast<char*>(dst), static_cast<const char*>(src), element,
+        [&](CopyShape s, char* d, const char* r) {
+          CopyLaunch launch{};
+          launch.element = widen(s, d, r, element);
+          if (s.ndim > 0 && s.size[0] == 1) collapse(s, true);
+          CopyArgs& a = launch.args;
+          const bool unit_dst = s.ndim > 0 && s.dst[0] == 1;
+          a.group = 1;
+          const auto walk = [&](CopyLayout layout, int64_t row) {
+            launch.layout = layout;
+            a.n = static_cast<uint32_t>(numel(s) / row);
+            a.group = rows_of_group(row);
+            launch.groups0 = runtime::ceil_div(a.n, a.group);
+            launch.groups1 = runtime::ceil_div(row, kRowColumns);
+          };
+          if (s.ndim == 0 || (s.ndim == 1 && unit_dst && s.src[0] == 1)) {
+            launch.layout = CopyLayout::contig;
+            a.n = static_cast<uint32_t>(numel(s));
+          } else if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
+            walk(CopyLayout::rows, s.size[0]);
+          } else {
+            int unit_src = 0;
+            for (int d2 = 1; d2 < s.ndim; ++d2)
+              if (std::abs(s.src[d2]) == 1 && s.size[d2] >= 4) unit_src = d2;
+            if (unit_dst && unit_src > 0 && s.size[0] >= kMinRow) {
+              launch.layout = CopyLayout::transpose;
+              swap_dims(s, 1, unit_src);
+              int64_t batch = numel(s) / s.size[0] / s.size[1];
+              launch.groups0 = static_cast<size_t>(batch) * runtime::ceil_div(s.size[1], 32);
+              launch.groups1 = runtime::ceil_div(s.size[0], 64);
+              a.n = static_cast<uint32_t>(numel(s));
+            } else if (unit_src > 0 && s.size[unit_src] >= 4 * kMinRow && s.size[0] < kMinRow) {
+              // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
+              swap_dims(s, 0, unit_src);
+              walk(CopyLayout::steps, s.size[0]);
+            } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
+              walk(line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line);
+            } else {
+              if (s.size[0] < kMinRow)
+                swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+              walk(CopyLayout::steps, s.size[0]);
+            }
+          }
+          a.dst = d, a.src = r;
+          for (int i = 0; i < kCopyDims; ++i) {
+            bool used = i < s.ndim;
+            a.size[i] = make_divider(used ? static_cast<uint32_t>(s.size[i]) : 1);
+            a.dst_stride[i] = used ? static_cast<int32_t>(s.dst[i]) : 0;
+            a.src_stride[i] = used ? static_cast<int32_t>(s.src[i]) : 0;
+          }
+          emit(launch);
+        });
+}
+
+void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
+  if (CopyShape s = shape; numel(shape) <= kMostHere) {
+    if (!collapse(s, true)) return;
+    if (runtime::runs_inline(queue, cost_here(s, element, true))) return copy_here(dst, src, element, s);
+  }
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const size_t lanes = device.reduce_lanes;
+  // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
+  plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
+    const DType raw = raw_dtype(l.element);
+    switch (l.layout) {
+      case CopyLayout::contig:
+        return runtime::launch(queue, kernels::copy_contig[raw], runtime::ceil_div(l.args.n, kTileElements), lanes,
+                               l.args);
+      case CopyLayout::rows:
+        return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
+      case CopyLayout::lines1:
+        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
+                                device.is_cpu && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes,
+                                l.args);
+      case CopyLayout::lines2:
+        return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
+      case CopyLayout::transpose:
+        return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
+      case CopyLayout::steps:
+        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, device.is_cpu ? 1 : lanes,
+                                l.args);
+    }
+  });
+}
+
+void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags) {
+  if (runtime::runs_inline(queue, n * kCastCost)) {
+    if (host::Cast here = host::cast(to, from)) {
+      CopyArgs a{};
+      a.dst = dst, a.src = src, a.n = static_cast<uint32_t>(n), a.flags = flags;
+      return here(a);
+    }
+  }
+  const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
+  runtime::KernelSlot& slot = cast_slot(to, from);
+  constexpr int64_t step = int64_t{1} << 30;
+  for (int64_t done = 0; done < n; done += step) {
+    CopyArgs a{};
+    a.dst = static_cast<char*>(dst) + done * static_cast<int64_t>(dtype_size(to));
+    a.src = static_cast<const char*>(src) + done * static_cast<int64_t>(dtype_size(from));
+    a.n = static_cast<uint32_t>(std::min(step, n - done));
+    a.flags = flags;
+    runtime::launch(queue, slot, runtime::ceil_div(a.n, kTileElements), lanes, a);
+  }
+}
+
+void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
+  if (!collapse(shape, false)) return;
+  if (runtime::runs_inline(queue, cost_here(shape, element, false))) return fill_here(dst, element, value, shape);
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const size_t lanes = device.reduce_lanes;
+  split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {
+    FillArgs a{};
+    a.dst = d;
+    std::memcpy(a.value, value, element);
+    const int64_t n = numel(s);
+    if (s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1)) {
+      size_t width = element, items = static_cast<size_t>(n);
+      // Narrow values are repeated over 4 bytes: a quarter of the items do the same stores.
+      if (width < 4 && reinterpret_cast<uintptr_t>(d) % 4 == 0 && items * element % 4 == 0) {
+        char* bytes = reinterpret_cast<char*>(a.value);
+        for (size_t i = element; i < 4; i += element) std::memcpy(bytes + i, value, element);
+        items = items * element / 4, width = 4;
+      }
+      a.n = static_cast<uint32_t>(items);
+      return runtime::launch(queue, kernels::fill_contig[raw_dtype(width)], runtime::ceil_div(items, kTileElements),
+                             lanes, a);
+    }
+    if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+    a.n = static_cast<uint32_t>(n / s.size[0]);
+    a.group = rows_of_group(s.size[0]);
+    for (int i = 0; i < kCopyDims; ++i) {
+      a.size[i] = make_divider(i < s.ndim ? static_cast<uint32_t>(s.size[i]) : 1);
+      a.dst_stride[i] = i < s.ndim ? static_cast<uint32_t>(s.dst[i]) : 0;
+    }
+    runtime::launch2(queue, kernels::fill_steps[raw_dtype(element)], runtime::ceil_div(a.n, a.group),
+                     runtime::ceil_div(s.size[0], kRowColumns), 1, device.is_cpu && s.dst[0] != 1 ? 1 : lanes, a);
+  });
+}
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,43 @@
+// Copy, cast and fill over any strides: layout planning (pure host code) and the launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/copy_args.hpp"
+
+namespace xpu_ops::plan {
+
+constexpr int kMaxDims = 64;
+
+// Sizes and strides in elements; any order, sizes of 1 and 0 allowed, source strides of 0 and below allowed.
+struct CopyShape {
+  int ndim = 0;
+  int64_t size[kMaxDims], dst[kMaxDims], src[kMaxDims];
+};
+
+enum class CopyLayout { contig, rows, transpose, lines1, lines2, steps };
+
+struct CopyLaunch {
+  CopyLayout layout;
+  size_t element;           // bytes of one element as the kernel sees it: narrow elements are moved several at once
+  size_t groups0, groups1;  // work-groups, but for contig
+  CopyArgs args;
+};
+
+// Orders, merges and splits a copy into launches whose offsets fit 31 bits.
+void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
+               const std::function<void(const CopyLaunch&)>& emit);
+
+// Copies elements of `element` bytes (1, 2, 4, 8 or 16).
+void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape);
+
+// n elements side by side, converted as Tensor.to does. `flags` are CopyFlags, applied to the source value.
+void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags);
+
+// Sets every element of dst (shape.size, shape.dst) to the `element` bytes at `value`.
+void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape);
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,118 @@
+#include "kernels/ops/pointwise.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/error.hpp"
+
+namespace xpu_ops::plan {
+
+void collapse(PointwiseShape& s) {
+  int n = 0;
+  for (int d = 0; d < s.ndim; ++d) {
+    if (s.sizes[d] == 1) continue;
+    bool merge = n > 0;
+    for (int k = 0; merge && k < s.operands; ++k)
+      merge = s.strides[d][k] == s.strides[n - 1][k] * static_cast<int64_t>(s.sizes[n - 1]);
+    if (merge) {
+      s.sizes[n - 1] *= s.sizes[d];
+      continue;
+    }
+    if (n != d) {
+      s.sizes[n] = s.sizes[d];
+      for (int k = 0; k < s.operands; ++k) s.strides[n][k] = s.strides[d][k];
+    }
+    ++n;
+  }
+  s.ndim = n;
+}
+
+namespace {
+
+// Whether operand k has an element of its own at every step of the innermost dimension.
+bool by_element(const PointwiseShape& s, Layout layout, int k) {
+  return !s.immediate[k] && (layout == Layout::strided || s.ndim == 0 || s.strides[0][k] != 0);
+}
+
+// An operand that is read by element and has elements no smaller than those of k; -1 where there is none.
+int stand_in(const PointwiseShape& s, Layout layout, int k) {
+  for (int j = 0; j < s.operands; ++j)
+    if (by_element(s, layout, j) && s.element[j] >= s.element[k]) return j;
+  return -1;
+}
+
+}  // namespace
+
+bool take_outer(PointwiseShape& s, OuterDim& outer) {
+  if (s.ndim <= kPointwiseRowDims + 1) return false;
+  int least = 1;  // the first may be the inner dimension of rows
+  for (int d = 2; d < s.ndim; ++d)
+    if (s.sizes[d] < s.sizes[least]) least = d;
+  outer.size = s.sizes[least];
+  for (int k = 0; k < s.operands; ++k) outer.step[k] = s.strides[least][k] * s.element[k];
+  for (int d = least + 1; d < s.ndim; ++d) {
+    s.sizes[d - 1] = s.sizes[d];
+    for (int k = 0; k < s.operands; ++k) s.strides[d - 1][k] = s.strides[d][k];
+  }
+  --s.ndim;
+  return true;
+}
+
+Layout classify(const PointwiseShape& s) {
+  if (s.ndim == 0) return Layout::rows;
+  if (s.ndim > 1 && s.sizes[0] < kMinRow) return Layout::strided;
+  for (int k = 0; k < s.operands; ++k) {
+    if (s.strides[0][k] != 0 && s.strides[0][k] != 1) return Layout::strided;
+    if (!by_element(s, Layout::rows, k) && stand_in(s, Layout::rows, k) < 0) return Layout::strided;
+  }
+  return Layout::rows;
+}
+
+bool in_order(const PointwiseShape& s) {
+  if (s.ndim > 1 && s.sizes[0] < kMinRow) return false;
+  for (int d = 1; d < s.ndim; ++d)
+    for (int k = 0; k < s.operands; ++k)
+      if (s.strides[d][k] != 0 && s.strides[d][k] < s.strides[0][k]) return false;
+  return true;
+}
+
+void fill(const PointwiseShape& s, Layout layout, PointwiseArgs& args, int outputs) {
+  // The inner dimension: the first, or where that is short and rows need not be dense the longest.
+  int inner = 0;
+  if (layout == Layout::strided && s.sizes[0] < kMinRow)
+    for (int d = 1; d < s.ndim; ++d)
+      if (s.sizes[d] > s.sizes[inner]) inner = d;
+  uint8_t source[kPointwiseOperands];  // whose strides an operand is read with
+  for (uint8_t k = 0; k < kPointwiseOperands; ++k) source[k] = args.stand_in[k] = k;
+  for (int k = 0; k < s.operands; ++k) {
+    const bool each = by_element(s, layout, k);
+    if (k >= outputs) args.mode[k - outputs] = each ? kElement : s.immediate[k] ? kImmediate : kBroadcast;
+    if (each) continue;
+    const int j = stand_in(s, layout, k);
+    if (j < 0) throw Error(ErrorKind::runtime, "pointwise: no operand can stand in for an immediate one");
+    args.stand_in[k] = static_cast<uint8_t>(j);
+    if (s.immediate[k]) args.ptr[k] = args.ptr[j], source[k] = static_cast<uint8_t>(j);
+  }
+  args.n = s.ndim > 0 ? s.sizes[inner] : 1;
+  args.rows = 1;
+  int ndim = 0;
+  for (int d = 0; d < s.ndim; ++d) {
+    if (d == inner) continue;
+    args.rows *= s.sizes[d];
+    args.dims[ndim] = make_divider(s.sizes[d]);
+    for (int k = 0; k < s.operands; ++k)
+      args.strides[ndim][k] = static_cast<uint32_t>(s.strides[d][source[k]] * s.element[source[k]]);
+    ++ndim;
+  }
+  args.ndim = static_cast<uint32_t>(ndim);
+  for (int d = ndim; d < kPointwiseRowDims; ++d) {
+    args.dims[d] = make_divider(1);
+    std::memset(args.strides[d], 0, sizeof args.strides[d]);
+  }
+  for (int k = 0; k < s.operands; ++k)
+    args.step[k] = s.ndim > 0 ? static_cast<uint32_t>(s.strides[inner][source[k]]) : 0;
+  args.columns = std::min(args.n, kTileElements);
+  args.group = std::clamp<uint32_t>(kTileElements / args.columns, 1, 128);
+}
+
+}  // namespace xpu_ops::plan

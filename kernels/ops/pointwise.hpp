@@ -1,0 +1,45 @@
+// Layout planning of pointwise launches: pure host code, no device needed.
+#pragma once
+#include <cstdint>
+
+#include "kernels/sycl/pointwise_args.hpp"
+
+namespace xpu_ops::plan {
+
+enum class Layout { rows, strided };  // strided: also for kernels of steps
+
+// Shape (innermost first, collapsed by the caller or not) and strides in elements of each operand.
+struct PointwiseShape {
+  int ndim = 0;
+  int operands = 0;                     // outputs first
+  uint8_t element[kPointwiseOperands];  // bytes of an element
+  bool immediate[kPointwiseOperands];   // a value of the host: no memory, strides of 0
+  uint32_t sizes[64];
+  int64_t strides[64][kPointwiseOperands];
+};
+
+// Drops size-1 dims and merges neighbours where every operand allows it.
+void collapse(PointwiseShape& shape);
+
+// Takes a dimension out of a shape with more than one launch has room for, the shortest, and says whether there was
+// one: the caller loops over it. `step`: bytes an operand moves by.
+struct OuterDim {
+  uint32_t size;
+  int64_t step[kPointwiseOperands];
+};
+bool take_outer(PointwiseShape& shape, OuterDim& outer);
+
+// rows: strides of 0 or 1 along the innermost dimension that no output broadcasts, which is all there is or at least
+// kMinRow long.
+constexpr uint32_t kMinRow = 16;
+Layout classify(const PointwiseShape& shape);
+
+// Whether going along the innermost dimension with any steps keeps the order of memory: rows are long, and no operand
+// has closer neighbours in another dimension, as a transposed one has.
+bool in_order(const PointwiseShape& shape);
+
+// Fills all but the values from a collapsed shape of at most kPointwiseRowDims + 1 dims. `args.ptr` must be set; an
+// immediate operand gets the pointer of its stand-in.
+void fill(const PointwiseShape& shape, Layout layout, PointwiseArgs& args, int outputs);
+
+}  // namespace xpu_ops::plan

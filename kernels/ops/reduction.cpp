@@ -1,0 +1,181 @@
+#include "kernels/ops/reduction.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/error.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+struct Dim { int64_t size, in, out0, out1; };
+
+constexpr int64_t kLimit = int64_t{1} << 31;
+// The CPU device gives neighbouring groups to one thread, which then reads memory in order. A group costs about as much
+// as a thousand elements: several short rows each.
+constexpr int64_t kMostGroups = int64_t{1} << 24, kGroupElements = 16384;
+constexpr int64_t kShortRow = 384;  // rows up to this length are reduced by fours
+constexpr int64_t kTinyRow = 8;     // rows up to this length are reduced by one item
+constexpr int64_t kWideColumns = kLanes * kColumns;
+constexpr int64_t kMaxSplits = 1024;  // one item combines them one after the other
+// Elements that one accumulator takes one after the other, for the rounding error of sums.
+constexpr int64_t kRowChain = 65536, kColumnChain = 1024;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+
+void check_limit(int64_t n) {
+  if (n >= kLimit)
+    throw Error(ErrorKind::not_implemented,
+                "reductions over or into 2^31 and more elements of one dimension are not supported");
+}
+
+// Merges neighbours (fastest first) that lie one behind the other in every operand.
+void merge(std::vector<Dim>& dims) {
+  size_t n = 0;
+  for (const Dim& d : dims) {
+    if (n > 0) {
+      Dim& f = dims[n - 1];
+      if (d.in == f.in * f.size && d.out0 == f.out0 * f.size && d.out1 == f.out1 * f.size && f.size * d.size < kLimit) {
+        f.size *= d.size;
+        continue;
+      }
+    }
+    dims[n++] = d;
+  }
+  dims.resize(n);
+}
+
+// Divides the reduced elements into about `want` splits, whole outer elements first.
+void divide(ReductionArgs& a, int64_t want, int64_t granule) {
+  want = std::clamp<int64_t>(want, 1, kMaxSplits);
+  int64_t outer_splits = 1, inner_splits = 1;
+  a.outer_block = a.outer_count;
+  a.inner_block = a.inner_count;
+  if (want > 1) {
+    a.outer_block = static_cast<uint32_t>(ceil_div(a.outer_count, std::min<int64_t>(want, a.outer_count)));
+    outer_splits = ceil_div(a.outer_count, a.outer_block);
+    const int64_t rest = want / outer_splits;
+    if (rest > 1 && a.inner_count > granule) {
+      a.inner_block = static_cast<uint32_t>(round_up(ceil_div(a.inner_count, rest), granule));
+      inner_splits = ceil_div(a.inner_count, a.inner_block);
+    }
+  }
+  a.inner_splits = make_divider(static_cast<uint32_t>(inner_splits));
+  a.splits = static_cast<uint32_t>(outer_splits * inner_splits);
+}
+
+}  // namespace
+
+ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t units, ReductionPlan& plan) {
+  std::vector<Dim> kept, reduced;
+  int64_t outputs = 1, count = 1;
+  for (int d = shape.ndim - 1; d >= 0; --d) {  // fastest first
+    const int64_t n = shape.size[d];
+    (shape.reduced[d] ? count : outputs) *= n;
+    if (n == 1) continue;
+    if (shape.reduced[d])
+      reduced.push_back({n, shape.in[d], 0, 0});
+    else
+      kept.push_back({n, shape.in[d], shape.out0[d], shape.out1[d]});
+  }
+  std::stable_sort(kept.begin(), kept.end(), [](const Dim& x, const Dim& y) { return x.in < y.in; });
+  if (!ordered)
+    std::stable_sort(reduced.begin(), reduced.end(), [](const Dim& x, const Dim& y) { return x.in < y.in; });
+  if (count == 0) reduced.assign(1, {0, 0, 0, 0});
+  merge(kept);
+  merge(reduced);
+  if (kept.size() > kReductionDims || reduced.size() > kReductionDims + 1) return ReductionFit::too_many_dims;
+  check_limit(outputs);
+
+  plan = ReductionPlan{};
+  ReductionArgs& a = plan.args;
+  a.count = count;
+  a.kept_count = static_cast<uint32_t>(outputs);
+  a.by_kept = make_divider(std::max<uint32_t>(a.kept_count, 1));
+  a.inner_splits = make_divider(1);
+  a.kept_rank = static_cast<uint32_t>(kept.size());
+  for (size_t d = 0; d < kept.size(); ++d) {
+    check_limit(kept[d].size);
+    a.kept[d] = make_divider(static_cast<uint32_t>(std::max<int64_t>(kept[d].size, 1)));
+    a.in_kept[d] = kept[d].in;
+    a.out0_kept[d] = kept[d].out0;
+    a.out1_kept[d] = kept[d].out1;
+  }
+  if (!reduced.empty()) {
+    check_limit(reduced[0].size);
+    a.inner_count = static_cast<uint32_t>(reduced[0].size);
+    a.in_inner = reduced[0].in;
+  }
+  int64_t outer_count = 1;
+  a.outer_rank = reduced.empty() ? 0 : static_cast<uint32_t>(reduced.size() - 1);
+  for (uint32_t d = 0; d < a.outer_rank; ++d) {
+    check_limit(reduced[d + 1].size);
+    a.outer[d] = make_divider(static_cast<uint32_t>(std::max<int64_t>(reduced[d + 1].size, 1)));
+    a.in_outer[d] = reduced[d + 1].in;
+    outer_count *= reduced[d + 1].size;
+  }
+  check_limit(outer_count);
+  a.outer_count = static_cast<uint32_t>(outer_count);
+  a.inner_block = a.inner_count;
+  a.outer_block = a.outer_count;
+
+  const int64_t target = int64_t{units} * 8;  // work-groups that fill the device
+  const int64_t columns = kept.empty() ? 1 : kept[0].size;
+  const bool unit_columns = !kept.empty() && kept[0].in == 1;
+  const bool unit_rows = a.in_inner == 1;
+
+  // Rows by lanes: contiguous elements, or long strided ones of few outputs.
+  const bool strided_rows = !unit_columns && a.inner_count >= 64 && outputs < target * 64;
+  if ((unit_rows && a.inner_count > kTinyRow) || strided_rows) {
+    plan.kernel = ReductionPlan::Kernel::row;
+    plan.local = kLanes;
+    if (unit_rows && a.outer_count == 1 && a.inner_count <= kShortRow && columns >= kRows &&
+        outputs >= kRows * target) {
+      a.blocks = static_cast<uint32_t>(ceil_div(columns, kRows));
+      a.short_rows = static_cast<uint32_t>(a.blocks * (outputs / columns));
+      const int64_t each = std::min<int64_t>(kGroupElements / (kRows * a.inner_count), a.short_rows / (16 * units));
+      a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, 1));
+      plan.groups = ceil_div(a.short_rows, a.tasks);
+      return ReductionFit::ok;
+    }
+    int64_t want = outputs < target ? std::min(ceil_div(target, outputs), count / 2048) : 1;
+    if (outputs <= (1 << 16)) want = std::max(want, count / kRowChain);
+    divide(a, want, 256);
+    const int64_t tasks = outputs * a.splits, each = std::min(kGroupElements / a.inner_count, tasks / (16 * units));
+    a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, ceil_div(tasks, kMostGroups)));
+    plan.groups = ceil_div(tasks, a.tasks);
+  } else if (unit_columns && columns >= kWideColumns) {
+    plan.kernel = ReductionPlan::Kernel::col;
+    plan.local = kLanes;
+    a.mode = ColMode::columns;
+    a.blocks = static_cast<uint32_t>(ceil_div(columns, kWideColumns));
+    const int64_t groups = a.blocks * (outputs / columns);
+    int64_t want = groups < target ? std::min(ceil_div(target, groups), count / 32) : 1;
+    want = std::max(want, count / kColumnChain);
+    divide(a, want, 1);
+    plan.groups = groups * a.splits;
+  } else if (unit_columns && kept.size() == 1 && a.outer_count == 1 && a.in_inner == columns && count >= 64) {
+    plan.kernel = ReductionPlan::Kernel::col;
+    plan.local = 256;
+    a.mode = ColMode::flat;
+    const int64_t want = std::max(count / kColumnChain, std::min(4096 / columns, count / 16));
+    a.splits = static_cast<uint32_t>(std::clamp<int64_t>(want, 1, 4 * kMaxSplits));
+    plan.groups = ceil_div(a.splits * columns, 256);
+  } else {
+    plan.kernel = ReductionPlan::Kernel::col;
+    plan.local = 256;
+    a.mode = ColMode::gather;
+    const int64_t items = target * 64;
+    divide(a, outputs < items && count >= 64 ? std::min(items / outputs, count / 32) : 1, 1);
+    plan.groups = ceil_div(outputs * a.splits, 256);
+  }
+  check_limit(outputs * a.splits);
+  if (a.splits > 1) {
+    plan.final_local = static_cast<size_t>(std::min<int64_t>(round_up(outputs, 16), 256));
+    plan.final_groups = static_cast<size_t>(ceil_div(outputs, static_cast<int64_t>(plan.final_local)));
+  }
+  return ReductionFit::ok;
+}
+
+}  // namespace xpu_ops::plan
