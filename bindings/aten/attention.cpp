@@ -57,10 +57,10 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const a
 // in memory.
 bool by_blocks(const at::Tensor& q, const at::Tensor& v, double dropout) {
   const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  if (!device.is_cpu || dropout != 0.0) return false;
+  if (!device.policy.single_items || dropout != 0.0) return false;
   const int64_t planes = q.size(0) * q.size(1), dim = q.size(3), value_dim = v.size(3);
   const auto blocks = static_cast<int64_t>(runtime::ceil_div(q.size(2), kBlockQueries));
-  return q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.max_compute_units} &&
+  return q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.policy.units} &&
          dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
 }
 
@@ -142,7 +142,7 @@ class Attention {
       args.mask = mask_.const_data_ptr();
       for (int d = 0; d < 3; ++d) args.mask_stride[d] = mask_.stride(d);
     }
-    const int64_t budget = kTileElements * runtime::device_info(queue.device).max_compute_units, nk = k.size(2);
+    const int64_t budget = kTileElements * runtime::device_info(queue.device).policy.units, nk = k.size(2);
     rows_ = std::min(q.size(2), std::clamp<int64_t>(budget / nk / 32 * 32, 32, causal ? kCausalRows : kTileRows));
     const int64_t planes = std::max<int64_t>(1, budget / (rows_ * nk));
     const int64_t chunks = (kv_heads_ + planes - 1) / planes;
@@ -183,7 +183,7 @@ class Attention {
   // dropout.
   void launch_rows(const runtime::KernelTable* const (&tables)[3][2]) {
     const size_t lines = static_cast<size_t>(args.planes) * args.rows;
-    const size_t most = size_t{runtime::device_info(queue.device).max_compute_units} * 64;
+    const size_t most = size_t{runtime::device_info(queue.device).policy.units} * 64;
     runtime::launch(queue, (*tables[kind][drop])[to_dtype(type)], std::min(lines, most), kLanes, args);
   }
 
@@ -216,7 +216,7 @@ bool multiply(Attention& a, const onednn::View& x, const onednn::View& y, const 
 
 // One query a plane on the CPU device: two kernels instead of two submissions to oneDNN, which cost more than the work.
 bool alone(const Attention& a, const Part& queries) {
-  return queries.rows == 1 && runtime::device_info(a.queue.device).is_cpu;
+  return queries.rows == 1 && runtime::device_info(a.queue.device).policy.single_items;
 }
 
 AttentionOneArgs one_args(const onednn::View& kv, const Part& keys) {
@@ -286,7 +286,7 @@ void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& lo
   set_strides(args.out_stride, out);
   args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
   const size_t groups =
-      std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).max_compute_units} * 16);
+      std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).policy.units} * 16);
   runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
   runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
@@ -344,7 +344,7 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
   }
   // Heads of keys that are too few for the device are split by queries; each split has its own sums, added at the end.
   const int64_t planes = a.k.size(0) * a.k.size(1), blocks = int64_t{args.blocks} * args.head_step;
-  const int64_t units = runtime::device_info(a.queue.device).max_compute_units;
+  const int64_t units = runtime::device_info(a.queue.device).policy.units;
   const auto each = [&](int64_t groups) { return (groups + planes - 1) / planes; };
   const int64_t one_split = planes * args.nk * (args.dim + args.value_dim) * int64_t{sizeof(float)};
   const int64_t most = std::max(blocks / 4, std::min(blocks, each(units)));
@@ -491,7 +491,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     d.nq = a.args.nq;
     d.cols = static_cast<uint32_t>(y.size(3));
     d.total = static_cast<uint32_t>(lse.numel());
-    const size_t most = size_t{runtime::device_info(a.queue.device).max_compute_units} * 64;
+    const size_t most = size_t{runtime::device_info(a.queue.device).policy.units} * 64;
     runtime::launch(a.queue, kernels::attention_delta[to_dtype(type)], std::min<size_t>(d.total, most), kLanes, d);
     Gradients to;
     if (grad_input_mask[0]) to.q = new_like(query, query.size(3), type);

@@ -131,7 +131,7 @@ bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
          (k == 3 || k == 5 || k == 7) && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
          x.scalar_type() == y.scalar_type() && x.is_contiguous() && y.is_contiguous() &&
          x.size(2) * x.size(3) < INT32_MAX && y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX &&
-         runtime::device_info(runtime::current_queue().device).is_cpu;
+         runtime::device_info(runtime::current_queue().device).policy.single_items;
 }
 
 const runtime::KernelTable& by_taps(int64_t k, const runtime::KernelTable& k3, const runtime::KernelTable& k5,
@@ -250,7 +250,7 @@ bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const
   constexpr int64_t kManyWeights = int64_t{1} << 20, kMostColumns = int64_t{1} << 24;
   const auto last = at::MemoryFormat::ChannelsLast;
   if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
-      !runtime::device_info(runtime::current_queue().device).is_cpu)
+      !runtime::device_info(runtime::current_queue().device).policy.single_items)
     return false;
   const int64_t window = out.size(2) * out.size(3);
   const bool few = g.stride[0] > 1 && g.stride[1] > 1 && x.is_contiguous(last);

@@ -152,8 +152,8 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   if (self.size(0) <= 1 || self.size(1) == 0) return out;
   const at::Tensor g = grad.contiguous();
   const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  if (const int64_t parts = 4 * int64_t{device.max_compute_units};
-      device.is_cpu && self.size(0) >= 16 * parts && parts * self.numel() <= kMostSums) {
+  if (const int64_t parts = 4 * int64_t{device.policy.units};
+      device.policy.single_items && self.size(0) >= 16 * parts && parts * self.numel() <= kMostSums) {
     const at::Tensor sums = new_empty({parts, self.size(0), self.size(1)}, self.scalar_type());
     PdistSumArgs args{};
     args.x = self.const_data_ptr();

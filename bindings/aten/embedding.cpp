@@ -33,7 +33,7 @@ at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t row
 
 // Whether bag_rows serves: each of a few groups goes through all indices, which suits a CPU device's few units.
 bool by_bag_rows(const at::Tensor& grad) {
-  return kernels::bag_grad.has(dtype_of(grad)) && runtime::device_info(runtime::current_queue().device).is_cpu;
+  return kernels::bag_grad.has(dtype_of(grad)) && runtime::device_info(runtime::current_queue().device).policy.single_items;
 }
 
 // sum_rows of bags, each times the sample's weight or divided by the size of its bag.
@@ -64,7 +64,7 @@ at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at:
   // Tiles of a kilobyte or so, and as many parts of the table as keep all units busy: each goes through all indices.
   args.tile = 256;
   args.tiles = static_cast<uint32_t>(ceil_div(args.features, args.tile));
-  const int64_t units = 4 * int64_t{runtime::device_info(queue.device).max_compute_units};
+  const int64_t units = 4 * int64_t{runtime::device_info(queue.device).policy.units};
   const int64_t parts = std::clamp<int64_t>(ceil_div(units, args.tiles), 1, std::min<int64_t>(rows, 64));
   args.rows_per_part = static_cast<int64_t>(ceil_div(rows, parts));
   runtime::launch(queue, kernels::bag_grad[dtype_of(grad)], ceil_div(rows, args.rows_per_part) * args.tiles, 16, args);
@@ -134,7 +134,7 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
   args.features = static_cast<uint32_t>(self.size(1));
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::renorm_rows[dtype_of(self)], args.rows,
-                  runtime::device_info(queue.device).reduce_lanes, args);
+                  runtime::device_info(queue.device).policy.lanes, args);
   return self;
 }
 
@@ -196,10 +196,10 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   // bags.
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const bool vectors = mode != 2 && args.weight_stride1 == 1 && features >= 16,
-             single = vectors && device.is_cpu && kernels::embedding_bag_single.has(dtype_of(weight));
+             single = vectors && device.policy.single_items && kernels::embedding_bag_single.has(dtype_of(weight));
   const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags), wanted = single ? 65536 : 8192;
   args.bags_per_group = static_cast<uint32_t>(
-      std::clamp<int64_t>(std::min(wanted / elements, bags / (16 * int64_t{device.max_compute_units})), 1, 256));
+      std::clamp<int64_t>(std::min(wanted / elements, bags / (16 * int64_t{device.policy.units})), 1, 256));
   const auto& table = single    ? kernels::embedding_bag_single
                       : vectors ? kernels::embedding_bag_vectors
                                 : kernels::embedding_bag;
@@ -285,7 +285,7 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
   args.is32 = index.scalar_type() == at::kInt;
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::bag_sample_grad[dtype_of(grad)], args.count,
-                  runtime::device_info(queue.device).reduce_lanes, args);
+                  runtime::device_info(queue.device).policy.lanes, args);
   return out;
 }
 

@@ -40,7 +40,7 @@ void run_sequence(const at::Tensor& out, const runtime::KernelTable& table, Sequ
   TORCH_CHECK(out.numel() < (int64_t{1} << 32), "sequences of 2^32 elements and more are not supported on XPU");
   ContiguousOut target(out);
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   a.dst = target.data();
   a.last = static_cast<uint32_t>(out.numel() - 1);
   a.once = 1;
@@ -121,7 +121,7 @@ void triangle(const at::Tensor& self, int64_t diagonal, const at::Tensor& out, c
   const at::Tensor src = plain(self);
   ContiguousOut target(out);
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   const int64_t rows = self.size(-2), cols = self.size(-1);
   TORCH_CHECK(rows * cols < (int64_t{1} << 31),
               "tril and triu of matrices of 2^31 elements and more are not supported on XPU");
@@ -175,7 +175,7 @@ void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, co
   const at::Tensor x = plain(a.expand(sizes)), y = plain(b.expand(sizes));
   ContiguousOut target(out);
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group, wide = 2 * a.element_size();
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group, wide = 2 * a.element_size();
   constexpr int64_t step = int64_t{1} << 30;
   for (int64_t done = 0; done < out.numel(); done += step) {
     ComplexArgs args{};

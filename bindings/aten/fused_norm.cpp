@@ -76,7 +76,7 @@ AddNorm add_norm(const at::Tensor& x_in, const at::Tensor& residual_in, at::Tens
   // Results that alone would fill the last cache go past it.
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const auto& streams = rms ? kernels::add_norm_stream_rms : kernels::add_norm_stream_plain;
-  const bool stream = device.is_cpu && cols % 64 == 0 && streams.has(dtype_of(x), to_dtype(type)) &&
+  const bool stream = device.policy.single_items && cols % 64 == 0 && streams.has(dtype_of(x), to_dtype(type)) &&
                       2 * x.nbytes() >= device.last_level_cache_size;
   const auto& table = stream ? streams : rms ? kernels::add_norm_row_rms : kernels::add_norm_row_plain;
   runtime::launch(queue, table(dtype_of(x), to_dtype(type)), row_groups(queue, rows), stream ? 1 : kLanes, args);

@@ -73,7 +73,7 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
   const size_t pieces = ceil_div(args.walk.inner, kTileElements);
   args.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(kTileElements / args.walk.inner, 1, 256));
   runtime::launch2(queue, kernels::index_linearize, ceil_div(args.walk.rows, args.rows_per_group), pieces, 1,
-                   runtime::device_info(queue.device).reduce_lanes, args);
+                   runtime::device_info(queue.device).policy.lanes, args);
   runtime::check_kernel_errors(queue);
   return out;
 }
@@ -402,7 +402,7 @@ struct Compaction {
     counts.emplace((args.chunks + 1) * sizeof(uint32_t));
     args.counts = counts->get<uint32_t>();
     args.error = runtime::error_flag(queue.device);
-    const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
+    const size_t lanes = runtime::device_info(queue.device).policy.lanes;
     runtime::launch(queue, kernels::compact_count[raw], args.chunks, lanes, args);
     runtime::launch(queue, kernels::compact_scan, 1, lanes, args);
   }
@@ -417,7 +417,7 @@ struct Compaction {
   }
   void run(runtime::KernelSlot& kernel) const {
     runtime::Queue& queue = runtime::current_queue();
-    runtime::launch(queue, kernel, args.chunks, runtime::device_info(queue.device).reduce_lanes, args);
+    runtime::launch(queue, kernel, args.chunks, runtime::device_info(queue.device).policy.lanes, args);
   }
   void write_indices(const at::Tensor& self, int64_t* out, int64_t rows, int64_t stride) {
     TORCH_CHECK(self.dim() <= kCompactDims, "nonzero is not supported for tensors with more than ", kCompactDims,
@@ -431,12 +431,12 @@ struct Compaction {
     if (here()) return host::compact_coordinates(args, element);
     runtime::Queue& queue = runtime::current_queue();
     // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
-    if (runtime::device_info(queue.device).is_cpu)
+    if (runtime::device_info(queue.device).policy.single_items)
       return runtime::launch(queue, kernels::compact_coordinates[raw], args.chunks, 1, args);
     run(kernels::compact_nonzero[raw]);
     if (args.ndim < 2) return;
     runtime::launch(queue, kernels::nonzero_unravel, ceil_div(rows, kTileElements),
-                    runtime::device_info(queue.device).reduce_lanes, args);
+                    runtime::device_info(queue.device).policy.lanes, args);
   }
 };
 

@@ -26,8 +26,8 @@ IndexSource index_source(const at::Tensor& index, int64_t size, int64_t stride, 
 
 Spread spread(size_t n) {
   const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  if (!device.is_cpu) return {ceil_div(n, 256), 256, 1};
-  const size_t chunk = std::clamp<size_t>(ceil_div(n, 16 * size_t{device.max_compute_units}), 16, 16384);
+  if (!device.policy.single_items) return {ceil_div(n, 256), 256, 1};
+  const size_t chunk = std::clamp<size_t>(ceil_div(n, 16 * size_t{device.policy.units}), 16, 16384);
   return {ceil_div(n, chunk), 1, static_cast<uint32_t>(chunk)};
 }
 
@@ -63,12 +63,12 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
   const size_t inner = args.walk.inner;
   // A group costs about as much as moving a thousand elements: give it several rows, but keep all cores busy.
-  const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).max_compute_units);
+  const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).policy.units);
   size_t local = even_group(inner), across = ceil_div(inner, local), share = local;
   if (args.mode != IndexMode::general) {
     local = 16;  // a sub-group, which walks its piece
     // On a CPU one item alone: vectors of gathers and scatters cost more than they save.
-    if (args.mode == IndexMode::unit && runtime::device_info(queue.device).is_cpu) local = 1;
+    if (args.mode == IndexMode::unit && runtime::device_info(queue.device).policy.single_items) local = 1;
     const size_t pieces = std::min(ceil_div(inner, 4096), ceil_div(wanted, args.walk.rows));
     args.piece = static_cast<uint32_t>(ceil_div(ceil_div(inner, pieces), 64) * 64);
     across = ceil_div(inner, args.piece);
@@ -125,17 +125,17 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
   args.uniform = true;
   for (const auto& d : columns) args.uniform &= d.size == 1 || d.strides[2] == 0;
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const size_t units = std::max<size_t>(1, device.max_compute_units);
+  const size_t units = std::max<size_t>(1, device.policy.units);
   const bool coalesced = args.walk.inner_ndim == 1 && inner[0] == 1 && args.walk.inner >= 16;
   if (!coalesced && args.walk.inner < 256) args.walk = make_walk<3>(columns, true, 256);
   args.unit = args.walk.inner_ndim == 1 && inner[0] == 1 && inner[1] == 1;
   const size_t total = static_cast<size_t>(args.walk.rows) * args.walk.inner;
   size_t local = 64, width = local;  // width: columns of a work-group
   const bool together = args.uniform && args.unit;
-  if (device.is_cpu && together) {
+  if (device.policy.single_items && together) {
     local = coalesced ? 16 : 1;
     width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / (4 * units), 16)) : 1;
-  } else if (device.is_cpu) {
+  } else if (device.policy.single_items) {
     // One item walks a tile alone: gathers and scatters cost more than they save. Its inner loop is the one that takes
     // what lies side by side; where that is across columns, what the tile adds to should stay in the second cache.
     local = 1;

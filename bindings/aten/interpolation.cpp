@@ -133,7 +133,7 @@ at::MemoryFormat format_of(const at::Tensor& out) {
 
 // Sums of lookups: one item takes them as fast as its loads go, sixteen wait for gathers (some 45 cycles each on Zen
 // 4).
-bool one_item() { return runtime::device_info(runtime::current_queue().device).is_cpu; }
+bool one_item() { return runtime::device_info(runtime::current_queue().device).policy.single_items; }
 
 void resample_axis(const DeviceTable& t, const void* in, DType in_type, void* out, DType out_type, int64_t rows,
                    int64_t inner) {
@@ -152,7 +152,7 @@ void resample_axis(const DeviceTable& t, const void* in, DType in_type, void* ou
   TORCH_CHECK(rows * std::max(t.in, t.out) < (int64_t{1} << 32) && inner * std::max(t.in, t.out) < (int64_t{1} << 31),
               "upsample: tensors this large are not supported");
   runtime::Queue& queue = runtime::current_queue();
-  const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).max_compute_units);
+  const size_t wanted = 8 * std::max<size_t>(1, runtime::device_info(queue.device).policy.units);
   if (inner >= 16) {
     const size_t local = even_group(inner), across = ceil_div(inner, local), all = rows * t.out;
     args.by_out_length = make_divider(static_cast<uint32_t>(t.out));
@@ -195,7 +195,7 @@ void resample_plane(runtime::KernelSlot& kernel, size_t lanes, const DeviceTable
   args.by_height = make_divider(args.out_size[0]);
   runtime::Queue& queue = runtime::current_queue();
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const int64_t share = lines / (int64_t{8} * std::max<uint32_t>(1, device.max_compute_units));
+  const int64_t share = lines / (int64_t{8} * std::max<uint32_t>(1, device.policy.units));
   args.lines_per_group =
       static_cast<uint32_t>(std::clamp<int64_t>(std::min<int64_t>(kTileElements / x.out, share), 1, 64));
   runtime::launch(queue, kernel, ceil_div(args.lines, args.lines_per_group), lanes, args);
@@ -241,7 +241,7 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
                two = table[0]->taps == 2 && table[1]->taps == 2 && table[0]->full && table[1]->full;
     const runtime::KernelTable& kernel = one ? kernels::resample_plane_t1 : kernels::resample_plane_t2;
     if ((one || (two && out.numel() <= in.numel())) && kernel.has(type)) {
-      const size_t lanes = !one && one_item() ? 1 : runtime::device_info(runtime::current_queue().device).reduce_lanes;
+      const size_t lanes = !one && one_item() ? 1 : runtime::device_info(runtime::current_queue().device).policy.lanes;
       resample_plane(kernel[type], lanes, *table[0], *table[1], in, out, layout.rows);
       if (!out.is_same(out_)) out_.copy_(out);
       return;
@@ -286,12 +286,12 @@ void nearest(const at::Tensor& in_, const at::Tensor& out_, const std::vector<Ax
   runtime::Queue& queue = runtime::current_queue();
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   // About a tile of elements a group, and work for every core.
-  const size_t width = size_t{args.out_size[2]} * args.inner, wanted = size_t{8} * device.max_compute_units;
+  const size_t width = size_t{args.out_size[2]} * args.inner, wanted = size_t{8} * device.policy.units;
   args.rows_per_group =
       static_cast<uint32_t>(std::clamp<size_t>(std::min(kTileElements / width, args.rows / wanted), 1, 128));
-  const bool alone = device.is_cpu && args.inner == 1 && args.out_size[2] < args.in_size[2];
+  const bool alone = device.policy.single_items && args.inner == 1 && args.out_size[2] < args.in_size[2];
   runtime::launch(queue, kernels::nearest_lookup[raw_dtype(in.element_size())],
-                  ceil_div(args.rows, args.rows_per_group), alone ? 1 : device.reduce_lanes, args);
+                  ceil_div(args.rows, args.rows_per_group), alone ? 1 : device.policy.lanes, args);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
@@ -449,7 +449,7 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_
   runtime::Queue& queue = runtime::current_queue();
   const DType t = dtype_of(input);
   if (!volume && taps == 4 && input.size(1) >= kGridChannels && kernels::grid_sample_block.has(t) &&
-      runtime::device_info(queue.device).is_cpu) {
+      runtime::device_info(queue.device).policy.single_items) {
     runtime::launch2(queue, kernels::grid_sample_block[t], args.samples, ceil_div(args.positions, kGridBlock), 1, 1,
                      args);
     return out;
@@ -501,7 +501,7 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
   // On a CPU one item a plane, where a vector of channels would not be full or needs copies of more than it saves; else
   // channels innermost, which the items of a group walk.
   runtime::Queue& queue = runtime::current_queue();
-  const bool planes = input.size(1) < 16 || (runtime::device_info(queue.device).is_cpu && pixels <= kCachedPlane);
+  const bool planes = input.size(1) < 16 || (runtime::device_info(queue.device).policy.single_items && pixels <= kCachedPlane);
   const at::Tensor grads = planes ? plain(grad) : grad.movedim(1, -1).contiguous();
   std::vector<int64_t> sizes = input.sizes().vec();
   if (!planes) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());

@@ -187,7 +187,7 @@ bool is_small(const Product& p) {
   const int64_t d = p.a.dim();
   return onednn_float(p.a.scalar_type()) && p.out.scalar_type() == p.a.scalar_type() &&
          (p.b.stride(d - 1) == 1 || by_dots(p)) && p.out.numel() * p.a.size(d - 1) <= kSmallProduct &&
-         runtime::device_info(runtime::current_queue().device).is_cpu;
+         runtime::device_info(runtime::current_queue().device).policy.single_items;
 }
 
 void activate(const at::Tensor& t, Activation activation) {

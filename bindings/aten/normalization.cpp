@@ -28,7 +28,7 @@ ColumnSumArgs column_args(const runtime::Queue& queue, const at::Tensor& x, int6
   args.by_cols = xpu::make_divider(args.cols);
   constexpr int64_t kChain = 512, kLeast = 16;
   args.blocks = static_cast<uint32_t>(runtime::ceil_div(cols, kColumnVectors * kLanes));
-  const int64_t target = int64_t{runtime::device_info(queue.device).max_compute_units} * 8;
+  const int64_t target = int64_t{runtime::device_info(queue.device).policy.units} * 8;
   const int64_t splits =
       std::max<int64_t>(1, std::max(std::min<int64_t>(runtime::ceil_div(target, args.blocks * batches), rows / kLeast),
                                     std::min<int64_t>(rows / kChain, 1024)));
@@ -95,7 +95,7 @@ void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, 
   args.by_column = c.by_column;
   args.batches = static_cast<uint32_t>(c.batches);
   const auto& info = runtime::device_info(queue.device);
-  if ((!c.by_column || (info.is_cpu && cols >= 16 && cols <= 4096)) && rows >= int64_t{info.max_compute_units} * 16) {
+  if ((!c.by_column || (info.policy.single_items && cols >= 16 && cols <= 4096)) && rows >= int64_t{info.policy.units} * 16) {
     runtime::launch(queue, kernels::norm_apply_row[dtype_of(x)], row_groups(queue, rows), kLanes, args);
     return;
   }
@@ -147,7 +147,7 @@ LayerGradients layer_backward(const at::Tensor& x, const at::Tensor& dy, const a
   if (sums) {
     // Few enough that the partial sums cost little, many enough for the compute units and for short chains of
     // additions.
-    const int64_t units = runtime::device_info(queue.device).max_compute_units;
+    const int64_t units = runtime::device_info(queue.device).policy.units;
     groups = std::max<int64_t>(1, std::max(std::min(units * 16, rows / 16), std::min<int64_t>(rows / 512, 1024)));
     partial.emplace(groups * 2 * cols * (x.scalar_type() == at::kDouble ? 8 : 4));
     args.partial = partial->get();

@@ -35,7 +35,7 @@ inline at::Tensor as_parameter(const at::Tensor& t, at::ScalarType type) {
 
 // Work-groups for `rows` rows of one sub-group each.
 inline size_t row_groups(const runtime::Queue& queue, int64_t rows) {
-  return std::min<size_t>(rows, size_t{runtime::device_info(queue.device).max_compute_units} * 64);
+  return std::min<size_t>(rows, size_t{runtime::device_info(queue.device).policy.units} * 64);
 }
 
 inline void check_rows(int64_t rows, int64_t cols) {

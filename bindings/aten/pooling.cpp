@@ -69,7 +69,7 @@ bool by_tiles(const Tables& tables, const Window& w, int nd, const at::Tensor& i
          w.stride[1] == k && w.stride[2] == k && w.pad[1] == 0 && w.pad[2] == 0 &&
          output.size(-1) * k <= input.size(-1) && output.size(-2) * k <= input.size(-2) &&
          kernels::avg_pool_tiles_k2.has(dtype_of(input)) &&
-         runtime::device_info(runtime::current_queue().device).is_cpu;
+         runtime::device_info(runtime::current_queue().device).policy.single_items;
 }
 
 at::MemoryFormat channels_last(int nd) {
@@ -142,7 +142,7 @@ void launch_pool(const Tables& tables, const Window& w, int nd, bool back, at::T
     } else if (tiles) {
       p.items = static_cast<uint32_t>(count * p.out[1]);
       const size_t groups =
-          std::min<size_t>(p.items, size_t{runtime::device_info(queue.device).max_compute_units} * 64);
+          std::min<size_t>(p.items, size_t{runtime::device_info(queue.device).policy.units} * 64);
       const auto& kernel = w.kernel[2] == 2 ? kernels::avg_pool_tiles_k2 : kernels::avg_pool_tiles_k3;
       runtime::launch(queue, kernel[dtype_of(src)], groups, 1, p);
     } else if (width >= 16) {
@@ -151,7 +151,7 @@ void launch_pool(const Tables& tables, const Window& w, int nd, bool back, at::T
       const size_t across = last ? kPoolLanes * kPoolVectors : local;
       const size_t blocks = runtime::ceil_div(width, across), length = p.size[axis];
       // About 4096 elements a work-group, but enough groups to share among the compute units.
-      const size_t wanted = size_t{runtime::device_info(queue.device).max_compute_units} * 8;
+      const size_t wanted = size_t{runtime::device_info(queue.device).policy.units} * 8;
       const size_t parts =
           std::max(runtime::ceil_div(length * across, 4096), runtime::ceil_div(wanted, lines * blocks));
       p.segment = static_cast<uint32_t>(runtime::ceil_div(length, std::min(parts, length)));

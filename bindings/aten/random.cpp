@@ -40,12 +40,12 @@ size_t items_for(size_t n, size_t values) { return ceil_div(n, values * kRandomS
 
 void launch_items(const runtime::KernelTable& table, DType type, size_t items, const auto& args) {
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   runtime::launch(queue, table[type], ceil_div(items, group), group, args);
 }
 void launch_items(runtime::KernelSlot& slot, size_t items, const auto& args) {
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   runtime::launch(queue, slot, ceil_div(items, group), group, args);
 }
 
@@ -498,7 +498,7 @@ at::Tensor& randperm_generator_out(int64_t n, Gen generator, at::Tensor& out) {
   a.keys = static_cast<const uint64_t*>(keys.const_data_ptr());
   a.n = static_cast<uint32_t>(n);
   while (a.bits < 12 && (a.n >> a.bits) > 4096) ++a.bits;
-  a.chunks = a.bits == 0 ? 1 : 4 * runtime::device_info(queue.device).max_compute_units;
+  a.chunks = a.bits == 0 ? 1 : 4 * runtime::device_info(queue.device).policy.units;
   a.chunk = static_cast<uint32_t>(ceil_div(static_cast<size_t>(n), a.chunks));
   const runtime::Scratch order(static_cast<size_t>(n) * sizeof(uint32_t));
   const runtime::Scratch counts((size_t{a.chunks} << a.bits) * sizeof(uint32_t));

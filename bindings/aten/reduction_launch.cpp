@@ -63,7 +63,7 @@ void reduce_contiguous(const at::Tensor& in, DimMask mask, const at::Tensor& out
 bool run(const plan::ReductionShape& shape, const void* in, const at::Tensor& out0, const at::Tensor& out1,
          const ReductionSlots& kernels, const ReductionOptions& options, int64_t cost) {
   runtime::Queue& queue = runtime::current_queue();
-  const uint32_t units = runtime::device_info(queue.device).max_compute_units;
+  const uint32_t units = runtime::device_info(queue.device).policy.units;
   plan::ReductionPlan plan;
   if (plan::plan_reduction(shape, options.ordered, units, plan) == plan::ReductionFit::too_many_dims) return false;
   ReductionArgs& args = plan.args;

@@ -184,7 +184,7 @@ bool steps_fit(const RnnLayer& l) {
          l.hidden_weight.sizes() == at::IntArrayRef({gates, hidden}) &&
          l.input_weight.sizes() == at::IntArrayRef({gates, l.x.size(2)}) && bias_fits(l.input_bias) &&
          bias_fits(l.hidden_bias) && (!l.lstm() || l.c0.sizes() == l.h0.sizes()) &&
-         runtime::device_info(runtime::current_queue().device).is_cpu;
+         runtime::device_info(runtime::current_queue().device).policy.single_items;
 }
 
 at::Tensor dense(const at::Tensor& t) { return t.resolve_neg().contiguous(); }

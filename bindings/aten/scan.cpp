@@ -44,7 +44,7 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
     runtime::launch2(queue, axis[type], outer, runtime::ceil_div(inner, local), 1, local, p);
   } else {
     // A line is cut where there are too few of them to keep the device busy.
-    const int64_t wanted = 4 * static_cast<int64_t>(runtime::device_info(queue.device).max_compute_units);
+    const int64_t wanted = 4 * static_cast<int64_t>(runtime::device_info(queue.device).policy.units);
     const int64_t least = std::max<int64_t>(1, (length + (int64_t{1} << 30) - 1) >> 30);
     int64_t chunks = outer >= wanted ? 1 : std::min<int64_t>(wanted / outer, length / 16384);
     chunks = std::max(chunks, least);

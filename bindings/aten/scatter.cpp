@@ -221,7 +221,7 @@ at::Tensor count_by_tables(int64_t n, int64_t bins, const CountTables& count) {
   runtime::Queue& queue = runtime::current_queue();
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   // One item walks its share alone: a few on a CPU, where each is a thread; many on a GPU while the tables stay small.
-  const int64_t most = device.is_cpu ? std::max<int64_t>(1, device.max_compute_units) : 2048;
+  const int64_t most = device.policy.single_items ? std::max<int64_t>(1, device.policy.units) : 2048;
   const int64_t tables =
       std::clamp<int64_t>(std::min(n / 4096, (int64_t{1} << 22) / std::max<int64_t>(1, bins)), 1, most);
   at::Tensor out = new_empty({bins}, at::kLong);
@@ -232,7 +232,7 @@ at::Tensor count_by_tables(int64_t n, int64_t bins, const CountTables& count) {
   args.n = static_cast<uint32_t>(n);
   args.tables = static_cast<uint32_t>(tables);
   args.bins = static_cast<uint32_t>(bins);
-  const size_t local = device.is_cpu ? 1 : 64;
+  const size_t local = device.policy.single_items ? 1 : 64;
   count(args, ceil_div(tables, local), local);
   const size_t merge = even_group(bins);
   runtime::launch(queue, kernels::count_merge, ceil_div(bins, merge), merge, args);

@@ -38,7 +38,7 @@ bool fits_run(const at::Tensor& t, const at::Tensor& out, int64_t dim) {
 
 void run_cat(const at::Tensor& out, int64_t dim, const std::vector<std::pair<at::Tensor, int64_t>>& parts) {
   runtime::Queue& queue = runtime::current_queue();
-  const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
+  const size_t lanes = runtime::device_info(queue.device).policy.lanes;
   const int64_t inner = out.stride(dim), total = inner * out.size(dim);
   CatArgs a{};
   a.dst = out.mutable_data_ptr();
@@ -99,7 +99,7 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
   a.end = std::max(a.begin, std::min(pad + in, out));
   a.left = reflect ? pad : 0;
   a.right = reflect ? 2 * (in - 1) - (a.end - pad) : in - 1;
-  runtime::launch(queue, table[type], ceil_div(a.rows, a.group), runtime::device_info(queue.device).reduce_lanes, a);
+  runtime::launch(queue, table[type], ceil_div(a.rows, a.group), runtime::device_info(queue.device).policy.lanes, a);
 }
 
 void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
@@ -372,7 +372,7 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
   a.dst = target.data(), a.src = src.const_data_ptr();
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::im2col[raw_dtype(self.element_size())], static_cast<size_t>(batch * rows),
-                  runtime::device_info(queue.device).reduce_lanes, a);
+                  runtime::device_info(queue.device).policy.lanes, a);
   target.finish();
   return out;
 }
@@ -408,7 +408,7 @@ at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::
   a.group = static_cast<uint32_t>(std::clamp<int64_t>(1024 / output_size[1], 1, 128));
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::col2im[dtype_of(self)], ceil_div(a.rows, a.group),
-                  runtime::device_info(queue.device).reduce_lanes, a);
+                  runtime::device_info(queue.device).policy.lanes, a);
   target.finish();
   return out;
 }
@@ -440,7 +440,7 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   a.size = static_cast<int32_t>(size), a.step = static_cast<int32_t>(step);
   a.n = static_cast<uint32_t>(grad.numel());
   runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).elementwise_group;
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   runtime::launch(queue, kernels::unfold_backward[dtype_of(grad)], ceil_div(a.n, group), group, a);
   return grad;
 }

@@ -40,7 +40,7 @@ void run(const KernelTable2& row, const KernelTable2& col, const at::Tensor& x, 
   args.inner = static_cast<uint32_t>(inner);
   runtime::Queue& queue = runtime::current_queue();
   if (inner == 1) {
-    const size_t groups = std::min<size_t>(outer, size_t{runtime::device_info(queue.device).max_compute_units} * 64);
+    const size_t groups = std::min<size_t>(outer, size_t{runtime::device_info(queue.device).policy.units} * 64);
     runtime::launch(queue, row(dtype_of(in), dtype_of(out)), groups, kLanes, args);
   } else {
     args.blocks = static_cast<uint32_t>(runtime::ceil_div(inner, kSoftmaxVectors * kLanes));

@@ -52,7 +52,7 @@ void sort_rows_each(SortArgs p, DType type, size_t item, int64_t rows, bool long
   const size_t bits = longer ? 11 : 8, entry = item == 8 ? 16 : 8;
   const size_t counts = runtime::ceil_div(item * 8, bits) << bits;
   const size_t each = static_cast<size_t>(p.length) * entry * 2 + counts * 4;
-  const int64_t least = 8 * static_cast<int64_t>(runtime::device_info(queue.device).max_compute_units);
+  const int64_t least = 8 * static_cast<int64_t>(runtime::device_info(queue.device).policy.units);
   const int64_t batch = std::min(rows, std::max(least, static_cast<int64_t>((8 << 20) / each)));
   runtime::Scratch entries(static_cast<size_t>(batch) * p.length * entry * 2);
   runtime::Scratch count(static_cast<size_t>(batch) * counts * 4);
@@ -75,7 +75,7 @@ void sort_row_chunks(SortArgs p, DType type, size_t item) {
   const size_t bits = item <= 2 ? 8 : 11, entry = item == 8 ? 16 : 8, passes = runtime::ceil_div(item * 8, bits);
   p.rows = 1;
   p.chunks = std::max<uint32_t>(
-      1, std::min<uint32_t>(4 * runtime::device_info(queue.device).max_compute_units, p.length / 4096));
+      1, std::min<uint32_t>(4 * runtime::device_info(queue.device).policy.units, p.length / 4096));
   p.chunk = static_cast<uint32_t>(runtime::ceil_div(p.length, p.chunks));
   runtime::Scratch entries(static_cast<size_t>(p.length) * entry * 2);
   runtime::Scratch count((static_cast<size_t>(p.chunks) << bits) * 4);
@@ -125,8 +125,8 @@ void sort_rows(const Rows& in, bool descending, int64_t take, void* values, int6
       if (p.values) p.values = static_cast<char*>(p.values) + batch * take * item;
       if (p.indices) p.indices += batch * take;
     }
-  } else if (in.length <= (1 << 18) || (device.is_cpu && in.rows >= device.max_compute_units) ||
-             (device.is_cpu && in.length <= (1 << 20))) {
+  } else if (in.length <= (1 << 18) || (device.policy.single_items && in.rows >= device.policy.units) ||
+             (device.policy.single_items && in.length <= (1 << 20))) {
     sort_rows_each(p, type, item, in.rows, item > 2 && in.length > 2048);
   } else {
     for (int64_t row = 0; row < in.rows; ++row) {
@@ -174,9 +174,9 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, co
   const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
   // Bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach them.
   const bool few = k <= 60 && in.length < 4096;
-  if (device.is_cpu && k <= kTopkScan && in.length <= 8192) {
+  if (device.policy.single_items && k <= kTopkScan && in.length <= 8192) {
     p.rows_per_item = static_cast<uint32_t>(
-        std::clamp<int64_t>(in.rows / (8 * int64_t{device.max_compute_units}), 1, runtime::ceil_div(8192, in.length)));
+        std::clamp<int64_t>(in.rows / (8 * int64_t{device.policy.units}), 1, runtime::ceil_div(8192, in.length)));
     runtime::launch(runtime::current_queue(), kernels::topk_scan[type], runtime::ceil_div(in.rows, p.rows_per_item), 1,
                     p);
   } else if (k <= 240 && in.length >= (few ? std::max<int64_t>(65, 6 * k) : 4096)) {
@@ -206,7 +206,7 @@ void select(const Rows& in, int64_t k, PickMode mode, void* values, int64_t* ind
   p.indices = indices;
   p.rows = static_cast<uint32_t>(in.rows);
   p.length = static_cast<uint32_t>(in.length);
-  const int64_t items = 4 * int64_t{runtime::device_info(queue.device).max_compute_units};
+  const int64_t items = 4 * int64_t{runtime::device_info(queue.device).policy.units};
   p.chunks = static_cast<uint32_t>(std::clamp<int64_t>(in.length / 16384, 1, runtime::ceil_div(items, in.rows)));
   p.chunk = static_cast<uint32_t>(runtime::ceil_div(in.length, p.chunks));
   p.k = static_cast<uint32_t>(k);
@@ -375,13 +375,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> runs(const at::Tensor& slices, in
   p.length = static_cast<uint32_t>(count);
   p.width = static_cast<uint32_t>(width);
   // One item walks its share alone.
-  const int64_t most = int64_t{device.max_compute_units} * (device.is_cpu ? 4 : 256);
+  const int64_t most = int64_t{device.policy.units} * (device.policy.single_items ? 4 : 256);
   p.chunk = static_cast<uint32_t>(runtime::ceil_div(count, std::clamp<int64_t>(count / 1024, 1, most)));
   p.chunks = static_cast<uint32_t>(runtime::ceil_div(count, p.chunk));
   runtime::Scratch starts((p.chunks + 1) * sizeof(uint32_t));
   p.starts = starts.get<uint32_t>();
   // A few long runs are found once and not looked for again.
-  p.room = device.is_cpu && width == 1 && !p.order ? 4096 : 0;
+  p.room = device.policy.single_items && width == 1 && !p.order ? 4096 : 0;
   runtime::Scratch noted(size_t{p.chunks} * p.room * sizeof(uint32_t));
   p.noted = p.room ? noted.get<uint32_t>() : nullptr;
   runtime::launch(queue, kernels::unique_count[type], p.chunks, 1, p);

@@ -249,7 +249,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
     if (runtime::runs_inline(queue, cost_here(s, element, true))) return copy_here(dst, src, element, s);
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const size_t lanes = device.reduce_lanes;
+  const size_t lanes = device.policy.lanes;
   // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
   plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
     const DType raw = raw_dtype(l.element);
@@ -261,14 +261,14 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::lines1:
         return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
-                                device.is_cpu && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes,
+                                device.policy.single_items && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes,
                                 l.args);
       case CopyLayout::lines2:
         return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
         return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
       case CopyLayout::steps:
-        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, device.is_cpu ? 1 : lanes,
+        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, device.policy.single_items ? 1 : lanes,
                                 l.args);
     }
   });
@@ -282,7 +282,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
       return here(a);
     }
   }
-  const size_t lanes = runtime::device_info(queue.device).reduce_lanes;
+  const size_t lanes = runtime::device_info(queue.device).policy.lanes;
   runtime::KernelSlot& slot = cast_slot(to, from);
   constexpr int64_t step = int64_t{1} << 30;
   for (int64_t done = 0; done < n; done += step) {
@@ -299,7 +299,7 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
   if (!collapse(shape, false)) return;
   if (runtime::runs_inline(queue, cost_here(shape, element, false))) return fill_here(dst, element, value, shape);
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const size_t lanes = device.reduce_lanes;
+  const size_t lanes = device.policy.lanes;
   split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {
     FillArgs a{};
     a.dst = d;
@@ -325,7 +325,7 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
       a.dst_stride[i] = i < s.ndim ? static_cast<uint32_t>(s.dst[i]) : 0;
     }
     runtime::launch2(queue, kernels::fill_steps[raw_dtype(element)], runtime::ceil_div(a.n, a.group),
-                     runtime::ceil_div(s.size[0], kRowColumns), 1, device.is_cpu && s.dst[0] != 1 ? 1 : lanes, a);
+                     runtime::ceil_div(s.size[0], kRowColumns), 1, device.policy.single_items && s.dst[0] != 1 ? 1 : lanes, a);
   });
 }
 

@@ -14,7 +14,6 @@
 #include <mutex>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -127,12 +126,7 @@ DeviceInfo describe(const sycl::device& d) {
     return static_cast<int64_t>(d.get_info<sycl::ext::oneapi::experimental::info::device::architecture>());
   });
   i.has_free_memory = d.has(sycl::aspect::ext_intel_free_memory);
-  if (!i.is_cpu) {
-    i.elementwise_group = std::min<uint32_t>(256, i.max_work_group_size);
-    i.reduce_lanes = i.sub_group_sizes.empty() ? 16 : i.sub_group_sizes.back();
-  } else {
-    i.elementwise_group = std::min<uint32_t>(1024, i.max_work_group_size);
-  }
+  i.policy = policy_of(i);
   return i;
 }
 
@@ -328,10 +322,7 @@ int exchange_device(int device) {
   return before;
 }
 
-bool host_accessible(int device) {
-  static const bool discrete = env_flag("XPU_OPS_DISCRETE");
-  return !discrete && entry(device).info.is_cpu;
-}
+bool host_accessible(int device) { return entry(device).info.policy.host_memory; }
 
 uint64_t free_memory(int device) {
   Entry& e = entry(device);

@@ -6,6 +6,8 @@
 
 #include <sycl/sycl.hpp>
 
+#include "kernels/runtime/policy.hpp"
+
 namespace xpu_ops::runtime {
 
 constexpr int kMaxDevices = 16;
@@ -25,9 +27,7 @@ struct DeviceInfo {
   std::vector<uint32_t> sub_group_sizes;
   bool has_fp16 = false, has_fp64 = false, has_atomic64 = false, has_bf16_conversions = false;
   std::string uuid;
-  // Work-group and sub-group sizes that kernels launch with on this device.
-  uint32_t elementwise_group = 1024;  // items of one pointwise work-group
-  uint32_t reduce_lanes = 16;         // items that share one row of a reduction (a sub-group)
+  Policy policy;
 };
 
 // Mapping: "auto" | "gpu" | "cpu" | "explicit". Throws Error{runtime} once devices have been enumerated.
@@ -47,7 +47,7 @@ void set_current_device(int device);  // throws Error{runtime} on a bad index
 int exchange_device(int device);
 void set_current_device_unchecked(int device) noexcept;  // for destructors: the index was valid before
 
-// True where the host may dereference device memory; always false with XPU_OPS_DISCRETE=1.
+// True where the host may dereference device memory: Policy::host_memory.
 bool host_accessible(int device);
 // Bytes that an allocation could still get; UINT64_MAX where the driver cannot tell.
 uint64_t free_memory(int device);

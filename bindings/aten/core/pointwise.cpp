@@ -169,7 +169,7 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   const runtime::KernelTable* steps = nullptr;
   if (!here && fits != Layout::rows) {
     steps = steps_of(op);
-    if (!steps || !steps->has(t) || !runtime::device_info(queue.device).is_cpu || !plan::in_order(shape)) return false;
+    if (!steps || !steps->has(t) || !runtime::device_info(queue.device).policy.single_items || !plan::in_order(shape)) return false;
   }
   plan::OuterDim outer[kPointwiseDims];
   int outers = 0;
@@ -193,7 +193,7 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
     else
       runtime::launch2(queue, steps ? (*steps)[t] : op.rows[t], runtime::ceil_div(args.rows, args.group),
                        runtime::ceil_div(args.n, args.columns), 1,
-                       steps ? 1 : runtime::device_info(queue.device).reduce_lanes, args);
+                       steps ? 1 : runtime::device_info(queue.device).policy.lanes, args);
     // the next place in the outer dimensions
     for (d = outers - 1; d >= 0; --d) {
       const bool more = ++at[d] < outer[d].size;

@@ -66,7 +66,7 @@ void launch_keys(const at::Tensor& indices, at::IntArrayRef sizes, uint64_t* key
 }  // namespace
 
 uint32_t chunks_of(uint32_t n) {
-  const uint32_t units = runtime::device_info(runtime::current_queue().device).max_compute_units;
+  const uint32_t units = runtime::device_info(runtime::current_queue().device).policy.units;
   return std::max<uint32_t>(1, std::min<uint32_t>(4 * units, n / 2048));
 }
 

@@ -43,8 +43,8 @@ at::Tensor row_pointers(const at::Tensor& rows, int64_t count, bool as_int32) {
 
 uint32_t rows_per_group(int64_t rows) {
   const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  const int64_t share = rows / (32 * static_cast<int64_t>(device.max_compute_units));
-  return device.is_cpu ? static_cast<uint32_t>(std::clamp<int64_t>(share, 1, 64)) : 1;
+  const int64_t share = rows / (32 * static_cast<int64_t>(device.policy.units));
+  return device.policy.single_items ? static_cast<uint32_t>(std::clamp<int64_t>(share, 1, 64)) : 1;
 }
 
 Rows2d rows_of_coo(const at::Tensor& self) {
@@ -120,7 +120,7 @@ namespace {
 constexpr int64_t kDenseColumns = int64_t{1} << 24;
 
 bool by_dense_rows(const Rows2d& a, const Rows2d& b) {
-  return runtime::device_info(runtime::current_queue().device).is_cpu && a.rows != 0 && a.rows < (int64_t{1} << 31) &&
+  return runtime::device_info(runtime::current_queue().device).policy.single_items && a.rows != 0 && a.rows < (int64_t{1} << 31) &&
          a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
          a.values.scalar_type() == b.values.scalar_type() && kernels::spgemm_fill.has(dtype_of(a.values));
 }
@@ -141,7 +141,7 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   p.rows = static_cast<uint32_t>(a.rows), p.inner = static_cast<uint32_t>(a.inner);
   p.columns = static_cast<uint32_t>(b.inner);
   p.error = runtime::error_flag(queue.device);
-  const size_t units = runtime::device_info(queue.device).max_compute_units;
+  const size_t units = runtime::device_info(queue.device).policy.units;
   p.chunk = static_cast<uint32_t>(ceil_div(p.rows, b.inner <= (1 << 16) ? 8 * units : units));
   p.items = static_cast<uint32_t>(ceil_div(p.rows, p.chunk));
   p.few = b.inner <= (1 << 16);

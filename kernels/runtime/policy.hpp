@@ -1,0 +1,26 @@
+// How kernels are launched on a device: the one place that decides between CPU and GPU forms. Families read the policy
+// and never ask for the kind of device.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops::runtime {
+
+struct DeviceInfo;
+
+// Items of a sub-group that kernels are compiled for; every CPU device and Intel GPU offers it.
+constexpr uint32_t kSubGroup = 16;
+
+struct Policy {
+  // A work-group of one item is a thread with vector registers of its own: kernels with loops over vectors serve.
+  bool single_items = false;
+  bool host_memory = false;          // the host dereferences device memory
+  uint32_t units = 1;                // compute units that a launch should fill
+  uint32_t lanes = kSubGroup;        // items that share one row (a sub-group)
+  uint32_t elementwise_group = 256;  // items of one pointwise work-group
+};
+
+// By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is
+// executed without one; any other value but "cpu" throws Error{value}. XPU_OPS_DISCRETE=1 takes host memory away.
+Policy policy_of(const DeviceInfo& info);
+
+}  // namespace xpu_ops::runtime
