@@ -144,12 +144,12 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
     args.mean = found.second.const_data_ptr();
     args.save_mean = r.mean.mutable_data_ptr();
     args.rstd = r.invstd.mutable_data_ptr();
-    args.momentum = real(momentum);
-    args.unbiased = real(count / (count - 1));
+    args.momentum = Real(momentum);
+    args.unbiased = Real(count / (count - 1));
   }
   args.channels = static_cast<uint32_t>(b.C);
   args.train = train;
-  args.eps = real(eps);
+  args.eps = Real(eps);
   args.weight = data_or_null(w);
   args.bias = data_or_null(bi);
   if (rm.defined()) args.running_mean = rm.mutable_data_ptr();
@@ -281,8 +281,8 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   args.running_mean = const_cast<void*>(data_or_null(rm));
   args.running_var = const_cast<void*>(data_or_null(rv));
   args.weight = data_or_null(w);
-  args.eps = real(eps);
-  args.count = real(static_cast<double>(b.N * b.HW));
+  args.eps = Real(eps);
+  args.count = Real(static_cast<double>(b.N * b.HW));
   if (mask[1]) args.grad_weight = dw.mutable_data_ptr();
   if (mask[2]) args.grad_bias = db.mutable_data_ptr();
   Coefficients c;

@@ -71,7 +71,7 @@ AddNorm add_norm(const at::Tensor& x_in, const at::Tensor& residual_in, at::Tens
   args.norm.rstd = r.rstd.mutable_data_ptr();
   args.norm.rows = static_cast<uint32_t>(rows);
   args.norm.cols = static_cast<uint32_t>(cols);
-  args.norm.eps = real(eps);
+  args.norm.eps = Real(eps);
   runtime::Queue& queue = runtime::current_queue();
   // Results that alone would fill the last cache go past it.
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);

@@ -104,7 +104,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
     args.a = c.a.mutable_data_ptr();
     args.m = c.m.mutable_data_ptr();
     args.b = c.b.mutable_data_ptr();
-    args.eps = real(eps);
+    args.eps = Real(eps);
     runtime::launch(runtime::current_queue(), kernels::group_norm_coef(dtype_of(x), to_dtype(type)),
                     runtime::ceil_div(N * C, kItems), kItems, args);
     norm_apply(x, at::Tensor(), y, N * (last ? HxW : C), last ? C : HxW, c);
@@ -160,7 +160,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
   args.weight = data_or_null(w);
   args.sum0 = dot.const_data_ptr();
   args.sum1 = sum.const_data_ptr();
-  args.count = real(static_cast<double>(C / group * HxW));
+  args.count = Real(static_cast<double>(C / group * HxW));
   if (mask[0]) {
     const Coefficients c = coefficients(N, C, stats, last, true);
     args.a = c.a.mutable_data_ptr();

@@ -47,7 +47,7 @@ bool is_row_major(const at::Tensor& t) {
   const int64_t d = t.dim();
   return (t.stride(d - 1) == 1 || t.size(d - 1) == 1) && (t.stride(d - 2) >= t.size(d - 1) || t.size(d - 2) == 1);
 }
-at::Tensor plain(const at::Tensor& t) { return is_plain(t) ? t : t.contiguous(); }
+at::Tensor as_plain(const at::Tensor& t) { return is_plain(t) ? t : t.contiguous(); }
 
 bool same_memory(const at::Tensor& a, const at::Tensor& b) {
   return a.is_same(b) || (a.const_data_ptr() == b.const_data_ptr() && a.strides() == b.strides());
@@ -118,7 +118,7 @@ bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool
 }
 
 bool run_onednn(const Product& p) {
-  const at::Tensor a = plain(p.a), b = plain(p.b);
+  const at::Tensor a = as_plain(p.a), b = as_plain(p.b);
   const bool with_c = p.c.defined() && !is_zero(p.beta);
   const bool in_place = with_c && same_memory(p.c, p.out);
   if (try_onednn(p, a, b, in_place)) return true;
@@ -499,7 +499,7 @@ at::Tensor& _int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tens
   TORCH_CHECK(out.is_contiguous(), name, ": Expected result to be contiguous.");
   if (out.numel() == 0) return out;
   if (self.size(1) == 0) return out.zero_();
-  const at::Tensor a = plain(self), b = plain(mat2);
+  const at::Tensor a = as_plain(self), b = as_plain(mat2);
   auto& queue = runtime::current_queue();
   if (onednn::matmul(queue, view(a), view(b), nullptr, out_view(out))) return out;
   run_kernel({.a = self.to(at::kInt), .b = mat2.to(at::kInt), .out = out});

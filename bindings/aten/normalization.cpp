@@ -203,7 +203,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
   args.y = y.mutable_data_ptr();
   args.mean = mean.mutable_data_ptr();
   args.rstd = rstd.mutable_data_ptr();
-  args.eps = real(eps);
+  args.eps = Real(eps);
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::layer_norm_row_plain(dtype_of(x), to_dtype(type)), row_groups(queue, rows), kLanes,
                   args);
@@ -252,7 +252,7 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm(const at::Tensor& input, at::
   args.rstd = rstd.mutable_data_ptr();
   const double smallest = rstd.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                             : std::numeric_limits<float>::epsilon();
-  args.eps = real(eps.value_or(smallest));
+  args.eps = Real(eps.value_or(smallest));
   runtime::Queue& queue = runtime::current_queue();
   runtime::launch(queue, kernels::layer_norm_row_rms(dtype_of(x), to_dtype(type)), row_groups(queue, rows), kLanes,
                   args);

@@ -1,6 +1,5 @@
 // What the adapters of the normalisations share.
 #pragma once
-#include <cstring>
 #include <limits>
 
 #include "bindings/aten/core/tensor.hpp"
@@ -12,13 +11,6 @@ namespace xpu_ops::aten {
 
 // What statistics of T are kept in.
 inline at::ScalarType stat_type(at::ScalarType t) { return t == at::kDouble ? at::kDouble : at::kFloat; }
-
-inline Real real(double v) {
-  Real r;
-  r.f = static_cast<float>(v);
-  std::memcpy(&r.f64, &v, sizeof v);
-  return r;
-}
 
 inline at::Tensor or_undefined(const std::optional<at::Tensor>& t) { return t ? *t : at::Tensor(); }
 inline const void* data_or_null(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }

@@ -224,34 +224,6 @@ const char* find_module(const char* kernel) {
   return at != end && std::strcmp(at->name, kernel) == 0 ? at->module : nullptr;
 }
 
-// c10::toString's names, which torch's messages carry.
-const char* scalar_type_name(DType t) {
-  switch (t) {
-    case DType::u8: return "Byte";
-    case DType::i8: return "Char";
-    case DType::i16: return "Short";
-    case DType::i32: return "Int";
-    case DType::i64: return "Long";
-    case DType::f16: return "Half";
-    case DType::f32: return "Float";
-    case DType::f64: return "Double";
-    case DType::c32: return "ComplexHalf";
-    case DType::c64: return "ComplexFloat";
-    case DType::c128: return "ComplexDouble";
-    case DType::b8: return "Bool";
-    case DType::bf16: return "BFloat16";
-    case DType::f8e5m2: return "Float8_e5m2";
-    case DType::f8e4m3fn: return "Float8_e4m3fn";
-    case DType::f8e5m2fnuz: return "Float8_e5m2fnuz";
-    case DType::f8e4m3fnuz: return "Float8_e4m3fnuz";
-    case DType::u16: return "UInt16";
-    case DType::u32: return "UInt32";
-    case DType::u64: return "UInt64";
-    case DType::f8e8m0fnu: return "Float8_e8m0fnu";
-    default: return "UNKNOWN_SCALAR";
-  }
-}
-
 }  // namespace
 
 void set_module_dir(const std::string& dir) {

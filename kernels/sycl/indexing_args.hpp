@@ -1,17 +1,10 @@
 // Arguments of the kernels that move elements by index; shared by host and device.
 #pragma once
 #include "kernels/sycl/core/device_error_args.hpp"
+#include "kernels/sycl/core/real_args.hpp"
 #include "kernels/sycl/core/walk_args.hpp"
 
 namespace xpu_ops {
-
-// A real scalar in both widths; the double as bits, since its mere type would make a module need fp64.
-struct Real {
-  float f32;
-  uint64_t f64_bits;
-  Real() = default;
-  Real(double v) : f32(static_cast<float>(v)), f64_bits(__builtin_bit_cast(uint64_t, v)) {}
-};
 
 // How the common kernels read their indices and what they do with a bad one.
 struct IndexSource {

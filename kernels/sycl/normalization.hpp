@@ -10,9 +10,9 @@ namespace xpu {
 
 template <class A> inline A value(const Real& r) {
   if constexpr (sizeof(A) == 8)
-    return sycl::bit_cast<double>(r.f64);
+    return sycl::bit_cast<double>(r.f64_bits);
   else
-    return r.f;
+    return r.f32;
 }
 
 struct Yes {

@@ -4,14 +4,9 @@
 #include <cstdint>
 
 #include "kernels/sycl/core/divide.hpp"
+#include "kernels/sycl/core/real_args.hpp"
 
 namespace xpu_ops {
-
-// A number in float and as the bits of a double, which would demand fp64 of every kernel that names the type.
-struct Real {
-  float f = 0;
-  int64_t f64 = 0;
-};
 
 // Layer norm and RMS norm over contiguous rows.
 struct LayerNormArgs {

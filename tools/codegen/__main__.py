@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import aten, device, host, rows
+from . import aten, device, host, rows, types
 from .model import Builder, Family
 from .schema import ManifestError
 from .torch_ops import Torch
@@ -36,9 +36,12 @@ def generate(families: list[Family]) -> dict[str, str]:
         for name, text in aten.files_of(family).items():
             if built or name.endswith(".hpp"):
                 files[f"aten/{name}"] = text
+    files["kernels/dtypes.inc"] = types.include_file()
     files["kernels/kernel_index.cpp"] = device.index_source(index, families)
     files["kernel_index.tsv"] = "".join(f"{k}\t{m}\n" for k, m in sorted(index.items()))
-    files["manifest.json"] = json.dumps({"schema": 1, "rows": rows.rows(families)}, indent=1) + "\n"
+    files["manifest.json"] = (
+        json.dumps({"schema": 1, "types": rows.types(), "rows": rows.rows(families)}, indent=1) + "\n"
+    )
     return files
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import foreach, sharing
 from .model import Family, PointwiseKernel, pow2_shards, shard
 from .schema import Kernel
-from .types import TYPES, ElementType, expand
+from .types import TYPES, ElementType, expand, slots
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,9 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                 module = f"{stem}_{number}" + ("_fp64" if fp64 else "")
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if kind == "pointwise":
-                    header_name = "cpu/pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
+                    header_name = (
+                        "cpu/pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
+                    )
                     lines += [device_include(f"{header_name}.hpp"), "using namespace xpu;"]
                     for owner in dict.fromkeys(m.owner for m in members):
                         wanted = {uses[m.name] for m in members if m.owner == owner}
@@ -195,26 +197,11 @@ def foreach_modules(family: Family) -> dict[str, tuple[str, list[str]]]:
     return result
 
 
-def slot_rows(types: dict[str, str]) -> str:
-    """The 48 entries of a KernelTable from element type name -> kernel name."""
-    order = ["nullptr"] * 48
-    for t, kernel in types.items():
-        order[DTYPE_NUMBERS[t]] = f"&slot_{kernel}"
-    return ", ".join(order)
-
-
-DTYPE_NUMBERS = {
-    "u8": 0, "i8": 1, "i16": 2, "i32": 3, "i64": 4, "f16": 5, "f32": 6, "f64": 7, "c32": 8, "c64": 9, "c128": 10,
-    "b8": 11, "bf16": 15, "f8e5m2": 23, "f8e4m3fn": 24, "f8e5m2fnuz": 25, "f8e4m3fnuz": 26, "u16": 27, "u32": 28,
-    "u64": 29, "f8e8m0fnu": 44, "x16": 46,
-}  # fmt: skip
-
-
 def tables_of(family: Family) -> tuple[str, str]:
     """Header and source of the family's kernel tables."""
     shared = sharing.Sharing(family.own_pointwise)
     declarations: list[str] = []
-    slots: list[str] = []
+    defined: list[str] = []
     definitions: list[str] = []
     made: set[str] = set()  # kernels with a slot
 
@@ -226,9 +213,10 @@ def tables_of(family: Family) -> tuple[str, str]:
 
     def table(name: str, label: str, members: dict[str, str]) -> None:
         declarations.append(f"extern const runtime::KernelTable {name};")
-        slots.extend(slot(k) for k in dict.fromkeys(members.values()) if k not in made)
+        defined.extend(slot(k) for k in dict.fromkeys(members.values()) if k not in made)
         made.update(members.values())
-        definitions.append(f"KernelSlot* const table_{name}[kDTypeSlots] = {{{slot_rows(members)}}};")
+        entries = slots({t: f"&slot_{kernel}" for t, kernel in members.items()}, "nullptr")
+        definitions.append(f"KernelSlot* const table_{name}[kDTypeSlots] = {{{entries}}};")
         definitions.append(f'}}\nconst runtime::KernelTable {name}{{"{label}", table_{name}}};\nnamespace {{')
 
     for op in family.operators:
@@ -256,7 +244,7 @@ def tables_of(family: Family) -> tuple[str, str]:
                 table(name, label, {types[0].name: inst.name for types, inst in members})
             else:
                 declarations.append(f"extern const runtime::KernelTable2 {name};")
-                slots.extend(slot(inst.name) for _, inst in members)
+                defined.extend(slot(inst.name) for _, inst in members)
                 entries = ", ".join(
                     f"{{DType::{types[0].name}, DType::{types[1].name}, &slot_{inst.name}}}" for types, inst in members
                 )
@@ -272,7 +260,7 @@ def tables_of(family: Family) -> tuple[str, str]:
     )  # fmt: skip
     source = (
         head + f'#include "gen/kernels/{family.name}_kernels.hpp"\n\nnamespace xpu_ops::kernels {{\n{defined_elsewhere}\nnamespace {{\n'
-        "using runtime::KernelSlot;\n" + "\n".join(slots) + "\n" + "\n".join(definitions)
+        "using runtime::KernelSlot;\n" + "\n".join(defined) + "\n" + "\n".join(definitions)
         + "\n}  // namespace\n}  // namespace xpu_ops::kernels\n"
     )  # fmt: skip
     return header, source

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .device import DTYPE_NUMBERS, custom_instances, pointwise_module_parts
+from .device import custom_instances, pointwise_module_parts
 from .model import Family, PointwiseKernel, pow2_shards, shard
-from .types import TYPES
+from .types import TYPES, slots
 
 INLINE_TYPES = ("f32", "f64", "f16", "bf16", "i64", "i32", "b8")
 FUNCTIONS_PER_FILE = 160
@@ -120,12 +120,12 @@ def files_of(family: Family) -> dict[str, str]:
             texts, _, uses = pointwise_module_parts(k)
             used = {t: uses[f"{k.name}_{t}_rows"] for t in types[k.name]}
             functors += [HOST_MATH.sub(r"host::\1(", texts[i]) for i in sorted(set(used.values()))]
-            slots = ["{}"] * 48
+            entries = {}
             for t, index in used.items():
                 functor = f"{k.name}_f{index}<{TYPES[t].device}>"
                 block = "either_block" if own_cost(k.exprs[t]) else "block"
-                slots[DTYPE_NUMBERS[t]] = f"{{host::{block}<{functor}>, {cost(k.exprs[t], t)}}}"
-            tables.append(f"extern const host::Kernel {k.name}_inline[kDTypeSlots] = {{{', '.join(slots)}}};")
+                entries[t] = f"{{host::{block}<{functor}>, {cost(k.exprs[t], t)}}}"
+            tables.append(f"extern const host::Kernel {k.name}_inline[kDTypeSlots] = {{{slots(entries, '{}')}}};")
         result[f"{family.name}_inline_{number}.cpp"] = "\n".join(
             [
                 "// Generated from kernels/manifest; do not edit.",

@@ -6,6 +6,12 @@ from typing import Any
 
 from .device import custom_instances
 from .model import Family, functional_of
+from .types import TYPES
+
+
+def types() -> list[dict[str, str]]:
+    """Element types that torch has, by name in kernels, in torch and in torch's messages."""
+    return [{"name": t.name, "torch": t.torch, "scalar": t.scalar} for t in TYPES.values() if t.torch]
 
 
 def rows(families: list[Family]) -> list[dict[str, Any]]:

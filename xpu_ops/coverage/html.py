@@ -6,13 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from .._dtypes import names
 from .report import SETS, VERDICTS
-
-# Columns of the heat map; what no row knows is left out.
-DTYPES = (
-    "f32", "bf16", "f16", "f64", "i64", "i32", "i16", "i8", "u8", "b8", "c64", "c128", "c32", "u16", "u32", "u64",
-    "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu",
-)  # fmt: skip
 
 
 def dtypes_of(document: dict[str, Any]) -> list[str]:
@@ -21,7 +16,7 @@ def dtypes_of(document: dict[str, Any]) -> list[str]:
     for row in document["overloads"]:
         known.update(row["types"])
         known.update((row["evidence"] or {"dtypes": ()})["dtypes"])
-    return [d for d in DTYPES if d in known]
+    return [d for d in names() if d in known]
 
 
 def page(document: dict[str, Any], traces: list[dict[str, Any]]) -> str:

@@ -9,13 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-# c10's names of element types, and the manifest's
-SHORT = {
-    "Half": "f16", "BFloat16": "bf16", "Float": "f32", "Double": "f64", "ComplexHalf": "c32", "ComplexFloat": "c64",
-    "ComplexDouble": "c128", "Byte": "u8", "Char": "i8", "Short": "i16", "Int": "i32", "Long": "i64", "UInt16": "u16",
-    "UInt32": "u32", "UInt64": "u64", "Bool": "b8", "Float8_e5m2": "f8e5m2", "Float8_e4m3fn": "f8e4m3fn",
-    "Float8_e5m2fnuz": "f8e5m2fnuz", "Float8_e4m3fnuz": "f8e4m3fnuz", "Float8_e8m0fnu": "f8e8m0fnu",
-}  # fmt: skip
+from .._dtypes import short_names
 
 ROUND_TRIP = "copy_to_the_CPU_and_back"  # of the observer: a kernel copied tensors out and others in
 
@@ -94,8 +88,9 @@ def drain() -> tuple[list[Call], bool]:
         hidden = tuple(n for n in map(short_name, below.split()) if not is_carrier(n))
         if len(hidden) > 1:
             hidden = tuple(n for n in hidden if n != ROUND_TRIP)  # the others say more
-        short = "".join(SHORT.get(w, w) for w in _words(signature))
-        calls.append(Call(short_name(overload), how, SHORT.get(dtype, dtype), layout, short, hidden, *rest))
+        short_of = short_names()
+        short = "".join(short_of.get(w, w) for w in _words(signature))
+        calls.append(Call(short_name(overload), how, short_of.get(dtype, dtype), layout, short, hidden, *rest))
     return calls, backward
 
 

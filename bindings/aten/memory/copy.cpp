@@ -12,8 +12,6 @@
 namespace xpu_ops::aten {
 namespace {
 
-runtime::Queue& queue_of(const at::Tensor& t) { return runtime::current_queue(t.device().index()); }
-
 plan::CopyShape shape_of(const at::Tensor& dst, const at::Tensor* src) {
   plan::CopyShape s;
   s.ndim = static_cast<int>(dst.dim());

@@ -6,6 +6,9 @@
 
 namespace xpu_ops::aten {
 
+// The current queue of the tensor's device.
+inline runtime::Queue& queue_of(const at::Tensor& t) { return runtime::current_queue(t.device().index()); }
+
 // dst and src on one XPU device and of one shape: any strides, any dtypes, conj and neg bits honoured. Runs on the
 // current queue of that device.
 void copy_device_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);

@@ -40,8 +40,6 @@ void take_bits(const at::Tensor& to, const at::Tensor& from) {
   to._set_neg(from.is_neg());
 }
 
-runtime::Queue& queue_of(const at::Tensor& t) { return runtime::current_queue(t.device().index()); }
-
 c10::Stream stream_of(const runtime::Queue& q) {
   return c10::Stream(c10::Stream::UNSAFE, c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(q.device)), q.id);
 }
