@@ -74,6 +74,7 @@ void bind_properties(py::module_& m) {
       .def_readonly("max_compute_units", &DeviceInfo::max_compute_units)
       .def_readonly("gpu_eu_count", &DeviceInfo::gpu_eu_count)
       .def_readonly("gpu_subslice_count", &DeviceInfo::gpu_subslice_count)
+      .def_readonly("multi_processor_count", &DeviceInfo::gpu_subslice_count)
       .def_readonly("max_work_group_size", &DeviceInfo::max_work_group_size)
       .def_readonly("max_num_sub_groups", &DeviceInfo::max_num_sub_groups)
       .def_readonly("memory_clock_rate", &DeviceInfo::memory_clock_rate)
