@@ -17,6 +17,7 @@
 #include "bindings/runtime/fallback.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
+#include "bindings/runtime/hooks.hpp"
 #include "bindings/runtime/observer.hpp"
 #include "errors.hpp"
 #include "runtime/device.hpp"
@@ -216,6 +217,11 @@ void bind_own(py::module_& m) {
   m.def("inline_enabled", &runtime::inline_enabled);
   m.def("set_inline", &runtime::set_inline);
   m.def("inline_ready", [] { return runtime::inline_enabled() && runtime::current_queue().inline_ready(); });
+  m.def("hide_cuda", [] {
+    std::string reason = hide_cuda();
+    if (!reason.empty()) hide_xpu();
+    return reason;
+  });
   m.def("set_module_dir", &runtime::set_module_dir);
   m.def("module_stats", [] {
     const runtime::ModuleStats s = runtime::module_stats();
