@@ -15,7 +15,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-models models-table bench coverage wheel check-gpu lint format clean
+.PHONY: all deps configure build demo test test-full test-cuda-build test-models models-table bench coverage wheel check-gpu lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -50,6 +50,14 @@ test: build
 
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
+
+# The wheel beside PyPI's torch, a CUDA build of several GB, in an environment of its own; on a machine without an NVIDIA GPU.
+CUDA_VENV ?= .venv-cuda
+test-cuda-build: wheel
+	$(PYTHON3) -m venv $(CUDA_VENV)
+	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off 'torch===2.13.0' numpy dist/*.whl
+	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps dist/*.whl
+	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
 
 # Every model family in every mode; `make test` runs a sample. models-table also times them and writes docs/models.md.
 test-models: build

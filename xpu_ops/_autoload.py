@@ -90,25 +90,38 @@ def _check_torch() -> None:
 
 
 def _second_accelerator() -> str | None:
-    for name in ("cuda", "mtia", "mps"):
+    # The count and not is_available(): it asks NVML where it can, after which a forked child may still use CUDA.
+    if torch._C._has_cuda and torch.cuda.device_count() > 0:
+        return "cuda"
+    for name in ("mtia", "mps"):
         module = getattr(torch, name, None)
-        built = {
-            "cuda": lambda: torch._C._has_cuda,
-            "mtia": lambda: torch._C._has_mtia,
-            "mps": lambda: torch._C._has_mps,
-        }
         try:
-            if module is not None and built[name]() and module.is_available():
+            if module is not None and getattr(torch._C, f"_has_{name}") and module.is_available():
                 return name
         except (AttributeError, RuntimeError):
             continue
-    backend = torch.utils.backend_registration._privateuse1_backend_name if _privateuse_loaded() else None
-    return backend
+    return torch.utils.backend_registration._privateuse1_backend_name if _privateuse_loaded() else None
 
 
 def _privateuse_loaded() -> bool:
     name = torch._C._get_privateuse1_backend_name()
     return name != "privateuseone" and hasattr(torch, name) and getattr(torch, name).is_available()
+
+
+def _leave_one_accelerator(extension: Any) -> None:
+    """Hide the CUDA of a CUDA build, which sees no NVIDIA GPU here: torch refuses two, used or not."""
+    if not torch._C._has_cuda:
+        return
+    if reason := extension.hide_cuda():
+        raise _Unusable(
+            f"xpu_ops cannot make torch {torch.__version__}, a CUDA build, work without CUDA ({reason}); "
+            f"install the CPU build of torch {TORCH_SERIES}, from PyTorch's CPU index"
+        )
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    # The original asserts that only one of both is compiled; torch.cuda stays as it is, for builds of CUDA extensions.
+    name = "avoid_device_init"
+    setattr(FakeTensorMode, name, property(lambda mode: not torch.xpu.is_available()))
 
 
 def _load_libraries() -> None:
@@ -156,6 +169,7 @@ def load() -> ModuleType:
         raise _Unusable(
             f"xpu_ops cannot load its libraries ({e}); reinstall it with: pip install --force-reinstall xpu-ops"
         ) from e
+    _leave_one_accelerator(extension)
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
     _revive(extension)

@@ -89,6 +89,9 @@ def library() -> Iterator[Finding]:
         yield problem(section, "extension", what, fix or "pip install --force-reinstall xpu-ops")
         return
     yield Finding(section, "extension", "loads")
+    if torch._C._has_cuda:
+        value = "torch is a CUDA build and sees no NVIDIA GPU: xpu is its accelerator in this process"
+        yield Finding(section, "cuda", value, "note")
     modules = package_dir() / "modules"
     portable, native = (len(list(modules.glob(f"*.{kind}.syclbin"))) for kind in ("spv", "native"))
     if portable:

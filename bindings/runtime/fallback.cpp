@@ -38,10 +38,18 @@ Counts& counts() {
 }
 std::atomic<int> g_forbidden{0};
 
+// A collective gives its results when its Work is done, after the call: the fallback would carry the old ones back.
+void refuse_collectives(const c10::OperatorHandle& op, const std::string& name) {
+  TORCH_CHECK_NOT_IMPLEMENTED(op.schema().name().rfind("c10d::", 0) != 0,
+                              "Collectives on xpu tensors are not there yet: no process group of xpu_ops serves '",
+                              name, "'. Communicate CPU copies, for which the backends gloo and mpi are.");
+}
+
 void admit(const c10::OperatorHandle& op) {
   std::ostringstream os;
   os << op.schema().operator_name();
   const std::string name = os.str();
+  refuse_collectives(op, name);
   observe_fallback(name);
   static const bool enabled = runtime::env_flag("PYTORCH_ENABLE_XPU_FALLBACK", true);
   static const bool debug = runtime::env_flag("PYTORCH_DEBUG_XPU_FALLBACK", false);

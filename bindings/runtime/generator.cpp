@@ -118,8 +118,8 @@ PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64
   const at::Generator& g = generator && generator->defined() ? *generator : default_generator();
   TORCH_CHECK(g.device().type() == c10::kXPU, "Expected a 'xpu' device type for generator but found '",
               g.device().type(), "'");
-  TORCH_CHECK(!graphs_recording() || !runtime::recording(runtime::current_queue()),
-              "Random numbers cannot be captured in an XPU graph by xpu_ops: every replay would repeat the same ones.");
+  // Every replay would repeat the same numbers.
+  translate([] { runtime::refuse_recording(runtime::current_queue(), "The drawing of random numbers"); });
   auto* impl = static_cast<XpuGenerator*>(g.unsafeGetGeneratorImpl());
   std::lock_guard<std::mutex> lock(impl->mutex_);
   return impl->reserve(increment);

@@ -46,7 +46,4 @@ at::Generator new_generator(c10::DeviceIndex device = -1);
 // the current device. Throws where the generator belongs to another device.
 PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 
-// True while an XPUGraph of this process records. Random operators refuse then: a replay would repeat the same numbers.
-bool graphs_recording();
-
 }  // namespace xpu_ops

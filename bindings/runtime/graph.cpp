@@ -2,12 +2,9 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <atomic>
 #include <fstream>
 #include <optional>
 
-#include "bindings/errors.hpp"
-#include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/module.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
@@ -23,14 +20,12 @@ using runtime::PoolId;
 using Recorded = syclex::command_graph<syclex::graph_state::modifiable>;
 using Executable = syclex::command_graph<syclex::graph_state::executable>;
 
-std::atomic<int> g_recording{0};
-
 class Graph {
  public:
   explicit Graph(bool keep) : keep_(keep) {}
   ~Graph() {
     try {
-      if (capturing()) abandon();
+      if (capturing()) end_recording();
       reset();
     } catch (const std::exception& e) { TORCH_WARN("An XPU graph could not be released: ", e.what()); }
   }
@@ -58,7 +53,8 @@ class Graph {
       runtime::release_pool(queue_->device, pool_);
       throw;
     }
-    g_recording.fetch_add(1);
+    runtime::count_recording(1);
+    refused_before_ = runtime::refused_recordings();
     capturing_ = true;
     holds_pool_ = true;
   }
@@ -67,7 +63,9 @@ class Graph {
     TORCH_CHECK(capturing(), "capture_end() came without capture_begin().");
     TORCH_CHECK(&runtime::current_queue() == queue_, "Capture must end on the same stream it began on.");
     end_recording();
-    finish();
+    // Work is missing. The error that says so is on its way; one from here would hide it, and keep torch.xpu.graph from
+    // leaving the stream.
+    if (runtime::refused_recordings() != refused_before_) return reset();
     if (!keep_) {
       instantiate();
       recorded_.reset();
@@ -117,22 +115,18 @@ class Graph {
 
  private:
   bool capturing() const { return capturing_; }
+  // On every queue that records: those that waited for a recorded event do, as autograd's leaf streams.
   void end_recording() {
-    queue_->submit([&](sycl::queue& q) { recorded_->end_recording(q); });
-    queue_->unblock_inline();
-  }
-  void finish() {
     capturing_ = false;
-    g_recording.fetch_sub(1);
     runtime::end_allocate_to_pool(queue_->device, pool_);
-  }
-  void abandon() {
-    end_recording();
-    finish();
+    queue_->submit([&](sycl::queue&) { recorded_->end_recording(); });
+    runtime::count_recording(-1);
+    queue_->unblock_inline();
   }
 
   bool keep_;
   bool capturing_ = false, holds_pool_ = false;
+  uint64_t refused_before_ = 0;
   runtime::Queue* queue_ = nullptr;
   PoolId pool_{0, 0};
   std::optional<Recorded> recorded_;
@@ -140,8 +134,6 @@ class Graph {
 };
 
 }  // namespace
-
-bool graphs_recording() { return g_recording.load(std::memory_order_relaxed) > 0; }
 
 void bind_graph(py::module_& m) {
   using NoGil = py::call_guard<py::gil_scoped_release>;
@@ -163,7 +155,7 @@ void bind_graph(py::module_& m) {
       .def("raw_xpu_graph_exec", &Graph::raw_executable);
   m.def("_xpu_graph_pool_handle", [] { return runtime::new_pool_id(true); });
   m.def("_xpu_isCurrentStreamCapturing",
-        [] { return graphs_recording() && runtime::recording(runtime::current_queue()); });
+        [] { return runtime::graphs_recording() && runtime::recording(runtime::current_queue()); });
 }
 
 }  // namespace xpu_ops

@@ -104,7 +104,7 @@ struct GuardImpl final : c10::impl::DeviceGuardImplInterface {
     translate([&] { runtime::synchronize(queue_of(s)); });
   }
   bool isStreamCapturing(const c10::Stream& s) const override {
-    return graphs_recording() && translate([&] { return runtime::recording(queue_of(s)); });
+    return runtime::graphs_recording() && translate([&] { return runtime::recording(queue_of(s)); });
   }
   void synchronizeDevice(c10::DeviceIndex d) const override {
     translate([&] { runtime::synchronize(d < 0 ? runtime::current_device() : d); });

@@ -1,14 +1,19 @@
 // What ATen asks about the XPU device without knowing this library.
 #include <ATen/detail/XPUHooksInterface.h>
 
-#include "bindings/aten/memory/allocator.hpp"
-#include "bindings/errors.hpp"
+#include <atomic>
+
+#include "bindings/runtime/allocator.hpp"
 #include "bindings/runtime/generator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "bindings/runtime/hooks.hpp"
+#include "errors.hpp"
+#include "runtime/device.hpp"
+#include "runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {
+
+std::atomic<bool> g_hidden{false};
 
 struct Hooks final : at::XPUHooksInterface {
   void init() const override {
@@ -17,9 +22,9 @@ struct Hooks final : at::XPUHooksInterface {
       if (runtime::device_count() == 0) runtime::device_info(0);  // throws, saying why
     });
   }
-  bool hasXPU() const override { return true; }
-  bool isBuilt() const override { return true; }
-  bool isAvailable() const override { return runtime::device_count() > 0; }
+  bool hasXPU() const override { return isBuilt(); }
+  bool isBuilt() const override { return !g_hidden.load(std::memory_order_relaxed); }
+  bool isAvailable() const override { return isBuilt() && runtime::device_count() > 0; }
   bool hasPrimaryContext(c10::DeviceIndex d) const override {
     return runtime::initialized() && d >= 0 && d < runtime::device_count();
   }
@@ -73,4 +78,7 @@ struct Setup {
 } setup;
 
 }  // namespace
+
+void hide_xpu() noexcept { g_hidden.store(true, std::memory_order_relaxed); }
+
 }  // namespace xpu_ops

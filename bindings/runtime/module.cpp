@@ -18,6 +18,7 @@
 #include "bindings/runtime/fallback.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
+#include "bindings/runtime/hooks.hpp"
 #include "bindings/runtime/observer.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
@@ -74,6 +75,7 @@ void bind_properties(py::module_& m) {
       .def_readonly("max_compute_units", &DeviceInfo::max_compute_units)
       .def_readonly("gpu_eu_count", &DeviceInfo::gpu_eu_count)
       .def_readonly("gpu_subslice_count", &DeviceInfo::gpu_subslice_count)
+      .def_readonly("multi_processor_count", &DeviceInfo::gpu_subslice_count)
       .def_readonly("max_work_group_size", &DeviceInfo::max_work_group_size)
       .def_readonly("max_num_sub_groups", &DeviceInfo::max_num_sub_groups)
       .def_readonly("memory_clock_rate", &DeviceInfo::memory_clock_rate)
@@ -215,6 +217,11 @@ void bind_own(py::module_& m) {
   m.def("inline_enabled", &runtime::inline_enabled);
   m.def("set_inline", &runtime::set_inline);
   m.def("inline_ready", [] { return runtime::inline_enabled() && runtime::current_queue().inline_ready(); });
+  m.def("hide_cuda", [] {
+    std::string reason = hide_cuda();
+    if (!reason.empty()) hide_xpu();
+    return reason;
+  });
   m.def("set_module_dir", &runtime::set_module_dir);
   m.def("module_stats", [] {
     const runtime::ModuleStats s = runtime::module_stats();

@@ -82,7 +82,9 @@ dnnl::engine& engine(int device) {
 
 void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) {
   using clock = std::chrono::steady_clock;
-  const bool talk = verbose();
+  const bool talk = verbose(), on_host = runtime::device_info(queue.device).is_cpu;
+  // There it is a host task that must end before the arguments are used again.
+  if (on_host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
   clock::time_point start;
   if (talk) [[unlikely]] {
     queue.wait();
@@ -107,7 +109,7 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
             entry);
     });
   }
-  if (talk || runtime::device_info(queue.device).is_cpu) queue.wait();
+  if (talk || on_host) queue.wait();
   if (talk) [[unlikely]] {
     std::fprintf(stderr, "xpu_ops,onednn,%s,%s,%s,%s,%.1f us\n", op_name(entry.op), entry.impl.c_str(),
                  entry.shapes.c_str(), entry.last_was_hit ? "hit" : "miss",

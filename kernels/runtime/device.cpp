@@ -118,6 +118,9 @@ DeviceInfo describe(const sycl::device& d) {
     uint32_t per = query(0u, [&] { return d.get_info<intel::gpu_eu_count_per_subslice>(); });
     if (per) i.gpu_subslice_count = i.gpu_eu_count / per;
   }
+  // Programs divide by these. A CPU's compute unit is both; so is that of a driver that does not say.
+  if (!i.gpu_eu_count) i.gpu_eu_count = i.max_compute_units;
+  if (!i.gpu_subslice_count) i.gpu_subslice_count = i.max_compute_units;
   if (d.has(sycl::aspect::ext_intel_memory_clock_rate))
     i.memory_clock_rate = query(0u, [&] { return d.get_info<intel::memory_clock_rate>(); });
   if (d.has(sycl::aspect::ext_intel_memory_bus_width))

@@ -39,6 +39,9 @@ Streams& streams() {
   return *s;
 }
 
+std::atomic<int> g_recording{0};
+std::atomic<uint64_t> g_refused{0};
+
 thread_local Queue* t_queue = nullptr;             // of the current device; nullptr: not resolved yet
 thread_local StreamId t_stream[kMaxDevices] = {};  // 0: default
 
@@ -135,12 +138,14 @@ void Queue::unblock_inline() {
 }
 
 void Queue::wait() {
+  refuse_recording(*this, "Waiting for the device");
   const uint64_t n = submitted_.load(std::memory_order_acquire);
   q_.wait_and_throw();
   finished_.store(n, std::memory_order_relaxed);
 }
 
 bool Queue::ask_idle(uint64_t submitted) {
+  if (graphs_recording() > 0 && recording(*this)) return false;
   if (!q_.ext_oneapi_empty()) return false;
   finished_.store(submitted, std::memory_order_relaxed);
   return true;
@@ -244,9 +249,18 @@ bool idle(Queue& queue) {
   return queue.get().ext_oneapi_empty();
 }
 
-bool recording(Queue& queue) {
+bool recording(const Queue& queue) {
   return queue.get().ext_oneapi_get_state() == sycl::ext::oneapi::experimental::queue_state::recording;
 }
+int graphs_recording() noexcept { return g_recording.load(std::memory_order_relaxed); }
+void count_recording(int change) noexcept { g_recording.fetch_add(change); }
+void refuse_recording(const Queue& queue, const char* what) {
+  if (graphs_recording() == 0 || !recording(queue)) [[likely]]
+    return;
+  g_refused.fetch_add(1);
+  throw Error(ErrorKind::runtime, std::string(what) + " cannot be captured in an XPU graph by xpu_ops.");
+}
+uint64_t refused_recordings() noexcept { return g_refused.load(); }
 
 void synchronize(int device) {
   check_fork();

@@ -84,8 +84,15 @@ void set_inline(bool on) noexcept;
 // Whether so many elements of four bytes, side by side and of a simple expression, may be computed on the calling
 // thread now.
 bool runs_inline(Queue& queue, int64_t elements);
-bool idle(Queue& queue);       // true when everything submitted has finished
-bool recording(Queue& queue);  // true while a graph records what is submitted
+bool idle(Queue& queue);             // true when everything submitted has finished
+bool recording(const Queue& queue);  // true while a graph records what is submitted
+// Graphs of this library that record now. A queue that waits for a recorded event records too, until its graph ends.
+int graphs_recording() noexcept;
+void count_recording(int change) noexcept;
+// Throws where the queue records, saying that `what` cannot be part of a graph. The graph is incomplete then, see
+// refused_recordings.
+void refuse_recording(const Queue& queue, const char* what);
+uint64_t refused_recordings() noexcept;
 // Waits for all queues of all devices without throwing: called from Python's atexit.
 void drain() noexcept;
 

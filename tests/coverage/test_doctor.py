@@ -85,6 +85,27 @@ def test_broken_installation_does_not_break_torch() -> None:
     assert script.out(BROKEN + code).splitlines() == ["2.0 False", "True"]
 
 
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_cuda_build(gpus: int) -> None:
+    """Without a GPU xpu works and a note says so; with one the problem names it, and how to hide it."""
+    code = f"""
+        import sys, torch
+        torch._C._has_cuda, torch.cuda.device_count = True, lambda: {gpus}
+        sys.argv = ["xpu-ops", "doctor", "--no-check"]
+        from xpu_ops.cli import main
+        main()
+    """
+    done = script.run(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert done.returncode == gpus, done.stderr
+    if gpus:
+        assert "extension: xpu_ops found a second accelerator, cuda" in done.stdout
+        assert "hide the other device (CUDA_VISIBLE_DEVICES='')" in done.stdout
+        assert "1 problem" in done.stdout
+    else:
+        assert "cuda: torch is a CUDA build and sees no NVIDIA GPU" in done.stdout
+        assert "0 problems" in done.stdout
+
+
 def test_wrong_result_fallback_and_crash_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(device: str) -> torch.Tensor:
         return torch.ones(3, device=device) * (1 if device == "cpu" else 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support import script
+from torch._inductor.runtime.hints import DeviceProperties
 
 import xpu_ops
 
@@ -33,6 +34,16 @@ def test_properties():
     assert len(p.uuid.bytes) == 16
     assert str(p.uuid).replace("-", "") == bytes(p.uuid.bytes).hex()
     assert p.name in repr(p)
+
+
+def test_counts_that_programs_divide_by():
+    """As torch._inductor reads them for a launch; a CPU has neither execution units nor subslices to report."""
+    p = torch.xpu.get_device_properties(0)
+    assert min(p.gpu_eu_count, p.gpu_subslice_count, p.multi_processor_count) > 0
+    if p.type == "cpu":
+        assert p.gpu_eu_count == p.gpu_subslice_count == p.multi_processor_count == p.max_compute_units
+    hints = DeviceProperties.create(torch.device("xpu", 0))
+    assert hints.multi_processor_count == p.multi_processor_count
 
 
 def test_capability_is_a_plain_dictionary():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -89,7 +91,100 @@ def test_refusals(buffers):
         g.capture_begin()
 
     def draw() -> None:
-        with pytest.raises(RuntimeError, match="Random numbers cannot be captured"):
+        with pytest.raises(RuntimeError, match="random numbers cannot be captured"):
             xpu_ops._C.reserve_philox(None, 4)
 
     capture(draw)
+
+
+def works(*streams: torch.xpu.Stream) -> None:
+    """The device and the streams do what they should after a capture, and no stream records any more."""
+    torch.xpu.synchronize()
+    for stream in (torch.xpu.current_stream(), *streams):
+        with torch.xpu.stream(stream):
+            assert not torch.xpu.is_current_stream_capturing()
+            for n in (3, 300000):  # on the calling thread, on the device
+                assert (torch.ones(n, device="xpu") + 1).cpu().eq(2).all()
+            a = torch.randn(64, 64, device="xpu")
+            torch.testing.assert_close((a @ a).cpu(), a.cpu() @ a.cpu())
+    torch.xpu.synchronize()
+
+
+def linear() -> tuple[torch.nn.Linear, torch.Tensor]:
+    return torch.nn.Linear(8, 8).to("xpu"), torch.randn(4, 8, device="xpu", requires_grad=True)
+
+
+def test_graphed_callable():
+    """Forward and backward by replay. Backward waits for recorded events on the streams of the warm-up, which then record."""
+    module, x = linear()
+    plain = copy.deepcopy(module)
+    graphed = torch.xpu.make_graphed_callables(module, (x,))
+    works()
+    for _ in range(3):
+        sample = torch.randn_like(x).requires_grad_()
+        expected = sample.detach().clone().requires_grad_()
+        plain.zero_grad()
+        module.zero_grad()
+        plain(expected).square().sum().backward()
+        y = graphed(sample)
+        y.square().sum().backward()
+        torch.testing.assert_close(y, plain(expected))
+        torch.testing.assert_close(sample.grad, expected.grad)
+        for ours, theirs in zip(module.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(ours.grad, theirs.grad)
+    works()
+
+
+def test_a_stream_that_joins_a_capture_leaves_it_too(buffers):
+    """It records from its first wait for a recorded event on, and its small work too: nothing runs inline."""
+    a, b = buffers
+    side = torch.xpu.Stream()
+    a.fill_(1)
+    b.zero_()
+    torch.xpu.synchronize()
+    g = torch.xpu.XPUGraph()
+    with torch.xpu.graph(g):
+        a.add_(1)
+        main = torch.xpu.current_stream()
+        side.wait_stream(main)
+        with torch.xpu.stream(side):
+            assert torch.xpu.is_current_stream_capturing()
+            b.copy_(a)
+        main.wait_stream(side)
+    works(side)
+    assert a.cpu().eq(1).all()
+    assert b.cpu().eq(0).all()
+    g.replay()
+    assert b.cpu().eq(2).all()
+
+
+def convolution() -> torch.Tensor:
+    x, w = torch.ones(1, 8, 16, 16, device="xpu"), torch.ones(8, 8, 3, 3, device="xpu")
+    return torch.nn.functional.conv2d(x, w)
+
+
+def encoder() -> torch.Tensor:
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, 0.0, batch_first=True).to("xpu")
+    return layer(torch.ones(2, 16, 32, device="xpu"))
+
+
+@pytest.mark.parametrize("work", [convolution, encoder, lambda: torch.ones(3, device="xpu").sum().item()])
+def test_a_capture_that_fails_leaves_the_device_usable(work):
+    if torch.xpu.get_device_properties().type != "cpu":
+        pytest.skip("a GPU captures these")
+    work()  # loads kernels, creates primitives, packs weights
+    g = torch.xpu.XPUGraph()
+    stream = torch.xpu.current_stream()
+    with pytest.raises(RuntimeError, match="cannot be captured in an XPU graph by xpu_ops"), torch.xpu.graph(g):
+        work()
+    assert torch.xpu.current_stream() == stream
+    works(torch.xpu.graph.default_capture_stream)
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        g.replay()
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        g.pool()
+    work()
+    a = torch.ones(5, device="xpu")
+    again = capture(lambda: a.add_(1))
+    again.replay()
+    assert a.cpu().eq(2).all()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 from support import script
+
+import xpu_ops
+from xpu_ops import _autoload
 
 # What needs Level Zero Sysman: upstream raises ImportError without pyzes, RuntimeError without a GPU.
 TELEMETRY = ("clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization")
@@ -290,7 +295,7 @@ def test_openmp_threads_do_not_spin_beside_the_device():
         ),
         ("torch._C._has_xpu = True", "built with XPU; install the CPU build of torch, or uninstall xpu_ops"),
         (
-            "torch._C._has_cuda = True; torch.cuda.is_available = lambda: True",
+            "torch._C._has_cuda = True; torch.cuda.device_count = lambda: 1",
             "xpu_ops found a second accelerator, cuda, and torch works with one at a time",
         ),
         (
@@ -322,6 +327,29 @@ def test_wrong_environment_is_one_sentence(setup, expected):
     assert expected in done.stderr
     line = next(x for x in done.stderr.splitlines() if expected in x)
     assert line.count(". ") == 0 or "RuntimeWarning" in line
+
+
+@pytest.mark.parametrize(("has_cuda", "gpus", "other"), [(False, 0, None), (True, 0, None), (True, 2, "cuda")])
+def test_a_second_accelerator_is_one_that_is_there(monkeypatch, has_cuda, gpus, other):
+    """PyPI's torch is a CUDA build on every machine: its GPUs count, not the build."""
+    monkeypatch.setattr(torch._C, "_has_cuda", has_cuda)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    assert _autoload._second_accelerator() == other
+
+
+@pytest.mark.parametrize(("has_cuda", "reason"), [(False, None), (True, ""), (True, "a reason")])
+def test_cuda_is_hidden_in_a_cuda_build(monkeypatch, has_cuda, reason):
+    asked = []
+    extension = SimpleNamespace(hide_cuda=lambda: asked.append(1) or reason)
+    monkeypatch.setattr(torch._C, "_has_cuda", has_cuda)
+    with pytest.raises(ImportError, match=r"CUDA build.*\(a reason\); install") if reason else nullcontext():
+        _autoload._leave_one_accelerator(extension)
+    assert len(asked) == has_cuda
+
+
+def test_nothing_to_hide_in_a_build_without_cuda():
+    assert xpu_ops._C.hide_cuda() == ""
+    assert torch.accelerator.current_accelerator() == torch.device("xpu")
 
 
 def test_allocation_and_launch_stay_lean():

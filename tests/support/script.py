@@ -8,15 +8,17 @@ import sys
 import textwrap
 
 
-def run(code: str, *, timeout: float = 120, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a new interpreter; keyword arguments are environment variables, an empty one unsets it."""
+def run(
+    code: str, *, python: str = sys.executable, timeout: float = 120, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run Python code in a new process of an interpreter; keyword arguments are environment variables, an empty one unsets it."""
     full = dict(os.environ)
     for key, value in env.items():
         full.pop(key, None)
         if value:
             full[key] = value
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, timeout=timeout
+        [python, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, timeout=timeout
     )
 
 
