@@ -55,7 +55,7 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
         store(y + r, lane, static_cast<T>(b ? norm(r) + static_cast<A>(load(b + r, lane)) : norm(r)));
         [[clang::always_inline]] add(r, ahead, j);
       });
-    if (lane == 0) {
+    if (is_first_lane()) {
       if constexpr (!kRms) static_cast<A*>(p.norm.mean)[row] = mean;
       static_cast<A*>(p.norm.rstd)[row] = rstd;
     }

@@ -52,7 +52,7 @@ template <class T> void weight_norm_row(const WeightNormArgs& p) {
     const A scale = static_cast<const A*>(p.g)[row] / norm;
     for_row(n, lane,
             [&](size_t r, int) { store(out + r, lane, static_cast<T>(static_cast<A>(load(v + r, lane)) * scale)); });
-    if (lane == 0) static_cast<A*>(p.norms)[row] = norm;
+    if (is_first_lane()) static_cast<A*>(p.norms)[row] = norm;
   }
 }
 
@@ -72,7 +72,7 @@ template <class T> void weight_norm_backward_row(const WeightNormArgs& p) {
       const A x = static_cast<A>(load(v + r, lane));
       store(out + r, lane, static_cast<T>(scale * (static_cast<A>(load(dw + r, lane)) - x * share)));
     });
-    if (lane == 0) static_cast<A*>(p.grad_g)[row] = dot / norm;
+    if (is_first_lane()) static_cast<A*>(p.grad_g)[row] = dot / norm;
   }
 }
 
@@ -114,7 +114,7 @@ template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& 
         const A v = (static_cast<A>(load(x + r, lane)) - mean) * rstd;
         store(y + r, lane, static_cast<T>(b ? v + static_cast<A>(load(b + r, lane)) : v));
       });
-    if (lane == 0) {
+    if (is_first_lane()) {
       if constexpr (!kRms) static_cast<A*>(p.mean)[row] = mean;
       static_cast<A*>(p.rstd)[row] = rstd;
     }
@@ -291,7 +291,7 @@ template <class T> void norm_group_moments(const ColumnSumArgs& p) {
   };
   const A mean = sum([](A n, A m, A) { return n * m; });
   const A var = sum([&](A n, A m, A q) { return q + n * (m - mean) * (m - mean); });
-  if (lane == 0) {
+  if (is_first_lane()) {
     static_cast<A*>(p.out0)[at] = var;
     static_cast<A*>(p.out1)[at] = mean;
   }
@@ -313,7 +313,7 @@ template <class T> void norm_row_sums(const RowSumArgs& p) {
       q[j] += v * (static_cast<A>(load(x + r, lane)) - shift);
     });
     const A dot = lane_sum((q[0] + q[1]) + (q[2] + q[3])), sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
-    if (lane == 0) {
+    if (is_first_lane()) {
       static_cast<A*>(p.out0)[row] = dot;
       static_cast<A*>(p.out1)[row] = sum;
     }
