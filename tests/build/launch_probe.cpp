@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     std::ifstream file(argv[1], std::ios::binary);
     std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
     sycl::queue queue{sycl::property::queue::in_order{}};
-    const auto bundle = syclexp::get_kernel_bundle<sycl::bundle_state::executable>(
+    auto bundle = syclexp::get_kernel_bundle<sycl::bundle_state::executable>(
         queue.get_context(), {queue.get_device()}, sycl::span<char>(bytes.data(), bytes.size()));
     float *x = sycl::malloc_shared<float>(groups * kLanes, queue), *out = sycl::malloc_shared<float>(groups, queue);
     for (uint32_t i = 0; i < groups * kLanes; ++i) x[i] = static_cast<float>(i);

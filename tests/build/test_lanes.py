@@ -35,10 +35,10 @@ inline size_t group() { return syclex::this_work_item::get_nd_item<1>().get_grou
     if (GUARD) p.out[group()] = sum;                            \\
   }
 KERNEL(old_equal, local() == 0)
-KERNEL(old_below, local() + p.columns < 17)
+KERNEL(old_below, local() < p.columns - 15)
 KERNEL(new_first, is_first_lane())
 KERNEL(new_equal, sub_group_lane() == 0)
-KERNEL(new_below, sub_group_lane() + p.columns < 17)
+KERNEL(new_below, sub_group_lane() < p.columns - 15)
 KERNEL(new_edge, is_first_lane() && group() < p.groups)
 XPU_KERNEL_SG(1, 16) new_fixed(ProbeArgs p) {  // a row of known length: no loop is left
   float s[4] = {0, 0, 0, 0};
