@@ -23,6 +23,10 @@ from pathlib import Path
 TARGETS = {"pvc": True, "dg2": False, "tgllp": False, "ats-m150": False, "adl-s": False}
 MAGIC = 0x07230203
 OP_ENTRY_POINT, OP_TYPE_BOOL, OP_TYPE_VECTOR, OP_FUNCTION, OP_BITCAST = 15, 20, 23, 54, 124
+OP_EXECUTION_MODE, OP_FUNCTION_CALL, SUBGROUP_SIZE = 16, 57, 35
+# With a numbered item: OpGroupBroadcast, OpGroupNonUniformBroadcast, -Shuffle, -ShuffleXor, -ShuffleUp, -ShuffleDown,
+# and those of SPV_INTEL_subgroups.
+SHUFFLES = {263, 337, 345, 346, 347, 348, 5571, 5572, 5573, 5574}
 
 
 def spirv_of(syclbin: bytes) -> list[bytes]:
@@ -81,6 +85,30 @@ def bools_read_as_integers(spirv: bytes) -> int:
         elif text[4:8] in types:
             values.add(text[8:12])
     return count
+
+
+def shuffles_of_unknown_width(spirv: bytes) -> list[str]:
+    """The kernels that shuffle, themselves or in what they call, and declare no sub-group size."""
+    kernels: dict[bytes, str] = {}
+    sized: set[bytes] = set()
+    calls: dict[bytes, set[bytes]] = {}
+    shuffling: set[bytes] = set()
+    function = b""
+    for op, text in instructions(spirv):
+        if op == OP_ENTRY_POINT:
+            kernels[text[8:12]] = text[12:].split(b"\0")[0].decode()
+        elif op == OP_EXECUTION_MODE and struct.unpack_from("<I", text, 8)[0] == SUBGROUP_SIZE:
+            sized.add(text[4:8])
+        elif op == OP_FUNCTION:
+            function = text[8:12]
+            calls[function] = set()
+        elif op == OP_FUNCTION_CALL:
+            calls[function].add(text[12:16])
+        elif op in SHUFFLES:
+            shuffling.add(function)
+    while more := {f for f, called in calls.items() if f not in shuffling and called & shuffling}:
+        shuffling |= more
+    return sorted(name for f, name in kernels.items() if f in shuffling and f not in sized)
 
 
 @dataclass

@@ -97,7 +97,7 @@ template <class T, Mask kMask, bool kDrop> void attention_softmax(const Attentio
     for_kept<kDrop>(p, row, lane,
                     [&](size_t c, float kept) { store(y + c, lane, static_cast<T>((x + c)[lane] * factor * kept)); });
     clear_rest(y, row.cols, p.cols, lane);
-    if (lane == 0) p.logsumexp[row.line] = sum == 0.0f ? none : top + sycl::log(sum);
+    if (is_first_lane()) p.logsumexp[row.line] = sum == 0.0f ? none : top + sycl::log(sum);
   }
 }
 
@@ -136,7 +136,7 @@ template <class T> void attention_delta(const AttentionDeltaArgs& p) {
       s[j] += static_cast<float>(load(g + c, lane)) * static_cast<float>(load(o + c, lane));
     });
     const float sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
-    if (lane == 0) p.delta[t] = sum;
+    if (is_first_lane()) p.delta[t] = sum;
   }
 }
 
@@ -150,7 +150,7 @@ template <class T> void attention_one_scores(const AttentionOneArgs& p) {
   const T* q = static_cast<const T*>(p.q) + (batch * p.q_stride[0] + head * p.q_stride[1]);
   const T* k = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + head * p.kv_stride[1]);
   float* scores = p.scores + static_cast<size_t>(plane) * p.cols;
-  const uint32_t mine = static_cast<uint32_t>(lane / 4);
+  const uint32_t mine = static_cast<uint32_t>(sub_group_lane() / 4);
   for (uint32_t c = begin; c < end; c += 4) {
     const T* row[4];
     float a[4] = {0, 0, 0, 0};
@@ -162,7 +162,7 @@ template <class T> void attention_one_scores(const AttentionOneArgs& p) {
       for (uint32_t i = 0; i < 4; ++i) a[i] += v * static_cast<float>(load(row[i] + r, lane));
     });
     const float sum = lane_sum(a[0], a[1], a[2], a[3], lane);
-    if ((lane & 3) == 0 && c + mine < end) scores[c + mine] = sum;
+    if ((sub_group_lane() & 3) == 0 && c + mine < end) scores[c + mine] = sum;
   }
 }
 

@@ -361,7 +361,7 @@ inline void bag_sample_grad(const BagSampleGradArgs& p) {
       sum += M(static_cast<const T*>(p.grad)[bag * p.grad_stride0 + f * p.grad_stride1]) *
              M(static_cast<const T*>(p.weight)[id * p.weight_stride0 + f * p.weight_stride1]);
   sum = sycl::reduce_over_group(sg, sum, sycl::plus<M>());
-  if (sg.get_local_linear_id() == 0) static_cast<T*>(p.out)[j] = T(sum);
+  if (is_first_lane()) static_cast<T*>(p.out)[j] = T(sum);
 }
 
 // One sub-group a row.

@@ -18,17 +18,23 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
           *residual = static_cast<const T*>(p.residual) + mine.begin * n;
   T *sum = static_cast<T*>(const_cast<void*>(p.norm.x)) + mine.begin * n,
     *y = static_cast<T*>(p.norm.y) + mine.begin * n;
-  A s[4] = {0, 0, 0, 0};
+  // The first element of the row `ahead` elements further on: its mean is that of differences to it.
+  const auto first = [&](size_t ahead) {
+    return kRms
+               ? A(0)
+               : static_cast<A>(static_cast<T>(static_cast<A>(load(x, ahead)) + static_cast<A>(load(residual, ahead))));
+  };
+  A s[4] = {0, 0, 0, 0}, shift = first(0);
   // Element r of the row `ahead` elements further on.
   const auto add = [&](size_t r, size_t ahead, int j) {
     const T v =
         static_cast<T>(static_cast<A>(load(x + r + ahead, lane)) + static_cast<A>(load(residual + r + ahead, lane)));
     store(sum + r + ahead, lane, v);
-    if constexpr (!kRms) s[j] += static_cast<A>(v);
+    if constexpr (!kRms) s[j] += static_cast<A>(v) - shift;
   };
   for_row(n, lane, [&](size_t r, int j) { [[clang::always_inline]] add(r, 0, j); });
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const A mean = kRms ? A(0) : lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
+    const A mean = kRms ? A(0) : shift + lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
     A q[4] = {0, 0, 0, 0};
     for_row(n, lane, [&](size_t r, int j) {
       const A v = static_cast<A>(load(sum + r, lane)) - mean;
@@ -38,6 +44,7 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
     const A rstd = A(1) / sycl::sqrt(var + value<A>(p.norm.eps));
     s[0] = s[1] = s[2] = s[3] = 0;
     const size_t ahead = row + 1 < mine.end ? n : 0;  // the last row once more
+    shift = first(ahead);
     const auto norm = [&](size_t r) { return (static_cast<A>(load(sum + r, lane)) - mean) * rstd; };
     if (w && b)
       for_row(n, lane, [&](size_t r, int j) {
@@ -55,7 +62,7 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
         store(y + r, lane, static_cast<T>(b ? norm(r) + static_cast<A>(load(b + r, lane)) : norm(r)));
         [[clang::always_inline]] add(r, ahead, j);
       });
-    if (lane == 0) {
+    if (is_first_lane()) {
       if constexpr (!kRms) static_cast<A*>(p.norm.mean)[row] = mean;
       static_cast<A*>(p.norm.rstd)[row] = rstd;
     }
@@ -77,12 +84,15 @@ template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p
                       __attribute__((always_inline)) { return stored16<T>(load16(x + r) + load16(residual + r)); };
   // Accumulator j takes the j-th piece of sixteen elements, as in for_row.
   float16v s[4] = {0, 0, 0, 0};
+  float shift = kRms ? 0.0f : at(0)[0];
   const auto add = [&](size_t r) __attribute__((always_inline)) {
-    if constexpr (!kRms) s[0] += at(r), s[1] += at(r + 16), s[2] += at(r + 32), s[3] += at(r + 48);
+    if constexpr (!kRms)
+#pragma unroll
+      for (int j = 0; j < 4; ++j) s[j] += at(r + j * 16) - shift;
   };
   for (size_t r = 0; r < n; r += 64) add(r);
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const float mean = kRms ? 0.0f : sum16((s[0] + s[1]) + (s[2] + s[3])) / static_cast<float>(n);
+    const float mean = kRms ? 0.0f : shift + sum16((s[0] + s[1]) + (s[2] + s[3])) / static_cast<float>(n);
     float16v q[4] = {0, 0, 0, 0};
     for (size_t r = 0; r < n; r += 64)
 #pragma unroll
@@ -94,6 +104,7 @@ template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p
     const float rstd = 1.0f / sycl::sqrt(var + value<float>(p.norm.eps));
     s[0] = s[1] = s[2] = s[3] = 0;
     const size_t ahead = row + 1 < mine.end ? n : 0;
+    if constexpr (!kRms) shift = at(ahead)[0];
     const auto norm = [&](float16v v, size_t r) __attribute__((always_inline)) {
       v = (v - mean) * rstd;
       if (w) v = b ? v * load16(w + r) + load16(b + r) : v * load16(w + r);

@@ -2,11 +2,12 @@
 #pragma once
 #include <sycl/group_algorithm.hpp>
 
-#include "kernels/sycl/core/device_error.hpp"
-#include "kernels/sycl/core/groups.hpp"
-#include "kernels/sycl/core/walk.hpp"
-#include "kernels/sycl/cpu/scalar_loop.hpp"
-#include "kernels/sycl/indexing_args.hpp"
+#include "device_error.hpp"
+#include "groups.hpp"
+#include "indexing_args.hpp"
+#include "lanes.hpp"
+#include "scalar_loop.hpp"
+#include "walk.hpp"
 
 namespace xpu {
 
@@ -262,7 +263,7 @@ inline void compact_count(const CompactArgs& p) {
   uint32_t count = 0;
   for (uint32_t i = begin + lane; i < end; i += lanes) count += is_set(mask, i, p.keep);
   count = sycl::reduce_over_group(sg, count, sycl::plus<uint32_t>());
-  if (lane == 0) p.counts[chunk] = count;
+  if (is_first_lane()) p.counts[chunk] = count;
 }
 
 // One sub-group turns counts into starts and appends the total.
@@ -277,7 +278,7 @@ inline void compact_scan(const CompactArgs& p) {
     if (i < p.chunks) p.counts[i] = total + before;
     total += sycl::reduce_over_group(sg, c, sycl::plus<uint32_t>());
   }
-  if (lane == 0) p.counts[p.chunks] = total;
+  if (is_first_lane()) p.counts[p.chunks] = total;
 }
 
 // Calls emit(position among the set elements, element) for each set element of the sub-group's chunk.

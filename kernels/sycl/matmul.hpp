@@ -126,7 +126,7 @@ template <class T> void matmul_dot(const MatmulArgs& p) {
     all = alpha * all;
     T* out = static_cast<T*>(p.out) + batch * p.os.batch + i * p.os.row + j0 * p.os.col;
     const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + i * p.cs.row + j0 * p.cs.col : 0);
-    if (j0 + lane < p.n) {
+    if (j0 + sub_group_lane() < p.n) {
       if (p.c) all += beta * static_cast<A>(p.cs.col == 1 ? load(c, lane) : c[lane * p.cs.col]);
       if (p.os.col == 1)
         store(out, lane, static_cast<T>(all));

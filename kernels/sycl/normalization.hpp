@@ -1,5 +1,6 @@
 // Layer, RMS, group and batch norm. Rows are read two or three times from cache instead of keeping Welford's
-// recurrence: the mean first, then the squared differences, then the result.
+// recurrence: the mean first, then the squared differences, then the result. Means are made of differences to one value
+// of the row, so that they do not round where all values are equal, and sums do not overflow.
 #pragma once
 #include "kernels/sycl/core/columns.hpp"
 #include "kernels/sycl/core/row.hpp"
@@ -52,7 +53,7 @@ template <class T> void weight_norm_row(const WeightNormArgs& p) {
     const A scale = static_cast<const A*>(p.g)[row] / norm;
     for_row(n, lane,
             [&](size_t r, int) { store(out + r, lane, static_cast<T>(static_cast<A>(load(v + r, lane)) * scale)); });
-    if (lane == 0) static_cast<A*>(p.norms)[row] = norm;
+    if (is_first_lane()) static_cast<A*>(p.norms)[row] = norm;
   }
 }
 
@@ -72,7 +73,7 @@ template <class T> void weight_norm_backward_row(const WeightNormArgs& p) {
       const A x = static_cast<A>(load(v + r, lane));
       store(out + r, lane, static_cast<T>(scale * (static_cast<A>(load(dw + r, lane)) - x * share)));
     });
-    if (lane == 0) static_cast<A*>(p.grad_g)[row] = dot / norm;
+    if (is_first_lane()) static_cast<A*>(p.grad_g)[row] = dot / norm;
   }
 }
 
@@ -88,9 +89,10 @@ template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& 
     T* y = static_cast<T*>(p.y) + row * n;
     A mean = 0;
     if constexpr (!kRms) {
+      const A shift = static_cast<A>(load(x, 0));
       A s[4] = {0, 0, 0, 0};
-      for_row(n, lane, [&](size_t r, int j) { s[j] += static_cast<A>(load(x + r, lane)); });
-      mean = lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
+      for_row(n, lane, [&](size_t r, int j) { s[j] += static_cast<A>(load(x + r, lane)) - shift; });
+      mean = shift + lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
     }
     A q[4] = {0, 0, 0, 0};
     for_row(n, lane, [&](size_t r, int j) {
@@ -114,7 +116,7 @@ template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& 
         const A v = (static_cast<A>(load(x + r, lane)) - mean) * rstd;
         store(y + r, lane, static_cast<T>(b ? v + static_cast<A>(load(b + r, lane)) : v));
       });
-    if (lane == 0) {
+    if (is_first_lane()) {
       if constexpr (!kRms) static_cast<A*>(p.mean)[row] = mean;
       static_cast<A*>(p.rstd)[row] = rstd;
     }
@@ -238,8 +240,14 @@ template <class T, class W> void norm_column_final(const ColumnSumArgs& p) {
   if (p.out1) static_cast<W*>(p.out1)[i] = static_cast<W>(s);
 }
 
-// Mean and sum of squared differences of each column of a split. The sums are of differences to the split's first row:
-// a value of the column itself, so that a mean far from zero does not cancel them.
+template <class A> inline A median(A a, A b, A c) {
+  const A low = a < b ? a : b, high = a < b ? b : a, below = high < c ? high : c;
+  return low < below ? below : low;
+}
+
+// Mean and sum of squared differences of each column of a split. The sums are of differences to a value of the column
+// itself, so that a mean far from zero does not cancel them: the median of the first, the middle and the last, so that
+// one value far from all others does not either.
 template <class T> void norm_column_moments(const ColumnSumArgs& p) {
   using A = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
@@ -248,10 +256,13 @@ template <class T> void norm_column_moments(const ColumnSumArgs& p) {
   column_block<kColumnVectors>(range.c0, cols, lane, p.once, [&](auto count, size_t first) {
     constexpr int J = count.value;
     const T* x = static_cast<const T*>(p.x) + range.row * cols + first;
+    const size_t rows = range.end - range.begin;
+    const T *middle = x + rows / 2 * cols, *last = x + (rows - 1) * cols;
     A shift[J], s[J], q[J];
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-      shift[j] = static_cast<A>(load(x + j * kLanes, lane));
+      shift[j] = median(static_cast<A>(load(x + j * kLanes, lane)), static_cast<A>(load(middle + j * kLanes, lane)),
+                        static_cast<A>(load(last + j * kLanes, lane)));
       s[j] = q[j] = 0;
     }
     for (uint32_t r = range.begin; r < range.end; ++r, x += cols)
@@ -289,9 +300,10 @@ template <class T> void norm_group_moments(const ColumnSumArgs& p) {
     }
     return lane_sum(s) * inverse;
   };
-  const A mean = sum([](A n, A m, A) { return n * m; });
+  const A shift = *first;
+  const A mean = shift + sum([&](A n, A m, A) { return n * (m - shift); });
   const A var = sum([&](A n, A m, A q) { return q + n * (m - mean) * (m - mean); });
-  if (lane == 0) {
+  if (is_first_lane()) {
     static_cast<A*>(p.out0)[at] = var;
     static_cast<A*>(p.out1)[at] = mean;
   }
@@ -313,7 +325,7 @@ template <class T> void norm_row_sums(const RowSumArgs& p) {
       q[j] += v * (static_cast<A>(load(x + r, lane)) - shift);
     });
     const A dot = lane_sum((q[0] + q[1]) + (q[2] + q[3])), sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
-    if (lane == 0) {
+    if (is_first_lane()) {
       static_cast<A*>(p.out0)[row] = dot;
       static_cast<A*>(p.out1)[row] = sum;
     }

@@ -14,10 +14,10 @@
 //   dynamic index makes the compiler keep a copy of the struct per item; then nothing read from it counts as uniform.
 #pragma once
 #include <sycl/group_algorithm.hpp>
-#include <sycl/sub_group.hpp>
 
-#include "kernels/sycl/core/device.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "device.hpp"
+#include "lanes.hpp"
+#include "reduction_args.hpp"
 
 namespace xpu {
 
@@ -211,8 +211,9 @@ struct Row {
       op.combine(a[0], exchange(sg, a[0], 2));
       op.combine(a[0], exchange(sg, a[0], 1));
       // Lane 4 i has row i (bit 3 of the lane chose between rows i and i + 2, bit 2 between i and i + 1).
-      const uint32_t mine = many ? (lane >> 3) * 2 + ((lane >> 2) & 1) : 0;
-      if ((many ? lane & 3 : lane) == 0 && mine < rows) {
+      const size_t own = sub_group_lane();
+      const uint32_t mine = many ? (own >> 3) * 2 + ((own >> 2) & 1) : 0;
+      if ((many ? own & 3 : own) == 0 && mine < rows) {
         if (many) {
           k.out0 += static_cast<int64_t>(o + mine) * p.out0_kept[0];
           k.out1 += static_cast<int64_t>(o + mine) * p.out1_kept[0];

@@ -4,11 +4,11 @@
 #pragma once
 #include <limits>
 #include <sycl/group_algorithm.hpp>
-#include <sycl/sub_group.hpp>
 
-#include "kernels/sycl/core/device.hpp"
-#include "kernels/sycl/core/groups.hpp"
-#include "kernels/sycl/scan_args.hpp"
+#include "device.hpp"
+#include "groups.hpp"
+#include "lanes.hpp"
+#include "scan_args.hpp"
 
 namespace xpu {
 
@@ -202,7 +202,7 @@ template <class T, template <class> class Op> XPU_INLINE void scan_line(const Sc
 #pragma unroll
     for (uint32_t d = 1; d < kScanLanes; d *= 2) {
       S before = lane_shift(v, d);
-      if (lane >= d) v = O::join(before, v);
+      if (sub_group_lane() >= d) v = O::join(before, v);
     }
     if (inside && !p.totals) O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
     S total = lane_last(v);
@@ -220,10 +220,10 @@ template <class T, template <class> class Op> XPU_INLINE void scan_line(const Sc
         carried = true;
       }
     } else {
-      block(i, i + lane < count ? lane : count - 1 - i, i + lane < count);
+      block(i, i + lane < count ? lane : count - 1 - i, i + sub_group_lane() < count);
     }
   }
-  if (p.totals && lane == 0) {
+  if (p.totals && is_first_lane()) {
     if constexpr (sizeof(typename O::Carry) == sizeof(S)) {
       totals[part] = reinterpret_cast<S&>(carry);
     } else {

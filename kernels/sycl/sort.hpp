@@ -5,12 +5,12 @@
 #include <sycl/functional.hpp>
 #include <sycl/group_algorithm.hpp>
 #include <sycl/group_barrier.hpp>
-#include <sycl/sub_group.hpp>
 
-#include "kernels/sycl/core/device.hpp"
-#include "kernels/sycl/core/groups.hpp"
-#include "kernels/sycl/cpu/scalar_loop.hpp"
-#include "kernels/sycl/sort_args.hpp"
+#include "device.hpp"
+#include "groups.hpp"
+#include "lanes.hpp"
+#include "scalar_loop.hpp"
+#include "sort_args.hpp"
 
 namespace xpu {
 
@@ -337,7 +337,7 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
     take(i + 3 * kTopkLanes, d, d >= bound);
   }
   for (; i0 < r.length && filled <= capacity; i0 += kTopkLanes) {
-    const uint32_t i = i0 + static_cast<uint32_t>(r.lane);
+    const uint32_t i = i0 + static_cast<uint32_t>(sub_group_lane());
     bool inside = i < r.length;
     K k = inside ? r.key(i0) : 0;
     take(i, k, inside && k >= bound);
@@ -438,7 +438,8 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
   sycl::group_barrier(group);
   // Of equal keys the first is better: before the block of 16 all are, after it none.
   for (uint32_t c0 = 0; c0 < filled; c0 += kTopkLanes) {
-    const uint32_t c = c0 + static_cast<uint32_t>(lane), end = c0 + kTopkLanes < filled ? c0 + kTopkLanes : filled;
+    const uint32_t c = c0 + static_cast<uint32_t>(sub_group_lane()),
+                   end = c0 + kTopkLanes < filled ? c0 + kTopkLanes : filled;
     const SortEntry<K> own = c < filled ? candidate[c] : SortEntry<K>{};
     uint32_t place = 0, j = 0;
     for (; j < c0; ++j) place += candidate[j].key >= own.key ? 1u : 0u;

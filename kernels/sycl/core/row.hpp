@@ -30,7 +30,7 @@ template <class F> XPU_INLINE void for_row(size_t n, size_t lane, F f) {
   }
   for (; r + kLanes <= n; r += kLanes) [[clang::always_inline]]
     f(r, 0);
-  if (r + lane < n) [[clang::always_inline]]
+  if (r + sub_group_lane() < n) [[clang::always_inline]]
     f(r, 1);
 }
 

@@ -500,7 +500,7 @@ template <class T, class I> XPU_INLINE void sampled_dot_of(const SampledArgs& p)
     if (i + kLanes <= end) {
       if (values) v = v + beta * static_cast<A>(matmul_load(values + i, lane));
       out[lane] = static_cast<T>(v);
-    } else if (i + lane < end) {
+    } else if (i + sub_group_lane() < end) {
       if (values) v = v + beta * static_cast<A>(matmul_load(values + i, lane));
       out[lane] = static_cast<T>(v);
     }
