@@ -89,6 +89,9 @@ at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor&
 // The gradients take their layout from self, then weight: their order in the iterator.
 std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self,
                                                           const at::Tensor& weight) {
+  for (const at::Tensor* t : {&weight, &grad_output})
+    TORCH_CHECK(t->scalar_type() == self.scalar_type(), "Found dtype ", t->scalar_type(), " but expected ",
+                self.scalar_type(), " (in _prelu_kernel_backward)");
   auto it = at::TensorIteratorConfig()
                 .add_owned_output(at::Tensor())
                 .add_owned_output(at::Tensor())

@@ -1,8 +1,11 @@
 // Binary operators whose meta leaves the iterator to the kernel.
+#include <ATen/TensorIterator.h>
 #include <ATen/ops/fill.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
 
-#include "bindings/aten/core/pointwise.hpp"
+#include "aten/pointwise.hpp"
+#include "binary_ops.hpp"
 
 namespace xpu_ops::aten {
 
@@ -15,5 +18,40 @@ void pow_Scalar(const at::Scalar& base, const at::Tensor& exponent, const at::Te
   at::Tensor result = out;
   at::pow_out(result, number(base), exponent);
 }
+
+namespace {
+
+// Whether exponents are integers that scale `self` exactly, however far 2 ** other is out of its range.
+bool by_exponent(const at::Tensor& self, const at::Tensor& other) {
+  return at::isFloatingType(self.scalar_type()) && at::isIntegralType(other.scalar_type(), /*includeBool=*/true);
+}
+
+at::Tensor scale(const at::Tensor& out, const at::Tensor& self, const at::Tensor& other) {
+  auto it = at::TensorIteratorConfig()
+                .check_all_same_dtype(false)
+                .allow_cpu_scalars(true)
+                .declare_static_dtype(self.scalar_type())
+                .add_output(out)
+                .add_const_input(self)
+                .add_const_input(other)
+                .build();
+  pointwise(it, k_ldexp_Tensor);
+  return it.output();
+}
+
+}  // namespace
+
+at::Tensor ldexp_Tensor(const at::Tensor& self, const at::Tensor& other) {
+  return by_exponent(self, other) ? scale(at::Tensor(), self, other) : at::mul(self, at::pow(2.0, other));
+}
+
+at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  if (!by_exponent(self, other) || out.scalar_type() != self.scalar_type())
+    return at::mul_out(out, self, at::pow(2.0, other));
+  scale(out, self, other);
+  return out;
+}
+
+at::Tensor& ldexp_(at::Tensor& self, const at::Tensor& other) { return ldexp_out(self, other, self); }
 
 }  // namespace xpu_ops::aten

@@ -345,6 +345,37 @@ bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Ten
   return false;
 }
 
+// What at::convolution has checked for its callers; others may call the operators below.
+void check_geometry(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g) {
+  const int64_t dims = input.dim();
+  TORCH_CHECK(g.groups > 0, "non-positive groups is not supported");
+  TORCH_CHECK(weight.dim() == dims, "Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
+              "-dimensional weight ", weight.sizes(), ", but got ", dims, "-dimensional input of size ", input.sizes(),
+              " instead");
+  TORCH_CHECK(weight.size(0) >= g.groups && weight.size(0) % g.groups == 0, "Given groups=", g.groups,
+              ", expected weight to be divisible by ", g.groups, " at dimension 0, but got weight of size ",
+              weight.sizes(), " instead");
+  const int64_t channels = g.transposed ? weight.size(0) : weight.size(1) * g.groups;
+  TORCH_CHECK(input.size(1) == channels, "Given groups=", g.groups, ", transposed=", g.transposed, ", weight of size ",
+              weight.sizes(), ", expected input", input.sizes(), " to have ", channels, " channels, but got ",
+              input.size(1), " channels instead");
+  for (int i = 0; i < g.spatial; ++i) {
+    TORCH_CHECK(g.stride[i] > 0, "non-positive stride is not supported");
+    TORCH_CHECK(g.padding[i] >= 0, "negative padding is not supported");
+    TORCH_CHECK(g.dilation[i] > 0, "dilation should be greater than zero");
+    TORCH_CHECK(!g.transposed || g.output_padding[i] >= 0, "negative output_padding is not supported");
+    const int64_t padded = input.size(2 + i) + 2 * g.padding[i], reach = g.dilation[i] * (weight.size(2 + i) - 1) + 1;
+    TORCH_CHECK(g.transposed || reach <= padded, "Calculated padded input size in dimension ", 2 + i, ": ", padded,
+                ". Kernel size: ", reach, ". Kernel size can't be greater than actual input size");
+  }
+}
+
+void check_lists(int spatial, std::initializer_list<at::IntArrayRef> lists) {
+  for (const at::IntArrayRef v : lists)
+    TORCH_CHECK(v.size() == 1 || static_cast<int>(v.size()) == spatial, "convolution: expected ", spatial,
+                " elements in stride, padding, dilation and output_padding, but got ", v);
+}
+
 }  // namespace
 
 at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& weight,
@@ -358,7 +389,13 @@ at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& w
   const at::Tensor bias = bias_opt && bias_opt->defined() ? bias_opt->contiguous() : at::Tensor();
   TORCH_CHECK(!bias.defined() || bias.scalar_type() == input.scalar_type(), "Input type (", input.toString(),
               ") and bias type (", bias.toString(), ") should be the same");
+  check_lists(spatial, {stride, padding, dilation, output_padding});
   const auto g = conv_geometry(spatial, stride, padding, dilation, output_padding, transposed, groups);
+  check_geometry(input, weight, g);
+  const int64_t channels = transposed ? weight.size(1) * groups : weight.size(0);
+  TORCH_CHECK(!bias.defined() || (bias.dim() == 1 && bias.size(0) == channels), "Given transposed=", transposed,
+              ", weight of size ", weight.sizes(), ", expected bias to be 1-dimensional with ", channels,
+              " elements, but got bias of size ", bias.sizes(), " instead");
   const at::MemoryFormat format = conv_format(input, weight);
   const at::Tensor out = new_empty(conv_output_size(input, weight, g), input.scalar_type(), format);
   if (out.numel() == 0) return out;
@@ -384,7 +421,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
   TORCH_CHECK(grad_output.scalar_type() == input.scalar_type() && input.scalar_type() == weight.scalar_type(),
               "expected grad_output, input and weight to have the same dtype, but got ", grad_output.scalar_type(),
               ", ", input.scalar_type(), " and ", weight.scalar_type());
+  check_lists(spatial, {stride, padding, dilation, output_padding});
   const auto g = conv_geometry(spatial, stride, padding, dilation, output_padding, transposed, groups);
+  check_geometry(input, weight, g);
+  const std::vector<int64_t> made = conv_output_size(input, weight, g);
+  TORCH_CHECK(grad_output.sizes() == at::IntArrayRef(made), "Expected grad_output of size ", at::IntArrayRef(made),
+              " for input of size ", input.sizes(), " and weight of size ", weight.sizes(), ", but got ",
+              grad_output.sizes());
   const at::MemoryFormat format = conv_format(input, weight);
   const at::Tensor grad = dense(grad_output, format), x = dense(input, format);
   at::Tensor grad_input, grad_weight, grad_bias;

@@ -208,6 +208,28 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   return {out, offset2bag, bag_size, max_indices};
 }
 
+// What embedding_bag's forward promises its gradients; others may call those.
+void check_bag_gradient(const char* name, const at::Tensor& grad, const at::Tensor& indices,
+                        const at::Tensor& offset2bag, const at::Tensor& bag_size, int64_t num_weights, int64_t mode,
+                        const std::optional<at::Tensor>& per_sample_weights) {
+  TORCH_CHECK(mode >= 0 && mode <= 2, name, "(): expected mode 0 (sum), 1 (mean) or 2 (max), but got ", mode);
+  TORCH_CHECK(grad.dim() == 2, name, "(): expected grad to be 2-D, but got ", grad.dim(), "-D");
+  TORCH_CHECK(num_weights >= 0, name, "(): num_weights must not be negative, but got ", num_weights);
+  check_indices(indices, name);
+  TORCH_CHECK(indices.dim() == 1, name, "(): expected indices to be 1-D, but got ", indices.dim(), "-D");
+  if (mode == 2) return;  // whose rows maximum_indices names
+  check_indices(offset2bag, name);
+  TORCH_CHECK(offset2bag.sizes() == indices.sizes(), name, "(): expected offset2bag of size ", indices.sizes(),
+              ", but got ", offset2bag.sizes());
+  TORCH_CHECK(mode == 0 || (bag_size.dim() == 1 && bag_size.size(0) == grad.size(0)), name,
+              "(): expected bag_size of size [", grad.size(0), "], but got ", bag_size.sizes());
+  if (!per_sample_weights.has_value() || !per_sample_weights->defined()) return;
+  TORCH_CHECK(mode == 0, name, "(): per_sample_weights only supported for mode='sum'");
+  TORCH_CHECK(per_sample_weights->sizes() == indices.sizes() && per_sample_weights->scalar_type() == grad.scalar_type(),
+              name, "(): expected per_sample_weights of size ", indices.sizes(), " and type ", grad.scalar_type(),
+              ", but got ", per_sample_weights->sizes(), " and ", per_sample_weights->scalar_type());
+}
+
 }  // namespace
 
 BagResult _embedding_bag(const at::Tensor& weight, const at::Tensor& indices, const at::Tensor& offsets, bool,
@@ -227,6 +249,8 @@ at::Tensor _embedding_bag_backward(const at::Tensor& grad, const at::Tensor& ind
                                    const at::Tensor& maximum_indices, int64_t num_weights, bool scale_grad_by_freq,
                                    int64_t mode, bool sparse, const std::optional<at::Tensor>& per_sample_weights,
                                    int64_t padding_idx) {
+  check_bag_gradient("_embedding_bag_backward", grad, indices, offset2bag, bag_size, num_weights, mode,
+                     per_sample_weights);
   if (sparse)
     return at::_embedding_bag_sparse_backward(grad, indices, offsets, offset2bag, bag_size, num_weights,
                                               scale_grad_by_freq, mode, per_sample_weights, padding_idx);
@@ -239,18 +263,20 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad_, const at::Tens
                                          const at::Tensor& maximum_indices, int64_t num_weights,
                                          bool scale_grad_by_freq, int64_t mode,
                                          const std::optional<at::Tensor>& per_sample_weights, int64_t padding_idx) {
+  const char* const name = "_embedding_bag_dense_backward";
+  check_bag_gradient(name, grad_, indices, offset2bag, bag_size, num_weights, mode, per_sample_weights);
   const at::Tensor grad = grad_.contiguous();
   if (mode == 2) {
+    check_indices(maximum_indices, name);
+    TORCH_CHECK(maximum_indices.sizes() == grad.sizes(), name, "(): expected maximum_indices of size ", grad.sizes(),
+                ", but got ", maximum_indices.sizes());
     at::Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());
     // Empty bags have the index -1: nothing to add, nothing to report.
     scatter_columns(Reduce::add, out, 0, maximum_indices, grad, DeviceErrorCode::none);
     return out;
   }
   const bool weighted = per_sample_weights.has_value() && per_sample_weights->defined();
-  if (by_bag_rows(grad) && !scale_grad_by_freq && !(weighted && mode == 1) && indices.dim() == 1 &&
-      offset2bag.sizes() == indices.sizes() && (mode == 0 || bag_size.numel() == grad.size(0)) &&
-      (!weighted || (per_sample_weights->dim() == 1 && per_sample_weights->numel() == indices.numel() &&
-                     per_sample_weights->scalar_type() == grad.scalar_type())))
+  if (by_bag_rows(grad) && !scale_grad_by_freq)
     return bag_rows(grad, indices, offset2bag, mode == 1 ? bag_size : at::Tensor(),
                     weighted ? *per_sample_weights : at::Tensor(), num_weights, padding_idx);
   at::Tensor rows = grad.index_select(0, offset2bag);
@@ -265,7 +291,11 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
                                                       const at::Tensor& indices, const at::Tensor&,
                                                       const at::Tensor& offset2bag, int64_t mode, int64_t padding_idx) {
   TORCH_CHECK(mode == 0, "embedding_bag_backward: per_sample_weights only supported for mode='sum'");
-  TORCH_CHECK(grad.dim() == 2 && weight.dim() == 2 && indices.dim() == 1);
+  const char* const name = "_embedding_bag_per_sample_weights_backward";
+  check_bag_gradient(name, grad, indices, offset2bag, {}, weight.size(0), mode, std::nullopt);
+  TORCH_CHECK(weight.dim() == 2 && weight.size(1) == grad.size(1) && weight.scalar_type() == grad.scalar_type(), name,
+              "(): expected weight of size [*, ", grad.size(1), "] and type ", grad.scalar_type(), ", but got ",
+              weight.sizes(), " and ", weight.scalar_type());
   at::Tensor out = new_empty({indices.size(0)}, grad.scalar_type());
   if (out.numel() == 0) return out;
   const at::Tensor index = indices.contiguous(), bag = offset2bag.to(index.scalar_type()).contiguous();
@@ -283,9 +313,13 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
   args.count = static_cast<uint32_t>(index.numel());
   args.features = static_cast<uint32_t>(weight.size(1));
   args.is32 = index.scalar_type() == at::kInt;
+  args.rows = weight.size(0);
+  args.bags = grad.size(0);
   runtime::Queue& queue = runtime::current_queue();
+  args.error = runtime::error_flag(queue.device);
   runtime::launch(queue, kernels::bag_sample_grad[dtype_of(grad)], args.count,
                   runtime::device_info(queue.device).policy.lanes, args);
+  runtime::check_kernel_errors(queue);
   return out;
 }
 

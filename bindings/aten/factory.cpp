@@ -5,6 +5,9 @@
 #include <ATen/native/RangeUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/kaiser_window.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/stack.h>
 
 #include <bit>
@@ -253,6 +256,31 @@ at::Tensor& complex_out(const at::Tensor& real, const at::Tensor& imag, at::Tens
 at::Tensor& polar_out(const at::Tensor& abs, const at::Tensor& angle, at::Tensor& out) {
   complex_parts(abs, angle, out, kernels::polar_of, false, "polar");
   return out;
+}
+
+at::Tensor kaiser_window_beta(int64_t window_length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
+                              std::optional<at::Layout> layout, std::optional<at::Device> device,
+                              std::optional<bool> pin_memory) {
+  // Of a meta tensor at::kaiser_window checks its arguments, and nothing more.
+  const at::Tensor like = at::kaiser_window(window_length, periodic, beta, dtype, layout, at::kMeta, pin_memory);
+  const at::TensorOptions options = like.options().device(device.value_or(at::kXPU)).pinned_memory(pin_memory);
+  if (window_length <= 1) return at::ones({window_length}, options);
+  const int64_t points = window_length + (periodic ? 1 : 0);
+  const bool narrow = like.scalar_type() == at::kHalf || like.scalar_type() == at::kBFloat16;
+  at::Tensor x = at::arange(points, narrow ? options.dtype(at::kFloat) : options);
+  x.mul_(2.0 / static_cast<double>(points - 1)).sub_(1);
+  x = x.square_().neg_().add_(1).clamp_min_(0).sqrt_().mul_(beta).i0_().div_(std::cyl_bessel_i(0.0, std::abs(beta)));
+  if (narrow) x = x.to(like.scalar_type());
+  return periodic ? x.narrow(0, 0, window_length) : x;
+}
+at::Tensor kaiser_window_periodic(int64_t window_length, bool periodic, std::optional<at::ScalarType> dtype,
+                                  std::optional<at::Layout> layout, std::optional<at::Device> device,
+                                  std::optional<bool> pin_memory) {
+  return kaiser_window_beta(window_length, periodic, 12.0, dtype, layout, device, pin_memory);
+}
+at::Tensor kaiser_window(int64_t window_length, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin_memory) {
+  return kaiser_window_periodic(window_length, /*periodic=*/true, dtype, layout, device, pin_memory);
 }
 
 at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int64_t> output_size) {

@@ -1,7 +1,16 @@
-// Jagged tensors: the rows of all items one after another, and where each item begins.
+// Jagged tensors: the rows of all items one after another, and where each item begins. Nested tensors know their sizes
+// on the host.
+#include "aten/nested.hpp"
+
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/native/nested/NestedTensorMath.h>
+#include <ATen/ops/_nested_from_padded_native.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/repeat_interleave.h>
 
 #include "bindings/aten/core/tensor.hpp"
@@ -16,6 +25,55 @@ at::Tensor checked_offsets(at::TensorList offsets, const char* name) {
 }
 
 at::Tensor counting(int64_t n, const at::Tensor& like) { return at::arange(n, like.options().dtype(at::kLong)); }
+
+// Rows [0, lengths[i]) of items that are padded to one length, one item after another. `begins`: running sums of the
+// lengths, which sum up to `total`.
+at::Tensor rows_of(const at::Tensor& dense, const at::Tensor& begins, const at::Tensor& lengths, int64_t total) {
+  const at::Tensor item = at::repeat_interleave(lengths, std::make_optional(total));  // of every row
+  const at::Tensor column = counting(total, dense) + begins.select(0, 0) - begins.index_select(0, item);
+  return dense.flatten(0, 1).index_select(0, item * dense.size(1) + column);
+}
+
+// The first dims of the items of a nested tensor where their others agree: the running sums, on the host.
+std::optional<std::vector<int64_t>> ragged_rows(const at::Tensor& sizes) {
+  if (sizes.dim() != 2 || sizes.size(0) == 0 || sizes.size(1) == 0) return std::nullopt;
+  const at::Tensor plain = sizes.contiguous();
+  const int64_t items = plain.size(0), dims = plain.size(1);
+  const int64_t* s = plain.const_data_ptr<int64_t>();
+  std::vector<int64_t> offsets{0};
+  for (int64_t i = 0; i < items; ++i, s += dims) {
+    if (!std::equal(s + 1, s + dims, plain.const_data_ptr<int64_t>() + 1)) return std::nullopt;
+    offsets.push_back(offsets.back() + s[0]);
+  }
+  return offsets;
+}
+
+at::Tensor on_device(std::vector<int64_t>& numbers, const at::Tensor& like) {
+  return at::from_blob(numbers.data(), {static_cast<int64_t>(numbers.size())}, at::kLong).to(like.device());
+}
+
+void check_shape_example(const at::Tensor& padded, const at::Tensor& sizes) {
+  const char* const name = "_nested_from_padded";
+  TORCH_CHECK(padded.dim() >= 2, name, "(): expected padded to have two dimensions at least, but got ", padded.sizes());
+  TORCH_CHECK(sizes.is_cpu() && sizes.scalar_type() == at::kLong && sizes.dim() == 2 &&
+                  sizes.size(0) == padded.size(0) && sizes.size(1) == padded.dim() - 1,
+              name, "(): expected cpu_nested_shape_example to be a Long tensor of size [", padded.size(0), ", ",
+              padded.dim() - 1, "] on the CPU, but got ", sizes.toString(), " ", sizes.sizes());
+  const at::Tensor plain = sizes.contiguous();
+  for (int64_t i = 0; i < plain.numel(); ++i) {
+    const int64_t value = plain.const_data_ptr<int64_t>()[i], most = padded.size(1 + i % plain.size(1));
+    TORCH_CHECK(value >= 0 && value <= most, name, "(): cpu_nested_shape_example has size ", value,
+                " in a dimension that is padded to ", most);
+  }
+}
+
+at::Tensor nested_of(const at::Tensor& buffer, const at::Tensor& sizes) {
+  return at::detail::make_tensor<at::native::NestedTensorImpl>(buffer, sizes);
+}
+
+at::Tensor rows_of_buffer(const at::Tensor& nested, int64_t columns) {
+  return at::native::get_nested_tensor_impl(nested)->get_buffer().view({-1, columns});
+}
 
 }  // namespace
 
@@ -49,9 +107,96 @@ at::Tensor _padded_dense_to_jagged_forward(const at::Tensor& dense, at::TensorLi
   const int64_t longest = items ? lengths.max().item<int64_t>() : 0;
   TORCH_CHECK(longest <= length, name, "(): found batch item of length ", longest,
               " when max length specified by padded input is ", length);
-  const at::Tensor item = at::repeat_interleave(lengths);  // of every row
-  const at::Tensor column = counting(item.numel(), dense) + ends.select(0, 0) - begins.index_select(0, item);
-  return dense.flatten(0, 1).index_select(0, item * length + column);
+  return rows_of(dense, begins, lengths, items ? last - ends.select(0, 0).item<int64_t>() : 0);
+}
+
+at::Tensor _nested_from_padded(const at::Tensor& padded, const at::Tensor& cpu_nested_shape_example,
+                               bool fuse_transform_0213) {
+  at::Tensor dense = padded;
+  if (fuse_transform_0213) {
+    TORCH_CHECK(padded.dim() == 4, "_nested_from_padded(): fuse_transform_0213 wants 4 dimensions, but got ",
+                padded.sizes());
+    dense = padded.transpose(1, 2).flatten(2, 3);
+  }
+  check_shape_example(dense, cpu_nested_shape_example);
+  const at::Tensor sizes = cpu_nested_shape_example.contiguous();
+  auto offsets = ragged_rows(sizes);
+  const auto inner = dense.sizes().slice(2);
+  if (!offsets || !std::equal(inner.begin(), inner.end(), sizes.const_data_ptr<int64_t>() + 1))
+    return at::native::nested_from_padded_generic(dense, sizes, false);
+  const int64_t total = offsets->back();
+  if (total == 0 || dense.numel() == 0) return nested_of(new_empty({0}, dense.scalar_type()), sizes);
+  const at::Tensor ends = on_device(*offsets, dense), begins = ends.narrow(0, 0, dense.size(0));
+  const at::Tensor lengths = ends.narrow(0, 1, dense.size(0)) - begins;
+  return nested_of(rows_of(dense, begins, lengths, total).flatten(), sizes);
+}
+
+at::Tensor nested_to_padded_tensor(const at::Tensor& self, double padding, at::OptionalIntArrayRef output_size) {
+  const auto* impl = at::native::get_nested_tensor_impl(self);
+  const at::Tensor& sizes = impl->get_nested_sizes();
+  auto offsets = ragged_rows(sizes);
+  if (!offsets || !at::native::nested_tensor_impl_is_contiguous(impl) || impl->get_buffer_size() == 0)
+    return at::native::NestedTensor_to_padded_tensor_generic(self, padding, output_size);
+  const int64_t items = sizes.size(0), dims = sizes.size(1);
+  const int64_t* item = sizes.const_data_ptr<int64_t>();
+  std::vector<int64_t> shape(item, item + dims);
+  for (int64_t i = 0; i < items; ++i) shape[0] = std::max(shape[0], (*offsets)[i + 1] - (*offsets)[i]);
+  int64_t length = shape[0];
+  if (output_size.has_value()) {
+    shape.insert(shape.begin(), items);
+    const bool rows_only = output_size->size() == shape.size() && (*output_size)[1] >= length &&
+                           output_size->slice(2) == at::IntArrayRef(shape).slice(2) && (*output_size)[0] == items;
+    if (!rows_only) return at::native::NestedTensor_to_padded_tensor_generic(self, padding, output_size);
+    length = (*output_size)[1];
+    shape.erase(shape.begin());
+  }
+  shape[0] = offsets->back();
+  const at::Tensor values = impl->get_buffer().view(shape);
+  return _jagged_to_padded_dense_forward(values, {on_device(*offsets, values)}, {length}, padding);
+}
+
+at::Tensor present_rows(const at::Tensor& nested, int64_t length) {
+  const at::Tensor& sizes = at::native::get_nested_sizes(nested);
+  const at::Tensor lengths = sizes.select(1, 0).contiguous().to(nested.device());
+  return counting(length, lengths).unsqueeze(0).lt(lengths.unsqueeze(1));
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> nested_native_layer_norm(const at::Tensor& input,
+                                                                        at::IntArrayRef normalized_shape,
+                                                                        const std::optional<at::Tensor>& weight,
+                                                                        const std::optional<at::Tensor>& bias,
+                                                                        double eps) {
+  const auto* impl = at::native::get_nested_tensor_impl(input);
+  TORCH_CHECK(at::native::nested_tensor_impl_is_contiguous(impl), "NestedTensor must be contiguous for layer_norm.");
+  const auto given = [](const std::optional<at::Tensor>& t) { return t.has_value() ? *t : at::Tensor(); };
+  const auto [rows, columns] =
+      at::native::_check_nested_layer_norm_inputs(*impl, normalized_shape, given(weight), given(bias));
+  const auto flat = [](const std::optional<at::Tensor>& t) { return t && t->defined() ? t->flatten() : at::Tensor(); };
+  auto [out, mean, rstd] =
+      at::native_layer_norm(rows_of_buffer(input, columns), {columns}, flat(weight), flat(bias), eps);
+  return {nested_of(out.flatten(), impl->get_nested_sizes()), mean.flatten(), rstd.flatten()};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> nested_native_layer_norm_backward(
+    const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape, const at::Tensor& mean,
+    const at::Tensor& rstd, const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+    std::array<bool, 3> output_mask) {
+  const auto* impl = at::native::get_nested_tensor_impl(input);
+  const auto given = [](const std::optional<at::Tensor>& t) { return t.has_value() ? *t : at::Tensor(); };
+  const auto [rows, columns] =
+      at::native::_check_nested_layer_norm_inputs(*impl, normalized_shape, given(weight), given(bias));
+  TORCH_CHECK(grad_out.is_nested() && at::native::get_nested_sizes(grad_out).equal(impl->get_nested_sizes()),
+              "layer_norm_backward: expected the gradient to have the sizes of the nested input");
+  TORCH_CHECK(mean.numel() == rows && rstd.numel() == rows, "layer_norm_backward: expected ", rows,
+              " means and deviations, but got ", mean.numel(), " and ", rstd.numel());
+  const auto flat = [](const std::optional<at::Tensor>& t) { return t && t->defined() ? t->flatten() : at::Tensor(); };
+  auto [grad_input, grad_weight, grad_bias] = at::native_layer_norm_backward(
+      rows_of_buffer(grad_out.contiguous(), columns), rows_of_buffer(input.contiguous(), columns), {columns},
+      mean.view({rows, 1}), rstd.view({rows, 1}), flat(weight), flat(bias), output_mask);
+  if (grad_input.defined()) grad_input = nested_of(grad_input.flatten(), impl->get_nested_sizes());
+  if (grad_weight.defined()) grad_weight = grad_weight.view(normalized_shape);
+  if (grad_bias.defined()) grad_bias = grad_bias.view(normalized_shape);
+  return {grad_input, grad_weight, grad_bias};
 }
 
 }  // namespace xpu_ops::aten

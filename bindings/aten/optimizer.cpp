@@ -26,15 +26,22 @@ const float* flag_ptr(const MaybeTensor& t, const char* name) {
   return t->const_data_ptr<float>();
 }
 
-// `states` are the lists after parameters and gradients; `steps` may be empty.
+// A list with one tensor per parameter.
+void check_full(const char* name, at::TensorList params, at::TensorList list) {
+  TORCH_CHECK(list.size() == params.size(), name, ": tensor lists must have the same number of elements, got ",
+              params.size(), " and ", list.size());
+}
+
+// `states` are the lists after parameters and gradients; they and `steps` may be empty where the optimizer has none.
 void run(const runtime::KernelTable& table, const char* name, at::TensorList params, at::TensorList grads,
          std::initializer_list<at::TensorList> states, at::TensorList steps, const Hyper& h,
          const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
+  check_full(name, params, grads);
+  if (!steps.empty()) check_full(name, params, steps);
   if (params.empty()) return;
   const at::ScalarType type = params[0].scalar_type();
   auto check = [&](at::TensorList list) {
-    TORCH_CHECK(list.size() == params.size(), name, ": tensor lists must have the same number of elements, got ",
-                params.size(), " and ", list.size());
+    check_full(name, params, list);
     for (size_t i = 0; i < list.size(); ++i) {
       TORCH_CHECK(
           list[i].scalar_type() == type && list[i].device() == params[0].device() && list[i].layout() == at::kStrided,
@@ -108,6 +115,8 @@ void with_lr(const at::Tensor& lr, at::TensorList params, F f) {
                         double lr, const at::Tensor* lr_tensor, double beta1, double beta2, double weight_decay,    \
                         double eps, bool amsgrad, bool maximize, const MaybeTensor& grad_scale,                     \
                         const MaybeTensor& found_inf) {                                                             \
+    for (at::TensorList list : {exp_avgs, exp_avg_sqs, state_steps}) check_full(#NAME, self, list);                 \
+    if (amsgrad) check_full(#NAME, self, max_exp_avg_sqs);                                                          \
     const Hyper h{lr, std::log(beta1), std::log(beta2), weight_decay, eps, lr_tensor, maximize};                    \
     run(kernels::TABLE, #NAME, self, grads, {exp_avgs, exp_avg_sqs, amsgrad ? max_exp_avg_sqs : at::TensorList()},  \
         state_steps, h, grad_scale, found_inf);                                                                     \
@@ -136,6 +145,7 @@ static void sgd(at::TensorList self, at::TensorList grads, at::TensorList moment
                 double momentum, double lr, const at::Tensor* lr_tensor, double dampening, bool nesterov, bool maximize,
                 bool is_first_step, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
   const Hyper h{lr, momentum, dampening, weight_decay, 0, lr_tensor, maximize, is_first_step, nesterov};
+  if (momentum != 0.0) check_full("_fused_sgd_", self, momentum_buffers);
   run(kernels::optimizer_step_sgd, "_fused_sgd_", self, grads, {momentum_buffers}, {}, h, grad_scale, found_inf);
 }
 void _fused_sgd_(at::TensorList self, at::TensorList grads, at::TensorList momentum_buffer_list, double weight_decay,
@@ -157,6 +167,7 @@ void _fused_sgd__tensor_lr(at::TensorList self, at::TensorList grads, at::Tensor
 static void adagrad(at::TensorList self, at::TensorList grads, at::TensorList state_sums, at::TensorList state_steps,
                     double lr, const at::Tensor* lr_tensor, double lr_decay, double weight_decay, double eps,
                     bool maximize, const MaybeTensor& grad_scale, const MaybeTensor& found_inf) {
+  for (at::TensorList list : {state_sums, state_steps}) check_full("_fused_adagrad_", self, list);
   const Hyper h{lr, lr_decay, 0, weight_decay, eps, lr_tensor, maximize};
   run(kernels::optimizer_step_adagrad, "_fused_adagrad_", self, grads, {state_sums}, state_steps, h, grad_scale,
       found_inf);

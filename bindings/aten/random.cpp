@@ -21,10 +21,11 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
 #include "bindings/runtime/generator.hpp"
-#include "gen/kernels/random_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/random_args.hpp"
+#include "random_kernels.hpp"
+#include "runtime/allocator.hpp"
+#include "runtime/device_error.hpp"
+#include "runtime/launch.hpp"
+#include "sycl/random_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -149,7 +150,12 @@ struct Bernoulli {
     const at::Tensor probs = plain(p);
     runtime::KernelSlot& slot = kernels::bernoulli_from(dtype_of(self), dtype_of(probs));
     ContiguousOut target(self);
+    runtime::Queue& queue = runtime::current_queue();
     RandomFromArgs a{};
+    a.error = runtime::error_flag(queue.device);
+    static const int64_t message = runtime::register_error_message(
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities in [0, 1]");
+    a.message = message;
     for (int64_t done = 0; done < self.numel(); done += kLaunch) {
       take_numbers(a, g);
       a.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(self.element_size());
@@ -158,6 +164,7 @@ struct Bernoulli {
       launch_items(slot, items_for(a.n, 4), a);
     }
     target.finish();
+    runtime::check_kernel_errors(queue);
   }
 };
 template <class>

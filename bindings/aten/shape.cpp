@@ -418,8 +418,28 @@ at::Tensor col2im(const at::Tensor& self, at::IntArrayRef output_size, at::IntAr
   return col2im_out(self, output_size, kernel_size, dilation, padding, stride, out);
 }
 
+namespace {
+
+// Whether grad_in has the shape of an unfolded tensor of input_sizes, which the kernel trusts.
+void check_unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_sizes, int64_t dim, int64_t size,
+                           int64_t step) {
+  TORCH_CHECK(step > 0, "unfold_backward: step is ", step, " but must be > 0");
+  TORCH_CHECK(size >= 0, "unfold_backward: size is ", size, " but must be >= 0");
+  const int64_t rank = static_cast<int64_t>(input_sizes.size());
+  const int64_t at = at::maybe_wrap_dim(dim, rank), length = rank ? input_sizes[at] : 1;
+  TORCH_CHECK(size <= length, "unfold_backward: size is ", size, " but dimension ", at, " of input_sizes has ", length);
+  std::vector<int64_t> expected = input_sizes.vec();
+  if (rank) expected[at] = (length - size) / step + 1;
+  expected.push_back(size);
+  TORCH_CHECK(grad_in.sizes() == at::IntArrayRef(expected), "unfold_backward: expected grad_in of size ",
+              at::IntArrayRef(expected), ", but got ", grad_in.sizes());
+}
+
+}  // namespace
+
 at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_sizes, int64_t dim, int64_t size,
                            int64_t step) {
+  check_unfold_backward(grad_in, input_sizes, dim, size, step);
   if (input_sizes.empty()) {  // unfold of a 0-d tensor adds a dimension of size 1 or 0
     at::Tensor grad = at::zeros({}, grad_in.options());
     return grad_in.numel() ? grad.add_(grad_in.sum()) : grad;

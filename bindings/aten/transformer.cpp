@@ -1,5 +1,7 @@
 // The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, composed of native operators.
+#include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_native_multi_head_attention.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
@@ -11,7 +13,8 @@
 #include <cmath>
 #include <limits>
 
-#include "bindings/aten/core/tensor.hpp"
+#include "aten/nested.hpp"
+#include "aten/tensor.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -28,6 +31,32 @@ at::Tensor keep_mask(const at::Tensor& mask, int64_t type, int64_t batch) {
   return type == 1 ? keep.view({batch, 1, 1, mask.size(1)}) : keep;
 }
 
+void check_projection(int64_t d, int64_t heads, const at::Tensor& qkv_weight, const at::Tensor& qkv_bias) {
+  TORCH_CHECK(qkv_weight.dim() == 2, "expected 2-D `qkv_weight`, got ", qkv_weight.dim(), "-D tensor");
+  TORCH_CHECK(d * 3 == qkv_weight.sizes()[0], "expected `qkv_weight` first dim to be 3x embed_dim");
+  TORCH_CHECK(d == qkv_weight.sizes()[1], "expected `qkv_weight` second dim to be embed_Dim");
+  TORCH_CHECK(qkv_bias.dim() == 1, "expected 1-D `qkv_bias`, got ", qkv_bias.dim(), "-D tensor");
+  TORCH_CHECK(qkv_bias.sizes()[0] == 3 * d, "expected `qkv_bias` first dim and first dim of query to be equal");
+  TORCH_CHECK(heads > 0 && d % heads == 0, "`embed_dim` must divide evenly by `num_heads`");
+}
+
+// Attention of (N, heads, L, D) queries, keys and values as (N, L, heads * D), and its weights where they are wanted.
+std::tuple<at::Tensor, at::Tensor> attend(const at::Tensor (&heads)[3], const std::optional<at::Tensor>& keep,
+                                          bool need_weights, bool average_attn_weights) {
+  at::Tensor weights, mixed;
+  if (need_weights) {
+    const double root = std::sqrt(static_cast<double>(heads[0].size(3)));
+    at::Tensor scores = at::matmul(heads[0], heads[1].transpose(2, 3)) / root;
+    if (keep) scores = scores.masked_fill(keep->logical_not(), -std::numeric_limits<double>::infinity());
+    weights = scores.softmax(-1);
+    mixed = at::matmul(weights, heads[2]);
+    if (average_attn_weights) weights = weights.mean(1);
+  } else {
+    mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], keep);
+  }
+  return {mixed.transpose(1, 2).flatten(2, 3), weights};
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
@@ -40,12 +69,7 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
   TORCH_CHECK(query.sizes()[2] == d, "passed-in embed_dim ", d, " didn't match last dim of query ", query.sizes()[2]);
   TORCH_CHECK(key.dim() == 3, "expected 3-D `key`, got ", key.dim(), "-D tensor");
   TORCH_CHECK(value.dim() == 3, "expected 3-D `value`, got ", value.dim(), "-D tensor");
-  TORCH_CHECK(qkv_weight.dim() == 2, "expected 2-D `qkv_weight`, got ", qkv_weight.dim(), "-D tensor");
-  TORCH_CHECK(d * 3 == qkv_weight.sizes()[0], "expected `qkv_weight` first dim to be 3x embed_dim");
-  TORCH_CHECK(d == qkv_weight.sizes()[1], "expected `qkv_weight` second dim to be embed_Dim");
-  TORCH_CHECK(qkv_bias.dim() == 1, "expected 1-D `qkv_bias`, got ", qkv_bias.dim(), "-D tensor");
-  TORCH_CHECK(qkv_bias.sizes()[0] == 3 * d, "expected `qkv_bias` first dim and first dim of query to be equal");
-  TORCH_CHECK(d % num_head == 0, "`embed_dim` must divide evenly by `num_heads`");
+  check_projection(d, num_head, qkv_weight, qkv_bias);
   const at::Tensor inputs[] = {query, key, value};
   at::Tensor heads[3];
   if (query.is_same(key) && key.is_same(value)) {
@@ -61,17 +85,47 @@ std::tuple<at::Tensor, at::Tensor> _native_multi_head_attention(
     TORCH_CHECK(mask_type.has_value(), "Mask Type should be defined");
     keep = keep_mask(*mask, *mask_type, query.size(0));
   }
-  at::Tensor weights, mixed;
-  if (need_weights) {
-    at::Tensor scores = at::matmul(heads[0], heads[1].transpose(2, 3)) / std::sqrt(static_cast<double>(d / num_head));
-    if (keep) scores = scores.masked_fill(keep->logical_not(), -std::numeric_limits<double>::infinity());
-    weights = scores.softmax(-1);
-    mixed = at::matmul(weights, heads[2]);
-    if (average_attn_weights) weights = weights.mean(1);
-  } else {
-    mixed = at::scaled_dot_product_attention(heads[0], heads[1], heads[2], keep);
+  auto [mixed, weights] = attend(heads, keep, need_weights, average_attn_weights);
+  return {at::linear(mixed, proj_weight, proj_bias), weights};
+}
+
+std::tuple<at::Tensor, at::Tensor> nested__native_multi_head_attention(
+    const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, int64_t embed_dim, int64_t num_head,
+    const at::Tensor& qkv_weight, const at::Tensor& qkv_bias, const at::Tensor& proj_weight,
+    const at::Tensor& proj_bias, const std::optional<at::Tensor>& mask, bool need_weights, bool average_attn_weights,
+    std::optional<int64_t>) {
+  TORCH_CHECK(!mask.has_value() || !mask->defined(), "NestedTensor with mask is not supported yet");
+  TORCH_CHECK(query.is_nested() && key.is_nested() && value.is_nested(),
+              "expected `query`, `key` and `value` to be nested tensors, or none of them");
+  const at::Tensor inputs[] = {query, key, value};
+  for (const at::Tensor& t : inputs) {
+    TORCH_CHECK(t.dim() == 3, "expected 3-D `query`, `key` and `value`, got ", t.dim(), "-D tensor");
+    TORCH_CHECK(t.size(2) == embed_dim, "passed-in embed_dim ", embed_dim, " didn't match last dim ", t.size(2));
+    TORCH_CHECK(t.size(0) == query.size(0), "expected ", query.size(0), " items, got ", t.size(0));
   }
-  mixed = mixed.transpose(1, 2).reshape({query.size(0), query.size(1), d});
+  check_projection(embed_dim, num_head, qkv_weight, qkv_bias);
+  at::Tensor heads[3];
+  if (query.is_same(key) && key.is_same(value)) {
+    const at::Tensor packed = nested_to_padded_tensor(at::linear(query, qkv_weight, qkv_bias), 0.0, std::nullopt);
+    for (int64_t i = 0; i < 3; ++i) heads[i] = split_heads(packed.narrow(2, i * embed_dim, embed_dim), num_head);
+  } else {
+    for (int64_t i = 0; i < 3; ++i) {
+      const at::Tensor weight = qkv_weight.narrow(0, i * embed_dim, embed_dim);
+      const at::Tensor part = at::linear(inputs[i], weight, qkv_bias.narrow(0, i * embed_dim, embed_dim));
+      heads[i] = split_heads(nested_to_padded_tensor(part, 0.0, std::nullopt), num_head);
+    }
+  }
+  TORCH_CHECK(heads[1].size(2) == heads[2].size(2), "expected `key` and `value` of one length, got ", heads[1].size(2),
+              " and ", heads[2].size(2));
+  const int64_t items = query.size(0), longest = heads[1].size(2);
+  const at::Tensor keep = present_rows(key, longest).view({items, 1, 1, longest});
+  auto [mixed, weights] = attend(heads, keep, need_weights, average_attn_weights);
+  if (weights.defined()) {
+    std::vector<int64_t> shape(weights.dim(), 1);
+    shape[0] = items, shape[weights.dim() - 2] = heads[0].size(2);
+    weights = weights.masked_fill(present_rows(query, heads[0].size(2)).logical_not().view(shape), 0.0);
+  }
+  mixed = _nested_from_padded(mixed, at::native::get_nested_sizes(query), false);
   return {at::linear(mixed, proj_weight, proj_bias), weights};
 }
 
@@ -88,15 +142,27 @@ at::Tensor _transformer_encoder_layer_fwd(const at::Tensor& src, int64_t embed_d
   auto norm2 = [&](const at::Tensor& t) { return at::layer_norm(t, {embed_dim}, norm_weight_2, norm_bias_2, eps); };
   const at::Tensor attended_input = norm_first ? norm1(src) : src;
   at::Tensor x =
-      std::get<0>(aten::_native_multi_head_attention(attended_input, attended_input, attended_input, embed_dim,
-                                                     num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
-                                                     /*need_weights=*/false, /*average_attn_weights=*/true, mask_type));
+      std::get<0>(at::_native_multi_head_attention(attended_input, attended_input, attended_input, embed_dim, num_heads,
+                                                   qkv_weight, qkv_bias, proj_weight, proj_bias, mask,
+                                                   /*need_weights=*/false, /*average_attn_weights=*/true, mask_type));
   x = x + src;
   if (!norm_first) x = norm1(x);
   at::Tensor hidden = at::linear(norm_first ? norm2(x) : x, ffn_weight_1, ffn_bias_1);
   hidden = use_gelu ? at::gelu(hidden) : at::relu(hidden);
   x = at::linear(hidden, ffn_weight_2, ffn_bias_2) + x;
   return norm_first ? x : norm2(x);
+}
+
+at::Tensor nested__transformer_encoder_layer_fwd(
+    const at::Tensor& src, int64_t embed_dim, int64_t num_heads, const at::Tensor& qkv_weight,
+    const at::Tensor& qkv_bias, const at::Tensor& proj_weight, const at::Tensor& proj_bias, bool use_gelu,
+    bool norm_first, double eps, const at::Tensor& norm_weight_1, const at::Tensor& norm_bias_1,
+    const at::Tensor& norm_weight_2, const at::Tensor& norm_bias_2, const at::Tensor& ffn_weight_1,
+    const at::Tensor& ffn_bias_1, const at::Tensor& ffn_weight_2, const at::Tensor& ffn_bias_2,
+    const std::optional<at::Tensor>& mask, std::optional<int64_t> mask_type) {
+  return aten::_transformer_encoder_layer_fwd(
+      src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
+      norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type);
 }
 
 // (N, L, 3 * heads * D) and a bias to queries over the root of D, keys and values, each (N, heads, L, D).
@@ -114,6 +180,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _transform_bias_rescale_qkv(const
   at::Tensor query = parts.select(0, 0);
   query.mul_(1.0 / std::sqrt(static_cast<double>(d / num_heads)));
   return {query, parts.select(0, 1), parts.select(0, 2)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> nested__transform_bias_rescale_qkv(const at::Tensor& qkv,
+                                                                                  const at::Tensor& bias,
+                                                                                  int64_t num_heads) {
+  return _transform_bias_rescale_qkv(nested_to_padded_tensor(qkv, 0.0, std::nullopt), bias, num_heads);
 }
 
 }  // namespace xpu_ops::aten

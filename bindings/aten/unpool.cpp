@@ -116,10 +116,14 @@ at::Tensor max_unpool3d(const at::Tensor& self, const at::Tensor& indices, at::I
 
 namespace {
 
-void fractional(const at::Tensor& self, at::IntArrayRef pool, at::IntArrayRef output_size, const at::Tensor& samples_,
-                const at::Tensor& output, const at::Tensor& indices) {
-  if (output.numel() == 0) return;
+void fractional(const char* name, const at::Tensor& self, at::IntArrayRef pool, at::IntArrayRef output_size,
+                const at::Tensor& samples_, const at::Tensor& output, const at::Tensor& indices) {
   const int64_t dims = static_cast<int64_t>(pool.size());
+  for (int64_t k = 0; k < dims; ++k) {
+    TORCH_CHECK(pool[k] > 0, name, "(): kernel_size must be greater than zero, but got ", pool);
+    TORCH_CHECK(output_size[k] >= 0, name, "(): output_size must not be negative, but got ", output_size);
+  }
+  if (output.numel() == 0) return;
   const at::Tensor in = self.contiguous(), samples = samples_.contiguous();
   at::Tensor out = output.is_contiguous() ? output : new_empty(output.sizes(), output.scalar_type());
   at::Tensor where = indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
@@ -144,8 +148,19 @@ void fractional(const at::Tensor& self, at::IntArrayRef pool, at::IntArrayRef ou
   if (!where.is_same(indices)) indices.copy_(where);
 }
 
-void fractional_backward(const at::Tensor& grad_output, const at::Tensor& indices_, int64_t spatial,
+void fractional_backward(const char* name, const at::Tensor& grad_output, const at::Tensor& indices_, int64_t spatial,
                          const at::Tensor& grad_input) {
+  TORCH_CHECK(grad_output.dim() == grad_input.dim(), name, "(): gradOutput has ", grad_output.dim(),
+              " dimensions, but input has ", grad_input.dim());
+  for (int64_t d = 0; d < grad_input.dim() - spatial; ++d)
+    TORCH_CHECK(grad_output.size(d) == grad_input.size(d), name, "(): gradOutput has size ", grad_output.size(d),
+                " in dimension ", d, ", but input has ", grad_input.size(d));
+  TORCH_CHECK(indices_.sizes() == grad_output.sizes(), name, "(): expected indices of size ", grad_output.sizes(),
+              ", but got ", indices_.sizes());
+  TORCH_CHECK(indices_.scalar_type() == at::kLong, name, "(): expected indices to be Long, but got ",
+              indices_.scalar_type());
+  TORCH_CHECK(grad_output.scalar_type() == grad_input.scalar_type(), name, "(): expected gradOutput of type ",
+              grad_input.scalar_type(), ", but got ", grad_output.scalar_type());
   at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_empty(grad_input.sizes(), grad_input.scalar_type());
   dense.zero_();
   if (grad_output.numel() != 0) {
@@ -163,29 +178,36 @@ void fractional_backward(const at::Tensor& grad_output, const at::Tensor& indice
 void fractional_max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef output_size,
                            const at::Tensor& random_samples, const at::Tensor& output, const at::Tensor& indices) {
   at::native::fractional_max_pool_check_shape<2>(self, random_samples);
-  fractional(self, kernel_size, output_size, random_samples, output, indices);
+  fractional("fractional_max_pool2d", self, kernel_size, output_size, random_samples, output, indices);
 }
 
 void fractional_max_pool2d_backward(const at::Tensor& grad_output, const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
                                     const at::Tensor& indices, const at::Tensor& grad_input) {
-  fractional_backward(grad_output, indices, 2, grad_input);
+  fractional_backward("fractional_max_pool2d_backward", grad_output, indices, 2, grad_input);
 }
 
 void fractional_max_pool3d(const at::Tensor& self, int64_t poolSizeT, int64_t poolSizeH, int64_t poolSizeW,
                            int64_t outputT, int64_t outputH, int64_t outputW, const at::Tensor& random_samples, int64_t,
                            int64_t, int64_t, int64_t, int64_t, const at::Tensor& output, const at::Tensor& indices) {
   at::native::fractional_max_pool_check_shape<3>(self, random_samples);
-  fractional(self, {poolSizeT, poolSizeH, poolSizeW}, {outputT, outputH, outputW}, random_samples, output, indices);
+  fractional("fractional_max_pool3d", self, {poolSizeT, poolSizeH, poolSizeW}, {outputT, outputH, outputW},
+             random_samples, output, indices);
 }
 
 at::Tensor& fractional_max_pool3d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
                                                       at::IntArrayRef, at::IntArrayRef output_size,
                                                       const at::Tensor& indices, at::Tensor& grad_input) {
+  const char* const name = "fractional_max_pool3d_backward_out";
+  const char* const spatial[] = {"time", "height", "width"};
+  TORCH_CHECK(self.dim() == 4 || self.dim() == 5, name, "(): expected a 4-D or 5-D input, but got ", self.dim(), "-D");
+  TORCH_CHECK(output_size.size() == 3, name, "(): expected 3 elements in output_size, but got ", output_size.size());
+  TORCH_CHECK(grad_output.dim() == self.dim(), name, "(): gradOutput has ", grad_output.dim(),
+              " dimensions, but input has ", self.dim());
   for (int64_t k = 0; k < 3; ++k)
-    TORCH_CHECK(grad_output.size(grad_output.dim() - 3 + k) == output_size[k],
-                "fractional_max_pool3d_backward_out(): gradOutput has an unexpected size in a spatial dimension");
+    TORCH_CHECK(grad_output.size(grad_output.dim() - 3 + k) == output_size[k], name, "(): gradOutput ", spatial[k],
+                " unexpected");
   at::native::resize_output(grad_input, self.sizes());
-  fractional_backward(grad_output, indices, 3, grad_input);
+  fractional_backward(name, grad_output, indices, 3, grad_input);
   return grad_input;
 }
 

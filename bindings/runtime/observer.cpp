@@ -109,6 +109,10 @@ class Arguments {
     // By key and not by device: a fake tensor has the device, and no kernel of ours ever sees it.
     if (!t.defined() || t.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return;
     xpu_ |= t.key_set().has_backend(c10::BackendComponent::XPUBit);
+    if (t.is_nested()) {
+      key_ = c10::DispatchKey::NestedTensorXPU;
+      return;
+    }
     if (t.layout() != c10::kStrided) {
       if (at::sparse_csr::is_sparse_compressed(t))
         key_ = c10::DispatchKey::SparseCsrXPU;

@@ -24,7 +24,7 @@ struct BagSpan { int64_t begin, end; };
 template <class Index> XPU_INLINE BagSpan span_of(const BagArgs& p, uint32_t bag) {
   const Index* starts = static_cast<const Index*>(p.offsets) + bag;
   const int64_t begin = starts[0], end = bag + 1 < p.bags ? static_cast<int64_t>(starts[1]) : p.count;
-  return {begin < 0 ? 0 : begin, end > p.count ? p.count : end};
+  return {begin < 0 ? 0 : begin > p.count ? p.count : begin, end > p.count ? p.count : end};
 }
 // Calls f(a zero of the type of the indices, first and last bag of the work-group).
 template <class F> XPU_INLINE void for_bags(const BagArgs& p, F f) {
@@ -341,7 +341,11 @@ inline void bag_sample_grad(const BagSampleGradArgs& p) {
   if (j >= p.count) return;
   int64_t id = load_int(p.index, p.is32, j), bag = load_int(p.offset2bag, p.is32, j);
   M sum = M(0);
-  if (id != p.padding && p.grad_stride1 == 1 && p.weight_stride1 == 1) {
+  const bool known = static_cast<uint64_t>(id) < static_cast<uint64_t>(p.rows) &&
+                     static_cast<uint64_t>(bag) < static_cast<uint64_t>(p.bags);
+  if (!known) {
+    report_error(p.error, DeviceErrorCode::index_self, 0, id, p.rows);
+  } else if (id != p.padding && p.grad_stride1 == 1 && p.weight_stride1 == 1) {
     // Vector loads want strides that are known to be 1; four sums, each of which would wait for itself.
     const T* grad = static_cast<const T*>(p.grad) + bag * p.grad_stride0;
     const T* weight = static_cast<const T*>(p.weight) + id * p.weight_stride0;

@@ -55,7 +55,9 @@ struct BagSampleGradArgs {
   const void* index;
   const void* offset2bag;
   void* out;  // [count]
+  DeviceError* error;
   int64_t grad_stride0, grad_stride1, weight_stride0, weight_stride1, padding;
+  int64_t rows, bags;
   uint32_t count, features;
   uint8_t is32;
 };

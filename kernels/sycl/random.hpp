@@ -1,9 +1,10 @@
 // Random numbers: fills from one distribution, and kernels whose parameters vary by element.
 #pragma once
-#include "kernels/sycl/core/convert.hpp"
-#include "kernels/sycl/core/philox.hpp"
-#include "kernels/sycl/random_args.hpp"
-#include "kernels/sycl/random_grad.hpp"
+#include "convert.hpp"
+#include "device_error.hpp"
+#include "philox.hpp"
+#include "random_args.hpp"
+#include "random_grad.hpp"
 
 namespace xpu {
 
@@ -135,6 +136,8 @@ void bernoulli_from(const RandomFromArgs& p) {
     uint32_t i = first + k * kRandomStride;
     if (i < p.n) {
       opmath_t<P> prob = static_cast<opmath_t<P>>(static_cast<const P*>(p.x)[i]);
+      if (!(prob >= opmath_t<P>(0) && prob <= opmath_t<P>(1)))
+        report_error(p.error, DeviceErrorCode::assertion, 0, p.message, 0);
       static_cast<T*>(p.dst)[i] = convert<T>(static_cast<opmath_t<P>>(uniform24(r.v[k])) < prob);
     }
   }

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "device_error_args.hpp"
+
 namespace xpu_ops {
 
 // Elements a work-item's four (or two, for 64-bit floats) values lie apart. Part of what a seed means: not a tuning
@@ -24,6 +26,8 @@ struct RandomFromArgs {
   void* dst;
   void* dst2;
   const void *x, *y;
+  DeviceError* error;  // of bernoulli_: a value that is no probability, reported as the registered text `message`
+  int64_t message;
   uint64_t seed, offset;
   uint32_t n;
   float a, b;

@@ -12,7 +12,9 @@ template <class T>
 inline uint32_t fractional_start(T sample, uint32_t in, uint32_t out, uint32_t pool, uint32_t o) {
   if (o + 1 == out) return in - pool;
   T alpha = T(in - pool) / T(out - 1);
-  return static_cast<uint32_t>(static_cast<int>((T(o) + sample) * alpha) - static_cast<int>(sample * alpha));
+  const uint32_t start =
+      static_cast<uint32_t>(static_cast<int>((T(o) + sample) * alpha) - static_cast<int>(sample * alpha));
+  return start < in - pool ? start : in - pool;  // samples outside [0, 1) too stay inside
 }
 
 // Rows: plane, depth, height; items: width.

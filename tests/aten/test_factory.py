@@ -317,3 +317,37 @@ def test_composites() -> None:
     check(torch.block_diag, x, x[:2])
     zero = torch._efficientzerotensor((3, 4), device="xpu")
     assert zero._is_zerotensor() and torch.equal((zero + x[:3, :4].to("xpu")).cpu(), x[:3, :4])
+
+
+WINDOWS = [torch.kaiser_window, torch.hann_window, torch.hamming_window, torch.blackman_window, torch.bartlett_window]
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=lambda w: w.__name__)
+def test_windows(window: Callable[..., torch.Tensor]) -> None:
+    # torch composes the others in their own type, which bfloat16 is too coarse for
+    dtypes = [torch.float32, torch.float64, *([torch.bfloat16] if window is torch.kaiser_window else [])]
+    for length in (0, 1, 2, 10, 301):
+        for periodic in (True, False):
+            for dtype in dtypes:
+                wide = torch.float64 if dtype == torch.bfloat16 else dtype
+                want = window(length, periodic=periodic, dtype=wide).to(dtype)
+                got = window(length, periodic=periodic, dtype=dtype, device="xpu")
+                assert got.dtype == dtype and got.device.type == "xpu" and got.stride() == want.stride()
+                tol = {torch.float32: 2e-6, torch.float64: 1e-12, torch.bfloat16: 3e-2}[dtype]
+                torch.testing.assert_close(got.cpu(), want, rtol=tol, atol=tol)
+    for device in ("cpu", "xpu"):
+        with pytest.raises(RuntimeError, match="window"):
+            window(-1, device=device)
+        with pytest.raises(RuntimeError, match="floating"):
+            window(4, dtype=torch.int64, device=device)
+
+
+def test_kaiser_window_shapes() -> None:
+    for beta in (0.0, 0.5, 3.0, -3.0, 14.0):
+        want = torch.kaiser_window(33, False, beta)
+        torch.testing.assert_close(torch.kaiser_window(33, False, beta, device="xpu").cpu(), want, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(
+        torch.kaiser_window(10, device="xpu").cpu(), torch.kaiser_window(10), rtol=2e-6, atol=2e-6
+    )
+    want, got = (torch.signal.windows.kaiser(9, beta=5.0, device=d) for d in ("cpu", "xpu"))
+    torch.testing.assert_close(got.cpu(), want, rtol=2e-6, atol=2e-6)

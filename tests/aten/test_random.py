@@ -365,3 +365,16 @@ def test_gradients_of_samplers() -> None:
     torch.testing.assert_close(
         torch._dirichlet_grad(*(t.to("xpu") for t in (x, a, total))).cpu(), want, rtol=2e-2, atol=1e-3
     )
+
+
+@pytest.mark.parametrize("bad", [2.0, -0.5, math.nan])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64], ids=str)
+def test_bernoulli_takes_probabilities(bad: float, dtype: torch.dtype) -> None:
+    for device in ("cpu", "xpu"):
+        p = torch.full((5,), 0.5, dtype=dtype, device=device)
+        p[3] = bad
+        for f in (torch.bernoulli, torch.empty(5, device=device).bernoulli_):
+            with pytest.raises(RuntimeError, match="Expected p_in >= 0 && p_in <= 1 to be true"):
+                f(p).cpu()
+        with pytest.raises(RuntimeError, match="bernoulli_ expects p to be in"):
+            p.bernoulli_(2)

@@ -14,7 +14,9 @@ from .types import TYPES, ElementType, expand
 
 OPERANDS = "abcdef"
 # of the names of adapters and wrappers, by dispatch key
-PREFIXES: dict[Key, str] = {"XPU": "", "SparseXPU": "sparse_", "SparseCsrXPU": "sparse_csr_"}
+PREFIXES: dict[Key, str] = {
+    "XPU": "", "SparseXPU": "sparse_", "SparseCsrXPU": "sparse_csr_", "NestedTensorXPU": "nested_",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from .types import GROUPS, TYPES
 
 Expr = str | list[str]
-Key = Literal["XPU", "SparseXPU", "SparseCsrXPU"]
+Key = Literal["XPU", "SparseXPU", "SparseCsrXPU", "NestedTensorXPU"]
 
 
 class ManifestError(ValueError):
@@ -94,7 +94,7 @@ class Row(Strict):
     kernel: str | None = None  # name of an earlier row whose kernels this one shares
     # multi-tensor operator: the pointwise row whose expressions it applies; `result: float` where integers become floats
     foreach: str | None = None
-    # dispatch keys: that of dense tensors, or those of the sparse layouts; each has functions of its own
+    # dispatch keys: that of dense tensors, or those of the sparse layouts and of nested tensors; each has functions of its own
     keys: list[Key] = ["XPU"]
     # rows with an adapter in bindings/aten
     impl: str | None = None

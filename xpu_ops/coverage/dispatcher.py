@@ -33,7 +33,6 @@ LAYOUTS = {
 # Dense operators whose CPU kernel is no fallback: the result is of a layout that the fallback cannot bring back, and refuses.
 NO_WAY_BACK = {
     re.compile(r"_?(quantize_per_|make_per_)|_empty_(affine|per_channel_affine)_quantized"): "quantized tensors",
-    re.compile(r"_nested_(tensor_from_mask$|from_padded$|view_from_buffer$)"): "nested tensors",
     re.compile(r"to_mkldnn$|_reorder_"): "MKL-DNN tensors",
 }
 # Families of operators that the manifest does not have
