@@ -25,7 +25,7 @@ at::ScalarType SmallDense::operand_type(int k) const {
 }
 
 SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initializer_list<const at::Tensor*> inputs)
-    : op_(op), queue_(runtime::current_queue()) {
+    : op_(op) {
   if (op.outputs != 1 || op.types[0] == kComplex || static_cast<size_t>(op.inputs) != inputs.size()) return;
   int k = 0;
   for (const at::Tensor* t : inputs) {
@@ -53,7 +53,7 @@ SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initia
   if (!shape_ || common_ == at::ScalarType::Undefined || !at::isFloatingType(common_)) return;
   const host::Kernel& kernel = op.small[static_cast<int>(common_)];
   const int64_t n = shape_->numel();
-  if (!kernel.run || n == 0 || !queue_.may_run_inline(n * cost_of(kernel, to_dtype(common_)))) return;
+  if (!kernel.run || n == 0 || !runtime::current_queue().may_run_inline(n * cost_of(kernel, to_dtype(common_)))) return;
   if (number_ >= 0) {
     const at::Tensor& number = *inputs_[number_];
     if (at::isComplexType(number.scalar_type())) return;
@@ -100,11 +100,12 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
   }
   args.n = static_cast<uint32_t>(out.numel());
   const auto here = [&] { host::run(op_.small[static_cast<int>(common_)].run, args, types, 1, 1 + op_.inputs, true); };
-  if (!queue_.run_inline(here)) [[unlikely]]
+  if (!runtime::current_queue().run_inline(here)) [[unlikely]]
     launch(args, types);
 }
 
 void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
+  runtime::Queue& queue = runtime::current_queue();
   plan::PointwiseShape shape;
   shape.ndim = 1;
   shape.operands = 1 + op_.inputs;
@@ -116,8 +117,8 @@ void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
   }
   plan::collapse(shape);
   plan::fill(shape, plan::Layout::rows, args, 1);
-  runtime::launch2(queue_, op_.rows[to_dtype(common_)], runtime::ceil_div(args.rows, args.group),
-                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue_.device).reduce_lanes, args);
+  runtime::launch2(queue, op_.rows[to_dtype(common_)], runtime::ceil_div(args.rows, args.group),
+                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes, args);
 }
 
 }  // namespace xpu_ops::aten

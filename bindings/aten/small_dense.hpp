@@ -4,10 +4,6 @@
 
 #include "aten/pointwise.hpp"
 
-namespace xpu_ops::runtime {
-class Queue;
-}
-
 namespace xpu_ops::aten {
 
 // Takes a call where nothing is left to decide: contiguous operands of one shape and floating type, beside at most one
@@ -28,7 +24,6 @@ class SmallDense {
   void launch(PointwiseArgs& args, const DType* types) const;
 
   const PointwiseOp& op_;
-  runtime::Queue& queue_;
   const at::Tensor* inputs_[kPointwiseOperands];
   const at::Tensor* shape_ = nullptr;
   at::ScalarType common_ = at::ScalarType::Undefined;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <exception>
 #include <list>
 #include <mutex>
 #include <unordered_map>

@@ -171,7 +171,9 @@ void Queue::settle() noexcept {
   const std::lock_guard<QueueLock> turn(lock_);
 }
 
+// Under the lock: the OpenCL adapter asks the event of the last command, which another thread's command would release.
 bool Queue::ask_idle(uint64_t submitted) {
+  const std::lock_guard<QueueLock> turn(lock_);
   if (!q_.ext_oneapi_empty()) return false;
   finished_.store(submitted, std::memory_order_release);
   return true;
@@ -273,7 +275,7 @@ void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported()
 
 bool idle(Queue& queue) {
   check_fork();
-  return queue.get().ext_oneapi_empty();
+  return queue.submit([](sycl::queue& q) { return q.ext_oneapi_empty(); });
 }
 
 bool recording(Queue& queue) {

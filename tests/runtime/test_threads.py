@@ -171,9 +171,7 @@ def test_an_error_of_a_kernel_is_raised_once() -> None:
     for bad in range(200, 260):
         values.index_select(0, torch.tensor([bad], device="xpu"))
         raised = run_threads(6, lambda number: torch.xpu.synchronize())
-        assert [(type(e), str(e)) for e in raised] == [(IndexError, "index out of range in self")] or [
-            (type(e), f"index {bad} is out of bounds" in str(e)) for e in raised
-        ] == [(IndexError, True)], raised
+        assert [type(e) for e in raised] == [IndexError], raised
 
 
 def test_tied_generators_give_different_numbers() -> None:
@@ -196,22 +194,21 @@ def test_modules_are_loaded_by_several_threads() -> None:
     code = """
         import threading
         import torch
+        functions = (torch.erfinv, torch.digamma, torch.msort)
         x = torch.linspace(0.1, 0.9, 100)
-        wanted = [f(x) for f in (torch.erfinv, torch.digamma, torch.msort)]
+        wanted = [f(x) for f in functions]
         start = threading.Barrier(8)
-        wrong = []
+        right = []
         def work():
             start.wait()
             y = x.to("xpu")
-            for f, want in zip((torch.erfinv, torch.digamma, torch.msort), wanted):
-                if not torch.allclose(f(y).cpu(), want, rtol=1e-4):
-                    wrong.append(f)
+            right.extend(torch.allclose(f(y).cpu(), want, rtol=1e-4) for f, want in zip(functions, wanted))
         threads = [threading.Thread(target=work) for _ in range(8)]
         [t.start() for t in threads]
         [t.join() for t in threads]
-        print(wrong)
+        print(right.count(True))
     """
-    assert script.out(code) == "[]"
+    assert script.out(code) == "24"
 
 
 @pytest.mark.skipif(not _C.host_accessible(0), reason="the fallback copies where the host has no device memory")
