@@ -94,10 +94,7 @@ void update_scale_here(const UpdateScaleArgs& a) {
 }  // namespace
 
 void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
-  if (runtime::runs_inline(queue, static_cast<int64_t>(bytes / sizeof(uint64_t)))) {
-    std::memcpy(dst, src, bytes);
-    return;
-  }
+  if (queue.run_inline(static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); })) return;
   constexpr size_t kPart = sizeof(ForeachTableArgs::word);
   for (size_t at = 0; at < bytes; at += kPart) {
     ForeachTableArgs a;
@@ -262,10 +259,7 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
                     found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
                     static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
   runtime::Queue& queue = runtime::current_queue();
-  if (runtime::runs_inline(queue, 1))
-    update_scale_here(a);
-  else
-    runtime::launch(queue, kernels::amp_update_scale, 1, 16, a);
+  if (!queue.run_inline(1, [&] { update_scale_here(a); })) runtime::launch(queue, kernels::amp_update_scale, 1, 16, a);
   return self;
 }
 

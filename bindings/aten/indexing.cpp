@@ -370,7 +370,7 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
 
 namespace {
 
-// What an element of a mask costs on the calling thread in units of runs_inline().
+// What an element of a mask costs on the calling thread in units of Queue::may_run_inline().
 constexpr int64_t kHostMask = 16;
 
 // A mask and its set elements: counts and starts of chunks on the device. Who needs the count `now` waits for it, and
@@ -379,6 +379,7 @@ struct Compaction {
   CompactArgs args{};
   std::optional<runtime::Scratch> counts;
   uint32_t counts_here[2] = {0, 0};
+  int64_t cost;
   size_t element;
   DType raw;
 
@@ -391,14 +392,16 @@ struct Compaction {
     args.n = static_cast<uint32_t>(mask.numel());
     args.chunks = static_cast<uint32_t>(ceil_div(args.n, kCompactChunk));
     runtime::Queue& queue = runtime::current_queue();
+    cost = int64_t{args.n} * kHostMask;
     if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
       runtime::synchronize(queue);
-      if (runtime::runs_inline(queue, args.n * kHostMask)) {
-        args.counts = counts_here;
-        counts_here[1] = host::compact_count(args, element);
-        return;
-      }
+      args.counts = counts_here;
+      if (queue.run_inline(cost, [&] { counts_here[1] = host::compact_count(args, element); })) return;
     }
+    count_on_device();
+  }
+  void count_on_device() {
+    runtime::Queue& queue = runtime::current_queue();
     counts.emplace((args.chunks + 1) * sizeof(uint32_t));
     args.counts = counts->get<uint32_t>();
     args.error = runtime::error_flag(queue.device);
@@ -415,6 +418,15 @@ struct Compaction {
     runtime::copy_bytes(queue, &n, args.counts + args.chunks, sizeof n, true);
     return n;
   }
+  // What was counted here is written here too, if the queue still has nothing to do: where the result was allocated
+  // after the count, another thread may have left a kernel in its memory. Otherwise the device counts once more.
+  template <class F>
+  bool write_here(F&& write) {
+    if (!here()) return false;
+    if (runtime::current_queue().run_inline(cost, write)) return true;
+    count_on_device();
+    return false;
+  }
   void run(runtime::KernelSlot& kernel) const {
     runtime::Queue& queue = runtime::current_queue();
     runtime::launch(queue, kernel, args.chunks, runtime::device_info(queue.device).policy.lanes, args);
@@ -428,7 +440,7 @@ struct Compaction {
     args.ndim = static_cast<uint32_t>(self.dim());
     for (uint32_t d = 0; d < args.ndim; ++d)
       args.dims[d] = make_divider(static_cast<uint32_t>(self.size(args.ndim - 1 - d)));
-    if (here()) return host::compact_coordinates(args, element);
+    if (write_here([&] { host::compact_coordinates(args, element); })) return;
     runtime::Queue& queue = runtime::current_queue();
     // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
     if (runtime::device_info(queue.device).policy.single_items)
@@ -518,9 +530,7 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
   at::Tensor dense = out.is_contiguous() ? out : new_empty({n}, out.scalar_type());
   c.args.out = mutable_ptr(dense);
   c.args.src = s.const_data_ptr();
-  if (c.here())
-    host::masked_select(c.args, self.element_size());
-  else
+  if (!c.write_here([&] { host::masked_select(c.args, self.element_size()); }))
     c.run(kernels::masked_select[raw_dtype(self.element_size())]);
   if (!dense.is_same(out)) out.copy_(dense);
   return out;

@@ -33,7 +33,7 @@ Spread spread(size_t n) {
 
 constexpr int64_t kNearBytes = int64_t{1} << 19;
 
-// What an element moved by its index, or a row, costs on the calling thread in units of runs_inline().
+// What an element moved by its index, or a row, costs on the calling thread in units of Queue::may_run_inline().
 constexpr int64_t kHostMove = 20;
 
 void launch_indexed(bool write, void* plain, void* data, size_t element_size, const IndexSource& index, Dims3 dims) {
@@ -48,7 +48,8 @@ void launch_indexed(bool write, void* plain, void* data, size_t element_size, co
   runtime::Queue& queue = runtime::current_queue();
   const int64_t each = stride(2) == 0 ? std::max<int64_t>(1, static_cast<int64_t>(element_size) / 4) : kHostMove,
                 cost = int64_t{args.walk.rows} * (kHostMove + args.walk.inner * each);
-  if (runtime::runs_inline(queue, cost) && host::indexed_move(write, args, element_size)) {
+  bool done = false;
+  if (queue.run_inline(cost, [&] { done = host::indexed_move(write, args, element_size); }) && done) {
     if (index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
     return;
   }
@@ -115,12 +116,13 @@ void launch_columns(runtime::KernelSlot& kernel, void* data, const void* src, co
   const auto columns_step = [&] { return ColumnStep{inner[0], inner[1], inner[2]}; };
   runtime::Queue& queue = runtime::current_queue();
   const int64_t cost = loop.steps * (args.walk.rows * int64_t{args.walk.inner}) * kHostMove;
-  if (kernel.host() && args.walk.inner_ndim <= 1 && runtime::runs_inline(queue, cost)) {
+  if (kernel.host() && args.walk.inner_ndim <= 1 && queue.may_run_inline(cost)) {
     args.inner = index_step;
     args.outer = columns_step();
-    kernel.host()(&args, 0);
-    if (index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
-    return;
+    if (queue.run_inline([&] { kernel.host()(&args, 0); })) {
+      if (index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
+      return;
+    }
   }
   args.uniform = true;
   for (const auto& d : columns) args.uniform &= d.size == 1 || d.strides[2] == 0;

@@ -22,7 +22,7 @@ namespace xpu_ops::aten {
 namespace {
 
 constexpr size_t kLanes = 16;      // items of one work-group of partial sums
-constexpr int64_t kNllShare = 16;  // what a target costs on the calling thread, in units of runtime::runs_inline
+constexpr int64_t kNllShare = 16;  // what a target costs on the calling thread, in units of Queue::may_run_inline
 
 // The kernels of one kind of loss.
 struct LossKernels { const runtime::KernelTable &point, &back, &partial; };
@@ -278,7 +278,7 @@ void report_here(DeviceError* flag, const DeviceError& error) {
 // What nll_partial and loss_finish do with one work-group, on the calling thread: sums of every sixteenth target, added
 // as loss_total adds. Without weights: there is no product that a compiler may round with its sum.
 template <class T>
-void nll_sum_here(const NllArgs& p, const at::Tensor& output, const at::Tensor& total_weight, bool mean) {
+void nll_sum_here(const NllArgs& p, void* output, void* total_weight, bool mean) {
   const T* input = static_cast<const T*>(p.input);
   T sums[kLanes] = {}, totals[kLanes] = {};
   for (uint32_t i = 0; i < p.n; ++i) {
@@ -296,8 +296,8 @@ void nll_sum_here(const NllArgs& p, const at::Tensor& output, const at::Tensor& 
   for (size_t half = kLanes / 2; half > 0; half /= 2)
     for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half], totals[j] += totals[j + half];
   const T sum = sums[0], total = totals[0];
-  *total_weight.mutable_data_ptr<T>() = total;
-  *output.mutable_data_ptr<T>() = mean ? sum / total : sum;
+  *static_cast<T*>(total_weight) = total;
+  *static_cast<T*>(output) = mean ? sum / total : sum;
 }
 
 void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
@@ -309,6 +309,14 @@ void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Ten
   const at::Tensor input = self.contiguous();
   p.input = input.const_data_ptr();
   runtime::Queue& queue = runtime::current_queue();
+  const size_t groups = partial_groups(p.n), count = groups * kLanes;
+  const auto here = [&] {
+    if (groups != 1 || p.weight || (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble))
+      return false;
+    void *const sum = output.mutable_data_ptr(), *const total = total_weight.mutable_data_ptr();
+    const auto run = self.scalar_type() == at::kFloat ? &nll_sum_here<float> : &nll_sum_here<double>;
+    return queue.run_inline(int64_t{p.n} * kNllShare, [&] { run(p, sum, total, reduction == at::Reduction::Mean); });
+  };
   // One sample is its own sum, and has a weight.
   if (reduction == at::Reduction::None && self.dim() > 1) {
     const at::Tensor dense = output.is_contiguous() ? output : new_like(output);
@@ -316,15 +324,7 @@ void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Ten
     runtime::launch(queue, point, runtime::ceil_div(p.n, 256), 256, p);
     if (!dense.is_same(output)) output.copy_(dense);
     total_weight.zero_();
-  } else if (const size_t groups = partial_groups(p.n), count = groups * kLanes;
-             groups == 1 && !p.weight && (self.scalar_type() == at::kFloat || self.scalar_type() == at::kDouble) &&
-             runtime::runs_inline(queue, int64_t{p.n} * kNllShare)) {
-    const bool mean = reduction == at::Reduction::Mean;
-    if (self.scalar_type() == at::kFloat)
-      nll_sum_here<float>(p, output, total_weight, mean);
-    else
-      nll_sum_here<double>(p, output, total_weight, mean);
-  } else {
+  } else if (!here()) {
     runtime::Scratch partial(2 * count * accumulate_size(self));
     p.out = partial.get();
     runtime::launch(queue, kernels::nll_partial[type], groups, kLanes, p);

@@ -20,7 +20,7 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 
 namespace {
 
-// What a reduction costs on the calling thread, in units of runtime::runs_inline: indices and 16-bit floats do not
+// What a reduction costs on the calling thread, in units of Queue::may_run_inline: indices and 16-bit floats do not
 // vectorise there, and every result has lanes to combine.
 int64_t host_cost(int64_t elements, at::ScalarType type, int64_t results, const ReductionOptions& options) {
   constexpr int64_t kOrdered = 6, kShort = 4, kResult = 64;
@@ -75,15 +75,18 @@ bool run(const plan::ReductionShape& shape, const void* in, const at::Tensor& ou
   if (options.bits) args.f64 = static_cast<int64_t>(options.bits);
   args.flags = options.flags;
   runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
-  if (first.host() && runtime::runs_inline(queue, cost)) {
+  if (first.host() && queue.may_run_inline(cost)) {
     // What is small has few splits; what has many outputs has one.
     alignas(16) char partial[kHostPartial];
     const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
     if (bytes <= sizeof partial) {
       args.partial = bytes ? partial : nullptr;
-      first.host()(&args, 0);
-      if (bytes) kernels.final.host()(&args, 0);
-      return true;
+      const runtime::HostKernel final = bytes ? kernels.final.host() : nullptr;
+      const auto here = [&] {
+        first.host()(&args, 0);
+        if (final) final(&args, 0);
+      };
+      if (queue.run_inline(here)) return true;
     }
   }
   if (args.splits == 1) {

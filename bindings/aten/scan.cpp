@@ -57,9 +57,8 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
       runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
       p.totals = 0;
       runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
-    } else if (kernel.host() && runtime::runs_inline(queue, out.numel() * kHostShare)) {
-      kernel.host()(&p, static_cast<uint32_t>(outer));
-    } else {
+    } else if (!kernel.host() ||
+               !queue.run_inline(out.numel() * kHostShare, [&] { kernel.host()(&p, static_cast<uint32_t>(outer)); })) {
       runtime::launch(queue, kernel, static_cast<size_t>(outer), kLanes, p);
     }
   }

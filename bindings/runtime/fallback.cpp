@@ -10,7 +10,6 @@
 #include <torch/library.h>
 
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <sstream>
 #include <unordered_map>
@@ -258,11 +257,7 @@ class Call {
     } else {
       out = aten::empty(t.sizes(), t.scalar_type(), *device_);
     }
-    if (t.numel() && zero_copy_ && t.is_non_overlapping_and_dense()) {
-      std::memcpy(out.mutable_data_ptr(), t.const_data_ptr(), t.nbytes());
-    } else if (t.numel()) {
-      aten::copy_dense(out, t, false);
-    }
+    if (t.numel()) aten::copy_dense(out, t, false);
     return out;
   }
 

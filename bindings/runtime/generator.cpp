@@ -25,17 +25,23 @@ XpuGenerator::XpuGenerator(c10::DeviceIndex device)
       state_(c10::make_intrusive<State>()) {}
 
 void XpuGenerator::set_current_seed(uint64_t seed) {
+  const std::lock_guard lock(state_->mutex);
   state_->seed = seed;
   state_->offset = 0;
 }
 
 void XpuGenerator::set_offset(uint64_t offset) {
   TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4");
+  const std::lock_guard lock(state_->mutex);
   state_->offset = offset;
 }
 
-uint64_t XpuGenerator::get_offset() const { return state_->offset; }
-uint64_t XpuGenerator::current_seed() const { return state_->seed; }
+PhiloxState XpuGenerator::now() const {
+  const std::lock_guard lock(state_->mutex);
+  return {state_->seed, state_->offset};
+}
+uint64_t XpuGenerator::get_offset() const { return now().offset; }
+uint64_t XpuGenerator::current_seed() const { return now().seed; }
 
 uint64_t XpuGenerator::seed() {
   uint64_t random = c10::detail::getNonDeterministicRandom(true);
@@ -59,8 +65,9 @@ void XpuGenerator::set_state(const c10::TensorImpl& state) {
 c10::intrusive_ptr<c10::TensorImpl> XpuGenerator::get_state() const {
   auto state = at::detail::empty_cpu({static_cast<int64_t>(kStateBytes)}, c10::kByte);
   auto* bytes = static_cast<uint8_t*>(state.mutable_data_ptr());
-  std::memcpy(bytes, &state_->seed, sizeof(uint64_t));
-  std::memcpy(bytes + sizeof(uint64_t), &state_->offset, sizeof(uint64_t));
+  const PhiloxState philox = now();
+  std::memcpy(bytes, &philox.seed, sizeof(uint64_t));
+  std::memcpy(bytes + sizeof(uint64_t), &philox.offset, sizeof(uint64_t));
   return state.getIntrusivePtr();
 }
 
@@ -78,12 +85,14 @@ c10::intrusive_ptr<c10::GeneratorImpl> XpuGenerator::graphsafe_get_state() const
 
 XpuGenerator* XpuGenerator::clone_impl() const {
   auto* copy = new XpuGenerator(device().index());
-  copy->state_->seed = state_->seed;
-  copy->state_->offset = state_->offset;
+  const PhiloxState philox = now();
+  copy->state_->seed = philox.seed;
+  copy->state_->offset = philox.offset;
   return copy;
 }
 
 PhiloxState XpuGenerator::reserve(uint64_t increment) {
+  const std::lock_guard lock(state_->mutex);
   PhiloxState before{state_->seed, state_->offset};
   state_->offset += (increment + 3) / 4 * 4;
   return before;
@@ -121,7 +130,7 @@ PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64
   // Every replay would repeat the same numbers.
   translate([] { runtime::refuse_recording(runtime::current_queue(), "The drawing of random numbers"); });
   auto* impl = static_cast<XpuGenerator*>(g.unsafeGetGeneratorImpl());
-  std::lock_guard<std::mutex> lock(impl->mutex_);
+  std::lock_guard<std::mutex> lock(impl->mutex_);  // against a seed and an offset that are set one after the other
   return impl->reserve(increment);
 }
 

@@ -25,14 +25,17 @@ class XpuGenerator final : public c10::GeneratorImpl {
   void graphsafe_set_state(const c10::intrusive_ptr<c10::GeneratorImpl>& state) override;
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
 
-  // The state before the increment, which is rounded up to a multiple of 4. The caller holds mutex_.
+  // The state before the increment, which is rounded up to a multiple of 4.
   PhiloxState reserve(uint64_t increment);
   static c10::DeviceType device_type() { return c10::kXPU; }
 
  private:
+  PhiloxState now() const;
   XpuGenerator* clone_impl() const override;
-  // Shared by generators that were tied together with graphsafe_set_state.
+  // Shared by generators that were tied together with graphsafe_set_state: each has a mutex_ of its own, so the state
+  // has another.
   struct State : c10::intrusive_ptr_target {
+    std::mutex mutex;
     uint64_t seed = c10::default_rng_seed_val;
     uint64_t offset = 0;
   };

@@ -45,9 +45,10 @@ class Graph {
     runtime::begin_allocate_to_pool(queue_->device, pool_, {std::nullopt, queue_->id});
     try {
       recorded_.emplace(queue_->get().get_context(), queue_->get().get_device());
+      queue_->block_inline();  // first: no thread computes inline what should be recorded
       queue_->submit([&](sycl::queue& q) { recorded_->begin_recording(q); });
-      queue_->block_inline();
     } catch (...) {
+      queue_->unblock_inline();
       recorded_.reset();
       runtime::end_allocate_to_pool(queue_->device, pool_);
       runtime::release_pool(queue_->device, pool_);

@@ -22,10 +22,12 @@ std::atomic<bool>& verbose_flag() {
   return flag;
 }
 
-// oneDNN streams are not made for two threads at once, so each is used under its lock.
+// oneDNN streams are not made for two threads at once, so each is used under the lock of its queue.
 struct Stream {
-  std::mutex mutex;
+  sycl::queue queue;
   dnnl::stream stream;
+  Stream(int device, sycl::queue q)
+      : queue(std::move(q)), stream(dnnl::sycl_interop::make_stream(engine(device), queue)) {}
 };
 
 Stream& stream(runtime::Queue& queue) {
@@ -36,10 +38,7 @@ Stream& stream(runtime::Queue& queue) {
   static auto* streams = new std::unordered_map<runtime::Queue*, Stream*>;  // as long-lived as the queues
   std::lock_guard lock(mutex);
   Stream*& s = (*streams)[&queue];
-  if (!s) {
-    s = new Stream;
-    s->stream = dnnl::sycl_interop::make_stream(engine(queue.device), const_cast<sycl::queue&>(queue.get()));
-  }
+  if (!s) s = new Stream(queue.device, queue.get());
   last_queue = &queue;
   return *(last = s);
 }
@@ -102,8 +101,9 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   }
   {
     Stream& s = stream(queue);
-    std::lock_guard lock(s.mutex);
-    queue.submit([&](sycl::queue&) {
+    queue.submit([&](sycl::queue& q) {
+      if (s.queue != q) [[unlikely]]
+        s = Stream(queue.device, q);  // an external queue that came to live at the address of another
       check(dnnl_primitive_execute(entry.primitive.get(), s.stream.get(), static_cast<int>(args->c_args.size()),
                                    args->c_args.data()),
             entry);

@@ -109,7 +109,7 @@ struct Entry {
   uint64_t packing = 0;                                         // packing_id(the caller's weights, weights)
   Op op{};
   std::string impl, shapes;
-  bool last_was_hit = false;  // for the verbose line only
+  std::atomic<bool> last_was_hit{false};  // for the verbose line only
   std::atomic<ArgSet*> spare{nullptr};
 
   // Takes the primitive from a descriptor, unless its implementation is a reference one. False if refused.

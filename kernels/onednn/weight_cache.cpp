@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <exception>
 #include <list>
 #include <mutex>
 #include <unordered_map>
@@ -29,9 +28,7 @@ PackedWeight::~PackedWeight() {
     return;
   }
   // On a CPU device a primitive has finished when run() returns; elsewhere one may still read this.
-  try {
-    if (!runtime::device_info(device).is_cpu) runtime::synchronize(device);
-  } catch (const std::exception&) {}
+  if (!runtime::device_info(device).is_cpu) runtime::settle(device);
   sycl::free(data, runtime::sycl_context(device));
 }
 
@@ -126,6 +123,7 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
       if (it->second->version == ref.version && !it->second->stale) {
         ++impl_->hits;
         ++it->second->uses;
+        if (it->second->packed->stream != queue.id) it->second->packed->elsewhere = true;
         impl_->lru.splice(impl_->lru.begin(), impl_->lru, it->second);
         return it->second->packed;
       }
@@ -136,7 +134,8 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
       impl_->index.erase(it);
       counted = true;
       // Another thread or queue may still read it.
-      if (reuse.use_count() > 1 || reuse->bytes != bytes || reuse->stream != queue.id) reuse = nullptr;
+      if (reuse.use_count() > 1 || reuse->bytes != bytes || reuse->stream != queue.id || reuse->elsewhere)
+        reuse = nullptr;
     }
     ++impl_->misses;
     impl_->sweep(dropped);

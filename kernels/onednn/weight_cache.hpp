@@ -38,6 +38,7 @@ struct PackedWeight {
   runtime::StreamId stream;  // that packed it
   size_t bytes;
   bool kept;
+  bool elsewhere = false;  // read by another queue; written under the cache's lock
   void* data;
 };
 

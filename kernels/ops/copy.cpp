@@ -177,7 +177,7 @@ void fill_here(void* to, size_t element, const void* value, const CopyShape& s) 
   });
 }
 
-// What moving a shape costs on the calling thread, in units of runtime::runs_inline: four bytes side by side.
+// What moving a shape costs on the calling thread, in units of Queue::may_run_inline: four bytes side by side.
 int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
   const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
   const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));
@@ -246,7 +246,7 @@ void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    if (runtime::runs_inline(queue, cost_here(s, element, true))) return copy_here(dst, src, element, s);
+    if (queue.run_inline(cost_here(s, element, true), [&] { copy_here(dst, src, element, s); })) return;
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;
@@ -275,11 +275,11 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
 }
 
 void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags) {
-  if (runtime::runs_inline(queue, n * kCastCost)) {
+  if (queue.may_run_inline(n * kCastCost)) {
     if (host::Cast here = host::cast(to, from)) {
       CopyArgs a{};
       a.dst = dst, a.src = src, a.n = static_cast<uint32_t>(n), a.flags = flags;
-      return here(a);
+      if (queue.run_inline([&] { here(a); })) return;
     }
   }
   const size_t lanes = runtime::device_info(queue.device).policy.lanes;
@@ -297,7 +297,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  if (runtime::runs_inline(queue, cost_here(shape, element, false))) return fill_here(dst, element, value, shape);
+  if (queue.run_inline(cost_here(shape, element, false), [&] { fill_here(dst, element, value, shape); })) return;
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;
   split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {

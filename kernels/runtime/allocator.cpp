@@ -130,7 +130,7 @@ class Allocator {
     bool synced = false;
     auto sync = [&] {
       // Queued work may still touch blocks of the pools: nothing goes back to the driver before it has run.
-      if (!synced) synchronize(device_);
+      if (!synced) runtime::wait(device_);
       synced = true;
     };
     if (only == PoolId{0, 0} && d_.captures.empty()) {
@@ -454,7 +454,7 @@ class Allocator {
   bool release_oversize(Pool& pool, size_t size, const TraceContext& context) {
     if (size < s_.config.max_split) return false;
     size_t freed = 0;
-    synchronize(device_);
+    runtime::wait(device_);
     settle(pool);
     for (auto it = pool.free.begin(); it != pool.free.end() && freed < size;) {
       Block* b = *it++;
@@ -477,7 +477,7 @@ class Allocator {
     }
     if (idle.empty()) return;
     std::sort(idle.begin(), idle.end(), [](Block* a, Block* b) { return a->age > b->age; });
-    synchronize(device_);
+    runtime::wait(device_);
     for (Block* b : idle) {
       if (reserved() <= limit) return;
       release_segment(b, context);
@@ -521,7 +521,7 @@ Block* plugged_block(State& s, int device, StreamId stream, size_t bytes) {
 }
 
 void plugged_free(State& s, Block* b) {
-  for (StreamId other : b->uses) synchronize(queue(b->device, other));
+  for (StreamId other : b->uses) queue(b->device, other).wait();
   s.plugged.free(b->ptr, b->size, b->device, &queue(b->device, b->stream).share());
   delete b;
 }
@@ -535,7 +535,7 @@ bool poisons() noexcept {
 void poison(Queue& q, void* ptr, size_t bytes) {
   if (recording(q)) return;
   q.submit([&](sycl::queue& queue) { queue.memset(ptr, 0xff, bytes); });
-  synchronize(q);
+  q.wait();
 }
 
 }  // namespace

@@ -79,6 +79,11 @@ void throw_pending_errors(int device) {
   std::atomic_ref<uint32_t> code(flag->code);
   if (code.load(std::memory_order_acquire) == 0) [[likely]]
     return;
+  // Of several threads one raises it, when the kernel that has claimed the record, on whichever queue, has filled it.
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (code.load(std::memory_order_acquire) == 0) return;
+  settle(device);
   const DeviceError found = *flag;
   code.store(0, std::memory_order_release);
   throw to_error(found);

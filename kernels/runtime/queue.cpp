@@ -118,6 +118,12 @@ void for_each(int device, Fn&& fn) {
       if (Queue* q = slot.load(std::memory_order_acquire)) fn(*q);
     }
   }
+  std::vector<Queue*> external;
+  {
+    std::lock_guard<std::mutex> lock(streams().mutex);
+    for (auto& [id, q] : d.external) external.push_back(q);
+  }
+  for (Queue* q : external) fn(*q);
 }
 
 }  // namespace
@@ -125,14 +131,30 @@ void for_each(int device, Fn&& fn) {
 Queue::Queue(sycl::queue queue, int device, StreamId id, int priority)
     : device(device), id(id), priority(priority), q_(std::move(queue)), inline_allowed_(host_accessible(device)) {}
 
+void QueueLock::wait() noexcept {
+  while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)
+    state_.wait(kAwaited, std::memory_order_relaxed);
+}
+
 sycl::queue& Queue::share() {
+  const std::lock_guard<QueueLock> turn(lock_);
   inline_allowed_.store(false, std::memory_order_relaxed);
   shared_.store(true, std::memory_order_relaxed);
   return q_;
 }
 
-void Queue::block_inline() { inline_allowed_.store(false, std::memory_order_relaxed); }
+// The threads that launch on it now keep what they have: only another queue at the same address is written.
+void Queue::replace(const sycl::queue& queue) {
+  const std::lock_guard<QueueLock> turn(lock_);
+  if (q_ != queue) q_ = queue;
+}
+
+void Queue::block_inline() {
+  const std::lock_guard<QueueLock> turn(lock_);
+  inline_allowed_.store(false, std::memory_order_relaxed);
+}
 void Queue::unblock_inline() {
+  const std::lock_guard<QueueLock> turn(lock_);
   if (!shared_.load(std::memory_order_relaxed))
     inline_allowed_.store(host_accessible(device), std::memory_order_relaxed);
 }
@@ -141,14 +163,29 @@ void Queue::wait() {
   refuse_recording(*this, "Waiting for the device");
   const uint64_t n = submitted_.load(std::memory_order_acquire);
   q_.wait_and_throw();
-  finished_.store(n, std::memory_order_relaxed);
+  finished_.store(n, std::memory_order_release);
 }
 
+void Queue::settle() noexcept {
+  try {
+    wait();
+  } catch (const std::exception&) {
+    // A recording queue has nothing to wait for; what else failed is raised by the waits of its users.
+  }
+  const std::lock_guard<QueueLock> turn(lock_);
+}
+
+// Under the lock: the OpenCL adapter asks the event of the last command, which another thread's command would release.
 bool Queue::ask_idle(uint64_t submitted) {
+  const std::lock_guard<QueueLock> turn(lock_);
   if (graphs_recording() > 0 && recording(*this)) return false;
   if (!q_.ext_oneapi_empty()) return false;
-  finished_.store(submitted, std::memory_order_relaxed);
+  finished_.store(submitted, std::memory_order_release);
   return true;
+}
+
+bool Queue::may_run_inline(int64_t elements) {
+  return elements <= kInlineElements && inline_enabled() && inline_ready();
 }
 
 Queue& queue(int device, StreamId id) {
@@ -214,7 +251,7 @@ StreamId stream_from_external(int device, sycl::queue* external) {
   auto& slot = streams().devices[device].external[id];
   // A new queue may live where an old one was: refresh the copy, keep the object that others point to.
   if (slot) {
-    slot->q_ = *external;
+    slot->replace(*external);
   } else {
     slot = new Queue(*external, device, id, 0);
     slot->share();
@@ -229,24 +266,21 @@ void synchronize(Queue& queue) {
 }
 
 void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wait) {
-  if (bytes <= kInlineCopy && inline_enabled() && (wait ? host_accessible(queue.device) : queue.inline_ready())) {
+  const auto here = [&] { std::memcpy(dst, src, bytes); };
+  if (bytes <= kInlineCopy && inline_enabled() && host_accessible(queue.device)) {
     if (wait) synchronize(queue);
-    std::memcpy(dst, src, bytes);
-    return;
+    if (wait ? queue.run_settled(here) : queue.inline_ready() && queue.run_inline(here)) return;
   }
   queue.submit([&](sycl::queue& q) { q.memcpy(dst, src, bytes); });
   if (wait) synchronize(queue);
 }
 
 bool inline_enabled() noexcept { return inline_flag().load(std::memory_order_relaxed); }
-bool runs_inline(Queue& queue, int64_t elements) {
-  return elements <= kInlineElements && inline_enabled() && queue.inline_ready();
-}
 void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported(), std::memory_order_relaxed); }
 
 bool idle(Queue& queue) {
   check_fork();
-  return queue.get().ext_oneapi_empty();
+  return queue.submit([](sycl::queue& q) { return q.ext_oneapi_empty(); });
 }
 
 bool recording(const Queue& queue) {
@@ -262,11 +296,19 @@ void refuse_recording(const Queue& queue, const char* what) {
 }
 uint64_t refused_recordings() noexcept { return g_refused.load(); }
 
-void synchronize(int device) {
+void wait(int device) {
   check_fork();
   device_info(device);
   for_each(device, [](Queue& q) { q.wait(); });
+}
+
+void synchronize(int device) {
+  wait(device);
   throw_pending_errors(device);
+}
+
+void settle(int device) noexcept {
+  for_each(device, [](Queue& q) { q.settle(); });
 }
 
 void drain() noexcept {

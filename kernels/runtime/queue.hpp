@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
+#include <mutex>
 #include <utility>
 
 #include <sycl/sycl.hpp>
@@ -18,6 +18,27 @@ constexpr StreamId kDefaultStream = 3;
 constexpr int kStreamsPerPool = 32;
 constexpr int kStreamPriorities = 3;
 
+// One holder at a time. Without contention it costs two atomic operations and no call; who has to wait sleeps.
+class QueueLock {
+ public:
+  void lock() noexcept {
+    int expected = kFree;
+    if (!state_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire, std::memory_order_relaxed))
+        [[unlikely]]
+      wait();
+  }
+  void unlock() noexcept {
+    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) [[unlikely]]
+      state_.notify_one();
+  }
+
+ private:
+  enum : int { kFree, kHeld, kAwaited };
+  void wait() noexcept;
+  std::atomic<int> state_{kFree};
+};
+
+// What several threads may rely on, and what may be done under a queue's lock: docs/architecture.md, "Several threads".
 class Queue {
  public:
   const int device;
@@ -30,14 +51,10 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
-  // Calls f(sycl::queue&), which puts work on the queue. Counted afterwards: a count that is seen means that the work
-  // was seen by a wait that began later.
+  // Calls f(sycl::queue&), which puts work on the queue, with no inline work and no other submission beside it.
   template <class F>
   decltype(auto) submit(F&& f) {
-    struct Counted {
-      std::atomic<uint64_t>& n;
-      ~Counted() { n.fetch_add(1, std::memory_order_release); }
-    } counted{submitted_};
+    const Submission turn(*this);
     return std::forward<F>(f)(q_);
   }
   // For queries that put nothing on the queue.
@@ -48,22 +65,65 @@ class Queue {
   void wait();
 
   // Whether small work may run on the calling thread, as if it had been submitted and had finished: the device is the
-  // CPU, shares its memory with the host, and has nothing left to do on this queue.
+  // CPU, shares its memory with the host, and has nothing left to do on this queue. Another thread may change that at
+  // any time: run_inline() has the last word.
   bool inline_ready() {
     if (!inline_allowed_.load(std::memory_order_relaxed)) return false;
     const uint64_t n = submitted_.load(std::memory_order_acquire);
-    return n == finished_.load(std::memory_order_relaxed) || ask_idle(n);
+    return n == finished_.load(std::memory_order_acquire) || ask_idle(n);
+  }
+  // The same for so many elements of four bytes, side by side and of a simple expression.
+  bool may_run_inline(int64_t elements);
+  // Runs f() on the calling thread as one command of the queue, or returns false: then the caller launches. All memory
+  // that f touches is allocated before. f only computes: it asks for no memory of the device, no lock and not the GIL.
+  template <class F>
+  bool run_inline(F&& f) {
+    const std::lock_guard<QueueLock> turn(lock_);
+    if (!inline_allowed_.load(std::memory_order_relaxed) || !settled()) return false;
+    std::forward<F>(f)();
+    return true;
+  }
+  template <class F>
+  bool run_inline(int64_t elements, F&& f) {
+    return may_run_inline(elements) && run_inline(std::forward<F>(f));
+  }
+  // For the host's reads and writes after a wait(): runs f() unless something was submitted since.
+  template <class F>
+  bool run_settled(F&& f) {
+    const std::lock_guard<QueueLock> turn(lock_);
+    if (!settled()) return false;
+    std::forward<F>(f)();
+    return true;
   }
   // Nothing runs inline between block and unblock: a graph records.
   void block_inline();
   void unblock_inline();
+  // Returns when everything submitted has finished, and inline work that was going on too. Raises nothing.
+  void settle() noexcept;
 
  private:
   friend StreamId stream_from_external(int device, sycl::queue* external);
+  struct Submission {
+    Queue& queue;
+    explicit Submission(Queue& q) : queue(q) { queue.lock_.lock(); }
+    Submission(const Submission&) = delete;
+    Submission& operator=(const Submission&) = delete;
+    ~Submission() {
+      queue.submitted_.store(queue.submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      queue.lock_.unlock();
+    }
+  };
+  bool settled() const {
+    return submitted_.load(std::memory_order_relaxed) == finished_.load(std::memory_order_acquire);
+  }
   bool ask_idle(uint64_t submitted);
+  void replace(const sycl::queue& queue);
 
   sycl::queue q_;
-  std::atomic<uint64_t> submitted_{0}, finished_{0};  // finished_: what a wait or a query has found done
+  QueueLock lock_;
+  // Submissions, counted under the lock when they are on the queue; those that a wait or a query has found done. A
+  // thread that finds both equal sees what the work has written.
+  std::atomic<uint64_t> submitted_{0}, finished_{0};
   std::atomic<bool> inline_allowed_, shared_{false};
 };
 
@@ -73,7 +133,9 @@ Queue& current_queue(int device);
 void set_current_queue(int device, StreamId id);
 StreamId stream_from_pool(int device, int priority);  // priority: -1 high, 0 normal, 1 low
 StreamId stream_from_external(int device, sycl::queue* external);
-void synchronize(int device);  // waits for every queue of the device, then raises deferred kernel errors
+void synchronize(int device);      // waits for every queue of the device, then raises deferred kernel errors
+void wait(int device);             // waits only
+void settle(int device) noexcept;  // Queue::settle() of every queue
 void synchronize(Queue& queue);
 // Bytes from anywhere to anywhere that the device or the host can reach; `wait` returns when they are there, with
 // deferred kernel errors raised.
@@ -81,9 +143,6 @@ void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wai
 // Whether small work may run on the calling thread at all: XPU_OPS_INLINE=0 or set_inline(false) turn it off.
 bool inline_enabled() noexcept;
 void set_inline(bool on) noexcept;
-// Whether so many elements of four bytes, side by side and of a simple expression, may be computed on the calling
-// thread now.
-bool runs_inline(Queue& queue, int64_t elements);
 bool idle(Queue& queue);             // true when everything submitted has finished
 bool recording(const Queue& queue);  // true while a graph records what is submitted
 // Graphs of this library that record now. A queue that waits for a recorded event records too, until its graph ends.

@@ -156,7 +156,8 @@ const runtime::KernelTable* steps_of(const PointwiseOp& op) {
 }
 
 // False, and nothing is done, where operands step through the memory of a row and the operator has no kernel for that.
-bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape& shape) {
+// `inlines`: where the calling thread may do the work.
+bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape& shape, bool inlines = true) {
   const PointwiseOp& op = p.op;
   const int operands = op.outputs + op.inputs;
   const DType t = to_dtype(p.common);
@@ -165,7 +166,7 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   runtime::Queue& queue = runtime::current_queue();
   const host::Kernel& small = op.small[static_cast<int>(t)];
   const int64_t share = cost_of(small, t) * (dense ? 1 : host::kStridedShare);
-  const bool here = small.run && runtime::runs_inline(queue, it.numel() * share);
+  const bool here = inlines && small.run && queue.may_run_inline(it.numel() * share);
   const runtime::KernelTable* steps = nullptr;
   if (!here && fits != Layout::rows) {
     steps = steps_of(op);
@@ -185,24 +186,33 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
     types[k] = to_dtype(expected(op.types[k], p.common));
   }
   uint32_t at[kPointwiseDims] = {};
-  for (int d = 0; d >= 0;) {
-    for (int k = 0; k < operands; ++k) args.ptr[k] = base[k];
-    plan::fill(shape, layout, args, op.outputs);
-    if (here)
-      host::run(small.run, args, types, op.outputs, operands, dense);
-    else
-      runtime::launch2(queue, steps ? (*steps)[t] : op.rows[t], runtime::ceil_div(args.rows, args.group),
-                       runtime::ceil_div(args.n, args.columns), 1,
-                       steps ? 1 : runtime::device_info(queue.device).policy.lanes, args);
-    // the next place in the outer dimensions
-    for (d = outers - 1; d >= 0; --d) {
-      const bool more = ++at[d] < outer[d].size;
-      const int64_t moves = more ? 1 : 1 - int64_t{outer[d].size};
-      for (int k = 0; k < operands; ++k) base[k] += moves * outer[d].step[k];
-      if (more) break;
-      at[d] = 0;
+  const auto each_part = [&](auto&& work) {
+    for (int d = 0; d >= 0;) {
+      for (int k = 0; k < operands; ++k) args.ptr[k] = base[k];
+      plan::fill(shape, layout, args, op.outputs);
+      work();
+      // the next place in the outer dimensions
+      for (d = outers - 1; d >= 0; --d) {
+        const bool more = ++at[d] < outer[d].size;
+        const int64_t moves = more ? 1 : 1 - int64_t{outer[d].size};
+        for (int k = 0; k < operands; ++k) base[k] += moves * outer[d].step[k];
+        if (more) break;
+        at[d] = 0;
+      }
     }
+  };
+  if (here) {
+    const auto part = [&] { host::run(small.run, args, types, op.outputs, operands, dense); };
+    if (queue.run_inline([&] { each_part(part); })) return true;
+    // Another thread has put work on the queue.
+    shape = shape_of(p, it);
+    return launch(p, it, shape, false);
   }
+  each_part([&] {
+    runtime::launch2(queue, steps ? (*steps)[t] : op.rows[t], runtime::ceil_div(args.rows, args.group),
+                     runtime::ceil_div(args.n, args.columns), 1,
+                     steps ? 1 : runtime::device_info(queue.device).policy.lanes, args);
+  });
   return true;
 }
 

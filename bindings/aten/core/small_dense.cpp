@@ -1,6 +1,9 @@
 #include "bindings/aten/core/small_dense.hpp"
 
-#include "bindings/aten/core/tensor.hpp"
+#include "aten/tensor.hpp"
+#include "plan/pointwise.hpp"
+#include "runtime/device.hpp"
+#include "runtime/launch.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -50,8 +53,7 @@ SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initia
   if (!shape_ || common_ == at::ScalarType::Undefined || !at::isFloatingType(common_)) return;
   const host::Kernel& kernel = op.small[static_cast<int>(common_)];
   const int64_t n = shape_->numel();
-  if (!kernel.run || n == 0 || !runtime::runs_inline(runtime::current_queue(), n * cost_of(kernel, to_dtype(common_))))
-    return;
+  if (!kernel.run || n == 0 || !runtime::current_queue().may_run_inline(n * cost_of(kernel, to_dtype(common_)))) return;
   if (number_ >= 0) {
     const at::Tensor& number = *inputs_[number_];
     if (at::isComplexType(number.scalar_type())) return;
@@ -97,7 +99,26 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
     }
   }
   args.n = static_cast<uint32_t>(out.numel());
-  host::run(op_.small[static_cast<int>(common_)].run, args, types, 1, 1 + op_.inputs, true);
+  const auto here = [&] { host::run(op_.small[static_cast<int>(common_)].run, args, types, 1, 1 + op_.inputs, true); };
+  if (!runtime::current_queue().run_inline(here)) [[unlikely]]
+    launch(args, types);
+}
+
+void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
+  runtime::Queue& queue = runtime::current_queue();
+  plan::PointwiseShape shape;
+  shape.ndim = 1;
+  shape.operands = 1 + op_.inputs;
+  shape.sizes[0] = args.n;
+  for (int k = 0; k < shape.operands; ++k) {
+    shape.immediate[k] = k > 0 && k - 1 == number_;
+    shape.element[k] = static_cast<uint8_t>(dtype_size(types[k]));
+    shape.strides[0][k] = shape.immediate[k] ? 0 : 1;
+  }
+  plan::collapse(shape);
+  plan::fill(shape, plan::Layout::rows, args, 1);
+  runtime::launch2(queue, op_.rows[to_dtype(common_)], runtime::ceil_div(args.rows, args.group),
+                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes, args);
 }
 
 }  // namespace xpu_ops::aten

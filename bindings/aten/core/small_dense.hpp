@@ -7,7 +7,8 @@
 namespace xpu_ops::aten {
 
 // Takes a call where nothing is left to decide: contiguous operands of one shape and floating type, beside at most one
-// number, and a queue with nothing to do. Everything else, errors too, is the iterator's.
+// number, and a queue with nothing to do. Everything else, errors too, is the iterator's. Where another thread puts
+// work on the queue while the result is allocated, run() launches the kernel.
 class SmallDense {
  public:
   // `out`: where the result goes, nullptr for a new tensor.
@@ -19,6 +20,8 @@ class SmallDense {
 
  private:
   at::ScalarType operand_type(int k) const;
+
+  void launch(PointwiseArgs& args, const DType* types) const;
 
   const PointwiseOp& op_;
   const at::Tensor* inputs_[kPointwiseOperands];

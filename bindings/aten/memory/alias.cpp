@@ -40,13 +40,7 @@ void release(void* context) {
     if (--it->second == 0) aliased().counts.erase(it);
     --aliased().total;
   }
-  if (shared->device >= 0 && !runtime::in_bad_fork()) {
-    try {
-      runtime::synchronize(shared->device);
-    } catch (const std::exception&) {
-      // A failed kernel was or will be reported by the next wait of its queue.
-    }
-  }
+  if (shared->device >= 0 && !runtime::in_bad_fork()) { runtime::settle(shared->device); }
   delete shared;
 }
 
