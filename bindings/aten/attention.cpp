@@ -285,8 +285,7 @@ void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& lo
   args.out = out.mutable_data_ptr<float>();
   set_strides(args.out_stride, out);
   args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
-  const size_t groups =
-      std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).policy.units} * 16);
+  const size_t groups = std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).policy.units} * 16);
   runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
   runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);

@@ -4,8 +4,8 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
 
-#include "aten/pointwise.hpp"
-#include "binary_ops.hpp"
+#include "bindings/aten/core/pointwise.hpp"
+#include "gen/aten/binary_ops.hpp"
 
 namespace xpu_ops::aten {
 

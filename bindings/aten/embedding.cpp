@@ -33,7 +33,8 @@ at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t row
 
 // Whether bag_rows serves: each of a few groups goes through all indices, which suits a CPU device's few units.
 bool by_bag_rows(const at::Tensor& grad) {
-  return kernels::bag_grad.has(dtype_of(grad)) && runtime::device_info(runtime::current_queue().device).policy.single_items;
+  return kernels::bag_grad.has(dtype_of(grad)) &&
+         runtime::device_info(runtime::current_queue().device).policy.single_items;
 }
 
 // sum_rows of bags, each times the sample's weight or divided by the size of its bag.

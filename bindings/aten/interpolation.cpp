@@ -501,7 +501,8 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
   // On a CPU one item a plane, where a vector of channels would not be full or needs copies of more than it saves; else
   // channels innermost, which the items of a group walk.
   runtime::Queue& queue = runtime::current_queue();
-  const bool planes = input.size(1) < 16 || (runtime::device_info(queue.device).policy.single_items && pixels <= kCachedPlane);
+  const bool planes =
+      input.size(1) < 16 || (runtime::device_info(queue.device).policy.single_items && pixels <= kCachedPlane);
   const at::Tensor grads = planes ? plain(grad) : grad.movedim(1, -1).contiguous();
   std::vector<int64_t> sizes = input.sizes().vec();
   if (!planes) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());

@@ -1,6 +1,6 @@
 // Jagged tensors: the rows of all items one after another, and where each item begins. Nested tensors know their sizes
 // on the host.
-#include "aten/nested.hpp"
+#include "bindings/aten/nested.hpp"
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>

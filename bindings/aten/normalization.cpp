@@ -95,7 +95,8 @@ void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, 
   args.by_column = c.by_column;
   args.batches = static_cast<uint32_t>(c.batches);
   const auto& info = runtime::device_info(queue.device);
-  if ((!c.by_column || (info.policy.single_items && cols >= 16 && cols <= 4096)) && rows >= int64_t{info.policy.units} * 16) {
+  if ((!c.by_column || (info.policy.single_items && cols >= 16 && cols <= 4096)) &&
+      rows >= int64_t{info.policy.units} * 16) {
     runtime::launch(queue, kernels::norm_apply_row[dtype_of(x)], row_groups(queue, rows), kLanes, args);
     return;
   }

@@ -141,8 +141,7 @@ void launch_pool(const Tables& tables, const Window& w, int nd, bool back, at::T
       runtime::launch(queue, tables.plane[dtype_of(src)], groups, kPoolLanes, p);
     } else if (tiles) {
       p.items = static_cast<uint32_t>(count * p.out[1]);
-      const size_t groups =
-          std::min<size_t>(p.items, size_t{runtime::device_info(queue.device).policy.units} * 64);
+      const size_t groups = std::min<size_t>(p.items, size_t{runtime::device_info(queue.device).policy.units} * 64);
       const auto& kernel = w.kernel[2] == 2 ? kernels::avg_pool_tiles_k2 : kernels::avg_pool_tiles_k3;
       runtime::launch(queue, kernel[dtype_of(src)], groups, 1, p);
     } else if (width >= 16) {

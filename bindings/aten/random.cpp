@@ -21,11 +21,11 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
 #include "bindings/runtime/generator.hpp"
-#include "random_kernels.hpp"
-#include "runtime/allocator.hpp"
-#include "runtime/device_error.hpp"
-#include "runtime/launch.hpp"
-#include "sycl/random_args.hpp"
+#include "gen/kernels/random_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/random_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {

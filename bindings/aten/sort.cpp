@@ -74,8 +74,8 @@ void sort_row_chunks(SortArgs p, DType type, size_t item) {
   runtime::Queue& queue = runtime::current_queue();
   const size_t bits = item <= 2 ? 8 : 11, entry = item == 8 ? 16 : 8, passes = runtime::ceil_div(item * 8, bits);
   p.rows = 1;
-  p.chunks = std::max<uint32_t>(
-      1, std::min<uint32_t>(4 * runtime::device_info(queue.device).policy.units, p.length / 4096));
+  p.chunks =
+      std::max<uint32_t>(1, std::min<uint32_t>(4 * runtime::device_info(queue.device).policy.units, p.length / 4096));
   p.chunk = static_cast<uint32_t>(runtime::ceil_div(p.length, p.chunks));
   runtime::Scratch entries(static_cast<size_t>(p.length) * entry * 2);
   runtime::Scratch count((static_cast<size_t>(p.chunks) << bits) * 4);

@@ -13,8 +13,8 @@
 #include <cmath>
 #include <limits>
 
-#include "aten/nested.hpp"
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/aten/nested.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <atomic>
 
-#include "bindings/runtime/allocator.hpp"
+#include "bindings/aten/memory/allocator.hpp"
+#include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/hooks.hpp"
-#include "errors.hpp"
-#include "runtime/device.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -260,16 +260,16 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
       case CopyLayout::rows:
         return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::lines1:
-        return runtime::launch2(queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
-                                device.policy.single_items && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes,
-                                l.args);
+        return runtime::launch2(
+            queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
+            device.policy.single_items && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes, l.args);
       case CopyLayout::lines2:
         return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
         return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
       case CopyLayout::steps:
-        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1, device.policy.single_items ? 1 : lanes,
-                                l.args);
+        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1,
+                                device.policy.single_items ? 1 : lanes, l.args);
     }
   });
 }
@@ -325,7 +325,8 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
       a.dst_stride[i] = i < s.ndim ? static_cast<uint32_t>(s.dst[i]) : 0;
     }
     runtime::launch2(queue, kernels::fill_steps[raw_dtype(element)], runtime::ceil_div(a.n, a.group),
-                     runtime::ceil_div(s.size[0], kRowColumns), 1, device.policy.single_items && s.dst[0] != 1 ? 1 : lanes, a);
+                     runtime::ceil_div(s.size[0], kRowColumns), 1,
+                     device.policy.single_items && s.dst[0] != 1 ? 1 : lanes, a);
   });
 }
 

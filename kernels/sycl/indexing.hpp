@@ -2,12 +2,12 @@
 #pragma once
 #include <sycl/group_algorithm.hpp>
 
-#include "device_error.hpp"
-#include "groups.hpp"
-#include "indexing_args.hpp"
-#include "lanes.hpp"
-#include "scalar_loop.hpp"
-#include "walk.hpp"
+#include "kernels/sycl/core/device_error.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/walk.hpp"
+#include "kernels/sycl/cpu/scalar_loop.hpp"
+#include "kernels/sycl/indexing_args.hpp"
+#include "kernels/sycl/lanes.hpp"
 
 namespace xpu {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <sycl/sub_group.hpp>
 
-#include "device.hpp"
+#include "kernels/sycl/core/device.hpp"
 
 namespace xpu {
 

@@ -1,10 +1,10 @@
 // Random numbers: fills from one distribution, and kernels whose parameters vary by element.
 #pragma once
-#include "convert.hpp"
-#include "device_error.hpp"
-#include "philox.hpp"
-#include "random_args.hpp"
-#include "random_grad.hpp"
+#include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/device_error.hpp"
+#include "kernels/sycl/core/philox.hpp"
+#include "kernels/sycl/random_args.hpp"
+#include "kernels/sycl/random_grad.hpp"
 
 namespace xpu {
 

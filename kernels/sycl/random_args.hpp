@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "device_error_args.hpp"
+#include "kernels/sycl/core/device_error_args.hpp"
 
 namespace xpu_ops {
 

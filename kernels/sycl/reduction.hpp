@@ -15,9 +15,9 @@
 #pragma once
 #include <sycl/group_algorithm.hpp>
 
-#include "device.hpp"
-#include "lanes.hpp"
-#include "reduction_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/lanes.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu {
 

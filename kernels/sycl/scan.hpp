@@ -5,10 +5,10 @@
 #include <limits>
 #include <sycl/group_algorithm.hpp>
 
-#include "device.hpp"
-#include "groups.hpp"
-#include "lanes.hpp"
-#include "scan_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/lanes.hpp"
+#include "kernels/sycl/scan_args.hpp"
 
 namespace xpu {
 

@@ -6,11 +6,11 @@
 #include <sycl/group_algorithm.hpp>
 #include <sycl/group_barrier.hpp>
 
-#include "device.hpp"
-#include "groups.hpp"
-#include "lanes.hpp"
-#include "scalar_loop.hpp"
-#include "sort_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/cpu/scalar_loop.hpp"
+#include "kernels/sycl/lanes.hpp"
+#include "kernels/sycl/sort_args.hpp"
 
 namespace xpu {
 

@@ -170,7 +170,8 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
   const runtime::KernelTable* steps = nullptr;
   if (!here && fits != Layout::rows) {
     steps = steps_of(op);
-    if (!steps || !steps->has(t) || !runtime::device_info(queue.device).policy.single_items || !plan::in_order(shape)) return false;
+    if (!steps || !steps->has(t) || !runtime::device_info(queue.device).policy.single_items || !plan::in_order(shape))
+      return false;
   }
   plan::OuterDim outer[kPointwiseDims];
   int outers = 0;

@@ -1,9 +1,9 @@
 #include "bindings/aten/core/small_dense.hpp"
 
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
 #include "plan/pointwise.hpp"
-#include "runtime/device.hpp"
-#include "runtime/launch.hpp"
 
 namespace xpu_ops::aten {
 namespace {

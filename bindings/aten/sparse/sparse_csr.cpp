@@ -408,8 +408,8 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   const at::Tensor a = mat1.resolve_conj().contiguous(), b = mat2.transpose(-2, -1).resolve_conj().contiguous();
   const int64_t dims = pattern.dim() - 2;
   runtime::Queue& queue = runtime::current_queue();
-  const bool by_rows =
-      dims == 0 && inner >= 16 && values.scalar_type() == at::kFloat && runtime::device_info(queue.device).policy.single_items;
+  const bool by_rows = dims == 0 && inner >= 16 && values.scalar_type() == at::kFloat &&
+                       runtime::device_info(queue.device).policy.single_items;
   at::Tensor row, column = pattern.col_indices().contiguous();
   if (by_rows) {
     row = pattern.crow_indices().contiguous();

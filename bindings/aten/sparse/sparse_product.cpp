@@ -120,8 +120,8 @@ namespace {
 constexpr int64_t kDenseColumns = int64_t{1} << 24;
 
 bool by_dense_rows(const Rows2d& a, const Rows2d& b) {
-  return runtime::device_info(runtime::current_queue().device).policy.single_items && a.rows != 0 && a.rows < (int64_t{1} << 31) &&
-         a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
+  return runtime::device_info(runtime::current_queue().device).policy.single_items && a.rows != 0 &&
+         a.rows < (int64_t{1} << 31) && a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
          a.values.scalar_type() == b.values.scalar_type() && kernels::spgemm_fill.has(dtype_of(a.values));
 }
 
