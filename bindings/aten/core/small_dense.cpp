@@ -3,7 +3,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
-#include "plan/pointwise.hpp"
+#include "kernels/ops/pointwise.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -118,7 +118,7 @@ void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
   plan::collapse(shape);
   plan::fill(shape, plan::Layout::rows, args, 1);
   runtime::launch2(queue, op_.rows[to_dtype(common_)], runtime::ceil_div(args.rows, args.group),
-                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).reduce_lanes, args);
+                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).policy.lanes, args);
 }
 
 }  // namespace xpu_ops::aten
