@@ -103,7 +103,7 @@ def test_operators() -> None:
         lambda x, y: torch.cat([x, y]),
         lambda x, y: x.clone().mul_(y).relu_(),
     ):
-        same_items(f(*to_device((x, y))), f(x, y), (1e-5, 1e-5))
+        same_items(f(x.to("xpu"), y.to("xpu")), f(x, y), (1e-5, 1e-5))
 
 
 def layer(norm_first: bool, activation: str) -> torch.nn.TransformerEncoderLayer:
