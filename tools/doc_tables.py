@@ -30,7 +30,7 @@ def filled(text: str, name: str, table: str) -> str:
 
 def stale() -> dict[Path, str]:
     """The documents whose tables are out of date, with the text that they should have."""
-    out = {}
+    out: dict[Path, str] = {}
     for name, (document, table) in TABLES.items():
         path = ROOT / document
         old = out.get(path, path.read_text())

@@ -34,7 +34,7 @@ class Test(Strict):
     """How the generic tests draw values for a row and how close the result must be."""
 
     domain: list[float] | dict[str, list[float]] | None = Field(
-        None, description="lowest and highest value of drawn inputs; by argument where they differ"
+        default=None, description="lowest and highest value of drawn inputs; by argument where they differ"
     )
     tol: dict[str, list[float]] = Field(
         default_factory=dict, description="`[rtol, atol]` by element type, where the default is too close"
@@ -44,24 +44,24 @@ class Test(Strict):
         default_factory=dict, description="how `tests/ops/test_rows.py` draws a tensor argument; see the kinds below"
     )
     skip_types: list[str] = Field(default_factory=list, description="element types that are not drawn")
-    reference: Literal["cpu", "cpu64"] = Field("cpu", description="nothing reads it")
-    note: str | None = Field(None, description="why the row is drawn so")
+    reference: Literal["cpu", "cpu64"] = Field(default="cpu", description="nothing reads it")
+    note: str | None = Field(default=None, description="why the row is drawn so")
 
 
 class Kernel(Strict):
     """A device function template `xpu::<name>` and the element types it is instantiated with."""
 
     name: str = Field(description="the function template, and the start of the names of its kernels")
-    args: str = Field("", description="the struct that host and device share, in namespace `xpu_ops`; needed")
+    args: str = Field(default="", description="the struct that host and device share, in namespace `xpu_ops`; needed")
     reduction: bool = Field(
-        False,
+        default=False,
         description="three kernels over one functor: `row`, `col`, `final` (`kernels/sycl/reduction.hpp`); sets `args` and `sub_group`",
     )
-    sub_group: int | None = Field(None, description="sub-group size that the kernel is written for")
+    sub_group: int | None = Field(default=None, description="sub-group size that the kernel is written for")
     single: bool = Field(
-        False, description="work-groups are one item, which computes in vectors of its own; for a CPU device"
+        default=False, description="work-groups are one item, which computes in vectors of its own; for a CPU device"
     )
-    dims: Literal[1, 2, 3] = Field(1, description="dimensions of the launch")
+    dims: Literal[1, 2, 3] = Field(default=1, description="dimensions of the launch")
     types: list[str] = Field(
         default_factory=list, description="element types, one kernel each; none: one untyped kernel"
     )
@@ -75,11 +75,11 @@ class Kernel(Strict):
         description="element types (of pairs the first) that `kernels/host/<family>.hpp` computes inline too, bit for bit",
     )
     label: str | None = Field(
-        None, description="operator that the error for a missing type names; default the kernel's name"
+        default=None, description="operator that the error for a missing type names; default the kernel's name"
     )
-    fp64: bool = Field(False, description="true for an untyped kernel that computes in double")
+    fp64: bool = Field(default=False, description="true for an untyped kernel that computes in double")
     big: bool = Field(
-        False, description="inlined into its wrapper by force; for a kernel that the compiler finds too big"
+        default=False, description="inlined into its wrapper by force; for a kernel that the compiler finds too big"
     )
 
     _types = field_validator("types", "types2", "host")(_check_types)
@@ -102,7 +102,7 @@ class Row(Strict):
     )
     # pointwise rows
     expr: Expr | dict[str, Expr] | dict[str, dict[str, Expr | dict[str, Expr]]] | None = Field(
-        None,
+        default=None,
         description="expression over operands `a`, `b`, `c` ... and scalars `s0`, `s1` ...: one, one by type or group, a list (one per output), or `{select: ...}`",
     )
     types: list[str] = Field(default_factory=list, description="element types and groups that have a kernel")
@@ -118,43 +118,46 @@ class Row(Strict):
         description="element types with a second kernel for operands that step through memory; others are copied to rows first",
     )
     operands: int | None = Field(
-        None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"
+        default=None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"
     )
     result: str | list[str] = Field(
-        "same",
+        default="same",
         description="type of the outputs: `same`, `bool`, `value` (real type of a complex input), an element type, or a list",
     )
-    select: str | None = Field(None, description="string or bool argument that chooses the expression; `null` is None")
+    select: str | None = Field(
+        default=None, description="string or bool argument that chooses the expression; `null` is None"
+    )
     iter: (
         Literal["unary", "unary_float", "unary_bool", "binary", "binary_float", "comparison", "nary", "where", "same"]
         | None
     ) = Field(
-        None,
+        default=None,
         description="how inputs promote, where torch has no structured meta that says it; `*_float`: integers become float, `where` and `same`: no promotion",
     )
     kernel: str | None = Field(
-        None,
+        default=None,
         description="an earlier row whose kernels this one shares; a Scalar in the place of a tensor becomes an operand",
     )
     foreach: str | None = Field(
-        None,
+        default=None,
         description="multi-tensor operator: the pointwise row that it applies; `result: float` where integers become floats",
     )
     keys: list[Key] = Field(
-        ["XPU"], description="dispatch keys: `XPU` (dense), `SparseXPU`, `SparseCsrXPU`; each has functions of its own"
+        default=["XPU"],
+        description="dispatch keys: `XPU` (dense), `SparseXPU`, `SparseCsrXPU`; each has functions of its own",
     )
     # rows with an adapter in bindings/aten
     impl: str | None = Field(
-        None, description="name of the adapter; default the operator's name with `.` and `::` as `_`"
+        default=None, description="name of the adapter; default the operator's name with `.` and `::` as `_`"
     )
     native: str | None = Field(
-        None, description="function of `at::native` that touches no data and serves every device: a view"
+        default=None, description="function of `at::native` that touches no data and serves every device: a view"
     )
     shared: bool = Field(
-        False,
+        default=False,
         description="register the function that torch registers for both CPU and CUDA under the key: it calls operators only",
     )
-    iterator: bool = Field(False, description="pass the structured TensorIterator as first argument")
+    iterator: bool = Field(default=False, description="pass the structured TensorIterator as first argument")
     overloads: list[str] = Field(default_factory=list, description="further overloads, each with an adapter of its own")
     leave: list[str] = Field(
         default_factory=list, description="overloads of the group that torch's own composite serves better"
@@ -163,25 +166,27 @@ class Row(Strict):
         default_factory=list, description="outside aten only: the schemas of the overloads, the row's own first"
     )
     composite: str | None = Field(
-        None,
+        default=None,
         description="namespace `xpu_ops` only: the same in differentiable operators, for the CPU and for gradients",
     )
     autograd: str | None = Field(
-        None, description="namespace `xpu_ops` only: the function for calls that want gradients"
+        default=None, description="namespace `xpu_ops` only: the function for calls that want gradients"
     )
-    autocast: bool = Field(False, description="namespace `xpu_ops` only: casts float arguments as torch's matmul does")
+    autocast: bool = Field(
+        default=False, description="namespace `xpu_ops` only: casts float arguments as torch's matmul does"
+    )
     kernels: list[Kernel] = Field(default_factory=list, description="the kernels that the adapter launches; see below")
     above_autograd: bool = Field(
-        False,
+        default=False,
         description="registers the adapter for AutogradXPU too: torch has no formula, and it is differentiable itself",
     )
     by: Literal["sycl", "onednn", "onemkl", "composite", "host"] = Field(
-        "sycl", description="what implements it, for the coverage report"
+        default="sycl", description="what implements it, for the coverage report"
     )
-    deterministic: bool = Field(True, description="false where two runs may differ in bits")
+    deterministic: bool = Field(default=True, description="false where two runs may differ in bits")
     test: Test = Field(default_factory=Test, description="how the generic tests call it; see below")
     bench: dict[str, Any] = Field(default_factory=dict, description="nothing reads it")
-    note: str | None = Field(None, description="for the reader: what a stranger would stumble over")
+    note: str | None = Field(default=None, description="for the reader: what a stranger would stumble over")
 
     _types = field_validator("types", "steps")(_check_types)
 
@@ -209,9 +214,11 @@ class Manifest(Strict):
     """One file: one family."""
 
     family: str = Field(description="the file's name")
-    kernels_per_module: int = Field(160, description="fewer where kernels are long: one process compiles a module")
+    kernels_per_module: int = Field(
+        default=160, description="fewer where kernels are long: one process compiles a module"
+    )
     header: str | None = Field(
-        None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
+        default=None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
     )
     rows: list[Row] = Field(default_factory=list, description="one per operator group")
     kernels: list[Kernel] = Field(default_factory=list, description="kernels that belong to no single row")
