@@ -183,7 +183,7 @@ class Row(Strict):
     by: Literal["sycl", "onednn", "onemkl", "composite", "host"] = Field(
         default="sycl", description="what implements it, for the coverage report"
     )
-    deterministic: bool = Field(default=True, description="false where two runs may differ in bits")
+    deterministic: bool = Field(default=True, description="false where two calls differ, as draws of random numbers do")
     test: Test = Field(default_factory=Test, description="how the generic tests call it; see below")
     bench: dict[str, Any] = Field(default_factory=dict, description="nothing reads it")
     note: str | None = Field(default=None, description="for the reader: what a stranger would stumble over")
