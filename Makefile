@@ -15,7 +15,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-cuda-build test-models models-table bench coverage wheel check-gpu lint format clean
+.PHONY: all deps configure build demo test test-full test-cuda-build test-models models-table bench coverage wheel check-gpu docs tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -30,7 +30,7 @@ $(BIN)/python:
 	$(PYTHON3) -m venv $(VENV)
 
 # What the models need comes without its dependencies (all are pinned): none of them may replace torch.
-$(DEPS_STAMP): requirements/build.txt requirements/dev.txt requirements/models.txt | $(BIN)/python
+$(DEPS_STAMP): requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt | $(BIN)/python
 	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off -r requirements/dev.txt
 	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off --no-deps -r requirements/models.txt
 	$(PY) -c 'import sysconfig, pathlib; pathlib.Path(sysconfig.get_path("purelib"), "xpu_ops_build_tree.pth").write_text("$(TREE)\n")'
@@ -85,6 +85,14 @@ wheel: build
 # proves that the code compiles, nothing more.
 check-gpu: build
 	$(PY) -m tools.check_gpu --modules $(BUILD)/python/xpu_ops/modules
+
+# API pages from the docstrings, into the build folder.
+docs: build
+	$(RUN) -m tools.api_docs $(BUILD)/docs
+
+# Tables in docs/ that come from code: fields of the manifest, environment variables.
+tables: deps
+	$(PY) -W ignore -m tools.doc_tables
 
 CPP_FILES = $$(git ls-files '*.cpp' '*.hpp')
 lint: deps

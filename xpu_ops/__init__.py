@@ -16,6 +16,7 @@ from xpu_ops import _autoload
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from xpu_ops import _C
     from xpu_ops.coverage.trace import trace_ops
 
 __version__ = "0.1.0"
@@ -34,18 +35,19 @@ __all__ = [
     "trace_ops",
 ]
 
-_C: Any
-try:
-    _C = _autoload.load()
-except ImportError as error:
-    # `import torch` passes here: it must go on, with the warning of _autoload, and `xpu-ops doctor` must start.
-    _C = _autoload.Unavailable(error)
+if not TYPE_CHECKING:
+    try:
+        _C = _autoload.load()
+    except ImportError as error:
+        # `import torch` passes here: it must go on, with the warning of _autoload, and `xpu-ops doctor` must start.
+        _C = _autoload.Unavailable(error)
 
 
 def __getattr__(name: str) -> Any:
     if name == "trace_ops":
         from xpu_ops.coverage.trace import trace_ops
 
+        globals()[name] = trace_ops
         return trace_ops
     raise AttributeError(f"module 'xpu_ops' has no attribute '{name}'")
 

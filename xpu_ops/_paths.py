@@ -1,7 +1,8 @@
-"""Where the built parts of the package lie."""
+"""Where the built parts of the package lie, and what it keeps."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
@@ -17,3 +18,10 @@ def package_dir() -> Path:
         if (candidate / "modules").is_dir():
             return candidate
     return _HERE
+
+
+def cache_dir() -> Path:
+    """The user's cache folder; it may not exist. `module_cache_dir` in kernels/runtime has the same rule."""
+    if folder := os.environ.get("XPU_OPS_CACHE_DIR"):
+        return Path(folder)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xpu_ops"

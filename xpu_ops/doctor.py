@@ -18,16 +18,10 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from xpu_ops import _autoload
-from xpu_ops._paths import package_dir
+from xpu_ops import _autoload, _environment
+from xpu_ops._paths import cache_dir, package_dir
 
 SELF_CHECK_SECONDS = 10.0
-# What changes how the device behaves; shown where set.
-VARIABLES = (
-    "OCL_ICD_FILENAMES", "ONEAPI_DEVICE_SELECTOR", "XPU_OPS_DEVICE_MAPPING", "XPU_OPS_DISCRETE", "XPU_OPS_SYNC_ERRORS",
-    "XPU_OPS_CACHE_DIR", "XPU_OPS_LIBRARY_DIR", "XPU_OPS_VERBOSE", "PYTORCH_ENABLE_XPU_FALLBACK",
-    "PYTORCH_XPU_FALLBACK_OP", "TORCH_DEVICE_BACKEND_AUTOLOAD", "PYTORCH_ALLOC_CONF", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
-)  # fmt: skip
 
 
 @dataclass
@@ -107,7 +101,7 @@ def library() -> Iterator[Finding]:
 
 def environment() -> Iterator[Finding]:
     """The variables that are set, and those whose value cannot be right."""
-    for name in VARIABLES:
+    for name in (v.name for v in _environment.RUN_TIME):
         value = os.environ.get(name)
         if not value:
             continue
@@ -152,18 +146,12 @@ def devices() -> Iterator[Finding]:
             )
 
 
-def _cache_dir() -> Path:
-    if folder := os.environ.get("XPU_OPS_CACHE_DIR"):
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xpu_ops"
-
-
 def caches() -> Iterator[Finding]:
     """The folder of natively linked modules, and the caches of this process."""
     from xpu_ops import onednn
 
     section = "caches"
-    folder = _cache_dir()
+    folder = cache_dir()
     files = [f for f in folder.rglob("*") if f.is_file()] if folder.is_dir() else []
     size = sum(f.stat().st_size for f in files) / 1e6
     try:
@@ -239,7 +227,7 @@ def self_check() -> Iterator[Finding]:
             difference = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
         seconds = time.perf_counter() - begin
         if difference:
-            fix = f"delete {_cache_dir()} and try again; report it with the output of `xpu-ops doctor --json`"
+            fix = f"delete {cache_dir()} and try again; report it with the output of `xpu-ops doctor --json`"
             yield problem(section, name, difference, fix)
         else:
             yield Finding(section, name, f"agrees with the CPU, {seconds:.2f} s")

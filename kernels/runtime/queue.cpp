@@ -62,7 +62,7 @@ std::atomic<bool>& inline_flag() {
   return on;
 }
 
-// Elements up to which one thread finishes in about the time of a launch (measured: docs/performance.md).
+// Elements up to which one thread finishes in about the time of a launch (measured: docs/notes/inline.md).
 constexpr int64_t kInlineElements = 65536;
 // Above this a copy is worth the workers of the device.
 constexpr size_t kInlineCopy = size_t{1} << 16;

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.kernelc.digest import cpu_runtime
+from xpu_ops._paths import cache_dir
 
 
 @dataclass
@@ -94,6 +95,16 @@ def test_links_once_then_uses_the_cache(loader: Loader) -> None:
     second = loader.run()
     assert (second.cached, second.linked) == (1, 0)
     assert len(loader.cached_files()) == 1
+
+
+@pytest.mark.parametrize("name", ["XPU_OPS_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])
+def test_the_cache_folder_is_the_one_python_names(loader: Loader, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    folders = dict.fromkeys(("XPU_OPS_CACHE_DIR", "XDG_CACHE_HOME"), "") | {name: str(loader.cache)}
+    for variable, value in folders.items():
+        monkeypatch.setenv(variable, value)
+    loader.forget_native()
+    assert loader.run(**folders).linked == 1
+    assert len(list(cache_dir().glob("*.bin"))) == 1
 
 
 def test_progress_line_only_where_it_takes_long(loader: Loader) -> None:

@@ -1,4 +1,4 @@
-"""Command line: python -m tools.codegen --out FOLDER | --check | --stats."""
+"""Command line: python -m tools.codegen --out FOLDER | --check | --stats | --fields."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import aten, device, host, rows, types
+from . import aten, device, fields, host, rows, types
 from .model import Builder, Family
 from .schema import ManifestError
 from .torch_ops import Torch
@@ -84,7 +84,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="folder to write into")
     parser.add_argument("--stats", action="store_true", help="print rows, overloads and kernels by family")
     parser.add_argument("--check", action="store_true", help="fail unless two runs agree and --out is up to date")
+    parser.add_argument("--fields", action="store_true", help="print every field of the manifest, and stop")
     args = parser.parse_args()
+    if args.fields:
+        print(fields.table(), end="")
+        return 0
     try:
         families = Builder(Torch()).build(args.manifest)
         files = generate(families)

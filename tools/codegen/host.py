@@ -17,7 +17,7 @@ EXACT = {
     "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num", "logit_backward", "log_sigmoid_backward",
 }  # fmt: skip
 # Functions of float in kernels/sycl/math/single.hpp and what is made of them without a product that feeds a sum; what an
-# element costs in units of cost(), by where it met its launch on Zen 4 (docs/performance.md).
+# element costs in units of cost(), by where it met its launch on Zen 4 (docs/notes/inline.md).
 OWN = {
     "exp": 4, "exp2": 4, "expm1": 4, "log": 4, "log2": 4, "log10": 4, "log1p": 4, "log1p_unit": 2, "tanh": 3, "sigmoid": 3,
     "silu": 3, "mish": 8, "elu": 4, "softplus": 9, "gelu_erf": 12, "gelu_tanh": 4, "logaddexp": 9, "logaddexp2": 9,

@@ -33,33 +33,54 @@ def _check_types(names: list[str]) -> list[str]:
 class Test(Strict):
     """How the generic tests draw values for a row and how close the result must be."""
 
-    domain: list[float] | dict[str, list[float]] | None = None
-    tol: dict[str, list[float]] = Field(default_factory=dict)  # dtype name -> [rtol, atol]
-    sample: dict[str, Any] = Field(default_factory=dict)  # values of non-tensor arguments
-    args: dict[str, Any] = Field(default_factory=dict)  # tensor argument -> how tests/ops/test_rows.py draws it
-    skip_types: list[str] = Field(default_factory=list)
-    reference: Literal["cpu", "cpu64"] = "cpu"
-    note: str | None = None
+    domain: list[float] | dict[str, list[float]] | None = Field(
+        default=None, description="lowest and highest value of drawn inputs; by argument where they differ"
+    )
+    tol: dict[str, list[float]] = Field(
+        default_factory=dict, description="`[rtol, atol]` by element type, where the default is too close"
+    )
+    sample: dict[str, Any] = Field(default_factory=dict, description="values of arguments that are not tensors")
+    args: dict[str, Any] = Field(
+        default_factory=dict, description="how `tests/ops/test_rows.py` draws a tensor argument; see the kinds below"
+    )
+    skip_types: list[str] = Field(default_factory=list, description="element types that are not drawn")
+    reference: Literal["cpu", "cpu64"] = Field(default="cpu", description="nothing reads it")
+    note: str | None = Field(default=None, description="why the row is drawn so")
 
 
 class Kernel(Strict):
     """A device function template `xpu::<name>` and the element types it is instantiated with."""
 
-    name: str
-    args: str = ""  # the struct host and device share, in namespace xpu_ops
-    reduction: bool = False  # three kernels over one functor: row, col, final (kernels/sycl/reduction.hpp)
-    sub_group: int | None = None  # sub-group size the kernel is written for
-    single: bool = False  # work-groups are one item, which computes in vectors of its own: for a CPU device
-    dims: Literal[1, 2, 3] = 1
-    types: list[str] = Field(default_factory=list)
-    types2: list[str] = Field(default_factory=list)  # second type parameter: every pair is instantiated
-    pairs: list[list[str]] = Field(default_factory=list)  # or these pairs only
-    variants: dict[str, str] = Field(default_factory=dict)  # name suffix -> further template arguments
-    # element types (of pairs the first) that kernels/host/<family>.hpp computes on the calling thread too, bit for bit
-    host: list[str] = Field(default_factory=list)
-    label: str | None = None  # what a missing type is called in the error; default the name
-    fp64: bool = False  # True for an untyped kernel that computes in double
-    big: bool = False  # put into its wrapper by force; else each item has a copy of the arguments
+    name: str = Field(description="the function template, and the start of the names of its kernels")
+    args: str = Field(default="", description="the struct that host and device share, in namespace `xpu_ops`; needed")
+    reduction: bool = Field(
+        default=False,
+        description="three kernels over one functor: `row`, `col`, `final` (`kernels/sycl/reduction.hpp`); sets `args` and `sub_group`",
+    )
+    sub_group: int | None = Field(default=None, description="sub-group size that the kernel is written for")
+    single: bool = Field(
+        default=False, description="work-groups are one item, which computes in vectors of its own; for a CPU device"
+    )
+    dims: Literal[1, 2, 3] = Field(default=1, description="dimensions of the launch")
+    types: list[str] = Field(
+        default_factory=list, description="element types, one kernel each; none: one untyped kernel"
+    )
+    types2: list[str] = Field(default_factory=list, description="second type parameter: every pair has a kernel")
+    pairs: list[list[str]] = Field(default_factory=list, description="these pairs of types only, instead of `types2`")
+    variants: dict[str, str] = Field(
+        default_factory=dict, description="suffix of the name -> further template arguments"
+    )
+    host: list[str] = Field(
+        default_factory=list,
+        description="element types (of pairs the first) that `kernels/host/<family>.hpp` computes inline too, bit for bit",
+    )
+    label: str | None = Field(
+        default=None, description="operator that the error for a missing type names; default the kernel's name"
+    )
+    fp64: bool = Field(default=False, description="true for an untyped kernel that computes in double")
+    big: bool = Field(
+        default=False, description="inlined into its wrapper by force; for a kernel that the compiler finds too big"
+    )
 
     _types = field_validator("types", "types2", "host")(_check_types)
 
@@ -76,50 +97,96 @@ class Kernel(Strict):
 class Row(Strict):
     """One operator group."""
 
-    op: str
+    op: str = Field(
+        description="an overload of the group in native_functions.yaml, or `namespace::name`; a pointwise row and a structured one register all overloads of the group"
+    )
     # pointwise rows
-    expr: Expr | dict[str, Expr] | dict[str, dict[str, Expr | dict[str, Expr]]] | None = None
-    types: list[str] = Field(default_factory=list)
-    scalars: list[str] = Field(default_factory=list)
-    inputs: dict[str, str] = Field(default_factory=dict)  # argument -> element type where it is not the common type
-    # element types with a second kernel for operands that step through memory, which are copied first without one
-    steps: list[str] = Field(default_factory=list)
-    operands: int | None = None  # inputs of the iterator where they are not the tensor arguments (glu: two halves)
-    result: str | list[str] = "same"
-    select: str | None = None
+    expr: Expr | dict[str, Expr] | dict[str, dict[str, Expr | dict[str, Expr]]] | None = Field(
+        default=None,
+        description="expression over operands `a`, `b`, `c` ... and scalars `s0`, `s1` ...: one, one by type or group, a list (one per output), or `{select: ...}`",
+    )
+    types: list[str] = Field(default_factory=list, description="element types and groups that have a kernel")
+    scalars: list[str] = Field(
+        default_factory=list,
+        description="non-tensor arguments passed as `s0`, `s1` ... in the compute type; `n:int64` forces a type, `max=inf` names what None stands for (a number, `inf`, `-inf`, `max`, `lowest`)",
+    )
+    inputs: dict[str, str] = Field(
+        default_factory=dict, description="element type of a tensor argument that is not the common type"
+    )
+    steps: list[str] = Field(
+        default_factory=list,
+        description="element types with a second kernel for operands that step through memory; others are copied to rows first",
+    )
+    operands: int | None = Field(
+        default=None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"
+    )
+    result: str | list[str] = Field(
+        default="same",
+        description="type of the outputs: `same`, `bool`, `value` (real type of a complex input), an element type, or a list",
+    )
+    select: str | None = Field(
+        default=None, description="string or bool argument that chooses the expression; `null` is None"
+    )
     iter: (
         Literal["unary", "unary_float", "unary_bool", "binary", "binary_float", "comparison", "nary", "where", "same"]
         | None
-    ) = None
-    kernel: str | None = None  # name of an earlier row whose kernels this one shares
-    # multi-tensor operator: the pointwise row whose expressions it applies; `result: float` where integers become floats
-    foreach: str | None = None
-    # dispatch keys: that of dense tensors, or those of the sparse layouts and of nested tensors; each has functions of its own
-    keys: list[Key] = ["XPU"]
+    ) = Field(
+        default=None,
+        description="how inputs promote, where torch has no structured meta that says it; `*_float`: integers become float, `where` and `same`: no promotion",
+    )
+    kernel: str | None = Field(
+        default=None,
+        description="an earlier row whose kernels this one shares; a Scalar in the place of a tensor becomes an operand",
+    )
+    foreach: str | None = Field(
+        default=None,
+        description="multi-tensor operator: the pointwise row that it applies; `result: float` where integers become floats",
+    )
+    keys: list[Key] = Field(
+        default=["XPU"],
+        description="dispatch keys: `XPU` (dense), those of the sparse layouts and of nested tensors; each has functions of its own",
+    )
     # rows with an adapter in bindings/aten
-    impl: str | None = None
-    native: str | None = None  # a function of at::native that touches no data and serves every device: a view
-    # Register what torch itself registers alike for its CPU and CUDA under each key: functions that call operators only.
-    shared: bool = False
-    iterator: bool = False  # pass the structured TensorIterator as first argument
-    overloads: list[str] = Field(default_factory=list)  # further overloads, each with a function of its own name
-    leave: list[str] = Field(default_factory=list)  # overloads of the group that torch's own composite serves
-    # An operator outside aten, `op: namespace::name`: the schemas of its overloads, the row's own first. Those of the
-    # namespace xpu_ops are defined here. `composite` names the same in differentiable operators: it serves the CPU, and
-    # calls that want gradients unless `autograd` names a function for those.
-    schemas: list[str] = Field(default_factory=list)
-    composite: str | None = None
-    autograd: str | None = None
-    autocast: bool = False  # casts its float arguments to the lower precision that autocast uses
-    kernels: list[Kernel] = Field(default_factory=list)
-    # The adapter is composed of differentiable operators, and torch has no formula: it has to run before autograd too.
-    above_autograd: bool = False
-    # how it is implemented, for the coverage report
-    by: Literal["sycl", "onednn", "onemkl", "composite", "host"] = "sycl"
-    deterministic: bool = True
-    test: Test = Field(default_factory=Test)
-    bench: dict[str, Any] = Field(default_factory=dict)
-    note: str | None = None
+    impl: str | None = Field(
+        default=None, description="name of the adapter; default the operator's name with `.` and `::` as `_`"
+    )
+    native: str | None = Field(
+        default=None, description="function of `at::native` that touches no data and serves every device: a view"
+    )
+    shared: bool = Field(
+        default=False,
+        description="register the function that torch registers for both CPU and CUDA under the key: it calls operators only",
+    )
+    iterator: bool = Field(default=False, description="pass the structured TensorIterator as first argument")
+    overloads: list[str] = Field(default_factory=list, description="further overloads, each with an adapter of its own")
+    leave: list[str] = Field(
+        default_factory=list, description="overloads of the group that torch's own composite serves better"
+    )
+    schemas: list[str] = Field(
+        default_factory=list, description="outside aten only: the schemas of the overloads, the row's own first"
+    )
+    composite: str | None = Field(
+        default=None,
+        description="namespace `xpu_ops` only: the same in differentiable operators, for the CPU and for gradients",
+    )
+    autograd: str | None = Field(
+        default=None, description="namespace `xpu_ops` only: the function for calls that want gradients"
+    )
+    autocast: bool = Field(
+        default=False, description="namespace `xpu_ops` only: casts float arguments as torch's matmul does"
+    )
+    kernels: list[Kernel] = Field(default_factory=list, description="the kernels that the adapter launches; see below")
+    above_autograd: bool = Field(
+        default=False,
+        description="registers the adapter for AutogradXPU too: torch has no formula, and it is differentiable itself",
+    )
+    by: Literal["sycl", "onednn", "onemkl", "composite", "host"] = Field(
+        default="sycl", description="what implements it, for the coverage report"
+    )
+    deterministic: bool = Field(default=True, description="false where two calls differ, as draws of random numbers do")
+    test: Test = Field(default_factory=Test, description="how the generic tests call it; see below")
+    bench: dict[str, Any] = Field(default_factory=dict, description="nothing reads it")
+    note: str | None = Field(default=None, description="for the reader: what a stranger would stumble over")
 
     _types = field_validator("types", "steps")(_check_types)
 
@@ -146,11 +213,15 @@ class Row(Strict):
 class Manifest(Strict):
     """One file: one family."""
 
-    family: str
-    kernels_per_module: int = 160  # fewer where kernels are long: a module is what one process compiles
-    header: str | None = None  # device header; default <family>.hpp, pointwise.hpp where every row is pointwise
-    rows: list[Row] = Field(default_factory=list)
-    kernels: list[Kernel] = Field(default_factory=list)  # kernels that belong to no single row
+    family: str = Field(description="the file's name")
+    kernels_per_module: int = Field(
+        default=160, description="fewer where kernels are long: one process compiles a module"
+    )
+    header: str | None = Field(
+        default=None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
+    )
+    rows: list[Row] = Field(default_factory=list, description="one per operator group")
+    kernels: list[Kernel] = Field(default_factory=list, description="kernels that belong to no single row")
 
 
 def load_file(path: Path) -> Manifest:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from xpu_ops._paths import package_dir
+from xpu_ops._paths import cache_dir, package_dir
 
 from . import observe
 
@@ -35,10 +34,7 @@ def default_path() -> Path:
     build = package_dir().parents[1]
     if (build / "build.ninja").exists():
         return build / "coverage" / "evidence.jsonl"
-    cache_dir = os.environ.get("XPU_OPS_CACHE_DIR") or str(
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xpu_ops"
-    )
-    return Path(cache_dir) / "coverage" / "evidence.jsonl"
+    return cache_dir() / "coverage" / "evidence.jsonl"
 
 
 def tests_dir() -> Path | None:

@@ -1,9 +1,9 @@
 #include "bindings/aten/core/small_dense.hpp"
 
 #include "bindings/aten/core/tensor.hpp"
+#include "kernels/ops/pointwise.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
-#include "kernels/ops/pointwise.hpp"
 
 namespace xpu_ops::aten {
 namespace {

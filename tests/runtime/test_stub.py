@@ -1,0 +1,57 @@
+"""xpu_ops/_C.pyi says what the extension has: the same names, and as many arguments."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from xpu_ops import _C
+
+STUB = ast.parse((Path(__file__).resolve().parents[2] / "xpu_ops" / "_C.pyi").read_text())
+DECLARED = {n.name: n for n in STUB.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+CLASSES = [n for n in DECLARED.values() if isinstance(n, ast.ClassDef)]
+FUNCTIONS = [n for n in DECLARED.values() if isinstance(n, ast.FunctionDef)]
+
+
+def public(scope: object) -> set[str]:
+    return {n for n in dir(scope) if not n.startswith(("__", "_pybind11_"))}
+
+
+def arguments(function: ast.FunctionDef) -> int:
+    return len(function.args.posonlyargs) + len(function.args.args)
+
+
+def bound_arguments(function: object) -> int:
+    """How many arguments pybind11 says that a function takes."""
+    signature = (getattr(function, "__doc__", None) or "").split("\n")[0].rsplit(" -> ", 1)[0]
+    inside = signature[signature.index("(") + 1 : -1]
+    depth, count = 0, 1 if inside else 0
+    for c in inside:
+        depth += (c in "[(") - (c in "])")
+        count += c == "," and depth == 0
+    return count
+
+
+def test_names() -> None:
+    assert public(_C) == set(DECLARED)
+
+
+@pytest.mark.parametrize("declared", CLASSES, ids=lambda n: n.name)
+def test_members(declared: ast.ClassDef) -> None:
+    assert public(getattr(_C, declared.name)) == {
+        n.name for n in declared.body if isinstance(n, ast.FunctionDef) and n.name != "__init__"
+    }
+
+
+def test_numbers_of_arguments() -> None:
+    wrong = [f.name for f in FUNCTIONS if bound_arguments(getattr(_C, f.name)) != arguments(f)]
+    onednn = DECLARED["_onednn"]
+    assert isinstance(onednn, ast.ClassDef)
+    wrong += [
+        f.name
+        for f in onednn.body
+        if isinstance(f, ast.FunctionDef) and bound_arguments(getattr(_C._onednn, f.name)) != arguments(f)
+    ]
+    assert wrong == []

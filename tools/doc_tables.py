@@ -1,0 +1,55 @@
+"""python -m tools.doc_tables [--check]: writes the tables of docs that come from code: manifest fields, environment."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.codegen import fields
+from xpu_ops import _environment
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLES: dict[str, tuple[str, Callable[[], str]]] = {
+    "fields": ("docs/adding-an-op.md", fields.table),
+    "environment": ("docs/environment.md", _environment.table),
+}
+
+
+def filled(text: str, name: str, table: str) -> str:
+    """`text` with the table between the two markers of this name.
+
+    Raises ValueError where the markers are not there once each.
+    """
+    begin, end = f"<!-- {name}: begin, written by `make tables` -->", f"<!-- {name}: end -->"
+    if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+        raise ValueError(f"expected one '{begin}' and, after it, one '{end}'")
+    return text[: text.index(begin) + len(begin)] + "\n" + table + text[text.index(end) :]
+
+
+def stale() -> dict[Path, str]:
+    """The documents whose tables are out of date, with the text that they should have."""
+    out: dict[Path, str] = {}
+    for name, (document, table) in TABLES.items():
+        path = ROOT / document
+        old = out.get(path, path.read_text())
+        if (new := filled(old, name, table())) != old:
+            out[path] = new
+    return out
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.doc_tables", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where a table is out of date")
+    check = parser.parse_args().check
+    found = stale()
+    for path, text in found.items():
+        print(f"{path.relative_to(ROOT)}: {'out of date' if check else 'written'}")
+        if not check:
+            path.write_text(text)
+    return 1 if check and found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

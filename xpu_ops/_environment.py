@@ -1,0 +1,97 @@
+"""Every environment variable that the project reads: docs/environment.md, `xpu-ops doctor` and a test come from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable. reader is the file that reads it, or the name of the program of others that does."""
+
+    name: str
+    default: str
+    reader: str
+    effect: str
+
+
+# Read in a program that uses the device; `xpu-ops doctor` shows those that are set.
+RUN_TIME = (
+    Variable("XPU_OPS_DEVICE_MAPPING", "auto", "kernels/runtime/device.cpp",
+             "which devices xpu:0, xpu:1, ... are: `auto` (GPUs, or the CPU where there is none), `gpu`, `cpu` or `explicit` (all)"),
+    Variable("XPU_OPS_POLICY", "of the device", "kernels/runtime/policy.cpp",
+             "`gpu` runs the plans of a GPU on the CPU device, so that its code is executed without one"),
+    Variable("XPU_OPS_DISCRETE", "0", "kernels/runtime/policy.cpp",
+             "`1` forbids the host to read device memory, as on a GPU with memory of its own; nothing runs inline"),
+    Variable("XPU_OPS_INLINE", "1", "kernels/runtime/queue.cpp",
+             "`0` launches small work instead of running it on the calling thread, and lets autograd use its own thread"),
+    Variable("XPU_OPS_SYNC_ERRORS", "0", "kernels/runtime/device_error.cpp",
+             "`1` waits after every launch, so that an error found by a kernel is raised by the call that made it"),
+    Variable("XPU_OPS_POISON", "0", "kernels/runtime/allocator.cpp",
+             "`1` fills allocated memory with NaN (all bits set), so that a read of unwritten memory shows"),
+    Variable("XPU_OPS_VERBOSE", "0", "kernels/onednn/engine.cpp",
+             "`1` prints a line for each oneDNN primitive: operation, implementation, shapes, cache hit or miss, time"),
+    Variable("XPU_OPS_PRIMITIVE_CACHE_CAPACITY", "1024", "kernels/onednn/primitive_cache.cpp",
+             "entries of the cache of oneDNN primitives"),
+    Variable("XPU_OPS_WEIGHT_CACHE_BYTES", "4 GiB, at most a quarter of the device", "kernels/onednn/weight_cache.cpp",
+             "bytes of packed weights that are kept"),
+    Variable("XPU_OPS_CACHE_DIR", "`$XDG_CACHE_HOME/xpu_ops`", "kernels/runtime/module_cache.cpp",
+             "folder of natively linked modules and of recorded coverage"),
+    Variable("XDG_CACHE_HOME", "`~/.cache`", "kernels/runtime/module_cache.cpp",
+             "parent of the cache folder where XPU_OPS_CACHE_DIR is not set"),
+    Variable("XPU_OPS_LIBRARY_DIR", "", "xpu_ops/_autoload.py", "folder to look for the runtime libraries in first"),
+    Variable("PYTORCH_ENABLE_XPU_FALLBACK", "1", "bindings/runtime/fallback.cpp",
+             "`0` raises NotImplementedError instead of running an operator without a kernel on the CPU"),
+    Variable("PYTORCH_DEBUG_XPU_FALLBACK", "0", "bindings/runtime/fallback.cpp",
+             "`1` warns at every fallback, with its operator; otherwise only the first of the process warns"),
+    Variable("PYTORCH_XPU_FALLBACK_OP", "", "bindings/runtime/module.cpp",
+             "comma-separated operators that run on the CPU although they have a kernel"),
+    Variable("PYTORCH_ALLOC_CONF", "", "torch", "settings of the caching allocator, as for other devices"),
+    Variable("TORCH_DEVICE_BACKEND_AUTOLOAD", "1", "torch",
+             "`0`: `import torch` does not load xpu_ops; `import xpu_ops` does"),
+    Variable("OCL_ICD_FILENAMES", "pip's CPU driver", "the OpenCL loader", "the OpenCL driver; set at import where it is unset"),
+    Variable("ONEAPI_DEVICE_SELECTOR", "", "SYCL", "which devices SYCL sees, such as `opencl:cpu` or `level_zero:gpu`"),
+    Variable("CL_CONFIG_CPU_TARGET_ARCH", "of the processor", "kernels/runtime/target_key.hpp",
+             "instruction set of the CPU driver; native modules of another one are not used"),
+    Variable("OMP_WAIT_POLICY", "", "bindings/runtime/openmp.cpp",
+             "where it or GOMP_SPINCOUNT is set, the waiting threads of torch CPU are left as they are"),
+    Variable("GOMP_SPINCOUNT", "", "bindings/runtime/openmp.cpp", "see OMP_WAIT_POLICY"),
+    Variable("OMP_NUM_THREADS", "cores", "OpenMP", "threads of torch CPU: fallbacks and the CPU side of the benchmark"),
+)  # fmt: skip
+
+BUILD = (
+    Variable("XPU_OPS_KERNELC_CACHE", "", "tools/kernelc/__main__.py",
+             "folder of compiled modules, shared between build folders"),
+    Variable("XPU_OPS_FAMILIES", "all", "tools/codegen/__main__.py",
+             "comma-separated families to build; the operators of the others fall back. For work on one family"),
+    Variable("CMAKE_CXX_COMPILER_LAUNCHER", "", "CMake", "`ccache` is honoured at the first configuration"),
+)  # fmt: skip
+
+TESTS = (
+    Variable("XPU_OPS_BUILD_DIR", "`build`", "tests/build/conftest.py", "the build folder to test"),
+    Variable("XPU_OPS_TEST_LEVEL", "fast", "tests/conftest.py", "`full` runs the slow tests, too"),
+    Variable("XPU_OPS_CUDA_TORCH_PYTHON", "", "tests/runtime/conftest.py",
+             "the Python of an environment with a CUDA build of torch and xpu_ops: its tests are collected"),
+    Variable("XPU_OPS_TEST_EXAMPLES", "20", "tests/conftest.py", "examples that Hypothesis draws for each test"),
+    Variable("HYPOTHESIS_PROFILE", "ci", "tests/conftest.py",
+             "`random` draws anew each time (100 examples), `quick` draws few"),
+    Variable("XPU_OPS_MODELS_REPORT", "", "tests/models/conftest.py", "file that gets the table of models"),
+    Variable("XPU_OPS_TEST_STARTED", "", "tests/coverage/fixtures/hangs.py", "set by a test for the test it starts"),
+    Variable("XPU_OPS_COVERAGE_PIPES", "", "xpu_ops/coverage/runner.py", "set by `xpu-ops coverage run` for its workers"),
+    Variable("XPU_OPS_COVERAGE_IMPORTS", "", "xpu_ops/coverage/runner.py", "the same"),
+    Variable("HF_HUB_OFFLINE", "1 in tests and benchmark", "transformers", "models are made from configurations alone"),
+    Variable("TRANSFORMERS_VERBOSITY", "error in tests", "transformers", "log level"),
+    Variable("DIFFUSERS_VERBOSITY", "error in tests", "diffusers", "log level"),
+)  # fmt: skip
+
+
+def table() -> str:
+    """The Markdown tables of docs/environment.md."""
+    parts = []
+    for title, variables in (("At run time", RUN_TIME), ("Building", BUILD), ("Tests and coverage", TESTS)):
+        lines = [f"### {title}", "", "| variable | default | read by | effect |", "|---|---|---|---|"]
+        for v in variables:
+            reader = f"`{v.reader}`" if "/" in v.reader else v.reader
+            lines.append(f"| `{v.name}` | {v.default} | {reader} | {v.effect} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
