@@ -148,6 +148,12 @@ at::Tensor _pdist_forward(const at::Tensor& self, double p) {
 at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, double p, const at::Tensor& pdist) {
   TORCH_CHECK(self.is_contiguous(), "_pdist_backward requires self to be contiguous");
   TORCH_CHECK(pdist.is_contiguous(), "_pdist_backward requires pdist to be contiguous");
+  TORCH_CHECK(self.dim() == 2, "_pdist_backward: expected self to be 2-D, but got ", self.sizes());
+  const int64_t pairs = self.size(0) * (self.size(0) - 1) / 2;
+  for (const at::Tensor* t : {&grad, &pdist})
+    TORCH_CHECK(t->numel() == pairs && t->scalar_type() == self.scalar_type(),
+                "_pdist_backward: expected grad and pdist to have ", pairs, " elements of type ", self.scalar_type(),
+                ", but got ", t->sizes(), " of type ", t->scalar_type());
   at::Tensor out = at::zeros(self.sizes(), self.options());
   if (self.size(0) <= 1 || self.size(1) == 0) return out;
   const at::Tensor g = grad.contiguous();

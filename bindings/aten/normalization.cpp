@@ -287,8 +287,9 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm_backward(const at::Tensor& gr
 namespace {
 
 bool weight_norm_by_rows(const at::Tensor& v, int64_t dim) {
-  const int64_t rows = v.dim() == 0 ? 0 : v.size(0);
-  return dim == 0 && v.numel() != 0 && rows < INT32_MAX && v.numel() / rows < INT32_MAX;
+  if (v.dim() == 0 || v.numel() == 0) return false;
+  const int64_t rows = v.size(0);
+  return dim == 0 && rows < INT32_MAX && v.numel() / rows < INT32_MAX;
 }
 
 void launch_weight_norm(const runtime::KernelTable& table, const at::Tensor& v, WeightNormArgs& args) {
@@ -328,6 +329,11 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
   TORCH_CHECK(saved_g.is_contiguous(), "saved_g must be contiguous");
   TORCH_CHECK(saved_norms.is_contiguous(), "saved_norms must be contiguous");
   TORCH_CHECK(dim == 0 || dim == saved_v.dim() - 1, "fused kernels can only be applied for first or last dim");
+  const int64_t lines = saved_v.dim() == 0 ? 1 : saved_v.size(dim);
+  TORCH_CHECK(grad_w.sizes() == saved_v.sizes() && saved_g.numel() == lines && saved_norms.numel() == lines,
+              "_weight_norm_interface_backward: expected grad_w of size ", saved_v.sizes(), " and ", lines,
+              " elements in saved_g and saved_norms, but got ", grad_w.sizes(), ", ", saved_g.sizes(), " and ",
+              saved_norms.sizes());
   const at::ScalarType wide = stat_type(saved_v.scalar_type());
   if (weight_norm_by_rows(saved_v, dim)) {
     const at::Tensor dw = grad_w.to(saved_v.scalar_type()).contiguous(), g = saved_g.to(wide),

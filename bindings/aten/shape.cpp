@@ -67,6 +67,10 @@ void run_cat(const at::Tensor& out, int64_t dim, const std::vector<std::pair<at:
 struct PadShape { int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, pad[3] = {0, 0, 0}; };
 
 PadShape pad_shape(const at::Tensor& input, at::IntArrayRef padding) {
+  TORCH_CHECK(padding.size() == 2 || padding.size() == 4 || padding.size() == 6,
+              "padding size is expected to be 2, 4 or 6, but got: ", padding.size());
+  TORCH_CHECK(input.dim() > static_cast<int64_t>(padding.size() / 2), "Expected more than ", padding.size() / 2,
+              " dimensions of the input for padding of ", padding.size(), " elements, but got ", input.sizes());
   PadShape s;
   for (size_t d = 0; d < padding.size() / 2; ++d) {
     s.in[d] = input.size(-1 - static_cast<int64_t>(d));
@@ -116,6 +120,12 @@ void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Ten
 
 void pad_backward(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding,
                   const at::Tensor& grad_input, bool reflect) {
+  TORCH_CHECK(grad.dim() == input.dim() && grad.scalar_type() == input.scalar_type(),
+              "gradOutput is expected to have the dimensions and the type of the input, but got ", grad.toString(), " ",
+              grad.sizes(), " for ", input.toString(), " ", input.sizes());
+  for (int64_t d = 0; d < input.dim() - static_cast<int64_t>(padding.size() / 2); ++d)
+    TORCH_CHECK(grad.size(d) == input.size(d), "gradOutput has size ", grad.size(d), " in dimension ", d,
+                ", but the input has ", input.size(d));
   if (grad_input.numel() == 0) return;
   grad_input.resize_(grad_input.sizes(), input.suggest_memory_format());
   const PadShape s = pad_shape(input, padding);

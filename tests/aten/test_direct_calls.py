@@ -203,3 +203,30 @@ def test_prelu_backward() -> None:
             A._prelu_kernel_backward(*args)
     with pytest.raises(NotImplementedError, match="Bool"):
         A._prelu_kernel_backward(flags, flags, flags)
+
+
+@pytest.mark.parametrize(
+    ("grad", "self", "pdist"), [((0,), (3, 2), (3,)), ((3,), (3, 2), (1,)), ((3,), (3, 2, 2), (3,))]
+)
+def test_pdist_backward(grad: tuple[int, ...], self: tuple[int, ...], pdist: tuple[int, ...]) -> None:
+    with pytest.raises(RuntimeError, match="_pdist_backward"):
+        A._pdist_backward(ones(*grad), ones(*self), 2.0, ones(*pdist))
+
+
+def test_weight_norm() -> None:
+    with pytest.raises(IndexError):  # a number has no rows to divide by
+        A._weight_norm_interface(torch.ones((), device="xpu"), ones(2, 3))
+    for grad, g, norms in (((2, 3), (1,), (2, 1)), ((2, 3), (2, 1), (1,)), ((1, 3), (2, 1), (2, 1))):
+        with pytest.raises(RuntimeError, match="_weight_norm_interface_backward"):
+            A._weight_norm_interface_backward(ones(*grad), ones(2, 3), ones(*g), ones(*norms), 0)
+
+
+@pytest.mark.parametrize(
+    ("grad", "self", "padding"),
+    [((1, 2, 4), (1, 2, 2), []), ((1, 2, 4, 4), (1, 2, 2, 2), [1] * 8), ((9, 2, 4, 4), (1, 2, 2, 2), [1] * 4),
+     ((1, 2, 4, 4), (4,), [1] * 4), ((2, 4, 4), (1, 2, 2, 2), [1] * 4)],
+    ids=str,
+)  # fmt: skip
+def test_padding_backward(grad: tuple[int, ...], self: tuple[int, ...], padding: list[int]) -> None:
+    with pytest.raises(RuntimeError, match="padding|gradOutput"):
+        A.replication_pad2d_backward(ones(*grad), ones(*self), padding)
