@@ -15,8 +15,6 @@ import torch
 from support import script
 from support.streams import another_stream
 
-from xpu_ops import _C
-
 PROGRAM = Path(__file__).parents[1] / "support" / "thread_stress.py"
 SETTINGS = {
     "inline": {"XPU_OPS_INLINE": "1"},
@@ -209,29 +207,3 @@ def test_modules_are_loaded_by_several_threads() -> None:
         print(right.count(True))
     """
     assert script.out(code) == "24"
-
-
-@pytest.mark.skipif(not _C.host_accessible(0), reason="the fallback copies where the host has no device memory")
-def test_results_of_the_fallback_wait_for_their_memory() -> None:
-    """What the CPU has computed goes into memory that a kernel of another thread may still use."""
-    code = """
-        import sys, threading, warnings
-        import torch
-        warnings.simplefilter("ignore")
-        sys.setswitchinterval(1e-5)
-        x = torch.rand(400, 400).to("xpu")
-        want = x.cpu().tril()
-        torch.xpu.synchronize()
-        done = threading.Event()
-        def busy():
-            while not done.is_set():
-                y = x + 1
-                y.mul_(2)
-        other = threading.Thread(target=busy)
-        other.start()
-        wrong = sum(not torch.equal(x.tril().cpu(), want) for _ in range(300))
-        done.set()
-        other.join()
-        print(wrong)
-    """
-    assert script.out(code, PYTORCH_XPU_FALLBACK_OP="tril") == "0"
