@@ -231,6 +231,10 @@ bool pointwise_backward_weights(runtime::Queue& queue, const View& src, const Vi
 template <class Primitive>
 void make_forward(Entry& e, int device, const View& x, const View& k, const View* bias, const View& y,
                   const Windows& win, dnnl::algorithm algorithm, const PostOps& post) {
+  if (saturates(device, x.type)) {
+    e.refuse("8-bit products saturate on this processor");
+    return;
+  }
   const memory::desc x_md = to_desc(x), y_md = to_desc(y);
   const auto attr = post.attributes();
   constexpr auto kind = dnnl::prop_kind::forward_inference;

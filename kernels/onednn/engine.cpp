@@ -79,6 +79,17 @@ dnnl::engine& engine(int device) {
   return *e;
 }
 
+bool saturates(int device, DType source) {
+  if ((source != DType::i8 && source != DType::u8) || !runtime::device_info(device).is_cpu) return false;
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+    case dnnl::cpu_isa::avx:
+    case dnnl::cpu_isa::avx2:
+    case dnnl::cpu_isa::avx512_core: return true;
+    default: return false;
+  }
+}
+
 void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) {
   using clock = std::chrono::steady_clock;
   const bool talk = verbose(), on_host = runtime::device_info(queue.device).is_cpu;

@@ -9,6 +9,10 @@ namespace xpu_ops::onednn {
 
 dnnl::engine& engine(int device);
 
+// Whether products with a source of this type saturate: a processor without VNNI adds pairs of 8-bit products in 16
+// bits.
+bool saturates(int device, DType source);
+
 // Runs a cached primitive on the queue, in order with the kernels on it. `pointers` follow entry.args; the scratchpad
 // comes from the caching allocator. On a CPU device, where primitives are host tasks that pile up quadratically between
 // kernels, it returns when the primitive is done; on others when it is submitted.

@@ -1,6 +1,7 @@
 // Direct convolution for what oneDNN does not compute: f64, integers, and types a device has no primitive for. Every
 // item gathers one element of the result, so the sums have one order.
 #pragma once
+#include <sycl/group_barrier.hpp>
 #include <type_traits>
 
 #include "kernels/sycl/convolution_args.hpp"
@@ -145,7 +146,7 @@ template <bool kGated, class A> XPU_INLINE A conv_gate(const xpu_ops::ConvGate& 
   return g.times ? v * x : x;
 }
 
-// x[i] = f(x[i]) for n elements that this sub-group has just written.
+// x[i] = f(x[i]) for n elements of the work-group.
 template <class T, class F> XPU_INLINE void conv_each(T* x, size_t n, size_t lane, F f) {
   using A = typename accumulator<T>::type;
   const auto one = [&](T* at) { store_lane(at, lane, static_cast<T>(f(static_cast<A>(matmul_load(at, lane))))); };
@@ -261,8 +262,11 @@ template <class T, int K, bool kActivated> void conv_depthwise(const ConvArgs& p
       }
     }
   }
-  if constexpr (kActivated)
+  if constexpr (kActivated) {
+    if (p.activation == ConvActivation::none) return;
+    sycl::group_barrier(item.get_group());  // a lane reads here what others have written
     conv_activate(written, static_cast<uint32_t>((last - first) * out_w), lane, p.activation, p.alpha, p.beta);
+  }
 }
 
 // The gradient of its weights: a work-group sums one channel over all images, lanes along the rows of dst. Sums are

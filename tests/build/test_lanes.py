@@ -24,7 +24,7 @@ DEVICE = ROOT / "kernels" / "sycl"
 MODULES = sorted((BUILD / "python/xpu_ops/modules").glob("*.spv.syclbin"))
 
 GROUPS, LANES = 6, 16
-KERNELS = """#include "row.hpp"
+KERNELS = """#include "kernels/sycl/core/row.hpp"
 struct ProbeArgs { const float* x; float* out; uint32_t groups, columns; };
 using namespace xpu;
 inline size_t local() { return syclex::this_work_item::get_nd_item<1>().get_local_id(0); }
@@ -57,8 +57,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     (folder / "src").mkdir()
     (folder / "src" / "guards.cpp").write_text(KERNELS)
     command = [sys.executable, "-m", "tools.kernelc", "--worker", str(BUILD / "kernelc"), "-j", "1"]
-    command += ["--sources", str(folder / "src"), "--out", str(folder / "out"), "--preamble", "device.hpp"]
-    command += ["-I", str(DEVICE), "-I", str(ROOT / "kernels")]
+    command += ["--sources", str(folder / "src"), "--out", str(folder / "out"), "--preamble", "kernels/sycl/core/device.hpp"]
+    command += ["-I", str(ROOT)]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     names = re.findall(r"^(?:KERNEL\(|XPU_KERNEL_SG\(1, 16\) )(\w+)", KERNELS, re.M)
