@@ -168,7 +168,7 @@ def test_rule_allows(guard: str) -> None:
     assert guards_by_local_id(BAD.replace("GUARD", guard)) == []
 
 
-@pytest.mark.parametrize("header", sorted(DEVICE.glob("*.hpp")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("header", sorted(DEVICE.rglob("*.hpp")), ids=lambda p: str(p.relative_to(DEVICE)))
 def test_no_guard_by_local_id_after_an_exchange(header: Path) -> None:
     assert guards_by_local_id(header.read_text()) == []
 

@@ -1,0 +1,64 @@
+"""Rules of the house that a grep can check: docs/architecture.md says why."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+# Launches that families of bindings/ still plan themselves. The number may only fall; kernels/ops is their place.
+LAUNCHES_IN_BINDINGS = 170
+
+
+def sources(*folders: str) -> Iterator[tuple[str, str]]:
+    """Path and text of the C++ files below the folders."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.?pp")):
+            yield str(path.relative_to(ROOT)), path.read_text()
+
+
+def test_kernels_include_no_torch() -> None:
+    found = [p for p, text in sources("kernels") if re.search(r'#\s*include\s*[<"](torch|ATen|c10)/', text)]
+    assert not found
+
+
+def test_no_family_asks_for_the_kind_of_device() -> None:
+    """They read Policy; the runtime that makes it, oneDNN's CPU engine and the device's own properties may ask."""
+    allowed = (
+        "kernels/runtime/",
+        "kernels/onednn/engine.cpp",
+        "kernels/onednn/weight_cache.cpp",
+        "bindings/runtime/module.cpp",
+    )
+    found = [
+        p
+        for p, text in sources("kernels", "bindings")
+        if not p.startswith(allowed)
+        and re.search(r"(device_info\(.*\)|\bdevice|\binfo)\.(is_cpu|max_compute_units)\b", text)
+    ]
+    assert not found
+
+
+def test_launches_in_bindings_only_fall() -> None:
+    count = sum(len(re.findall(r"runtime::launch2?\(", text)) for _, text in sources("bindings"))
+    assert count <= LAUNCHES_IN_BINDINGS, "a family launches from kernels/ops"
+    assert count == LAUNCHES_IN_BINDINGS, "fewer launches: write the new number down"
+
+
+@pytest.mark.parametrize("folder", ["kernels", "bindings", "tools", "tests"])
+def test_includes_are_spelled_from_the_repository(folder: str) -> None:
+    tracked = set(
+        subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    )
+    wrong = [
+        (path, name)
+        for path, text in sources(folder)
+        for name in INCLUDE.findall(text)
+        if not name.startswith("gen/") and name not in tracked
+    ]
+    assert not wrong
