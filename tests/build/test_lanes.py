@@ -57,7 +57,14 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     (folder / "src").mkdir()
     (folder / "src" / "guards.cpp").write_text(KERNELS)
     command = [sys.executable, "-m", "tools.kernelc", "--worker", str(BUILD / "kernelc"), "-j", "1"]
-    command += ["--sources", str(folder / "src"), "--out", str(folder / "out"), "--preamble", "kernels/sycl/core/device.hpp"]
+    command += [
+        "--sources",
+        str(folder / "src"),
+        "--out",
+        str(folder / "out"),
+        "--preamble",
+        "kernels/sycl/core/device.hpp",
+    ]
     command += ["-I", str(ROOT)]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
