@@ -20,7 +20,8 @@ import xpu_ops
 
 ROWS = [r for r in rows() if r["kind"] == "pointwise"]
 EXAMPLES = min(12, settings.default.max_examples) if settings.default.derandomize else settings.default.max_examples
-LENIENT = re.compile("ZeroDivisionError")  # which a device cannot raise
+# A device cannot raise ZeroDivisionError; ldexp.out of the CPU asserts where the result has another type.
+LENIENT = re.compile("ZeroDivisionError|INTERNAL ASSERT FAILED")
 OWN_LAYOUT = {"abs.out"}  # the CPU computes it into a temporary for complex types: an out that it resizes is then dense
 RESIZED = "An output with one or more elements was resized"
 

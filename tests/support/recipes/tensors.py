@@ -34,6 +34,16 @@ def arange(d: Any) -> Args:
     return {"start": start, "end": end, "step": step, "out": target(d, d.int(1, 40))}
 
 
+@recipe("kaiser_window", types=("f32", "f64"), bad={"window_length": [-1]})
+def kaiser_window(d: Any) -> Args:
+    args = {"window_length": d.int(0, 40), "dtype": d.dtype}
+    if "." in d.name:
+        args["periodic"] = d.flag()
+    if d.name.endswith(".beta"):
+        args["beta"] = d.pick(0.0, 5.0, 12.0)
+    return args
+
+
 @recipe("linspace.out", "logspace.out", types=("f32", "bf16", "i64", "f64", "c64"), bad={"steps": [-1]})
 def linspace(d: Any) -> Args:
     steps = d.pick(0, 1, 2, 7, 100)
