@@ -25,7 +25,7 @@ SELF_CHECK_SECONDS = 10.0
 # What changes how the device behaves; shown where set.
 VARIABLES = (
     "OCL_ICD_FILENAMES", "ONEAPI_DEVICE_SELECTOR", "XPU_OPS_DEVICE_MAPPING", "XPU_OPS_DISCRETE", "XPU_OPS_SYNC_ERRORS",
-    "XPU_OPS_CACHE_DIR", "XPU_OPS_LIBRARY_DIR", "XPU_OPS_VERBOSE", "PYTORCH_ENABLE_XPU_FALLBACK",
+    "XPU_OPS_CACHE_DIR", "XPU_OPS_LIBRARY_DIR", "XPU_OPS_MKL", "XPU_OPS_VERBOSE", "PYTORCH_ENABLE_XPU_FALLBACK",
     "PYTORCH_XPU_FALLBACK_OP", "TORCH_DEVICE_BACKEND_AUTOLOAD", "PYTORCH_ALLOC_CONF", "OMP_NUM_THREADS", "OMP_WAIT_POLICY",
 )  # fmt: skip
 
@@ -157,7 +157,7 @@ def _cache_dir() -> Path:
 
 def caches() -> Iterator[Finding]:
     """The folder of natively linked modules, and the caches of this process."""
-    from xpu_ops import onednn
+    from xpu_ops import onednn, onemkl
 
     section = "caches"
     folder = _cache_dir()
@@ -175,6 +175,12 @@ def caches() -> Iterator[Finding]:
         yield problem(section, "modules", f"{folder}: {error.strerror}", fix)
     cache = onednn.primitive_cache
     yield Finding(section, "oneDNN primitives", f"oneDNN {onednn.version()}, {cache.size} of {cache.capacity} entries")
+    plans = onemkl.plan_cache
+    if why := onemkl.missing():
+        value = f"not used ({why}): FFT and factorisations fall back to the CPU"
+        yield Finding(section, "oneMKL", value, "note", 'pip install "xpu_ops[mkl]"')
+    else:
+        yield Finding(section, "oneMKL", f"FFT and factorisations run on it, {plans.size} of {plans.capacity} plans")
 
 
 def _matmul(device: str) -> Any:
