@@ -5,7 +5,6 @@
 
 #include <ATen/native/Resize.h>
 #include <ATen/native/SpectralOpsUtils.h>
-#include <ATen/ops/_fft_c2c.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/roll.h>
 
@@ -171,7 +170,7 @@ at::Tensor _fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
 
 at::Tensor& _fft_c2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward,
                          at::Tensor& out) {
-  return copied(_fft_c2c(self, dim, normalization, forward), out);
+  return copied(aten::_fft_c2c(self, dim, normalization, forward), out);
 }
 
 at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided) {
@@ -182,7 +181,7 @@ at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
 
 at::Tensor& _fft_r2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided,
                          at::Tensor& out) {
-  return copied(_fft_r2c(self, dim, normalization, onesided), out);
+  return copied(aten::_fft_r2c(self, dim, normalization, onesided), out);
 }
 
 at::Tensor _fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size) {
@@ -192,7 +191,7 @@ at::Tensor _fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normali
 
 at::Tensor& _fft_c2r_out(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size,
                          at::Tensor& out) {
-  return copied(_fft_c2r(self, dim, normalization, last_dim_size), out);
+  return copied(aten::_fft_c2r(self, dim, normalization, last_dim_size), out);
 }
 
 }  // namespace xpu_ops::aten

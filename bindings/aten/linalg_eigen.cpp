@@ -2,7 +2,9 @@
 #include <cctype>
 
 #include <ATen/ops/_linalg_check_errors.h>
+#include <ATen/ops/imag.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/real.h>
 
 #include "bindings/aten/linalg.hpp"
 #include "kernels/mkl/lapack.hpp"
@@ -74,7 +76,7 @@ Eigen eigen(const at::Tensor& self, bool vectors, const char* name) {
 // What a real tensor can take of complex results.
 const at::Tensor real_if_it_can(const at::Tensor& from, const at::Tensor& to, const char* what) {
   if (to.is_complex()) return from;
-  TORCH_CHECK((at::imag(from) == 0).all().item<bool>(), "torch.linalg.eig: imaginary part of ", what,
+  TORCH_CHECK(at::imag(from).eq(0).all().item<bool>(), "torch.linalg.eig: imaginary part of ", what,
               " is non-zero, can't safely cast ", what, " to non-complex dtype.");
   return at::real(from);
 }

@@ -9,6 +9,7 @@
 #include <ATen/ops/_linalg_solve_ex_native.h>
 #include <ATen/ops/linalg_inv_ex_native.h>
 #include <ATen/ops/linalg_matrix_exp_native.h>
+#include <ATen/ops/real.h>
 
 #include "bindings/aten/linalg.hpp"
 #include "kernels/mkl/lapack.hpp"
@@ -167,7 +168,7 @@ at::Tensor own(at::Tensor t, const at::Tensor& self) {
 
 // Sums of squares of what LAPACK leaves below the solution.
 at::Tensor residuals_of(const at::Tensor& below) {
-  const at::Tensor squares = below.is_complex() ? at::real(below * below.conj()) : below * below;
+  const at::Tensor squares = below.is_complex() ? at::real(below.mul(below.conj())) : below.mul(below);
   return squares.sum(-2);
 }
 
@@ -204,7 +205,7 @@ LstsqResult lstsq(const at::Tensor& self, const at::Tensor& other, double rcond,
                singular ? r.singular_values.mutable_data_ptr() : nullptr, count, info.mutable_data_ptr<int32_t>());
     at::_linalg_check_errors(info, kLstsq, info.numel() <= 1);
   }
-  const bool full = !singular || (r.rank == n).all().item<bool>();
+  const bool full = !singular || r.rank.eq(n).all().item<bool>();
   if (m > n && driver != mkl::LstsqDriver::gelsy && full) r.residuals = residuals_of(x.narrow(-2, n, m - n));
   r.solution = x.narrow(-2, 0, n);
   if (m == 0) r.solution.zero_();
