@@ -87,9 +87,19 @@ at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind k
   return out;
 }
 
+// The result of several transforms in the layout that one over all dims of `order` would have.
+at::Tensor laid_out(const at::Tensor& out, const at::Tensor& self, at::IntArrayRef order) {
+  const Dims strides = strides_in_order(out.sizes(), permutation(self, order));
+  if (out.strides() == at::IntArrayRef(strides)) return out;
+  const at::Tensor result = new_strided(out.sizes(), strides, out.scalar_type());
+  result.copy_(out);
+  return result;
+}
+
 at::Tensor c2c(const at::Tensor& self, at::IntArrayRef dim, double scale, bool forward) {
   at::Tensor out = self;
-  Dims rest = sorted(self, dim, false);
+  const Dims order = sorted(self, dim, false);
+  Dims rest = order;
   while (!rest.empty()) {
     const size_t take = std::min<size_t>(rest.size(), mkl::kFftRank);
     const Dims now(rest.end() - static_cast<int64_t>(take), rest.end());
@@ -97,7 +107,7 @@ at::Tensor c2c(const at::Tensor& self, at::IntArrayRef dim, double scale, bool f
     rest.resize(rest.size() - take);
     scale = 1;
   }
-  return out;
+  return dim.size() > mkl::kFftRank ? laid_out(out, self, order) : out;
 }
 
 // Indices k of every dim become -k, counted from the end.
@@ -121,14 +131,16 @@ at::Tensor r2c(const at::Tensor& self, at::IntArrayRef dim, double scale, bool o
   Dims sizes(self.sizes().begin(), self.sizes().end());
   if (onesided || !rest.empty()) sizes[dim.back()] = self.size(dim.back()) / 2 + 1;
   at::Tensor out = transform(self, now, mkl::FftKind::r2c, true, scale, sizes, c10::toComplexType(self.scalar_type()));
-  if (!rest.empty()) out = c2c(out, rest, 1, true);
-  if (onesided) return out;
   if (!rest.empty()) {
-    const at::Tensor whole = new_empty(self.sizes(), out.scalar_type());
-    whole.narrow(dim.back(), 0, out.size(dim.back())).copy_(out);
-    out = whole;
+    out = c2c(out, rest, 1, true);
+    if (!onesided) {
+      const at::Tensor whole = new_empty(self.sizes(), out.scalar_type());
+      whole.narrow(dim.back(), 0, out.size(dim.back())).copy_(out);
+      out = whole;
+    }
+    out = laid_out(out, self, order);
   }
-  fill_symmetric(out, dim);
+  if (!onesided) fill_symmetric(out, dim);
   return out;
 }
 

@@ -7,6 +7,9 @@
 namespace xpu_ops::aten::linalg {
 
 mkl::Matrices matrices(const at::Tensor& t) {
+  const at::ScalarType real = c10::toRealValueType(t.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(real == at::kFloat || real == at::kDouble, "\"linalg\" not implemented for '",
+                              c10::toString(t.scalar_type()), "'");
   const int64_t rows = std::max<int64_t>(1, t.size(-2));
   return {t.data_ptr(), rows, t.size(-2) * t.size(-1)};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "error.hpp"
 #include "mkl/host.hpp"
 #include "mkl/library.hpp"
 
@@ -25,6 +26,28 @@ Matrices image(HostArrays& host, Use use, Matrices m, int64_t size) {
            : use == Use::write ? host.write(m.data, size)
                                : host.change(m.data, size);
   return m;
+}
+
+// LAPACK reads and writes wherever a pivot points.
+void check_pivots(const int32_t* pivots, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (pivots[i] < 1)
+      throw Error(ErrorKind::runtime,
+                  "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of "
+                  "lu_factor?");
+    if (pivots[i] > n)
+      throw Error(ErrorKind::runtime,
+                  "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the "
+                  "result of lu_factor?");
+  }
+}
+
+// Those of LDL are negative where a block has two rows.
+void check_block_pivots(const int32_t* pivots, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (pivots[i] == 0 || pivots[i] > n || pivots[i] < -n)
+      throw Error(ErrorKind::runtime, "Pivots given to ldl_solve must name rows of LD, from 1 or from -1.");
+  }
 }
 
 }  // namespace
@@ -71,6 +94,7 @@ void lu_solve(runtime::Queue& queue, DType type, Trans trans, int64_t n, int64_t
   a = image(host, Use::read, a, bytes(a, type, n, batch));
   pivots = host.read(pivots, bytes_of_ints(batch * n));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
+  check_pivots(pivots, batch * n, n);
   table().getrs(type, trans, n, nrhs, a, pivots, b, batch);
   host.done();
 }
@@ -172,6 +196,7 @@ void ldl_solve(runtime::Queue& queue, DType type, bool hermitian, bool upper, in
   a = image(host, Use::read, a, bytes(a, type, n, batch));
   pivots = host.read(pivots, bytes_of_ints(batch * n));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
+  check_block_pivots(pivots, batch * n, n);
   table().sytrs(type, hermitian, upper, n, nrhs, a, pivots, b, batch);
   host.done();
 }

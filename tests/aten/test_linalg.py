@@ -214,6 +214,16 @@ def test_pivots_of_anyone_are_checked() -> None:
         torch.xpu.synchronize()
 
 
+@pytest.mark.parametrize("pivots", [[9, 9, 9], [-4, 1, 2], [0, 1, 2]])
+def test_solvers_refuse_pivots_that_name_no_row(pivots: list[int]) -> None:
+    data, b = torch.eye(3, device="xpu"), torch.ones(3, 1, device="xpu")
+    where = torch.tensor(pivots, dtype=torch.int32, device="xpu")
+    with pytest.raises(RuntimeError, match="Pivots given to lu_solve must all be"):
+        torch.linalg.lu_solve(data, where, b)
+    with pytest.raises(RuntimeError, match="Pivots given to ldl_solve"):
+        torch.linalg.ldl_solve(data, where, b)
+
+
 GRADIENTS: dict[str, Callable[[torch.Tensor], Any]] = {
     "cholesky": lambda a: torch.linalg.cholesky(a @ a.mT + 3 * torch.eye(3, dtype=a.dtype, device=a.device)),
     "inv": torch.linalg.inv,

@@ -38,6 +38,7 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "solve_triangular": lambda a, b: torch.linalg.solve_triangular(a, b, upper=True),
     "triangular_solve": lambda a, b: torch.triangular_solve(b, a).solution,
     "lu, unpacked": lambda a, b: torch.linalg.lu(a).U,
+    "lu_unpack": lambda a, b: torch.lu_unpack(*torch.linalg.lu_factor(a))[2],
     "lu_solve": lambda a, b: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), b),
     "geqrf": lambda a, b: torch.geqrf(a).a,
     "householder_product": lambda a, b: torch.linalg.householder_product(*torch.geqrf(a)).abs(),
