@@ -6,7 +6,7 @@ import torch
 
 import xpu_ops
 
-POINTS, STEPS = 200, 40
+POINTS, STEPS = 120, 25
 
 
 def data() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -29,7 +29,11 @@ def fit(x: torch.Tensor, y: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tenso
     def likelihood() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         factor = torch.linalg.cholesky(kernel(x, x, log_scale) + log_noise.exp().square() * eye)
         weights = torch.cholesky_solve(y.unsqueeze(1), factor)
-        fitted = 0.5 * (y @ weights)[0] + factor.diagonal().log().sum() + 0.5 * len(x) * torch.log(torch.tensor(2 * torch.pi))
+        fitted = (
+            0.5 * (y @ weights)[0]
+            + factor.diagonal().log().sum()
+            + 0.5 * len(x) * torch.log(torch.tensor(2 * torch.pi))
+        )
         return -fitted, factor, weights
 
     for _ in range(STEPS):

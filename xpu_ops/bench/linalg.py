@@ -55,7 +55,9 @@ OTHERS: dict[str, Callable[..., Any]] = {
 
 
 def batches(full: bool) -> Iterator[Case]:
-    for count, n in [(1000, 3), (1000, 8), (1000, 32), (20000, 4), (5000, 16)] + ([(100000, 3), (100000, 8)] if full else []):
+    for count, n in [(1000, 3), (1000, 8), (1000, 32), (20000, 4), (5000, 16)] + (
+        [(100000, 3), (100000, 8)] if full else []
+    ):
         a, b = _positive(count, n, n), torch.randn(count, n, 2)
         for name, function in FUNCTIONS.items():
             yield Case(SMALL, f"{name} {count} x {n}", function, (a, b))

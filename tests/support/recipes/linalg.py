@@ -134,7 +134,9 @@ def householder_product(d: Any) -> Args:
     return {"input": a, "tau": tau}
 
 
-@recipe("ormqr", types=MATRIX, tol=TOL, bad={"input2": [torch.ones(77), torch.ones(1, 1, 1)], "input3": [torch.ones(2)]})
+@recipe(
+    "ormqr", types=MATRIX, tol=TOL, bad={"input2": [torch.ones(77), torch.ones(1, 1, 1)], "input3": [torch.ones(2)]}
+)
 def ormqr(d: Any) -> Args:
     lead, n, left = batch(d), d.pick(0, 1, 3, 20), d.flag()
     m = n + d.pick(0, 1, 5)
@@ -183,7 +185,9 @@ def rebuilt(result: Any) -> Any:
     return by_value(w), (v * w.unsqueeze(-2)) @ torch.linalg.inv(v) if v.numel() else []
 
 
-@recipe("linalg_eig", types=MATRIX, tol=TOL, view=rebuilt, bad={"self": [*NOT_MATRICES, torch.full((2, 2), float("nan"))]})
+@recipe(
+    "linalg_eig", types=MATRIX, tol=TOL, view=rebuilt, bad={"self": [*NOT_MATRICES, torch.full((2, 2), float("nan"))]}
+)
 def eig(d: Any) -> Args:
     return {"self": apart(d)}
 
@@ -193,7 +197,9 @@ def eigvals(d: Any) -> Args:
     return {"self": apart(d)}
 
 
-@recipe("linalg_lstsq", types=MATRIX, tol=TOL, bad={"b": [torch.ones(77, 2)], "driver": ["qr"], "self": [torch.ones(3)]})
+@recipe(
+    "linalg_lstsq", types=MATRIX, tol=TOL, bad={"b": [torch.ones(77, 2)], "driver": ["qr"], "self": [torch.ones(3)]}
+)
 def lstsq(d: Any) -> Args:
     lead, (m, n), driver = batch(d), sides(d), d.pick(None, "gels", "gelsy", "gelsd", "gelss")
     a = d.own((*lead, m, n), domain=(-1, 1))
@@ -232,7 +238,9 @@ FFT_TOL = {"f32": (1e-4, 1e-4), "c64": (1e-4, 1e-4), "f64": (1e-10, 1e-10), "c12
 
 
 def signal(d: Any) -> tuple[torch.Tensor, list[int]]:
-    x = d.plain(*d.pick([1], [8], [17], [3, 5], [16, 12], [2, 3, 4], [4, 1, 6], [2, 3, 2, 5], [2, 3, 2, 3, 4], [0, 4], [257]))
+    x = d.plain(
+        *d.pick([1], [8], [17], [3, 5], [16, 12], [2, 3, 4], [4, 1, 6], [2, 3, 2, 5], [2, 3, 2, 3, 4], [0, 4], [257])
+    )
     dims = d.order(x.dim()).tolist()[: d.int(1, x.dim())]
     return x, [i for i in dims if x.shape[i]]
 
