@@ -56,6 +56,14 @@ Dims strides_in_order(at::IntArrayRef sizes, at::IntArrayRef order) {
   return strides;
 }
 
+// Whether elements stand for several, which not every plan takes.
+bool repeats(const at::Tensor& t) {
+  for (int64_t d = 0; d < t.dim(); ++d) {
+    if (t.stride(d) == 0 && t.size(d) > 1) return true;
+  }
+  return false;
+}
+
 // One transform over at most kFftRank dims.
 at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind kind, bool forward, double scale,
                      at::IntArrayRef out_sizes, at::ScalarType out_type) {
@@ -65,7 +73,8 @@ at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind k
   const auto rank = static_cast<int64_t>(dim.size()), outer = self.dim() - rank;
   Dims joined{-1};
   for (int64_t d : dim) joined.push_back(self.size(d));
-  const at::Tensor in = self.permute(order).reshape(joined);
+  at::Tensor in = self.permute(order).reshape(joined);
+  if (repeats(in)) in = in.contiguous();
 
   mkl::FftShape shape;
   shape.real = to_dtype(c10::toRealValueType(out_type));
