@@ -8,7 +8,7 @@
 #include <ATen/ops/flip.h>
 #include <ATen/ops/roll.h>
 
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
 #include "kernels/mkl/fft.hpp"
 
 namespace xpu_ops::aten {

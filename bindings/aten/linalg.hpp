@@ -4,7 +4,7 @@
 #include <ATen/native/LinearAlgebraUtils.h>
 #include <c10/util/MaybeOwned.h>
 
-#include "aten/tensor.hpp"
+#include "bindings/aten/core/tensor.hpp"
 #include "kernels/mkl/table.hpp"
 
 namespace xpu_ops::aten::linalg {

@@ -1,7 +1,7 @@
-#include "mkl/fft.hpp"
+#include "kernels/mkl/fft.hpp"
 
-#include "mkl/host.hpp"
-#include "mkl/plan_cache.hpp"
+#include "kernels/mkl/host.hpp"
+#include "kernels/mkl/plan_cache.hpp"
 
 namespace xpu_ops::mkl {
 

@@ -1,7 +1,7 @@
 // Fourier transforms of device memory.
 #pragma once
-#include "mkl/table.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/mkl/table.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::mkl {
 

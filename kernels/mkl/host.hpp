@@ -4,9 +4,9 @@
 #include <memory>
 #include <vector>
 
-#include "mkl/table.hpp"
-#include "runtime/device.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/mkl/table.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::mkl {
 

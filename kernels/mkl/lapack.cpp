@@ -1,10 +1,10 @@
-#include "mkl/lapack.hpp"
+#include "kernels/mkl/lapack.hpp"
 
 #include <algorithm>
 
-#include "error.hpp"
-#include "mkl/host.hpp"
-#include "mkl/library.hpp"
+#include "kernels/error.hpp"
+#include "kernels/mkl/host.hpp"
+#include "kernels/mkl/library.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

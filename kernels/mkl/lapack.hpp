@@ -1,8 +1,8 @@
 // Factorisations and solvers of device memory, in order with what is on the queue. Each has finished on return.
 // mkl/table.hpp says what the arguments are; `a`, `b` and their kin are changed in place.
 #pragma once
-#include "mkl/table.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/mkl/table.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::mkl {
 

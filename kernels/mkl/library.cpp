@@ -1,12 +1,12 @@
-#include "mkl/library.hpp"
+#include "kernels/mkl/library.hpp"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <sycl/sycl.hpp>
 
-#include "error.hpp"
-#include "runtime/environment.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/environment.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

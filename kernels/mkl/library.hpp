@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "mkl/table.hpp"
+#include "kernels/mkl/table.hpp"
 
 namespace xpu_ops::mkl {
 

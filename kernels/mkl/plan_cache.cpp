@@ -1,4 +1,4 @@
-#include "mkl/plan_cache.hpp"
+#include "kernels/mkl/plan_cache.hpp"
 
 #include <array>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <list>
 #include <map>
 
-#include "mkl/library.hpp"
+#include "kernels/mkl/library.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

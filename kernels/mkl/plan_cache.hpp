@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "mkl/table.hpp"
-#include "runtime/queue.hpp"
+#include "kernels/mkl/table.hpp"
+#include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::mkl {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <cstdint>
 
-#include "dtype.hpp"
+#include "kernels/dtype.hpp"
 
 namespace xpu_ops::mkl {
 

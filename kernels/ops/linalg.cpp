@@ -1,7 +1,7 @@
 #include "kernels/ops/linalg.hpp"
 
-#include "linalg_kernels.hpp"
-#include "runtime/launch.hpp"
+#include "gen/kernels/linalg_kernels.hpp"
+#include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::ops {
 namespace {

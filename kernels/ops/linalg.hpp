@@ -1,7 +1,7 @@
 // Linear algebra on a queue, with kernels of our own.
 #pragma once
-#include "runtime/queue.hpp"
-#include "sycl/linalg_args.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/linalg_args.hpp"
 
 namespace xpu_ops::ops {
 

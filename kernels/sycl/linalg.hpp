@@ -1,7 +1,7 @@
 // Linear algebra: one work-item a matrix.
 #pragma once
-#include "device.hpp"
-#include "linalg_args.hpp"
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/linalg_args.hpp"
 
 namespace xpu {
 

@@ -1,5 +1,5 @@
 // Transforms: oneMKL's C interface on the calling thread, its SYCL interface on a queue.
-#include "mkl/lib/dft.hpp"
+#include "kernels/mkl/lib/dft.hpp"
 
 #include <complex>
 #include <mutex>
@@ -8,7 +8,7 @@
 #include <mkl_dfti.h>
 #include <oneapi/mkl/dft.hpp>
 
-#include "error.hpp"
+#include "kernels/error.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

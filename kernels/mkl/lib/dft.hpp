@@ -1,6 +1,6 @@
 // Plans of transforms; mkl/table.hpp says what they are.
 #pragma once
-#include "mkl/table.hpp"
+#include "kernels/mkl/table.hpp"
 
 namespace xpu_ops::mkl {
 

@@ -1,8 +1,8 @@
 // The one symbol that libxpu_ops_mkl.so shows.
 #include <mkl_service.h>
 
-#include "mkl/lib/dft.hpp"
-#include "mkl/lib/lapack.hpp"
+#include "kernels/mkl/lib/dft.hpp"
+#include "kernels/mkl/lib/lapack.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

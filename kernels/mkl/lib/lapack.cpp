@@ -1,11 +1,11 @@
 // Factorisations and solvers on the calling thread: loops over the matrices of a batch.
-#include "mkl/lib/lapack.hpp"
+#include "kernels/mkl/lib/lapack.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "mkl/lib/routines.hpp"
+#include "kernels/mkl/lib/routines.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

@@ -1,6 +1,6 @@
 // The host routines behind the table; mkl/table.hpp says what they do.
 #pragma once
-#include "mkl/table.hpp"
+#include "kernels/mkl/table.hpp"
 
 namespace xpu_ops::mkl {
 

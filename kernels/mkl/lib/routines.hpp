@@ -7,7 +7,7 @@
 #include <mkl_blas_64.h>
 #include <mkl_lapack.h>
 
-#include "mkl/table.hpp"
+#include "kernels/mkl/table.hpp"
 
 namespace xpu_ops::mkl {
 
