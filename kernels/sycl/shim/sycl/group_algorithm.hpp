@@ -1,0 +1,1 @@
+#include "../xpu_shim.hpp"
