@@ -195,8 +195,10 @@ PyObject* empty_strided_xpu(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
-PyMethodDef empty_strided_def = {"_empty_strided_xpu", reinterpret_cast<PyCFunction>(empty_strided_xpu), METH_FASTCALL,
-                                 "Empty tensor on the current XPU device."};
+// The detour is how CPython's own modules cast METH_FASTCALL functions.
+PyMethodDef empty_strided_def = {"_empty_strided_xpu",
+                                 reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty_strided_xpu)),
+                                 METH_FASTCALL, "Empty tensor on the current XPU device."};
 
 }  // namespace
 

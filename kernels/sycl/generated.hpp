@@ -129,7 +129,7 @@ GEN_FN double round_half_even(double a) { return sycl::rint(a); }
 
 template <class T> GEN_FN T ldexp(T a, int32_t n) {
   // In two steps, so that neither power overflows where the result does not.
-  const int32_t bounded = n < -400 * int32_t(sizeof(T)) ? -400 * int32_t(sizeof(T))
+  const int32_t bounded = n < -400 * int32_t(sizeof(T))  ? -400 * int32_t(sizeof(T))
                           : n > 400 * int32_t(sizeof(T)) ? 400 * int32_t(sizeof(T))
                                                          : n;
   const int32_t first = bounded / 2;
@@ -173,7 +173,10 @@ template <class T> GEN_FN void add_sample(Moments<T>& a, T v) {
 }
 
 // The extreme so far and where it is. NaN wins; of equals the first.
-template <class T> struct Place { T value; long index; };
+template <class T> struct Place {
+  T value;
+  long index;
+};
 template <bool kMax> struct Better {
   template <class T> GEN_INLINE Place<T> operator()(Place<T> a, Place<T> b) const {
     const bool nan_a = a.value != a.value, nan_b = b.value != b.value;

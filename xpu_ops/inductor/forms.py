@@ -59,7 +59,7 @@ def loops(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr, Form]:
         return _pointwise(kernel, walk), walk.groups, kernel.form
     if not kernel.form.outer:
         return *_inner(kernel), kernel.form
-    single = len(kernel.stages) == 1
+    single = sum(stage.loop for stage in kernel.stages) == 1 and kernel.stages[0].loop
     wide = hint(kernel.x.numel) >= TILE or single
     walk = _walk(kernel, COLUMNS if wide else LANES)
     if single:
@@ -120,8 +120,8 @@ def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
 
 
 def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
-    """One loop over the reduced range, in which several vectors of columns go side by side."""
-    (stage,) = kernel.stages
+    """One loop over the reduced range, in which several vectors of columns go side by side, and what follows it."""
+    stage, *rest = kernel.stages
     body = IndentedBuffer()
     body.writelines(walk.head)
     c0, c1 = walk.columns
@@ -141,6 +141,8 @@ def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
         with body.indent():
             body.writelines([slot, *walk.definitions])
             body.splice(stage.after)
+            for outside in rest:
+                body.splice(outside.body)
         body.writeline("});")
     body.writeline("});" + walk.tail)
     return body

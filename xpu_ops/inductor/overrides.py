@@ -100,12 +100,8 @@ class SyclOverrides(OpOverrides):
     def logical_not(a: CSEVariable) -> str:
         return f"!bool({a})"
 
-    and_, or_, xor = (
-        staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^")
-    )
-    bitwise_and, bitwise_or, bitwise_xor = (
-        staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^")
-    )
+    and_, or_, xor = (staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^"))
+    bitwise_and, bitwise_or, bitwise_xor = (staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^"))
 
     @staticmethod
     def bitwise_not(a: CSEVariable) -> str:

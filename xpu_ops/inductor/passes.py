@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import fx
@@ -155,17 +156,21 @@ def _two_passes(upstream: Callable[..., bool]) -> Callable[..., bool]:
     return use_two_step_variance
 
 
-def _argument_reduction(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """Over several dimensions the result counts elements in the logical order: the operand is made contiguous."""
+def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """argmax over several dimensions of a tensor that is not contiguous counts in the logical order.
 
-    def lower(x: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        if is_xpu(x) and axis is None and len(x.get_size()) > 1:
-            from torch._inductor import ir
+    Upstream passes that index along only to the backends that it knows to take it.
+    """
 
-            x = ir.ExternKernel.require_contiguous(ir.ExternKernel.copy_input(x))
-        return upstream(x, axis, keepdims, **kwargs)
+    def make_reduction_inner(x: Any, **kwargs: Any) -> Any:
+        from torch._inductor import lowering
 
-    return lower
+        if not is_xpu(x) or kwargs.get("reduction_type") not in ("argmax", "argmin"):
+            return upstream(x, **kwargs)
+        with mock.patch.object(lowering, "is_triton", lambda _: True):
+            return upstream(x, **kwargs)
+
+    return make_reduction_inner
 
 
 def install_lowerings() -> None:
@@ -176,6 +181,4 @@ def install_lowerings() -> None:
     utils.needs_fallback_due_to_atomic_add_limitations = keep
     lowering.needs_fallback_due_to_atomic_add_limitations = keep
     lowering.use_two_step_variance = _two_passes(lowering.use_two_step_variance)
-    for op in (aten.argmax, aten.argmin):
-        for overload in (op, op.default):
-            lowering.lowerings[overload] = _argument_reduction(lowering.lowerings[overload])
+    lowering._make_reduction_inner = _logical_index(lowering._make_reduction_inner)

@@ -83,9 +83,7 @@ class SyclScheduling(SIMDScheduling):
         name = "_".join(filter(None, ["sycl", fused, w.next_kernel_suffix()]))
         w.src_to_kernel[key] = name
         header = root_of(w).header
-        header.writeline(
-            f"sycl_module.add({name!r}, {device}, {kernel.signature!r}, {tuple(kernel.messages)!r}, '''"
-        )
+        header.writeline(f"sycl_module.add({name!r}, {device}, {kernel.signature!r}, {tuple(kernel.messages)!r}, '''")
         header.splice(src_code.replace("KERNEL_NAME", name))
         header.writeline("''')")
         return name

@@ -21,7 +21,9 @@ def entry_point(name: str, parameters: list[Parameter], sub_group: int | None) -
     attribute = "XPU_KERNEL(1)" if sub_group is None else f"XPU_KERNEL_SG(1, {sub_group})"
     fields = "".join(f"  {p.field}\n" for p in parameters)
     arguments = ", ".join(f"p.{p.name}" if p.pointer else f"static_cast<{p.ctype}>(p.{p.name})" for p in parameters)
-    return f"\nstruct {name}_args {{\n{fields}}};\n{attribute} {name}_kernel({name}_args p) {{ {name}({arguments}); }}\n"
+    return (
+        f"\nstruct {name}_args {{\n{fields}}};\n{attribute} {name}_kernel({name}_args p) {{ {name}({arguments}); }}\n"
+    )
 
 
 def function_parameters(source: str, name: str) -> str:

@@ -170,9 +170,9 @@ class Reduction:
         scalars = [] if mapped else self.scalars
         fields = [f"const {CTYPES[d]}* ptr_{n};" for n, d in zip(names, dtypes, strict=True)]
         fields += [s.field for s in scalars]
-        loads = [
-            f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name}, at + c))" for p in ([] if mapped else self.operands)
-        ] + [f"static_cast<{s.ctype}>(p.{s.name})" for s in scalars]
+        loads = [f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name}, at + c))" for p in ([] if mapped else self.operands)] + [
+            f"static_cast<{s.ctype}>(p.{s.name})" for s in scalars
+        ]
         ctype = compute_type(result) if result is not None else "T"
         source = _TEMPLATE.format(
             **self._texts,

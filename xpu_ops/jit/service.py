@@ -52,11 +52,11 @@ records: list[BuildRecord] = []
 @functools.cache
 def headers_digest() -> str:
     """Digest of the headers that device code can include."""
-    root = include_dir()
     digest = hashlib.sha256()
-    for path in sorted(root.rglob("*")):
-        if path.is_file():
-            digest.update(f"{path.relative_to(root)}\n".encode())
+    for folder in sorted(include_dir().iterdir()):
+        root = folder.resolve()  # a link in a source tree, which rglob does not follow
+        for path in sorted(p for p in root.rglob("*") if p.is_file()):
+            digest.update(f"{folder.name}/{path.relative_to(root)}\n".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()
 

@@ -202,7 +202,9 @@ class Worker:
             except _Died as death:
                 self._process = None
                 if attempt == 2:
-                    raise CompileError(f"xpu_ops: the kernel compiler crashed twice on this source ({death}).") from death
+                    raise CompileError(
+                        f"xpu_ops: the kernel compiler crashed twice on this source ({death})."
+                    ) from death
             except CompileError:
                 self._process = None
                 raise
