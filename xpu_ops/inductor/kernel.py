@@ -32,6 +32,7 @@ from xpu_ops.inductor.overrides import SyclOverrides
 from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
+_UNBOUNDED: ValueRanges[Any] = ValueRanges.unknown()
 _NO_PLACE = "0x7fffffffffffffffL"
 _PLAIN_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "any": "Or", "xor_sum": "Xor", "max": "Max", "min": "Min"}
 
@@ -39,12 +40,12 @@ _PLAIN_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "any": "Or", "xor_sum": "Xor"
 class SyclCSE(CSE):
     """Declares every value with its own type: C++ computes small integers as int."""
 
-    def generate(  # type: ignore[override]
+    def generate(
         self,
         buffer: IndentedBuffer,
         expr: Any,
         *,
-        bounds: ValueRanges[Any] = ValueRanges.unknown(),
+        bounds: ValueRanges[Any] = _UNBOUNDED,
         write: bool = True,
         assignment: bool = True,
         dtype: torch.dtype | None = None,
@@ -111,14 +112,15 @@ class Final:
 class SyclKernel(SIMDKernel):
     """The text of one kernel and the call that launches it."""
 
-    overrides = SyclOverrides  # type: ignore[assignment]
+    overrides = SyclOverrides
     suffix = ";"
     newvar_prefix = "auto "
-    sexpr = kexpr = staticmethod(print_index)  # type: ignore[assignment]
+    sexpr = kexpr = staticmethod(print_index)
     pexpr = staticmethod(simd.pexpr)
 
     def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: Any) -> None:
         super().__init__(tiling, **kwargs)
+        self.inside_reduction: bool
         self.cse = SyclCSE(self.newvar_prefix, self.suffix)
         self.x = Axis(self.numels["x"], self.expr)
         self.r = Axis(self.numels.get("r0_", sympy.S.One), self.expr)
@@ -349,7 +351,7 @@ class SyclKernel(SIMDKernel):
 
     # ---- text
 
-    def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:  # type: ignore[override]
+    def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:
         self.codegen_body()
         body, self.groups, self.form = forms.loops(self)
         text = body.getvalue()

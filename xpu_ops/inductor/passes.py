@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import sympy
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
@@ -97,7 +98,7 @@ def _through_views(node: fx.Node, a: fx.Node) -> tuple[fx.Node, fx.Node]:
         return node, a
     same = [x.shape[-1] == rows.shape[-1], out.shape[-1] == _value(node).shape[-1]]
     same += [m == n for m, n in zip(x.shape[:-1], out.shape[:-1], strict=True)]
-    return (user, a.args[0]) if all(s is True for s in same) else (node, a)  # type: ignore[return-value]
+    return (user, a.args[0]) if all(s is True for s in same) else (node, a)
 
 
 @functools.cache
@@ -148,10 +149,10 @@ def _two_passes(upstream: Callable[..., bool]) -> Callable[..., bool]:
         axes = sorted(_validate_reduction_axis(x, axis))
         if not axes or axes != list(range(len(size) - len(axes), len(size))) or len(axes) == len(size):
             return False
-        numel = 1
+        numel: Any = sympy.S.One
         for a in axes:
             numel *= size[a]
-        return numel.is_number and int(numel) <= _TWO_PASS_MOST
+        return bool(numel.is_number) and int(numel) <= _TWO_PASS_MOST
 
     return use_two_step_variance
 

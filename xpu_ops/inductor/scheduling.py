@@ -33,7 +33,7 @@ class SyclChoices(InductorChoices):
         return generator_digest()
 
     @staticmethod
-    def reduction_split_factor(  # type: ignore[override]
+    def reduction_split_factor(
         device: torch.device, reduction_numel_hint: int, numel_hint: int, inner_reduction: bool
     ) -> int:
         if device.type != "xpu":
@@ -51,7 +51,7 @@ class SyclChoices(InductorChoices):
 class SyclScheduling(SIMDScheduling):
     """Fuses as upstream's GPU backends do and puts all kernels of a graph into one module."""
 
-    kernel_type = SyclKernel  # type: ignore[assignment]
+    kernel_type = SyclKernel
 
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
@@ -73,7 +73,7 @@ class SyclScheduling(SIMDScheduling):
         """One range, and one that is reduced: rows and columns are found from the indices."""
         return cls.create_tiling([numel], [reduction_numel]), None
 
-    def define_kernel(self, src_code: str, node_schedule: Any, kernel: SyclKernel) -> str:  # type: ignore[override]
+    def define_kernel(self, src_code: str, node_schedule: Any, kernel: SyclKernel) -> str:
         w = V.graph.wrapper_code
         device = V.graph.get_current_device_or_throw().index or 0
         key = f"{device} {kernel.signature} {kernel.messages} {src_code}"

@@ -8,9 +8,9 @@ See docs/custom-kernels.md.
 
 from __future__ import annotations
 
-from xpu_ops.jit.elementwise import elementwise
 from xpu_ops.jit.kernels import kernel
-from xpu_ops.jit.reduction import reduction
+from xpu_ops.jit.pointwise import elementwise
+from xpu_ops.jit.reductions import reduction
 from xpu_ops.jit.worker import CompileError
 
 __all__ = ["CompileError", "elementwise", "kernel", "reduction"]

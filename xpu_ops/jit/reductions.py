@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from xpu_ops.jit import service, tensors
-from xpu_ops.jit.elementwise import LANES, compute_type
+from xpu_ops.jit.pointwise import LANES, compute_type
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.signature import CTYPES
 
@@ -118,7 +118,7 @@ class Reduction:
 
         def fake(*args: Any, **scalars: Any) -> torch.Tensor:
             dim, keepdim = ([*args[count:], False][:2]) if len(args) > count else (None, False)
-            first, *rest = torch.broadcast_tensors(*args[:count])
+            first = torch.broadcast_tensors(*args[:count])[0]
             dims = _dimensions(self.name, first.dim(), dim)
             shape = [1 if d in dims else s for d, s in enumerate(first.shape) if keepdim or d not in dims]
             dtype = self._result or tensors.promoted(self.operands, args[:count])[1]
@@ -199,9 +199,9 @@ def _dimensions(name: str, rank: int, dim: int | Sequence[int] | None) -> list[i
     Raises:
         IndexError: for one that does not exist. RuntimeError: for one that is named twice.
     """
-    if dim is None:
+    given = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    if not given:  # as torch.sum
         return list(range(rank))
-    given = [dim] if isinstance(dim, int) else list(dim)
     bound = max(rank, 1)
     for d in given:
         if not -bound <= d < bound:
