@@ -63,8 +63,9 @@ template <class Fn> PyObject* guarded(Fn&& fn) {
 uint64_t pointer_field(const KernelState& s, size_t index, PyObject* arg) {
   if (arg == Py_None) return 0;
   if (!THPVariable_Check(arg)) wrong_type(s, index, "a tensor", arg);
-  const at::Tensor& t = THPVariable_Unpack(arg);
-  return std::bit_cast<uint64_t>(t.mutable_data_ptr());
+  const auto address = std::bit_cast<uint64_t>(THPVariable_Unpack(arg).mutable_data_ptr());
+  // A kernel that finds an index out of range reads element 0 instead, of an empty tensor the error record.
+  return address == 0 && s.reports ? s.bound.front() : address;
 }
 
 uint64_t integer_field(const KernelState& s, size_t index, PyObject* arg) {

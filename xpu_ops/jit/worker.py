@@ -158,9 +158,9 @@ class Worker:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: _Process | None = None
-        self._owner = os.getpid()
         self._idle: threading.Timer | None = None
         atexit.register(self.stop)
+        os.register_at_fork(after_in_child=self._forget)
 
     def start(self) -> None:
         """Start the process in the background and let it parse the common header."""
@@ -168,7 +168,7 @@ class Worker:
             threading.Thread(target=self._warm_up, daemon=True, name="xpu_ops kernel compiler").start()
 
     def _warm_up(self) -> None:
-        source = 'extern "C" void xpu_ops_warm_up();\nXPU_KERNEL(1) xpu_ops_warm_up_kernel(int* p) { p[0] = 0; }\n'
+        source = "XPU_KERNEL(1) xpu_ops_warm_up(int* p) { p[0] = 0; }\n"
         try:
             with tempfile.TemporaryDirectory(prefix="xpu_ops-") as folder:
                 path = Path(folder) / "warm_up.cpp"
@@ -184,7 +184,6 @@ class Worker:
             CompileError: where the source has an error, the compiler crashes twice or takes too long.
         """
         with self._lock:
-            self._after_fork()
             if self._idle is not None:
                 self._idle.cancel()
             answer = self._ask_twice(source, prefix)
@@ -210,14 +209,12 @@ class Worker:
                 raise
         raise AssertionError
 
-    def _after_fork(self) -> None:
-        if self._owner != os.getpid():  # the process belongs to the parent
-            self._process, self._idle, self._owner = None, None, os.getpid()
+    def _forget(self) -> None:
+        """In a forked child: the process, and a lock that some thread may have held, belong to the parent."""
+        self._lock, self._process, self._idle = threading.Lock(), None, None
 
     def stop(self) -> None:
         """End the process; the next source starts another."""
-        if self._owner != os.getpid():
-            return
         with self._lock:
             process, self._process = self._process, None
             if self._idle is not None:
