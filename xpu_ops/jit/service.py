@@ -80,22 +80,24 @@ def _compile(source: str, digest: str, device: int, record: dict[str, Any]) -> A
         answer = WORKER.compile(path, prefix)
         if not answer["ok"]:
             log = str(answer["log"]).replace(f"{path}", "source.cpp").strip()
-            raise CompileError(_explain(log, source))
+            raise CompileError(_explain(log))
         record.update(compile_ms=answer["compile_ms"], link_ms=answer["link_ms"])
         spirv = Path(f"{prefix}.spv.syclbin").read_bytes()
         native = Path(f"{prefix}.native.syclbin").read_bytes()
     return c.JitModule.add(digest, device, spirv, native, answer["target"])
 
 
-def _explain(log: str, source: str) -> str:
-    """The compiler's text, with the line of the source that it names first."""
-    found = re.search(r"source\.cpp:(\d+):(\d+): (?:fatal )?error: (.*)", log)
-    if not found:
+_DIAGNOSTIC = re.compile(r"source\.cpp:\d+:(\d+): ((?:fatal )?error|warning|note): (.*)\n(\s*(\d+) \|(.*))")
+
+
+def _explain(log: str) -> str:
+    """The compiler's text, after the first error and its line. Beside a source line stands the number that #line gave it;
+    the number in front of the message counts what the service put before the source."""
+    log = _DIAGNOSTIC.sub(r"source.cpp:\5:\1: \2: \3\n\4", log)
+    first = next((m for m in _DIAGNOSTIC.finditer(log) if "error" in m[2]), None)
+    if first is None:
         return f"xpu_ops: a kernel does not compile:\n{log}"
-    number = int(found.group(1))
-    lines = source.splitlines()
-    text = lines[number - 1].strip() if 0 < number <= len(lines) else ""
-    return f"xpu_ops: a kernel does not compile, line {number}: {found.group(3)}\n    {text}\n{log}"
+    return f"xpu_ops: a kernel does not compile, line {first[5]}: {first[3]}\n    {first[6].strip()}\n{log}"
 
 
 def load(source: str, kernels: Sequence[KernelSpec], device: int = -1) -> list[Callable[..., None]]:
