@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -49,6 +51,9 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = trace_ops
         return trace_ops
+    # Submodules load at their first use: `import xpu_ops; xpu_ops.onednn`.
+    if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'xpu_ops' has no attribute '{name}'")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from xpu_ops._paths import package_dir
+from xpu_ops._paths import is_source_tree, package_dir
 
 TORCH_SERIES = "2.13"
 # libOpenCL and libdnnl carry no search path of their own: what they need is loaded first, dependencies before dependents.
@@ -156,9 +156,9 @@ def load() -> ModuleType:
     if _extension is not None:
         return _extension
     _check_torch()
+    built = package_dir()
     try:
         _load_libraries()
-        built = package_dir()
         search_path = sys.modules["xpu_ops"].__path__
         if str(built) not in search_path:
             search_path.append(str(built))
@@ -166,6 +166,11 @@ def load() -> ModuleType:
     except _Unusable:
         raise
     except (ImportError, OSError) as e:
+        if is_source_tree() and not (built / "modules").is_dir():
+            raise _Unusable(
+                f"xpu_ops was imported from a source tree that is not built ({built}); run `make build` there, "
+                "or start Python in another folder to use an installed package"
+            ) from e
         raise _Unusable(
             f"xpu_ops cannot load its libraries ({e}); reinstall it with: pip install --force-reinstall xpu-ops"
         ) from e

@@ -20,6 +20,11 @@ def package_dir() -> Path:
     return _HERE
 
 
+def is_source_tree() -> bool:
+    """Whether Python found the sources of a checkout, as it does when started in the checkout's root."""
+    return (_HERE.parent / "kernels" / "manifest").is_dir()
+
+
 def cache_dir() -> Path:
     """The user's cache folder; it may not exist. `module_cache_dir` in kernels/runtime has the same rule."""
     if folder := os.environ.get("XPU_OPS_CACHE_DIR"):

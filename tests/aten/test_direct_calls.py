@@ -230,3 +230,16 @@ def test_weight_norm() -> None:
 def test_padding_backward(grad: tuple[int, ...], self: tuple[int, ...], padding: list[int]) -> None:
     with pytest.raises(RuntimeError, match="padding|gradOutput"):
         A.replication_pad2d_backward(ones(*grad), ones(*self), padding)
+
+
+@pytest.mark.parametrize(("grad", "output"), [((2,), (2,)), ((3,), (2,)), ((2,), (3,))])
+def test_segment_reduce_backward_of_another_size(grad: tuple[int, ...], output: tuple[int, ...]) -> None:
+    lengths = torch.tensor([1, 2, 2], device="xpu")
+    with pytest.raises(RuntimeError, match=r"expected grad and output of size \[3\]"):
+        A._segment_reduce_backward(
+            torch.ones(grad, device="xpu"),
+            torch.ones(output, device="xpu"),
+            torch.ones(5, device="xpu"),
+            "sum",
+            lengths=lengths,
+        )

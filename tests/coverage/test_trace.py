@@ -153,3 +153,16 @@ def test_command(tmp_path: Path) -> None:
     how = {o["name"]: o["how"] for o in trace["operators"]}
     assert (how["exp"], how["linalg_inv"]) == ("native", "composite+fallback")
     assert subprocess.run([*command, str(tmp_path / "none.py")], capture_output=True).returncode == 2
+
+
+def test_command_after_a_warm_up(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import torch\ntorch.special.ndtri(torch.rand(64, device='xpu')).sum().item()\n")
+    out = tmp_path / "trace.json"
+    command = [sys.executable, "-W", "ignore", "-m", "xpu_ops.coverage", "trace", "--json", str(out)]
+    loaded = {}
+    for flags in ([], ["--warmup"]):
+        subprocess.run([*command, *flags, str(program)], check=True, capture_output=True)
+        loaded[bool(flags)] = json.loads(out.read_text())["load_ms"]
+    assert loaded[False] > 0
+    assert loaded[True] == 0

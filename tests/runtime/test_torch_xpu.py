@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -362,3 +367,24 @@ def test_allocation_and_launch_stay_lean():
             torch.empty_like(x)
         best = min(best, (time.thread_time() - t0) / 2000)
     assert best < 15e-6
+
+
+def test_submodules_load_at_their_first_use():
+    code = "import sys, xpu_ops; assert 'xpu_ops.onednn' not in sys.modules; print(xpu_ops.onednn.version()); xpu_ops.nothing"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "module 'xpu_ops' has no attribute 'nothing'" in done.stderr
+    assert done.stdout.startswith("3.") or done.stdout.startswith("(3")
+
+
+def test_sources_without_a_build_say_so(tmp_path):
+    """Python started in the root of a checkout finds the sources before an installed package."""
+    root = Path(xpu_ops.__file__).resolve().parent.parent
+    shutil.copytree(
+        root / "xpu_ops", tmp_path / "xpu_ops", ignore=shutil.ignore_patterns("*.so", "modules", "__pycache__")
+    )
+    (tmp_path / "kernels" / "manifest").mkdir(parents=True)
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "XPU_OPS_BUILD_DIR")}
+    code = "import sys; sys.path.insert(0, '.'); import xpu_ops; xpu_ops._C.device_mapping"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "imported from a source tree that is not built" in done.stderr

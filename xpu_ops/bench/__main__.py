@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-import statistics
 import time
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +14,9 @@ from rich.progress import Progress
 from rich.table import Table
 
 from . import cases as all_cases
-from . import fused, process, report
-from .core import Row, geomean, measure
+from . import process, report
+from .core import Row, measure
+from .verdicts import verdicts
 
 
 def limits() -> dict[str, float]:
@@ -34,81 +33,6 @@ def _seconds(function: object) -> float:
     start = time.perf_counter()
     function()  # type: ignore[operator]
     return time.perf_counter() - start
-
-
-def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
-    """One line a target of the project: met, or missed by how much."""
-    out = []
-
-    def target(name: str, value: float, want: float, less: bool = False) -> None:
-        met = value <= want if less else value >= want
-        out.append(f"{'met   ' if met else 'missed'} {name}: {value:.2f} against {want:.2f}")
-
-    good = [r for r in rows if not r.error]
-    for r in good:
-        if r.name == "add, 1 element":
-            target("one-element add, microseconds", r.xpu_us, 3.0, less=True)
-        if r.name.startswith("20-op chain"):
-            target("20-op chain, ratio", r.ratio, 0.7)
-    # sections, wanted geometric mean, wanted lowest
-    groups = {
-        "pointwise, reductions, copies": (("pointwise", "reduction", "copy"), 2.0, 0.9),
-        "norms, softmax, pooling": (("norm", "softmax", "pooling"), 1.2, 0.9),
-        "matmul": (("matmul",), 1.05, 0.9),
-        "convolution": (("convolution",), 1.05, 0.9),
-        "attention": (("attention",), 1.0, 1.0),
-        "indexing, sort": (("indexing",), 1.0, 0.9),
-        "sampling": (("sampling",), 2.0, 0.9),
-        "sparse": (("sparse",), 1.0, 0.9),
-        "other families": (("foreach", "loss", "sequence", "quantization", "factory"), 1.0, 0.9),
-        "models": (("model",), 1.5, 0.95),
-    }
-    for name, (prefixes, mean, lowest) in groups.items():
-        # A thousand elements measure the host path, which has rows of its own.
-        ratios = [r.ratio for r in good if r.section.startswith(prefixes) and not r.section.endswith("1e+03")]
-        if ratios:
-            target(f"{name}, geometric mean ratio", geomean(ratios), mean)
-            target(f"{name}, lowest ratio", min(ratios), lowest)
-    # What the issue of each names, at 1e5 elements and above.
-    measured = [r for r in good if not r.section.endswith(("1e+03", "1e+04"))]
-    if ordered := [r.ratio for r in measured if r.name.startswith(("sort", "topk", "argsort", "msort"))]:
-        target("sort and topk, lowest ratio", min(ordered), 2.0)
-    names = ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "sigmoid", "pow")
-    if curves := [r.ratio for r in measured if r.section.startswith("pointwise") and r.name in names]:
-        target("transcendental, geometric mean ratio", geomean(curves), 2.0)
-    products = [r for r in good if r.flops and re.search(r"mm f32 (1024|2048|4096)$", r.name) and r.section == "matmul"]
-    if products and gemm:
-        target(
-            "f32 products from 1024, lowest share of peak", min(r.flops / r.xpu_us / 1e3 for r in products) / gemm, 0.85
-        )
-    chains = [r for r in good if r.section == fused.SECTION]
-    if chains:
-        target("fused against unfused, geometric mean ratio", geomean([r.ratio for r in chains]), 1.2)
-    # Bytes take longer than operations, at what the machine can do of each.
-    if chains := [r for r in chains if r.bytes_moved / triad > r.flops / gemm]:
-        target("fused against unfused, bound by memory, lowest ratio", min(r.ratio for r in chains), 1.2)
-    by_name = {(r.section, r.name): r for r in good}
-    if first := by_name.get(("process", process.FIRST)):
-        target("import to first result, seconds", first.xpu_us / 1e6, 1.0, less=True)
-    if linked := by_name.get(("process", process.LINKED)):
-        target("modules compiled at the first call", linked.xpu_us, 0, less=True)
-    if memory := by_name.get(("process", process.MEMORY)):
-        target("resident memory of training, of torch CPU's", memory.xpu_us / memory.cpu_us, 1.5, less=True)
-    if workers := [r.ratio for r in good if r.section == "workers"]:
-        target("two workers against one, lowest ratio", min(workers), 1.7)
-    # Time over elements, of 1e8 against 1e7: both past the cache.
-    growth = [
-        large.xpu_us / r.xpu_us / 10
-        for (section, name), r in by_name.items()
-        if name == "1e+07" and (large := by_name.get((section, "1e+08")))
-    ]
-    if growth:
-        target("time an element of 1e8 over that of 1e7, highest", max(growth), 1.25, less=True)
-    bound = [r for r in good if r.section.endswith("2e+07") and r.bytes_moved and triad]
-    if bound:
-        share = [r.bytes_moved / r.xpu_us / 1e3 / triad for r in bound]
-        target("memory-bound rows at 1.6e7, median share of the triad", statistics.median(share), 0.85)
-    return out
 
 
 def main(
@@ -142,6 +66,9 @@ def main(
         rows += process.rows(lambda section, name: filter in f"{section} {name}")
     except KeyboardInterrupt:
         console.print(f"stopped after {len(rows)} rows")
+    if not rows:
+        console.print(f"no row's section or name contains {filter!r}")
+        raise typer.Exit(1)
     earlier = {}
     if compare is not None:
         earlier = {(r["section"], r["name"]): r["ratio"] for r in json.loads(compare.read_text())["rows"]}

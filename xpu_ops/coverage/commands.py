@@ -30,7 +30,9 @@ RecordingOption = Annotated[Path | None, typer.Option("--recording", help="the r
 ImportOption = Annotated[
     list[str] | None, typer.Option("--import", help="a module that registers more kernels; may be repeated")
 ]
-OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="write to this file instead of the terminal")]
+OutOption = Annotated[
+    Path | None, typer.Option("--out", "--output", "-o", help="write to this file instead of the terminal")
+]
 
 
 class Format(StrEnum):
@@ -225,6 +227,15 @@ def _print_trace(trace: Trace, console: Console, limit: int) -> None:
         )
 
 
+def _run(script: Path) -> None:
+    """Runs a program to its end; an exit code of 0 is no end of ours."""
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
+
+
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
 )
@@ -234,6 +245,9 @@ def trace(
     out: Annotated[Path | None, typer.Option("--json", help="write the trace here")] = None,
     limit: Annotated[int, typer.Option(help="operators to print")] = 40,
     untimed: Annotated[bool, typer.Option("--untimed", help="do not wait for each kernel: no device times")] = False,
+    warmup: Annotated[
+        bool, typer.Option("--warmup", help="run the program once before, so that no first call is in the times")
+    ] = False,
 ) -> None:
     """Run a program and tell what each of its operators did on xpu. The exit code is the program's."""
     if not script.is_file():
@@ -242,6 +256,8 @@ def trace(
     sys.path.insert(0, str(script.resolve().parent))
     console = _console(stderr=True)
     collected: Trace | None = None
+    if warmup:
+        _run(script)
     try:
         with trace_ops(timed=not untimed) as collected:
             runpy.run_path(str(script), run_name="__main__")
@@ -282,7 +298,7 @@ def diff(
 
 @app.command(name="html")
 def html_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="the page to write")] = Path("coverage.html"),
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="the page to write")] = Path("coverage.html"),
     source: Annotated[Path | None, typer.Option("--json", help="render this report instead of a new one")] = None,
     traces: Annotated[
         list[Path] | None, typer.Option("--trace", help="a trace's --json to show; may be repeated")
