@@ -365,8 +365,8 @@ at::Tensor _segment_reduce_backward(const at::Tensor& grad, const at::Tensor& ou
   expected[axis] = args.segments;
   for (const at::Tensor& t : {g, out})
     TORCH_CHECK(t.sizes() == expected && t.scalar_type() == data.scalar_type(),
-                "_segment_reduce_backward(): expected grad and output of size ", expected, " and type ",
-                data.scalar_type(), ", but got ", t.sizes(), " and ", t.scalar_type());
+                "_segment_reduce_backward(): expected grad and output of size ", at::IntArrayRef(expected),
+                " and type ", data.scalar_type(), ", but got ", t.sizes(), " and ", t.scalar_type());
   at::Tensor result = at::zeros(data.sizes(), grad.options());
   if (result.numel() == 0) return result;
   args.data = dense.const_data_ptr();
