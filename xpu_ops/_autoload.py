@@ -178,10 +178,20 @@ def load() -> ModuleType:
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
     _revive(extension)
+    _open_doors()
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
     _extension = extension
     return extension
+
+
+def _open_doors() -> None:
+    """Register the device with other libraries when the program imports them."""
+    from xpu_ops import lightning
+    from xpu_ops._after_import import after_import
+
+    for connector in lightning.CONNECTORS:
+        after_import(connector, lightning.install)
 
 
 def _revive(extension: ModuleType) -> None:
