@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from xpu_ops import _autoload
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xpu_ops import _C
+    from xpu_ops import _C, jit
     from xpu_ops.coverage.trace import trace_ops
 
 __version__ = "0.1.0"
@@ -29,6 +30,7 @@ __all__ = [
     "forbid_fallback",
     "fused",
     "inline_enabled",
+    "jit",
     "reset_fallback_counts",
     "set_device_mapping",
     "set_inline",
@@ -49,6 +51,8 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = trace_ops
         return trace_ops
+    if name == "jit":
+        return importlib.import_module("xpu_ops.jit")
     raise AttributeError(f"module 'xpu_ops' has no attribute '{name}'")
 
 

@@ -173,6 +173,9 @@ def load() -> ModuleType:
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
     _revive(extension)
+    from xpu_ops.inductor import watch
+
+    watch()
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
     _extension = extension
@@ -190,6 +193,7 @@ def _revive(extension: ModuleType) -> None:
     c._XpuStreamBase = _streams.stream_base(extension)
     c._XpuEventBase = _streams.event_base(extension)
     c._has_xpu = True
+    c._dynamo.guards._empty_strided_xpu = extension._empty_strided_xpu
     xpu = sys.modules["torch.xpu"]
     for name in ("_utils", "streams", "graphs", "memory", "random"):
         if module := sys.modules.get(f"torch.xpu.{name}"):

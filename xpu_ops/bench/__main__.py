@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from . import cases as all_cases
-from . import fused, process, report
+from . import compiled, fused, process, report
 from .core import Row, geomean, measure
 
 
@@ -62,6 +62,8 @@ def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
         "sparse": (("sparse",), 1.0, 0.9),
         "other families": (("foreach", "loss", "sequence", "quantization", "factory"), 1.0, 0.9),
         "models": (("model",), 1.5, 0.95),
+        "compiled against eager": ((compiled.AGAINST_EAGER,), 1.5, 0.9),
+        "compiled against compiled CPU": ((compiled.AGAINST_CPU,), 1.3, 0.0),
     }
     for name, (prefixes, mean, lowest) in groups.items():
         # A thousand elements measure the host path, which has rows of its own.
