@@ -81,6 +81,8 @@ TESTS = (
     Variable("XPU_OPS_TEST_STARTED", "", "tests/coverage/fixtures/hangs.py", "set by a test for the test it starts"),
     Variable("XPU_OPS_COVERAGE_PIPES", "", "xpu_ops/coverage/runner.py", "set by `xpu-ops coverage run` for its workers"),
     Variable("XPU_OPS_COVERAGE_IMPORTS", "", "xpu_ops/coverage/runner.py", "the same"),
+    Variable("TORCHINDUCTOR_CACHE_DIR", "a new folder in tests/inductor", "tests/inductor/conftest.py",
+             "folder of the graphs that torch.compile keeps"),
     Variable("HF_HUB_OFFLINE", "1 in tests and benchmark", "transformers", "models are made from configurations alone"),
     Variable("TRANSFORMERS_VERBOSITY", "error in tests", "transformers", "log level"),
     Variable("DIFFUSERS_VERBOSITY", "error in tests", "diffusers", "log level"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -26,47 +28,39 @@ print(sum(r.compiled for r in service.records), sum(not r.compiled for r in serv
 
 
 def test_import_torch_leaves_inductor_alone() -> None:
-    assert (
-        script.out("import sys, torch; print([m for m in sys.modules if 'inductor' in m and m.startswith('torch')])")
-        == "[]"
-    )
+    code = "import sys, torch; print([m for m in sys.modules if m.startswith('torch._inductor')])"
+    assert script.out(code) == "[]"
 
 
-def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
-    env = {"XPU_OPS_CACHE_DIR": str(tmp_path / "kernels"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "graphs")}
-    first = script.out(GRAPH, timeout=600, **env).split()
-    assert int(first[0]) > 0 and first[2] == "True"
-    compiled, cached, worker = script.out(GRAPH, timeout=600, **env).split()
-    assert (compiled, worker) == ("0", "False") and int(cached) > 0
-
-
-def test_no_compiler_on_the_path(tmp_path: Path) -> None:
-    empty = tmp_path / "bin"
-    empty.mkdir()
-    code = "import shutil\nassert not any(map(shutil.which, ('g++', 'gcc', 'c++', 'cc', 'clang++', 'icpx')))\n" + GRAPH
-    env = {"XPU_OPS_CACHE_DIR": str(tmp_path / "kernels"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "graphs")}
-    assert int(script.out(code, timeout=600, PATH=str(empty), CXX="", CC="", **env).split()[0]) > 0
-
-
-def test_no_system_headers(tmp_path: Path) -> None:
-    """In a mount namespace where /usr/include and the compiler's own folders are empty."""
-    unshare = shutil.which("unshare")
-    allowed = unshare and subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode == 0
-    if not allowed:
-        pytest.skip("no user namespaces here")
+def test_without_a_compiler_then_from_the_cache(tmp_path: Path) -> None:
+    """PATH is empty, and so are the system's include folders where a mount namespace can be made: the kernels compile.
+    A second process finds them."""
     (tmp_path / "empty").mkdir()
-    hidden = [d for d in ("/usr/include", "/usr/local/include", "/usr/lib/gcc") if Path(d).is_dir()]
-    mounts = " && ".join(f"mount --bind {tmp_path / 'empty'} {d}" for d in hidden)
     (tmp_path / "graph.py").write_text(GRAPH)
-    import os
+    command = [sys.executable, str(tmp_path / "graph.py")]
+    env = {
+        **os.environ,
+        "PATH": str(tmp_path / "empty"),
+        "XPU_OPS_CACHE_DIR": str(tmp_path / "kernels"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "graphs"),
+    }
+    env = {k: v for k, v in env.items() if k not in ("CC", "CXX")}
+    unshare, mount, sh = map(shutil.which, ("unshare", "mount", "sh"))
+    if unshare and mount and sh and subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode == 0:
+        hidden = [d for d in ("/usr/include", "/usr/local/include", "/usr/lib/gcc") if Path(d).is_dir()]
+        mounts = [f"{mount} --bind {tmp_path / 'empty'} {d}" for d in hidden]
+        command = [unshare, "-rm", sh, "-c", " && ".join([*mounts, "exec " + shlex.join(command)])]
 
-    env = {**os.environ, "XPU_OPS_CACHE_DIR": str(tmp_path / "k"), "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "g")}
-    done = subprocess.run(
-        [unshare, "-rm", "sh", "-c", f"{mounts} && exec {sys.executable} {tmp_path / 'graph.py'}"],
-        env=env, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[0]) > 0
+    def modules() -> tuple[int, int, bool]:
+        """Compiled modules, modules from the cache, whether the compiler ran."""
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        compiled, cached, worker = done.stdout.split()
+        return int(compiled), int(cached), worker == "True"
+
+    first, second = modules(), modules()
+    assert first[0] > 0 and first[2]
+    assert second[0] == 0 and second[1] > 0 and not second[2]
 
 
 def test_index_out_of_range() -> None:
@@ -81,9 +75,8 @@ def test_index_out_of_range() -> None:
 
 def test_index_out_of_range_of_nothing() -> None:
     f = torch.compile(lambda w, i: w[i] * 2)
-    f(torch.randn(0, 4, device="xpu"), torch.tensor([0, 1], device="xpu"))
-    with pytest.raises(RuntimeError, match=r"index out of bounds"):
-        torch.xpu.synchronize()
+    with pytest.raises(Exception, match=r"index is out of bounds for dimension with size 0"):
+        f(torch.randn(0, 4, device="xpu"), torch.tensor([0, 1], device="xpu"))
 
 
 def test_a_store_out_of_range_writes_nothing() -> None:

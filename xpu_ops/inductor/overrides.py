@@ -31,7 +31,8 @@ class SyclOverrides(OpOverrides):
         x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
     ) -> str:
         text = f"xpu::convert<{compute_type(dtype)}>({x})"
-        if is_small_float(dtype) and not use_compute_types:
+        # As Inductor defines it: 16-bit floats stay float within a kernel, those of 8 bits are rounded.
+        if is_small_float(dtype) and (dtype.itemsize == 1 or not use_compute_types):
             text = f"static_cast<float>({CTYPE[dtype]}({text}))"
         return text
 

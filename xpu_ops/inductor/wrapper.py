@@ -42,6 +42,8 @@ def root_of(w: wrapper.PythonWrapperCodegen) -> wrapper.PythonWrapperCodegen:
 class Refused:
     """Stands for a wrapper that writes C++."""
 
+    supports_caching = False
+
     @staticmethod
     def create(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
