@@ -125,8 +125,30 @@ GEN_FN long index_mod(long a, long b) {
   return r < 0 ? r + b : r;
 }
 
-GEN_FN float round_half_even(float a) { return sycl::rint(a); }
-GEN_FN double round_half_even(double a) { return sycl::rint(a); }
+// As the printer of index expressions names them: sizes of scaled images, in double.
+namespace expr {
+#define GEN_EXPR(NAME) \
+  GEN_FN double NAME(double a) { return sycl::NAME(a); }
+GEN_EXPR(floor)
+GEN_EXPR(ceil)
+GEN_EXPR(trunc)
+GEN_EXPR(sqrt)
+GEN_EXPR(log2)
+GEN_EXPR(sin)
+GEN_EXPR(cos)
+GEN_EXPR(tan)
+GEN_EXPR(sinh)
+GEN_EXPR(cosh)
+GEN_EXPR(tanh)
+GEN_EXPR(asin)
+GEN_EXPR(acos)
+GEN_EXPR(atan)
+GEN_FN double nearbyint(double a) { return sycl::rint(a); }
+GEN_FN long lrint(double a) { return static_cast<long>(sycl::rint(a)); }
+GEN_FN double pow(double a, double b) { return sycl::pow(a, b); }
+template <class T> GEN_FN T abs(T a) { return a < 0 ? -a : a; }
+#undef GEN_EXPR
+}  // namespace expr
 
 template <class T> GEN_FN T ldexp(T a, int32_t n) {
   // In two steps, so that neither power overflows where the result does not.

@@ -172,7 +172,10 @@ class SyclKernel(SIMDKernel):
     # ---- sizes
 
     def expr(self, e: sympy.Expr | int) -> str:
-        return print_index(self.rename_indexing(sympy.sympify(e)))
+        e = sympy.sympify(e)
+        text = print_index(self.rename_indexing(e))
+        # Sizes that come of floats are computed before the launch: not every device has fp64.
+        return self.hoist(e, torch.int64) if "double" in text and self.is_of_sizes(e) else text
 
     @staticmethod
     def is_of_sizes(expr: sympy.Expr) -> bool:
