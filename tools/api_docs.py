@@ -10,7 +10,7 @@ import pdoc
 
 import xpu_ops
 
-# xpu_ops.fused comes with xpu_ops, which names it in __all__.
+# xpu_ops.fused and xpu_ops.jit come with xpu_ops, which names them in __all__.
 MODULES = ("xpu_ops", "xpu_ops.onednn", "xpu_ops.coverage.trace")
 
 

@@ -32,6 +32,12 @@ def link_sources(package: Path) -> None:
         link(source / name, package / name)
 
 
+def link_headers(include: Path) -> None:
+    """What sources compiled at run time include, spelled from the repository's root."""
+    (include / "kernels").mkdir(parents=True, exist_ok=True)
+    link(ROOT / "kernels" / "sycl", include / "kernels" / "sycl")
+
+
 def write(path: Path, text: str) -> None:
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
@@ -58,11 +64,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.stage", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="the folder to put on PYTHONPATH")
     parser.add_argument("--gen", type=Path, required=True, help="where codegen wrote")
+    parser.add_argument("--worker", type=Path, required=True, help="the kernelc program")
     args = parser.parse_args()
     package: Path = args.out / "xpu_ops"
     package.mkdir(parents=True, exist_ok=True)
     link_sources(package)
     link(args.gen.resolve() / "manifest.json", package / "manifest.json")
+    link(args.worker.resolve(), package / "kernelc")
+    link_headers(package / "include")
     write_metadata(args.out)
 
 

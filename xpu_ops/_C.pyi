@@ -1,6 +1,6 @@
 """The extension: what bindings/ defines. tests/runtime/test_stub.py compares names and numbers of arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -172,6 +172,20 @@ class _XPUGraph:
 
 def _xpu_graph_pool_handle() -> tuple[int, int]: ...
 def _xpu_isCurrentStreamCapturing() -> bool: ...
+
+# ---- bindings/runtime/jit.cpp, used by xpu_ops/jit/service.py
+
+class JitModule:
+    @staticmethod
+    def find(digest: str, device: int, /) -> JitModule | None: ...
+    @staticmethod
+    def add(digest: str, device: int, spirv: bytes, native: bytes, target: str, /) -> JitModule: ...
+    def kernel(
+        self, name: str, local: int, signature: str, messages: Sequence[str] | None = None
+    ) -> Callable[..., None]: ...
+
+def jit_stats() -> dict[str, int]: ...
+def _empty_strided_xpu(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, /) -> Tensor: ...
 
 # ---- bindings/onednn_module.cpp, wrapped by xpu_ops/onednn.py
 

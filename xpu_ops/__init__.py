@@ -18,7 +18,7 @@ from xpu_ops import _autoload
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xpu_ops import _C
+    from xpu_ops import _C, jit
     from xpu_ops.coverage.trace import trace_ops
 
 __version__ = "0.1.0"
@@ -31,6 +31,7 @@ __all__ = [
     "forbid_fallback",
     "fused",
     "inline_enabled",
+    "jit",
     "reset_fallback_counts",
     "set_device_mapping",
     "set_inline",

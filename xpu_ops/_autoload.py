@@ -187,9 +187,11 @@ def load() -> ModuleType:
 
 def _open_doors() -> None:
     """Register the device with other libraries when the program imports them."""
-    from xpu_ops import lightning
+    from xpu_ops import inductor, lightning
     from xpu_ops._after_import import after_import
 
+    for name, action in inductor.ACTIONS.items():
+        after_import(name, action)
     for connector in lightning.CONNECTORS:
         after_import(connector, lightning.install)
 
@@ -205,6 +207,7 @@ def _revive(extension: ModuleType) -> None:
     c._XpuStreamBase = _streams.stream_base(extension)
     c._XpuEventBase = _streams.event_base(extension)
     c._has_xpu = True
+    c._dynamo.guards._empty_strided_xpu = extension._empty_strided_xpu
     xpu = sys.modules["torch.xpu"]
     for name in ("_utils", "streams", "graphs", "memory", "random"):
         if module := sys.modules.get(f"torch.xpu.{name}"):

@@ -2,11 +2,13 @@
 // tiles of scores, so that no more than a tile exists at a time; what they do not take goes to the composite of matmul
 // and softmax.
 #include <ATen/Context.h>
+#include <ATen/ExpandUtils.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -35,21 +37,24 @@ constexpr int64_t kTileRows = 256, kCausalRows = 128;
 
 bool attention_type(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
 
-// Whether the tiles take these operands; the gradient of a mask they do not know.
+// Whether the tiles take these operands; the gradient of a mask they do not know. Sizes may be symbols: torch.compile
+// asks.
 bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask) {
   if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
   if (!attention_type(q.scalar_type()) || k.dtype() != q.dtype() || v.dtype() != q.dtype()) return false;
-  if (q.size(0) != k.size(0) || q.size(0) != v.size(0) || k.size(1) != v.size(1) || k.size(2) != v.size(2))
-    return false;
-  if (q.size(3) != k.size(3) || k.size(1) == 0 || q.size(1) % k.size(1) != 0) return false;
-  if (q.numel() == 0 || k.numel() == 0 || v.numel() == 0) return false;
-  if (std::max(q.size(2), k.size(2)) >= (1 << 22) || q.size(0) * q.size(1) * q.size(2) >= INT32_MAX) return false;
+  const auto qs = q.sym_sizes(), ks = k.sym_sizes(), vs = v.sym_sizes();
+  if (qs[0] != ks[0] || qs[0] != vs[0] || ks[1] != vs[1] || ks[2] != vs[2]) return false;
+  if (qs[3] != ks[3] || ks[1] == 0 || qs[1] % ks[1] != 0) return false;
+  if (q.sym_numel() == 0 || k.sym_numel() == 0 || v.sym_numel() == 0) return false;
+  if (qs[2] >= (1 << 22) || ks[2] >= (1 << 22) || qs[0] * qs[1] * qs[2] >= INT32_MAX) return false;
   if (!mask.defined()) return true;
   if (mask.scalar_type() != at::kBool && mask.scalar_type() != at::kFloat && mask.dtype() != q.dtype()) return false;
   if (mask.requires_grad() || mask.dim() > 4) return false;
-  const int64_t sizes[4] = {q.size(0), q.size(1), q.size(2), k.size(2)};
-  for (int64_t d = 0; d < mask.dim(); ++d)
-    if (mask.size(mask.dim() - 1 - d) != 1 && mask.size(mask.dim() - 1 - d) != sizes[3 - d]) return false;
+  const c10::SymInt sizes[4] = {qs[0], qs[1], qs[2], ks[2]};
+  for (int64_t d = 0; d < mask.dim(); ++d) {
+    const c10::SymInt size = mask.sym_size(mask.dim() - 1 - d);
+    if (size != 1 && size != sizes[3 - d]) return false;
+  }
   return true;
 }
 
@@ -76,6 +81,16 @@ at::Tensor new_like(const at::Tensor& like, int64_t dim, at::ScalarType type) {
   const int64_t b = like.size(0), h = like.size(1), n = like.size(2);
   if (like.stride(1) < like.stride(2)) return new_empty({b, n, h, dim}, type).transpose(1, 2);
   return new_empty({b, h, n, dim}, type);
+}
+
+// `t` with the strides that upstream's meta function promises (alloc_with_matching_layout, empty_like): the order of
+// those of `like`. torch.compile relies on them.
+at::Tensor laid_out_as(const at::Tensor& like, const at::Tensor& t) {
+  const bool dense = like.sizes() == t.sizes() && like.is_non_overlapping_and_dense();
+  const auto strides = dense ? like.strides().vec() : at::infer_dense_strides(t.sizes(), like.strides());
+  bool same = true;
+  for (int64_t d = 0; d < t.dim(); ++d) same = same && (t.size(d) == 1 || t.stride(d) == strides[d]);
+  return same ? t : at::empty_strided(t.sizes(), strides, t.options()).copy_(t);
 }
 
 // Part of a [batch, heads, length, dim] tensor as one operand of a batched product.
@@ -448,10 +463,9 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   for (at::ScalarType type : compute_types(query, value, dropout_p)) {
     Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
     a.args.seed = random.seed, a.args.offset = random.offset;
-    // Heads next to each other in memory: the reshape that follows attention is then free.
-    const at::Tensor out = new_empty({b, n, h, value.size(3)}, type).transpose(1, 2);
+    const at::Tensor out = new_like(query, value.size(3), type);
     if (forward(a, out, logsumexp))
-      return {out.to(query.scalar_type()),
+      return {laid_out_as(query, out.to(query.scalar_type())),
               logsumexp,
               at::Tensor(),
               at::Tensor(),
@@ -498,8 +512,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     if (grad_input_mask[1]) to.k = new_like(key, key.size(3), at::kFloat);
     if (grad_input_mask[2]) to.v = new_like(value, value.size(3), at::kFloat);
     if (!backward(a, grad, to, lse, delta)) continue;
-    const auto give = [&](const at::Tensor& t) { return t.defined() ? t.to(result) : t; };
-    return {give(to.q), give(to.k), give(to.v), at::Tensor()};
+    const auto give = [&](const at::Tensor& t, const at::Tensor& like) {
+      return t.defined() ? laid_out_as(like, t.to(result)) : t;
+    };
+    return {give(to.q, query), give(to.k, key), give(to.v, value), at::Tensor()};
   }
   TORCH_CHECK_NOT_IMPLEMENTED(false, "xpu_ops: oneDNN has no matrix product for attention on this device");
 }
@@ -546,8 +562,8 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
   const at::Context& context = at::globalContext();
   const bool allowed = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP();
   const bool fused = allowed && !(mask.defined() && is_causal) && fits(query, key, value, mask) &&
-                     (enable_gqa || query.size(1) == key.size(1)) &&
-                     query.size(3) > 1;  // oneDNN refuses the gradients of grouped heads of one element
+                     (enable_gqa || query.sym_size(1) == key.sym_size(1)) &&
+                     query.sym_size(3) > 1;  // oneDNN refuses the gradients of grouped heads of one element
   if (fused) return static_cast<int64_t>(at::SDPBackend::overrideable);
   TORCH_CHECK(context.userEnabledMathSDP(), "No available kernel. Aborting execution.");
   return static_cast<int64_t>(at::SDPBackend::math);

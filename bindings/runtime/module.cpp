@@ -273,6 +273,7 @@ PYBIND11_MODULE(_C, m) {
   bind_streams(m);
   bind_memory(m);
   bind_graph(m);
+  bind_jit(m);
   bind_own(m);
   bind_onednn(m);
   if (const char* forced = std::getenv("PYTORCH_XPU_FALLBACK_OP")) force_fallback(forced);

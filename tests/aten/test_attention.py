@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.compare import assert_near
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import xpu_ops
@@ -98,11 +99,31 @@ def test_a_query_does_not_see_its_block() -> None:
     assert torch.equal(got.cpu().isnan(), want.isnan())
 
 
-def test_route_and_layout() -> None:
+def test_route() -> None:
     q = torch.randn(1, 2, 32, 16).to("xpu")
     assert torch._fused_sdp_choice(q, q, q) == SDPBackend.OVERRIDEABLE.value
     assert torch._fused_sdp_choice(q.double(), q.double(), q.double()) == SDPBackend.MATH.value
-    assert F.scaled_dot_product_attention(q, q, q).transpose(1, 2).is_contiguous()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 1, 3), (2, 0, 1, 3)], ids=["heads", "rows", "batches inside"])
+@pytest.mark.parametrize("value_dim", [16, 24])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_strides_are_those_of_the_meta_function(order: tuple[int, ...], value_dim: int, dtype: torch.dtype) -> None:
+    """torch.compile plans with them."""
+
+    def tensor(*shape: int) -> torch.Tensor:
+        back = [order.index(i) for i in range(4)]
+        return torch.randn([shape[i] for i in order], device="xpu", dtype=dtype).permute(back).requires_grad_()
+
+    def strides(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> list[tuple[int, ...]]:
+        out = F.scaled_dot_product_attention(q, k, v)
+        grads = torch.autograd.grad(out, (q, k, v), torch.ones_like(out))
+        return [t.stride() for t in (out, *grads)]
+
+    operands = tensor(3, 2, 33, 16), tensor(3, 2, 20, 16), tensor(3, 2, 20, value_dim)
+    got = strides(*operands)
+    with FakeTensorMode() as mode:
+        assert got == strides(*(mode.from_tensor(t) for t in operands))
 
 
 def test_what_is_not_fused_still_works() -> None:

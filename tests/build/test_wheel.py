@@ -22,6 +22,12 @@ import xpu_ops
 assert "site-packages" in xpu_ops.__file__, xpu_ops.__file__
 print(tuple(y.shape), torch.xpu.get_device_name())
 """
+COMPILED = """
+import torch
+f = torch.compile(lambda x: torch.softmax(x * 2, -1))
+x = torch.randn(8, 32, device="xpu")
+torch.testing.assert_close(f(x), torch.softmax(x * 2, -1))
+"""
 
 
 def wheel_file() -> Path:
@@ -46,6 +52,9 @@ def test_contents_and_size() -> None:
         "xpu_ops/libxpu_ops_kernels.so",
         "xpu_ops/modules/modules.tsv",
         "xpu_ops/manifest.json",
+        "xpu_ops/kernelc",
+        "xpu_ops/include/kernels/sycl/generated.hpp",
+        "xpu_ops/include/kernels/sycl/shim/cstdint",
         "xpu_ops/coverage/page.html",
     ):
         assert wanted in names
@@ -53,7 +62,9 @@ def test_contents_and_size() -> None:
     native = {n.removesuffix(".native.syclbin") for n in names if n.endswith(".native.syclbin")}
     assert portable
     assert portable == native
-    extra = [n for n in names if n.endswith((".cpp", ".hpp", ".o", ".pyc"))]
+    # Of sources, only what kernels compiled at run time include.
+    own = [n for n in names if not n.startswith("xpu_ops/include/")]
+    extra = [n for n in own if n.endswith((".cpp", ".hpp", ".o", ".pyc"))]
     assert extra == []
 
 
@@ -75,3 +86,7 @@ def test_installs_and_runs_without_a_compiler(tmp_path: Path) -> None:
     assert run.stdout.startswith("(3, 3) ")
     # This machine built it: every module loads natively and nothing is linked.
     assert not (tmp_path / "cache").exists()
+    compiled = subprocess.run(
+        [str(venv / "bin" / "python"), "-c", COMPILED], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    assert compiled.returncode == 0, compiled.stderr

@@ -112,7 +112,7 @@ std::string with_real_name(const std::string& diagnostics, const std::string& so
 class Compiler {
  public:
   Compiler(const sycl::device& device, std::vector<std::string> options)
-      : device_(device), context_(device), options_(std::move(options)) {
+      : device_(device), context_(device), target_(xpu_ops::runtime::target_key(device)), options_(std::move(options)) {
     constexpr std::string_view flag = "--preamble=";
     const auto given = std::ranges::find_if(options_, [&](const std::string& o) { return o.starts_with(flag); });
     if (given == options_.end()) return;
@@ -150,8 +150,8 @@ class Compiler {
       for (const std::string& k : facts.kernels) kernels += (kernels.empty() ? "" : ",") + json(k);
       return "{\"ok\":true,\"compile_ms\":" + std::to_string(compile_ms) + ",\"link_ms\":" + std::to_string(link_ms) +
              ",\"check_ms\":" + std::to_string(check_ms) + ",\"fp64\":" + (facts.fp64 ? "true" : "false") +
-             ",\"images\":" + std::to_string(facts.images) + ",\"log\":" + json(with_real_name(log, source)) +
-             ",\"kernels\":[" + kernels + "]}";
+             ",\"images\":" + std::to_string(facts.images) + ",\"target\":" + json(target_) +
+             ",\"log\":" + json(with_real_name(log, source)) + ",\"kernels\":[" + kernels + "]}";
     } catch (const std::exception& e) {
       return "{\"ok\":false,\"log\":" + json(with_real_name(std::string(e.what()) + "\n" + log, source)) + "}";
     }
@@ -172,6 +172,7 @@ class Compiler {
 
   sycl::device device_;
   sycl::context context_;
+  std::string target_;  // what the native code is for
   std::vector<std::string> options_;
   std::string preamble_;
 };

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import families, fused, process, products, selection
+from . import compiled, families, fused, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 
@@ -281,6 +281,7 @@ def cases(level: str) -> Iterator[Case]:
     if level != "core":
         yield from families.cases()
     if level != "sample":
+        yield from compiled.cases()
         yield from process.scaling()
     if full:
         yield from models()

@@ -1,0 +1,227 @@
+// _C.JitModule and _C.JitKernel: kernels compiled while the process runs, and their launch from Python without
+// pybind11. A kernel takes one struct of 8-byte fields. Its signature has one letter per argument of the call: p
+// pointer (a tensor, or None for null), i integer, f float, d double.
+#define PY_SSIZE_T_CLEAN
+#include <ATen/ops/empty_strided.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/errors.hpp"
+#include "bindings/runtime/module.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/jit.hpp"
+
+namespace py = pybind11;
+
+namespace xpu_ops {
+namespace {
+
+using runtime::JitModule;
+
+constexpr size_t kMaxFields = 256;
+
+struct KernelState {
+  std::shared_ptr<JitModule> module;  // outlives the kernel
+  std::unique_ptr<sycl::kernel> kernel;
+  std::string name, signature;
+  std::vector<uint64_t> bound;  // fields behind those of the call
+  size_t local = 0;
+  bool reports = false;  // may write the device's error record
+};
+
+struct KernelObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  KernelState* state;
+};
+
+// Python exceptions for whatever launches throw.
+template <class Fn> PyObject* guarded(Fn&& fn) {
+  HANDLE_TH_ERRORS
+  return translate(std::forward<Fn>(fn));
+  END_HANDLE_TH_ERRORS
+}
+
+[[noreturn]] void wrong_type(const KernelState& s, size_t index, const char* expected, PyObject* found) {
+  C10_THROW_ERROR(TypeError,
+                  c10::str(s.name, ": argument ", index, " must be ", expected, ", not ", Py_TYPE(found)->tp_name));
+}
+
+uint64_t pointer_field(const KernelState& s, size_t index, PyObject* arg) {
+  if (arg == Py_None) return 0;
+  if (!THPVariable_Check(arg)) wrong_type(s, index, "a tensor", arg);
+  const auto address = std::bit_cast<uint64_t>(THPVariable_Unpack(arg).mutable_data_ptr());
+  // A kernel that finds an index out of range reads element 0 instead, of an empty tensor the error record.
+  return address == 0 && s.reports ? s.bound.front() : address;
+}
+
+uint64_t integer_field(const KernelState& s, size_t index, PyObject* arg) {
+  const long long v = PyLong_AsLongLong(arg);
+  if (v != -1 || !PyErr_Occurred()) return static_cast<uint64_t>(v);
+  if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
+    PyErr_Clear();
+    const unsigned long long u = PyLong_AsUnsignedLongLong(arg);
+    if (!PyErr_Occurred()) return u;
+  }
+  if (!PyLong_Check(arg)) {
+    PyErr_Clear();
+    wrong_type(s, index, "an integer", arg);
+  }
+  throw python_error();
+}
+
+double float_value(const KernelState& s, size_t index, PyObject* arg) {
+  const double v = PyFloat_AsDouble(arg);
+  if (v == -1.0 && PyErr_Occurred()) {
+    PyErr_Clear();
+    wrong_type(s, index, "a number", arg);
+  }
+  return v;
+}
+
+uint64_t field(const KernelState& s, size_t index, PyObject* arg) {
+  switch (s.signature[index]) {
+    case 'p': return pointer_field(s, index, arg);
+    case 'i': return integer_field(s, index, arg);
+    case 'f': return std::bit_cast<uint32_t>(static_cast<float>(float_value(s, index, arg)));
+    default: return std::bit_cast<uint64_t>(float_value(s, index, arg));
+  }
+}
+
+// kernel(groups, *arguments), on the current stream of its device.
+PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    const KernelState& s = *reinterpret_cast<KernelObject*>(self)->state;
+    const size_t n = static_cast<size_t>(PyVectorcall_NARGS(nargsf)), fields = s.signature.size();
+    TORCH_CHECK_TYPE(n == fields + 1 && !(kwnames && PyTuple_GET_SIZE(kwnames)), s.name,
+                     ": expected the number of work-groups and ", fields, " arguments, got ", n);
+    const long long groups = PyLong_AsLongLong(args[0]);
+    if (groups == -1 && PyErr_Occurred()) throw python_error();
+    if (groups <= 0) Py_RETURN_NONE;
+    uint64_t values[kMaxFields];
+    for (size_t i = 0; i < fields; ++i) values[i] = field(s, i, args[i + 1]);
+    std::copy(s.bound.begin(), s.bound.end(), values + fields);
+    {
+      py::gil_scoped_release no_gil;
+      runtime::Queue& queue = runtime::current_queue(s.module->device());
+      runtime::launch_packed(queue, *s.kernel, static_cast<size_t>(groups), s.local, values, fields + s.bound.size());
+      if (s.reports) runtime::check_kernel_errors(queue);
+    }
+    Py_RETURN_NONE;
+  });
+}
+
+void free_kernel(PyObject* self) {
+  delete reinterpret_cast<KernelObject*>(self)->state;
+  Py_TYPE(self)->tp_free(self);
+}
+
+PyTypeObject* kernel_type() {
+  static PyTypeObject type = [] {
+    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+    t.tp_name = "xpu_ops._C.JitKernel";
+    t.tp_doc = "A compiled kernel; kernel(groups, *arguments) launches it on the current stream.";
+    t.tp_basicsize = sizeof(KernelObject);
+    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
+    t.tp_vectorcall_offset = offsetof(KernelObject, vectorcall);
+    t.tp_call = PyVectorcall_Call;
+    t.tp_dealloc = free_kernel;
+    return t;
+  }();
+  static const int ready = PyType_Ready(&type);
+  if (ready < 0) throw py::error_already_set();
+  return &type;
+}
+
+// `messages`: texts of assertions. Their numbers become the last fields, behind the address of the error record.
+py::object make_kernel(const std::shared_ptr<JitModule>& module, const std::string& name, size_t local,
+                       const std::string& signature, const std::optional<std::vector<std::string>>& messages) {
+  const size_t bound = messages ? messages->size() + 1 : 0;
+  TORCH_CHECK_VALUE(signature.size() + bound <= kMaxFields, name, ": a kernel takes at most ", kMaxFields,
+                    " arguments, got ", signature.size() + bound);
+  TORCH_CHECK_VALUE(signature.find_first_not_of("pifd") == std::string::npos, name,
+                    ": unknown letter in the signature ", signature);
+  auto state = std::make_unique<KernelState>();
+  state->module = module;
+  state->kernel = translate([&] { return module->kernel(name); });
+  state->name = name;
+  state->signature = signature;
+  state->local = local;
+  if (messages) {
+    state->reports = true;
+    state->bound.push_back(std::bit_cast<uint64_t>(translate([&] { return runtime::error_flag(module->device()); })));
+    for (const std::string& text : *messages)
+      state->bound.push_back(static_cast<uint64_t>(runtime::register_error_message(text)));
+  }
+  auto* object = PyObject_New(KernelObject, kernel_type());
+  if (!object) throw py::error_already_set();
+  object->vectorcall = launch;
+  object->state = state.release();
+  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+}
+
+JitModule::Bytes to_bytes(const py::bytes& data) {
+  const std::string_view v = data;
+  return {v.begin(), v.end()};
+}
+
+void read_ints(PyObject* tuple, c10::SmallVector<int64_t, 6>& out) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) out.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, i)));
+  if (PyErr_Occurred()) throw python_error();
+}
+
+// As torch._C._dynamo.guards._empty_strided_xpu of a build with XPU: sizes and strides as tuples, a dtype.
+PyObject* empty_strided_xpu(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    TORCH_CHECK_TYPE(n == 3 && PyTuple_Check(args[0]) && PyTuple_Check(args[1]) && THPDtype_Check(args[2]),
+                     "_empty_strided_xpu expects a tuple of sizes, a tuple of strides and a dtype");
+    c10::SmallVector<int64_t, 6> sizes, strides;
+    read_ints(args[0], sizes);
+    read_ints(args[1], strides);
+    const auto dtype = reinterpret_cast<THPDtype*>(args[2])->scalar_type;
+    return THPVariable_Wrap(at::empty_strided(sizes, strides, at::TensorOptions().dtype(dtype).device(at::kXPU)));
+  });
+}
+
+// The detour is how CPython's own modules cast METH_FASTCALL functions.
+PyMethodDef empty_strided_def = {
+    "_empty_strided_xpu", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty_strided_xpu)), METH_FASTCALL,
+    "_empty_strided_xpu(size: tuple, stride: tuple, dtype: torch.dtype) -> Tensor\n\n"
+    "Empty tensor on the current XPU device."};
+
+}  // namespace
+
+void bind_jit(py::module_& m) {
+  py::class_<JitModule, std::shared_ptr<JitModule>>(m, "JitModule")
+      .def_static(
+          "find", [](const std::string& digest, int device) { return JitModule::find(digest, checked(device)); },
+          py::call_guard<py::gil_scoped_release>())
+      .def_static("add",
+                  [](const std::string& digest, int device, const py::bytes& spirv, const py::bytes& native,
+                     const std::string& target) {
+                    const JitModule::Bytes portable = to_bytes(spirv), code = to_bytes(native);
+                    py::gil_scoped_release no_gil;
+                    return JitModule::add(digest, checked(device), portable, code, target);
+                  })
+      .def("kernel", &make_kernel, py::arg("name"), py::arg("local"), py::arg("signature"),
+           py::arg("messages") = py::none());
+  m.def("jit_stats", [] {
+    const runtime::JitStats s = runtime::jit_stats();
+    return std::map<std::string, int64_t>{{"cached", s.cached}, {"linked", s.linked}, {"added", s.added}};
+  });
+  m.attr("_empty_strided_xpu") = py::reinterpret_steal<py::object>(PyCFunction_New(&empty_strided_def, nullptr));
+}
+
+}  // namespace xpu_ops

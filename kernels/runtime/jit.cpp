@@ -1,0 +1,102 @@
+#include "kernels/runtime/jit.hpp"
+
+#include <atomic>
+
+#include <sycl/ext/oneapi/experimental/enqueue_functions.hpp>
+#include <sycl/ext/oneapi/experimental/raw_kernel_arg.hpp>
+#include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
+
+#include "kernels/error.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/module_cache.hpp"
+#include "kernels/runtime/target_key.hpp"
+
+namespace xpu_ops::runtime {
+namespace syclexp = sycl::ext::oneapi::experimental;
+namespace {
+
+using Bytes = JitModule::Bytes;
+constexpr const char* kSchema = "schema=1 ";
+
+std::atomic<int64_t> g_cached, g_linked, g_added;
+
+sycl::span<char> span(const Bytes& bytes) { return {const_cast<char*>(bytes.data()), bytes.size()}; }
+
+ModuleCacheFile native_file(const std::string& digest, int device) {
+  return {"jit-" + digest, kSchema + digest + " " + target_key(sycl_device(device))};
+}
+ModuleCacheFile portable_file(const std::string& digest) { return {"jit-" + digest, kSchema + digest + " spirv"}; }
+
+// The linked bundle points into what the object bundle owns (libsycl 2026.2): only bytes leave.
+Bytes link(const Bytes& spirv, int device) {
+  const auto object =
+      syclexp::get_kernel_bundle<sycl::bundle_state::object>(sycl_context(device), {sycl_device(device)}, span(spirv));
+  ++g_linked;
+  return sycl::link(object).ext_oneapi_get_content();
+}
+
+}  // namespace
+
+JitModule::JitModule(int device, const Bytes& native)
+    : device_(device),
+      bundle_(syclexp::get_kernel_bundle<sycl::bundle_state::executable>(sycl_context(device), {sycl_device(device)},
+                                                                         span(native))) {}
+
+std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device) {
+  const ModuleCacheFile cache = native_file(digest, device);
+  if (const auto native = cache.load()) {
+    try {
+      auto module = std::shared_ptr<JitModule>(new JitModule(device, *native));
+      ++g_cached;
+      return module;
+    } catch (const sycl::exception& e) { cache.discard(e.what()); }
+  }
+  const ModuleCacheFile portable = portable_file(digest);
+  const auto spirv = portable.load();
+  if (!spirv) return nullptr;
+  try {
+    const Bytes native = link(*spirv, device);
+    auto module = std::shared_ptr<JitModule>(new JitModule(device, native));
+    cache.store(native);
+    return module;
+  } catch (const sycl::exception& e) {
+    portable.discard(e.what());
+    return nullptr;
+  }
+}
+
+std::shared_ptr<JitModule> JitModule::add(const std::string& digest, int device, const Bytes& spirv,
+                                          const Bytes& native, const std::string& target) {
+  try {
+    const bool fits = !native.empty() && target == target_key(sycl_device(device));
+    const Bytes code = fits ? native : link(spirv, device);
+    auto module = std::shared_ptr<JitModule>(new JitModule(device, code));
+    portable_file(digest).store(spirv);
+    native_file(digest, device).store(code);
+    ++g_added;
+    return module;
+  } catch (const sycl::exception& e) {
+    throw Error(ErrorKind::runtime, std::string("a compiled kernel module cannot be loaded: ") + e.what());
+  }
+}
+
+std::unique_ptr<sycl::kernel> JitModule::kernel(const std::string& name) {
+  if (!bundle_.ext_oneapi_has_kernel(name))
+    throw Error(ErrorKind::runtime, "the compiled module has no kernel '" + name + "'");
+  return std::make_unique<sycl::kernel>(bundle_.ext_oneapi_get_kernel(name));
+}
+
+JitStats jit_stats() { return {g_cached, g_linked, g_added}; }
+
+void launch_packed(Queue& queue, const sycl::kernel& kernel, size_t groups, size_t local, const uint64_t* fields,
+                   size_t count) {
+  if (groups == 0) return;
+  queue.submit([&](sycl::queue& q) {
+    syclexp::submit(q, [&](sycl::handler& h) {
+      h.set_arg(0, syclexp::raw_kernel_arg(fields, sizeof(uint64_t) * count));
+      h.parallel_for(sycl::nd_range<1>(groups * local, local), kernel);
+    });
+  });
+}
+
+}  // namespace xpu_ops::runtime

@@ -1,0 +1,1 @@
+#include "kernels/sycl/shim/xpu_shim.hpp"

@@ -1,0 +1,113 @@
+"""What torch.compile needs of the machine, its caches across processes, its errors."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support import script
+
+GRAPH = """
+import torch
+from torch.nn import functional as F
+model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)).to("xpu")
+x = torch.randn(8, 16, device="xpu")
+compiled = torch.compile(model)
+y = compiled(x)
+y.square().mean().backward()
+torch.testing.assert_close(y, model(x), rtol=1e-4, atol=1e-5)
+from xpu_ops.jit import service, worker
+print(sum(r.compiled for r in service.records), sum(not r.compiled for r in service.records), worker.WORKER.pid is not None)
+"""
+
+
+def test_import_torch_leaves_inductor_alone() -> None:
+    code = "import sys, torch; print([m for m in sys.modules if m.startswith('torch._inductor')])"
+    assert script.out(code) == "[]"
+
+
+def test_without_a_compiler_then_from_the_cache(tmp_path: Path) -> None:
+    """PATH is empty, and so are the system's include folders where a mount namespace can be made: the kernels compile.
+    A second process finds them."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "graph.py").write_text(GRAPH)
+    command = [sys.executable, str(tmp_path / "graph.py")]
+    env = {
+        **os.environ,
+        "PATH": str(tmp_path / "empty"),
+        "XPU_OPS_CACHE_DIR": str(tmp_path / "kernels"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "graphs"),
+    }
+    env = {k: v for k, v in env.items() if k not in ("CC", "CXX")}
+    unshare, mount, sh = map(shutil.which, ("unshare", "mount", "sh"))
+    if unshare and mount and sh and subprocess.run([unshare, "-rm", "true"], capture_output=True).returncode == 0:
+        hidden = [d for d in ("/usr/include", "/usr/local/include", "/usr/lib/gcc") if Path(d).is_dir()]
+        mounts = [f"{mount} --bind {tmp_path / 'empty'} {d}" for d in hidden]
+        command = [unshare, "-rm", sh, "-c", " && ".join([*mounts, "exec " + shlex.join(command)])]
+
+    def modules() -> tuple[int, int, bool]:
+        """Compiled modules, modules from the cache, whether the compiler ran."""
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, done.stderr
+        compiled, cached, worker = done.stdout.split()
+        return int(compiled), int(cached), worker == "True"
+
+    first, second = modules(), modules()
+    assert first[0] > 0 and first[2]
+    assert second[0] == 0 and second[1] > 0 and not second[2]
+
+
+def test_index_out_of_range() -> None:
+    f = torch.compile(lambda w, i: w[i] * 2)
+    w = torch.randn(10, 4, device="xpu")
+    torch.testing.assert_close(f(w, torch.tensor([3, -10], device="xpu")), w[[3, 0]] * 2)
+    f(w, torch.tensor([3, 12], device="xpu"))
+    with pytest.raises(RuntimeError, match=r"index out of bounds: 0 <= tmp\d+ < 10"):
+        torch.xpu.synchronize()
+    torch.testing.assert_close(f(w, torch.tensor([3, 4], device="xpu")), w[[3, 4]] * 2)
+
+
+def test_index_out_of_range_of_nothing() -> None:
+    f = torch.compile(lambda w, i: w[i] * 2)
+    with pytest.raises(Exception, match=r"index is out of bounds for dimension with size 0"):
+        f(torch.randn(0, 4, device="xpu"), torch.tensor([0, 1], device="xpu"))
+
+
+def test_a_store_out_of_range_writes_nothing() -> None:
+    def f(a: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        a[i] = 5.0
+        return a + 1
+
+    a = torch.zeros(10, device="xpu")
+    torch.compile(f)(a, torch.tensor([3, 10], device="xpu"))
+    with pytest.raises(RuntimeError, match="index out of bounds"):
+        torch.xpu.synchronize()
+    assert a.tolist() == [0, 0, 0, 5, 0, 0, 0, 0, 0, 0]
+
+
+def test_aot_inductor_is_refused(tmp_path: Path) -> None:
+    model = torch.nn.Linear(4, 4).to("xpu")
+    program = torch.export.export(model, (torch.randn(2, 4, device="xpu"),))
+    with pytest.raises(Exception, match="AOTInductor and cpp_wrapper are not available on xpu"):
+        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+
+
+def test_cpu_graphs_keep_their_backend() -> None:
+    assert torch._inductor.codegen.common.get_scheduling_for_device("cpu") is not None
+    if shutil.which("g++") is None:
+        pytest.skip("torch.compile on the CPU needs g++")
+    x = torch.randn(40, 50)
+    torch.testing.assert_close(torch.compile(lambda a: (a * 2).sum(1).tanh())(x), (x * 2).sum(1).tanh())
+
+
+def test_is_compile_supported() -> None:
+    from torch._dynamo.utils import is_compile_supported
+
+    assert is_compile_supported("xpu")
+    assert not is_compile_supported("cuda")

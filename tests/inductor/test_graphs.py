@@ -1,0 +1,227 @@
+"""torch.compile on xpu: forms of kernels, types, masks, indices, shapes, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+Check = Callable[..., Any]
+
+
+def rand(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, device="xpu").to(dtype)
+
+
+GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
+    "chain": (lambda a, b, c: F.gelu(a * b + c) * 2 + a.tanh(), lambda: (rand(100, 90), rand(100, 90), rand(90))),
+    "odd size": (lambda a, b: (a.sigmoid() * b).exp(), lambda: (rand(1003), rand(1003))),
+    "broadcast": (lambda a, b: a * b + 1, lambda: (rand(7, 1, 33), rand(5, 1))),
+    "transposed": (lambda a, b: a.t() + b, lambda: (rand(100, 70), rand(70, 100))),
+    "permuted": (lambda a: a.permute(2, 0, 1).contiguous() * 2, lambda: (rand(9, 17, 33),)),
+    "cat and pad": (lambda a, b: F.pad(torch.cat([a, b], 1), (1, 2)) * 2, lambda: (rand(30, 20), rand(30, 7))),
+    "softmax": (lambda a: torch.softmax(a * 2, -1), lambda: (rand(40, 1019),)),
+    "softmax of columns": (lambda a: torch.softmax(a * 2, 0), lambda: (rand(40, 119),)),
+    "layer norm": (lambda a, w, b: F.layer_norm(a, (257,), w, b), lambda: (rand(40, 257), rand(257), rand(257))),
+    "batch moments": (lambda a: torch.var_mean(a, (0, 2, 3)), lambda: (rand(4, 5, 6, 7),)),
+    "columns": (lambda a: (a * 2).sum(0) + 1, lambda: (rand(400, 130),)),
+    "whole": (lambda a: (a * a).sum(), lambda: (rand(300, 1024),)),
+    "product": (lambda a: (a * 0.5 + 1).prod(1), lambda: (rand(30, 21),)),
+    "short rows": (lambda a: a.sum(-1), lambda: (rand(5000, 12),)),
+    "split with a rest": (lambda a: a.sum(), lambda: (rand(100003),)),
+    "extremes": (lambda a: (a.amax(1), a.amin(0), a.argmax(1), a.argmin(0)), lambda: (rand(33, 65),)),
+    "argmax of a transpose": (lambda a: (a.t().argmax(), a.t().argmin()), lambda: (rand(40, 102),)),
+    "any and all": (lambda a: ((a > 2).any(1), (a > -3).all(0)), lambda: (rand(33, 65),)),
+    "gather": (lambda w, i: w[i] * 2, lambda: (rand(50, 64), torch.randint(-50, 50, (30, 4), device="xpu"))),
+    "masked": (lambda a: torch.where(a > 0, a.log(), a).masked_fill(a > 1, 3.0), lambda: (rand(333),)),
+    "rolled": (lambda a: torch.roll(a, 3, 1) + a, lambda: (rand(20, 31),)),
+    "cpu scalar": (lambda a, s: a * s + 1, lambda: (rand(50), torch.tensor(3.0))),
+    "cpu integer": (lambda a, s: a * s, lambda: (torch.arange(50, device="xpu"), torch.tensor(3))),
+    "index_add": (
+        lambda a, i, s: a.index_add(0, i, s * 2),
+        lambda: (torch.zeros(50, 8, device="xpu"), torch.randint(0, 50, (300,), device="xpu"), rand(300, 8)),
+    ),
+    "cumsum": (lambda a: (a * 2).cumsum(1) + 1, lambda: (rand(20, 50),)),
+    "sort": (lambda a: (a * 2).sort(1)[0] + 1, lambda: (rand(20, 50),)),
+    "divisions": (
+        lambda a, b: (a // b, a % b, torch.div(a, b, rounding_mode="trunc"), a.fmod(b)),
+        lambda: (
+            torch.randint(-50, 50, (300,), device="xpu"),
+            torch.randint(1, 9, (300,), device="xpu") * torch.tensor([-1, 1], device="xpu").repeat(150),
+        ),
+    ),
+    "small integers wrap": (
+        lambda a: ((a + 200).to(torch.uint8) + 100, a.to(torch.int8) * 3, a.to(torch.int16) << 9),
+        lambda: (torch.randint(-300, 300, (300,), device="xpu"),),
+    ),
+    "bools": (
+        lambda a, b: (a & b, a | ~b, a ^ b, a + b, a.sum(), a.logical_not()),
+        lambda: (torch.rand(99, device="xpu") > 0.5, torch.rand(99, device="xpu") > 0.5),
+    ),
+    "double": (lambda a: (a.exp().sum(1), torch.softmax(a, 0)), lambda: (rand(30, 40, dtype=torch.float64),)),
+    "not a number": (
+        lambda a: (a.amax(1), a.argmax(1), a.clamp(0, 1), torch.relu(a), a.sign(), a.isnan()),
+        lambda: (torch.tensor([[1.0, float("nan"), 3.0], [float("inf"), -1.0, float("nan")]], device="xpu"),),
+    ),
+    "bits": (lambda a: a.view(torch.int32) >> 3, lambda: (rand(65),)),
+    "empty": (lambda a: ((a * 2).sum(1), (a + 1).exp()), lambda: (rand(3, 0),)),
+    "zero-dimensional": (lambda a, b: a * b, lambda: (rand(1).squeeze(), rand(1).squeeze())),
+    "special": (lambda a: (torch.lgamma(a), torch.special.i0e(a), torch.special.erfcx(a)), lambda: (rand(40).abs(),)),
+    "attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v) * 2,
+        lambda: (rand(2, 3, 17, 16), rand(2, 3, 17, 16), rand(2, 3, 17, 16)),
+    ),
+}
+
+
+# Each form of a loop nest with sizes that only the run knows; the full level takes all.
+DYNAMIC = {
+    "chain",
+    "transposed",
+    "cat and pad",
+    "softmax",
+    "softmax of columns",
+    "layer norm",
+    "columns",
+    "whole",
+    "gather",
+}
+SLOW = [pytest.param(n, True, marks=pytest.mark.slow, id=f"{n}-dynamic") for n in GRAPHS if n not in DYNAMIC]
+FAST = [pytest.param(n, True, id=f"{n}-dynamic") for n in GRAPHS if n in DYNAMIC]
+
+
+@pytest.mark.parametrize(
+    ("name", "dynamic"), [*(pytest.param(n, None, id=f"{n}-static") for n in GRAPHS), *FAST, *SLOW]
+)
+def test_graph(same: Check, name: str, dynamic: bool | None) -> None:
+    f, make = GRAPHS[name]
+    same(f, *make(), dynamic=dynamic, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_small_floats(same: Check, dtype: torch.dtype) -> None:
+    w = rand(129, dtype=dtype)
+    got = same(
+        lambda a, w: F.rms_norm(a, (129,), w).softmax(-1) + a.sum(0),
+        rand(33, 129, dtype=dtype),
+        w,
+        rtol=2e-2,
+        atol=2e-2,
+    )
+    assert got.dtype == dtype
+
+
+def test_float8(same: Check) -> None:
+    a = rand(100)
+    same(lambda a: (a * 3).to(torch.float8_e4m3fn).to(torch.float32) + 1, a)
+
+
+def test_sizes_without_recompilation() -> None:
+    def f(a: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(a @ w, (64,)).mean(0) * a.shape[0]
+
+    compiled, w = torch.compile(f, dynamic=True), rand(32, 64)
+    from xpu_ops.jit import service
+
+    compiled(rand(20, 32), w)
+    built = len(service.records)
+    for n in (7, 33, 100):
+        a = rand(n, 32)
+        torch.testing.assert_close(compiled(a, w), f(a, w), rtol=1e-4, atol=1e-4)
+    assert len(service.records) == built
+
+
+def test_fused_into_one_kernel(same: Check, kernels: Callable[[], int]) -> None:
+    same(lambda a, b: (a * b + 1).relu().sum(1), rand(64, 128), rand(64, 128), rtol=1e-4, atol=1e-4)
+    assert kernels() == 1
+
+
+def test_in_place() -> None:
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        a.mul_(2).add_(b)
+        a[:, 3] = 7
+        return a.sum()
+
+    a, b = rand(20, 30), rand(20, 30)
+    expected = a.clone()
+    result = f(expected, b)
+    got = torch.compile(f, fullgraph=True)(a, b)
+    torch.testing.assert_close(a, expected)
+    torch.testing.assert_close(got, result, rtol=1e-4, atol=1e-4)
+
+
+def test_random_numbers() -> None:
+    f = torch.compile(
+        lambda a: (torch.rand_like(a), torch.randn_like(a), F.dropout(a, 0.25), torch.randint_like(a, 3, 9))
+    )
+    a = torch.ones(200, 500, device="xpu")
+    torch.manual_seed(3)
+    uniform, normal, dropped, integers = f(a)
+    assert uniform.min() >= 0 and uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.01 and abs(normal.mean()) < 0.02 and abs(normal.std() - 1) < 0.02
+    assert abs((dropped == 0).float().mean() - 0.25) < 0.01
+    assert sorted(integers.unique().tolist()) == [3, 4, 5, 6, 7, 8]
+    torch.manual_seed(3)
+    assert torch.equal(f(a)[1], normal)
+    assert not torch.equal(f(a)[1], normal)
+
+
+def test_fallback_random_gives_the_numbers_of_eager() -> None:
+    import torch._inductor.config as config
+
+    def f(a: torch.Tensor) -> torch.Tensor:
+        return torch.rand_like(a) * 2
+
+    a = torch.ones(1000, device="xpu")
+    with config.patch(fallback_random=True):
+        torch.manual_seed(5)
+        got = torch.compile(f)(a)
+    torch.manual_seed(5)
+    assert torch.equal(got, f(a))
+
+
+def test_on_a_stream() -> None:
+    f = torch.compile(lambda a: (a * 2).sum(1))
+    a = rand(300, 400)
+    f(a)
+    stream = torch.xpu.Stream()
+    stream.wait_stream(torch.xpu.current_stream())
+    with torch.xpu.stream(stream):
+        got = f(a)
+    stream.synchronize()
+    torch.testing.assert_close(got, (a * 2).sum(1), rtol=1e-4, atol=1e-4)
+
+
+def test_graph_break() -> None:
+    def f(a: torch.Tensor) -> torch.Tensor:
+        b = a * 2
+        return b + 1 if b.sum().item() > 0 else b - 1
+
+    for sign in (1, -1):
+        a = torch.full((10,), float(sign), device="xpu")
+        assert torch.equal(torch.compile(f)(a), f(a))
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
+def test_modes(mode: str) -> None:
+    a, w = rand(16, 32), rand(32, 32)
+    got = torch.compile(lambda a, w: (a @ w).relu() + 1, mode=mode)(a, w)
+    torch.testing.assert_close(got, (a @ w).relu() + 1, rtol=1e-4, atol=1e-4)
+
+
+def test_export() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).to("xpu")
+    a = rand(3, 8)
+    program = torch.export.export(model, (a,))
+    torch.testing.assert_close(torch.compile(program.module())(a), model(a), rtol=1e-4, atol=1e-5)
+
+
+def test_cond() -> None:
+    def f(a: torch.Tensor) -> torch.Tensor:
+        return torch.cond(a.sum() > 0, lambda x: x.sin() * 2, lambda x: x.cos() + 1, (a,))
+
+    for a in (torch.ones(10, device="xpu"), -torch.ones(10, device="xpu")):
+        torch.testing.assert_close(torch.compile(f)(a), f(a))

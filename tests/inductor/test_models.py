@@ -1,0 +1,121 @@
+"""Small models: training compiled against eager, fused layers, optimizers."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._dynamo.utils import counters
+
+import xpu_ops
+
+
+class Encoder(nn.Module):
+    def __init__(self, width: int = 64, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        b, n, width = x.shape
+        q, k, v = (t.view(b, n, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(b, n, width))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3), nn.BatchNorm2d(16), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10),
+    )  # fmt: skip
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 10), nn.Softmax(-1))
+
+
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "perceptron": (perceptron, (16, 32)),
+    "encoder": (Encoder, (3, 21, 64)),
+    "convolutions": (convolutions, (4, 3, 16, 16)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, pytest.param(True, marks=pytest.mark.slow)], ids=["static", "dynamic"])
+@pytest.mark.parametrize("name", MODELS)
+def test_training(name: str, dynamic: bool | None) -> None:
+    make, shape = MODELS[name]
+    model = make().to("xpu")
+    reference = copy.deepcopy(model).to(torch.float64)
+    x = torch.randn(shape, device="xpu")
+    with xpu_ops.forbid_fallback():
+        torch.compile(model, dynamic=dynamic, fullgraph=True)(x).square().mean().backward()
+        reference(x.double()).square().mean().backward()
+    largest = max(p.grad.abs().max() for p in reference.parameters())
+    for (key, p), q in zip(model.named_parameters(), reference.parameters(), strict=True):
+        error = (p.grad - q.grad).abs().max() / torch.maximum(q.grad.abs().max(), 1e-2 * largest)
+        assert error < 1e-3, f"{key}: {error}"
+
+
+def test_dropout_in_training() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 8)).to("xpu")
+    x = torch.randn(10, 64, device="xpu")
+    compiled = torch.compile(model)
+    compiled(x).sum().backward()
+    assert not torch.equal(compiled(x), compiled(x))
+    model.eval()
+    torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimizer", [torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop])
+def test_compiled_optimizer(optimizer: type[torch.optim.Optimizer]) -> None:
+    def steps(compiled: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        parameters = [
+            torch.randn(5, 6, device="xpu", requires_grad=True),
+            torch.randn(7, device="xpu", requires_grad=True),
+        ]
+        chosen = optimizer(parameters, lr=0.1)
+        step = torch.compile(chosen.step) if compiled else chosen.step
+        for _ in range(3):
+            for p in parameters:
+                p.grad = torch.randn_like(p)
+            step()
+        return [p.detach() for p in parameters]
+
+    for got, expected in zip(steps(True), steps(False), strict=True):
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_linear_layers_take_what_follows() -> None:
+    model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 16), nn.GELU()).to("xpu").eval()
+    x = torch.randn(5, 7, 32, device="xpu")
+    counters.clear()
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model)(x), model(x), rtol=1e-4, atol=1e-5)
+    assert counters["inductor"]["mkldnn_unary_fusion_matcher_count"] == 2
+
+
+def test_frozen_convolutions_take_what_follows() -> None:
+    import torch._inductor.config as config
+
+    model = convolutions().to("xpu").eval()
+    x = torch.randn(2, 3, 16, 16, device="xpu")
+    counters.clear()
+    with torch.no_grad(), config.patch(freezing=True):
+        torch.testing.assert_close(torch.compile(model)(x), model(x), rtol=1e-4, atol=1e-4)
+    assert counters["inductor"]["mkldnn_unary_fusion_matcher_count"] >= 2
+
+
+def test_autocast() -> None:
+    model = Encoder().to("xpu")
+    x = torch.randn(3, 21, 64, device="xpu")
+    with torch.autocast("xpu", torch.bfloat16):
+        got, expected = torch.compile(model)(x), model(x)
+    torch.testing.assert_close(got, expected, rtol=5e-2, atol=5e-2)

@@ -1,0 +1,135 @@
+"""The compiler worker and the disk cache: crashes, time limits, damaged files, folders that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import torch
+from support import script
+
+from tools.check_gpu import bools_read_as_integers, kernels_of, spirv_of, vectors_of
+from xpu_ops import _C, jit
+from xpu_ops.jit import service, worker
+
+SOURCE = "void fill(float* y, float v) {{ y[xpu::global_id()] = v + {n}; }}"
+IN_PROCESS = """
+import torch
+from xpu_ops import jit, _C
+from xpu_ops.jit import service, worker
+k = jit.kernel("void fill(float* y, float v) { y[xpu::global_id()] = v + 77; }", "fill", local=4)
+y = torch.empty(4, device="xpu")
+k(y, 1.0, groups=1)
+assert y.tolist() == [78.0] * 4
+print(service.records[0].compiled, worker.WORKER.pid is not None)
+"""
+
+
+def fill(n: int) -> None:
+    y = torch.empty(4, device="xpu")
+    jit.kernel(SOURCE.format(n=n), "fill", local=4)(y, 1.0, groups=1)
+    assert y.tolist() == [n + 1.0] * 4
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XPU_OPS_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_found_in_the_cache(cache: Path) -> None:
+    fill(1)
+    assert service.records[-1].compiled
+    fill(1)
+    assert not service.records[-1].compiled
+
+
+def test_a_second_process_compiles_nothing(cache: Path) -> None:
+    assert script.out(IN_PROCESS, XPU_OPS_CACHE_DIR=str(cache)) == "True True"
+    assert script.out(IN_PROCESS, XPU_OPS_CACHE_DIR=str(cache)) == "False False"
+
+
+@pytest.mark.parametrize("damage", ["truncated", "changed"])
+def test_damaged_files_are_made_again(cache: Path, damage: str) -> None:
+    fill(2)
+    files = list(cache.iterdir())
+    assert len(files) == 2  # portable and native
+    for file in files:
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        file.write_bytes(data[: len(data) // 2] if damage == "truncated" else data)
+    fill(2)
+    assert service.records[-1].compiled
+
+
+def test_native_code_is_linked_from_the_portable_file(cache: Path) -> None:
+    fill(3)
+    largest_first = sorted(cache.iterdir(), key=lambda f: b" spirv" not in f.read_bytes()[:200])
+    for native in largest_first[1:]:
+        native.unlink()
+    linked = _C.jit_stats()["linked"]
+    fill(3)
+    assert not service.records[-1].compiled
+    assert _C.jit_stats()["linked"] == linked + 1
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPU_OPS_CACHE_DIR", str(tmp_path / "file" / "below"))
+    (tmp_path / "file").write_text("")
+    fill(4)
+
+
+def test_the_worker_is_started_again() -> None:
+    fill(5)
+    pid = worker.WORKER.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    fill(6)
+    assert worker.WORKER.pid not in (None, pid)
+
+
+def test_a_crash_is_an_exception(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "kernelc"
+    program.write_text("#!/bin/sh\nread line\necho 'the compiler fell over' >&2\nkill -SEGV $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(worker, "_program", lambda: program)
+    own = worker.Worker()
+    with pytest.raises(jit.CompileError, match=r"crashed twice on this source \(exit code -11: the compiler fell over"):
+        own.compile(tmp_path / "a.cpp", tmp_path / "a")
+    assert own.pid is None
+
+
+def test_a_hang_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "kernelc"
+    program.write_text("#!/bin/sh\nexec sleep 1000\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(worker, "_program", lambda: program)
+    monkeypatch.setenv("XPU_OPS_JIT_TIMEOUT", "0.2")
+    own = worker.Worker()
+    with pytest.raises(jit.CompileError, match=r"did not answer in 0.2 s and was ended"):
+        own.compile(tmp_path / "a.cpp", tmp_path / "a")
+
+
+def test_no_worker_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(worker, "package_dir", lambda: tmp_path)
+    with pytest.raises(jit.CompileError, match="is missing; the installation is incomplete"):
+        worker.Worker().compile(tmp_path / "a.cpp", tmp_path / "a")
+
+
+def test_spirv_of_the_prelude(tmp_path: Path) -> None:
+    """Portable: no fp64, the vectors that SPIR-V knows, no bits of bool."""
+    source, prefix = tmp_path / "source.cpp", tmp_path / "module"
+    source.write_text(
+        "using namespace xpu::gen;\nstruct Args { const float* x; float* y; xpu::DeviceError* e; long n; };\n"
+        "XPU_KERNEL_SG(1, 16) sums(Args p) {\n  const long lane = __spirv_BuiltInLocalInvocationId(0);\n"
+        "  const float s = across<Sum>(ld(p.x, lane));\n  if (check(lane < p.n, p.e, 0)) st(p.y, lane, s);\n}\n"
+    )
+    answer = worker.WORKER.compile(source, prefix)
+    assert answer["ok"], answer["log"]
+    assert not answer["fp64"]
+    (spirv,) = spirv_of(Path(f"{prefix}.spv.syclbin").read_bytes())
+    assert kernels_of(spirv) == ["__sycl_kernel_sums"]
+    assert vectors_of(spirv) <= {2, 3, 4, 8, 16}
+    assert bools_read_as_integers(spirv) == 0

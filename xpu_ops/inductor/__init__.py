@@ -1,0 +1,42 @@
+"""torch.compile for xpu on a stock torch: Inductor writes SYCL kernels, xpu_ops.jit compiles them.
+
+Nothing is to be imported or called: `import torch` registers ACTIONS, which wait for torch._inductor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+
+def _on_inductor(module: ModuleType) -> None:
+    try:
+        from xpu_ops.inductor.install import install
+
+        install()
+    except Exception as error:  # torch.compile on the CPU must go on working
+        import warnings
+
+        warnings.warn(f"torch.compile is not available on xpu: {type(error).__name__}: {error}", stacklevel=2)
+
+
+def _on_dynamo(module: Any) -> None:
+    """`is_compile_supported("xpu")` asks for Triton."""
+    upstream = module.is_compile_supported
+
+    def is_compile_supported(device_type: Any) -> Any:
+        import torch
+
+        if torch.device(device_type).type == "xpu":
+            return module.is_compile_supported("cpu")
+        return upstream(device_type)
+
+    module.is_compile_supported = is_compile_supported
+
+
+# Run when the module has been imported, see xpu_ops/_after_import.py.
+ACTIONS: dict[str, Callable[[ModuleType], None]] = {
+    "torch._inductor.compile_fx": _on_inductor,
+    "torch._dynamo.utils": _on_dynamo,
+}

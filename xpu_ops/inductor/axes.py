@@ -1,0 +1,108 @@
+"""Iteration ranges as rows and columns: in a row every index is uniform or linear in the lane, so that no lane divides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import sympy
+from torch._inductor.codegen.simd import IterationRangesEntry
+from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.functions import FloorDiv
+
+from xpu_ops.inductor.types import LANES
+
+UNKNOWN = 1024  # taken for a size that only the run knows
+
+
+def hint(expr: sympy.Expr | int) -> int:
+    """A likely value of a size."""
+    return int(V.graph.sizevars.optimization_hint(expr, fallback=UNKNOWN))
+
+
+def equals(a: sympy.Expr | int, b: sympy.Expr | int) -> bool:
+    return bool(V.graph.sizevars.statically_known_equals(a, b))
+
+
+def multiple(a: sympy.Expr | int, b: sympy.Expr | int) -> bool:
+    return bool(V.graph.sizevars.statically_known_multiple_of(a, b))
+
+
+def ceil_div(a: sympy.Expr | int, b: sympy.Expr | int) -> sympy.Expr:
+    return FloorDiv(sympy.sympify(a) + b - 1, b)
+
+
+class Axis:
+    """One range of a kernel, x or r0_, with the index variables that its loops use."""
+
+    def __init__(self, numel: sympy.Expr, expr: Callable[[sympy.Expr | int], str]) -> None:
+        self.numel = numel
+        self._expr = expr
+        self.entries: list[IterationRangesEntry] = []
+
+    def use(self, entry: IterationRangesEntry) -> None:
+        if entry not in self.entries:
+            self.entries.append(entry)
+
+    def _edges(self) -> OrderedSet[sympy.Expr]:
+        """Where the value of some entry jumps."""
+        edges = OrderedSet[sympy.Expr]()
+        for e in self.entries:
+            if e.divisor != 1:
+                edges.add(e.divisor)
+            if not self._last(e):
+                edges.add(e.divisor * e.length)
+        return edges
+
+    def _last(self, entry: IterationRangesEntry) -> bool:
+        """Whether the entry takes no modulus."""
+        return equals(entry.divisor * entry.length, self.numel)
+
+    def _simple(self, e: IterationRangesEntry, row: sympy.Expr) -> bool:
+        return multiple(e.divisor, row) or (e.divisor == 1 and multiple(e.length, row))
+
+    def row_length(self) -> sympy.Expr:
+        """The length of a row; the whole range where it needs no rows, or where they would be shorter than a vector."""
+        edges = self._edges()
+        if not edges:
+            return self.numel
+        if all(isinstance(e, sympy.Integer) for e in edges):
+            candidates = [sympy.Integer(math.gcd(*map(int, edges))), *edges]
+            candidates = [c for c in candidates if c >= LANES and multiple(self.numel, c)]
+        else:
+            candidates = [c for c in edges if multiple(self.numel, c)]
+        return max(
+            candidates,
+            key=lambda c: (sum(self._simple(e, c) for e in self.entries), -hint(c)),
+            default=self.numel,
+        )
+
+    def flat(self, row: sympy.Expr) -> bool:
+        return equals(row, self.numel)
+
+    def by_rows(self, length: sympy.Expr, row: str | None, column: str) -> list[str]:
+        """Definitions of the index variables from a row's number (None: there is one) and the column."""
+        return [f"const long {e.name} = {self._value(e, length, row, column)};" for e in self.entries]
+
+    def _value(self, e: IterationRangesEntry, length: sympy.Expr, row: str | None, column: str) -> str:
+        last = self._last(e)
+        if row is None:
+            return self._quotient(e, column, last)
+        if multiple(e.divisor, length):
+            q = FloorDiv(e.divisor, length)
+            value = row if q == 1 else f"({row} / ({self._expr(q)}))"
+            return value if last else f"{value} % ({self._expr(e.length)})"
+        if e.divisor == 1 and equals(e.length, length):
+            return column
+        if e.divisor == 1 and not last and multiple(e.length, length):
+            return f"({row} % ({self._expr(FloorDiv(e.length, length))})) * ({self._expr(length)}) + {column}"
+        return self._quotient(e, f"({row} * ({self._expr(length)}) + {column})", last)
+
+    def whole(self, index: str) -> list[str]:
+        """Definitions of the index variables from the index in the whole range."""
+        return [f"const long {e.name} = {self._quotient(e, index, self._last(e))};" for e in self.entries]
+
+    def _quotient(self, e: IterationRangesEntry, index: str, last: bool) -> str:
+        value = index if e.divisor == 1 else f"({index} / ({self._expr(e.divisor)}))"
+        return value if last else f"{value} % ({self._expr(e.length)})"

@@ -1,0 +1,51 @@
+"""What a compiled graph imports: collects its kernels, has them compiled as one module a device, hands them out."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from xpu_ops.jit import service
+from xpu_ops.jit.service import KernelSpec
+from xpu_ops.jit.worker import WORKER
+
+_HEADER = "using namespace xpu::gen;\n"
+
+
+class Module:
+    """The kernels of one graph."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[int, list[tuple[KernelSpec, str]]] = {}
+
+    def add(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
+        """Note a kernel: its letters (KernelSpec), the texts that it may report, its source."""
+        from xpu_ops.inductor.types import LANES
+
+        spec = KernelSpec(name, LANES, signature, messages or None)
+        self._kernels.setdefault(device, []).append((spec, source))
+
+    def build(self, scope: dict[str, Any]) -> None:
+        """Compile or load all kernels and define their names in `scope`."""
+        for device, kernels in self._kernels.items():
+            source = _HEADER + "".join(text for _, text in kernels)
+            specs = [spec for spec, _ in kernels]
+            for spec, launch in zip(specs, service.load(source, specs, device), strict=True):
+                scope[spec.name] = launch
+        self._kernels.clear()
+
+
+@functools.cache
+def generator_digest() -> str:
+    """Digest of this code generator: enters the keys of Inductor's caches."""
+    digest = hashlib.sha256(service.source_digest("").encode())
+    for path in sorted(Path(__file__).resolve().parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def warm_up() -> None:
+    """Start the compiler, which takes half a second, while the graph is still worked on."""
+    WORKER.start()

@@ -1,0 +1,211 @@
+"""The loop nests of generated kernels, for the CPU device: lanes side by side in memory, tiles that fill its caches.
+
+Pointwise: flat tiles, rows, or square blocks where an operand steps through memory along the row. Inner reduction: one
+sub-group a row. Outer reduction: one lane a column, four vectors of columns at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import sympy
+from torch._inductor.codegen.common import IndentedBuffer
+from torch.utils._sympy.functions import FloorDiv
+
+from xpu_ops.inductor.axes import ceil_div, hint
+from xpu_ops.inductor.types import LANES
+
+if TYPE_CHECKING:
+    from xpu_ops.inductor.kernel import Stage, SyclKernel
+
+TILE = 4096  # elements of one work-group
+BLOCK = 32  # rows and columns of a block whose lines stay in the first cache
+COLUMNS = 4 * LANES  # columns that one work-group reduces
+SHORT_ROW = LANES  # a reduced row of fewer elements leaves lanes idle
+MANY_ROWS = 1024
+ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How the lanes lie: along the reduced range, or (`outer`) one lane a column."""
+
+    outer: bool
+    steps: bool  # a pointwise operand steps through memory along the row
+    column_slots: bool = False  # an accumulator a vector of columns, none to join
+
+    @property
+    def across(self) -> bool:
+        """Whether the lanes of a sub-group share one result."""
+        return not self.outer
+
+
+@dataclasses.dataclass(frozen=True)
+class _Walk:
+    """The part of the range x that a work-group goes through: `head` opens loops, `columns` are left to the lanes."""
+
+    groups: sympy.Expr
+    head: list[str]
+    columns: tuple[str, str]
+    tail: str
+    definitions: list[str]
+
+
+def loops(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr, Form]:
+    """The body, the number of work-groups and the form that was chosen."""
+    if not kernel.features.is_reduction():
+        walk = _walk(kernel, TILE)
+        return _pointwise(kernel, walk), walk.groups, kernel.form
+    if not kernel.form.outer:
+        return *_inner(kernel), kernel.form
+    single = sum(stage.loop for stage in kernel.stages) == 1 and kernel.stages[0].loop
+    wide = hint(kernel.x.numel) >= TILE or single
+    walk = _walk(kernel, COLUMNS if wide else LANES)
+    if single:
+        form = dataclasses.replace(kernel.form, column_slots=True)
+        return _columns(kernel, walk), walk.groups, form
+    return _steps(kernel, walk), walk.groups, kernel.form
+
+
+def _walk(kernel: SyclKernel, tile: int) -> _Walk:
+    x, expr = kernel.x, kernel.expr
+    length = x.row_length()
+    if x.flat(length):
+        return _Walk(
+            ceil_div(x.numel, tile),
+            [f"const Span s = part({expr(x.numel)}, {tile});"],
+            ("s.begin", "s.end"),
+            "",
+            x.by_rows(length, None, "xc"),
+        )
+    rows, definitions = FloorDiv(x.numel, length), x.by_rows(length, "xo", "xc")
+    if kernel.form.steps and hint(length) >= BLOCK and not kernel.features.is_reduction():
+        return _blocks(kernel, rows, length, definitions)
+    if hint(length) > tile or kernel.form.outer:
+        blocks = expr(ceil_div(length, tile))
+        head = [
+            "const long g = __spirv_BuiltInWorkgroupId(0);",
+            f"const long xo = g / ({blocks}), c0 = (g - xo * ({blocks})) * {tile};",
+            f"const long c1 = sycl::min<long>(c0 + {tile}, {expr(length)});",
+        ]
+        return _Walk(rows * ceil_div(length, tile), head, ("c0", "c1"), "", definitions)
+    each = max(1, tile // max(hint(length), 1))
+    head = [f"const Span s = part({expr(rows)}, {each});", "for (long xo = s.begin; xo < s.end; ++xo) {"]
+    return _Walk(ceil_div(rows, each), head, ("0", expr(length)), "}", definitions)
+
+
+def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr, definitions: list[str]) -> _Walk:
+    expr = kernel.expr
+    across = ceil_div(length, BLOCK)
+    head = [
+        f"const long g = __spirv_BuiltInWorkgroupId(0), b0 = g / ({expr(across)}), b1 = g - b0 * ({expr(across)});",
+        f"const long c0 = b1 * {BLOCK}, c1 = sycl::min<long>(c0 + {BLOCK}, {expr(length)});",
+        f"const long r1 = sycl::min<long>(b0 * {BLOCK} + {BLOCK}, {expr(rows)});",
+        f"for (long xo = b0 * {BLOCK}; xo < r1; ++xo) {{",
+    ]
+    return _Walk(ceil_div(rows, BLOCK) * across, head, ("c0", "c1"), "}", definitions)
+
+
+def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
+    body = IndentedBuffer()
+    body.writelines(walk.head)
+    body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
+    with body.indent():
+        body.writelines(walk.definitions)
+        for stage in kernel.stages:
+            body.splice(stage.body)
+    body.writeline("});" + walk.tail)
+    return body
+
+
+def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
+    """One loop over the reduced range, in which several vectors of columns go side by side, and what follows it."""
+    stage, *rest = kernel.stages
+    body = IndentedBuffer()
+    body.writelines(walk.head)
+    c0, c1 = walk.columns
+    slot = "constexpr int j = decltype(slot)::value; (void)j;"
+    body.writeline(f"columns_by4({c0}, {c1}, lane, [&](auto count, auto each) GEN_INLINE {{")
+    with body.indent():
+        body.writeline("constexpr int ACC = decltype(count)::value;")
+        body.splice(stage.declarations)
+        body.writeline(f"for (long rindex = 0; rindex < {kernel.expr(kernel.r.numel)}; ++rindex)")
+        with body.indent():
+            body.writeline("each([&](long xc, auto slot) GEN_INLINE {")
+            with body.indent():
+                body.writelines([slot, *walk.definitions, *kernel.r.whole("rindex")])
+                body.splice(stage.body)
+            body.writeline("});")
+        body.writeline("each([&](long xc, auto slot) GEN_INLINE {")
+        with body.indent():
+            body.writelines([slot, *walk.definitions])
+            body.splice(stage.after)
+            for outside in rest:
+                body.splice(outside.body)
+        body.writeline("});")
+    body.writeline("});" + walk.tail)
+    return body
+
+
+def _steps(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
+    """Several loops over the reduced range, one lane a column."""
+    body = IndentedBuffer()
+    body.writelines(walk.head)
+    body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
+    with body.indent():
+        body.writeline("constexpr int ACC = 2;")
+        body.writelines(walk.definitions)
+        for stage in kernel.stages:
+            body.splice(stage.declarations)
+            if stage.loop:
+                count = kernel.expr(kernel.r.numel)
+                body.writeline(f"steps_by2({count}, [&](long rindex, auto slot) GEN_INLINE {{")
+                with body.indent():
+                    body.writelines(["constexpr int j = decltype(slot)::value; (void)j;", *kernel.r.whole("rindex")])
+                    body.splice(stage.body)
+                body.writeline("});")
+            else:
+                body.splice(stage.body)
+            body.splice(stage.after)
+    body.writeline("});" + walk.tail)
+    return body
+
+
+def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
+    """One sub-group a row; a work-group takes several short ones."""
+    x, r = kernel.x, kernel.r
+    length = r.row_length()
+    rows = max(1, min(TILE // max(hint(r.numel), 1), max(hint(x.numel) // ROW_GROUPS, 1)))
+    body = IndentedBuffer()
+    body.writelines(
+        [
+            f"const Span s = part({kernel.expr(x.numel)}, {rows});",
+            "constexpr int ACC = 4;",
+            "for (long xindex = s.begin; xindex < s.end; ++xindex) {",
+        ]
+    )
+    with body.indent():
+        body.writelines(x.whole("xindex"))
+        for stage in kernel.stages:
+            body.splice(stage.declarations)
+            if stage.loop:
+                _row_loop(kernel, stage, length, body)
+            else:
+                body.splice(stage.body)
+            body.splice(stage.after)
+    body.writeline("}")
+    return body, ceil_div(x.numel, rows)
+
+
+def _row_loop(kernel: SyclKernel, stage: Stage, length: sympy.Expr, body: IndentedBuffer) -> None:
+    r = kernel.r
+    flat = r.flat(length)
+    if not flat:
+        body.writeline(f"for (long ro = 0; ro < {kernel.expr(FloorDiv(r.numel, length))}; ++ro)")
+    body.writeline(f"lanes_by4({kernel.expr(length)}, lane, [&](long rc, auto slot) GEN_INLINE {{")
+    with body.indent():
+        body.writeline("constexpr int j = decltype(slot)::value; (void)j;")
+        body.writelines(r.by_rows(length, None if flat else "ro", "rc"))
+        body.splice(stage.body)
+    body.writeline("});")

@@ -1,0 +1,56 @@
+"""Registers the backend with torch._inductor. Imported when torch._inductor.compile_fx has been."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor import config, scheduler
+from torch._inductor.codegen import common
+from torch._inductor.virtualized import V
+
+from xpu_ops.inductor import passes
+from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
+from xpu_ops.inductor.wrapper import Refused, SyclWrapper
+
+BACKEND = "sycl"
+
+
+def _scheduling(s: Any) -> Any:
+    if config.xpu_backend == BACKEND:
+        return SyclScheduling(s)
+    from torch._inductor.codegen.xpu.xpu_combined_scheduling import XPUCombinedScheduling
+
+    return XPUCombinedScheduling(s)
+
+
+def _create_backend(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """Upstream's raises TritonMissing for every GPU; the other devices keep that."""
+
+    @functools.wraps(upstream)
+    def create_backend(self: Any, device: torch.device) -> Any:
+        if device.type != "xpu" or config.xpu_backend != BACKEND:
+            return upstream(self, device)
+        V.graph.add_device_info(device)
+        return SyclScheduling(self)
+
+    return create_backend
+
+
+def _set_default(name: str, value: Any) -> None:
+    """Change a default of Inductor's configuration: what is set lives in one context, and a thread begins another."""
+    config._config[name].default = value
+    config._hash_dirty_var.set(True)
+
+
+@functools.cache
+def install() -> None:
+    """Make torch.compile work for xpu, once a process."""
+    common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
+    scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
+    passes.install_lowerings()
+    _set_default("post_grad_custom_pre_pass", passes.FuseLinear())  # before upstream's patterns, which split addmm
+    _set_default("inductor_choices_class", SyclChoices)
+    _set_default("xpu_backend", BACKEND)

@@ -1,0 +1,414 @@
+"""One fused kernel: what Inductor asks for, collected as stages and written as a loop nest of the prelude's loops."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.codegen import common, simd
+from torch._inductor.codegen.common import (
+    CSE,
+    CSEProxy,
+    CSEVariable,
+    DeferredLine,
+    IndentedBuffer,
+    SizeArg,
+    TensorArg,
+)
+from torch._inductor.codegen.simd import IterationRangesEntry, SIMDKernel
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.virtualized import V
+from torch.utils import _pytree as pytree
+from torch.utils._ordered_set import OrderedSet
+from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.value_ranges import ValueRanges
+
+from xpu_ops.inductor import forms
+from xpu_ops.inductor.axes import Axis, hint
+from xpu_ops.inductor.overrides import SyclOverrides
+from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
+
+_SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
+_UNBOUNDED: ValueRanges[Any] = ValueRanges.unknown()
+_NO_PLACE = "0x7fffffffffffffffL"
+_PLAIN_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "any": "Or", "xor_sum": "Xor", "max": "Max", "min": "Min"}
+
+
+class SyclCSE(CSE):
+    """Declares every value with its own type: C++ computes small integers as int."""
+
+    def generate(
+        self,
+        buffer: IndentedBuffer,
+        expr: Any,
+        *,
+        bounds: ValueRanges[Any] = _UNBOUNDED,
+        write: bool = True,
+        assignment: bool = True,
+        dtype: torch.dtype | None = None,
+        shape: Any = None,
+    ) -> CSEVariable:
+        if not isinstance(expr, str) or not assignment or dtype is None:
+            return super().generate(
+                buffer, expr, bounds=bounds, write=write, assignment=assignment, dtype=dtype, shape=shape
+            )
+        ctype = compute_type(dtype)
+        key = f"{ctype} {expr}"
+        var = self.try_get(key)
+        if var:
+            var.bounds = var.bounds.tighten(bounds)
+            var.use_count += 1
+            return var
+        var = self.newvar(bounds, dtype, shape)
+        self.put(key, var)
+        if write:
+            buffer.writeline(f"{ctype} {var} = static_cast<{ctype}>({expr});")
+        return var
+
+
+class SyclCSEProxy(CSEProxy):
+    """Gives every result its type; upstream's asks for the name of the backend."""
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        bounds = self._bound_variable(name, *args, **kwargs)
+        value = getattr(self.parent_handler, name)(*args, **kwargs)
+        if isinstance(value, CSEVariable) or name in ("masked", "frexp"):
+            dtype = None
+        else:
+            dtype = getattr(DtypePropagationOpsHandler(), name)(*args, **kwargs)
+
+        def declare(v: Any) -> CSEVariable:
+            var = V.kernel.cse.generate(V.kernel.compute, v, bounds=bounds, dtype=dtype)
+            var.update_on_args(name, args, kwargs)
+            return var
+
+        return pytree.tree_map(declare, value)
+
+
+class Stage:
+    """What runs between two flushes: one loop over the reduced range, or code outside of it."""
+
+    def __init__(self, loop: bool) -> None:
+        self.loop = loop
+        self.declarations, self.body, self.after = IndentedBuffer(), IndentedBuffer(), IndentedBuffer()
+
+
+class Final:
+    """An accumulator's result, written in the way of the loop form that is chosen last."""
+
+    def __init__(self, name: str, op: str, field: str = "") -> None:
+        self._name, self._op, self._field = name, op, field
+
+    def text(self, form: forms.Form) -> str:
+        if form.column_slots:
+            return f"{self._name}[j]{self._field}"
+        joined = f"join<{self._op}>({self._name})"
+        return (f"across<{self._op}>({joined})" if form.across else joined) + self._field
+
+
+class SyclKernel(SIMDKernel):
+    """The text of one kernel and the call that launches it."""
+
+    overrides = SyclOverrides
+    suffix = ";"
+    newvar_prefix = "auto "
+    sexpr = kexpr = staticmethod(print_index)
+    pexpr = staticmethod(simd.pexpr)
+
+    def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: Any) -> None:
+        super().__init__(tiling, **kwargs)
+        self.inside_reduction: bool
+        self.cse = SyclCSE(self.newvar_prefix, self.suffix)
+        self.x = Axis(self.numels["x"], self.expr)
+        self.r = Axis(self.numels.get("r0_", sympy.S.One), self.expr)
+        self.stages: list[Stage] = []
+        self.finals: dict[str, Final] = {}
+        self.messages: list[str] = []
+        self._accumulators = itertools.count()
+        self._declarations, self._after = IndentedBuffer(), IndentedBuffer()
+        self._kept: OrderedSet[CSEVariable] = OrderedSet()  # values that outlive a loop over the reduced range
+        self._guards: dict[str, str] = {}  # index variable: the variable that says whether it is in bounds
+        self._checked: set[str] = set()
+        self.mask_depth = 0  # branches around what is being written
+        self._hoisted: dict[tuple[sympy.Expr, str], str] = {}
+        self.form = forms.Form(outer=False, steps=False)
+
+    # ---- decisions
+
+    def finalize_indexing(self, indices: Sequence[sympy.Expr]) -> None:
+        """Called with every index before code is generated: decides along which range the lanes lie."""
+        along_x = along_r = steps = 0
+        for index in indices:
+            strides = self.get_strides_of_load(index)
+            near = {
+                t.prefix: V.graph.sizevars.optimization_hint(strides.get(t.index_sym(), 0), fallback=64)
+                for t in self.range_trees
+            }
+            if not self.features.is_reduction():
+                steps += abs(near["x"]) > 1
+            elif near.get("r0_") == 1:
+                along_r += 1
+            elif near.get("x") == 1 and near.get("r0_", 0) != 0:
+                along_x += 1
+        outer = self.features.is_reduction() and (along_x > along_r or self._short_rows())
+        self.form = forms.Form(outer=outer, steps=steps > 0)
+
+    def _short_rows(self) -> bool:
+        """Whether rows leave most lanes idle, and there are enough of them to give each lane one."""
+        return hint(self.r.numel) < forms.SHORT_ROW and hint(self.x.numel) >= forms.MANY_ROWS
+
+    def __enter__(self) -> SyclKernel:
+        common.CodeGen.__enter__(self)
+        self.exit_stack.enter_context(V.set_ops_handler(SyclCSEProxy(self, self.overrides())))
+        self.exit_stack.enter_context(V.set_kernel_handler(self))
+        return self
+
+    def dtype_to_str(self, dtype: torch.dtype) -> str:
+        return CTYPE[dtype]
+
+    # ---- sizes
+
+    def expr(self, e: sympy.Expr | int) -> str:
+        e = sympy.sympify(e)
+        text = print_index(self.rename_indexing(e))
+        # Sizes that come of floats are computed before the launch: not every device has fp64.
+        return self.hoist(e, torch.int64) if "double" in text and self.is_of_sizes(e) else text
+
+    @staticmethod
+    def is_of_sizes(expr: sympy.Expr) -> bool:
+        return all(symbol_is_type(s, _SIZE_SYMBOLS) for s in expr.free_symbols)
+
+    def hoist(self, expr: sympy.Expr, dtype: torch.dtype) -> str:
+        """A parameter with the value of an expression of sizes."""
+        return self._hoisted.setdefault((expr, compute_type(dtype)), f"hs{len(self._hoisted)}")
+
+    # ---- loads and stores
+
+    def load(self, name: str, index: sympy.Expr) -> CSEVariable:
+        var = self.args.input(name)
+        dtype = V.graph.get_dtype(name)
+        if V.graph.is_unspec_arg(name):  # a CPU scalar: its value is passed
+            return self.cse.generate(self.loads, var, dtype=dtype)
+        line = f"ld({var}, {self.index_to_str(self.prepare_indexing(index))})"
+        return self.cse.generate(self.loads, line, dtype=torch.float32 if is_small_float(dtype) else dtype)
+
+    def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
+        if mode is not None:
+            raise NotImplementedError(f"xpu_ops: stores of mode {mode} run as operators")
+        var = self.args.output(name)
+        index = self.prepare_indexing(index)
+        conditions = [self._guards[str(s)] for s in sorted(index.free_symbols, key=str) if str(s) in self._guards]
+        if self.features.is_reduction() and not self.inside_reduction and self.form.across:
+            conditions.insert(0, "first")
+        line = f"st({var}, {self.index_to_str(index)}, {value});"
+        self.stores.writeline(DeferredLine(name, f"if ({' && '.join(conditions)}) {line}" if conditions else line))
+
+    def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
+        var = self.args.output(name)
+        was, self.inside_reduction = self.inside_reduction, False
+        try:
+            text = self.index_to_str(self.prepare_indexing(index))
+        finally:
+            self.inside_reduction = was
+        line = f"st({var}, {text}, {value});"
+        self._after.writeline(DeferredLine(name, f"if (first) {line}" if self.form.across else line))
+
+    # ---- checks
+
+    def _check(self, condition: str, message: str) -> str:
+        """A variable that says whether the condition holds; where it does not, the text is raised later."""
+        number = self.messages.index(message) if message in self.messages else len(self.messages)
+        if number == len(self.messages):
+            self.messages.append(message)
+        ok = f"ok{next(self._accumulators)}"
+        self.compute.writeline(f"const bool {ok} = check({condition}, error, text{number});")
+        return ok
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        if not (lower or upper):
+            return
+        index, limit = self.index_to_str(self.prepare_indexing(expr)), self.index_to_str(size)
+        tests = [f"{index} >= 0"] * lower + [f"{index} < {limit}"] * upper
+        loaded = isinstance(expr, sympy.Symbol) and symbol_is_type(expr, SymT.TMP)
+        if loaded and not self.mask_depth:
+            key = f"{expr} {size} {lower} {upper}"
+            if key in self._checked:
+                return
+            self._checked.add(key)
+        printed = f"{'0 <= ' if lower else ''}{index}{f' < {V.graph.sizevars.simplify(size)}' if upper else ''}"
+        ok = self._check(" && ".join(tests), f"index out of bounds: {printed}")
+        if loaded:
+            # Loads take element 0, stores are skipped: no access leaves the tensor.
+            self.compute.writeline(f"{expr} = {ok} ? {expr} : 0;")
+            if not self.mask_depth:
+                self._guards[str(expr)] = ok
+        else:
+            self.compute.writeline(f"if (!{ok}) return;")
+
+    def device_assert_async(self, cond: CSEVariable, msg: str) -> None:
+        self._check(f"bool({cond})", msg)
+
+    # ---- reductions
+
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: Any, value: Any) -> Any:
+        key = (src_dtype, reduction_type, value)
+        if key not in self.cse.reduction_cache:
+            result = self._reduce(dtype, src_dtype, reduction_type, value)
+            self.cse.reduction_cache[key] = result
+            self._kept.update(result if isinstance(result, tuple) else (result,))
+        return self.cse.reduction_cache[key]
+
+    def _reduce(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> Any:
+        assert self.inside_reduction
+        if kind in _PLAIN_REDUCTIONS:
+            return self._reduce_plain(dtype, src_dtype, kind, value)
+        if kind in ("welford_reduce", "welford_combine"):
+            return self._reduce_moments(dtype, src_dtype, kind, value)
+        if kind in ("argmax", "argmin"):
+            return self._reduce_place(dtype, src_dtype, kind, value)
+        raise NotImplementedError(f"xpu_ops: reduction {kind}")
+
+    def _accumulator(self, ctype: str, initial: str) -> str:
+        name = f"acc{next(self._accumulators)}"
+        self._declarations.writeline(
+            f"{ctype} {name}[ACC]; for (int i = 0; i < ACC; ++i) {name}[i] = {ctype}{{{initial}}};"
+        )
+        return name
+
+    def _final(self, name: str, op: str, field: str = "") -> str:
+        token = f"@{name}{field}@"
+        self.finals[token] = Final(name, op, field)
+        return token
+
+    def _reduce_plain(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
+        ctype = "bool" if kind == "any" else compute_type(src_dtype)
+        if kind in ("sum", "prod") and not src_dtype.is_floating_point:
+            ctype = "uint64_t"  # may overflow
+        initial = {"prod": "1", "max": lowest(src_dtype), "min": highest(src_dtype)}.get(kind, "0")
+        name = self._accumulator(ctype, initial)
+        element = f"{value} != 0" if kind == "any" else f"static_cast<{ctype}>({value})"
+        op = _PLAIN_REDUCTIONS[kind]
+        self.compute.writeline(f"{name}[j] = {op}{{}}({name}[j], {element});")
+        return self.cse.generate(self._after, self._final(name, op), dtype=dtype)
+
+    def _reduce_moments(
+        self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any
+    ) -> tuple[CSEVariable, ...]:
+        ctype = compute_type(src_dtype)
+        name = self._accumulator(f"Moments<{ctype}>", "0, 0, 0")
+        if kind == "welford_reduce":
+            self.compute.writeline(f"add_sample({name}[j], static_cast<{ctype}>({value}));")
+        else:
+            mean, m2, weight = (f"static_cast<{ctype}>({v})" for v in value)
+            self.compute.writeline(
+                f"{name}[j] = MergeMoments{{}}({name}[j], Moments<{ctype}>{{{mean}, {m2}, {weight}}});"
+            )
+        joined = f"moments_{name}"
+        self._after.writeline(f"const Moments<{ctype}> {joined} = {self._final(name, 'MergeMoments')};")
+        return tuple(self.cse.generate(self._after, f"{joined}.{f}", dtype=dtype) for f in ("mean", "m2", "n"))
+
+    def _reduce_place(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> CSEVariable:
+        ctype = compute_type(src_dtype)
+        if isinstance(value, tuple):
+            value, index = value
+        else:
+            entry = self.range_trees[-1].full_range()
+            entry.codegen()
+            index = self.index_to_str(entry.symbol())
+        worst = lowest(src_dtype) if kind == "argmax" else highest(src_dtype)
+        name = self._accumulator(f"Place<{ctype}>", f"{worst}, {_NO_PLACE}")
+        op = f"Better<{'true' if kind == 'argmax' else 'false'}>"
+        self.compute.writeline(
+            f"{name}[j] = {op}{{}}({name}[j], Place<{ctype}>{{static_cast<{ctype}>({value}), {index}}});"
+        )
+        return self.cse.generate(self._after, self._final(name, op, ".index"), dtype=dtype)
+
+    # ---- stages
+
+    def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
+        (self.r if entry.root.is_reduction else self.x).use(entry)
+
+    def codegen_body(self) -> None:
+        """End a stage: called wherever a loop over the reduced range begins or ends."""
+        parts = (self.loads, self.compute, self.stores, self._declarations, self._after)
+        if not any(parts):
+            return
+        stage = Stage(self.inside_reduction)
+        for part in (self.loads, self.compute, self.stores):
+            stage.body.splice(part)
+        stage.declarations.splice(self._declarations)
+        stage.after.splice(self._after)
+        for part in parts:
+            part.clear()
+        self.stages.append(stage)
+        if not self.features.is_reduction():
+            return
+        if stage.loop:
+            self.cse.invalidate(self._kept)
+            self._checked.clear()
+        else:
+            self._kept.update(v for v in self.cse._cache.values() if isinstance(v, CSEVariable))
+
+    # ---- text
+
+    def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:
+        self.codegen_body()
+        body, self.groups, self.form = forms.loops(self)
+        text = body.getvalue()
+        for token, final in self.finals.items():
+            text = text.replace(token, final.text(self.form))
+        fields = self._parameters()
+        code = IndentedBuffer()
+        code.writeline(f"struct {name}_args {{")
+        with code.indent():
+            code.writelines([f"alignas(8) {ctype} {field};" for ctype, field in fields])
+        code.writelines(["};", f"XPU_KERNEL_SG(1, 16) {name}({name}_args p) {{"])
+        with code.indent():
+            code.writelines([f"{ctype} const {field} = p.{field};" for ctype, field in fields])
+            code.writelines(
+                ["const long lane = __spirv_BuiltInLocalInvocationId(0);", "const bool first = xpu::is_first_lane();"]
+            )
+            code.splice(text)
+        code.writelines(["}", ""])
+        return code.getvalue()
+
+    def _parameters(self) -> list[tuple[str, str]]:
+        """Fields of the argument struct; sets the letters and texts of the call."""
+        fields: list[tuple[str, str]] = []
+        self.signature, self.call_args = "", []
+        written = OrderedSet(str(v) for v in self.args.output_buffers.values())
+        names, calls, kinds, _ = self.args.python_argdefs()
+        for arg, call, kind in zip(names, calls, kinds, strict=True):
+            if isinstance(kind, TensorArg) and V.graph.is_unspec_arg(kind.buffer):
+                self._scalar(fields, compute_type(kind.dtype), arg.name, f"{call}.item()")
+            elif isinstance(kind, TensorArg):
+                const = "" if arg.name in written or arg.name.startswith("in_out") else "const "
+                fields.append((f"{const}{CTYPE[kind.dtype]}*", arg.name))
+                self.signature += "p"
+                self.call_args.append(str(call))
+            else:
+                assert isinstance(kind, SizeArg), kind
+                whole = not isinstance(call, sympy.Expr) or call.is_integer
+                self._scalar(fields, "int64_t" if whole else "double", arg.name, simd.pexpr(sympy.sympify(call)))
+        for (expr, ctype), name in self._hoisted.items():
+            self._scalar(fields, ctype, name, simd.pexpr(V.graph.sizevars.simplify(expr)))
+        if self.messages:
+            fields.append(("xpu::DeviceError*", "error"))
+            fields += [("int64_t", f"text{i}") for i in range(len(self.messages))]
+        return fields
+
+    def _scalar(self, fields: list[tuple[str, str]], ctype: str, name: str, call: str) -> None:
+        letter = {"float": "f", "double": "d"}.get(ctype, "i")
+        fields.append((ctype if letter != "i" else "int64_t", name))
+        self.signature += letter
+        self.call_args.append(call)
+
+    def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
+        wrapper = V.graph.wrapper_code
+        for v in self.args.sizevars:
+            wrapper.ensure_size_computed(v)
+        groups = simd.pexpr(V.graph.sizevars.simplify(self.groups))
+        wrapper.writeline(wrapper.wrap_kernel_call(name, [groups, *self.call_args]))

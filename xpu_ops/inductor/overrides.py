@@ -1,0 +1,332 @@
+"""Inductor's element-wise operations as calls of the functions that the operators of the manifest use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy
+import torch
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, OpOverrides
+from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.utils import get_bounds_index_expr
+from torch._inductor.virtualized import V, ops
+
+from xpu_ops.inductor.types import CTYPE, compute_type, is_small_float, literal
+
+
+def _dtype(name: str, *args: Any) -> torch.dtype:
+    """What upstream's propagation says of an operation's result."""
+    return getattr(DtypePropagationOpsHandler(), name)(*args)
+
+
+def _cast(ctype: str, *args: Any) -> str:
+    return ", ".join(f"static_cast<{ctype}>({a})" for a in args)
+
+
+class SyclOverrides(OpOverrides):
+    """Expressions; the kernel converts each result to its propagated type where it is assigned."""
+
+    @staticmethod
+    def to_dtype(
+        x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype | None = None, use_compute_types: bool = True
+    ) -> str:
+        text = f"xpu::convert<{compute_type(dtype)}>({x})"
+        # As Inductor defines it: 16-bit floats stay float within a kernel, those of 8 bits are rounded.
+        if is_small_float(dtype) and (dtype.itemsize == 1 or not use_compute_types):
+            text = f"static_cast<float>({CTYPE[dtype]}({text}))"
+        return text
+
+    @staticmethod
+    def to_dtype_bitcast(x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype) -> str:
+        source = f"{CTYPE[src_dtype]}({x})" if is_small_float(src_dtype) else str(x)
+        text = f"sycl::bit_cast<{CTYPE[dtype]}>({source})"
+        return f"static_cast<float>({text})" if is_small_float(dtype) else text
+
+    @staticmethod
+    def constant(value: Any, dtype: torch.dtype) -> str:
+        return literal(value, dtype)
+
+    @staticmethod
+    def index_expr(expr: sympy.Expr, dtype: torch.dtype) -> Any:
+        kernel = V.kernel
+        index = kernel.prepare_indexing(expr)
+        if index.is_integer or (index.is_integer is None and not dtype.is_floating_point):
+            kind = torch.int64
+        elif kernel.is_of_sizes(index):
+            # Known before the launch: computed there in double, so that the kernel needs no fp64.
+            kind = torch.float64 if dtype == torch.float64 else torch.float32
+            return ops.to_dtype(kernel.cse.generate(kernel.compute, kernel.hoist(index, kind), dtype=kind), dtype)
+        else:
+            kind = torch.float64
+        value = kernel.cse.generate(
+            kernel.compute, kernel.index_to_str(index), bounds=get_bounds_index_expr(expr), dtype=kind
+        )
+        return ops.to_dtype(value, dtype)
+
+    value_expr = index_expr
+
+    @staticmethod
+    def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
+        """A branch, since what the body loads may not exist where the mask is false."""
+        kernel, scoped = V.kernel, IndentedBuffer()
+        kernel.mask_depth += 1
+        with kernel.swap_buffers(scoped), scoped.indent():
+            value = body()
+        kernel.mask_depth -= 1
+        dtype = value.dtype
+        result = kernel.cse.newvar(dtype=dtype)
+        kernel.compute.writelines([f"{compute_type(dtype)} {result} = {literal(other, dtype)};", f"if ({mask}) {{"])
+        kernel.compute.splice(scoped)
+        kernel.compute.writelines([f"  {result} = static_cast<{compute_type(dtype)}>({value});", "}"])
+        return result
+
+    @staticmethod
+    def where(a: CSEVariable, b: CSEVariable, c: CSEVariable) -> str:
+        ctype = compute_type(_dtype("where", a, b, c))
+        return f"{a} ? {_cast(ctype, b)} : {_cast(ctype, c)}"
+
+    @staticmethod
+    def logical_and(a: CSEVariable, b: CSEVariable) -> str:
+        return f"bool({a}) && bool({b})"
+
+    @staticmethod
+    def logical_or(a: CSEVariable, b: CSEVariable) -> str:
+        return f"bool({a}) || bool({b})"
+
+    @staticmethod
+    def logical_xor(a: CSEVariable, b: CSEVariable) -> str:
+        return f"bool({a}) != bool({b})"
+
+    @staticmethod
+    def logical_not(a: CSEVariable) -> str:
+        return f"!bool({a})"
+
+    and_, or_, xor = (staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^"))
+    bitwise_and, bitwise_or, bitwise_xor = (staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^"))
+
+    @staticmethod
+    def bitwise_not(a: CSEVariable) -> str:
+        return f"!{a}" if a.dtype == torch.bool else f"~{a}"
+
+    @staticmethod
+    def add(a: Any, b: Any) -> str:
+        return _wrapping("+", "add", a, b)
+
+    @staticmethod
+    def sub(a: Any, b: Any) -> str:
+        return _wrapping("-", "sub", a, b)
+
+    @staticmethod
+    def mul(a: Any, b: Any) -> str:
+        return _wrapping("*", "mul", a, b)
+
+    mul_rn = mul
+
+    @staticmethod
+    def neg(a: CSEVariable) -> str:
+        return f"-{a}" if a.dtype is None or a.dtype.is_floating_point else f"int64_t(0ul - static_cast<uint64_t>({a}))"
+
+    @staticmethod
+    def truediv(a: Any, b: Any) -> str:
+        ctype = compute_type(_dtype("truediv", a, b))
+        return f"static_cast<{ctype}>({a}) / static_cast<{ctype}>({b})"
+
+    div_rn = truediv
+
+    @staticmethod
+    def int_truediv(a: CSEVariable, b: CSEVariable) -> str:
+        ctype = compute_type(_dtype("int_truediv", a, b))
+        return f"xpu::convert<{ctype}>({a}) / xpu::convert<{ctype}>({b})"
+
+    @staticmethod
+    def relu(x: CSEVariable) -> str:
+        return f"{x} <= 0 ? {compute_type(x.dtype)}(0) : {x}"
+
+    @staticmethod
+    def abs(x: CSEVariable) -> str:
+        if x.dtype == torch.bool:
+            return str(x)
+        return f"xpu::fabs({x})" if x.dtype.is_floating_point else f"xpu::iabs({x})"
+
+    @staticmethod
+    def sign(x: CSEVariable) -> str:
+        return str(x) if x.dtype == torch.bool else f"xpu::sign({x})"
+
+    @staticmethod
+    def signbit(x: CSEVariable) -> str:
+        return f"xpu::signbit({x})" if x.dtype.is_floating_point else f"{x} < 0"
+
+    @staticmethod
+    def isnan(x: CSEVariable) -> str:
+        return f"{x} != {x}"
+
+    @staticmethod
+    def isinf(x: CSEVariable) -> str:
+        return f"xpu::isinf({x})" if x.dtype.is_floating_point else "false"
+
+    @staticmethod
+    def square(x: CSEVariable) -> str:
+        return _wrapping("*", "mul", x, x)
+
+    @staticmethod
+    def reciprocal(x: CSEVariable) -> str:
+        return f"{compute_type(x.dtype)}(1) / {x}"
+
+    @staticmethod
+    def rsqrt(x: CSEVariable) -> str:
+        ctype = compute_type(_dtype("rsqrt", x))
+        return f"{ctype}(1) / sycl::sqrt(static_cast<{ctype}>({x}))"
+
+    @staticmethod
+    def fma(a: Any, b: Any, c: Any) -> str:
+        ctype = compute_type(_dtype("fma", a, b, c))
+        return f"sycl::fma({_cast(ctype, a, b, c)})" if ctype in ("float", "double") else f"{a} * {b} + {c}"
+
+    @staticmethod
+    def frexp(x: CSEVariable) -> tuple[CSEVariable, CSEVariable]:
+        kernel = V.kernel
+        mantissa = kernel.cse.generate(kernel.compute, f"xpu::frexp_mantissa({x})", dtype=x.dtype)
+        exponent = kernel.cse.generate(kernel.compute, f"xpu::frexp_exponent({x})", dtype=torch.int32)
+        return mantissa, exponent
+
+    @staticmethod
+    def ldexp(x: CSEVariable, n: CSEVariable) -> str:
+        return f"xpu::gen::ldexp({x}, static_cast<int32_t>({n}))"
+
+    @staticmethod
+    def nextafter(a: CSEVariable, b: CSEVariable) -> str:
+        return _typed("xpu::nextafter", "nextafter", a, b)
+
+    # As C: towards zero for integers; "floats should do truediv and floor".
+    @staticmethod
+    def truncdiv(a: Any, b: Any) -> str:
+        return _typed("xpu::div_trunc", "truncdiv", a, b)
+
+    @staticmethod
+    def floordiv(a: Any, b: Any) -> str:
+        return _typed("xpu::div_floor", "floordiv", a, b)
+
+    @staticmethod
+    def mod(a: Any, b: Any) -> str:
+        return _typed("xpu::fmod", "mod", a, b)
+
+    @staticmethod
+    def fmod(a: Any, b: Any) -> str:
+        return _typed("xpu::fmod", "fmod", a, b)
+
+    @staticmethod
+    def remainder(a: Any, b: Any) -> str:
+        return _typed("xpu::remainder", "remainder", a, b)
+
+    @staticmethod
+    def pow(a: Any, b: Any) -> str:
+        return _typed("xpu::pow", "pow", a, b)
+
+    @staticmethod
+    def maximum(a: Any, b: Any) -> str:
+        return _typed("xpu::maximum", "maximum", a, b, explicit=True)
+
+    @staticmethod
+    def minimum(a: Any, b: Any) -> str:
+        return _typed("xpu::minimum", "minimum", a, b, explicit=True)
+
+    @staticmethod
+    def bitwise_left_shift(a: Any, b: Any) -> str:
+        return _typed("xpu::shift_left", "bitwise_left_shift", a, b)
+
+    @staticmethod
+    def bitwise_right_shift(a: Any, b: Any) -> str:
+        return _typed("xpu::shift_right", "bitwise_right_shift", a, b)
+
+    lshift, rshift = bitwise_left_shift, bitwise_right_shift
+
+    @staticmethod
+    def polygamma(n: Any, x: CSEVariable) -> str:
+        return f"xpu::polygamma(static_cast<int64_t>({n}), {x})"
+
+    @staticmethod
+    def ndtr(x: CSEVariable) -> str:
+        ctype = compute_type(_dtype("ndtr", x))
+        return f"{ctype}(0.5) * sycl::erfc(static_cast<{ctype}>({x}) * {ctype}(-0.70710678118654752440))"
+
+    @staticmethod
+    def rand(seed: CSEVariable, offset: CSEVariable) -> str:
+        return f"xpu::gen::rand({seed}, {offset})"
+
+    @staticmethod
+    def randn(seed: CSEVariable, offset: CSEVariable) -> str:
+        return f"xpu::gen::randn({seed}, {offset})"
+
+    @staticmethod
+    def randint64(seed: CSEVariable, offset: CSEVariable, low: CSEVariable, high: CSEVariable) -> str:
+        return f"xpu::gen::randint({seed}, {offset}, {low}, {high})"
+
+
+def _typed(function: str, op: str, a: Any, b: Any, explicit: bool = False) -> str:
+    """A call with both arguments converted to the result's type, so that the overload of that type is chosen."""
+    ctype = compute_type(_dtype(op, a, b))
+    if ctype == "bool" and not explicit:
+        ctype = "uint8_t"
+    return f"{function}{f'<{ctype}>' if explicit else ''}({_cast(ctype, a, b)})"
+
+
+def _wrapping(symbol: str, op: str, a: Any, b: Any) -> str:
+    """Sums and products: integers in unsigned numbers, which may overflow."""
+    dtype = _dtype(op, a, b)
+    ctype = compute_type(dtype)
+    if dtype.is_floating_point:
+        return f"static_cast<{ctype}>({a}) {symbol} static_cast<{ctype}>({b})"
+    return f"static_cast<uint64_t>({a}) {symbol} static_cast<uint64_t>({b})"
+
+
+# Functions of floats; arguments that are integers are converted first.
+_FUNCTIONS = {
+    **{n: f"xpu::{n}" for n in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "lgamma", "digamma")},
+    **{n: f"xpu::{n}" for n in ("erfinv", "erfcx", "igamma", "igammac", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")},
+    **{n: f"xpu::{n}" for n in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai", "zeta", "sigmoid")},
+    **{n: f"xpu::{n}" for n in ("modified_bessel_k0", "modified_bessel_k1", "spherical_bessel_j0")},
+    **{n: f"xpu::{n}" for n in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1")},
+    **{n: f"sycl::{n}" for n in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh")},
+    **{n: f"sycl::{n}" for n in ("acosh", "atanh", "atan2", "floor", "ceil", "trunc", "erfc", "hypot")},
+    **{f"chebyshev_polynomial_{k}": f"xpu::chebyshev_{k}" for k in "tuvw"},
+    **{f"shifted_chebyshev_polynomial_{k}": f"xpu::shifted_chebyshev_{k}" for k in "tuvw"},
+    "copysign": "sycl::copysign",
+    "erf": "xpu::erf_fast",
+    "gammainc": "xpu::igamma",
+    "gammaincc": "xpu::igammac",
+    "hermite_polynomial_h": "xpu::hermite_h",
+    "hermite_polynomial_he": "xpu::hermite_he",
+    "laguerre_polynomial_l": "xpu::laguerre_l",
+    "legendre_polynomial_p": "xpu::legendre_p",
+    "modified_bessel_i0": "xpu::i0",
+    "modified_bessel_i1": "xpu::i1",
+    "round": "sycl::rint",
+}
+# Their results on integers are the integers.
+_ROUNDING = ("floor", "ceil", "trunc", "round")
+
+
+def _function(op: str, function: str) -> Any:
+    def call(*args: Any) -> str:
+        dtypes = [a.dtype for a in args if isinstance(a, CSEVariable)]
+        if op in _ROUNDING and dtypes and not dtypes[0].is_floating_point:
+            return str(args[0])
+        wide = any(d == torch.float64 for d in dtypes)
+        ctype = "double" if wide else "float"
+        return f"{function}({_cast(ctype, *args)})"
+
+    call.__name__ = op
+    return staticmethod(call)
+
+
+for _op, _name in _FUNCTIONS.items():
+    setattr(SyclOverrides, _op, _function(_op, _name))
+
+for _op in ("floor_to_int", "ceil_to_int", "trunc_to_int", "round_to_int"):
+
+    def _to_int(a: CSEVariable, dtype: torch.dtype, op: str = _op.removesuffix("_to_int")) -> str:
+        if not a.dtype.is_floating_point:
+            return str(a)
+        return f"xpu::convert<{compute_type(dtype)}>(sycl::{'rint' if op == 'round' else op}({a}))"
+
+    setattr(SyclOverrides, _op, staticmethod(_to_int))

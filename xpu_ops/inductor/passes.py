@@ -1,0 +1,185 @@
+"""Changes to graphs: linear layers that oneDNN fuses with what follows, and operators that stay operators."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import sympy
+import torch
+from torch import fx
+from torch._inductor.custom_graph_pass import CustomGraphPass
+from torch._inductor.virtualized import V
+
+from xpu_ops.inductor.compiler import generator_digest
+
+aten = torch.ops.aten
+_PRODUCTS = (aten.addmm.default, aten.mm.default)
+_VIEWS = (aten.view.default, aten.reshape.default)
+# First operations of the patterns that upstream fuses into a linear layer.
+_FUSED_USERS = (
+    aten.mul.Tensor,
+    aten.add.Tensor,
+    aten.relu.default,
+    aten.sigmoid.default,
+    aten.tanh.default,
+    aten.gt.Scalar,
+    aten.clamp_min.default,
+    torch.ops.prims.convert_element_type.default,
+)
+_MOST_USERS = 5  # of gelu, decomposed
+_TWO_PASS_MOST = 16384  # elements of a row that stays in the caches between two passes
+
+
+def is_xpu(x: Any) -> bool:
+    """Whether an IR node lies on an XPU device."""
+    device = x.get_device() if hasattr(x, "get_device") else None
+    return device is not None and device.type == "xpu"
+
+
+class FuseLinear(CustomGraphPass):
+    """addmm and mm with a transposed weight become mkldnn::_linear_pointwise where an activation or a sum follows.
+
+    Upstream's patterns then put that into oneDNN's post-ops. Upstream itself writes this operator only for CPU tensors of
+    frozen graphs, to pack the weights; here nothing is packed ahead.
+    """
+
+    def uuid(self) -> str:
+        return generator_digest()
+
+    def __call__(self, graph: fx.Graph) -> None:
+        nodes = [n for target in _PRODUCTS for n in graph.find_nodes(op="call_function", target=target)]
+        fused = [n for n in nodes if _fuse_linear(graph, n)]
+        if fused:
+            from torch._inductor.fx_passes import post_grad
+
+            post_grad.lazy_init()
+            _lower_linear()
+            graph.eliminate_dead_code()
+
+
+def _value(node: Any) -> Any:
+    return node.meta.get("val") if isinstance(node, fx.Node) else None
+
+
+def _fuse_linear(graph: fx.Graph, node: fx.Node) -> bool:
+    if node.kwargs:
+        return False
+    bias, a, w = node.args if node.target is aten.addmm.default else (None, *node.args)
+    out = _value(node)
+    if out is None or out.device.type != "xpu" or out.dtype not in (torch.float32, torch.bfloat16):
+        return False
+    if w.target is not aten.permute.default or not _value(w.args[0]).is_contiguous() or _value(w.args[0]).dim() != 2:
+        return False
+    if bias is not None and _value(bias).dim() != 1:
+        return False
+    last, a = _through_views(node, a)
+    if not 0 < len(last.users) <= _MOST_USERS or not any(u.target in _FUSED_USERS for u in last.users):
+        return False
+    with graph.inserting_before(last):
+        new = graph.call_function(torch.ops.mkldnn._linear_pointwise.default, (a, w.args[0], bias, "none", [], ""))
+    new.meta.update(last.meta)
+    last.replace_all_uses_with(new)
+    graph.erase_node(last)
+    if last is not node:
+        graph.erase_node(node)
+    return True
+
+
+def _through_views(node: fx.Node, a: fx.Node) -> tuple[fx.Node, fx.Node]:
+    """The last node and the input of a linear layer over more than two dimensions, which views surround."""
+    if a.target not in _VIEWS or len(node.users) != 1:
+        return node, a
+    (user,) = node.users
+    x, rows, out = _value(a.args[0]), _value(a), _value(user)
+    if user.target not in _VIEWS or x.dim() < 2 or not x.is_contiguous() or x.dim() != out.dim():
+        return node, a
+    same = [x.shape[-1] == rows.shape[-1], out.shape[-1] == _value(node).shape[-1]]
+    same += [m == n for m, n in zip(x.shape[:-1], out.shape[:-1], strict=True)]
+    return (user, a.args[0]) if all(s is True for s in same) else (node, a)
+
+
+@functools.cache
+def _lower_linear() -> None:
+    """Upstream's lowerings of the two operators ask for weights that are constants of a frozen graph."""
+    from torch._inductor import ir, lowering, mkldnn_ir
+
+    packet = torch.ops.mkldnn._linear_pointwise
+    for op, make in ((packet.default, mkldnn_ir.LinearUnary), (packet.binary, mkldnn_ir.LinearBinary)):
+        upstream = lowering.lowerings[op]
+
+        def lower(x: Any, *args: Any, upstream: Any = upstream, make: Any = make, **kwargs: Any) -> Any:
+            if not is_xpu(x):
+                return upstream(x, *args, **kwargs)
+            return ir.TensorBox.create(make.create(x, *args, **kwargs))
+
+        lowering.lowerings[op] = lower
+
+
+# ---- Operators that stay operators, or are lowered in another way
+
+
+def _lowers_on_xpu() -> bool:
+    """Whether the node that is being lowered makes a tensor of an XPU device."""
+    value = _value(getattr(V.graph, "current_node", None))
+    values = value if isinstance(value, (tuple, list)) else (value,)
+    return any(isinstance(v, torch.Tensor) and v.device.type == "xpu" for v in values)
+
+
+def _keep_accumulation(upstream: Callable[[torch.dtype], bool]) -> Callable[[torch.dtype], bool]:
+    """Sums by index stay operators: their kernels need no atomics, and add in one order."""
+
+    def needs_fallback(dtype: torch.dtype) -> bool:
+        return _lowers_on_xpu() or upstream(dtype)
+
+    return needs_fallback
+
+
+def _two_passes(upstream: Callable[..., bool]) -> Callable[..., bool]:
+    """Variances of rows that stay in the caches by the sum first and the squared deviations then: no divisions."""
+
+    def use_two_step_variance(x: Any, axis: Any, keepdim: bool, input_dtype: torch.dtype) -> bool:
+        if not is_xpu(x):
+            return upstream(x, axis, keepdim, input_dtype)
+        from torch._inductor.lowering import _validate_reduction_axis
+
+        size = x.get_size()
+        axes = sorted(_validate_reduction_axis(x, axis))
+        if not axes or axes != list(range(len(size) - len(axes), len(size))) or len(axes) == len(size):
+            return False
+        numel: Any = sympy.S.One
+        for a in axes:
+            numel *= size[a]
+        return bool(numel.is_number) and int(numel) <= _TWO_PASS_MOST
+
+    return use_two_step_variance
+
+
+def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """argmax over several dimensions of a tensor that is not contiguous counts in the logical order.
+
+    Upstream passes that index along only to the backends that it knows to take it.
+    """
+
+    def make_reduction_inner(x: Any, **kwargs: Any) -> Any:
+        from torch._inductor import lowering
+
+        if not is_xpu(x) or kwargs.get("reduction_type") not in ("argmax", "argmin"):
+            return upstream(x, **kwargs)
+        with mock.patch.object(lowering, "is_triton", lambda _: True):
+            return upstream(x, **kwargs)
+
+    return make_reduction_inner
+
+
+def install_lowerings() -> None:
+    """Change upstream's lowerings for tensors of XPU devices."""
+    from torch._inductor import lowering, utils
+
+    keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
+    utils.needs_fallback_due_to_atomic_add_limitations = keep
+    lowering.needs_fallback_due_to_atomic_add_limitations = keep
+    lowering.use_two_step_variance = _two_passes(lowering.use_two_step_variance)
+    lowering._make_reduction_inner = _logical_index(lowering._make_reduction_inner)

@@ -1,0 +1,126 @@
+"""Kernels that a user writes as a function over pointers and numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from xpu_ops.jit import service
+from xpu_ops.jit.service import KernelSpec
+from xpu_ops.jit.signature import Parameter, parse
+
+_PREFACE = "using namespace xpu::gen;\n#line 1\n"
+SUB_GROUP = 16
+
+
+def entry_point(name: str, parameters: list[Parameter], sub_group: int | None) -> str:
+    """The kernel that takes the packed struct and calls the user's function."""
+    attribute = "XPU_KERNEL(1)" if sub_group is None else f"XPU_KERNEL_SG(1, {sub_group})"
+    fields = "".join(f"  {p.field}\n" for p in parameters)
+    arguments = ", ".join(f"p.{p.name}" if p.pointer else f"static_cast<{p.ctype}>(p.{p.name})" for p in parameters)
+    return (
+        f"\nstruct {name}_args {{\n{fields}}};\n{attribute} {name}_kernel({name}_args p) {{ {name}({arguments}); }}\n"
+    )
+
+
+def function_parameters(source: str, name: str) -> str:
+    """What stands between the parentheses of `void name(...)`.
+
+    Raises:
+        ValueError: where the source defines no such function.
+    """
+    found = re.search(rf"\bvoid\s+{re.escape(name)}\s*\(([^)]*)\)\s*\{{", source)
+    if not found:
+        raise ValueError(f"xpu_ops.jit.kernel: the source defines no function 'void {name}(...)'")
+    return re.sub(r"\s+", " ", found[1])
+
+
+def device_of(tensors: list[torch.Tensor], name: str) -> int:
+    """The one device of all tensors.
+
+    Raises:
+        ValueError: where they are on several devices.
+    """
+    devices = {t.device for t in tensors}
+    if len(devices) != 1:
+        raise ValueError(f"{name}: expected all tensors on one device, got {', '.join(sorted(map(str, devices)))}")
+    return next(iter(devices)).index or 0
+
+
+class Kernel:
+    """A compiled function; calling it launches work-groups on the current stream. Made by :func:`kernel`."""
+
+    def __init__(self, source: str, name: str, local: int, sub_group: int | None) -> None:
+        self.name, self._local = name, local
+        self.parameters = parse(function_parameters(source, name), name)
+        self._source = _PREFACE + source + entry_point(name, self.parameters, sub_group)
+        self._launch: dict[int, Callable[..., None]] = {}
+
+    def compile(self, device: int = -1) -> None:
+        """Compile now rather than at the first call.
+
+        Raises:
+            CompileError: where the source has an error; the message has the compiler's text and the line.
+        """
+        device = torch.xpu.current_device() if device < 0 else device
+        if device not in self._launch:
+            letters = "".join(p.letter for p in self.parameters)
+            spec = KernelSpec(f"{self.name}_kernel", self._local, letters)
+            (self._launch[device],) = service.load(self._source, [spec], device)
+
+    def __call__(self, *args: Any, groups: int | None = None, items: int | None = None) -> None:
+        """Launch `groups` work-groups, or as many as hold `items` work-items.
+
+        Raises:
+            TypeError, ValueError: where an argument does not fit its parameter; the message names it.
+        """
+        if (groups is None) == (items is None):
+            raise TypeError(f"{self.name}: give either groups= or items=")
+        count = groups if groups is not None else -(-int(items or 0) // self._local)
+        self._check(args)
+        tensors = [a for a in args if isinstance(a, torch.Tensor)]
+        device = device_of(tensors, self.name) if tensors else torch.xpu.current_device()
+        if device not in self._launch:
+            self.compile(device)
+        self._launch[device](count, *args)
+
+    def _check(self, args: tuple[Any, ...]) -> None:
+        if len(args) != len(self.parameters):
+            raise TypeError(f"{self.name}: expected {len(self.parameters)} arguments, got {len(args)}")
+        for p, a in zip(self.parameters, args, strict=True):
+            if not p.pointer:
+                if isinstance(a, torch.Tensor) or not isinstance(a, (int, float)):
+                    raise TypeError(f"{self.name}: argument {p.name} must be a number, not {type(a).__name__}")
+                continue
+            if not isinstance(a, torch.Tensor):
+                raise TypeError(f"{self.name}: argument {p.name} must be a tensor, not {type(a).__name__}")
+            if a.device.type != "xpu":
+                raise ValueError(f"{self.name}: argument {p.name} must be on an XPU device, not on {a.device}")
+            if p.dtype is not None and a.dtype != p.dtype:
+                raise TypeError(f"{self.name}: argument {p.name} must be {p.dtype}, not {a.dtype}")
+            if not a.is_contiguous():
+                raise ValueError(f"{self.name}: argument {p.name} must be contiguous; call .contiguous()")
+
+
+def kernel(source: str, name: str, *, local: int = 256, sub_group: int | None = None) -> Kernel:
+    """Make a kernel of a function over pointers and numbers.
+
+    Args:
+        source: C++ with `void name(parameters)`. Parameters are pointers (`const float* x`; also half, bf16, double,
+            bool, the sized integers, void) and numbers (float, double, int, long). The headers of kernels/sycl can be
+            included; xpu::global_id(), local_id(), group_id() say where an item is, `syclexp::work_group_static<T[n]>`
+            is memory of a work-group, `sycl::group_barrier(sycl::work_group{})` its barrier. Nothing of the C++ library.
+        name: of the function.
+        local: items of a work-group.
+        sub_group: items of a sub-group, where the function exchanges values in it.
+
+    Returns:
+        A callable; `k(x, y, n, items=n)` checks the arguments and launches. It compiles at its first call.
+
+    Raises:
+        ValueError: where the source has no such function or a parameter cannot be read.
+    """
+    return Kernel(source, name, local, sub_group)

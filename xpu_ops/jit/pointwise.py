@@ -1,0 +1,210 @@
+"""Element-wise operators from one C++ expression: broadcasting, any strides, type promotion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from xpu_ops.jit import service, tensors
+from xpu_ops.jit.service import KernelSpec
+from xpu_ops.jit.signature import CTYPES, Parameter
+
+LANES, TILE = 16, 4096
+_MOST_DIMS = 6  # behind what dimensions can be joined; operands with more are copied first
+
+
+class Elementwise:
+    """A callable over tensors; made by :func:`elementwise`."""
+
+    def __init__(self, name: str, parameters: str, expression: str, result: torch.dtype | None, preamble: str) -> None:
+        self.name, self._expression, self._result, self._preamble = name, expression, result, preamble
+        self.operands, self.scalars = tensors.operands_and_scalars(parameters, name)
+        self._launch: dict[tuple[Any, ...], Callable[..., None]] = {}
+
+    def __call__(self, *operands: torch.Tensor, **scalars: Any) -> torch.Tensor:
+        tensors.check_tensors(self.name, self.operands, operands)
+        values = tensors.scalar_values(self.name, self.scalars, scalars)
+        out = self._empty(*operands)
+        if out.numel() > 0:
+            self._run(out, operands, values)
+        return out
+
+    def register(
+        self,
+        qualified_name: str,
+        backward: Callable[..., Any] | None = None,
+        setup_context: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Define the operator `namespace::name` of torch.library, for autograd and torch.compile.
+
+        Args:
+            qualified_name: such as "mylib::gelu_mul".
+            backward, setup_context: as for torch.library.register_autograd; without them there is no gradient.
+
+        Returns:
+            The operator; calling it is the same as `torch.ops.mylib.gelu_mul`.
+        """
+        schema = tensors.schema(self.operands, self.scalars)
+        return tensors.register(
+            qualified_name, schema, self.__call__, lambda *a, **k: self._empty(*a), backward, setup_context
+        )
+
+    def _empty(self, *operands: torch.Tensor) -> torch.Tensor:
+        shape = torch.broadcast_shapes(*(t.shape for t in operands))
+        dtype = self._result or tensors.promoted(self.operands, operands)[1]
+        for t in operands:
+            if t.shape == shape:
+                return torch.empty_like(t, dtype=dtype)  # keeps dense strides
+        return torch.empty(shape, dtype=dtype, device=operands[0].device)
+
+    def _run(self, out: torch.Tensor, operands: tuple[torch.Tensor, ...], values: list[Any]) -> None:
+        compute = tensors.promoted(self.operands, operands)[0]
+        views = [t.expand(out.shape) for t in operands]
+        sizes, strides = _joined(out, views)
+        if len(sizes) > _MOST_DIMS:
+            copies = [v.contiguous() for v in views]
+            flat = torch.empty(out.shape, dtype=out.dtype, device=out.device)
+            self._run(flat, tuple(copies), values)
+            out.copy_(flat)
+            return
+        launch = self._kernel(out, views, compute, len(sizes))
+        rows = 1
+        for s in sizes[:-1]:
+            rows *= s
+        tiles = -(-sizes[-1] // TILE)
+        each = max(1, TILE // sizes[-1])
+        groups = -(-rows // each) if tiles == 1 else rows * tiles
+        steps = [s for one in strides for s in one]
+        launch(groups, out, *views, *values, rows, each, tiles, *sizes, *steps)
+
+    def _kernel(
+        self, out: torch.Tensor, views: list[torch.Tensor], compute: torch.dtype, dims: int
+    ) -> Callable[..., None]:
+        device = out.device.index or 0
+        key = (device, out.dtype, compute, dims, *(v.dtype for v in views))
+        launch = self._launch.get(key)
+        if launch is None:
+            source, letters = self._source(out.dtype, [v.dtype for v in views], compute, dims)
+            spec = KernelSpec(f"{self.name}_kernel", LANES, letters)
+            (launch,) = service.load(source, [spec], device)
+            self._launch[key] = launch
+        return launch
+
+    def _source(
+        self, result: torch.dtype, dtypes: list[torch.dtype], compute: torch.dtype, dims: int
+    ) -> tuple[str, str]:
+        names = ["out", *(p.name for p in self.operands)]
+        fields = [f"{CTYPES[result]}* ptr_out;"]
+        fields += [f"const {CTYPES[d]}* ptr_{p.name};" for p, d in zip(self.operands, dtypes, strict=True)]
+        fields += [p.field for p in self.scalars]
+        fields += ["long rows, each, tiles;", f"long size[{dims}];"]
+        fields += [f"long step_{n}[{dims}];" for n in names]
+        letters = "p" * len(names) + "".join(p.letter for p in self.scalars) + "i" * (3 + dims + dims * len(names))
+        return _TEMPLATE.format(
+            preamble=self._preamble,
+            name=self.name,
+            type=compute_type(compute),
+            result=compute_type(result),
+            parameters=", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars)),
+            expression=self._expression,
+            fields="\n  ".join(fields),
+            offsets=" ".join(f"long at_{n} = 0;" for n in names),
+            advance=" ".join(f"at_{n} += i * p.step_{n}[d];" for n in names),
+            last=dims - 1,
+            unit=" && ".join(f"p.step_{n}[{dims - 1}] == 1" for n in names),
+            steps=" ".join(f"const long step_{n} = p.step_{n}[{dims - 1}];" for n in names),
+            arguments=self._arguments(lambda p: f"c * step_{p.name}"),
+            unit_arguments=self._arguments(lambda p: "c"),
+        ), letters
+
+    def _arguments(self, index: Callable[[Parameter], str]) -> str:
+        loads = [f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name} + at_{p.name}, {index(p)}))" for p in self.operands]
+        return ", ".join([*loads, *(f"static_cast<{s.ctype}>(p.{s.name})" for s in self.scalars)])
+
+
+_TEMPLATE = """using namespace xpu::gen;
+{preamble}
+using T = {type};
+GEN_FN {result} {name}({parameters}) {{
+  return xpu::convert<{result}>(
+#line 1
+{expression}
+  );
+}}
+struct {name}_args {{
+  {fields}
+}};
+XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
+  const long lane = __spirv_BuiltInLocalInvocationId(0), g = __spirv_BuiltInWorkgroupId(0);
+  const long columns = p.size[{last}], tile = g % p.tiles;
+  const long begin = g / p.tiles * p.each, end = sycl::min<long>(begin + p.each, p.rows);
+  const long c0 = p.tiles == 1 ? 0 : tile * 4096, c1 = p.tiles == 1 ? columns : sycl::min<long>(c0 + 4096, columns);
+  for (long row = begin; row < end; ++row) {{
+    {offsets}
+    long rest = row;
+    for (int d = {last} - 1; d >= 0; --d) {{
+      const long i = rest % p.size[d];
+      rest /= p.size[d];
+      {advance}
+    }}
+    if ({unit}) {{
+      lanes(c0, c1, lane, [&](long c) GEN_INLINE {{ st(p.ptr_out + at_out, c, {name}({unit_arguments})); }});
+    }} else {{
+      {steps}
+      lanes(c0, c1, lane, [&](long c) GEN_INLINE {{ st(p.ptr_out + at_out, c * step_out, {name}({arguments})); }});
+    }}
+  }}
+}}
+"""
+
+
+def compute_type(dtype: torch.dtype) -> str:
+    return "float" if dtype in (torch.float16, torch.bfloat16) else CTYPES[dtype]
+
+
+def _joined(out: torch.Tensor, views: list[torch.Tensor]) -> tuple[list[int], list[list[int]]]:
+    """Sizes and the strides of each tensor, by falling stride of the result, neighbours joined where all allow it."""
+    order = sorted(range(out.dim()), key=lambda d: out.stride(d), reverse=True)
+    dims = [d for d in order if out.shape[d] != 1]
+    if not dims:
+        return [1], [[1] for _ in (out, *views)]
+    every = [out, *views]
+    sizes = [out.shape[dims[0]]]
+    strides = [[t.stride(dims[0])] for t in every]
+    for d in dims[1:]:
+        if all(s[-1] == t.stride(d) * out.shape[d] for s, t in zip(strides, every, strict=True)):
+            sizes[-1] *= out.shape[d]
+            for s, t in zip(strides, every, strict=True):
+                s[-1] = t.stride(d)
+        else:
+            sizes.append(out.shape[d])
+            for s, t in zip(strides, every, strict=True):
+                s.append(t.stride(d))
+    return sizes, strides
+
+
+def elementwise(
+    name: str, parameters: str, expression: str, *, result: torch.dtype | None = None, preamble: str = ""
+) -> Elementwise:
+    """Make an element-wise operator of a C++ expression.
+
+    Args:
+        name: a C++ identifier.
+        parameters: "float a, float b, float alpha = 1": tensors first, then numbers, which have defaults and are given by
+            keyword. An element is converted to its parameter's type; T is the type that the promoted dtype is computed
+            in (float for half and bfloat16).
+        expression: of these names; the functions of kernels/sycl/math/math.hpp are there (xpu::exp, xpu::gelu_erf, ...).
+        result: dtype of the result; by default what torch promotes the tensors to, integers to float where a parameter
+            is a float.
+        preamble: C++ in front, for functions that the expression calls.
+
+    Returns:
+        A callable over tensors of shapes that broadcast, any strides, real dtypes. It compiles for each combination of
+        dtypes at its first use.
+
+    Raises:
+        ValueError: where a parameter cannot be read. CompileError at the first call where the expression has an error.
+    """
+    return Elementwise(name, parameters, expression, result, preamble)

@@ -1,0 +1,95 @@
+"""What elementwise and reduction kernels share: operands, their types, registration as operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
+from torch._prims_common import elementwise_dtypes
+
+from xpu_ops.jit.signature import CTYPES, Parameter, parse
+
+GENERIC = "T"  # the type that the promoted dtype is computed in
+
+
+def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter], list[Parameter]]:
+    """Tensor operands, then numbers with a default: "float a, T b, float alpha = 1".
+
+    Raises:
+        ValueError: where there is no operand or a declaration does not fit.
+    """
+    parameters = parse(declarations, name, extra_types=(GENERIC, "half", "bf16"))
+    if pointer := next((p for p in parameters if p.pointer), None):
+        raise ValueError(f"{name}: parameter {pointer.name} is a pointer; elements are passed by value")
+    operands = [p for p in parameters if not p.has_default]
+    scalars = [p for p in parameters if p.has_default]
+    if not operands:
+        raise ValueError(f"{name}: at least one parameter without a default is needed: the tensors")
+    if late := next((p for p in parameters[len(operands) :] if not p.has_default), None):
+        raise ValueError(f"{name}: parameter {late.name} without a default comes after one with a default")
+    return operands, scalars
+
+
+def check_tensors(name: str, operands: list[Parameter], tensors: tuple[Any, ...]) -> None:
+    """Raises TypeError or ValueError that names the argument which is no real tensor of an XPU device."""
+    if len(tensors) != len(operands):
+        raise TypeError(f"{name}: expected {len(operands)} tensors, got {len(tensors)}")
+    for p, t in zip(operands, tensors, strict=True):
+        if not isinstance(t, torch.Tensor):
+            raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
+        if t.device.type != "xpu":
+            raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+        if t.dtype not in CTYPES:
+            raise TypeError(f"{name}: argument {p.name} has the dtype {t.dtype}, which these kernels do not take")
+    first = tensors[0].device
+    for p, t in zip(operands, tensors, strict=True):
+        if t.device != first:
+            raise ValueError(f"{name}: argument {p.name} is on {t.device}, the first one on {first}")
+
+
+def promoted(operands: list[Parameter], tensors: tuple[torch.Tensor, ...]) -> tuple[torch.dtype, torch.dtype]:
+    """The dtypes that values are computed in and stored in, as torch promotes: integers to float where a parameter is."""
+    floats = any(p.ctype in ("float", "double") for p in operands)
+    compute, result = elementwise_dtypes(*tensors, type_promotion_kind=Kind.INT_TO_FLOAT if floats else Kind.DEFAULT)
+    return compute, result
+
+
+def scalar_values(name: str, scalars: list[Parameter], given: dict[str, Any]) -> list[Any]:
+    """Values in the order of the parameters, with the defaults.
+
+    Raises:
+        TypeError: for an unknown name or a value that is no number.
+    """
+    if unknown := set(given) - {p.name for p in scalars}:
+        raise TypeError(f"{name}: unknown argument {sorted(unknown)[0]}")
+    values = [given.get(p.name, p.default) for p in scalars]
+    for p, v in zip(scalars, values, strict=True):
+        if not isinstance(v, (int, float)):
+            raise TypeError(f"{name}: argument {p.name} must be a number, not {type(v).__name__}")
+    return values
+
+
+def schema(operands: list[Parameter], scalars: list[Parameter], extra: str = "") -> str:
+    """The operator schema of such a kernel."""
+    numbers = {"f": "float", "d": "float", "i": "int"}
+    keywords = [f"{numbers[p.letter]} {p.name}={p.default}" for p in scalars]
+    tail = ", ".join(filter(None, [extra, "*" if keywords else "", *keywords]))
+    return f"({', '.join(f'Tensor {p.name}' for p in operands)}{', ' + tail if tail else ''}) -> Tensor"
+
+
+def register(
+    qualified_name: str,
+    schema_text: str,
+    run: Callable[..., torch.Tensor],
+    fake: Callable[..., torch.Tensor],
+    backward: Callable[..., Any] | None,
+    setup_context: Callable[..., Any] | None,
+) -> Any:
+    """Define an operator of torch.library with the kernel for xpu, a fake function and maybe a gradient."""
+    op = torch.library.custom_op(qualified_name, run, mutates_args=(), device_types="xpu", schema=schema_text)
+    op.register_fake(fake)
+    if backward is not None:
+        op.register_autograd(backward, setup_context=setup_context)
+    return op
