@@ -88,8 +88,9 @@ std::shared_ptr<CachedPlan> PlanCache::get(const FftShape& shape, runtime::Queue
     ++impl_->misses;
   }
   auto made = std::make_shared<CachedPlan>();
-  made->plan.reset(queue ? queue->submit([&](sycl::queue& q) { return table().fft_queue_plan(shape, &q); })
-                         : table().fft_host_plan(shape));
+  const Table& onemkl = table();  // loaded outside the queue's lock
+  made->plan.reset(queue ? queue->submit([&](sycl::queue& q) { return onemkl.fft_queue_plan(shape, &q); })
+                         : onemkl.fft_host_plan(shape));
   std::lock_guard lock(impl_->mutex);
   if (auto it = impl_->index.find(key); it != impl_->index.end()) return it->second->plan;  // another thread was first
   if (!impl_->capacity) return made;

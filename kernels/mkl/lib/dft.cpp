@@ -2,7 +2,8 @@
 #include "kernels/mkl/lib/dft.hpp"
 
 #include <complex>
-#include <mutex>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
 #include <mkl_dfti.h>
@@ -18,6 +19,10 @@ void check(MKL_LONG status) {
     throw Error(ErrorKind::runtime, std::string("oneMKL's transform: ") + DftiErrorMessage(status));
 }
 
+struct FreeDescriptor {
+  void operator()(DFTI_DESCRIPTOR_HANDLE handle) const { DftiFreeDescriptor(&handle); }
+};
+
 class HostPlan final : public FftPlan {
  public:
   explicit HostPlan(const FftShape& s) : forward_(s.forward) {
@@ -30,11 +35,13 @@ class HostPlan final : public FftPlan {
       in[d + 1] = s.in_strides[d];
       out[d + 1] = s.out_strides[d];
     }
+    DFTI_DESCRIPTOR_HANDLE made = nullptr;
     if (s.rank == 1) {
-      check(DftiCreateDescriptor(&handle_, precision, domain, 1, lengths[0]));
+      check(DftiCreateDescriptor(&made, precision, domain, 1, lengths[0]));
     } else {
-      check(DftiCreateDescriptor(&handle_, precision, domain, rank, lengths));
+      check(DftiCreateDescriptor(&made, precision, domain, rank, lengths));
     }
+    handle_.reset(made);
     set(DFTI_PLACEMENT, DFTI_NOT_INPLACE);
     if (domain == DFTI_REAL) set(DFTI_CONJUGATE_EVEN_STORAGE, DFTI_COMPLEX_COMPLEX);
     set(DFTI_NUMBER_OF_TRANSFORMS, batch);
@@ -43,21 +50,20 @@ class HostPlan final : public FftPlan {
     set(DFTI_FWD_STRIDES, s.forward ? in : out);
     set(DFTI_BWD_STRIDES, s.forward ? out : in);
     set(s.forward ? DFTI_FORWARD_SCALE : DFTI_BACKWARD_SCALE, s.scale);
-    check(DftiCommitDescriptor(handle_));
+    check(DftiCommitDescriptor(handle_.get()));
   }
-  ~HostPlan() override { DftiFreeDescriptor(&handle_); }
 
   void run(void* in, void* out) override {
-    check(forward_ ? DftiComputeForward(handle_, in, out) : DftiComputeBackward(handle_, in, out));
+    check(forward_ ? DftiComputeForward(handle_.get(), in, out) : DftiComputeBackward(handle_.get(), in, out));
   }
 
  private:
   template <class V>
   void set(DFTI_CONFIG_PARAM name, V value) {
-    check(DftiSetValue(handle_, name, value));
+    check(DftiSetValue(handle_.get(), name, value));
   }
   const bool forward_;
-  DFTI_DESCRIPTOR_HANDLE handle_ = nullptr;
+  std::unique_ptr<std::remove_pointer_t<DFTI_DESCRIPTOR_HANDLE>, FreeDescriptor> handle_;
 };
 
 template <class R, oneapi::mkl::dft::precision kPrecision, bool kReal>
