@@ -198,10 +198,9 @@ void check_ormqr(const at::Tensor& self, const at::Tensor& tau, const at::Tensor
   TORCH_CHECK(self.dim() >= 2, kName, "input must have at least 2 dimensions.");
   TORCH_CHECK(other.dim() >= 2, kName, "other must have at least 2 dimensions.");
   const int64_t side = left ? -2 : -1;
-  TORCH_CHECK(other.size(side) >= tau.size(-1), kName, "other.shape[", side,
-              "] must be greater than or equal to tau.shape[-1]");
   TORCH_CHECK(other.size(side) == self.size(-2), kName, "other.shape[", side, "] must be equal to input.shape[-2]");
-  TORCH_CHECK(tau.size(-1) <= self.size(-1), kName, "tau.shape[-1] must be less than or equal to input.shape[-1]");
+  TORCH_CHECK(tau.size(-1) == std::min(other.size(side), self.size(-1)), kName,
+              "tau.shape[-1] must be equal to min(other.shape[", side, "], input.shape[-1])");
   TORCH_CHECK(self.dim() - tau.dim() == 1, kName,
               "Expected tau to have one dimension less than input, but got tau.ndim equal to ", tau.dim(),
               " and input.ndim is equal to ", self.dim());

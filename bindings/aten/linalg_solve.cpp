@@ -8,7 +8,6 @@
 #include <ATen/ops/_linalg_slogdet_native.h>
 #include <ATen/ops/_linalg_solve_ex_native.h>
 #include <ATen/ops/linalg_inv_ex_native.h>
-#include <ATen/ops/linalg_matrix_exp_native.h>
 #include <ATen/ops/real.h>
 
 #include "bindings/aten/linalg.hpp"
@@ -53,8 +52,6 @@ void _linalg_slogdet(const at::Tensor& A, const at::Tensor& sign, const at::Tens
                      const at::Tensor& pivots) {
   Shared<at::native::structured__linalg_slogdet_out>().impl(A, sign, logabsdet, LU, pivots);
 }
-
-at::Tensor linalg_matrix_exp(const at::Tensor& self) { return at::native::linalg_matrix_exp(self); }
 
 // ---- Triangular
 
