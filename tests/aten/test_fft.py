@@ -67,6 +67,15 @@ def test_out_of_other_sizes_and_layouts() -> None:
     assert_near(out, torch.fft.fft(z), **FLOAT_TOL)
 
 
+def test_empty_batch() -> None:
+    z = torch.ones(0, 4, dtype=torch.complex64, device="xpu")
+    assert torch.fft.fft(z).shape == (0, 4)
+    assert torch.fft.rfft(z.real, dim=1).shape == torch.fft.ihfft(z.real).shape == (0, 3)
+    assert torch.fft.irfft(z).shape == (0, 6)
+    with pytest.raises(RuntimeError, match="Invalid number of data points"):
+        torch.fft.fft(z, dim=0)
+
+
 def test_input_is_kept() -> None:
     z = torch.randn(4, 9, dtype=torch.complex64, device="xpu")
     before = z.clone()

@@ -182,6 +182,14 @@ def test_matrix_exp(dtype: torch.dtype) -> None:
     assert torch.linalg.matrix_exp(torch.full((3, 3), NAN, device="xpu", dtype=dtype)).isnan().all()
 
 
+@pytest.mark.parametrize("function", [torch.linalg.solve, torch.linalg.solve_ex, torch.linalg.lstsq])
+def test_operands_of_two_devices(function: Callable[..., Any]) -> None:
+    a, b = torch.eye(3), torch.ones(3, 2)
+    for operands in ((a.to("xpu"), b), (a, b.to("xpu"))):
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            function(*operands)
+
+
 def test_info_is_on_the_device() -> None:
     a = torch.stack([torch.eye(3), torch.diag(torch.tensor([1.0, -1.0, 1.0])), torch.zeros(3, 3)])
     for f in (torch.linalg.cholesky_ex, torch.linalg.lu_factor_ex, torch.linalg.inv_ex, torch.linalg.ldl_factor_ex):

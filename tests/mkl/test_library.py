@@ -19,12 +19,22 @@ def test_without_it_calls_fall_back() -> None:
     print(torch.linalg.inv(a).diagonal().tolist(), torch.fft.fft(a)[0].real.tolist())
     print(sorted(xpu_ops.fallback_counts()))
     print([f.state for f in doctor.caches() if f.name == "oneMKL"])
+    from xpu_ops.coverage import dispatcher
+    found = {r.name: r.registration for r in dispatcher.scan()}
+    print(found["linalg_inv_ex"], found["_fft_c2c.out"], found["linalg_matrix_exp"])
+    for f in (torch.linalg.solve, torch.linalg.solve_ex):
+        try:
+            f(a, torch.ones(3))
+        except RuntimeError as error:
+            print(str(error).split(",")[0])
     """
     assert script.out(code, XPU_OPS_MKL="0").splitlines() == [
         "False XPU_OPS_MKL=0",
         "[0.5, 0.5, 0.5] [2.0, 2.0, 2.0]",
-        "['aten::_fft_r2c', 'aten::linalg_inv_ex.inverse']",
+        "['aten::_fft_r2c', 'aten::linalg_inv_ex']",
         "['note']",
+        "fallback fallback native",
+        *2 * ["Expected all tensors to be on the same device"],
     ]
 
 

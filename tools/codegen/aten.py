@@ -322,12 +322,11 @@ def registrations(members: list[Operator]) -> list[str]:
             keys: list[str] = [op.key]
             if op.row.above_autograd:
                 keys.append("AutogradXPU")
-            # without oneMKL the call is nobody's, and falls back
-            condition = "if (mkl::installed()) " if op.row.by == "onemkl" else ""
+            impl = f'm.impl("{name}", &{registered(op, o)});'
+            if op.row.by == "onemkl":
+                impl = f'if (mkl::installed()) {impl} else m.impl("{name}", fallback_kernel());'
             for key in keys:
-                blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, {key}, m)", []).append(
-                    f'  {condition}m.impl("{name}", &{registered(op, o)});'
-                )
+                blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, {key}, m)", []).append(f"  {impl}")
     return [line for head, body in blocks.items() for line in (head + " {", *body, "}")]
 
 
@@ -376,7 +375,7 @@ def files_of(family: Family) -> dict[str, str]:
             o.foreach.name: foreach.op_definition(o.foreach, o.row.result == "float") for o in members if o.foreach
         }
         if any(o.row.by == "onemkl" for o in members):
-            headers.append('#include "kernels/mkl/library.hpp"')
+            headers += ['#include "bindings/runtime/fallback.hpp"', '#include "kernels/mkl/library.hpp"']
         if any(defined(o) for o in members):
             headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/fused.hpp"']
         declarations = list(dict.fromkeys(d for o in members for d in adapter_declarations(o)))
