@@ -41,6 +41,13 @@ def positive(d: Any, *lead: int, n: int) -> torch.Tensor:
     return a.copy_(a @ a.mH + 2 * torch.eye(n, dtype=a.dtype))
 
 
+def regular(d: Any, *shape: int) -> torch.Tensor:
+    """Of full rank: the factors of others hang on rounding."""
+    a = d.own(shape, domain=(-1, 1))
+    a.diagonal(0, -2, -1).add_(shape[-1] + shape[-2])
+    return a
+
+
 def factors(a: torch.Tensor) -> list[torch.Tensor]:
     return list(torch.linalg.lu_factor_ex(a.contiguous())[:2])
 
@@ -66,12 +73,12 @@ def cholesky_solve(d: Any) -> Args:
 
 @recipe("linalg_lu_factor_ex", "linalg_lu", types=MATRIX, tol=TOL, bad={"A": [torch.ones(3), INTEGERS]})
 def lu(d: Any) -> Args:
-    return {"A": d.plain(*batch(d), *sides(d)), "pivot": True, "check_errors": False}
+    return {"A": regular(d, *batch(d), *sides(d)), "pivot": True, "check_errors": False}
 
 
 @recipe("lu_unpack", types=MATRIX, bad={"LU_pivots": [torch.ones(2, dtype=torch.int64)]})
 def lu_unpack(d: Any) -> Args:
-    data, pivots = factors(d.plain(*batch(d), *sides(d)))
+    data, pivots = factors(regular(d, *batch(d), *sides(d)))
     return {"LU_data": data, "LU_pivots": pivots, "unpack_data": d.flag(), "unpack_pivots": d.flag()}
 
 
@@ -115,16 +122,16 @@ def triangular_solve(d: Any) -> Args:
 
 @recipe("linalg_qr", types=MATRIX, tol=TOL, bad={"A": [torch.ones(3), INTEGERS], "mode": ["some"]})
 def qr(d: Any) -> Args:
-    return {"A": d.plain(*batch(d), *sides(d)), "mode": d.pick("reduced", "complete", "r")}
+    return {"A": regular(d, *batch(d), *sides(d)), "mode": d.pick("reduced", "complete", "r")}
 
 
 @recipe("geqrf", types=MATRIX, tol=TOL, bad={"self": [torch.ones(3)]})
 def geqrf(d: Any) -> Args:
-    return {"self": d.plain(*batch(d), *sides(d))}
+    return {"self": regular(d, *batch(d), *sides(d))}
 
 
 def reflectors(d: Any, *lead: int, m: int, n: int) -> list[torch.Tensor]:
-    return list(torch.geqrf(d.plain(*lead, m, n).contiguous()))
+    return list(torch.geqrf(regular(d, *lead, m, n).contiguous()))
 
 
 @recipe("linalg_householder_product", types=MATRIX, tol=TOL, bad={"tau": [torch.ones(77), torch.ones(1, 1, 1)]})
@@ -202,8 +209,7 @@ def eigvals(d: Any) -> Args:
 )
 def lstsq(d: Any) -> Args:
     lead, (m, n), driver = batch(d), sides(d), d.pick(None, "gels", "gelsy", "gelsd", "gelss")
-    a = d.own((*lead, m, n), domain=(-1, 1))
-    a.diagonal(0, -2, -1).add_(m + n)
+    a = regular(d, *lead, m, n)
     b = d.plain(*lead, m, *d.pick([3], [1]))
     return {"self": a, "b": b, "rcond": d.pick(None, 1e-5), "driver": driver}
 
