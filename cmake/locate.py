@@ -33,6 +33,22 @@ def file_of(distribution: str, suffix: str) -> Path:
     fail(f"{distribution} without {suffix}", f"a complete {distribution}", "Reinstall it with pip.")
 
 
+def onemkl() -> dict[str, Path]:
+    """The parts of oneMKL, or nothing where one of its packages is missing: the build then leaves its library out."""
+    wanted = {
+        "MKL_INCLUDE_DIR": ("mkl-include", "include/mkl_lapack.h"),
+        "MKL_SYCL_INCLUDE_DIR": ("onemkl-sycl-include", "include/oneapi/mkl.hpp"),
+        "MKL_CORE": ("mkl", "/libmkl_core.so.3"),
+        "MKL_INTERFACE": ("mkl", "/libmkl_intel_ilp64.so.3"),
+        "MKL_THREADS": ("mkl", "/libmkl_tbb_thread.so.3"),
+        "MKL_DFT": ("onemkl-sycl-dft", "/libmkl_sycl_dft.so.6"),
+    }
+    try:
+        return {name: file_of(*where) for name, where in wanted.items()}
+    except SystemExit:
+        return {}
+
+
 def main() -> None:
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.submodule_search_locations:
@@ -48,7 +64,7 @@ def main() -> None:
             f"Run: {sys.executable} -m pip install 'torch=={TORCH_SERIES}.*'",
         )
     sycl_header = file_of("intel-sycl-rt", "include/sycl/sycl.hpp")
-    values = {
+    values: dict[str, Path | str] = {
         "TORCH_DIR": torch,
         "TORCH_VERSION": version,
         "SYCL_INCLUDE_DIR": sycl_header.parent.parent,
@@ -57,6 +73,11 @@ def main() -> None:
         "DNNL_LIBRARY": file_of("onednn", "/libdnnl.so"),
         "CPU_RUNTIME": file_of("intel-opencl-rt", "/libintelocl.so"),
     }
+    found = onemkl()
+    if found:
+        includes = {found.pop("MKL_INCLUDE_DIR").parent, found.pop("MKL_SYCL_INCLUDE_DIR").parent.parent}
+        values["MKL_INCLUDE_DIRS"] = "|".join(sorted(map(str, includes)))
+    values.update(found)
     for name, value in values.items():
         print(f"{name}={value}")
 

@@ -35,6 +35,8 @@ RUN_TIME = (
              "entries of the cache of oneDNN primitives"),
     Variable("XPU_OPS_WEIGHT_CACHE_BYTES", "4 GiB, at most a quarter of the device", "kernels/onednn/weight_cache.cpp",
              "bytes of packed weights that are kept"),
+    Variable("XPU_OPS_MKL", "1", "kernels/mkl/library.cpp", "`0` leaves oneMKL out: FFT and factorisations fall back to the CPU"),
+    Variable("XPU_OPS_PLAN_CACHE_CAPACITY", "1024", "kernels/mkl/plan_cache.cpp", "Fourier transforms kept ready; 0 keeps none"),
     Variable("XPU_OPS_CACHE_DIR", "`$XDG_CACHE_HOME/xpu_ops`", "kernels/runtime/module_cache.cpp",
              "folder of natively linked modules, of kernels compiled at run time and of recorded coverage"),
     Variable("XPU_OPS_JIT_TIMEOUT", "600", "xpu_ops/jit/worker.py",

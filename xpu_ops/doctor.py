@@ -148,7 +148,7 @@ def devices() -> Iterator[Finding]:
 
 def caches() -> Iterator[Finding]:
     """The folder of natively linked modules, and the caches of this process."""
-    from xpu_ops import onednn
+    from xpu_ops import onednn, onemkl
 
     section = "caches"
     folder = cache_dir()
@@ -166,6 +166,12 @@ def caches() -> Iterator[Finding]:
         yield problem(section, "modules", f"{folder}: {error.strerror}", fix)
     cache = onednn.primitive_cache
     yield Finding(section, "oneDNN primitives", f"oneDNN {onednn.version()}, {cache.size} of {cache.capacity} entries")
+    plans = onemkl.plan_cache
+    if why := onemkl.missing():
+        value = f"not used ({why}): FFT and factorisations fall back to the CPU"
+        yield Finding(section, "oneMKL", value, "note", 'pip install "xpu_ops[mkl]"')
+    else:
+        yield Finding(section, "oneMKL", f"FFT and factorisations run on it, {plans.size} of {plans.capacity} plans")
 
 
 def _matmul(device: str) -> Any:

@@ -299,6 +299,8 @@ void reset_fallback_counts() {
 
 void forbid_fallback(bool forbid) { g_forbidden.fetch_add(forbid ? 1 : -1); }
 
+torch::CppFunction fallback_kernel() { return torch::CppFunction::makeFromBoxedFunction<&fallback>(); }
+
 void force_fallback(const std::string& overloads) {
   if (overloads.empty()) return;
   // Lives as long as the process: its destructor would take the registrations back.
@@ -307,12 +309,12 @@ void force_fallback(const std::string& overloads) {
   for (std::string name; std::getline(names, name, ',');) {
     if (name.empty()) continue;
     TORCH_WARN("The operator '", name, "' is forced to run on the CPU by PYTORCH_XPU_FALLBACK_OP.");
-    library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    library->impl(name.c_str(), fallback_kernel());
   }
 }
 
 }  // namespace xpu_ops
 
-TORCH_LIBRARY_IMPL(_, XPU, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&xpu_ops::fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparseXPU, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&xpu_ops::fallback>()); }
-TORCH_LIBRARY_IMPL(_, SparseCsrXPU, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&xpu_ops::fallback>()); }
+TORCH_LIBRARY_IMPL(_, XPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
+TORCH_LIBRARY_IMPL(_, SparseXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
+TORCH_LIBRARY_IMPL(_, SparseCsrXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }

@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include <torch/library.h>
+
 namespace xpu_ops {
 
 // Calls by overload, e.g. "aten::cumsum.out": since the last reset, in this process.
@@ -15,5 +17,8 @@ void forbid_fallback(bool forbid);
 // PYTORCH_XPU_FALLBACK_OP: these overloads run on the CPU even where there is a kernel. Called once, after all
 // registrations.
 void force_fallback(const std::string& comma_separated_overloads);
+// The fallback as the kernel of an operator whose own needs a library that is not there. Where torch's composite
+// kernels would allocate the results first, they assert on operands of two devices.
+torch::CppFunction fallback_kernel();
 
 }  // namespace xpu_ops

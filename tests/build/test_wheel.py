@@ -20,6 +20,11 @@ x = torch.randn(3, 3, device="xpu")
 y = (x @ x + x.sin()).cpu()
 import xpu_ops
 assert "site-packages" in xpu_ops.__file__, xpu_ops.__file__
+# Without the extra `mkl`: the library is there, oneMKL is not, and the CPU takes the call.
+from xpu_ops import onemkl
+assert onemkl.missing() == "no libmkl_core.so.3", onemkl.missing()
+assert torch.linalg.inv(2 * torch.eye(2, device="xpu")).tolist() == [[0.5, 0], [0, 0.5]]
+assert list(xpu_ops.fallback_counts()) == ["aten::linalg_inv_ex"], xpu_ops.fallback_counts()
 print(tuple(y.shape), torch.xpu.get_device_name())
 """
 COMPILED = """
@@ -50,6 +55,7 @@ def test_contents_and_size() -> None:
     assert any(n.startswith("xpu_ops/_C.") for n in names)
     for wanted in (
         "xpu_ops/libxpu_ops_kernels.so",
+        "xpu_ops/libxpu_ops_mkl.so",
         "xpu_ops/modules/modules.tsv",
         "xpu_ops/manifest.json",
         "xpu_ops/kernelc",

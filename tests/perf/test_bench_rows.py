@@ -15,8 +15,8 @@ from xpu_ops.bench import cases, core
 # Why an operator has no row. Names as in the manifest.
 WITHOUT_ROW = {
     "nothing is computed": """
-        _copy_from _copy_from_and_resize _local_scalar_dense _assert_async _efficientzerotensor set_.source_Storage_storage_offset
-        set_.source_Storage set_.source_Tensor set_ is_set_to record_stream view_as_real view_as_complex _dimI _dimV
+        _copy_from _copy_from_and_resize _assert_async _efficientzerotensor set_.source_Storage_storage_offset
+        set_.source_Storage set_.source_Tensor set_ is_set_to record_stream view_as_complex _dimI _dimV
         resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ ccol_indices col_indices row_indices copy_sparse_to_sparse_
         _sparse_coo_tensor_with_dims _fused_sdp_choice _reshape_alias""",
     "torch has no kernel of it for the CPU": """

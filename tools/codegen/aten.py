@@ -322,10 +322,11 @@ def registrations(members: list[Operator]) -> list[str]:
             keys: list[str] = [op.key]
             if op.row.above_autograd:
                 keys.append("AutogradXPU")
+            impl = f'm.impl("{name}", &{registered(op, o)});'
+            if op.row.by == "onemkl":
+                impl = f'if (mkl::installed()) {impl} else m.impl("{name}", fallback_kernel());'
             for key in keys:
-                blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, {key}, m)", []).append(
-                    f'  m.impl("{name}", &{registered(op, o)});'
-                )
+                blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, {key}, m)", []).append(f"  {impl}")
     return [line for head, body in blocks.items() for line in (head + " {", *body, "}")]
 
 
@@ -373,6 +374,8 @@ def files_of(family: Family) -> dict[str, str]:
         multi = {
             o.foreach.name: foreach.op_definition(o.foreach, o.row.result == "float") for o in members if o.foreach
         }
+        if any(o.row.by == "onemkl" for o in members):
+            headers += ['#include "bindings/runtime/fallback.hpp"', '#include "kernels/mkl/library.hpp"']
         if any(defined(o) for o in members):
             headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/fused.hpp"']
         declarations = list(dict.fromkeys(d for o in members for d in adapter_declarations(o)))

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import compiled, families, fused, process, products, selection
+from . import compiled, families, fused, linalg, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 
@@ -277,6 +277,7 @@ def cases(level: str) -> Iterator[Case]:
     yield from pooling()
     yield from sparse()
     yield from sampling()
+    yield from linalg.cases(level)
     yield from fused.cases()
     if level != "core":
         yield from families.cases()

@@ -97,8 +97,13 @@ def _has(name: str, key: str) -> bool:
 
 
 def _forced_to_fall_back() -> set[str]:
-    """What PYTORCH_XPU_FALLBACK_OP names: the dispatcher has an XPU kernel for these, and it is the fallback."""
-    return {n.removeprefix("aten::") for n in os.environ.get("PYTORCH_XPU_FALLBACK_OP", "").split(",") if n}
+    """Overloads whose XPU kernel is the fallback: what PYTORCH_XPU_FALLBACK_OP names, and oneMKL's rows without oneMKL."""
+    from xpu_ops import onemkl
+
+    named = {n.removeprefix("aten::") for n in os.environ.get("PYTORCH_XPU_FALLBACK_OP", "").split(",") if n}
+    if onemkl.available():
+        return named
+    return named | {o for row in manifest() if row["by"] == "onemkl" for o in row["overloads"]}
 
 
 def _registration(name: str) -> tuple[str, str]:

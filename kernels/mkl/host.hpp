@@ -1,0 +1,65 @@
+// Device memory for routines that run on the calling thread.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/mkl/table.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/queue.hpp"
+
+namespace xpu_ops::mkl {
+
+// Returns when everything on the queue is done.
+inline void finish(runtime::Queue& queue) {
+  if (!queue.inline_ready()) queue.wait();
+}
+
+// The arrays of one call. They are the device's own where the host reaches them, copies otherwise; what is written is
+// copied back by done().
+class HostArrays {
+ public:
+  explicit HostArrays(runtime::Queue& queue) : queue_(queue), direct_(runtime::host_accessible(queue.device)) {
+    finish(queue);
+  }
+
+  template <class T>
+  T* read(T* p, int64_t bytes) {
+    return static_cast<T*>(image(const_cast<std::remove_const_t<T>*>(p), bytes, true, false));
+  }
+  template <class T>
+  T* write(T* p, int64_t bytes) {
+    return static_cast<T*>(image(p, bytes, false, true));
+  }
+  template <class T>
+  T* change(T* p, int64_t bytes) {
+    return static_cast<T*>(image(p, bytes, true, true));
+  }
+  void done() {
+    for (auto& c : copies_) {
+      if (c.written) runtime::copy_bytes(queue_, c.device, c.bytes.get(), c.size, true);
+    }
+  }
+
+ private:
+  struct Copy {
+    void* device;
+    std::unique_ptr<char[]> bytes;
+    size_t size;
+    bool written;
+  };
+
+  void* image(void* p, int64_t bytes, bool read, bool written) {
+    if (direct_ || !p || bytes <= 0) return p;
+    const size_t size = static_cast<size_t>(bytes);
+    copies_.push_back({p, std::make_unique<char[]>(size), size, written});
+    if (read) runtime::copy_bytes(queue_, copies_.back().bytes.get(), p, size, true);
+    return copies_.back().bytes.get();
+  }
+
+  runtime::Queue& queue_;
+  const bool direct_;
+  std::vector<Copy> copies_;
+};
+
+}  // namespace xpu_ops::mkl

@@ -1,0 +1,204 @@
+#include "kernels/mkl/lapack.hpp"
+
+#include <algorithm>
+
+#include "kernels/error.hpp"
+#include "kernels/mkl/host.hpp"
+#include "kernels/mkl/library.hpp"
+
+namespace xpu_ops::mkl {
+namespace {
+
+enum class Use { read, write, change };
+
+// Bytes from the first to the last element that a batch of matrices with so many columns reaches.
+int64_t bytes(const Matrices& m, DType type, int64_t columns, int64_t batch) {
+  return ((batch - 1) * m.stride + columns * m.ld) * static_cast<int64_t>(dtype_size(type));
+}
+
+DType real_type(DType type) { return type == DType::c64 ? DType::f32 : type == DType::c128 ? DType::f64 : type; }
+DType complex_type(DType type) { return type == DType::f32 ? DType::c64 : type == DType::f64 ? DType::c128 : type; }
+int64_t bytes(int64_t elements, DType type) { return elements * static_cast<int64_t>(dtype_size(type)); }
+int64_t bytes_of_ints(int64_t elements) { return elements * static_cast<int64_t>(sizeof(int32_t)); }
+
+Matrices image(HostArrays& host, Use use, Matrices m, int64_t size) {
+  m.data = use == Use::read    ? host.read(m.data, size)
+           : use == Use::write ? host.write(m.data, size)
+                               : host.change(m.data, size);
+  return m;
+}
+
+// LAPACK reads and writes wherever a pivot points.
+void check_pivots(const int32_t* pivots, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (pivots[i] < 1)
+      throw Error(ErrorKind::runtime,
+                  "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of "
+                  "lu_factor?");
+    if (pivots[i] > n)
+      throw Error(ErrorKind::runtime,
+                  "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the "
+                  "result of lu_factor?");
+  }
+}
+
+// Those of LDL are negative where a block has two rows.
+void check_block_pivots(const int32_t* pivots, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (pivots[i] == 0 || pivots[i] > n || pivots[i] < -n)
+      throw Error(ErrorKind::runtime, "Pivots given to ldl_solve must name rows of LD, from 1 or from -1.");
+  }
+}
+
+}  // namespace
+
+void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  info = host.write(info, bytes_of_ints(batch));
+  table().potrf(type, upper, n, a, batch, info);
+  host.done();
+}
+
+void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch,
+                      int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  info = host.write(info, bytes_of_ints(batch));
+  table().potri(type, upper, n, a, batch, info);
+  host.done();
+}
+
+void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b,
+                    int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::read, a, bytes(a, type, n, batch));
+  b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
+  table().potrs(type, upper, n, nrhs, a, b, batch);
+  host.done();
+}
+
+void lu(runtime::Queue& queue, DType type, bool pivot, int64_t m, int64_t n, Matrices a, int32_t* pivots, int64_t batch,
+        int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  pivots = host.write(pivots, bytes_of_ints(batch * std::min(m, n)));
+  info = host.write(info, bytes_of_ints(batch));
+  table().getrf(type, pivot, m, n, a, pivots, batch, info);
+  host.done();
+}
+
+void lu_solve(runtime::Queue& queue, DType type, Trans trans, int64_t n, int64_t nrhs, Matrices a,
+              const int32_t* pivots, Matrices b, int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::read, a, bytes(a, type, n, batch));
+  pivots = host.read(pivots, bytes_of_ints(batch * n));
+  b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
+  check_pivots(pivots, batch * n, n);
+  table().getrs(type, trans, n, nrhs, a, pivots, b, batch);
+  host.done();
+}
+
+void solve_triangular(runtime::Queue& queue, DType type, bool left, bool upper, Trans trans, bool unit, int64_t m,
+                      int64_t n, Matrices a, Matrices b, int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::read, a, bytes(a, type, left ? m : n, batch));
+  b = image(host, Use::change, b, bytes(b, type, n, batch));
+  table().trsm(type, left, upper, trans, unit, m, n, a, b, batch);
+  host.done();
+}
+
+void qr(runtime::Queue& queue, DType type, int64_t m, int64_t n, Matrices a, void* tau, int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  tau = host.write(tau, bytes(batch * std::min(m, n), type));
+  table().geqrf(type, m, n, a, tau, batch);
+  host.done();
+}
+
+void householder(runtime::Queue& queue, DType type, int64_t m, int64_t n, int64_t k, Matrices a, const void* tau,
+                 int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  tau = host.read(tau, bytes(batch * k, type));
+  table().orgqr(type, m, n, k, a, tau, batch);
+  host.done();
+}
+
+void multiply_q(runtime::Queue& queue, DType type, bool left, bool adjoint, int64_t m, int64_t n, int64_t k, Matrices a,
+                const void* tau, Matrices c, int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, k, batch));
+  tau = host.read(tau, bytes(batch * k, type));
+  c = image(host, Use::change, c, bytes(c, type, n, batch));
+  table().ormqr(type, left, adjoint, m, n, k, a, tau, c, batch);
+  host.done();
+}
+
+void svd(runtime::Queue& queue, DType type, char job, int64_t m, int64_t n, Matrices a, void* s, Matrices u,
+         Matrices vh, int64_t batch, int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  s = host.write(s, bytes(batch * std::min(m, n), real_type(type)));
+  u = image(host, Use::write, u, bytes(u, type, job == 'A' ? m : std::min(m, n), batch));
+  vh = image(host, Use::write, vh, bytes(vh, type, n, batch));
+  info = host.write(info, bytes_of_ints(batch));
+  table().gesdd(type, job, m, n, a, s, u, vh, batch, info);
+  host.done();
+}
+
+void eigh(runtime::Queue& queue, DType type, bool vectors, bool upper, int64_t n, Matrices a, void* w, int64_t batch,
+          int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  w = host.write(w, bytes(batch * n, real_type(type)));
+  info = host.write(info, bytes_of_ints(batch));
+  table().syevd(type, vectors, upper, n, a, w, batch, info);
+  host.done();
+}
+
+void eig(runtime::Queue& queue, DType type, bool vectors, int64_t n, Matrices a, void* w, Matrices v, int64_t batch,
+         int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  w = host.write(w, bytes(batch * n, complex_type(type)));
+  v = image(host, Use::write, v, bytes(v, complex_type(type), n, batch));
+  info = host.write(info, bytes_of_ints(batch));
+  table().geev(type, vectors, n, a, w, v, batch, info);
+  host.done();
+}
+
+void lstsq(runtime::Queue& queue, DType type, LstsqDriver driver, int64_t m, int64_t n, int64_t nrhs, Matrices a,
+           Matrices b, double rcond, int64_t* rank, void* s, int64_t batch, int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
+  s = host.write(s, bytes(batch * std::min(m, n), real_type(type)));
+  rank = host.write(rank, bytes(batch, DType::i64));
+  info = host.write(info, bytes_of_ints(batch));
+  table().lstsq(type, driver, m, n, nrhs, a, b, rcond, rank, s, batch, info);
+  host.done();
+}
+
+void ldl(runtime::Queue& queue, DType type, bool hermitian, bool upper, int64_t n, Matrices a, int32_t* pivots,
+         int64_t batch, int32_t* info) {
+  HostArrays host(queue);
+  a = image(host, Use::change, a, bytes(a, type, n, batch));
+  pivots = host.write(pivots, bytes_of_ints(batch * n));
+  info = host.write(info, bytes_of_ints(batch));
+  table().sytrf(type, hermitian, upper, n, a, pivots, batch, info);
+  host.done();
+}
+
+void ldl_solve(runtime::Queue& queue, DType type, bool hermitian, bool upper, int64_t n, int64_t nrhs, Matrices a,
+               const int32_t* pivots, Matrices b, int64_t batch) {
+  HostArrays host(queue);
+  a = image(host, Use::read, a, bytes(a, type, n, batch));
+  pivots = host.read(pivots, bytes_of_ints(batch * n));
+  b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
+  check_block_pivots(pivots, batch * n, n);
+  table().sytrs(type, hermitian, upper, n, nrhs, a, pivots, b, batch);
+  host.done();
+}
+
+}  // namespace xpu_ops::mkl

@@ -1,0 +1,16 @@
+// libxpu_ops_mkl.so: whether it can be used, and its functions.
+#pragma once
+#include <string>
+
+#include "kernels/mkl/table.hpp"
+
+namespace xpu_ops::mkl {
+
+// Whether the library and oneMKL's own libraries are there. Nothing is loaded. XPU_OPS_MKL=0 makes it false.
+bool installed() noexcept;
+// Loads the library on first use. Throws Error{runtime} if it does not load.
+const Table& table();
+// "" where it is installed, else the reason.
+std::string missing();
+
+}  // namespace xpu_ops::mkl

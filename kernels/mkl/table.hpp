@@ -1,0 +1,81 @@
+// The functions of libxpu_ops_mkl.so. The library is linked without torch and loaded on first use, so that its calls
+// reach the oneMKL it was built with and not the older one inside libtorch_cpu.
+#pragma once
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+
+namespace xpu_ops::mkl {
+
+// Column-major matrices side by side: element (i, j) of matrix b is data[b * stride + j * ld + i].
+struct Matrices {
+  void* data = nullptr;
+  int64_t ld = 1, stride = 0;
+};
+
+enum class Trans : char { none = 'N', transpose = 'T', adjoint = 'C' };
+enum class LstsqDriver : int8_t { gels, gelsy, gelsd, gelss };
+enum class FftKind : int8_t { c2c, r2c, c2r };
+
+constexpr int kFftRank = 3;  // dims of one plan, as oneMKL has them on a GPU
+
+// Strides and distances in elements of the array they belong to. `lengths` are those of the real or longer side.
+struct FftShape {
+  DType real = DType::f32;  // f32 | f64
+  FftKind kind = FftKind::c2c;
+  bool forward = true;
+  int rank = 1;
+  int64_t lengths[kFftRank] = {1, 1, 1};
+  int64_t in_strides[kFftRank] = {}, out_strides[kFftRank] = {};
+  int64_t batch = 1, in_distance = 0, out_distance = 0;
+  double scale = 1;
+};
+
+// A committed transform. It may be shared by threads: run() is called under the plan's lock.
+class FftPlan {
+ public:
+  virtual ~FftPlan() = default;
+  virtual void run(void* in, void* out) = 0;  // in and out differ
+};
+
+// Factorisations work in place on host-accessible memory, on the calling thread and oneMKL's workers, one matrix after
+// another. `info` is LAPACK's, one a matrix. Element types: f32, f64, c64, c128.
+struct Table {
+  int version;
+  FftPlan* (*fft_host_plan)(const FftShape&);
+  FftPlan* (*fft_queue_plan)(const FftShape&, void* queue);  // run() submits to the sycl::queue, which is in order
+  const char* (*library_version)();
+
+  void (*potrf)(DType, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info);
+  // The whole inverse, both triangles.
+  void (*potri)(DType, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info);
+  void (*potrs)(DType, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b, int64_t batch);
+  // pivots: min(m, n) a matrix, from 1; without pivoting they are the identity.
+  void (*getrf)(DType, bool pivot, int64_t m, int64_t n, Matrices a, int32_t* pivots, int64_t batch, int32_t* info);
+  void (*getrs)(DType, Trans, int64_t n, int64_t nrhs, Matrices a, const int32_t* pivots, Matrices b, int64_t batch);
+  // b (m x n) becomes the solution of op(a) x = b, or of x op(a) = b where `left` is false.
+  void (*trsm)(DType, bool left, bool upper, Trans, bool unit, int64_t m, int64_t n, Matrices a, Matrices b,
+               int64_t batch);
+  void (*geqrf)(DType, int64_t m, int64_t n, Matrices a, void* tau, int64_t batch);
+  void (*orgqr)(DType, int64_t m, int64_t n, int64_t k, Matrices a, const void* tau, int64_t batch);
+  void (*ormqr)(DType, bool left, bool adjoint, int64_t m, int64_t n, int64_t k, Matrices a, const void* tau,
+                Matrices c, int64_t batch);
+  // job: 'N' singular values, 'S' min(m, n) vectors, 'A' all of them. Destroys a.
+  void (*gesdd)(DType, char job, int64_t m, int64_t n, Matrices a, void* s, Matrices u, Matrices vh, int64_t batch,
+                int32_t* info);
+  void (*syevd)(DType, bool vectors, bool upper, int64_t n, Matrices a, void* w, int64_t batch, int32_t* info);
+  // Complex eigenvalues w and right eigenvectors v, also of real matrices. Destroys a.
+  void (*geev)(DType, bool vectors, int64_t n, Matrices a, void* w, Matrices v, int64_t batch, int32_t* info);
+  // b has max(m, n) rows. rank and s where the driver finds them. Destroys a.
+  void (*lstsq)(DType, LstsqDriver, int64_t m, int64_t n, int64_t nrhs, Matrices a, Matrices b, double rcond,
+                int64_t* rank, void* s, int64_t batch, int32_t* info);
+  void (*sytrf)(DType, bool hermitian, bool upper, int64_t n, Matrices a, int32_t* pivots, int64_t batch,
+                int32_t* info);
+  void (*sytrs)(DType, bool hermitian, bool upper, int64_t n, int64_t nrhs, Matrices a, const int32_t* pivots,
+                Matrices b, int64_t batch);
+};
+
+constexpr int kTableVersion = 1;
+constexpr const char* kTableSymbol = "xpu_ops_mkl_table";
+
+}  // namespace xpu_ops::mkl
