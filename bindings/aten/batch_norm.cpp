@@ -9,13 +9,12 @@
 #include "bindings/aten/reduction.hpp"
 #include "gen/aten/normalization_ops.hpp"
 #include "gen/kernels/normalization_kernels.hpp"
+#include "kernels/ops/normalization.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
 using OptTensor = std::optional<at::Tensor>;
-
-constexpr size_t kItems = 256;  // work-group of the kernels with an item a channel
 
 // [N, C, HW] in one of the two dense layouts; `last` where channels vary fastest.
 struct Batch {
@@ -77,8 +76,7 @@ ChannelSums channel_sums(const Batch& b, const at::Tensor& dy, const at::Tensor&
   args.rows = static_cast<uint32_t>(b.rows());
   args.cols = static_cast<uint32_t>(b.HW);
   args.period = static_cast<uint32_t>(b.C);
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::norm_row_sums[dtype_of(b.x)], row_groups(queue, b.rows()), kLanes, args);
+  plan::row_sums(runtime::current_queue(), dtype_of(b.x), args);
   return s;
 }
 
@@ -157,8 +155,7 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   args.a = c.a.mutable_data_ptr();
   args.m = c.m.mutable_data_ptr();
   args.b = c.b.mutable_data_ptr();
-  runtime::launch(runtime::current_queue(), kernels::batch_norm_coef(dtype_of(input), to_dtype(type)),
-                  runtime::ceil_div(b.C, kItems), kItems, args);
+  plan::batch_norm_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), args);
   if (train && rm.defined() && !rm.is_same(running_mean)) running_mean.copy_(rm);
   if (train && rv.defined() && !rv.is_same(running_var)) running_var.copy_(rv);
   norm_apply(b.x, at::Tensor(), r.y, b.rows(), b.cols(), c);
@@ -293,8 +290,7 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
     args.b = c.b.mutable_data_ptr();
     args.d = c.d.mutable_data_ptr();
   }
-  runtime::launch(runtime::current_queue(), kernels::batch_norm_backward_coef(dtype_of(input), to_dtype(type)),
-                  runtime::ceil_div(b.C, kItems), kItems, args);
+  plan::batch_norm_backward_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), args);
   if (mask[0]) norm_apply(b.x, dy, dx, b.rows(), b.cols(), c);
   return {dx, mask[1] ? dw.to(result) : dw, mask[2] ? db.to(result) : db};
 }

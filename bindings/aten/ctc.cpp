@@ -5,9 +5,7 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "gen/kernels/ctc_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/loss_args.hpp"
+#include "kernels/ops/ctc.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -69,11 +67,6 @@ struct Ctc {
     args.target_stride = 1;
     args.blank = static_cast<uint32_t>(blank);
   }
-
-  void launch(const runtime::KernelTable& table) const {
-    const size_t local = std::min<size_t>(128, runtime::ceil_div(args.states, 16) * 16);
-    runtime::launch(runtime::current_queue(), table[dtype_of(log_probs)], args.batch, local, args);
-  }
 };
 
 std::vector<int64_t> host_lengths(const at::Tensor& t, const char* name) {
@@ -93,7 +86,7 @@ std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const 
   at::Tensor alpha = new_empty({log_probs.size(1), log_probs.size(0), 2 * ctc.longest + 1}, log_probs.scalar_type());
   ctc.args.alpha = alpha.mutable_data_ptr();
   ctc.args.loss = loss.mutable_data_ptr();
-  ctc.launch(kernels::ctc_forward);
+  plan::ctc_loss(runtime::current_queue(), dtype_of(log_probs), ctc.args);
   return {loss, alpha};
 }
 
@@ -115,15 +108,13 @@ at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_prob
   const at::Tensor alpha = log_alpha.contiguous(), loss = neg_log_likelihood.contiguous();
   const at::Tensor scale = grad.expand({log_probs.size(1)}).contiguous();
   at::Tensor out = new_empty(log_probs.sizes(), log_probs.scalar_type());
-  runtime::Scratch beta(alpha.nbytes());
   ctc.args.alpha = alpha.mutable_data_ptr();
-  ctc.args.beta = beta.get();
   ctc.args.loss = loss.mutable_data_ptr();
   ctc.args.grad_out = scale.const_data_ptr();
   ctc.args.grad_out_stride = 1;
   ctc.args.grad = out.mutable_data_ptr();
   ctc.args.zero_infinity = zero_infinity;
-  ctc.launch(kernels::ctc_backward);
+  plan::ctc_loss_backward(runtime::current_queue(), dtype_of(log_probs), ctc.args);
   return out;
 }
 

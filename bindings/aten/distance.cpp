@@ -16,8 +16,7 @@
 
 #include "bindings/aten/indexing.hpp"
 #include "bindings/aten/reduction.hpp"
-#include "gen/kernels/distance_kernels.hpp"
-#include "kernels/sycl/distance_args.hpp"
+#include "kernels/ops/distance.hpp"
 
 namespace xpu_ops::aten {
 
@@ -26,21 +25,12 @@ void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool k
 
 namespace {
 
-using runtime::ceil_div;
-
-constexpr int64_t kMostSums = int64_t{1} << 24;  // elements of a gradient's partial sums
-
 NormKind kind_of(double p) {
   if (p == 0.) return NormKind::zero;
   if (p == 1.) return NormKind::one;
   if (p == 2.) return NormKind::two;
   if (std::isinf(p)) return NormKind::infinity;
   return p < 2. ? NormKind::below_two : NormKind::above_two;
-}
-
-void launch_rows(runtime::KernelSlot& kernel, size_t rows, size_t items, const CdistArgs& args) {
-  const size_t local = even_group(items);
-  runtime::launch2(runtime::current_queue(), kernel, rows, ceil_div(items, local), 1, local, args);
 }
 
 // Both operands over their common batch, dense, as [batch, rows, features].
@@ -103,7 +93,7 @@ at::Tensor _cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, 
   const at::Tensor turned = pair.x2.transpose(1, 2).contiguous();
   args.x2 = turned.const_data_ptr();
   args.out = mutable_ptr(out);
-  launch_rows(kernels::cdist[dtype_of(x1)], pair.count * rows1, rows2, args);
+  plan::cdist(runtime::current_queue(), dtype_of(x1), args);
   return out;
 }
 
@@ -120,7 +110,7 @@ at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const a
   args.grad = g.const_data_ptr();
   args.distance = dist.const_data_ptr();
   args.out = mutable_ptr(out);
-  launch_rows(kernels::cdist_backward[dtype_of(x1)], pair.count * x1.size(-2), x1.size(-1), args);
+  plan::cdist_backward(runtime::current_queue(), dtype_of(x1), args);
   return out;
 }
 
@@ -139,9 +129,7 @@ at::Tensor _pdist_forward(const at::Tensor& self, double p) {
   args.features = static_cast<uint32_t>(features);
   args.kind = kind_of(p);
   args.p = Real(p);
-  // Narrow groups: row i has n - 1 - i items.
-  runtime::launch2(runtime::current_queue(), kernels::pdist[dtype_of(self)], n - 1, ceil_div(n - 1, 16 * kPdistSums), 1,
-                   16, args);
+  plan::pdist(runtime::current_queue(), dtype_of(self), args);
   return out;
 }
 
@@ -157,9 +145,8 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   at::Tensor out = at::zeros(self.sizes(), self.options());
   if (self.size(0) <= 1 || self.size(1) == 0) return out;
   const at::Tensor g = grad.contiguous();
-  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  if (const int64_t parts = 4 * int64_t{device.policy.units};
-      device.policy.single_items && self.size(0) >= 16 * parts && parts * self.numel() <= kMostSums) {
+  const runtime::Policy& policy = runtime::device_info(runtime::current_queue().device).policy;
+  if (const int64_t parts = plan::plan_pdist_parts(self.size(0), self.size(1), policy)) {
     const at::Tensor sums = new_empty({parts, self.size(0), self.size(1)}, self.scalar_type());
     PdistSumArgs args{};
     args.x = self.const_data_ptr();
@@ -171,8 +158,7 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
     args.parts = static_cast<uint32_t>(parts);
     args.kind = kind_of(p);
     args.p = Real(p);
-    runtime::launch2(runtime::current_queue(), kernels::pdist_backward_pairs[dtype_of(self)], parts,
-                     ceil_div(self.size(1), 16), 1, 16, args);
+    plan::pdist_backward_parts(runtime::current_queue(), dtype_of(self), args);
     return at::sum_out(out, sums, 0);
   }
   CdistArgs args{};
@@ -184,7 +170,7 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   args.features = static_cast<uint32_t>(self.size(1));
   args.kind = kind_of(p);
   args.p = Real(p);
-  launch_rows(kernels::pdist_backward[dtype_of(self)], self.size(0), self.size(1), args);
+  plan::pdist_backward(runtime::current_queue(), dtype_of(self), args);
   return out;
 }
 
@@ -202,10 +188,7 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
   Dims3 dims;
   for (int64_t d = 0; d < out.dim(); ++d)
     if (d != dim) dims.push_back({out.size(d), {out.stride(d), a.stride(d), b.stride(d)}});
-  args.walk = make_walk<3>(dims);
-  const size_t local = even_group(args.walk.inner);
-  runtime::launch2(runtime::current_queue(), kernels::cross[dtype_of(out)], args.walk.rows,
-                   ceil_div(args.walk.inner, local), 1, local, args);
+  plan::cross(runtime::current_queue(), dtype_of(out), args, dims);
 }
 
 at::Tensor trace(const at::Tensor& self) {

@@ -94,9 +94,9 @@ at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_
   Dims3 dims;
   for (int64_t d = 0; d < indices.dim(); ++d) dims.push_back({sizes[d], {out.stride(d), 0, indices.stride(d)}});
   dims.push_back({weight.size(1), {1, weight.stride(1), 0}});
-  launch_indexed(false, mutable_ptr(out), const_ptr(weight), weight.element_size(),
-                 index_source(indices, weight.size(0), weight.stride(0), DeviceErrorCode::index_self, 0, false),
-                 std::move(dims));
+  move_indexed(false, mutable_ptr(out), const_ptr(weight), weight.element_size(),
+               index_source(indices, weight.size(0), weight.stride(0), DeviceErrorCode::index_self, 0, false),
+               std::move(dims));
   return out;
 }
 
@@ -120,9 +120,9 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
   const at::Tensor index = indices.reshape({-1});
   at::Tensor flags = at::zeros({self.size(0)}, self.options().dtype(at::kByte));
   const at::Tensor one = at::full({}, 1, flags.options());
-  launch_indexed(true, const_ptr(one), mutable_ptr(flags), 1,
-                 index_source(index, self.size(0), 1, DeviceErrorCode::index_self, 0, false),
-                 {{index.numel(), {0, 0, index.stride(0)}}});
+  move_indexed(true, const_ptr(one), mutable_ptr(flags), 1,
+               index_source(index, self.size(0), 1, DeviceErrorCode::index_self, 0, false),
+               {{index.numel(), {0, 0, index.stride(0)}}});
   RenormArgs args{};
   args.weight = mutable_ptr(self);
   args.flags = flags.const_data_ptr<uint8_t>();

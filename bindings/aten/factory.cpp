@@ -305,7 +305,7 @@ at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int
   a.cumulative = cumulative.const_data_ptr();
   a.n = static_cast<uint32_t>(total), a.count = static_cast<uint32_t>(repeats.numel());
   runtime::Queue& queue = runtime::current_queue();
-  const Spread s = spread(a.n);
+  const Spread s = spread(a.n, runtime::device_info(runtime::current_queue().device).policy);
   a.chunk = s.chunk;
   runtime::launch(queue, kernels::repeat_indices[dtype_of(repeats)], s.groups, s.local, a);
   return result;

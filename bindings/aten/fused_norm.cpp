@@ -15,8 +15,7 @@
 
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/normalization.hpp"
-#include "gen/kernels/fused_kernels.hpp"
-#include "kernels/sycl/fused_args.hpp"
+#include "kernels/ops/fused.hpp"
 
 namespace xpu_ops::aten {
 
@@ -72,14 +71,7 @@ AddNorm add_norm(const at::Tensor& x_in, const at::Tensor& residual_in, at::Tens
   args.norm.rows = static_cast<uint32_t>(rows);
   args.norm.cols = static_cast<uint32_t>(cols);
   args.norm.eps = Real(eps);
-  runtime::Queue& queue = runtime::current_queue();
-  // Results that alone would fill the last cache go past it.
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const auto& streams = rms ? kernels::add_norm_stream_rms : kernels::add_norm_stream_plain;
-  const bool stream = device.policy.single_items && cols % 64 == 0 && streams.has(dtype_of(x), to_dtype(type)) &&
-                      2 * x.nbytes() >= device.last_level_cache_size;
-  const auto& table = stream ? streams : rms ? kernels::add_norm_row_rms : kernels::add_norm_row_plain;
-  runtime::launch(queue, table(dtype_of(x), to_dtype(type)), row_groups(queue, rows), stream ? 1 : kLanes, args);
+  plan::add_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
   return r;
 }
 
@@ -145,11 +137,7 @@ at::Tensor xpu_ops_rotary_embedding(const at::Tensor& x_in, const at::Tensor& co
   args.table_step = interleaved && wide ? 2 : 1;
   args.table_second = !wide ? 0 : interleaved ? 1 : args.half;
   args.inverse = inverse;
-  const size_t local = std::min<size_t>(1024, runtime::ceil_div(half, 16) * 16);
-  args.rows_per_group = static_cast<uint32_t>(std::max<size_t>(1, 8192 / local));
-  const auto& kernel = interleaved ? kernels::rotary_rows_interleaved : kernels::rotary_rows_halves;
-  runtime::launch2(runtime::current_queue(), kernel(dtype_of(x), to_dtype(type)),
-                   runtime::ceil_div(rows, args.rows_per_group), runtime::ceil_div(half, local), 1, local, args);
+  plan::rotary(runtime::current_queue(), dtype_of(x), to_dtype(type), args, interleaved);
   return y;
 }
 

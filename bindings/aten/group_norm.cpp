@@ -6,6 +6,7 @@
 #include "bindings/aten/reduction.hpp"
 #include "gen/aten/normalization_ops.hpp"
 #include "gen/kernels/normalization_kernels.hpp"
+#include "kernels/ops/normalization.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -29,8 +30,6 @@ void check_inputs(const at::Tensor& weight, const at::Tensor& bias, int64_t chan
                 "Expected a parameter to be a vector of size equal to the number of channels, ", channels, ", but got ",
                 t.sizes());
 }
-
-constexpr size_t kItems = 256;  // work-group of the kernels with an item a channel
 
 // Of each (sample, channel); `last`: channels-last, which is computed as it lies, an [HxW, C] matrix a sample.
 Coefficients coefficients(int64_t batch, int64_t channels, at::ScalarType stats, bool last, bool backward) {
@@ -105,8 +104,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
     args.m = c.m.mutable_data_ptr();
     args.b = c.b.mutable_data_ptr();
     args.eps = Real(eps);
-    runtime::launch(runtime::current_queue(), kernels::group_norm_coef(dtype_of(x), to_dtype(type)),
-                    runtime::ceil_div(N * C, kItems), kItems, args);
+    plan::group_norm_coefficients(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
     norm_apply(x, at::Tensor(), y, N * (last ? HxW : C), last ? C : HxW, c);
   } else {
     mean.fill_(0);
@@ -151,7 +149,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
     rows.out1 = sum.mutable_data_ptr();
     rows.rows = static_cast<uint32_t>(N * C);
     rows.cols = static_cast<uint32_t>(HxW);
-    runtime::launch(queue, kernels::norm_row_sums[dtype_of(x)], row_groups(queue, N * C), kLanes, rows);
+    plan::row_sums(queue, dtype_of(x), rows);
   }
 
   NormCoefArgs args = group_args(N, C, group);
@@ -167,15 +165,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
     args.m = c.m.mutable_data_ptr();
     args.b = c.b.mutable_data_ptr();
     args.d = c.d.mutable_data_ptr();
-    runtime::launch(queue, kernels::group_norm_backward_coef(dtype_of(x), to_dtype(type)),
-                    runtime::ceil_div(N * C, kItems), kItems, args);
+    plan::group_norm_backward_coefficients(queue, dtype_of(x), to_dtype(type), args);
     norm_apply(x, dy, dx, N * (last ? HxW : C), last ? C : HxW, c);
   }
   if (mask[1] || mask[2]) {
     if (mask[1]) args.grad_weight = dw.mutable_data_ptr();
     if (mask[2]) args.grad_bias = db.mutable_data_ptr();
-    runtime::launch(queue, kernels::group_norm_backward_params(dtype_of(x), to_dtype(type)),
-                    runtime::ceil_div(C, kItems), kItems, args);
+    plan::group_norm_backward_parameters(queue, dtype_of(x), to_dtype(type), args);
     if (mask[1]) dw = dw.to(result);
     if (mask[2]) db = db.to(result);
   }

@@ -112,8 +112,7 @@ void index_Tensor(at::TensorIteratorBase& it, const at::Tensor& self, at::DimVec
     operands.push_back({it.data_ptr(k), it.dtype(k) == at::kInt, sizes[k - 2], strides[k - 2] / element, over(k)});
   at::Tensor keep;
   const IndexSource source = combine(shape, operands, index_strides, keep);
-  launch_indexed(false, it.data_ptr(0), it.data_ptr(1), element, source,
-                 dims_of(shape, over(0), over(1), index_strides));
+  move_indexed(false, it.data_ptr(0), it.data_ptr(1), element, source, dims_of(shape, over(0), over(1), index_strides));
 }
 
 namespace {
@@ -216,8 +215,8 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
   const bool in_order = accumulate || at::globalContext().deterministicAlgorithms();
   if (!in_order) {
     const IndexSource source = combine(a.sizes, a.operands, index_strides, keep);
-    launch_indexed(true, const_ptr(value), mutable_ptr(a.self), self.element_size(), source,
-                   dims_of(a.sizes, value.strides(), a.self_strides, index_strides));
+    move_indexed(true, const_ptr(value), mutable_ptr(a.self), self.element_size(), source,
+                 dims_of(a.sizes, value.strides(), a.self_strides, index_strides));
     return self;
   }
   // The index dims become one loop: offsets and values must step through it evenly.
@@ -260,8 +259,17 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
   Dims3 columns;
   for (int64_t d = 0; d < static_cast<int64_t>(a.sizes.size()); ++d)
     if (d < a.index_begin || d >= a.index_end) columns.push_back({a.sizes[d], {a.self_strides[d], value.stride(d), 0}});
-  launch_columns(column_kernel(accumulate ? Reduce::add : Reduce::assign, self.scalar_type()), mutable_ptr(a.self),
-                 value.const_data_ptr(), source, {steps, value_step, index_step}, std::move(columns));
+  plan::scatter_columns(runtime::current_queue(), {accumulate ? Reduce::add : Reduce::assign,
+                                                   dtype_of(self),
+                                                   self.itemsize(),
+                                                   mutable_ptr(a.self),
+                                                   value.const_data_ptr(),
+                                                   source,
+                                                   steps,
+                                                   value_step,
+                                                   index_step,
+                                                   {},
+                                                   std::move(columns)});
   return self;
 }
 
@@ -286,7 +294,7 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   for (int64_t d = 0; d < self.dim(); ++d)
     dims.push_back(
         {sizes[d], {out.stride(d), d == dim ? 0 : self.stride(d), d == dim && index.dim() == 1 ? index.stride(0) : 0}});
-  launch_indexed(
+  move_indexed(
       false, mutable_ptr(out), const_ptr(self), self.element_size(),
       index_source(index, size_or_one(self, dim), stride_or_zero(self, dim), DeviceErrorCode::index_self, dim, false),
       std::move(dims));
@@ -310,10 +318,10 @@ void gather(const at::Tensor& self, int64_t dim, const at::Tensor& index, bool, 
   for (int64_t d = 0; d < static_cast<int64_t>(sizes.size()); ++d)
     dims.push_back(
         {sizes[d], {stride_or_zero(out, d), d == dim ? 0 : stride_or_zero(self, d), stride_or_zero(index, d)}});
-  launch_indexed(false, mutable_ptr(out), const_ptr(self), self.element_size(),
-                 index_source(index, size_or_one(self, dim), stride_or_zero(self, dim), DeviceErrorCode::index_runtime,
-                              dim, false),
-                 std::move(dims));
+  move_indexed(false, mutable_ptr(out), const_ptr(self), self.element_size(),
+               index_source(index, size_or_one(self, dim), stride_or_zero(self, dim), DeviceErrorCode::index_runtime,
+                            dim, false),
+               std::move(dims));
 }
 
 at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor& out) {
@@ -331,8 +339,8 @@ at::Tensor& take_out(const at::Tensor& self, const at::Tensor& index, at::Tensor
   const at::Tensor flat = self.contiguous();
   Dims3 dims;
   for (int64_t d = 0; d < index.dim(); ++d) dims.push_back({index.size(d), {out.stride(d), 0, index.stride(d)}});
-  launch_indexed(false, mutable_ptr(out), const_ptr(flat), self.element_size(),
-                 index_source(index, flat.numel(), 1, DeviceErrorCode::take, 0, true), std::move(dims));
+  move_indexed(false, mutable_ptr(out), const_ptr(flat), self.element_size(),
+               index_source(index, flat.numel(), 1, DeviceErrorCode::take, 0, true), std::move(dims));
   return out;
 }
 
@@ -360,10 +368,19 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
   const at::Tensor idx = index.contiguous(), src = source.contiguous();
   const IndexSource from = index_source(idx, flat.numel(), 1, DeviceErrorCode::take, 0, true);
   if (accumulate || at::globalContext().deterministicAlgorithms())
-    launch_columns(column_kernel(accumulate ? Reduce::add : Reduce::assign, self.scalar_type()), mutable_ptr(flat),
-                   src.const_data_ptr(), from, {idx.numel(), 1, 1}, {});
+    plan::scatter_columns(runtime::current_queue(), {accumulate ? Reduce::add : Reduce::assign,
+                                                     dtype_of(self),
+                                                     self.itemsize(),
+                                                     mutable_ptr(flat),
+                                                     src.const_data_ptr(),
+                                                     from,
+                                                     idx.numel(),
+                                                     1,
+                                                     1,
+                                                     {},
+                                                     {}});
   else
-    launch_indexed(true, const_ptr(src), mutable_ptr(flat), self.element_size(), from, {{idx.numel(), {1, 0, 1}}});
+    move_indexed(true, const_ptr(src), mutable_ptr(flat), self.element_size(), from, {{idx.numel(), {1, 0, 1}}});
   if (!flat.is_same(self)) self.copy_(flat);
   return self;
 }

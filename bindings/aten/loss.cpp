@@ -1,6 +1,4 @@
-// Losses: dense operands to one elementwise launch, or to partial sums and one launch that ends them.
-#include <atomic>
-#include <bit>
+// Losses: checks, dense operands of one layout, and the layout of results.
 #include <cmath>
 
 #include <ATen/ExpandUtils.h>
@@ -12,52 +10,15 @@
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
-#include "gen/kernels/loss_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/ops/loss.hpp"
 #include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
-constexpr size_t kLanes = 16;      // items of one work-group of partial sums
-constexpr int64_t kNllShare = 16;  // what a target costs on the calling thread, in units of Queue::may_run_inline
-
-// The kernels of one kind of loss.
-struct LossKernels { const runtime::KernelTable &point, &back, &partial; };
-const LossKernels& kernels_of(LossKind kind) {
-  static const LossKernels all[] = {
-      {kernels::loss_point_mse, kernels::loss_back_mse, kernels::loss_partial_mse},
-      {kernels::loss_point_smooth_l1, kernels::loss_back_smooth_l1, kernels::loss_partial_smooth_l1},
-      {kernels::loss_point_huber, kernels::loss_back_huber, kernels::loss_partial_huber},
-      {kernels::loss_point_bce, kernels::loss_back_bce, kernels::loss_partial_bce},
-  };
-  return all[static_cast<int>(kind)];
-}
-
-LossScalar scalar(double v) { return {static_cast<float>(v), std::bit_cast<int64_t>(v)}; }
-
-// Work-groups of partial sums over n elements.
-size_t partial_groups(size_t n) { return std::clamp<size_t>(runtime::ceil_div(n, 4096), 1, 64); }
-
-size_t accumulate_size(const at::Tensor& t) { return t.scalar_type() == at::kDouble ? 8 : 4; }
-
 uint32_t checked_count(int64_t n) {
   TORCH_CHECK_NOT_IMPLEMENTED(n < (int64_t{1} << 31), "losses over more than 2^31 elements");
   return static_cast<uint32_t>(n);
-}
-
-void finish_sum(const at::Tensor& out, const void* partial, size_t count, double divisor,
-                const at::Tensor& total_weight = {}, bool mean = false) {
-  LossFinishArgs f{};
-  f.partial = partial;
-  f.out = out.mutable_data_ptr();
-  f.total_weight = total_weight.defined() ? total_weight.mutable_data_ptr() : nullptr;
-  f.count = static_cast<uint32_t>(count);
-  f.mean = mean;
-  f.divisor = scalar(divisor);
-  runtime::launch(runtime::current_queue(), kernels::loss_finish[dtype_of(out)], 1, 1, f);
 }
 
 // Operands of one shape in one dense order: as they lie where all agree, else contiguous. The first is what new tensors
@@ -87,22 +48,18 @@ void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& t
   p.target = t[1].const_data_ptr();
   p.weight = weight.defined() ? t[2].const_data_ptr() : nullptr;
   p.n = checked_count(t[0].numel());
-  p.param = scalar(param);
+  p.param = plan::loss_scalar(param);
   runtime::Queue& queue = runtime::current_queue();
   if (kind == LossKind::bce) p.error = runtime::error_flag(queue.device);
   if (reduction == at::Reduction::None) {
-    runtime::KernelSlot& kernel = kernels_of(kind).point[type];
     const bool direct = out.strides() == t[0].strides();
     const at::Tensor dense = direct ? out : new_strided(t[0].sizes(), t[0].strides(), out.scalar_type());
     p.out = dense.mutable_data_ptr();
-    runtime::launch(queue, kernel, runtime::ceil_div(p.n, 1024), 1024, p);
+    plan::loss(queue, kind, type, p);
     if (!direct) out.copy_(dense);
   } else {
-    const size_t groups = partial_groups(p.n), count = groups * kLanes;
-    runtime::Scratch partial(count * accumulate_size(out));
-    p.out = partial.get();
-    runtime::launch(queue, kernels_of(kind).partial[type], groups, kLanes, p);
-    finish_sum(out, partial.get(), count, reduction == at::Reduction::Mean ? static_cast<double>(p.n) : 1.0);
+    const double divisor = reduction == at::Reduction::Mean ? static_cast<double>(p.n) : 1.0;
+    plan::loss_sum(queue, kind, type, p, divisor, out.mutable_data_ptr());
   }
   if (p.error) runtime::check_kernel_errors(queue);
 }
@@ -124,13 +81,12 @@ void elementwise_backward(LossKind kind, const at::Tensor& grad_output, const at
   p.grad = grad.const_data_ptr();
   p.grad_scalar = one;
   p.n = checked_count(t[0].numel());
-  p.param = scalar(param);
-  p.scale = scalar(reduction == at::Reduction::Mean ? factor / static_cast<double>(self.numel()) : factor);
+  p.param = plan::loss_scalar(param);
+  p.scale = plan::loss_scalar(reduction == at::Reduction::Mean ? factor / static_cast<double>(self.numel()) : factor);
   const bool direct = grad_input.strides() == t[0].strides();
   const at::Tensor dense = direct ? grad_input : new_strided(t[0].sizes(), t[0].strides(), grad_input.scalar_type());
   p.out = dense.mutable_data_ptr();
-  runtime::launch(runtime::current_queue(), kernels_of(kind).back[dtype_of(grad_input)], runtime::ceil_div(p.n, 1024),
-                  1024, p);
+  plan::loss_backward(runtime::current_queue(), kind, dtype_of(grad_input), p);
   if (!direct) grad_input.copy_(dense);
 }
 
@@ -266,69 +222,24 @@ struct Nll {
   }
 };
 
-// As report_error of device code: raised at the next synchronisation, too.
-void report_here(DeviceError* flag, const DeviceError& error) {
-  uint32_t expected = 0;
-  if (!std::atomic_ref<uint32_t>(flag->code).compare_exchange_strong(expected, error.code)) return;
-  flag->dim = error.dim;
-  flag->value = error.value;
-  flag->size = error.size;
-}
-
-// What nll_partial and loss_finish do with one work-group, on the calling thread: sums of every sixteenth target, added
-// as loss_total adds. Without weights: there is no product that a compiler may round with its sum.
-template <class T>
-void nll_sum_here(const NllArgs& p, void* output, void* total_weight, bool mean) {
-  const T* input = static_cast<const T*>(p.input);
-  T sums[kLanes] = {}, totals[kLanes] = {};
-  for (uint32_t i = 0; i < p.n; ++i) {
-    const int64_t t =
-        p.byte_target ? static_cast<const uint8_t*>(p.target)[i] : static_cast<const int64_t*>(p.target)[i];
-    if (t == p.ignore_index) continue;
-    if (static_cast<uint64_t>(t) >= p.classes) {
-      report_here(p.error, {static_cast<uint32_t>(DeviceErrorCode::target), 1, t, p.classes});
-      continue;
-    }
-    const uint32_t row = i / p.spatial.d, s = i - row * p.spatial.d;
-    sums[i % kLanes] -= input[(static_cast<int64_t>(row) * p.classes + t) * p.spatial.d + s];
-    totals[i % kLanes] += T(1);
-  }
-  for (size_t half = kLanes / 2; half > 0; half /= 2)
-    for (size_t j = 0; j < half; ++j) sums[j] += sums[j + half], totals[j] += totals[j + half];
-  const T sum = sums[0], total = totals[0];
-  *static_cast<T*>(total_weight) = total;
-  *static_cast<T*>(output) = mean ? sum / total : sum;
-}
-
 void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
                  int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight) {
   Nll nll(self, target, weight, ignore_index);
   NllArgs& p = nll.args;
   const DType type = dtype_of(self);
-  runtime::KernelSlot& point = kernels::nll_point[type];
   const at::Tensor input = self.contiguous();
   p.input = input.const_data_ptr();
   runtime::Queue& queue = runtime::current_queue();
-  const size_t groups = partial_groups(p.n), count = groups * kLanes;
-  const auto here = [&] {
-    if (groups != 1 || p.weight || (self.scalar_type() != at::kFloat && self.scalar_type() != at::kDouble))
-      return false;
-    void *const sum = output.mutable_data_ptr(), *const total = total_weight.mutable_data_ptr();
-    const auto run = self.scalar_type() == at::kFloat ? &nll_sum_here<float> : &nll_sum_here<double>;
-    return queue.run_inline(int64_t{p.n} * kNllShare, [&] { run(p, sum, total, reduction == at::Reduction::Mean); });
-  };
   // One sample is its own sum, and has a weight.
   if (reduction == at::Reduction::None && self.dim() > 1) {
     const at::Tensor dense = output.is_contiguous() ? output : new_like(output);
     p.out = dense.mutable_data_ptr();
-    runtime::launch(queue, point, runtime::ceil_div(p.n, 256), 256, p);
+    plan::nll(queue, type, p);
     if (!dense.is_same(output)) output.copy_(dense);
     total_weight.zero_();
-  } else if (!here()) {
-    runtime::Scratch partial(2 * count * accumulate_size(self));
-    p.out = partial.get();
-    runtime::launch(queue, kernels::nll_partial[type], groups, kLanes, p);
-    finish_sum(output, partial.get(), count, 1, total_weight, reduction == at::Reduction::Mean);
+  } else {
+    plan::nll_sum(queue, type, p, reduction == at::Reduction::Mean, output.mutable_data_ptr(),
+                  total_weight.mutable_data_ptr());
   }
   runtime::check_kernel_errors(queue);
 }
@@ -347,7 +258,7 @@ void nll_backward(const at::Tensor& grad_output, const at::Tensor& self, const a
   p.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
   p.mean = reduction == at::Reduction::Mean;
   fill_device(dense, 0);
-  runtime::launch(runtime::current_queue(), kernels::nll_back[dtype_of(self)], runtime::ceil_div(p.n, 256), 256, p);
+  plan::nll_backward(runtime::current_queue(), dtype_of(self), p);
   if (!dense.is_same(grad_input)) grad_input.copy_(dense);
 }
 
@@ -446,15 +357,13 @@ struct Margin {
   }
 
   // Row losses into `out`, summed where a reduction asks for it.
-  void forward(const runtime::KernelTable& table, int64_t reduction, const at::Tensor& out) {
+  void forward(plan::MarginKind kind, int64_t reduction, const at::Tensor& out) {
     runtime::Queue& queue = runtime::current_queue();
-    const at::Tensor losses = new_empty({static_cast<int64_t>(args.rows)}, input.scalar_type());
-    args.out = losses.mutable_data_ptr();
-    runtime::launch(queue, table[dtype_of(input)], runtime::ceil_div(args.rows, 64), 64, args);
-    if (reduction == at::Reduction::None)
-      out.copy_(losses.view(out.sizes()));
-    else
-      finish_sum(out, losses.const_data_ptr(), args.rows, reduction == at::Reduction::Mean ? args.rows : 1);
+    const bool each = reduction == at::Reduction::None, direct = out.is_contiguous();
+    const at::Tensor dense = direct ? out : new_like(out);
+    const double divisor = each ? 0 : reduction == at::Reduction::Mean ? args.rows : 1;
+    plan::margin(queue, kind, dtype_of(input), args, divisor, dense.mutable_data_ptr());
+    if (!direct) out.copy_(dense);
     runtime::check_kernel_errors(queue);
   }
 
@@ -463,16 +372,15 @@ struct Margin {
     if (out.numel() != 0) out.fill_(reduction == at::Reduction::Mean ? NAN : 0.0);
   }
 
-  void backward(const runtime::KernelTable& table, const at::Tensor& grad_output, int64_t reduction,
-                const at::Tensor& grad_input) {
+  void backward(plan::MarginKind kind, const at::Tensor& grad_output, int64_t reduction, const at::Tensor& grad_input) {
     const at::Tensor grad = grad_output.contiguous();
     const at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_like(grad_input);
     args.grad = grad.const_data_ptr();
     args.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
     const double rows = reduction == at::Reduction::Mean ? args.rows : 1;
-    args.scale = scalar(1.0 / (rows * args.classes));
+    args.scale = plan::loss_scalar(1.0 / (rows * args.classes));
     args.out = dense.mutable_data_ptr();
-    runtime::launch(runtime::current_queue(), table[dtype_of(input)], runtime::ceil_div(args.rows, 64), 64, args);
+    plan::margin_backward(runtime::current_queue(), kind, dtype_of(input), args);
     if (!dense.is_same(grad_input)) grad_input.copy_(dense);
   }
 };
@@ -485,7 +393,7 @@ Margin multi_margin_args(const at::Tensor& self, const at::Tensor& target, const
   TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
   Margin m(self, target, optional(weight), rows, classes);
   m.args.square = power == 2;
-  m.args.margin = scalar(margin.toDouble());
+  m.args.margin = plan::loss_scalar(margin.toDouble());
   return m;
 }
 
@@ -499,7 +407,7 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
       reduction == at::Reduction::None && target.dim() > 0 ? std::vector<int64_t>{m.args.rows} : std::vector<int64_t>{};
   resize_out(out, sizes, {}, self.options());
   if (self.numel() != 0)
-    m.forward(kernels::multi_margin, reduction, out);
+    m.forward(plan::MarginKind::multi, reduction, out);
   else
     Margin::nothing(reduction, out);
   return out;
@@ -517,7 +425,7 @@ at::Tensor& multi_margin_loss_backward_grad_input(const at::Tensor& grad_output,
                                                   int64_t reduction, at::Tensor& grad_input) {
   Margin m = multi_margin_args(self, target, p, margin, weight);
   resize_out(grad_input, self.sizes(), {}, self.options());
-  if (self.numel() != 0) m.backward(kernels::multi_margin_back, grad_output, reduction, grad_input);
+  if (self.numel() != 0) m.backward(plan::MarginKind::multi, grad_output, reduction, grad_input);
   return grad_input;
 }
 
@@ -544,7 +452,7 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_output(const
   }
   const at::Tensor flags = is_target.is_contiguous() ? is_target : new_like(is_target);
   m.args.is_target = flags.mutable_data_ptr();
-  m.forward(kernels::multilabel_margin, reduction, output);
+  m.forward(plan::MarginKind::multilabel, reduction, output);
   if (!flags.is_same(is_target)) is_target.copy_(flags);
   return {output, is_target};
 }
@@ -568,7 +476,7 @@ at::Tensor& multilabel_margin_loss_backward_grad_input(const at::Tensor& grad_ou
   if (self.numel() == 0) return grad_input;
   const at::Tensor flags = is_target.contiguous();
   m.args.is_target = flags.mutable_data_ptr();
-  m.backward(kernels::multilabel_margin_back, grad_output, reduction, grad_input);
+  m.backward(plan::MarginKind::multilabel, grad_output, reduction, grad_input);
   return grad_input;
 }
 

@@ -8,46 +8,27 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "gen/aten/normalization_ops.hpp"
-#include "gen/kernels/normalization_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/ops/normalization.hpp"
 
 namespace xpu_ops::aten {
 
 namespace {
 
-// How the rows of `batches` [rows, cols] matrices are split: enough work-groups, chains of additions that are not too
-// long.
-ColumnSumArgs column_args(const runtime::Queue& queue, const at::Tensor& x, int64_t batches, int64_t rows,
-                          int64_t cols) {
+ColumnSumArgs column_args(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols) {
   TORCH_CHECK_NOT_IMPLEMENTED(batches * cols < INT32_MAX, "normalisation of 2^31 and more columns is not supported");
   ColumnSumArgs args;
   args.x = x.const_data_ptr();
   args.batches = static_cast<uint32_t>(batches);
   args.rows = static_cast<uint32_t>(rows);
   args.cols = static_cast<uint32_t>(cols);
-  args.by_cols = xpu::make_divider(args.cols);
-  constexpr int64_t kChain = 512, kLeast = 16;
-  args.blocks = static_cast<uint32_t>(runtime::ceil_div(cols, kColumnVectors * kLanes));
-  const int64_t target = int64_t{runtime::device_info(queue.device).policy.units} * 8;
-  const int64_t splits =
-      std::max<int64_t>(1, std::max(std::min<int64_t>(runtime::ceil_div(target, args.blocks * batches), rows / kLeast),
-                                    std::min<int64_t>(rows / kChain, 1024)));
-  args.block = static_cast<uint32_t>(std::max<int64_t>(1, runtime::ceil_div(rows, splits)));
-  args.splits = static_cast<uint32_t>(runtime::ceil_div(rows, args.block));
   return args;
-}
-size_t column_groups(const ColumnSumArgs& args) { return size_t{args.batches} * args.splits * args.blocks; }
-size_t partial_bytes(const ColumnSumArgs& args, const at::Tensor& x) {
-  const size_t each = x.scalar_type() == at::kDouble ? 8 : 4;
-  return size_t{args.batches} * std::max<uint32_t>(1, args.splits) * 2 * args.cols * each;
 }
 
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> column_sums(const at::Tensor& x, const at::Tensor& dy, int64_t rows, int64_t cols,
                                               const ColumnSums& options) {
-  runtime::Queue& queue = runtime::current_queue();
-  ColumnSumArgs args = column_args(queue, x, options.batches, rows, cols);
+  ColumnSumArgs args = column_args(x, options.batches, rows, cols);
   std::pair<at::Tensor, at::Tensor> result;
   if (options.first) result.first = new_empty({options.batches * cols}, options.type);
   if (options.second) result.second = new_empty({options.batches * cols}, options.type);
@@ -57,30 +38,21 @@ std::pair<at::Tensor, at::Tensor> column_sums(const at::Tensor& x, const at::Ten
   args.column_shift = data_or_null(options.column_shift);
   if (options.first) args.out0 = result.first.mutable_data_ptr();
   if (options.second) args.out1 = result.second.mutable_data_ptr();
-  const runtime::Scratch partial(partial_bytes(args, x));
-  args.partial = partial.get();
-  runtime::launch(queue, kernels::norm_column_sums[dtype_of(x)], column_groups(args), kLanes, args);
-  runtime::launch(queue, kernels::norm_column_final(dtype_of(x), to_dtype(options.type)),
-                  runtime::ceil_div(size_t{args.batches} * args.cols, 64), 64, args);
+  plan::column_sums(runtime::current_queue(), dtype_of(x), to_dtype(options.type), args);
   return result;
 }
 
 void column_group_moments(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols, int64_t groups,
                           const at::Tensor& var, const at::Tensor& mean) {
-  runtime::Queue& queue = runtime::current_queue();
-  ColumnSumArgs args = column_args(queue, x, batches, rows, cols);
+  ColumnSumArgs args = column_args(x, batches, rows, cols);
   args.groups = static_cast<uint32_t>(groups);
   args.out0 = var.mutable_data_ptr();
   args.out1 = mean.mutable_data_ptr();
-  const runtime::Scratch partial(partial_bytes(args, x));
-  args.partial = partial.get();
-  runtime::launch(queue, kernels::norm_column_moments[dtype_of(x)], column_groups(args), kLanes, args);
-  runtime::launch(queue, kernels::norm_group_moments[dtype_of(x)], batches * groups, kLanes, args);
+  plan::column_group_moments(runtime::current_queue(), dtype_of(x), args);
 }
 
 void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, int64_t rows, int64_t cols,
                 const Coefficients& c) {
-  runtime::Queue& queue = runtime::current_queue();
   NormApplyArgs args;
   args.x = x.const_data_ptr();
   args.dy = data_or_null(dy);
@@ -94,20 +66,7 @@ void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, 
   args.period = static_cast<uint32_t>(c.period);
   args.by_column = c.by_column;
   args.batches = static_cast<uint32_t>(c.batches);
-  const auto& info = runtime::device_info(queue.device);
-  if ((!c.by_column || (info.policy.single_items && cols >= 16 && cols <= 4096)) &&
-      rows >= int64_t{info.policy.units} * 16) {
-    runtime::launch(queue, kernels::norm_apply_row[dtype_of(x)], row_groups(queue, rows), kLanes, args);
-    return;
-  }
-  // Long rows are gone through one at a time, in the order of memory, by groups of one size: the last is not left
-  // nearly empty.
-  const size_t most = std::min<size_t>(4096, runtime::device_info(queue.device).max_work_group_size);
-  const size_t across = runtime::ceil_div(cols, most);
-  const size_t local = runtime::ceil_div(runtime::ceil_div(cols, across), 16) * 16;
-  args.rows_per_group = static_cast<uint32_t>(std::max<size_t>(1, 4096 / local));
-  args.parts = static_cast<uint32_t>(runtime::ceil_div(args.rows, args.rows_per_group));
-  runtime::launch2(queue, kernels::norm_apply[dtype_of(x)], size_t{args.parts} * c.batches, across, 1, local, args);
+  plan::norm_apply(runtime::current_queue(), dtype_of(x), args);
 }
 
 namespace {
@@ -135,7 +94,6 @@ LayerGradients layer_backward(const at::Tensor& x, const at::Tensor& dy, const a
     if (sums) std::tie(g.weight, g.bias) = column_sums(x, dy, rows, cols, {mean, rstd, {}, type, 1, mask[1], mask[2]});
     return g;
   }
-  runtime::Queue& queue = runtime::current_queue();
   g.dx = new_empty(x.sizes(), x.scalar_type());
   const at::Tensor w = as_parameter(weight, type);
   LayerNormArgs args = layer_args(x, w, at::Tensor(), rows, cols);
@@ -143,33 +101,11 @@ LayerGradients layer_backward(const at::Tensor& x, const at::Tensor& dy, const a
   args.y = g.dx.mutable_data_ptr();
   args.mean = const_cast<void*>(data_or_null(mean));
   args.rstd = const_cast<void*>(rstd.const_data_ptr());
-  size_t groups = row_groups(queue, rows);
-  std::optional<runtime::Scratch> partial;
-  if (sums) {
-    // Few enough that the partial sums cost little, many enough for the compute units and for short chains of
-    // additions.
-    const int64_t units = runtime::device_info(queue.device).policy.units;
-    groups = std::max<int64_t>(1, std::max(std::min(units * 16, rows / 16), std::min<int64_t>(rows / 512, 1024)));
-    partial.emplace(groups * 2 * cols * (x.scalar_type() == at::kDouble ? 8 : 4));
-    args.partial = partial->get();
-  }
-  const runtime::KernelTable2& kernel =
-      mean.defined() ? (sums ? kernels::layer_norm_backward_row_plain_sums : kernels::layer_norm_backward_row_plain)
-                     : (sums ? kernels::layer_norm_backward_row_rms_sums : kernels::layer_norm_backward_row_rms);
-  runtime::launch(queue, kernel(dtype_of(x), to_dtype(type)), groups, kLanes, args);
-  if (sums) {
-    if (mask[1]) g.weight = new_empty({cols}, type);
-    if (mask[2]) g.bias = new_empty({cols}, type);
-    ColumnSumArgs last;
-    last.partial = args.partial;
-    if (mask[1]) last.out0 = g.weight.mutable_data_ptr();
-    if (mask[2]) last.out1 = g.bias.mutable_data_ptr();
-    last.cols = static_cast<uint32_t>(cols);
-    last.by_cols = xpu::make_divider(last.cols);
-    last.splits = static_cast<uint32_t>(groups);
-    runtime::launch(queue, kernels::norm_column_final(dtype_of(x), to_dtype(type)), runtime::ceil_div(cols, 64), 64,
-                    last);
-  }
+  if (mask[1]) g.weight = new_empty({cols}, type);
+  if (mask[2]) g.bias = new_empty({cols}, type);
+  plan::layer_norm_backward(runtime::current_queue(), dtype_of(x), to_dtype(type), args,
+                            mask[1] ? g.weight.mutable_data_ptr() : nullptr,
+                            mask[2] ? g.bias.mutable_data_ptr() : nullptr);
   return g;
 }
 
@@ -205,9 +141,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
   args.mean = mean.mutable_data_ptr();
   args.rstd = rstd.mutable_data_ptr();
   args.eps = Real(eps);
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::layer_norm_row_plain(dtype_of(x), to_dtype(type)), row_groups(queue, rows), kLanes,
-                  args);
+  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
   return {y, mean, rstd};
 }
 
@@ -254,9 +188,7 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm(const at::Tensor& input, at::
   const double smallest = rstd.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                             : std::numeric_limits<float>::epsilon();
   args.eps = Real(eps.value_or(smallest));
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::layer_norm_row_rms(dtype_of(x), to_dtype(type)), row_groups(queue, rows), kLanes,
-                  args);
+  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
   return {y, rstd};
 }
 
@@ -292,12 +224,11 @@ bool weight_norm_by_rows(const at::Tensor& v, int64_t dim) {
   return dim == 0 && rows < INT32_MAX && v.numel() / rows < INT32_MAX;
 }
 
-void launch_weight_norm(const runtime::KernelTable& table, const at::Tensor& v, WeightNormArgs& args) {
-  runtime::Queue& queue = runtime::current_queue();
+void weight_norm(const at::Tensor& v, WeightNormArgs& args) {
   args.v = v.const_data_ptr();
   args.rows = static_cast<uint32_t>(v.size(0));
   args.cols = static_cast<uint32_t>(v.numel() / v.size(0));
-  runtime::launch(queue, table[dtype_of(v)], row_groups(queue, args.rows), kLanes, args);
+  plan::weight_norm(runtime::current_queue(), dtype_of(v), args);
 }
 
 }  // namespace
@@ -314,7 +245,7 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, c
     args.g = factor.const_data_ptr();
     args.norms = norms.mutable_data_ptr();
     args.out = w.mutable_data_ptr();
-    launch_weight_norm(kernels::weight_norm_row, rows, args);
+    weight_norm(rows, args);
     return {w, norms.to(v.scalar_type() == at::kBFloat16 ? wide : g.scalar_type())};
   }
   const at::Tensor norms = at::norm_except_dim(v.to(wide), 2, dim);
@@ -345,7 +276,7 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
     args.norms = const_cast<void*>(norms.const_data_ptr());
     args.grad_g = grad_g.mutable_data_ptr();
     args.out = grad_v.mutable_data_ptr();
-    launch_weight_norm(kernels::weight_norm_backward_row, saved_v, args);
+    weight_norm(saved_v, args);
     return {grad_v, grad_g.to(saved_g.scalar_type())};
   }
   const at::Tensor gw = grad_w.to(wide), v = saved_v.to(wide), g = saved_g.to(wide), norms = saved_norms.to(wide);

@@ -3,9 +3,7 @@
 #include <limits>
 
 #include "bindings/aten/core/tensor.hpp"
-#include "kernels/runtime/launch.hpp"
 #include "kernels/sycl/normalization_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::aten {
 
@@ -23,11 +21,6 @@ inline at::ScalarType parameter_type(at::ScalarType t, const at::Tensor& paramet
 }
 inline at::Tensor as_parameter(const at::Tensor& t, at::ScalarType type) {
   return t.defined() ? t.to(type).contiguous() : t;
-}
-
-// Work-groups for `rows` rows of one sub-group each.
-inline size_t row_groups(const runtime::Queue& queue, int64_t rows) {
-  return std::min<size_t>(rows, size_t{runtime::device_info(queue.device).policy.units} * 64);
 }
 
 inline void check_rows(int64_t rows, int64_t cols) {

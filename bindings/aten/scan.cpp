@@ -1,19 +1,13 @@
-// Cumulative operators: a dense tensor as [outer, length, inner], one kernel for inner == 1 and one for the rest.
+// Cumulative operators: a dense tensor as [outer, length, inner], for kernels/ops/scan.hpp.
 #include <ATen/WrapDimUtils.h>
 
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "gen/kernels/scan_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/scan_args.hpp"
+#include "kernels/ops/scan.hpp"
 
 namespace xpu_ops::aten {
 namespace {
-
-constexpr size_t kLanes = 16;  // kScanLanes of the device code
-// What an element costs on the calling thread, in units of a pointwise one.
-constexpr int64_t kHostShare = 2;
 
 // self and out have one type; self is made dense here, out and indices are written through dense temporaries if needed.
 void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,
@@ -36,32 +30,7 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
   const int64_t length = in.dim() == 0 ? 1 : in.size(dim);
   TORCH_CHECK_NOT_IMPLEMENTED(inner < (int64_t{1} << 31) && (length < (int64_t{1} << 31) || !place),
                               "cumulative operators over more than 2^31 elements of one line");
-  p.length = static_cast<uint64_t>(length);
-  p.inner = static_cast<uint32_t>(inner);
-  runtime::Queue& queue = runtime::current_queue();
-  if (inner != 1) {
-    const size_t local = std::min<size_t>(1024, runtime::ceil_div(inner, kLanes) * kLanes);
-    runtime::launch2(queue, axis[type], outer, runtime::ceil_div(inner, local), 1, local, p);
-  } else {
-    // A line is cut where there are too few of them to keep the device busy.
-    const int64_t wanted = 4 * static_cast<int64_t>(runtime::device_info(queue.device).policy.units);
-    const int64_t least = std::max<int64_t>(1, (length + (int64_t{1} << 30) - 1) >> 30);
-    int64_t chunks = outer >= wanted ? 1 : std::min<int64_t>(wanted / outer, length / 16384);
-    chunks = std::max(chunks, least);
-    p.chunk = static_cast<uint32_t>(runtime::ceil_div(runtime::ceil_div(length, chunks), kLanes) * kLanes);
-    p.chunks = static_cast<uint32_t>(runtime::ceil_div(length, p.chunk));
-    if (p.chunks > 1) {
-      runtime::Scratch partial(static_cast<size_t>(outer) * p.chunks * 16);
-      p.partial = partial.get();
-      p.totals = 1;
-      runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
-      p.totals = 0;
-      runtime::launch(queue, kernel, static_cast<size_t>(outer) * p.chunks, kLanes, p);
-    } else if (!kernel.host() ||
-               !queue.run_inline(out.numel() * kHostShare, [&] { kernel.host()(&p, static_cast<uint32_t>(outer)); })) {
-      runtime::launch(queue, kernel, static_cast<size_t>(outer), kLanes, p);
-    }
-  }
+  plan::scan(runtime::current_queue(), kernel, axis[type], {outer, length, inner}, p);
   if (!values.is_same(out)) out.copy_(values);
   if (place && !places.is_same(indices)) indices.copy_(places);
 }

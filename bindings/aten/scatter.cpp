@@ -18,12 +18,9 @@
 #include <limits>
 
 #include "bindings/aten/indexing.hpp"
-#include "gen/kernels/scatter_kernels.hpp"
 
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
 
 at::Tensor scalar_like(const at::Scalar& value, const at::Tensor& like, at::IntArrayRef sizes) {
   return at::full({}, value, like.options()).expand(sizes);
@@ -206,8 +203,8 @@ at::Tensor& index_fill__int_Scalar(at::Tensor& self, int64_t dim, const at::Tens
   Dims3 dims;
   for (int64_t d = 0; d < out.dim(); ++d)
     dims.push_back({sizes[d], {d == last ? 1 : 0, d == dim ? 0 : out.stride(d), d == dim ? idx.stride(0) : 0}});
-  launch_indexed(true, const_ptr(fill), mutable_ptr(out), out.element_size(),
-                 index_source(idx, out.size(dim), out.stride(dim), DeviceErrorCode::index, dim, true), std::move(dims));
+  move_indexed(true, const_ptr(fill), mutable_ptr(out), out.element_size(),
+               index_source(idx, out.size(dim), out.stride(dim), DeviceErrorCode::index, dim, true), std::move(dims));
   return self;
 }
 
@@ -217,34 +214,16 @@ at::Tensor& index_fill__int_Tensor(at::Tensor& self, int64_t dim, const at::Tens
   return index_fill__int_Scalar(self, dim, index, value.item());
 }
 
-at::Tensor count_by_tables(int64_t n, int64_t bins, const CountTables& count) {
-  runtime::Queue& queue = runtime::current_queue();
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  // One item walks its share alone: a few on a CPU, where each is a thread; many on a GPU while the tables stay small.
-  const int64_t most = device.policy.single_items ? std::max<int64_t>(1, device.policy.units) : 2048;
-  const int64_t tables =
-      std::clamp<int64_t>(std::min(n / 4096, (int64_t{1} << 22) / std::max<int64_t>(1, bins)), 1, most);
-  at::Tensor out = new_empty({bins}, at::kLong);
-  runtime::Scratch counts(static_cast<size_t>(tables * bins) * sizeof(int64_t));
-  CountArgs args{};
-  args.counts = counts.get<int64_t>();
-  args.out = out.mutable_data_ptr<int64_t>();
-  args.n = static_cast<uint32_t>(n);
-  args.tables = static_cast<uint32_t>(tables);
-  args.bins = static_cast<uint32_t>(bins);
-  const size_t local = device.policy.single_items ? 1 : 64;
-  count(args, ceil_div(tables, local), local);
-  const size_t merge = even_group(bins);
-  runtime::launch(queue, kernels::count_merge, ceil_div(bins, merge), merge, args);
-  return out;
-}
-
 at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
-  return count_by_tables(index.numel(), bins, [&](CountArgs args, size_t groups, size_t local) {
-    args.index = index.const_data_ptr();
-    args.is32 = index.scalar_type() == at::kInt;
-    runtime::launch(runtime::current_queue(), kernels::count_private, groups, local, args);
-  });
+  const at::Tensor out = new_empty({bins}, at::kLong);
+  CountArgs args{};
+  args.index = index.const_data_ptr();
+  args.is32 = index.scalar_type() == at::kInt;
+  args.out = out.mutable_data_ptr<int64_t>();
+  args.n = static_cast<uint32_t>(index.numel());
+  args.bins = static_cast<uint32_t>(bins);
+  plan::count_indices(runtime::current_queue(), args);
+  return out;
 }
 
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
@@ -308,12 +287,6 @@ SegmentArgs segment_args(const at::Tensor& data, const at::Tensor& offsets, int6
   return args;
 }
 
-void launch_segments(runtime::KernelSlot& kernel, const SegmentArgs& args) {
-  const size_t local = even_group(args.inner);
-  runtime::launch2(runtime::current_queue(), kernel, static_cast<size_t>(args.outer) * args.segments,
-                   ceil_div(args.inner, local), 1, local, args);
-}
-
 }  // namespace
 
 at::Tensor segment_reduce(const at::Tensor& data, c10::string_view reduce, const std::optional<at::Tensor>& lengths,
@@ -347,7 +320,7 @@ at::Tensor segment_reduce(const at::Tensor& data, c10::string_view reduce, const
   if (out.numel() == 0) return out;
   args.data = dense.const_data_ptr();
   args.out = mutable_ptr(out);
-  launch_segments(kernels::segment_reduce[dtype_of(data)], args);
+  plan::segment_reduce(runtime::current_queue(), dtype_of(data), args);
   return out;
 }
 
@@ -373,7 +346,7 @@ at::Tensor _segment_reduce_backward(const at::Tensor& grad, const at::Tensor& ou
   args.out = mutable_ptr(out);
   args.grad = g.const_data_ptr();
   args.result = mutable_ptr(result);
-  launch_segments(kernels::segment_reduce_backward[dtype_of(data)], args);
+  plan::segment_reduce_backward(runtime::current_queue(), dtype_of(data), args);
   return result;
 }
 

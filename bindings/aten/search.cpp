@@ -16,21 +16,13 @@
 #include <cmath>
 
 #include "bindings/aten/indexing.hpp"
-#include "gen/kernels/search_kernels.hpp"
-#include "kernels/sycl/search_args.hpp"
+#include "kernels/ops/search.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
-using runtime::ceil_div;
 using Side = std::optional<c10::string_view>;
 using OptionalTensor = std::optional<at::Tensor>;
-
-template <class Args>
-void launch_flat(runtime::KernelSlot& kernel, const Args& args) {
-  const size_t local = even_group(args.n);
-  runtime::launch(runtime::current_queue(), kernel, ceil_div(args.n, local), local, args);
-}
 
 void search_into(const at::Tensor& bounds_, const at::Tensor& values_, bool out_int32, bool right, const Side& side,
                  const OptionalTensor& sorter_, at::Tensor& out) {
@@ -54,7 +46,7 @@ void search_into(const at::Tensor& bounds_, const at::Tensor& values_, bool out_
   args.bounds_length = static_cast<uint32_t>(bounds.dim() == 0 ? 1 : bounds.size(-1));
   args.right = side.has_value() ? *side == "right" : right;
   args.out32 = out_int32;
-  launch_flat(kernels::searchsorted[to_dtype(common)], args);
+  plan::search_sorted(runtime::current_queue(), to_dtype(common), args);
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
@@ -130,7 +122,7 @@ void isin_Tensor_Tensor(const at::Tensor& elements, const at::Tensor& test_eleme
   args.tests = static_cast<uint32_t>(test.numel());
   args.sorted = sorted;
   args.invert = invert;
-  launch_flat(kernels::isin[to_dtype(common)], args);
+  plan::is_in(runtime::current_queue(), to_dtype(common), args);
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
@@ -184,7 +176,7 @@ void bin_axis(const at::Tensor& values, const at::Tensor& edges, at::Tensor& fla
   args.bins = static_cast<uint32_t>(edges.numel() - 1);
   args.search = search;
   args.first = first;
-  launch_flat(kernels::histogram_bin[dtype_of(values)], args);
+  plan::find_bins(runtime::current_queue(), dtype_of(values), args);
 }
 
 // Counts of values in bins of one width, without a bin an element in memory.
@@ -193,13 +185,11 @@ at::Tensor count_even_bins(const at::Tensor& values, const at::Tensor& edges) {
   args.values = values.const_data_ptr();
   args.edges = edges.const_data_ptr();
   args.value_stride = values.numel() > 1 ? values.stride(0) : 1;
-  return count_by_tables(values.numel(), edges.numel() - 1, [&](const CountArgs& tables, size_t groups, size_t local) {
-    args.counts = tables.counts;
-    args.n = tables.n;
-    args.bins = tables.bins;
-    args.tables = tables.tables;
-    runtime::launch(runtime::current_queue(), kernels::histogram_count[dtype_of(values)], groups, local, args);
-  });
+  args.n = static_cast<uint32_t>(values.numel());
+  args.bins = static_cast<uint32_t>(edges.numel() - 1);
+  const at::Tensor out = new_empty({int64_t{args.bins}}, at::kLong);
+  plan::count_even_bins(runtime::current_queue(), dtype_of(values), args, out.mutable_data_ptr<int64_t>());
+  return out;
 }
 
 // Counts, or sums of weights, of samples [n, dims] over bins given by edges; optionally as a density.

@@ -5,19 +5,13 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "gen/aten/softmax_ops.hpp"
-#include "gen/kernels/softmax_kernels.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/reduction_args.hpp"
-#include "kernels/sycl/softmax_args.hpp"
+#include "kernels/ops/softmax.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
-using runtime::KernelTable2;
-
 // `y` is undefined in the forward direction.
-void run(const KernelTable2& row, const KernelTable2& col, const at::Tensor& x, const at::Tensor& y, int64_t dim,
-         const at::Tensor& out) {
+void run(bool log, const at::Tensor& x, const at::Tensor& y, int64_t dim, const at::Tensor& out) {
   if (out.numel() == 0) return;
   const at::Tensor in = x.contiguous();
   at::Tensor result = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
@@ -38,35 +32,28 @@ void run(const KernelTable2& row, const KernelTable2& col, const at::Tensor& x, 
   args.outer = static_cast<uint32_t>(outer);
   args.dim = static_cast<uint32_t>(n);
   args.inner = static_cast<uint32_t>(inner);
-  runtime::Queue& queue = runtime::current_queue();
-  if (inner == 1) {
-    const size_t groups = std::min<size_t>(outer, size_t{runtime::device_info(queue.device).policy.units} * 64);
-    runtime::launch(queue, row(dtype_of(in), dtype_of(out)), groups, kLanes, args);
-  } else {
-    args.blocks = static_cast<uint32_t>(runtime::ceil_div(inner, kSoftmaxVectors * kLanes));
-    runtime::launch(queue, col(dtype_of(in), dtype_of(out)), size_t{args.blocks} * outer, kLanes, args);
-  }
+  plan::softmax(runtime::current_queue(), log, dtype_of(in), dtype_of(out), args);
   if (!result.is_same(out)) out.copy_(result);
 }
 
 }  // namespace
 
 void _softmax(const at::Tensor& self, int64_t dim, bool, const at::Tensor& out) {
-  run(kernels::softmax_row_plain, kernels::softmax_col_plain, self, at::Tensor(), dim, out);
+  run(/*log=*/false, self, at::Tensor(), dim, out);
 }
 
 void _log_softmax(const at::Tensor& self, int64_t dim, bool, const at::Tensor& out) {
-  run(kernels::softmax_row_log, kernels::softmax_col_log, self, at::Tensor(), dim, out);
+  run(/*log=*/true, self, at::Tensor(), dim, out);
 }
 
 void _softmax_backward_data(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim, at::ScalarType,
                             const at::Tensor& grad_input) {
-  run(kernels::softmax_backward_row_plain, kernels::softmax_backward_col_plain, grad_output, output, dim, grad_input);
+  run(/*log=*/false, grad_output, output, dim, grad_input);
 }
 
 void _log_softmax_backward_data(const at::Tensor& grad_output, const at::Tensor& output, int64_t dim, at::ScalarType,
                                 const at::Tensor& out) {
-  run(kernels::softmax_backward_row_log, kernels::softmax_backward_col_log, grad_output, output, dim, out);
+  run(/*log=*/true, grad_output, output, dim, out);
 }
 
 // A true mask hides an element. mask_type: 0 the mask is (L, L), 1 it is (B, L), 2 it has the input's shape.

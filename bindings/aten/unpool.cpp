@@ -4,13 +4,10 @@
 #include <ATen/ops/zeros.h>
 
 #include "bindings/aten/indexing.hpp"
-#include "gen/kernels/unpool_kernels.hpp"
-#include "kernels/sycl/unpool_args.hpp"
+#include "kernels/ops/unpool.hpp"
 
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
 
 // data[plane, index[plane, i]] op= src[plane, i], planes being the dims before the last `spatial` ones. All are dense
 // in one format, so that the positions of a plane are one dim: of step 1, or of C for channels-last.
@@ -22,8 +19,17 @@ void scatter_planes(Reduce op, const at::Tensor& data, const at::Tensor& index, 
   Dims3 columns;
   for (int64_t d = 0; d < planes; ++d)
     columns.push_back({src.size(d), {data.stride(d), src.stride(d), index.stride(d)}});
-  launch_columns(column_kernel(op, data.scalar_type()), mutable_ptr(data), src.const_data_ptr(), from,
-                 {steps, step, step}, std::move(columns));
+  plan::scatter_columns(runtime::current_queue(), {op,
+                                                   dtype_of(data),
+                                                   data.itemsize(),
+                                                   mutable_ptr(data),
+                                                   src.const_data_ptr(),
+                                                   from,
+                                                   steps,
+                                                   step,
+                                                   step,
+                                                   {},
+                                                   std::move(columns)});
 }
 
 void unpool(const at::Tensor& self_, const at::Tensor& indices_, at::IntArrayRef output_size, int64_t spatial,
@@ -140,10 +146,7 @@ void fractional(const char* name, const at::Tensor& self, at::IntArrayRef pool, 
   }
   args.dims = static_cast<uint32_t>(dims);
   args.planes = static_cast<uint32_t>(out.numel() / (int64_t{args.out_size[0]} * args.out_size[1] * args.out_size[2]));
-  const size_t local = even_group(args.out_size[2]);
-  runtime::launch2(runtime::current_queue(), kernels::fractional_max_pool[dtype_of(self)],
-                   size_t{args.planes} * args.out_size[0] * args.out_size[1], ceil_div(args.out_size[2], local), 1,
-                   local, args);
+  plan::fractional_max_pool(runtime::current_queue(), dtype_of(self), args);
   if (!out.is_same(output)) output.copy_(out);
   if (!where.is_same(indices)) indices.copy_(where);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/policy.hpp"
 #include "kernels/sycl/core/walk_args.hpp"
 
 namespace xpu_ops {
@@ -67,6 +68,24 @@ Walk<N> make_walk(std::vector<WalkDim<N>> dims, bool reorder = true, int64_t wan
 // Work-items of one row's work-group: whole sub-groups, at most `most`.
 inline size_t row_group(uint32_t inner, size_t most = 1024) {
   return std::min<size_t>(most, (static_cast<size_t>(inner) + 15) / 16 * 16);
+}
+
+// Work-items of one group for rows of `inner` items: whole sub-groups, no nearly empty last group.
+inline size_t even_group(size_t inner, size_t most = 1024) {
+  const size_t groups = std::max<size_t>(1, (inner + most - 1) / most), each = (inner + groups - 1) / groups;
+  return std::max<size_t>(16, (each + 15) / 16 * 16);
+}
+
+// How many items to launch for n elements that cost little each: where an item is a thread few, each with many in turn.
+struct Spread {
+  size_t groups, local;
+  uint32_t chunk;
+};
+inline Spread spread(size_t n, const runtime::Policy& policy) {
+  if (!policy.single_items) return {(n + 255) / 256, 256, 1};
+  const size_t share = 16 * size_t{policy.units};
+  const size_t chunk = std::clamp<size_t>((n + share - 1) / share, 16, 16384);
+  return {(n + chunk - 1) / chunk, 1, static_cast<uint32_t>(chunk)};
 }
 
 }  // namespace xpu_ops

@@ -187,7 +187,7 @@ Found find_keys(const at::Tensor& sorted, const at::Tensor& keys) {
   p.hit = found.hit.mutable_data_ptr<bool>();
   p.size = element_count(sorted.numel());
   p.n = element_count(keys.numel());
-  const Spread s = spread(p.n);
+  const Spread s = spread(p.n, runtime::device_info(runtime::current_queue().device).policy);
   p.chunk = s.chunk;
   runtime::launch(runtime::current_queue(), kernels::key_find, s.groups, s.local, p);
   return found;
@@ -354,7 +354,7 @@ at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
   p.n = element_count(indices.size(1));
   p.dims = static_cast<uint32_t>(dense.dim());
   for (int64_t d = 0; d < dense.dim(); ++d) p.size[d] = dense.size(d), p.stride[d] = dense.stride(d);
-  const Spread s = spread(p.n);
+  const Spread s = spread(p.n, runtime::device_info(runtime::current_queue().device).policy);
   p.chunk = s.chunk;
   runtime::launch(queue, kernels::dense_at[raw_dtype(dense.element_size())], s.groups, s.local, p);
   return out;

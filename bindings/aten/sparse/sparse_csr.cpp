@@ -61,7 +61,7 @@ void put_row_numbers(const at::Tensor& crow, const at::Tensor& col, const at::Te
   CompressArgs p = compress_args(pointers, row, nnz, crow.size(-1) - 1);
   p.in_batch = crow.size(-1);
   p.out_batch = nnz;
-  const Spread s = spread(p.rows);
+  const Spread s = spread(p.rows, runtime::device_info(runtime::current_queue().device).policy);
   p.chunk = s.chunk;
   runtime::launch2(runtime::current_queue(), kernels::pointers_to_rows, batches, s.groups, 1, s.local, p);
 }
@@ -80,7 +80,7 @@ void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool
   // Pointers of rows past unsorted numbers would stay unset.
   if (self.numel() != 0) result.zero_();
   CompressArgs p = compress_args(rows, result, rows.numel(), size);
-  const Spread s = spread(size_t{p.n} + 1);
+  const Spread s = spread(size_t{p.n} + 1, runtime::device_info(runtime::current_queue().device).policy);
   p.chunk = s.chunk;
   runtime::launch(runtime::current_queue(), kernels::rows_to_pointers, s.groups, s.local, p);
   runtime::check_kernel_errors(runtime::current_queue());
@@ -438,7 +438,8 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   p.columns = static_cast<uint32_t>(batches * columns);
   p.inner = static_cast<uint32_t>(inner);
   p.is32 = row.scalar_type() == at::kInt;
-  p.chunk = static_cast<uint32_t>(ceil_div(spread(p.nnz).chunk, 16) * 16);
+  p.chunk = static_cast<uint32_t>(
+      ceil_div(spread(p.nnz, runtime::device_info(runtime::current_queue().device).policy).chunk, 16) * 16);
   runtime::launch(queue, by_rows ? kernels::sampled_rows : kernels::sampled_dot[dtype_of(values)],
                   ceil_div(p.nnz, p.chunk), by_rows ? 1 : 16, p);
   runtime::check_kernel_errors(queue);

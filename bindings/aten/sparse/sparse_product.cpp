@@ -103,7 +103,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
   p.columns = static_cast<uint32_t>(columns);
   p.is32 = pointers.scalar_type() == at::kInt;
   if (columns < kLanes) {
-    const Spread s = spread(p.rows);
+    const Spread s = spread(p.rows, runtime::device_info(runtime::current_queue().device).policy);
     p.rows_per_group = s.chunk;
     runtime::launch(queue, kernels::spmm_narrow[dtype_of(values)], s.groups, s.local, p);
   } else {

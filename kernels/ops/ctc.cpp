@@ -1,0 +1,28 @@
+#include "kernels/ops/ctc.hpp"
+
+#include <algorithm>
+
+#include "gen/kernels/ctc_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+constexpr size_t kMostItems = 128;
+
+}  // namespace
+
+size_t plan_ctc(uint32_t states) { return std::min(kMostItems, runtime::ceil_div(states, 16) * 16); }
+
+void ctc_loss(runtime::Queue& queue, DType type, const CtcArgs& args) {
+  runtime::launch(queue, kernels::ctc_forward[type], args.batch, plan_ctc(args.states), args);
+}
+
+void ctc_loss_backward(runtime::Queue& queue, DType type, CtcArgs args) {
+  const runtime::Scratch beta(size_t{args.batch} * args.steps * args.states * dtype_size(type));
+  args.beta = beta.get();
+  runtime::launch(queue, kernels::ctc_backward[type], args.batch, plan_ctc(args.states), args);
+}
+
+}  // namespace xpu_ops::plan

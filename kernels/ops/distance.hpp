@@ -1,0 +1,26 @@
+// Pairwise distances and the cross product: plan (pure host code) and launches.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "kernels/dtype.hpp"
+#include "kernels/ops/indexing.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/distance_args.hpp"
+
+namespace xpu_ops::plan {
+
+void cdist(runtime::Queue& queue, DType type, const CdistArgs& args);
+void cdist_backward(runtime::Queue& queue, DType type, const CdistArgs& args);
+
+void pdist(runtime::Queue& queue, DType type, const CdistArgs& args);
+// Parts of the pairs whose gradients are summed apart, [parts, rows, features]; 0: each row goes through all others.
+int64_t plan_pdist_parts(int64_t rows, int64_t features, const runtime::Policy& policy);
+void pdist_backward(runtime::Queue& queue, DType type, const CdistArgs& args);
+void pdist_backward_parts(runtime::Queue& queue, DType type, const PdistSumArgs& args);
+
+// dims: of one operand of three, {out, a, b}, without the one of length 3. The walk of the arguments is made here.
+void cross(runtime::Queue& queue, DType type, CrossArgs args, const Dims3& dims);
+
+}  // namespace xpu_ops::plan

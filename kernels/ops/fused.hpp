@@ -1,0 +1,27 @@
+// Residual addition with a norm, and rotary embeddings: plans (pure host code) and launches. The arguments of the
+// kernels are the problems; fields that a plan makes are left as they are.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/fused_args.hpp"
+
+namespace xpu_ops::plan {
+
+// Whether results go past the last cache, of `cache` bytes, which they alone would fill; `bytes`: of one element.
+bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, size_t cache, const runtime::Policy& policy);
+// x + residual and its layer norm, or RMS norm where `norm.mean` is null; `parameter`: type of weight and bias.
+void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormArgs& args);
+
+struct RotaryPlan {
+  uint32_t rows_per_group = 1;
+  size_t groups0 = 0, groups1 = 0, local = 1;  // over rows, over pairs
+};
+RotaryPlan plan_rotary(int64_t rows, int64_t pairs);
+// `table`: type of sines and cosines.
+void rotary(runtime::Queue& queue, DType type, DType table, RotaryArgs args, bool interleaved);
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,101 @@
+#include "kernels/ops/loss.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "gen/kernels/loss_kernels.hpp"
+#include "kernels/host/loss.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr size_t kPartialItems = 16;                       // of a work-group of partial sums
+constexpr size_t kPartialShare = 4096, kPartialMost = 64;  // elements of such a work-group, and the most groups
+constexpr size_t kPointItems = 1024, kTargetItems = 256, kRowItems = 64;
+constexpr int64_t kTargetCost = 16;  // of a target on the calling thread, in units of Queue::may_run_inline
+
+struct LossKernels { const runtime::KernelTable &point, &back, &partial; };
+const LossKernels& kernels_of(LossKind kind) {
+  static const LossKernels all[] = {
+      {kernels::loss_point_mse, kernels::loss_back_mse, kernels::loss_partial_mse},
+      {kernels::loss_point_smooth_l1, kernels::loss_back_smooth_l1, kernels::loss_partial_smooth_l1},
+      {kernels::loss_point_huber, kernels::loss_back_huber, kernels::loss_partial_huber},
+      {kernels::loss_point_bce, kernels::loss_back_bce, kernels::loss_partial_bce},
+  };
+  return all[static_cast<int>(kind)];
+}
+
+size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
+
+void finish(runtime::Queue& queue, DType type, const void* partial, size_t count, double divisor, void* out,
+            void* total_weight, bool mean) {
+  LossFinishArgs args{};
+  args.partial = partial;
+  args.out = out;
+  args.total_weight = total_weight;
+  args.count = static_cast<uint32_t>(count);
+  args.mean = mean;
+  args.divisor = loss_scalar(divisor);
+  runtime::launch(queue, kernels::loss_finish[type], 1, 1, args);
+}
+
+}  // namespace
+
+LossScalar loss_scalar(double value) { return {static_cast<float>(value), std::bit_cast<int64_t>(value)}; }
+
+size_t plan_partial(size_t n) { return std::clamp<size_t>(ceil_div(n, kPartialShare), 1, kPartialMost); }
+
+void loss(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
+  runtime::launch(queue, kernels_of(kind).point[type], ceil_div(args.n, kPointItems), kPointItems, args);
+}
+
+void loss_backward(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
+  runtime::launch(queue, kernels_of(kind).back[type], ceil_div(args.n, kPointItems), kPointItems, args);
+}
+
+void loss_sum(runtime::Queue& queue, LossKind kind, DType type, LossArgs args, double divisor, void* out) {
+  const size_t groups = plan_partial(args.n), count = groups * kPartialItems;
+  const runtime::Scratch partial(count * accumulator_bytes(type));
+  args.out = partial.get();
+  runtime::launch(queue, kernels_of(kind).partial[type], groups, kPartialItems, args);
+  finish(queue, type, partial.get(), count, divisor, out, nullptr, false);
+}
+
+void nll(runtime::Queue& queue, DType type, const NllArgs& args) {
+  runtime::launch(queue, kernels::nll_point[type], ceil_div(args.n, kTargetItems), kTargetItems, args);
+}
+
+void nll_backward(runtime::Queue& queue, DType type, const NllArgs& args) {
+  runtime::launch(queue, kernels::nll_back[type], ceil_div(args.n, kTargetItems), kTargetItems, args);
+}
+
+void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* out, void* total_weight) {
+  const size_t groups = plan_partial(args.n), count = groups * kPartialItems;
+  if (const host::NllSum here = groups == 1 && !args.weight ? host::nll_sum(type) : nullptr)
+    if (queue.run_inline(int64_t{args.n} * kTargetCost, [&] { here(args, out, total_weight, mean); })) return;
+  const runtime::Scratch partial(2 * count * accumulator_bytes(type));
+  args.out = partial.get();
+  runtime::launch(queue, kernels::nll_partial[type], groups, kPartialItems, args);
+  finish(queue, type, partial.get(), count, 1, out, total_weight, mean);
+}
+
+void margin(runtime::Queue& queue, MarginKind kind, DType type, MarginArgs args, double divisor, void* out) {
+  runtime::KernelSlot& kernel =
+      kind == MarginKind::multi ? kernels::multi_margin[type] : kernels::multilabel_margin[type];
+  const runtime::Scratch losses(divisor != 0 ? args.rows * dtype_size(type) : 0);
+  args.out = divisor != 0 ? losses.get() : out;
+  runtime::launch(queue, kernel, ceil_div(args.rows, kRowItems), kRowItems, args);
+  if (divisor != 0) finish(queue, type, losses.get(), args.rows, divisor, out, nullptr, false);
+}
+
+void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginArgs& args) {
+  runtime::KernelSlot& kernel =
+      kind == MarginKind::multi ? kernels::multi_margin_back[type] : kernels::multilabel_margin_back[type];
+  runtime::launch(queue, kernel, ceil_div(args.rows, kRowItems), kRowItems, args);
+}
+
+}  // namespace xpu_ops::plan

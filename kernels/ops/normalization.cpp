@@ -1,0 +1,176 @@
+#include "kernels/ops/normalization.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "gen/kernels/normalization_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr int64_t kRowGroups = 64;            // work-groups of rows per compute unit
+constexpr int64_t kColumnGroups = 8;          // the same over columns
+constexpr int64_t kChain = 512, kLeast = 16;  // rows of a split: the most that one chain adds, and the least
+constexpr int64_t kMostSplits = 1024;
+constexpr int64_t kRowsPerUnit = 16;  // from here on rows alone fill the device
+constexpr int64_t kRowColumnsLeast = 16, kRowColumnsMost = 4096;
+constexpr size_t kApplyItems = 4096;  // elements of a work-group, and its most items
+constexpr size_t kFinalItems = 64, kCoefItems = 256;
+
+const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+
+size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
+
+void apply(ColumnSumArgs& args, const ColumnSumPlan& plan) {
+  args.by_cols = xpu::make_divider(args.cols);
+  args.blocks = plan.blocks;
+  args.block = plan.block;
+  args.splits = plan.splits;
+}
+
+size_t partial_bytes(const ColumnSumArgs& args, DType type) {
+  return size_t{args.batches} * std::max<uint32_t>(1, args.splits) * 2 * args.cols * accumulator_bytes(type);
+}
+
+void coefficients(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t n, const NormCoefArgs& args) {
+  runtime::launch(queue, kernel, ceil_div(n, kCoefItems), kCoefItems, args);
+}
+
+}  // namespace
+
+size_t row_groups(int64_t rows, const runtime::Policy& policy) {
+  return std::min<size_t>(rows, kRowGroups * size_t{policy.units});
+}
+
+ColumnSumPlan plan_column_sums(int64_t batches, int64_t rows, int64_t cols, const runtime::Policy& policy) {
+  ColumnSumPlan plan;
+  plan.blocks = static_cast<uint32_t>(ceil_div(cols, kColumnVectors * kLanes));
+  const int64_t filling = ceil_div(kColumnGroups * int64_t{policy.units}, plan.blocks * batches);
+  const int64_t splits =
+      std::max<int64_t>(1, std::max(std::min(filling, rows / kLeast), std::min(rows / kChain, kMostSplits)));
+  plan.block = static_cast<uint32_t>(std::max<int64_t>(1, ceil_div(rows, splits)));
+  plan.splits = static_cast<uint32_t>(ceil_div(rows, plan.block));
+  plan.groups = static_cast<size_t>(batches) * plan.splits * plan.blocks;
+  return plan;
+}
+
+void column_sums(runtime::Queue& queue, DType type, DType out, ColumnSumArgs args) {
+  const ColumnSumPlan plan = plan_column_sums(args.batches, args.rows, args.cols, policy_of(queue));
+  apply(args, plan);
+  const runtime::Scratch partial(partial_bytes(args, type));
+  args.partial = partial.get();
+  runtime::launch(queue, kernels::norm_column_sums[type], plan.groups, kLanes, args);
+  runtime::launch(queue, kernels::norm_column_final(type, out), ceil_div(size_t{args.batches} * args.cols, kFinalItems),
+                  kFinalItems, args);
+}
+
+void column_group_moments(runtime::Queue& queue, DType type, ColumnSumArgs args) {
+  const ColumnSumPlan plan = plan_column_sums(args.batches, args.rows, args.cols, policy_of(queue));
+  apply(args, plan);
+  const runtime::Scratch partial(partial_bytes(args, type));
+  args.partial = partial.get();
+  runtime::launch(queue, kernels::norm_column_moments[type], plan.groups, kLanes, args);
+  runtime::launch(queue, kernels::norm_group_moments[type], size_t{args.batches} * args.groups, kLanes, args);
+}
+
+void row_sums(runtime::Queue& queue, DType type, const RowSumArgs& args) {
+  runtime::launch(queue, kernels::norm_row_sums[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
+}
+
+ApplyPlan plan_norm_apply(const NormApplyArgs& args, size_t most_items, const runtime::Policy& policy) {
+  ApplyPlan plan;
+  const int64_t cols = args.cols, rows = int64_t{args.rows} * args.batches;
+  const bool along = !args.by_column || (policy.single_items && cols >= kRowColumnsLeast && cols <= kRowColumnsMost);
+  if (along && rows >= kRowsPerUnit * int64_t{policy.units}) {
+    plan.by_row = true;
+    plan.groups0 = row_groups(rows, policy);
+    plan.local = kLanes;
+    return plan;
+  }
+  // Long rows are gone through one at a time, in the order of memory, by groups of one size: the last is not left
+  // nearly empty.
+  plan.groups1 = ceil_div(cols, std::min<size_t>(kApplyItems, most_items));
+  plan.local = ceil_div(ceil_div(cols, plan.groups1), 16) * 16;
+  plan.rows_per_group = static_cast<uint32_t>(std::max<size_t>(1, kApplyItems / plan.local));
+  plan.parts = static_cast<uint32_t>(ceil_div(args.rows, plan.rows_per_group));
+  plan.groups0 = size_t{plan.parts} * args.batches;
+  return plan;
+}
+
+void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args) {
+  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
+  const ApplyPlan plan = plan_norm_apply(args, device.max_work_group_size, device.policy);
+  args.rows_per_group = plan.rows_per_group;
+  args.parts = plan.parts;
+  if (plan.by_row)
+    runtime::launch(queue, kernels::norm_apply_row[type], plan.groups0, plan.local, args);
+  else
+    runtime::launch2(queue, kernels::norm_apply[type], plan.groups0, plan.groups1, 1, plan.local, args);
+}
+
+void layer_norm(runtime::Queue& queue, DType type, DType parameter, const LayerNormArgs& args) {
+  const runtime::KernelTable2& kernel = args.mean ? kernels::layer_norm_row_plain : kernels::layer_norm_row_rms;
+  runtime::launch(queue, kernel(type, parameter), row_groups(args.rows, policy_of(queue)), kLanes, args);
+}
+
+size_t plan_layer_sums(int64_t rows, const runtime::Policy& policy) {
+  return std::max<int64_t>(
+      1, std::max(std::min(kRowsPerUnit * int64_t{policy.units}, rows / kLeast), std::min(rows / kChain, kMostSplits)));
+}
+
+void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, LayerNormArgs args, void* grad_weight,
+                         void* grad_bias) {
+  const runtime::Policy& policy = policy_of(queue);
+  const bool plain = args.mean;
+  if (!grad_weight && !grad_bias) {
+    const auto& kernel = plain ? kernels::layer_norm_backward_row_plain : kernels::layer_norm_backward_row_rms;
+    return runtime::launch(queue, kernel(type, parameter), row_groups(args.rows, policy), kLanes, args);
+  }
+  const size_t groups = plan_layer_sums(args.rows, policy);
+  const runtime::Scratch partial(groups * 2 * args.cols * accumulator_bytes(type));
+  args.partial = partial.get();
+  const auto& kernel = plain ? kernels::layer_norm_backward_row_plain_sums : kernels::layer_norm_backward_row_rms_sums;
+  runtime::launch(queue, kernel(type, parameter), groups, kLanes, args);
+  ColumnSumArgs last;
+  last.partial = partial.get();
+  last.out0 = grad_weight;
+  last.out1 = grad_bias;
+  last.cols = args.cols;
+  last.by_cols = xpu::make_divider(last.cols);
+  last.splits = static_cast<uint32_t>(groups);
+  runtime::launch(queue, kernels::norm_column_final(type, parameter), ceil_div(args.cols, kFinalItems), kFinalItems,
+                  last);
+}
+
+void weight_norm(runtime::Queue& queue, DType type, const WeightNormArgs& args) {
+  const auto& kernel = args.dw ? kernels::weight_norm_backward_row : kernels::weight_norm_row;
+  runtime::launch(queue, kernel[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
+}
+
+void batch_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
+  coefficients(queue, kernels::batch_norm_coef(type, parameter), args.channels, args);
+}
+
+void batch_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
+  coefficients(queue, kernels::batch_norm_backward_coef(type, parameter), args.channels, args);
+}
+
+void group_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
+  coefficients(queue, kernels::group_norm_coef(type, parameter), size_t{args.batch} * args.channels, args);
+}
+
+void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
+  coefficients(queue, kernels::group_norm_backward_coef(type, parameter), size_t{args.batch} * args.channels, args);
+}
+
+void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
+  coefficients(queue, kernels::group_norm_backward_params(type, parameter), args.channels, args);
+}
+
+}  // namespace xpu_ops::plan

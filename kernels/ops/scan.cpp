@@ -1,0 +1,70 @@
+#include "kernels/ops/scan.hpp"
+
+#include <algorithm>
+
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr int64_t kLanes = 16;                       // kScanLanes of the device code
+constexpr size_t kAxisItems = 1024;                  // of a work-group across lines
+constexpr int64_t kFilling = 4;                      // work-groups per compute unit
+constexpr int64_t kChunk = 16384;                    // least elements that are worth a work-group of their own
+constexpr int64_t kLongestChunk = int64_t{1} << 30;  // elements that 32 bits number
+constexpr size_t kTotal = 16;                        // bytes of the longest total
+constexpr int64_t kHostShare = 2;  // of an element on the calling thread, in units of Queue::may_run_inline()
+
+}  // namespace
+
+ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
+  ScanPlan plan;
+  plan.groups0 = static_cast<size_t>(s.outer);
+  if (s.inner != 1) {
+    plan.kernel = ScanPlan::Kernel::axis;
+    plan.local = std::min(kAxisItems, ceil_div(s.inner, kLanes) * kLanes);
+    plan.groups1 = ceil_div(s.inner, plan.local);
+    return plan;
+  }
+  plan.local = kLanes;
+  // A line is cut where there are too few of them to keep the device busy.
+  const int64_t wanted = kFilling * int64_t{policy.units};
+  const int64_t least = std::max<int64_t>(1, ceil_div(s.length, kLongestChunk));
+  const int64_t chunks = std::max(least, s.outer >= wanted ? 1 : std::min(wanted / s.outer, s.length / kChunk));
+  plan.chunk = static_cast<uint32_t>(ceil_div(ceil_div(s.length, chunks), kLanes) * kLanes);
+  plan.chunks = static_cast<uint32_t>(ceil_div(s.length, plan.chunk));
+  if (plan.chunks > 1) plan.kernel = ScanPlan::Kernel::chunks;
+  plan.groups0 *= plan.chunks;
+  return plan;
+}
+
+void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot& axis, const ScanShape& s,
+          ScanArgs args) {
+  const ScanPlan plan = plan_scan(s, runtime::device_info(queue.device).policy);
+  args.length = static_cast<uint64_t>(s.length);
+  args.inner = static_cast<uint32_t>(s.inner);
+  args.chunk = plan.chunk;
+  args.chunks = plan.chunks;
+  switch (plan.kernel) {
+    case ScanPlan::Kernel::axis: return runtime::launch2(queue, axis, plan.groups0, plan.groups1, 1, plan.local, args);
+    case ScanPlan::Kernel::chunks: {
+      const runtime::Scratch partial(plan.groups0 * kTotal);
+      args.partial = partial.get();
+      args.totals = 1;
+      runtime::launch(queue, line, plan.groups0, plan.local, args);
+      args.totals = 0;
+      return runtime::launch(queue, line, plan.groups0, plan.local, args);
+    }
+    case ScanPlan::Kernel::line:
+      if (line.host() && queue.run_inline(s.outer * s.length * kHostShare,
+                                          [&] { line.host()(&args, static_cast<uint32_t>(s.outer)); }))
+        return;
+      return runtime::launch(queue, line, plan.groups0, plan.local, args);
+  }
+}
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,27 @@
+// Cumulative operators: plan (pure host code) and launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/scan_args.hpp"
+
+namespace xpu_ops::plan {
+
+// A dense tensor as [outer, length, inner], scanned along length; no size is 0.
+struct ScanShape { int64_t outer, length, inner; };
+
+struct ScanPlan {
+  enum class Kernel { line, chunks, axis } kernel = Kernel::line;  // chunks: totals of chunks first
+  uint32_t chunks = 1, chunk = 0;                                  // of a line
+  size_t groups0 = 0, groups1 = 1, local = 1;
+};
+ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
+
+// `line` serves where inner is 1, `axis` elsewhere; `args` has the pointers.
+void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot& axis, const ScanShape& shape,
+          ScanArgs args);
+
+}  // namespace xpu_ops::plan

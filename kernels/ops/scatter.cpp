@@ -1,0 +1,178 @@
+#include "kernels/ops/scatter.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "gen/kernels/scatter_kernels.hpp"
+#include "kernels/ops/items.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr int64_t kHostMove = 20;                             // of a step, in units of Queue::may_run_inline()
+constexpr int64_t kNearBytes = int64_t{1} << 19;              // of the second cache, which a tile adds to
+constexpr uint32_t kLine = 16;                                // columns that are worth a vector
+constexpr size_t kGroup = 64;                                 // items, where an item has a column
+constexpr size_t kFillingItems = 128;                         // items per compute unit
+constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 18;  // indices and places from which on sifting pays
+constexpr size_t kSiftParts = 8;
+constexpr int64_t kCountShare = 4096, kCountBins = int64_t{1} << 22;  // indices of a table, bins of all tables
+constexpr int64_t kMostTables = 2048;
+constexpr size_t kCountItems = 64;
+
+runtime::KernelSlot& kernel_of(const ColumnProblem& p) {
+  switch (p.op) {
+    case Reduce::assign: return kernels::column_assign[raw_dtype(p.element)];
+    case Reduce::add: return kernels::column_add[p.type];
+    case Reduce::mul: return kernels::column_mul[p.type];
+    case Reduce::max: return kernels::column_max[p.type];
+    case Reduce::min: return kernels::column_min[p.type];
+  }
+  throw Error(ErrorKind::runtime, "unknown reduction");
+}
+
+ColumnArgs args_of(const ColumnProblem& p) {
+  ColumnArgs args{};
+  args.data = p.data;
+  args.src = p.src;
+  args.index = p.index;
+  args.src_step = p.src_step;
+  args.index_step = p.index_step;
+  args.steps = static_cast<uint32_t>(p.steps);
+  args.skip = p.skip.value_or(std::numeric_limits<int64_t>::min());
+  args.walk = make_walk<3>(p.columns, true, 2);
+  args.parts = args.tile = args.take = 1;
+  return args;
+}
+
+ColumnStep index_step(const ColumnProblem& p) { return {0, p.src_step, p.index_step}; }
+ColumnStep columns_step(const ColumnArgs& args) {
+  const auto& inner = args.walk.strides[0];
+  return {inner[0], inner[1], inner[2]};
+}
+
+// One item walks a tile alone: gathers and scatters cost more than they save. Its inner loop is the one that takes what
+// lies side by side; where that is across columns, what the tile adds to should stay in the second cache.
+void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& args) {
+  const bool even = args.walk.inner_ndim <= 1;
+  args.across = even && args.walk.inner >= kLine && std::abs(args.walk.strides[0][0]) < std::abs(p.index.stride);
+  size_t tile = ceil_div(total, 8 * units);
+  if (args.across)
+    tile = ceil_div(std::min(tile, kNearBytes / sizeof(float) / std::max<size_t>(1, p.index.size)), kLine) * kLine;
+  args.tile =
+      static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? kLine : 1, std::max(args.walk.inner, kLine)));
+  args.take = even ? args.tile : 1;
+  // One column of many places: each thread goes through all indices, for places that are a share of the cache misses.
+  if (total == 1 && p.steps >= kSiftSteps && p.index.size >= kSiftSize) {
+    args.parts = static_cast<uint32_t>(std::min(units, kSiftParts));
+    args.sift = args.parts > 1;
+  }
+}
+
+}  // namespace
+
+ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
+  ColumnPlan plan;
+  ColumnArgs& args = plan.args;
+  args = args_of(p);
+  args.uniform = true;
+  for (const auto& d : p.columns) args.uniform &= d.size == 1 || d.strides[2] == 0;
+  const auto& inner = args.walk.strides[0];
+  const size_t units = std::max<size_t>(1, policy.units);
+  const bool coalesced = args.walk.inner_ndim == 1 && inner[0] == 1 && args.walk.inner >= kLine;
+  if (!coalesced && args.walk.inner < 256) args.walk = make_walk<3>(p.columns, true, 256);
+  args.unit = args.walk.inner_ndim == 1 && inner[0] == 1 && inner[1] == 1;
+  const size_t total = static_cast<size_t>(args.walk.rows) * args.walk.inner;
+  size_t width = plan.local = kGroup;  // width: columns of a work-group
+  const bool together = args.uniform && args.unit;
+  if (policy.single_items && together) {
+    plan.local = coalesced ? policy.lanes : 1;
+    width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / (4 * units), kLine)) : 1;
+  } else if (policy.single_items) {
+    plan.local = 1;
+    plan_tiles(p, units, total, args);
+    width = args.tile;
+  } else if (total < kFillingItems * units) {
+    args.parts = static_cast<uint32_t>(
+        std::clamp<int64_t>(kFillingItems * units / total, 1, std::max<int64_t>(1, p.index.size)));
+  }
+  if (together) args.tile = static_cast<uint32_t>(width);
+  args.inner = args.across ? columns_step(args) : index_step(p);
+  args.outer = args.across ? index_step(p) : columns_step(args);
+  // No part may begin past the end.
+  args.part_size = std::max<int64_t>(1, ceil_div(p.index.size, args.parts));
+  args.parts = static_cast<uint32_t>(std::max<size_t>(1, ceil_div(p.index.size, args.part_size)));
+  plan.groups0 = static_cast<size_t>(args.walk.rows) * args.parts;
+  plan.groups1 = ceil_div(args.walk.inner, width);
+  return plan;
+}
+
+void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
+  runtime::KernelSlot& kernel = kernel_of(p);
+  if (p.steps == 0) return;
+  for (const auto& d : p.columns)
+    if (d.size == 0) return;
+  if (p.steps >= (int64_t{1} << 32))
+    throw Error(ErrorKind::runtime, "more than 2^32 indices along one dimension are not supported");
+  const auto here = [&] {
+    if (!kernel.host()) return false;
+    ColumnArgs args = args_of(p);
+    const int64_t cost = p.steps * (args.walk.rows * int64_t{args.walk.inner}) * kHostMove;
+    if (args.walk.inner_ndim > 1 || !queue.may_run_inline(cost)) return false;
+    args.inner = index_step(p);
+    args.outer = columns_step(args);
+    return queue.run_inline([&] { kernel.host()(&args, 0); });
+  };
+  if (!here()) {
+    const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);
+    runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);
+  }
+  if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
+}
+
+CountPlan plan_counts(int64_t n, int64_t bins, const runtime::Policy& policy) {
+  CountPlan plan;
+  // One item walks its share alone: few where each is a thread, else many while the tables stay small.
+  const int64_t most = policy.single_items ? std::max<int64_t>(1, policy.units) : kMostTables;
+  const int64_t tables =
+      std::clamp<int64_t>(std::min(n / kCountShare, kCountBins / std::max<int64_t>(1, bins)), 1, most);
+  plan.tables = static_cast<uint32_t>(tables);
+  plan.local = policy.single_items ? 1 : kCountItems;
+  plan.groups = ceil_div(plan.tables, plan.local);
+  return plan;
+}
+
+void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint32_t bins, int64_t* out) {
+  CountArgs args{};
+  args.counts = counts;
+  args.out = out;
+  args.tables = tables;
+  args.bins = bins;
+  launch_items(queue, kernels::count_merge, bins, args);
+}
+
+void count_indices(runtime::Queue& queue, CountArgs args) {
+  const CountPlan plan = plan_counts(args.n, args.bins, runtime::device_info(queue.device).policy);
+  const runtime::Scratch counts(size_t{plan.tables} * args.bins * sizeof(int64_t));
+  args.counts = counts.get<int64_t>();
+  args.tables = plan.tables;
+  runtime::launch(queue, kernels::count_private, plan.groups, plan.local, args);
+  merge_counts(queue, args.counts, plan.tables, args.bins, args.out);
+}
+
+void segment_reduce(runtime::Queue& queue, DType type, const SegmentArgs& args) {
+  launch_item_rows(queue, kernels::segment_reduce[type], size_t{args.outer} * args.segments, args.inner, args);
+}
+
+void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentArgs& args) {
+  launch_item_rows(queue, kernels::segment_reduce_backward[type], size_t{args.outer} * args.segments, args.inner, args);
+}
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,49 @@
+// Writes by index with a defined result for equal indices: plans (pure host code) and launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "kernels/dtype.hpp"
+#include "kernels/ops/indexing.hpp"
+#include "kernels/sycl/scatter_args.hpp"
+
+namespace xpu_ops::plan {
+
+enum class Reduce { assign, add, mul, max, min };
+
+// Sequential over `steps` indices in every column; see ColumnArgs. `columns` have strides {data, src, index}.
+struct ColumnProblem {
+  Reduce op;
+  DType type;
+  size_t element;  // bytes of one; all that `assign` reads of the type
+  void* data;
+  const void* src;
+  IndexSource index;
+  int64_t steps, src_step, index_step;
+  std::optional<int64_t> skip;  // this index is left out
+  Dims3 columns;
+};
+
+struct ColumnPlan {
+  ColumnArgs args;
+  size_t groups0 = 0, groups1 = 0, local = 1;  // over rows and parts of the indices, over the columns of a row
+};
+// No size may be 0.
+ColumnPlan plan_columns(const ColumnProblem& problem, const runtime::Policy& policy);
+void scatter_columns(runtime::Queue& queue, const ColumnProblem& problem);
+
+// How many tables of counts, each of one item's share.
+struct CountPlan {
+  uint32_t tables = 1;
+  size_t groups = 1, local = 1;
+};
+CountPlan plan_counts(int64_t n, int64_t bins, const runtime::Policy& policy);
+// How often each of [0, bins) occurs; other values are left out. Tables of the arguments are left as they are.
+void count_indices(runtime::Queue& queue, CountArgs args);
+void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint32_t bins, int64_t* out);
+
+void segment_reduce(runtime::Queue& queue, DType type, const SegmentArgs& args);
+void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentArgs& args);
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,324 @@
+#include "kernels/ops/sort.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "gen/kernels/sort_kernels.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr int64_t kMaxLaunch = (int64_t{1} << 31) - 1;  // elements that a launch numbers
+// Sorting: up to kRankFlat elements share a work-group with other rows, up to kRank have one of their own.
+constexpr int64_t kRankFlat = 16, kRank = 64;
+constexpr int64_t kItemRow = 1 << 18;                      // longer rows are worth several items
+constexpr int64_t kSingleItemRow = 1 << 20;                // the same where an item has vector registers of its own
+constexpr int64_t kLongDigits = 2048;                      // rows from here on amortise digits of 11 bits
+constexpr size_t kCachedScratch = 8 << 20;                 // bytes that one batch of rows works on
+constexpr size_t kMostScratch = size_t{1} << 30;           // where that would not fill the device
+constexpr int64_t kChunk = 4096;                           // least elements of a part
+constexpr uint32_t kWide = 1024, kFlat = 256, kRows = 64;  // items of work-groups
+// topk: bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach
+// them.
+constexpr int64_t kFew = 60, kMany = 240, kManyRow = 4096, kScanRow = 8192;
+constexpr uint32_t kTopkLanes = 16;  // of the device code
+// Selecting: from here on it costs less than sorting the row.
+constexpr int64_t kLongRow = 2048, kSelectChunk = 16384;
+constexpr int64_t kRunChunk = 1024;
+constexpr uint32_t kNotedRuns = 4096;
+
+size_t entry_bytes(DType type) { return dtype_size(type) == 8 ? 16 : 8; }
+
+const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+
+void* ahead(void* p, size_t bytes) { return p ? static_cast<char*>(p) + bytes : nullptr; }
+const void* ahead(const void* p, size_t bytes) { return static_cast<const char*>(p) + bytes; }
+
+// Moves the arguments on by `rows` rows.
+void advance(SortArgs& args, const SortProblem& p, int64_t rows) {
+  const size_t item = dtype_size(p.type);
+  args.in = ahead(args.in, rows * p.length * item);
+  args.values = ahead(args.values, rows * p.take * item);
+  if (args.indices) args.indices += rows * p.take;
+}
+
+void sort_row_chunks(runtime::Queue& queue, SortArgs args, const SortPlan& plan, DType type) {
+  args.rows = 1;
+  args.chunks = plan.chunks;
+  args.chunk = plan.chunk;
+  runtime::Scratch range((size_t{plan.chunks} + 1) * 2 * sizeof(uint64_t));
+  args.range = range.get();
+  runtime::launch(queue, kernels::radix_range[type], args.chunks, 1, args);
+  runtime::launch(queue, kernels::radix_width[type], 1, 1, args);
+  runtime::launch(queue, kernels::radix_load[type], ceil_div(args.length, kWide), kWide, args);
+  for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
+    runtime::launch(queue, kernels::radix_count[type], args.chunks, 1, args);
+    runtime::launch(queue, kernels::radix_scan[type], 1, 1, args);
+    runtime::launch(queue, kernels::radix_scatter[type], args.chunks, 1, args);
+  }
+  runtime::launch(queue, kernels::radix_emit[type], ceil_div(args.take, kWide), kWide, args);
+}
+
+void sort_batch(runtime::Queue& queue, const SortArgs& args, const SortPlan& plan, DType type) {
+  using Kernel = SortPlan::Kernel;
+  switch (plan.kernel) {
+    case Kernel::none: return;
+    case Kernel::rank_flat:
+      return runtime::launch(queue, kernels::sort_rank_flat[type], ceil_div(args.rows * args.length, kFlat), kFlat,
+                             args);
+    case Kernel::rank:
+      return runtime::launch2(queue, kernels::sort_rank[type], args.rows, 1, 1, ceil_div(args.length, 16) * 16, args);
+    case Kernel::row_short: return runtime::launch(queue, kernels::sort_row_short[type], args.rows, 1, args);
+    case Kernel::row_long: return runtime::launch(queue, kernels::sort_row_long[type], args.rows, 1, args);
+    case Kernel::chunks: return sort_row_chunks(queue, args, plan, type);
+  }
+}
+
+void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
+  SelectArgs args{};
+  args.in = p.in;
+  args.values = p.values;
+  args.indices = p.indices;
+  args.rows = static_cast<uint32_t>(p.rows);
+  args.length = static_cast<uint32_t>(p.length);
+  args.chunks = plan.chunks;
+  args.chunk = plan.chunk;
+  args.k = static_cast<uint32_t>(p.k);
+  args.mode = static_cast<uint32_t>(p.mode);
+  const size_t groups = size_t{args.rows} * args.chunks;
+  runtime::Scratch counts(groups * kSelectSlots * sizeof(uint32_t)), state(size_t{args.rows} * sizeof(SelectState));
+  args.counts = counts.get<uint32_t>();
+  args.state = state.get<SelectState>();
+  for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
+    runtime::launch(queue, kernels::select_count[p.type], groups, 1, args);
+    runtime::launch(queue, kernels::select_digit[p.type], args.rows, 1, args);
+  }
+  runtime::launch(queue, kernels::select_find[p.type], groups, kSelectLanes, args);
+  runtime::launch(queue, kernels::select_emit[p.type], args.rows, 1, args);
+}
+
+void pick_sorted(runtime::Queue& queue, const PickProblem& p) {
+  const size_t n = static_cast<size_t>(p.rows) * p.length;
+  runtime::Scratch sorted(n * dtype_size(p.type)), order(p.indices ? n * sizeof(int64_t) : 0);
+  int64_t* const places = p.indices ? order.get<int64_t>() : nullptr;
+  sort(queue, {p.type, p.in, sorted.get(), places, p.rows, p.length, p.length, false});
+  PickArgs args{};
+  args.sorted = sorted.get();
+  args.order = places;
+  args.values = p.values;
+  args.indices = p.indices;
+  args.rows = static_cast<uint32_t>(p.rows);
+  args.length = static_cast<uint32_t>(p.length);
+  args.k = static_cast<uint32_t>(p.k);
+  args.mode = static_cast<uint32_t>(p.mode);
+  runtime::launch(queue, kernels::sort_pick[p.type], ceil_div(p.rows, kRows), kRows, args);
+}
+
+}  // namespace
+
+SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
+  using Kernel = SortPlan::Kernel;
+  SortPlan plan;
+  if (p.rows == 0 || p.length == 0 || p.take == 0) return plan;
+  const size_t item = dtype_size(p.type), entry = entry_bytes(p.type);
+  if (p.length <= kRank) {
+    plan.kernel = p.length < kRankFlat ? Kernel::rank_flat : Kernel::rank;
+    plan.batch = kMaxLaunch / p.length;
+    return plan;
+  }
+  if (p.length <= kItemRow || (policy.single_items && (p.rows >= policy.units || p.length <= kSingleItemRow))) {
+    const bool longer = item > 2 && p.length > kLongDigits;
+    plan.kernel = longer ? Kernel::row_long : Kernel::row_short;
+    const size_t bits = longer ? 11 : 8;
+    plan.passes = static_cast<uint32_t>(ceil_div(item * 8, bits));
+    const size_t counts = (size_t{plan.passes} << bits) * sizeof(uint32_t);
+    const size_t each = static_cast<size_t>(p.length) * entry * 2 + counts;
+    const int64_t filling = std::max(8 * int64_t{policy.units}, static_cast<int64_t>(kCachedScratch / each));
+    plan.batch = std::min({p.rows, filling, std::max<int64_t>(1, kMostScratch / each)});
+    plan.half = static_cast<size_t>(plan.batch) * p.length * entry;
+    plan.counts = static_cast<size_t>(plan.batch) * counts;
+    return plan;
+  }
+  plan.kernel = Kernel::chunks;
+  plan.batch = 1;
+  const size_t bits = item <= 2 ? 8 : 11;
+  plan.passes = static_cast<uint32_t>(ceil_div(item * 8, bits));
+  plan.chunks = static_cast<uint32_t>(std::clamp<int64_t>(p.length / kChunk, 1, 4 * int64_t{policy.units}));
+  plan.chunk = static_cast<uint32_t>(ceil_div(p.length, plan.chunks));
+  plan.chunks = static_cast<uint32_t>(ceil_div(p.length, plan.chunk));
+  plan.half = static_cast<size_t>(p.length) * entry;
+  plan.counts = (size_t{plan.chunks} << bits) * sizeof(uint32_t);
+  return plan;
+}
+
+void sort(runtime::Queue& queue, const SortProblem& p) {
+  (void)kernels::sort_rank[p.type];  // the error for types that do not sort, also where nothing is launched
+  const SortPlan plan = plan_sort(p, policy_of(queue));
+  if (plan.kernel == SortPlan::Kernel::none) return;
+  runtime::Scratch entries(plan.half * 2), counts(plan.counts);
+  SortArgs args{};
+  args.in = p.in;
+  args.values = p.values;
+  args.indices = p.indices;
+  args.length = static_cast<uint32_t>(p.length);
+  args.descending = p.descending;
+  args.take = static_cast<uint32_t>(p.take);
+  args.by_length = xpu::make_divider(args.length);
+  args.entries[0] = entries.get();
+  args.entries[1] = ahead(entries.get(), plan.half);
+  args.counts = counts.get<uint32_t>();
+  for (int64_t first = 0; first < p.rows; first += plan.batch) {
+    args.rows = static_cast<uint32_t>(std::min(plan.batch, p.rows - first));
+    sort_batch(queue, args, plan, p.type);
+    advance(args, p, plan.batch);
+  }
+}
+
+TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
+  using Kernel = TopkPlan::Kernel;
+  TopkPlan plan;
+  if (p.take == 0 || p.rows == 0) return plan;
+  const bool few = p.take <= kFew && p.length < kManyRow;
+  if (policy.single_items && p.take <= kTopkScan && p.length <= kScanRow) {
+    plan.kernel = Kernel::scan;
+    plan.rows_per_item = static_cast<uint32_t>(
+        std::clamp<int64_t>(p.rows / (8 * int64_t{policy.units}), 1, ceil_div(kScanRow, p.length)));
+  } else if (p.take <= kMany && p.length >= (few ? std::max<int64_t>(65, 6 * p.take) : kManyRow)) {
+    plan.kernel = few ? Kernel::few : Kernel::many;
+    plan.capacity = p.take <= 64 ? static_cast<uint32_t>(std::min<int64_t>(p.length, 512)) : 1024;
+  } else {
+    plan.kernel = Kernel::sort;
+  }
+  return plan;
+}
+
+void topk(runtime::Queue& queue, const SortProblem& p) {
+  using Kernel = TopkPlan::Kernel;
+  const TopkPlan plan = plan_topk(p, policy_of(queue));
+  if (plan.kernel == Kernel::none) return;
+  if (plan.kernel == Kernel::sort) return sort(queue, p);
+  runtime::Scratch candidates(static_cast<size_t>(p.rows) * plan.capacity * entry_bytes(p.type));
+  TopkArgs args{};
+  args.in = p.in;
+  args.values = p.values;
+  args.indices = p.indices;
+  args.candidates = candidates.get();
+  args.rows = static_cast<uint32_t>(p.rows);
+  args.length = static_cast<uint32_t>(p.length);
+  args.k = static_cast<uint32_t>(p.take);
+  args.capacity = plan.capacity;
+  args.largest = p.descending;
+  args.rows_per_item = plan.rows_per_item;
+  if (plan.kernel == Kernel::scan)
+    runtime::launch(queue, kernels::topk_scan[p.type], ceil_div(p.rows, plan.rows_per_item), 1, args);
+  else
+    runtime::launch(queue, plan.kernel == Kernel::few ? kernels::topk_row_few[p.type] : kernels::topk_row_many[p.type],
+                    p.rows, kTopkLanes, args);
+}
+
+PickPlan plan_pick(const PickProblem& p, const runtime::Policy& policy) {
+  PickPlan plan;
+  if (p.rows == 0) return plan;
+  if (p.length < kLongRow) {
+    plan.kernel = PickPlan::Kernel::sorted;
+    return plan;
+  }
+  plan.kernel = PickPlan::Kernel::select;
+  const int64_t items = 4 * int64_t{policy.units};
+  plan.chunks = static_cast<uint32_t>(std::clamp<int64_t>(p.length / kSelectChunk, 1, ceil_div(items, p.rows)));
+  plan.chunk = static_cast<uint32_t>(ceil_div(p.length, plan.chunks));
+  plan.chunks = static_cast<uint32_t>(ceil_div(p.length, plan.chunk));
+  plan.passes = static_cast<uint32_t>(ceil_div(dtype_size(p.type) * 8, kSelectBits));
+  return plan;
+}
+
+void pick(runtime::Queue& queue, const PickProblem& p) {
+  (void)kernels::sort_pick[p.type];  // the error for types that do not sort, also where nothing is launched
+  const PickPlan plan = plan_pick(p, policy_of(queue));
+  switch (plan.kernel) {
+    case PickPlan::Kernel::none: return;
+    case PickPlan::Kernel::select: return select(queue, p, plan);
+    case PickPlan::Kernel::sorted: return pick_sorted(queue, p);
+  }
+}
+
+void mode(runtime::Queue& queue, DType type, const void* in, void* values, int64_t* indices, int64_t rows,
+          int64_t length) {
+  runtime::KernelSlot& kernel = kernels::sort_mode[type];
+  if (rows == 0) return;
+  const size_t n = static_cast<size_t>(rows) * length;
+  runtime::Scratch sorted(n * dtype_size(type)), order(n * sizeof(int64_t));
+  sort(queue, {type, in, sorted.get(), order.get<int64_t>(), rows, length, length, false});
+  RunArgs args{};
+  args.sorted = sorted.get();
+  args.order = order.get<int64_t>();
+  args.values = values;
+  args.indices = indices;
+  args.rows = static_cast<uint32_t>(rows);
+  args.length = static_cast<uint32_t>(length);
+  runtime::launch(queue, kernel, ceil_div(rows, kRows), kRows, args);
+}
+
+RunsPlan plan_runs(const RunsProblem& p, const runtime::Policy& policy) {
+  RunsPlan plan;
+  // One item walks its share alone.
+  const int64_t most = int64_t{policy.units} * (policy.single_items ? 4 : 256);
+  plan.chunk = static_cast<uint32_t>(ceil_div(p.count, std::clamp<int64_t>(p.count / kRunChunk, 1, most)));
+  plan.chunks = static_cast<uint32_t>(ceil_div(p.count, plan.chunk));
+  // A few long runs are found once and not looked for again.
+  plan.room = policy.single_items && p.width == 1 && !p.order ? kNotedRuns : 0;
+  return plan;
+}
+
+Runs::Runs(runtime::Queue& queue, const RunsProblem& p)
+    : queue_(queue),
+      type_(p.type),
+      plan_(plan_runs(p, policy_of(queue))),
+      starts_((size_t{plan_.chunks} + 1) * sizeof(uint32_t)),
+      noted_(size_t{plan_.chunks} * plan_.room * sizeof(uint32_t)) {
+  args_.sorted = p.slices;
+  args_.order = p.order;
+  args_.place = p.place;
+  args_.length = static_cast<uint32_t>(p.count);
+  args_.width = static_cast<uint32_t>(p.width);
+  args_.chunk = plan_.chunk;
+  args_.chunks = plan_.chunks;
+  args_.room = plan_.room;
+  args_.starts = starts_.get<uint32_t>();
+  args_.noted = plan_.room ? noted_.get<uint32_t>() : nullptr;
+  runtime::launch(queue, kernels::unique_count[type_], args_.chunks, 1, args_);
+  runtime::launch(queue, kernels::unique_scan, 1, 1, args_);
+  runtime::copy_bytes(queue, &args_.out, args_.starts + args_.chunks, sizeof args_.out, true);
+}
+
+void Runs::write(void* values, int64_t* inverse, int64_t* counts) {
+  runtime::Scratch first(counts ? size_t{args_.out} * sizeof(uint32_t) : 0);
+  args_.values = values;
+  args_.indices = inverse;
+  args_.counts = counts;
+  args_.first = counts ? first.get<uint32_t>() : nullptr;
+  runtime::launch(queue_, kernels::unique_write[type_], args_.chunks, 1, args_);
+  if (counts) runtime::launch(queue_, kernels::unique_lengths, ceil_div(args_.out, kWide), kWide, args_);
+}
+
+int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int64_t count, int64_t width,
+                      int64_t* order, int64_t* spare) {
+  RunArgs args{};
+  args.sorted = slices;
+  args.length = static_cast<uint32_t>(count);
+  args.width = static_cast<uint32_t>(width);
+  for (int64_t limit = 1; limit < count; limit *= 2) {
+    args.order = order;
+    args.indices = spare;
+    args.limit = static_cast<uint32_t>(limit);
+    runtime::launch(queue, kernels::slice_merge[type], ceil_div(count, kFlat), kFlat, args);
+    std::swap(order, spare);
+  }
+  return order;
+}
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,482 @@
+// Checks plans of kernels/ops: every kernel of a plan is chosen by some problem, work is covered exactly once, indices
+// change their width at its border. Links neither torch nor needs a device; prints what fails.
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "kernels/error.hpp"
+#include "kernels/ops/copy.hpp"
+#include "kernels/ops/ctc.hpp"
+#include "kernels/ops/distance.hpp"
+#include "kernels/ops/fused.hpp"
+#include "kernels/ops/indexing.hpp"
+#include "kernels/ops/loss.hpp"
+#include "kernels/ops/normalization.hpp"
+#include "kernels/ops/pointwise.hpp"
+#include "kernels/ops/reduction.hpp"
+#include "kernels/ops/scan.hpp"
+#include "kernels/ops/scatter.hpp"
+#include "kernels/ops/softmax.hpp"
+#include "kernels/ops/sort.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+
+namespace {
+
+using namespace xpu_ops;
+using namespace xpu_ops::plan;
+using runtime::Policy;
+
+int g_checks = 0, g_failures = 0;
+std::string g_case;
+
+#define CHECK(condition)                                                                   \
+  do {                                                                                     \
+    ++g_checks;                                                                            \
+    if (!(condition) && ++g_failures < 50)                                                 \
+      std::printf("%s:%d: %s: %s\n", __FILE_NAME__, __LINE__, g_case.c_str(), #condition); \
+  } while (false)
+
+template <class... T>
+void at(const char* name, T... values) {
+  g_case = name;
+  ((g_case += " " + std::to_string(values)), ...);
+}
+
+std::vector<Policy> policies() {
+  std::vector<Policy> all;
+  for (const bool single : {true, false})
+    for (const uint32_t units : {1u, 2u, 7u, 64u, 512u, 4096u}) {
+      Policy p;
+      p.single_items = p.host_memory = single;
+      p.units = units;
+      p.elementwise_group = single ? 1024 : 256;
+      all.push_back(p);
+    }
+  return all;
+}
+
+const std::vector<int64_t> kSizes = {1,     2,     3,      15,     16,      17,      63,     64,   65,
+                                     255,   300,   1000,   2047,   2048,    2049,    4096,   5000, 16383,
+                                     65536, 70000, 262144, 262145, 1048576, 1048577, 5000000};
+
+// Parts of `each` elements, the last maybe shorter, none empty, none past the end.
+bool parts_cover(int64_t n, int64_t parts, int64_t each) {
+  return parts > 0 && each > 0 && (parts - 1) * each < n && parts * each >= n;
+}
+
+// Whether every value of the enumeration up to `last` was seen.
+template <class Kernel>
+void check_all_seen(const char* name, const std::set<Kernel>& seen, Kernel last) {
+  at(name);
+  CHECK(seen.size() == static_cast<size_t>(last) + 1);
+}
+
+bool refuses(const std::function<void()>& plan) {
+  try {
+    plan();
+  } catch (const Error&) { return true; }
+  return false;
+}
+
+void test_sort() {
+  std::set<SortPlan::Kernel> seen;
+  for (const Policy& policy : policies())
+    for (const DType type : {DType::u8, DType::f16, DType::f32, DType::f64})
+      for (const int64_t length : kSizes)
+        for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{5}, int64_t{3000}}) {
+          at("sort", policy.single_items, policy.units, length, rows);
+          const SortPlan plan = plan_sort({type, nullptr, nullptr, nullptr, rows, length, length, false}, policy);
+          seen.insert(plan.kernel);
+          CHECK((plan.kernel == SortPlan::Kernel::none) == (rows == 0));
+          if (rows == 0) continue;
+          CHECK(plan.batch >= 1);
+          const bool ranks = plan.kernel == SortPlan::Kernel::rank || plan.kernel == SortPlan::Kernel::rank_flat;
+          if (ranks) CHECK(plan.batch * length < (int64_t{1} << 31));
+          if (!ranks) CHECK(plan.batch == 1 || plan.half * 2 + plan.counts <= (size_t{1} << 30));
+          if (plan.kernel == SortPlan::Kernel::chunks) CHECK(parts_cover(length, plan.chunks, plan.chunk));
+          const size_t bits = dtype_size(type) * 8;
+          const size_t digit = plan.kernel == SortPlan::Kernel::row_short || bits <= 16 ? 8 : 11;
+          if (plan.passes) CHECK(plan.passes * digit >= bits && (plan.passes - 1) * digit < bits);
+        }
+  check_all_seen("sort", seen, SortPlan::Kernel::chunks);
+}
+
+void test_topk_pick_runs() {
+  std::set<TopkPlan::Kernel> topk_seen;
+  std::set<PickPlan::Kernel> pick_seen;
+  std::set<uint32_t> rooms;
+  for (const Policy& policy : policies())
+    for (const int64_t length : kSizes)
+      for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{900}}) {
+        for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{16}, int64_t{50}, int64_t{200}, int64_t{1000}}) {
+          if (k > length) continue;
+          at("topk", policy.single_items, policy.units, length, rows, k);
+          const TopkPlan plan = plan_topk({DType::f32, nullptr, nullptr, nullptr, rows, length, k, true}, policy);
+          topk_seen.insert(plan.kernel);
+          if (plan.kernel == TopkPlan::Kernel::scan) CHECK(policy.single_items && plan.rows_per_item >= 1);
+          if (plan.kernel == TopkPlan::Kernel::few || plan.kernel == TopkPlan::Kernel::many)
+            CHECK(plan.capacity >= k && plan.capacity <= 1024);
+        }
+        at("pick", policy.units, length, rows);
+        const PickPlan pick =
+            plan_pick({DType::f64, nullptr, nullptr, nullptr, rows, length, 0, PickMode::median}, policy);
+        pick_seen.insert(pick.kernel);
+        if (pick.kernel == PickPlan::Kernel::select) CHECK(parts_cover(length, pick.chunks, pick.chunk));
+        if (pick.kernel == PickPlan::Kernel::select) CHECK(pick.passes * kSelectBits >= 64);
+        if (rows == 0) continue;
+        const RunsPlan runs = plan_runs({DType::f32, nullptr, nullptr, nullptr, length, 1}, policy);
+        rooms.insert(runs.room);
+        CHECK(parts_cover(length, runs.chunks, runs.chunk));
+      }
+  check_all_seen("topk", topk_seen, TopkPlan::Kernel::sort);
+  check_all_seen("pick", pick_seen, PickPlan::Kernel::sorted);
+  CHECK(rooms.size() == 2);
+}
+
+void test_scan_softmax() {
+  std::set<ScanPlan::Kernel> seen;
+  std::set<bool> by_row;
+  for (const Policy& policy : policies())
+    for (const int64_t length : kSizes)
+      for (const int64_t outer : {int64_t{1}, int64_t{3}, int64_t{5000}})
+        for (const int64_t inner : {int64_t{1}, int64_t{5}, int64_t{3000}}) {
+          at("scan", policy.units, outer, length, inner);
+          const ScanPlan plan = plan_scan({outer, length, inner}, policy);
+          seen.insert(plan.kernel);
+          if (inner == 1) {
+            CHECK(parts_cover(length, plan.chunks, plan.chunk));
+            CHECK(plan.groups0 == static_cast<size_t>(outer) * plan.chunks);
+          } else {
+            CHECK(plan.groups0 == static_cast<size_t>(outer) && parts_cover(inner, plan.groups1, plan.local));
+          }
+          SoftmaxArgs args;
+          args.outer = static_cast<uint32_t>(outer), args.dim = static_cast<uint32_t>(length);
+          args.inner = static_cast<uint32_t>(inner);
+          const SoftmaxPlan softmax = plan_softmax(args, policy);
+          by_row.insert(softmax.by_row);
+          CHECK(softmax.groups >= 1);
+          if (!softmax.by_row) CHECK(parts_cover(inner, softmax.blocks, kSoftmaxVectors * kLanes));
+        }
+  check_all_seen("scan", seen, ScanPlan::Kernel::axis);
+  CHECK(by_row.size() == 2);
+  // A line that 32 bits do not number is cut whatever the device.
+  Policy one;
+  at("scan, long line");
+  const int64_t border = int64_t{1} << 30;
+  CHECK(plan_scan({1 << 20, border, 1}, one).chunks == 1);
+  CHECK(plan_scan({1 << 20, border + 1, 1}, one).chunks == 2);
+}
+
+void test_norms() {
+  std::set<bool> by_row;
+  for (const Policy& policy : policies())
+    for (const int64_t rows : kSizes)
+      for (const int64_t cols : {int64_t{1}, int64_t{7}, int64_t{64}, int64_t{100}, int64_t{5000}, int64_t{20000}}) {
+        at("column sums", policy.units, rows, cols);
+        for (const int64_t batches : {int64_t{1}, int64_t{6}}) {
+          const ColumnSumPlan plan = plan_column_sums(batches, rows, cols, policy);
+          CHECK(parts_cover(rows, plan.splits, plan.block));
+          CHECK(parts_cover(cols, plan.blocks, kColumnVectors * kLanes));
+          CHECK(plan.groups == size_t{plan.splits} * plan.blocks * static_cast<size_t>(batches));
+        }
+        at("norm_apply", policy.single_items, policy.units, rows, cols);
+        for (const uint32_t by_column : {0u, 1u}) {
+          NormApplyArgs args;
+          args.rows = static_cast<uint32_t>(rows), args.cols = static_cast<uint32_t>(cols);
+          args.by_column = by_column;
+          const ApplyPlan plan = plan_norm_apply(args, 1024, policy);
+          by_row.insert(plan.by_row);
+          if (plan.by_row) continue;
+          CHECK(plan.local <= 1024 && plan.local % 16 == 0);
+          CHECK(parts_cover(cols, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
+          CHECK(parts_cover(rows, plan.parts, plan.rows_per_group));
+        }
+        const size_t groups = plan_layer_sums(rows, policy);
+        CHECK(groups >= 1 && groups <= static_cast<size_t>(rows));
+        CHECK(row_groups(rows, policy) >= 1);
+      }
+  at("norm_apply");
+  CHECK(by_row.size() == 2);
+  at("add_norm");
+  Policy cpu, gpu;
+  cpu.single_items = true;
+  CHECK(plan_add_norm_stream(1 << 20, 64, 4, 1 << 20, cpu));
+  CHECK(!plan_add_norm_stream(1 << 20, 65, 4, 1 << 20, cpu));
+  CHECK(!plan_add_norm_stream(10, 64, 4, 1 << 20, cpu));
+  CHECK(!plan_add_norm_stream(1 << 20, 64, 4, 1 << 20, gpu));
+  for (const int64_t rows : kSizes)
+    for (const int64_t pairs : kSizes) {
+      at("rotary", rows, pairs);
+      const RotaryPlan plan = plan_rotary(rows, pairs);
+      CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
+      CHECK(parts_cover(pairs, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
+    }
+}
+
+void test_indexing() {
+  std::set<IndexMode> seen;
+  for (const Policy& policy : policies())
+    for (const int64_t rows : kSizes)
+      for (const int64_t cols : {int64_t{1}, int64_t{5}, int64_t{40}, int64_t{3000}, int64_t{70000}}) {
+        const IndexSource source{nullptr, nullptr, rows, cols, DeviceErrorCode::none, 0, 0, 0};
+        // Rows of a table, elements of a vector, columns of rows.
+        const Dims3 table = {{rows, {cols, 0, 1}}, {cols, {1, 1, 0}}}, vector = {{rows, {1, 0, 1}}},
+                    columns = {{rows, {cols, cols, 0}}, {cols, {1, 0, 1}}}, turned = {{rows, {2, 0, 1}}};
+        for (const Dims3& dims : {table, vector, columns, turned}) {
+          at("indexed", policy.single_items, policy.units, rows, cols);
+          const IndexedPlan plan = plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
+          seen.insert(plan.args.mode);
+          int64_t total = 1;
+          for (const auto& d : dims) total *= d.size;
+          CHECK(int64_t{plan.args.walk.rows} * plan.args.walk.inner == total);
+          CHECK(parts_cover(plan.args.walk.rows, static_cast<int64_t>(plan.groups0), plan.args.rows_per_group));
+          const int64_t width =
+              plan.args.mode == IndexMode::general ? static_cast<int64_t>(plan.local) : plan.args.piece;
+          CHECK(parts_cover(plan.args.walk.inner, static_cast<int64_t>(plan.groups1), width));
+        }
+      }
+  check_all_seen("indexed", seen, IndexMode::general);
+  // Offsets within the row are 32-bit where its reach allows.
+  at("indexed, border");
+  Policy policy;
+  const auto mode = [&](int64_t size) {
+    const IndexSource source{nullptr, nullptr, size, 1, DeviceErrorCode::none, 0, 0, 0};
+    return plan_indexed({false, nullptr, nullptr, 4, source, {{1000, {1, 0, 1}}}}, policy).args.mode;
+  };
+  CHECK(mode(int64_t{1} << 31) == IndexMode::unit);
+  CHECK(mode((int64_t{1} << 31) + 1) == IndexMode::general);
+}
+
+void test_scatter() {
+  bool sift = false, across = false, parts = false, together = false, tiles = false;
+  for (const Policy& policy : policies())
+    for (const int64_t size : kSizes)
+      for (const int64_t steps : {int64_t{1}, int64_t{1000}, int64_t{100000}})
+        for (const int64_t width : {int64_t{1}, int64_t{17}, int64_t{64}, int64_t{3000}})
+          for (const bool uniform : {true, false}) {
+            at("columns", policy.single_items, policy.units, size, steps, width, uniform);
+            const IndexSource source{nullptr, nullptr, size, width, DeviceErrorCode::none, 0, 0, 0};
+            const ColumnPlan plan = plan_columns({Reduce::add,
+                                                  DType::f32,
+                                                  4,
+                                                  nullptr,
+                                                  nullptr,
+                                                  source,
+                                                  steps,
+                                                  width,
+                                                  uniform ? 1 : width,
+                                                  {},
+                                                  {{width, {1, 1, uniform ? 0 : 1}}}},
+                                                 policy);
+            const ColumnArgs& a = plan.args;
+            // Every index belongs to one part.
+            CHECK(parts_cover(size, a.parts, a.part_size));
+            CHECK(plan.groups0 == size_t{a.walk.rows} * a.parts);
+            const bool shared = a.uniform && a.unit;
+            const int64_t each = shared || policy.single_items ? a.tile : static_cast<int64_t>(plan.local);
+            CHECK(parts_cover(a.walk.inner, static_cast<int64_t>(plan.groups1), each));
+            sift |= a.sift, across |= a.across, parts |= a.parts > 1 && !a.sift, together |= shared;
+            tiles |= a.tile > 1 && !shared;
+          }
+  at("columns");
+  CHECK(sift && across && parts && together && tiles);
+  for (const Policy& policy : policies())
+    for (const int64_t n : kSizes)
+      for (const int64_t bins : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{1} << 24}) {
+        at("counts", policy.units, n, bins);
+        const CountPlan plan = plan_counts(n, bins, policy);
+        CHECK(parts_cover(plan.tables, static_cast<int64_t>(plan.groups), static_cast<int64_t>(plan.local)));
+        CHECK(bins == 0 || plan.tables == 1 || plan.tables * bins <= (int64_t{1} << 22));
+      }
+  Policy cpu, gpu;
+  cpu.single_items = true;
+  cpu.units = gpu.units = 2;
+  at("pdist");
+  CHECK(plan_pdist_parts(128, 8, cpu) == 8 && plan_pdist_parts(127, 8, cpu) == 0 && plan_pdist_parts(128, 8, gpu) == 0);
+  at("loss");
+  CHECK(plan_partial(0) == 1 && plan_partial(4096) == 1 && plan_partial(4097) == 2 && plan_partial(1 << 30) == 64);
+  at("ctc");
+  CHECK(plan_ctc(1) == 16 && plan_ctc(17) == 32 && plan_ctc(1000) == 128);
+}
+
+void test_walk() {
+  at("walk");
+  // Merged while the product fits 31 bits; the offset within a row fits 32.
+  const auto rows = [](int64_t n) { return make_walk<1>({{n, {1 << 16}}, {1 << 16, {1}}}, false, int64_t{1} << 40); };
+  CHECK(rows((1 << 15) - 1).ndim == 1);
+  CHECK(rows(1 << 15).ndim == 2);
+  CHECK(make_walk<1>({{3, {int64_t{1} << 31}}}, false).inner == 1);
+  CHECK(make_walk<1>({{2, {int64_t{1} << 31}}}, false).inner == 2);
+  std::vector<WalkDim<1>> many;
+  for (int d = 0; d < kWalkDims + 1; ++d) many.push_back({2, {int64_t{1} << (2 * d)}});
+  CHECK(refuses([&] { make_walk<1>(many); }));
+  many.pop_back();
+  CHECK(make_walk<1>(many).ndim == kWalkDims);
+  for (const int64_t n : kSizes) {
+    at("even_group", n);
+    const size_t local = even_group(static_cast<size_t>(n)), groups = (n + local - 1) / local;
+    CHECK(local % 16 == 0 && local <= 1024 &&
+          parts_cover(n, static_cast<int64_t>(groups), static_cast<int64_t>(local)));
+    for (const Policy& policy : policies()) {
+      const Spread s = spread(static_cast<size_t>(n), policy);
+      CHECK(parts_cover(n, static_cast<int64_t>(s.groups), static_cast<int64_t>(s.local * s.chunk)));
+    }
+  }
+}
+
+void test_copy() {
+  std::set<CopyLayout> seen;
+  const auto run = [&](const CopyShape& shape, size_t element) {
+    int64_t moved = 0, most = 0;
+    plan_copy(nullptr, nullptr, element, shape, [&](const CopyLaunch& l) {
+      seen.insert(l.layout);
+      int64_t n = 1, reach = 0;
+      for (int d = 0; d < kCopyDims; ++d) {
+        n *= l.args.size[d].d;
+        reach += int64_t{l.args.size[d].d - 1} * std::abs(int64_t{l.args.src_stride[d]});
+      }
+      moved += n * static_cast<int64_t>(l.element);
+      most = std::max(most, reach);
+    });
+    int64_t total = static_cast<int64_t>(element);
+    for (int d = 0; d < shape.ndim; ++d) total *= shape.size[d];
+    CHECK(moved == total);
+    CHECK(most < (int64_t{1} << 31));
+  };
+  at("copy");
+  run({1, {1000}, {1}, {1}}, 4);
+  run({2, {300, 40}, {40, 1}, {80, 1}}, 4);
+  run({2, {300, 400}, {400, 1}, {1, 300}}, 4);
+  run({2, {300, 40}, {40, 1}, {1000, 3}}, 4);
+  run({2, {300, 80}, {80, 1}, {1000, 3}}, 4);
+  run({3, {100, 3, 7}, {21, 7, 1}, {50, 16, 2}}, 4);
+  run({2, {1000, 3}, {3, 1}, {1, 1000}}, 4);
+  run({2, {40, 30}, {7, 500}, {900, 2}}, 4);
+  run({1, {1000}, {1}, {1}}, 1);
+  run({1, {0}, {1}, {1}}, 4);
+  at("copy, border");
+  const int64_t border = int64_t{1} << 31;
+  int launches = 0;
+  const auto count = [&](int64_t n) {
+    launches = 0;
+    plan_copy(nullptr, nullptr, 4, {1, {n}, {1}, {1}}, [&](const CopyLaunch&) { ++launches; });
+    return launches;
+  };
+  CHECK(count(border - 1) == 1);
+  CHECK(count(border) == 2);
+  run({1, {3 * border + 5}, {1}, {1}}, 4);
+  run({2, {5, 7}, {7, 1}, {border - 3, 1}}, 4);
+  check_all_seen("copy", seen, CopyLayout::steps);
+}
+
+// Every reduced element is in one split.
+void check_splits(const ReductionArgs& a) {
+  if (a.mode == ColMode::flat) return;  // split s takes every splits-th row
+  const int64_t inner = a.inner_splits.d, outer = a.splits / inner;
+  CHECK(outer * inner == a.splits);
+  CHECK(parts_cover(a.inner_count, inner, a.inner_block));
+  CHECK(parts_cover(a.outer_count, outer, a.outer_block));
+}
+
+void test_reduction() {
+  std::set<ReductionPlan::Kernel> kernels;
+  std::set<ColMode> modes;
+  bool short_rows = false, splits = false, one = false;
+  const auto run = [&](std::vector<int64_t> sizes, std::vector<bool> reduced, uint32_t units) {
+    ReductionShape s;
+    s.ndim = static_cast<int>(sizes.size());
+    int64_t in = 1, out = 1;
+    for (int d = s.ndim - 1; d >= 0; --d) {
+      s.size[d] = sizes[d], s.reduced[d] = reduced[d], s.in[d] = in;
+      s.out0[d] = s.out1[d] = reduced[d] ? 0 : out;
+      in *= sizes[d];
+      if (!reduced[d]) out *= sizes[d];
+    }
+    ReductionPlan plan;
+    CHECK(plan_reduction(s, false, units, plan) == ReductionFit::ok);
+    CHECK(int64_t{plan.args.kept_count} == out && int64_t{plan.args.inner_count} * plan.args.outer_count * out == in);
+    CHECK(plan.groups >= 1);
+    check_splits(plan.args);
+    kernels.insert(plan.kernel);
+    if (plan.kernel == ReductionPlan::Kernel::col) modes.insert(plan.args.mode);
+    short_rows |= plan.args.short_rows > 0;
+    (plan.args.splits > 1 ? splits : one) = true;
+  };
+  for (const uint32_t units : {1u, 2u, 64u, 1024u})
+    for (const int64_t rows : {1, 3, 60, 1000, 30000})
+      for (const int64_t cols : {2, 5, 64, 300, 3000}) {
+        at("reduction", units, rows, cols);
+        run({rows, cols}, {false, true}, units);
+        run({rows, cols}, {true, false}, units);
+        run({rows, cols}, {true, true}, units);
+        run({5, rows, cols}, {true, false, true}, units);
+        run({5, rows, cols}, {false, true, false}, units);
+        run({rows, 3, cols, 2}, {false, true, false, true}, units);
+      }
+  check_all_seen("reduction", kernels, ReductionPlan::Kernel::col);
+  check_all_seen("reduction modes", modes, ColMode::flat);
+  CHECK(short_rows && splits && one);
+  at("reduction, border");
+  const auto whole = [](int64_t n) {
+    ReductionShape s;
+    s.ndim = 1, s.size[0] = n, s.in[0] = 2, s.out0[0] = s.out1[0] = 0, s.reduced[0] = true;
+    return refuses([&] {
+      ReductionPlan plan;
+      plan_reduction(s, false, 8, plan);
+    });
+  };
+  CHECK(!whole((int64_t{1} << 31) - 1) && whole(int64_t{1} << 31));
+}
+
+void test_pointwise() {
+  const auto shape = [](std::vector<uint32_t> sizes, std::vector<std::vector<int64_t>> strides) {
+    PointwiseShape s{};
+    s.ndim = static_cast<int>(sizes.size());
+    s.operands = static_cast<int>(strides[0].size());
+    for (int d = 0; d < s.ndim; ++d) {
+      s.sizes[d] = sizes[d];
+      std::copy(strides[d].begin(), strides[d].end(), s.strides[d]);
+    }
+    for (int k = 0; k < s.operands; ++k) s.element[k] = 4;
+    return s;
+  };
+  at("pointwise");
+  PointwiseShape dense = shape({20, 30, 40}, {{1, 1}, {20, 20}, {600, 600}});
+  collapse(dense);
+  CHECK(dense.ndim == 1 && dense.sizes[0] == 24000 && classify(dense) == Layout::rows && in_order(dense));
+  PointwiseShape broadcast = shape({20, 30}, {{1, 0}, {20, 1}});
+  collapse(broadcast);
+  CHECK(broadcast.ndim == 2 && classify(broadcast) == Layout::rows);
+  CHECK(classify(shape({20, 30}, {{1, 30}, {20, 1}})) == Layout::strided);
+  CHECK(!in_order(shape({20, 30}, {{1, 30}, {20, 1}})));
+  CHECK(classify(shape({kMinRow - 1, 30}, {{1, 1}, {20, 20}})) == Layout::strided);
+  CHECK(classify(shape({kMinRow, 30}, {{1, 1}, {20, 20}})) == Layout::rows);
+  PointwiseShape deep{};
+  deep.operands = 1, deep.element[0] = 4, deep.ndim = kPointwiseRowDims + 3;
+  int64_t stride = 1, total = 1, walked = 1;
+  for (int d = 0; d < deep.ndim; ++d) { deep.sizes[d] = 2, deep.strides[d][0] = stride, stride *= 4, total *= 2; }
+  for (OuterDim outer; take_outer(deep, outer);) walked *= outer.size;
+  PointwiseArgs args{};
+  fill(deep, Layout::strided, args, 1);
+  CHECK(walked * args.rows * args.n == total);
+}
+
+}  // namespace
+
+int main() {
+  test_sort();
+  test_topk_pick_runs();
+  test_scan_softmax();
+  test_norms();
+  test_indexing();
+  test_scatter();
+  test_walk();
+  test_copy();
+  test_reduction();
+  test_pointwise();
+  std::printf("%d checks, %d failures\n", g_checks, g_failures);
+  return g_failures == 0 ? 0 : 1;
+}
