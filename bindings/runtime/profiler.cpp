@@ -84,7 +84,8 @@ class Session final : public libkineto::IActivityProfilerSession {
       rows_.insert({c.device, c.stream});
       ++buffer_->gpuOpCount;
     }
-    if (wanted(ActivityType::GPU_USER_ANNOTATION)) add_ranges(logger);
+    // torch asks for the first on a CUDA device alone.
+    if (wanted(ActivityType::GPU_USER_ANNOTATION) || wanted(ActivityType::USER_ANNOTATION)) add_ranges(logger);
     profile_.commands.clear();
   }
 

@@ -258,9 +258,9 @@ def test_stacks(tmp_path):
     x = ones()
     with profile(activities=BOTH, with_stack=True) as prof:
         x + x
-    assert any("test_profiler.py" in frame for e in prof.events() for frame in e.stack)
-    prof.export_stacks(str(tmp_path / "stacks"), metric="self_xpu_time_total")
-    assert "test_profiler.py" in (tmp_path / "stacks").read_text()
+    functions = [e["name"] for e in trace_of(prof, tmp_path) if e.get("cat") == "python_function"]
+    assert any("test_profiler.py" in f for f in functions)
+    assert names(prof) == {"add f32": 1}
 
 
 def test_an_exception_in_the_middle():
@@ -284,18 +284,24 @@ def test_a_kernel_that_reports_an_error_is_shown():
     assert any("index" in n or "indexed" in n for n in names(prof))
 
 
-def test_nested_profiles_are_refused():
+@pytest.mark.parametrize("activities", [BOTH, BOTH[:1]], ids=["both", "cpu"])
+def test_nested_profiles(activities):
+    """torch 2.13 lets the inner profile end the outer one, with the device as without it."""
     x = ones()
-    with profile(activities=BOTH) as outer:
-        with pytest.raises(RuntimeError, match="[Pp]rofiler"), profile(activities=BOTH):
-            pass
-        x + x
-    assert names(outer)["add f32"] == 1
+    with profile(activities=activities) as outer:
+        with profile(activities=activities) as inner:
+            x + x
+        x * x
+    assert not outer.events()
+    assert [e.name for e in inner.events() if e.name.startswith("aten")] == ["aten::add"]
+    with profile(activities=BOTH) as again:
+        x * x
+    assert names(again) == {"mul f32": 1}
 
 
 def test_legacy_entry_point():
     x = ones()
-    with torch.autograd.profiler.profile(use_device="xpu") as prof:
+    with torch.autograd.profiler.profile(use_device="xpu", use_kineto=True) as prof:
         x + x
     add = next(a for a in prof.key_averages() if a.key == "aten::add")
     assert add.device_time_total > 0
