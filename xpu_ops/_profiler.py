@@ -21,4 +21,4 @@ def name_device() -> None:
                     e.device_type = DeviceType.XPU
         return events
 
-    profiler.profile._parse_kineto_results = parse  # type: ignore[method-assign]
+    profiler.profile._parse_kineto_results = parse

@@ -288,7 +288,7 @@ def test_history_with_cpp_stacks():
     try:
         kept = []
         for i in range(200):
-            kept.append(torch.ones(100 + i, device="xpu"))  # noqa: PERF401
+            kept.append(torch.ones(100 + i, device="xpu"))
         begin = time.perf_counter()
         snapshot = torch.xpu.memory._snapshot()
         seconds = time.perf_counter() - begin
