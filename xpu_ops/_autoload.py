@@ -202,8 +202,9 @@ def _revive(extension: ModuleType) -> None:
     for name in dir(extension):
         if name.startswith(("_xpu_", "_Xpu", "_XPU")):
             setattr(c, name, getattr(extension, name))
-    from xpu_ops import _streams
+    from xpu_ops import _profiler, _streams
 
+    _profiler.name_device()
     c._XpuStreamBase = _streams.stream_base(extension)
     c._XpuEventBase = _streams.event_base(extension)
     c._has_xpu = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,6 +35,29 @@ def bench(context: typer.Context) -> None:
 
     sys.argv = ["xpu-ops bench", *context.args]
     typer.run(run)
+
+
+@app.command(
+    context_settings={"allow_extra_args": True, "allow_interspersed_args": False},
+    short_help="Run a program and show where its time goes.",
+)  # fmt: skip
+def profile(
+    context: typer.Context,
+    target: Annotated[str, typer.Argument(metavar="SCRIPT", help="the program, followed by its own arguments")],
+    module: Annotated[bool, typer.Option("--module", "-m", help="SCRIPT is the name of a module")] = False,
+    html: Annotated[Path | None, typer.Option(help="write a page with a timeline and a flame graph")] = None,
+    json: Annotated[Path | None, typer.Option(help="write the figures as JSON")] = None,
+    trace: Annotated[Path | None, typer.Option(help="write the trace, for Perfetto or chrome://tracing")] = None,
+    stacks: Annotated[bool, typer.Option(help="show Python functions, too; slows the program down")] = False,
+    rows: Annotated[int, typer.Option(help="rows of each table")] = 20,
+) -> None:
+    """Run SCRIPT under torch.profiler; print time per operator and per kernel, waits, fallback, memory, and what to
+    look at first. Exits with the program's exit code."""
+    from xpu_ops.profile.commands import main as run
+
+    raise typer.Exit(
+        run(target, context.args, module=module, stacks=stacks, rows=rows, page=html, out=json, trace_file=trace)
+    )
 
 
 def main() -> None:

@@ -83,7 +83,8 @@ class Graph {
                 "Called XPUGraph::replay without a preceding successful capture.");
     if (!executable_) instantiate();
     auto& q = runtime::current_queue(queue_->device);
-    q.submit([&](sycl::queue& s) { s.ext_oneapi_graph(*executable_); });
+    runtime::submit_named(q, {"graph", runtime::CommandKind::graph, 0, false},
+                          [&](sycl::queue& s) { return s.ext_oneapi_graph(*executable_); });
   }
 
   void reset() {

@@ -3,23 +3,16 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
-#include <torch/csrc/profiler/combined_traceback.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/aten/memory/allocator.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/runtime/module.hpp"
+#include "bindings/runtime/stacks.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 
 namespace py = pybind11;
-
-// Exported by libtorch_python; their header needs a JSON library that the wheel does not ship.
-namespace torch {
-std::vector<py::object> py_symbolize(std::vector<CapturedTraceback*>& to_symbolize);
-void freeDeadCapturedTracebackFrames();
-void installCapturedTracebackPython();
-}  // namespace torch
 
 namespace xpu_ops {
 namespace {
@@ -64,13 +57,6 @@ py::dict memory_stats(int device) {
   return d;
 }
 
-runtime::TraceContext gather_python() {
-  return std::static_pointer_cast<void>(torch::CapturedTraceback::gather(true, true, false));
-}
-runtime::TraceContext gather_all() {
-  return std::static_pointer_cast<void>(torch::CapturedTraceback::gather(true, true, true));
-}
-
 void record_history(const std::optional<std::string>& enabled, const std::optional<std::string>& context,
                     const std::string& stacks, size_t max_entries, bool clear_history,
                     const std::vector<std::string>& skip_actions) {
@@ -83,47 +69,18 @@ void record_history(const std::optional<std::string>& enabled, const std::option
   TraceLevel level = TraceLevel::never;
   if (enabled && context) {
     level = *context == "all" ? TraceLevel::all : *context == "alloc" ? TraceLevel::alloc : TraceLevel::state;
-    torch::installCapturedTracebackPython();
+    install_stacks();
   }
   runtime::record_memory_history(enabled.has_value(), stacks == "all" ? gather_all : gather_python,
                                  enabled && *enabled == "all" ? max_entries : 1, level, clear_history, skip_actions);
 }
 
-// Stacks are symbolised together, once each.
-class Frames {
- public:
-  void add(py::dict owner, const char* key, const runtime::TraceContext& context) {
-    auto* t = static_cast<torch::CapturedTraceback*>(context.get());
-    if (!t) {
-      owner[key] = py::list();
-      return;
-    }
-    wanted_.push_back({std::move(owner), key, index_.try_emplace(t, order_.size()).first->second});
-    if (index_.size() > order_.size()) order_.push_back(t);
-  }
-  void resolve() {
-    if (order_.empty()) return;
-    auto frames = torch::py_symbolize(order_);
-    for (auto& w : wanted_) w.owner[w.key] = frames.at(w.index);
-  }
-
- private:
-  struct Wanted {
-    py::dict owner;
-    const char* key;
-    size_t index;
-  };
-  std::vector<torch::CapturedTraceback*> order_;
-  std::unordered_map<torch::CapturedTraceback*, size_t> index_;
-  std::vector<Wanted> wanted_;
-};
-
 uintptr_t stream_value(int device, runtime::StreamId id) {
-  return id == 0 ? 0 : reinterpret_cast<uintptr_t>(&runtime::queue(device, id).get());
+  return id == 0 ? 0 : reinterpret_cast<uintptr_t>(runtime::queue(device, id).handle());
 }
 
 py::dict snapshot(const std::optional<PoolId>& pool) {
-  torch::freeDeadCapturedTracebackFrames();
+  free_dead_stacks();
   Frames frames;
   py::list segments, traces;
   auto found = runtime::memory_snapshot(pool.value_or(PoolId{0, 0}));

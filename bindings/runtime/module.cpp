@@ -20,6 +20,7 @@
 #include "bindings/runtime/guard.hpp"
 #include "bindings/runtime/hooks.hpp"
 #include "bindings/runtime/observer.hpp"
+#include "bindings/runtime/profiler.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/event.hpp"
@@ -277,6 +278,7 @@ PYBIND11_MODULE(_C, m) {
   bind_own(m);
   bind_onednn(m);
   bind_onemkl(m);
+  register_profiler();
   if (const char* forced = std::getenv("PYTORCH_XPU_FALLBACK_OP")) force_fallback(forced);
   // From here on the tensor constructors run torch.xpu._lazy_init before they touch the device.
   torch::utils::set_requires_device_init(at::kXPU, true);

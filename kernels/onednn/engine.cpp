@@ -112,13 +112,23 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   }
   {
     Stream& s = stream(queue);
-    queue.submit([&](sycl::queue& q) {
+    const auto execute = [&](sycl::queue& q) {
       if (s.queue != q) [[unlikely]]
-        s = Stream(queue.device, q);  // an external queue that came to live at the address of another
+        s = Stream(queue.device, q);  // a profile began or ended, or an external queue lives where another did
       check(dnnl_primitive_execute(entry.primitive.get(), s.stream.get(), static_cast<int>(args->c_args.size()),
                                    args->c_args.data()),
             entry);
-    });
+    };
+    if (runtime::profiling()) [[unlikely]] {
+      const std::string name = std::string(op_name(entry.op)) + " " + entry.shapes + " " + entry.impl;
+      // On a CPU device it is a host task, which has no times of its own.
+      runtime::submit_profiled(queue, {name.c_str(), runtime::CommandKind::primitive, 0, false}, [&](sycl::queue& q) {
+        execute(q);
+        return sycl::event();
+      });
+    } else {
+      queue.submit(execute);
+    }
   }
   if (talk || on_host) queue.wait();
   if (talk) [[unlikely]] {

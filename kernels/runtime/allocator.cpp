@@ -534,7 +534,7 @@ bool poisons() noexcept {
 
 void poison(Queue& q, void* ptr, size_t bytes) {
   if (recording(q)) return;
-  q.submit([&](sycl::queue& queue) { queue.memset(ptr, 0xff, bytes); });
+  submit_named(q, {"fill", CommandKind::fill, bytes}, [&](sycl::queue& s) { return s.memset(ptr, 0xff, bytes); });
   q.wait();
 }
 

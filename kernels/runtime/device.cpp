@@ -179,6 +179,7 @@ std::vector<sycl::device> pick(const std::string& mapping) {
 
 void child_after_fork() {
   g_bad_fork.store(true, std::memory_order_relaxed);
+  detail::g_profiling.store(false, std::memory_order_relaxed);
   detail::forget_current_queues();
 }
 

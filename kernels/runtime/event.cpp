@@ -1,6 +1,5 @@
 #include "kernels/runtime/event.hpp"
 
-#include <mutex>
 #include <string>
 
 #include <sycl/ext/oneapi/experimental/profiling_tag.hpp>
@@ -10,21 +9,6 @@
 
 namespace xpu_ops::runtime {
 namespace {
-
-sycl::queue& timing_queue(Queue& queue) {
-  sycl::queue* t = queue.timing.load(std::memory_order_acquire);
-  if (!t) [[unlikely]] {
-    static std::mutex mutex;
-    std::lock_guard<std::mutex> lock(mutex);
-    t = queue.timing.load(std::memory_order_acquire);
-    if (!t) {
-      t = new sycl::queue(queue.get().get_context(), queue.get().get_device(),
-                          {sycl::property::queue::in_order(), sycl::property::queue::enable_profiling()});
-      queue.timing.store(t, std::memory_order_release);
-    }
-  }
-  return *t;
-}
 
 bool complete(const sycl::event& e) {
   return e.get_info<sycl::info::event::command_execution_status>() == sycl::info::event_command_status::complete;
@@ -45,8 +29,12 @@ void Event::record(Queue& queue) {
     stamp_ = event_;
     return;
   }
-  event_ = queue.submit([](sycl::queue& q) { return q.ext_oneapi_submit_barrier(); });
-  if (timing_) stamp_ = timing_queue(queue).ext_oneapi_submit_barrier({*event_});
+  queue.submit([&](sycl::queue& q) {
+    event_ = q.ext_oneapi_submit_barrier();
+    if (!timing_) return;
+    sycl::queue& timed = queue.timed();
+    stamp_ = q == timed ? *event_ : timed.ext_oneapi_submit_barrier({*event_});
+  });
 }
 
 void Event::block(Queue& queue) const {
@@ -65,7 +53,9 @@ void Event::synchronize() const {
   if (!recorded()) return;
   check_fork();
   sycl::event e = stamp_ ? *stamp_ : *event_;
+  const int64_t begin = profiling() && !complete(e) ? detail::profile_clock() : 0;
   e.wait_and_throw();
+  if (begin) detail::profile_wait(device_, begin);
 }
 
 double Event::elapsed_ms(const Event& end) const {

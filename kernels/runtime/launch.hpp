@@ -15,9 +15,10 @@ template <class Args>
 inline void launch(Queue& queue, KernelSlot& kernel, size_t groups, size_t local, const Args& args) {
   if (groups == 0) return;
   const sycl::kernel& k = kernel.get(queue.device);
-  queue.submit([&](sycl::queue& q) {
-    sycl::ext::oneapi::experimental::nd_launch(q, sycl::nd_range<1>(groups * local, local), k, args);
-  });
+  const sycl::nd_range<1> range(groups * local, local);
+  if (profiling()) [[unlikely]]
+    return launch_profiled(queue, kernel.name(), k, range, &args, sizeof(args));
+  queue.submit([&](sycl::queue& q) { sycl::ext::oneapi::experimental::nd_launch(q, range, k, args); });
 }
 
 // 2-D: the last dimension varies fastest.
@@ -26,10 +27,10 @@ inline void launch2(Queue& queue, KernelSlot& kernel, size_t groups0, size_t gro
                     const Args& args) {
   if (groups0 == 0 || groups1 == 0) return;
   const sycl::kernel& k = kernel.get(queue.device);
-  queue.submit([&](sycl::queue& q) {
-    sycl::ext::oneapi::experimental::nd_launch(
-        q, sycl::nd_range<2>({groups0 * local0, groups1 * local1}, {local0, local1}), k, args);
-  });
+  const sycl::nd_range<2> range({groups0 * local0, groups1 * local1}, {local0, local1});
+  if (profiling()) [[unlikely]]
+    return launch_profiled(queue, kernel.name(), k, range, &args, sizeof(args));
+  queue.submit([&](sycl::queue& q) { sycl::ext::oneapi::experimental::nd_launch(q, range, k, args); });
 }
 
 }  // namespace xpu_ops::runtime

@@ -71,22 +71,25 @@ void on_async_error(sycl::exception_list errors) {
   for (auto& e : errors) std::rethrow_exception(e);
 }
 
-Queue* create(int device, int type, int index) {
+template <class... Properties>
+sycl::queue create_queue(int device, int type, Properties... more) {
   namespace prop = sycl::ext::oneapi::property::queue;
-  static const sycl::property_list properties[kStreamPriorities] = {
-      {sycl::property::queue::in_order(), prop::priority_low()},
-      {sycl::property::queue::in_order(), prop::priority_normal()},
-      {sycl::property::queue::in_order(), prop::priority_high()}};
+  const sycl::property_list properties[kStreamPriorities] = {
+      {sycl::property::queue::in_order(), prop::priority_low(), more...},
+      {sycl::property::queue::in_order(), prop::priority_normal(), more...},
+      {sycl::property::queue::in_order(), prop::priority_high(), more...}};
   // The OpenCL runtime refuses priorities it does not know: a plain in-order queue does there.
   try {
-    return new Queue(sycl::queue(sycl_context(device), sycl_device(device), on_async_error, properties[type]), device,
-                     make_id(type, index), kNormal - type);
+    return sycl::queue(sycl_context(device), sycl_device(device), on_async_error, properties[type]);
   } catch (const sycl::exception&) {
     if (type == kNormal) throw;
   }
-  return new Queue(
-      sycl::queue(sycl_context(device), sycl_device(device), on_async_error, {sycl::property::queue::in_order()}),
-      device, make_id(type, index), kNormal - type);
+  return sycl::queue(sycl_context(device), sycl_device(device), on_async_error,
+                     {sycl::property::queue::in_order(), more...});
+}
+
+Queue* create(int device, int type, int index) {
+  return new Queue(create_queue(device, type), device, make_id(type, index), kNormal - type);
 }
 
 Queue& pool_queue(int device, int type, int index) {
@@ -100,6 +103,7 @@ Queue& pool_queue(int device, int type, int index) {
     if (!q) {
       q = create(device, type, index);
       slot.store(q, std::memory_order_release);
+      if (profiling()) q->begin_profile();
     }
   }
   return *q;
@@ -136,8 +140,44 @@ void QueueLock::wait() noexcept {
     state_.wait(kAwaited, std::memory_order_relaxed);
 }
 
+sycl::queue& Queue::timed() {
+  sycl::queue* t = timed_.load(std::memory_order_acquire);
+  if (!t) [[unlikely]] {
+    auto* made = new sycl::queue(create_queue(device, kNormal - priority, sycl::property::queue::enable_profiling()));
+    if (timed_.compare_exchange_strong(t, made, std::memory_order_acq_rel)) return *made;
+    delete made;
+  }
+  return *t;
+}
+
+void Queue::begin_profile() {
+  sycl::queue& t = timed();
+  const std::lock_guard<QueueLock> turn(lock_);
+  if (log_ || !profiling()) return;
+  log_ = detail::new_log();
+  if (active_.load(std::memory_order_relaxed) == &t || shared_.load(std::memory_order_relaxed) || recording(*this))
+    return;
+  t.ext_oneapi_submit_barrier({q_.ext_oneapi_submit_barrier()});
+  active_.store(&t, std::memory_order_release);
+}
+
+detail::CommandLog* Queue::end_profile() {
+  const std::lock_guard<QueueLock> turn(lock_);
+  leave_timed();
+  return std::exchange(log_, nullptr);
+}
+
+// A recording queue stays, until the next profile ends.
+void Queue::leave_timed() {
+  sycl::queue* t = active_.load(std::memory_order_relaxed);
+  if (t == &q_ || recording(*this)) return;
+  q_.ext_oneapi_submit_barrier({t->ext_oneapi_submit_barrier()});
+  active_.store(&q_, std::memory_order_release);
+}
+
 sycl::queue& Queue::share() {
   const std::lock_guard<QueueLock> turn(lock_);
+  leave_timed();
   inline_allowed_.store(false, std::memory_order_relaxed);
   shared_.store(true, std::memory_order_relaxed);
   return q_;
@@ -162,8 +202,16 @@ void Queue::unblock_inline() {
 void Queue::wait() {
   refuse_recording(*this, "Waiting for the device");
   const uint64_t n = submitted_.load(std::memory_order_acquire);
-  q_.wait_and_throw();
+  const bool seen = profiling() && n != finished_.load(std::memory_order_relaxed);
+  const int64_t begin = seen ? detail::profile_clock() : 0;
+  active_.load(std::memory_order_acquire)->wait_and_throw();
   finished_.store(n, std::memory_order_release);
+  if (seen) detail::profile_wait(device, begin);
+}
+
+void Queue::drain() {
+  wait();
+  if (sycl::queue* t = timed_.load(std::memory_order_acquire)) t->wait();
 }
 
 void Queue::settle() noexcept {
@@ -179,7 +227,7 @@ void Queue::settle() noexcept {
 bool Queue::ask_idle(uint64_t submitted) {
   const std::lock_guard<QueueLock> turn(lock_);
   if (graphs_recording() > 0 && recording(*this)) return false;
-  if (!q_.ext_oneapi_empty()) return false;
+  if (!get().ext_oneapi_empty()) return false;
   finished_.store(submitted, std::memory_order_release);
   return true;
 }
@@ -265,13 +313,28 @@ void synchronize(Queue& queue) {
   throw_pending_errors(queue.device);
 }
 
+namespace {
+// Sides as a profile names them.
+const char* copy_name(const Queue& queue, const void* dst, const void* src) {
+  static const char* const names[2][2] = {{"copy host to host", "copy host to device"},
+                                          {"copy device to host", "copy device to device"}};
+  auto on_device = [&](const void* p) {
+    return sycl::get_pointer_type(p, sycl_context(queue.device)) == sycl::usm::alloc::device;
+  };
+  return names[on_device(src)][on_device(dst)];
+}
+}  // namespace
+
 void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wait) {
+  Label label{nullptr, CommandKind::copy, bytes};
+  if (profiling()) [[unlikely]]
+    label.name = copy_name(queue, dst, src);
   const auto here = [&] { std::memcpy(dst, src, bytes); };
   if (bytes <= kInlineCopy && inline_enabled() && host_accessible(queue.device)) {
     if (wait) synchronize(queue);
-    if (wait ? queue.run_settled(here) : queue.inline_ready() && queue.run_inline(here)) return;
+    if (wait ? queue.run_settled(here, label) : queue.inline_ready() && queue.run_inline(here, label)) return;
   }
-  queue.submit([&](sycl::queue& q) { q.memcpy(dst, src, bytes); });
+  submit_named(queue, label, [&](sycl::queue& q) { return q.memcpy(dst, src, bytes); });
   if (wait) synchronize(queue);
 }
 
@@ -281,6 +344,12 @@ void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported()
 bool idle(Queue& queue) {
   check_fork();
   return queue.submit([](sycl::queue& q) { return q.ext_oneapi_empty(); });
+}
+
+void for_each_queue(int device, const std::function<void(Queue&)>& f) {
+  // Who makes a queue holds the mutex until it has seen whether a profile runs.
+  { std::lock_guard<std::mutex> lock(streams().mutex); }
+  for_each(device, f);
 }
 
 bool recording(const Queue& queue) {
@@ -317,7 +386,7 @@ void drain() noexcept {
     for_each(d, [](Queue& q) {
       try {
         q.wait();
-        if (sycl::queue* t = q.timing.load(std::memory_order_acquire)) t->wait();
+        q.drain();
       } catch (const std::exception&) {
         // The process is leaving: there is nobody to tell.
       }

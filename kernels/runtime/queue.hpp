@@ -8,6 +8,8 @@
 
 #include <sycl/sycl.hpp>
 
+#include "kernels/runtime/profiling.hpp"
+
 namespace xpu_ops::runtime {
 
 // Encoded as upstream's c10::xpu::XPUStream encodes it. A queue of the pool is odd: (index << 4) | (type << 1) | 1 with
@@ -44,9 +46,6 @@ class Queue {
   const int device;
   const StreamId id;
   const int priority;
-  // A queue with profiling behind this one; events with timing are recorded there, so launches here stay cheap.
-  std::atomic<sycl::queue*> timing{nullptr};
-
   Queue(sycl::queue queue, int device, StreamId id, int priority);
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
@@ -55,10 +54,15 @@ class Queue {
   template <class F>
   decltype(auto) submit(F&& f) {
     const Submission turn(*this);
-    return std::forward<F>(f)(q_);
+    return std::forward<F>(f)(*active_.load(std::memory_order_relaxed));
   }
   // For queries that put nothing on the queue.
-  const sycl::queue& get() const { return q_; }
+  const sycl::queue& get() const { return *active_.load(std::memory_order_acquire); }
+  // Which queue it is to a user, as share() returns it.
+  const sycl::queue* handle() const { return &q_; }
+  // A queue with profiling behind this one. Events with timing are recorded there, so launches stay cheap; while a
+  // profile runs, everything is.
+  sycl::queue& timed();
   // For pointers that leave the library. What is put on the queue from outside is not counted, so nothing runs inline
   // any more.
   sycl::queue& share();
@@ -77,29 +81,37 @@ class Queue {
   // Runs f() on the calling thread as one command of the queue, or returns false: then the caller launches. All memory
   // that f touches is allocated before. f only computes: it asks for no memory of the device, no lock and not the GIL.
   template <class F>
-  bool run_inline(F&& f) {
+  bool run_inline(F&& f, const Label& label = {}) {
     const std::lock_guard<QueueLock> turn(lock_);
     if (!inline_allowed_.load(std::memory_order_relaxed) || !settled()) return false;
-    std::forward<F>(f)();
+    run_here(std::forward<F>(f), label);
     return true;
   }
   template <class F>
-  bool run_inline(int64_t elements, F&& f) {
-    return may_run_inline(elements) && run_inline(std::forward<F>(f));
+  bool run_inline(int64_t elements, F&& f, const Label& label = {}) {
+    return may_run_inline(elements) && run_inline(std::forward<F>(f), label);
   }
   // For the host's reads and writes after a wait(): runs f() unless something was submitted since.
   template <class F>
-  bool run_settled(F&& f) {
+  bool run_settled(F&& f, const Label& label = {}) {
     const std::lock_guard<QueueLock> turn(lock_);
     if (!settled()) return false;
-    std::forward<F>(f)();
+    run_here(std::forward<F>(f), label);
     return true;
   }
   // Nothing runs inline between block and unblock: a graph records.
   void block_inline();
   void unblock_inline();
+  void drain();  // wait(), and for the time stamps beside the queue
   // Returns when everything submitted has finished, and inline work that was going on too. Raises nothing.
   void settle() noexcept;
+
+  // For the profiler. Between begin and end, commands go to the queue with profiling, in order with those before and
+  // after. A queue that others submit to stays where it is, and so does one that a graph records.
+  void prepare_profile() { timed(); }
+  void begin_profile();
+  detail::CommandLog* end_profile();                        // nullptr where it had not begun; the caller owns it
+  detail::CommandLog* profile_log() const { return log_; }  // under the lock
 
  private:
   friend StreamId stream_from_external(int device, sycl::queue* external);
@@ -116,16 +128,35 @@ class Queue {
   bool settled() const {
     return submitted_.load(std::memory_order_relaxed) == finished_.load(std::memory_order_acquire);
   }
+  template <class F>
+  void run_here(F&& f, const Label& label) {
+    const int64_t begin = profiling() ? detail::profile_clock() : 0;
+    std::forward<F>(f)();
+    if (begin) [[unlikely]]
+      detail::profile_inline(*this, label, begin);
+  }
   bool ask_idle(uint64_t submitted);
+  void leave_timed();
   void replace(const sycl::queue& queue);
 
   sycl::queue q_;
+  std::atomic<sycl::queue*> active_{&q_};  // q_ or *timed_; changes under the lock
+  std::atomic<sycl::queue*> timed_{nullptr};
+  detail::CommandLog* log_ = nullptr;  // of the profile that runs; under the lock
   QueueLock lock_;
   // Submissions, counted under the lock when they are on the queue; those that a wait or a query has found done. A
   // thread that finds both equal sees what the work has written.
   std::atomic<uint64_t> submitted_{0}, finished_{0};
   std::atomic<bool> inline_allowed_, shared_{false};
 };
+
+// f returns the event of the one command that it submits.
+template <class F>
+void submit_named(Queue& queue, const Label& label, F&& f) {
+  if (profiling()) [[unlikely]]
+    return submit_profiled(queue, label, f);
+  queue.submit([&](sycl::queue& q) { f(q); });
+}
 
 Queue& queue(int device, StreamId id);
 Queue& current_queue();  // of the current device and thread: a thread-local read on the hot path
@@ -152,6 +183,8 @@ void count_recording(int change) noexcept;
 // refused_recordings.
 void refuse_recording(const Queue& queue, const char* what);
 uint64_t refused_recordings() noexcept;
+// Every queue of the device that is there, external ones last.
+void for_each_queue(int device, const std::function<void(Queue&)>& f);
 // Waits for all queues of all devices without throwing: called from Python's atexit.
 void drain() noexcept;
 

@@ -1,0 +1,264 @@
+// The device in torch.profiler: a Kineto activity profiler over the commands that the runtime records.
+#include "bindings/runtime/profiler.hpp"
+
+#define FMT_HEADER_ONLY
+#include <kineto/libkineto.h>
+#include <kineto/output_base.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/profiler.hpp"
+#include "kernels/runtime/queue.hpp"
+
+namespace xpu_ops {
+namespace {
+
+using libkineto::ActivityType;
+using libkineto::GenericTraceActivity;
+using runtime::Command;
+using runtime::CommandKind;
+
+ActivityType type_of(const Command& c) {
+  switch (c.kind) {
+    case CommandKind::copy: return ActivityType::GPU_MEMCPY;
+    case CommandKind::fill: return ActivityType::GPU_MEMSET;
+    case CommandKind::wait: return ActivityType::XPU_RUNTIME;
+    default: return ActivityType::CONCURRENT_KERNEL;
+  }
+}
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  }
+  return out;
+}
+
+// A row of the trace. External queues are addresses, which Kineto's 32 bits do not hold.
+int32_t row_of(int64_t stream) { return static_cast<int32_t>(stream & 1 ? stream : (stream >> 4) & 0x7fffffff); }
+
+class Session final : public libkineto::IActivityProfilerSession {
+ public:
+  explicit Session(std::set<ActivityType> types) : types_(std::move(types)) { runtime::prepare_profiling(); }
+  ~Session() override {
+    if (status_ == libkineto::TraceStatus::RECORDING) Session::stop();
+  }
+
+  void start() override {
+    try {
+      runtime::start_profiling();
+      status_ = libkineto::TraceStatus::RECORDING;
+    } catch (const std::exception& e) { fail(e); }
+  }
+  void stop() override {
+    if (status_ != libkineto::TraceStatus::RECORDING) return;
+    status_ = libkineto::TraceStatus::PROCESSING;
+    try {
+      profile_ = runtime::stop_profiling();
+    } catch (const std::exception& e) { fail(e); }
+  }
+  std::vector<std::string> errors() override { return errors_; }
+
+  void processTrace(libkineto::ActivityLogger& logger) override {
+    processTrace(logger, [](int32_t) -> const libkineto::ITraceActivity* { return nullptr; }, 0, 0);
+  }
+  void processTrace(libkineto::ActivityLogger& logger, libkineto::getLinkedActivityCallback linked, int64_t start,
+                    int64_t end) override {
+    buffer_ = std::make_unique<libkineto::CpuTraceBuffer>();
+    buffer_->span = libkineto::TraceSpan(start, end, "xpu");
+    buffer_->gpuOpCount = 0;
+    for (const Command& c : profile_.commands) {
+      const libkineto::ITraceActivity* op = c.scope ? linked(static_cast<int32_t>(c.scope)) : nullptr;
+      if (wanted(ActivityType::XPU_RUNTIME)) add_call(c, op, logger);
+      if (c.kind == CommandKind::wait || !wanted(type_of(c))) continue;
+      add_execution(c, op, logger);
+      if (c.user_scope) extend_range(c, linked(static_cast<int32_t>(c.user_scope)));
+      rows_.insert({c.device, c.stream});
+      ++buffer_->gpuOpCount;
+    }
+    // torch asks for the first on a CUDA device alone.
+    if (wanted(ActivityType::GPU_USER_ANNOTATION) || wanted(ActivityType::USER_ANNOTATION)) add_ranges(logger);
+    profile_.commands.clear();
+  }
+
+  std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
+    if (rows_.empty()) return nullptr;
+    const int device = rows_.begin()->first;
+    const std::string index = std::to_string(device);
+    return std::make_unique<libkineto::DeviceInfo>(
+        libkineto::DeviceInfo{device, libkineto::kExceedMaxPid + device,
+                              "xpu:" + index + " " + runtime::device_info(device).name, "XPU " + index});
+  }
+  std::vector<libkineto::ResourceInfo> getResourceInfos() override {
+    std::vector<libkineto::ResourceInfo> out;
+    for (const auto& [device, stream] : rows_) {
+      const char* note = stream == runtime::kDefaultStream ? " (default)" : stream & 1 ? "" : " (external)";
+      const int32_t row = row_of(stream);
+      out.push_back({row, row, device, "stream " + std::to_string(row) + note});
+    }
+    return out;
+  }
+  std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override { return std::move(buffer_); }
+
+  void pushCorrelationId(uint64_t id) override { runtime::push_scope(id, false); }
+  void popCorrelationId() override { runtime::pop_scope(false); }
+  void pushUserCorrelationId(uint64_t id) override { runtime::push_scope(id, true); }
+  void popUserCorrelationId() override { runtime::pop_scope(true); }
+
+  std::string getDeviceProperties() override {
+    std::string out;
+    if (!runtime::initialized() || runtime::in_bad_fork()) return out;
+    for (int i = 0; i < runtime::device_count(); ++i) {
+      const auto& d = runtime::device_info(i);
+      out += std::string(i ? ", " : "") + "{\"id\": " + std::to_string(i) + ", \"name\": \"" + escaped(d.name) +
+             "\", \"type\": \"" + d.type + "\", \"totalGlobalMem\": " + std::to_string(d.total_memory) +
+             ", \"computeUnits\": " + std::to_string(d.max_compute_units) + ", \"driver\": \"" +
+             escaped(d.driver_version) + "\"}";
+    }
+    return out;
+  }
+  std::unordered_map<std::string, std::string> getMetadata() override {
+    return {{"xpu_clock_error_ns", std::to_string(profile_.clock_error_ns)}};
+  }
+
+ private:
+  bool wanted(ActivityType type) const { return types_.count(type) != 0; }
+  void fail(const std::exception& e) {
+    status_ = libkineto::TraceStatus::ERROR;
+    errors_.emplace_back(e.what());
+  }
+
+  GenericTraceActivity& make(ActivityType type, const std::string& name, const Command& c,
+                             const libkineto::ITraceActivity* op) {
+    auto made = std::make_unique<GenericTraceActivity>(buffer_->span, type, escaped(name));
+    GenericTraceActivity& a = *made;
+    buffer_->activities.push_back(std::move(made));
+    a.id = static_cast<int32_t>(c.id);
+    a.linked = op;
+    a.addMetadata("correlation", c.id);
+    return a;
+  }
+
+  void add_call(const Command& c, const libkineto::ITraceActivity* op, libkineto::ActivityLogger& logger) {
+    static const char* const names[] = {"launch", "oneDNN", "copy", "fill", "graph replay", "wait"};
+    auto& a = make(ActivityType::XPU_RUNTIME,
+                   std::string("xpu: ") + (c.inlined ? "inline" : names[static_cast<int>(c.kind)]), c, op);
+    a.startTime = c.call;
+    a.endTime = c.returned;
+    a.device = libkineto::processId();
+    a.resource = a.threadId = c.thread;
+    if (c.kind != CommandKind::wait) flow(a, c, true);
+    logger.handleActivity(a);
+  }
+
+  void add_execution(const Command& c, const libkineto::ITraceActivity* op, libkineto::ActivityLogger& logger) {
+    std::string name = c.name;
+    if (name.empty()) name = op ? op->name() : "inline work";
+    if (c.inlined) name += " (inline)";
+    auto& a = make(type_of(c), name, c, op);
+    a.startTime = c.begin;
+    a.endTime = c.end;
+    a.device = c.device;
+    a.resource = row_of(c.stream);
+    a.threadId = c.thread;
+    flow(a, c, false);
+    a.addMetadata("device", c.device);
+    a.addMetadata("stream", c.stream);
+    a.addMetadata("inline", c.inlined);
+    a.addMetadata("queued_us", static_cast<double>(c.begin - c.returned) * 1e-3);
+    if (!c.detail.empty()) a.addMetadataQuoted("kernel", escaped(c.detail));
+    if (c.bytes) {
+      a.addMetadata("bytes", c.bytes);
+      if (c.end > c.begin)
+        a.addMetadata("memory bandwidth (GB/s)", static_cast<double>(c.bytes) / static_cast<double>(c.end - c.begin));
+    }
+    if (c.groups[0]) {
+      a.addMetadata("grid", shape_text(c.groups));
+      a.addMetadata("block", shape_text(c.local));
+    }
+    logger.handleActivity(a);
+  }
+
+  static std::string shape_text(const uint32_t (&n)[2]) {
+    return "[" + std::to_string(n[0]) + ", " + std::to_string(n[1] ? n[1] : 1) + ", 1]";
+  }
+  static void flow(GenericTraceActivity& a, const Command& c, bool start) {
+    a.flow.id = static_cast<uint32_t>(c.id);
+    a.flow.type = libkineto::kLinkAsyncCpuGpu;
+    a.flow.start = start;
+  }
+
+  // A range that the user names, on each stream from its first command to its last.
+  struct Range {
+    const libkineto::ITraceActivity* op;
+    int64_t begin, end;
+  };
+  void extend_range(const Command& c, const libkineto::ITraceActivity* op) {
+    if (!op) return;
+    auto [at, made] = ranges_.try_emplace({c.device, c.stream, c.user_scope}, Range{op, c.begin, c.end});
+    at->second.begin = std::min(at->second.begin, c.begin);
+    at->second.end = std::max(at->second.end, c.end);
+  }
+  void add_ranges(libkineto::ActivityLogger& logger) {
+    for (const auto& [key, range] : ranges_) {
+      Command c;
+      std::tie(c.device, c.stream, c.id) = key;
+      auto& a = make(ActivityType::GPU_USER_ANNOTATION, range.op->name(), c, nullptr);
+      a.startTime = range.begin;
+      a.endTime = range.end;
+      a.device = c.device;
+      a.resource = row_of(c.stream);
+      logger.handleActivity(a);
+    }
+    ranges_.clear();
+  }
+
+  const std::set<ActivityType> types_;
+  runtime::Profile profile_;
+  std::vector<std::string> errors_;
+  std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
+  std::set<std::pair<int, int64_t>> rows_;
+  std::map<std::tuple<int, int64_t, uint64_t>, Range> ranges_;
+};
+
+class Profiler final : public libkineto::IActivityProfiler {
+ public:
+  const std::string& name() const override {
+    static const std::string n = "xpu_ops";
+    return n;
+  }
+  const std::set<ActivityType>& availableActivities() const override {
+    static const std::set<ActivityType> types{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
+                                              ActivityType::GPU_MEMSET, ActivityType::GPU_USER_ANNOTATION,
+                                              ActivityType::XPU_RUNTIME};
+    return types;
+  }
+  // A profile of the CPU alone names XPU_RUNTIME too, and gets nothing of this device.
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types,
+                                                                 const libkineto::Config&) override {
+    if (runtime::in_bad_fork() || (!types.count(ActivityType::CONCURRENT_KERNEL) &&
+                                   !types.count(ActivityType::GPU_MEMCPY) && !types.count(ActivityType::GPU_MEMSET)))
+      return nullptr;
+    return std::make_unique<Session>(types);
+  }
+  std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t, int64_t, const std::set<ActivityType>& types,
+                                                                 const libkineto::Config& config) override {
+    return configure(types, config);
+  }
+};
+
+}  // namespace
+
+void register_profiler() {
+  libkineto::api().registerProfilerFactory([] { return std::make_unique<Profiler>(); });
+}
+
+}  // namespace xpu_ops

@@ -1,0 +1,44 @@
+// A profile of the queues: every command with its times, and where the host waited.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels/runtime/profiling.hpp"
+
+namespace xpu_ops::runtime {
+
+struct Command {
+  CommandKind kind = CommandKind::kernel;
+  bool inlined = false;  // computed by the calling thread
+  std::string name;      // "add f32"; empty where it is called as its operator
+  std::string detail;    // the kernel's whole name; empty where there is no more to say
+  int device = 0;
+  int64_t stream = 0;
+  uint64_t bytes = 0;  // that a copy or a fill writes
+  uint32_t groups[2] = {}, local[2] = {};
+  uint64_t id = 0;                     // from 1 on, in the order of the calls
+  uint64_t scope = 0, user_scope = 0;  // innermost of push_scope on the calling thread; 0: none
+  int32_t thread = 0;                  // the operating system's id of the calling thread
+  int64_t call = 0, returned = 0;      // of the host's call, in ns since the epoch
+  int64_t begin = 0, end = 0;          // of the execution; of a wait, of the host's call
+};
+
+// Creates what a profile needs, so that the first commands after the start are not late.
+void prepare_profiling();
+// Throws Error{runtime} where a profile runs. Starts no device.
+void start_profiling();
+struct Profile {
+  std::vector<Command> commands;  // by id
+  int64_t clock_error_ns = 0;     // bound of the error of begin and end against call and returned
+};
+// Returns when all recorded commands have finished. Raises nothing that a command raises.
+Profile stop_profiling();
+
+// The operator (or the range a user names) in which the calling thread is.
+void push_scope(uint64_t id, bool user);
+void pop_scope(bool user);
+
+// "add_Tensor_f32_rows" -> "add f32", "cast_contig_i16_f32" -> "cast i16 f32"
+std::string display_name(const char* kernel);
+
+}  // namespace xpu_ops::runtime

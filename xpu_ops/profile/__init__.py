@@ -1,0 +1,1 @@
+"""Where a program spends its time on xpu: behind `xpu-ops profile`."""
