@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from xpu_ops import _torchvision
 from xpu_ops._paths import package_dir
 
 TORCH_SERIES = "2.13"
@@ -176,6 +177,7 @@ def load() -> ModuleType:
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
     _extension = extension
+    _torchvision.watch()
     return extension
 
 
