@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
@@ -206,12 +207,12 @@ def deform_conv2d(
     x = x0.reshape(1, kernel_w, 1, out_w) + offsets[..., 1, :, :]
     inside = (y > -1) & (y < input.shape[2]) & (x > -1) & (x < input.shape[3])
     y, x = torch.where(inside, y, 0), torch.where(inside, x, 0)
-    padded = pad(wide, (1, 1, 1, 1)).reshape(n, offset_groups, channels // offset_groups, -1)
+    padded = pad(wide, (1, 1, 1, 1)).flatten(2).unflatten(1, (offset_groups, channels // offset_groups))
     stride = input.shape[3] + 2
 
     def pixel(down: int, right: int) -> Tensor:
         at = (y.floor().long() + 1 + down) * stride + x.floor().long() + 1 + right
-        every = at.reshape(n, offset_groups, 1, -1).expand(-1, -1, padded.shape[2], -1)
+        every = at.flatten(2)[:, :, None].expand(-1, -1, padded.shape[2], -1)
         return padded.gather(3, every).reshape(n, offset_groups, padded.shape[2], *at.shape[2:])
 
     wy, wx = (y - y.floor())[:, :, None], (x - x.floor())[:, :, None]
@@ -220,20 +221,23 @@ def deform_conv2d(
     if use_mask:
         value = value * mask.to(wide.dtype).reshape(n, offset_groups, 1, kernel_h, kernel_w, out_h, out_w)
     columns = value.reshape(n, groups, channels // groups, kernel_h, kernel_w, out_h, out_w)
-    weights = weight.to(wide.dtype).reshape(groups, -1, *weight.shape[1:])
-    out = torch.einsum("ngcijyx,gocij->ngoyx", columns, weights).reshape(n, -1, out_h, out_w)
+    weights = weight.to(wide.dtype).unflatten(0, (groups, weight.shape[0] // groups))
+    out = torch.einsum("ngcijyx,gocij->ngoyx", columns, weights).flatten(1, 2)
     return (out + bias.to(wide.dtype)[:, None, None]).to(input.dtype)
 
 
 # ---- gradients, by autograd
 def gradients(function: Callable[..., Tensor], given: list[Tensor], grad: Tensor) -> tuple[Tensor, ...]:
-    with torch.enable_grad():
-        leaves = [t.detach().to(compute_type(t)).requires_grad_() for t in given]
+    leaves = [t.detach().to(compute_type(t)).requires_grad_() for t in given]
+
+    def record() -> tuple[Tensor | None, ...]:
         out = function(*leaves)
-        made = torch.autograd.grad(out, leaves, grad.to(out.dtype), allow_unused=True)
-    return tuple(
-        torch.zeros_like(t) if g is None else g.to(t.dtype) for t, g in zip(given, made, strict=True)
-    )
+        return torch.autograd.grad(out, leaves, grad.to(out.dtype), allow_unused=True)
+
+    # A kernel runs below autograd, where nothing is recorded; a thread begins above.
+    with ThreadPoolExecutor(1) as thread:
+        made = thread.submit(record).result()
+    return tuple(torch.zeros_like(t) if g is None else g.to(t.dtype) for t, g in zip(given, made, strict=True))
 
 
 def input_gradient(function: Callable[[Tensor], Tensor], grad: Tensor, sizes: tuple[int, ...]) -> Tensor:
@@ -282,9 +286,9 @@ def ps_roi_pool_backward(
 
 
 def deform_conv2d_backward(
-    grad: Tensor, input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor, *rest: Any
+    grad: Tensor, input: Tensor, weight: Tensor, offset: Tensor, mask: Tensor, bias: Tensor, *rest: Any, **named: Any
 ) -> tuple[Tensor, ...]:
-    return gradients(lambda *given: deform_conv2d(*given, *rest), [input, weight, offset, mask, bias], grad)
+    return gradients(lambda *given: deform_conv2d(*given, *rest, **named), [input, weight, offset, mask, bias], grad)
 
 
 REFERENCES: dict[str, Callable[..., Any]] = {
