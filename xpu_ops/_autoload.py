@@ -187,13 +187,14 @@ def load() -> ModuleType:
 
 def _open_doors() -> None:
     """Register the device with other libraries when the program imports them."""
-    from xpu_ops import inductor, lightning
+    from xpu_ops import _torchvision, inductor, lightning
     from xpu_ops._after_import import after_import
 
     for name, action in inductor.ACTIONS.items():
         after_import(name, action)
     for connector in lightning.CONNECTORS:
         after_import(connector, lightning.install)
+    _torchvision.watch()
 
 
 def _revive(extension: ModuleType) -> None:

@@ -13,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "bindings/aten/core/library.hpp"
 #include "bindings/aten/memory/alias.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/runtime/fallback.hpp"
@@ -233,6 +234,7 @@ void bind_own(py::module_& m) {
     runtime::drain();
     settle_workers();
   });
+  m.def("_define_library", &aten::define_library);
   m.def("as_cpu", &as_cpu);
   m.def("as_xpu", &as_xpu);
   m.def("fallback_counts", &fallback_counts);

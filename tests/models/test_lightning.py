@@ -9,9 +9,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import xpu_ops
-from xpu_ops.bench import vision
 
-vision.declare()  # torchmetrics imports torchvision
 L = pytest.importorskip("lightning")
 pytestmark = pytest.mark.filterwarnings("ignore")
 

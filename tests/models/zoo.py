@@ -19,10 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from xpu_ops.bench import vision
-
-vision.declare()
-
 VOCAB, TOKENS, BATCH, CLASSES = 120, 24, 2, 10
 Batch = dict[str, Any]
 

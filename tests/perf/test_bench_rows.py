@@ -10,7 +10,7 @@ import torch
 
 import xpu_ops
 from xpu_ops._paths import package_dir
-from xpu_ops.bench import cases, core
+from xpu_ops.bench import cases, core, vision
 
 # Why an operator has no row. Names as in the manifest.
 WITHOUT_ROW = {
@@ -31,6 +31,11 @@ WITHOUT_ROW = {
         _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv dequantize.self
         kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer""",
 }  # fmt: skip
+if not vision.comparable():
+    WITHOUT_ROW["the CPU's kernels are in torchvision's binary, which does not load here"] = """
+        torchvision::nms torchvision::roi_align torchvision::_roi_align_backward torchvision::roi_pool
+        torchvision::_roi_pool_backward torchvision::ps_roi_align torchvision::_ps_roi_align_backward torchvision::ps_roi_pool
+        torchvision::_ps_roi_pool_backward torchvision::deform_conv2d torchvision::_deform_conv2d_backward"""
 
 
 def base(name: str) -> str:

@@ -8,10 +8,13 @@ from typing import Any
 
 import torch
 
-from xpu_ops import _dtypes
+from xpu_ops import _dtypes, _torchvision
 from xpu_ops._paths import package_dir
 
 TORCH_TYPES = {short: getattr(torch, name) for short, name in _dtypes.names().items()}
+
+
+_torchvision.make_known()
 
 
 @cache

@@ -7,6 +7,7 @@ from torchgen.model import SchemaKind
 from . import foreach
 from .host import floats_here
 from .model import Family, Operator, PointwiseKernel, pow2_shards, shard
+from .schema import Library
 from .torch_ops import Arg, Overload
 
 OPERATORS_PER_FILE = 24
@@ -353,10 +354,35 @@ def ops_header(family: Family) -> str:
     )
 
 
+def library_source(family: Family, library: Library) -> str:
+    """Makes a library outside torch known, with what defines its operators."""
+    schemas = [str(o.fn.func) for op in family.operators for o in op.overloads]
+    return "\n".join(
+        [
+            "// Generated from kernels/manifest; do not edit.",
+            '#include "bindings/aten/core/library.hpp"',
+            "",
+            "namespace xpu_ops::aten {",
+            "namespace {",
+            f"void define_{library.name}(torch::Library& m) {{",
+            f'  m.set_python_module("{library.python_module}");',
+            *[f'  m.def(R"({schema})", {{at::Tag::pt2_compliant_tag}});' for schema in schemas],
+            *[f'  m.def(R"({schema})");' for schema in library.defines],
+            "}",
+            f'const KnownLibrary known_{library.name}("{library.name}", &define_{library.name});',
+            "}  // namespace",
+            "}  // namespace xpu_ops::aten",
+            "",
+        ]
+    )
+
+
 def files_of(family: Family) -> dict[str, str]:
     """File name -> source."""
     count = pow2_shards(len(family.operators), OPERATORS_PER_FILE)
     result = {f"{family.name}_ops.hpp": ops_header(family)}
+    if family.manifest.library is not None:
+        result[f"library_{family.name}.cpp"] = library_source(family, family.manifest.library)
     for number in range(count):
         members = [o for o in family.operators if shard(o.name, count) == number]
         if not members:

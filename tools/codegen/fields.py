@@ -6,10 +6,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from .schema import Kernel, Manifest, Row, Test
+from .schema import Kernel, Library, Manifest, Row, Test
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", Manifest),
+    ("`library:`", Library),
     ("A row", Row),
     ("A kernel", Kernel),
     ("`test:`", Test),

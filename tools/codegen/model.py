@@ -152,7 +152,8 @@ class Builder:
     def build(self, folder: Path) -> list[Family]:
         families = []
         for manifest in load_dir(folder):
-            operators = [self.operator(manifest.family, row, key) for row in manifest.rows for key in row.keys]
+            own = manifest.library is not None
+            operators = [self.operator(manifest.family, row, key, own) for row in manifest.rows for key in row.keys]
             families.append(Family(manifest.family, manifest, operators))
         by_row = {o.name: o for f in families for o in f.operators if o.key == "XPU"}
         for f in families:
@@ -190,11 +191,11 @@ class Builder:
                 raise ManifestError(f"{family}.yaml: kernel {name}: also in {seen[name]}.yaml")
             seen[name] = family
 
-    def declared(self, family: str, row: Row) -> Operator:
+    def declared(self, family: str, row: Row, library: bool) -> Operator:
         """A row whose schemas the manifest gives."""
         namespace, _, name = row.op.partition("::")
         # torch's own operators take scales and zero points from anywhere
-        check = DeviceCheckType.ExactSame if namespace == "xpu_ops" else DeviceCheckType.NoCheck
+        check = DeviceCheckType.ExactSame if library or namespace == "xpu_ops" else DeviceCheckType.NoCheck
         overloads = []
         for text in row.schemas:
             try:
@@ -215,9 +216,9 @@ class Builder:
             raise self.fail(family, row, "shared", f"torch has no function for both its devices where xpu has {key}")
         return Operator(family, row, overloads, None, key)
 
-    def operator(self, family: str, row: Row, key: Key) -> Operator:
+    def operator(self, family: str, row: Row, key: Key, library: bool = False) -> Operator:
         if row.schemas:
-            return self.declared(family, row)
+            return self.declared(family, row, library)
         for name in (row.op, *row.overloads):
             if name not in self.torch.functions:
                 field_name = "op" if name == row.op else "overloads"

@@ -210,6 +210,16 @@ class Row(Strict):
         return self.expr is not None or self.kernel is not None
 
 
+class Library(Strict):
+    """A library outside torch whose operators the rows implement."""
+
+    name: str = Field(description="its namespace; every row of the file is in it")
+    python_module: str = Field(description="the module of the library that registers its fake functions")
+    defines: list[str] = Field(
+        default_factory=list, description="schemas that its Python code names and no row implements"
+    )
+
+
 class Manifest(Strict):
     """One file: one family."""
 
@@ -220,8 +230,19 @@ class Manifest(Strict):
     header: str | None = Field(
         default=None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
     )
+    library: Library | None = Field(
+        default=None,
+        description="the library outside torch that the operators belong to; its schemas are defined where its own binary does not load",
+    )
     rows: list[Row] = Field(default_factory=list, description="one per operator group")
     kernels: list[Kernel] = Field(default_factory=list, description="kernels that belong to no single row")
+
+    @model_validator(mode="after")
+    def _one_library(self) -> Manifest:
+        strangers = [r.op for r in self.rows if self.library and r.op.partition("::")[0] != self.library.name]
+        if strangers:
+            raise ValueError(f"library: rows of another namespace: {', '.join(strangers)}")
+        return self
 
 
 def load_file(path: Path) -> Manifest:

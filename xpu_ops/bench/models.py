@@ -10,14 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import vision
 from .core import Case
 
 Build = Callable[[], nn.Module]
 
 
 def _library(name: str) -> Any:
-    vision.declare()  # both libraries import torchvision where it is installed
     return importlib.import_module(name)
 
 

@@ -1,59 +1,64 @@
-"""Makes torchvision importable on a CPU torch: its PyPI build links CUDA, so its operators' schemas are declared here.
+"""Rows of torchvision's operators at the sizes of a detection model: one image of 800x1088, 1000 proposals, 256 channels.
 
-The Python layers of torchvision then work (timm needs them); calling one of these operators raises NotImplementedError.
-Sources of the signatures: torchvision 0.28's TORCH_LIBRARY fragments.
+torchvision's CPU kernels are in its binary: where that does not load there is nothing to compare with, and there are no rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import torch
 
-_ROI = "Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
-_SIZE = "float spatial_scale, SymInt pooled_height, SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width"
-_CONV = (
-    "Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, "
-    "SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask"
-)
-SCHEMAS = (
-    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    f"roi_align(Tensor input, {_ROI}, int sampling_ratio, bool aligned) -> Tensor",
-    f"qroi_align(Tensor input, {_ROI}, int sampling_ratio, bool aligned) -> Tensor",
-    f"_roi_align_backward(Tensor grad, Tensor rois, {_SIZE}, int sampling_ratio, bool aligned) -> Tensor",
-    f"roi_pool(Tensor input, {_ROI}) -> (Tensor, Tensor)",
-    f"_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, {_SIZE}) -> Tensor",
-    f"ps_roi_align(Tensor input, {_ROI}, int sampling_ratio) -> (Tensor, Tensor)",
-    f"_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, {_SIZE}, int sampling_ratio) -> Tensor",
-    f"ps_roi_pool(Tensor input, {_ROI}) -> (Tensor, Tensor)",
-    f"_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, {_SIZE}) -> Tensor",
-    f"deform_conv2d({_CONV}) -> Tensor",
-    f"_deform_conv2d_backward(Tensor grad, {_CONV}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor",
-)
+from xpu_ops import _torchvision
 
-_library: torch.library.Library | None = None
+from .core import Case, with_gradients
 
 
-def declare() -> None:
-    """Declares the schemas where torchvision's own library does not load; must come before torchvision is imported."""
-    global _library
-    if _library is not None or _usable():
-        return
-    _library = torch.library.Library("torchvision", "DEF")
-    for schema in SCHEMAS:
-        _library.define(schema)
-
-
-def _usable() -> bool:
-    """Whether torchvision's compiled operators load with this torch."""
-    from importlib.util import find_spec
-    from pathlib import Path
-
-    spec = find_spec("torchvision")
-    if spec is None or spec.origin is None:
-        return False
+def comparable() -> bool:
+    """Whether the CPU has torchvision's kernels."""
     try:
-        torch.ops.load_library(str(Path(spec.origin).with_name("_C.so")))
-    except OSError:
+        _torchvision.make_known()
+    except RuntimeError:  # a torchvision for another torch
         return False
-    return True
+    return torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::nms", "CPU")
+
+
+def _boxes(n: int, height: float, width: float) -> torch.Tensor:
+    corner = torch.rand(n, 2) * torch.tensor([width, height])
+    return torch.cat([corner, corner + torch.rand(n, 2) * 200 + 10], 1)
+
+
+def cases() -> Iterator[Case]:
+    """Each operator alone, then with its gradient."""
+    if not comparable():
+        return
+    ops: Any = torch.ops.torchvision
+    boxes, scores = _boxes(4000, 800, 1088), torch.rand(4000)
+    yield Case("vision", "nms 1000", lambda b, s: ops.nms(b, s, 0.5), (boxes[:1000], scores[:1000]))
+    yield Case("vision", "nms 4000", lambda b, s: ops.nms(b, s, 0.7), (boxes, scores))
+    rois = torch.cat([torch.zeros(1000, 1), _boxes(1000, 800, 1088)], 1)
+    on = {device: rois.to(device) for device in ("cpu", "xpu")}  # no argument of theirs: it has no gradient
+    features, sensitive = torch.rand(1, 256, 50, 68), torch.rand(1, 490, 50, 68)
+    pools: dict[str, Any] = {
+        "roi_align 7x7": lambda x: ops.roi_align(x, on[x.device.type], 1 / 16, 7, 7, 2, False),
+        "roi_pool 7x7": lambda x: ops.roi_pool(x, on[x.device.type], 1 / 16, 7, 7)[0],
+    }
+    sensitive_pools: dict[str, Any] = {
+        "ps_roi_align 7x7": lambda x: ops.ps_roi_align(x, on[x.device.type], 1 / 16, 7, 7, 2)[0],
+        "ps_roi_pool 7x7": lambda x: ops.ps_roi_pool(x, on[x.device.type], 1 / 16, 7, 7)[0],
+    }
+    for x, functions in ((features, pools), (sensitive, sensitive_pools)):
+        for name, function in functions.items():
+            yield Case("vision", name, function, (x,))
+            yield Case("vision", f"{name} gradient", with_gradients(function), (x,))
+
+    def deform(x: torch.Tensor, w: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return ops.deform_conv2d(x, w, offset, mask, b, 1, 1, 1, 1, 1, 1, 1, 1, True)
+
+    args = (
+        torch.rand(2, 64, 56, 56), torch.rand(64, 64, 3, 3) / 24, torch.randn(2, 18, 56, 56), torch.rand(2, 9, 56, 56),
+        torch.rand(64),
+    )  # fmt: skip
+    yield Case("vision", "deform_conv2d 3x3", deform, args)
+    yield Case("vision", "deform_conv2d 3x3 gradient", with_gradients(deform), args)

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from xpu_ops import _torchvision
 from xpu_ops._paths import package_dir
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -81,15 +82,9 @@ def overload_names(namespace: str = ATEN) -> list[str]:
     return sorted(n.removeprefix("aten::") for n in names if n.startswith(f"{namespace}::"))
 
 
-def own_namespaces() -> set[str]:
+def own_namespaces() -> list[str]:
     """Those beside aten that the manifest has rows of."""
-    return {o.partition("::")[0] for row in manifest() for o in row["overloads"] if "::" in o}
-
-
-def namespaces() -> list[str]:
-    """Beside aten: the manifest's, and torchvision where it is loaded."""
-    loaded = any(n.startswith("torchvision::") for n in torch._C._dispatch_get_all_op_names())
-    return sorted(own_namespaces() | ({"torchvision"} if loaded else set()))
+    return sorted({o.partition("::")[0] for row in manifest() for o in row["overloads"] if "::" in o})
 
 
 def _has(name: str, key: str) -> bool:
@@ -164,7 +159,8 @@ def scan() -> list[Registration]:
     bases = {o.split(".")[0]: row["family"] for o, row in by_overload.items()}
     forced = _forced_to_fall_back()
     result = []
-    for namespace in (ATEN, *namespaces()):
+    _torchvision.make_known()
+    for namespace in (ATEN, *own_namespaces()):
         for name in overload_names(namespace):
             row = by_overload.get(name)
             registration, reason = ("fallback", "") if name in forced else _registration(name)
