@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from xpu_ops import _distributed
 from xpu_ops._paths import package_dir
 
 TORCH_SERIES = "2.13"
@@ -173,6 +174,7 @@ def load() -> ModuleType:
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
     _revive(extension)
+    _distributed.register(extension)
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
     _extension = extension

@@ -16,7 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from . import cases as all_cases
-from . import fused, process, report
+from . import distributed, fused, process, report
 from .core import Row, geomean, measure
 
 
@@ -62,6 +62,7 @@ def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
         "sparse": (("sparse",), 1.0, 0.9),
         "other families": (("foreach", "loss", "sequence", "quantization", "factory"), 1.0, 0.9),
         "models": (("model",), 1.5, 0.95),
+        "collectives": (("distributed",), 1.0, 0.9),
     }
     for name, (prefixes, mean, lowest) in groups.items():
         # A thousand elements measure the host path, which has rows of its own.
@@ -140,6 +141,7 @@ def main(
                 progress.update(task, description=f"{len(rows) + 1}: {case.section}, {case.name}", refresh=True)
                 rows.append(measure(case))
         rows += process.rows(lambda section, name: filter in f"{section} {name}")
+        rows += distributed.rows(lambda section, name: filter in f"{section} {name}")
     except KeyboardInterrupt:
         console.print(f"stopped after {len(rows)} rows")
     earlier = {}
