@@ -22,6 +22,8 @@ dist.init_process_group(device_id=torch.device("xpu", local_rank))
 rank, ranks = dist.get_rank(), dist.get_world_size()
 
 torch.manual_seed(0)
+
+
 def layer() -> nn.Module:
     return nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
 
@@ -33,15 +35,15 @@ for part in model:
 fully_shard(model, mp_policy=policy)
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 
-step = 0
+done = 0
 if os.path.isdir(FOLDER):
     weights, moments = get_state_dict(model, optimizer)
-    state = {"model": weights, "optimizer": moments, "step": step}
+    state = {"model": weights, "optimizer": moments, "step": done}
     dcp.load(state, checkpoint_id=FOLDER)
     set_state_dict(model, optimizer, model_state_dict=state["model"], optim_state_dict=state["optimizer"])
-    step = state["step"]
+    done = state["step"]
 
-for step in range(step, step + 20):
+for step in range(done, done + 20):
     g = torch.Generator().manual_seed(step)
     tokens = torch.randint(0, 16, (8, 9), generator=g).cumsum(1) % 16
     mine = tokens.chunk(ranks)[rank].to("xpu")

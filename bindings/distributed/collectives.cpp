@@ -175,7 +175,8 @@ Result ProcessGroupXCCL::allgather(TensorLists& outputs, Tensors& inputs, const 
 Result ProcessGroupXCCL::_allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) {
   Tensors outputs{output}, inputs{input};
   check(input, input);
-  TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(), "output tensor must have the same type as input tensor");
+  TORCH_CHECK_TYPE(input.scalar_type() == output.scalar_type(),
+                   "output tensor must have the same type as input tensor");
   TORCH_CHECK_VALUE(input.numel() * size_ == output.numel(),
                     "output tensor size must be equal to world_size times input tensor size");
   return allgather_into_tensor_coalesced(outputs, inputs, opts);
@@ -206,15 +207,16 @@ Result ProcessGroupXCCL::allgather_into_tensor_coalesced(Tensors& outputs, Tenso
 
 Result ProcessGroupXCCL::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                              const c10d::AllgatherOptions& opts) {
-  TORCH_CHECK_VALUE(!inputs.empty() && outputs.size() == static_cast<size_t>(size_),
-                    "all_gather_coalesced: expected ", size_, " lists of outputs");
+  TORCH_CHECK_VALUE(!inputs.empty() && outputs.size() == static_cast<size_t>(size_), "all_gather_coalesced: expected ",
+                    size_, " lists of outputs");
   check(inputs, inputs[0]);
   Call call{OpType::ALLGATHER_COALESCED, flat(outputs), {}, {}, {}};
   const auto own = passed_on(opts, timeout_of(opts.timeout));
   const auto encoding = encode_moves(inputs[0].scalar_type());
   add(call, inputs, Use::read, encoding);
   for (const auto& list : outputs) {
-    TORCH_CHECK_VALUE(list.size() == inputs.size(), "all_gather_coalesced: every list needs ", inputs.size(), " tensors");
+    TORCH_CHECK_VALUE(list.size() == inputs.size(), "all_gather_coalesced: every list needs ", inputs.size(),
+                      " tensors");
     check(list, inputs[0]);
     add(call, list, Use::write, encoding);
   }
@@ -316,8 +318,7 @@ Result ProcessGroupXCCL::reduce_scatter_lists(OpType type, Tensors& outputs, Ten
   return run(std::move(call), first.device(), opts.timeout, opts.asyncOp);
 }
 
-Result ProcessGroupXCCL::reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                                        const c10d::ReduceScatterOptions& opts) {
+Result ProcessGroupXCCL::reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& opts) {
   const at::Tensor& output = only(outputs, "reduce_scatter");
   TORCH_CHECK_VALUE(inputs.size() == 1 && inputs[0].size() == static_cast<size_t>(size_),
                     "reduce_scatter: expected a list of ", size_, " input tensors");

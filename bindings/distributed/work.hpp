@@ -29,9 +29,7 @@ struct Call {
 
 class XcclWork final : public c10d::Work {
  public:
-  struct Streams {
-    runtime::StreamId fetch, deliver;
-  };
+  struct Streams { runtime::StreamId fetch, deliver; };
   XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> peers, uint64_t sequence,
            std::chrono::milliseconds timeout, std::optional<Streams> discrete);
 

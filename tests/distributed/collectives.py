@@ -50,7 +50,11 @@ def reduced(op: object, parts: list[torch.Tensor]) -> torch.Tensor:
         out = sum(many[1:], many[0])
     elif op == ReduceOp.AVG:
         out = sum(many[1:], many[0])
-        out = out / len(many) if out.is_floating_point() or out.is_complex() else out.div(len(many), rounding_mode="trunc")
+        out = (
+            out / len(many)
+            if out.is_floating_point() or out.is_complex()
+            else out.div(len(many), rounding_mode="trunc")
+        )
     else:
         functions = {
             ReduceOp.PRODUCT: torch.mul, ReduceOp.MIN: torch.minimum, ReduceOp.MAX: torch.maximum,
@@ -113,7 +117,11 @@ def check_uint64_extremes(rank: int) -> None:
 
 def check_premul_sum_and_strides_are_refused(rank: int) -> None:
     x = torch.ones(4, 4, device="xpu")
-    factor = dist.distributed_c10d._make_nccl_premul_sum(2.0) if hasattr(dist.distributed_c10d, "_make_nccl_premul_sum") else None
+    factor = (
+        dist.distributed_c10d._make_nccl_premul_sum(2.0)
+        if hasattr(dist.distributed_c10d, "_make_nccl_premul_sum")
+        else None
+    )
     cases = [(lambda: dist.all_reduce(x[:, ::2]), "contiguous")]
     if factor is not None:
         cases.append((lambda: dist.all_reduce(x, factor), "PREMUL_SUM"))
@@ -176,8 +184,12 @@ def check_reduce_and_reduce_scatter(rank: int) -> None:
         same(out, mine, ("reduce_scatter_tensor", dtype))
         same(x, parts[rank], ("reduce_scatter_tensor keeps its input", dtype))
         out = blank(dtype, 2, 3)
-        dist.reduce_scatter(out, list(x.view(torch.uint8).chunk(n)) if False else [put(rank, dtype, 2, 3, salt=r) for r in range(n)])
-        same(out, reduced(ReduceOp.SUM, [value(r, dtype, 2, 3, salt=rank) for r in range(n)]), ("reduce_scatter", dtype))
+        dist.reduce_scatter(
+            out, list(x.view(torch.uint8).chunk(n)) if False else [put(rank, dtype, 2, 3, salt=r) for r in range(n)]
+        )
+        same(
+            out, reduced(ReduceOp.SUM, [value(r, dtype, 2, 3, salt=rank) for r in range(n)]), ("reduce_scatter", dtype)
+        )
     x = torch.full((n,), 3.0 + rank, device="xpu")
     out = torch.empty(1, device="xpu")
     dist.reduce_scatter_tensor(out, x, ReduceOp.AVG)
@@ -193,7 +205,11 @@ def check_uneven(rank: int) -> None:
             same(outs[r], value(r, dtype, r + 1), ("uneven all_gather", dtype))
         out = blank(dtype, rank + 1)
         dist.reduce_scatter(out, [put(rank, dtype, r + 1, salt=r) for r in range(n)])
-        same(out, reduced(ReduceOp.SUM, [value(r, dtype, rank + 1, salt=rank) for r in range(n)]), ("uneven reduce_scatter", dtype))
+        same(
+            out,
+            reduced(ReduceOp.SUM, [value(r, dtype, rank + 1, salt=rank) for r in range(n)]),
+            ("uneven reduce_scatter", dtype),
+        )
         outs = [blank(dtype, r + 1, 2) for r in range(n)]
         dist.all_to_all(outs, [put(rank, dtype, rank + 1, 2, salt=r) for r in range(n)])
         for r in range(n):
@@ -201,7 +217,10 @@ def check_uneven(rank: int) -> None:
         sends = [r + 1 for r in range(n)]
         out = blank(dtype, n * (rank + 1), 2)
         dist.all_to_all_single(out, put(rank, dtype, sum(sends), 2), [rank + 1] * n, sends)
-        want = [value(r, dtype, sum(sends), 2).view(torch.uint8)[sum(sends[:rank]) : sum(sends[: rank + 1])] for r in range(n)]
+        want = [
+            value(r, dtype, sum(sends), 2).view(torch.uint8)[sum(sends[:rank]) : sum(sends[: rank + 1])]
+            for r in range(n)
+        ]
         same(out, torch.cat(want).view(dtype), ("uneven all_to_all_single", dtype))
 
 

@@ -48,7 +48,9 @@ def fresh() -> Model:
     return Model()
 
 
-def alone(lr: float = 0.1, spare: Callable[[int], bool] = lambda step: True, make: type = torch.optim.SGD) -> dict[str, Tensor]:
+def alone(
+    lr: float = 0.1, spare: Callable[[int], bool] = lambda step: True, make: type = torch.optim.SGD
+) -> dict[str, Tensor]:
     """Parameters after the steps of one process on the whole batch."""
     model = fresh().to("xpu")
     optimizer = make(model.parameters(), lr=lr)
@@ -59,7 +61,9 @@ def alone(lr: float = 0.1, spare: Callable[[int], bool] = lambda step: True, mak
     return {k: v.detach().cpu() for k, v in model.state_dict().items()}
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, spare: Callable[[int], bool] = lambda step: True) -> list[float]:
+def train(
+    model: nn.Module, optimizer: torch.optim.Optimizer, spare: Callable[[int], bool] = lambda step: True
+) -> list[float]:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     losses = []
     for step in range(STEPS):
@@ -75,10 +79,14 @@ def agree(got: dict[str, Tensor], want: dict[str, Tensor], tolerance: float = 2e
     for name, w in want.items():
         g = got[name].detach()
         g = g.full_tensor() if hasattr(g, "full_tensor") else g
-        torch.testing.assert_close(g.cpu().float(), w, rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}")
+        torch.testing.assert_close(
+            g.cpu().float(), w, rtol=tolerance, atol=tolerance, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
-def ddp(spare: Callable[[int], bool] = lambda step: True, hook: object = None, tolerance: float = 2e-5, **options: object) -> None:
+def ddp(
+    spare: Callable[[int], bool] = lambda step: True, hook: object = None, tolerance: float = 2e-5, **options: object
+) -> None:
     model = DDP(fresh().to("xpu"), **options)  # type: ignore[arg-type]
     if hook is not None:
         model.register_comm_hook(None, hook)
@@ -113,7 +121,9 @@ def check_ddp_hooks(rank: int) -> None:
     ddp(hook=default_hooks.bf16_compress_hook, tolerance=2e-3)
     ddp(hook=default_hooks.fp16_compress_hook, tolerance=2e-3)
     model = DDP(fresh().to("xpu"))
-    state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2, min_compression_rate=1)
+    state = powerSGD_hook.PowerSGDState(
+        None, matrix_approximation_rank=4, start_powerSGD_iter=2, min_compression_rate=1
+    )
     model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     losses = train(model, torch.optim.SGD(model.parameters(), lr=0.1))
     assert losses[-1] == losses[-1]
@@ -155,7 +165,12 @@ def check_fsdp1(rank: int) -> None:
     from torch.distributed.fsdp import MixedPrecision, StateDictType
     from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 
-    model = FSDP(fresh().to("xpu"), auto_wrap_policy=ModuleWrapPolicy({nn.Linear}), device_id=torch.device("xpu", torch.xpu.current_device()), use_orig_params=True)
+    model = FSDP(
+        fresh().to("xpu"),
+        auto_wrap_policy=ModuleWrapPolicy({nn.Linear}),
+        device_id=torch.device("xpu", torch.xpu.current_device()),
+        use_orig_params=True,
+    )
     train(model, torch.optim.SGD(model.parameters(), lr=0.1))
     with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):
         agree(model.state_dict(), alone())
@@ -236,7 +251,12 @@ def check_pipeline(rank: int) -> None:
     want = x
     for layer in layers:
         want = torch.tanh(layer(want))
-    stage = PipelineStage(nn.Sequential(layers[rank], nn.Tanh()), rank, dist.get_world_size(), torch.device("xpu", torch.xpu.current_device()))
+    stage = PipelineStage(
+        nn.Sequential(layers[rank], nn.Tanh()),
+        rank,
+        dist.get_world_size(),
+        torch.device("xpu", torch.xpu.current_device()),
+    )
     schedule = ScheduleGPipe(stage, 4)
     if rank == 0:
         schedule.step(x)

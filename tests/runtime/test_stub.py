@@ -42,9 +42,11 @@ def test_names() -> None:
 def test_members(declared: ast.ClassDef) -> None:
     own = getattr(_C, declared.name)
     of_torch = set().union(*(public(base) for base in own.__bases__)) if declared.bases else set()
-    assert public(own) - of_torch == {
-        n.name for n in declared.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name != "__init__"
-    } - of_torch
+    assert (
+        public(own) - of_torch
+        == {n.name for n in declared.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name != "__init__"}
+        - of_torch
+    )
 
 
 def test_numbers_of_arguments() -> None:
