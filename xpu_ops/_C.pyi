@@ -1,10 +1,12 @@
 """The extension: what bindings/ defines. tests/runtime/test_stub.py compares names and numbers of arguments."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import Any, overload
 
 import torch
 from torch import Tensor
+from torch._C._distributed_c10d import Backend, Store
 
 # ---- bindings/runtime/module.cpp: this library's own functions, wrapped by xpu_ops/__init__.py
 
@@ -187,6 +189,18 @@ class JitModule:
 
 def jit_stats() -> dict[str, int]: ...
 def _empty_strided_xpu(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, /) -> Tensor: ...
+
+# ---- bindings/distributed/module.cpp, which _distributed.py gives to torch.distributed
+
+class ProcessGroupXCCL(Backend):
+    class Options(Backend.Options):
+        def __init__(self, is_high_priority_stream: bool = False) -> None: ...
+
+    @overload
+    def __init__(self, store: Store, rank: int, size: int, options: Options) -> None: ...
+    @overload
+    def __init__(self, store: Store, rank: int, size: int, timeout: timedelta = ...) -> None: ...
+    def perform_nocolor_split(self, device: torch.device | None, /) -> None: ...
 
 # ---- bindings/onednn_module.cpp, wrapped by xpu_ops/onednn.py
 

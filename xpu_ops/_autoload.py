@@ -178,16 +178,16 @@ def load() -> ModuleType:
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
     _revive(extension)
-    _open_doors()
+    _open_doors(extension)
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
     _extension = extension
     return extension
 
 
-def _open_doors() -> None:
+def _open_doors(extension: ModuleType) -> None:
     """Register the device with other libraries when the program imports them."""
-    from xpu_ops import _torchvision, inductor, lightning
+    from xpu_ops import _distributed, _torchvision, inductor, lightning
     from xpu_ops._after_import import after_import
 
     for name, action in inductor.ACTIONS.items():
@@ -195,6 +195,7 @@ def _open_doors() -> None:
     for connector in lightning.CONNECTORS:
         after_import(connector, lightning.install)
     _torchvision.watch()
+    _distributed.register(extension)
 
 
 def _revive(extension: ModuleType) -> None:

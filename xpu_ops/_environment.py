@@ -19,6 +19,8 @@ class Variable:
 RUN_TIME = (
     Variable("XPU_OPS_DEVICE_MAPPING", "auto", "kernels/runtime/device.cpp",
              "which devices xpu:0, xpu:1, ... are: `auto` (GPUs, or the CPU where there is none), `gpu`, `cpu` or `explicit` (all)"),
+    Variable("XPU_OPS_CPU_DEVICES", "1", "kernels/runtime/device.cpp",
+             "how many indices name the CPU device, 1 to 16: each has its own streams, allocator and statistics, so that programs for several devices run anywhere"),
     Variable("XPU_OPS_POLICY", "of the device", "kernels/runtime/policy.cpp",
              "`gpu` runs the plans of a GPU on the CPU device, so that its code is executed without one"),
     Variable("XPU_OPS_DISCRETE", "0", "kernels/runtime/policy.cpp",

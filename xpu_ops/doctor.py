@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -174,6 +175,25 @@ def caches() -> Iterator[Finding]:
         yield Finding(section, "oneMKL", f"FFT and factorisations run on it, {plans.size} of {plans.capacity} plans")
 
 
+def collectives() -> Iterator[Finding]:
+    """Which engine carries the collectives of torch.distributed on xpu tensors, and why."""
+    import torch.distributed as dist
+
+    from xpu_ops import _C
+
+    section, name = "distributed", "backend xccl"
+    if not dist.is_available() or not dist.is_gloo_available():
+        yield Finding(section, name, "torch has no gloo, which carries it", "note", "install torch from PyPI")
+        return
+    if _C.host_accessible(-1):
+        yield Finding(section, name, "gloo on the tensors' memory, without a copy: the device shares it with the host")
+    else:
+        yield Finding(section, name, "gloo on pinned copies: the host does not read the memory of the device")
+    with suppress(PackageNotFoundError):
+        value = f"{version('oneccl')} is installed and not used: gloo serves"
+        yield Finding(section, "oneCCL", value, "note")
+
+
 def _matmul(device: str) -> Any:
     a, b = torch.randn(192, 256), torch.randn(256, 128)
     return a.to(device) @ b.to(device)
@@ -257,6 +277,8 @@ def findings(*, check: bool = True) -> Iterator[Finding]:
         broken |= f.state == "problem"
         yield f
     yield from caches()
+    if not broken:
+        yield from collectives()
     if check and not broken:
         yield from self_check()
 

@@ -39,9 +39,8 @@ std::atomic<int> g_forbidden{0};
 
 // A collective gives its results when its Work is done, after the call: the fallback would carry the old ones back.
 void refuse_collectives(const c10::OperatorHandle& op, const std::string& name) {
-  TORCH_CHECK_NOT_IMPLEMENTED(op.schema().name().rfind("c10d::", 0) != 0,
-                              "Collectives on xpu tensors are not there yet: no process group of xpu_ops serves '",
-                              name, "'. Communicate CPU copies, for which the backends gloo and mpi are.");
+  TORCH_CHECK_NOT_IMPLEMENTED(op.schema().name().rfind("c10d::", 0) != 0, "The operator '", name,
+                              "' of torch.distributed does not take xpu tensors. Communicate CPU copies.");
 }
 
 void admit(const c10::OperatorHandle& op) {

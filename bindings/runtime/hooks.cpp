@@ -7,6 +7,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/hooks.hpp"
+#include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
 
@@ -54,6 +55,9 @@ struct Hooks final : at::XPUHooksInterface {
   // An alias of host memory has no owner on the SYCL side: where the current device works on it, that is the answer.
   c10::Device getDeviceFromPtr(void* ptr) const override {
     return translate([&] {
+      // Several indices may name one device, XPU_OPS_CPU_DEVICES: the allocator knows whose block it is.
+      if (const auto block = runtime::block_of(ptr); block.size)
+        return c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(block.device));
       for (int i = 0, n = runtime::device_count(); i < n; ++i) {
         if (sycl::get_pointer_type(ptr, runtime::sycl_context(i)) != sycl::usm::alloc::unknown &&
             sycl::get_pointer_device(ptr, runtime::sycl_context(i)) == runtime::sycl_device(i))

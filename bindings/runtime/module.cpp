@@ -281,6 +281,7 @@ PYBIND11_MODULE(_C, m) {
   bind_onednn(m);
   bind_onemkl(m);
   register_profiler();
+  bind_distributed(m);
   if (const char* forced = std::getenv("PYTORCH_XPU_FALLBACK_OP")) force_fallback(forced);
   // From here on the tensor constructors run torch.xpu._lazy_init before they touch the device.
   torch::utils::set_requires_device_init(at::kXPU, true);

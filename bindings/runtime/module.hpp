@@ -6,11 +6,12 @@
 
 namespace xpu_ops {
 
-void bind_memory(pybind11::module_& m);  // _xpu_* functions of torch.xpu.memory, MemPool
-void bind_graph(pybind11::module_& m);   // XPUGraph
-void bind_jit(pybind11::module_& m);     // JitModule, JitKernel: kernels compiled at run time
-void bind_onednn(pybind11::module_& m);  // the _onednn submodule behind xpu_ops.onednn
-void bind_onemkl(pybind11::module_& m);  // the _onemkl submodule behind xpu_ops.onemkl
+void bind_memory(pybind11::module_& m);       // _xpu_* functions of torch.xpu.memory, MemPool
+void bind_graph(pybind11::module_& m);        // XPUGraph
+void bind_jit(pybind11::module_& m);          // JitModule, JitKernel: kernels compiled at run time
+void bind_onednn(pybind11::module_& m);       // the _onednn submodule behind xpu_ops.onednn
+void bind_onemkl(pybind11::module_& m);       // the _onemkl submodule behind xpu_ops.onemkl
+void bind_distributed(pybind11::module_& m);  // ProcessGroupXCCL
 
 // Keeps torch's OpenMP threads from spinning beside the SYCL CPU device; false where it was not needed or not possible.
 bool calm_openmp();

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <mutex>
+#include <string_view>
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/queue.hpp"
@@ -144,6 +145,18 @@ std::string wanted_mapping(Registry& r) {
   return m;
 }
 
+// XPU_OPS_CPU_DEVICES: indices that name the CPU device, so that programs for several devices run on any machine.
+int cpu_indices() {
+  const char* env = std::getenv("XPU_OPS_CPU_DEVICES");
+  if (!env || !*env) return 1;
+  char* end = nullptr;
+  const long n = std::strtol(env, &end, 10);
+  if (*end || n < 1 || n > kMaxDevices)
+    throw Error(ErrorKind::value, std::string("XPU_OPS_CPU_DEVICES is '") + env + "', expected a number from 1 to " +
+                                      std::to_string(kMaxDevices) + ".");
+  return static_cast<int>(n);
+}
+
 // GPUs of one backend only, or the same device would show up twice.
 std::vector<sycl::device> pick(const std::string& mapping) {
   std::vector<sycl::device> level_zero, opencl_gpus, cpus;
@@ -168,6 +181,7 @@ std::vector<sycl::device> pick(const std::string& mapping) {
   if (mapping != "explicit" && std::any_of(gpus.begin(), gpus.end(), [&](auto& d) { return !integrated(d); }))
     gpus.erase(std::remove_if(gpus.begin(), gpus.end(), integrated), gpus.end());
   if (cpus.size() > 1 && mapping != "explicit") cpus.resize(1);
+  if (!cpus.empty()) cpus.resize(cpus.size() + cpu_indices() - 1, cpus.back());
   if (mapping == "gpu") return gpus;
   if (mapping == "cpu") return cpus;
   if (mapping == "explicit") {
@@ -191,6 +205,10 @@ void enumerate(Registry& r) {
     for (auto& d : pick(r.mapping)) {
       if (r.entries.size() == kMaxDevices) break;
       r.entries.push_back({d, d.get_platform().khr_get_default_context(), describe(d)});
+      const auto same = std::count_if(r.entries.begin(), r.entries.end(), [&](auto& e) { return e.device == d; });
+      constexpr std::string_view digits = "0123456789abcdef";
+      char& last = r.entries.back().info.uuid.back();
+      last = digits[(digits.find(last) + same - 1) % digits.size()];
     }
     if (r.entries.empty()) r.failure = "SYCL finds no device for the mapping '" + r.mapping + "'";
   } catch (const std::exception& e) {
@@ -284,8 +302,8 @@ int device_count_hint() noexcept {
   if (r.ready.load(std::memory_order_acquire)) return static_cast<int>(r.entries.size());
   try {
     std::string m = device_mapping();
-    // One CPU device is all there can be here; a runtime that is missing shows on first use.
-    if (m == "cpu" || (m == "auto" && !has_render_node())) return 1;
+    // The CPU device is all there can be here; a runtime that is missing shows on first use.
+    if (m == "cpu" || (m == "auto" && !has_render_node())) return cpu_indices();
   } catch (const std::exception&) { return 0; }
   return device_count();
 }
@@ -342,6 +360,7 @@ uint64_t free_memory(int device) {
 bool can_access_peer(int device, int peer) {
   Entry &a = entry(device), &b = entry(peer);
   if (device == peer) return true;
+  if (a.device == b.device) return true;  // XPU_OPS_CPU_DEVICES
   if (a.info.is_cpu || b.info.is_cpu) return false;
   return query(false, [&] {
     return a.device.ext_oneapi_can_access_peer(b.device, sycl::ext::oneapi::peer_access::access_supported);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,6 +17,8 @@ PROGRAMS = sorted((ROOT / "examples").glob("*.py"))
 LAST = {
     "gaussian_process": r"error of the mean at most .*",
     "pca": r"\d+ of \d+ components rebuild the samples to .*",
+    "ddp": r"epoch 3: mean loss [\d.]+ on 2 processes",
+    "fsdp": r"step 19: loss [\d.]+, saved in fsdp-checkpoint",
     "serve_bf16": r"oneDNN primitives: \d+ created, \d+ reused",
     "share_memory": r"copied: 1000\.0",
     "spectrogram": r"signal after stft and istft: off by .*",
@@ -28,6 +31,13 @@ def test_every_program_has_an_expectation() -> None:
     assert [p.stem for p in PROGRAMS] == sorted(LAST)
 
 
+def command(program: Path) -> list[str]:
+    """As its first line says: under torchrun where that is named."""
+    if "torchrun" not in program.read_text():
+        return [sys.executable, "-W", "ignore", str(program)]
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(program)]
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
 def test_example(program: Path, tmp_path: Path) -> None:
     if program.stem == "share_memory":
@@ -35,8 +45,9 @@ def test_example(program: Path, tmp_path: Path) -> None:
 
         if not _C.host_accessible(torch.xpu.current_device()):
             pytest.skip("the host does not read device memory in this mode")
+    several = {"XPU_OPS_CPU_DEVICES": "2"} if "torchrun" in program.read_text() else {}
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        command(program), cwd=tmp_path, env={**os.environ, **several}, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(LAST[program.stem], done.stdout.splitlines()[-1])

@@ -14,7 +14,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from . import cases as all_cases
-from . import process, report
+from . import distributed, process, report
 from .core import Row, measure
 from .verdicts import verdicts
 
@@ -64,6 +64,7 @@ def main(
                 progress.update(task, description=f"{len(rows) + 1}: {case.section}, {case.name}", refresh=True)
                 rows.append(measure(case))
         rows += process.rows(lambda section, name: filter in f"{section} {name}")
+        rows += distributed.rows(lambda section, name: filter in f"{section} {name}")
     except KeyboardInterrupt:
         console.print(f"stopped after {len(rows)} rows")
     if not rows:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import compiled, families, fused, linalg, process, products, selection, vision
+from . import compiled, families, fused, linalg, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 

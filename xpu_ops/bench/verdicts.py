@@ -56,6 +56,7 @@ SECTIONS: dict[str, tuple[tuple[str, ...], float, float]] = {
     "sparse": (("sparse",), 1.0, 0.9),
     "other families": (("foreach", "loss", "sequence", "quantization", "factory"), 1.0, 0.9),
     "models": (("model",), 1.5, 0.95),
+    "collectives": (("distributed",), 1.0, 0.9),
     "compiled against eager": ((compiled.AGAINST_EAGER,), 1.5, 0.9),
     "compiled against compiled CPU": ((compiled.AGAINST_CPU,), 1.3, 0.0),
 }

@@ -18,6 +18,7 @@
 #include "bindings/aten/memory/storage.hpp"
 #include "bindings/errors.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/event.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::aten {
@@ -89,8 +90,36 @@ void device_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
   dst.copy_(image);
 }
 
+// Between two indices of one device: a copy on the stream of dst, and the stream of src waits for it.
+void between_indices(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (!dense(src)) {
+    const c10::DeviceGuard guard(src.device());
+    at::Tensor staged = empty_strided(src.sizes(), at::infer_dense_strides(src.sizes(), src.strides()),
+                                      src.scalar_type(), src.device());
+    take_bits(staged, src);
+    copy_device_to_device(staged, src, non_blocking);
+    return between_indices(dst, staged, non_blocking);
+  }
+  const c10::DeviceGuard guard(dst.device());
+  if (!same_image(dst, src)) {
+    at::Tensor image = empty_strided(src.sizes(), src.strides(), src.scalar_type(), dst.device());
+    take_bits(image, src);
+    between_indices(image, src, non_blocking);
+    return copy_device_to_device(dst, image, non_blocking);
+  }
+  auto &from = queue_of(src), &to = queue_of(dst);
+  runtime::Event written, read;
+  written.record(from);
+  written.block(to);
+  runtime::copy_bytes(to, dst.mutable_data_ptr(), src.const_data_ptr(), dst.nbytes(), false);
+  read.record(to);
+  read.block(from);
+}
+
 // Devices of different contexts share no memory here: the bytes pass through the host.
-void between_devices(const at::Tensor& dst, const at::Tensor& src) {
+void between_devices(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
+  if (runtime::sycl_device(dst.device().index()) == runtime::sycl_device(src.device().index()))
+    return between_indices(dst, src, non_blocking);
   at::Tensor host = at::empty_strided(src.sizes(), at::infer_dense_strides(src.sizes(), src.strides()),
                                       src.options().device(at::kCPU));
   device_to_host(host, src, false);
@@ -146,7 +175,7 @@ at::Scalar _local_scalar_dense(const at::Tensor& self) {
 void copy_dense(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
   if (!dst.is_xpu()) return device_to_host(dst, src, non_blocking);
   if (!src.is_xpu()) return host_to_device(dst, src, non_blocking);
-  if (dst.device() != src.device()) return between_devices(dst, src);
+  if (dst.device() != src.device()) return between_devices(dst, src, non_blocking);
   copy_device_to_device(dst, src, non_blocking);
 }
 

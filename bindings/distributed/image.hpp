@@ -1,0 +1,34 @@
+// The CPU tensor that an engine gets for an XPU tensor: its memory where the host may touch it, else a pinned copy.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "bindings/distributed/encoding.hpp"
+#include "kernels/runtime/queue.hpp"
+
+namespace xpu_ops::distributed {
+
+enum class Use { read, write, both };
+
+class Image {
+ public:
+  // Flat, or with the first dimension kept (rows), as split sizes count it. The tensor is dense.
+  Image(const at::Tensor& xpu, Use use, Encoding encoding, bool rows = false);
+
+  // The producing stream is done. With a queue the elements are copied on it; the caller waits for it before encode().
+  void open(runtime::Queue* fetches);
+  void encode();
+  const at::Tensor& cpu() const { return cpu_; }  // from encode() on
+  // The engine is done. deliver() puts the copy back on the queue, and returns at once.
+  void decode(int ranks);
+  void deliver(runtime::Queue& queue);
+
+ private:
+  bool writes() const { return use_ != Use::read && xpu_.numel() > 0; }
+
+  at::Tensor xpu_, memory_, cpu_;
+  Encoding encoding_;
+  Use use_;
+  bool rows_;
+};
+
+}  // namespace xpu_ops::distributed

@@ -1,0 +1,186 @@
+#include "bindings/distributed/process_group.hpp"
+
+#include <Python.h>
+
+#include <algorithm>
+
+#include "bindings/errors.hpp"
+
+namespace xpu_ops::distributed {
+namespace {
+
+using c10d::OpType;
+using std::chrono::milliseconds;
+
+// What a destructor waits for may need the GIL.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+// Idle, or so soon that a thread of its own is not worth it.
+bool ready(runtime::Queue& queue) { return queue.inline_ready() || runtime::idle(queue); }
+
+}  // namespace
+
+ProcessGroupXCCL::ProcessGroupXCCL(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                                   c10::intrusive_ptr<Options> options, EngineFactory factory)
+    : Backend(rank, size),
+      engine_(factory(store, rank, size, options->timeout)),
+      borrowed_(engine_),
+      factory_(std::move(factory)),
+      options_(std::move(options)),
+      peers_(std::make_shared<Peers>(store, rank, size)) {}
+
+ProcessGroupXCCL::ProcessGroupXCCL(const Engine& borrowed, const c10::intrusive_ptr<c10d::Store>& store)
+    : Backend(borrowed->getRank(), borrowed->getSize()),
+      borrowed_(borrowed),
+      options_(c10::make_intrusive<Options>()),
+      peers_(std::make_shared<Peers>(store, borrowed->getRank(), borrowed->getSize())) {}
+
+ProcessGroupXCCL::~ProcessGroupXCCL() {
+  const WithoutGil no_gil;
+  launcher_.stop();
+  engine_.reset();
+}
+
+Engine ProcessGroupXCCL::engine() const {
+  Engine e = borrowed_.lock();
+  TORCH_CHECK(e, "xccl: the process group was destroyed.");
+  return e;
+}
+
+bool ProcessGroupXCCL::alive() const { return !borrowed_.expired(); }
+bool ProcessGroupXCCL::serves(const c10d::Backend* engine) const { return borrowed_.lock().get() == engine; }
+
+void ProcessGroupXCCL::setTimeout(milliseconds timeout) {
+  options_->timeout = timeout;
+  engine()->setTimeout(timeout);
+}
+
+void ProcessGroupXCCL::setGroupUid(const std::string& uid) {
+  Backend::setGroupUid(uid);
+  if (engine_) engine_->setGroupUid(uid);
+}
+
+milliseconds ProcessGroupXCCL::timeout_of(milliseconds asked) const {
+  if (asked != c10d::kUnsetTimeout) return asked;
+  return factory_ ? options_->timeout : engine()->getBackendOptions()->timeout;
+}
+
+c10d::ErrorType ProcessGroupXCCL::getError() {
+  return aborted_ ? c10d::ErrorType::COMM_ERROR : c10d::ErrorType::SUCCESS;
+}
+
+// gloo cannot take an operation back: it ends by its own timeout, in a thread that then frees the engine.
+void ProcessGroupXCCL::abort() {
+  if (aborted_.exchange(true)) return;
+  std::vector<c10::weak_intrusive_ptr<XcclWork>> live;
+  {
+    std::lock_guard<std::mutex> lock(state_);
+    live.swap(live_);
+  }
+  bool pending = false;
+  for (auto& weak : live) {
+    if (auto work = weak.lock(); work && !work->isCompleted()) {
+      work->abort();
+      pending = true;
+    }
+  }
+  if (pending && engine_) std::thread([engine = std::move(engine_)]() mutable { engine.reset(); }).detach();
+}
+
+void ProcessGroupXCCL::shutdown() {
+  const WithoutGil no_gil;
+  closed_ = true;
+  launcher_.stop();
+}
+
+c10::intrusive_ptr<c10d::Backend> ProcessGroupXCCL::split(const c10::intrusive_ptr<c10d::Store>& store,
+                                                          const std::vector<int>& ranks,
+                                                          const c10::intrusive_ptr<c10d::Backend::Options>& options) {
+  const auto it = std::find(ranks.begin(), ranks.end(), rank_);
+  TORCH_CHECK(it != ranks.end(), "xccl: rank ", rank_, " is not in the group that is split off.");
+  auto own = c10::make_intrusive<Options>(options ? options->timeout : options_->timeout);
+  if (options) {
+    own->group_name = options->group_name;
+    own->global_ranks_in_group = options->global_ranks_in_group;
+  }
+  const int rank = static_cast<int>(it - ranks.begin()), size = static_cast<int>(ranks.size());
+  return c10::make_intrusive<ProcessGroupXCCL>(store, rank, size, own, factory_);
+}
+
+XcclWork::Streams& ProcessGroupXCCL::streams(int device) {
+  std::lock_guard<std::mutex> lock(state_);
+  auto& streams = streams_[device];
+  if (!streams) streams = {runtime::stream_from_pool(device, 0), runtime::stream_from_pool(device, 0)};
+  return *streams;
+}
+
+void ProcessGroupXCCL::remember(const c10::intrusive_ptr<XcclWork>& work) {
+  std::lock_guard<std::mutex> lock(state_);
+  if (live_.size() >= 64) std::erase_if(live_, [](const auto& weak) { return weak.expired(); });
+  live_.emplace_back(work);
+  if (coalesced_) coalesced_->push_back(work);
+}
+
+ProcessGroupXCCL::Result ProcessGroupXCCL::run(Call call, c10::Device device, milliseconds timeout, bool async) {
+  TORCH_CHECK(!aborted_, "xccl: the process group was aborted.");
+  TORCH_CHECK(!closed_, "xccl: the process group was destroyed.");
+  return translate([&]() -> Result {
+    runtime::Queue& queue = runtime::current_queue(device.index());
+    runtime::refuse_recording(queue, "A collective");
+    const Engine engine = this->engine();
+    const bool shared = runtime::host_accessible(device.index());
+    std::optional<XcclWork::Streams> discrete;
+    if (!shared) discrete = streams(device.index());
+    const uint64_t number = c10d::isP2POp(call.type) ? ++transfers_ : ++sequence_;
+    auto work = c10::make_intrusive<XcclWork>(std::move(call), device, peers_, number, timeout_of(timeout), discrete);
+
+    std::lock_guard<std::mutex> order(order_);
+    if (shared && launcher_.idle() && (!async || ready(queue))) {
+      if (!queue.inline_ready()) runtime::synchronize(queue);
+      work->launch(*engine, nullptr);
+    } else {
+      auto event = std::make_shared<runtime::Event>();
+      event->record(queue);
+      launcher_.push([work, engine, event] {
+        try {
+          work->launch(*engine, event.get());
+        } catch (...) { work->fail(std::current_exception()); }
+      });
+    }
+    remember(work);
+    return work;
+  });
+}
+
+void ProcessGroupXCCL::startCoalescing() {
+  std::lock_guard<std::mutex> lock(state_);
+  coalesced_.emplace();
+}
+
+ProcessGroupXCCL::Result ProcessGroupXCCL::endCoalescing() {
+  std::vector<c10::intrusive_ptr<XcclWork>> works;
+  {
+    std::lock_guard<std::mutex> lock(state_);
+    if (!coalesced_ || coalesced_->empty()) {
+      coalesced_.reset();
+      return nullptr;
+    }
+    works.swap(*coalesced_);
+    coalesced_.reset();
+  }
+  const c10::Device device(c10::kXPU, static_cast<c10::DeviceIndex>(runtime::current_device()));
+  return c10::make_intrusive<CoalescedWork>(std::move(works), device);
+}
+
+}  // namespace xpu_ops::distributed

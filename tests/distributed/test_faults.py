@@ -1,0 +1,147 @@
+"""What the others see when a rank ends, is late or leaves: an error that names it, soon, and no process that stays."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+from support import script
+
+PREAMBLE = """
+import os, sys, time, torch
+import torch.distributed as dist
+from datetime import timedelta
+rank, rendezvous = int(sys.argv[1]), sys.argv[2]
+def group(seconds):
+    dist.init_process_group("xccl", init_method="file://" + rendezvous, rank=rank, world_size=2,
+                            timeout=timedelta(seconds=seconds))
+"""
+
+
+def start(tmp_path: Path, body: str) -> list[subprocess.Popen[str]]:
+    program = tmp_path / "program.py"
+    program.write_text(PREAMBLE + textwrap.dedent(body))
+    return [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(program), str(r), str(tmp_path / "rendezvous")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for r in range(2)
+    ]
+
+
+def test_a_killed_rank_is_named(tmp_path: Path) -> None:
+    """Rank 1 is killed while rank 0 waits for it in an all_reduce."""
+    here, there = start(
+        tmp_path,
+        """
+        group(60)
+        x = torch.ones(1000, device="xpu")
+        dist.all_reduce(x)
+        print("together", flush=True)
+        if rank == 1:
+            time.sleep(60)
+        dist.all_reduce(x)
+        """,
+    )
+    assert there.stdout is not None and there.stdout.readline() == "together\n"
+    time.sleep(0.5)
+    there.send_signal(signal.SIGKILL)
+    begin = time.monotonic()
+    _, err = here.communicate(timeout=60)
+    there.communicate()
+    assert here.returncode == 1 and time.monotonic() - begin < 20
+    last = err[err.rindex("DistBackendError") :]
+    assert "[rank 0] xccl: ALLREDUCE number 2 of Float[1000] failed after" in last
+    assert f"Ended: rank 1 (process {there.pid} of " in last
+
+
+def test_timeout_abort_and_destroy(tmp_path: Path) -> None:
+    """A late rank is named with rank, number, collective and timeout; an abort wakes who waits; a group ends for good."""
+    body = """
+        import threading
+        group(30)
+        x = torch.ones(8, device="xpu")
+        quick = dist.new_group(timeout=timedelta(seconds=1))
+        slow = dist.new_group(timeout=timedelta(seconds=8))
+        dist.all_reduce(x)
+        if rank == 0:
+            try:
+                dist.all_reduce(x, group=quick)
+            except dist.DistBackendError as e:
+                print(str(e).splitlines()[0], flush=True)
+            work = dist.all_reduce(x, group=slow, async_op=True)
+            try:
+                work.wait(timedelta(milliseconds=200))
+            except dist.DistBackendError as e:
+                print("wait", "200 ms" in str(e), work.is_completed(), flush=True)
+            threading.Timer(0.5, slow._get_backend(torch.device("xpu")).abort).start()
+            begin = time.monotonic()
+            try:
+                work.wait()
+            except dist.DistBackendError as e:
+                print("abort", "it was aborted" in str(e), time.monotonic() - begin < 4, flush=True)
+            try:
+                dist.all_reduce(x, group=slow)
+            except RuntimeError as e:
+                print(str(e).splitlines()[0], flush=True)
+        time.sleep(0 if rank == 0 else 4)
+        world = dist.group.WORLD
+        dist.barrier()
+        if rank == 0:
+            del work
+        dist.destroy_process_group()
+        try:
+            world._get_backend(torch.device("xpu")).allreduce([x])
+        except RuntimeError as e:
+            print(str(e).splitlines()[0], flush=True)
+    """
+    processes = start(tmp_path, body)
+    out = [p.communicate(timeout=120) for p in processes]
+    assert [p.returncode for p in processes] == [0, 0], out
+    lines = out[0][0].splitlines()
+    assert lines[0].startswith("[rank 0] xccl: ALLREDUCE number 1 of Float[8] failed after")
+    assert "(timeout 1000 ms)" in lines[0] and "No word within 2 s from rank 1 (process " in lines[0]
+    assert lines[1:] == [
+        "wait True False",
+        "abort True True",
+        "xccl: the process group was aborted.",
+        "xccl: the process group was destroyed.",
+    ]
+
+
+@pytest.mark.slow
+def test_groups_leave_nothing_behind() -> None:
+    """Two hundred times a group of one process: neither threads, file descriptors nor memory grow."""
+    code = """
+        import os, re, torch, tempfile
+        import torch.distributed as dist
+        def state():
+            rss = int(re.search("VmRSS:\\\\s+([0-9]+)", open("/proc/self/status").read())[1])
+            return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), rss
+        folder = tempfile.mkdtemp()
+        def once(i):
+            dist.init_process_group("xccl", init_method=f"file://{folder}/{i}", rank=0, world_size=1)
+            x = torch.ones(4, device="xpu")
+            stream = torch.xpu.Stream()
+            with torch.xpu.stream(stream):
+                y = torch.ones(600, 600, device="xpu")
+                works = [dist.all_reduce(y @ y, async_op=True), dist.all_reduce(x, async_op=True)]
+            [w.wait() for w in works]
+            dist.destroy_process_group()
+        for i in range(40):
+            once(i)
+        before = state()
+        for i in range(40, 240):
+            once(i)
+        after = state()
+        print(after[0] <= before[0], after[1] <= before[1], after[2] - before[2] < 30000, before, after)
+    """
+    assert script.out(code, timeout=600).startswith("True True True")
