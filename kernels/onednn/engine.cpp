@@ -112,22 +112,28 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   }
   {
     Stream& s = stream(queue);
-    const auto execute = [&](sycl::queue& q) {
+    const int n = static_cast<int>(args->c_args.size());
+    const auto stream_of = [&](sycl::queue& q) {
       if (s.queue != q) [[unlikely]]
         s = Stream(queue.device, q);  // a profile began or ended, or an external queue lives where another did
-      check(dnnl_primitive_execute(entry.primitive.get(), s.stream.get(), static_cast<int>(args->c_args.size()),
-                                   args->c_args.data()),
-            entry);
+      return s.stream.get();
     };
     if (runtime::profiling()) [[unlikely]] {
-      const std::string name = std::string(op_name(entry.op)) + " " + entry.shapes + " " + entry.impl;
-      // On a CPU device it is a host task, which has no times of its own.
-      runtime::submit_profiled(queue, {name.c_str(), runtime::CommandKind::primitive, 0, false}, [&](sycl::queue& q) {
-        execute(q);
-        return sycl::event();
+      std::string name = op_name(entry.op);
+      for (const std::string* part : {&entry.shapes, &entry.impl}) {
+        if (!part->empty()) name += " " + *part;
+      }
+      runtime::submit_profiled(queue, {name.c_str(), runtime::CommandKind::primitive}, [&](sycl::queue& q) {
+        sycl::event done;
+        check(dnnl_sycl_interop_primitive_execute(entry.primitive.get(), stream_of(q), n, args->c_args.data(), nullptr,
+                                                  &done),
+              entry);
+        return done;
       });
     } else {
-      queue.submit(execute);
+      queue.submit([&](sycl::queue& q) {
+        check(dnnl_primitive_execute(entry.primitive.get(), stream_of(q), n, args->c_args.data()), entry);
+      });
     }
   }
   if (talk || on_host) queue.wait();

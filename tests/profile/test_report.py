@@ -77,6 +77,20 @@ def test_figures(sample: trace.Trace):
     assert json.loads(json.dumps(r.as_dict()))["waits"] == {"aten::item": pytest.approx(0.6)}
 
 
+def test_waiting_for_a_primitive_is_apart(tmp_path):
+    """On a CPU device a call of oneDNN returns when it has ended: no synchronisation of the program."""
+    found = read(
+        tmp_path,
+        operator("aten::mm", 0, 900, 1),
+        event("kernel", "matmul x", 30, 800, **{"External id": 1}),
+        event("xpu_runtime", "xpu: oneDNN", 10, 5),
+        event("xpu_runtime", "xpu: wait", 20, 820),
+    )
+    r = report.build(found, {}, report.Memory())
+    assert (r.wait_ms, r.primitive_ms) == (0, 0.82) and not r.waits
+    assert not any("waited" in f for f in r.findings)
+
+
 def test_busy_counts_overlap_once():
     def run(start: float, end: float) -> trace.Execution:
         return trace.Execution("k", "kernel", 0, 3, start, end, False)

@@ -104,6 +104,7 @@ def show(report: Report, console: Console, rows: int) -> None:
         ("device executing", f"{report.busy_ms:.1f} ms  {percent(report.busy_ms)}"),
         ("inline work on the host", f"{report.inline_ms:.1f} ms  {percent(report.inline_ms)}"),
         ("host waiting", f"{report.wait_ms:.1f} ms  {percent(report.wait_ms)}"),
+        ("host in oneDNN's calls", f"{report.primitive_ms:.1f} ms  {percent(report.primitive_ms)}"),
         ("commands", f"{report.launches} launched, {report.inlined} inline"),
         ("calls of the CPU fallback", str(sum(report.fallback.values()))),
         (

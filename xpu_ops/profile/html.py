@@ -103,7 +103,7 @@ def document(report: Report, trace: Trace, title: str) -> dict[str, Any]:
             ]
             for x in executions
         ],
-        "waits": [[threads[w.thread], round(w.start, 2), round(w.end - w.start, 2)] for w in trace.waits if w.thread in threads],
+        "waits": [[threads[w.thread], round(w.start, 2), round(w.duration, 2)] for w in trace.waits if w.thread in threads],
         "memory": [[round(t, 1), a, r] for t, a, r in trace.memory[::step]],
         "left_out": len(trace.calls) + len(trace.executions) - len(calls) - len(executions),
         "flame": _compact(root, names, (max(root["host"], 1e-9), max(root["device"], 1e-9))),

@@ -59,7 +59,8 @@ class Report:
     busy_ms: float  # some stream of the device executed, inline work left out
     inline_ms: float
     copy_ms: float  # of launched copies between host and device
-    wait_ms: float
+    wait_ms: float  # without waits for primitives
+    primitive_ms: float  # the host waited for a primitive of oneDNN to end
     waits: Counter[str]  # milliseconds by operator
     launches: int
     inlined: int
@@ -144,7 +145,7 @@ def _findings(r: Report) -> list[str]:
         )  # fmt: skip
     idle = 1 - (r.busy_ms + r.inline_ms) / wall
     if idle >= IDLE and r.launches + r.inlined:
-        per_call = (wall - r.wait_ms) / (r.launches + r.inlined) * 1e3
+        per_call = (wall - r.wait_ms - r.primitive_ms) / (r.launches + r.inlined) * 1e3
         out.append(
             (idle, f"The device had nothing to do for {idle:.0%} of the time: the host takes {per_call:.0f} us for each "
                    "of its commands. Larger batches, fused operators or torch.compile help.")
@@ -183,13 +184,15 @@ def build(trace: Trace, fallback: dict[str, int], memory: Memory) -> Report:
     launched = [x for x in trace.executions if not x.inlined]
     waits: dict[str, float] = defaultdict(float)
     for w in trace.waits:
-        waits[w.call.operator() if w.call else "outside operators"] += (w.end - w.start) / 1e3
+        if not w.primitive:
+            waits[w.call.operator() if w.call else "outside operators"] += w.duration / 1e3
     report = Report(
         wall_ms=trace.span_us / 1e3,
         busy_ms=busy(launched) / 1e3,
         inline_ms=sum(x.duration for x in trace.executions if x.inlined) / 1e3,
         copy_ms=sum(x.duration for x in launched if "host" in x.name and x.kind == "gpu_memcpy") / 1e3,
         wait_ms=sum(waits.values()),
+        primitive_ms=sum(w.duration for w in trace.waits if w.primitive) / 1e3,
         waits=Counter(waits),
         launches=len(launched),
         inlined=len(trace.executions) - len(launched),

@@ -76,6 +76,11 @@ class Wait:
     start: float
     end: float
     call: Call | None
+    primitive: bool  # of oneDNN: on a CPU device its call returns when it has ended
+
+    @property
+    def duration(self) -> float:
+        return self.end - self.start
 
 
 @dataclass
@@ -122,7 +127,7 @@ def read(path: Path) -> Trace:
     calls: list[Call] = []
     executions: list[Execution] = []
     linked: list[tuple[Execution, int]] = []
-    waiting: list[dict[str, Any]] = []
+    runtime: list[dict[str, Any]] = []
     external: dict[int, Call] = {}
     memory: list[tuple[float, int, int]] = []
     rows: dict[tuple[int, int], str] = {}
@@ -137,8 +142,7 @@ def read(path: Path) -> Trace:
             if c.external:
                 external[c.external] = c
         elif e["cat"] == "xpu_runtime":
-            if e["name"] == "xpu: wait":
-                waiting.append(e)
+            runtime.append(e)
         else:
             x = Execution(e["name"], e["cat"], e["pid"], e["tid"], start, end, bool(args.get("inline")))
             x.size = args.get("bytes", 0)
@@ -150,12 +154,16 @@ def read(path: Path) -> Trace:
             x.call.executions.append(x)
     _nest(calls)
     waits = []
-    for e in waiting:
-        start = e["ts"] - zero
-        w = Wait(e["tid"], start, start + e["dur"], _innermost(calls, e["tid"], start))
-        if w.call is not None:
-            w.call.wait_us += w.end - w.start
-        waits.append(w)
+    before: dict[int, str] = {}  # what each thread asked of the device last
+    for e in sorted(runtime, key=lambda e: e["ts"]):
+        if e["name"] == "xpu: wait":
+            start = e["ts"] - zero
+            primitive = before.get(e["tid"]) == "xpu: oneDNN"
+            w = Wait(e["tid"], start, start + e["dur"], _innermost(calls, e["tid"], start), primitive)
+            if w.call is not None and not primitive:
+                w.call.wait_us += w.duration
+            waits.append(w)
+        before[e["tid"]] = e["name"]
     for e in events:
         if e.get("name") == "[memory]" and e.get("args", {}).get("Device Id", -1) >= 0:
             memory.append((e["ts"] - zero, e["args"]["Total Allocated"], e["args"]["Total Reserved"]))
