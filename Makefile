@@ -48,8 +48,13 @@ demo: build
 test: build
 	$(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 
+# The whole suite, and what runs kernels once more with the launches of a GPU.
+# Without one test of minutes per case: there 256 items, each alone in its group, go through all indices.
+POLICY_TESTS := tests/aten tests/onednn tests/ops tests/runtime \
+  --deselect tests/aten/test_scatter.py::test_one_column_of_many_places
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
+	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
 
 # The wheel beside PyPI's torch, a CUDA build of several GB, in an environment of its own; on a machine without an NVIDIA GPU.
 CUDA_VENV ?= .venv-cuda

@@ -16,13 +16,10 @@
 #include "bindings/aten/memory/copy.hpp"
 #include "gen/kernels/factory_kernels.hpp"
 #include "kernels/ops/copy.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/factory_args.hpp"
+#include "kernels/ops/factory.hpp"
 
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
 
 uint64_t bits(double v) { return std::bit_cast<uint64_t>(v); }
 
@@ -42,17 +39,8 @@ void set_real(SequenceArgs& a, double start, double end, double step) {
 void run_sequence(const at::Tensor& out, const runtime::KernelTable& table, SequenceArgs a) {
   TORCH_CHECK(out.numel() < (int64_t{1} << 32), "sequences of 2^32 elements and more are not supported on XPU");
   ContiguousOut target(out);
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   a.dst = target.data();
-  a.last = static_cast<uint32_t>(out.numel() - 1);
-  a.once = 1;
-  constexpr int64_t step = int64_t{1} << 30;
-  for (int64_t done = 0; done < out.numel(); done += step) {
-    a.first = static_cast<uint32_t>(done);
-    a.n = static_cast<uint32_t>(std::min(step, out.numel() - done));
-    runtime::launch(queue, table[dtype_of(out)], ceil_div(a.n, group), group, a);
-  }
+  plan::sequence(runtime::current_queue(), table[dtype_of(out)], out.numel(), a);
   target.finish();
 }
 
@@ -123,8 +111,6 @@ void triangle(const at::Tensor& self, int64_t diagonal, const at::Tensor& out, c
   if (self.numel() == 0) return;
   const at::Tensor src = plain(self);
   ContiguousOut target(out);
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   const int64_t rows = self.size(-2), cols = self.size(-1);
   TORCH_CHECK(rows * cols < (int64_t{1} << 31),
               "tril and triu of matrices of 2^31 elements and more are not supported on XPU");
@@ -132,14 +118,9 @@ void triangle(const at::Tensor& self, int64_t diagonal, const at::Tensor& out, c
   a.cols = make_divider(static_cast<uint32_t>(cols));
   a.rows = make_divider(static_cast<uint32_t>(rows));
   a.diagonal = static_cast<int32_t>(std::clamp<int64_t>(diagonal, -rows - 1, cols + 1));
-  const int64_t step = std::max<int64_t>((int64_t{1} << 30) / (rows * cols), 1) * rows * cols;
-  for (int64_t done = 0; done < self.numel(); done += step) {
-    const int64_t offset = done * static_cast<int64_t>(self.element_size());
-    a.dst = static_cast<char*>(target.data()) + offset;
-    a.src = static_cast<const char*>(src.const_data_ptr()) + offset;
-    a.n = static_cast<uint32_t>(std::min(step, self.numel() - done));
-    runtime::launch(queue, table[raw_dtype(self.element_size())], ceil_div(a.n, group), group, a);
-  }
+  a.dst = target.data();
+  a.src = src.const_data_ptr();
+  plan::triangle(runtime::current_queue(), table[raw_dtype(self.element_size())], self.numel(), self.itemsize(), a);
   target.finish();
 }
 
@@ -151,12 +132,11 @@ at::Tensor triangle_indices(int64_t row, int64_t col, int64_t offset, std::optio
       upper ? row * col - at::native::get_tril_size(row, col, offset - 1) : at::native::get_tril_size(row, col, offset);
   at::Tensor result = new_empty({2, n}, type);
   if (n == 0) return result;
-  const auto& table = upper ? kernels::triangle_indices_upper : kernels::triangle_indices_lower;
   TriangleIndexArgs a{};
   a.dst = result.mutable_data_ptr();
   a.first_row = upper ? 0 : std::max<int64_t>(0, -offset);
   a.cols = col, a.offset = offset, a.n = n;
-  runtime::launch(runtime::current_queue(), table[to_dtype(type)], static_cast<size_t>(row - a.first_row), 64, a);
+  plan::triangle_indices(runtime::current_queue(), upper, to_dtype(type), row - a.first_row, a);
   return result;
 }
 
@@ -177,17 +157,11 @@ void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, co
   if (out.numel() == 0) return;
   const at::Tensor x = plain(a.expand(sizes)), y = plain(b.expand(sizes));
   ContiguousOut target(out);
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group, wide = 2 * a.element_size();
-  constexpr int64_t step = int64_t{1} << 30;
-  for (int64_t done = 0; done < out.numel(); done += step) {
-    ComplexArgs args{};
-    args.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(wide);
-    args.a = static_cast<const char*>(x.const_data_ptr()) + done * static_cast<int64_t>(wide / 2);
-    args.b = static_cast<const char*>(y.const_data_ptr()) + done * static_cast<int64_t>(wide / 2);
-    args.n = static_cast<uint32_t>(std::min(step, out.numel() - done));
-    runtime::launch(queue, table[dtype_of(a)], ceil_div(args.n, group), group, args);
-  }
+  ComplexArgs args{};
+  args.dst = target.data();
+  args.a = x.const_data_ptr();
+  args.b = y.const_data_ptr();
+  plan::complex_from(runtime::current_queue(), table[dtype_of(a)], out.numel(), a.itemsize(), args);
   target.finish();
 }
 
@@ -304,10 +278,7 @@ at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int
   a.dst = result.mutable_data_ptr();
   a.cumulative = cumulative.const_data_ptr();
   a.n = static_cast<uint32_t>(total), a.count = static_cast<uint32_t>(repeats.numel());
-  runtime::Queue& queue = runtime::current_queue();
-  const Spread s = spread(a.n, runtime::device_info(runtime::current_queue().device).policy);
-  a.chunk = s.chunk;
-  runtime::launch(queue, kernels::repeat_indices[dtype_of(repeats)], s.groups, s.local, a);
+  plan::repeat_indices(runtime::current_queue(), dtype_of(repeats), a);
   return result;
 }
 

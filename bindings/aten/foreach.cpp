@@ -1,19 +1,19 @@
 #include "bindings/aten/foreach.hpp"
 
-#include <cmath>
-#include <cstring>
-
 #include <ATen/NativeFunctions.h>
 #include <ATen/native/ForeachUtils.h>
 #include <ATen/ops/empty_like.h>
 
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/tensor.hpp"
-#include "bindings/aten/foreach_launch.hpp"
 #include "gen/kernels/foreach_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/ops/foreach.hpp"
 
 namespace xpu_ops::aten {
+
+using plan::ForeachLaunch;
+using plan::kForeachLimit;
+
 namespace {
 
 template <int OPERANDS>
@@ -57,54 +57,24 @@ bool small(at::TensorList tensors) {
   return true;
 }
 
-// Results of a reduction of each tensor, 0-d and of `type`.
+// Results of a reduction of each tensor, 0-d and of `type`; Value: its accumulator.
 template <class Value>
 std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, runtime::KernelSlot& kernel,
                                     runtime::KernelSlot& final_kernel) {
-  constexpr size_t kLanes = 16;
   std::vector<at::Tensor> result;
   result.reserve(self.size());
   for (size_t i = 0; i < self.size(); ++i) result.push_back(new_empty({}, type));
-  ForeachReduceArgs a{};
   ForeachLaunch<ForeachReduceArgs> launch;
   for (size_t i = 0; i < self.size(); ++i) {
     auto& t = launch.add(self[i].numel());
     t.ptr[0] = result[i].mutable_data_ptr();
     t.ptr[1] = const_cast<void*>(self[i].const_data_ptr());
   }
-  launch.run(a, [&](runtime::Queue& queue, size_t groups) {
-    runtime::Scratch partial(groups * kLanes * sizeof(Value));
-    a.partial = partial.get();
-    runtime::launch(queue, kernel, groups, kLanes, a);
-    runtime::launch(queue, final_kernel, self.size(), kLanes, a);
-  });
+  plan::reduce_each(launch, kernel, final_kernel, sizeof(Value));
   return result;
 }
 
-// What amp_update_scale does, on the calling thread.
-void update_scale_here(const UpdateScaleArgs& a) {
-  const bool found = *a.found_inf != 0.0f;
-  const float grown = *a.scale * (found ? a.backoff : a.growth);
-  const int32_t steps = found ? 0 : *a.tracker + 1;
-  const bool grow = steps == a.interval && !found;
-  if (found || (grow && std::isfinite(grown))) *a.scale = grown;
-  *a.tracker = grow ? 0 : steps;
-}
-
 }  // namespace
-
-void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
-  if (queue.run_inline(static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); })) return;
-  constexpr size_t kPart = sizeof(ForeachTableArgs::word);
-  for (size_t at = 0; at < bytes; at += kPart) {
-    ForeachTableArgs a;
-    const size_t part = std::min(kPart, bytes - at);
-    a.dst = reinterpret_cast<uint64_t*>(static_cast<char*>(dst) + at);
-    a.words = static_cast<uint32_t>(part / sizeof(uint64_t));
-    std::memcpy(a.word, static_cast<const char*>(src) + at, part);
-    runtime::launch(queue, kernels::foreach_table, 1, 16, a);
-  }
-}
 
 bool foreach_pointwise(const ForeachOp& op, std::initializer_list<ForeachInput> inputs, const ForeachInput& scalar,
                        std::vector<at::Tensor>* result) {
@@ -258,8 +228,7 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   UpdateScaleArgs a{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
                     found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
                     static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
-  runtime::Queue& queue = runtime::current_queue();
-  if (!queue.run_inline(1, [&] { update_scale_here(a); })) runtime::launch(queue, kernels::amp_update_scale, 1, 16, a);
+  plan::update_scale(runtime::current_queue(), a);
   return self;
 }
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "bindings/aten/core/tensor.hpp"
-#include "bindings/aten/foreach_launch.hpp"
 #include "gen/kernels/foreach_kernels.hpp"
+#include "kernels/ops/foreach.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -47,7 +47,8 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
           list[i].scalar_type() == type && list[i].device() == params[0].device() && list[i].layout() == at::kStrided,
           name, ": params, grads and states must have same dtype, device, and layout");
       TORCH_CHECK(list[i].sizes() == params[i].sizes(), name, ": params, grads and states must have the same shape");
-      TORCH_CHECK(list[i].numel() < kForeachLimit, "parameters of 2^31 elements and more are not supported on XPU");
+      TORCH_CHECK(list[i].numel() < plan::kForeachLimit,
+                  "parameters of 2^31 elements and more are not supported on XPU");
     }
   };
   check(params);
@@ -70,7 +71,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
   a.eps = static_cast<float>(h.eps), a.eps64 = bits(h.eps);
   a.grad_scale = flag_ptr(grad_scale, "grad_scale"), a.found_inf = flag_ptr(found_inf, "found_inf");
   a.maximize = h.maximize, a.first_step = h.first_step, a.nesterov = h.nesterov;
-  ForeachLaunch<OptimizerArgs> launch;
+  plan::ForeachLaunch<OptimizerArgs> launch;
   // A tensor whose layout differs from its parameter's takes part as a copy.
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   auto pointer = [&](const at::Tensor& t, const at::Tensor& param) -> void* {

@@ -22,33 +22,16 @@
 #include "bindings/aten/memory/copy.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "gen/kernels/random_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/ops/random.hpp"
 #include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/random_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
 using Gen = std::optional<at::Generator>;
-using runtime::ceil_div;
 namespace templates = at::native::templates;
 
 constexpr int64_t kLaunch = int64_t{1} << 30;  // elements of one launch; each launch has its own counter
-
-// Elements of one work-item are a fixed distance apart, whatever the work-group size: see random_fill.
-size_t items_for(size_t n, size_t values) { return ceil_div(n, values * kRandomStride) * kRandomStride; }
-
-void launch_items(const runtime::KernelTable& table, DType type, size_t items, const auto& args) {
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
-  runtime::launch(queue, table[type], ceil_div(items, group), group, args);
-}
-void launch_items(runtime::KernelSlot& slot, size_t items, const auto& args) {
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
-  runtime::launch(queue, slot, ceil_div(items, group), group, args);
-}
 
 template <class Args>
 void take_numbers(Args& a, const Gen& generator) {
@@ -67,7 +50,7 @@ void fill_random(const at::Tensor& self, const Gen& generator, const runtime::Ke
     take_numbers(a, generator);
     a.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(self.element_size());
     a.n = static_cast<uint32_t>(std::min(kLaunch, self.numel() - done));
-    launch_items(table, dtype_of(self), items_for(a.n, values), a);
+    plan::draw(runtime::current_queue(), table[dtype_of(self)], plan::plan_draws(a.n, values), a);
   }
   target.finish();
 }
@@ -161,7 +144,7 @@ struct Bernoulli {
       a.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(self.element_size());
       a.x = static_cast<const char*>(probs.const_data_ptr()) + done * static_cast<int64_t>(probs.element_size());
       a.n = static_cast<uint32_t>(std::min(kLaunch, self.numel() - done));
-      launch_items(slot, items_for(a.n, 4), a);
+      plan::draw(runtime::current_queue(), slot, plan::plan_draws(a.n, 4), a);
     }
     target.finish();
     runtime::check_kernel_errors(queue);
@@ -213,7 +196,7 @@ at::Tensor from_parameters(const runtime::KernelTable& table, const at::Tensor& 
     a.x = static_cast<const char*>(px.const_data_ptr()) + done * size;
     if (y) a.y = static_cast<const char*>(py.const_data_ptr()) + done * size;
     a.n = static_cast<uint32_t>(std::min(kLaunch, out.numel() - done));
-    launch_items(table, dtype_of(out), a.n, a);
+    plan::draw(runtime::current_queue(), table[dtype_of(out)], a.n, a);
   }
   return out;
 }
@@ -239,7 +222,7 @@ at::Tensor from_inputs(const runtime::KernelTable& table, at::TensorList inputs)
     a.dst = at_offset(out), a.x = at_offset(sources[0]), a.y = at_offset(sources[1]);
     a.dst2 = sources.size() > 2 ? at_offset(sources[2]) : nullptr;
     a.n = static_cast<uint32_t>(std::min(kLaunch, out.numel() - done));
-    launch_items(table, dtype_of(out), a.n, a);
+    plan::draw(runtime::current_queue(), table[dtype_of(out)], a.n, a);
   }
   return out;
 }
@@ -261,7 +244,7 @@ std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double k
   a.dst = out.mutable_data_ptr(), a.dst2 = mask.mutable_data_ptr(), a.x = x.const_data_ptr();
   a.n = static_cast<uint32_t>(x.numel());
   a.a = static_cast<float>(keep), a.b = static_cast<float>(scale);
-  launch_items(slot, items_for(a.n, 4), a);
+  plan::draw(runtime::current_queue(), slot, plan::plan_draws(a.n, 4), a);
   return {out, mask};
 }
 
@@ -281,7 +264,7 @@ at::Tensor scale_masked(const at::Tensor& input, const at::Tensor& mask, double 
     a.y = static_cast<const char*>(m.const_data_ptr()) + done;
     a.n = static_cast<uint32_t>(std::min(kLaunch, x.numel() - done));
     a.a = static_cast<float>(scale);
-    launch_items(kernels::masked_scale(dtype_of(x), dtype_of(m)), a.n, a);
+    plan::draw(runtime::current_queue(), kernels::masked_scale(dtype_of(x), dtype_of(m)), a.n, a);
   }
   return out;
 }
@@ -389,7 +372,7 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   a.dst = target.data(), a.dst2 = noise_target.data(), a.x = x.const_data_ptr();
   a.n = static_cast<uint32_t>(self.numel());
   a.a = static_cast<float>(low), a.b = static_cast<float>(high);
-  launch_items(kernels::rrelu, dtype_of(self), items_for(a.n, 4), a);
+  plan::draw(runtime::current_queue(), kernels::rrelu[dtype_of(self)], plan::plan_draws(a.n, 4), a);
   target.finish();
   noise_target.finish();
   return out;
@@ -478,7 +461,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   a.dst = target.data(), a.cumulative = sums.const_data_ptr();
   a.n = static_cast<uint32_t>(out.numel());
   a.samples = static_cast<uint32_t>(num_samples), a.categories = static_cast<uint32_t>(categories);
-  launch_items(kernels::multinomial_draw, to_dtype(type), a.n, a);
+  plan::draw(runtime::current_queue(), kernels::multinomial_draw[to_dtype(type)], a.n, a);
   target.finish();
   return out;
 }
@@ -499,23 +482,8 @@ at::Tensor& randperm_generator_out(int64_t n, Gen generator, at::Tensor& out) {
   fill_integer(keys, generator, 0, 0);
   const bool direct = out.scalar_type() == at::kLong && out.is_contiguous();
   const at::Tensor target = direct ? out : new_empty({n}, at::kLong);
-  runtime::Queue& queue = runtime::current_queue();
-  ShuffleArgs a{};
-  a.dst = target.mutable_data_ptr<int64_t>();
-  a.keys = static_cast<const uint64_t*>(keys.const_data_ptr());
-  a.n = static_cast<uint32_t>(n);
-  while (a.bits < 12 && (a.n >> a.bits) > 4096) ++a.bits;
-  a.chunks = a.bits == 0 ? 1 : 4 * runtime::device_info(queue.device).policy.units;
-  a.chunk = static_cast<uint32_t>(ceil_div(static_cast<size_t>(n), a.chunks));
-  const runtime::Scratch order(static_cast<size_t>(n) * sizeof(uint32_t));
-  const runtime::Scratch counts((size_t{a.chunks} << a.bits) * sizeof(uint32_t));
-  a.order = order.get<uint32_t>(), a.counts = counts.get<uint32_t>();
-  if (a.bits > 0) {
-    runtime::launch(queue, kernels::shuffle_count, a.chunks, 1, a);
-    runtime::launch(queue, kernels::shuffle_scan, 1, 1, a);
-    runtime::launch(queue, kernels::shuffle_scatter, a.chunks, 1, a);
-  }
-  runtime::launch(queue, kernels::shuffle_bucket, size_t{1} << a.bits, 1, a);
+  plan::shuffle(runtime::current_queue(), static_cast<const uint64_t*>(keys.const_data_ptr()), static_cast<uint32_t>(n),
+                target.mutable_data_ptr<int64_t>());
   if (!direct) out.copy_(target);
   return out;
 }

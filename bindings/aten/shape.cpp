@@ -13,13 +13,11 @@
 #include "bindings/aten/memory/copy.hpp"
 #include "gen/kernels/shape_kernels.hpp"
 #include "kernels/ops/copy.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/shape_args.hpp"
+#include "kernels/ops/shape.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
-using runtime::ceil_div;
 constexpr int64_t kLimit = int64_t{1} << 31;
 
 // ---- cat ----------------------------------------------------------------------------------------------------------
@@ -37,29 +35,12 @@ bool fits_run(const at::Tensor& t, const at::Tensor& out, int64_t dim) {
 }
 
 void run_cat(const at::Tensor& out, int64_t dim, const std::vector<std::pair<at::Tensor, int64_t>>& parts) {
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t lanes = runtime::device_info(queue.device).policy.lanes;
   const int64_t inner = out.stride(dim), total = inner * out.size(dim);
-  CatArgs a{};
-  a.dst = out.mutable_data_ptr();
-  a.total = static_cast<uint32_t>(total);
-  a.outer = static_cast<uint32_t>(out.numel() / total);
-  size_t groups = 0;
-  auto flush = [&] {
-    if (a.count > 0) runtime::launch(queue, kernels::cat_runs[raw_dtype(out.element_size())], groups, lanes, a);
-    a.count = 0, groups = 0;
-  };
-  for (const auto& [t, start] : parts) {
-    auto& in = a.in[a.count++];
-    const uint32_t width = static_cast<uint32_t>(t.size(dim) * inner);
-    in.src = t.const_data_ptr();
-    in.first_group = static_cast<uint32_t>(groups);
-    in.offset = static_cast<uint32_t>(start * inner);
-    in.width = make_divider(width);
-    groups += ceil_div(static_cast<size_t>(a.outer) * width, kCatBlock);
-    if (a.count == kCatInputs) flush();
-  }
-  flush();
+  plan::Cat cat(runtime::current_queue(), out.mutable_data_ptr(), out.itemsize(),
+                static_cast<uint32_t>(out.numel() / total), static_cast<uint32_t>(total));
+  for (const auto& [t, start] : parts)
+    cat.add(t.const_data_ptr(), static_cast<uint32_t>(t.size(dim) * inner), static_cast<uint32_t>(start * inner));
+  cat.finish();
 }
 
 // ---- padding ------------------------------------------------------------------------------------------------------
@@ -85,11 +66,9 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
              const int64_t (&write)[3], int64_t numel, int64_t other_numel, bool reflect) {
   TORCH_CHECK(numel < kLimit && other_numel < kLimit,
               "padding of tensors of 2^31 elements and more is not supported on XPU");
-  runtime::Queue& queue = runtime::current_queue();
   PadArgs a{};
   a.dst = dst, a.src = src;
   a.rows = static_cast<uint32_t>(numel / write[0]);
-  a.group = static_cast<uint32_t>(std::clamp<int64_t>(4096 / write[0], 1, 128));
   a.write1 = make_divider(static_cast<uint32_t>(write[1]));
   a.write2 = make_divider(static_cast<uint32_t>(write[2]));
   for (int d = 0; d < 3; ++d) {
@@ -103,7 +82,7 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
   a.end = std::max(a.begin, std::min(pad + in, out));
   a.left = reflect ? pad : 0;
   a.right = reflect ? 2 * (in - 1) - (a.end - pad) : in - 1;
-  runtime::launch(queue, table[type], ceil_div(a.rows, a.group), runtime::device_info(queue.device).policy.lanes, a);
+  plan::pad(runtime::current_queue(), table[type], write[0], a);
 }
 
 void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
@@ -380,9 +359,7 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
   const at::Tensor src = plain(self);
   ContiguousOut target(out);
   a.dst = target.data(), a.src = src.const_data_ptr();
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::im2col[raw_dtype(self.element_size())], static_cast<size_t>(batch * rows),
-                  runtime::device_info(queue.device).policy.lanes, a);
+  plan::im2col(runtime::current_queue(), self.itemsize(), static_cast<size_t>(batch * rows), a);
   target.finish();
   return out;
 }
@@ -415,10 +392,7 @@ at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::
   Im2colArgs a = im2col_args(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
   a.dst = target.data(), a.src = src.const_data_ptr();
   a.rows = static_cast<uint32_t>(batch * channels * output_size[0]);
-  a.group = static_cast<uint32_t>(std::clamp<int64_t>(1024 / output_size[1], 1, 128));
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::col2im[dtype_of(self)], ceil_div(a.rows, a.group),
-                  runtime::device_info(queue.device).policy.lanes, a);
+  plan::col2im(runtime::current_queue(), dtype_of(self), output_size[1], a);
   target.finish();
   return out;
 }
@@ -469,9 +443,7 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   a.windows = static_cast<int32_t>(grad_in.size(dim));
   a.size = static_cast<int32_t>(size), a.step = static_cast<int32_t>(step);
   a.n = static_cast<uint32_t>(grad.numel());
-  runtime::Queue& queue = runtime::current_queue();
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
-  runtime::launch(queue, kernels::unfold_backward[dtype_of(grad)], ceil_div(a.n, group), group, a);
+  plan::unfold_backward(runtime::current_queue(), dtype_of(grad), a);
   return grad;
 }
 

@@ -11,14 +11,18 @@
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/ctc.hpp"
 #include "kernels/ops/distance.hpp"
+#include "kernels/ops/factory.hpp"
 #include "kernels/ops/fused.hpp"
 #include "kernels/ops/indexing.hpp"
 #include "kernels/ops/loss.hpp"
 #include "kernels/ops/normalization.hpp"
 #include "kernels/ops/pointwise.hpp"
+#include "kernels/ops/pooling.hpp"
+#include "kernels/ops/random.hpp"
 #include "kernels/ops/reduction.hpp"
 #include "kernels/ops/scan.hpp"
 #include "kernels/ops/scatter.hpp"
+#include "kernels/ops/shape.hpp"
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/sycl/reduction_args.hpp"
@@ -464,6 +468,65 @@ void test_pointwise() {
   CHECK(walked * args.rows * args.n == total);
 }
 
+void test_pooling() {
+  std::set<PoolKernel> seen;
+  for (const Policy& policy : policies())
+    for (const PoolKind kind : {PoolKind::max, PoolKind::max_back, PoolKind::avg, PoolKind::avg_back})
+      for (const bool last : {false, true})
+        for (const bool adaptive : {false, true})
+          for (const int32_t size : {4, 40, 600})
+            for (const int32_t window : {1, 2, 8}) {
+              at("pool", static_cast<int>(kind), last, adaptive, size, window, policy.units);
+              PoolProblem problem{kind, DType::f32, 2, last, 6, {}};
+              PoolArgs& a = problem.args;
+              const bool back = kind == PoolKind::max_back || kind == PoolKind::avg_back;
+              a.channels = last ? 40 : 1;
+              a.adaptive = adaptive;
+              for (int d = 0; d < 3; ++d) {
+                a.in[d] = d == 0 ? 1 : size, a.out[d] = d == 0 ? 1 : std::max(1, size / window);
+                a.size[d] = back ? a.in[d] : a.out[d];
+                a.kernel[d] = a.stride[d] = d == 0 ? 1 : window;
+              }
+              const PoolPlan plan = plan_pool(problem, policy);
+              seen.insert(plan.kernel);
+              CHECK(plan.at_once * size * size * a.channels < (int64_t{1} << 31));
+              CHECK(!last || plan.kernel == PoolKernel::last);
+              if (plan.kernel != PoolKernel::last && plan.kernel != PoolKernel::wide) continue;
+              const PoolLines lines = plan_pool_lines(problem, 6, policy);
+              CHECK(parts_cover(a.size[last ? 2 : 1], lines.parts, lines.segment));
+              CHECK(parts_cover(lines.width, static_cast<int64_t>(lines.groups1),
+                                last ? kPoolLanes * kPoolVectors : static_cast<int64_t>(lines.local)));
+              CHECK(lines.groups0 == size_t{6} * a.size[0] * (last ? a.size[1] : 1) * lines.parts);
+            }
+  check_all_seen("pool", seen, PoolKernel::tiles);
+}
+
+void test_factories() {
+  bool buckets = false, one = false;
+  for (const Policy& policy : policies())
+    for (const int64_t n : kSizes) {
+      at("shuffle", policy.units, n);
+      const ShufflePlan plan = plan_shuffle(static_cast<uint32_t>(n), policy);
+      CHECK(parts_cover(n, plan.chunks, plan.chunk));
+      (plan.bits > 0 ? buckets : one) = true;
+    }
+  at("shuffle");
+  CHECK(buckets && one);
+  for (const int64_t n : kSizes) {
+    at("factories", n);
+    for (const size_t values : {1, 2, 4}) {
+      const size_t items = plan_draws(static_cast<size_t>(n), values);
+      CHECK(items % kRandomStride == 0 && items * values >= static_cast<size_t>(n));
+      CHECK((items - kRandomStride) * values < static_cast<size_t>(n));
+    }
+    CHECK(plan_triangle(n) % n == 0 && plan_triangle(n) <= std::max(kFactoryLaunch, n));
+    const int64_t rows = plan_rows(n, 4096);
+    CHECK(rows >= 1 && rows <= 128 && (rows == 1 || rows * n <= 4096));
+  }
+  // A matrix that 30 bits do not number is a launch of its own.
+  CHECK(plan_triangle(kFactoryLaunch) == kFactoryLaunch && plan_triangle(kFactoryLaunch + 1) == kFactoryLaunch + 1);
+}
+
 }  // namespace
 
 int main() {
@@ -474,6 +537,8 @@ int main() {
   test_indexing();
   test_scatter();
   test_walk();
+  test_pooling();
+  test_factories();
   test_copy();
   test_reduction();
   test_pointwise();

@@ -1,19 +1,22 @@
-// Gathers the tensors of a multi-tensor launch.
+// Multi-tensor launches: the table of tensors, put into device memory, and the kernels that walk it.
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <vector>
-
-#include <ATen/core/Tensor.h>
 
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 #include "kernels/sycl/foreach_args.hpp"
 
-namespace xpu_ops::aten {
+namespace xpu_ops::plan {
+
+constexpr int64_t kForeachLimit = int64_t{1} << 31;  // elements of one tensor
 
 // Puts a table into device memory, in the order of the queue.
 void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes);
 
+// Gathers the tensors of a multi-tensor launch.
 template <class Args>
 class ForeachLaunch {
  public:
@@ -50,6 +53,10 @@ class ForeachLaunch {
   size_t groups_ = 0;
 };
 
-constexpr int64_t kForeachLimit = int64_t{1} << 31;  // elements of one tensor
+// A reduction of each tensor: partial results of `accumulator` bytes per item, then one work-group per tensor.
+void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot& kernel,
+                 runtime::KernelSlot& final_kernel, size_t accumulator);
 
-}  // namespace xpu_ops::aten
+void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args);
+
+}  // namespace xpu_ops::plan

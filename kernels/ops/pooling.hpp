@@ -1,0 +1,45 @@
+// Pooling: which kernel (pure host code), and the launches of batches of planes.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/pooling_args.hpp"
+
+namespace xpu_ops::plan {
+
+enum class PoolKind { max, max_back, avg, avg_back };
+
+// Sizes, windows and options of the arguments are given, pointers are those of the first plane; the rest is planned.
+struct PoolProblem {
+  PoolKind kind;
+  DType type;
+  int dims;        // 2 or 3
+  bool last;       // channels-last: args.channels is their number, else 1
+  int64_t planes;  // batches where `last`, else batches times channels
+  PoolArgs args;
+};
+
+// plane: few outputs of wide windows. tiles: whole windows side by side. last, wide: lines of channels or of elements.
+enum class PoolKernel { flat, last, wide, plane, tiles };
+// Of contiguous planes: plane, tiles, or flat where neither serves.
+PoolKernel plan_pool_planes(const PoolProblem& problem, const runtime::Policy& policy);
+
+struct PoolPlan {
+  PoolKernel kernel = PoolKernel::flat;
+  int64_t at_once = 1;  // planes of one launch
+};
+PoolPlan plan_pool(const PoolProblem& problem, const runtime::Policy& policy);
+
+// Lines of a launch of `last` or `wide`.
+struct PoolLines {
+  size_t groups0 = 0, groups1 = 0, local = 1;
+  uint32_t width = 0, segment = 1, parts = 1;  // elements of a line, steps of an item, items along the other axis
+};
+PoolLines plan_pool_lines(const PoolProblem& problem, int64_t planes, const runtime::Policy& policy);
+
+void pool(runtime::Queue& queue, const PoolProblem& problem);
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,31 @@
+// Random numbers: launches of one counter per item, and permutations.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/random_args.hpp"
+
+namespace xpu_ops::plan {
+
+// As many items as draw n elements, `values` each. Those of one item are a fixed distance apart, whatever the
+// work-group: see random_fill.
+size_t plan_draws(size_t n, size_t values);
+
+template <class Args>
+void draw(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t items, const Args& args) {
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
+  runtime::launch(queue, kernel, runtime::ceil_div(items, group), group, args);
+}
+
+// Buckets of a permutation of n numbers, and the parts that items count and move.
+struct ShufflePlan {
+  uint32_t bits = 0;
+  uint32_t chunks = 1, chunk = 0;
+};
+ShufflePlan plan_shuffle(uint32_t n, const runtime::Policy& policy);
+// Writes a permutation of n numbers in the order of their keys.
+void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* dst);
+
+}  // namespace xpu_ops::plan

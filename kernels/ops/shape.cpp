@@ -1,0 +1,67 @@
+#include "kernels/ops/shape.hpp"
+
+#include <algorithm>
+
+#include "gen/kernels/shape_kernels.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr int64_t kPadShare = 4096, kCol2imShare = 1024;  // elements of a work-group
+constexpr int64_t kMostRows = 128;
+
+const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+
+}  // namespace
+
+Cat::Cat(runtime::Queue& queue, void* dst, size_t element, uint32_t outer, uint32_t total)
+    : queue_(queue), kernel_(kernels::cat_runs[raw_dtype(element)]) {
+  args_.dst = dst;
+  args_.outer = outer;
+  args_.total = total;
+}
+
+void Cat::add(const void* src, uint32_t width, uint32_t offset) {
+  auto& in = args_.in[args_.count++];
+  in.src = src;
+  in.first_group = static_cast<uint32_t>(groups_);
+  in.offset = offset;
+  in.width = make_divider(width);
+  groups_ += ceil_div(static_cast<size_t>(args_.outer) * width, kCatBlock);
+  if (args_.count == kCatInputs) finish();
+}
+
+void Cat::finish() {
+  if (args_.count > 0) runtime::launch(queue_, kernel_, groups_, policy_of(queue_).lanes, args_);
+  args_.count = 0;
+  groups_ = 0;
+}
+
+uint32_t plan_rows(int64_t row, int64_t share) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(share / row, 1, kMostRows));
+}
+
+void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t row, PadArgs args) {
+  args.group = plan_rows(row, kPadShare);
+  runtime::launch(queue, kernel, ceil_div(args.rows, args.group), policy_of(queue).lanes, args);
+}
+
+void im2col(runtime::Queue& queue, size_t element, size_t rows, const Im2colArgs& args) {
+  runtime::launch(queue, kernels::im2col[raw_dtype(element)], rows, policy_of(queue).lanes, args);
+}
+
+void col2im(runtime::Queue& queue, DType type, int64_t width, Im2colArgs args) {
+  args.group = plan_rows(width, kCol2imShare);
+  runtime::launch(queue, kernels::col2im[type], ceil_div(args.rows, args.group), policy_of(queue).lanes, args);
+}
+
+void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs& args) {
+  const size_t group = policy_of(queue).elementwise_group;
+  runtime::launch(queue, kernels::unfold_backward[type], ceil_div(args.n, group), group, args);
+}
+
+}  // namespace xpu_ops::plan

@@ -1,0 +1,38 @@
+// cat, padding, im2col, col2im, unfold_backward: launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/shape_args.hpp"
+
+namespace xpu_ops::plan {
+
+// Gathers the parts of a concatenation; launches whenever the arguments are full, and at the end.
+class Cat {
+ public:
+  // Elements of so many bytes; the result is `outer` runs of `total` elements.
+  Cat(runtime::Queue& queue, void* dst, size_t element, uint32_t outer, uint32_t total);
+  // `outer` runs of `width` elements, which land `offset` elements into the runs of the result.
+  void add(const void* src, uint32_t width, uint32_t offset);
+  void finish();
+
+ private:
+  runtime::Queue& queue_;
+  runtime::KernelSlot& kernel_;
+  CatArgs args_{};
+  size_t groups_ = 0;
+};
+
+// Rows of a work-group, which has about `share` elements.
+uint32_t plan_rows(int64_t row, int64_t share);
+
+// Reflection and replication and their gradients; `group` of the arguments is left as it is.
+void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t row, PadArgs args);
+void im2col(runtime::Queue& queue, size_t element, size_t rows, const Im2colArgs& args);
+void col2im(runtime::Queue& queue, DType type, int64_t width, Im2colArgs args);
+void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs& args);
+
+}  // namespace xpu_ops::plan

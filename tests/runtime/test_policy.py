@@ -1,0 +1,44 @@
+"""The policy of a GPU on the CPU device. A sample of the suite runs under it here; make test-full runs the operators."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from support import script
+
+TESTS = Path(__file__).resolve().parents[1]
+# Families whose launches differ most between the two policies, and what failed under the GPU's once.
+SAMPLE = (
+    "aten/test_scan.py",
+    "aten/test_embedding.py",
+    "aten/test_scatter.py::test_add_dtypes",
+    "aten/test_indexing.py::test_index_put",
+    "aten/test_sort.py::test_topk",
+    "aten/test_reduction.py::test_layouts",
+    "aten/test_rnn.py",
+    "aten/test_softmax.py",
+)
+
+
+def test_unknown_policy() -> None:
+    done = script.run("import torch; torch.ones(1, device='xpu')", XPU_OPS_POLICY="tpu")
+    assert done.returncode != 0
+    assert "XPU_OPS_POLICY is 'tpu', expected cpu or gpu." in done.stderr
+
+
+@pytest.mark.skipif(os.environ.get("XPU_OPS_POLICY") == "gpu", reason="the whole run is under this policy")
+@pytest.mark.skipif(torch.xpu.get_device_properties().type != "cpu", reason="the device has the GPU's policy anyway")
+def test_sample_under_the_policy_of_a_gpu() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *SAMPLE]
+    run = subprocess.run(
+        command, cwd=TESTS, env={**os.environ, "XPU_OPS_POLICY": "gpu"}, capture_output=True, text=True, timeout=600
+    )
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", run.stdout)
+    assert passed and int(passed[1]) > 100
