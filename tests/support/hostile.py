@@ -1,26 +1,37 @@
-"""Calls that a schema allows and nobody means, each run on xpu and on the CPU in a process that may die.
+"""Calls that a schema allows and nobody means, run on xpu and on the CPU, each device in a process of its own.
 
-Call `number` of `seed` is always the same, whichever calls ran before. A worker writes what it is about to do into a file,
-so that the parent knows which call killed it or did not end.
+Call `number` of `seed` has the same arguments whichever calls ran before. Torch's CPU kernels write outside of their
+memory for some of these calls: only a process that never runs one says anything about ours. A worker writes what it is
+about to do into a file, so that the parent knows which call killed it or did not end. tests/robust/hostile.yaml lists
+where the two devices differ for a reason.
+
+python -m support.hostile SEED FIRST LAST [--composites]     findings as JSON lines, then a line of figures
 """
 
 from __future__ import annotations
 
+import fnmatch
+import io
 import json
 import math
 import os
+import pickle
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+import yaml
 from torch.utils._pytree import tree_flatten
 
 from support import compare
@@ -41,9 +52,22 @@ UNDEFINED = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "
 EXCLUDED = ("record_stream", "_local_scalar_dense", "set_.source_Storage", "_copy_from", "_pin_memory", "is_pinned")
 
 
+BATCH = 2000  # calls of one worker
+TABLE = Path(__file__).parents[1] / "robust" / "hostile.yaml"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call: `name` is the overload without `aten::`."""
+
+    seed: int
+    number: int
+    name: str
+
+
 @dataclass
 class Finding:
-    """`kind`: crash, hang, assert, raises (on xpu alone), accepts (what the CPU refuses), differs, input."""
+    """`kind`: crash, hang, assert, raises (on xpu alone), accepts (what the CPU refuses), differs, input (changed)."""
 
     kind: str
     seed: int
@@ -52,20 +76,72 @@ class Finding:
     detail: str
 
 
-def overloads() -> list[str]:
-    """Native overloads of aten for dense tensors, sorted."""
-    names = torch._C._dispatch_get_all_op_names()
+@dataclass
+class Known:
+    """An entry of tests/robust/hostile.yaml: findings that have a reason."""
+
+    reason: str
+    overloads: list[str]
+    kinds: list[str]
+    text: str = ""
+    outside: dict[str, list[Any]] = field(default_factory=dict)
+
+    def explains(self, finding: Finding) -> bool:
+        """True if kind, overload, text and arguments are those of the entry."""
+        if finding.kind not in self.kinds or not any(fnmatch.fnmatchcase(finding.overload, g) for g in self.overloads):
+            return False
+        if not re.search(self.text, finding.detail):
+            return False
+        return not self.outside or _outside(finding, self.outside)
+
+
+def _outside(finding: Finding, domains: dict[str, list[Any]]) -> bool:
+    given, named = Draw(finding.seed, finding.number).arguments(finding.overload)
+    names = [a.name for a in operator(finding.overload)._schema.arguments if not a.kwarg_only]
+    values = {**dict(zip(names, given, strict=True)), **named}
+    return any(name in values and values[name] not in allowed for name, allowed in domains.items())
+
+
+@cache
+def known() -> list[Known]:
+    """The entries of tests/robust/hostile.yaml."""
+    return [Known(**entry) for entry in yaml.safe_load(TABLE.read_text())]
+
+
+@dataclass
+class Figures:
+    """What a campaign saw: calls by how they ended, and findings that the table explains, by reason."""
+
+    ended: Counter[str] = field(default_factory=Counter)
+    explained: Counter[str] = field(default_factory=Counter)
+
+
+@cache
+def overloads(composites: bool = False) -> list[str]:
+    """Native overloads of aten for dense tensors, sorted; or those that torch composes of others."""
     found = []
-    for name in sorted(n for n in names if n.startswith("aten::")):
+    for name in sorted(n for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::")):
         short = name.removeprefix("aten::")
-        if torch._C._dispatch_has_kernel_for_dispatch_key(name, "XPU") and not short.startswith(EXCLUDED):
-            packet, _, overload = short.partition(".")
-            operator = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
-            if operator is not None:
-                found.append(short)
+        native = torch._C._dispatch_has_kernel_for_dispatch_key(name, "XPU")
+        composed = any(
+            torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
+            for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+        )
+        if short.startswith(EXCLUDED) or not (composed and not native if composites else native):
+            continue
+        packet, _, overload = short.partition(".")
+        if getattr(getattr(torch.ops.aten, packet, None), overload or "default", None) is not None:
+            found.append(short)
     return found
 
 
+def calls(seed: int, first: int, last: int, *, composites: bool = False) -> list[Call]:
+    """Calls first to last - 1: each overload in its turn."""
+    names = overloads(composites)
+    return [Call(seed, n, names[n % len(names)]) for n in range(first, last)]
+
+
+@cache
 def operator(name: str) -> Any:
     """The overload of torch.ops.aten of this name."""
     packet, _, overload = name.partition(".")
@@ -164,181 +240,239 @@ class Skip(Exception):
     """An argument type that is not drawn."""
 
 
-def _moved(x: Any) -> Any:
-    return compare.to_device(compare.clone(x))
-
-
-def _call(name: str, args: Any, kwargs: Any, device: str) -> tuple[Any, BaseException | None]:
-    wants = {a.name for a in operator(name)._schema.arguments}
-    if "device" in wants:
-        kwargs = {**kwargs, "device": torch.device(device)}
-    try:
-        result = operator(name)(*args, **kwargs)
-        if device == "xpu":
-            torch.xpu.synchronize()
-        return result, None
-    except Exception as error:
-        if device == "xpu":
-            torch.xpu.synchronize()
-        return None, error
-
-
 # The CPU has no kernel for the type, or torch composes differently there: more types on xpu are no fault.
-_MORE_TYPES = ("not implemented for", "not supported", "unsupported", "Could not run", "expected scalar type", "only support", "must be")
+_MORE_TYPES = ("not implemented for", "not supported", "unsupported", "Could not run", "expected scalar type", "only support", "must be",
+               "to have one of the following scalar types")  # fmt: skip
 
 
-def judge(name: str, seed: int, number: int, state: Any) -> Finding | None:
-    """Runs one call on both devices. `state` is told the phase."""
-    draw = Draw(seed, number)
+def _written(name: str) -> set[str]:
+    return {a.name for a in operator(name)._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
+
+
+def _plain(x: Any) -> Any:
+    """Tensors as they come back from a process: dense ones on the CPU, of others the size."""
+    if not isinstance(x, torch.Tensor):
+        return None
+    if x.layout != torch.strided or x.is_nested:
+        return (str(x.layout), tuple(x.shape) if not x.is_nested else ())
+    return x.detach().cpu().resolve_conj().resolve_neg().clone()
+
+
+def run_call(call: Call, device: str) -> dict[str, Any] | None:
+    """What one call does on one device: `error` (class, text), `values` (results and written arguments), `changed`."""
     try:
-        args, kwargs = draw.arguments(name)
+        args, kwargs = Draw(call.seed, call.number).arguments(call.name)
     except Skip:
         return None
-    xargs, xkwargs = _moved((args, kwargs))
-    before = compare.clone((xargs, xkwargs))
-    state("xpu")
-    actual, raised = _call(name, xargs, xkwargs, "xpu")
-    state("cpu")
-    expected, wanted = _call(name, args, kwargs, "cpu")
-    state("compare")
+    schema = operator(call.name)._schema
+    if device == "xpu":
+        args, kwargs = compare.to_device(compare.clone((args, kwargs)))
+    before = compare.clone((args, kwargs))
+    place = {"device": torch.device(device)} if any(a.name == "device" for a in schema.arguments) else {}
+    try:
+        result = operator(call.name)(*args, **{**kwargs, **place})
+        if device == "xpu":
+            torch.xpu.synchronize()
+    except Exception as error:
+        if device == "xpu":
+            try:
+                torch.xpu.synchronize()
+            except Exception as late:
+                error = late
+        return {"error": (type(error).__name__, str(error)), "memory": isinstance(error, torch.OutOfMemoryError | MemoryError)}
+    written, changed, values = _written(call.name), "", [_plain(t) for t in tree_flatten(result)[0]]
+    names = [a.name for a in schema.arguments if not a.kwarg_only]
+    for which, a, b in [*zip(names, args, before[0], strict=True), *((k, kwargs[k], before[1][k]) for k in kwargs)]:
+        if which in written:
+            values += [_plain(t) for t in tree_flatten(a)[0]]
+        elif problem := _difference([_plain(t) for t in tree_flatten(a)[0]], [_plain(t) for t in tree_flatten(b)[0]], exact=True):
+            changed = f"{which}: {problem}"
+    return {"error": None, "values": values, "changed": changed}
+
+
+def compare_outcomes(call: Call, xpu: dict[str, Any], cpu: dict[str, Any] | None) -> Finding | None:
+    """The finding of one call, if any. `cpu` is None where torch's own kernel died: then only xpu's is judged."""
 
     def finding(kind: str, detail: str) -> Finding:
-        return Finding(kind, seed, number, name, detail[:400])
+        return Finding(kind, call.seed, call.number, call.name, detail[:400])
 
-    if raised is not None:
-        text = f"{type(raised).__name__}: {str(raised).splitlines()[0] if str(raised) else ''}"
-        if "INTERNAL ASSERT" in str(raised) and not (wanted is not None and "INTERNAL ASSERT" in str(wanted)):
-            return finding("assert", text)
-        if wanted is None and not isinstance(raised, torch.OutOfMemoryError):
-            return finding("raises", text)
+    wanted = cpu["error"] if cpu else None
+    if xpu["error"]:
+        kind, text = xpu["error"]
+        if "INTERNAL ASSERT" in text and not (wanted and "INTERNAL ASSERT" in wanted[1]):
+            return finding("assert", f"{kind}: {text}")
+        if cpu and not wanted and not xpu["memory"]:
+            return finding("raises", f"{kind}: {text.splitlines()[0] if text else ''}")
         return None
-    if wanted is not None:
-        text = str(wanted)
-        if isinstance(wanted, NotImplementedError) or any(m in text for m in _MORE_TYPES):
+    if xpu["changed"]:
+        return finding("input", xpu["changed"])
+    if cpu is None:
+        return None
+    if wanted:
+        kind, text = wanted
+        if kind == "NotImplementedError" or cpu["memory"] or any(m in text for m in _MORE_TYPES):
             return None
-        return finding("accepts", f"CPU: {type(wanted).__name__}: {text.splitlines()[0] if text else ''}")
-    written = {a.name for a in operator(name)._schema.arguments if a.alias_info is not None and a.alias_info.is_write}
-    names = [a.name for a in operator(name)._schema.arguments if not a.kwarg_only]
-    for which, a, b in [*zip(names, xargs, before[0], strict=False), *((k, xkwargs[k], before[1][k]) for k in xkwargs)]:
-        if which not in written and (problem := _difference(a, b, exact=True)):
-            return finding("input", f"{which}: {problem}")
-    if not name.startswith(UNDEFINED) and not any(w in name for w in UNDEFINED):
-        if problem := _difference(actual, expected, exact=False):
-            return finding("differs", problem)
+        return finding("accepts", f"CPU: {kind}: {text.splitlines()[0] if text else ''}")
+    if not any(w in call.name for w in UNDEFINED) and (problem := _difference(xpu["values"], cpu["values"], exact=False)):
+        return finding("differs", problem)
     return None
 
 
-def _difference(a: Any, b: Any, *, exact: bool) -> str:
-    fa, fb = tree_flatten(a)[0], tree_flatten(b)[0]
-    if len(fa) != len(fb):
-        return f"{len(fa)} results for {len(fb)}"
-    for x, y in zip(fa, fb, strict=True):
+def _difference(a: list[Any], b: list[Any], *, exact: bool) -> str:
+    if len(a) != len(b):
+        return f"{len(a)} results for {len(b)}"
+    for x, y in zip(a, b, strict=True):
         if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
+            if isinstance(x, torch.Tensor) != isinstance(y, torch.Tensor):
+                return "a tensor for none"
             continue
         if x.shape != y.shape or x.dtype != y.dtype:
             return f"{tuple(x.shape)} {x.dtype} for {tuple(y.shape)} {y.dtype}"
-        if x.layout != torch.strided:
-            continue
-        x, y = x.detach().cpu().resolve_conj().resolve_neg(), y.detach().cpu().resolve_conj().resolve_neg()
         if exact:
-            same = torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)) if x.dtype != torch.bool else torch.equal(x, y)
-            if not same:
+            if not torch.equal(x, y) and not torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)):
                 return "changed"
-            continue
-        if x.is_floating_point() or x.is_complex():
+        elif x.is_floating_point() or x.is_complex():
             wide = torch.complex128 if x.is_complex() else torch.float64
             loose = 5e-2 if x.dtype in (torch.float16, torch.bfloat16) else 1e-3
-            if not torch.allclose(x.to(wide), y.to(wide), rtol=loose, atol=loose, equal_nan=True):
-                return f"values of {tuple(x.shape)} {x.dtype}"
+            near = torch.isclose(x.to(wide), y.to(wide), rtol=loose, atol=loose, equal_nan=True)
+            if not near.all():
+                return f"values of {tuple(x.shape)} {x.dtype}: {x[~near][0].item():.6} for {y[~near][0].item():.6}"
         elif not torch.equal(x, y):
-            return f"values of {tuple(x.shape)} {x.dtype}"
+            return f"values of {tuple(x.shape)} {x.dtype}: {x[x != y][0].item()} for {y[x != y][0].item()}"
     return ""
 
 
-def worker(seed: int, first: int, last: int, state_file: str, out: str) -> None:
-    """Runs calls first to last - 1. Overload `number % n` of the native ones is called."""
-    names = overloads()
-    state_fd = os.open(state_file, os.O_RDWR | os.O_CREAT)
-    with open(out, "a") as log:
-        for number in range(first, last):
-            name = names[number % len(names)]
+def worker(device: str, folder: Path) -> None:
+    """Runs the calls of `calls` in the folder; their outcomes go to `out`, the place of the one under way to `state`."""
+    todo = [Call(*c) for c in json.loads((folder / "calls").read_text())]
+    state = os.open(folder / "state", os.O_RDWR)
+    with open(folder / "out", "ab") as out:
+        for place, call in enumerate(todo):
+            os.pwrite(state, str(place).ljust(12).encode(), 0)
+            buffer = io.BytesIO()
+            torch.save(run_call(call, device), buffer)
+            pickle.dump((place, buffer.getvalue()), out)
+            out.flush()
+    os.pwrite(state, str(len(todo)).ljust(12).encode(), 0)
 
-            def state(phase: str, number: int = number) -> None:
-                os.pwrite(state_fd, f"{number} {phase}".ljust(40).encode(), 0)
 
-            state("draw")
+class Worker:
+    """Calls on one device in a process. `outcomes[place]` is what each did; crash and hang are strings."""
+
+    def __init__(self, device: str, todo: list[Call], folder: Path, environment: dict[str, str]) -> None:
+        self.device, self.todo, self.folder = device, todo, folder
+        self.environment = environment
+        self.outcomes: dict[int, Any] = {}
+        self.first = 0
+        folder.mkdir()
+        self._start()
+
+    def _start(self) -> None:
+        (self.folder / "calls").write_text(json.dumps([[c.seed, c.number, c.name] for c in self.todo[self.first :]]))
+        (self.folder / "state").write_text("0".ljust(12))
+        (self.folder / "out").write_bytes(b"")
+        code = f"from support import hostile; from pathlib import Path; hostile.worker({self.device!r}, Path({str(self.folder)!r}))"
+        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        self.process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", code],
+            env={**os.environ, "OMP_NUM_THREADS": "1", **self.environment, "PYTHONPATH": path},
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        self.seen, self.since = "", time.monotonic()
+
+    def done(self) -> bool:
+        """True once every call has an outcome; starts again behind one that killed the process or did not end."""
+        now = (self.folder / "state").read_text()
+        ended = self.process.poll() is not None
+        hung = False
+        if not ended:
+            if now != self.seen:
+                self.seen, self.since = now, time.monotonic()
+                return False
+            if time.monotonic() - self.since < SECONDS:
+                return False
+            hung = True
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        with open(self.folder / "out", "rb") as out:
             try:
-                found = judge(name, seed, number, state)
-            except Exception as error:  # of the harness, or an error that a later call brought up
-                found = Finding("harness", seed, number, name, f"{type(error).__name__}: {error}"[:400])
-            if found is not None:
-                log.write(json.dumps(asdict(found)) + "\n")
-                log.flush()
-    os.pwrite(state_fd, f"{last} done".ljust(40).encode(), 0)
+                while True:
+                    place, outcome = pickle.load(out)
+                    self.outcomes[self.first + place] = torch.load(io.BytesIO(outcome), weights_only=False)
+            except (EOFError, pickle.UnpicklingError):
+                pass
+        at = self.first + int((self.folder / "state").read_text())
+        if at == len(self.todo):  # a death at exit is one too
+            if self.process.returncode and self.device == "xpu":
+                self.outcomes[at - 1] = f"crash: exit code {self.process.returncode} at the end"
+            return True
+        self.outcomes[at] = "hang" if hung else f"crash: exit code {self.process.returncode}"
+        self.first = at + 1
+        if self.first == len(self.todo):
+            return True
+        self._start()
+        return False
 
 
-def _run(seed: int, first: int, last: int, folder: Path) -> tuple[int, str, int]:
-    """One worker: the call it ended at, the phase there, the exit code (or -SIGKILL after a hang)."""
-    state = folder / "state"
-    state.write_text(f"{first} start".ljust(40))
-    code = f"from support import hostile; hostile.worker({seed}, {first}, {last}, {str(state)!r}, {str(folder / 'out')!r})"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
-    process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    seen, since = "", time.monotonic()
-    while process.poll() is None:
-        time.sleep(0.05)
-        now = state.read_text()
-        if now != seen:
-            seen, since = now, time.monotonic()
-        elif time.monotonic() - since > SECONDS:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            break
-    number, phase = state.read_text().split()[:2]
-    return int(number), phase, process.returncode
-
-
-def campaign(seed: int, first: int, last: int) -> Iterator[Finding]:
-    """Findings of calls first to last - 1. A call that kills the process on the CPU too is torch's, and no finding."""
-    names = overloads()
+def _outcomes(todo: list[Call], environment: dict[str, str]) -> tuple[dict[int, Any], dict[int, Any]]:
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        at = first
-        while at < last:
-            number, phase, code = _run(seed, at, last, folder)
-            if phase == "done":
-                break
-            at = number + 1
-            name = names[number % len(names)]
-            if phase == "cpu":
-                continue
-            if phase == "xpu" and _kills_the_cpu(seed, number, name):
-                continue
-            kind = "hang" if code == -signal.SIGKILL else "crash"
-            yield Finding(kind, seed, number, name, f"in phase {phase}, exit code {code}")
-        out = folder / "out"
-        if out.exists():
-            for line in out.read_text().splitlines():
-                yield Finding(**json.loads(line))
+        workers = [Worker(device, todo, Path(temporary) / device, environment) for device in ("xpu", "cpu")]
+        waiting = list(workers)
+        while waiting:
+            time.sleep(0.05)
+            waiting = [w for w in waiting if not w.done()]
+    return workers[0].outcomes, workers[1].outcomes
 
 
-def _kills_the_cpu(seed: int, number: int, name: str) -> bool:
-    code = (
-        "from support import hostile; import torch; "
-        f"a, k = hostile.Draw({seed}, {number}).arguments({name!r}); hostile._call({name!r}, a, k, 'cpu')"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])}
-    try:
-        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode < 0
+def _judge(call: Call, xpu: Any, cpu: Any) -> Finding | None:
+    if isinstance(xpu, str):
+        return Finding(xpu.partition(":")[0], call.seed, call.number, call.name, xpu)
+    return None if xpu is None else compare_outcomes(call, xpu, cpu if isinstance(cpu, dict) else None)
+
+
+def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False) -> Iterator[Finding]:
+    """Findings that no entry of the table explains. Each is seen again in a process that runs this call alone: torch's
+    CPU kernels spoil the memory of theirs. A crash of xpu counts in any case."""
+    todo = list(todo)
+    # What falls back runs torch's CPU kernels in the process of xpu: an error instead.
+    environment = {"PYTORCH_ENABLE_XPU_FALLBACK": "0"} if composites else {}
+    for start in range(0, len(todo), BATCH):
+        batch = todo[start : start + BATCH]
+        xpu, cpu = _outcomes(batch, environment)
+        for place, call in enumerate(batch):
+            x, c = xpu.get(place), cpu.get(place)
+            figures.ended[
+                "not drawn" if x is None else x.partition(":")[0] if isinstance(x, str)
+                else "torch's CPU kernel died" if isinstance(c, str)
+                else f"{'raised' if x['error'] else 'returned'} on xpu, {'raised' if c and c['error'] else 'returned'} on the CPU"
+            ] += 1  # fmt: skip
+            found = _judge(call, x, c)
+            if found is None or (composites and found.kind not in ("crash", "hang", "assert")):
+                continue
+            if entry := next((k for k in known() if k.explains(found)), None):
+                figures.explained[entry.reason] += 1
+                continue
+            alone = _judge(call, *(o.get(0) for o in _outcomes([call], environment)))
+            if alone is None and found.kind not in ("crash", "hang"):
+                figures.ended["not seen again alone"] += 1
+                continue
+            if alone is None:
+                found.detail += ", not alone"
+            elif entry := next((k for k in known() if k.explains(alone)), None):
+                figures.explained[entry.reason] += 1
+                continue
+            yield alone or found
+
+
+def main(arguments: list[str]) -> None:
+    """Prints the findings of a campaign, then its figures."""
+    composites = "--composites" in arguments
+    seed, first, last = map(int, [a for a in arguments if not a.startswith("--")])
+    figures = Figures()
+    for found in campaign(calls(seed, first, last, composites=composites), figures, composites=composites):
+        print(json.dumps(asdict(found)), flush=True)
+    print(json.dumps({"ended": dict(figures.ended), "explained": dict(figures.explained)}))
 
 
 if __name__ == "__main__":
-    seed, first, last = map(int, sys.argv[1:])
-    for found in campaign(seed, first, last):
-        print(json.dumps(asdict(found)), flush=True)
+    main(sys.argv[1:])
