@@ -86,6 +86,24 @@ at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor&
   return out;
 }
 
+at::Tensor _prelu_kernel(const at::Tensor& self, const at::Tensor& weight) {
+  auto it = at::TensorIteratorConfig()
+                .add_owned_output(at::Tensor())
+                .add_const_input(self)
+                .add_const_input(weight)
+                .build();
+  pointwise(it, k__prelu_kernel);
+  return it.output(0);
+}
+
+// The gradient has the type of self, whatever that of grad_output.
+at::Tensor mish_backward(const at::Tensor& grad_output, const at::Tensor& self) {
+  at::Tensor grad_input = new_empty({0}, self.scalar_type());
+  auto it = at::TensorIterator::binary_op(grad_input, grad_output, self);
+  pointwise(it, k_mish_backward);
+  return it.output(0);
+}
+
 // The gradients take their layout from self, then weight: their order in the iterator.
 std::tuple<at::Tensor, at::Tensor> _prelu_kernel_backward(const at::Tensor& grad_output, const at::Tensor& self,
                                                           const at::Tensor& weight) {

@@ -99,9 +99,17 @@ at::Tensor _cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, 
 
 at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const at::Tensor& x2, double p,
                            const at::Tensor& cdist) {
+  TORCH_CHECK(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1) && x1.scalar_type() == x2.scalar_type(),
+              "_cdist_backward: expected X1 and X2 of one type with as many columns, but got ", x1.sizes(), " of type ",
+              x1.scalar_type(), " and ", x2.sizes(), " of type ", x2.scalar_type());
   Pair pair(x1, x2);
   std::vector<int64_t> sizes = pair.batch;
-  sizes.insert(sizes.end(), {x1.size(-2), x1.size(-1)});
+  sizes.insert(sizes.end(), {x1.size(-2), x2.size(-2)});
+  for (const at::Tensor* t : {&grad, &cdist})
+    TORCH_CHECK(t->sizes() == sizes && t->scalar_type() == x1.scalar_type(),
+                "_cdist_backward: expected grad and cdist of size ", at::IntArrayRef(sizes), " and type ",
+                x1.scalar_type(), ", but got ", t->sizes(), " of type ", t->scalar_type());
+  sizes.back() = x1.size(-1);
   if (x1.size(-2) == 0 || x2.size(-2) == 0 || x1.size(-1) == 0 || pair.count == 0)
     return at::zeros(sizes, x1.options());
   at::Tensor out = new_empty(sizes, x1.scalar_type());
@@ -116,9 +124,11 @@ at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const a
 
 at::Tensor _pdist_forward(const at::Tensor& self, double p) {
   TORCH_CHECK(self.is_contiguous(), "_pdist_forward requires contiguous input");
-  const int64_t n = self.size(0), features = self.size(1);
+  const int64_t n = self.size(0);
   at::Tensor out = new_empty({n <= 1 ? 0 : n * (n - 1) / 2}, self.scalar_type());
   if (n <= 1) return out;
+  TORCH_CHECK(self.dim() == 2, "_pdist_forward: expected self to be 2-D, but got ", self.sizes());
+  const int64_t features = self.size(1);
   if (features == 0) return out.zero_();
   const at::Tensor turned = self.t().contiguous();
   CdistArgs args{};

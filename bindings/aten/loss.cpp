@@ -4,6 +4,7 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/native/LossMulti.h>
+#include <ATen/native/Resize.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
 
@@ -64,11 +65,20 @@ void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& t
   if (p.error) runtime::check_kernel_errors(queue);
 }
 
+// What torch's TensorIterator does with the gradient of a pair: the operands, grad_output among them, broadcast and
+// promote; grad_input takes their size, and must hold their type.
 void elementwise_backward(LossKind kind, const at::Tensor& grad_output, const at::Tensor& self,
                           const at::Tensor& target, const at::Tensor& weight, int64_t reduction, double param,
                           double factor, const at::Tensor& grad_input) {
+  std::vector<int64_t> sizes = at::infer_size(at::infer_size(self.sizes(), target.sizes()), grad_output.sizes());
+  if (weight.defined()) sizes = at::infer_size(sizes, weight.sizes());
+  const at::ScalarType common =
+      c10::promoteTypes(at::result_type(self, target), at::result_type(self, grad_output));
+  TORCH_CHECK(at::canCast(common, grad_input.scalar_type()), "result type ", common,
+              " can't be cast to the desired output type ", grad_input.scalar_type());
+  if (grad_input.sizes() != sizes) at::native::resize_output(grad_input, sizes);
   if (grad_input.numel() == 0) return;
-  const bool one = grad_output.numel() == 1;
+  const bool one = grad_output.numel() == 1 && grad_output.dim() <= std::max(self.dim(), target.dim());
   std::vector<at::Tensor> t =
       aligned({self, target, weight, one ? at::Tensor() : grad_output}, grad_input.scalar_type());
   const at::Tensor grad = one ? grad_output.to(grad_input.scalar_type()) : t[3];
@@ -106,7 +116,6 @@ void mse_loss(const at::Tensor& self, const at::Tensor& target, int64_t reductio
 
 at::Tensor& mse_loss_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
                                          const at::Tensor& target, int64_t reduction, at::Tensor& grad_input) {
-  resize_out(grad_input, self.sizes(), {}, self.options());
   elementwise_backward(LossKind::mse, grad_output, self, target, {}, reduction, 0, 2, grad_input);
   return grad_input;
 }
@@ -125,7 +134,6 @@ void smooth_l1_loss(const at::Tensor& self, const at::Tensor& target, int64_t re
 at::Tensor& smooth_l1_loss_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
                                                const at::Tensor& target, int64_t reduction, double beta,
                                                at::Tensor& grad_input) {
-  resize_out(grad_input, self.sizes(), {}, self.options());
   elementwise_backward(LossKind::smooth_l1, grad_output, self, target, {}, reduction, beta, 1, grad_input);
   return grad_input;
 }
@@ -134,7 +142,9 @@ at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int
                            at::Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
   const at::ScalarType type = at::result_type(self, target);
-  resize_out(out, reduced(self, target, reduction), {}, self.options());
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type,
+              " can't be cast to the desired output type ", out.scalar_type());
+  at::native::resize_output(out, reduced(self, target, reduction));
   // The result has the type of self, also where the target is wider.
   const at::Tensor wide = type == out.scalar_type() ? out : new_empty(out.sizes(), type);
   elementwise_loss(LossKind::huber, self, target, {}, reduction, delta, wide);
@@ -149,7 +159,9 @@ at::Tensor huber_loss(const at::Tensor& self, const at::Tensor& target, int64_t 
 
 at::Tensor& huber_loss_backward_out(const at::Tensor& grad_output, const at::Tensor& self, const at::Tensor& target,
                                     int64_t reduction, double delta, at::Tensor& grad_input) {
-  resize_out(grad_input, self.sizes(), {}, self.options());
+  for (const at::Tensor* t : {&target, &grad_output, static_cast<const at::Tensor*>(&grad_input)})
+    TORCH_CHECK(t->scalar_type() == self.scalar_type(), "Found dtype ", t->scalar_type(), " but expected ",
+                self.scalar_type());
   elementwise_backward(LossKind::huber, grad_output, self, target, {}, reduction, delta, 1, grad_input);
   return grad_input;
 }

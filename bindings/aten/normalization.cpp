@@ -235,7 +235,9 @@ void weight_norm(const at::Tensor& v, WeightNormArgs& args) {
 
 std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
   TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
-  const at::ScalarType wide = stat_type(v.scalar_type());
+  const int64_t lines = v.dim() == 0 ? 1 : v.size(dim);
+  TORCH_CHECK(g.numel() == lines, "_weight_norm_interface: expected g of ", lines, " elements, but got ", g.sizes());
+  const at::ScalarType wide = stat_type(v.scalar_type()), norm_type = stat_type(g.scalar_type());
   if (weight_norm_by_rows(v, dim) && g.numel() == v.size(0)) {
     const at::Tensor rows = v.contiguous(), factor = g.to(wide).contiguous(), w = new_empty(v.sizes(), v.scalar_type());
     std::vector<int64_t> sizes(v.dim(), 1);
@@ -246,11 +248,10 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, c
     args.norms = norms.mutable_data_ptr();
     args.out = w.mutable_data_ptr();
     weight_norm(rows, args);
-    return {w, norms.to(v.scalar_type() == at::kBFloat16 ? wide : g.scalar_type())};
+    return {w, norms.to(norm_type)};
   }
   const at::Tensor norms = at::norm_except_dim(v.to(wide), 2, dim);
-  return {v.mul(g.to(wide).div(norms)).to(v.scalar_type()),
-          norms.to(v.scalar_type() == at::kBFloat16 ? wide : g.scalar_type())};
+  return {v.mul(g.to(wide).div(norms)).to(v.scalar_type()), norms.to(norm_type)};
 }
 
 std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Tensor& grad_w, const at::Tensor& saved_v,

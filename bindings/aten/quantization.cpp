@@ -157,6 +157,9 @@ at::Tensor _fake_quantize_learnable_per_tensor_affine(const at::Tensor& self, co
                                                       const at::Tensor& zero_point, int64_t quant_min,
                                                       int64_t quant_max, double) {
   check_range(quant_min, quant_max);
+  for (const at::Tensor* t : {&scale, &zero_point})
+    TORCH_CHECK(t->dim() <= 1 || t->select(0, 0).numel() == 1, "a Tensor with ", t->select(0, 0).numel(),
+                " elements cannot be converted to Scalar");
   return std::get<0>(rounded(self, learned(scale, zero_point, quant_min, quant_max), quant_min, quant_max));
 }
 

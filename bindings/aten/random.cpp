@@ -183,13 +183,15 @@ struct RandomFromTo {
 
 // An elementwise kernel that reads x (and y) and draws a stream for each element.
 at::Tensor from_parameters(const runtime::KernelTable& table, const at::Tensor& x, const at::Tensor* y,
-                           const Gen& generator) {
+                           const Gen& generator, int64_t message = 0) {
   const at::Tensor px = plain(x), py = y ? plain(*y) : at::Tensor();
   at::Tensor out = at::empty_like(x, at::MemoryFormat::Contiguous);
   if (out.numel() == 0) return out;
   (void)table[dtype_of(out)];
   const int64_t size = static_cast<int64_t>(out.element_size());
   RandomFromArgs a{};
+  a.error = runtime::error_flag(runtime::current_queue().device);
+  a.message = message;
   for (int64_t done = 0; done < out.numel(); done += kLaunch) {
     take_numbers(a, generator);
     a.dst = static_cast<char*>(out.mutable_data_ptr()) + done * size;
@@ -316,6 +318,7 @@ at::Tensor& random__from(at::Tensor& self, int64_t from, std::optional<int64_t> 
 at::Tensor& random__to(at::Tensor& self, int64_t to, Gen generator) { return random__from(self, 0, to, generator); }
 
 at::Tensor& bernoulli__Tensor(at::Tensor& self, const at::Tensor& p, Gen generator) {
+  if (self.numel() == 0) return self;
   TORCH_CHECK(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor\" not implemented for '", p.scalar_type(), "'");
   const at::Tensor probs = (p.is_xpu() ? p : p.to(self.device())).expand(self.sizes());
   at::assert_no_internal_overlap(self);
@@ -332,6 +335,7 @@ at::Tensor& bernoulli_out(const at::Tensor& self, Gen generator, at::Tensor& out
 std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
   if (input.numel() == 0) return {input, at::empty_like(input, input.options())};
   if (train.has_value() && !*train) return {input.clone(), at::ones_like(input, input.options().dtype(at::kBool))};
+  TORCH_CHECK(p >= 0 && p <= 1, "native_dropout expects p to be in [0, 1], but got p=", p);
   const double keep = 1.0 - p;
   return run_dropout(input, keep, keep == 0 ? 0.0 : 1.0 / keep, at::kBool, std::nullopt);
 }
@@ -357,12 +361,12 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
     const double slope = (lower.toDouble() + upper.toDouble()) / 2;
     return at::leaky_relu_out(out, self, slope);
   }
+  if (out.sizes() != self.sizes()) at::native::resize_output(out, self.sizes());
+  if (self.numel() == 0) return out;
   const double low = lower.toDouble(), high = upper.toDouble();
   TORCH_CHECK(std::isfinite(low), "rrelu: lower bound must be finite, got ", low);
   TORCH_CHECK(std::isfinite(high), "rrelu: upper bound must be finite, got ", high);
   TORCH_CHECK(low <= high, "Lower bound should be less than or equal to the upper bound");
-  if (out.sizes() != self.sizes()) at::native::resize_output(out, self.sizes());
-  if (self.numel() == 0) return out;
   TORCH_CHECK(self.numel() <= kLaunch, "rrelu of more than 2^30 elements is not supported on XPU");
   const at::Tensor x = plain(self);
   ContiguousOut target(out), noise_target(noise);
@@ -388,7 +392,9 @@ at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Sca
 }
 
 at::Tensor poisson(const at::Tensor& self, Gen generator) {
-  return from_parameters(kernels::poisson, self, nullptr, generator);
+  static const int64_t message =
+      runtime::register_error_message("invalid Poisson rate, expected rate to be non-negative");
+  return from_parameters(kernels::poisson, self, nullptr, generator, message);
 }
 at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Gen generator) {
   TORCH_CHECK_VALUE(at::isFloatingType(count.scalar_type()),

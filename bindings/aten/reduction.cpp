@@ -321,6 +321,11 @@ VarResult variance(const char* name, const at::Tensor& self, at::OptionalIntArra
   if ((outputs == 0 ? 0.0 : static_cast<double>(self.numel() / outputs)) - c <= 0)
     TORCH_WARN(name, "(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor ",
                "(input numel divided by output numel).");
+  if (self.numel() == 0) {  // also where a negative correction leaves degrees of freedom
+    result.var.fill_(std::numeric_limits<double>::quiet_NaN());
+    if (with_mean) result.mean.fill_(std::numeric_limits<double>::quiet_NaN());
+    return result;
+  }
   REDUCE(var, in, mask, result.var, result.mean, ReductionOptions{.parameter = c, .flags = root ? kSquareRoot : 0});
   return result;
 }

@@ -263,6 +263,7 @@ SegmentOp segment_op(c10::string_view reduce) {
 at::Tensor offsets_of(const std::optional<at::Tensor>& lengths, const std::optional<at::Tensor>& offsets) {
   if (offsets.has_value() && offsets->defined()) return offsets->contiguous();
   std::vector<int64_t> sizes = lengths->sizes().vec();
+  TORCH_CHECK(!sizes.empty(), "segment_reduce(): expected lengths of at least one dimension");
   sizes.back() += 1;
   at::Tensor result = at::zeros(sizes, lengths->options());
   result.narrow(-1, 1, sizes.back() - 1).copy_(lengths->cumsum(-1));
@@ -271,6 +272,13 @@ at::Tensor offsets_of(const std::optional<at::Tensor>& lengths, const std::optio
 
 SegmentArgs segment_args(const at::Tensor& data, const at::Tensor& offsets, int64_t axis, SegmentOp op,
                          const std::optional<at::Scalar>& initial) {
+  TORCH_CHECK_NOT_IMPLEMENTED(offsets.scalar_type() == at::kInt || offsets.scalar_type() == at::kLong,
+                              "\"segment_reduce\" not implemented for offsets of type '",
+                              c10::toString(offsets.scalar_type()), "'");
+  TORCH_CHECK(axis == offsets.dim() - 1 && offsets.sizes().slice(0, axis) == data.sizes().slice(0, axis) &&
+                  offsets.size(-1) > 0,
+              "segment_reduce(): expected offsets of size ", data.sizes().slice(0, axis),
+              " and one more than segments, but got ", offsets.sizes());
   SegmentArgs args{};
   int64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < axis; ++d) outer *= data.size(d);

@@ -346,6 +346,8 @@ std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self
                                                           std::optional<at::ArrayRef<double>> range,
                                                           const OptionalTensor& weight, bool density, at::Tensor& hist,
                                                           at::Tensor& bin_edges) {
+  TORCH_CHECK(self.dtype() == hist.dtype(), "torch.histogram: input tensor and hist tensor should",
+              " have the same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
   auto [h, e] = histogram_bin_ct(self, bins, range, weight, density);
   at::native::resize_output(hist, h.sizes());
   at::native::resize_output(bin_edges, e.sizes());

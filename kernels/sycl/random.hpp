@@ -292,7 +292,9 @@ void poisson(const RandomFromArgs& p) {
   uint32_t i = global_id();
   if (i >= p.n) return;
   RandomStream s(p.seed, p.offset, i);
-  static_cast<T*>(p.dst)[i] = convert<T>(poisson_one(s, convert<float>(static_cast<const T*>(p.x)[i])));
+  const float rate = convert<float>(static_cast<const T*>(p.x)[i]);
+  if (!(rate >= 0.0f)) report_error(p.error, DeviceErrorCode::assertion, 0, p.message, 0);
+  static_cast<T*>(p.dst)[i] = convert<T>(poisson_one(s, rate));
 }
 
 template <class T>

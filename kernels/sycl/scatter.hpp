@@ -210,10 +210,12 @@ inline void count_merge(const CountArgs& p) {
   p.out[b] = sum;
 }
 
+// Nobody checks offsets on the way here: those outside of the axis end at its ends.
 inline int64_t segment_offset(const SegmentArgs& p, uint32_t outer, uint32_t k) {
-  int64_t at = static_cast<int64_t>(outer) * (p.segments + 1) + k;
-  return p.is32 ? static_cast<int64_t>(static_cast<const int32_t*>(p.offsets)[at])
-                : static_cast<const int64_t*>(p.offsets)[at];
+  const int64_t at = static_cast<int64_t>(outer) * (p.segments + 1) + k, axis = p.axis;
+  const int64_t offset = p.is32 ? static_cast<int64_t>(static_cast<const int32_t*>(p.offsets)[at])
+                                : static_cast<const int64_t*>(p.offsets)[at];
+  return offset < 0 ? 0 : offset > axis ? axis : offset;
 }
 
 // One item a (outer, segment, inner): rows (outer, segment), items inner.

@@ -25,9 +25,19 @@ int64_t saturate(double v, DType t) {
   return v > 0 ? high : is_unsigned ? 0 : -high - 1;
 }
 
-}  // namespace
+// An error where an integer element type cannot hold the number, as from c10::Scalar::to of that type.
+void check_scalar(const at::Scalar& s, DType t) {
+  switch (t) {
+    case DType::u8: (void)s.to<uint8_t>(); break;
+    case DType::i8: (void)s.to<int8_t>(); break;
+    case DType::i16: (void)s.to<int16_t>(); break;
+    case DType::i32: (void)s.to<int32_t>(); break;
+    case DType::i64: (void)s.to<int64_t>(); break;
+    default: break;
+  }
+}
 
-Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
+Value convert(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
   Value v{};
   if (kind == ScalarArg::highest || kind == ScalarArg::lowest) {
     double limit = std::numeric_limits<double>::infinity();
@@ -40,7 +50,7 @@ Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
       case DType::c128: limit = std::numeric_limits<double>::max(); break;
       default: break;
     }
-    return to_value(at::Scalar(kind == ScalarArg::highest ? limit : -limit), common, ScalarArg::compute);
+    return convert(at::Scalar(kind == ScalarArg::highest ? limit : -limit), common, ScalarArg::compute);
   }
   if (kind == ScalarArg::boolean) {
     v.i64 = s.to<bool>();
@@ -75,6 +85,13 @@ Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
   return v;
 }
 
+}  // namespace
+
+Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
+  if (kind == ScalarArg::compute) check_scalar(s, common);
+  return convert(s, common, kind);
+}
+
 namespace {
 
 using plan::Layout;
@@ -91,7 +108,7 @@ at::Scalar cpu_scalar(const at::Tensor& t) {
 
 }  // namespace
 
-Value number_value(const at::Tensor& t, DType common) { return to_value(cpu_scalar(t), common, ScalarArg::compute); }
+Value number_value(const at::Tensor& t, DType common) { return convert(cpu_scalar(t), common, ScalarArg::compute); }
 
 namespace {
 
@@ -310,9 +327,9 @@ void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializ
   const DType t = to_dtype(p.common);
   // As on the CPU, also where there is no element to compute.
   TORCH_CHECK_NOT_IMPLEMENTED(op.rows.has(t), "\"", op.name, "\" not implemented for '", c10::toString(p.common), "'");
-  if (it.numel() == 0) return;
   int n = 0;
   for (const ScalarArg& s : scalars) p.scalars[n++] = to_value(s.value, t, s.kind);
+  if (it.numel() == 0) return;
   bool convert = false;
   for (int k = 0; k < op.outputs + op.inputs; ++k) {
     const at::ScalarType want = expected(op.types[k], p.common);

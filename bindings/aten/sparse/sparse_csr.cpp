@@ -39,6 +39,14 @@ namespace {
 
 using runtime::ceil_div;
 
+// Kernels read int32 and int64; other integers are widened, as far as torch's CPU kernel takes them.
+at::Tensor index_operand(const at::Tensor& t, const char* name) {
+  if (t.scalar_type() == at::kInt || t.scalar_type() == at::kLong) return t.contiguous();
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isIntegralType(t.scalar_type(), false), "\"", name, "\" not implemented for '",
+                              c10::toString(t.scalar_type()), "'");
+  return t.to(at::kLong).contiguous();
+}
+
 CompressArgs compress_args(const at::Tensor& in, const at::Tensor& out, int64_t n, int64_t rows) {
   TORCH_CHECK_NOT_IMPLEMENTED(n < (int64_t{1} << 31) && rows < (int64_t{1} << 31),
                               "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
@@ -75,8 +83,9 @@ at::Tensor row_numbers(const at::Tensor& crow, const at::Tensor& col, at::Scalar
 
 // out[r]: how many of the sorted row numbers are below r.
 void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool, const at::Tensor& out) {
-  const at::Tensor rows = self.contiguous(),
+  const at::Tensor rows = index_operand(self, "convert_indices_from_coo_to_csr"),
                    result = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
+  if (out.numel() == 0) return;
   // Pointers of rows past unsorted numbers would stay unset.
   if (self.numel() != 0) result.zero_();
   CompressArgs p = compress_args(rows, result, rows.numel(), size);
@@ -90,13 +99,18 @@ void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool
 // Rows of out: the batch numbers (dimensions before the last of crow), the row number, the column number.
 void _convert_indices_from_csr_to_coo(const at::Tensor& crow, const at::Tensor& col, bool, bool transpose,
                                       const at::Tensor& out) {
+  const at::Tensor pointers = index_operand(crow, "convert_indices_from_csr_to_coo");
   const int64_t dims = crow.dim() - 1;
   if (col.numel() == 0) return;
+  TORCH_CHECK(dims >= 0 && crow.size(-1) > 0, "expected crow_indices of at least one element in a row, but got ",
+              crow.sizes());
+  TORCH_CHECK(crow.dim() == col.dim() && crow.sizes().slice(0, dims) == col.sizes().slice(0, dims),
+              "expected crow_indices and col_indices of one batch shape, but got ", crow.sizes(), " and ", col.sizes());
   const at::Tensor place = out.select(0, dims + (transpose ? 1 : 0));
   if (place.is_contiguous())
-    put_row_numbers(crow, col, place);
+    put_row_numbers(pointers, col, place);
   else
-    place.copy_(row_numbers(crow, col, out.scalar_type()));
+    place.copy_(row_numbers(pointers, col, out.scalar_type()));
   out.select(0, dims + (transpose ? 0 : 1)).copy_(col.reshape({-1}));
   for (int64_t d = 0; d < dims; ++d) {
     std::vector<int64_t> shape(col.dim(), 1);
@@ -110,6 +124,13 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
   const std::string name = is_crow ? "crow_indices" : "ccol_indices", plain = is_crow ? "col_indices" : "row_indices";
   const std::string dim_name = is_crow ? "ncols" : "nrows", cdim_name = is_crow ? "nrows" : "ncols";
   const at::Tensor pointers = compressed_idx.contiguous(), numbers = plain_idx.contiguous();
+  TORCH_CHECK(cdim >= 0 && pointers.size(-1) == cdim + 1, name, " have wrong shape: ", name,
+              ".shape[-1] = ", pointers.size(-1), " is not equal to ", cdim_name, " + 1 = ", cdim + 1);
+  TORCH_CHECK(numbers.size(-1) == nnz, plain, " have wrong shape: ", plain, ".shape[-1] = ", numbers.size(-1),
+              " is not equal to nnz = ", nnz);
+  TORCH_CHECK_NOT_IMPLEMENTED(pointers.scalar_type() == at::kInt || pointers.scalar_type() == at::kLong,
+                              "\"compressed_index_invariance_checks\" not implemented for '",
+                              c10::toString(pointers.scalar_type()), "'");
   CsrCheckArgs p{};
   p.lines = cdim, p.nnz = nnz, p.size = dim;
   p.batches = pointers.numel() / (cdim + 1);
