@@ -29,7 +29,7 @@ $(BIN)/python:
 	$(PYTHON3) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else f"xpu_ops: found Python {sys.version.split()[0]}; 3.11 or later is needed. Set PYTHON3 to one.")'
 	$(PYTHON3) -m venv $(VENV)
 
-# What the models need comes without its dependencies (all are pinned): none of them may replace torch.
+# The models' requirements come without its dependencies (all are pinned): none of them may replace torch.
 $(DEPS_STAMP): requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt | $(BIN)/python
 	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off -r requirements/dev.txt
 	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off --no-deps -r requirements/models.txt

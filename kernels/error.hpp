@@ -1,4 +1,4 @@
-// What kernels/ throws. bindings/ turn each kind into the torch error a user expects.
+// Exceptions of kernels/. bindings/ turn each kind into the torch error a user expects.
 #pragma once
 #include <stdexcept>
 #include <string>

@@ -40,7 +40,7 @@ if settings.default is not None and settings.default.derandomize:
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """What a test draws does not depend on the tests before it, and what its kernels find shows in it, not in the next."""
+    """A test draws the same whichever tests ran before, and its kernels' errors show in it, not in the next."""
     if settings.default is None or settings.default.derandomize:
         torch.manual_seed(0)
     yield

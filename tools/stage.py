@@ -33,7 +33,7 @@ def link_sources(package: Path) -> None:
 
 
 def link_headers(include: Path) -> None:
-    """What sources compiled at run time include, spelled from the repository's root."""
+    """Headers for sources compiled at run time, spelled from the repository's root."""
     (include / "kernels").mkdir(parents=True, exist_ok=True)
     link(ROOT / "kernels" / "sycl", include / "kernels" / "sycl")
 

@@ -26,7 +26,7 @@ _extension: ModuleType | None = None
 
 
 class _Unusable(ImportError):
-    """What keeps the device from working, in one sentence."""
+    """The reason why the device does not work, in one sentence."""
 
 
 class Unavailable:

@@ -115,7 +115,7 @@ def environment() -> Iterator[Finding]:
 
 
 def devices() -> Iterator[Finding]:
-    """What torch.xpu sees."""
+    """Findings on the devices that torch.xpu lists."""
     from xpu_ops import _C, device_mapping
 
     section = "devices"

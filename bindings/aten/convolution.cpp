@@ -54,7 +54,7 @@ at::MemoryFormat conv_format(const at::Tensor& input, const at::Tensor& weight) 
 
 namespace {
 
-// What oneDNN reads: dense in one of the two formats.
+// The form that oneDNN reads: dense in one of the two formats.
 at::Tensor dense(const at::Tensor& t, at::MemoryFormat format) {
   if (t.is_contiguous()) return t;
   return t.contiguous(format);
@@ -345,7 +345,7 @@ bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Ten
   return false;
 }
 
-// What at::convolution has checked for its callers; others may call the operators below.
+// Checks that at::convolution makes for its callers; others may call the operators below.
 void check_geometry(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g) {
   const int64_t dims = input.dim();
   TORCH_CHECK(g.groups > 0, "non-positive groups is not supported");

@@ -1,4 +1,4 @@
-// What the convolution adapters share.
+// Helpers of the convolution adapters.
 #pragma once
 #include <vector>
 

@@ -209,7 +209,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   return {out, offset2bag, bag_size, max_indices};
 }
 
-// What embedding_bag's forward promises its gradients; others may call those.
+// Guarantees of embedding_bag's forward, checked because others may call its gradients.
 void check_bag_gradient(const char* name, const at::Tensor& grad, const at::Tensor& indices,
                         const at::Tensor& offset2bag, const at::Tensor& bag_size, int64_t num_weights, int64_t mode,
                         const std::optional<at::Tensor>& per_sample_weights) {

@@ -9,7 +9,7 @@
 
 namespace xpu_ops::aten {
 
-// What codegen writes for a `foreach` row.
+// The generated table of a `foreach` row.
 struct ForeachOp {
   const char* name;
   int inputs;

@@ -387,7 +387,7 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
 
 namespace {
 
-// What an element of a mask costs on the calling thread in units of Queue::may_run_inline().
+// Cost of an element of a mask on the calling thread in units of Queue::may_run_inline().
 constexpr int64_t kHostMask = 16;
 
 // A mask and its set elements: counts and starts of chunks on the device. Who needs the count `now` waits for it, and
@@ -435,7 +435,7 @@ struct Compaction {
     runtime::copy_bytes(queue, &n, args.counts + args.chunks, sizeof n, true);
     return n;
   }
-  // What was counted here is written here too, if the queue still has nothing to do: where the result was allocated
+  // The elements counted here are written here too, if the queue still has nothing to do: where the result was allocated
   // after the count, another thread may have left a kernel in its memory. Otherwise the device counts once more.
   template <class F>
   bool write_here(F&& write) {

@@ -1,4 +1,4 @@
-// What the indexing, scatter and embedding adapters share.
+// Helpers of the indexing, scatter and embedding adapters.
 #pragma once
 #include <vector>
 

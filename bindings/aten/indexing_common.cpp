@@ -1,4 +1,4 @@
-// What the indexing families share.
+// Helpers of the indexing families.
 #include <c10/core/WrapDimMinimal.h>
 
 #include "bindings/aten/indexing.hpp"

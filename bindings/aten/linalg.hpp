@@ -1,4 +1,4 @@
-// What the adapters of linear algebra share: tensors of column-major matrices, and calls that work on them in place.
+// Helpers of the adapters of linear algebra: tensors of column-major matrices, and calls that work on them in place.
 #pragma once
 #include <ATen/TensorMeta.h>
 #include <ATen/native/LinearAlgebraUtils.h>

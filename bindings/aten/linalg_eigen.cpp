@@ -85,7 +85,7 @@ Eigen eigen(const at::Tensor& self, bool vectors, const char* name) {
   return result;
 }
 
-// What a real tensor can take of complex results.
+// The part of complex results that a real tensor can take.
 const at::Tensor real_if_it_can(const at::Tensor& from, const at::Tensor& to, const char* what) {
   if (to.is_complex()) return from;
   TORCH_CHECK(at::imag(from).eq(0).all().item<bool>(), "torch.linalg.eig: imaginary part of ", what,

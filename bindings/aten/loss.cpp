@@ -65,7 +65,7 @@ void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& t
   if (p.error) runtime::check_kernel_errors(queue);
 }
 
-// What torch's TensorIterator does with the gradient of a pair: the operands, grad_output among them, broadcast and
+// The gradient of a pair as torch's TensorIterator makes it: the operands, grad_output among them, broadcast and
 // promote; grad_input takes their size, and must hold their type.
 void elementwise_backward(LossKind kind, const at::Tensor& grad_output, const at::Tensor& self,
                           const at::Tensor& target, const at::Tensor& weight, int64_t reduction, double param,

@@ -109,7 +109,7 @@ bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool
     }
   }
   add_activation(post, p.activation);
-  // What is kept is named by the storage and layout of p.b, not by those of a copy.
+  // The kept weight is named by the storage and layout of p.b, not by those of a copy.
   const onednn::MatmulOptions options = same_memory(b, p.b) ? p.options : onednn::MatmulOptions{};
   auto& queue = runtime::current_queue();
   const onednn::View av = view(a), bv = view(b), out = out_view(p.out);

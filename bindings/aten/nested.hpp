@@ -1,4 +1,4 @@
-// What the adapters of nested tensors share.
+// Helpers of the adapters of nested tensors.
 #pragma once
 #include <ATen/core/Tensor.h>
 

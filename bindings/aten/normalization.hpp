@@ -1,4 +1,4 @@
-// What the adapters of the normalisations share.
+// Helpers of the adapters of the normalisations.
 #pragma once
 #include <limits>
 
@@ -7,7 +7,7 @@
 
 namespace xpu_ops::aten {
 
-// What statistics of T are kept in.
+// The type of statistics of T.
 inline at::ScalarType stat_type(at::ScalarType t) { return t == at::kDouble ? at::kDouble : at::kFloat; }
 
 inline at::Tensor or_undefined(const std::optional<at::Tensor>& t) { return t ? *t : at::Tensor(); }

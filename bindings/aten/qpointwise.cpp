@@ -81,7 +81,7 @@ at::Tensor dequantised(const Other& other) {
   return (t - static_cast<double>(other.zero)) * other.scale;
 }
 
-// What follows the product: the other tensor, the activation, and the scale of an integer result.
+// The epilogue of the product: the other tensor, the activation, and the scale of an integer result.
 Chain chain_of(const Other& other, const at::Tensor& result, std::string_view unary, const Scalars& scalars,
                std::optional<std::string_view> algorithm, const Output& out) {
   Chain chain;

@@ -20,7 +20,7 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 
 namespace {
 
-// What a reduction costs on the calling thread, in units of Queue::may_run_inline: indices and 16-bit floats do not
+// Cost of a reduction on the calling thread, in units of Queue::may_run_inline: indices and 16-bit floats do not
 // vectorise there, and every result has lanes to combine.
 int64_t host_cost(int64_t elements, at::ScalarType type, int64_t results, const ReductionOptions& options) {
   constexpr int64_t kOrdered = 6, kShort = 4, kResult = 64;
@@ -76,7 +76,7 @@ bool run(const plan::ReductionShape& shape, const void* in, const at::Tensor& ou
   args.flags = options.flags;
   runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
   if (first.host() && queue.may_run_inline(cost)) {
-    // What is small has few splits; what has many outputs has one.
+    // Small inputs have few splits; many outputs have one.
     alignas(16) char partial[kHostPartial];
     const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
     if (bytes <= sizeof partial) {

@@ -287,7 +287,7 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
   return g;
 }
 
-// What backward's own gradient, tensor subclasses and all other shapes and types take.
+// The path of double backward, tensor subclasses and all other shapes and types.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> compose(const RnnLayer& l) {
   const std::vector<at::Tensor> gates = at::linear(l.x, l.input_weight).unbind(0);  // of all steps in one product
   at::Tensor h = l.h0, c = l.c0;

@@ -36,7 +36,7 @@ void check_scatter(const at::Tensor& out, const at::Tensor& index, const at::Ten
   if (src.defined()) at::assert_no_overlap(out, src);
 }
 
-// What a reduction starts from where the original value must not count.
+// The start of a reduction where the original value must not count.
 at::Scalar identity(c10::string_view reduce, at::ScalarType t) {
   if (reduce == "prod") return 1;
   if (reduce == "amax" || reduce == "amin") {

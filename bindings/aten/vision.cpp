@@ -121,7 +121,7 @@ void check_ps(const char* kernel, const at::Tensor& input, const at::Tensor& roi
               "input channels must be a multiple of pooling height * pooling width");
 }
 
-// What belongs to a pooled gradient of this kind, so that kernels stay in their memory.
+// Checks of a pooled gradient's operands, so that kernels stay in their memory.
 void check_grad(const at::Tensor& grad, const at::Tensor& rois, int64_t channels, const Window& window) {
   TORCH_CHECK(grad.numel() == 0 || grad.sizes() == at::IntArrayRef({rois.size(0), channels, window.rows, window.columns}),
               "expected a gradient of shape [", rois.size(0), ", ", channels, ", ", window.rows, ", ", window.columns,

@@ -12,7 +12,7 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-// What a destructor waits for may need the GIL.
+// A destructor may wait for work that needs the GIL.
 class WithoutGil {
  public:
   WithoutGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}

@@ -45,7 +45,7 @@ class XpuGenerator final : public c10::GeneratorImpl {
 const at::Generator& default_generator(c10::DeviceIndex device = -1);  // -1: the current device
 at::Generator new_generator(c10::DeviceIndex device = -1);
 
-// What a random kernel starts from: reserves `increment` outputs a counter in the generator, or in the default one of
+// The start of a random kernel: reserves `increment` outputs a counter in the generator, or in the default one of
 // the current device. Throws where the generator belongs to another device.
 PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 

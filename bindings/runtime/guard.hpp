@@ -1,4 +1,4 @@
-// What the rest of the module needs of the device guard.
+// The device guard, as the rest of the module sees it.
 #pragma once
 
 namespace xpu_ops {

@@ -1,4 +1,4 @@
-// What ATen asks about the XPU device without knowing this library.
+// Hooks through which ATen asks about the XPU device.
 #include <ATen/detail/XPUHooksInterface.h>
 
 #include <atomic>

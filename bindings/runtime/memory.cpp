@@ -139,7 +139,7 @@ py::dict snapshot(const std::optional<PoolId>& pool) {
   return out;
 }
 
-// What torch.xpu.memory passes around: the caching allocator, or two functions of a user's library.
+// The allocator objects of torch.xpu.memory: the caching allocator, or two functions of a user's library.
 struct AllocatorHandle {
   using Alloc = void*(size_t, int, sycl::queue*);
   using Free = void(void*, size_t, int, sycl::queue*);

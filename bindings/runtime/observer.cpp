@@ -69,7 +69,7 @@ bool has_kernel(const c10::OperatorName& name, const std::string& text, c10::Dis
   return s.has_kernel[at] = op && op->hasKernelForDispatchKey(key);
 }
 
-// What the arguments of one call have in common.
+// The properties that the arguments of one call share.
 class Arguments {
  public:
   explicit Arguments(bool signatures) : signatures_(signatures) {}

@@ -28,7 +28,7 @@ struct Observed {
 
 // One observation at a time; throws where one is on. `timed` waits for the queue after each outermost kernel.
 void observe_start(bool timed, bool signatures);
-// What was seen since the start or the last drain; `backward`: whether an autograd node ran.
+// The calls since the start or the last drain; `backward`: whether an autograd node ran.
 std::vector<Observed> observe_drain(bool& backward);
 void observe_stop();
 

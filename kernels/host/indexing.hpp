@@ -6,7 +6,7 @@
 
 namespace xpu_ops::host {
 
-// What indexed_write or indexed_read of kernels/sycl/indexing.hpp does for elements of so many bytes, rows in turn; of
+// The loops of indexed_write and indexed_read of kernels/sycl/indexing.hpp for elements of so many bytes, rows in turn; of
 // equal indices the last one writes. Bad indices are reported and skipped. Whether there is one for this size.
 bool indexed_move(bool write, const IndexedArgs& args, size_t element);
 

@@ -16,7 +16,7 @@ template <class T> [[gnu::always_inline]] inline void cumsum_line(const ScanArgs
   using V = typename Quad<T>::type;
   using I = typename Places<T>::type;
   static_assert(xpu::kScanLanes == 16 && std::is_same_v<T, typename O::S>);
-  // What no number changes when it is added, not even -0.
+  // The number that changes none when added, not even -0.
   const V nothing = std::is_integral_v<T> ? V{} : -V{};
   const uint32_t length = static_cast<uint32_t>(p.length);
   for (uint32_t line = 0; line < lines; ++line) {

@@ -12,7 +12,7 @@ using Block = void (*)(char* const* ptr, uint32_t n, const Value* scalars);
 
 struct Kernel {
   Block run;
-  // What an element costs in units of a vectorised expression: how much of it a launch still costs more than.
+  // Cost of an element in units of a vectorised expression: how much of it a launch still costs more than.
   int32_t cost;
 };
 

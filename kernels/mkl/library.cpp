@@ -12,7 +12,7 @@ namespace xpu_ops::mkl {
 namespace {
 
 constexpr const char* kLibrary = "libxpu_ops_mkl.so";
-// What it is linked to, beside libsycl.so in pip's folder of libraries.
+// Libraries that it is linked to, beside libsycl.so in pip's folder of libraries.
 constexpr const char* kNeeded[] = {"libmkl_core.so.3", "libmkl_intel_ilp64.so.3", "libmkl_tbb_thread.so.3",
                                    "libmkl_sycl_dft.so.6"};
 

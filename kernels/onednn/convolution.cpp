@@ -256,7 +256,7 @@ void make_forward(Entry& e, int device, const View& x, const View& k, const View
   e.accept(pd, Primitive(pd));
 }
 
-// What oneDNN wants to know before it makes a gradient's primitive.
+// The forward descriptor that oneDNN wants before it makes a gradient's primitive.
 dnnl::convolution_forward::primitive_desc forward_hint(const dnnl::engine& eng, const memory::desc& src,
                                                        const memory::desc& weights, const memory::desc& dst,
                                                        const Windows& win) {
@@ -315,7 +315,7 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
                                               dnnl::algorithm::convolution_direct, post);
   });
   if (!*entry) {
-    // What a deconvolution computes is the gradient of the convolution's input.
+    // A deconvolution computes the gradient of the convolution's input.
     if (!g.transposed || bias || !post.empty()) return false;
     ConvGeometry conv = g;
     conv.transposed = false;

@@ -177,7 +177,7 @@ void fill_here(void* to, size_t element, const void* value, const CopyShape& s) 
   });
 }
 
-// What moving a shape costs on the calling thread, in units of Queue::may_run_inline: four bytes side by side.
+// Cost of moving a shape on the calling thread, in units of Queue::may_run_inline: four bytes side by side.
 int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
   const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
   const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kReduceItems = 16;  // of a work-group of a reduction
 
-// What amp_update_scale does, on the calling thread.
+// amp_update_scale on the calling thread.
 void update_scale_here(const UpdateScaleArgs& a) {
   const bool found = *a.found_inf != 0.0f;
   const float grown = *a.scale * (found ? a.backoff : a.growth);

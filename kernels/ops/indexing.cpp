@@ -15,7 +15,7 @@ namespace {
 
 using runtime::ceil_div;
 
-// What an element moved by its index, or a row, costs on the calling thread in units of Queue::may_run_inline().
+// Cost of an element moved by its index, or of a row, on the calling thread in units of Queue::may_run_inline().
 constexpr int64_t kHostMove = 20;
 constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one index
 constexpr size_t kFilling = 8;        // work-groups per compute unit

@@ -19,7 +19,7 @@ struct AxisTable {
 // them for every type but double.
 AxisTable axis_table(Filter filter, int64_t in, int64_t out, bool align_corners, std::optional<double> scale,
                      bool wide);
-// What each input receives from the outputs: the table of the gradient.
+// Contributions of the outputs to each input: the table of the gradient.
 AxisTable transpose(const AxisTable& table);
 
 }  // namespace xpu_ops::plan

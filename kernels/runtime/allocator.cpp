@@ -158,7 +158,7 @@ class Allocator {
     }
   }
 
-  // What the pools' statistics and lists say is complete afterwards.
+  // The pools' statistics and lists are complete afterwards.
   void settle() {
     settle(d_.small);
     settle(d_.large);

@@ -255,7 +255,7 @@ uint64_t read_number(const char* path) {
   return f >> v ? v : UINT64_MAX;
 }
 
-// What the host could still give to this process: free memory of the machine or of its control group.
+// Memory that the host could still give to this process: free memory of the machine or of its control group.
 uint64_t host_free_memory() {
   uint64_t available = UINT64_MAX;
   std::ifstream f("/proc/meminfo");

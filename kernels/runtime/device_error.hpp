@@ -9,7 +9,7 @@
 
 namespace xpu_ops::runtime {
 
-// What kernels of this device write to; allocated on first use.
+// The error record of this device's kernels; allocated on first use.
 DeviceError* error_flag(int device);
 
 // Raises what kernels have reported since the last call, with upstream's text and kind, and clears it. Call after a

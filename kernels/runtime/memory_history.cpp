@@ -1,4 +1,4 @@
-// What is known about the allocator's memory: statistics, snapshot, history.
+// The allocator's records: statistics, snapshot, history.
 #include <algorithm>
 #include <chrono>
 

@@ -45,7 +45,7 @@ std::optional<Bytes> read_file(const std::string& path) {
   return Bytes(std::istreambuf_iterator<char>(in), {});
 }
 
-// What modules.tsv says; kernelc writes it last, so that a module in it is complete.
+// Contents of modules.tsv; kernelc writes it last, so that a module in it is complete.
 struct ModuleFolder {
   std::string dir;
   std::string target;                                   // what the native files were made for

@@ -1,4 +1,4 @@
-// What a random kernel is launched with: the seed and the offset that the generator reserved for it.
+// Launch arguments of a random kernel: the seed and the offset that the generator reserved for it.
 #pragma once
 #include <cstdint>
 

@@ -40,7 +40,7 @@ class QueueLock {
   std::atomic<int> state_{kFree};
 };
 
-// What several threads may rely on, and what may be done under a queue's lock: docs/architecture.md, "Several threads".
+// Guarantees to several threads and rules under a queue's lock: docs/architecture.md, "Several threads".
 class Queue {
  public:
   const int device;

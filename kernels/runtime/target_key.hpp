@@ -1,4 +1,4 @@
-// What native kernel code is bound to: device, driver, instruction set, runtime. kernelc records it at build time and
+// The key of native kernel code: device, driver, instruction set, runtime. kernelc records it at build time and
 // the module loader compares it, so both must make it from this header.
 #pragma once
 #include <cpuid.h>

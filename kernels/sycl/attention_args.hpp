@@ -1,4 +1,4 @@
-// What the attention kernels are launched with; shared by host and device.
+// Launch arguments of the attention kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

@@ -1,10 +1,10 @@
-// What the direct convolution kernels are launched with; shared by host and device.
+// Launch arguments of the direct convolution kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 
 namespace xpu_ops {
 
-// What a depthwise convolution does to its sums, with oneDNN's meaning of alpha and beta.
+// The activation of a depthwise convolution, with oneDNN's meaning of alpha and beta.
 enum class ConvActivation : uint32_t {
   none,
   relu,

@@ -50,7 +50,7 @@ XPU_INLINE void sum_bag(const BagArgs& p, uint32_t bag) {
   auto good = [&](int64_t id) { return static_cast<uint64_t>(id) < static_cast<uint64_t>(p.index.size); };
   int64_t used = 0;
   for (int64_t j = begin; j < end; ++j) used += good(ids[j]) && ids[j] != p.padding ? 1 : 0;
-  // What lies before the first bag counts as its own, so that every place is written.
+  // Indices before the first bag count as its own, so that every place is written.
   for (int64_t j = (bag == 0 ? 0 : begin) + static_cast<int64_t>(lane); j < end; j += local) {
     if (p.offset2bag) static_cast<Index*>(p.offset2bag)[j] = static_cast<Index>(bag);
     if (!good(ids[j]))

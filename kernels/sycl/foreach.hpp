@@ -139,7 +139,7 @@ struct Accumulator {
   M value() const { return total; }
 };
 
-// What one element adds: |x|, x^2 or x.
+// The addend of one element: |x|, x^2 or x.
 template <ForeachReduce R, class T>
 inline auto reduce_value(T x) {
   using M = opmath_t<T>;

@@ -1,4 +1,4 @@
-// What the fused kernels share with the host.
+// Launch arguments of the fused kernels.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What the kernels of linear algebra are launched with; shared by host and device.
+// Launch arguments of the kernels of linear algebra; shared by host and device.
 #pragma once
 #include <cstdint>
 

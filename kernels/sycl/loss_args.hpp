@@ -1,4 +1,4 @@
-// What the loss kernels are launched with; shared by host and device.
+// Launch arguments of the loss kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

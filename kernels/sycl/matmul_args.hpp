@@ -1,4 +1,4 @@
-// What the matmul kernels are launched with; shared by host and device.
+// Launch arguments of the matmul kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

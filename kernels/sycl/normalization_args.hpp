@@ -1,4 +1,4 @@
-// What the normalisation kernels share with the host. Statistics and coefficients are in the accumulator's type: float,
+// Launch arguments of the normalisation kernels. Statistics and coefficients are in the accumulator's type: float,
 // or double for double inputs. Pointers may be null where a comment says so.
 #pragma once
 #include <cstdint>

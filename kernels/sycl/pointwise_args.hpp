@@ -1,4 +1,4 @@
-// What a pointwise launch passes: shared by the host planner and the device templates in pointwise.hpp.
+// Launch arguments of pointwise kernels: shared by the host planner and the device templates in pointwise.hpp.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What a pooling kernel is launched with; shared by host and device.
+// Launch arguments of the pooling kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

@@ -7,7 +7,7 @@ namespace xpu {
 template <class T> struct real_part { using type = T; };
 template <class T> struct real_part<cplx<T>> { using type = T; };
 
-// What sums of T are kept in: float for the 16-bit floats, 64 bits for integers.
+// The type of sums of T: float for the 16-bit floats, 64 bits for integers.
 template <class T> struct sum_acc { using type = int64_t; };
 template <> struct sum_acc<float> { using type = float; };
 template <> struct sum_acc<double> { using type = double; };
@@ -16,7 +16,7 @@ template <> struct sum_acc<bf16> { using type = float; };
 template <class T> struct sum_acc<cplx<T>> { using type = cplx<typename sum_acc<T>::type>; };
 template <class T> using sum_acc_t = typename sum_acc<T>::type;
 
-// What values of T are compared in.
+// The type in which values of T are compared.
 template <class T> struct compare { using type = T; };
 template <> struct compare<half> { using type = float; };
 template <> struct compare<bf16> { using type = float; };

@@ -1,4 +1,4 @@
-// What a cumulative kernel is launched with; shared by host and device.
+// Launch arguments of the cumulative kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

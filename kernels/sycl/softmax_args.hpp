@@ -1,4 +1,4 @@
-// What the softmax kernels share with the host: a contiguous [outer][dim][inner] tensor, softmax along dim.
+// Launch arguments of the softmax kernels: a contiguous [outer][dim][inner] tensor, softmax along dim.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-// What sorting kernels are launched with; shared by host and device.
+// Launch arguments of the sorting kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-"""What tests of native operators share."""
+"""Fixtures of the tests of native operators."""
 
 from __future__ import annotations
 

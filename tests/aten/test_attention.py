@@ -60,7 +60,7 @@ def test_forward_and_backward(dtype, mode) -> None:
 
 @pytest.mark.parametrize("mode", ["plain", "causal", "bool", "float"])
 def test_blocks_of_queries(mode) -> None:
-    """What the f32 kernels of whole blocks do at edges: ends of blocks of queries, keys, vectors; heads split by queries."""
+    """The f32 kernels of whole blocks at edges: ends of blocks of queries, keys, vectors; heads split by queries."""
     for b, h, hk, n, m, d, dv in [
         (1, 1, 1, 300, 77, 80, 48),
         (3, 4, 2, 33, 1, 16, 32),

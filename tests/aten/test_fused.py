@@ -323,7 +323,7 @@ def test_gradients(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_training_equals_inference(name: str) -> None:
-    """What calls that want gradients compute is what the fused kernels compute."""
+    """Calls that want gradients compute the same as the fused kernels."""
     op, args = calls(torch.float32)[name]
     with_grad = op(*args)
     with torch.no_grad():

@@ -159,7 +159,7 @@ def test_grid_positions(mode: str) -> None:
 
 @pytest.mark.parametrize("dtype", TOL, ids=str)
 def test_both_axes_at_once(dtype: torch.dtype) -> None:
-    """What gets smaller along both axes, or along one only, in lines shorter and longer than a vector."""
+    """Sizes that shrink along both axes, or along one only, in lines shorter and longer than a vector."""
     for size, target in (((9, 11), (4, 5)), ((50, 70), (30, 42)), ((50, 70), (33, 16)), ((40, 20), (9, 31))):
         x = torch.randint(0, 256, (2, 3, *size), generator=torch.Generator().manual_seed(0)).to(dtype)
         for align in (False, True):

@@ -58,7 +58,7 @@ ROUTINES: dict[str, Callable[[torch.Tensor], Any]] = {
 @pytest.mark.parametrize("name", ROUTINES)
 @pytest.mark.parametrize("n", [6, 70])
 def test_order_behind_a_slow_task(name: str, n: int) -> None:
-    """What a routine reads is written by a task before it that is still running."""
+    """A routine reads the result of an earlier task that is still running."""
     a = positive(n)
     source, given = a.to("xpu"), torch.eye(n, dtype=a.dtype, device="xpu") * 7
     slow_task()

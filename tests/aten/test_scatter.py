@@ -133,7 +133,7 @@ def test_one_column_of_many_places(dtype: torch.dtype) -> None:
 
 
 def test_a_call_fails_once() -> None:
-    """What upstream has no kernel for is refused before a kernel reports an index, which the next call would raise."""
+    """A type without an upstream kernel is refused before a kernel reports an index, which the next call would raise."""
     x = torch.ones(3, dtype=torch.bool, device="xpu")
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         x.scatter_reduce(0, torch.tensor([99], device="xpu"), x[:1], "mean")

@@ -333,7 +333,7 @@ def test_sampled_addmm_of_many(inner: int, rows: int, nnz: int) -> None:
 @pytest.mark.parametrize("inner", [5, 16])
 @pytest.mark.parametrize("column", [-1, 60, 1 << 40])
 def test_sampled_addmm_of_wrong_columns(inner: int, column: int) -> None:
-    """What does not check its invariants is not read out of range."""
+    """A tensor without checked invariants is not read out of range."""
     columns = torch.arange(50) % 60
     columns[17] = column
     pattern = torch.sparse_csr_tensor(

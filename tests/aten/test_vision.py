@@ -421,7 +421,7 @@ def test_transforms() -> None:
 
 
 def test_namespace() -> None:
-    """What the hook has put in: XPU kernels, and autocast for all that torchvision casts on CUDA."""
+    """The hook's registrations: XPU kernels, and autocast for all that torchvision casts on CUDA."""
     for name in vision.REFERENCES:
         assert torch._C._dispatch_has_kernel_for_dispatch_key(f"{_torchvision.NAMESPACE}::{name}", "XPU")
     for name in samples():

@@ -1,4 +1,4 @@
-"""What the build wrote, for tests of the build itself."""
+"""Files of the build, for its own tests."""
 
 from __future__ import annotations
 

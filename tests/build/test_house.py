@@ -62,3 +62,16 @@ def test_includes_are_spelled_from_the_repository(folder: str) -> None:
         if not name.startswith("gen/") and name not in tracked
     ]
     assert not wrong
+
+
+def test_comments_have_a_subject() -> None:
+    """CONTRIBUTING.md: no comment or docstring begins with a headless 'What'."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "*.py", "*.?pp", "*.yaml", "*.txt", "Makefile"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    headless = re.compile(r'^\s*(//|#|"""|\*) ?What (?!.*\?)', re.MULTILINE)
+    assert not [p for p in tracked if headless.search((ROOT / p).read_text())]

@@ -52,7 +52,7 @@ SUMS = [sum(range(g * LANES, (g + 1) * LANES)) for g in range(GROUPS)]
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
-    """What each kernel of KERNELS stores."""
+    """The value that each kernel of KERNELS stores."""
     folder = tmp_path_factory.mktemp("lanes")
     (folder / "src").mkdir()
     (folder / "src" / "guards.cpp").write_text(KERNELS)

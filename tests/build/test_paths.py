@@ -14,7 +14,7 @@ LIBRARIES = ("_C*.so", "libxpu_ops_kernels.so", "modules/*.syclbin")
 
 
 def search_path(library: Path) -> str:
-    """What the build tree needs and `cmake --install` takes out: the run path."""
+    """The run path, which the build tree needs and `cmake --install` removes."""
     dynamic = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, check=True).stdout
     found = re.search(r"R(?:UN)?PATH.*\[(.*)\]", dynamic)
     return found[1] if found else ""

@@ -20,7 +20,7 @@ SOME = (torch.float32, torch.bfloat16, torch.int16, torch.bool, torch.complex64,
 
 
 def value(rank: int, dtype: torch.dtype, *shape: int, salt: int = 0) -> torch.Tensor:
-    """What a rank puts in: 0, 1 or 2, on the CPU."""
+    """The operand of a rank: 0, 1 or 2, on the CPU."""
     g = torch.Generator().manual_seed(1000 * salt + 10 * rank + len(shape))
     return torch.randint(0, 3, shape, generator=g).to(dtype)
 

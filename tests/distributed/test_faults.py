@@ -1,4 +1,4 @@
-"""What the others see when a rank ends, is late or leaves: an error that names it, soon, and no process that stays."""
+"""A rank ends, is late or leaves: the others see an error that names it, soon, and no process that stays."""
 
 from __future__ import annotations
 

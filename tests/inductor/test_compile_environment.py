@@ -1,4 +1,4 @@
-"""What torch.compile needs of the machine, its caches across processes, its errors."""
+"""torch.compile: requirements on the machine, its caches across processes, its errors."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import xpu_ops
 
 Tensors = dict[str, torch.Tensor]
 SEED, STEPS = 0, 2
-# What the second step gives: a ReLU that switched in between moves single elements, in any precision.
+# Tolerance of the second step: a ReLU that switched in between moves single elements, in any precision.
 AFTER, AFTER_TOL = ("param", "buffer"), 5e-2
 
 
@@ -180,7 +180,7 @@ def train(name: str, device: str, mode: Training, dtype: torch.dtype = torch.flo
 
 @lru_cache(maxsize=8)
 def inference_reference(name: str, dtype: torch.dtype) -> tuple[Tensors, Tensors]:
-    """What the CPU computes in `dtype` and in double, from the same rounded weights."""
+    """The CPU's results in `dtype` and in double, from the same rounded weights."""
     return infer(name, "cpu", dtype, dtype), infer(name, "cpu", torch.float64, dtype)
 
 
@@ -196,7 +196,7 @@ def training_reference(name: str, mode: Training) -> tuple[Tensors, Tensors]:
 
 
 def _scale(group: Tensors) -> dict[str, float]:
-    """What a tensor's error is relative to: its own size, but at least a hundredth of its group's (gradients that are
+    """The magnitude that a tensor's error is relative to: its own size, but at least a hundredth of its group's (gradients that are
     zero but for rounding have no size of their own)."""
     known = {
         k: t.double()[t.isfinite()] for k, t in group.items()

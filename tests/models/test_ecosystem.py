@@ -1,4 +1,4 @@
-"""What surrounds a model: loaders, files, accelerate, Trainer, functional transforms, compilation, averages."""
+"""The surroundings of a model: loaders, files, accelerate, Trainer, functional transforms, compilation, averages."""
 
 from __future__ import annotations
 

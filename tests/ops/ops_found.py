@@ -1,4 +1,4 @@
-"""What Hypothesis found wrong once: arguments that test_rows tries before it draws others."""
+"""Regressions that Hypothesis found: arguments that test_rows tries before it draws others."""
 
 from __future__ import annotations
 

@@ -234,14 +234,14 @@ def test_errors(row: dict[str, Any], name: str) -> None:
 
 
 def test_every_overload_is_called() -> None:
-    """What test_values draws, into an out, or in place; the other functional overloads stand in test_others."""
+    """The calls of test_values, into an out, or in place; the other functional overloads stand in test_others."""
     called = {p.values[1] for p in (*OUTS, *INPLACE, *FUNCTIONAL)} | {r["functional"] for r in ROWS}
     missing = [n for r in ROWS for n in r["overloads"] if n not in called]
     assert not missing
 
 
 def test_outs_that_upstream_refuses() -> None:
-    """What the CPU says of an out of another type, word for word."""
+    """The CPU's error for an out of another type, word for word."""
     x = torch.randn(2, 3)
     buffer = torch.ops.aten.log_sigmoid_forward(x)[1]
 

@@ -61,7 +61,7 @@ def test_every_row_is_drawn() -> None:
 
 
 def test_reasons_are_needed() -> None:
-    """What carries a reason exists."""
+    """Every key that carries a reason exists."""
     names = [name for r in rows() for name in r["overloads"]]
     assert all(any(re.fullmatch(glob, name) for name in names) for glob in UNDRAWN)
 

@@ -1,4 +1,4 @@
-"""What `xpu-ops profile` makes of a trace, by traces written here."""
+"""The report of `xpu-ops profile` on traces written here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of the runtime share."""
+"""Fixtures of the runtime's tests."""
 
 from __future__ import annotations
 

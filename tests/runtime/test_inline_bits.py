@@ -1,4 +1,4 @@
-"""What runs on the calling thread has the bits of the kernel that would have been launched."""
+"""Inline work has the bits of the kernel that would have been launched."""
 
 from __future__ import annotations
 

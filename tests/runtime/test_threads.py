@@ -64,7 +64,7 @@ def run_threads(count: int, work: Callable[[int], None]) -> list[Exception]:
 
 
 def test_small_work_of_eight_threads_on_the_default_stream() -> None:
-    """What is decided on an idle queue must still hold when the result has its memory and is written."""
+    """A decision on an idle queue must still hold when the result has its memory and is written."""
     stress(5.0, "--threads", "8", "--streams", "default", "--cases", "issue", "large", XPU_OPS_INLINE="1")
 
 

@@ -19,7 +19,7 @@ from support import script
 import xpu_ops
 from xpu_ops import _autoload
 
-# What needs Level Zero Sysman: upstream raises ImportError without pyzes, RuntimeError without a GPU.
+# Functions that need Level Zero Sysman: upstream raises ImportError without pyzes, RuntimeError without a GPU.
 TELEMETRY = ("clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization")
 CALLS = {
     "Event": lambda f: f(),

@@ -198,7 +198,7 @@ def check_call(row: dict[str, Any], name: str, type_name: str, call: Call) -> No
     same = {"tol": tuple(tol) if tol else None, "accumulates": True}
     strides = not outs and (how is None or (how.oracle is None and how.strides))
     assert_same(seen(actual, device), seen(expected, host), reference=lambda: wide_part(seen), strides=strides, **same)
-    # What was given may have been written, as on the CPU or not at all.
+    # The given tensor may have been written, as on the CPU or not at all.
     named = [k for k in host if k in args and k not in (*outs, *keep) and tensors_in(args[k])]
 
     def inputs(_: Any, given: dict[str, Any]) -> Any:

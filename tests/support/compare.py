@@ -77,7 +77,7 @@ def widen(x: Any, real: torch.dtype = torch.float64) -> Any:
 
 
 def reference(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What `function` gives on the CPU in double, in float where it knows no double, None where it refuses both.
+    """The result of `function` on the CPU in double, in float where it knows no double, None where it refuses both.
 
     Integers that promote to float promote to the wide type too.
     """

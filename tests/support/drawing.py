@@ -1,4 +1,4 @@
-"""What Hypothesis draws tensors from: shapes, layouts, values."""
+"""Strategies that draw tensors: shapes, layouts, values."""
 
 from __future__ import annotations
 

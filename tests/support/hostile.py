@@ -37,7 +37,21 @@ from torch.utils._pytree import tree_flatten
 from support import compare
 
 SECONDS = 30.0  # that a call may take
-SIZES = ((), (0,), (1,), (3,), (16,), (2, 3), (3, 2), (0, 3), (4, 1, 5), (2, 3, 4), (1, 2, 5, 5), (2, 4, 3, 3), (1, 1, 2, 3, 3))
+SIZES = (
+    (),
+    (0,),
+    (1,),
+    (3,),
+    (16,),
+    (2, 3),
+    (3, 2),
+    (0, 3),
+    (4, 1, 5),
+    (2, 3, 4),
+    (1, 2, 5, 5),
+    (2, 4, 3, 3),
+    (1, 1, 2, 3, 3),
+)
 DTYPES = (torch.float32,) * 6 + (
     torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int64, torch.int32, torch.uint8, torch.bool,
     torch.complex64, torch.int16, torch.int8,
@@ -110,7 +124,7 @@ def known() -> list[Known]:
 
 @dataclass
 class Figures:
-    """What a campaign saw: calls by how they ended, and findings that the table explains, by reason."""
+    """Counts of a campaign: calls by how they ended, and findings that the table explains, by reason."""
 
     ended: Counter[str] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
@@ -125,7 +139,11 @@ def overloads(composites: bool = False) -> list[str]:
         native = torch._C._dispatch_has_kernel_for_dispatch_key(name, "XPU")
         composed = any(
             torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-            for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+            for key in (
+                "CompositeImplicitAutograd",
+                "CompositeExplicitAutograd",
+                "CompositeExplicitAutogradNonFunctional",
+            )
         )
         if short.startswith(EXCLUDED) or not (composed and not native if composites else native):
             continue
@@ -259,7 +277,7 @@ def _plain(x: Any) -> Any:
 
 
 def run_call(call: Call, device: str) -> dict[str, Any] | None:
-    """What one call does on one device: `error` (class, text), `values` (results and written arguments), `changed`."""
+    """The outcome of one call on one device: `error` (class, text), `values` (results and written arguments), `changed`."""
     try:
         args, kwargs = Draw(call.seed, call.number).arguments(call.name)
     except Skip:
@@ -279,13 +297,18 @@ def run_call(call: Call, device: str) -> dict[str, Any] | None:
                 torch.xpu.synchronize()
             except Exception as late:
                 error = late
-        return {"error": (type(error).__name__, str(error)), "memory": isinstance(error, torch.OutOfMemoryError | MemoryError)}
+        return {
+            "error": (type(error).__name__, str(error)),
+            "memory": isinstance(error, torch.OutOfMemoryError | MemoryError),
+        }
     written, changed, values = _written(call.name), "", [_plain(t) for t in tree_flatten(result)[0]]
     names = [a.name for a in schema.arguments if not a.kwarg_only]
     for which, a, b in [*zip(names, args, before[0], strict=True), *((k, kwargs[k], before[1][k]) for k in kwargs)]:
         if which in written:
             values += [_plain(t) for t in tree_flatten(a)[0]]
-        elif problem := _difference([_plain(t) for t in tree_flatten(a)[0]], [_plain(t) for t in tree_flatten(b)[0]], exact=True):
+        elif problem := _difference(
+            [_plain(t) for t in tree_flatten(a)[0]], [_plain(t) for t in tree_flatten(b)[0]], exact=True
+        ):
             changed = f"{which}: {problem}"
     return {"error": None, "values": values, "changed": changed}
 
@@ -313,7 +336,9 @@ def compare_outcomes(call: Call, xpu: dict[str, Any], cpu: dict[str, Any] | None
         if kind == "NotImplementedError" or cpu["memory"] or any(m in text for m in _MORE_TYPES):
             return None
         return finding("accepts", f"CPU: {kind}: {text.splitlines()[0] if text else ''}")
-    if not any(w in call.name for w in UNDEFINED) and (problem := _difference(xpu["values"], cpu["values"], exact=False)):
+    if not any(w in call.name for w in UNDEFINED) and (
+        problem := _difference(xpu["values"], cpu["values"], exact=False)
+    ):
         return finding("differs", problem)
     return None
 
@@ -434,7 +459,7 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
     """Findings that no entry of the table explains. Each is seen again in a process that runs this call alone: torch's
     CPU kernels spoil the memory of theirs. A crash of xpu counts in any case."""
     todo = list(todo)
-    # What falls back runs torch's CPU kernels in the process of xpu: an error instead.
+    # A fallback would run torch's CPU kernels in the process of xpu: it raises instead.
     environment = {"PYTORCH_ENABLE_XPU_FALLBACK": "0"} if composites else {}
     for start in range(0, len(todo), BATCH):
         batch = todo[start : start + BATCH]

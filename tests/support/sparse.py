@@ -1,4 +1,4 @@
-"""What the tests of sparse tensors share: drawn tensors, and the same call on both devices."""
+"""Helpers of the tests of sparse tensors: drawn tensors, and the same call on both devices."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def guarded(body: list[str], o: Overload, op: Operator) -> list[str]:
     tensors = [a for a in o.args if a.tensor_like]
     device = [a for a in o.args if a.name == "device" and "Device" in a.ctype]
     lines = []
-    # What torch composes before autograd it does not check: the operators below do.
+    # torch does not check operators that it composes before autograd: the operators below do.
     if not op.row.above_autograd and str(o.fn.device_check).endswith("ExactSame") and len(tensors) > 1:
         lines.append("std::optional<at::Device> common;")
         lines += [
@@ -152,7 +152,7 @@ def structured_wrapper(op: Operator, o: Overload) -> str:
         lines = [f"Out<{meta}, {group.outputs}> op({', '.join(outs)});"]
         results = outs
     args = {a.name: a for a in o.args}
-    # What metas refuse beyond shapes and types is in their other arguments.
+    # Metas refuse, beyond shapes and types, values of their other arguments.
     if (
         op.pointwise and not op.row.impl and "" in op.pointwise and group.outputs == 1 and floats_here(op.pointwise[""])
         and all(ctype == "const at::Tensor &" or name == "alpha" for name, ctype in group.meta_args)

@@ -28,7 +28,7 @@ CALL = re.compile(r"(sycl|xpu)::(\w+)")
 TOKEN = re.compile(r"\w[\w:.]*(?:<\w+>)?|[<>=!]=|&&|\|\||\S")
 # Those of kernels/host/math.hpp, which vectorise where the SYCL headers' are calls.
 HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
-# What does not vectorise on the host takes about as long as this many elements of what does, roots and quotients as two.
+# An expression that does not vectorise on the host takes about as long as this many elements of one that does, roots and quotients as two.
 SCALAR_COST, ROOT_COST, WIDE_PRODUCT_COST = 16, 2, 3
 SCALAR = re.compile(r"sycl::|xpu::(div_|fmod|remainder|gcd|lcm|pow|isinf|isfinite|shift)|[^/]/[^/]")
 

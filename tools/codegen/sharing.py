@@ -26,7 +26,7 @@ CONSTANT = re.compile(r"true|false")
 
 
 def form(kernel: PointwiseKernel, t: ElementType) -> tuple[str, str]:
-    """What types must have in common to share a kernel, and the device type to compile it for."""
+    """The property that types must share to use one kernel, and the device type to compile it for."""
     own = (t.name, t.device)
     if any(o.kind not in ("T", "b8") for o in [*kernel.inputs, *kernel.outputs]):
         return own

@@ -1,4 +1,4 @@
-"""What the installed torch declares: operator groups, signatures, structured metas, read through torchgen."""
+"""Declarations of the installed torch: operator groups, signatures, structured metas, read through torchgen."""
 
 from __future__ import annotations
 

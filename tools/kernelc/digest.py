@@ -1,4 +1,4 @@
-"""What a module's output depends on, as one digest."""
+"""The inputs of a module's output, as one digest."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ void write_file(const std::string& path, const Bytes& data) {
   if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) throw std::runtime_error(path + ": cannot be written");
 }
 
-// What the module's SPIR-V says about itself.
+// Declarations of the module's SPIR-V.
 struct SpirvFacts {
   std::vector<std::string> kernels;
   bool fp64 = false;

@@ -20,7 +20,7 @@ from .verdicts import verdicts
 
 
 def limits() -> dict[str, float]:
-    """What the machine can do, measured now: STREAM-like triad in GB/s and the largest f32 product in Gflop/s, on torch CPU."""
+    """Limits of the machine, measured now: STREAM-like triad in GB/s and the largest f32 product in Gflop/s, on torch CPU."""
     n = 16_000_000
     a, b, c = (torch.rand(n) for _ in range(3))
     best = min(_seconds(lambda: torch.add(a, b, alpha=2.0, out=c)) for _ in range(7))

@@ -35,7 +35,7 @@ class Row:
 
 @dataclass
 class Case:
-    """What to time: `function(*args)` with the CPU's arguments and with their copies on xpu."""
+    """One call to time: `function(*args)` with the CPU's arguments and with their copies on xpu."""
 
     section: str
     name: str
@@ -46,7 +46,7 @@ class Case:
     check: bool = True
     rtol: float = 2e-2
     inner: int = 1  # calls between two synchronisations: more than one shows the asynchronous host path
-    # What to compare with instead of the function on the CPU: this, on xpu. Its time stands where the CPU's would.
+    # The function on xpu that replaces the CPU's in the comparison. Its time stands where the CPU's would.
     unfused: Callable[..., Any] | None = None
 
 
@@ -86,7 +86,7 @@ def compare(actual: Any, expected: Any, rtol: float) -> str:
 
 
 def check(case: Case, xargs: tuple[Any, ...]) -> str:
-    """What is wrong with the result on xpu. Where it differs from torch CPU's in 16 bits, which CPU kernels also add in,
+    """The error of the result on xpu, empty if none. Where it differs from torch CPU's in 16 bits, which CPU kernels also add in,
     float64 decides who is wrong."""
     actual = case.function(*xargs)
     error = compare(actual, case.function(*case.args), case.rtol)

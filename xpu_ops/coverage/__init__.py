@@ -1,1 +1,1 @@
-"""What runs natively on xpu: every ATen overload of the installed torch with a verdict."""
+"""The coverage report: every ATen overload of the installed torch with a verdict."""

@@ -283,7 +283,7 @@ def diff(
     old: Annotated[Path, typer.Argument(help="an earlier `report --format json`")],
     new: Annotated[Path, typer.Argument(help="a later one")],
 ) -> None:
-    """What changed between two reports. Exit code 1 where an overload got worse."""
+    """Differences between two reports. Exit code 1 where an overload got worse."""
     changes = differences.compare(_load(old), _load(new))
     table = Table("overload", "what", "old", "new", "")
     for c in changes:

@@ -1,4 +1,4 @@
-"""What changed between two documents: for upgrades and reviews."""
+"""Differences between two documents, for upgrades and reviews."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is registered: verdicts read from the live dispatcher and the manifest."""
+"""Verdicts on registrations, read from the live dispatcher and the manifest."""
 
 from __future__ import annotations
 

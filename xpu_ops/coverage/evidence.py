@@ -85,7 +85,7 @@ def tests_digest() -> str | None:
 
 
 def current_key(imports: Iterable[str] = ()) -> dict[str, str | None]:
-    """What a recording has to match to count. imports: modules that register further kernels."""
+    """The key that a recording has to match to count. imports: modules that register further kernels."""
     try:
         p = torch.xpu.get_device_properties(0)
         device = f"{p.name}, driver {p.driver_version}"
@@ -103,7 +103,7 @@ def current_key(imports: Iterable[str] = ()) -> dict[str, str | None]:
 
 @dataclass
 class Status:
-    """What is known of one overload for one dtype and layout, or of several layouts together.
+    """Evidence on one overload for one dtype and layout, or of several layouts together.
 
     state, from the worst: fallback (ran on the CPU, counted or hidden in a kernel), failed (differed from the CPU), unclear
     (only in failing comparisons with others), executed (natively, not compared: random numbers and the like), verified
@@ -175,7 +175,7 @@ class Evidence:
         return found
 
     def stale_because(self, key: dict[str, str | None]) -> list[str]:
-        """What has changed since the recording; empty where it counts."""
+        """The change since the recording; empty where it counts."""
         if self.header.get("schema") != SCHEMA:
             return ["the format of the recording"]
         names = {

@@ -1,4 +1,4 @@
-"""What the dispatcher did on xpu: the calls that bindings/runtime/observer.cpp counted, as Python objects."""
+"""Calls of the dispatcher on xpu that bindings/runtime/observer.cpp counted, as Python objects."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ class Run:
         return worker.stop(kill=kill)
 
     def _recorded(self, path: Path) -> dict[str, dict[str, Any]]:
-        """What the recording already holds; it is begun anew where it is stale."""
+        """Units that the recording already holds; it is begun anew where it is stale."""
         key = evidence.current_key(self.options.imports)
         found = None if self.options.again else evidence.Evidence.load(path)
         if found is not None and not found.stale_because(key):

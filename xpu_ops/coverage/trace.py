@@ -1,4 +1,4 @@
-"""What a program does on xpu: each operator with its calls, how they ran and how long they took."""
+"""A program's operators on xpu, each with its calls, how they ran and how long they took."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Trace:
 
     @property
     def fallbacks(self) -> list[Operator]:
-        """What to add next: fallbacks, those that cost most first."""
+        """Fallbacks, those that cost most first: candidates for a kernel."""
         return [o for o in self.operators if o.how == "fallback"]
 
     @property

@@ -25,7 +25,7 @@ from .runner import IMPORTS, PIPES
 
 
 class Windows:
-    """What the running test has executed, by comparison."""
+    """Calls that the running test has executed, by comparison."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
@@ -33,7 +33,7 @@ class Windows:
     def close(self, agree: bool | None, ran: tuple[list[observe.Call], bool] | None = None) -> None:
         """Ends a window. agree: True and False as the comparison said, None where there was none."""
         calls, backward = observe.drain() if ran is None else ran
-        # What raised counts at the end of a test alone: before, it is an error that the test expects.
+        # Calls that raised count at the end of a test alone: before, it is an error that the test expects.
         rows = sorted(
             {
                 (c.overload, c.dtype, c.layout, c.how, " ".join(c.cpu_below), c.grad)

@@ -1,4 +1,4 @@
-"""What a compiled graph imports: collects its kernels, has them compiled as one module a device, hands them out."""
+"""The module that a compiled graph imports: collects its kernels, has them compiled as one module a device, hands them out."""
 
 from __future__ import annotations
 

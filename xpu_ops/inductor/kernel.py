@@ -89,7 +89,7 @@ class SyclCSEProxy(CSEProxy):
 
 
 class Stage:
-    """What runs between two flushes: one loop over the reduced range, or code outside of it."""
+    """The body between two flushes: one loop over the reduced range, or code outside of it."""
 
     def __init__(self, loop: bool) -> None:
         self.loop = loop

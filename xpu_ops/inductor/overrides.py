@@ -15,7 +15,7 @@ from xpu_ops.inductor.types import CTYPE, compute_type, is_small_float, literal
 
 
 def _dtype(name: str, *args: Any) -> torch.dtype:
-    """What upstream's propagation says of an operation's result."""
+    """The result type of an operation by upstream's propagation."""
     return getattr(DtypePropagationOpsHandler(), name)(*args)
 
 

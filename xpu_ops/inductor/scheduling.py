@@ -1,4 +1,4 @@
-"""What Inductor asks of a backend: its features, its heuristics, the place of its kernels."""
+"""The interface of a backend to Inductor: its features, its heuristics, the place of its kernels."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def entry_point(name: str, parameters: list[Parameter], sub_group: int | None) -
 
 
 def function_parameters(source: str, name: str) -> str:
-    """What stands between the parentheses of `void name(...)`.
+    """The parameter list of `void name(...)`.
 
     Raises:
         ValueError: where the source defines no such function.

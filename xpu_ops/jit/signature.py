@@ -54,7 +54,7 @@ class Parameter:
 
     @property
     def dtype(self) -> torch.dtype | None:
-        """What a tensor given for the pointer must be; None where any will do."""
+        """The type of the tensor that the pointer takes; None where any will do."""
         return POINTED[self.ctype]
 
 

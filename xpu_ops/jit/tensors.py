@@ -1,4 +1,4 @@
-"""What elementwise and reduction kernels share: operands, their types, registration as operators."""
+"""Parts of elementwise and reduction kernels: operands, their types, registration as operators."""
 
 from __future__ import annotations
 

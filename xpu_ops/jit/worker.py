@@ -35,7 +35,7 @@ def include_dir() -> Path:
 
 
 def options() -> list[str]:
-    """What the compiler is called with. The headers of the system are not looked at, those of SYCL neither."""
+    """The compiler's arguments. The headers of the system are not looked at, those of SYCL neither."""
     include = include_dir()
     return [
         "-std=c++20",

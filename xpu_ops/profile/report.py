@@ -1,4 +1,4 @@
-"""What a profile says: time per operator and per kernel, inline work, fallback, waits, memory, and what to look at first."""
+"""The report on a profile: time per operator and per kernel, inline work, fallback, waits, memory, and what to look at first."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ constexpr int8_t kCommon = -1;   // the common type
 constexpr int8_t kReal = -2;     // the real type of a complex common type
 constexpr int8_t kComplex = -3;  // the complex type of a real common type
 
-// What codegen writes for each expression of a pointwise row.
+// The generated table of each expression of a pointwise row.
 struct PointwiseOp {
   const char* name;
   int8_t outputs, inputs;
@@ -37,7 +37,7 @@ Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 // The same of a CPU tensor without dimensions.
 Value number_value(const at::Tensor& t, DType common);
 
-// What an element costs on the calling thread, in units of Queue::may_run_inline.
+// Cost of an element on the calling thread, in units of Queue::may_run_inline.
 inline int64_t cost_of(const host::Kernel& kernel, DType common) {
   return kernel.cost * (common == DType::f16 || common == DType::bf16 ? host::kConvertedShare : 1);
 }

@@ -1,4 +1,4 @@
-// What the sparse adapters share. sparse.cpp: COO tensors; sparse_csr.cpp: compressed layouts; sparse_product.cpp:
+// Helpers of the sparse adapters. sparse.cpp: COO tensors; sparse_csr.cpp: compressed layouts; sparse_product.cpp:
 // products; sparse_reduce.cpp: sums and softmax.
 #pragma once
 #include <ATen/native/SparseTensorUtils.h>

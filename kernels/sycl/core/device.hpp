@@ -1,4 +1,4 @@
-// What every device module includes: element types, the kernel attribute, work-item queries.
+// The header of every device module: element types, the kernel attribute, work-item queries.
 // Device code only sees this header, its family's header and the headers they name; the few SYCL headers below keep the
 // front end at 0.3 s a module.
 #pragma once

@@ -1,4 +1,4 @@
-// What a kernel writes when it meets a value that the host could not check: shared by device and host.
+// The record that a kernel writes when it meets a value that the host could not check: shared by device and host.
 #pragma once
 #include <cstdint>
 

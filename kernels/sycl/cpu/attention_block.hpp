@@ -72,7 +72,7 @@ XPU_INLINE void tile_of_keys(const AttentionBlockArgs& p, Tile& a, const float* 
   tile_product(a, columns, kBlockQueries, dim, lane, [&](uint32_t d, uint32_t r) { return row[r][d]; });
 }
 
-// What is added to the scores of a block of keys, key by key: -inf where a query may not look.
+// The mask that is added to the scores of a block of keys, key by key: -inf where a query may not look.
 template <Mask kMask>
 XPU_INLINE void block_mask(const AttentionBlockArgs& p, uint32_t batch, uint32_t head, uint32_t query0, uint32_t key0,
                            uint32_t end, size_t lane, float* to) {

@@ -1,4 +1,4 @@
-// What the kernel of attention by blocks of queries is launched with; shared by host and device.
+// Launch arguments of attention by blocks of queries; shared by host and device.
 #pragma once
 #include <cstdint>
 

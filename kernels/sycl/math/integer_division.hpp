@@ -88,7 +88,7 @@ template <class T> XPU_INLINE T product_remainder(T a, T b) {
   return b != T(0) && r != T(0) && (r ^ b) < T(0) ? T(r + b) : r;
 }
 
-// What expressions call: these go before the templates of math.hpp.
+// Functions that expressions call: these go before the templates of math.hpp.
 #define XPU_DIVISION(TYPE, WIDE)                                                                     \
   XPU_INLINE TYPE div_trunc(TYPE a, TYPE b) { return static_cast<TYPE>(product_trunc<WIDE>(a, b)); } \
   XPU_INLINE TYPE div_floor(TYPE a, TYPE b) { return static_cast<TYPE>(product_floor<WIDE>(a, b)); } \

@@ -171,7 +171,7 @@ XPU_SINGLE double tanh(double a) { return sycl::tanh(a); }
 XPU_SINGLE float over_one_plus_exp(float a, float x) { return a * 0.5f / (0.5f + single::half_exp(x)); }
 XPU_SINGLE double over_one_plus_exp(double a, double x) { return a / (1.0 + sycl::exp(x)); }
 
-// What the SYCL headers have as calls on the host.
+// Functions that are calls in the SYCL headers on the host.
 XPU_SINGLE float fabs(float a) { return single::magnitude(a); }
 XPU_SINGLE double fabs(double a) { return sycl::fabs(a); }
 

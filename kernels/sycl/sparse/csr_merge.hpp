@@ -8,7 +8,7 @@ namespace xpu {
 using xpu_ops::CsrMergeArgs;
 using xpu_ops::RangeArgs;
 
-// What makes the sum of all counts negative, and no sum of as many as there are items overflow.
+// A value that makes the sum of all counts negative, while no sum of as many as there are items overflows.
 inline constexpr int64_t kRefused = -(int64_t{1} << 48);
 
 template <class I> struct MergeRow {

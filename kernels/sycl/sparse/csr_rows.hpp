@@ -1,4 +1,4 @@
-// What goes along the rows of one compressed matrix: sums and products of each, its invariants, and blocks of elements.
+// Kernels along the rows of one compressed matrix: sums and products of each, its invariants, and blocks of elements.
 // An item has some rows in turn; results of unknown size are counted first, and the counts added up by run_scan.
 #pragma once
 #include "kernels/sycl/cpu/single.hpp"

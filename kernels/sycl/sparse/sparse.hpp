@@ -38,7 +38,7 @@ inline void coo_key(const KeyArgs& p) {
   p.keys[i] = p.pack ? (key << p.pack) | i : key;
 }
 
-// What a dense tensor has where the elements are; an item has some in turn.
+// The values of a dense tensor where the elements are; an item has some in turn.
 template <class T, uint32_t kDims> XPU_INLINE void dense_at_of(const DenseAtArgs& p) {
   const uint32_t first = global_id() * p.chunk, last = first + p.chunk < p.n ? first + p.chunk : p.n;
   const int64_t step = p.index_step;
@@ -449,7 +449,7 @@ template <class T, bool kPick> void spmm_reduce(const SpmmReduceArgs& p) {
     spmm_reduce_rows<T, int64_t, kPick>(p);
 }
 
-// What each lane adds to the product of element i. An index out of range is noted and counts as 0: reporting it here
+// The addend of each lane to the product of element i. An index out of range is noted and counts as 0: reporting it here
 // would take a branch that the CPU device masks.
 template <class T, class I>
 XPU_INLINE typename accumulator<T>::type sampled_part(const SampledArgs& p, uint32_t i, size_t lane, int64_t& bad) {

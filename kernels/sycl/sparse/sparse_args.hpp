@@ -1,4 +1,4 @@
-// What the sparse kernels are launched with; shared by host and device.
+// Launch arguments of the sparse kernels; shared by host and device.
 #pragma once
 #include <cstdint>
 

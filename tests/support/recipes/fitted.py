@@ -190,7 +190,7 @@ def grouped(d: Any) -> Args:
 
 # ---- sparse layouts
 def parts(t: torch.Tensor) -> list[Any]:
-    """What a sparse tensor is made of."""
+    """The parts of a sparse tensor."""
     if t.layout == torch.sparse_coo:
         return [t._indices(), t._values(), list(t.shape), t.is_coalesced()]
     rows = t.layout in (torch.sparse_csr, torch.sparse_bsr)

@@ -466,7 +466,7 @@ def exact_bags(indices: Any, offset2bag: Any, bag_size: Any, **rest: Any) -> tor
 
 
 def bag_gradient(d: Any) -> Args:
-    """What belongs to which bag is the same on every device; which rows were largest the CPU says."""
+    """The bag of each index is the same on every device; the CPU tells which rows were largest."""
     given = bags(d) | {"padding_idx": -1}
     n, rows = given["indices"].numel(), given["weight"].shape[0]
     starts = given["offsets"].tolist()

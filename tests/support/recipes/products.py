@@ -78,7 +78,7 @@ def dot(d: Any) -> Args:
 
 
 def widened(name: str) -> Any:
-    """What `out_dtype` means: the product of wide operands."""
+    """The meaning of `out_dtype`: the product of wide operands."""
 
     def product(out_dtype: torch.dtype, **args: Any) -> torch.Tensor:
         wide = {k: v.to(out_dtype) if isinstance(v, torch.Tensor) else v for k, v in args.items()}

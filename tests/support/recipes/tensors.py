@@ -97,7 +97,7 @@ def copy(d: Any) -> Args:
     shape = d.any_shape()
     source = tuple(1 if d.int(0, 4) == 0 else n for n in shape)[d.int(0, len(shape)) if d.flag() else 0 :]
     other = d.pick(d.dtype, torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64, torch.uint8)
-    # What a number beyond the target's range becomes is undefined.
+    # The conversion of a number beyond the target's range is undefined.
     values = d.tensor(source, other, domain=(0, 100)) if other != d.dtype else d.tensor(source)
     return {"self": d.own(shape), "src": values, "non_blocking": d.flag()}
 
@@ -399,7 +399,7 @@ recipe("_masked_scale", oracle=lambda self, mask, scale: self * mask * scale)(ma
 
 
 def gamma_grad_oracle(self: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
-    """What the CPU approximates to three digits: how a sample moves with its shape, -(dF/dshape) / density."""
+    """A derivative that the CPU approximates to three digits: how a sample moves with its shape, -(dF/dshape) / density."""
     a, x = self.double(), output.double()
     h = 1e-3 * a
     f = [torch.special.gammainc(a + n * h, x) for n in (-2, -1, 1, 2)]
