@@ -140,10 +140,9 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::run(Call call, c10::Device device, mi
     runtime::refuse_recording(queue, "A collective");
     const Engine engine = this->engine();
     const bool shared = runtime::host_accessible(device.index());
-    std::optional<XcclWork::Streams> discrete;
-    if (!shared) discrete = streams(device.index());
     const uint64_t number = c10d::isP2POp(call.type) ? ++transfers_ : ++sequence_;
-    auto work = c10::make_intrusive<XcclWork>(std::move(call), device, peers_, number, timeout_of(timeout), discrete);
+    auto work = c10::make_intrusive<XcclWork>(std::move(call), device, peers_, number, timeout_of(timeout),
+                                              streams(device.index()), !shared);
 
     std::lock_guard<std::mutex> order(order_);
     if (shared && launcher_.idle() && (!async || ready(queue))) {

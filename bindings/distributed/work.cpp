@@ -60,7 +60,7 @@ c10::intrusive_ptr<c10::ivalue::Future> new_future(c10::Device device) {
 }  // namespace
 
 XcclWork::XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> peers, uint64_t sequence,
-                   milliseconds timeout, std::optional<Streams> discrete)
+                   milliseconds timeout, Streams streams, bool discrete)
     : Work(peers->rank(), call.type),
       call_(std::move(call)),
       results_(std::move(call_.results)),
@@ -68,6 +68,7 @@ XcclWork::XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> p
       peers_(std::move(peers)),
       sequence_(sequence),
       timeout_(timeout),
+      streams_(streams),
       discrete_(discrete),
       tensors_(describe(results_)) {}
 
@@ -75,7 +76,7 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> cpu;
   if (discrete_) {
-    const OnStream fetching(device_.index(), discrete_->fetch);  // pinned memory is of the current device's context
+    const OnStream fetching(device_.index(), streams_.fetch);  // pinned memory is of the current device's context
     runtime::Queue& queue = runtime::current_queue();
     if (ready) ready->block(queue);
     for (Image& image : call_.images) image.open(&queue);
@@ -124,7 +125,7 @@ void XcclWork::part_done(std::exception_ptr error) noexcept {
       if (call_.after) call_.after(cpu_);
       for (Image& image : call_.images) image.decode(peers_->size());
       if (discrete_) {
-        runtime::Queue& queue = runtime::queue(device_.index(), discrete_->deliver);
+        runtime::Queue& queue = runtime::queue(device_.index(), streams_.deliver);
         for (Image& image : call_.images) image.deliver(queue);
         delivered_.record(queue);
       }
@@ -160,9 +161,8 @@ void XcclWork::mark(c10::ivalue::Future& future, const std::exception_ptr& error
     future.setErrorIfNeeded(error);
     return;
   }
-  // The future records an event on the current stream: on one that has nothing else to do, or the delivery.
-  const auto stream = discrete_ ? discrete_->deliver : runtime::stream_from_pool(device_.index(), 0);
-  const OnStream here(device_.index(), stream);
+  // The future records an event on the current stream: on one that has nothing to do but the delivery.
+  const OnStream here(device_.index(), streams_.deliver);
   future.markCompleted(c10::IValue(results_));
 }
 

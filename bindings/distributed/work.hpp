@@ -31,7 +31,7 @@ class XcclWork final : public c10d::Work {
  public:
   struct Streams { runtime::StreamId fetch, deliver; };
   XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> peers, uint64_t sequence,
-           std::chrono::milliseconds timeout, std::optional<Streams> discrete);
+           std::chrono::milliseconds timeout, Streams streams, bool discrete);
 
   // Once, in the order of the group: after the producing stream is done, or behind `ready`. Throws what the engine
   // does.
@@ -62,7 +62,8 @@ class XcclWork final : public c10d::Work {
   const std::shared_ptr<const Peers> peers_;
   const uint64_t sequence_;
   const std::chrono::milliseconds timeout_;
-  const std::optional<Streams> discrete_;
+  const Streams streams_;
+  const bool discrete_;  // the host does not read device memory
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const std::string tensors_;
 

@@ -17,11 +17,15 @@ STEP = "DDP step, perceptron of 3 x 512, batch 64"
 ALONE = "the same step in one process"
 
 _PROGRAM = """
-import json, statistics, sys, time, torch
+import json, os, statistics, sys, time
+# Before any thread is made: each process has its half of the processors, for both devices.
+cores = sorted(os.sched_getaffinity(0))
+os.sched_setaffinity(0, cores[int(sys.argv[1]) :: 2] or cores)
+import torch
 import torch.distributed as dist
 from torch import nn
 rank, rendezvous, sizes = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-torch.set_num_threads(1)
+torch.set_num_threads(len(os.sched_getaffinity(0)))
 dist.init_process_group("cpu:gloo,xpu:xccl", init_method="file://" + rendezvous, rank=rank, world_size=2)
 
 def timed(function, calls):
