@@ -44,8 +44,8 @@ onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows);
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
                 const at::Tensor& out, bool has_out = false, const onednn::MatmulOptions& options = {});
 
-// The functions of xpu_ops.onednn: no decomposition. NotImplementedError where oneDNN has no fast implementation, also not
-// around float32 for the 16-bit types; ValueError for an unknown post-op.
+// The functions of xpu_ops.onednn: no decomposition. NotImplementedError where oneDNN has no fast implementation, also
+// not around float32 for the 16-bit types; ValueError for an unknown post-op.
 at::Tensor fused_matmul(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias,
                         const Chain& post_ops, const std::optional<at::Tensor>& out);
 at::Tensor fused_convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,

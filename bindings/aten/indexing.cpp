@@ -435,8 +435,9 @@ struct Compaction {
     runtime::copy_bytes(queue, &n, args.counts + args.chunks, sizeof n, true);
     return n;
   }
-  // The elements counted here are written here too, if the queue still has nothing to do: where the result was allocated
-  // after the count, another thread may have left a kernel in its memory. Otherwise the device counts once more.
+  // The elements counted here are written here too, if the queue still has nothing to do: where the result was
+  // allocated after the count, another thread may have left a kernel in its memory. Otherwise the device counts once
+  // more.
   template <class F>
   bool write_here(F&& write) {
     if (!here()) return false;

@@ -1,4 +1,5 @@
-// State that the allocator's source files share. Nothing outside them includes it; every field is read under State::mutex.
+// State that the allocator's source files share. Nothing outside them includes it; every field is read under
+// State::mutex.
 #pragma once
 #include <array>
 #include <atomic>

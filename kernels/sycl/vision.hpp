@@ -224,9 +224,7 @@ XPU_INLINE void align_bins(const RoiArgs& p, const RoiBox<opmath_t<T>>& box, siz
 
 // Calls f(first channel, Vectors) for kRoiVectors vectors of channels, or one vector after the other where not all of
 // them are there; the last may be a part of one.
-template <uint32_t N> struct Vectors {
-  static constexpr uint32_t value = N;
-};
+template <uint32_t N> struct Vectors { static constexpr uint32_t value = N; };
 template <class F> XPU_INLINE void for_channels(uint32_t channels, uint32_t block, size_t lane, size_t once, F f) {
   const uint32_t begin = block * kRoiLanes * kRoiVectors, all = begin + kRoiLanes * kRoiVectors;
   if (all <= channels) {
@@ -281,14 +279,14 @@ template <class T> inline void roi_align_grad(const RoiArgs& p) {
             if (y.low >= first && y.low < end)
 #pragma unroll
               for (uint32_t v = 0; v < kVectors; ++v) {
-                M *to = low + v * kRoiLanes;
+                M* to = low + v * kRoiLanes;
                 (to + l)[lane] += grad[v] * (y.to_low * left);
                 (to + r)[lane] += grad[v] * (y.to_low * right);
               }
             if (y.high >= first && y.high < end)
 #pragma unroll
               for (uint32_t v = 0; v < kVectors; ++v) {
-                M *to = high + v * kRoiLanes;
+                M* to = high + v * kRoiLanes;
                 (to + l)[lane] += grad[v] * (y.to_high * left);
                 (to + r)[lane] += grad[v] * (y.to_high * right);
               }
@@ -317,7 +315,8 @@ template <class M> XPU_INLINE int32_t whole(M v) {
 }
 
 // `extra`: 1 where the last pixel belongs to the region (roi_pool).
-template <class T> XPU_INLINE PixelBox<opmath_t<T>> pixel_box(const RoiArgs& p, uint32_t roi, int32_t extra, bool report) {
+template <class T> XPU_INLINE PixelBox<opmath_t<T>> pixel_box(const RoiArgs& p, uint32_t roi, int32_t extra,
+                                                              bool report) {
   using M = opmath_t<T>;
   const T* at = static_cast<const T*>(p.rois) + 5 * static_cast<size_t>(roi);
   const M scale = real_value<M>(p.scale);

@@ -17,15 +17,15 @@ struct Segment {
 XPU_INLINE Segment segment_of(const DeformArgs& p, uint32_t number) {
   const uint32_t begin = number * p.segment, each = p.channels / p.groups, group = begin / each,
                  taps = p.kernel_height * p.kernel_width;
-  return {begin, begin / (p.channels / p.offset_groups), static_cast<size_t>(group) * each * taps + (begin - group * each),
-          each};
+  return {begin, begin / (p.channels / p.offset_groups),
+          static_cast<size_t>(group) * each * taps + (begin - group * each), each};
 }
 
 // One sample: the four pixels around it, which of them are in the image, and the weights.
 template <class M> struct Sample {
-  int32_t y, x;            // the upper left pixel
-  M down, right, mask;     // parts of a pixel that it lies below and right of it
-  bool inside;             // the sample has a value: strictly within one pixel around the image
+  int32_t y, x;                  // the upper left pixel
+  M down, right, mask;           // parts of a pixel that it lies below and right of it
+  bool inside;                   // the sample has a value: strictly within one pixel around the image
   bool top, bottom, left, side;  // lines and columns of pixels that are there; `side`: the right one
   XPU_INLINE M weight(bool lower, bool other) const {
     return (lower ? down : M(1) - down) * (other ? right : M(1) - right);
@@ -76,8 +76,7 @@ template <class T> inline void deform_columns(const DeformArgs& p) {
   const uint32_t taps = p.kernel_height * p.kernel_width;
   const size_t row = static_cast<size_t>(p.channels) * taps, all = static_cast<size_t>(p.out_height) * p.out_width;
   const int64_t line = static_cast<int64_t>(p.width) * p.channels, pixel = p.channels;
-  const T* image =
-      static_cast<const T*>(p.input) + static_cast<size_t>(mine.image) * p.height * line + segment.begin;
+  const T* image = static_cast<const T*>(p.input) + static_cast<size_t>(mine.image) * p.height * line + segment.begin;
   for (uint32_t position = mine.begin; position < mine.end; ++position) {
     T* out = static_cast<T*>(p.columns) + (mine.image * all + position) * row + segment.column;
     for (uint32_t tap = 0; tap < taps; ++tap, out += segment.step) {
@@ -110,8 +109,8 @@ template <class T> inline void deform_input_grad(const DeformArgs& p) {
   using M = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t lane = item.get_local_id(1), lanes = item.get_local_range(1);
-  const uint32_t image = item.get_group(0), blocks = (p.segment + p.block - 1) / p.block,
-                 g = item.get_group(1), number = g / blocks, first = (g - number * blocks) * p.block,
+  const uint32_t image = item.get_group(0), blocks = (p.segment + p.block - 1) / p.block, g = item.get_group(1),
+                 number = g / blocks, first = (g - number * blocks) * p.block,
                  end = first + p.block < p.segment ? first + p.block : p.segment;
   const Segment segment = segment_of(p, number);
   const uint32_t taps = p.kernel_height * p.kernel_width, all = p.out_height * p.out_width;
@@ -119,8 +118,8 @@ template <class T> inline void deform_input_grad(const DeformArgs& p) {
   const int64_t line = static_cast<int64_t>(p.width) * p.channels, pixel = p.channels;
   M* plane = static_cast<M*>(p.grad_input) + static_cast<size_t>(image) * p.height * line + segment.begin;
   for (uint32_t position = 0; position < all; ++position) {
-    const T* grad = static_cast<const T*>(p.columns) + (static_cast<size_t>(image) * all + position) * row +
-                    segment.column;
+    const T* grad =
+        static_cast<const T*>(p.columns) + (static_cast<size_t>(image) * all + position) * row + segment.column;
     for (uint32_t tap = 0; tap < taps; ++tap, grad += segment.step) {
       const auto s = sample_of<T>(p, image, segment.offset_group, tap, position);
       if (!s.inside) continue;
@@ -155,8 +154,8 @@ template <class T> inline void deform_offset_grad(const DeformArgs& p) {
     M by_y = M(0), by_x = M(0), value = M(0);
     for (uint32_t done = 0; done < channels; done += p.segment) {
       const Segment segment = segment_of(p, (offset_group * channels + done) / p.segment);
-      const T* grad = static_cast<const T*>(p.columns) + (mine.image * all + position) * row + segment.column +
-                      tap * segment.step;
+      const T* grad =
+          static_cast<const T*>(p.columns) + (mine.image * all + position) * row + segment.column + tap * segment.step;
       const T* a = static_cast<const T*>(p.input) + static_cast<size_t>(mine.image) * p.height * line + segment.begin +
                    s.y * line + s.x * pixel;
       for_columns(0, p.segment, lane, lanes, [&](size_t i) {

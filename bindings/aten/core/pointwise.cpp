@@ -236,7 +236,8 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape&
 
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense = false);
 
-// The dimension that must not be copied to rows: dimension `inner` of the result, along which its elements are neighbours.
+// The dimension that must not be copied to rows: dimension `inner` of the result, along which its elements are
+// neighbours.
 struct RowsOf {
   explicit RowsOf(const at::Tensor& result) : like(result) {
     for (int64_t d = 0; d < result.dim(); ++d)

@@ -449,8 +449,8 @@ template <class T, bool kPick> void spmm_reduce(const SpmmReduceArgs& p) {
     spmm_reduce_rows<T, int64_t, kPick>(p);
 }
 
-// The addend of each lane to the product of element i. An index out of range is noted and counts as 0: reporting it here
-// would take a branch that the CPU device masks.
+// The addend of each lane to the product of element i. An index out of range is noted and counts as 0: reporting it
+// here would take a branch that the CPU device masks.
 template <class T, class I>
 XPU_INLINE typename accumulator<T>::type sampled_part(const SampledArgs& p, uint32_t i, size_t lane, int64_t& bad) {
   using A = typename accumulator<T>::type;
