@@ -123,9 +123,10 @@ void check_ps(const char* kernel, const at::Tensor& input, const at::Tensor& roi
 
 // What belongs to a pooled gradient of this kind, so that kernels stay in their memory.
 void check_grad(const at::Tensor& grad, const at::Tensor& rois, int64_t channels, const Window& window) {
-  TORCH_CHECK(grad.numel() == 0 || grad.sizes() == at::IntArrayRef({rois.size(0), channels, window.rows, window.columns}),
-              "expected a gradient of shape [", rois.size(0), ", ", channels, ", ", window.rows, ", ", window.columns,
-              "], got ", grad.sizes());
+  TORCH_CHECK(
+      grad.numel() == 0 || grad.sizes() == at::IntArrayRef({rois.size(0), channels, window.rows, window.columns}),
+      "expected a gradient of shape [", rois.size(0), ", ", channels, ", ", window.rows, ", ", window.columns,
+      "], got ", grad.sizes());
 }
 
 int64_t ps_channels(int64_t channels, const Window& window) {
@@ -140,9 +141,7 @@ template <plan::PsPool kKind> void ps_forward(runtime::Queue& queue, DType type,
 template <plan::PsPool kKind> void ps_backward(runtime::Queue& queue, DType type, const RoiArgs& args) {
   plan::ps_roi_grad(queue, kKind, type, args);
 }
-void align_backward(runtime::Queue& queue, DType type, const RoiArgs& args) {
-  plan::roi_align_grad(queue, type, args);
-}
+void align_backward(runtime::Queue& queue, DType type, const RoiArgs& args) { plan::roi_align_grad(queue, type, args); }
 
 }  // namespace
 
@@ -321,9 +320,10 @@ struct Deform {
     weight = plain(weight_c.permute({0, 2, 3, 1})).view({n_weight_grps, out_channels / n_weight_grps, row});
     offset = plain(offset_c);
     if (use_mask) mask = plain(mask_c);
-    at_once = args.channels == 0
-                  ? 1
-                  : plan::plan_deform(args, dtype_size(type), runtime::device_info(runtime::current_device()).policy).images;
+    at_once =
+        args.channels == 0
+            ? 1
+            : plan::plan_deform(args, dtype_size(type), runtime::device_info(runtime::current_device()).policy).images;
   }
 
   bool empty() const { return args.images == 0 || args.channels == 0 || out_channels == 0; }
@@ -364,9 +364,9 @@ void* part_of(const at::Tensor& t, int64_t first) {
 }  // namespace
 
 at::Tensor torchvision_deform_conv2d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& offset,
-                                     const at::Tensor& mask, const at::Tensor& bias, int64_t stride_h,
-                                     int64_t stride_w, int64_t pad_h, int64_t pad_w, int64_t dilation_h,
-                                     int64_t dilation_w, int64_t groups, int64_t offset_groups, bool use_mask) {
+                                     const at::Tensor& mask, const at::Tensor& bias, int64_t stride_h, int64_t stride_w,
+                                     int64_t pad_h, int64_t pad_w, int64_t dilation_h, int64_t dilation_w,
+                                     int64_t groups, int64_t offset_groups, bool use_mask) {
   const Deform call(input, weight, offset, mask, {stride_h, stride_w}, {pad_h, pad_w}, {dilation_h, dilation_w}, groups,
                     offset_groups, use_mask);
   const std::vector<int64_t> sizes{call.args.images, call.out_channels, call.args.out_height, call.args.out_width};

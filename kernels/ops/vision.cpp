@@ -16,9 +16,9 @@ namespace {
 using runtime::ceil_div;
 using runtime::kSubGroup;
 
-constexpr uint32_t kRoiChannels = 4 * kSubGroup;  // of a work-group
-constexpr uint32_t kPsItems = 64;                 // results of a work-group
-constexpr size_t kSuppressItems = 64;             // boxes of a work-group
+constexpr uint32_t kRoiChannels = 4 * kSubGroup;   // of a work-group
+constexpr uint32_t kPsItems = 64;                  // results of a work-group
+constexpr size_t kSuppressItems = 64;              // boxes of a work-group
 constexpr size_t kColumnBytes = size_t{32} << 20;  // of the columns of several images
 constexpr uint32_t kMostPositions = 64;            // of a work-group
 

@@ -36,9 +36,7 @@ void ps_roi(runtime::Queue& queue, PsPool kind, DType type, RoiArgs args);
 void ps_roi_grad(runtime::Queue& queue, PsPool kind, DType type, const RoiArgs& args);
 
 // Images whose columns are made at once, and positions of a work-group.
-struct DeformPlan {
-  uint32_t images = 1, segment = 1, segments = 1, block = 1;
-};
+struct DeformPlan { uint32_t images = 1, segment = 1, segments = 1, block = 1; };
 DeformPlan plan_deform(const DeformArgs& args, size_t element, const runtime::Policy& policy);
 void deform_columns(runtime::Queue& queue, DType type, DeformArgs args);
 void deform_input_grad(runtime::Queue& queue, DType type, DeformArgs args);

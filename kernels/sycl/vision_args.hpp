@@ -44,13 +44,13 @@ struct RoiArgs {
 // Deformable convolution as a product with columns [images, positions, groups, taps, channels / groups]. Channels of
 // images are innermost.
 struct DeformArgs {
-  const void* input;    // [images, height, width, channels]
-  const void* offset;   // [images, offset_groups, taps, 2, positions]: y, x
-  const void* mask;     // [images, offset_groups, taps, positions] or null
-  void* columns;        // of the input, or their gradient
-  void* grad_input;     // [images, height, width, channels], compute type; added to
-  void* grad_offset;    // as offset
-  void* grad_mask;      // as mask
+  const void* input;   // [images, height, width, channels]
+  const void* offset;  // [images, offset_groups, taps, 2, positions]: y, x
+  const void* mask;    // [images, offset_groups, taps, positions] or null
+  void* columns;       // of the input, or their gradient
+  void* grad_input;    // [images, height, width, channels], compute type; added to
+  void* grad_offset;   // as offset
+  void* grad_mask;     // as mask
   uint32_t images, channels, height, width;
   uint32_t out_height, out_width, kernel_height, kernel_width;
   int32_t stride[2], padding[2], dilation[2];  // y, x

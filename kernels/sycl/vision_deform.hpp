@@ -8,6 +8,21 @@ namespace xpu {
 
 using xpu_ops::DeformArgs;
 
+// Rounding to integers within 2^30, without the built-in functions: what those return differs between items.
+template <class M> XPU_INLINE int32_t rounded_up(M v) {
+  const int32_t t = static_cast<int32_t>(v);
+  return M(t) < v ? t + 1 : t;
+}
+template <class M> XPU_INLINE int32_t rounded_down(M v) {
+  const int32_t t = static_cast<int32_t>(v);
+  return M(t) > v ? t - 1 : t;
+}
+template <class M> XPU_INLINE int32_t nearest(M v) {  // halves away from zero
+  const int32_t t = static_cast<int32_t>(v);
+  const M part = v - M(t);
+  return part >= M(0.5) ? t + 1 : part <= M(-0.5) ? t - 1 : t;
+}
+
 // Channels that one group and one offset group have in common.
 struct Segment {
   uint32_t begin, offset_group;
@@ -17,15 +32,15 @@ struct Segment {
 XPU_INLINE Segment segment_of(const DeformArgs& p, uint32_t number) {
   const uint32_t begin = number * p.segment, each = p.channels / p.groups, group = begin / each,
                  taps = p.kernel_height * p.kernel_width;
-  return {begin, begin / (p.channels / p.offset_groups), static_cast<size_t>(group) * each * taps + (begin - group * each),
-          each};
+  return {begin, begin / (p.channels / p.offset_groups),
+          static_cast<size_t>(group) * each * taps + (begin - group * each), each};
 }
 
 // One sample: the four pixels around it, which of them are in the image, and the weights.
 template <class M> struct Sample {
-  int32_t y, x;            // the upper left pixel
-  M down, right, mask;     // parts of a pixel that it lies below and right of it
-  bool inside;             // the sample has a value: strictly within one pixel around the image
+  int32_t y, x;                  // the upper left pixel
+  M down, right, mask;           // parts of a pixel that it lies below and right of it
+  bool inside;                   // the sample has a value: strictly within one pixel around the image
   bool top, bottom, left, side;  // lines and columns of pixels that are there; `side`: the right one
   XPU_INLINE M weight(bool lower, bool other) const {
     return (lower ? down : M(1) - down) * (other ? right : M(1) - right);
@@ -47,10 +62,9 @@ XPU_INLINE Sample<opmath_t<T>> sample_of(const DeformArgs& p, uint32_t image, ui
   const int32_t height = static_cast<int32_t>(p.height), width = static_cast<int32_t>(p.width);
   // At -1 a sample has no value, but a slope.
   const bool near = y >= M(-1) && y < M(height) && x >= M(-1) && x < M(width);
-  const M fy = near ? sycl::floor(y) : M(-2), fx = near ? sycl::floor(x) : M(-2);
   Sample<M> s;
-  s.y = static_cast<int32_t>(fy), s.x = static_cast<int32_t>(fx);
-  s.down = near ? y - fy : M(0), s.right = near ? x - fx : M(0);
+  s.y = rounded_down(near ? y : M(-2)), s.x = rounded_down(near ? x : M(-2));
+  s.down = near ? y - M(s.y) : M(0), s.right = near ? x - M(s.x) : M(0);
   s.mask = p.mask ? M(static_cast<const T*>(p.mask)[at * positions + position]) : M(1);
   s.inside = near && y > M(-1) && x > M(-1);
   s.top = near && s.y >= 0, s.bottom = near && s.y + 1 < height;
@@ -76,8 +90,7 @@ template <class T> inline void deform_columns(const DeformArgs& p) {
   const uint32_t taps = p.kernel_height * p.kernel_width;
   const size_t row = static_cast<size_t>(p.channels) * taps, all = static_cast<size_t>(p.out_height) * p.out_width;
   const int64_t line = static_cast<int64_t>(p.width) * p.channels, pixel = p.channels;
-  const T* image =
-      static_cast<const T*>(p.input) + static_cast<size_t>(mine.image) * p.height * line + segment.begin;
+  const T* image = static_cast<const T*>(p.input) + static_cast<size_t>(mine.image) * p.height * line + segment.begin;
   for (uint32_t position = mine.begin; position < mine.end; ++position) {
     T* out = static_cast<T*>(p.columns) + (mine.image * all + position) * row + segment.column;
     for (uint32_t tap = 0; tap < taps; ++tap, out += segment.step) {
@@ -110,8 +123,8 @@ template <class T> inline void deform_input_grad(const DeformArgs& p) {
   using M = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t lane = item.get_local_id(1), lanes = item.get_local_range(1);
-  const uint32_t image = item.get_group(0), blocks = (p.segment + p.block - 1) / p.block,
-                 g = item.get_group(1), number = g / blocks, first = (g - number * blocks) * p.block,
+  const uint32_t image = item.get_group(0), blocks = (p.segment + p.block - 1) / p.block, g = item.get_group(1),
+                 number = g / blocks, first = (g - number * blocks) * p.block,
                  end = first + p.block < p.segment ? first + p.block : p.segment;
   const Segment segment = segment_of(p, number);
   const uint32_t taps = p.kernel_height * p.kernel_width, all = p.out_height * p.out_width;
@@ -119,8 +132,8 @@ template <class T> inline void deform_input_grad(const DeformArgs& p) {
   const int64_t line = static_cast<int64_t>(p.width) * p.channels, pixel = p.channels;
   M* plane = static_cast<M*>(p.grad_input) + static_cast<size_t>(image) * p.height * line + segment.begin;
   for (uint32_t position = 0; position < all; ++position) {
-    const T* grad = static_cast<const T*>(p.columns) + (static_cast<size_t>(image) * all + position) * row +
-                    segment.column;
+    const T* grad =
+        static_cast<const T*>(p.columns) + (static_cast<size_t>(image) * all + position) * row + segment.column;
     for (uint32_t tap = 0; tap < taps; ++tap, grad += segment.step) {
       const auto s = sample_of<T>(p, image, segment.offset_group, tap, position);
       if (!s.inside) continue;
@@ -155,8 +168,8 @@ template <class T> inline void deform_offset_grad(const DeformArgs& p) {
     M by_y = M(0), by_x = M(0), value = M(0);
     for (uint32_t done = 0; done < channels; done += p.segment) {
       const Segment segment = segment_of(p, (offset_group * channels + done) / p.segment);
-      const T* grad = static_cast<const T*>(p.columns) + (mine.image * all + position) * row + segment.column +
-                      tap * segment.step;
+      const T* grad =
+          static_cast<const T*>(p.columns) + (mine.image * all + position) * row + segment.column + tap * segment.step;
       const T* a = static_cast<const T*>(p.input) + static_cast<size_t>(mine.image) * p.height * line + segment.begin +
                    s.y * line + s.x * pixel;
       for_columns(0, p.segment, lane, lanes, [&](size_t i) {

@@ -37,9 +37,17 @@ def boxes(n: int) -> torch.Tensor:
     return torch.cat([corner, corner + torch.rand(n, 2) * 30], 1)
 
 
-def convolution(dtype: torch.dtype = torch.float32, groups: int = 2, offset_groups: int = 1, channels: int = 4) -> list[torch.Tensor]:
+def convolution(
+    dtype: torch.dtype = torch.float32, groups: int = 2, offset_groups: int = 1, channels: int = 4
+) -> list[torch.Tensor]:
     """Input, weight, offset, mask, bias of a 3x2 kernel."""
-    shapes = [(2, channels, 5, 6), (4, channels // groups, 3, 2), (2, 12 * offset_groups, 3, 5), (2, 6 * offset_groups, 3, 5), (4,)]
+    shapes = [
+        (2, channels, 5, 6),
+        (4, channels // groups, 3, 2),
+        (2, 12 * offset_groups, 3, 5),
+        (2, 6 * offset_groups, 3, 5),
+        (4,),
+    ]
     return [torch.randn(s, dtype=torch.float64).to(dtype) for s in shapes]
 
 
@@ -64,7 +72,9 @@ def test_gradients_of_regions(name: str) -> None:
     torch.autograd.gradcheck(lambda t: CALLS[name](t, rois), (x,), nondet_tol=0.0)
 
 
-@pytest.mark.parametrize(("groups", "offset_groups", "use_mask"), [(1, 1, True), (2, 1, False), (2, 2, True), (1, 4, True)])
+@pytest.mark.parametrize(
+    ("groups", "offset_groups", "use_mask"), [(1, 1, True), (2, 1, False), (2, 2, True), (1, 4, True)]
+)
 def test_gradients_of_deform_conv2d(groups: int, offset_groups: int, use_mask: bool) -> None:
     given = convolution(torch.float64, groups, offset_groups)
     if not use_mask:
@@ -299,7 +309,9 @@ def samples() -> dict[str, tuple[Any, ...]]:
 @pytest.mark.parametrize("name", list(samples()))
 def test_opcheck(name: str) -> None:
     args = tuple(
-        a.detach().requires_grad_() if isinstance(a, torch.Tensor) and (i == 0 or name == "deform_conv2d") and name != "nms" else a
+        a.detach().requires_grad_()
+        if isinstance(a, torch.Tensor) and (i == 0 or name == "deform_conv2d") and name != "nms"
+        else a
         for i, a in enumerate(samples()[name])
     )
     torch.library.opcheck(getattr(ops, name).default, args)
@@ -348,7 +360,9 @@ def test_functions_of_torchvision() -> None:
     assert scales(maps, per_image, [(40, 40)] * 2).shape == (5, 4, 2, 2)
     given, scores, labels = boxes(300), torch.rand(300), torch.randint(0, 3, (300,))
     keep = batched_nms(given.to("xpu"), scores.to("xpu"), labels.to("xpu"), 0.3).cpu()
-    apart = torch.cat([(labels == c).nonzero()[:, 0][vision.nms(given[labels == c], scores[labels == c], 0.3)] for c in range(3)])
+    apart = torch.cat(
+        [(labels == c).nonzero()[:, 0][vision.nms(given[labels == c], scores[labels == c], 0.3)] for c in range(3)]
+    )
     assert torch.equal(keep.sort().values, apart.sort().values)
     assert box_iou(given[:3].to("xpu"), given[:3].to("xpu")).diagonal().cpu().allclose(torch.ones(3))
 

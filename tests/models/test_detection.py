@@ -42,14 +42,17 @@ def two_stage(kind: str, **more: Any) -> Callable[[], torch.nn.Module]:
 
 def one_stage(kind: str, per_place: int) -> Callable[[], torch.nn.Module]:
     limits = {"topk_candidates": 40, "detections_per_img": 10, "score_thresh": 0.0}
-    return lambda: getattr(detection, kind)(
-        pyramid(), CLASSES, anchor_generator=anchors(per_place), **limits, **SIZES
-    )
+    return lambda: getattr(detection, kind)(pyramid(), CLASSES, anchor_generator=anchors(per_place), **limits, **SIZES)
 
 
 def ssd() -> torch.nn.Module:
     model = detection.ssdlite320_mobilenet_v3_large(
-        weights=None, weights_backbone=None, num_classes=CLASSES, score_thresh=0.0, topk_candidates=20, detections_per_img=10
+        weights=None,
+        weights_backbone=None,
+        num_classes=CLASSES,
+        score_thresh=0.0,
+        topk_candidates=20,
+        detections_per_img=10,
     )
     return model
 

@@ -168,7 +168,9 @@ def roi_pool(
                 values.append(value)
                 places.append(place)
     if not values:
-        return input.new_zeros(shape).permute(0, 3, 1, 2) + input.sum() * 0, torch.zeros(shape).permute(0, 3, 1, 2).int()
+        return input.new_zeros(shape).permute(0, 3, 1, 2) + input.sum() * 0, torch.zeros(shape).permute(
+            0, 3, 1, 2
+        ).int()
     out, index = (torch.stack(v).reshape(shape).permute(0, 3, 1, 2).contiguous() for v in (values, places))
     return out.to(input.dtype), index
 
@@ -249,9 +251,7 @@ def roi_align_backward(
     channels: int, height: int, width: int, sampling_ratio: int, aligned: bool,
 ) -> Tensor:  # fmt: skip
     call = (spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
-    return input_gradient(
-        lambda x: roi_align(x, rois.to(x.dtype), *call), grad, (batch_size, channels, height, width)
-    )
+    return input_gradient(lambda x: roi_align(x, rois.to(x.dtype), *call), grad, (batch_size, channels, height, width))
 
 
 def roi_pool_backward(

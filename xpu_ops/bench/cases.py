@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import families, fused, process, products, selection, vision
+from . import families, fused, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 

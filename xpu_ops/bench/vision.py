@@ -53,7 +53,9 @@ def cases() -> Iterator[Case]:
             yield Case("vision", name, function, (x,))
             yield Case("vision", f"{name} gradient", with_gradients(function), (x,))
 
-    def deform(x: torch.Tensor, w: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    def deform(
+        x: torch.Tensor, w: torch.Tensor, offset: torch.Tensor, mask: torch.Tensor, b: torch.Tensor
+    ) -> torch.Tensor:
         return ops.deform_conv2d(x, w, offset, mask, b, 1, 1, 1, 1, 1, 1, 1, 1, True)
 
     args = (

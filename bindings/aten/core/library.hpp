@@ -8,9 +8,7 @@
 namespace xpu_ops::aten {
 
 // Generated, one for each `library:` of the manifest: makes the library known.
-struct KnownLibrary {
-  KnownLibrary(const char* name, void (*define)(torch::Library&));
-};
+struct KnownLibrary { KnownLibrary(const char* name, void (*define)(torch::Library&)); };
 
 // Defines the operators of a library in this process; the second call of a name does nothing. Throws Error{value} for a
 // library that the manifest does not know.

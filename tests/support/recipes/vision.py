@@ -89,6 +89,4 @@ for _name, _given in {"roi_align": {}, "roi_pool": {"argmax": 1}, "ps_roi_align"
     gradient(
         f"torchvision::_{_name}_backward", f"torchvision::{_name}", sizes, oracle=oracle(f"_{_name}_backward"), **_given
     )
-gradient(
-    "torchvision::_deform_conv2d_backward", "torchvision::deform_conv2d", oracle=oracle("_deform_conv2d_backward")
-)
+gradient("torchvision::_deform_conv2d_backward", "torchvision::deform_conv2d", oracle=oracle("_deform_conv2d_backward"))
