@@ -7,6 +7,7 @@ schemas are defined here, before torchvision's Python code registers the rest fo
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -53,7 +54,7 @@ def _cast(registrations: ModuleType) -> None:
 def make_known() -> None:
     """Have the operators in torch.ops.torchvision, of torchvision where it is installed, else of this package alone."""
     try:
-        import torchvision  # noqa: F401
+        importlib.import_module(NAMESPACE)
     except ImportError:
         from xpu_ops import _C
 

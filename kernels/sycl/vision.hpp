@@ -104,7 +104,7 @@ template <class M> struct RoiAxis {
 };
 template <class M> struct RoiBox {
   RoiAxis<M> y, x;
-  int64_t image;  // -1: out of range
+  int32_t image;  // -1: out of range
 };
 
 template <class M>
@@ -114,30 +114,41 @@ XPU_INLINE RoiAxis<M> align_axis(const RoiArgs& p, M low, M high, bool half, boo
   const M start = low * scale - shift, end = high * scale - shift;
   M size = end - start;
   if (grow) size = size < M(1) ? M(1) : size;
-  const M bin = size / M(pooled), wanted = sycl::ceil(bin);
-  // No samples for what is infinite, NaN or too large for an integer.
-  const bool counted = wanted > M(-1073741824.f) && wanted < M(1073741824.f);
-  return {start, bin, p.sampling > 0 ? p.sampling : counted ? static_cast<int32_t>(wanted) : 0};
+  const M bin = size / M(pooled);
+  // No samples for what is infinite, NaN or too large for an integer. Bounds of one size would become fabs, a built-in
+  // function.
+  const bool counted = bin > M(-536870912.f) && bin < M(1073741824.f);
+  const int32_t wanted = rounded_up(counted ? bin : M(0));
+  return {start, bin, p.sampling > 0 ? p.sampling : wanted};
 }
 
-template <class T> XPU_INLINE int64_t roi_image(const RoiArgs& p, uint32_t roi, bool report) {
+// -1 where there is no such image.
+template <class T> XPU_INLINE int32_t roi_image(const RoiArgs& p, uint32_t roi) {
   using M = opmath_t<T>;
   const M number = M(static_cast<const T*>(p.rois)[5 * static_cast<size_t>(roi)]);
-  if (number > M(-1) && number < M(p.images)) return static_cast<int64_t>(number);
-  if (report) {
+  const bool inside = number > M(-1) && number < M(static_cast<int32_t>(p.images));
+  return inside ? static_cast<int32_t>(number) : -1;
+}
+
+// Reports regions [begin, end) of no image. At the end of a kernel: values that meet behind its branch count as
+// different in every item.
+template <class T> XPU_INLINE void check_images(const RoiArgs& p, uint32_t begin, uint32_t end) {
+  using M = opmath_t<T>;
+  for (uint32_t roi = begin; roi < end; ++roi) {
+    const M number = M(static_cast<const T*>(p.rois)[5 * static_cast<size_t>(roi)]);
+    if (number > M(-1) && number < M(static_cast<int32_t>(p.images))) continue;
     const bool small = number > M(-1e9f) && number < M(1e9f);
-    report_error(p.error, xpu_ops::DeviceErrorCode::index, 0, small ? static_cast<int64_t>(number) : -1, p.images);
+    report_error(p.error, xpu_ops::DeviceErrorCode::index, 0, small ? static_cast<int32_t>(number) : -1, p.images);
   }
-  return -1;
 }
 
 // `kPs`: as ps_roi_align, where pixel centers are always at halves and small regions stay small.
-template <class T, bool kPs> XPU_INLINE RoiBox<opmath_t<T>> align_box(const RoiArgs& p, uint32_t roi, bool report) {
+template <class T, bool kPs> XPU_INLINE RoiBox<opmath_t<T>> align_box(const RoiArgs& p, uint32_t roi) {
   using M = opmath_t<T>;
   const T* at = static_cast<const T*>(p.rois) + 5 * static_cast<size_t>(roi);
   const bool half = kPs || p.aligned, grow = !kPs && !p.aligned;
   return {align_axis<M>(p, M(at[2]), M(at[4]), half, grow, p.pooled[0]),
-          align_axis<M>(p, M(at[1]), M(at[3]), half, grow, p.pooled[1]), roi_image<T>(p, roi, report)};
+          align_axis<M>(p, M(at[1]), M(at[3]), half, grow, p.pooled[1]), roi_image<T>(p, roi)};
 }
 
 template <class M> XPU_INLINE M sample_at(const RoiAxis<M>& a, uint32_t bin, int32_t i) {
@@ -145,10 +156,12 @@ template <class M> XPU_INLINE M sample_at(const RoiAxis<M>& a, uint32_t bin, int
   return a.start + M(bin) * a.bin + (M(i) + M(0.5)) * a.bin / M(a.samples);
 }
 
-// Samples of a bin that may lie in the map: all, where they are not very many.
+// Samples of a bin that may lie in the map: all, where they are not very many. Without fused operations, which are
+// built-in functions.
 struct Samples { int32_t begin, end; };
 template <class M>
 XPU_INLINE Samples samples_inside(const RoiArgs& p, const RoiAxis<M>& a, uint32_t bin, uint32_t size) {
+#pragma clang fp contract(off)
   if (a.samples <= 4096 || p.sampling > 0) return {0, a.samples};
   const M step = a.bin / M(a.samples), at = a.start + M(bin) * a.bin, most = M(a.samples);
   const M low = (M(-1) - at) / step - M(2), high = (M(size) - at) / step + M(2);
@@ -165,7 +178,7 @@ template <class M> struct Tap {
 template <class M> XPU_INLINE Tap<M> tap_at(M x, uint32_t size) {
   const bool inside = x >= M(-1) && x <= M(size);
   x = inside && x > M(0) ? x : M(0);
-  uint32_t low = static_cast<uint32_t>(x), high = low + 1;
+  uint32_t low = static_cast<uint32_t>(static_cast<int32_t>(x)), high = low + 1;
   if (high >= size) {
     low = high = size - 1;
     x = M(low);
@@ -197,7 +210,8 @@ XPU_INLINE void align_bins(const RoiArgs& p, const RoiBox<opmath_t<T>>& box, siz
                            size_t lane) {
   using M = opmath_t<T>;
   const int64_t step = kLast ? 1 : p.stride[1];
-  const T* plane = static_cast<const T*>(p.map) + box.image * p.stride[0] + static_cast<int64_t>(channel) * step;
+  const T* plane =
+      static_cast<const T*>(p.map) + int64_t{box.image} * p.stride[0] + static_cast<int64_t>(channel) * step;
   const M samples = sample_count(box), count = samples > M(1) ? samples : M(1);
   const size_t bins = static_cast<size_t>(p.pooled[0]) * p.pooled[1];
   T* out = static_cast<T*>(p.out) + (roi * p.channels + channel) * bins + row * p.pooled[1];
@@ -213,8 +227,8 @@ XPU_INLINE void align_bins(const RoiArgs& p, const RoiBox<opmath_t<T>>& box, siz
               wd = y.to_high * x.to_high;
 #pragma unroll
       for (uint32_t v = 0; v < kVectors; ++v) {
-        const int64_t e = static_cast<int64_t>(v * kRoiLanes + lane) * step;
-        sum[v] += wa * M(a[e]) + wb * M(b[e]) + wc * M(c[e]) + wd * M(d[e]);
+        const int64_t from = static_cast<int64_t>(v * kRoiLanes) * step, e = static_cast<int64_t>(lane) * step;
+        sum[v] += wa * M((a + from)[e]) + wb * M((b + from)[e]) + wc * M((c + from)[e]) + wd * M((d + from)[e]);
       }
     });
 #pragma unroll
@@ -241,11 +255,14 @@ template <class T, bool kLast> inline void roi_align(const RoiArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t lane = item.get_local_id(1);
   const uint32_t g = item.get_group(0), roi = g / p.pooled[0], row = g - roi * p.pooled[0];
-  auto box = align_box<T, false>(p, roi, true);
-  if (box.image < 0) box = {{0, 0, 0}, {0, 0, 0}, 0};
+  auto box = align_box<T, false>(p, roi);
+  const bool known = box.image >= 0;
+  box.y.samples = known ? box.y.samples : 0;
+  box.image = known ? box.image : 0;
   for_channels(p.channels, item.get_group(1), lane, item.get_local_range(0), [&](uint32_t c, auto vectors) {
     align_bins<T, kLast, decltype(vectors)::value>(p, box, roi, row, c, lane);
   });
+  if (row == 0 && item.get_group(1) == 0) check_images<T>(p, roi, roi + 1);
 }
 
 // A group has a band of lines of one image and a block of channels, and goes through all regions. `out`: [images,
@@ -261,8 +278,8 @@ template <class T> inline void roi_align_grad(const RoiArgs& p) {
     M* plane = static_cast<M*>(p.out) + static_cast<size_t>(image) * p.height * p.width * p.channels + channel;
     const int64_t line = static_cast<int64_t>(p.width) * p.channels, pixel = p.channels;
     for (uint32_t roi = 0; roi < p.roi_count; ++roi) {
-      const RoiBox<M> box = align_box<T, false>(p, roi, g == 0 && channel == 0);
-      if (box.image != image) continue;
+      const RoiBox<M> box = align_box<T, false>(p, roi);
+      if (box.image != static_cast<int32_t>(image)) continue;
       const M count = sample_count(box);
       const T* pooled = static_cast<const T*>(p.map) + roi * p.stride[0] + channel * p.stride[1];
       for (uint32_t row = 0; row < p.pooled[0]; ++row)
@@ -271,7 +288,8 @@ template <class T> inline void roi_align_grad(const RoiArgs& p) {
           const T* at = pooled + row * p.stride[2] + column * p.stride[3];
 #pragma unroll
           for (uint32_t v = 0; v < kVectors; ++v)
-            grad[v] = M(at[static_cast<int64_t>(v * kRoiLanes + lane) * p.stride[1]]);
+            grad[v] =
+                M((at + static_cast<int64_t>(v * kRoiLanes) * p.stride[1])[static_cast<int64_t>(lane) * p.stride[1]]);
           for_samples(p, box, row, column, [&](const Tap<M>& y, const Tap<M>& x) {
             const M left = x.to_low / count, right = x.to_high / count;
             M *low = plane + y.low * line, *high = plane + y.high * line;
@@ -294,6 +312,7 @@ template <class T> inline void roi_align_grad(const RoiArgs& p) {
         }
     }
   });
+  if (g == 0 && item.get_group(1) == 0) check_images<T>(p, 0, p.roi_count);
 }
 
 // A bin of whole pixels.
@@ -305,25 +324,24 @@ struct Pixels {
 template <class M> struct PixelBox {
   int32_t y, x;
   M height, width;
-  int64_t image;
+  int32_t image;
 };
 
-template <class M> XPU_INLINE int32_t whole(M v) {
+template <class M> XPU_INLINE M bounded(M v) {  // NaN becomes the bound
   const M most = M(268435456.f);
   v = v < most ? v : most;
-  return static_cast<int32_t>(v > -most ? v : -most);  // NaN becomes `most`
+  return v > -most ? v : -most;
 }
 
 // `extra`: 1 where the last pixel belongs to the region (roi_pool).
-template <class T> XPU_INLINE PixelBox<opmath_t<T>> pixel_box(const RoiArgs& p, uint32_t roi, int32_t extra,
-                                                              bool report) {
+template <class T> XPU_INLINE PixelBox<opmath_t<T>> pixel_box(const RoiArgs& p, uint32_t roi, int32_t extra) {
   using M = opmath_t<T>;
   const T* at = static_cast<const T*>(p.rois) + 5 * static_cast<size_t>(roi);
   const M scale = real_value<M>(p.scale);
-  const int32_t x1 = whole(sycl::round(M(at[1]) * scale)), y1 = whole(sycl::round(M(at[2]) * scale));
-  const int32_t w = whole(sycl::round(M(at[3]) * scale)) - x1 + extra,
-                h = whole(sycl::round(M(at[4]) * scale)) - y1 + extra;
-  return {y1, x1, M(h > 1 ? h : 1) / M(p.pooled[0]), M(w > 1 ? w : 1) / M(p.pooled[1]), roi_image<T>(p, roi, report)};
+  const int32_t x1 = nearest(bounded(M(at[1]) * scale)), y1 = nearest(bounded(M(at[2]) * scale));
+  const int32_t w = nearest(bounded(M(at[3]) * scale)) - x1 + extra,
+                h = nearest(bounded(M(at[4]) * scale)) - y1 + extra;
+  return {y1, x1, M(h > 1 ? h : 1) / M(p.pooled[0]), M(w > 1 ? w : 1) / M(p.pooled[1]), roi_image<T>(p, roi)};
 }
 
 XPU_INLINE uint32_t clipped(int32_t v, uint32_t most) {
@@ -333,10 +351,10 @@ XPU_INLINE uint32_t clipped(int32_t v, uint32_t most) {
 template <class M>
 XPU_INLINE Pixels pixels_of(const PixelBox<M>& b, uint32_t row, uint32_t column, uint32_t height, uint32_t width) {
 #pragma clang fp contract(off)
-  return {clipped(whole(sycl::floor(M(row) * b.height)) + b.y, height),
-          clipped(whole(sycl::ceil(M(row + 1) * b.height)) + b.y, height),
-          clipped(whole(sycl::floor(M(column) * b.width)) + b.x, width),
-          clipped(whole(sycl::ceil(M(column + 1) * b.width)) + b.x, width)};
+  return {clipped(rounded_down(bounded(M(row) * b.height)) + b.y, height),
+          clipped(rounded_up(bounded(M(row + 1) * b.height)) + b.y, height),
+          clipped(rounded_down(bounded(M(column) * b.width)) + b.x, width),
+          clipped(rounded_up(bounded(M(column + 1) * b.width)) + b.x, width)};
 }
 
 // A group has one row of bins of one region and a block of channels. NaN is no maximum.
@@ -345,17 +363,18 @@ template <class T, bool kLast> inline void roi_pool(const RoiArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t lane = item.get_local_id(1);
   const uint32_t g = item.get_group(0), roi = g / p.pooled[0], row = g - roi * p.pooled[0];
-  const PixelBox<M> box = pixel_box<T>(p, roi, 1, true);
+  const PixelBox<M> box = pixel_box<T>(p, roi, 1);
   const size_t bins = static_cast<size_t>(p.pooled[0]) * p.pooled[1];
   const int64_t step = kLast ? 1 : p.stride[1];
   for_channels(p.channels, item.get_group(1), lane, item.get_local_range(0), [&](uint32_t channel, auto vectors) {
     for (uint32_t v = 0; v < decltype(vectors)::value; ++v) {
       const size_t first = channel + v * kRoiLanes;
-      const T* plane = static_cast<const T*>(p.map) + box.image * p.stride[0] + static_cast<int64_t>(first) * step;
+      const T* plane =
+          static_cast<const T*>(p.map) + int64_t{box.image} * p.stride[0] + static_cast<int64_t>(first) * step;
       const size_t at = ((roi * static_cast<size_t>(p.channels)) + first + lane) * bins + row * p.pooled[1];
       for (uint32_t column = 0; column < p.pooled[1]; ++column) {
         Pixels bin = pixels_of(box, row, column, p.height, p.width);
-        if (box.image < 0) bin.bottom = bin.top;
+        bin.bottom = box.image < 0 ? bin.top : bin.bottom;
         M best = bin.empty() ? M(0) : M(-3.402823466e+38f);
         int32_t pixel = -1;
         for (uint32_t y = bin.top; y < bin.bottom; ++y)
@@ -371,6 +390,7 @@ template <class T, bool kLast> inline void roi_pool(const RoiArgs& p) {
       }
     }
   });
+  if (row == 0 && item.get_group(1) == 0) check_images<T>(p, roi, roi + 1);
 }
 
 // Calls f(plane, image, channel) for the planes of this group: one item has a whole plane.
@@ -387,7 +407,7 @@ template <class T> inline void roi_pool_grad(const RoiArgs& p) {
   for_planes(p, [&](size_t plane, uint32_t image, uint32_t channel) {
     M* out = static_cast<M*>(p.out) + plane;
     for (uint32_t roi = 0; roi < p.roi_count; ++roi) {
-      if (roi_image<T>(p, roi, plane == 0) != image) continue;
+      if (roi_image<T>(p, roi) != static_cast<int32_t>(image)) continue;
       const T* grad = static_cast<const T*>(p.map) + roi * p.stride[0] + channel * p.stride[1];
       const int32_t* index = p.index + (static_cast<size_t>(roi) * p.channels + channel) * p.pooled[0] * p.pooled[1];
       for (uint32_t row = 0; row < p.pooled[0]; ++row)
@@ -397,6 +417,7 @@ template <class T> inline void roi_pool_grad(const RoiArgs& p) {
         }
     }
   });
+  if (global_id() == 0) check_images<T>(p, 0, p.roi_count);
 }
 
 // ---- Position-sensitive pooling: bin (row, column) of output channel c reads channel (c * rows + row) * columns +
@@ -415,11 +436,11 @@ template <class F> XPU_INLINE void for_results(const RoiArgs& p, F f) {
 
 template <class T> inline void ps_roi_align(const RoiArgs& p) {
   using M = opmath_t<T>;
-  const auto box = align_box<T, true>(p, syclex::this_work_item::get_nd_item<2>().get_group(0), true);
+  const auto box = align_box<T, true>(p, syclex::this_work_item::get_nd_item<2>().get_group(0));
   for_results(p, [&](size_t at, uint32_t channel, uint32_t row, uint32_t column) {
     M sum = M(0);
     if (box.image >= 0) {
-      const T* plane = static_cast<const T*>(p.map) + box.image * p.stride[0] + channel * p.stride[1];
+      const T* plane = static_cast<const T*>(p.map) + int64_t{box.image} * p.stride[0] + channel * p.stride[1];
       for_samples(p, box, row, column, [&](const Tap<M>& y, const Tap<M>& x) {
         const T *low = plane + y.low * p.stride[2], *high = plane + y.high * p.stride[2];
         const int64_t l = x.low * p.stride[3], r = x.high * p.stride[3];
@@ -431,6 +452,8 @@ template <class T> inline void ps_roi_align(const RoiArgs& p) {
     static_cast<T*>(p.out)[at] = T(sum);
     p.index[at] = static_cast<int32_t>(channel);
   });
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  if (item.get_group(1) == 0) check_images<T>(p, item.get_group(0), item.get_group(0) + 1);
 }
 
 template <class T> inline void ps_roi_align_grad(const RoiArgs& p) {
@@ -439,8 +462,8 @@ template <class T> inline void ps_roi_align_grad(const RoiArgs& p) {
     M* out = static_cast<M*>(p.out) + plane;
     const uint32_t column = channel % p.pooled[1], row = channel / p.pooled[1] % p.pooled[0];
     for (uint32_t roi = 0; roi < p.roi_count; ++roi) {
-      const auto box = align_box<T, true>(p, roi, plane == 0);
-      if (box.image != image) continue;
+      const auto box = align_box<T, true>(p, roi);
+      if (box.image != static_cast<int32_t>(image)) continue;
       const M grad = M(static_cast<const T*>(p.map)[static_cast<size_t>(roi) * p.channels + channel]);
       const M count = sample_count(box);
       for_samples(p, box, row, column, [&](const Tap<M>& y, const Tap<M>& x) {
@@ -452,17 +475,18 @@ template <class T> inline void ps_roi_align_grad(const RoiArgs& p) {
       });
     }
   });
+  if (global_id() == 0) check_images<T>(p, 0, p.roi_count);
 }
 
 // As torchvision's, the forward leaves the last line and column out, and the gradient does not.
 template <class T> inline void ps_roi_pool(const RoiArgs& p) {
   using M = opmath_t<T>;
-  const auto box = pixel_box<T>(p, syclex::this_work_item::get_nd_item<2>().get_group(0), 0, true);
+  const auto box = pixel_box<T>(p, syclex::this_work_item::get_nd_item<2>().get_group(0), 0);
   for_results(p, [&](size_t at, uint32_t channel, uint32_t row, uint32_t column) {
     const Pixels bin = pixels_of(box, row, column, p.height - 1, p.width - 1);
     M sum = M(0);
     if (box.image >= 0 && !bin.empty()) {
-      const T* plane = static_cast<const T*>(p.map) + box.image * p.stride[0] + channel * p.stride[1];
+      const T* plane = static_cast<const T*>(p.map) + int64_t{box.image} * p.stride[0] + channel * p.stride[1];
       for (uint32_t y = bin.top; y < bin.bottom; ++y)
         for (uint32_t x = bin.left; x < bin.right; ++x) sum += M(plane[y * p.stride[2] + x * p.stride[3]]);
       sum = sum / M((bin.bottom - bin.top) * (bin.right - bin.left));
@@ -470,6 +494,8 @@ template <class T> inline void ps_roi_pool(const RoiArgs& p) {
     static_cast<T*>(p.out)[at] = T(sum);
     p.index[at] = static_cast<int32_t>(channel);
   });
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  if (item.get_group(1) == 0) check_images<T>(p, item.get_group(0), item.get_group(0) + 1);
 }
 
 template <class T> inline void ps_roi_pool_grad(const RoiArgs& p) {
@@ -478,8 +504,8 @@ template <class T> inline void ps_roi_pool_grad(const RoiArgs& p) {
     M* out = static_cast<M*>(p.out) + plane;
     const uint32_t column = channel % p.pooled[1], row = channel / p.pooled[1] % p.pooled[0];
     for (uint32_t roi = 0; roi < p.roi_count; ++roi) {
-      const auto box = pixel_box<T>(p, roi, 0, plane == 0);
-      if (box.image != image) continue;
+      const auto box = pixel_box<T>(p, roi, 0);
+      if (box.image != static_cast<int32_t>(image)) continue;
       const Pixels bin = pixels_of(box, row, column, p.height, p.width);
       if (bin.empty()) continue;
       const M grad = M(static_cast<const T*>(p.map)[static_cast<size_t>(roi) * p.channels + channel]) /
@@ -488,6 +514,7 @@ template <class T> inline void ps_roi_pool_grad(const RoiArgs& p) {
         for (uint32_t x = bin.left; x < bin.right; ++x) out[y * p.width + x] += grad;
     }
   });
+  if (global_id() == 0) check_images<T>(p, 0, p.roi_count);
 }
 
 }  // namespace xpu

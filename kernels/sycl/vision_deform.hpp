@@ -8,6 +8,21 @@ namespace xpu {
 
 using xpu_ops::DeformArgs;
 
+// Rounding to integers within 2^30, without the built-in functions: what those return differs between items.
+template <class M> XPU_INLINE int32_t rounded_up(M v) {
+  const int32_t t = static_cast<int32_t>(v);
+  return M(t) < v ? t + 1 : t;
+}
+template <class M> XPU_INLINE int32_t rounded_down(M v) {
+  const int32_t t = static_cast<int32_t>(v);
+  return M(t) > v ? t - 1 : t;
+}
+template <class M> XPU_INLINE int32_t nearest(M v) {  // halves away from zero
+  const int32_t t = static_cast<int32_t>(v);
+  const M part = v - M(t);
+  return part >= M(0.5) ? t + 1 : part <= M(-0.5) ? t - 1 : t;
+}
+
 // Channels that one group and one offset group have in common.
 struct Segment {
   uint32_t begin, offset_group;
@@ -47,10 +62,9 @@ XPU_INLINE Sample<opmath_t<T>> sample_of(const DeformArgs& p, uint32_t image, ui
   const int32_t height = static_cast<int32_t>(p.height), width = static_cast<int32_t>(p.width);
   // At -1 a sample has no value, but a slope.
   const bool near = y >= M(-1) && y < M(height) && x >= M(-1) && x < M(width);
-  const M fy = near ? sycl::floor(y) : M(-2), fx = near ? sycl::floor(x) : M(-2);
   Sample<M> s;
-  s.y = static_cast<int32_t>(fy), s.x = static_cast<int32_t>(fx);
-  s.down = near ? y - fy : M(0), s.right = near ? x - fx : M(0);
+  s.y = rounded_down(near ? y : M(-2)), s.x = rounded_down(near ? x : M(-2));
+  s.down = near ? y - M(s.y) : M(0), s.right = near ? x - M(s.x) : M(0);
   s.mask = p.mask ? M(static_cast<const T*>(p.mask)[at * positions + position]) : M(1);
   s.inside = near && y > M(-1) && x > M(-1);
   s.top = near && s.y >= 0, s.bottom = near && s.y + 1 < height;
