@@ -100,10 +100,11 @@ at::Tensor& spaced(at::Tensor& out, const at::Scalar& start, const at::Scalar& e
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
+  const at::Scalar& last = steps == 1 ? start : end;  // one step has only the start, whatever the end is
   if (log)
-    run_spaced(out, kernels::logspace, kernels::logspace_integral, start, end, steps, base);
+    run_spaced(out, kernels::logspace, kernels::logspace_integral, start, last, steps, base);
   else
-    run_spaced(out, kernels::linspace, kernels::linspace_integral, start, end, steps, base);
+    run_spaced(out, kernels::linspace, kernels::linspace_integral, start, last, steps, base);
   return out;
 }
 
@@ -243,7 +244,11 @@ at::Tensor kaiser_window_beta(int64_t window_length, bool periodic, double beta,
   const bool narrow = like.scalar_type() == at::kHalf || like.scalar_type() == at::kBFloat16;
   at::Tensor x = at::arange(points, narrow ? options.dtype(at::kFloat) : options);
   x.mul_(2.0 / static_cast<double>(points - 1)).sub_(1);
-  x = x.square_().neg_().add_(1).clamp_min_(0).sqrt_().mul_(beta).i0_().div_(std::cyl_bessel_i(0.0, std::abs(beta)));
+  // From 714 on I0 is no double, and std::cyl_bessel_i throws.
+  const double scale = std::abs(beta) > 713 ? std::numeric_limits<double>::infinity()
+                       : std::isnan(beta)   ? beta
+                                            : std::cyl_bessel_i(0.0, std::abs(beta));
+  x = x.square_().neg_().add_(1).clamp_min_(0).sqrt_().mul_(beta).i0_().div_(scale);
   if (narrow) x = x.to(like.scalar_type());
   return periodic ? x.narrow(0, 0, window_length) : x;
 }

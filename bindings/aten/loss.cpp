@@ -190,6 +190,7 @@ at::Tensor& binary_cross_entropy_backward_grad_input(const at::Tensor& grad_outp
                                                      const at::Tensor& target, const std::optional<at::Tensor>& weight,
                                                      int64_t reduction, at::Tensor& grad_input) {
   check_bce(self, target);
+  check_bce(self, grad_output);
   resize_out(grad_input, self.sizes(), {}, self.options());
   elementwise_backward(LossKind::bce, grad_output, self, target, optional(weight), reduction, 0, 1, grad_input);
   return grad_input;

@@ -294,12 +294,13 @@ std::vector<int64_t> adaptive_sizes(const at::Tensor& self, at::IntArrayRef outp
     TORCH_CHECK(self.size(i) > 0, name,
                 "(): Expected input to have non-zero size for non-batch dimensions, but input has sizes ", self.sizes(),
                 " with dimension ", i, " being empty");
-  require_floating(self, name);
   std::vector<int64_t> sizes = self.sizes().vec();
   for (int a = 0; a < nd; ++a) {
     TORCH_CHECK(output_size[a] >= 0, name, ": elements of output_size must be greater than or equal to 0");
     sizes[sizes.size() - nd + a] = output_size[a];
   }
+  // Nothing of any type, as on the CPU and CUDA.
+  if (c10::multiply_integers(sizes) != 0) require_floating(self, name);
   return sizes;
 }
 

@@ -5,7 +5,7 @@ memory for some of these calls: only a process that never runs one says anything
 about to do into a file, so that the parent knows which call killed it or did not end. tests/robust/hostile.yaml lists
 where the two devices differ for a reason.
 
-python -m support.hostile SEED FIRST LAST [--composites]     findings as JSON lines, then a line of figures
+python -m support.hostile SEED FIRST LAST [--composites]     rounds of calls: findings as JSON lines, then the figures
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -154,9 +155,9 @@ def overloads(composites: bool = False) -> list[str]:
 
 
 def calls(seed: int, first: int, last: int, *, composites: bool = False) -> list[Call]:
-    """Calls first to last - 1: each overload in its turn."""
-    names = overloads(composites)
-    return [Call(seed, n, names[n % len(names)]) for n in range(first, last)]
+    """Rounds first to last - 1, in each of which every overload is called once. A new overload leaves the others' calls
+    as they are."""
+    return [Call(seed, zlib.crc32(n.encode()) + (r << 32), n) for r in range(first, last) for n in overloads(composites)]
 
 
 @cache
@@ -273,7 +274,10 @@ def _plain(x: Any) -> Any:
         return None
     if x.layout != torch.strided or x.is_nested:
         return (str(x.layout), tuple(x.shape) if not x.is_nested else ())
-    return x.detach().cpu().resolve_conj().resolve_neg().clone()
+    try:
+        return x.detach().cpu().resolve_conj().resolve_neg().clone()
+    except RuntimeError as error:  # of negative size, or of functorch's
+        return (type(error).__name__, ())
 
 
 def run_call(call: Call, device: str) -> dict[str, Any] | None:
@@ -477,9 +481,13 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
             if entry := next((k for k in known() if k.explains(found)), None):
                 figures.explained[entry.reason] += 1
                 continue
-            alone = _judge(call, *(o.get(0) for o in _outcomes([call], environment)))
+            alone_outcomes = _outcomes([call], environment)
+            alone = _judge(call, *(o.get(0) for o in alone_outcomes))
             if alone is None and found.kind not in ("crash", "hang"):
                 figures.ended["not seen again alone"] += 1
+                continue
+            if composites and isinstance(alone_outcomes[1].get(0), str):
+                figures.ended["kills the CPU alone, too"] += 1
                 continue
             if alone is None:
                 found.detail += ", not alone"
@@ -490,7 +498,7 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the findings of a campaign, then its figures."""
+    """Prints the findings of a campaign over rounds of calls, then its figures."""
     composites = "--composites" in arguments
     seed, first, last = map(int, [a for a in arguments if not a.startswith("--")])
     figures = Figures()

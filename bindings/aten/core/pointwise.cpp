@@ -25,8 +25,10 @@ int64_t saturate(double v, DType t) {
   return v > 0 ? high : is_unsigned ? 0 : -high - 1;
 }
 
-// An error where an integer element type cannot hold the number, as from c10::Scalar::to of that type.
+// An error where an integer element type cannot hold the number, as from c10::Scalar::to of that type. Infinity is the
+// bound that is not there, and becomes the limit of the type.
 void check_scalar(const at::Scalar& s, DType t) {
+  if (s.isFloatingPoint() && std::isinf(s.toDouble())) return;
   switch (t) {
     case DType::u8: (void)s.to<uint8_t>(); break;
     case DType::i8: (void)s.to<int8_t>(); break;
