@@ -15,7 +15,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-cuda-build test-models models-table bench coverage wheel check-gpu docs tables lint format clean
+.PHONY: all deps configure build demo test test-full test-robust test-cuda-build test-models models-table bench coverage wheel check-gpu docs tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -55,6 +55,10 @@ POLICY_TESTS := tests/aten tests/onednn tests/ops tests/runtime \
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
+
+# 100,000 hostile calls on both devices, and composites: see docs/reliability.md.
+test-robust: build
+	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests/robust $(PYTEST_ARGS)
 
 # The wheel beside PyPI's torch, a CUDA build of several GB, in an environment of its own; on a machine without an NVIDIA GPU.
 CUDA_VENV ?= .venv-cuda

@@ -87,7 +87,7 @@ void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtim
     AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "linspace_cpu", [&] {
       s = static_cast<double>(start.to<scalar_t>()), e = static_cast<double>(end.to<scalar_t>());
     });
-    set_real(a, s, e, (e - s) / gaps);
+    set_real(a, s, e, steps == 1 ? 0.0 : (e - s) / gaps);  // not NaN of an infinite start
   }
   a.base = static_cast<float>(base), a.base64 = bits(base);
   // One step has only the start; otherwise both halves count from their own end, so that the ends are exact.

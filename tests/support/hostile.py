@@ -5,7 +5,7 @@ memory for some of these calls: only a process that never runs one says anything
 about to do into a file, so that the parent knows which call killed it or did not end. tests/robust/hostile.yaml lists
 where the two devices differ for a reason.
 
-python -m support.hostile SEED FIRST LAST [--composites]     rounds of calls: findings as JSON lines, then the figures
+python -m support.hostile SEED FIRST LAST [--composites] [--page=FILE]     findings of rounds of calls, then the figures
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from torch.utils._pytree import tree_flatten
 
 from support import compare
 
-SECONDS = 30.0  # that a call may take
+SECONDS = 30.0  # of processor time that a call may take
+PATIENCE = 300.0  # of waiting without any, on a machine that is busy with something else
 SIZES = (
     (),
     (0,),
@@ -157,7 +158,9 @@ def overloads(composites: bool = False) -> list[str]:
 def calls(seed: int, first: int, last: int, *, composites: bool = False) -> list[Call]:
     """Rounds first to last - 1, in each of which every overload is called once. A new overload leaves the others' calls
     as they are."""
-    return [Call(seed, zlib.crc32(n.encode()) + (r << 32), n) for r in range(first, last) for n in overloads(composites)]
+    return [
+        Call(seed, zlib.crc32(n.encode()) + (r << 32), n) for r in range(first, last) for n in overloads(composites)
+    ]
 
 
 @cache
@@ -407,7 +410,14 @@ class Worker:
             env={**os.environ, "OMP_NUM_THREADS": "1", **self.environment, "PYTHONPATH": path},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        self.seen, self.since = "", time.monotonic()
+        self.seen, self.since, self.used = "", time.monotonic(), 0.0
+
+    def _processor_time(self) -> float:
+        try:
+            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        except FileNotFoundError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def done(self) -> bool:
         """True once every call has an outcome; starts again behind one that killed the process or did not end."""
@@ -416,9 +426,9 @@ class Worker:
         hung = False
         if not ended:
             if now != self.seen:
-                self.seen, self.since = now, time.monotonic()
+                self.seen, self.since, self.used = now, time.monotonic(), self._processor_time()
                 return False
-            if time.monotonic() - self.since < SECONDS:
+            if self._processor_time() < self.used + SECONDS and time.monotonic() - self.since < PATIENCE:
                 return False
             hung = True
             os.killpg(self.process.pid, signal.SIGKILL)
@@ -497,14 +507,35 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
             yield alone or found
 
 
+def table(figures: Figures, found: list[Finding], which: str) -> str:
+    """The figures of a campaign in Markdown. `which` says which calls."""
+    lines = [f"{which}: {figures.ended.total()} calls.", "", "| ended | calls |", "|---|---|"]
+    lines += [f"| {k} | {v} |" for k, v in figures.ended.most_common()]
+    lines += ["", "| remaining difference from torch's CPU, and its reason | calls |", "|---|---|"]
+    lines += [f"| {k} | {v} |" for k, v in figures.explained.most_common()]
+    lines += ["", f"Findings without a reason: {len(found)}."]
+    lines += [f"- {f.kind}: `{f.overload}` (seed {f.seed}, number {f.number}): {f.detail}" for f in found]
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: list[str]) -> None:
-    """Prints the findings of a campaign over rounds of calls, then its figures."""
+    """Prints the findings of a campaign over rounds of calls, then its figures; `--page=FILE` puts those into a page."""
     composites = "--composites" in arguments
+    page = next((Path(a.removeprefix("--page=")) for a in arguments if a.startswith("--page=")), None)
     seed, first, last = map(int, [a for a in arguments if not a.startswith("--")])
-    figures = Figures()
-    for found in campaign(calls(seed, first, last, composites=composites), figures, composites=composites):
-        print(json.dumps(asdict(found)), flush=True)
-    print(json.dumps({"ended": dict(figures.ended), "explained": dict(figures.explained)}))
+    figures, found = Figures(), []
+    for finding in campaign(calls(seed, first, last, composites=composites), figures, composites=composites):
+        found.append(finding)
+        print(json.dumps(asdict(finding)), flush=True)
+    kind = "composite" if composites else "native"
+    text = table(
+        figures, found, f"Seed {seed}, rounds {first} to {last - 1} over {len(overloads(composites))} {kind} overloads"
+    )
+    print(text)
+    if page is not None:
+        begin, end = f"<!-- hostile {kind}: begin -->\n", f"<!-- hostile {kind}: end -->"
+        before, _, rest = page.read_text().partition(begin)
+        page.write_text(f"{before}{begin}{text}{end}{rest.partition(end)[2]}")
 
 
 if __name__ == "__main__":
