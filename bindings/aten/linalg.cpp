@@ -2,6 +2,7 @@
 
 #include <ATen/native/Resize.h>
 
+#include "bindings/aten/linalg_small.hpp"
 #include "kernels/mkl/lapack.hpp"
 
 namespace xpu_ops::aten::linalg {
@@ -47,6 +48,7 @@ void cholesky(const at::Tensor& a, const at::Tensor& info, bool upper) {
     info.zero_();
     return;
   }
+  if (small::cholesky(a, upper, a, info)) return;
   mkl::cholesky(runtime::current_queue(), dtype_of(a), upper, a.size(-1), matrices(a), at::native::batchCount(a),
                 info.mutable_data_ptr<int32_t>());
 }
@@ -56,6 +58,7 @@ void lu(const at::Tensor& a, const at::Tensor& pivots, const at::Tensor& info, b
     info.zero_();
     return;
   }
+  if (small::lu(a, pivot, a, pivots, info, {})) return;
   mkl::lu(runtime::current_queue(), dtype_of(a), pivot, a.size(-2), a.size(-1), matrices(a),
           pivots.mutable_data_ptr<int32_t>(), at::native::batchCount(a), info.mutable_data_ptr<int32_t>());
 }
@@ -75,7 +78,7 @@ void solve_triangular(const at::Tensor& a, const at::Tensor& b, bool left, bool 
 }
 
 void geqrf(const at::Tensor& a, const at::Tensor& tau) {
-  if (a.numel() == 0) return;
+  if (a.numel() == 0 || small::geqrf(a, a, tau)) return;
   mkl::qr(runtime::current_queue(), dtype_of(a), a.size(-2), a.size(-1), matrices(a), tau.mutable_data_ptr(),
           at::native::batchCount(a));
 }

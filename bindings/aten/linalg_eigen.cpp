@@ -17,6 +17,7 @@
 #include <ATen/ops/where.h>
 
 #include "bindings/aten/linalg.hpp"
+#include "bindings/aten/linalg_small.hpp"
 #include "kernels/mkl/lapack.hpp"
 
 namespace xpu_ops::aten {
@@ -36,7 +37,13 @@ void _linalg_svd(const at::Tensor& A, bool full_matrices, bool compute_uv, std::
     }
     return;
   }
-  const at::Tensor work = copy_columns(A), info = new_empty(batch_shape(A), at::kInt);
+  const at::Tensor info = new_empty(batch_shape(A), at::kInt);
+  const at::Tensor none;
+  if (small::svd(A, compute_uv ? U : none, S, compute_uv ? Vh : none, info)) {
+    at::_linalg_check_errors(info, "linalg.svd", A.dim() == 2);
+    return;
+  }
+  const at::Tensor work = copy_columns(A);
   const auto ready = [](const at::Tensor& t) { return is_columns(t) ? t : empty_columns(t.sizes(), t.scalar_type()); };
   const at::Tensor s = S.is_contiguous() ? S : new_empty(S.sizes(), S.scalar_type());
   const at::Tensor u = compute_uv ? ready(U) : U, vh = compute_uv ? ready(Vh) : Vh;
@@ -54,12 +61,16 @@ void _linalg_eigh(const at::Tensor& A, std::string_view UPLO, bool compute_v, co
                   const at::Tensor& eigenvectors) {
   if (A.numel() == 0) return;
   const bool upper = std::toupper(static_cast<unsigned char>(UPLO[0])) == 'U';
+  const at::Tensor info = new_empty(batch_shape(A), at::kInt);
+  if (small::eigh(A, upper, eigenvalues, compute_v ? eigenvectors : at::Tensor(), info)) {
+    at::_linalg_check_errors(info, "linalg.eigh", A.dim() == 2);
+    return;
+  }
   const bool direct = compute_v && is_columns(eigenvectors);
   const at::Tensor v = direct ? eigenvectors : empty_columns(A.sizes(), A.scalar_type());
   v.copy_(A);
   const at::Tensor w =
       eigenvalues.is_contiguous() ? eigenvalues : new_empty(eigenvalues.sizes(), eigenvalues.scalar_type());
-  const at::Tensor info = new_empty(batch_shape(A), at::kInt);
   mkl::eigh(runtime::current_queue(), dtype_of(A), compute_v, upper, A.size(-1), matrices(v), w.mutable_data_ptr(),
             at::native::batchCount(A), info.mutable_data_ptr<int32_t>());
   if (!w.is_same(eigenvalues)) eigenvalues.copy_(w);

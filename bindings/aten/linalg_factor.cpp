@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "bindings/aten/linalg.hpp"
+#include "bindings/aten/linalg_small.hpp"
 #include "kernels/mkl/lapack.hpp"
 #include "kernels/ops/linalg.hpp"
 
@@ -23,9 +24,11 @@ void linalg_cholesky_ex(const at::Tensor& A, bool upper, bool check_errors, cons
     info.zero_();
     return;
   }
-  at::Tensor result = L;
-  upper ? at::triu_out(result, A) : at::tril_out(result, A);
-  linalg::cholesky(L, info, upper);
+  if (!small::cholesky(A, upper, L, info)) {
+    at::Tensor result = L;
+    upper ? at::triu_out(result, A) : at::tril_out(result, A);
+    linalg::cholesky(L, info, upper);
+  }
   if (check_errors) at::_linalg_check_errors(info, "linalg.cholesky_ex", A.dim() == 2);
 }
 
@@ -35,11 +38,13 @@ at::Tensor cholesky(const at::Tensor& self, bool upper) {
       "removed in a future PyTorch release.");
   if (self.numel() == 0) return at::empty_like(self, LEGACY_CONTIGUOUS_MEMORY_FORMAT);
   at::native::squareCheckInputs(self, "cholesky");
-  at::Tensor result = copy_columns(self);
+  at::Tensor result = empty_columns(self.sizes(), self.scalar_type());
   const at::Tensor info = new_empty(batch_shape(self), at::kInt);
-  linalg::cholesky(result, info, upper);
+  const bool done = small::cholesky(self, upper, result, info);
+  if (!done) linalg::cholesky(result.copy_(self), info, upper);
   at::_linalg_check_errors(info, "cholesky", self.dim() == 2);
-  return upper ? result.triu_() : result.tril_();
+  if (!done) upper ? result.triu_() : result.tril_();
+  return result;
 }
 
 at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
@@ -48,8 +53,10 @@ at::Tensor& cholesky_out(const at::Tensor& self, bool upper, at::Tensor& out) {
 }
 
 at::Tensor _cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, bool upper) {
-  const at::Tensor result = copy_columns(self), factor = as_columns(A);
-  if (result.numel() == 0) return result;
+  const at::Tensor result = empty_columns(self.sizes(), self.scalar_type());
+  if (result.numel() == 0 || small::cholesky_solve(A, upper, self, result, {})) return result;
+  const at::Tensor factor = as_columns(A);
+  result.copy_(self);
   mkl::cholesky_solve(runtime::current_queue(), dtype_of(self), upper, A.size(-1), self.size(-1), matrices(factor),
                       matrices(result), at::native::batchCount(self));
   return result;
@@ -57,11 +64,14 @@ at::Tensor _cholesky_solve_helper(const at::Tensor& self, const at::Tensor& A, b
 
 at::Tensor cholesky_inverse(const at::Tensor& self, bool upper) {
   at::native::squareCheckInputs(self, "cholesky_inverse");
-  const at::Tensor result = copy_columns(self);
+  const at::Tensor result = empty_columns(self.sizes(), self.scalar_type());
   if (result.numel() == 0) return result;
   const at::Tensor info = new_empty(batch_shape(self), at::kInt);
-  mkl::cholesky_inverse(runtime::current_queue(), dtype_of(self), upper, self.size(-1), matrices(result),
-                        at::native::batchCount(self), info.mutable_data_ptr<int32_t>());
+  if (!small::cholesky_solve(self, upper, {}, result, info)) {
+    result.copy_(self);
+    mkl::cholesky_inverse(runtime::current_queue(), dtype_of(self), upper, self.size(-1), matrices(result),
+                          at::native::batchCount(self), info.mutable_data_ptr<int32_t>());
+  }
   at::_linalg_check_errors(info, "cholesky_inverse", self.dim() == 2);
   return result;
 }
@@ -80,8 +90,10 @@ void linalg_lu_factor_ex(const at::Tensor& A, bool pivot, bool check_errors, con
     info.zero_();
     return;
   }
-  if (!LU.is_same(A)) LU.copy_(A);
-  linalg::lu(LU, pivots, info, pivot);
+  if (!small::lu(A, pivot, LU, pivots, info, {})) {
+    if (!LU.is_same(A)) LU.copy_(A);
+    linalg::lu(LU, pivots, info, pivot);
+  }
   if (check_errors) at::_linalg_check_errors(info, "torch.linalg.lu_factor_ex", A.dim() == 2);
 }
 
@@ -131,6 +143,7 @@ void lu_unpack(const at::Tensor& LU, const at::Tensor& pivots, bool unpack_data,
 void linalg_qr(const at::Tensor& A, std::string_view mode, const at::Tensor& Q, const at::Tensor& R) {
   const auto [compute_q, reduced] = at::native::_parse_qr_mode(mode);
   const int64_t m = A.size(-2), n = A.size(-1);
+  if (A.numel() > 0 && small::qr(A, compute_q ? Q : at::Tensor(), R)) return;
   const at::Tensor tau = new_empty(batch_shape(A, {std::min(m, n)}), A.scalar_type());
   // Factorised in Q or in R, whichever has A's shape.
   const bool in_q = compute_q && Q.size(-1) == n, in_r = !in_q && R.size(-2) == m;

@@ -11,6 +11,7 @@
 #include <ATen/ops/real.h>
 
 #include "bindings/aten/linalg.hpp"
+#include "bindings/aten/linalg_small.hpp"
 #include "kernels/mkl/lapack.hpp"
 
 namespace xpu_ops::aten {
@@ -35,16 +36,40 @@ void linalg_lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::T
   if (!direct) result.copy_(left ? x : x.mH());
 }
 
+namespace {
+
+// torch factorises the transpose of a matrix that lies by rows, and the gradients know it.
+bool factorises_transpose(const at::Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
+
+}  // namespace
+
 void _linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool check_errors, const at::Tensor& result,
                       const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& info) {
+  if (left && result.numel() > 0) {
+    const bool vector = at::native::linalg_solve_is_vector_rhs(LU, B);
+    const at::Tensor x = vector ? result.unsqueeze(-1) : result, b = vector ? B.unsqueeze(-1) : B;
+    const bool adjoint = factorises_transpose(A);
+    if (small::solve(adjoint ? A.mT() : A, adjoint, b.expand(x.sizes()), x, LU, pivots, info)) {
+      if (check_errors) at::_linalg_check_errors(info, "torch.linalg.solve_ex", A.dim() == 2);
+      return;
+    }
+  }
   Shared<at::native::structured__linalg_solve_ex_out>().impl(A, B, left, check_errors, result, LU, pivots, info);
 }
 
 void linalg_inv_ex(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
+  if (A.numel() > 0 && small::solve(A, false, {}, inverse, {}, {}, info)) {
+    if (check_errors) at::_linalg_check_errors(info, "linalg.inv_ex", A.dim() == 2);
+    return;
+  }
   Shared<at::native::structured_linalg_inv_ex_out>().impl(A, check_errors, inverse, info);
 }
 
 void _linalg_det(const at::Tensor& A, const at::Tensor& result, const at::Tensor& LU, const at::Tensor& pivots) {
+  if (A.numel() > 0) {
+    const at::Tensor info = new_empty(batch_shape(A), at::kInt);
+    if (small::lu(factorises_transpose(A) ? A.mT() : A, true, LU, pivots, info, result)) return;
+  }
   Shared<at::native::structured__linalg_det_out>().impl(A, result, LU, pivots);
 }
 
@@ -86,6 +111,8 @@ at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor
     out.transpose_(-2, -1);
   }
   if (out.numel() == 0) return out;
+  const bool same = out.scalar_type() == B.scalar_type() && !self.is_conj();
+  if (same && small::triangular(a, rhs, left, upper, /*transpose=*/false, unitriangular, out)) return out;
   const bool direct = is_columns(out) && out.scalar_type() == B.scalar_type() && !out.is_same(self);
   const at::Tensor x = direct ? out : empty_columns(rhs.sizes(), rhs.scalar_type());
   if (!x.is_same(B)) x.copy_(rhs);
@@ -107,6 +134,10 @@ void triangular_solve(const at::Tensor& self, const at::Tensor& A, bool upper, b
       "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular"
       "and will be removed in a future PyTorch release.");
   const auto [rhs, a] = at::native::_linalg_broadcast_batch_dims(self, A, "triangular_solve");
+  if (X.numel() > 0 && small::triangular(a, rhs, /*left=*/true, upper, transpose, unitriangular, X)) {
+    M.copy_(a);
+    return;
+  }
   const at::Tensor x = is_columns(X) ? X : empty_columns(X.sizes(), X.scalar_type());
   const at::Tensor copy = is_columns(M) ? M : empty_columns(M.sizes(), M.scalar_type());
   x.copy_(rhs);

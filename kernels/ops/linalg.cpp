@@ -1,17 +1,66 @@
 #include "kernels/ops/linalg.hpp"
 
+#include <algorithm>
+
 #include "gen/kernels/linalg_kernels.hpp"
 #include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::ops {
 namespace {
 
-constexpr size_t kGroup = 64;  // matrices of one work-group
+constexpr size_t kGroup = 64;            // matrices of one work-group
+constexpr int64_t kGroupsPerUnit = 4;    // so that a thread that starts late leaves its share to others
+constexpr int64_t kMostItems = 1 << 14;  // work-items with scratch memory of their own
+constexpr int64_t kVectorBytes = 64;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+const runtime::KernelTable& table_of(SmallRoutine routine, bool packs) {
+  switch (routine) {
+    case SmallRoutine::cholesky: return packs ? kernels::small_packs_cholesky : kernels::small_items_cholesky;
+    case SmallRoutine::cholesky_solve:
+      return packs ? kernels::small_packs_cholesky_solve : kernels::small_items_cholesky_solve;
+    case SmallRoutine::lu: return packs ? kernels::small_packs_lu : kernels::small_items_lu;
+    case SmallRoutine::solve: return packs ? kernels::small_packs_solve : kernels::small_items_solve;
+    case SmallRoutine::triangular: return packs ? kernels::small_packs_triangular : kernels::small_items_triangular;
+    case SmallRoutine::qr: return packs ? kernels::small_packs_qr : kernels::small_items_qr;
+    case SmallRoutine::eigh: return packs ? kernels::small_packs_eigh : kernels::small_items_eigh;
+    default: return packs ? kernels::small_packs_svd : kernels::small_items_svd;
+  }
+}
 
 }  // namespace
 
 void lu_permutation(runtime::Queue& queue, const PermutationArgs& args) {
   runtime::launch(queue, kernels::lu_permutation, runtime::ceil_div(args.batch, kGroup), kGroup, args);
+}
+
+bool small_serves(const runtime::Policy& policy, DType type, int64_t count, int64_t side) {
+  if (type != DType::f32 && type != DType::f64) return false;
+  return side <= kSmallSide && count >= (policy.host_memory ? kSmallCount : 2);
+}
+
+SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallArgs& args) {
+  const auto bytes = static_cast<int64_t>(dtype_size(type));
+  SmallPlan plan{};
+  plan.packs = policy.single_items;
+  int64_t side = 1;
+  for (const SmallMatrices* m : {&args.a, &args.b, &args.x, &args.y, &args.z})
+    side = std::max<int64_t>({side, m->rows, m->columns});
+  // No routine has more than three tiles and a vector.
+  plan.elements = static_cast<int32_t>(3 * (side | 1) * side + side);
+  const int64_t lanes = plan.packs ? kVectorBytes / bytes : 1;
+  const int64_t most = plan.packs ? kGroupsPerUnit * policy.units : kMostItems;
+  plan.workers = static_cast<uint32_t>(std::min(ceil_div(args.count, lanes), most));
+  plan.scratch_bytes = plan.elements * lanes * bytes * plan.workers;
+  return plan;
+}
+
+void small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallPlan& plan, SmallArgs args) {
+  args.workers = plan.workers;
+  args.elements = plan.elements;
+  const size_t local = plan.packs ? 1 : kGroup;
+  runtime::launch(queue, table_of(routine, plan.packs)[type], runtime::ceil_div(plan.workers, local), local, args);
 }
 
 }  // namespace xpu_ops::ops

@@ -1,11 +1,17 @@
-// Linear algebra: one work-item a matrix.
+// Linear algebra: routines on batches of small matrices, and pivots, one work-item per matrix.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/linalg_args.hpp"
+#include "kernels/sycl/small/factor.hpp"
+#include "kernels/sycl/small/jacobi.hpp"
 
 namespace xpu {
 
 using xpu_ops::PermutationArgs;
+using xpu_ops::SmallArgs;
+
+template <class T, class Routine> inline void small_packs(const SmallArgs& p) { small::run_packs<T, Routine>(p); }
+template <class T, class Routine> inline void small_items(const SmallArgs& p) { small::run_items<T, Routine>(p); }
 
 inline void lu_permutation(const PermutationArgs& p) {
   const int64_t b = static_cast<int64_t>(global_id());

@@ -13,4 +13,28 @@ struct PermutationArgs {
   int64_t swaps;
 };
 
+// Matrices of a batch: element (i, j) of matrix b is data[b * batch + i * row + j * column]. No data: not wanted.
+struct SmallMatrices {
+  void* data;
+  int64_t batch, row, column;
+  int32_t rows, columns;
+};
+
+// One routine on a batch of small matrices; kernels/ops/linalg.hpp says what each routine reads and writes.
+struct SmallArgs {
+  SmallMatrices a, b;     // read
+  SmallMatrices x, y, z;  // written
+  void* values;           // [batch, .] of the element type: determinants, tau, eigenvalues, singular values
+  int32_t* pivots;        // [batch, min(rows, columns)], from 1
+  int32_t* info;          // [batch], as LAPACK
+  void* scratch;          // `elements` per matrix that is worked on at a time
+  int64_t count;          // matrices
+  int32_t elements;
+  uint32_t workers;  // work-groups of one item, or work-items
+  int32_t pivoting;  // lu: search pivots
+  int32_t adjoint;   // solve: with the factorised matrix transposed
+  int32_t upper;     // triangular: a is upper
+  int32_t unit;      // triangular: the diagonal of a is one and not read
+};
+
 }  // namespace xpu_ops

@@ -1,0 +1,186 @@
+#include "bindings/aten/linalg_small.hpp"
+
+#include <optional>
+
+#include "bindings/aten/core/tensor.hpp"
+#include "kernels/ops/linalg.hpp"
+
+namespace xpu_ops::aten::linalg::small {
+namespace {
+
+using ops::SmallRoutine;
+
+// The leading sizes of a tensor as one; nothing where its strides do not allow it.
+std::optional<int64_t> batch_stride(const at::Tensor& t) {
+  int64_t stride = 0, count = 1;
+  for (int64_t d = t.dim() - 3; d >= 0; --d) {
+    if (t.size(d) == 1) continue;
+    if (count == 1) {
+      stride = t.stride(d);
+    } else if (t.stride(d) != stride * count) {
+      return std::nullopt;
+    }
+    count *= t.size(d);
+  }
+  return stride;
+}
+
+// One call: what does not fit makes it false.
+class Call {
+ public:
+  Call(SmallRoutine routine, const at::Tensor& a) : routine_(routine), type_(dtype_of(a)) {
+    args.count = 1;
+    for (int64_t d = 0; d < a.dim() - 2; ++d) args.count *= a.size(d);
+    fits_ = ops::small_serves(policy(), type_, args.count, 1);
+    args.a = read(a);
+  }
+
+  SmallMatrices read(const at::Tensor& t, bool transposed = false) {
+    if (!fits_ || !t.defined()) return {};
+    kept_.push_back(!t.is_neg() && batch_stride(t) ? t : t.resolve_neg().contiguous());
+    return view(kept_.back(), transposed);
+  }
+  SmallMatrices write(const at::Tensor& t, bool transposed = false) {
+    if (!fits_ || !t.defined()) return {};
+    fits_ = batch_stride(t).has_value() && !t.is_neg() && dtype_of(t) == type_;
+    return fits_ ? view(t, transposed) : SmallMatrices{};
+  }
+  void* values(const at::Tensor& t) {
+    if (!t.defined()) return nullptr;
+    fits_ = fits_ && t.is_contiguous();
+    return t.mutable_data_ptr();
+  }
+  int32_t* integers(const at::Tensor& t) {
+    if (!t.defined()) return nullptr;
+    fits_ = fits_ && t.is_contiguous();
+    return t.mutable_data_ptr<int32_t>();
+  }
+
+  bool run() {
+    if (!fits_) return false;
+    const ops::SmallPlan plan = ops::plan_small(policy(), type_, args);
+    const at::Tensor scratch = new_empty({plan.scratch_bytes}, at::kByte);
+    args.scratch = scratch.mutable_data_ptr();
+    ops::small(runtime::current_queue(), routine_, type_, plan, args);
+    return true;
+  }
+
+  SmallArgs args{};
+
+ private:
+  static const runtime::Policy& policy() { return runtime::device_info(runtime::current_device()).policy; }
+
+  SmallMatrices view(const at::Tensor& t, bool transposed) {
+    const int64_t rows = transposed ? -1 : -2, columns = transposed ? -2 : -1;
+    fits_ = fits_ && std::max(t.size(-1), t.size(-2)) <= ops::kSmallSide && t.numel() > 0 &&
+            t.numel() == args.count * t.size(-1) * t.size(-2);
+    return {t.data_ptr(),
+            *batch_stride(t),
+            t.stride(rows),
+            t.stride(columns),
+            static_cast<int32_t>(t.size(rows)),
+            static_cast<int32_t>(t.size(columns))};
+  }
+
+  SmallRoutine routine_;
+  DType type_;
+  bool fits_ = true;
+  std::vector<at::Tensor> kept_;
+};
+
+// A symmetric matrix's upper triangle is the lower one of its transpose.
+void transpose(SmallMatrices& m) {
+  std::swap(m.row, m.column);
+  std::swap(m.rows, m.columns);
+}
+
+}  // namespace
+
+bool cholesky(const at::Tensor& a, bool upper, const at::Tensor& l, const at::Tensor& info) {
+  Call call(SmallRoutine::cholesky, a);
+  call.args.x = call.write(l, upper);
+  call.args.info = call.integers(info);
+  if (upper) transpose(call.args.a);
+  return call.run();
+}
+
+bool cholesky_solve(const at::Tensor& a, bool upper, const at::Tensor& b, const at::Tensor& x, const at::Tensor& info) {
+  Call call(SmallRoutine::cholesky_solve, a);
+  if (upper) transpose(call.args.a);
+  call.args.b = call.read(b);
+  call.args.x = call.write(x);
+  call.args.info = call.integers(info);
+  return call.run();
+}
+
+bool lu(const at::Tensor& a, bool pivot, const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& info,
+        const at::Tensor& determinant) {
+  Call call(SmallRoutine::lu, a);
+  call.args.x = call.write(lu);
+  call.args.pivots = call.integers(pivots);
+  call.args.info = call.integers(info);
+  call.args.values = call.values(determinant);
+  call.args.pivoting = pivot;
+  return call.run();
+}
+
+bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
+           const at::Tensor& pivots, const at::Tensor& info) {
+  Call call(SmallRoutine::solve, a);
+  call.args.b = call.read(b);
+  call.args.x = call.write(x);
+  call.args.y = call.write(lu);
+  call.args.pivots = call.integers(pivots);
+  call.args.info = call.integers(info);
+  call.args.adjoint = adjoint;
+  return call.run();
+}
+
+bool triangular(const at::Tensor& a, const at::Tensor& b, bool left, bool upper, bool transposed, bool unit,
+                const at::Tensor& x) {
+  Call call(SmallRoutine::triangular, a);
+  // x a = b is a^T x^T = b^T
+  if (transposed == left) transpose(call.args.a);
+  call.args.b = call.read(b, !left);
+  call.args.x = call.write(x, !left);
+  call.args.upper = upper != (transposed == left);
+  call.args.unit = unit;
+  return call.run();
+}
+
+bool qr(const at::Tensor& a, const at::Tensor& q, const at::Tensor& r) {
+  Call call(SmallRoutine::qr, a);
+  call.args.x = call.write(q);
+  call.args.y = call.write(r);
+  return call.run();
+}
+
+bool geqrf(const at::Tensor& a, const at::Tensor& result, const at::Tensor& tau) {
+  Call call(SmallRoutine::qr, a);
+  call.args.y = call.write(result);
+  call.args.values = call.values(tau);
+  call.args.unit = true;
+  return call.run();
+}
+
+bool eigh(const at::Tensor& a, bool upper, const at::Tensor& w, const at::Tensor& v, const at::Tensor& info) {
+  Call call(SmallRoutine::eigh, a);
+  call.args.x = call.write(v);
+  call.args.values = call.values(w);
+  call.args.info = call.integers(info);
+  call.args.upper = upper;
+  return call.run();
+}
+
+bool svd(const at::Tensor& a, const at::Tensor& u, const at::Tensor& s, const at::Tensor& vh, const at::Tensor& info) {
+  Call call(SmallRoutine::svd, a);
+  const bool wide = a.size(-1) > a.size(-2);  // the transpose has them the other way round
+  if (wide) transpose(call.args.a);
+  call.args.x = wide ? call.write(vh, true) : call.write(u);
+  call.args.z = wide ? call.write(u, true) : call.write(vh);
+  call.args.values = call.values(s);
+  call.args.info = call.integers(info);
+  return call.run();
+}
+
+}  // namespace xpu_ops::aten::linalg::small
