@@ -111,7 +111,7 @@ VIEWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 @pytest.mark.parametrize("view", VIEWS)
 def test_layouts(view: str) -> None:
     a, b = regular(COUNT, 6, torch.float64), matrices(COUNT, 6, 2)
-    for name, function in SOLVERS.items():
+    for function in SOLVERS.values():
         x, y = VIEWS[view](a), VIEWS[view](b)
         given = VIEWS[view](a.to("xpu")), VIEWS[view](b.to("xpu"))
         assert_near(function(*given), function(x, y), rtol=1e-9, atol=1e-9)

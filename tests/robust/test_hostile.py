@@ -62,7 +62,7 @@ def _report(found: list[hostile.Finding]) -> str:
 
 def test_regressions() -> None:
     todo = [hostile.Call(*c) for c in REGRESSIONS]
-    assert set(c.name for c in todo) <= set(hostile.overloads())
+    assert {c.name for c in todo} <= set(hostile.overloads())
     found = list(hostile.campaign(todo, hostile.Figures()))
     assert not found, _report(found)
 

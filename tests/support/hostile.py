@@ -298,7 +298,7 @@ def run_call(call: Call, device: str) -> dict[str, Any] | None:
         result = operator(call.name)(*args, **{**kwargs, **place})
         if device == "xpu":
             torch.xpu.synchronize()
-    except Exception as error:
+    except Exception:
         if device == "xpu":
             try:
                 torch.xpu.synchronize()
