@@ -235,7 +235,7 @@ void weight_norm(const at::Tensor& v, WeightNormArgs& args) {
 
 std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, const at::Tensor& g, int64_t dim) {
   TORCH_CHECK(dim == 0 || dim == v.dim() - 1, "fused kernels can only be applied for first or last dim");
-  const int64_t lines = v.dim() == 0 ? 1 : v.size(dim);
+  const int64_t lines = v.size(dim);
   TORCH_CHECK(g.numel() == lines, "_weight_norm_interface: expected g of ", lines, " elements, but got ", g.sizes());
   const at::ScalarType wide = stat_type(v.scalar_type()), norm_type = stat_type(g.scalar_type());
   if (weight_norm_by_rows(v, dim) && g.numel() == v.size(0)) {

@@ -31,10 +31,9 @@ def main(path: str, rendezvous: str) -> None:
         world_size=ranks,
         timeout=timedelta(seconds=getattr(program, "TIMEOUT", 60)),
     )
-    only = os.environ.get("CHECKS", "").split(",") if os.environ.get("CHECKS") else None
     outcome: dict[str, str] = {}
     for name, check in list(vars(program).items()):
-        if not name.startswith("check_") or (only and name not in only):
+        if not name.startswith("check_"):
             continue
         try:
             torch.manual_seed(0)
