@@ -38,7 +38,7 @@ void linalg_lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::T
 
 namespace {
 
-// torch factorises the transpose of a matrix that lies by rows, and the gradients know it.
+// The determinants' gradients expect the factors of the transpose where the matrix lies by rows.
 bool factorises_transpose(const at::Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
 
 }  // namespace
@@ -48,8 +48,7 @@ void _linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool 
   if (left && result.numel() > 0) {
     const bool vector = at::native::linalg_solve_is_vector_rhs(LU, B);
     const at::Tensor x = vector ? result.unsqueeze(-1) : result, b = vector ? B.unsqueeze(-1) : B;
-    const bool adjoint = factorises_transpose(A);
-    if (small::solve(adjoint ? A.mT() : A, adjoint, b.expand(x.sizes()), x, LU, pivots, info)) {
+    if (small::solve(A, false, b.expand(x.sizes()), x, LU, pivots, info)) {
       if (check_errors) at::_linalg_check_errors(info, "torch.linalg.solve_ex", A.dim() == 2);
       return;
     }
