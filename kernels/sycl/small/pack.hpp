@@ -66,12 +66,27 @@ XPU_INLINE float lane(float16v v, int l) { return v[l]; }
 XPU_INLINE double lane(double8v v, int l) { return v[l]; }
 
 XPU_INLINE bool any(bool b) { return b; }
+// Masks are 0 or -1. They are added as numbers: the optimizer reads an `or` of them as the bits of a vector of bool,
+// which has none in SPIR-V.
+template <class V> XPU_INLINE bool any_number(V v) {
+  constexpr int half = sizeof(v) / sizeof(v[0]) / 2;
+  if constexpr (half == 8) {
+    return any_number(__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                      __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15));
+  } else {
+    static_assert(half == 4);
+    const auto four = __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+    const auto two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
+    return two[0] + two[1] != 0;
+  }
+}
 template <class Mask> XPU_INLINE bool any(Mask m) {
   constexpr int lanes = sizeof(Mask) / sizeof(m[0]);
-  auto found = m[0];
-#pragma unroll
-  for (int l = 1; l < lanes; ++l) found |= m[l];
-  return found != 0;
+  if constexpr (lanes == 16) {
+    return any_number(__builtin_convertvector(m, float16v));
+  } else {
+    return any_number(__builtin_convertvector(m, double8v));
+  }
 }
 
 // Four vectors of fours, r[e] lane 4 g + k = q[k] lane 4 g + e. It is its own inverse.
