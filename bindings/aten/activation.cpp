@@ -89,11 +89,8 @@ at::Tensor glu_jvp(const at::Tensor& glu, const at::Tensor& x, const at::Tensor&
 at::Tensor _prelu_kernel(const at::Tensor& self, const at::Tensor& weight) {
   TORCH_CHECK(weight.scalar_type() == self.scalar_type(), "Found dtype ", weight.scalar_type(), " but expected ",
               self.scalar_type());
-  auto it = at::TensorIteratorConfig()
-                .add_owned_output(at::Tensor())
-                .add_const_input(self)
-                .add_const_input(weight)
-                .build();
+  auto it =
+      at::TensorIteratorConfig().add_owned_output(at::Tensor()).add_const_input(self).add_const_input(weight).build();
   pointwise(it, k__prelu_kernel);
   return it.output(0);
 }

@@ -183,8 +183,7 @@ void _foreach_zero_(at::TensorList self) {
 std::vector<at::Tensor> _foreach_norm_Scalar(at::TensorList self, const at::Scalar& ord,
                                              std::optional<at::ScalarType> dtype) {
   at::native::check_foreach_api_restrictions(self);
-  TORCH_CHECK(ord.isIntegral(false) || ord.isFloatingPoint(),
-              "foreach_tensor_norm expects ord to be integer or float");
+  TORCH_CHECK(ord.isIntegral(false) || ord.isFloatingPoint(), "foreach_tensor_norm expects ord to be integer or float");
   const double order = ord.isIntegral(false) ? static_cast<double>(ord.to<int64_t>()) : ord.to<double>();
   const bool known = order == 1.0 || order == 2.0 || order == std::numeric_limits<double>::infinity();
   const at::ScalarType type = self[0].scalar_type();

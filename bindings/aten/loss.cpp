@@ -115,8 +115,7 @@ void elementwise_backward(LossKind kind, const at::Tensor& grad_output, const at
                           double factor, const at::Tensor& grad_input) {
   std::vector<int64_t> sizes = at::infer_size(at::infer_size(self.sizes(), target.sizes()), grad_output.sizes());
   if (weight.defined()) sizes = at::infer_size(sizes, weight.sizes());
-  const at::ScalarType common =
-      c10::promoteTypes(at::result_type(self, target), at::result_type(self, grad_output));
+  const at::ScalarType common = c10::promoteTypes(at::result_type(self, target), at::result_type(self, grad_output));
   TORCH_CHECK(at::canCast(common, grad_input.scalar_type()), "result type ", common,
               " can't be cast to the desired output type ", grad_input.scalar_type());
   if (grad_input.sizes() != sizes) at::native::resize_output(grad_input, sizes);
@@ -186,8 +185,8 @@ at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int
                            at::Tensor& out) {
   TORCH_CHECK(delta > 0, "huber_loss does not support non-positive values for delta.");
   const at::ScalarType type = at::result_type(self, target);
-  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type,
-              " can't be cast to the desired output type ", out.scalar_type());
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ",
+              out.scalar_type());
   at::native::resize_output(out, reduced(self, target, reduction));
   // The result has the type of self, also where the target is wider.
   const at::Tensor wide = type == out.scalar_type() ? out : new_empty(out.sizes(), type);

@@ -39,7 +39,21 @@ from support import compare
 
 SECONDS = 30.0  # of processor time that a call may take
 PATIENCE = 300.0  # of waiting without any, on a machine that is busy with something else
-SIZES = ((), (0,), (1,), (3,), (16,), (2, 3), (3, 2), (0, 3), (4, 1, 5), (2, 3, 4), (1, 2, 5, 5), (2, 4, 3, 3), (1, 1, 2, 3, 3))
+SIZES = (
+    (),
+    (0,),
+    (1,),
+    (3,),
+    (16,),
+    (2, 3),
+    (3, 2),
+    (0, 3),
+    (4, 1, 5),
+    (2, 3, 4),
+    (1, 2, 5, 5),
+    (2, 4, 3, 3),
+    (1, 1, 2, 3, 3),
+)
 DTYPES = (torch.float32,) * 6 + (
     torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int64, torch.int32, torch.uint8, torch.bool,
     torch.complex64, torch.int16, torch.int8,
@@ -127,7 +141,11 @@ def overloads(composites: bool = False) -> list[str]:
         native = torch._C._dispatch_has_kernel_for_dispatch_key(name, "XPU")
         composed = any(
             torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
-            for key in ("CompositeImplicitAutograd", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+            for key in (
+                "CompositeImplicitAutograd",
+                "CompositeExplicitAutograd",
+                "CompositeExplicitAutogradNonFunctional",
+            )
         )
         if short.startswith(EXCLUDED) or not (composed and not native if composites else native):
             continue
@@ -140,7 +158,9 @@ def overloads(composites: bool = False) -> list[str]:
 def calls(seed: int, first: int, last: int, *, composites: bool = False) -> list[Call]:
     """Rounds first to last - 1, in each of which every overload is called once. A new overload leaves the others' calls
     as they are."""
-    return [Call(seed, zlib.crc32(n.encode()) + (r << 32), n) for r in range(first, last) for n in overloads(composites)]
+    return [
+        Call(seed, zlib.crc32(n.encode()) + (r << 32), n) for r in range(first, last) for n in overloads(composites)
+    ]
 
 
 @cache
@@ -278,19 +298,25 @@ def run_call(call: Call, device: str) -> dict[str, Any] | None:
         result = operator(call.name)(*args, **{**kwargs, **place})
         if device == "xpu":
             torch.xpu.synchronize()
-    except Exception as error:
+    except Exception as raised:
+        error = raised
         if device == "xpu":
             try:
                 torch.xpu.synchronize()
             except Exception as late:
                 error = late
-        return {"error": (type(error).__name__, str(error)), "memory": isinstance(error, torch.OutOfMemoryError | MemoryError)}
+        return {
+            "error": (type(error).__name__, str(error)),
+            "memory": isinstance(error, torch.OutOfMemoryError | MemoryError),
+        }
     written, changed, values = _written(call.name), "", [_plain(t) for t in tree_flatten(result)[0]]
     names = [a.name for a in schema.arguments if not a.kwarg_only]
     for which, a, b in [*zip(names, args, before[0], strict=True), *((k, kwargs[k], before[1][k]) for k in kwargs)]:
         if which in written:
             values += [_plain(t) for t in tree_flatten(a)[0]]
-        elif problem := _difference([_plain(t) for t in tree_flatten(a)[0]], [_plain(t) for t in tree_flatten(b)[0]], exact=True):
+        elif problem := _difference(
+            [_plain(t) for t in tree_flatten(a)[0]], [_plain(t) for t in tree_flatten(b)[0]], exact=True
+        ):
             changed = f"{which}: {problem}"
     return {"error": None, "values": values, "changed": changed}
 
@@ -318,7 +344,9 @@ def compare_outcomes(call: Call, xpu: dict[str, Any], cpu: dict[str, Any] | None
         if kind == "NotImplementedError" or cpu["memory"] or any(m in text for m in _MORE_TYPES):
             return None
         return finding("accepts", f"CPU: {kind}: {text.splitlines()[0] if text else ''}")
-    if not any(w in call.name for w in UNDEFINED) and (problem := _difference(xpu["values"], cpu["values"], exact=False)):
+    if not any(w in call.name for w in UNDEFINED) and (
+        problem := _difference(xpu["values"], cpu["values"], exact=False)
+    ):
         return finding("differs", problem)
     return None
 
@@ -501,7 +529,9 @@ def main(arguments: list[str]) -> None:
         found.append(finding)
         print(json.dumps(asdict(finding)), flush=True)
     kind = "composite" if composites else "native"
-    text = table(figures, found, f"Seed {seed}, rounds {first} to {last - 1} over {len(overloads(composites))} {kind} overloads")
+    text = table(
+        figures, found, f"Seed {seed}, rounds {first} to {last - 1} over {len(overloads(composites))} {kind} overloads"
+    )
     print(text)
     if page is not None:
         begin, end = f"<!-- hostile {kind}: begin -->\n", f"<!-- hostile {kind}: end -->"
