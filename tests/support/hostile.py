@@ -298,7 +298,8 @@ def run_call(call: Call, device: str) -> dict[str, Any] | None:
         result = operator(call.name)(*args, **{**kwargs, **place})
         if device == "xpu":
             torch.xpu.synchronize()
-    except Exception:
+    except Exception as raised:
+        error = raised
         if device == "xpu":
             try:
                 torch.xpu.synchronize()
