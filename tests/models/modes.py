@@ -35,6 +35,7 @@ class Training:
     checkpointing: bool = False
     micro_batches: int = 1
     clip: float | None = None
+    compiled: bool = False  # model and optimizer through torch.compile
 
 
 TRAINING = {
@@ -104,12 +105,14 @@ def loss_of(name: str, m: nn.Module, data: zoo.Batch) -> torch.Tensor:
     return family.loss(m(**{k: v for k, v in data.items() if k != "labels"}), data)
 
 
-def infer(name: str, device: str, dtype: torch.dtype, weights: torch.dtype, context: str = "no_grad") -> Tensors:
+def infer(
+    name: str, device: str, dtype: torch.dtype, weights: torch.dtype, context: str = "no_grad", compiled: bool = False
+) -> Tensors:
     """One forward pass in eval mode; the weights and inputs are rounded to `weights` first, then computed in `dtype`."""
     m = cast(model(name, "cpu", weights), device, dtype).eval()
     data = move(move(batch(name, labels=False), dtype=weights), device, dtype)
     with CONTEXTS[context]():
-        return named_tensors(m(**data))
+        return named_tensors((torch.compile(m) if compiled else m)(**data))
 
 
 def enable_checkpointing(name: str, m: nn.Module) -> Callable[[zoo.Batch], torch.Tensor]:
@@ -146,9 +149,12 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
 def train(name: str, device: str, mode: Training, dtype: torch.dtype = torch.float32) -> Tensors:
     """STEPS training steps: losses, norms, the first step's gradients and parameters, parameters and buffers at the end."""
     m = model(name, device, dtype).train()
-    loss_fn = enable_checkpointing(name, m) if mode.checkpointing else lambda data: loss_of(name, m, data)
+    called = torch.compile(m) if mode.compiled else m
+    loss_fn = enable_checkpointing(name, m) if mode.checkpointing else lambda data: loss_of(name, called, data)
     data = [move(batch(name, labels=True, seed=1 + i), device, dtype) for i in range(mode.micro_batches)]
     optimizer = make_optimizer(mode.optimizer, m)
+    if mode.compiled:
+        optimizer.step = torch.compile(optimizer.step)  # type: ignore[method-assign]
     scaler = torch.amp.GradScaler(device, enabled=mode.scaler and dtype != torch.float64, init_scale=2.0**10)
     result: Tensors = {}
     for step in range(STEPS):
@@ -192,7 +198,7 @@ def _training_reference(name: str, mode: Training) -> tuple[Tensors, Tensors]:
 def training_reference(name: str, mode: Training) -> tuple[Tensors, Tensors]:
     """The CPU's step and the same in double; modes that must not change values share one."""
     optimizer = "adamw_foreach" if mode.optimizer == "adamw_fused" else mode.optimizer
-    return _training_reference(name, replace(mode, optimizer=optimizer, scaler=False))
+    return _training_reference(name, replace(mode, optimizer=optimizer, scaler=False, compiled=False))
 
 
 def _scale(group: Tensors) -> dict[str, float]:

@@ -36,7 +36,7 @@ class Family:
     checkpoint: str = ""  # how gradient checkpointing is switched on: a method's name, "" where the model has none
     generate: Batch | None = None  # arguments of generate(), None for what does not generate
     sample: bool = False  # part of `make test`
-    compiled: bool = False  # also run through torch.compile(backend="aot_eager")
+    compiled: bool = False  # also run through torch.compile
     tolerance: dict[str, float] = field(default_factory=dict)  # mode -> tol of torch._dynamo.utils.same, with a reason
 
 
@@ -206,7 +206,8 @@ TEXT = [
                         pad_token_id=0, eos_token_id=2, decoder_start_token_id=0)),
     _text("t5", "encoder-decoder", "T5ForConditionalGeneration", "T5Config", inputs=_seq2seq, labels=_seq2seq_labels,
           settings=dict(vocab_size=VOCAB, d_model=64, d_kv=16, d_ff=128, num_layers=2, num_decoder_layers=2, num_heads=4,
-                        feed_forward_proj="gated-gelu", pad_token_id=0, eos_token_id=2, decoder_start_token_id=0)),
+                        feed_forward_proj="gated-gelu", pad_token_id=0, eos_token_id=2, decoder_start_token_id=0),
+          compiled=True),
     _text("bart", "encoder-decoder", "BartForConditionalGeneration", "BartConfig", settings=_S2S, inputs=_seq2seq,
           labels=_seq2seq_labels),
     _text("pegasus", "encoder-decoder", "PegasusForConditionalGeneration", "PegasusConfig", settings=_S2S, inputs=_seq2seq,
@@ -234,7 +235,7 @@ def _mixer() -> nn.Module:
 
 VISION = [
     _cnn("resnet50", _resnet50, sample=True, compiled=True),
-    _cnn("mobilenetv3", _timm("mobilenetv3_small_050")),
+    _cnn("mobilenetv3", _timm("mobilenetv3_small_050"), compiled=True),
     _cnn("efficientnet", _timm("efficientnet_b0")),
     _cnn("convnext", _timm("convnext_atto", depths=(1, 1, 2, 1), dims=(16, 32, 48, 64)), sample=True),
     _cnn("regnet", _timm("regnety_002")),
@@ -244,7 +245,7 @@ VISION = [
     _cnn("vit", _timm("vit_tiny_patch16_224", img_size=64, depth=2, embed_dim=64, num_heads=4), kind="vision transformer",
          sample=True, compiled=True),
     _cnn("swin", _timm("swin_tiny_patch4_window7_224", img_size=56, embed_dim=32, depths=(2, 2), num_heads=(2, 4)), 56,
-         kind="vision transformer"),
+         kind="vision transformer", compiled=True),
     _cnn("deit3", _timm("deit3_small_patch16_224", img_size=64, depth=2, embed_dim=64, num_heads=4), kind="vision transformer"),
     Family("beit", "vision transformer", _hf("BeitForImageClassification", "BeitConfig", **_VIT, use_relative_position_bias=True),
            _images(48), _classes, checkpoint="gradient_checkpointing_enable"),
@@ -384,7 +385,7 @@ DIFFUSION = [
                       cross_attention_dim=32, attention_head_dim=8, in_channels=4, out_channels=4),
            lambda g: {"sample": torch.randn(BATCH, 4, 16, 16, generator=g), "timestep": torch.tensor([10, 500]),
                       "encoder_hidden_states": torch.randn(BATCH, 8, 32, generator=g)},
-           _target((BATCH, 4, 16, 16)), _denoise, checkpoint="enable_gradient_checkpointing", sample=True),
+           _target((BATCH, 4, 16, 16)), _denoise, checkpoint="enable_gradient_checkpointing", sample=True, compiled=True),
     Family("vae", "diffusion",
            _diffusers("AutoencoderKL", block_out_channels=(16, 32), down_block_types=("DownEncoderBlock2D",) * 2,
                       up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=4, norm_num_groups=8, sample_size=32),

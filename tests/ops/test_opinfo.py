@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import torch
 from support.compare import assert_same, clone, cpu_refuses, narrowed, reference, to_device
-from support.ties import by_elements
+from support.opinfo import UNDETERMINED, accumulates, arguments, named, op_id, to_xpu, undetermined
 from support.tolerances import opinfo_tolerance
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing._internal.common_methods_invocations import op_db
-from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, SampleInput, UnaryUfuncInfo
+from torch.testing._internal.opinfo.core import OpInfo, SampleInput
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 import xpu_ops
@@ -30,28 +30,6 @@ if FULL:
     DTYPES += [torch.float64, torch.complex64, torch.complex128, torch.uint8, torch.int32]
 SAMPLES = {torch.float32: 10}
 OTHER_SAMPLES = 4
-
-# Results that are not a function of the inputs: shapes and dtypes are compared, distributions are tested elsewhere.
-UNDETERMINED = {
-    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "rand_like", "randn",
-    "randn_like", "randint", "randint_like", "normal", "uniform", "bernoulli", "cauchy", "exponential", "geometric",
-    "log_normal", "multinomial", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
-    "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "pca_lowrank",
-    "svd_lowrank", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
-}  # fmt: skip
-
-# Arguments after the first, by name, of the operators that support.ties knows.
-POSITIONS = {
-    "sort": ["dim"], "argsort": ["dim"], "median": ["dim"], "nanmedian": ["dim"], "mode": ["dim"],
-    "topk": ["k", "dim", "largest", "sorted"], "kthvalue": ["k", "dim"],
-}  # fmt: skip
-
-# Operators whose arguments beside the first stay on the host: an index tensor that torch reads there.
-HOST_ARGUMENTS = {"tensor_split"}
-
-
-def op_id(op: OpInfo) -> str:
-    return op.formatted_name if op.variant_test_name else op.name
 
 
 def cases(ops: list[OpInfo]) -> list[Any]:
@@ -73,38 +51,9 @@ def take(samples: Iterator[SampleInput], dtype: torch.dtype) -> list[SampleInput
     return some[::step][: want + 1]
 
 
-def arguments(sample: SampleInput) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return (sample.input, *sample.args), dict(sample.kwargs)
-
-
 def op_is_factory(op: OpInfo) -> bool:
     """Whether the operator makes tensors from sizes and numbers alone."""
     return op.name in {"arange", "empty", "eye", "full", "linspace", "logspace", "ones", "randn", "zeros", "normal"}
-
-
-def undetermined(op: OpInfo, args: Any, kwargs: Any) -> bool:
-    """Whether the result hangs on random numbers."""
-    dropout = kwargs.get("dropout_p", 0.0)
-    if op.name == "nn.functional.multi_head_attention_forward" and kwargs.get("training", True):
-        dropout = args[10]
-    return op.name in UNDETERMINED or dropout > 0
-
-
-def to_xpu(op: OpInfo, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    if op.name in HOST_ARGUMENTS:
-        return (to_device(args[0]), *args[1:]), kwargs
-    return to_device(args), to_device(kwargs)
-
-
-def accumulates(op: OpInfo) -> bool:
-    """Whether results are sums or chains of rounded values, so that no fixed tolerance fits every size."""
-    return not isinstance(op, (BinaryUfuncInfo, UnaryUfuncInfo))
-
-
-def named(op: OpInfo, args: Any, kwargs: Any, result: Any) -> Any:
-    """The result in the form in which ties do not matter."""
-    given = dict(zip(POSITIONS.get(op.name, []), args[1:], strict=False)) | kwargs
-    return by_elements(op.name, {"self": args[0], **given}, result)
 
 
 def as_declared(actual: Any, expected: Any, function: Any, args: Any, kwargs: Any) -> Any:

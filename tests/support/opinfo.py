@@ -1,0 +1,60 @@
+"""What tests over torch's operator samples (OpInfo) share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from support.compare import to_device
+from support.ties import by_elements
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, SampleInput, UnaryUfuncInfo
+
+# Results that are not a function of the inputs: shapes and dtypes are compared, distributions are tested elsewhere.
+UNDETERMINED = {
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "rand_like", "randn",
+    "randn_like", "randint", "randint_like", "normal", "uniform", "bernoulli", "cauchy", "exponential", "geometric",
+    "log_normal", "multinomial", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
+    "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout", "nn.functional.rrelu", "pca_lowrank",
+    "svd_lowrank", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+}  # fmt: skip
+
+# Arguments after the first, by name, of the operators that support.ties knows.
+POSITIONS = {
+    "sort": ["dim"], "argsort": ["dim"], "median": ["dim"], "nanmedian": ["dim"], "mode": ["dim"],
+    "topk": ["k", "dim", "largest", "sorted"], "kthvalue": ["k", "dim"],
+}  # fmt: skip
+
+# Operators whose arguments beside the first stay on the host: an index tensor that torch reads there.
+HOST_ARGUMENTS = {"tensor_split"}
+
+
+def op_id(op: OpInfo) -> str:
+    return op.formatted_name if op.variant_test_name else op.name
+
+
+def arguments(sample: SampleInput) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    return (sample.input, *sample.args), dict(sample.kwargs)
+
+
+def undetermined(op: OpInfo, args: Any, kwargs: Any) -> bool:
+    """Whether the result hangs on random numbers."""
+    dropout = kwargs.get("dropout_p", 0.0)
+    if op.name == "nn.functional.multi_head_attention_forward" and kwargs.get("training", True):
+        dropout = args[10]
+    return op.name in UNDETERMINED or dropout > 0
+
+
+def to_xpu(op: OpInfo, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    if op.name in HOST_ARGUMENTS:
+        return (to_device(args[0]), *args[1:]), kwargs
+    return to_device(args), to_device(kwargs)
+
+
+def accumulates(op: OpInfo) -> bool:
+    """Whether results are sums or chains of rounded values, so that no fixed tolerance fits every size."""
+    return not isinstance(op, (BinaryUfuncInfo, UnaryUfuncInfo))
+
+
+def named(op: OpInfo, args: Any, kwargs: Any, result: Any) -> Any:
+    """The result in the form in which ties do not matter."""
+    given = dict(zip(POSITIONS.get(op.name, []), args[1:], strict=False)) | kwargs
+    return by_elements(op.name, {"self": args[0], **given}, result)
