@@ -1,4 +1,4 @@
-"""What tests over torch's operator samples (OpInfo) share."""
+"""Helpers of tests over torch's operator samples (OpInfo)."""
 
 from __future__ import annotations
 
