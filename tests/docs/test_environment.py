@@ -13,7 +13,18 @@ from xpu_ops import _environment
 ROOT = Path(__file__).resolve().parents[2]
 LISTED = {v.name: v for v in (*_environment.RUN_TIME, *_environment.BUILD, *_environment.TESTS)}
 # Variables of the system and of pytest, which programs pass on or change for those that they start.
-PASSED_ON = {"HOME", "PATH", "PYTHONPATH", "LD_PRELOAD", "COLUMNS", "PYTEST_ADDOPTS"}
+# torchrun sets the last three.
+PASSED_ON = {
+    "HOME",
+    "PATH",
+    "PYTHONPATH",
+    "LD_PRELOAD",
+    "COLUMNS",
+    "PYTEST_ADDOPTS",
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+}
 READS = (
     r"getenv\(\s*\"(\w+)\"",
     r"env_flag\(\s*\"(\w+)\"",

@@ -1,4 +1,7 @@
-"""One process of support.ranks: runs every function check_* of a program, in order, and prints what failed as JSON."""
+"""One process of support.ranks: runs the functions check_* of a program, in order, and prints what failed as JSON.
+
+For one of them by hand: RANK=0 WORLD_SIZE=1 python rank_worker.py PROGRAM FILE CHECK.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 
-def main(path: str, rendezvous: str) -> None:
+def main(path: str, rendezvous: str, *only: str) -> None:
     spec = importlib.util.spec_from_file_location("program", path)
     assert spec is not None and spec.loader is not None
     program: Any = importlib.util.module_from_spec(spec)
@@ -31,7 +34,6 @@ def main(path: str, rendezvous: str) -> None:
         world_size=ranks,
         timeout=timedelta(seconds=getattr(program, "TIMEOUT", 60)),
     )
-    only = os.environ.get("CHECKS", "").split(",") if os.environ.get("CHECKS") else None
     outcome: dict[str, str] = {}
     for name, check in list(vars(program).items()):
         if not name.startswith("check_") or (only and name not in only):
