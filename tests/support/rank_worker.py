@@ -1,4 +1,7 @@
-"""One process of support.ranks: runs every function check_* of a program, in order, and prints what failed as JSON."""
+"""One process of support.ranks: runs the functions check_* of a program, in order, and prints what failed as JSON.
+
+For one of them by hand: RANK=0 WORLD_SIZE=1 python rank_worker.py PROGRAM FILE CHECK.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 
-def main(path: str, rendezvous: str) -> None:
+def main(path: str, rendezvous: str, *only: str) -> None:
     spec = importlib.util.spec_from_file_location("program", path)
     assert spec is not None and spec.loader is not None
     program: Any = importlib.util.module_from_spec(spec)
