@@ -116,7 +116,8 @@ PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*
     {
       py::gil_scoped_release no_gil;
       runtime::Queue& queue = runtime::current_queue(s.module->device());
-      runtime::launch_packed(queue, *s.kernel, static_cast<size_t>(groups), s.local, values, fields + s.bound.size());
+      runtime::launch_packed(queue, s.name.c_str(), *s.kernel, static_cast<size_t>(groups), s.local, values,
+                             fields + s.bound.size());
       if (s.reports) runtime::check_kernel_errors(queue);
     }
     Py_RETURN_NONE;

@@ -148,9 +148,11 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   void add_call(const Command& c, const libkineto::ITraceActivity* op, libkineto::ActivityLogger& logger) {
-    static const char* const names[] = {"launch", "oneDNN", "copy", "fill", "graph replay", "wait"};
-    auto& a = make(ActivityType::XPU_RUNTIME,
-                   std::string("xpu: ") + (c.inlined ? "inline" : names[static_cast<int>(c.kind)]), c, op);
+    static const char* const names[] = {"launch", "oneDNN", "copy", "fill", "graph replay"};
+    const std::string what = c.kind == CommandKind::wait ? c.name
+                             : c.inlined                 ? "inline"
+                                                         : names[static_cast<int>(c.kind)];
+    auto& a = make(ActivityType::XPU_RUNTIME, "xpu: " + what, c, op);
     a.startTime = c.call;
     a.endTime = c.returned;
     a.device = libkineto::processId();
@@ -179,6 +181,10 @@ class Session final : public libkineto::IActivityProfilerSession {
       a.addMetadata("bytes", c.bytes);
       if (c.end > c.begin)
         a.addMetadata("memory bandwidth (GB/s)", static_cast<double>(c.bytes) / static_cast<double>(c.end - c.begin));
+    }
+    if (c.flops > 0) {
+      a.addMetadata("flops", c.flops);
+      if (c.end > c.begin) a.addMetadata("GFLOP/s", c.flops / static_cast<double>(c.end - c.begin));
     }
     if (c.groups[0]) {
       a.addMetadata("grid", shape_text(c.groups));

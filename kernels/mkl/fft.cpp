@@ -4,6 +4,14 @@
 #include "kernels/mkl/plan_cache.hpp"
 
 namespace xpu_ops::mkl {
+namespace {
+
+std::string name(const FftShape& shape) {
+  const PlanCacheEntry e = describe(shape);
+  return "fft " + e.kind + " " + e.shape;
+}
+
+}  // namespace
 
 void fft(runtime::Queue& queue, const FftShape& shape, const void* in, void* out) {
   if (shape.batch == 0) return;
@@ -13,10 +21,19 @@ void fft(runtime::Queue& queue, const FftShape& shape, const void* in, void* out
   void* const source = const_cast<void*>(in);
   if (on_host) {
     finish(queue);
-    cached->plan->run(source, out);
-  } else {
-    queue.submit([&](sycl::queue&) { cached->plan->run(source, out); });
+    run_on_host(queue, [&] { return name(shape); }, [&] { cached->plan->run(source, out); });
+    return;
   }
+  const auto run = [&](sycl::queue& q) {
+    sycl::queue& theirs = *cached->queue;
+    const bool away = theirs != q;  // a profile began or ended
+    if (away) theirs.ext_oneapi_submit_barrier({q.ext_oneapi_submit_barrier()});
+    cached->plan->run(source, out);
+    if (away) q.ext_oneapi_submit_barrier({theirs.ext_oneapi_submit_barrier()});
+    return sycl::event();
+  };
+  const std::string text = runtime::profiling() ? name(shape) : std::string();
+  runtime::submit_named(queue, {text.c_str(), runtime::CommandKind::kernel, 0, false}, run);
 }
 
 }  // namespace xpu_ops::mkl

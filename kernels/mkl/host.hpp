@@ -2,10 +2,12 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/mkl/table.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/profiler.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::mkl {
@@ -13,6 +15,15 @@ namespace xpu_ops::mkl {
 // Returns when everything on the queue is done.
 inline void finish(runtime::Queue& queue) {
   if (!queue.inline_ready()) queue.wait();
+}
+
+// f() computes on the calling thread; `name` is how a profile calls it.
+template <class Name, class F>
+void run_on_host(runtime::Queue& queue, Name&& name, F&& f) {
+  const int64_t begin = runtime::profiling() ? runtime::detail::profile_clock() : 0;
+  f();
+  if (begin) [[unlikely]]
+    runtime::profile_on_host(queue, name(), begin);
 }
 
 // The arrays of one call. They are the device's own where the host reaches them, copies otherwise; what is written is
@@ -34,6 +45,17 @@ class HostArrays {
   template <class T>
   T* change(T* p, int64_t bytes) {
     return static_cast<T*>(image(p, bytes, true, true));
+  }
+  // f() calls the routine for `batch` matrices of m x n.
+  template <class F>
+  void call(const char* routine, DType type, int64_t batch, int64_t m, int64_t n, F&& f) {
+    run_on_host(
+        queue_,
+        [&] {
+          return std::string(routine) + " " + dtype_suffix(type) + " " +
+                 (batch == 1 ? "" : std::to_string(batch) + "x") + std::to_string(m) + "x" + std::to_string(n);
+        },
+        f);
   }
   void done() {
     for (auto& c : copies_) {

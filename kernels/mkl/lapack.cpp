@@ -56,7 +56,7 @@ void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  table().potrf(type, upper, n, a, batch, info);
+  host.call("cholesky", type, batch, n, n, [&] { table().potrf(type, upper, n, a, batch, info); });
   host.done();
 }
 
@@ -65,7 +65,7 @@ void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, 
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  table().potri(type, upper, n, a, batch, info);
+  host.call("cholesky_inverse", type, batch, n, n, [&] { table().potri(type, upper, n, a, batch, info); });
   host.done();
 }
 
@@ -74,7 +74,7 @@ void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, in
   HostArrays host(queue);
   a = image(host, Use::read, a, bytes(a, type, n, batch));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
-  table().potrs(type, upper, n, nrhs, a, b, batch);
+  host.call("cholesky_solve", type, batch, n, nrhs, [&] { table().potrs(type, upper, n, nrhs, a, b, batch); });
   host.done();
 }
 
@@ -84,7 +84,7 @@ void lu(runtime::Queue& queue, DType type, bool pivot, int64_t m, int64_t n, Mat
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   pivots = host.write(pivots, bytes_of_ints(batch * std::min(m, n)));
   info = host.write(info, bytes_of_ints(batch));
-  table().getrf(type, pivot, m, n, a, pivots, batch, info);
+  host.call("lu", type, batch, m, n, [&] { table().getrf(type, pivot, m, n, a, pivots, batch, info); });
   host.done();
 }
 
@@ -95,7 +95,7 @@ void lu_solve(runtime::Queue& queue, DType type, Trans trans, int64_t n, int64_t
   pivots = host.read(pivots, bytes_of_ints(batch * n));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
   check_pivots(pivots, batch * n, n);
-  table().getrs(type, trans, n, nrhs, a, pivots, b, batch);
+  host.call("lu_solve", type, batch, n, nrhs, [&] { table().getrs(type, trans, n, nrhs, a, pivots, b, batch); });
   host.done();
 }
 
@@ -104,7 +104,8 @@ void solve_triangular(runtime::Queue& queue, DType type, bool left, bool upper, 
   HostArrays host(queue);
   a = image(host, Use::read, a, bytes(a, type, left ? m : n, batch));
   b = image(host, Use::change, b, bytes(b, type, n, batch));
-  table().trsm(type, left, upper, trans, unit, m, n, a, b, batch);
+  host.call("solve_triangular", type, batch, m, n,
+            [&] { table().trsm(type, left, upper, trans, unit, m, n, a, b, batch); });
   host.done();
 }
 
@@ -112,7 +113,7 @@ void qr(runtime::Queue& queue, DType type, int64_t m, int64_t n, Matrices a, voi
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   tau = host.write(tau, bytes(batch * std::min(m, n), type));
-  table().geqrf(type, m, n, a, tau, batch);
+  host.call("qr", type, batch, m, n, [&] { table().geqrf(type, m, n, a, tau, batch); });
   host.done();
 }
 
@@ -121,7 +122,7 @@ void householder(runtime::Queue& queue, DType type, int64_t m, int64_t n, int64_
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   tau = host.read(tau, bytes(batch * k, type));
-  table().orgqr(type, m, n, k, a, tau, batch);
+  host.call("householder", type, batch, m, n, [&] { table().orgqr(type, m, n, k, a, tau, batch); });
   host.done();
 }
 
@@ -131,7 +132,7 @@ void multiply_q(runtime::Queue& queue, DType type, bool left, bool adjoint, int6
   a = image(host, Use::change, a, bytes(a, type, k, batch));
   tau = host.read(tau, bytes(batch * k, type));
   c = image(host, Use::change, c, bytes(c, type, n, batch));
-  table().ormqr(type, left, adjoint, m, n, k, a, tau, c, batch);
+  host.call("multiply_q", type, batch, m, n, [&] { table().ormqr(type, left, adjoint, m, n, k, a, tau, c, batch); });
   host.done();
 }
 
@@ -143,7 +144,7 @@ void svd(runtime::Queue& queue, DType type, char job, int64_t m, int64_t n, Matr
   u = image(host, Use::write, u, bytes(u, type, job == 'A' ? m : std::min(m, n), batch));
   vh = image(host, Use::write, vh, bytes(vh, type, n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  table().gesdd(type, job, m, n, a, s, u, vh, batch, info);
+  host.call("svd", type, batch, m, n, [&] { table().gesdd(type, job, m, n, a, s, u, vh, batch, info); });
   host.done();
 }
 
@@ -153,7 +154,7 @@ void eigh(runtime::Queue& queue, DType type, bool vectors, bool upper, int64_t n
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   w = host.write(w, bytes(batch * n, real_type(type)));
   info = host.write(info, bytes_of_ints(batch));
-  table().syevd(type, vectors, upper, n, a, w, batch, info);
+  host.call("eigh", type, batch, n, n, [&] { table().syevd(type, vectors, upper, n, a, w, batch, info); });
   host.done();
 }
 
@@ -164,7 +165,7 @@ void eig(runtime::Queue& queue, DType type, bool vectors, int64_t n, Matrices a,
   w = host.write(w, bytes(batch * n, complex_type(type)));
   v = image(host, Use::write, v, bytes(v, complex_type(type), n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  table().geev(type, vectors, n, a, w, v, batch, info);
+  host.call("eig", type, batch, n, n, [&] { table().geev(type, vectors, n, a, w, v, batch, info); });
   host.done();
 }
 
@@ -176,7 +177,8 @@ void lstsq(runtime::Queue& queue, DType type, LstsqDriver driver, int64_t m, int
   s = host.write(s, bytes(batch * std::min(m, n), real_type(type)));
   rank = host.write(rank, bytes(batch, DType::i64));
   info = host.write(info, bytes_of_ints(batch));
-  table().lstsq(type, driver, m, n, nrhs, a, b, rcond, rank, s, batch, info);
+  host.call("lstsq", type, batch, m, n,
+            [&] { table().lstsq(type, driver, m, n, nrhs, a, b, rcond, rank, s, batch, info); });
   host.done();
 }
 
@@ -186,7 +188,7 @@ void ldl(runtime::Queue& queue, DType type, bool hermitian, bool upper, int64_t 
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   pivots = host.write(pivots, bytes_of_ints(batch * n));
   info = host.write(info, bytes_of_ints(batch));
-  table().sytrf(type, hermitian, upper, n, a, pivots, batch, info);
+  host.call("ldl", type, batch, n, n, [&] { table().sytrf(type, hermitian, upper, n, a, pivots, batch, info); });
   host.done();
 }
 
@@ -197,7 +199,8 @@ void ldl_solve(runtime::Queue& queue, DType type, bool hermitian, bool upper, in
   pivots = host.read(pivots, bytes_of_ints(batch * n));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
   check_block_pivots(pivots, batch * n, n);
-  table().sytrs(type, hermitian, upper, n, nrhs, a, pivots, b, batch);
+  host.call("ldl_solve", type, batch, n, nrhs,
+            [&] { table().sytrs(type, hermitian, upper, n, nrhs, a, pivots, b, batch); });
   host.done();
 }
 

@@ -34,6 +34,8 @@ Key key_of(const FftShape& s, const runtime::Queue* queue) {
   return key;
 }
 
+}  // namespace
+
 PlanCacheEntry describe(const FftShape& s) {
   static constexpr const char* kKinds[] = {"c2c", "r2c", "c2r"};
   PlanCacheEntry e;
@@ -43,8 +45,6 @@ PlanCacheEntry describe(const FftShape& s) {
   for (int d = 0; d < s.rank; ++d) e.shape += " x " + std::to_string(s.lengths[d]);
   return e;
 }
-
-}  // namespace
 
 struct PlanCache::Impl {
   struct Node {
@@ -89,8 +89,14 @@ std::shared_ptr<CachedPlan> PlanCache::get(const FftShape& shape, runtime::Queue
   }
   auto made = std::make_shared<CachedPlan>();
   const Table& onemkl = table();  // loaded outside the queue's lock
-  made->plan.reset(queue ? queue->submit([&](sycl::queue& q) { return onemkl.fft_queue_plan(shape, &q); })
-                         : onemkl.fft_host_plan(shape));
+  if (queue) {
+    queue->submit([&](sycl::queue& q) {
+      made->queue = q;
+      made->plan.reset(onemkl.fft_queue_plan(shape, &q));
+    });
+  } else {
+    made->plan.reset(onemkl.fft_host_plan(shape));
+  }
   std::lock_guard lock(impl_->mutex);
   if (auto it = impl_->index.find(key); it != impl_->index.end()) return it->second->plan;  // another thread was first
   if (!impl_->capacity) return made;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace xpu_ops::mkl {
 
 struct CachedPlan {
   std::unique_ptr<FftPlan> plan;
-  std::mutex mutex;  // held while the plan runs
+  std::optional<sycl::queue> queue;  // to which run() submits
+  std::mutex mutex;                  // held while the plan runs
 };
 
 struct PlanCacheStats { uint64_t capacity, size, hits, misses, evictions; };
@@ -21,6 +23,8 @@ struct PlanCacheEntry {
   std::string kind, shape;  // "r2c f32", "16 x 1024"
   uint64_t uses;
 };
+
+PlanCacheEntry describe(const FftShape& shape);
 
 class PlanCache {
  public:

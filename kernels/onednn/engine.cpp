@@ -1,9 +1,12 @@
 #include "kernels/onednn/engine.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <initializer_list>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 
@@ -13,6 +16,7 @@
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/profiler.hpp"
 
 namespace xpu_ops::onednn {
 namespace {
@@ -59,6 +63,43 @@ void check(dnnl_status_t status, const Entry& entry) {
   if (status != dnnl_success)
     throw Error(ErrorKind::runtime, std::string("oneDNN could not run ") + op_name(entry.op) + " " + entry.impl +
                                         " (status " + std::to_string(static_cast<int>(status)) + ")");
+}
+
+// Multiplications and additions of a product or a convolution, those with padding too; 0 for others.
+double flops(const Entry& entry) {
+  const auto dims = [&](std::initializer_list<int> ids) {
+    for (const auto& a : entry.args) {
+      if (std::find(ids.begin(), ids.end(), a.id) != ids.end()) return a.md.get_dims();
+    }
+    return dnnl::memory::dims{};
+  };
+  const auto src = dims({DNNL_ARG_SRC, DNNL_ARG_DIFF_SRC}), dst = dims({DNNL_ARG_DST, DNNL_ARG_DIFF_DST});
+  const auto weights = dims({DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_WEIGHTS});
+  if (src.size() < 2 || dst.size() < 2 || weights.empty()) return 0;
+  const auto count = [](const dnnl::memory::dims& d) {
+    return std::accumulate(d.begin(), d.end(), 1.0, [](double n, int64_t m) { return n * static_cast<double>(m); });
+  };
+  switch (entry.op) {
+    case Op::matmul: return 2 * count(dst) * static_cast<double>(src.back());
+    case Op::conv_forward:
+    case Op::conv_backward_data:
+    case Op::conv_backward_weights: return 2 * count(dst) * count(weights) / static_cast<double>(dst[1]);
+    case Op::deconv_forward:
+    case Op::deconv_backward_data:
+    case Op::deconv_backward_weights: return 2 * count(src) * count(weights) / static_cast<double>(src[1]);
+    default: return 0;
+  }
+}
+
+runtime::Command described(const Entry& entry) {
+  runtime::Command c;
+  c.kind = runtime::CommandKind::primitive;
+  c.name = op_name(entry.op);
+  for (const std::string* part : {&entry.shapes, &entry.impl}) {
+    if (!part->empty()) c.name += " " + *part;
+  }
+  c.flops = flops(entry);
+  return c;
 }
 
 }  // namespace
@@ -119,11 +160,7 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
       return s.stream.get();
     };
     if (runtime::profiling()) [[unlikely]] {
-      std::string name = op_name(entry.op);
-      for (const std::string* part : {&entry.shapes, &entry.impl}) {
-        if (!part->empty()) name += " " + *part;
-      }
-      runtime::submit_profiled(queue, {name.c_str(), runtime::CommandKind::primitive}, [&](sycl::queue& q) {
+      runtime::submit_profiled(queue, described(entry), [&](sycl::queue& q) {
         sycl::event done;
         check(dnnl_sycl_interop_primitive_execute(entry.primitive.get(), stream_of(q), n, args->c_args.data(), nullptr,
                                                   &done),

@@ -49,8 +49,12 @@ int64_t nms(runtime::Queue& queue, DType type, NmsArgs args, double threshold) {
   args.kept = reinterpret_cast<uint32_t*>(args.overlaps + size_t{kNmsBlock} * kNmsWords);
   args.counts = args.kept + kNmsBlock;
   args.gone = gone.get<uint8_t>();
-  queue.submit([&](sycl::queue& q) { q.memset(args.counts, 0, 2 * sizeof(uint32_t)); });
-  queue.submit([&](sycl::queue& q) { q.memset(args.gone, 0, args.n); });
+  const auto clear = [&](void* p, size_t n) {
+    runtime::submit_named(queue, {"fill", runtime::CommandKind::fill, n},
+                          [&](sycl::queue& q) { return q.memset(p, 0, n); });
+  };
+  clear(args.counts, 2 * sizeof(uint32_t));
+  clear(args.gone, args.n);
   for (args.first = 0; args.first < args.n; args.first += kNmsBlock) {
     const uint32_t rows = std::min(kNmsBlock, args.n - args.first);
     runtime::launch2(queue, kernels::nms_overlaps[type], ceil_div(rows, 64), ceil_div(rows, kSubGroup), 1, kSubGroup,

@@ -88,13 +88,17 @@ std::unique_ptr<sycl::kernel> JitModule::kernel(const std::string& name) {
 
 JitStats jit_stats() { return {g_cached, g_linked, g_added}; }
 
-void launch_packed(Queue& queue, const sycl::kernel& kernel, size_t groups, size_t local, const uint64_t* fields,
-                   size_t count) {
+void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, size_t groups, size_t local,
+                   const uint64_t* fields, size_t count) {
   if (groups == 0) return;
+  const sycl::nd_range<1> range(groups * local, local);
+  const size_t bytes = sizeof(uint64_t) * count;
+  if (profiling()) [[unlikely]]
+    return launch_profiled(queue, name, kernel, range, fields, bytes);
   queue.submit([&](sycl::queue& q) {
     syclexp::submit(q, [&](sycl::handler& h) {
-      h.set_arg(0, syclexp::raw_kernel_arg(fields, sizeof(uint64_t) * count));
-      h.parallel_for(sycl::nd_range<1>(groups * local, local), kernel);
+      h.set_arg(0, syclexp::raw_kernel_arg(fields, bytes));
+      h.parallel_for(range, kernel);
     });
   });
 }

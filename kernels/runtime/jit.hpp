@@ -46,7 +46,7 @@ struct JitStats {
 JitStats jit_stats();
 
 // 1-D launch of `groups` work-groups of `local` items with the fields as the kernel's only argument.
-void launch_packed(Queue& queue, const sycl::kernel& kernel, size_t groups, size_t local, const uint64_t* fields,
-                   size_t count);
+void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, size_t groups, size_t local,
+                   const uint64_t* fields, size_t count);
 
 }  // namespace xpu_ops::runtime

@@ -29,6 +29,7 @@
 #include "kernels/runtime/kernel_index.hpp"
 #include "kernels/runtime/load_time.hpp"
 #include "kernels/runtime/module_cache.hpp"
+#include "kernels/runtime/profiler.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace xpu_ops::runtime {
@@ -262,7 +263,10 @@ const sycl::kernel& load_kernel(const char* name, int device) {
   if (const auto it = module->kernels.find(name); it != module->kernels.end()) return *it->second;
   if (!module->bundle) {
     const LoadTimer timer;
+    const int64_t begin = profiling() ? detail::profile_clock() : 0;
     module->bundle.emplace(load_module(*folder, module_name, device));
+    if (begin) [[unlikely]]
+      profile_call(std::string("load module ") + module_name, device, begin);
   }
   if (!module->bundle->ext_oneapi_has_kernel(name))
     throw Error(ErrorKind::runtime, std::string("xpu_ops: kernel module ") + module_name + " lacks the kernel '" +

@@ -43,7 +43,7 @@ struct State {
   std::mutex mutex;
   bool on = false;
   std::atomic<uint64_t> next_id{1}, generation{1};
-  std::vector<Command> waits;
+  std::vector<Command> calls;  // of the host: waits, loaded modules
   std::array<std::optional<ClockSample>, kMaxDevices> at_start;
   std::array<sycl::queue*, kMaxDevices> clocks{};
   int64_t epoch_at_start = 0, clock_at_start = 0;
@@ -253,18 +253,7 @@ void profile_inline(Queue& queue, const Label& label, int64_t begin) {
   log->done.push_back(std::move(c));
 }
 
-void profile_wait(int device, int64_t begin) {
-  Command c;
-  c.kind = CommandKind::wait;
-  c.name = "wait";
-  c.device = device;
-  c.call = c.begin = begin;
-  c.returned = c.end = profile_clock();
-  sign(c);
-  State& s = state();
-  std::lock_guard<std::mutex> lock(s.mutex);
-  s.waits.push_back(std::move(c));
-}
+void profile_wait(int device, int64_t begin) { profile_call("wait", device, begin); }
 
 }  // namespace detail
 
@@ -284,7 +273,7 @@ void start_profiling() {
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.on) throw Error(ErrorKind::runtime, "The queues of xpu are being profiled already; one profile at a time.");
-  s.waits.clear();
+  s.calls.clear();
   s.at_start = {};
   s.next_id = 1;
   s.generation.fetch_add(1);
@@ -346,8 +335,8 @@ Profile stop_profiling() {
   }
   std::lock_guard<std::mutex> lock(s.mutex);
   s.on = false;
-  std::move(s.waits.begin(), s.waits.end(), std::back_inserter(out.commands));
-  s.waits.clear();
+  std::move(s.calls.begin(), s.calls.end(), std::back_inserter(out.commands));
+  s.calls.clear();
   std::sort(out.commands.begin(), out.commands.end(), [](const Command& a, const Command& b) { return a.id < b.id; });
   // The epoch's clock may have been adjusted meanwhile: along a line, too.
   const int64_t clock_now = detail::profile_clock(), epoch_now = epoch_clock();
@@ -382,7 +371,7 @@ std::string display_name(const char* kernel) {
       if (suffix != " " + word) suffix += " " + word;  // in and out of one type
     } else if (word == "steps") {
       suffix += " " + word;
-    } else if (word != "rows" && word != "contig" && word != "Tensor" && word != "Scalar") {
+    } else if (word != "rows" && word != "contig" && word != "Tensor" && word != "Scalar" && word != "kernel") {
       // A name may begin with an underscore.
       stem += (stem.empty() || stem.back() == '_' ? "" : "_") + (word.empty() ? "_" : word);
     }
@@ -396,6 +385,28 @@ void submit_profiled(Queue& queue, const Label& label, const std::function<sycl:
   if (label.name) c.name = label.name;
   c.bytes = label.bytes;
   submit(queue, std::move(c), label.own_event, f);
+}
+
+void submit_profiled(Queue& queue, Command command, const std::function<sycl::event(sycl::queue&)>& f) {
+  submit(queue, std::move(command), true, f);
+}
+
+void profile_on_host(Queue& queue, const std::string& name, int64_t begin) {
+  const Label label{name.c_str()};
+  queue.submit([&](sycl::queue&) { detail::profile_inline(queue, label, begin); });
+}
+
+void profile_call(const std::string& name, int device, int64_t begin) {
+  Command c;
+  c.kind = CommandKind::wait;
+  c.name = name;
+  c.device = device;
+  c.call = c.begin = begin;
+  c.returned = c.end = detail::profile_clock();
+  sign(c);
+  State& s = state();
+  std::lock_guard<std::mutex> lock(s.mutex);
+  s.calls.push_back(std::move(c));
 }
 
 void launch_profiled(Queue& queue, const char* name, const sycl::kernel& kernel, const sycl::nd_range<1>& range,

@@ -1,5 +1,6 @@
-// A profile of the queues: every command with its times, and where the host waited.
+// A profile of the queues: every command with its times, where the host waited, and what it loaded.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,13 @@ struct Command {
   int device = 0;
   int64_t stream = 0;
   uint64_t bytes = 0;  // that a copy or a fill writes
+  double flops = 0;    // of a primitive; 0: not known
   uint32_t groups[2] = {}, local[2] = {};
   uint64_t id = 0;                     // from 1 on, in the order of the calls
   uint64_t scope = 0, user_scope = 0;  // innermost of push_scope on the calling thread; 0: none
   int32_t thread = 0;                  // the operating system's id of the calling thread
   int64_t call = 0, returned = 0;      // of the host's call, in ns since the epoch
-  int64_t begin = 0, end = 0;          // of the execution; of a wait, of the host's call
+  int64_t begin = 0, end = 0;          // of the execution; of a wait or a load, of the host's call
 };
 
 // Creates what a profile needs, so that the first commands after the start are not late.
@@ -33,6 +35,13 @@ struct Profile {
 };
 // Returns when all recorded commands have finished. Raises nothing that a command raises.
 Profile stop_profiling();
+
+// While a profile runs, for commands of which there is more to say than a Label holds.
+void submit_profiled(Queue& queue, Command command, const std::function<sycl::event(sycl::queue&)>& f);
+// The calling thread has done the work of a command since `begin` (detail::profile_clock), without the queue's lock.
+void profile_on_host(Queue& queue, const std::string& name, int64_t begin);
+// The calling thread has prepared something for the device since `begin`.
+void profile_call(const std::string& name, int device, int64_t begin);
 
 // The operator (or the range a user names) in which the calling thread is.
 void push_scope(uint64_t id, bool user);

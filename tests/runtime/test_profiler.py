@@ -16,6 +16,8 @@ from support.streams import another_stream
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
 
+from xpu_ops import jit, onemkl
+
 LARGE = 1 << 20  # elements that no inline work computes
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.XPU]
 
@@ -132,6 +134,80 @@ def test_primitives_carry_their_implementation():
     assert any(n.startswith("conv_forward ") and "3x32x32" in n for n in found), found
     averages = {a.key: a for a in prof.key_averages()}
     assert averages["aten::mm"].self_device_time_total > 0
+
+
+def test_primitives_say_how_much_they_compute(tmp_path):
+    a, b = torch.randn(96, 128, device="xpu"), torch.randn(128, 160, device="xpu")
+    image, weights = torch.randn(2, 8, 20, 20, device="xpu"), torch.randn(16, 4, 3, 3, device="xpu")
+    with profile(activities=BOTH) as prof:
+        a @ b
+        torch.conv2d(image, weights, groups=2)
+    flops = {e["name"].split(" ")[0]: e["args"]["flops"] for e in on_device(trace_of(prof, tmp_path)) if "flops" in e["args"]}
+    assert flops == {"matmul": 2 * 96 * 128 * 160, "conv_forward": 2 * (2 * 16 * 18 * 18) * (4 * 3 * 3)}
+
+
+HALVE = "void halve(const float* x, float* y, long n) { const long i = xpu::global_id(); if (i < n) y[i] = x[i] / 2; }"
+
+
+def test_kernels_of_jit(tmp_path):
+    x, kernel = ones(), jit.kernel(HALVE, "halve")
+    y = torch.empty_like(x)
+    kernel(x, y, LARGE, items=LARGE)
+    torch.xpu.synchronize()
+    with profile(activities=BOTH) as prof:
+        kernel(x, y, LARGE, items=LARGE)
+        kernel(y, x, LARGE, items=LARGE)
+    assert names(prof) == {"halve": 2}
+    assert_in_order(device_events(prof))
+    trace = on_device(trace_of(prof, tmp_path))
+    assert {(e["args"]["kernel"], tuple(e["args"]["block"])) for e in trace} == {("halve_kernel", (256, 1, 1))}
+
+
+def test_kernels_of_torch_compile():
+    x = ones()
+    compiled = torch.compile(lambda x: (x.sin() * 2 + x).relu())
+    expected = compiled(x)
+    torch.xpu.synchronize()
+    with profile(activities=BOTH) as prof:
+        found = compiled(x)
+    (name,) = (e.name for e in device_events(prof))
+    assert name.startswith("sycl_fused_") and "sin" in name and "relu" in name
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.skipif(bool(onemkl.missing()), reason="oneMKL is not installed")
+def test_routines_of_onemkl():
+    """They compute on the calling thread where the host reaches the device's memory."""
+    x = torch.randn(4, 1000, device="xpu", dtype=torch.complex64)
+    a = torch.eye(48, device="xpu").expand(3, 48, 48) * 2
+    expected = torch.fft.fft(x)
+    torch.linalg.cholesky(a)
+    torch.xpu.synchronize()
+    with profile(activities=BOTH) as prof:
+        found = torch.fft.fft(x)
+        torch.linalg.cholesky(a)
+        torch.xpu.synchronize()
+    shown = {e.name: e for e in device_events(prof) if e.name.startswith(("fft", "cholesky"))}
+    assert [n.removesuffix(" (inline)") for n in shown] == ["fft c2c forward f32 4 x 1000", "cholesky f32 3x48x48"]
+    assert all(e.time_range.elapsed_us() > 1 for e in shown.values())
+    averages = {a.key: a for a in prof.key_averages()}
+    assert averages["aten::_fft_c2c"].device_time_total > 0
+    assert torch.equal(found, expected)
+
+
+def test_loaded_modules_are_shown():
+    text = script.out(
+        """
+        import torch
+        from torch.profiler import ProfilerActivity, profile
+        x = torch.ones(1 << 20, device="xpu")
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.XPU]) as prof:
+            x.erfinv()
+            x.erfinv()
+        print(sorted(e.name for e in prof.events() if e.name.startswith("xpu: load module")))
+        """
+    )
+    assert text.count("load module") == 1
 
 
 def test_arrows_join_calls_and_executions(tmp_path):

@@ -105,6 +105,7 @@ def show(report: Report, console: Console, rows: int) -> None:
         ("inline work on the host", f"{report.inline_ms:.1f} ms  {percent(report.inline_ms)}"),
         ("host waiting", f"{report.wait_ms:.1f} ms  {percent(report.wait_ms)}"),
         ("host in oneDNN's calls", f"{report.primitive_ms:.1f} ms  {percent(report.primitive_ms)}"),
+        ("loading kernel modules", f"{report.load_ms:.1f} ms  {percent(report.load_ms)}"),
         ("commands", f"{report.launches} launched, {report.inlined} inline"),
         ("calls of the CPU fallback", str(sum(report.fallback.values()))),
         (
@@ -127,12 +128,13 @@ def show(report: Report, console: Console, rows: int) -> None:
         )  # fmt: skip
     console.print(operators)
     kernels = Table(title="Kernels, primitives, copies", title_justify="left")
-    for name in ("name", "calls", "total ms", "mean us", "longest us", "operators"):
+    for name in ("name", "calls", "total ms", "mean us", "longest us", "rate", "operators"):
         kernels.add_column(name, justify="left" if name in ("name", "operators") else "right", overflow="fold")
     for k in report.kernels[:rows]:
         by = ", ".join(name for name, _ in k.operators.most_common(2))
         kernels.add_row(
-            k.name, str(k.calls), f"{k.total_ms:.3f}", f"{k.total_ms / k.calls * 1e3:.1f}", f"{k.longest_ms * 1e3:.1f}", by
+            k.name, str(k.calls), f"{k.total_ms:.3f}", f"{k.total_ms / k.calls * 1e3:.1f}", f"{k.longest_ms * 1e3:.1f}",
+            k.rate(), by,
         )  # fmt: skip
     console.print(kernels)
     if report.waits:

@@ -10,7 +10,7 @@ from typing import Any
 from .trace import Execution, Trace
 
 # Shares of the wall time from which a finding is worth a line.
-WAITING, IDLE, COPYING, INLINE_CALLS, DOMINANT = 0.10, 0.40, 0.10, 0.80, 0.30
+WAITING, IDLE, COPYING, LOADING, DOMINANT = 0.10, 0.40, 0.10, 0.10, 0.30
 
 
 @dataclass
@@ -36,7 +36,14 @@ class KernelRow:
     total_ms: float = 0.0
     longest_ms: float = 0.0
     inlined: bool = False
+    flops: float = 0.0  # of all calls, where known
+    size: int = 0  # bytes that copies and fills wrote
     operators: Counter[str] = field(default_factory=Counter)
+
+    def rate(self) -> str:
+        """How fast it was, where that is known."""
+        amount, unit = (self.flops, "GFLOP/s") if self.flops else (self.size, "GB/s")
+        return f"{amount / self.total_ms / 1e6:.1f} {unit}" if amount and self.total_ms else ""
 
 
 @dataclass
@@ -61,6 +68,8 @@ class Report:
     copy_ms: float  # of launched copies between host and device
     wait_ms: float  # without waits for primitives
     primitive_ms: float  # the host waited for a primitive of oneDNN to end
+    load_ms: float  # the host loaded kernel modules
+    loads: int
     waits: Counter[str]  # milliseconds by operator
     launches: int
     inlined: int
@@ -123,6 +132,8 @@ def _kernels(trace: Trace) -> list[KernelRow]:
         row.calls += 1
         row.total_ms += x.duration / 1e3
         row.longest_ms = max(row.longest_ms, x.duration / 1e3)
+        row.flops += x.flops
+        row.size += x.size
         if x.call is not None:
             row.operators[x.call.operator()] += 1
     return sorted(rows.values(), key=lambda r: -r.total_ms)
@@ -153,6 +164,12 @@ def _findings(r: Report) -> list[str]:
     copying = r.copy_ms / wall
     if copying >= COPYING:
         out.append((copying, f"Copies between host and device take {copying:.0%} of the time ({r.copy_ms:.1f} ms)."))
+    loading = r.load_ms / wall
+    if loading >= LOADING:
+        out.append(
+            (loading, f"Loading {r.loads} kernel modules takes {loading:.0%} of the time, once per process. "
+                      "Run a step before the one to measure.")
+        )  # fmt: skip
     if r.kernels:
         first = r.kernels[0]
         part = first.total_ms / max(1e-9, sum(k.total_ms for k in r.kernels))
@@ -193,6 +210,8 @@ def build(trace: Trace, fallback: dict[str, int], memory: Memory) -> Report:
         copy_ms=sum(x.duration for x in launched if "host" in x.name and x.kind == "gpu_memcpy") / 1e3,
         wait_ms=sum(waits.values()),
         primitive_ms=sum(w.duration for w in trace.waits if w.primitive) / 1e3,
+        load_ms=sum(trace.loads) / 1e3,
+        loads=len(trace.loads),
         waits=Counter(waits),
         launches=len(launched),
         inlined=len(trace.executions) - len(launched),

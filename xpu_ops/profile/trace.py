@@ -60,7 +60,8 @@ class Execution:
     start: float
     end: float
     inlined: bool
-    size: int = 0
+    size: int = 0  # bytes of a copy or a fill
+    flops: float = 0.0  # of a primitive
     call: Call | None = None
 
     @property
@@ -90,6 +91,7 @@ class Trace:
     calls: list[Call]
     executions: list[Execution]
     waits: list[Wait]
+    loads: list[float]  # microseconds, of each kernel module
     memory: list[tuple[float, int, int]]  # time, bytes allocated, bytes reserved on the device
     rows: dict[tuple[int, int], str]  # names of the streams
     span_us: float
@@ -145,7 +147,7 @@ def read(path: Path) -> Trace:
             runtime.append(e)
         else:
             x = Execution(e["name"], e["cat"], e["pid"], e["tid"], start, end, bool(args.get("inline")))
-            x.size = args.get("bytes", 0)
+            x.size, x.flops = args.get("bytes", 0), args.get("flops", 0.0)
             executions.append(x)
             linked.append((x, args.get("External id", 0)))
     for x, operator in linked:
@@ -153,7 +155,7 @@ def read(path: Path) -> Trace:
         if x.call is not None:
             x.call.executions.append(x)
     _nest(calls)
-    waits = []
+    waits, loads = [], []
     before: dict[int, str] = {}  # what each thread asked of the device last
     for e in sorted(runtime, key=lambda e: e["ts"]):
         if e["name"] == "xpu: wait":
@@ -163,6 +165,9 @@ def read(path: Path) -> Trace:
             if w.call is not None and not primitive:
                 w.call.wait_us += w.duration
             waits.append(w)
+        elif e["name"].startswith("xpu: load "):
+            loads.append(e["dur"])
+            continue
         before[e["tid"]] = e["name"]
     for e in events:
         if e.get("name") == "[memory]" and e.get("args", {}).get("Device Id", -1) >= 0:
@@ -171,4 +176,4 @@ def read(path: Path) -> Trace:
             rows[(e["pid"], e["tid"])] = e["args"]["name"]
     span = max((e["ts"] + e["dur"] - zero for e in timed), default=0.0)
     executions.sort(key=lambda x: x.start)
-    return Trace(calls, executions, waits, sorted(memory), rows, span)
+    return Trace(calls, executions, waits, loads, sorted(memory), rows, span)
