@@ -1,4 +1,4 @@
-"""What a program enqueues, told by the layers below: Unified Runtime traces its calls (SYCL_UR_TRACE), oneDNN its executions
+"""Commands that a program enqueues, counted by the layers below: Unified Runtime traces its calls (SYCL_UR_TRACE), oneDNN its executions
 (ONEDNN_VERBOSE). Both write to standard output, in order."""
 
 from __future__ import annotations

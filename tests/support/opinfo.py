@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, SampleInput, UnaryUfuncInfo
+
 from support.compare import to_device
 from support.ties import by_elements
-from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, SampleInput, UnaryUfuncInfo
 
 # Results that are not a function of the inputs: shapes and dtypes are compared, distributions are tested elsewhere.
 UNDETERMINED = {
