@@ -75,3 +75,9 @@ def test_comments_have_a_subject() -> None:
     ).stdout.split()
     headless = re.compile(r'^\s*(//|#|"""|\*) ?What (?!.*\?)', re.MULTILINE)
     assert not [p for p in tracked if headless.search((ROOT / p).read_text())]
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports them by their base names."""
+    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)
