@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/SpectralOpsUtils.h>
 #include <ATen/ops/flip.h>
@@ -175,6 +176,14 @@ at::Tensor narrowed(at::Tensor result, const at::Tensor& self) {
   return is_half(self) ? result.to(result.is_complex() ? at::kComplexHalf : at::kHalf) : result;
 }
 
+// torch.fft has checked the dims of its calls; others may call these operators.
+void check_dims(const char* name, const at::Tensor& self, at::IntArrayRef dim) {
+  TORCH_CHECK(!dim.empty(), name, ": expected at least one dim");
+  for (int64_t d : dim)
+    TORCH_CHECK_INDEX(d >= 0 && d < self.dim(), name, ": dim ", d, " is out of range for ", self.dim(), " dims");
+  (void)at::dim_list_to_bitset(dim, static_cast<size_t>(self.dim()));  // refuses what comes twice
+}
+
 at::Tensor& copied(const at::Tensor& result, at::Tensor& out) {
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);
@@ -185,6 +194,7 @@ at::Tensor& copied(const at::Tensor& result, at::Tensor& out) {
 at::Tensor _fft_c2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool forward) {
   TORCH_CHECK(self.is_complex());
   if (dim.empty()) return self.clone();
+  check_dims("_fft_c2c", self, dim);
   const at::Tensor in = widened(self);
   return narrowed(c2c(in, dim, scale_of(normalization, in.sizes(), dim), forward), self);
 }
@@ -196,6 +206,7 @@ at::Tensor& _fft_c2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t no
 
 at::Tensor _fft_r2c(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, bool onesided) {
   TORCH_CHECK(self.is_floating_point());
+  check_dims("_fft_r2c", self, dim);
   const at::Tensor in = widened(self);
   return narrowed(r2c(in, dim, scale_of(normalization, in.sizes(), dim), onesided), self);
 }
@@ -207,6 +218,7 @@ at::Tensor& _fft_r2c_out(const at::Tensor& self, at::IntArrayRef dim, int64_t no
 
 at::Tensor _fft_c2r(const at::Tensor& self, at::IntArrayRef dim, int64_t normalization, int64_t last_dim_size) {
   TORCH_CHECK(self.is_complex());
+  check_dims("_fft_c2r", self, dim);
   return narrowed(c2r(widened(self), dim, normalization, last_dim_size), self);
 }
 

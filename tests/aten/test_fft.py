@@ -153,3 +153,12 @@ def test_threads_share_plans() -> None:
         results = list(pool.map(lambda x: torch.fft.fft(x.to("xpu")).cpu(), xs * 4))
     for x, y in zip(xs * 4, results, strict=True):
         assert_near(y, torch.fft.fft(x), **FLOAT_TOL)
+
+
+@pytest.mark.parametrize("dim", [[], [1, 1], [2], [-1]], ids=str)
+def test_direct_calls_with_dims_that_fit_nothing(dim: list[int]) -> None:
+    real, spectrum = torch.ones(3, 4, device="xpu"), torch.ones(3, 4, device="xpu", dtype=torch.complex64)
+    with pytest.raises((RuntimeError, IndexError), match="dim"):
+        torch.ops.aten._fft_r2c(real, dim, 0, True)
+    with pytest.raises((RuntimeError, IndexError), match="dim"):
+        torch.ops.aten._fft_c2r(spectrum, dim, 0, 6)
