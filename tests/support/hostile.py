@@ -64,8 +64,16 @@ WORDS = ("mean", "sum", "none", "prod", "amax", "amin", "floor", "trunc", "tanh"
 # Results that are drawn, or not defined: only their shape and type are compared.
 UNDEFINED = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "geometric", "cauchy", "poisson",
              "log_normal", "uniform", "resize", "set_", "philox", "_sobol", "gamma", "dirichlet", "binomial", "rrelu", "new_empty")  # fmt: skip
-# They take a device away, or the process's streams and storages: not calls of one operator.
-EXCLUDED = ("record_stream", "_local_scalar_dense", "set_.source_Storage", "_copy_from", "_pin_memory", "is_pinned")
+# They take a device away, or the process's streams and storages, or write files: not calls of one operator.
+EXCLUDED = (
+    "from_file",
+    "record_stream",
+    "_local_scalar_dense",
+    "set_.source_Storage",
+    "_copy_from",
+    "_pin_memory",
+    "is_pinned",
+)
 
 
 BATCH = 2000  # calls of one worker
