@@ -124,7 +124,7 @@ bool lu(const at::Tensor& a, bool pivot, const at::Tensor& lu, const at::Tensor&
   return call.run();
 }
 
-bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
+bool solve(const at::Tensor& a, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
            const at::Tensor& pivots, const at::Tensor& info) {
   Call call(SmallRoutine::solve, a);
   call.args.b = call.read(b);
@@ -132,7 +132,6 @@ bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Ten
   call.args.y = call.write(lu);
   call.args.pivots = call.integers(pivots);
   call.args.info = call.integers(info);
-  call.args.adjoint = adjoint;
   return call.run();
 }
 

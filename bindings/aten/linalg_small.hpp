@@ -11,8 +11,8 @@ bool cholesky(const at::Tensor& a, bool upper, const at::Tensor& l, const at::Te
 bool cholesky_solve(const at::Tensor& a, bool upper, const at::Tensor& b, const at::Tensor& x, const at::Tensor& info);
 bool lu(const at::Tensor& a, bool pivot, const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& info,
         const at::Tensor& determinant);
-// Factorises a, and solves with its transpose where `adjoint` says so. Without b: the inverse.
-bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
+// Without b: the inverse.
+bool solve(const at::Tensor& a, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
            const at::Tensor& pivots, const at::Tensor& info);
 bool triangular(const at::Tensor& a, const at::Tensor& b, bool left, bool upper, bool transpose, bool unit,
                 const at::Tensor& x);

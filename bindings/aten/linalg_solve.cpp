@@ -36,20 +36,12 @@ void linalg_lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::T
   if (!direct) result.copy_(left ? x : x.mH());
 }
 
-namespace {
-
-// torch factorises the transpose of a matrix that lies by rows, and the gradients know it.
-bool factorises_transpose(const at::Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
-
-}  // namespace
-
 void _linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool check_errors, const at::Tensor& result,
                       const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& info) {
   if (left && result.numel() > 0) {
     const bool vector = at::native::linalg_solve_is_vector_rhs(LU, B);
     const at::Tensor x = vector ? result.unsqueeze(-1) : result, b = vector ? B.unsqueeze(-1) : B;
-    const bool adjoint = factorises_transpose(A);
-    if (small::solve(adjoint ? A.mT() : A, adjoint, b.expand(x.sizes()), x, LU, pivots, info)) {
+    if (small::solve(A, b.expand(x.sizes()), x, LU, pivots, info)) {
       if (check_errors) at::_linalg_check_errors(info, "torch.linalg.solve_ex", A.dim() == 2);
       return;
     }
@@ -58,7 +50,7 @@ void _linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool 
 }
 
 void linalg_inv_ex(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
-  if (A.numel() > 0 && small::solve(A, false, {}, inverse, {}, {}, info)) {
+  if (A.numel() > 0 && small::solve(A, {}, inverse, {}, {}, info)) {
     if (check_errors) at::_linalg_check_errors(info, "linalg.inv_ex", A.dim() == 2);
     return;
   }
@@ -68,7 +60,9 @@ void linalg_inv_ex(const at::Tensor& A, bool check_errors, const at::Tensor& inv
 void _linalg_det(const at::Tensor& A, const at::Tensor& result, const at::Tensor& LU, const at::Tensor& pivots) {
   if (A.numel() > 0) {
     const at::Tensor info = new_empty(batch_shape(A), at::kInt);
-    if (small::lu(factorises_transpose(A) ? A.mT() : A, true, LU, pivots, info, result)) return;
+    // The gradient knows that torch factorises the transpose of a matrix that lies by rows.
+    const bool transposed = A.is_contiguous() && !A.is_complex();
+    if (small::lu(transposed ? A.mT() : A, true, LU, pivots, info, result)) return;
   }
   Shared<at::native::structured__linalg_det_out>().impl(A, result, LU, pivots);
 }
