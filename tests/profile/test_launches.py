@@ -37,7 +37,9 @@ prof.export_chrome_trace({file!r})
 
 def executions(file: Path) -> list[dict[str, Any]]:
     """Launched work of a trace, by the order of the calls."""
-    events = [e for e in json.loads(file.read_text())["traceEvents"] if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
+    events = [
+        e for e in json.loads(file.read_text())["traceEvents"] if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
     return sorted(events, key=lambda e: e["args"]["correlation"])
 
 

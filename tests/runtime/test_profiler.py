@@ -142,7 +142,9 @@ def test_primitives_say_how_much_they_compute(tmp_path):
     with profile(activities=BOTH) as prof:
         a @ b
         torch.conv2d(image, weights, groups=2)
-    flops = {e["name"].split(" ")[0]: e["args"]["flops"] for e in on_device(trace_of(prof, tmp_path)) if "flops" in e["args"]}
+    flops = {
+        e["name"].split(" ")[0]: e["args"]["flops"] for e in on_device(trace_of(prof, tmp_path)) if "flops" in e["args"]
+    }
     assert flops == {"matmul": 2 * 96 * 128 * 160, "conv_forward": 2 * (2 * 16 * 18 * 18) * (4 * 3 * 3)}
 
 
