@@ -19,21 +19,15 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
 #include "bindings/runtime/generator.hpp"
-#include "gen/kernels/attention_block_kernels.hpp"
-#include "gen/kernels/attention_kernels.hpp"
 #include "kernels/onednn/matmul.hpp"
+#include "kernels/ops/attention.hpp"
 #include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/attention_args.hpp"
-#include "kernels/sycl/cpu/attention_block_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/runtime/device.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
-constexpr int64_t kTileElements = 1 << 18;  // scores of a tile for each compute unit: 1 MiB, about its cache
-constexpr int64_t kSplitBytes = 64 << 20;   // of partial gradients of keys and values
-constexpr int64_t kTileRows = 256, kCausalRows = 128;
+using plan::AttentionMask;
 
 bool attention_type(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
 
@@ -58,15 +52,8 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const a
   return true;
 }
 
-// Whether the kernels of whole blocks of queries take this call, in float32: one launch, nothing but a block's scores
-// in memory.
-bool by_blocks(const at::Tensor& q, const at::Tensor& v, double dropout) {
-  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  if (!device.policy.single_items || dropout != 0.0) return false;
-  const int64_t planes = q.size(0) * q.size(1), dim = q.size(3), value_dim = v.size(3);
-  const auto blocks = static_cast<int64_t>(runtime::ceil_div(q.size(2), kBlockQueries));
-  return q.size(2) >= kBlockQueries * 3 / 4 && planes * blocks >= int64_t{device.policy.units} &&
-         dim >= int64_t{kLanes} && value_dim >= int64_t{kLanes} && value_dim % 8 == 0;
+plan::AttentionShape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
+  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3), causal};
 }
 
 // As oneDNN reads it: rows of neighbouring elements that do not overlap.
@@ -135,19 +122,19 @@ class Attention {
         k(plain_rows(key, type)),
         v(plain_rows(value, type)),
         drop(dropout != 0.0),
-        blocks(type == at::kFloat && by_blocks(query, value, dropout)),
-        kv_heads_(k.size(1)),
-        causal_(causal) {
+        shape(shape_of(query, key, value, causal)),
+        blocks(type == at::kFloat && plan::plan_attention_blocks_serve(shape, drop, current_policy())),
+        tiles_(plan::plan_attention_tiles(shape, current_policy())) {
     args.heads = static_cast<uint32_t>(q.size(1));
     args.nq = static_cast<uint32_t>(q.size(2));
-    args.head_step = args.heads / static_cast<uint32_t>(kv_heads_);
+    args.head_step = args.heads / static_cast<uint32_t>(shape.kv_heads);
     args.causal = causal;
     args.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3)))));
     args.keep = static_cast<float>(1.0 - dropout);
     args.keep_scale = dropout == 1.0 ? 0.0f : static_cast<float>(1.0 / (1.0 - dropout));
     if (mask.defined()) {
-      kind = mask.scalar_type() == at::kBool ? 1 : 2;
-      mask_ = kind == 1 ? mask : mask.to(at::kFloat);
+      kind = mask.scalar_type() == at::kBool ? AttentionMask::boolean : AttentionMask::additive;
+      mask_ = kind == AttentionMask::boolean ? mask : mask.to(at::kFloat);
       std::vector<int64_t> sizes = mask_.sizes().vec();
       if (sizes.empty()) sizes.push_back(1);
       sizes.back() = k.size(2);
@@ -157,30 +144,22 @@ class Attention {
       args.mask = mask_.const_data_ptr();
       for (int d = 0; d < 3; ++d) args.mask_stride[d] = mask_.stride(d);
     }
-    const int64_t budget = kTileElements * runtime::device_info(queue.device).policy.units, nk = k.size(2);
-    rows_ = std::min(q.size(2), std::clamp<int64_t>(budget / nk / 32 * 32, 32, causal ? kCausalRows : kTileRows));
-    const int64_t planes = std::max<int64_t>(1, budget / (rows_ * nk));
-    const int64_t chunks = (kv_heads_ + planes - 1) / planes;
-    heads_ = (kv_heads_ + chunks - 1) / chunks;
-    batches_ = std::clamp<int64_t>(planes / kv_heads_, 1, q.size(0));
-    // Few different lengths of keys, as each costs the creation of its primitives once.
-    causal_step_ = std::max<int64_t>(128, (nk / 16 + 63) / 64 * 64);
   }
 
-  int64_t tile_elements() const { return batches_ * heads_ * rows_ * k.size(2); }
+  int64_t tile_elements() const { return tiles_.elements(shape.keys); }
 
   // Calls f(queries, keys) for every tile, queries of one key head after another; stops where f returns false.
   template <class F>
   bool for_tiles(F f) {
-    const int64_t batch = q.size(0), nq = q.size(2), nk = k.size(2), group = args.head_step;
-    for (int64_t b = 0; b < batch; b += batches_)
-      for (int64_t h = 0; h < kv_heads_; h += heads_)
+    const int64_t batch = shape.batch, nq = shape.queries, nk = shape.keys, group = args.head_step;
+    const int64_t kv_heads = shape.kv_heads, step = tiles_.causal_step;
+    for (int64_t b = 0; b < batch; b += tiles_.batches)
+      for (int64_t h = 0; h < kv_heads; h += tiles_.heads)
         for (int64_t g = 0; g < group; ++g)
-          for (int64_t i = 0; i < nq; i += rows_) {
-            const int64_t nb = std::min(batches_, batch - b), nh = std::min(heads_, kv_heads_ - h);
-            const int64_t rows = std::min(rows_, nq - i);
-            const int64_t seen = (i + rows + causal_step_ - 1) / causal_step_ * causal_step_;
-            const int64_t cols = causal_ ? std::min(nk, seen) : nk;
+          for (int64_t i = 0; i < nq; i += tiles_.rows) {
+            const int64_t nb = std::min(tiles_.batches, batch - b), nh = std::min(tiles_.heads, kv_heads - h);
+            const int64_t rows = std::min(tiles_.rows, nq - i);
+            const int64_t cols = shape.causal ? std::min(nk, (i + rows + step - 1) / step * step) : nk;
             args.planes = static_cast<uint32_t>(nb * nh);
             args.rows = static_cast<uint32_t>(rows);
             args.cols = static_cast<uint32_t>(cols);
@@ -194,25 +173,17 @@ class Attention {
     return true;
   }
 
-  // Between the products of the current tile; `tables` are those of no mask, boolean and additive, with and without
-  // dropout.
-  void launch_rows(const runtime::KernelTable* const (&tables)[3][2]) {
-    const size_t lines = static_cast<size_t>(args.planes) * args.rows;
-    const size_t most = size_t{runtime::device_info(queue.device).policy.units} * 64;
-    runtime::launch(queue, (*tables[kind][drop])[to_dtype(type)], std::min(lines, most), kLanes, args);
-  }
-
   runtime::Queue& queue = runtime::current_queue();
   at::ScalarType type;
   at::Tensor q, k, v;
   AttentionArgs args;
-  int kind = 0;  // of mask: none, boolean, additive
+  AttentionMask kind = AttentionMask::none;
   bool drop;
-  bool blocks;  // see by_blocks
+  plan::AttentionShape shape;
+  bool blocks;  // the kernels of whole blocks take it
 
  private:
-  int64_t kv_heads_, rows_, heads_, batches_, causal_step_;
-  bool causal_;
+  plan::AttentionTiles tiles_;
   at::Tensor mask_;
 };
 
@@ -227,11 +198,6 @@ const onednn::PostOps& adding() {
 
 bool multiply(Attention& a, const onednn::View& x, const onednn::View& y, const onednn::View& to, bool add = false) {
   return onednn::matmul(a.queue, x, y, nullptr, to, add ? adding() : onednn::PostOps{});
-}
-
-// One query a plane on the CPU device: two kernels instead of two submissions to oneDNN, which cost more than the work.
-bool alone(const Attention& a, const Part& queries) {
-  return queries.rows == 1 && runtime::device_info(a.queue.device).policy.single_items;
 }
 
 AttentionOneArgs one_args(const onednn::View& kv, const Part& keys) {
@@ -249,10 +215,7 @@ void score_one(Attention& a, const onednn::View& q, const onednn::View& k, const
   args.q = q.data;
   std::copy(q.strides, q.strides + 2, args.q_stride);
   args.scores = a.args.scores;
-  args.block = 256;
-  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.cols, args.block));
-  runtime::launch(a.queue, kernels::attention_one_scores[to_dtype(a.type)], size_t{a.args.planes} * args.blocks, kLanes,
-                  args);
+  plan::attention_scores_one(a.queue, to_dtype(a.type), a.args.planes, args);
 }
 
 void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const Part& keys) {
@@ -260,9 +223,7 @@ void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const
   args.weights = a.args.weights;
   args.out = out.data;
   std::copy(out.strides, out.strides + 2, args.out_stride);
-  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.dim, 4 * kLanes));
-  runtime::launch(a.queue, kernels::attention_one_mix[to_dtype(a.type)], size_t{a.args.planes} * args.blocks, kLanes,
-                  args);
+  plan::attention_mix_one(a.queue, to_dtype(a.type), a.args.planes, args);
 }
 
 void set_strides(int64_t (&to)[3], const at::Tensor& t) {
@@ -286,7 +247,7 @@ AttentionBlockArgs block_args(const Attention& a, const at::Tensor& logsumexp) {
   args.nk = static_cast<uint32_t>(a.k.size(2));
   args.dim = static_cast<uint32_t>(a.q.size(3));
   args.value_dim = static_cast<uint32_t>(a.v.size(3));
-  args.blocks = static_cast<uint32_t>(runtime::ceil_div(args.nq, kBlockQueries));
+  args.blocks = (args.nq + kBlockQueries - 1) / kBlockQueries;
   args.total = static_cast<uint32_t>(a.q.size(0)) * args.heads * args.blocks;
   args.causal = a.args.causal;
   args.scale = a.args.scale;
@@ -294,24 +255,14 @@ AttentionBlockArgs block_args(const Attention& a, const at::Tensor& logsumexp) {
 }
 
 void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  static const runtime::KernelTable* const tables[3] = {
-      &kernels::attention_block_none, &kernels::attention_block_boolean, &kernels::attention_block_additive};
   AttentionBlockArgs args = block_args(a, logsumexp);
   args.out = out.mutable_data_ptr<float>();
   set_strides(args.out_stride, out);
-  args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
-  const size_t groups = std::min<size_t>(args.total, size_t{runtime::device_info(a.queue.device).policy.units} * 16);
-  runtime::Scratch scratch(groups * args.slot * sizeof(float));
-  args.scratch = scratch.get<float>();
-  runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
+  plan::attention_blocks(a.queue, a.kind, args);
 }
 
 // False where oneDNN has no fast product of this type.
 bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  static const runtime::KernelTable* const tables[3][2] = {
-      {&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
-      {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
-      {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
   if (a.blocks) {
     forward_by_blocks(a, out, logsumexp);
     return true;
@@ -322,9 +273,9 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
   a.args.weights = single ? scores.get() : narrow.get();
   a.args.logsumexp = logsumexp.mutable_data_ptr<float>();
   return a.for_tiles([&](const Part& queries, const Part& keys) {
-    if (alone(a, queries)) {
+    if (plan::plan_attention_one_serves(queries.rows, current_policy())) {
       score_one(a, part_of(a.q, queries), part_of(a.k, keys), keys);
-      a.launch_rows(tables);
+      plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.args);
       mix_one(a, part_of(a.v, keys), part_of(out, queries), keys);
       return true;
     }
@@ -335,7 +286,7 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     if (one ? !multiply(a, part_of(a.k, keys), part_of(a.q, queries, true), products)
             : !multiply(a, part_of(a.q, queries), part_of(a.k, keys, true), products))
       return false;
-    a.launch_rows(tables);
+    plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.args);
     return multiply(a, scratch_view(a.args.weights, to_dtype(a.type), queries, cols), part_of(a.v, keys),
                     part_of(out, queries));
   });
@@ -345,9 +296,6 @@ struct Gradients { at::Tensor q, k, v; };
 
 void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
                         const at::Tensor& delta) {
-  static const runtime::KernelTable* const tables[3] = {&kernels::attention_block_backward_none,
-                                                        &kernels::attention_block_backward_boolean,
-                                                        &kernels::attention_block_backward_additive};
   AttentionBlockArgs args = block_args(a, logsumexp);
   args.grad = grad.const_data_ptr<float>();
   args.delta = delta.const_data_ptr<float>();
@@ -356,13 +304,8 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
     args.q_grad = to.q.mutable_data_ptr<float>();
     set_strides(args.q_grad_stride, to.q);
   }
-  // Heads of keys that are too few for the device are split by queries; each split has its own sums, added at the end.
-  const int64_t planes = a.k.size(0) * a.k.size(1), blocks = int64_t{args.blocks} * args.head_step;
-  const int64_t units = runtime::device_info(a.queue.device).policy.units;
-  const auto each = [&](int64_t groups) { return (groups + planes - 1) / planes; };
-  const int64_t one_split = planes * args.nk * (args.dim + args.value_dim) * int64_t{sizeof(float)};
-  const int64_t most = std::max(blocks / 4, std::min(blocks, each(units)));
-  const int64_t splits = std::max<int64_t>(1, std::min({each(6 * units), most, kSplitBytes / one_split}));
+  const int64_t planes = a.shape.batch * a.shape.kv_heads,
+                splits = plan::plan_attention_splits(args, planes, current_policy());
   args.splits = static_cast<uint32_t>(splits);
   const auto sums = [&](const at::Tensor& t, float*& data, int64_t (&stride)[3], int64_t& split) {
     if (!t.defined()) return at::Tensor();
@@ -376,11 +319,7 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
   };
   const at::Tensor k_sums = sums(to.k, args.k_grad, args.k_grad_stride, args.k_grad_split);
   const at::Tensor v_sums = sums(to.v, args.v_grad, args.v_grad_stride, args.v_grad_split);
-  args.slot = size_t{2 * args.dim + args.value_dim + 3 * kBlockKeys} * kBlockQueries;
-  const size_t groups = static_cast<size_t>(planes * splits);
-  runtime::Scratch scratch(groups * args.slot * sizeof(float));
-  args.scratch = scratch.get<float>();
-  runtime::launch(a.queue, (*tables[a.kind])[DType::f32], groups, kLanes, args);
+  plan::attention_blocks_backward(a.queue, a.kind, planes, args);
   if (splits == 1) return;
   for (const auto& [from, t] : {std::pair{k_sums, to.k}, std::pair{v_sums, to.v}}) {
     at::Tensor out = t;
@@ -390,11 +329,7 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
 
 bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
               const at::Tensor& delta) {
-  static const runtime::KernelTable* const tables[3][2] = {
-      {&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
-      {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
-      {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
-  if (a.blocks && a.q.size(3) % kLanes == 0 && a.v.size(3) % kLanes == 0) {
+  if (a.blocks && plan::plan_attention_blocks_backward_serve(a.shape)) {
     backward_by_blocks(a, grad, to, logsumexp, delta);
     return true;
   }
@@ -417,7 +352,7 @@ bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const a
     if (!multiply(a, q, part_of(a.k, keys, true), scratch_view(scores.get(), DType::f32, queries, cols)) ||
         !multiply(a, g, part_of(a.v, keys, true), scratch_view(slopes.get(), DType::f32, queries, cols)))
       return false;
-    a.launch_rows(tables);
+    plan::attention_slopes(a.queue, a.kind, a.drop, type, a.args);
     if (to.q.defined() &&
         !multiply(a, scratch_view(a.args.slopes_out, type, queries, cols), part_of(a.k, keys), part_of(to.q, queries)))
       return false;
@@ -436,9 +371,11 @@ void check_operands(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 
 // The types to compute in, in turn: oneDNN has no f16 product on a CPU, and one of bf16 only on some, where the kernels
 // of blocks are faster in float32 unless the device has units for 16-bit matrices.
-std::vector<at::ScalarType> compute_types(const at::Tensor& q, const at::Tensor& v, double dropout) {
+std::vector<at::ScalarType> compute_types(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                          double dropout) {
   if (q.scalar_type() != at::kBFloat16) return {at::kFloat};
-  if (by_blocks(q, v, dropout) && !runtime::device_info(runtime::current_queue().device).has_matrix)
+  if (plan::plan_attention_blocks_serve(shape_of(q, k, v, false), dropout != 0.0, current_policy()) &&
+      !current_policy().matrices)
     return {at::kFloat};
   return {at::kBFloat16, at::kFloat};
 }
@@ -460,7 +397,7 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   const int64_t b = query.size(0), h = query.size(1), n = query.size(2), nk = key.size(2);
   const PhiloxState random = dropout_p == 0.0 ? PhiloxState{} : reserve_philox(std::nullopt, 4);
   const at::Tensor logsumexp = new_empty({b, h, n}, at::kFloat);
-  for (at::ScalarType type : compute_types(query, value, dropout_p)) {
+  for (at::ScalarType type : compute_types(query, key, value, dropout_p)) {
     Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
     a.args.seed = random.seed, a.args.offset = random.offset;
     const at::Tensor out = new_like(query, value.size(3), type);
@@ -488,7 +425,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   check_operands(query, key, value, attn_bias);
   const at::ScalarType result = query.scalar_type();
   const at::Tensor lse = logsumexp.contiguous(), delta = new_empty(lse.sizes(), at::kFloat);
-  for (at::ScalarType type : compute_types(query, value, dropout_p)) {
+  for (at::ScalarType type : compute_types(query, key, value, dropout_p)) {
     Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
     if (dropout_p != 0.0) {
       a.args.seed = static_cast<uint64_t>(seed.item<int64_t>());
@@ -504,8 +441,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     d.nq = a.args.nq;
     d.cols = static_cast<uint32_t>(y.size(3));
     d.total = static_cast<uint32_t>(lse.numel());
-    const size_t most = size_t{runtime::device_info(a.queue.device).policy.units} * 64;
-    runtime::launch(a.queue, kernels::attention_delta[to_dtype(type)], std::min<size_t>(d.total, most), kLanes, d);
+    plan::attention_delta(a.queue, to_dtype(type), d);
     Gradients to;
     if (grad_input_mask[0]) to.q = new_like(query, query.size(3), type);
     // Tiles add up here, in their order.

@@ -6,12 +6,9 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "gen/kernels/convolution_kernels.hpp"
 #include "kernels/onednn/convolution.hpp"
 #include "kernels/onednn/matmul.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/convolution_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/ops/convolution.hpp"
 
 namespace xpu_ops::aten {
 
@@ -89,10 +86,8 @@ ConvArgs direct_args(const at::Tensor& src, const at::Tensor& weight, const at::
   return a;
 }
 
-void launch_direct(const runtime::KernelTable& table, const at::Tensor& written, ConvArgs& a) {
-  TORCH_CHECK(written.numel() < (int64_t{1} << 32), "convolution: results of 2^32 or more elements are not supported");
-  a.items = written.numel();
-  runtime::launch(runtime::current_queue(), table[dtype_of(written)], runtime::ceil_div(a.items, 256), 256, a);
+void launch_direct(plan::ConvPass pass, const at::Tensor& written, const ConvArgs& a) {
+  plan::direct_convolution(runtime::current_queue(), pass, dtype_of(written), a, written.numel());
 }
 
 // The three products of a convolution; src and dst are those of the untransposed one. Outputs are dense.
@@ -103,7 +98,7 @@ void direct_forward(const at::Tensor& src, const at::Tensor& w, const at::Tensor
   a.weights = w.const_data_ptr();
   a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
   a.dst = dst.mutable_data_ptr();
-  launch_direct(kernels::conv_forward, dst, a);
+  launch_direct(plan::ConvPass::forward, dst, a);
 }
 void direct_backward_data(const at::Tensor& dst, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& src,
                           const onednn::ConvGeometry& g) {
@@ -112,7 +107,7 @@ void direct_backward_data(const at::Tensor& dst, const at::Tensor& w, const at::
   a.weights = w.const_data_ptr();
   a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
   a.src = src.mutable_data_ptr();
-  launch_direct(kernels::conv_backward_data, src, a);
+  launch_direct(plan::ConvPass::backward_data, src, a);
 }
 void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& w,
                              const onednn::ConvGeometry& g) {
@@ -120,23 +115,15 @@ void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const
   a.src = src.const_data_ptr();
   a.dst = dst.const_data_ptr();
   a.weights = w.mutable_data_ptr();
-  launch_direct(kernels::conv_backward_weights, w, a);
+  launch_direct(plan::ConvPass::backward_weights, w, a);
 }
 
-// oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
-// Whether the kernels for contiguous images take it: x and y are the sides of the untransposed convolution.
+// Whether the depthwise kernels take it: x and y are the sides of the untransposed convolution.
 bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
-  const int64_t k = w.size(-1);
-  return g.spatial == 2 && !g.transposed && g.groups == x.size(1) && g.groups == w.size(0) && w.size(2) == k &&
-         (k == 3 || k == 5 || k == 7) && g.stride[1] == 1 && g.dilation[0] == 1 && g.dilation[1] == 1 &&
-         x.scalar_type() == y.scalar_type() && x.is_contiguous() && y.is_contiguous() &&
-         x.size(2) * x.size(3) < INT32_MAX && y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX &&
-         runtime::device_info(runtime::current_queue().device).policy.single_items;
-}
-
-const runtime::KernelTable& by_taps(int64_t k, const runtime::KernelTable& k3, const runtime::KernelTable& k5,
-                                    const runtime::KernelTable& k7) {
-  return k == 3 ? k3 : k == 5 ? k5 : k7;
+  return g.spatial == 2 && !g.transposed && g.groups == x.size(1) && x.scalar_type() == y.scalar_type() &&
+         x.is_contiguous() && y.is_contiguous() && x.size(2) * x.size(3) < INT32_MAX &&
+         y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX &&
+         plan::plan_depthwise_serves(direct_args(x, w, y, g), current_policy());
 }
 
 // A leaky relu is none: its factor is no clipped line.
@@ -163,8 +150,6 @@ bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor
   a.weights = weights.const_data_ptr();
   a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
   a.dst = out.mutable_data_ptr();
-  a.rows = static_cast<uint32_t>(std::clamp<int64_t>(4096 / out.size(3), 1, out.size(2)));
-  a.blocks = static_cast<uint32_t>(runtime::ceil_div(out.size(2), a.rows));
   if (const auto gate = gate_of(activation)) {
     a.gate = *gate;
   } else {
@@ -172,13 +157,7 @@ bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor
     a.alpha = activation.alpha;
     a.beta = activation.beta;
   }
-  const int64_t k = w.size(-1);
-  const auto& table =
-      activation.kind == ConvActivation::none
-          ? by_taps(k, kernels::conv_depthwise_k3, kernels::conv_depthwise_k5, kernels::conv_depthwise_k7)
-          : by_taps(k, kernels::conv_depthwise_act_k3, kernels::conv_depthwise_act_k5, kernels::conv_depthwise_act_k7);
-  runtime::launch(runtime::current_queue(), table[dtype_of(x)], static_cast<size_t>(x.size(0) * x.size(1)) * a.blocks,
-                  kLanes, a);
+  plan::depthwise_convolution(runtime::current_queue(), dtype_of(x), activation.kind != ConvActivation::none, a);
   return true;
 }
 
@@ -237,33 +216,24 @@ bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, con
   a.src = x.const_data_ptr();
   a.dst = grad.const_data_ptr();
   a.weights = out.mutable_data_ptr();
-  const auto& table = by_taps(out.size(-1), kernels::conv_depthwise_weights_k3, kernels::conv_depthwise_weights_k5,
-                              kernels::conv_depthwise_weights_k7);
-  runtime::launch(runtime::current_queue(), table[dtype_of(x)], static_cast<size_t>(x.size(1)), kLanes, a);
+  plan::depthwise_weights(runtime::current_queue(), dtype_of(x), a);
   return true;
 }
 
-// oneDNN transposes 16-bit operands of a weight gradient once for every block of weights where its threads cannot wait
-// for each other (TBB's cannot). Where that is often, or the columns are few, one product over columns is faster.
+// The gradient of the weights as one product over columns, see plan_columns_serve().
 bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
                               const onednn::ConvGeometry& g) {
-  constexpr int64_t kManyWeights = int64_t{1} << 20, kMostColumns = int64_t{1} << 24;
   const auto last = at::MemoryFormat::ChannelsLast;
   if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
-      !runtime::device_info(runtime::current_queue().device).policy.single_items)
+      !plan::plan_columns_serve(direct_args(x, out, grad, g), x.is_contiguous(last), current_policy()))
     return false;
-  const int64_t window = out.size(2) * out.size(3);
-  const bool few = g.stride[0] > 1 && g.stride[1] > 1 && x.is_contiguous(last);
-  if (window == 1 || window > 9 || (out.numel() < kManyWeights && !few)) return false;
   const int64_t channels = out.size(0), positions = grad.numel() / channels, taps = out.numel() / channels;
-  if (positions * taps > kMostColumns) return false;
   const at::Tensor images = x.contiguous(last), columns = new_empty({positions, taps}, x.scalar_type());
   runtime::Queue& queue = runtime::current_queue();
   ConvArgs a = direct_args(images, out, grad, g);
   a.src = images.const_data_ptr();
   a.dst = columns.mutable_data_ptr();
-  runtime::launch(queue, kernels::conv_columns[dtype_of(x)], static_cast<size_t>(grad.size(0) * grad.size(2)), kLanes,
-                  a);
+  plan::convolution_columns(queue, dtype_of(x), a);
   const at::Tensor rows = grad.contiguous(last).permute({0, 2, 3, 1}).view({positions, channels}).t();
   const bool direct = out.is_contiguous(last);
   const at::Tensor sums = direct ? out : new_empty(out.sizes(), out.scalar_type(), last);

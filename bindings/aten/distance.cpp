@@ -155,7 +155,7 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   at::Tensor out = at::zeros(self.sizes(), self.options());
   if (self.size(0) <= 1 || self.size(1) == 0) return out;
   const at::Tensor g = grad.contiguous();
-  const runtime::Policy& policy = runtime::device_info(runtime::current_queue().device).policy;
+  const runtime::Policy& policy = current_policy();
   if (const int64_t parts = plan::plan_pdist_parts(self.size(0), self.size(1), policy)) {
     const at::Tensor sums = new_empty({parts, self.size(0), self.size(1)}, self.scalar_type());
     PdistSumArgs args{};

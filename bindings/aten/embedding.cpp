@@ -9,13 +9,10 @@
 #include <ATen/ops/zeros.h>
 
 #include "bindings/aten/indexing.hpp"
-#include "gen/kernels/embedding_kernels.hpp"
-#include "kernels/sycl/embedding_args.hpp"
+#include "kernels/ops/embedding.hpp"
 
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
 
 void check_indices(const at::Tensor& indices, const char* function) {
   TORCH_CHECK(
@@ -31,11 +28,8 @@ at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t row
   return out;
 }
 
-// Whether bag_rows serves: each of a few groups goes through all indices, which suits a CPU device's few units.
-bool by_bag_rows(const at::Tensor& grad) {
-  return kernels::bag_grad.has(dtype_of(grad)) &&
-         runtime::device_info(runtime::current_queue().device).policy.single_items;
-}
+// Whether bag_rows serves.
+bool by_bag_rows(const at::Tensor& grad) { return plan::plan_bag_grad_serves(dtype_of(grad), current_policy()); }
 
 // sum_rows of bags, each times the sample's weight or divided by the size of its bag.
 at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offset2bag,
@@ -62,14 +56,7 @@ at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at:
   args.count = static_cast<uint32_t>(index.numel());
   args.features = static_cast<uint32_t>(grad.size(1));
   args.is32 = type == at::kInt;
-  // Tiles of a kilobyte or so, and as many parts of the table as keep all units busy: each goes through all indices.
-  args.tile = 256;
-  args.tiles = static_cast<uint32_t>(ceil_div(args.features, args.tile));
-  const int64_t units = 4 * int64_t{runtime::device_info(queue.device).policy.units};
-  const int64_t parts = std::clamp<int64_t>(ceil_div(units, args.tiles), 1, std::min<int64_t>(rows, 64));
-  args.rows_per_part = static_cast<int64_t>(ceil_div(rows, parts));
-  runtime::launch(queue, kernels::bag_grad[dtype_of(grad)], ceil_div(rows, args.rows_per_part) * args.tiles, 16, args);
-  runtime::check_kernel_errors(queue);
+  plan::embedding_bag_grad(queue, dtype_of(grad), args);
   return out;
 }
 
@@ -133,9 +120,7 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
   args.norm = norm_type == INFINITY ? 0 : norm_type == 1. ? 1 : norm_type == 2. ? 2 : 3;
   args.rows = static_cast<uint32_t>(self.size(0));
   args.features = static_cast<uint32_t>(self.size(1));
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::renorm_rows[dtype_of(self)], args.rows,
-                  runtime::device_info(queue.device).policy.lanes, args);
+  plan::renorm_rows(runtime::current_queue(), dtype_of(self), args);
   return self;
 }
 
@@ -174,7 +159,6 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   at::Tensor offset2bag = new_empty({with_backward ? indices.numel() : 0}, index_type);
   at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({bags}, index_type);
   if (bags == 0) return {out, offset2bag.zero_(), bag_size, max_indices};
-  runtime::Queue& queue = runtime::current_queue();
   BagArgs args{};
   args.weight = weight.const_data_ptr();
   args.index = index_source(indices, weight.size(0), 1, DeviceErrorCode::bag_index, 0, false);
@@ -193,19 +177,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   args.features = static_cast<uint32_t>(features);
   args.mode = static_cast<BagMode>(mode);
   args.is32 = !wide;
-  // A group costs about as much as a thousand elements; small bags share one. Groups of one item wait less between
-  // bags.
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const bool vectors = mode != 2 && args.weight_stride1 == 1 && features >= 16,
-             single = vectors && device.policy.single_items && kernels::embedding_bag_single.has(dtype_of(weight));
-  const int64_t elements = std::max<int64_t>(1, indices.numel() * features / bags), wanted = single ? 65536 : 8192;
-  args.bags_per_group = static_cast<uint32_t>(
-      std::clamp<int64_t>(std::min(wanted / elements, bags / (16 * int64_t{device.policy.units})), 1, 256));
-  const auto& table = single    ? kernels::embedding_bag_single
-                      : vectors ? kernels::embedding_bag_vectors
-                                : kernels::embedding_bag;
-  runtime::launch(queue, table[dtype_of(weight)], ceil_div(bags, args.bags_per_group), single ? 1 : 16, args);
-  runtime::check_kernel_errors(queue);
+  plan::embedding_bag(runtime::current_queue(), dtype_of(weight), args);
   return {out, offset2bag, bag_size, max_indices};
 }
 
@@ -318,9 +290,7 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
   args.bags = grad.size(0);
   runtime::Queue& queue = runtime::current_queue();
   args.error = runtime::error_flag(queue.device);
-  runtime::launch(queue, kernels::bag_sample_grad[dtype_of(grad)], args.count,
-                  runtime::device_info(queue.device).policy.lanes, args);
-  runtime::check_kernel_errors(queue);
+  plan::embedding_bag_sample_grad(queue, dtype_of(grad), args);
   return out;
 }
 

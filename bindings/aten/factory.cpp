@@ -12,6 +12,7 @@
 
 #include <bit>
 
+#include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/indexing.hpp"
 #include "bindings/aten/memory/copy.hpp"
 #include "gen/kernels/factory_kernels.hpp"
@@ -21,8 +22,6 @@
 namespace xpu_ops::aten {
 namespace {
 
-uint64_t bits(double v) { return std::bit_cast<uint64_t>(v); }
-
 struct Split { float hi, lo; };
 Split split(double v) {
   const float hi = static_cast<float>(v);
@@ -31,7 +30,7 @@ Split split(double v) {
 
 // Real parts of start, end and step, in every form a kernel may read.
 void set_real(SequenceArgs& a, double start, double end, double step) {
-  a.start64 = bits(start), a.end64 = bits(end), a.step64 = bits(step);
+  a.start64 = double_bits(start), a.end64 = double_bits(end), a.step64 = double_bits(step);
   const Split s = split(start), e = split(end), t = split(step);
   a.start_hi = s.hi, a.start_lo = s.lo, a.end_hi = e.hi, a.end_lo = e.lo, a.step_hi = t.hi, a.step_lo = t.lo;
 }
@@ -79,7 +78,8 @@ void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtim
   if (at::isComplexType(dtype)) {
     const auto s = start.to<c10::complex<double>>(), e = end.to<c10::complex<double>>();
     set_real(a, s.real(), e.real(), (e.real() - s.real()) / gaps);
-    a.start_im64 = bits(s.imag()), a.end_im64 = bits(e.imag()), a.step_im64 = bits((e.imag() - s.imag()) / gaps);
+    a.start_im64 = double_bits(s.imag()), a.end_im64 = double_bits(e.imag()),
+    a.step_im64 = double_bits((e.imag() - s.imag()) / gaps);
     a.start_im = static_cast<float>(s.imag()), a.end_im = static_cast<float>(e.imag());
     a.step_im = static_cast<float>((e.imag() - s.imag()) / gaps);
   } else {
@@ -89,7 +89,7 @@ void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtim
     });
     set_real(a, s, e, steps == 1 ? 0.0 : (e - s) / gaps);  // not NaN of an infinite start
   }
-  a.base = static_cast<float>(base), a.base64 = bits(base);
+  a.base = static_cast<float>(base), a.base64 = double_bits(base);
   // One step has only the start; otherwise both halves count from their own end, so that the ends are exact.
   a.half_n = steps == 1 ? 1 : static_cast<uint32_t>(steps / 2);
   run_sequence(out, at::isIntegralType(dtype, false) ? integral : table, a);

@@ -11,13 +11,8 @@
 #include <ATen/ops/masked_fill.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include "gen/kernels/indexing_kernels.hpp"
-#include "kernels/host/indexing.hpp"
-
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
 
 Dims3 dims_of(at::IntArrayRef sizes, at::IntArrayRef a, at::IntArrayRef b, at::IntArrayRef c) {
   Dims3 dims;
@@ -50,7 +45,7 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
   }
   at::Tensor out = new_empty({numel}, at::kLong);
   if (numel == 0) return out;
-  std::vector<WalkDim<kMaxIndices + 1>> dims;
+  plan::LinearDims dims;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (strides[d] == 0) continue;
     WalkDim<kMaxIndices + 1> dim{sizes[d], {strides[d]}};
@@ -69,12 +64,7 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
     args.dim[k] = static_cast<uint32_t>(k);
     args.is32[k] = operands[k].is32;
   }
-  args.walk = make_walk(dims, false, 2);
-  const size_t pieces = ceil_div(args.walk.inner, kTileElements);
-  args.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(kTileElements / args.walk.inner, 1, 256));
-  runtime::launch2(queue, kernels::index_linearize, ceil_div(args.walk.rows, args.rows_per_group), pieces, 1,
-                   runtime::device_info(queue.device).policy.lanes, args);
-  runtime::check_kernel_errors(queue);
+  plan::linearize(queue, args, dims);
   return out;
 }
 
@@ -387,86 +377,13 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
 
 namespace {
 
-// Cost of an element of a mask on the calling thread in units of Queue::may_run_inline().
-constexpr int64_t kHostMask = 16;
-
-// A mask and its set elements: counts and starts of chunks on the device. Who needs the count `now` waits for it, and
-// has a small mask looked at on the calling thread.
-struct Compaction {
-  CompactArgs args{};
-  std::optional<runtime::Scratch> counts;
-  uint32_t counts_here[2] = {0, 0};
-  int64_t cost;
-  size_t element;
-  DType raw;
-
-  Compaction(const at::Tensor& mask, bool now) : element(mask.element_size()), raw(raw_dtype(element)) {
-    TORCH_CHECK(mask.numel() < (int64_t{1} << 32) - 1, "masks of more than 2^32 elements are not supported");
-    args.mask = mask.const_data_ptr();
-    const KeepBits keep = keep_bits(mask.scalar_type());
-    args.keep[0] = keep.bits[0];
-    args.keep[1] = keep.bits[1];
-    args.n = static_cast<uint32_t>(mask.numel());
-    args.chunks = static_cast<uint32_t>(ceil_div(args.n, kCompactChunk));
-    runtime::Queue& queue = runtime::current_queue();
-    cost = int64_t{args.n} * kHostMask;
-    if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
-      runtime::synchronize(queue);
-      args.counts = counts_here;
-      if (queue.run_inline(cost, [&] { counts_here[1] = host::compact_count(args, element); })) return;
-    }
-    count_on_device();
-  }
-  void count_on_device() {
-    runtime::Queue& queue = runtime::current_queue();
-    counts.emplace((args.chunks + 1) * sizeof(uint32_t));
-    args.counts = counts->get<uint32_t>();
-    args.error = runtime::error_flag(queue.device);
-    const size_t lanes = runtime::device_info(queue.device).policy.lanes;
-    runtime::launch(queue, kernels::compact_count[raw], args.chunks, lanes, args);
-    runtime::launch(queue, kernels::compact_scan, 1, lanes, args);
-  }
-  Compaction(const Compaction&) = delete;
-  bool here() const { return !counts.has_value(); }
-  uint32_t total() const {
-    if (here()) return counts_here[1];
-    runtime::Queue& queue = runtime::current_queue();
-    uint32_t n = 0;
-    runtime::copy_bytes(queue, &n, args.counts + args.chunks, sizeof n, true);
-    return n;
-  }
-  // The elements counted here are written here too, if the queue still has nothing to do: where the result was
-  // allocated after the count, another thread may have left a kernel in its memory. Otherwise the device counts once
-  // more.
-  template <class F>
-  bool write_here(F&& write) {
-    if (!here()) return false;
-    if (runtime::current_queue().run_inline(cost, write)) return true;
-    count_on_device();
-    return false;
-  }
-  void run(runtime::KernelSlot& kernel) const {
-    runtime::Queue& queue = runtime::current_queue();
-    runtime::launch(queue, kernel, args.chunks, runtime::device_info(queue.device).policy.lanes, args);
-  }
-  void write_indices(const at::Tensor& self, int64_t* out, int64_t rows, int64_t stride) {
-    TORCH_CHECK(self.dim() <= kCompactDims, "nonzero is not supported for tensors with more than ", kCompactDims,
-                " dimensions");
-    args.out = out;
-    args.out_size = rows;
-    args.out_stride = stride;
-    args.ndim = static_cast<uint32_t>(self.dim());
-    for (uint32_t d = 0; d < args.ndim; ++d)
-      args.dims[d] = make_divider(static_cast<uint32_t>(self.size(args.ndim - 1 - d)));
-    if (write_here([&] { host::compact_coordinates(args, element); })) return;
-    runtime::Queue& queue = runtime::current_queue();
-    // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
-    if (runtime::device_info(queue.device).policy.single_items)
-      return runtime::launch(queue, kernels::compact_coordinates[raw], args.chunks, 1, args);
-    run(kernels::compact_nonzero[raw]);
-    if (args.ndim < 2) return;
-    runtime::launch(queue, kernels::nonzero_unravel, ceil_div(rows, kTileElements),
-                    runtime::device_info(queue.device).policy.lanes, args);
+// The set elements of a contiguous mask.
+struct MaskOf : plan::Compaction {
+  MaskOf(const at::Tensor& mask, bool now)
+      : Compaction(runtime::current_queue(), mask.const_data_ptr(), mask.numel(), mask.element_size(),
+                   keep_bits(mask.scalar_type()).bits, now) {}
+  void indices(const at::Tensor& self, int64_t* out, int64_t rows) {
+    write_indices(self.sizes().data(), self.dim(), out, rows, rows);
   }
 };
 
@@ -476,11 +393,11 @@ at::Tensor nonzero(const at::Tensor& self) {
   const int64_t rank = self.dim();
   if (self.numel() == 0) return new_empty({0, rank}, at::kLong);
   const at::Tensor dense = self.contiguous();
-  Compaction c(dense, true);
+  MaskOf c(dense, true);
   const int64_t n = c.total();
   // Column by column, as upstream: nonzero(as_tuple=True) gives contiguous tensors.
   at::Tensor out = new_strided({n, rank}, {1, n}, at::kLong);
-  if (n != 0 && rank != 0) c.write_indices(self, out.mutable_data_ptr<int64_t>(), n, n);
+  if (n != 0 && rank != 0) c.indices(self, out.mutable_data_ptr<int64_t>(), n);
   return out;
 }
 
@@ -509,13 +426,10 @@ at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fil
     rows.fill_(fill_value);
   } else {
     const at::Tensor dense = self.contiguous();
-    Compaction c(dense, false);
-    c.write_indices(self, rows.mutable_data_ptr<int64_t>(), size, size);
-    const FillTailArgs tail{rows.mutable_data_ptr<int64_t>(), c.args.counts + c.args.chunks, fill_value, size, size,
-                            static_cast<uint32_t>(rank)};
-    runtime::Queue& queue = runtime::current_queue();
-    const size_t local = even_group(size);
-    runtime::launch(queue, kernels::nonzero_fill_tail, ceil_div(size, local), local, tail);
+    MaskOf c(dense, false);
+    c.indices(self, rows.mutable_data_ptr<int64_t>(), size);
+    plan::fill_tail(runtime::current_queue(), {rows.mutable_data_ptr<int64_t>(), c.device_total(), fill_value, size,
+                                               size, static_cast<uint32_t>(rank)});
   }
   out.copy_(rows);
   return out;
@@ -541,15 +455,14 @@ at::Tensor& masked_select_out(const at::Tensor& self, const at::Tensor& mask, at
     at::native::resize_output(out, {0});
     return out;
   }
-  Compaction c(m, true);
+  MaskOf c(m, true);
   const int64_t n = c.total();
   at::native::resize_output(out, {n});
   if (n == 0) return out;
   at::Tensor dense = out.is_contiguous() ? out : new_empty({n}, out.scalar_type());
   c.args.out = mutable_ptr(dense);
   c.args.src = s.const_data_ptr();
-  if (!c.write_here([&] { host::masked_select(c.args, self.element_size()); }))
-    c.run(kernels::masked_select[raw_dtype(self.element_size())]);
+  c.select(self.element_size());
   if (!dense.is_same(out)) out.copy_(dense);
   return out;
 }
@@ -571,12 +484,11 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
   if (self.numel() == 0) return self;
   const at::Tensor src = source.contiguous();
   at::Tensor dense = self.contiguous();
-  Compaction c(m, false);
+  MaskOf c(m, false);
   c.args.out = mutable_ptr(dense);
   c.args.src = src.const_data_ptr();
   c.args.out_size = src.numel();
-  c.run(kernels::masked_scatter[raw_dtype(self.element_size())]);
-  runtime::check_kernel_errors(runtime::current_queue());
+  c.scatter(self.element_size());
   if (!dense.is_same(self)) self.copy_(dense);
   return self;
 }
@@ -592,8 +504,7 @@ void assert_true(const at::Tensor& self, const std::string& message) {
                         {keep.bits[0], keep.bits[1]},
                         runtime::error_flag(queue.device),
                         runtime::register_error_message(message)};
-  runtime::launch(queue, kernels::assert_nonzero[raw_dtype(self.element_size())], 1, 16, args);
-  runtime::check_kernel_errors(queue);
+  plan::assert_nonzero(queue, self.element_size(), args);
 }
 
 }  // namespace

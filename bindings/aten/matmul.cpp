@@ -11,12 +11,8 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "gen/kernels/matmul_kernels.hpp"
 #include "kernels/onednn/matmul.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/matmul_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/ops/matmul.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -31,10 +27,6 @@ struct Product {
   bool weight = false;              // b may be a layer's weight: keep it packed
   onednn::MatmulOptions options{};  // how, once that was asked
 };
-
-bool is_zero(const at::Scalar& s) {
-  return s.isComplex() ? s.toComplexDouble() == c10::complex<double>(0) : s.toDouble() == 0.0;
-}
 
 // One of the last two strides is 1 and rows do not overlap, up to dims of size 1.
 bool is_plain(const at::Tensor& t) {
@@ -165,29 +157,14 @@ void run_kernel(const Product& p) {
   }
   put_scalar(args.alpha, p.alpha, p.a.scalar_type());
   put_scalar(args.beta, p.beta, p.a.scalar_type());
-  const bool wide = args.m >= 4;
-  const uint32_t rows = dots ? kDotRows : wide ? 8 : 1, batch = d == 3 ? p.out.size(0) : 1;
-  args.row_blocks = (args.m + rows - 1) / rows;
-  args.blocks = args.row_blocks * batch;
-  runtime::Queue& queue = runtime::current_queue();
-  if (dots) {
-    const size_t groups = runtime::ceil_div(args.n, kLanes) * args.blocks;
-    runtime::launch(queue, kernels::matmul_dot[dtype_of(p.a)], groups, kLanes, args);
-    return;
-  }
-  auto& kernel = (wide ? kernels::matmul_rows8 : kernels::matmul_rows1)[dtype_of(p.a)];
-  const size_t local = args.n >= 64 ? 64 : 16;
-  runtime::launch2(queue, kernel, runtime::ceil_div(args.n, local), args.blocks, 1, local, args);
+  plan::matmul(runtime::current_queue(), dtype_of(p.a), args, d == 3 ? p.out.size(0) : 1, dots);
 }
 
-// A oneDNN primitive on the CPU device is a host task, which costs more than all of a small product. By shape alone, so
-// that equal calls give equal results.
-constexpr int64_t kSmallProduct = 64 * 64 * 64;
 bool is_small(const Product& p) {
   const int64_t d = p.a.dim();
   return onednn_float(p.a.scalar_type()) && p.out.scalar_type() == p.a.scalar_type() &&
-         (p.b.stride(d - 1) == 1 || by_dots(p)) && p.out.numel() * p.a.size(d - 1) <= kSmallProduct &&
-         runtime::device_info(runtime::current_queue().device).policy.single_items;
+         (p.b.stride(d - 1) == 1 || by_dots(p)) &&
+         plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), current_policy());
 }
 
 void activate(const at::Tensor& t, Activation activation) {
@@ -378,15 +355,8 @@ at::Tensor dot_product(const char* name, const at::Tensor& a, const at::Tensor& 
   args.b_stride = y.stride(0);
   TORCH_CHECK(x.numel() < (int64_t{1} << 31), name, ": 2^31 or more elements are not supported");
   args.n = x.numel();
-  // 2048 elements a chunk at least, 64 chunks at most; uint32 sums of positions stay in range up to 2^31 elements.
-  args.chunk = std::max<uint32_t>(2048, (args.n + 63) / 64);
-  args.items = 16 * static_cast<uint32_t>(runtime::ceil_div(args.n, args.chunk));
   args.conj = conj;
-  const runtime::Scratch partial(args.items * size_t{16});
-  args.partial = partial.get();
-  auto& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::dot_partial[dtype_of(x)], args.items / 16, 16, args);
-  runtime::launch(queue, kernels::dot_final[dtype_of(x)], 1, 1, args);
+  plan::dot(runtime::current_queue(), dtype_of(x), args);
   return out;
 }
 

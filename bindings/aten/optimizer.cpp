@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "gen/kernels/foreach_kernels.hpp"
 #include "kernels/ops/foreach.hpp"
@@ -16,8 +17,6 @@ struct Hyper {
   const at::Tensor* lr_tensor = nullptr;
   bool maximize, first_step = false, nesterov = false;
 };
-
-uint64_t bits(double v) { return std::bit_cast<uint64_t>(v); }
 
 const float* flag_ptr(const MaybeTensor& t, const char* name) {
   if (!t.has_value() || !t->defined()) return nullptr;
@@ -64,11 +63,11 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
     lr = h.lr_tensor->to(at::kFloat);
     a.lr_tensor = lr.const_data_ptr();
   }
-  a.lr = static_cast<float>(h.lr), a.lr64 = bits(h.lr);
-  a.a = static_cast<float>(h.a), a.a64 = bits(h.a);
-  a.b = static_cast<float>(h.b), a.b64 = bits(h.b);
-  a.weight_decay = static_cast<float>(h.weight_decay), a.weight_decay64 = bits(h.weight_decay);
-  a.eps = static_cast<float>(h.eps), a.eps64 = bits(h.eps);
+  a.lr = static_cast<float>(h.lr), a.lr64 = double_bits(h.lr);
+  a.a = static_cast<float>(h.a), a.a64 = double_bits(h.a);
+  a.b = static_cast<float>(h.b), a.b64 = double_bits(h.b);
+  a.weight_decay = static_cast<float>(h.weight_decay), a.weight_decay64 = double_bits(h.weight_decay);
+  a.eps = static_cast<float>(h.eps), a.eps64 = double_bits(h.eps);
   a.grad_scale = flag_ptr(grad_scale, "grad_scale"), a.found_inf = flag_ptr(found_inf, "found_inf");
   a.maximize = h.maximize, a.first_step = h.first_step, a.nesterov = h.nesterov;
   plan::ForeachLaunch<OptimizerArgs> launch;

@@ -94,7 +94,7 @@ void launch_pool(PoolKind kind, const Window& w, int nd, bool back, at::Tensor s
 
 // Whether the planes have a kernel that wants them contiguous.
 bool by_planes(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output) {
-  const runtime::Policy& policy = runtime::device_info(runtime::current_queue().device).policy;
+  const runtime::Policy& policy = current_policy();
   return plan::plan_pool_planes(problem_of(kind, w, nd, input, output, false), policy) != plan::PoolKernel::flat;
 }
 

@@ -4,19 +4,13 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/runtime/module.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/ops/reduction.hpp"
 
 namespace xpu_ops::aten {
 
 using DimMask = std::bitset<64>;
 
-// The three kernels of one functor for one element type.
-struct ReductionSlots {
-  runtime::KernelSlot& row;
-  runtime::KernelSlot& col;
-  runtime::KernelSlot& final;
-};
+using plan::ReductionSlots;
 
 struct ReductionOptions {
   double parameter = 0;
@@ -43,12 +37,12 @@ bool sum_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Ten
 
 // The kernels of `reduce_<name>` for one element type, or for an element type and a result type.
 #define XPU_OPS_REDUCTION(NAME, T)                                                          \
-  ::xpu_ops::aten::ReductionSlots {                                                         \
+  ::xpu_ops::plan::ReductionSlots {                                                         \
     ::xpu_ops::kernels::reduce_##NAME##_row[T], ::xpu_ops::kernels::reduce_##NAME##_col[T], \
         ::xpu_ops::kernels::reduce_##NAME##_final[T]                                        \
   }
 #define XPU_OPS_REDUCTION2(NAME, I, O)                                                            \
-  ::xpu_ops::aten::ReductionSlots {                                                               \
+  ::xpu_ops::plan::ReductionSlots {                                                               \
     ::xpu_ops::kernels::reduce_##NAME##_row(I, O), ::xpu_ops::kernels::reduce_##NAME##_col(I, O), \
         ::xpu_ops::kernels::reduce_##NAME##_final(I, O)                                           \
   }

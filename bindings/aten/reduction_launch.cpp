@@ -4,10 +4,6 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/reduction.hpp"
 #include "kernels/ops/reduction.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
-
-#include <bit>
 
 namespace xpu_ops::aten {
 
@@ -27,8 +23,6 @@ int64_t host_cost(int64_t elements, at::ScalarType type, int64_t results, const 
   const int64_t element = (options.ordered ? kOrdered : 1) * (type == at::kHalf ? kShort : 1);
   return elements * element + results * kResult;
 }
-
-constexpr size_t kHostPartial = 1 << 14;  // room for the results of splits
 
 // Strides of an output laid over the dimensions of the input.
 void lay_output(const at::Tensor& out, const at::Tensor& in, DimMask mask, int64_t* strides) {
@@ -62,42 +56,17 @@ void reduce_contiguous(const at::Tensor& in, DimMask mask, const at::Tensor& out
 // Runs a reduction of this shape, of this cost on the calling thread. False if it has too many dimensions.
 bool run(const plan::ReductionShape& shape, const void* in, const at::Tensor& out0, const at::Tensor& out1,
          const ReductionSlots& kernels, const ReductionOptions& options, int64_t cost) {
-  runtime::Queue& queue = runtime::current_queue();
-  const uint32_t units = runtime::device_info(queue.device).policy.units;
-  plan::ReductionPlan plan;
-  if (plan::plan_reduction(shape, options.ordered, units, plan) == plan::ReductionFit::too_many_dims) return false;
-  ReductionArgs& args = plan.args;
-  args.in = in;
-  if (out0.defined()) args.out0 = out0.mutable_data_ptr();
-  if (out1.defined()) args.out1 = out1.mutable_data_ptr();
-  args.f = static_cast<float>(options.parameter);
-  args.f64 = std::bit_cast<int64_t>(options.parameter);
-  if (options.bits) args.f64 = static_cast<int64_t>(options.bits);
-  args.flags = options.flags;
-  runtime::KernelSlot& first = plan.kernel == plan::ReductionPlan::Kernel::row ? kernels.row : kernels.col;
-  if (first.host() && queue.may_run_inline(cost)) {
-    // Small inputs have few splits; many outputs have one.
-    alignas(16) char partial[kHostPartial];
-    const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
-    if (bytes <= sizeof partial) {
-      args.partial = bytes ? partial : nullptr;
-      const runtime::HostKernel final = bytes ? kernels.final.host() : nullptr;
-      const auto here = [&] {
-        first.host()(&args, 0);
-        if (final) final(&args, 0);
-      };
-      if (queue.run_inline(here)) return true;
-    }
-  }
-  if (args.splits == 1) {
-    runtime::launch(queue, first, plan.groups, plan.local, args);
-    return true;
-  }
-  const runtime::Scratch partial(size_t{args.splits} * args.kept_count * kMaxAccBytes);
-  args.partial = partial.get();
-  runtime::launch(queue, first, plan.groups, plan.local, args);
-  runtime::launch(queue, kernels.final, plan.final_groups, plan.final_local, args);
-  return true;
+  return plan::reduce(runtime::current_queue(),
+                      {.shape = shape,
+                       .in = in,
+                       .out0 = out0.defined() ? out0.mutable_data_ptr() : nullptr,
+                       .out1 = out1.defined() ? out1.mutable_data_ptr() : nullptr,
+                       .ordered = options.ordered,
+                       .parameter = options.parameter,
+                       .bits = options.bits,
+                       .flags = options.flags,
+                       .cost = cost},
+                      kernels);
 }
 
 }  // namespace

@@ -14,10 +14,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "bindings/aten/core/tensor.hpp"
-#include "gen/kernels/rnn_kernels.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/rnn_args.hpp"
+#include "kernels/ops/rnn.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -47,12 +44,7 @@ class Cell {
   }
   at::Tensor output(int64_t parts) const { return new_empty({batch_, parts * hidden_}, type_); }
 
-  void run(const runtime::KernelTable& kernel) {
-    if (batch_ == 0 || hidden_ == 0) return;
-    const size_t local = std::min<size_t>(256, runtime::ceil_div(hidden_, 16) * 16);
-    runtime::launch2(runtime::current_queue(), kernel[to_dtype(type_)], batch_, runtime::ceil_div(hidden_, local), 1,
-                     local, args);
-  }
+  void run(plan::RnnKind kind) { plan::rnn_cell(runtime::current_queue(), kind, to_dtype(type_), batch_, args); }
 
   RnnCellArgs args{};
 
@@ -97,7 +89,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _thnn_fused_lstm_cell(const at::T
   cell.args.hy = hy.mutable_data_ptr();
   cell.args.cy = cy.mutable_data_ptr();
   cell.args.workspace = workspace.mutable_data_ptr();
-  cell.run(kernels::lstm_cell);
+  cell.run(plan::RnnKind::lstm);
   return {hy, cy, workspace};
 }
 
@@ -114,7 +106,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _thnn_fused_lstm_cell_backward_im
   at::Tensor grad_gates = cell.output(4), grad_cx = cell.output(1);
   cell.args.grad_input_gates = grad_gates.mutable_data_ptr();
   cell.args.grad_state = grad_cx.mutable_data_ptr();
-  cell.run(kernels::lstm_cell_backward);
+  cell.run(plan::RnnKind::lstm_backward);
   return {grad_gates, grad_cx, has_bias ? grad_gates.sum(0) : at::Tensor()};
 }
 
@@ -127,7 +119,7 @@ std::tuple<at::Tensor, at::Tensor> _thnn_fused_gru_cell(const at::Tensor& input_
   at::Tensor hy = cell.output(1), workspace = cell.output(5);
   cell.args.hy = hy.mutable_data_ptr();
   cell.args.workspace = workspace.mutable_data_ptr();
-  cell.run(kernels::gru_cell);
+  cell.run(plan::RnnKind::gru);
   return {hy, workspace};
 }
 
@@ -140,7 +132,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fus
   cell.args.grad_input_gates = grad_input.mutable_data_ptr();
   cell.args.grad_hidden_gates = grad_hidden.mutable_data_ptr();
   cell.args.grad_state = grad_hx.mutable_data_ptr();
-  cell.run(kernels::gru_cell_backward);
+  cell.run(plan::RnnKind::gru_backward);
   if (!has_bias) return {grad_input, grad_hidden, grad_hx, at::Tensor(), at::Tensor()};
   return {grad_input, grad_hidden, grad_hx, grad_input.sum(0), grad_hidden.sum(0)};
 }
@@ -167,9 +159,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Optional = std::optional<at::Tensor>;
 
-// From here on oneDNN's product reads the weight so much better that a second kernel for the cell does not count.
-constexpr int64_t kMaxBatch = 64;
-
 bool steps_fit(const RnnLayer& l) {
   std::vector<at::Tensor> all{l.x, l.h0, l.input_weight, l.hidden_weight};
   for (const auto* t : {&l.input_bias, &l.hidden_bias})
@@ -180,11 +169,10 @@ bool steps_fit(const RnnLayer& l) {
     if (!t.is_xpu() || t.scalar_type() != at::kFloat || t.device() != l.x.device()) return false;
   const int64_t batch = l.h0.size(0), hidden = l.h0.size(1), gates = l.parts() * hidden;
   const auto bias_fits = [&](const Optional& b) { return !b || b->sizes() == at::IntArrayRef({gates}); };
-  return batch >= 1 && batch <= kMaxBatch && hidden >= 16 && hidden % 16 == 0 && l.x.size(1) == batch &&
-         l.hidden_weight.sizes() == at::IntArrayRef({gates, hidden}) &&
+  return l.x.size(1) == batch && l.hidden_weight.sizes() == at::IntArrayRef({gates, hidden}) &&
          l.input_weight.sizes() == at::IntArrayRef({gates, l.x.size(2)}) && bias_fits(l.input_bias) &&
          bias_fits(l.hidden_bias) && (!l.lstm() || l.c0.sizes() == l.h0.sizes()) &&
-         runtime::device_info(runtime::current_queue().device).policy.single_items;
+         plan::plan_rnn_steps_serve(batch, hidden, current_policy());
 }
 
 at::Tensor dense(const at::Tensor& t) { return t.resolve_neg().contiguous(); }
@@ -223,7 +211,7 @@ Forward forward_steps(const RnnLayer& l, bool keep) {
   args.cell.hidden_bias = data(hidden_bias);
   args.left = h0.const_data_ptr();
   args.cell.state = l.lstm() ? c0.const_data_ptr() : args.left;
-  auto& kernel = (l.lstm() ? kernels::lstm_step : kernels::gru_step)[to_dtype(at::kFloat)];
+  const plan::RnnKind kind = l.lstm() ? plan::RnnKind::lstm : plan::RnnKind::gru;
   auto& queue = runtime::current_queue();
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = l.reverse ? steps - 1 - i : i;
@@ -231,7 +219,7 @@ Forward forward_steps(const RnnLayer& l, bool keep) {
     args.cell.hy = out[t];
     args.cell.cy = l.lstm() ? cells[t] : nullptr;
     args.cell.workspace = work[t];
-    runtime::launch2(queue, kernel, hidden / 16, runtime::ceil_div(batch, kRnnForwardRows), 1, 16, args);
+    plan::rnn_step(queue, kind, args);
     args.left = out[t];
     args.cell.state = cells[t];
   }
@@ -263,9 +251,7 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
   args.cell.hidden = static_cast<uint32_t>(hidden);
   args.cell.grad_cy = gc.defined() ? gc.const_data_ptr() : nullptr;
   args.cell.grad_state = g.state.mutable_data_ptr();
-  const auto type = to_dtype(at::kFloat);
-  auto& first = (l.lstm() ? kernels::lstm_cell_backward : kernels::gru_cell_backward)[type];
-  auto& later = (l.lstm() ? kernels::lstm_step_backward : kernels::gru_step_backward)[type];
+  const plan::RnnKind kind = l.lstm() ? plan::RnnKind::lstm_backward : plan::RnnKind::gru_backward;
   auto& queue = runtime::current_queue();
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = l.reverse ? i : steps - 1 - i, before = l.reverse ? t + 1 : t - 1;
@@ -277,10 +263,10 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
     }
     args.cell.grad_input_gates = in[t];
     args.cell.grad_hidden_gates = hid[t];
-    if (i == 0)  // no product yet
-      runtime::launch2(queue, first, batch, runtime::ceil_div(hidden, 16), 1, 16, args.cell);
+    if (i == 0)
+      plan::rnn_first_step(queue, kind, args);
     else
-      runtime::launch2(queue, later, hidden / 16, runtime::ceil_div(batch, kRnnBackwardRows), 1, 16, args);
+      plan::rnn_step(queue, kind, args);
     args.left = hid[t];
     args.cell.grad_cy = args.cell.grad_state;
   }

@@ -25,7 +25,7 @@ uint32_t narrowed(int64_t n, const char* what) {
   return static_cast<uint32_t>(n);
 }
 
-struct Window {
+struct RoiWindow {
   double scale;
   int64_t rows, columns, sampling = 0;
   bool aligned = false;
@@ -37,7 +37,7 @@ void check_same_type(const char* kernel, const at::Tensor& first, const char* na
 
 // `map`: what a kernel reads; sizes are those of the input.
 RoiArgs roi_args(const char* what, const at::Tensor& map, const at::Tensor& rois, at::IntArrayRef input,
-                 const Window& window) {
+                 const RoiWindow& window) {
   TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, "rois must have shape as Tensor[K, 5]");
   RoiArgs args{};
   args.map = map.const_data_ptr();
@@ -64,7 +64,7 @@ void check_map(const at::Tensor& input) {
 
 // Fills `out`, and `index` where there is one.
 using Launch = void (*)(runtime::Queue&, DType, const RoiArgs&);
-void pool(const char* what, Launch launch, const at::Tensor& input_, const at::Tensor& rois_, const Window& window,
+void pool(const char* what, Launch launch, const at::Tensor& input_, const at::Tensor& rois_, const RoiWindow& window,
           const at::Tensor& out, const at::Tensor& index, bool by_channels) {
   const at::Tensor rois = plain(rois_);
   at::Tensor input = input_;
@@ -81,7 +81,7 @@ void pool(const char* what, Launch launch, const at::Tensor& input_, const at::T
 }
 
 at::Tensor pooled(const char* what, Launch launch, const at::Tensor& input, const at::Tensor& rois,
-                  const Window& window, at::Tensor* index, bool position_sensitive) {
+                  const RoiWindow& window, at::Tensor* index, bool position_sensitive) {
   const int64_t bins = window.rows * window.columns,
                 channels = position_sensitive ? input.size(1) / bins : input.size(1);
   const std::vector<int64_t> sizes{rois.size(0), channels, window.rows, window.columns};
@@ -94,7 +94,7 @@ at::Tensor pooled(const char* what, Launch launch, const at::Tensor& input, cons
 
 // Sums in the compute type, [images, channels, height, width] or with channels innermost, as the input's gradient.
 at::Tensor pooled_grad(const char* what, Launch launch, const at::Tensor& grad_, const at::Tensor& rois_,
-                       const at::Tensor& index, const Window& window, at::IntArrayRef input, bool channels_last,
+                       const at::Tensor& index, const RoiWindow& window, at::IntArrayRef input, bool channels_last,
                        bool strided) {
   if (grad_.numel() == 0 || c10::multiply_integers(input) == 0) return at::zeros(input, grad_.options());
   TORCH_CHECK(grad_.dim() == 4, "expected a 4-dimensional gradient, got ", grad_.dim(), " dimensions");
@@ -113,7 +113,7 @@ at::Tensor pooled_grad(const char* what, Launch launch, const at::Tensor& grad_,
   return result;
 }
 
-void check_ps(const char* kernel, const at::Tensor& input, const at::Tensor& rois, const Window& window) {
+void check_ps(const char* kernel, const at::Tensor& input, const at::Tensor& rois, const RoiWindow& window) {
   TORCH_CHECK(rois.size(1) == 5, "Tensor rois should have shape as Tensor[K, 5]");
   check_same_type(kernel, input, "input", rois);
   check_map(input);
@@ -122,14 +122,14 @@ void check_ps(const char* kernel, const at::Tensor& input, const at::Tensor& roi
 }
 
 // Checks of a pooled gradient's operands, so that kernels stay in their memory.
-void check_grad(const at::Tensor& grad, const at::Tensor& rois, int64_t channels, const Window& window) {
+void check_grad(const at::Tensor& grad, const at::Tensor& rois, int64_t channels, const RoiWindow& window) {
   TORCH_CHECK(
       grad.numel() == 0 || grad.sizes() == at::IntArrayRef({rois.size(0), channels, window.rows, window.columns}),
       "expected a gradient of shape [", rois.size(0), ", ", channels, ", ", window.rows, ", ", window.columns,
       "], got ", grad.sizes());
 }
 
-int64_t ps_channels(int64_t channels, const Window& window) {
+int64_t ps_channels(int64_t channels, const RoiWindow& window) {
   TORCH_CHECK(window.rows > 0 && window.columns > 0 && channels % (window.rows * window.columns) == 0,
               "input channels must be a multiple of pooling height * pooling width");
   return channels / (window.rows * window.columns);
@@ -180,7 +180,7 @@ at::Tensor torchvision__roi_align_backward(const at::Tensor& grad, const at::Ten
                                            int64_t channels, int64_t height, int64_t width, int64_t sampling_ratio,
                                            bool aligned) {
   check_same_type("roi_align_backward_kernel", grad, "grad", rois);
-  const Window window{spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned};
+  const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned};
   check_grad(grad, rois, channels, window);
   return pooled_grad("roi_align", align_backward, grad, rois, {}, window, {batch_size, channels, height, width}, true,
                      true);
@@ -203,7 +203,7 @@ at::Tensor torchvision__roi_pool_backward(const at::Tensor& grad, const at::Tens
   TORCH_CHECK(rois.size(1) == 5, "Tensor rois should have shape as Tensor[K, 5]");
   check_same_type("roi_pool_backward_kernel", grad, "grad", rois);
   TORCH_CHECK(argmax.scalar_type() == at::kInt, "expected scalar type Int but found ", argmax.scalar_type());
-  const Window window{spatial_scale, pooled_height, pooled_width};
+  const RoiWindow window{spatial_scale, pooled_height, pooled_width};
   check_grad(grad, rois, channels, window);
   TORCH_CHECK(grad.numel() == 0 || argmax.sizes() == grad.sizes(), "expected an argmax of shape ", grad.sizes(),
               ", got ", argmax.sizes());
@@ -214,7 +214,7 @@ at::Tensor torchvision__roi_pool_backward(const at::Tensor& grad, const at::Tens
 std::tuple<at::Tensor, at::Tensor> torchvision_ps_roi_align(const at::Tensor& input, const at::Tensor& rois,
                                                             double spatial_scale, int64_t pooled_height,
                                                             int64_t pooled_width, int64_t sampling_ratio) {
-  const Window window{spatial_scale, pooled_height, pooled_width, sampling_ratio};
+  const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio};
   check_ps("ps_roi_align_forward_kernel", input, rois, window);
   at::Tensor mapping;
   at::Tensor out = pooled("ps_roi_align", ps_forward<plan::PsPool::align>, input, rois, window, &mapping, true);
@@ -227,7 +227,7 @@ at::Tensor torchvision__ps_roi_align_backward(const at::Tensor& grad, const at::
                                               int64_t sampling_ratio, int64_t batch_size, int64_t channels,
                                               int64_t height, int64_t width) {
   check_same_type("ps_roi_align_backward_kernel", grad, "grad", rois);
-  const Window window{spatial_scale, pooled_height, pooled_width, sampling_ratio};
+  const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio};
   check_grad(grad, rois, ps_channels(channels, window), window);
   return pooled_grad("ps_roi_align", ps_backward<plan::PsPool::align>, grad, rois, {}, window,
                      {batch_size, channels, height, width}, false, false);
@@ -236,7 +236,7 @@ at::Tensor torchvision__ps_roi_align_backward(const at::Tensor& grad, const at::
 std::tuple<at::Tensor, at::Tensor> torchvision_ps_roi_pool(const at::Tensor& input, const at::Tensor& rois,
                                                            double spatial_scale, int64_t pooled_height,
                                                            int64_t pooled_width) {
-  const Window window{spatial_scale, pooled_height, pooled_width};
+  const RoiWindow window{spatial_scale, pooled_height, pooled_width};
   check_ps("ps_roi_pool_forward_kernel", input, rois, window);
   at::Tensor mapping;
   at::Tensor out = pooled("ps_roi_pool", ps_forward<plan::PsPool::average>, input, rois, window, &mapping, true);
@@ -247,7 +247,7 @@ at::Tensor torchvision__ps_roi_pool_backward(const at::Tensor& grad, const at::T
                                              double spatial_scale, int64_t pooled_height, int64_t pooled_width,
                                              int64_t batch_size, int64_t channels, int64_t height, int64_t width) {
   check_same_type("ps_roi_pool_backward_kernel", grad, "grad", rois);
-  const Window window{spatial_scale, pooled_height, pooled_width};
+  const RoiWindow window{spatial_scale, pooled_height, pooled_width};
   check_grad(grad, rois, ps_channels(channels, window), window);
   return pooled_grad("ps_roi_pool", ps_backward<plan::PsPool::average>, grad, rois, {}, window,
                      {batch_size, channels, height, width}, false, false);

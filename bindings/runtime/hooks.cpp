@@ -74,8 +74,8 @@ struct Hooks final : at::XPUHooksInterface {
   bool isPinnedPtr(const void* ptr) const override { return is_pinned(ptr); }
 };
 
-struct Setup {
-  Setup() {
+struct HooksSetup {
+  HooksSetup() {
     at::XPUHooksRegistry()->Register(
         "XPUHooks", +[]() -> std::unique_ptr<at::XPUHooksInterface> { return std::make_unique<Hooks>(); });
   }

@@ -50,8 +50,8 @@ void free_pinned(void* context) {
   if (!runtime::in_bad_fork()) instance().free(context);
 }
 
-struct Setup {
-  Setup() { at::setHostAllocator(c10::kXPU, &instance()); }
+struct PinnedSetup {
+  PinnedSetup() { at::setHostAllocator(c10::kXPU, &instance()); }
 } setup;
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "kernels/host/cast.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline copy_family {
 namespace {
 
 constexpr int64_t kLimit = int64_t{1} << 31;
@@ -330,4 +330,4 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
   });
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline copy_family

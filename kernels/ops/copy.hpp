@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/copy_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline copy_family {
 
 constexpr int kMaxDims = 64;
 
@@ -40,4 +40,4 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 // Sets every element of dst (shape.size, shape.dst) to the `element` bytes at `value`.
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline copy_family

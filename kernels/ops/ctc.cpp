@@ -6,7 +6,7 @@
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline ctc_family {
 namespace {
 
 constexpr size_t kMostItems = 128;
@@ -25,4 +25,4 @@ void ctc_loss_backward(runtime::Queue& queue, DType type, CtcArgs args) {
   runtime::launch(queue, kernels::ctc_backward[type], args.batch, plan_ctc(args.states), args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline ctc_family

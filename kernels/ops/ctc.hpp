@@ -6,7 +6,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline ctc_family {
 
 // Items of the work-group of one batch entry.
 size_t plan_ctc(uint32_t states);
@@ -15,4 +15,4 @@ void ctc_loss(runtime::Queue& queue, DType type, const CtcArgs& args);
 // `beta` of the arguments is left as it is.
 void ctc_loss_backward(runtime::Queue& queue, DType type, CtcArgs args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline ctc_family

@@ -3,7 +3,7 @@
 #include "gen/kernels/distance_kernels.hpp"
 #include "kernels/ops/items.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline distance_family {
 namespace {
 
 constexpr size_t kNarrow = 16;                   // items, where rows are of many lengths
@@ -47,4 +47,4 @@ void cross(runtime::Queue& queue, DType type, CrossArgs args, const Dims3& dims)
   launch_item_rows(queue, kernels::cross[type], args.walk.rows, args.walk.inner, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline distance_family

@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/distance_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline distance_family {
 
 void cdist(runtime::Queue& queue, DType type, const CdistArgs& args);
 void cdist_backward(runtime::Queue& queue, DType type, const CdistArgs& args);
@@ -23,4 +23,4 @@ void pdist_backward_parts(runtime::Queue& queue, DType type, const PdistSumArgs&
 // dims: of one operand of three, {out, a, b}, without the one of length 3. The walk of the arguments is made here.
 void cross(runtime::Queue& queue, DType type, CrossArgs args, const Dims3& dims);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline distance_family

@@ -7,7 +7,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline factory_family {
 namespace {
 
 using runtime::ceil_div;
@@ -71,4 +71,4 @@ void repeat_indices(runtime::Queue& queue, DType type, RepeatArgs args) {
   runtime::launch(queue, kernels::repeat_indices[type], s.groups, s.local, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline factory_family

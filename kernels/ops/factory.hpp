@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/factory_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline factory_family {
 
 constexpr int64_t kFactoryLaunch = int64_t{1} << 30;  // elements of one launch
 
@@ -28,4 +28,4 @@ void complex_from(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t n,
 
 void repeat_indices(runtime::Queue& queue, DType type, RepeatArgs args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline factory_family

@@ -6,7 +6,7 @@
 
 #include "gen/kernels/foreach_kernels.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline foreach_family {
 namespace {
 
 constexpr size_t kReduceItems = 16;  // of a work-group of a reduction
@@ -52,4 +52,4 @@ void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args) {
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline foreach_family

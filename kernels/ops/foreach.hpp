@@ -9,7 +9,7 @@
 #include "kernels/runtime/launch.hpp"
 #include "kernels/sycl/foreach_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline foreach_family {
 
 constexpr int64_t kForeachLimit = int64_t{1} << 31;  // elements of one tensor
 
@@ -59,4 +59,4 @@ void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot&
 
 void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline foreach_family

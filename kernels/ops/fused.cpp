@@ -7,7 +7,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline fused_family {
 namespace {
 
 using runtime::ceil_div;
@@ -17,25 +17,24 @@ constexpr size_t kRotaryItems = 1024, kRotaryPairs = 8192;  // of a work-group
 
 }  // namespace
 
-bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, size_t cache, const runtime::Policy& policy) {
-  return policy.single_items && cols % kStreamColumns == 0 && 2 * static_cast<size_t>(rows) * cols * bytes >= cache;
+bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy) {
+  return policy.single_items && cols % kStreamColumns == 0 &&
+         2 * static_cast<size_t>(rows) * cols * bytes >= policy.cache;
 }
 
 void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormArgs& args) {
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const runtime::Policy& policy = device.policy;
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   const bool rms = !args.norm.mean;
   const auto& streams = rms ? kernels::add_norm_stream_rms : kernels::add_norm_stream_plain;
   const bool stream =
-      streams.has(type, parameter) &&
-      plan_add_norm_stream(args.norm.rows, args.norm.cols, dtype_size(type), device.last_level_cache_size, policy);
+      streams.has(type, parameter) && plan_add_norm_stream(args.norm.rows, args.norm.cols, dtype_size(type), policy);
   const auto& table = stream ? streams : rms ? kernels::add_norm_row_rms : kernels::add_norm_row_plain;
   runtime::launch(queue, table(type, parameter), row_groups(args.norm.rows, policy), stream ? 1 : policy.lanes, args);
 }
 
-RotaryPlan plan_rotary(int64_t rows, int64_t pairs) {
+RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& policy) {
   RotaryPlan plan;
-  plan.local = std::min(kRotaryItems, ceil_div(pairs, 16) * 16);
+  plan.local = std::min({kRotaryItems, size_t{policy.most_items}, ceil_div(pairs, 16) * 16});
   plan.rows_per_group = static_cast<uint32_t>(kRotaryPairs / plan.local);
   plan.groups0 = ceil_div(rows, plan.rows_per_group);
   plan.groups1 = ceil_div(pairs, plan.local);
@@ -43,10 +42,10 @@ RotaryPlan plan_rotary(int64_t rows, int64_t pairs) {
 }
 
 void rotary(runtime::Queue& queue, DType type, DType table, RotaryArgs args, bool interleaved) {
-  const RotaryPlan plan = plan_rotary(args.rows, args.half);
+  const RotaryPlan plan = plan_rotary(args.rows, args.half, runtime::device_info(queue.device).policy);
   args.rows_per_group = plan.rows_per_group;
   const auto& kernel = interleaved ? kernels::rotary_rows_interleaved : kernels::rotary_rows_halves;
   runtime::launch2(queue, kernel(type, table), plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline fused_family

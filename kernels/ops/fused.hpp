@@ -9,10 +9,10 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/fused_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline fused_family {
 
-// Whether results go past the last cache, of `cache` bytes, which they alone would fill; `bytes`: of one element.
-bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, size_t cache, const runtime::Policy& policy);
+// Whether results go past the last cache, which they alone would fill; `bytes`: of one element.
+bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy);
 // x + residual and its layer norm, or RMS norm where `norm.mean` is null; `parameter`: type of weight and bias.
 void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormArgs& args);
 
@@ -20,8 +20,8 @@ struct RotaryPlan {
   uint32_t rows_per_group = 1;
   size_t groups0 = 0, groups1 = 0, local = 1;  // over rows, over pairs
 };
-RotaryPlan plan_rotary(int64_t rows, int64_t pairs);
+RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& policy);
 // `table`: type of sines and cosines.
 void rotary(runtime::Queue& queue, DType type, DType table, RotaryArgs args, bool interleaved);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline fused_family

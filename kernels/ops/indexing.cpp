@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 
 #include "gen/kernels/indexing_kernels.hpp"
-#include "kernels/dtype.hpp"
+#include "kernels/error.hpp"
 #include "kernels/host/indexing.hpp"
+#include "kernels/ops/items.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/core/tile_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline indexing_family {
 namespace {
 
 using runtime::ceil_div;
@@ -21,6 +24,10 @@ constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one ind
 constexpr size_t kFilling = 8;        // work-groups per compute unit
 constexpr size_t kGroupShare = 8192;  // a group costs about as much as moving a thousand elements: it gets several rows
 constexpr size_t kPiece = 4096;       // least items of a piece of a row
+constexpr size_t kMostLinearRows = 256;
+// Cost of an element of a mask on the calling thread, in the same units.
+constexpr int64_t kHostMask = 16;
+constexpr size_t kAssertItems = 16;
 
 int64_t stride(const IndexedArgs& args, int k) { return args.walk.inner_ndim == 1 ? args.walk.strides[0][k] : 0; }
 
@@ -61,7 +68,7 @@ IndexedPlan plan_indexed(const IndexedProblem& p, const runtime::Policy& policy)
   args.shared = true;
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
   const size_t inner = args.walk.inner, wanted = kFilling * std::max<size_t>(1, policy.units);
-  plan.local = even_group(inner);
+  plan.local = even_group(inner, policy);
   size_t share = plan.local;
   plan.groups1 = ceil_div(inner, plan.local);
   if (args.mode != IndexMode::general) {
@@ -91,4 +98,107 @@ void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
 
-}  // namespace xpu_ops::plan
+LinearizePlan plan_linearize(const LinearDims& dims) {
+  LinearizePlan plan;
+  plan.walk = make_walk<kMaxIndices + 1>(dims, false, 2);
+  plan.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(kTileElements / plan.walk.inner, 1, kMostLinearRows));
+  plan.groups0 = ceil_div(plan.walk.rows, plan.rows_per_group);
+  plan.groups1 = ceil_div(plan.walk.inner, kTileElements);
+  return plan;
+}
+
+void linearize(runtime::Queue& queue, LinearizeArgs args, const LinearDims& dims) {
+  const LinearizePlan plan = plan_linearize(dims);
+  args.walk = plan.walk;
+  args.rows_per_group = plan.rows_per_group;
+  runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1,
+                   runtime::device_info(queue.device).policy.lanes, args);
+  runtime::check_kernel_errors(queue);
+}
+
+Compaction::Compaction(runtime::Queue& queue, const void* mask, int64_t n, size_t element, const uint64_t (&keep)[2],
+                       bool now)
+    : queue_(queue), cost_(n * kHostMask), element_(element) {
+  if (n >= (int64_t{1} << 32) - 1)
+    throw Error(ErrorKind::runtime, "masks of more than 2^32 elements are not supported");
+  args.mask = mask;
+  args.keep[0] = keep[0];
+  args.keep[1] = keep[1];
+  args.n = static_cast<uint32_t>(n);
+  args.chunks = static_cast<uint32_t>(ceil_div(args.n, kCompactChunk));
+  if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
+    runtime::synchronize(queue);
+    args.counts = counts_here_;
+    if (queue.run_inline(cost_, [&] { counts_here_[1] = host::compact_count(args, element); })) return;
+  }
+  count_on_device();
+}
+
+void Compaction::count_on_device() {
+  counts_.emplace((args.chunks + 1) * sizeof(uint32_t));
+  args.counts = counts_->get<uint32_t>();
+  args.error = runtime::error_flag(queue_.device);
+  run(kernels::compact_count[raw_dtype(element_)]);
+  runtime::launch(queue_, kernels::compact_scan, 1, runtime::device_info(queue_.device).policy.lanes, args);
+}
+
+uint32_t Compaction::total() const {
+  if (here()) return counts_here_[1];
+  uint32_t n = 0;
+  runtime::copy_bytes(queue_, &n, device_total(), sizeof n, true);
+  return n;
+}
+
+// The elements counted here are written here too, if the queue still has nothing to do: where the result was allocated
+// after the count, another thread may have left a kernel in its memory. Otherwise the device counts once more.
+template <class F>
+bool Compaction::write_here(F&& write) {
+  if (!here()) return false;
+  if (queue_.run_inline(cost_, write)) return true;
+  count_on_device();
+  return false;
+}
+
+void Compaction::run(runtime::KernelSlot& kernel) const {
+  runtime::launch(queue_, kernel, args.chunks, runtime::device_info(queue_.device).policy.lanes, args);
+}
+
+void Compaction::write_indices(const int64_t* sizes, int64_t dims, int64_t* out, int64_t rows, int64_t stride) {
+  if (dims > kCompactDims)
+    throw Error(ErrorKind::runtime,
+                "nonzero is not supported for tensors with more than " + std::to_string(kCompactDims) + " dimensions");
+  args.out = out;
+  args.out_size = rows;
+  args.out_stride = stride;
+  args.ndim = static_cast<uint32_t>(dims);
+  for (int64_t d = 0; d < dims; ++d) args.dims[d] = make_divider(static_cast<uint32_t>(sizes[dims - 1 - d]));
+  if (write_here([&] { host::compact_coordinates(args, element_); })) return;
+  const runtime::Policy& policy = runtime::device_info(queue_.device).policy;
+  const DType raw = raw_dtype(element_);
+  // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
+  if (policy.single_items) return runtime::launch(queue_, kernels::compact_coordinates[raw], args.chunks, 1, args);
+  run(kernels::compact_nonzero[raw]);
+  if (dims < 2) return;
+  runtime::launch(queue_, kernels::nonzero_unravel, ceil_div(rows, kTileElements), policy.lanes, args);
+}
+
+void Compaction::select(size_t element) {
+  if (write_here([&] { host::masked_select(args, element); })) return;
+  run(kernels::masked_select[raw_dtype(element)]);
+}
+
+void Compaction::scatter(size_t element) {
+  run(kernels::masked_scatter[raw_dtype(element)]);
+  runtime::check_kernel_errors(queue_);
+}
+
+void fill_tail(runtime::Queue& queue, const FillTailArgs& args) {
+  launch_items(queue, kernels::nonzero_fill_tail, static_cast<size_t>(args.rows), args);
+}
+
+void assert_nonzero(runtime::Queue& queue, size_t element, const AssertArgs& args) {
+  runtime::launch(queue, kernels::assert_nonzero[raw_dtype(element)], 1, kAssertItems, args);
+  runtime::check_kernel_errors(queue);
+}
+
+}  // namespace xpu_ops::plan::inline indexing_family

@@ -1,15 +1,19 @@
-// Moves of elements by index: plans (pure host code) and launches.
+// Moves of elements by index, and masks: plans (pure host code) and launches.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "kernels/dtype.hpp"
 #include "kernels/ops/walk.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/module.hpp"
 #include "kernels/runtime/policy.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/indexing_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline indexing_family {
 
 using Dims3 = std::vector<WalkDim<3>>;
 
@@ -31,4 +35,56 @@ struct IndexedPlan {
 IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& policy);
 void move_indexed(runtime::Queue& queue, const IndexedProblem& problem);
 
-}  // namespace xpu_ops::plan
+// Several index tensors as one of element offsets. `dims` have the strides {out, index tensors..}.
+using LinearDims = std::vector<WalkDim<kMaxIndices + 1>>;
+struct LinearizePlan {
+  Walk<kMaxIndices + 1> walk;
+  uint32_t rows_per_group = 1;
+  size_t groups0 = 0, groups1 = 0;
+};
+LinearizePlan plan_linearize(const LinearDims& dims);
+// All of the arguments but the walk is given.
+void linearize(runtime::Queue& queue, LinearizeArgs args, const LinearDims& dims);
+
+// A contiguous mask and its set elements: counts and starts of chunks on the device. Who needs the count `now` waits
+// for it, and has a small mask looked at on the calling thread.
+class Compaction {
+ public:
+  CompactArgs args{};  // `out`, `src` and their sizes are the caller's
+
+  // `element`: bytes of an element, whose bits in `keep` make it true. Throws Error{runtime} for 2^32 - 1 elements and
+  // more. May raise deferred kernel errors.
+  Compaction(runtime::Queue& queue, const void* mask, int64_t n, size_t element, const uint64_t (&keep)[2], bool now);
+  Compaction(const Compaction&) = delete;
+  // How many are set: waits.
+  uint32_t total() const;
+  // The same in device memory.
+  const uint32_t* device_total() const { return args.counts + args.chunks; }
+  // Coordinates of the set elements, `rows` of them at most, dimensions `stride` apart. sizes: innermost last. Throws
+  // Error{runtime} for more than kCompactDims.
+  void write_indices(const int64_t* sizes, int64_t dims, int64_t* out, int64_t rows, int64_t stride);
+  // The set elements of args.src, of so many bytes, into args.out.
+  void select(size_t element);
+  // The elements of args.src in turn into the set elements of args.out. Reports what the source lacks.
+  void scatter(size_t element);
+
+ private:
+  bool here() const { return !counts_.has_value(); }
+  void count_on_device();
+  template <class F>
+  bool write_here(F&& write);
+  void run(runtime::KernelSlot& kernel) const;
+
+  runtime::Queue& queue_;
+  std::optional<runtime::Scratch> counts_;
+  uint32_t counts_here_[2] = {0, 0};
+  int64_t cost_;
+  size_t element_;
+};
+// Rows past the total get a value: see FillTailArgs.
+void fill_tail(runtime::Queue& queue, const FillTailArgs& args);
+
+// Reports the message of the arguments where the element, of so many bytes, is zero.
+void assert_nonzero(runtime::Queue& queue, size_t element, const AssertArgs& args);
+
+}  // namespace xpu_ops::plan::inline indexing_family

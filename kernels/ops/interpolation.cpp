@@ -1,13 +1,23 @@
 #include "kernels/ops/interpolation.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
 #include <numbers>
+#include <tuple>
 #include <utility>
 
+#include "gen/kernels/interpolation_kernels.hpp"
 #include "kernels/error.hpp"
+#include "kernels/ops/walk.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/core/tile_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline interpolation_family {
 namespace {
 
 using Taps = std::vector<std::pair<int32_t, double>>;
@@ -156,4 +166,276 @@ AxisTable transpose(const AxisTable& table) {
   return pack(taps, table.out);
 }
 
-}  // namespace xpu_ops::plan
+// --- in device memory ---
+
+DeviceTable::~DeviceTable() {
+  if (!memory) return;
+  runtime::drain();  // kernels in flight may still read it
+  sycl::free(memory, runtime::sycl_context(device));
+}
+
+namespace {
+
+Table upload(runtime::Queue& queue, const AxisTable& t, bool wide) {
+  const size_t n = t.index.size(), width = wide ? 8 : 4;
+  std::vector<char> bytes(n * width + (n + t.count.size()) * sizeof(int32_t));
+  for (size_t i = 0; i < n; ++i) {
+    const float f = static_cast<float>(t.weight[i]);
+    if (wide)
+      std::memcpy(bytes.data() + i * 8, &t.weight[i], 8);
+    else
+      std::memcpy(bytes.data() + i * 4, &f, 4);
+  }
+  std::memcpy(bytes.data() + n * width, t.index.data(), n * sizeof(int32_t));
+  std::memcpy(bytes.data() + n * width + n * sizeof(int32_t), t.count.data(), t.count.size() * sizeof(int32_t));
+  auto made = std::make_shared<DeviceTable>();
+  DeviceTable& d = *made;
+  d.device = queue.device;
+  d.memory = sycl::malloc_device(bytes.size(), queue.get());
+  if (!d.memory) throw Error(ErrorKind::out_of_memory, "XPU out of memory: no room for an interpolation table");
+  runtime::copy_bytes(queue, d.memory, bytes.data(), bytes.size(), true);
+  d.in = t.in;
+  d.out = t.out;
+  d.taps = t.taps;
+  d.identity = t.identity();
+  d.full = std::all_of(t.count.begin(), t.count.end(), [&](int32_t c) { return c == t.taps; });
+  d.weight = d.memory;
+  d.index = reinterpret_cast<const int32_t*>(static_cast<const char*>(d.memory) + n * width);
+  d.count = d.index + n;
+  return made;
+}
+
+class TableCache {
+ public:
+  Table get(runtime::Queue& queue, Filter filter, const Axis& a, bool align, bool wide, bool transposed) {
+    const Key key{queue.device, static_cast<int>(filter),
+                  a.in,         a.out,
+                  align,        wide,
+                  transposed,   a.scale ? std::bit_cast<uint64_t>(*a.scale) : ~uint64_t{0}};
+    std::lock_guard lock(mutex_);
+    auto it = entries_.find(key);
+    if (it == entries_.end()) {
+      if (entries_.size() >= kCapacity) entries_.clear();
+      const AxisTable table = axis_table(filter, a.in, a.out, align, a.scale, wide);
+      it = entries_.emplace(key, upload(queue, transposed ? transpose(table) : table, wide)).first;
+    }
+    return it->second;
+  }
+
+ private:
+  using Key = std::tuple<int, int, int64_t, int64_t, bool, bool, bool, uint64_t>;
+  static constexpr size_t kCapacity = 256;
+  std::mutex mutex_;
+  std::map<Key, Table> entries_;
+};
+
+TableCache& tables() {
+  static auto* cache = new TableCache;  // never destroyed: the device may be gone by then
+  return *cache;
+}
+
+}  // namespace
+
+Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, bool wide,
+                   bool transposed) {
+  return tables().get(queue, filter, axis, align_corners, wide, transposed);
+}
+
+// --- launches ---
+
+namespace {
+
+using runtime::ceil_div;
+
+constexpr size_t kFilling = 8;                         // work-groups per compute unit
+constexpr int64_t kInnerItems = 16;                    // inner elements that are worth a row
+constexpr size_t kRowShare = 1024, kWalkShare = 4096;  // elements of a work-group
+constexpr size_t kMostRows = 64, kMostLaneRows = 32, kMostNearestRows = 128;
+constexpr int64_t kLimit32 = int64_t{1} << 32;
+constexpr int64_t kGridChannels = 32;    // from which on their planes are read one by one
+constexpr int64_t kCachedPlane = 32768;  // elements of a plane that one core adds to without waiting for memory
+constexpr int64_t kChannelLanes = 16;
+constexpr size_t kGridItems = 256;
+
+size_t wanted_groups(const runtime::Policy& policy) { return kFilling * std::max<size_t>(1, policy.units); }
+
+size_t grid_items(uint32_t positions) {
+  return positions < 16 ? positions : std::min<size_t>(positions / 16 * 16, kGridItems);
+}
+
+void check_lines(bool fits) {
+  if (!fits) throw Error(ErrorKind::runtime, "upsample: tensors this large are not supported");
+}
+
+}  // namespace
+
+ResamplePlan plan_resample(int64_t rows, int64_t out, int64_t inner, const runtime::Policy& policy) {
+  ResamplePlan plan;
+  const size_t wanted = wanted_groups(policy);
+  if (inner >= kInnerItems) {
+    plan.kernel = ResamplePlan::Kernel::rows;
+    plan.local = even_group(inner, policy);
+    plan.groups1 = ceil_div(inner, plan.local);
+    const size_t all = static_cast<size_t>(rows * out);
+    plan.rows_per_group = static_cast<uint32_t>(
+        std::clamp<size_t>(std::min(kRowShare / plan.local, all * plan.groups1 / wanted), 1, kMostRows));
+    plan.groups0 = ceil_div(all, plan.rows_per_group);
+    return plan;
+  }
+  const size_t items = static_cast<size_t>(out * inner);
+  size_t each;
+  // Sums of lookups: one item takes them as fast as its loads go, sixteen wait for gathers (some 45 cycles each on Zen
+  // 4). There must be lines for every core.
+  if (inner == 1 && policy.single_items && rows >= static_cast<int64_t>(wanted / 2)) {
+    plan.kernel = ResamplePlan::Kernel::walk;
+    each = std::clamp<size_t>(std::min(kWalkShare / items, rows / wanted), 1, kMostRows);
+  } else {
+    plan.local = even_group(items, policy);
+    plan.groups1 = ceil_div(items, plan.local);
+    each = std::clamp<size_t>(rows * plan.groups1 / wanted, 1, kMostLaneRows);
+  }
+  plan.rows_per_group = static_cast<uint32_t>(each);
+  plan.groups0 = ceil_div(rows, each);
+  return plan;
+}
+
+void resample_axis(runtime::Queue& queue, const DeviceTable& t, const void* in, DType in_type, void* out,
+                   DType out_type, int64_t rows, int64_t inner) {
+  check_lines(rows * std::max(t.in, t.out) < kLimit32 && inner * std::max(t.in, t.out) < kLimit32 / 2);
+  const ResamplePlan plan = plan_resample(rows, t.out, inner, runtime::device_info(queue.device).policy);
+  ResampleArgs args{};
+  args.in = in;
+  args.out = out;
+  args.index = t.index;
+  args.count = t.count;
+  args.weight = t.weight;
+  args.rows = static_cast<uint32_t>(rows);
+  args.in_length = static_cast<uint32_t>(t.in);
+  args.out_length = static_cast<uint32_t>(t.out);
+  args.inner = static_cast<uint32_t>(inner);
+  args.taps = static_cast<uint32_t>(t.taps);
+  args.by_inner = make_divider(args.inner);
+  args.by_out_length = make_divider(args.out_length);
+  args.rows_per_group = plan.rows_per_group;
+  args.walk = plan.kernel == ResamplePlan::Kernel::walk;
+  const runtime::KernelTable2& table = plan.kernel == ResamplePlan::Kernel::rows ? kernels::resample_rows
+                                       : t.full && t.taps == 2                   ? kernels::resample_lanes_t2
+                                       : t.full && t.taps == 4                   ? kernels::resample_lanes_t4
+                                                                                 : kernels::resample_lanes_any;
+  runtime::launch2(queue, table(in_type, out_type), plan.groups0, plan.groups1, 1, plan.local, args);
+}
+
+bool plan_resample_plane_serves(const DeviceTable& y, const DeviceTable& x, DType type, int64_t results,
+                                int64_t inputs) {
+  const bool one = y.taps == 1 && x.taps == 1, two = y.taps == 2 && x.taps == 2 && y.full && x.full;
+  return (one || (two && results <= inputs)) &&
+         (one ? kernels::resample_plane_t1 : kernels::resample_plane_t2).has(type);
+}
+
+ResamplePlanePlan plan_resample_plane(int64_t lines, int64_t columns, bool one_tap, const runtime::Policy& policy) {
+  ResamplePlanePlan plan;
+  const int64_t share = lines / static_cast<int64_t>(wanted_groups(policy));
+  plan.lines_per_group = static_cast<uint32_t>(
+      std::clamp<int64_t>(std::min<int64_t>(kTileElements / columns, share), 1, static_cast<int64_t>(kMostRows)));
+  plan.groups = ceil_div(lines, plan.lines_per_group);
+  plan.local = !one_tap && policy.single_items ? 1 : policy.lanes;
+  return plan;
+}
+
+void resample_plane(runtime::Queue& queue, const DeviceTable& y, const DeviceTable& x, DType type, const void* in,
+                    void* out, int64_t planes) {
+  const int64_t lines = planes * y.out;
+  check_lines(lines < kLimit32);
+  const bool one = y.taps == 1 && x.taps == 1;
+  const ResamplePlanePlan plan = plan_resample_plane(lines, x.out, one, runtime::device_info(queue.device).policy);
+  ResamplePlaneArgs args{};
+  args.in = in;
+  args.out = out;
+  const DeviceTable* both[] = {&y, &x};
+  for (int d = 0; d < 2; ++d) {
+    args.index[d] = both[d]->index;
+    args.weight[d] = both[d]->weight;
+    args.in_size[d] = static_cast<uint32_t>(both[d]->in);
+    args.out_size[d] = static_cast<uint32_t>(both[d]->out);
+  }
+  args.lines = static_cast<uint32_t>(lines);
+  args.by_height = make_divider(args.out_size[0]);
+  args.lines_per_group = plan.lines_per_group;
+  runtime::launch(queue, (one ? kernels::resample_plane_t1 : kernels::resample_plane_t2)[type], plan.groups, plan.local,
+                  args);
+}
+
+NearestPlan plan_nearest(const NearestArgs& args, const runtime::Policy& policy) {
+  NearestPlan plan;
+  // About a tile of elements per work-group, and work for every compute unit.
+  const size_t width = size_t{args.out_size[2]} * args.inner;
+  plan.rows_per_group = static_cast<uint32_t>(
+      std::clamp<size_t>(std::min(kTileElements / width, args.rows / wanted_groups(policy)), 1, kMostNearestRows));
+  plan.groups = ceil_div(args.rows, plan.rows_per_group);
+  const bool alone = policy.single_items && args.inner == 1 && args.out_size[2] < args.in_size[2];
+  plan.local = alone ? 1 : policy.lanes;
+  return plan;
+}
+
+void nearest(runtime::Queue& queue, size_t element, NearestArgs args) {
+  const NearestPlan plan = plan_nearest(args, runtime::device_info(queue.device).policy);
+  args.rows_per_group = plan.rows_per_group;
+  runtime::launch(queue, kernels::nearest_lookup[raw_dtype(element)], plan.groups, plan.local, args);
+}
+
+int64_t grid_taps(bool volume, GridMode mode) {
+  switch (mode) {
+    case GridMode::nearest: return 1;
+    case GridMode::bicubic: return 16;
+    default: return volume ? 8 : 4;
+  }
+}
+
+GridPlan plan_grid_sample(const GridProblem& p, uint32_t positions, const runtime::Policy& policy) {
+  GridPlan plan;
+  plan.block = policy.single_items && !p.volume && p.taps == 4 && p.channels >= kGridChannels &&
+               kernels::grid_sample_block.has(p.type);
+  plan.local = plan.block ? 1 : grid_items(positions);
+  plan.groups = ceil_div(positions, plan.block ? kGridBlock : plan.local);
+  return plan;
+}
+
+void grid_sample(runtime::Queue& queue, const GridProblem& p, const GridArgs& args) {
+  const GridPlan plan = plan_grid_sample(p, args.positions, runtime::device_info(queue.device).policy);
+  const runtime::KernelTable& table =
+      plan.block     ? kernels::grid_sample_block
+      : p.volume     ? p.taps == 1 ? kernels::grid_sample_3d_nearest : kernels::grid_sample_3d_linear
+      : p.taps == 1  ? kernels::grid_sample_2d_nearest
+      : p.taps == 16 ? kernels::grid_sample_2d_cubic
+                     : kernels::grid_sample_2d_linear;
+  runtime::launch2(queue, table[p.type], args.samples, plan.groups, 1, plan.local, args);
+}
+
+void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& p, const GridArgs& args) {
+  const runtime::KernelTable& table =
+      p.volume      ? p.taps == 1 ? kernels::grid_sample_grid_grad_3d_nearest : kernels::grid_sample_grid_grad_3d_linear
+      : p.taps == 1 ? kernels::grid_sample_grid_grad_2d_nearest
+      : p.taps == 16 ? kernels::grid_sample_grid_grad_2d_cubic
+                     : kernels::grid_sample_grid_grad_2d_linear;
+  const size_t local = grid_items(args.positions);
+  runtime::launch2(queue, table[p.type], args.samples, ceil_div(args.positions, local), 1, local, args);
+}
+
+bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& policy) {
+  return channels < kChannelLanes || (policy.single_items && pixels <= kCachedPlane);
+}
+
+void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool planes, int64_t samples,
+                            const GridSumArgs& args) {
+  const runtime::KernelTable& table = !planes       ? kernels::grid_sample_input_grad
+                                      : p.taps == 1 ? kernels::grid_sample_plane_grad_t1
+                                      : p.taps == 4 ? kernels::grid_sample_plane_grad_t4
+                                      : p.taps == 8 ? kernels::grid_sample_plane_grad_t8
+                                                    : kernels::grid_sample_plane_grad_t16;
+  if (planes)
+    runtime::launch2(queue, table[p.type], samples, args.channels, 1, 1, args);
+  else
+    runtime::launch2(queue, table[p.type], samples, ceil_div(args.channels, kChannelLanes), 1, kChannelLanes, args);
+}
+
+}  // namespace xpu_ops::plan::inline interpolation_family

@@ -6,9 +6,10 @@
 #include "gen/kernels/loss_kernels.hpp"
 #include "kernels/host/loss.hpp"
 #include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline loss_family {
 namespace {
 
 using runtime::ceil_div;
@@ -43,6 +44,11 @@ void finish(runtime::Queue& queue, DType type, const void* partial, size_t count
   runtime::launch(queue, kernels::loss_finish[type], 1, 1, args);
 }
 
+void launch_points(runtime::Queue& queue, runtime::KernelSlot& kernel, const LossArgs& args) {
+  const size_t local = std::min<size_t>(kPointItems, runtime::device_info(queue.device).policy.most_items);
+  runtime::launch(queue, kernel, ceil_div(args.n, local), local, args);
+}
+
 }  // namespace
 
 LossScalar loss_scalar(double value) { return {static_cast<float>(value), std::bit_cast<int64_t>(value)}; }
@@ -50,11 +56,11 @@ LossScalar loss_scalar(double value) { return {static_cast<float>(value), std::b
 size_t plan_partial(size_t n) { return std::clamp<size_t>(ceil_div(n, kPartialShare), 1, kPartialMost); }
 
 void loss(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
-  runtime::launch(queue, kernels_of(kind).point[type], ceil_div(args.n, kPointItems), kPointItems, args);
+  launch_points(queue, kernels_of(kind).point[type], args);
 }
 
 void loss_backward(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
-  runtime::launch(queue, kernels_of(kind).back[type], ceil_div(args.n, kPointItems), kPointItems, args);
+  launch_points(queue, kernels_of(kind).back[type], args);
 }
 
 void loss_sum(runtime::Queue& queue, LossKind kind, DType type, LossArgs args, double divisor, void* out) {
@@ -98,4 +104,4 @@ void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const M
   runtime::launch(queue, kernel, ceil_div(args.rows, kRowItems), kRowItems, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline loss_family

@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline loss_family {
 
 LossScalar loss_scalar(double value);
 
@@ -31,4 +31,4 @@ enum class MarginKind { multi, multilabel };
 void margin(runtime::Queue& queue, MarginKind kind, DType type, MarginArgs args, double divisor, void* out);
 void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginArgs& args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline loss_family

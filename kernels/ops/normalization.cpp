@@ -9,7 +9,7 @@
 #include "kernels/runtime/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline normalization_family {
 namespace {
 
 using runtime::ceil_div;
@@ -83,7 +83,7 @@ void row_sums(runtime::Queue& queue, DType type, const RowSumArgs& args) {
   runtime::launch(queue, kernels::norm_row_sums[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
 }
 
-ApplyPlan plan_norm_apply(const NormApplyArgs& args, size_t most_items, const runtime::Policy& policy) {
+ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& policy) {
   ApplyPlan plan;
   const int64_t cols = args.cols, rows = int64_t{args.rows} * args.batches;
   const bool along = !args.by_column || (policy.single_items && cols >= kRowColumnsLeast && cols <= kRowColumnsMost);
@@ -95,7 +95,7 @@ ApplyPlan plan_norm_apply(const NormApplyArgs& args, size_t most_items, const ru
   }
   // Long rows are gone through one at a time, in the order of memory, by groups of one size: the last is not left
   // nearly empty.
-  plan.groups1 = ceil_div(cols, std::min<size_t>(kApplyItems, most_items));
+  plan.groups1 = ceil_div(cols, std::min<size_t>(kApplyItems, policy.most_items));
   plan.local = ceil_div(ceil_div(cols, plan.groups1), 16) * 16;
   plan.rows_per_group = static_cast<uint32_t>(std::max<size_t>(1, kApplyItems / plan.local));
   plan.parts = static_cast<uint32_t>(ceil_div(args.rows, plan.rows_per_group));
@@ -104,8 +104,7 @@ ApplyPlan plan_norm_apply(const NormApplyArgs& args, size_t most_items, const ru
 }
 
 void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args) {
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const ApplyPlan plan = plan_norm_apply(args, device.max_work_group_size, device.policy);
+  const ApplyPlan plan = plan_norm_apply(args, policy_of(queue));
   args.rows_per_group = plan.rows_per_group;
   args.parts = plan.parts;
   if (plan.by_row)
@@ -173,4 +172,4 @@ void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType par
   coefficients(queue, kernels::group_norm_backward_params(type, parameter), args.channels, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline normalization_family

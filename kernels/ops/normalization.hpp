@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/normalization_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline normalization_family {
 
 // Work-groups for `rows` rows of one sub-group each.
 size_t row_groups(int64_t rows, const runtime::Policy& policy);
@@ -35,7 +35,7 @@ struct ApplyPlan {
   uint32_t rows_per_group = 1, parts = 1;
 };
 // `most_items`: of a work-group of the device.
-ApplyPlan plan_norm_apply(const NormApplyArgs& args, size_t most_items, const runtime::Policy& policy);
+ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& policy);
 void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args);
 
 // Layer norm, or RMS norm where `mean` is null; `parameter`: of weight and bias.
@@ -57,4 +57,4 @@ void group_norm_coefficients(runtime::Queue& queue, DType type, DType parameter,
 void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args);
 void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline normalization_family

@@ -4,8 +4,11 @@
 #include <cstring>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/kernel_index.hpp"
+#include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline pointwise_family {
 
 void collapse(PointwiseShape& s) {
   int n = 0;
@@ -115,4 +118,89 @@ void fill(const PointwiseShape& s, Layout layout, PointwiseArgs& args, int outpu
   args.group = std::clamp<uint32_t>(kTileElements / args.columns, 1, 128);
 }
 
-}  // namespace xpu_ops::plan
+namespace {
+
+const runtime::KernelTable* steps_of(const runtime::KernelTable& rows) {
+  const runtime::StepKernels* k = runtime::kStepKernels;
+  while (k->rows && k->rows != &rows) ++k;
+  return k->steps;
+}
+
+// Calls work(ptr) at every place in the dimensions that one launch has no room for.
+template <class F>
+void each_place(const OuterDim* outer, int outers, int operands, void* const* ptr, F&& work) {
+  char* base[kPointwiseOperands];
+  for (int k = 0; k < operands; ++k) base[k] = static_cast<char*>(ptr[k]);
+  uint32_t at[kPointwiseDims] = {};
+  for (int d = 0; d >= 0;) {
+    work(base);
+    for (d = outers - 1; d >= 0; --d) {
+      const bool more = ++at[d] < outer[d].size;
+      const int64_t moves = more ? 1 : 1 - int64_t{outer[d].size};
+      for (int k = 0; k < operands; ++k) base[k] += moves * outer[d].step[k];
+      if (more) break;
+      at[d] = 0;
+    }
+  }
+}
+
+void launch_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t local, const PointwiseArgs& args) {
+  runtime::launch2(queue, kernel, runtime::ceil_div(args.rows, args.group), runtime::ceil_div(args.n, args.columns), 1,
+                   local, args);
+}
+
+}  // namespace
+
+PointwiseKernel plan_pointwise(const PointwiseShape& shape, Layout fits, bool steps, const runtime::Policy& policy) {
+  if (fits == Layout::rows) return PointwiseKernel::rows;
+  return steps && policy.single_items && in_order(shape) ? PointwiseKernel::steps : PointwiseKernel::none;
+}
+
+bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
+  const PointwiseShape* shape = &p.shape;
+  PointwiseShape rest;
+  OuterDim outer[kPointwiseDims];
+  int outers = 0;
+  const auto take_outers = [&] {
+    if (shape->ndim <= kPointwiseRowDims + 1 || outers > 0) return;
+    rest = *shape;
+    shape = &rest;
+    while (take_outer(rest, outer[outers])) ++outers;
+  };
+  PointwiseArgs& args = p.args;
+  const auto each_part = [&](Layout layout, auto&& work) {
+    each_place(outer, outers, shape->operands, p.ptr, [&](char* const* ptr) {
+      for (int k = 0; k < shape->operands; ++k) args.ptr[k] = ptr[k];
+      fill(*shape, layout, args, p.outputs);
+      work();
+    });
+  };
+  const Layout fits = classify(p.shape);
+  const bool dense = p.shape.ndim <= 1 && fits == Layout::rows;
+  int64_t elements = 1;
+  for (int d = 0; d < p.shape.ndim; ++d) elements *= p.shape.sizes[d];
+  if (p.small.run && queue.may_run_inline(elements * p.cost * (dense ? 1 : host::kStridedShare))) {
+    take_outers();
+    const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
+    if (queue.run_inline([&] { each_part(dense ? Layout::rows : Layout::strided, part); })) return true;
+    // Another thread has put work on the queue.
+  }
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::KernelTable* steps = fits == Layout::rows ? nullptr : steps_of(p.rows);
+  const PointwiseKernel kernel = plan_pointwise(p.shape, fits, steps && steps->has(p.common), policy);
+  if (kernel == PointwiseKernel::none) return false;
+  take_outers();
+  if (kernel == PointwiseKernel::steps)
+    each_part(Layout::strided, [&] { launch_rows(queue, (*steps)[p.common], 1, args); });
+  else
+    each_part(Layout::rows, [&] { launch_rows(queue, p.rows[p.common], policy.lanes, args); });
+  return true;
+}
+
+void pointwise_dense(runtime::Queue& queue, runtime::KernelSlot& kernel, const PointwiseShape& shape,
+                     PointwiseArgs& args, int outputs) {
+  fill(shape, Layout::rows, args, outputs);
+  launch_rows(queue, kernel, runtime::device_info(queue.device).policy.lanes, args);
+}
+
+}  // namespace xpu_ops::plan::inline pointwise_family

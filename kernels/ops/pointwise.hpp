@@ -1,10 +1,15 @@
-// Layout planning of pointwise launches: pure host code, no device needed.
+// Pointwise: layout planning (pure host code) and launches.
 #pragma once
 #include <cstdint>
 
+#include "kernels/dtype.hpp"
+#include "kernels/host/table.hpp"
+#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/pointwise_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline pointwise_family {
 
 enum class Layout { rows, strided };  // strided: also for kernels of steps
 
@@ -42,4 +47,25 @@ bool in_order(const PointwiseShape& shape);
 // immediate operand gets the pointer of its stand-in.
 void fill(const PointwiseShape& shape, Layout layout, PointwiseArgs& args, int outputs);
 
-}  // namespace xpu_ops::plan
+struct PointwiseProblem {
+  const PointwiseShape& shape;  // collapsed
+  PointwiseArgs& args;          // scalars and immediate values are given
+  void* const* ptr;             // of the operands; outputs first
+  const DType* types;           // that the kernel expects
+  int outputs;
+  const runtime::KernelTable& rows;
+  DType common;
+  const host::Kernel& small;  // of the common type
+  int64_t cost;               // of an element on the calling thread, in units of Queue::may_run_inline()
+};
+// none: operands step through the memory of a row and there is no kernel for that, or not on this device.
+enum class PointwiseKernel { rows, steps, none };
+// `fits`: as classify() says. `steps`: whether there is a kernel of steps for the type.
+PointwiseKernel plan_pointwise(const PointwiseShape& shape, Layout fits, bool steps, const runtime::Policy& policy);
+// False, and nothing is done, where there is no kernel.
+bool pointwise(runtime::Queue& queue, const PointwiseProblem& problem);
+// One launch over elements side by side; all of the arguments but what fill() fills is given.
+void pointwise_dense(runtime::Queue& queue, runtime::KernelSlot& kernel, const PointwiseShape& shape,
+                     PointwiseArgs& args, int outputs);
+
+}  // namespace xpu_ops::plan::inline pointwise_family

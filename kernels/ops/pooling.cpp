@@ -6,7 +6,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline pooling_family {
 namespace {
 
 using runtime::ceil_div;
@@ -138,4 +138,4 @@ void pool(runtime::Queue& queue, const PoolProblem& problem) {
   }
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline pooling_family

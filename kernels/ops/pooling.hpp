@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/pooling_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline pooling_family {
 
 enum class PoolKind { max, max_back, avg, avg_back };
 
@@ -42,4 +42,4 @@ PoolLines plan_pool_lines(const PoolProblem& problem, int64_t planes, const runt
 
 void pool(runtime::Queue& queue, const PoolProblem& problem);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline pooling_family

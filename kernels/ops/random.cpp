@@ -3,7 +3,7 @@
 #include "gen/kernels/random_kernels.hpp"
 #include "kernels/runtime/allocator.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline random_family {
 namespace {
 
 using runtime::ceil_div;
@@ -44,4 +44,4 @@ void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* d
   runtime::launch(queue, kernels::shuffle_bucket, size_t{1} << plan.bits, 1, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline random_family

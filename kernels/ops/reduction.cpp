@@ -1,11 +1,15 @@
 #include "kernels/ops/reduction.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline reduction_family {
 namespace {
 
 struct Dim { int64_t size, in, out0, out1; };
@@ -20,6 +24,7 @@ constexpr int64_t kWideColumns = kLanes * kColumns;
 constexpr int64_t kMaxSplits = 1024;  // one item combines them one after the other
 // Elements that one accumulator takes one after the other, for the rounding error of sums.
 constexpr int64_t kRowChain = 65536, kColumnChain = 1024;
+constexpr size_t kHostPartial = 1 << 14;  // bytes for the results of splits on the calling thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
@@ -67,7 +72,9 @@ void divide(ReductionArgs& a, int64_t want, int64_t granule) {
 
 }  // namespace
 
-ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t units, ReductionPlan& plan) {
+ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const runtime::Policy& policy,
+                            ReductionPlan& plan) {
+  const uint32_t units = policy.units;
   std::vector<Dim> kept, reduced;
   int64_t outputs = 1, count = 1;
   for (int d = shape.ndim - 1; d >= 0; --d) {  // fastest first
@@ -178,4 +185,40 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t 
   return ReductionFit::ok;
 }
 
-}  // namespace xpu_ops::plan
+bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels) {
+  ReductionPlan plan;
+  if (plan_reduction(problem.shape, problem.ordered, runtime::device_info(queue.device).policy, plan) ==
+      ReductionFit::too_many_dims)
+    return false;
+  ReductionArgs& args = plan.args;
+  args.in = problem.in;
+  args.out0 = problem.out0;
+  args.out1 = problem.out1;
+  args.f = static_cast<float>(problem.parameter);
+  args.f64 = problem.bits ? static_cast<int64_t>(problem.bits) : std::bit_cast<int64_t>(problem.parameter);
+  args.flags = problem.flags;
+  runtime::KernelSlot& first = plan.kernel == ReductionPlan::Kernel::row ? kernels.row : kernels.col;
+  const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
+  // Small inputs have few splits; many outputs have one.
+  if (first.host() && bytes <= kHostPartial && queue.may_run_inline(problem.cost)) {
+    alignas(16) char partial[kHostPartial];
+    args.partial = bytes ? partial : nullptr;
+    const runtime::HostKernel final = bytes ? kernels.final.host() : nullptr;
+    const auto here = [&] {
+      first.host()(&args, 0);
+      if (final) final(&args, 0);
+    };
+    if (queue.run_inline(here)) return true;
+  }
+  if (args.splits == 1) {
+    runtime::launch(queue, first, plan.groups, plan.local, args);
+    return true;
+  }
+  const runtime::Scratch partial(bytes);
+  args.partial = partial.get();
+  runtime::launch(queue, first, plan.groups, plan.local, args);
+  runtime::launch(queue, kernels.final, plan.final_groups, plan.final_local, args);
+  return true;
+}
+
+}  // namespace xpu_ops::plan::inline reduction_family

@@ -1,11 +1,14 @@
-// Which kernel reduces a tensor, and how its elements are divided. Pure host code.
+// Reductions: which kernel, how its elements are divided (pure host code), and the launches.
 #pragma once
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline reduction_family {
 
 constexpr int kReductionInputDims = 64;
 
@@ -26,8 +29,29 @@ struct ReductionPlan {
 enum class ReductionFit { ok, too_many_dims };
 
 // `ordered`: elements are numbered in the logical order of the reduced dimensions (for indices), which may then not be
-// reordered. `units`: compute units of the device. No size may be 0 except in reduced dimensions.
+// reordered. No size may be 0 except in reduced dimensions.
 // Throws Error{not_implemented} for a merged dimension or a number of outputs of 2^31 and more.
-ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, uint32_t units, ReductionPlan& plan);
+ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const runtime::Policy& policy,
+                            ReductionPlan& plan);
 
-}  // namespace xpu_ops::plan
+// The three kernels of one functor for one element type.
+struct ReductionSlots {
+  runtime::KernelSlot& row;
+  runtime::KernelSlot& col;
+  runtime::KernelSlot& final;
+};
+
+struct ReductionProblem {
+  const ReductionShape& shape;
+  const void* in;
+  void *out0, *out1;  // either may be null if the kernels allow it
+  bool ordered;
+  double parameter;  // of the functor
+  uint64_t bits;     // instead of the parameter, if not 0
+  uint32_t flags;
+  int64_t cost;  // on the calling thread, in units of Queue::may_run_inline()
+};
+// False, and nothing is done, where there are too many dimensions.
+bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels);
+
+}  // namespace xpu_ops::plan::inline reduction_family

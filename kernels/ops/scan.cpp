@@ -6,7 +6,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline scan_family {
 namespace {
 
 using runtime::ceil_div;
@@ -26,7 +26,7 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   plan.groups0 = static_cast<size_t>(s.outer);
   if (s.inner != 1) {
     plan.kernel = ScanPlan::Kernel::axis;
-    plan.local = std::min(kAxisItems, ceil_div(s.inner, kLanes) * kLanes);
+    plan.local = std::min({kAxisItems, size_t{policy.most_items}, ceil_div(s.inner, kLanes) * kLanes});
     plan.groups1 = ceil_div(s.inner, plan.local);
     return plan;
   }
@@ -67,4 +67,4 @@ void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot&
   }
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline scan_family

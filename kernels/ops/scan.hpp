@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/scan_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline scan_family {
 
 // A dense tensor as [outer, length, inner], scanned along length; no size is 0.
 struct ScanShape { int64_t outer, length, inner; };
@@ -24,4 +24,4 @@ ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
 void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot& axis, const ScanShape& shape,
           ScanArgs args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline scan_family

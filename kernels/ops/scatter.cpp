@@ -6,12 +6,13 @@
 
 #include "gen/kernels/scatter_kernels.hpp"
 #include "kernels/ops/items.hpp"
+#include "kernels/ops/sort.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline scatter_family {
 namespace {
 
 using runtime::ceil_div;
@@ -23,6 +24,9 @@ constexpr size_t kGroup = 64;                                 // items, where an
 constexpr size_t kFillingItems = 128;                         // items per compute unit
 constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 18;  // indices and places from which on sifting pays
 constexpr size_t kSiftParts = 8;
+// Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all.
+constexpr size_t kSortedShare = 8;
+constexpr int64_t kSortedSteps = 1 << 12, kMostSorted = int64_t{1} << 26;
 constexpr int64_t kCountShare = 4096, kCountBins = int64_t{1} << 22;  // indices of a table, bins of all tables
 constexpr int64_t kMostTables = 2048;
 constexpr size_t kCountItems = 64;
@@ -76,6 +80,24 @@ void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& 
   }
 }
 
+bool sorts(const ColumnProblem& p, size_t total, bool uniform, size_t units) {
+  return total * kSortedShare < kFillingItems * units && p.steps >= kSortedSteps && p.index.size < INT32_MAX &&
+         p.steps <= kMostSorted / static_cast<int64_t>(uniform ? 1 : total);
+}
+
+void scatter_sorted(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan) {
+  ColumnArgs args = plan.args;
+  const size_t entries = size_t{plan.sorts} * args.steps;
+  const runtime::Scratch keys(entries * sizeof(int32_t)), sorted(entries * sizeof(int32_t)),
+      places(entries * sizeof(int64_t));
+  const ColumnKeyArgs key{args.index, keys.get<int32_t>(), args.index_step, args.skip, args.steps, args.walk};
+  runtime::launch2(queue, kernels::column_keys, plan.sorts, plan.groups1, 1, plan.local, key);
+  sort(queue, {DType::i32, keys.get(), sorted.get(), places.get<int64_t>(), plan.sorts, args.steps, args.steps, false});
+  args.keys = sorted.get<int32_t>();
+  args.places = places.get<int64_t>();
+  runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, args);
+}
+
 }  // namespace
 
 ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
@@ -99,6 +121,12 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     plan.local = 1;
     plan_tiles(p, units, total, args);
     width = args.tile;
+  } else if (sorts(p, total, args.uniform, units)) {
+    plan.sorted = true;
+    plan.sorts = args.uniform ? 1 : static_cast<uint32_t>(total);
+    plan.groups0 = total;
+    plan.groups1 = ceil_div(args.steps, plan.local);
+    return plan;
   } else if (total < kFillingItems * units) {
     args.parts = static_cast<uint32_t>(
         std::clamp<int64_t>(kFillingItems * units / total, 1, std::max<int64_t>(1, p.index.size)));
@@ -132,7 +160,10 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
   };
   if (!here()) {
     const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);
-    runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);
+    if (plan.sorted)
+      scatter_sorted(queue, kernel, plan);
+    else
+      runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);
   }
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
@@ -175,4 +206,4 @@ void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentArg
   launch_item_rows(queue, kernels::segment_reduce_backward[type], size_t{args.outer} * args.segments, args.inner, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline scatter_family

@@ -8,7 +8,7 @@
 #include "kernels/ops/indexing.hpp"
 #include "kernels/sycl/scatter_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline scatter_family {
 
 enum class Reduce { assign, add, mul, max, min };
 
@@ -25,9 +25,13 @@ struct ColumnProblem {
   Dims3 columns;
 };
 
+// sorted: an item per index, after a sort of the indices of each column.
 struct ColumnPlan {
   ColumnArgs args;
-  size_t groups0 = 0, groups1 = 0, local = 1;  // over rows and parts of the indices, over the columns of a row
+  bool sorted = false;
+  uint32_t sorts = 0;  // columns with indices of their own
+  // Over rows and parts of the indices, over the columns of a row; sorted: over columns, over indices.
+  size_t groups0 = 0, groups1 = 0, local = 1;
 };
 // No size may be 0.
 ColumnPlan plan_columns(const ColumnProblem& problem, const runtime::Policy& policy);
@@ -46,4 +50,4 @@ void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint3
 void segment_reduce(runtime::Queue& queue, DType type, const SegmentArgs& args);
 void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentArgs& args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline scatter_family

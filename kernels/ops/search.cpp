@@ -6,7 +6,7 @@
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchArgs& args) {
   launch_items(queue, kernels::searchsorted[type], args.n, args);
@@ -29,4 +29,4 @@ void count_even_bins(runtime::Queue& queue, DType type, BinCountArgs args, int64
   merge_counts(queue, args.counts, plan.tables, args.bins, out);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline search_family

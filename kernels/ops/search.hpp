@@ -4,7 +4,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/search_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchArgs& args);
 void is_in(runtime::Queue& queue, DType type, const IsinArgs& args);
@@ -13,4 +13,4 @@ void find_bins(runtime::Queue& queue, DType type, const BinArgs& args);
 // are.
 void count_even_bins(runtime::Queue& queue, DType type, BinCountArgs args, int64_t* out);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline search_family

@@ -6,7 +6,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline shape_family {
 namespace {
 
 using runtime::ceil_div;
@@ -64,4 +64,4 @@ void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs
   runtime::launch(queue, kernels::unfold_backward[type], ceil_div(args.n, group), group, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline shape_family

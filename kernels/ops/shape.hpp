@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/shape_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline shape_family {
 
 // Gathers the parts of a concatenation; launches whenever the arguments are full, and at the end.
 class Cat {
@@ -35,4 +35,4 @@ void im2col(runtime::Queue& queue, size_t element, size_t rows, const Im2colArgs
 void col2im(runtime::Queue& queue, DType type, int64_t width, Im2colArgs args);
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs& args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline shape_family

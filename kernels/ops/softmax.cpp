@@ -7,7 +7,7 @@
 #include "kernels/runtime/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline softmax_family {
 namespace {
 
 constexpr size_t kRowGroups = 64;  // work-groups per compute unit
@@ -39,4 +39,4 @@ void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs 
   runtime::launch(queue, kernel_of(args.y, plan.by_row, log)(from, to), plan.groups, kLanes, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline softmax_family

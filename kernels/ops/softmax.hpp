@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline softmax_family {
 
 struct SoftmaxPlan {
   bool by_row = true;   // along the innermost dimension, else columns of vectors
@@ -20,4 +20,4 @@ SoftmaxPlan plan_softmax(const SoftmaxArgs& args, const runtime::Policy& policy)
 // The gradient where `y` is given. `blocks` of the arguments is left as it is.
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline softmax_family

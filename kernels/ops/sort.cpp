@@ -7,7 +7,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline sort_family {
 namespace {
 
 using runtime::ceil_div;
@@ -34,6 +34,7 @@ constexpr uint32_t kNotedRuns = 4096;
 size_t entry_bytes(DType type) { return dtype_size(type) == 8 ? 16 : 8; }
 
 const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+size_t wide_group(runtime::Queue& queue) { return std::min(kWide, policy_of(queue).most_items); }
 
 void* ahead(void* p, size_t bytes) { return p ? static_cast<char*>(p) + bytes : nullptr; }
 const void* ahead(const void* p, size_t bytes) { return static_cast<const char*>(p) + bytes; }
@@ -52,15 +53,16 @@ void sort_row_chunks(runtime::Queue& queue, SortArgs args, const SortPlan& plan,
   args.chunk = plan.chunk;
   runtime::Scratch range((size_t{plan.chunks} + 1) * 2 * sizeof(uint64_t));
   args.range = range.get();
+  const size_t wide = wide_group(queue);
   runtime::launch(queue, kernels::radix_range[type], args.chunks, 1, args);
   runtime::launch(queue, kernels::radix_width[type], 1, 1, args);
-  runtime::launch(queue, kernels::radix_load[type], ceil_div(args.length, kWide), kWide, args);
+  runtime::launch(queue, kernels::radix_load[type], ceil_div(args.length, wide), wide, args);
   for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
     runtime::launch(queue, kernels::radix_count[type], args.chunks, 1, args);
     runtime::launch(queue, kernels::radix_scan[type], 1, 1, args);
     runtime::launch(queue, kernels::radix_scatter[type], args.chunks, 1, args);
   }
-  runtime::launch(queue, kernels::radix_emit[type], ceil_div(args.take, kWide), kWide, args);
+  runtime::launch(queue, kernels::radix_emit[type], ceil_div(args.take, wide), wide, args);
 }
 
 void sort_batch(runtime::Queue& queue, const SortArgs& args, const SortPlan& plan, DType type) {
@@ -302,7 +304,9 @@ void Runs::write(void* values, int64_t* inverse, int64_t* counts) {
   args_.counts = counts;
   args_.first = counts ? first.get<uint32_t>() : nullptr;
   runtime::launch(queue_, kernels::unique_write[type_], args_.chunks, 1, args_);
-  if (counts) runtime::launch(queue_, kernels::unique_lengths, ceil_div(args_.out, kWide), kWide, args_);
+  if (!counts) return;
+  const size_t wide = wide_group(queue_);
+  runtime::launch(queue_, kernels::unique_lengths, ceil_div(args_.out, wide), wide, args_);
 }
 
 int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int64_t count, int64_t width,
@@ -321,4 +325,4 @@ int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int
   return order;
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline sort_family

@@ -10,7 +10,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/sort_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline sort_family {
 
 // Rows of at most 2^31 - 1 elements.
 struct SortProblem {
@@ -104,4 +104,4 @@ class Runs {
 int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int64_t count, int64_t width,
                       int64_t* order, int64_t* spare);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline sort_family

@@ -4,8 +4,8 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/unpool_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline unpool_family {
 
 void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalArgs& args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline unpool_family

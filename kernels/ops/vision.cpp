@@ -10,7 +10,7 @@
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline vision_family {
 namespace {
 
 using runtime::ceil_div;
@@ -165,4 +165,4 @@ void deform_offset_grad(runtime::Queue& queue, DType type, DeformArgs args) {
                    kSubGroup, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline vision_family

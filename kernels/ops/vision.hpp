@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/vision_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::plan::inline vision_family {
 
 // The largest float that is not above the threshold: a float exceeds both or none.
 float nms_threshold(double threshold);
@@ -42,4 +42,4 @@ void deform_columns(runtime::Queue& queue, DType type, DeformArgs args);
 void deform_input_grad(runtime::Queue& queue, DType type, DeformArgs args);
 void deform_offset_grad(runtime::Queue& queue, DType type, DeformArgs args);
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::plan::inline vision_family

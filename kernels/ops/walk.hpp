@@ -65,15 +65,13 @@ Walk<N> make_walk(std::vector<WalkDim<N>> dims, bool reorder = true, int64_t wan
   return w;
 }
 
-// Work-items of one row's work-group: whole sub-groups, at most `most`.
-inline size_t row_group(uint32_t inner, size_t most = 1024) {
-  return std::min<size_t>(most, (static_cast<size_t>(inner) + 15) / 16 * 16);
-}
-
 // Work-items of one group for rows of `inner` items: whole sub-groups, no nearly empty last group.
 inline size_t even_group(size_t inner, size_t most = 1024) {
   const size_t groups = std::max<size_t>(1, (inner + most - 1) / most), each = (inner + groups - 1) / groups;
   return std::max<size_t>(16, (each + 15) / 16 * 16);
+}
+inline size_t even_group(size_t inner, const runtime::Policy& policy) {
+  return even_group(inner, std::min<size_t>(1024, policy.most_items));
 }
 
 // How many items to launch for n elements that cost little each: where an item is a thread few, each with many in turn.

@@ -10,7 +10,7 @@
 namespace xpu_ops::runtime {
 namespace {
 
-bool complete(const sycl::event& e) {
+bool is_complete(const sycl::event& e) {
   return e.get_info<sycl::info::event::command_execution_status>() == sycl::info::event_command_status::complete;
 }
 
@@ -46,14 +46,14 @@ void Event::block(Queue& queue) const {
 bool Event::query() const {
   if (!recorded()) return true;
   check_fork();
-  return complete(stamp_ ? *stamp_ : *event_);
+  return is_complete(stamp_ ? *stamp_ : *event_);
 }
 
 void Event::synchronize() const {
   if (!recorded()) return;
   check_fork();
   sycl::event e = stamp_ ? *stamp_ : *event_;
-  const int64_t begin = profiling() && !complete(e) ? detail::profile_clock() : 0;
+  const int64_t begin = profiling() && !is_complete(e) ? detail::profile_clock() : 0;
   e.wait_and_throw();
   if (begin) detail::profile_wait(device_, begin);
 }

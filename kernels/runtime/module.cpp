@@ -79,21 +79,21 @@ struct LoadedModule {
 };
 
 // Never destroyed: kernels must outlive every static that may still launch at exit.
-struct State {
+struct Modules {
   std::mutex mutex;
   std::string dir;
   std::unique_ptr<ModuleFolder> folder;
   std::map<std::pair<std::string_view, int>, std::unique_ptr<LoadedModule>> modules;
   ModuleStats stats;
 };
-State& state() {
-  static auto* s = new State;
+Modules& loaded() {
+  static auto* s = new Modules;
   return *s;
 }
 
 void count(int64_t ModuleStats::* field) {
-  std::lock_guard lock(state().mutex);
-  ++(state().stats.*field);
+  std::lock_guard lock(loaded().mutex);
+  ++(loaded().stats.*field);
 }
 
 // Says on stderr what is going on once it has lasted a second.
@@ -228,7 +228,7 @@ const char* find_module(const char* kernel) {
 }  // namespace
 
 void set_module_dir(const std::string& dir) {
-  State& s = state();
+  Modules& s = loaded();
   std::lock_guard lock(s.mutex);
   if (s.folder && s.dir != dir)
     throw Error(ErrorKind::runtime, "xpu_ops: the folder of kernel modules cannot change after a kernel was loaded.");
@@ -236,8 +236,8 @@ void set_module_dir(const std::string& dir) {
 }
 
 ModuleStats module_stats() {
-  std::lock_guard lock(state().mutex);
-  return state().stats;
+  std::lock_guard lock(loaded().mutex);
+  return loaded().stats;
 }
 
 int64_t module_load_ns() { return t_load_ns; }
@@ -246,7 +246,7 @@ const sycl::kernel& load_kernel(const char* name, int device) {
   const char* module_name = find_module(name);
   if (!module_name)
     throw Error(ErrorKind::not_implemented, std::string("xpu_ops: no module holds the kernel '") + name + "'.");
-  State& s = state();
+  Modules& s = loaded();
   LoadedModule* module = nullptr;
   const ModuleFolder* folder = nullptr;
   {

@@ -14,6 +14,8 @@ namespace {
 // Measured on the CPU device: smaller groups pay for their scheduling, larger ones leave threads idle.
 constexpr uint32_t kCpuGroup = 1024;
 constexpr uint32_t kGpuGroup = 256;
+// Of Intel GPUs; a CPU device takes more.
+constexpr uint32_t kGpuMostItems = 1024;
 
 bool gpu_wanted(const DeviceInfo& info) {
   const char* wanted = std::getenv("XPU_OPS_POLICY");
@@ -27,14 +29,14 @@ bool gpu_wanted(const DeviceInfo& info) {
 Policy cpu_policy(const DeviceInfo& info) {
   Policy p;
   p.single_items = p.host_memory = true;
-  p.units = info.max_compute_units;
+  p.most_items = info.max_work_group_size;
   p.elementwise_group = std::min(kCpuGroup, info.max_work_group_size);
   return p;
 }
 
 Policy gpu_policy(const DeviceInfo& info) {
   Policy p;
-  p.units = info.max_compute_units;
+  p.most_items = std::min(kGpuMostItems, info.max_work_group_size);
   p.elementwise_group = std::min(kGpuGroup, info.max_work_group_size);
   return p;
 }
@@ -43,6 +45,9 @@ Policy gpu_policy(const DeviceInfo& info) {
 
 Policy policy_of(const DeviceInfo& info) {
   Policy p = gpu_wanted(info) ? gpu_policy(info) : cpu_policy(info);
+  p.units = info.max_compute_units;
+  p.cache = info.last_level_cache_size;
+  p.matrices = info.has_matrix;
   if (env_flag("XPU_OPS_DISCRETE")) p.host_memory = false;
   return p;
 }

@@ -17,6 +17,9 @@ struct Policy {
   uint32_t units = 1;                // compute units that a launch should fill
   uint32_t lanes = kSubGroup;        // items that share one row (a sub-group)
   uint32_t elementwise_group = 256;  // items of one pointwise work-group
+  uint32_t most_items = 1024;        // of any work-group
+  uint64_t cache = 0;                // bytes of the last cache before memory
+  bool matrices = false;             // units for products of 16-bit matrices
 };
 
 // By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is

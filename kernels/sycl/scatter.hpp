@@ -6,6 +6,7 @@
 namespace xpu {
 
 using xpu_ops::ColumnArgs;
+using xpu_ops::ColumnKeyArgs;
 using xpu_ops::CountArgs;
 using xpu_ops::SegmentArgs;
 using xpu_ops::SegmentOp;
@@ -60,7 +61,8 @@ struct OpMin {
 struct ColumnPart { int64_t low, count, wrap, skip; };
 
 // Whether an index is one that an item takes. What does not change between indices is computed once.
-XPU_INLINE bool takes(const ColumnArgs& p, const ColumnPart& part, int64_t& id) {
+template <class Args>
+XPU_INLINE bool takes(const Args& p, const ColumnPart& part, int64_t& id) {
   const int64_t given = id;
   if (static_cast<uint64_t>(id - part.low) < static_cast<uint64_t>(part.count)) return given != part.skip;
   id += id < 0 ? part.wrap : 0;
@@ -135,8 +137,48 @@ XPU_INLINE void column_nest(const ColumnArgs& p, const ColumnPart& part, uint32_
   }
 }
 
+// Offsets of a column by its number.
+XPU_INLINE void column_offsets(const xpu_ops::Walk<3>& walk, uint32_t column, int64_t (&o)[3]) {
+  uint32_t f[3];
+  add_row(walk, column / walk.inner, o);
+  inner_offsets(walk, column % walk.inner, f);
+  for (int k = 0; k < 3; ++k) o[k] += f[k];
+}
+
+// Groups of the first dimension are columns.
+inline void column_keys(const ColumnKeyArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const uint32_t column = item.get_group(0), j = item.get_global_id(1);
+  if (j >= p.steps) return;
+  int64_t o[3] = {0, 0, 0};
+  column_offsets(p.walk, column, o);
+  int64_t id = load_index(p.index, o[2] + j * p.index_step);
+  const ColumnPart all{0, p.index.size, p.index.wrap ? p.index.size : 0, p.skip};
+  p.keys[size_t{column} * p.steps + j] = static_cast<int32_t>(takes(p, all, id) ? id : p.index.size);
+}
+
+template <class T, class Op>
+XPU_INLINE void column_sorted(const ColumnArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const uint32_t column = item.get_group(0), j = item.get_global_id(1);
+  if (j >= p.steps) return;
+  const size_t begin = p.uniform ? 0 : size_t{column} * p.steps;
+  const int32_t* keys = p.keys + begin;
+  const int64_t* places = p.places + begin;
+  const int32_t id = keys[j];
+  if (id >= p.index.size || (j > 0 && keys[j - 1] == id)) return;
+  int64_t o[3] = {0, 0, 0};
+  column_offsets(p.walk, column, o);
+  T* to = static_cast<T*>(p.data) + o[0] + id * p.index.stride;
+  const T* src = static_cast<const T*>(p.src) + o[1];
+  T result = *to;
+  for (uint32_t k = j; k < p.steps && keys[k] == id; ++k) result = Op::run(result, src[places[k] * p.src_step]);
+  *to = result;
+}
+
 template <class T, class Op>
 XPU_INLINE void column_loop(const ColumnArgs& p) {
+  if (p.keys) return column_sorted<T, Op>(p);
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);
   uint32_t row = item.get_group(0), number = 0;

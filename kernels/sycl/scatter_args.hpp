@@ -8,7 +8,8 @@ namespace xpu_ops {
 //   data[o0 + index[o2 + j * index_step] * index.stride]  op=  src[o1 + j * src_step]
 // so equal indices combine in the order of the source, with no atomics. Where columns are few, `parts` items share one
 // and each takes the indices in its own range. An item may have a tile of columns: an inner loop within an outer one,
-// of which either runs through the indices, the other through the columns.
+// of which either runs through the indices, the other through the columns. With `keys`, the sorted indices of each
+// column, an item per index combines what meets in one place.
 struct ColumnStep { int64_t data, src, index; };
 struct ColumnArgs {
   void* data;
@@ -25,7 +26,18 @@ struct ColumnArgs {
   uint8_t across;   // the inner loop runs through the columns
   uint8_t sift;     // the indices of the part are found first, so that nothing branches on them (one column)
   ColumnStep inner, outer;
-  Walk<3> walk;  // columns: data, src, index
+  Walk<3> walk;                     // columns: data, src, index
+  const int32_t* keys = nullptr;    // [columns, steps], [steps] where `uniform`; left out: index.size
+  const int64_t* places = nullptr;  // of the keys among the steps
+};
+
+// The indices of each column as they are sorted: [columns, steps], index.size where they are left out.
+struct ColumnKeyArgs {
+  IndexSource index;
+  int32_t* keys;
+  int64_t index_step, skip;
+  uint32_t steps;
+  Walk<3> walk;  // as above
 };
 
 // Counts into one private table a work-item (rows of `counts`), summed by count_merge.

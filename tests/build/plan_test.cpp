@@ -1,13 +1,7 @@
 // Checks plans of kernels/ops: every kernel of a plan is chosen by some problem, work is covered exactly once, indices
 // change their width at its border. Links neither torch nor needs a device; prints what fails.
-#include <cstdio>
 #include <cstring>
-#include <functional>
-#include <set>
-#include <string>
-#include <vector>
 
-#include "kernels/error.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/ctc.hpp"
 #include "kernels/ops/distance.hpp"
@@ -26,64 +20,12 @@
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/sycl/reduction_args.hpp"
+#include "tests/build/plan_check.hpp"
 
+namespace plan_test {
 namespace {
 
-using namespace xpu_ops;
 using namespace xpu_ops::plan;
-using runtime::Policy;
-
-int g_checks = 0, g_failures = 0;
-std::string g_case;
-
-#define CHECK(condition)                                                                   \
-  do {                                                                                     \
-    ++g_checks;                                                                            \
-    if (!(condition) && ++g_failures < 50)                                                 \
-      std::printf("%s:%d: %s: %s\n", __FILE_NAME__, __LINE__, g_case.c_str(), #condition); \
-  } while (false)
-
-template <class... T>
-void at(const char* name, T... values) {
-  g_case = name;
-  ((g_case += " " + std::to_string(values)), ...);
-}
-
-std::vector<Policy> policies() {
-  std::vector<Policy> all;
-  for (const bool single : {true, false})
-    for (const uint32_t units : {1u, 2u, 7u, 64u, 512u, 4096u}) {
-      Policy p;
-      p.single_items = p.host_memory = single;
-      p.units = units;
-      p.elementwise_group = single ? 1024 : 256;
-      all.push_back(p);
-    }
-  return all;
-}
-
-const std::vector<int64_t> kSizes = {1,     2,     3,      15,     16,      17,      63,     64,   65,
-                                     255,   300,   1000,   2047,   2048,    2049,    4096,   5000, 16383,
-                                     65536, 70000, 262144, 262145, 1048576, 1048577, 5000000};
-
-// Parts of `each` elements, the last maybe shorter, none empty, none past the end.
-bool parts_cover(int64_t n, int64_t parts, int64_t each) {
-  return parts > 0 && each > 0 && (parts - 1) * each < n && parts * each >= n;
-}
-
-// Whether every value of the enumeration up to `last` was seen.
-template <class Kernel>
-void check_all_seen(const char* name, const std::set<Kernel>& seen, Kernel last) {
-  at(name);
-  CHECK(seen.size() == static_cast<size_t>(last) + 1);
-}
-
-bool refuses(const std::function<void()>& plan) {
-  try {
-    plan();
-  } catch (const Error&) { return true; }
-  return false;
-}
 
 void test_sort() {
   std::set<SortPlan::Kernel> seen;
@@ -191,7 +133,7 @@ void test_norms() {
           NormApplyArgs args;
           args.rows = static_cast<uint32_t>(rows), args.cols = static_cast<uint32_t>(cols);
           args.by_column = by_column;
-          const ApplyPlan plan = plan_norm_apply(args, 1024, policy);
+          const ApplyPlan plan = plan_norm_apply(args, policy);
           by_row.insert(plan.by_row);
           if (plan.by_row) continue;
           CHECK(plan.local <= 1024 && plan.local % 16 == 0);
@@ -207,14 +149,15 @@ void test_norms() {
   at("add_norm");
   Policy cpu, gpu;
   cpu.single_items = true;
-  CHECK(plan_add_norm_stream(1 << 20, 64, 4, 1 << 20, cpu));
-  CHECK(!plan_add_norm_stream(1 << 20, 65, 4, 1 << 20, cpu));
-  CHECK(!plan_add_norm_stream(10, 64, 4, 1 << 20, cpu));
-  CHECK(!plan_add_norm_stream(1 << 20, 64, 4, 1 << 20, gpu));
+  cpu.cache = gpu.cache = 1 << 20;
+  CHECK(plan_add_norm_stream(1 << 20, 64, 4, cpu));
+  CHECK(!plan_add_norm_stream(1 << 20, 65, 4, cpu));
+  CHECK(!plan_add_norm_stream(10, 64, 4, cpu));
+  CHECK(!plan_add_norm_stream(1 << 20, 64, 4, gpu));
   for (const int64_t rows : kSizes)
     for (const int64_t pairs : kSizes) {
       at("rotary", rows, pairs);
-      const RotaryPlan plan = plan_rotary(rows, pairs);
+      const RotaryPlan plan = plan_rotary(rows, pairs, gpu);
       CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
       CHECK(parts_cover(pairs, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
     }
@@ -243,6 +186,14 @@ void test_indexing() {
         }
       }
   check_all_seen("indexed", seen, IndexMode::general);
+  for (const int64_t rows : kSizes)
+    for (const int64_t cols : {int64_t{1}, int64_t{5}, int64_t{40}, int64_t{3000}, int64_t{70000}}) {
+      at("linearize", rows, cols);
+      const LinearizePlan plan = plan_linearize({{rows, {cols, 1}}, {cols, {1, 0, 1}}});
+      CHECK(int64_t{plan.walk.rows} * plan.walk.inner == rows * cols);
+      CHECK(parts_cover(plan.walk.rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
+      CHECK(parts_cover(plan.walk.inner, static_cast<int64_t>(plan.groups1), kTileElements));
+    }
   // Offsets within the row are 32-bit where its reach allows.
   at("indexed, border");
   Policy policy;
@@ -255,7 +206,7 @@ void test_indexing() {
 }
 
 void test_scatter() {
-  bool sift = false, across = false, parts = false, together = false, tiles = false;
+  bool sift = false, across = false, parts = false, together = false, tiles = false, sorted = false, each = false;
   for (const Policy& policy : policies())
     for (const int64_t size : kSizes)
       for (const int64_t steps : {int64_t{1}, int64_t{1000}, int64_t{100000}})
@@ -276,17 +227,24 @@ void test_scatter() {
                                                   {{width, {1, 1, uniform ? 0 : 1}}}},
                                                  policy);
             const ColumnArgs& a = plan.args;
+            if (plan.sorted) {
+              CHECK(!policy.single_items && a.parts == 1 && plan.groups0 == size_t{a.walk.rows} * a.walk.inner);
+              CHECK(parts_cover(steps, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
+              CHECK(plan.sorts == (a.uniform ? 1 : plan.groups0));
+              (a.uniform ? sorted : each) = true;
+              continue;
+            }
             // Every index belongs to one part.
             CHECK(parts_cover(size, a.parts, a.part_size));
             CHECK(plan.groups0 == size_t{a.walk.rows} * a.parts);
             const bool shared = a.uniform && a.unit;
-            const int64_t each = shared || policy.single_items ? a.tile : static_cast<int64_t>(plan.local);
-            CHECK(parts_cover(a.walk.inner, static_cast<int64_t>(plan.groups1), each));
+            const int64_t share = shared || policy.single_items ? a.tile : static_cast<int64_t>(plan.local);
+            CHECK(parts_cover(a.walk.inner, static_cast<int64_t>(plan.groups1), share));
             sift |= a.sift, across |= a.across, parts |= a.parts > 1 && !a.sift, together |= shared;
             tiles |= a.tile > 1 && !shared;
           }
   at("columns");
-  CHECK(sift && across && parts && together && tiles);
+  CHECK(sift && across && parts && together && tiles && sorted && each);
   for (const Policy& policy : policies())
     for (const int64_t n : kSizes)
       for (const int64_t bins : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{1} << 24}) {
@@ -400,7 +358,9 @@ void test_reduction() {
       if (!reduced[d]) out *= sizes[d];
     }
     ReductionPlan plan;
-    CHECK(plan_reduction(s, false, units, plan) == ReductionFit::ok);
+    Policy policy;
+    policy.units = units;
+    CHECK(plan_reduction(s, false, policy, plan) == ReductionFit::ok);
     CHECK(int64_t{plan.args.kept_count} == out && int64_t{plan.args.inner_count} * plan.args.outer_count * out == in);
     CHECK(plan.groups >= 1);
     check_splits(plan.args);
@@ -429,7 +389,7 @@ void test_reduction() {
     s.ndim = 1, s.size[0] = n, s.in[0] = 2, s.out0[0] = s.out1[0] = 0, s.reduced[0] = true;
     return refuses([&] {
       ReductionPlan plan;
-      plan_reduction(s, false, 8, plan);
+      plan_reduction(s, false, Policy{}, plan);
     });
   };
   CHECK(!whole((int64_t{1} << 31) - 1) && whole(int64_t{1} << 31));
@@ -458,6 +418,14 @@ void test_pointwise() {
   CHECK(!in_order(shape({20, 30}, {{1, 30}, {20, 1}})));
   CHECK(classify(shape({kMinRow - 1, 30}, {{1, 1}, {20, 20}})) == Layout::strided);
   CHECK(classify(shape({kMinRow, 30}, {{1, 1}, {20, 20}})) == Layout::rows);
+  Policy cpu, gpu;
+  cpu.single_items = true;
+  const PointwiseShape stepping = shape({20, 30}, {{3, 3}, {60, 60}}), turned = shape({20, 30}, {{1, 30}, {20, 1}});
+  CHECK(plan_pointwise(dense, classify(dense), true, gpu) == PointwiseKernel::rows);
+  CHECK(plan_pointwise(stepping, classify(stepping), true, cpu) == PointwiseKernel::steps);
+  CHECK(plan_pointwise(stepping, classify(stepping), false, cpu) == PointwiseKernel::none);
+  CHECK(plan_pointwise(stepping, classify(stepping), true, gpu) == PointwiseKernel::none);
+  CHECK(plan_pointwise(turned, classify(turned), true, cpu) == PointwiseKernel::none);
   PointwiseShape deep{};
   deep.operands = 1, deep.element[0] = 4, deep.ndim = kPointwiseRowDims + 3;
   int64_t stride = 1, total = 1, walked = 1;
@@ -528,8 +496,10 @@ void test_factories() {
 }
 
 }  // namespace
+}  // namespace plan_test
 
 int main() {
+  using namespace plan_test;
   test_sort();
   test_topk_pick_runs();
   test_scan_softmax();
@@ -542,6 +512,9 @@ int main() {
   test_copy();
   test_reduction();
   test_pointwise();
+  test_layers();
+  test_resampling();
+  test_sparse();
   std::printf("%d checks, %d failures\n", g_checks, g_failures);
   return g_failures == 0 ? 0 : 1;
 }

@@ -10,8 +10,6 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/ops/pointwise.hpp"
-#include "kernels/runtime/kernel_index.hpp"
-#include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -96,8 +94,6 @@ Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
 
 namespace {
 
-using plan::Layout;
-
 at::Scalar cpu_scalar(const at::Tensor& t) {
   // A zero-dim CPU tensor: reading it touches no device.
   const at::ScalarType dtype = t.scalar_type();
@@ -168,72 +164,21 @@ plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
   return shape;
 }
 
-const runtime::KernelTable* steps_of(const PointwiseOp& op) {
-  const runtime::StepKernels* k = runtime::kStepKernels;
-  while (k->rows && k->rows != &op.rows) ++k;
-  return k->steps;
-}
-
 // False, and nothing is done, where operands step through the memory of a row and the operator has no kernel for that.
-// `inlines`: where the calling thread may do the work.
-bool launch(const Prepared& p, at::TensorIteratorBase& it, plan::PointwiseShape& shape, bool inlines = true) {
+bool launch(const Prepared& p, at::TensorIteratorBase& it, const plan::PointwiseShape& shape) {
   const PointwiseOp& op = p.op;
-  const int operands = op.outputs + op.inputs;
   const DType t = to_dtype(p.common);
-  const Layout fits = plan::classify(shape);
-  const bool dense = shape.ndim <= 1 && fits == Layout::rows;
-  runtime::Queue& queue = runtime::current_queue();
-  const host::Kernel& small = op.small[static_cast<int>(t)];
-  const int64_t share = cost_of(small, t) * (dense ? 1 : host::kStridedShare);
-  const bool here = inlines && small.run && queue.may_run_inline(it.numel() * share);
-  const runtime::KernelTable* steps = nullptr;
-  if (!here && fits != Layout::rows) {
-    steps = steps_of(op);
-    if (!steps || !steps->has(t) || !runtime::device_info(queue.device).policy.single_items || !plan::in_order(shape))
-      return false;
-  }
-  plan::OuterDim outer[kPointwiseDims];
-  int outers = 0;
-  while (plan::take_outer(shape, outer[outers])) ++outers;
-  const Layout layout = steps || (here && !dense) ? Layout::strided : Layout::rows;
-
   PointwiseArgs args;
   fill_values(p, args);
-  char* base[kPointwiseOperands] = {};
+  void* ptr[kPointwiseOperands];
   DType types[kPointwiseOperands];
-  for (int k = 0; k < operands; ++k) {
-    base[k] = static_cast<char*>(it.data_ptr(k));
+  for (int k = 0; k < shape.operands; ++k) {
+    ptr[k] = it.data_ptr(k);
     types[k] = to_dtype(expected(op.types[k], p.common));
   }
-  uint32_t at[kPointwiseDims] = {};
-  const auto each_part = [&](auto&& work) {
-    for (int d = 0; d >= 0;) {
-      for (int k = 0; k < operands; ++k) args.ptr[k] = base[k];
-      plan::fill(shape, layout, args, op.outputs);
-      work();
-      // the next place in the outer dimensions
-      for (d = outers - 1; d >= 0; --d) {
-        const bool more = ++at[d] < outer[d].size;
-        const int64_t moves = more ? 1 : 1 - int64_t{outer[d].size};
-        for (int k = 0; k < operands; ++k) base[k] += moves * outer[d].step[k];
-        if (more) break;
-        at[d] = 0;
-      }
-    }
-  };
-  if (here) {
-    const auto part = [&] { host::run(small.run, args, types, op.outputs, operands, dense); };
-    if (queue.run_inline([&] { each_part(part); })) return true;
-    // Another thread has put work on the queue.
-    shape = shape_of(p, it);
-    return launch(p, it, shape, false);
-  }
-  each_part([&] {
-    runtime::launch2(queue, steps ? (*steps)[t] : op.rows[t], runtime::ceil_div(args.rows, args.group),
-                     runtime::ceil_div(args.n, args.columns), 1,
-                     steps ? 1 : runtime::device_info(queue.device).policy.lanes, args);
-  });
-  return true;
+  const host::Kernel& small = op.small[static_cast<int>(t)];
+  return plan::pointwise(runtime::current_queue(),
+                         {shape, args, ptr, types, op.outputs, op.rows, t, small, cost_of(small, t)});
 }
 
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense = false);
@@ -311,7 +256,7 @@ void run_converted(at::TensorIteratorBase& it, Prepared& p, bool dense) {
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense) {
   plan::PointwiseShape shape = shape_of(p, it);
   const bool small = it.can_use_32bit_indexing();
-  if (small ? launch(p, it, shape) : plan::classify(shape) == Layout::rows) {
+  if (small ? launch(p, it, shape) : plan::classify(shape) == plan::Layout::rows) {
     if (small) return;
     for (auto& part : it.with_32bit_indexing()) {
       shape = shape_of(p, part);

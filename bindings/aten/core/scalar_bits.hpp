@@ -41,4 +41,10 @@ inline void put_scalar(uint64_t (&bits)[2], const at::Scalar& s, at::ScalarType 
   }
 }
 
+inline uint64_t double_bits(double v) { return std::bit_cast<uint64_t>(v); }
+
+inline bool is_zero(const at::Scalar& s) {
+  return s.isComplex() ? s.toComplexDouble() == c10::complex<double>(0) : s.toDouble() == 0.0;
+}
+
 }  // namespace xpu_ops::aten

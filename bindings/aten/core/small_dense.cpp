@@ -2,8 +2,6 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/ops/pointwise.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -105,7 +103,6 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
 }
 
 void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
-  runtime::Queue& queue = runtime::current_queue();
   plan::PointwiseShape shape;
   shape.ndim = 1;
   shape.operands = 1 + op_.inputs;
@@ -116,9 +113,7 @@ void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
     shape.strides[0][k] = shape.immediate[k] ? 0 : 1;
   }
   plan::collapse(shape);
-  plan::fill(shape, plan::Layout::rows, args, 1);
-  runtime::launch2(queue, op_.rows[to_dtype(common_)], runtime::ceil_div(args.rows, args.group),
-                   runtime::ceil_div(args.n, args.columns), 1, runtime::device_info(queue.device).policy.lanes, args);
+  plan::pointwise_dense(runtime::current_queue(), op_.rows[to_dtype(common_)], shape, args, 1);
 }
 
 }  // namespace xpu_ops::aten

@@ -15,6 +15,8 @@ namespace xpu_ops::aten {
 inline DType to_dtype(at::ScalarType t) { return static_cast<DType>(t); }
 inline DType dtype_of(const at::Tensor& t) { return to_dtype(t.scalar_type()); }
 
+inline const runtime::Policy& current_policy() { return runtime::device_info(runtime::current_queue().device).policy; }
+
 // New tensors on the current device without a trip through the dispatcher.
 inline at::Tensor new_empty(at::IntArrayRef sizes, at::ScalarType dtype,
                             std::optional<at::MemoryFormat> format = std::nullopt) {

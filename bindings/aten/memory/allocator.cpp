@@ -136,8 +136,8 @@ void pass_config() {
   runtime::configure_allocator(std::move(config));
 }
 
-struct Setup {
-  Setup() {
+struct AllocatorSetup {
+  AllocatorSetup() {
     c10::SetAllocator(c10::kXPU, xpu_allocator());
     pass_config();
     AcceleratorAllocatorConfig::registerDeviceConfigParserHook([](const std::string&) { pass_config(); }, {});

@@ -28,11 +28,11 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
 }
 
-bool dense(const at::Tensor& t) { return t.is_non_overlapping_and_dense(); }
+bool is_dense(const at::Tensor& t) { return t.is_non_overlapping_and_dense(); }
 
 // A plain run of bytes means the same in both.
 bool same_image(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && same_bits(a, b) && dense(a) && dense(b) &&
+  return a.scalar_type() == b.scalar_type() && same_bits(a, b) && is_dense(a) && is_dense(b) &&
          (a.strides() == b.strides() || (a.is_contiguous() && b.is_contiguous()));
 }
 
@@ -47,7 +47,7 @@ c10::Stream stream_of(const runtime::Queue& q) {
 
 // The lowest data address of a dense tensor is data_ptr(): strides are never negative.
 void host_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
-  if (!dense(dst)) {
+  if (!is_dense(dst)) {
     at::Tensor staged = empty_strided(src.sizes(), at::infer_dense_strides(src.sizes(), src.strides()),
                                       dst.scalar_type(), dst.device());
     take_bits(staged, dst);
@@ -68,7 +68,7 @@ void host_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_block
 }
 
 void device_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
-  if (!dense(src)) {
+  if (!is_dense(src)) {
     at::Tensor staged = empty_strided(src.sizes(), at::infer_dense_strides(src.sizes(), src.strides()),
                                       src.scalar_type(), src.device());
     take_bits(staged, src);
@@ -92,7 +92,7 @@ void device_to_host(const at::Tensor& dst, const at::Tensor& src, bool non_block
 
 // Between two indices of one device: a copy on the stream of dst, and the stream of src waits for it.
 void between_indices(const at::Tensor& dst, const at::Tensor& src, bool non_blocking) {
-  if (!dense(src)) {
+  if (!is_dense(src)) {
     const c10::DeviceGuard guard(src.device());
     at::Tensor staged = empty_strided(src.sizes(), at::infer_dense_strides(src.sizes(), src.strides()),
                                       src.scalar_type(), src.device());

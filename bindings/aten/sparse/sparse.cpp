@@ -1,8 +1,6 @@
 // COO tensors: coalescing by sorted keys, sums and products with dense and sparse tensors, masks, selection.
 #include "bindings/aten/sparse/sparse.hpp"
 
-#include <bit>
-
 #include <ATen/ExpandUtils.h>
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/_sparse_coo_tensor_with_dims_and_tensors.h>
@@ -15,11 +13,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
-#include "gen/kernels/sparse_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/ops/sparse.hpp"
 #include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
 
 // Exported by torch, and declared in no header.
 namespace at::native {
@@ -31,15 +26,6 @@ TORCH_API at::Tensor& _mul_sparse_sparse_zero_dim_out(const at::Tensor& zero_dim
 namespace xpu_ops::aten {
 namespace {
 
-using runtime::ceil_div;
-
-// Bits of the largest of `n` numbers.
-uint32_t bits_of(unsigned __int128 n) {
-  uint32_t bits = 0;
-  while (bits < 64 && (static_cast<unsigned __int128>(1) << bits) < n) ++bits;
-  return std::max(bits, 1u);
-}
-
 uint32_t element_count(int64_t n) {
   TORCH_CHECK_NOT_IMPLEMENTED(n < (int64_t{1} << 31), "sparse tensors of more than 2^31 - 1 elements on XPU");
   return static_cast<uint32_t>(n);
@@ -47,35 +33,21 @@ uint32_t element_count(int64_t n) {
 
 // Keys of all dims, dim by dim; the last one makes room for the element's number.
 void launch_keys(const at::Tensor& indices, at::IntArrayRef sizes, uint64_t* keys, uint32_t pack) {
-  runtime::Queue& queue = runtime::current_queue();
-  KeyArgs p{};
-  p.keys = keys;
-  p.error = runtime::error_flag(queue.device);
-  p.n = element_count(indices.size(1));
-  p.stride = indices.stride(1);
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    p.index = indices.const_data_ptr<int64_t>() + static_cast<int64_t>(d) * indices.stride(0);
-    p.size = sizes[d];
-    p.dim = static_cast<uint32_t>(d);
-    p.first = d == 0;
-    p.pack = d + 1 == sizes.size() ? pack : 0;
-    runtime::launch(queue, kernels::coo_key, ceil_div(p.n, 1024), 1024, p);
-  }
+  plan::make_keys(runtime::current_queue(), {.index = indices.const_data_ptr<int64_t>(),
+                                             .dim_stride = indices.stride(0),
+                                             .stride = indices.stride(1),
+                                             .sizes = {sizes.data(), sizes.size()},
+                                             .keys = keys,
+                                             .n = element_count(indices.size(1)),
+                                             .pack = pack});
 }
 
 }  // namespace
 
-uint32_t chunks_of(uint32_t n) {
-  const uint32_t units = runtime::device_info(runtime::current_queue().device).policy.units;
-  return std::max<uint32_t>(1, std::min<uint32_t>(4 * units, n / 2048));
-}
-
 int64_t scan_counts(const at::Tensor& counts) {
-  KeyRunArgs p{};
-  p.counts = counts.mutable_data_ptr<int64_t>();
-  p.chunks = static_cast<uint32_t>(counts.numel() - 1);
-  runtime::launch(runtime::current_queue(), kernels::run_scan, 1, 1, p);
-  return counts.select(0, p.chunks).item<int64_t>();
+  const int64_t chunks = counts.numel() - 1;
+  plan::scan_counts(runtime::current_queue(), counts.mutable_data_ptr<int64_t>(), static_cast<uint32_t>(chunks));
+  return counts.select(0, chunks).item<int64_t>();
 }
 
 namespace {
@@ -93,16 +65,17 @@ std::pair<at::Tensor, at::Tensor> key_runs(const SortedKeys& sorted) {
   KeyRunArgs p{};
   p.sorted = device_view(sorted);
   p.n = element_count(sorted.entries.numel());
-  p.chunks = chunks_of(p.n);
-  p.chunk = static_cast<uint32_t>(ceil_div(p.n, p.chunks));
+  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.n, p.n);
+  p.chunks = chunks.items;
+  p.chunk = static_cast<uint32_t>(chunks.chunk);
   const at::Tensor counts = new_empty({p.chunks + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  runtime::launch(queue, kernels::run_count, p.chunks, 1, p);
+  plan::count_runs(queue, p);
   const int64_t runs = scan_counts(counts);
   at::Tensor starts = new_empty({runs + 1}, at::kLong), keys = new_empty({runs}, at::kLong);
   p.starts = starts.mutable_data_ptr<int64_t>();
   p.keys = key_ptr(keys);
-  runtime::launch(queue, kernels::run_emit, p.chunks, 1, p);
+  plan::emit_runs(queue, p);
   return {starts, keys};
 }
 
@@ -119,13 +92,7 @@ at::Tensor sum_runs(const SortedKeys& sorted, const at::Tensor& starts, const at
   p.out = out.mutable_data_ptr();
   p.runs = static_cast<uint32_t>(sizes[0]);
   p.columns = element_count(values.numel() / values.size(0));
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::KernelSlot& kernel = kernels::run_sum[dtype_of(values)];
-  p.runs_per_group = rows_per_group(p.runs);
-  if (p.columns == 1)
-    runtime::launch2(queue, kernel, 1, ceil_div(p.runs, 256), 1, 256, p);
-  else
-    runtime::launch2(queue, kernel, ceil_div(p.runs, p.runs_per_group), ceil_div(p.columns, 64), 1, 64, p);
+  plan::sum_runs(runtime::current_queue(), dtype_of(values), p);
   return out;
 }
 
@@ -147,34 +114,18 @@ SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes) {
   unsigned __int128 range = 1;
   for (int64_t size : sizes)
     range = std::min(range * static_cast<uint64_t>(size), static_cast<unsigned __int128>(1) << 64);
-  const uint32_t bits = bits_of(range), room = bits_of(n);
+  const uint32_t bits = plan::bits_of(range), room = plan::bits_of(n);
   SortedKeys result;
   if (sizes.empty() || bits + room > 64) {
     std::tie(result.entries, result.order) = coo_keys(indices, sizes).sort(true, 0, false);
     return result;
   }
   result.bits = room;
-  at::Tensor from = new_empty({n}, at::kLong), to = new_empty({n}, at::kLong);
+  const at::Tensor from = new_empty({n}, at::kLong), to = new_empty({n}, at::kLong);
   launch_keys(indices, sizes, key_ptr(from), room);
-  const uint32_t most = n < 4096 ? 8 : 11, passes = static_cast<uint32_t>(ceil_div(bits, most));
-  runtime::Queue& queue = runtime::current_queue();
-  RadixArgs p{};
-  p.n = element_count(n);
-  p.chunks = chunks_of(p.n);
-  p.chunk = static_cast<uint32_t>(ceil_div(p.n, p.chunks));
-  p.digit = static_cast<uint32_t>(ceil_div(bits, passes));
-  runtime::Scratch counts((size_t{p.chunks} << p.digit) * sizeof(uint32_t));
-  p.counts = counts.get<uint32_t>();
-  for (uint32_t pass = 0; pass < passes; ++pass) {
-    p.shift = room + pass * p.digit;
-    p.from = key_ptr(from);
-    p.to = key_ptr(to);
-    runtime::launch(queue, kernels::key_count, p.chunks, 1, p);
-    runtime::launch(queue, kernels::key_scan, 1, 1, p);
-    runtime::launch(queue, kernels::key_scatter, p.chunks, 1, p);
-    std::swap(from, to);
-  }
-  result.entries = from;
+  const uint64_t* sorted =
+      plan::sort_words(runtime::current_queue(), key_ptr(from), key_ptr(to), element_count(n), bits, room);
+  result.entries = sorted == key_ptr(from) ? from : to;
   return result;
 }
 
@@ -187,9 +138,7 @@ Found find_keys(const at::Tensor& sorted, const at::Tensor& keys) {
   p.hit = found.hit.mutable_data_ptr<bool>();
   p.size = element_count(sorted.numel());
   p.n = element_count(keys.numel());
-  const Spread s = spread(p.n, runtime::device_info(runtime::current_queue().device).policy);
-  p.chunk = s.chunk;
-  runtime::launch(runtime::current_queue(), kernels::key_find, s.groups, s.local, p);
+  plan::find_keys(runtime::current_queue(), p);
   return found;
 }
 
@@ -210,18 +159,19 @@ Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wr
   p.size = pointers.numel() - 1;
   p.wrap = wrap;
   p.n = element_count(index.numel());
-  p.chunk = static_cast<uint32_t>(ceil_div(p.n, chunks_of(p.n)));
-  p.items = static_cast<uint32_t>(ceil_div(p.n, p.chunk));
+  runtime::Queue& queue = runtime::current_queue();
+  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.n, p.n);
+  p.items = chunks.items;
+  p.chunk = static_cast<uint32_t>(chunks.chunk);
   const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::range_count, p.items, 1, p);
+  plan::count_ranges(queue, p);
   const int64_t total = scan_counts(counts);
   if (total < 0) return {};
   Ranges r{new_empty({total}, at::kLong), new_empty({total}, at::kLong)};
   p.element = r.element.mutable_data_ptr<int64_t>();
   p.owner = r.owner.mutable_data_ptr<int64_t>();
-  runtime::launch(queue, kernels::range_fill, p.items, 1, p);
+  plan::fill_ranges(queue, p);
   return r;
 }
 
@@ -250,16 +200,9 @@ at::Tensor sparse__coalesce(const at::Tensor& self) {
   const SortedKeys sorted = sort_keys(indices, sparse_sizes(self));
   const auto [starts, keys] = key_runs(sorted);
   const at::Tensor out = new_empty({indices.size(0), keys.numel()}, at::kLong);
-  runtime::Queue& queue = runtime::current_queue();
-  KeyArgs p{};
-  p.keys = key_ptr(keys);
-  p.n = static_cast<uint32_t>(keys.numel());
-  for (int64_t d = indices.size(0) - 1; d >= 0; --d) {
-    p.out = out.mutable_data_ptr<int64_t>() + d * p.n;
-    p.size = self.size(d);
-    p.first = d == 0;
-    runtime::launch(queue, kernels::coo_unkey, ceil_div(p.n, 1024), 1024, p);
-  }
+  const at::IntArrayRef sizes = sparse_sizes(self);
+  plan::split_keys(runtime::current_queue(), key_ptr(keys), {sizes.data(), sizes.size()},
+                   static_cast<uint32_t>(keys.numel()), out.mutable_data_ptr<int64_t>());
   return make_coo(out, sum_runs(sorted, starts, values), self.sizes(), true);
 }
 
@@ -354,9 +297,7 @@ at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
   p.n = element_count(indices.size(1));
   p.dims = static_cast<uint32_t>(dense.dim());
   for (int64_t d = 0; d < dense.dim(); ++d) p.size[d] = dense.size(d), p.stride[d] = dense.stride(d);
-  const Spread s = spread(p.n, runtime::device_info(runtime::current_queue().device).policy);
-  p.chunk = s.chunk;
-  runtime::launch(queue, kernels::dense_at[raw_dtype(dense.element_size())], s.groups, s.local, p);
+  plan::dense_at(queue, dense.element_size(), p);
   return out;
 }
 

@@ -21,9 +21,6 @@ struct SortedKeys {
 at::Tensor coo_keys(const at::Tensor& indices, at::IntArrayRef sizes);
 SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes);
 
-// Rows that a group of a product takes in turn: enough groups for the device to share them out, long ones on a CPU.
-uint32_t rows_per_group(int64_t rows);
-
 // Where each key is among sorted ones, and whether.
 struct Found { at::Tensor at, hit; };
 Found find_keys(const at::Tensor& sorted, const at::Tensor& keys);
@@ -37,9 +34,7 @@ Repeats repeat_by(const at::Tensor& counts);
 struct Ranges { at::Tensor element, owner; };
 Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wrap);
 
-// Few items with much each: how many for n elements, and that many each. And their counts, turned into where each
-// begins by a launch of its own; returns the sum.
-uint32_t chunks_of(uint32_t n);
+// Counts of items, turned into where each begins by a launch of its own; returns the sum.
 int64_t scan_counts(const at::Tensor& counts);
 
 // [rows + 1] pointers to the elements of each row, of sorted row numbers.

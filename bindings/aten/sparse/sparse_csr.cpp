@@ -22,10 +22,10 @@
 #include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/sparse/sparse.hpp"
-#include "gen/kernels/sparse_kernels.hpp"
+#include "kernels/ops/sparse.hpp"
+#include "kernels/ops/sparse_csr.hpp"
+#include "kernels/ops/sparse_product.hpp"
 #include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
 
 // Exported by torch, and declared in no header.
 namespace at::native::sparse {
@@ -36,8 +36,6 @@ TORCH_API void sparse_sampled_addmm_check_inputs(const at::Tensor& self, const a
 
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
 
 // Kernels read int32 and int64; other integers are widened, as far as torch's CPU kernel takes them.
 at::Tensor index_operand(const at::Tensor& t, const char* name) {
@@ -69,9 +67,7 @@ void put_row_numbers(const at::Tensor& crow, const at::Tensor& col, const at::Te
   CompressArgs p = compress_args(pointers, row, nnz, crow.size(-1) - 1);
   p.in_batch = crow.size(-1);
   p.out_batch = nnz;
-  const Spread s = spread(p.rows, runtime::device_info(runtime::current_queue().device).policy);
-  p.chunk = s.chunk;
-  runtime::launch2(runtime::current_queue(), kernels::pointers_to_rows, batches, s.groups, 1, s.local, p);
+  plan::pointers_to_rows(runtime::current_queue(), batches, p);
 }
 at::Tensor row_numbers(const at::Tensor& crow, const at::Tensor& col, at::ScalarType type) {
   const at::Tensor row = new_empty({col.numel()}, type);
@@ -88,11 +84,7 @@ void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool
   if (out.numel() == 0) return;
   // Pointers of rows past unsorted numbers would stay unset.
   if (self.numel() != 0) result.zero_();
-  CompressArgs p = compress_args(rows, result, rows.numel(), size);
-  const Spread s = spread(size_t{p.n} + 1, runtime::device_info(runtime::current_queue().device).policy);
-  p.chunk = s.chunk;
-  runtime::launch(runtime::current_queue(), kernels::rows_to_pointers, s.groups, s.local, p);
-  runtime::check_kernel_errors(runtime::current_queue());
+  plan::rows_to_pointers(runtime::current_queue(), compress_args(rows, result, rows.numel(), size));
   if (!result.is_same(out)) out.copy_(result);
 }
 
@@ -138,13 +130,14 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
   TORCH_CHECK(numbers.numel() == p.batches * nnz && pointers.scalar_type() == numbers.scalar_type(), "expected ",
               p.batches, " times ", nnz, " ", plain, " of the type of ", name);
   const int64_t all = pointers.numel(), work = all + numbers.numel();
-  p.chunk = ceil_div(all, std::min<int64_t>(all, chunks_of(static_cast<uint32_t>(std::min<int64_t>(work, INT32_MAX)))));
-  p.items = static_cast<uint32_t>(ceil_div(all, p.chunk));
+  runtime::Queue& queue = runtime::current_queue();
+  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, all, work);
+  p.chunk = chunks.chunk, p.items = chunks.items;
   const at::Tensor failed = new_empty({p.items}, at::kLong);
   p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr();
   p.failed = failed.mutable_data_ptr<int64_t>();
   p.is32 = pointers.scalar_type() == at::kInt;
-  runtime::launch(runtime::current_queue(), kernels::csr_check, p.items, 1, p);
+  plan::check_csr(queue, p);
   const at::Tensor found = failed.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
   const std::string texts[] = {name + "[..., 0] == 0", name + "[..., -1] == nnz",
@@ -227,23 +220,16 @@ at::Tensor to_blocks(const at::Tensor& self, at::IntArrayRef block, at::Layout l
   p.down = static_cast<uint32_t>(down), p.lines = static_cast<uint32_t>(lines);
   p.width = static_cast<uint32_t>(size / across), p.size = static_cast<uint32_t>(size);
   p.is32 = pointers.scalar_type() == at::kInt;
-  p.chunk = static_cast<uint32_t>(ceil_div(lines, std::min<int64_t>(lines, chunks_of(static_cast<uint32_t>(nnz)))));
-  p.items = static_cast<uint32_t>(ceil_div(lines, p.chunk));
-  const size_t words = ceil_div(p.width, 64);
-  const runtime::Scratch seen(p.items * (words + ceil_div(words, 64)) * 8), places(size_t{p.items} * p.width * 8);
-  p.seen = seen.get<uint64_t>(), p.places = places.get<int64_t>();
-  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
-  p.counts = counts.mutable_data_ptr<int64_t>();
-  runtime::Queue& queue = runtime::current_queue();
-  p.error = runtime::error_flag(queue.device);
-  runtime::launch(queue, kernels::csr_block_count, p.items, 1, p);
+  plan::CsrBlocks split(runtime::current_queue(), p);
+  const at::Tensor counts = new_empty({split.args.items + 1}, at::kLong);
+  split.args.counts = counts.mutable_data_ptr<int64_t>();
+  split.count();
   const int64_t blocks = scan_counts(counts);
   const at::Tensor out_pointers = at::empty({lines + 1}, index), out_numbers = at::empty({blocks}, index),
                    out = at::zeros({blocks, block[0], block[1]}, values.options());
-  p.out_pointers = out_pointers.mutable_data_ptr(), p.out_numbers = out_numbers.mutable_data_ptr();
-  p.out = out.mutable_data_ptr();
-  runtime::launch(queue, kernels::csr_block_fill[raw_dtype(out.element_size())], p.items, 1, p);
-  runtime::check_kernel_errors(queue);
+  split.args.out_pointers = out_pointers.mutable_data_ptr(), split.args.out_numbers = out_numbers.mutable_data_ptr();
+  split.args.out = out.mutable_data_ptr();
+  split.fill(out.element_size());
   return result(out_pointers, out_numbers, out);
 }
 
@@ -308,7 +294,7 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   for (const at::Tensor& t : {self, other, out})
     if (t.layout() != self.layout() || (t.layout() != at::kSparseCsr && t.layout() != at::kSparseCsc)) return false;
   if (self.dim() != 2 || self.dense_dim() != 0 || at::promoteTypes(self.scalar_type(), other.scalar_type()) != type ||
-      !kernels::csr_merge_fill.has(to_dtype(type)))
+      !plan::has_merge(to_dtype(type)))
     return false;
   const at::Tensor a_crow = pointers_of(self).contiguous(), a_col = numbers_of(self).contiguous(),
                    b_crow = pointers_of(other).to(a_crow.scalar_type()).contiguous(),
@@ -324,18 +310,19 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   p.b_crow = b_crow.const_data_ptr(), p.b_col = b_col.const_data_ptr(), p.b_values = b.const_data_ptr();
   p.a_nnz = a.numel(), p.b_nnz = b.numel();
   p.rows = static_cast<uint32_t>(rows), p.is32 = is32;
-  p.chunk = static_cast<uint32_t>(ceil_div(rows, std::min<int64_t>(rows, chunks_of(static_cast<uint32_t>(most)))));
-  p.items = static_cast<uint32_t>(ceil_div(rows, p.chunk));
+  runtime::Queue& queue = runtime::current_queue();
+  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, rows, most);
+  p.items = chunks.items;
+  p.chunk = static_cast<uint32_t>(chunks.chunk);
   const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::csr_merge_count, p.items, 1, p);
+  plan::count_merged(queue, p);
   const int64_t total = scan_counts(counts);
   if (total < 0) return false;
   const at::Tensor crow = new_empty({rows + 1}, a_crow.scalar_type()), col = new_empty({total}, a_crow.scalar_type()),
                    values = new_empty({total}, type);
   p.crow = crow.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = values.mutable_data_ptr();
-  runtime::launch(queue, kernels::csr_merge_fill[to_dtype(type)], p.items, 1, p);
+  plan::fill_merged(queue, to_dtype(type), p);
   const at::ScalarType index = pointers_of(out).scalar_type();
   at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(crow.to(index), col.to(index), values, self.sizes());
   return true;
@@ -428,9 +415,7 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   const int64_t inner = mat1.size(-1), rows = pattern.size(-2), columns = pattern.size(-1);
   const at::Tensor a = mat1.resolve_conj().contiguous(), b = mat2.transpose(-2, -1).resolve_conj().contiguous();
   const int64_t dims = pattern.dim() - 2;
-  runtime::Queue& queue = runtime::current_queue();
-  const bool by_rows = dims == 0 && inner >= 16 && values.scalar_type() == at::kFloat &&
-                       runtime::device_info(queue.device).policy.single_items;
+  const bool by_rows = dims == 0 && plan::plan_sampled_rows_serve(dtype_of(values), inner, current_policy());
   at::Tensor row, column = pattern.col_indices().contiguous();
   if (by_rows) {
     row = pattern.crow_indices().contiguous();
@@ -449,7 +434,6 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   p.b = b.const_data_ptr();
   p.values = beta.toComplexDouble() == 0. ? nullptr : values.const_data_ptr();
   p.out = out.mutable_data_ptr();
-  p.error = runtime::error_flag(queue.device);
   put_scalar(p.alpha, alpha, values.scalar_type());
   put_scalar(p.beta, beta, values.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(out.numel() < (int64_t{1} << 31), "more than 2^31 - 1 sampled products on XPU");
@@ -459,11 +443,7 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   p.columns = static_cast<uint32_t>(batches * columns);
   p.inner = static_cast<uint32_t>(inner);
   p.is32 = row.scalar_type() == at::kInt;
-  p.chunk = static_cast<uint32_t>(
-      ceil_div(spread(p.nnz, runtime::device_info(runtime::current_queue().device).policy).chunk, 16) * 16);
-  runtime::launch(queue, by_rows ? kernels::sampled_rows : kernels::sampled_dot[dtype_of(values)],
-                  ceil_div(p.nnz, p.chunk), by_rows ? 1 : 16, p);
-  runtime::check_kernel_errors(queue);
+  plan::sampled_product(runtime::current_queue(), dtype_of(values), by_rows, p);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
@@ -550,10 +530,7 @@ std::tuple<at::Tensor, at::Tensor> sparse_csr__sparse_mm_reduce_impl(const at::T
   p.inner = static_cast<uint32_t>(self.size(1));
   p.columns = static_cast<uint32_t>(sizes[1]);
   p.is32 = crow.scalar_type() == at::kInt;
-  p.rows_per_group = rows_per_group(sizes[0]);
-  const auto& kernel = keeps_places(op) ? kernels::spmm_reduce_pick : kernels::spmm_reduce_sum;
-  runtime::launch2(queue, kernel[dtype_of(values)], ceil_div(p.rows, p.rows_per_group), ceil_div(p.columns, 16), 1, 16,
-                   p);
+  plan::spmm_reduce(queue, dtype_of(values), keeps_places(op), p);
   return {out, arg};
 }
 

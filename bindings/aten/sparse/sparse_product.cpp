@@ -14,20 +14,11 @@
 
 #include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/sparse/sparse.hpp"
-#include "gen/kernels/sparse_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/ops/sparse_product.hpp"
 #include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::aten {
 namespace {
-
-using runtime::ceil_div;
-
-constexpr uint32_t kLanes = 16, kBlock = 4;  // kSpmmLanes, kSpmmBlock of the device code
-
-bool is_zero(const at::Scalar& s) { return s.isComplex() ? s.toComplexDouble() == 0. : s.toDouble() == 0.; }
 
 void check_types(const at::Tensor& values, const at::Tensor& dense, const at::Tensor& out) {
   for (const at::Tensor& t : {dense, out})
@@ -39,12 +30,6 @@ void check_types(const at::Tensor& values, const at::Tensor& dense, const at::Te
 
 at::Tensor row_pointers(const at::Tensor& rows, int64_t count, bool as_int32) {
   return at::_convert_indices_from_coo_to_csr(rows, count, as_int32);
-}
-
-uint32_t rows_per_group(int64_t rows) {
-  const runtime::DeviceInfo& device = runtime::device_info(runtime::current_queue().device);
-  const int64_t share = rows / (32 * static_cast<int64_t>(device.policy.units));
-  return device.policy.single_items ? static_cast<uint32_t>(std::clamp<int64_t>(share, 1, 64)) : 1;
 }
 
 Rows2d rows_of_coo(const at::Tensor& self) {
@@ -62,7 +47,7 @@ Rows2d rows_of_coo(const at::Tensor& self) {
 void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, const at::Scalar& beta,
           const at::Scalar& alpha, const at::Tensor& out_) {
   const at::Tensor values = a.values.resolve_conj().contiguous();
-  runtime::KernelSlot& many = kernels::spmm_rows[dtype_of(values)];
+  plan::check_spmm(dtype_of(values));
   check_types(values, dense_, out_);
   const int64_t columns = out_.size(1);
   if (out_.numel() == 0) return;
@@ -86,8 +71,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
   if (self.defined() && !is_zero(beta)) {
     addend = self.resolve_conj();
     // In place, an element may only be read by the item that writes it, and once.
-    if (addend.is_alias_of(out) && !(addend.is_same(out) && (columns < kLanes || columns % kLanes == 0)))
-      addend = addend.clone();
+    if (addend.is_alias_of(out) && !(addend.is_same(out) && plan::spmm_in_place(columns))) addend = addend.clone();
     p.self = addend.const_data_ptr();
     p.self_row = addend.stride(0);
     p.self_col = addend.stride(1);
@@ -102,34 +86,21 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
   p.inner = static_cast<uint32_t>(a.inner);
   p.columns = static_cast<uint32_t>(columns);
   p.is32 = pointers.scalar_type() == at::kInt;
-  if (columns < kLanes) {
-    const Spread s = spread(p.rows, runtime::device_info(runtime::current_queue().device).policy);
-    p.rows_per_group = s.chunk;
-    runtime::launch(queue, kernels::spmm_narrow[dtype_of(values)], s.groups, s.local, p);
-  } else {
-    p.rows_per_group = rows_per_group(a.rows);
-    runtime::launch2(queue, many, ceil_div(p.rows, p.rows_per_group), ceil_div(columns, kLanes * kBlock), 1, kLanes, p);
-  }
-  runtime::check_kernel_errors(queue);
+  plan::spmm(queue, dtype_of(values), p);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
 namespace {
 
-// Every item needs a dense row: for a CPU, whose items are few.
-constexpr int64_t kDenseColumns = int64_t{1} << 24;
-
 bool by_dense_rows(const Rows2d& a, const Rows2d& b) {
-  return runtime::device_info(runtime::current_queue().device).policy.single_items && a.rows != 0 &&
-         a.rows < (int64_t{1} << 31) && a.inner < (int64_t{1} << 31) && b.inner != 0 && b.inner <= kDenseColumns &&
-         a.values.scalar_type() == b.values.scalar_type() && kernels::spgemm_fill.has(dtype_of(a.values));
+  return a.values.scalar_type() == b.values.scalar_type() &&
+         plan::plan_spgemm_serves(dtype_of(a.values), a.rows, a.inner, b.inner, current_policy());
 }
 
 // The product by compressed rows, its columns in `indices`: all of it, or the second row of [2, nnz], whose first gets
 // the numbers of the rows.
 struct DenseRowsProduct { at::Tensor pointers, indices, values; };
 DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers) {
-  runtime::Queue& queue = runtime::current_queue();
   const at::Tensor a_crow = a.pointers.to(at::kLong).contiguous(), a_col = a.columns.to(at::kLong).contiguous(),
                    b_crow = b.pointers.to(at::kLong).contiguous(), b_col = b.columns.to(at::kLong).contiguous(),
                    a_values = a.values.resolve_conj().contiguous(), b_values = b.values.resolve_conj().contiguous();
@@ -140,18 +111,10 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   p.a_nnz = a_values.numel(), p.b_nnz = b_values.numel();
   p.rows = static_cast<uint32_t>(a.rows), p.inner = static_cast<uint32_t>(a.inner);
   p.columns = static_cast<uint32_t>(b.inner);
-  p.error = runtime::error_flag(queue.device);
-  const size_t units = runtime::device_info(queue.device).policy.units;
-  p.chunk = static_cast<uint32_t>(ceil_div(p.rows, b.inner <= (1 << 16) ? 8 * units : units));
-  p.items = static_cast<uint32_t>(ceil_div(p.rows, p.chunk));
-  p.few = b.inner <= (1 << 16);
-  const size_t words = ceil_div(p.columns, 64);
-  const runtime::Scratch seen(p.items * (words + ceil_div(words, 64)) * sizeof(uint64_t)),
-      sums(size_t{p.items} * p.columns * 16);
-  p.seen = seen.get<uint64_t>(), p.sums = sums.get();
+  plan::Spgemm product(runtime::current_queue(), p);
   const at::Tensor counts = new_empty({a.rows}, at::kLong);
-  p.counts = counts.mutable_data_ptr<int64_t>();
-  runtime::launch(queue, kernels::spgemm_count, p.items, 1, p);
+  product.args.counts = counts.mutable_data_ptr<int64_t>();
+  product.count();
   const at::Tensor crow = new_empty({a.rows + 1}, at::kLong);
   crow.select(0, 0).zero_();
   at::Tensor ends = crow.narrow(0, 1, a.rows);
@@ -159,12 +122,11 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   const int64_t total = crow.select(0, a.rows).item<int64_t>();
   const at::Tensor indices = row_numbers ? new_empty({2, total}, at::kLong) : new_empty({total}, at::kLong);
   const at::Tensor values = new_empty({total}, a_values.scalar_type());
-  p.crow = crow.const_data_ptr<int64_t>();
-  p.out_row = row_numbers ? indices.mutable_data_ptr<int64_t>() : nullptr;
-  p.out_col = indices.mutable_data_ptr<int64_t>() + (row_numbers ? total : 0);
-  p.out = values.mutable_data_ptr();
-  runtime::launch(queue, kernels::spgemm_fill[dtype_of(values)], p.items, 1, p);
-  runtime::check_kernel_errors(queue);
+  product.args.crow = crow.const_data_ptr<int64_t>();
+  product.args.out_row = row_numbers ? indices.mutable_data_ptr<int64_t>() : nullptr;
+  product.args.out_col = indices.mutable_data_ptr<int64_t>() + (row_numbers ? total : 0);
+  product.args.out = values.mutable_data_ptr();
+  product.fill(dtype_of(values));
   return {crow, indices, values};
 }
 
@@ -322,7 +284,7 @@ at::Tensor& sparse_sspaddmm_out(const at::Tensor& self, const at::Tensor& mat1, 
     p.out_row = indices.mutable_data_ptr<int64_t>() + before;
     p.out_column = p.out_row + before + count;
     p.columns = static_cast<uint32_t>(sizes[1]);
-    runtime::launch(runtime::current_queue(), kernels::row_places, rows, 64, p);
+    plan::row_places(runtime::current_queue(), rows, p);
   }
   if (before != 0) {
     indices.narrow(1, 0, before).copy_(self._indices());

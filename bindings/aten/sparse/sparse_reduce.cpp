@@ -14,9 +14,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "bindings/aten/sparse/sparse.hpp"
-#include "gen/kernels/sparse_kernels.hpp"
-#include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
+#include "kernels/ops/sparse.hpp"
+#include "kernels/ops/sparse_csr.hpp"
 
 namespace xpu_ops::aten {
 
@@ -77,17 +76,17 @@ at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntAr
   p.rows = static_cast<uint32_t>(self.size(0)), p.nnz = values.numel(), p.product = product;
   p.crow = crow.const_data_ptr(), p.values = values.const_data_ptr();
   p.is32 = crow.scalar_type() == at::kInt;
-  p.chunk = runtime::ceil_div(p.rows, std::min(p.rows, chunks_of(static_cast<uint32_t>(p.nnz) + p.rows)));
-  p.items = runtime::ceil_div(p.rows, p.chunk);
+  runtime::Queue& queue = runtime::current_queue();
+  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.rows, p.nnz + p.rows);
+  p.items = chunks.items;
+  p.chunk = static_cast<uint32_t>(chunks.chunk);
   // Room for as many as there may be, so that nothing waits for the count.
   const int64_t most = p.rows;
   const at::Tensor counts = new_empty({p.items}, at::kLong), pointers = new_empty(crow.sizes(), crow.scalar_type());
   at::Tensor col = new_empty({most}, crow.scalar_type()), out = new_empty({most}, values.scalar_type());
   p.counts = counts.mutable_data_ptr<int64_t>();
   p.pointers = pointers.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = out.mutable_data_ptr();
-  runtime::Queue& queue = runtime::current_queue();
-  runtime::launch(queue, kernels::csr_reduce_count, p.items, 1, p);
-  runtime::launch(queue, kernels::csr_reduce_fill[dtype_of(values)], p.items, 1, p);
+  plan::reduce_csr_rows(queue, dtype_of(values), p);
   const at::Tensor found = counts.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
   const int64_t rows = std::accumulate(each, each + p.items, int64_t{0});

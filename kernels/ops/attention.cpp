@@ -1,0 +1,133 @@
+#include "kernels/ops/attention.hpp"
+
+#include <algorithm>
+
+#include "gen/kernels/attention_block_kernels.hpp"
+#include "gen/kernels/attention_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+
+namespace xpu_ops::plan::inline attention_family {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr int64_t kTileScores = 1 << 18;   // of a tile per compute unit: 1 MiB, about its cache
+constexpr int64_t kSplitBytes = 64 << 20;  // of partial gradients of keys and values
+constexpr int64_t kTileRows = 256, kCausalRows = 128, kRowStep = 32;
+constexpr int64_t kLeastCausalStep = 128, kCausalSteps = 16;
+constexpr size_t kLineFilling = 64, kBlockFilling = 16;  // work-groups per compute unit
+constexpr int64_t kSplitFilling = 6;
+constexpr uint32_t kKeysOfGroup = 256, kColumnsOfGroup = 4 * kLanes;
+
+using MaskTables = const runtime::KernelTable* const[3];
+using RowTables = const runtime::KernelTable* const[3][2];  // without and with dropout
+
+const runtime::KernelTable& table_of(const MaskTables& tables, AttentionMask mask) {
+  return *tables[static_cast<int>(mask)];
+}
+
+// One work-group takes lines in turn.
+size_t line_groups(runtime::Queue& queue, size_t lines) {
+  return std::min(lines, size_t{runtime::device_info(queue.device).policy.units} * kLineFilling);
+}
+
+void launch_rows(runtime::Queue& queue, const RowTables& tables, AttentionMask mask, bool dropout, DType type,
+                 const AttentionArgs& args) {
+  runtime::launch(queue, (*tables[static_cast<int>(mask)][dropout])[type],
+                  line_groups(queue, size_t{args.planes} * args.rows), kLanes, args);
+}
+
+}  // namespace
+
+AttentionTiles plan_attention_tiles(const AttentionShape& s, const runtime::Policy& policy) {
+  AttentionTiles t;
+  const int64_t budget = kTileScores * policy.units;
+  t.rows = std::min(s.queries, std::clamp<int64_t>(budget / s.keys / kRowStep * kRowStep, kRowStep,
+                                                   s.causal ? kCausalRows : kTileRows));
+  const int64_t planes = std::max<int64_t>(1, budget / (t.rows * s.keys));
+  const int64_t chunks = (s.kv_heads + planes - 1) / planes;
+  t.heads = (s.kv_heads + chunks - 1) / chunks;
+  t.batches = std::clamp<int64_t>(planes / s.kv_heads, 1, s.batch);
+  // Few different lengths of keys, as each costs the creation of its primitives once.
+  t.causal_step = std::max<int64_t>(kLeastCausalStep, (s.keys / kCausalSteps + 63) / 64 * 64);
+  return t;
+}
+
+bool plan_attention_blocks_serve(const AttentionShape& s, bool dropout, const runtime::Policy& policy) {
+  if (!policy.single_items || dropout) return false;
+  const auto blocks = static_cast<int64_t>(ceil_div(s.queries, kBlockQueries));
+  return s.queries >= kBlockQueries * 3 / 4 && s.batch * s.heads * blocks >= int64_t{policy.units} &&
+         s.dim >= int64_t{kLanes} && s.value_dim >= int64_t{kLanes} && s.value_dim % 8 == 0;
+}
+
+bool plan_attention_blocks_backward_serve(const AttentionShape& s) {
+  return s.dim % kLanes == 0 && s.value_dim % kLanes == 0;
+}
+
+size_t plan_attention_blocks(const AttentionBlockArgs& args, const runtime::Policy& policy) {
+  return std::min<size_t>(args.total, size_t{policy.units} * kBlockFilling);
+}
+
+int64_t plan_attention_splits(const AttentionBlockArgs& args, int64_t planes, const runtime::Policy& policy) {
+  const int64_t blocks = int64_t{args.blocks} * args.head_step, units = policy.units;
+  const auto each = [&](int64_t groups) { return (groups + planes - 1) / planes; };
+  const int64_t one_split = planes * args.nk * (args.dim + args.value_dim) * int64_t{sizeof(float)};
+  const int64_t most = std::max(blocks / 4, std::min(blocks, each(units)));
+  return std::max<int64_t>(1, std::min({each(kSplitFilling * units), most, kSplitBytes / one_split}));
+}
+
+bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy) { return rows == 1 && policy.single_items; }
+
+void attention_blocks(runtime::Queue& queue, AttentionMask mask, AttentionBlockArgs args) {
+  static const MaskTables tables = {&kernels::attention_block_none, &kernels::attention_block_boolean,
+                                    &kernels::attention_block_additive};
+  args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
+  const size_t groups = plan_attention_blocks(args, runtime::device_info(queue.device).policy);
+  const runtime::Scratch scratch(groups * args.slot * sizeof(float));
+  args.scratch = scratch.get<float>();
+  runtime::launch(queue, table_of(tables, mask)[DType::f32], groups, kLanes, args);
+}
+
+void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes, AttentionBlockArgs args) {
+  static const MaskTables tables = {&kernels::attention_block_backward_none, &kernels::attention_block_backward_boolean,
+                                    &kernels::attention_block_backward_additive};
+  args.slot = size_t{2 * args.dim + args.value_dim + 3 * kBlockKeys} * kBlockQueries;
+  const size_t groups = static_cast<size_t>(planes) * args.splits;
+  const runtime::Scratch scratch(groups * args.slot * sizeof(float));
+  args.scratch = scratch.get<float>();
+  runtime::launch(queue, table_of(tables, mask)[DType::f32], groups, kLanes, args);
+}
+
+void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args) {
+  static const RowTables tables = {{&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
+                                   {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
+                                   {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
+  launch_rows(queue, tables, mask, dropout, type, args);
+}
+
+void attention_slopes(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args) {
+  static const RowTables tables = {{&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
+                                   {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
+                                   {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
+  launch_rows(queue, tables, mask, dropout, type, args);
+}
+
+void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaArgs& args) {
+  runtime::launch(queue, kernels::attention_delta[type], line_groups(queue, args.total), kLanes, args);
+}
+
+void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
+  args.block = kKeysOfGroup;
+  args.blocks = static_cast<uint32_t>(ceil_div(args.cols, args.block));
+  runtime::launch(queue, kernels::attention_one_scores[type], size_t{planes} * args.blocks, kLanes, args);
+}
+
+void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
+  args.blocks = static_cast<uint32_t>(ceil_div(args.dim, kColumnsOfGroup));
+  runtime::launch(queue, kernels::attention_one_mix[type], size_t{planes} * args.blocks, kLanes, args);
+}
+
+}  // namespace xpu_ops::plan::inline attention_family

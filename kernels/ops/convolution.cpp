@@ -1,0 +1,88 @@
+#include "kernels/ops/convolution.hpp"
+
+#include <algorithm>
+
+#include "gen/kernels/convolution_kernels.hpp"
+#include "kernels/error.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+
+namespace xpu_ops::plan::inline convolution_family {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr size_t kDirectItems = 256;
+constexpr int64_t kDepthwiseShare = 4096;  // elements of a work-group
+// Gradients of weights over columns pay for many weights, in little memory.
+constexpr int64_t kManyWeights = int64_t{1} << 20, kMostColumns = int64_t{1} << 24, kMostTaps = 9;
+
+const runtime::KernelTable& table_of(ConvPass pass) {
+  switch (pass) {
+    case ConvPass::forward: return kernels::conv_forward;
+    case ConvPass::backward_data: return kernels::conv_backward_data;
+    default: return kernels::conv_backward_weights;
+  }
+}
+
+const runtime::KernelTable& by_taps(int32_t k, const runtime::KernelTable& k3, const runtime::KernelTable& k5,
+                                    const runtime::KernelTable& k7) {
+  return k == 3 ? k3 : k == 5 ? k5 : k7;
+}
+
+}  // namespace
+
+void direct_convolution(runtime::Queue& queue, ConvPass pass, DType type, ConvArgs args, int64_t written) {
+  if (written >= (int64_t{1} << 32))
+    throw Error(ErrorKind::runtime, "convolution: results of 2^32 or more elements are not supported");
+  args.items = static_cast<uint32_t>(written);
+  runtime::launch(queue, table_of(pass)[type], ceil_div(args.items, kDirectItems), kDirectItems, args);
+}
+
+// oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
+bool plan_depthwise_serves(const ConvArgs& a, const runtime::Policy& policy) {
+  const int32_t k = a.kernel[2];
+  return policy.single_items && a.groups == a.ci && a.groups == a.co && a.kernel[1] == k &&
+         (k == 3 || k == 5 || k == 7) && a.stride[2] == 1 && a.dilation[1] == 1 && a.dilation[2] == 1;
+}
+
+DepthwisePlan plan_depthwise(const ConvArgs& args) {
+  DepthwisePlan plan;
+  plan.rows = static_cast<uint32_t>(std::clamp<int64_t>(kDepthwiseShare / args.out[2], 1, args.out[1]));
+  plan.blocks = static_cast<uint32_t>(ceil_div(args.out[1], plan.rows));
+  return plan;
+}
+
+void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, ConvArgs args) {
+  const DepthwisePlan plan = plan_depthwise(args);
+  args.rows = plan.rows;
+  args.blocks = plan.blocks;
+  const int32_t k = args.kernel[2];
+  const runtime::KernelTable& table =
+      activation
+          ? by_taps(k, kernels::conv_depthwise_act_k3, kernels::conv_depthwise_act_k5, kernels::conv_depthwise_act_k7)
+          : by_taps(k, kernels::conv_depthwise_k3, kernels::conv_depthwise_k5, kernels::conv_depthwise_k7);
+  runtime::launch(queue, table[type], size_t{args.n} * args.ci * args.blocks, kLanes, args);
+}
+
+void depthwise_weights(runtime::Queue& queue, DType type, const ConvArgs& args) {
+  const runtime::KernelTable& table = by_taps(args.kernel[2], kernels::conv_depthwise_weights_k3,
+                                              kernels::conv_depthwise_weights_k5, kernels::conv_depthwise_weights_k7);
+  runtime::launch(queue, table[type], args.ci, kLanes, args);
+}
+
+// oneDNN transposes 16-bit operands of a weight gradient once for every block of weights where its threads cannot wait
+// for each other (TBB's cannot). Where that is often, or the columns are few, one product over columns is faster.
+bool plan_columns_serve(const ConvArgs& a, bool last, const runtime::Policy& policy) {
+  if (!policy.single_items) return false;
+  const int64_t window = int64_t{a.kernel[1]} * a.kernel[2], taps = window * a.ci;
+  const bool few = a.stride[1] > 1 && a.stride[2] > 1 && last;
+  if (window == 1 || window > kMostTaps || (taps * a.co < kManyWeights && !few)) return false;
+  return int64_t{a.n} * a.out[1] * a.out[2] * taps <= kMostColumns;
+}
+
+void convolution_columns(runtime::Queue& queue, DType type, const ConvArgs& args) {
+  runtime::launch(queue, kernels::conv_columns[type], size_t{args.n} * static_cast<size_t>(args.out[1]), kLanes, args);
+}
+
+}  // namespace xpu_ops::plan::inline convolution_family

@@ -1,0 +1,33 @@
+// Convolutions with own kernels: plans (pure host code) and launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/convolution_args.hpp"
+
+namespace xpu_ops::plan::inline convolution_family {
+
+// The three products of a convolution: one item per element written.
+enum class ConvPass { forward, backward_data, backward_weights };
+// Throws Error{runtime} for 2^32 elements written and more.
+void direct_convolution(runtime::Queue& queue, ConvPass pass, DType type, ConvArgs args, int64_t written);
+
+// Whether the depthwise kernels take a layer of groups of one channel: contiguous images of two dimensions.
+bool plan_depthwise_serves(const ConvArgs& args, const runtime::Policy& policy);
+// Rows of an image that a work-group computes, and work-groups of an image.
+struct DepthwisePlan { uint32_t rows = 1, blocks = 1; };
+DepthwisePlan plan_depthwise(const ConvArgs& args);
+// `activation`: the arguments have one, as a gate or by name.
+void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, ConvArgs args);
+void depthwise_weights(runtime::Queue& queue, DType type, const ConvArgs& args);
+
+// Whether a gradient of weights is one product over columns: bfloat16 images of two dimensions, one group, not
+// transposed. `last`: the images are channels-last.
+bool plan_columns_serve(const ConvArgs& args, bool last, const runtime::Policy& policy);
+// The elements of src, channels-last, under each element of dst: [positions, taps * channels] in args.dst.
+void convolution_columns(runtime::Queue& queue, DType type, const ConvArgs& args);
+
+}  // namespace xpu_ops::plan::inline convolution_family

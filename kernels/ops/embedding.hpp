@@ -1,0 +1,38 @@
+// Bags of table rows, their gradients, rows of bounded norm: plans (pure host code) and launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/embedding_args.hpp"
+
+namespace xpu_ops::plan::inline embedding_family {
+
+// vectors: rows of elements side by side. single: the same by one item per work-group.
+struct BagPlan {
+  enum class Kernel { any, vectors, single } kernel = Kernel::any;
+  uint32_t bags_per_group = 1;
+  size_t groups = 0, local = 1;
+};
+BagPlan plan_bags(DType type, const BagArgs& args, const runtime::Policy& policy);
+// All of the arguments but bags_per_group are given.
+void embedding_bag(runtime::Queue& queue, DType type, BagArgs args);
+
+// Whether embedding_bag_grad serves: each of a few groups goes through all indices, which suits few compute units.
+bool plan_bag_grad_serves(DType type, const runtime::Policy& policy);
+// Tiles of columns and parts of the table.
+struct BagGradPlan {
+  uint32_t tile = 1, tiles = 1;
+  int64_t rows_per_part = 1;
+  size_t groups = 0;
+};
+BagGradPlan plan_bag_grad(int64_t rows, int64_t features, const runtime::Policy& policy);
+// All of the arguments but tiles and parts are given.
+void embedding_bag_grad(runtime::Queue& queue, DType type, BagGradArgs args);
+void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradArgs& args);
+
+void renorm_rows(runtime::Queue& queue, DType type, const RenormArgs& args);
+
+}  // namespace xpu_ops::plan::inline embedding_family

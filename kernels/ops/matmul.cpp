@@ -1,0 +1,73 @@
+#include "kernels/ops/matmul.hpp"
+
+#include <algorithm>
+
+#include "gen/kernels/matmul_kernels.hpp"
+#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+
+namespace xpu_ops::plan::inline matmul_family {
+namespace {
+
+using runtime::ceil_div;
+
+constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
+constexpr uint32_t kWideColumns = 64, kNarrowColumns = 16;
+// A oneDNN primitive on the CPU device is a host task, which costs more than all of a product of this size.
+constexpr int64_t kSmallProduct = 64 * 64 * 64;
+// uint32 sums of positions stay in range up to 2^31 elements.
+constexpr uint32_t kDotChunk = 2048, kMostDotChunks = 64, kDotItems = 16;
+constexpr size_t kDotBytes = 16;  // of a partial sum
+
+}  // namespace
+
+MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, bool dots) {
+  MatmulPlan plan;
+  const bool many = args.m >= kManyRows;
+  const uint32_t rows = dots ? kDotRows : many ? 8 : 1;
+  plan.kernel = dots ? MatmulPlan::Kernel::dots : many ? MatmulPlan::Kernel::rows8 : MatmulPlan::Kernel::rows1;
+  plan.row_blocks = static_cast<uint32_t>(ceil_div(args.m, rows));
+  plan.blocks = plan.row_blocks * batch;
+  plan.local = dots ? kLanes : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
+  plan.groups0 = ceil_div(args.n, plan.local);
+  plan.groups1 = plan.blocks;
+  return plan;
+}
+
+void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, bool dots) {
+  const MatmulPlan plan = plan_matmul(args, batch, dots);
+  args.row_blocks = plan.row_blocks;
+  args.blocks = plan.blocks;
+  switch (plan.kernel) {
+    case MatmulPlan::Kernel::dots:
+      return runtime::launch(queue, kernels::matmul_dot[type], plan.groups0 * plan.groups1, plan.local, args);
+    case MatmulPlan::Kernel::rows8:
+      return runtime::launch2(queue, kernels::matmul_rows8[type], plan.groups0, plan.groups1, 1, plan.local, args);
+    case MatmulPlan::Kernel::rows1:
+      return runtime::launch2(queue, kernels::matmul_rows1[type], plan.groups0, plan.groups1, 1, plan.local, args);
+  }
+}
+
+bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy) {
+  return policy.single_items && results * inner <= kSmallProduct;
+}
+
+DotPlan plan_dot(uint32_t n) {
+  DotPlan plan;
+  plan.chunk = std::max<uint32_t>(kDotChunk, static_cast<uint32_t>(ceil_div(n, kMostDotChunks)));
+  plan.items = kDotItems * static_cast<uint32_t>(ceil_div(n, plan.chunk));
+  return plan;
+}
+
+void dot(runtime::Queue& queue, DType type, DotArgs args) {
+  const DotPlan plan = plan_dot(args.n);
+  args.chunk = plan.chunk;
+  args.items = plan.items;
+  const runtime::Scratch partial(args.items * kDotBytes);
+  args.partial = partial.get();
+  runtime::launch(queue, kernels::dot_partial[type], args.items / kDotItems, kDotItems, args);
+  runtime::launch(queue, kernels::dot_final[type], 1, 1, args);
+}
+
+}  // namespace xpu_ops::plan::inline matmul_family

@@ -1,0 +1,33 @@
+// Matrix products and dot products with own kernels: plans (pure host code) and launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/matmul_args.hpp"
+
+namespace xpu_ops::plan::inline matmul_family {
+
+// dots: rows of a times columns of b, both side by side in memory. rows8, rows1: rows of the result that an item
+// computes.
+struct MatmulPlan {
+  enum class Kernel { dots, rows8, rows1 } kernel = Kernel::dots;
+  uint32_t row_blocks = 0, blocks = 0;
+  size_t groups0 = 0, groups1 = 1, local = 1;
+};
+// Of the arguments m and n are read.
+MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, bool dots);
+// All of the arguments but the blocks are given.
+void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, bool dots);
+// Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give
+// equal results.
+bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy);
+
+struct DotPlan { uint32_t chunk = 1, items = 0; };
+DotPlan plan_dot(uint32_t n);
+// Operands, result, strides, n and conj of the arguments are given.
+void dot(runtime::Queue& queue, DType type, DotArgs args);
+
+}  // namespace xpu_ops::plan::inline matmul_family

@@ -1,0 +1,182 @@
+// Plans of layers: products, convolutions, recurrent layers, embeddings, attention.
+#include "kernels/ops/attention.hpp"
+#include "kernels/ops/convolution.hpp"
+#include "kernels/ops/embedding.hpp"
+#include "kernels/ops/matmul.hpp"
+#include "kernels/ops/rnn.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+#include "tests/build/plan_check.hpp"
+
+namespace plan_test {
+namespace {
+
+using namespace xpu_ops::plan;
+
+void test_matmul() {
+  std::set<MatmulPlan::Kernel> seen;
+  for (const uint32_t m : {1u, 3u, 4u, 7u, 1000u})
+    for (const uint32_t n : {1u, 17u, 64u, 5000u})
+      for (const bool dots : {false, true}) {
+        at("matmul", m, n, dots);
+        MatmulArgs args{};
+        args.m = m, args.n = n;
+        const MatmulPlan plan = plan_matmul(args, 3, dots);
+        seen.insert(plan.kernel);
+        const int64_t rows = plan.kernel == MatmulPlan::Kernel::dots    ? kDotRows
+                             : plan.kernel == MatmulPlan::Kernel::rows8 ? 8
+                                                                        : 1;
+        CHECK(parts_cover(m, plan.row_blocks, rows));
+        CHECK(plan.blocks == 3 * plan.row_blocks && plan.groups1 == plan.blocks);
+        CHECK(parts_cover(n, static_cast<int64_t>(plan.groups0), static_cast<int64_t>(plan.local)));
+      }
+  check_all_seen("matmul", seen, MatmulPlan::Kernel::rows1);
+  for (const int64_t n : kSizes) {
+    at("dot", n);
+    const DotPlan plan = plan_dot(static_cast<uint32_t>(n));
+    CHECK(parts_cover(n, plan.items / 16, plan.chunk) && plan.items <= 64 * 16);
+  }
+  CHECK(plan_dot(UINT32_MAX / 2).items <= 64 * 16);
+  Policy cpu, gpu;
+  cpu.single_items = true;
+  at("small matmul");
+  CHECK(plan_small_matmul(64 * 64, 64, cpu) && !plan_small_matmul(64 * 64, 65, cpu));
+  CHECK(!plan_small_matmul(1, 1, gpu));
+}
+
+void test_convolution() {
+  Policy cpu, gpu;
+  cpu.single_items = true;
+  ConvArgs a{};
+  a.n = 2, a.ci = a.co = a.groups = 32;
+  for (int d = 0; d < 3; ++d) a.in[d] = a.out[d] = 20, a.kernel[d] = 3, a.stride[d] = a.dilation[d] = 1;
+  at("depthwise");
+  CHECK(plan_depthwise_serves(a, cpu) && !plan_depthwise_serves(a, gpu));
+  const auto without = [&](auto&& change) {
+    ConvArgs other = a;
+    change(other);
+    return !plan_depthwise_serves(other, cpu);
+  };
+  CHECK(without([](ConvArgs& c) { c.groups = 16; }) && without([](ConvArgs& c) { c.co = 64; }));
+  CHECK(without([](ConvArgs& c) { c.kernel[1] = 5; }) && without([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 4; }));
+  CHECK(without([](ConvArgs& c) { c.stride[2] = 2; }) && !without([](ConvArgs& c) { c.stride[1] = 2; }));
+  CHECK(without([](ConvArgs& c) { c.dilation[1] = 2; }));
+  for (const int32_t width : {1, 20, 4096, 5000})
+    for (const int32_t height : {1, 3, 1000}) {
+      at("depthwise", width, height);
+      a.out[1] = height, a.out[2] = width;
+      const DepthwisePlan plan = plan_depthwise(a);
+      CHECK(parts_cover(height, plan.blocks, plan.rows));
+    }
+  at("columns");
+  ConvArgs c = a;
+  c.ci = c.co = 512, c.out[1] = c.out[2] = 14;
+  CHECK(plan_columns_serve(c, false, cpu) && !plan_columns_serve(c, false, gpu));
+  c.co = 8;  // few weights: only with strides and of images that are channels-last
+  CHECK(!plan_columns_serve(c, true, cpu));
+  c.stride[1] = c.stride[2] = 2;
+  CHECK(plan_columns_serve(c, true, cpu) && !plan_columns_serve(c, false, cpu));
+  c.kernel[1] = c.kernel[2] = 1;
+  CHECK(!plan_columns_serve(c, true, cpu));
+  c.kernel[1] = c.kernel[2] = 4;
+  CHECK(!plan_columns_serve(c, true, cpu));
+  c.kernel[1] = c.kernel[2] = 3, c.n = 1 << 20;
+  CHECK(!plan_columns_serve(c, true, cpu));
+}
+
+void test_rnn() {
+  Policy cpu, gpu;
+  cpu.single_items = true;
+  for (const int64_t batch : {1, 3, 64, 1000})
+    for (const int64_t hidden : {1, 16, 100, 256, 3000}) {
+      at("rnn", batch, hidden);
+      const RnnPlan cell = plan_rnn_cell(batch, hidden);
+      CHECK(cell.groups0 == static_cast<size_t>(batch) && cell.local % 16 == 0);
+      CHECK(parts_cover(hidden, static_cast<int64_t>(cell.groups1), static_cast<int64_t>(cell.local)));
+      const bool serves = plan_rnn_steps_serve(batch, hidden, cpu);
+      CHECK(serves == (batch <= 64 && hidden % 16 == 0) && !plan_rnn_steps_serve(batch, hidden, gpu));
+      if (!serves) continue;
+      for (const RnnKind kind : {RnnKind::lstm, RnnKind::lstm_backward, RnnKind::gru, RnnKind::gru_backward}) {
+        const bool backward = kind == RnnKind::lstm_backward || kind == RnnKind::gru_backward;
+        const RnnPlan step = plan_rnn_step(kind, batch, hidden);
+        CHECK(step.groups0 * step.local == static_cast<size_t>(hidden));
+        CHECK(parts_cover(batch, static_cast<int64_t>(step.groups1), backward ? kRnnBackwardRows : kRnnForwardRows));
+      }
+    }
+}
+
+void test_embedding() {
+  std::set<BagPlan::Kernel> seen;
+  for (const Policy& policy : policies())
+    for (const int64_t bags : kSizes)
+      for (const uint32_t features : {1u, 16u, 100u})
+        for (const BagMode mode : {BagMode::sum, BagMode::max})
+          for (const int64_t stride : {1, 2}) {
+            at("bags", policy.single_items, policy.units, bags, features, stride);
+            BagArgs args{};
+            args.bags = static_cast<uint32_t>(bags), args.count = args.bags * 3, args.features = features;
+            args.mode = mode, args.weight_stride1 = stride;
+            const BagPlan plan = plan_bags(DType::f32, args, policy);
+            seen.insert(plan.kernel);
+            CHECK(parts_cover(bags, static_cast<int64_t>(plan.groups), plan.bags_per_group));
+            CHECK((plan.kernel == BagPlan::Kernel::single) == (plan.local == 1));
+            CHECK(plan.local != 1 || policy.single_items);
+          }
+  check_all_seen("bags", seen, BagPlan::Kernel::single);
+  for (const Policy& policy : policies()) {
+    CHECK(plan_bag_grad_serves(DType::f32, policy) == policy.single_items);
+    for (const int64_t rows : kSizes)
+      for (const int64_t features : {1, 256, 257, 3000}) {
+        at("bag gradients", policy.units, rows, features);
+        const BagGradPlan plan = plan_bag_grad(rows, features, policy);
+        CHECK(parts_cover(features, plan.tiles, plan.tile));
+        CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups / plan.tiles), plan.rows_per_part));
+      }
+  }
+}
+
+void test_attention() {
+  bool blocks = false, tiles = false;
+  for (const Policy& policy : policies())
+    for (const int64_t queries : {1, 23, 24, 500, 4000})
+      for (const int64_t keys : {1, 64, 5000})
+        for (const int64_t kv_heads : {1, 8})
+          for (const bool causal : {false, true}) {
+            at("attention", policy.single_items, policy.units, queries, keys, kv_heads, causal);
+            const AttentionShape shape{2, 8, kv_heads, queries, keys, 64, 64, causal};
+            const AttentionTiles t = plan_attention_tiles(shape, policy);
+            CHECK(t.batches >= 1 && t.batches <= 2 && t.heads >= 1 && t.heads <= kv_heads);
+            CHECK(t.rows >= 1 && t.rows <= queries && t.causal_step >= 128 && t.causal_step % 64 == 0);
+            const bool by_blocks = plan_attention_blocks_serve(shape, false, policy);
+            (by_blocks ? blocks : tiles) = true;
+            CHECK(!by_blocks || (policy.single_items && queries >= 24));
+            CHECK(!plan_attention_blocks_serve(shape, true, policy));
+            CHECK(plan_attention_one_serves(1, policy) == policy.single_items && !plan_attention_one_serves(2, policy));
+            AttentionBlockArgs args;
+            args.nk = static_cast<uint32_t>(keys), args.dim = args.value_dim = 64;
+            args.head_step = static_cast<uint32_t>(8 / kv_heads);
+            args.blocks = static_cast<uint32_t>((queries + kBlockQueries - 1) / kBlockQueries);
+            args.total = 16 * args.blocks;
+            const size_t groups = plan_attention_blocks(args, policy);
+            CHECK(groups >= 1 && groups <= args.total);
+            const int64_t splits = plan_attention_splits(args, 2 * kv_heads, policy);
+            CHECK(splits >= 1 && splits <= std::max<int64_t>(1, args.blocks * args.head_step));
+          }
+  at("attention");
+  CHECK(blocks && tiles);
+  AttentionShape shape{1, 1, 1, 64, 64, 64, 64, false};
+  CHECK(plan_attention_blocks_backward_serve(shape));
+  shape.value_dim = 72;
+  CHECK(!plan_attention_blocks_backward_serve(shape));
+}
+
+}  // namespace
+
+void test_layers() {
+  test_matmul();
+  test_convolution();
+  test_rnn();
+  test_embedding();
+  test_attention();
+}
+
+}  // namespace plan_test
