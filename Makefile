@@ -15,7 +15,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-robust test-cuda-build test-models models-table bench coverage wheel check-gpu docs tables lint format clean
+.PHONY: all deps configure build demo test test-full test-robust test-cuda-build unity test-models models-table bench coverage wheel check-gpu docs tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -49,9 +49,7 @@ test: build
 	$(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 
 # The whole suite, and what runs kernels once more with the launches of a GPU.
-# Without one test of minutes per case: there 256 items, each alone in its group, go through all indices.
-POLICY_TESTS := tests/aten tests/onednn tests/ops tests/runtime \
-  --deselect tests/aten/test_scatter.py::test_one_column_of_many_places
+POLICY_TESTS := tests/aten tests/onednn tests/ops tests/runtime
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
@@ -67,6 +65,10 @@ test-cuda-build: wheel
 	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off 'torch===2.13.0' numpy dist/*.whl
 	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps dist/*.whl
 	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
+
+# All sources in units of another size than the build's, syntax only.
+unity: build
+	$(PY) -m tools.check_unity $(BUILD) --jobs $(JOBS)
 
 # Every model family in every mode; `make test` runs a sample. models-table also times them and writes docs/models.md.
 test-models: build

@@ -1,0 +1,76 @@
+"""Compiles the sources of a target in units of another size than the build's, syntax only: names of one family must not
+meet those of another.
+
+Usage: python -m tools.check_unity <build folder> [--size N] [--target _C | xpu_ops_kernels] [--jobs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# As CMakeLists.txt leaves them out of units.
+ALONE = re.compile(r"bindings/(distributed/|runtime/jit\.cpp)|_inline_\d+\.cpp$|kernels/mkl/lib/|kernel_index\.cpp$")
+
+
+def sources_of(target: str, build: Path) -> list[Path]:
+    """In the order of the build: written ones, then generated ones."""
+    written, generated = ("bindings", "aten") if target == "_C" else ("kernels", "kernels")
+    files = sorted((ROOT / written).rglob("*.cpp")) + sorted((build / "gen" / generated).glob("*.cpp"))
+    return [f for f in files if not ALONE.search(f.as_posix())]
+
+
+def flags_of(target: str, build: Path) -> list[str]:
+    """Of one of the target's units, without its input, output and dependencies."""
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if f"CMakeFiles/{target}.dir/" not in entry["command"]:
+            continue
+        words = shlex.split(entry["command"])
+        words = words[next(i for i, w in enumerate(words) if re.search(r"(g\+\+|c\+\+|clang\+\+)[-\d.]*$", w)) :]
+        if "-x" in words:  # the precompiled header itself
+            continue
+        cut = words.index("-o")
+        return words[:cut] + [w for w in words[cut + 2 :] if w != "-c" and not w.endswith((".cpp", ".cxx"))]
+    sys.exit(f"no command of {target} in {build}/compile_commands.json")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--size", type=int, default=9)
+    parser.add_argument("--target", choices=["_C", "xpu_ops_kernels"], action="append")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    build = options.build.resolve()
+    units: list[tuple[str, list[Path], list[str]]] = []
+    for target in options.target or ["_C", "xpu_ops_kernels"]:
+        files, flags = sources_of(target, build), flags_of(target, build)
+        units += [(target, files[i : i + options.size], flags) for i in range(0, len(files), options.size)]
+
+    def check(unit: tuple[str, list[Path], list[str]]) -> str:
+        target, files, flags = unit
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
+            source.writelines(f'#include "{f}"\n' for f in files)
+            source.flush()
+            command = [*flags, "-fsyntax-only", "-w", source.name]
+            run = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
+        if run.returncode == 0:
+            return ""
+        return f"{target}: {', '.join(f.name for f in files)}\n{run.stderr[:4000]}"
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        failed = [text for text in pool.map(check, units) if text]
+    print("\n".join(failed) or f"{len(units)} units of {options.size} files compile")
+    sys.exit(bool(failed))
+
+
+if __name__ == "__main__":
+    main()
