@@ -16,6 +16,8 @@ namespace {
 
 constexpr int64_t kLimit = int64_t{1} << 31;
 constexpr int64_t kMinRow = 16;
+constexpr int64_t kSmallBlock = 4;  // sides of the smallest block
+constexpr size_t kTransposeLanes = 64;
 
 // Drops size-1 dims, puts the dim with the smallest dst stride first and merges neighbours. False if there is nothing
 // to copy.
@@ -107,7 +109,90 @@ void swap_dims(CopyShape& s, int a, int b) {
   std::swap(s.src[a], s.src[b]);
 }
 
+// Two to four elements side by side on one side, a dense dimension of which they are the steps on the other.
+struct Channels { int dim = -1, columns = 0; };
+Channels channels_of(const CopyShape& s) {
+  const auto few = [&](int d) { return s.size[d] >= 2 && s.size[d] <= 4; };
+  for (int c = 0; c < s.ndim; ++c) {
+    if (!few(c)) continue;
+    for (int d = 0; d < s.ndim; ++d) {
+      if (d == c || s.size[d] < kMinRow) continue;
+      const bool join = s.dst[c] == 1 && s.dst[d] == s.size[c] && s.src[d] == 1;
+      const bool part = s.src[c] == 1 && s.src[d] == s.size[c] && s.dst[d] == 1;
+      if (join || part) return {c, d};
+    }
+  }
+  return {};
+}
+
 uint32_t rows_of_group(int64_t row) { return static_cast<uint32_t>(std::clamp<int64_t>(kRowColumns / row, 1, 128)); }
+
+// A launch over rows of `row` elements; the other dimensions count them.
+void walk(const CopyShape& s, CopyLaunch& l, CopyLayout layout, int64_t row) {
+  l.layout = layout;
+  l.args.n = static_cast<uint32_t>(numel(s) / row);
+  l.args.group = rows_of_group(row);
+  l.groups0 = runtime::ceil_div(l.args.n, l.args.group);
+  l.groups1 = runtime::ceil_div(row, kRowColumns);
+}
+
+// A launch over tiles of the first two dimensions.
+void tile(const CopyShape& s, CopyLaunch& l, CopyLayout layout, size_t side0, size_t side1) {
+  l.layout = layout;
+  l.args.n = static_cast<uint32_t>(numel(s));
+  l.groups0 = static_cast<size_t>(numel(s) / s.size[0] / s.size[1]) * runtime::ceil_div(s.size[1], side1);
+  l.groups1 = runtime::ceil_div(s.size[0], side0);
+}
+
+// A dimension other than the first whose elements are side by side in src; 0 where there is none.
+int dense_in_src(const CopyShape& s) {
+  int dense = 0;
+  for (int d = 1; d < s.ndim; ++d)
+    if (std::abs(s.src[d]) == 1 && s.size[d] >= kSmallBlock) dense = d;
+  return dense;
+}
+
+// Layouts that move whole vectors, for a device of single items. False where the shape is none of them.
+bool plan_registers(CopyShape& s, CopyLaunch& l, int dense) {
+  const int64_t step = s.dst[0] == 1 ? s.src[0] : -1;
+  if ((step == 0 || step == 1) && s.size[0] >= kMinRow) {
+    walk(s, l, CopyLayout::spans, s.size[0]);
+  } else if (const Channels c = channels_of(s); c.dim >= 0) {
+    const CopyLayout layout = s.dst[c.dim] == 1 ? CopyLayout::joins : CopyLayout::parts;
+    swap_dims(s, 0, c.columns);
+    swap_dims(s, 1, c.dim == 0 ? c.columns : c.dim);
+    walk(s, l, layout, s.size[0] * s.size[1]);
+    l.groups1 = runtime::ceil_div(s.size[0], kRowColumns);
+  } else if (step != -1 && dense > 0 && s.src[dense] == 1 && s.size[0] >= kSmallBlock) {
+    swap_dims(s, 1, dense);
+    tile(s, l, CopyLayout::blocks, kCopyTile, kCopyTile);
+  } else if (step >= 2 && step <= 4 && s.size[0] >= kMinRow) {
+    walk(s, l, CopyLayout::picks, s.size[0]);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+// Layouts of any device and element.
+void plan_loops(CopyShape& s, CopyLaunch& l, int dense) {
+  const bool unit_dst = s.dst[0] == 1;
+  if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
+    walk(s, l, CopyLayout::rows, s.size[0]);
+  } else if (unit_dst && dense > 0 && s.size[0] >= kMinRow) {
+    swap_dims(s, 1, dense);
+    tile(s, l, CopyLayout::transpose, kTransposeLanes, kTransposeColumn);
+  } else if (dense > 0 && s.size[dense] >= 4 * kMinRow && s.size[0] < kMinRow) {
+    // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
+    swap_dims(s, 0, dense);
+    walk(s, l, CopyLayout::steps, s.size[0]);
+  } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
+    walk(s, l, line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line);
+  } else {
+    if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+    walk(s, l, CopyLayout::steps, s.size[0]);
+  }
+}
 
 runtime::KernelSlot& cast_slot(DType to, DType from) {
   static std::atomic<runtime::KernelSlot*> slots[kDTypeSlots][kDTypeSlots];
@@ -118,6 +203,20 @@ runtime::KernelSlot& cast_slot(DType to, DType from) {
     entry.store(slot, std::memory_order_release);
   }
   return *slot;
+}
+
+using Slots = decltype(kernels::copy_blocks_b4);
+// Of 2, 3 and 4 channels.
+Slots* const kJoins[] = {&kernels::copy_join_c2, &kernels::copy_join_c3, &kernels::copy_join_c4};
+Slots* const kParts[] = {&kernels::copy_part_c2, &kernels::copy_part_c3, &kernels::copy_part_c4};
+Slots* const kPicks[] = {&kernels::copy_picks_c2, &kernels::copy_picks_c3, &kernels::copy_picks_c4};
+
+// The largest block that fits; rows of 16 elements of 8 bytes do not fit the registers.
+Slots& block_slots(const CopyLaunch& l) {
+  const uint32_t side = std::min(l.args.size[0].d, l.args.size[1].d);
+  return side >= 16 && l.element < 8 ? kernels::copy_blocks_b16
+         : side >= 8                 ? kernels::copy_blocks_b8
+                                     : kernels::copy_blocks_b4;
 }
 
 // ---- small ones, on the calling thread
@@ -186,51 +285,23 @@ int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
 
 }  // namespace
 
-void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
+void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t element, CopyShape shape,
                const std::function<void(const CopyLaunch&)>& emit) {
   if (!collapse(shape, true)) return;
   split(shape, static_cast<char*>(dst), static_cast<const char*>(src), element,
         [&](CopyShape s, char* d, const char* r) {
           CopyLaunch launch{};
+          CopyArgs& a = launch.args;
           launch.element = widen(s, d, r, element);
           if (s.ndim > 0 && s.size[0] == 1) collapse(s, true);
-          CopyArgs& a = launch.args;
-          const bool unit_dst = s.ndim > 0 && s.dst[0] == 1;
           a.group = 1;
-          const auto walk = [&](CopyLayout layout, int64_t row) {
-            launch.layout = layout;
-            a.n = static_cast<uint32_t>(numel(s) / row);
-            a.group = rows_of_group(row);
-            launch.groups0 = runtime::ceil_div(a.n, a.group);
-            launch.groups1 = runtime::ceil_div(row, kRowColumns);
-          };
-          if (s.ndim == 0 || (s.ndim == 1 && unit_dst && s.src[0] == 1)) {
+          if (s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1 && s.src[0] == 1)) {
             launch.layout = CopyLayout::contig;
             a.n = static_cast<uint32_t>(numel(s));
-          } else if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
-            walk(CopyLayout::rows, s.size[0]);
           } else {
-            int unit_src = 0;
-            for (int d2 = 1; d2 < s.ndim; ++d2)
-              if (std::abs(s.src[d2]) == 1 && s.size[d2] >= 4) unit_src = d2;
-            if (unit_dst && unit_src > 0 && s.size[0] >= kMinRow) {
-              launch.layout = CopyLayout::transpose;
-              swap_dims(s, 1, unit_src);
-              int64_t batch = numel(s) / s.size[0] / s.size[1];
-              launch.groups0 = static_cast<size_t>(batch) * runtime::ceil_div(s.size[1], 32);
-              launch.groups1 = runtime::ceil_div(s.size[0], 64);
-              a.n = static_cast<uint32_t>(numel(s));
-            } else if (unit_src > 0 && s.size[unit_src] >= 4 * kMinRow && s.size[0] < kMinRow) {
-              // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
-              swap_dims(s, 0, unit_src);
-              walk(CopyLayout::steps, s.size[0]);
-            } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
-              walk(line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line);
-            } else {
-              if (s.size[0] < kMinRow)
-                swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
-              walk(CopyLayout::steps, s.size[0]);
-            }
+            const int dense = dense_in_src(s);
+            if (!(policy.single_items && launch.element <= 8 && plan_registers(s, launch, dense)))
+              plan_loops(s, launch, dense);
           }
           a.dst = d, a.src = r;
           for (int i = 0; i < kCopyDims; ++i) {
@@ -251,7 +322,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;
   // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
-  plan_copy(dst, src, element, shape, [&](const CopyLaunch& l) {
+  plan_copy(device.policy, dst, src, element, shape, [&](const CopyLaunch& l) {
     const DType raw = raw_dtype(l.element);
     switch (l.layout) {
       case CopyLayout::contig:
@@ -266,7 +337,16 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
       case CopyLayout::lines2:
         return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
       case CopyLayout::transpose:
-        return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, 64, l.args);
+        return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, kTransposeLanes, l.args);
+      case CopyLayout::blocks: return runtime::launch2(queue, block_slots(l)[raw], l.groups0, l.groups1, 1, 1, l.args);
+      case CopyLayout::joins:
+        return runtime::launch2(queue, (*kJoins[l.args.size[1].d - 2])[raw], l.groups0, l.groups1, 1, 1, l.args);
+      case CopyLayout::parts:
+        return runtime::launch2(queue, (*kParts[l.args.size[1].d - 2])[raw], l.groups0, l.groups1, 1, 1, l.args);
+      case CopyLayout::picks:
+        return runtime::launch2(queue, (*kPicks[l.args.src_stride[0] - 2])[raw], l.groups0, l.groups1, 1, 1, l.args);
+      case CopyLayout::spans:
+        return runtime::launch2(queue, kernels::copy_spans[raw], l.groups0, l.groups1, 1, 1, l.args);
       case CopyLayout::steps:
         return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1,
                                 device.policy.single_items ? 1 : lanes, l.args);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/copy_args.hpp"
 
@@ -18,7 +19,10 @@ struct CopyShape {
   int64_t size[kMaxDims], dst[kMaxDims], src[kMaxDims];
 };
 
-enum class CopyLayout { contig, rows, transpose, lines1, lines2, steps };
+// transpose to steps: of any device. blocks, joins, parts, picks and spans: in the registers of a CPU device,
+// transposes, channels of 2 to 4 elements put side by side or taken apart, one of them taken out, and dense or repeated
+// rows.
+enum class CopyLayout { contig, rows, transpose, lines1, lines2, blocks, joins, parts, picks, spans, steps };
 
 struct CopyLaunch {
   CopyLayout layout;
@@ -28,7 +32,7 @@ struct CopyLaunch {
 };
 
 // Orders, merges and splits a copy into launches whose offsets fit 31 bits.
-void plan_copy(void* dst, const void* src, size_t element, CopyShape shape,
+void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t element, CopyShape shape,
                const std::function<void(const CopyLaunch&)>& emit);
 
 // Copies elements of `element` bytes (1, 2, 4, 8 or 16).

@@ -1,7 +1,6 @@
 // Direct convolution for what oneDNN does not compute: f64, integers, and types a device has no primitive for. Every
 // item gathers one element of the result, so the sums have one order.
 #pragma once
-#include <sycl/group_barrier.hpp>
 #include <type_traits>
 
 #include "kernels/sycl/convolution_args.hpp"
@@ -146,26 +145,28 @@ template <bool kGated, class A> XPU_INLINE A conv_gate(const xpu_ops::ConvGate& 
   return g.times ? v * x : x;
 }
 
-// x[i] = f(x[i]) for n elements of the work-group.
-template <class T, class F> XPU_INLINE void conv_each(T* x, size_t n, size_t lane, F f) {
+// x[i] = f(x[i]) for rows of `width` elements. Every lane comes back to the elements that it has written.
+template <class T, class F> XPU_INLINE void conv_each(T* x, int32_t rows, int32_t width, size_t lane, F f) {
   using A = typename accumulator<T>::type;
   const auto one = [&](T* at) { store_lane(at, lane, static_cast<T>(f(static_cast<A>(matmul_load(at, lane))))); };
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) [[clang::always_inline]]
-    one(x + i);
-  if (i + lane < n) [[clang::always_inline]]
-    one(x + i);
+  for (int32_t row = 0; row < rows; ++row, x += width) {
+    int32_t i = 0;
+    for (; i + static_cast<int32_t>(kLanes) <= width; i += kLanes) one(x + i);
+    if (i + static_cast<int32_t>(lane) < width) one(x + i);
+  }
 }
 
 // A pass of its own: a branch among the sums would compute every activation for every vector and select one.
-template <class T> XPU_INLINE void conv_activate(T* x, size_t n, size_t lane, ConvActivation kind, float a, float b) {
+template <class T>
+XPU_INLINE void conv_activate(T* x, int32_t rows, int32_t width, size_t lane, ConvActivation kind, float a, float b) {
   using A = typename accumulator<T>::type;
   switch (kind) {
-    case ConvActivation::relu: return conv_each(x, n, lane, [=](A v) { return v < A(0) ? a * v : v; });
-    case ConvActivation::swish: return conv_each(x, n, lane, [=](A v) { return v / (A(1) + sycl::exp(-a * v)); });
-    case ConvActivation::logistic: return conv_each(x, n, lane, [=](A v) { return sigmoid(v); });
-    case ConvActivation::gelu_tanh: return conv_each(x, n, lane, [=](A v) { return gelu_tanh(v); });
-    case ConvActivation::gelu_erf: return conv_each(x, n, lane, [=](A v) { return gelu_erf(v); });
+    case ConvActivation::relu: return conv_each(x, rows, width, lane, [=](A v) { return v < A(0) ? a * v : v; });
+    case ConvActivation::swish:
+      return conv_each(x, rows, width, lane, [=](A v) { return v / (A(1) + sycl::exp(-a * v)); });
+    case ConvActivation::logistic: return conv_each(x, rows, width, lane, [=](A v) { return sigmoid(v); });
+    case ConvActivation::gelu_tanh: return conv_each(x, rows, width, lane, [=](A v) { return gelu_tanh(v); });
+    case ConvActivation::gelu_erf: return conv_each(x, rows, width, lane, [=](A v) { return gelu_erf(v); });
     default: return;
   }
 }
@@ -262,11 +263,7 @@ template <class T, int K, bool kActivated> void conv_depthwise(const ConvArgs& p
       }
     }
   }
-  if constexpr (kActivated) {
-    if (p.activation == ConvActivation::none) return;
-    sycl::group_barrier(item.get_group());  // a lane reads here what others have written
-    conv_activate(written, static_cast<uint32_t>((last - first) * out_w), lane, p.activation, p.alpha, p.beta);
-  }
+  if constexpr (kActivated) conv_activate(written, last - first, out_w, lane, p.activation, p.alpha, p.beta);
 }
 
 // The gradient of its weights: a work-group sums one channel over all images, lanes along the rows of dst. Sums are

@@ -91,13 +91,15 @@ void copy_steps(const CopyArgs& p) {
   });
 }
 
-// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src, forwards or backwards. Each item moves a column of 32
-// elements, so that its loads and the stores of its neighbours stay in the cache lines of one block.
+// 2-D. Dimension 0 is contiguous in dst, dimension 1 in src, forwards or backwards. Each item moves a column of
+// kTransposeColumn elements, so that its loads and the stores of its neighbours stay in the cache lines of one block.
 template <class T>
 void copy_transpose(const CopyArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<2>();
-  uint32_t blocks1 = (p.size[1].d + 31) / 32, y = it.get_group(0), batch = y / blocks1;
-  uint32_t i = it.get_global_id(1), j0 = (y - batch * blocks1) * 32, j1 = j0 + 32 < p.size[1].d ? j0 + 32 : p.size[1].d;
+  constexpr uint32_t kColumn = xpu_ops::kTransposeColumn;
+  uint32_t blocks1 = (p.size[1].d + kColumn - 1) / kColumn, y = it.get_group(0), batch = y / blocks1;
+  uint32_t i = it.get_global_id(1), j0 = (y - batch * blocks1) * kColumn,
+           j1 = j0 + kColumn < p.size[1].d ? j0 + kColumn : p.size[1].d;
   if (i >= p.size[0].d) return;
   Offsets o = copy_offsets<2, xpu_ops::kCopyDims>(p, batch);
   T* dst = static_cast<T*>(p.dst) + o.dst + i;
@@ -105,6 +107,14 @@ void copy_transpose(const CopyArgs& p) {
   for (uint32_t j = j0; j < j1; ++j)
     dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[static_cast<int32_t>(j) * p.src_stride[1]];
 }
+
+}  // namespace xpu
+
+#ifdef __SYCL_DEVICE_ONLY__  // the host's casts take this header too, by a compiler without clang's vectors
+#include "kernels/sycl/copy_blocks.hpp"
+#endif
+
+namespace xpu {
 
 template <class To, class From>
 inline To cast_element(From v, uint32_t flags) {

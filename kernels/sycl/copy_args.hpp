@@ -1,6 +1,7 @@
 // Launch structs of copy, cast and fill; host and device share them. Strides and offsets are in elements, dimension 0
 // varies fastest, and every offset of one launch is within 31 bits: the plan splits larger tensors.
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/sycl/core/divide.hpp"
@@ -11,6 +12,8 @@ namespace xpu_ops {
 constexpr int kCopyDims = 8;
 constexpr uint32_t kRowColumns = 4096;  // of one work-group of rows, lines or steps
 
+constexpr uint32_t kCopyTile = 64;         // elements of each side of a tile of blocks
+constexpr uint32_t kTransposeColumn = 32;  // elements that one item of a transpose moves
 enum CopyFlags : uint32_t { kCopyConj = 1, kCopyNeg = 2 };
 
 struct CopyArgs {

@@ -131,16 +131,17 @@ void bernoulli_from(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
   Random4 r = philox(p.seed, p.offset, g, 0);
+  bool all_valid = true;  // one branch for all: a report in the loop makes its vectors single elements
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
     uint32_t i = first + k * kRandomStride;
     if (i < p.n) {
       opmath_t<P> prob = static_cast<opmath_t<P>>(static_cast<const P*>(p.x)[i]);
-      if (!(prob >= opmath_t<P>(0) && prob <= opmath_t<P>(1)))
-        report_error(p.error, DeviceErrorCode::assertion, 0, p.message, 0);
+      all_valid &= prob >= opmath_t<P>(0) && prob <= opmath_t<P>(1);
       static_cast<T*>(p.dst)[i] = convert<T>(static_cast<opmath_t<P>>(uniform24(r.v[k])) < prob);
     }
   }
+  if (!all_valid) report_error(p.error, DeviceErrorCode::assertion, 0, p.message, 0);
 }
 
 // dst = x * mask * b, dst2 = mask = uniform < a. MASK is bool or uint8_t.

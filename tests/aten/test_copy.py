@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 
 import pytest
 import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 DTYPES = [
     torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
@@ -133,6 +136,34 @@ def test_layouts(layout: str, dtype: torch.dtype) -> None:
 def test_permutations(order: tuple[int, ...], dtype: torch.dtype) -> None:
     x = torch.randint(-100, 100, (5, 33, 18, 67)).to(dtype)
     assert torch.equal(x.to("xpu").permute(order).contiguous().cpu(), x.permute(order).contiguous())
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, derandomize=True)
+def test_drawn_views(data: st.DataObject) -> None:
+    """Permuted, sliced, stepped and expanded views of every element size, into dense memory and into views."""
+    dtype = data.draw(st.sampled_from([torch.uint8, torch.bfloat16, torch.float32, torch.float64, torch.complex128]))
+    sizes = data.draw(st.lists(st.sampled_from([1, 2, 3, 4, 7, 8, 16, 19, 33, 70]), min_size=1, max_size=4))
+    assume(math.prod(sizes) < 1_000_000)
+    base = torch.arange(math.prod(sizes)).reshape(sizes).to(dtype)
+    order = data.draw(st.permutations(range(len(sizes))))
+    steps = [data.draw(st.sampled_from([1, 1, 1, 2, 3, 4])) for _ in sizes]
+    starts = [data.draw(st.sampled_from([0, 0, 1])) for _ in sizes]
+
+    def view(t: torch.Tensor) -> torch.Tensor:
+        t = t.permute(order)
+        return t[tuple(slice(a, None, s) for a, s in zip(starts, steps, strict=True))]
+
+    want, x = view(base), base.to("xpu")
+    assert torch.equal(view(x).contiguous().cpu(), want.contiguous())
+    host, device = base.clone(), base.to("xpu")
+    view(host).copy_(want.flip(0))
+    view(device).copy_(want.flip(0).to("xpu"))
+    assert torch.equal(device.cpu(), host)
+    wide = data.draw(st.sampled_from([1, 5, 40]))
+    assert torch.equal(
+        view(x).unsqueeze(-1).expand(*want.shape, wide).contiguous().cpu(), want.unsqueeze(-1).expand(*want.shape, wide)
+    )
 
 
 def test_many_dims() -> None:

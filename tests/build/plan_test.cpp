@@ -291,9 +291,9 @@ void test_walk() {
 
 void test_copy() {
   std::set<CopyLayout> seen;
-  const auto run = [&](const CopyShape& shape, size_t element) {
+  const auto run_with = [&](const Policy& policy, const CopyShape& shape, size_t element) {
     int64_t moved = 0, most = 0;
-    plan_copy(nullptr, nullptr, element, shape, [&](const CopyLaunch& l) {
+    plan_copy(policy, nullptr, nullptr, element, shape, [&](const CopyLaunch& l) {
       seen.insert(l.layout);
       int64_t n = 1, reach = 0;
       for (int d = 0; d < kCopyDims; ++d) {
@@ -308,6 +308,9 @@ void test_copy() {
     CHECK(moved == total);
     CHECK(most < (int64_t{1} << 31));
   };
+  const auto run = [&](const CopyShape& shape, size_t element) {
+    for (const Policy& policy : policies()) run_with(policy, shape, element);
+  };
   at("copy");
   run({1, {1000}, {1}, {1}}, 4);
   run({2, {300, 40}, {40, 1}, {80, 1}}, 4);
@@ -316,6 +319,9 @@ void test_copy() {
   run({2, {300, 80}, {80, 1}, {1000, 3}}, 4);
   run({3, {100, 3, 7}, {21, 7, 1}, {50, 16, 2}}, 4);
   run({2, {1000, 3}, {3, 1}, {1, 1000}}, 4);
+  run({2, {3, 1000}, {1000, 1}, {1, 3}}, 4);
+  run({3, {7, 2, 1000}, {2000, 1000, 1}, {2100, 1, 2}}, 2);
+  run({2, {1000, 5}, {5, 1}, {1, 1000}}, 4);
   run({2, {40, 30}, {7, 500}, {900, 2}}, 4);
   run({1, {1000}, {1}, {1}}, 1);
   run({1, {0}, {1}, {1}}, 4);
@@ -324,7 +330,7 @@ void test_copy() {
   int launches = 0;
   const auto count = [&](int64_t n) {
     launches = 0;
-    plan_copy(nullptr, nullptr, 4, {1, {n}, {1}, {1}}, [&](const CopyLaunch&) { ++launches; });
+    plan_copy(policies()[0], nullptr, nullptr, 4, {1, {n}, {1}, {1}}, [&](const CopyLaunch&) { ++launches; });
     return launches;
   };
   CHECK(count(border - 1) == 1);

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import compiled, families, fused, linalg, process, products, selection
+from . import compiled, families, fused, layouts, linalg, process, products, selection
 from .core import Case, with_gradients
 from .models import models
 
@@ -265,6 +265,7 @@ def cases(level: str) -> Iterator[Case]:
     for size in SIZES["core"] if level == "sample" else [10**6, 16 * 10**6]:
         yield from reductions(size)
         yield from copies(size)
+    yield from layouts.cases()
     yield from indexing()
     for size in SELECTION_SIZES[level]:
         yield from selection.lines(size)

@@ -47,6 +47,7 @@ class Verdict:
 # Sections, wanted geometric mean, wanted lowest.
 SECTIONS: dict[str, tuple[tuple[str, ...], float, float]] = {
     "pointwise, reductions, copies": (("pointwise", "reduction", "copy"), 2.0, 0.9),
+    "layouts": (("layouts",), 1.5, 1.0),
     "norms, softmax, pooling": (("norm", "softmax", "pooling"), 1.2, 0.9),
     "matmul": (("matmul",), 1.05, 0.9),
     "convolution": (("convolution",), 1.05, 0.9),
