@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import torch_release
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_MB = 40
 PROGRAM = """
@@ -36,9 +38,10 @@ torch.testing.assert_close(f(x), torch.softmax(x * 2, -1))
 
 
 def wheel_file() -> Path:
-    wheels = sorted((ROOT / "dist").glob("xpu_ops-*.whl"))
+    tag = torch_release.wheel_tag()
+    wheels = sorted((ROOT / "dist").glob(f"xpu_ops-*+{tag}-*.whl"))
     if len(wheels) != 1:
-        pytest.fail(f"one wheel is expected in dist/, found {len(wheels)}; run `make wheel`")
+        pytest.fail(f"one wheel with {tag} is expected in dist/, found {len(wheels)}; run `make wheel`")
     return wheels[0]
 
 

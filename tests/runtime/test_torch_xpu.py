@@ -17,8 +17,9 @@ import torch
 from support import script
 
 import xpu_ops
-from xpu_ops import _autoload
+from xpu_ops import _autoload, _built
 
+OTHER_RELEASE = next(r for r in _built.RELEASES if r != _built.TORCH)
 # Functions that need Level Zero Sysman: upstream raises ImportError without pyzes, RuntimeError without a GPU.
 TELEMETRY = ("clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization")
 CALLS = {
@@ -296,7 +297,12 @@ def test_openmp_threads_do_not_spin_beside_the_device():
     [
         (
             "torch.__version__ = '2.12.1+cpu'",
-            "xpu_ops was built for torch 2.13.x but found torch 2.12.1+cpu; install it",
+            f'but found torch 2.12.1+cpu; install the torch of this wheel with: pip install "torch=={_built.TORCH}.*"',
+        ),
+        (
+            f"torch.__version__ = '{OTHER_RELEASE}.0'",
+            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {OTHER_RELEASE}.0; install the wheel "
+            f'for it with: pip install "xpu_ops=={_built.VERSION.split("+")[0]}+torch{OTHER_RELEASE}"',
         ),
         ("torch._C._has_xpu = True", "built with XPU; install the CPU build of torch, or uninstall xpu_ops"),
         (
