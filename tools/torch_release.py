@@ -18,6 +18,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULE = "torch_release:Provider"
+# glibc 2.35 and the libstdc++ of GCC 12: what g++ 12 on Debian 12 links to. tests/build/test_libraries.py holds it.
+PLATFORM = "manylinux_2_35_x86_64"
 
 
 def settings() -> dict[str, Any]:
@@ -75,12 +77,17 @@ def wheel_version(source: str, series: str) -> str:
     return f"{source}+torch{series}"
 
 
+def python_tag() -> str:
+    """The tag of this interpreter, such as "cp311"."""
+    return f"cp{sys.version_info.major}{sys.version_info.minor}"
+
+
 def wheel_tag() -> str:
     """The part of a wheel's name that tells its torch and Python: "torch2.13-cp311"."""
     torch = find_torch()
     if torch is None:
         raise FileNotFoundError("no torch")
-    return f"torch{series_of(version_of(torch))}-cp{sys.version_info.major}{sys.version_info.minor}"
+    return f"torch{series_of(version_of(torch))}-{python_tag()}"
 
 
 class Provider:
@@ -113,4 +120,4 @@ class Provider:
 
 
 if __name__ == "__main__":
-    print(wheel_tag())
+    print(f"{python_tag()}-{python_tag()}-{PLATFORM}" if "--tags" in sys.argv else wheel_tag())
