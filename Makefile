@@ -92,6 +92,7 @@ coverage: build
 WHEELS = dist/xpu_ops-*+$$($(PY) -m tools.torch_release)-*.whl
 wheel: build
 	rm -f $(WHEELS)
+	$(RUN) -m tools.ship_recording $(BUILD)
 	PATH=$(BIN):$$PATH $(PY) -m pip wheel --disable-pip-version-check --quiet --no-build-isolation --no-deps -C build-dir=$(abspath $(BUILD)) \
 	  -C wheel.tags=$$($(PY) -m tools.torch_release --tags) -w dist .
 	@ls -l $(WHEELS) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
