@@ -1,10 +1,13 @@
 # Every target works as the only command on a fresh clone. VENV=<folder> uses another virtual environment; DEPS=0 leaves
-# its packages alone; JOBS=<n> bounds parallel work.
-VENV ?= .venv
+# its packages alone; JOBS=<n> bounds parallel work. TORCH=<version> and PYTHON=<program> work with another torch and Python,
+# in an environment and a build folder of their own.
+CELL := $(if $(TORCH),-torch$(TORCH))$(if $(PYTHON),-$(notdir $(PYTHON)))
+VENV ?= .venv$(CELL)
 DEPS ?= 1
 JOBS ?= $(shell nproc)
-BUILD ?= build
-PYTHON3 ?= python3
+BUILD ?= build$(CELL)
+PYTHON3 ?= $(or $(PYTHON),python3)
+TORCH_REQUIREMENT := $(if $(TORCH),'torch==$(TORCH)',-r requirements/torch.txt)
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
@@ -30,8 +33,8 @@ $(BIN)/python:
 	$(PYTHON3) -m venv $(VENV)
 
 # The models' requirements come without its dependencies (all are pinned): none of them may replace torch.
-$(DEPS_STAMP): requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt | $(BIN)/python
-	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off -r requirements/dev.txt
+$(DEPS_STAMP): requirements/torch.txt requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt | $(BIN)/python
+	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off $(TORCH_REQUIREMENT) -r requirements/dev.txt
 	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off --no-deps -r requirements/models.txt
 	$(PY) -c 'import sysconfig, pathlib; pathlib.Path(sysconfig.get_path("purelib"), "xpu_ops_build_tree.pth").write_text("$(TREE)\n")'
 	@touch $@
@@ -59,11 +62,11 @@ test-robust: build
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests/robust $(PYTEST_ARGS)
 
 # The wheel beside PyPI's torch, a CUDA build of several GB, in an environment of its own; on a machine without an NVIDIA GPU.
-CUDA_VENV ?= .venv-cuda
+CUDA_VENV ?= .venv-cuda$(CELL)
 test-cuda-build: wheel
 	$(PYTHON3) -m venv $(CUDA_VENV)
-	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off 'torch===2.13.0' numpy dist/*.whl
-	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps dist/*.whl
+	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off 'torch===$(or $(TORCH),2.13.0)' numpy $(WHEELS)
+	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps $(WHEELS)
 	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
 
 # All sources in units of another size than the build's, syntax only.
@@ -87,10 +90,14 @@ coverage: build
 	$(RUN) -m tools.readme_coverage $(BUILD)/coverage/report.json README.md
 	$(RUN) -m xpu_ops.coverage report
 
+# dist/ holds one wheel per torch and Python.
+WHEELS = dist/xpu_ops-*+$$($(PY) -m tools.torch_release)-*.whl
 wheel: build
-	rm -f dist/*.whl
-	PATH=$(BIN):$$PATH $(PY) -m pip wheel --disable-pip-version-check --quiet --no-build-isolation --no-deps -w dist .
-	@ls -l dist/*.whl | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
+	rm -f $(WHEELS)
+	$(RUN) -m tools.ship_recording $(BUILD)
+	PATH=$(BIN):$$PATH $(PY) -m pip wheel --disable-pip-version-check --quiet --no-build-isolation --no-deps -C build-dir=$(abspath $(BUILD)) \
+	  -C wheel.tags=$$($(PY) -m tools.torch_release --tags) -w dist .
+	@ls -l $(WHEELS) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
 
 # Compiles every module for Intel GPUs offline and validates its SPIR-V. Needs Debian's spirv-tools and intel-opencl-icd;
 # proves that the code compiles, nothing more.

@@ -1,8 +1,9 @@
-"""python -m tools.doc_tables [--check]: writes the tables of docs that come from code: manifest fields, environment."""
+"""python -m tools.doc_tables [--check]: writes the tables of docs that come from code: manifest fields, environment, ecosystem."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,29 @@ from tools.codegen import fields
 from xpu_ops import _environment
 
 ROOT = Path(__file__).resolve().parents[1]
+ECOSYSTEM = ("tests/models/test_ecosystem.py", "tests/models/test_lightning.py")
+
+
+def ecosystem() -> str:
+    """One row per test of libraries around torch, from its docstring.
+
+    Raises ValueError for a test without one.
+    """
+    lines = ["| works, on every run of the tests | test |", "|---|---|"]
+    for name in ECOSYSTEM:
+        for node in ast.parse((ROOT / name).read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                text = ast.get_docstring(node)
+                if not text:
+                    raise ValueError(f"{name}: {node.name} has no docstring")
+                lines.append(f"| {text.splitlines()[0]} | `{Path(name).name}::{node.name}` |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "fields": ("docs/adding-an-op.md", fields.table),
     "environment": ("docs/environment.md", _environment.table),
+    "ecosystem": ("docs/ecosystem.md", ecosystem),
 }
 
 

@@ -43,16 +43,16 @@ def write(path: Path, text: str) -> None:
         path.write_text(text)
 
 
-def write_metadata(out: Path) -> None:
+def write_metadata(out: Path, version: str, torch: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    name, version = project["name"], project["version"]
+    name = project["name"]
     info = out / f"{name}-{version}.dist-info"
     for stale in out.glob(f"{name}-*.dist-info"):
         if stale != info:
             shutil.rmtree(stale)
     info.mkdir(exist_ok=True)
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", f"Summary: {project['description']}"]
-    lines += [f"Requires-Dist: {d}" for d in project["dependencies"]]
+    lines += [f"Requires-Dist: {d}" for d in [f"torch=={torch}.*", *project["dependencies"]]]
     write(info / "METADATA", "\n".join(lines) + "\n")
     groups = {"console_scripts": project.get("scripts", {}), **project.get("entry-points", {})}
     text = "".join(f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in rows.items()) + "\n" for g, rows in groups.items())
@@ -65,14 +65,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the folder to put on PYTHONPATH")
     parser.add_argument("--gen", type=Path, required=True, help="where codegen wrote")
     parser.add_argument("--worker", type=Path, required=True, help="the kernelc program")
+    parser.add_argument("--version", required=True, help="the version of the build")
+    parser.add_argument("--torch", required=True, help="the release of torch that it serves")
     args = parser.parse_args()
     package: Path = args.out / "xpu_ops"
     package.mkdir(parents=True, exist_ok=True)
     link_sources(package)
-    link(args.gen.resolve() / "manifest.json", package / "manifest.json")
+    for name in ("manifest.json", "_built.py"):
+        link(args.gen.resolve() / name, package / name)
     link(args.worker.resolve(), package / "kernelc")
     link_headers(package / "include")
-    write_metadata(args.out)
+    write_metadata(args.out, args.version, args.torch)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from xpu_ops import _C, jit
     from xpu_ops.coverage.trace import trace_ops
 
-__version__ = "0.1.0"
-
 __all__ = [
     "as_cpu",
     "as_xpu",
@@ -47,6 +45,10 @@ if not TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from xpu_ops._built import VERSION
+
+        return VERSION
     if name == "trace_ops":
         from xpu_ops.coverage.trace import trace_ops
 

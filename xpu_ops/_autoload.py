@@ -16,7 +16,6 @@ import torch
 
 from xpu_ops._paths import is_source_tree, package_dir
 
-TORCH_SERIES = "2.13"
 # libOpenCL and libdnnl carry no search path of their own: what they need is loaded first, dependencies before dependents.
 _PRELOAD = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
 _OPTIONAL = ("libtbb.so.12", "libdnnl.so.3")
@@ -70,16 +69,21 @@ def _find(name: str, dirs: list[Path]) -> Path | None:
 
 
 def _check_torch() -> None:
-    version = torch.__version__.split("+")[0]
-    if not version.startswith(TORCH_SERIES + "."):
-        raise _Unusable(
-            f"xpu_ops was built for torch {TORCH_SERIES}.x but found torch {torch.__version__}; "
-            f'install it with: pip install "torch=={TORCH_SERIES}.*"'
-        )
+    from xpu_ops import _built
+
     if getattr(torch._C, "_has_xpu", False):
         raise _Unusable(
             f"xpu_ops provides the xpu device itself but found torch {torch.__version__} built with XPU; "
             "install the CPU build of torch, or uninstall xpu_ops to use the XPU build."
+        )
+    found = ".".join(torch.__version__.split("+")[0].split(".")[:2])
+    if found != _built.TORCH:
+        fix = f'install the torch of this wheel with: pip install "torch=={_built.TORCH}.*"'
+        if found in _built.RELEASES:
+            wheel = f"xpu_ops=={_built.VERSION.partition('+')[0]}+torch{found}"
+            fix = f'install the wheel for it with: pip install "{wheel}"'
+        raise _Unusable(
+            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {torch.__version__}; {fix}"
         )
     other = _second_accelerator()
     if other:
@@ -115,7 +119,7 @@ def _leave_one_accelerator(extension: Any) -> None:
     if reason := extension.hide_cuda():
         raise _Unusable(
             f"xpu_ops cannot make torch {torch.__version__}, a CUDA build, work without CUDA ({reason}); "
-            f"install the CPU build of torch {TORCH_SERIES}, from PyTorch's CPU index"
+            "install the CPU build of torch, from PyTorch's CPU index"
         )
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -155,13 +159,13 @@ def load() -> ModuleType:
     global _extension
     if _extension is not None:
         return _extension
-    _check_torch()
     built = package_dir()
+    search_path = sys.modules["xpu_ops"].__path__
+    if str(built) not in search_path:
+        search_path.append(str(built))
     try:
+        _check_torch()
         _load_libraries()
-        search_path = sys.modules["xpu_ops"].__path__
-        if str(built) not in search_path:
-            search_path.append(str(built))
         extension = importlib.import_module("xpu_ops._C")
     except _Unusable:
         raise

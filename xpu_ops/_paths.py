@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 _HERE = Path(__file__).resolve().parent
@@ -12,9 +13,12 @@ def package_dir() -> Path:
     """The folder with the built libraries, modules/ and manifest.json.
 
     In an installed package it is the package's own folder. In a source tree, where Python may find the sources first
-    because the working directory comes first on its path, it is build/python/xpu_ops.
+    because the working directory comes first on its path, it is the build of these sources that is on the path, or
+    build/python/xpu_ops.
     """
-    for candidate in (Path(__file__).parent, _HERE, _HERE.parent / "build" / "python" / "xpu_ops"):
+    built = [Path(p) / "xpu_ops" for p in sys.path] if is_source_tree() else []
+    built = [p for p in built if (p / "__init__.py").resolve() == _HERE / "__init__.py"]
+    for candidate in (Path(__file__).parent, _HERE, *built, _HERE.parent / "build" / "python" / "xpu_ops"):
         if (candidate / "modules").is_dir():
             return candidate
     return _HERE

@@ -50,7 +50,9 @@ def event_base(extension: ModuleType) -> type:
     """Make _XpuEventBase, a torch.Event of the XPU device."""
 
     class _XpuEventBase(torch.Event):
-        def __new__(cls, enable_timing: bool = False) -> _XpuEventBase:
+        def __new__(cls, enable_timing: bool = False, interprocess: bool = False) -> _XpuEventBase:
+            if interprocess:
+                raise NotImplementedError("Event: interprocess=True is not supported on xpu; leave it False")
             return super().__new__(cls, device="xpu", enable_timing=enable_timing)
 
         @property

@@ -169,8 +169,9 @@ runtime::PoolFunctions pool_functions(int device, const std::shared_ptr<Allocato
 // A pool exists on the device that is current when it is made, and in the others once they allocate to it.
 class MemPool {
  public:
-  MemPool(std::shared_ptr<AllocatorHandle> allocator, bool user_created, bool use_on_oom)
+  MemPool(std::shared_ptr<AllocatorHandle> allocator, bool user_created, bool use_on_oom, bool no_split)
       : id_(runtime::new_pool_id(user_created)), allocator_(std::move(allocator)), device_(runtime::current_device()) {
+    TORCH_CHECK_NOT_IMPLEMENTED(!no_split, "MemPool: no_split=True is not supported on xpu; leave it False");
     runtime::create_pool(device_, id_, pool_functions(device_, allocator_), use_on_oom);
   }
   ~MemPool() {
@@ -236,8 +237,8 @@ void bind_memory(py::module_& m) {
     current_handle() = h;
   });
   py::class_<MemPool, std::shared_ptr<MemPool>>(m, "_XPUMemPool")
-      .def(py::init<std::shared_ptr<AllocatorHandle>, bool, bool>(), py::arg("allocator") = nullptr,
-           py::arg("is_user_created") = true, py::arg("use_on_oom") = false)
+      .def(py::init<std::shared_ptr<AllocatorHandle>, bool, bool, bool>(), py::arg("allocator") = nullptr,
+           py::arg("is_user_created") = true, py::arg("use_on_oom") = false, py::arg("no_split") = false)
       .def_property_readonly("id", &MemPool::id)
       .def_property_readonly("allocator", &MemPool::allocator)
       .def("use_count", &MemPool::use_count);

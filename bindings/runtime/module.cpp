@@ -27,6 +27,7 @@
 #include "kernels/runtime/event.hpp"
 #include "kernels/runtime/module.hpp"
 #include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/sleep.hpp"
 
 namespace py = pybind11;
 
@@ -156,6 +157,7 @@ void bind_devices(py::module_& m) {
     NoGil no_gil;
     runtime::synchronize(checked(device));
   });
+  m.def("_xpu_sleep", [](int64_t cycles) { runtime::sleep(runtime::current_queue(), cycles); });
 }
 
 void bind_streams(py::module_& m) {

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tools import torch_release
+
+from xpu_ops import _built
+
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_MB = 40
 PROGRAM = """
@@ -36,9 +40,10 @@ torch.testing.assert_close(f(x), torch.softmax(x * 2, -1))
 
 
 def wheel_file() -> Path:
-    wheels = sorted((ROOT / "dist").glob("xpu_ops-*.whl"))
+    tag = torch_release.wheel_tag()
+    wheels = sorted((ROOT / "dist").glob(f"xpu_ops-*+{tag}-*.whl"))
     if len(wheels) != 1:
-        pytest.fail(f"one wheel is expected in dist/, found {len(wheels)}; run `make wheel`")
+        pytest.fail(f"one wheel with {tag} is expected in dist/, found {len(wheels)}; run `make wheel`")
     return wheels[0]
 
 
@@ -49,6 +54,16 @@ def test_contents_and_size() -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         entry_points = archive.read(next(n for n in names if n.endswith("entry_points.txt"))).decode()
+        metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode().splitlines()
+    assert path.name.endswith(f"-{torch_release.PLATFORM}.whl")
+    for line in (
+        f"Version: {_built.VERSION}",
+        f"Requires-Dist: torch=={_built.TORCH}.*",
+        "License-Expression: Apache-2.0",
+        "Provides-Extra: mkl",
+        "Description-Content-Type: text/markdown",
+    ):
+        assert line in metadata
     assert "[torch.backends]" in entry_points
     assert "xpu_ops._autoload:_autoload" in entry_points
     assert "xpu-ops = xpu_ops.cli:main" in entry_points.replace("xpu-ops=", "xpu-ops = ")
@@ -58,6 +73,7 @@ def test_contents_and_size() -> None:
         "xpu_ops/libxpu_ops_mkl.so",
         "xpu_ops/modules/modules.tsv",
         "xpu_ops/manifest.json",
+        "xpu_ops/_built.py",
         "xpu_ops/kernelc",
         "xpu_ops/include/kernels/sycl/generated.hpp",
         "xpu_ops/include/kernels/sycl/shim/cstdint",

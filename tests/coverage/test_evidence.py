@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from xpu_ops.coverage import evidence
 from xpu_ops.coverage.evidence import Evidence, Status, combine
 
 
@@ -94,6 +98,25 @@ def test_combine() -> None:
     assert combine([ok, ran]).state == "verified"
     assert combine([ran]).state == "executed"
     assert combine([ok, ran, bad]) == Status("failed", why="t")
+
+
+def test_a_shipped_recording_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts for its release of torch and its libraries, on any machine."""
+    key = {"build": "b", "tests": "t", "torch": "2.13.0+cpu", "libraries": "l", "device": "d", "imports": ""}
+    units = {"t": {"unit": "t", "outcome": "passed", "windows": [
+        {"agree": True, "backward": True, "n": 1, "calls": [call("add.Tensor", grad=True), call("abs", how="fallback")]}]}}  # fmt: skip
+    own = Evidence(tmp_path / "e.jsonl", {"schema": evidence.SCHEMA, "key": key, "date": "today"}, units)
+    path = tmp_path / "recording.json"
+    path.write_text(json.dumps(own.for_shipping()))
+    monkeypatch.setattr(evidence, "shipped_path", lambda: path)
+    found = Evidence.load(path)
+    assert found is not None
+    assert found.judge() == own.judge()
+    assert found.outcomes() == {"passed": 1}
+    assert found.stale_because(key | {"build": "x", "tests": None, "device": "y", "torch": "2.13.1"}) == []
+    assert found.stale_because(key | {"torch": "2.14.0", "libraries": "m"}) == ["the oneAPI libraries", "torch"]
+    monkeypatch.setattr(evidence, "default_path", lambda: tmp_path / "none.jsonl")
+    assert evidence.reading_path() == path
 
 
 def test_no_file_and_no_header(tmp_path: Path) -> None:

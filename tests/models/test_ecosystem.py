@@ -42,6 +42,7 @@ def compiled_families() -> list:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_data_loader(workers: int) -> None:
+    """DataLoader with worker processes and pinned memory gives the batches, moved without blocking."""
     x, y = torch.randn(40, 8), torch.arange(40)
     loader = DataLoader(
         TensorDataset(x, y), batch_size=16, num_workers=workers, pin_memory=True, persistent_workers=workers > 0
@@ -57,6 +58,7 @@ def test_data_loader(workers: int) -> None:
 
 
 def test_save_and_load(tmp_path: Path) -> None:
+    """torch.save and torch.load with every map_location keep a model and its optimizer bit for bit."""
     m = modes.model("bert", "xpu")
     optimizer = torch.optim.AdamW(m.parameters())
     modes.loss_of("bert", m, modes.move(modes.batch("bert", labels=True), "xpu")).backward()
@@ -75,6 +77,7 @@ def test_save_and_load(tmp_path: Path) -> None:
 
 
 def test_safetensors(tmp_path: Path) -> None:
+    """safetensors files of a state and of a model load onto the device."""
     from safetensors.torch import load_file, load_model, save_file, save_model
 
     state = {"a": torch.randn(3, 4, device="xpu"), "b": torch.randn(5, device="xpu", dtype=torch.bfloat16)}
@@ -106,6 +109,7 @@ def test_pretrained_round_trip(tmp_path: Path) -> None:
 
 
 def test_state_dict_between_devices() -> None:
+    """State dicts move between CPU and device in both directions."""
     m, x = small_net(), torch.randn(5, 8)
     on_xpu = nn.Sequential(*small_net()).to("xpu")
     for p in on_xpu.parameters():
@@ -221,6 +225,7 @@ def test_functional_transforms() -> None:
 
 
 def test_model_ensembling() -> None:
+    """torch.func.stack_module_state and vmap run an ensemble of models."""
     from torch.func import functional_call, stack_module_state, vmap
 
     nets = []
@@ -264,6 +269,7 @@ def test_checkpoint_keeps_the_random_state(reentrant: bool) -> None:
 
 
 def test_parametrize() -> None:
+    """weight_norm and spectral_norm of torch.nn.utils.parametrizations: weights and gradients as on the CPU."""
     from torch.nn.utils import parametrizations, parametrize
 
     def run(device: str) -> list[torch.Tensor]:
@@ -347,6 +353,7 @@ def test_static_cache() -> None:
 
 @pytest.mark.parametrize("options", [{"num_beams": 3}, {"do_sample": True, "top_k": 20, "top_p": 0.9}], ids=str)
 def test_generation_strategies(options: dict) -> None:
+    """Beam search and sampling of transformers: repeatable, and beams equal to the CPU's."""
     m = modes.model("gpt2", "xpu").eval()
     data = modes.move(modes.batch("gpt2", labels=False), "xpu")
     outputs = []

@@ -44,6 +44,7 @@ def trained(accelerator: str, **options: Any) -> Classifier:
 
 @pytest.mark.parametrize("accelerator", ["auto", "xpu", "gpu"])
 def test_trainer(accelerator: str) -> None:
+    """Lightning's Trainer takes `auto`, `xpu` and `gpu`, and trains to the weights of the CPU."""
     with xpu_ops.forbid_fallback():
         model = trained(accelerator)
     assert model.seen == {"xpu"}
@@ -52,11 +53,13 @@ def test_trainer(accelerator: str) -> None:
 
 @pytest.mark.parametrize("precision", ["bf16-mixed", "16-mixed"])
 def test_mixed_precision_runs_under_autocast_of_the_device(precision: str) -> None:
+    """Lightning's `bf16-mixed` and `16-mixed` precisions."""
     model = trained("xpu", precision=precision)
     torch.testing.assert_close(model.layer.weight.cpu(), trained("cpu").layer.weight, atol=2e-2, rtol=0)
 
 
 def test_fabric() -> None:
+    """Lightning Fabric finds the device and sets up a model."""
     fabric = L.Fabric(accelerator="auto", precision="bf16-mixed")
     layer = fabric.setup(torch.nn.Linear(8, 2))
     assert fabric.device == torch.device("xpu", 0)
@@ -65,5 +68,6 @@ def test_fabric() -> None:
 
 @pytest.mark.parametrize(("devices", "message"), [([7], "there are"), ([0, 0], "must be unique")])
 def test_devices_that_are_not_there(devices: list[int], message: str) -> None:
+    """A device that is not there is refused with a sentence."""
     with pytest.raises(ValueError, match=message):
         L.Trainer(accelerator="xpu", devices=devices, logger=False)

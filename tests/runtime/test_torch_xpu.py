@@ -17,10 +17,13 @@ import torch
 from support import script
 
 import xpu_ops
-from xpu_ops import _autoload
+from xpu_ops import _autoload, _built
 
+OTHER_RELEASE = next(r for r in _built.RELEASES if r != _built.TORCH)
 # Functions that need Level Zero Sysman: upstream raises ImportError without pyzes, RuntimeError without a GPU.
-TELEMETRY = ("clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization")
+TELEMETRY = (
+    "clock_rate", "device_memory_used", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization",
+)  # fmt: skip
 CALLS = {
     "Event": lambda f: f(),
     "Stream": lambda f: f(),
@@ -104,6 +107,18 @@ def test_values_of_simple_queries():
     assert not torch.xpu.is_current_stream_capturing()
     assert torch.xpu.graph_pool_handle() != torch.xpu.graph_pool_handle()
     assert torch.xpu._is_compiled()
+
+
+def test_sleep_keeps_the_stream_busy_and_the_host_free():
+    """torch.xpu._sleep of torch 2.14: 100 million cycles, of 10 GHz at the most."""
+    queue = torch.xpu.current_stream()
+    queue.synchronize()
+    begin = time.perf_counter()
+    torch._C._xpu_sleep(100_000_000)
+    x = torch.ones(1 << 16, device="xpu") + 1
+    assert not queue.query()
+    assert x.cpu().eq(2).all()
+    assert time.perf_counter() - begin > 0.01
 
 
 def test_accelerator():
@@ -296,7 +311,12 @@ def test_openmp_threads_do_not_spin_beside_the_device():
     [
         (
             "torch.__version__ = '2.12.1+cpu'",
-            "xpu_ops was built for torch 2.13.x but found torch 2.12.1+cpu; install it",
+            f'but found torch 2.12.1+cpu; install the torch of this wheel with: pip install "torch=={_built.TORCH}.*"',
+        ),
+        (
+            f"torch.__version__ = '{OTHER_RELEASE}.0'",
+            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {OTHER_RELEASE}.0; install the wheel "
+            f'for it with: pip install "xpu_ops=={_built.VERSION.split("+")[0]}+torch{OTHER_RELEASE}"',
         ),
         ("torch._C._has_xpu = True", "built with XPU; install the CPU build of torch, or uninstall xpu_ops"),
         (

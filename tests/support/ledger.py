@@ -9,12 +9,16 @@ from __future__ import annotations
 import fnmatch
 import itertools
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 import yaml
 
 LEDGER = Path(__file__).resolve().parents[1] / "known_failures.yaml"
+sys.path.append(str(LEDGER.parents[1]))  # tools/
+from tools import torch_release  # noqa: E402
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,7 @@ class Entry:
     reason: str
     strict: bool = True  # False only where the failure depends on the drawn values; the reason says so
     skip: bool = False
+    torch: str | None = None  # the releases that fail, such as ">=2.14"; None: all
 
 
 def load(path: Path = LEDGER) -> list[Entry]:
@@ -36,7 +41,8 @@ def load(path: Path = LEDGER) -> list[Entry]:
     for e in entries:
         if not e.reason.strip():
             raise ValueError(f"{path.name}: {e.test}: no reason")
-    return entries
+    series = torch_release.series_of(torch.__version__)
+    return [e for e in entries if torch_release.serves(e.torch, series)]
 
 
 def alternatives(glob: str) -> list[str]:

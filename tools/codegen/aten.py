@@ -14,6 +14,7 @@ OPERATORS_PER_FILE = 24
 # Defaults of None scalars; an infinity becomes the integer type's limit.
 CONSTANTS = {"inf": "std::numeric_limits<double>::infinity()", "-inf": "-std::numeric_limits<double>::infinity()"}
 
+LIST_REF = "const at::ITensorListRef &"
 LIMITS = {"max": "highest", "lowest": "lowest"}
 
 
@@ -225,9 +226,16 @@ def shared_wrapper(op: Operator, o: Overload) -> str:
     return wrap(o, guarded([f"return at::native::{o.shared}({', '.join(values)});"], o, op))
 
 
+def adapter_signature(op: Operator, o: Overload) -> str:
+    """The dispatcher's; adapters without a meta take lists of tensors in one form, whatever torch passes."""
+    text = signature(o, adapter_name(op, o))
+    return text if op.row.meta else text.replace(LIST_REF, "at::TensorList")
+
+
 def adapter_wrapper(op: Operator, o: Overload) -> str:
     name = adapter_name(op, o)
-    call = f"xpu_ops::aten::{name}({', '.join(a.name for a in o.args)});"
+    values = [f"listed({a.name})" if a.ctype == LIST_REF and not op.row.meta else a.name for a in o.args]
+    call = f"xpu_ops::aten::{name}({', '.join(values)});"
     return wrap(o, guarded([call if o.return_type == "void" else f"return {call}"], o, op))
 
 
@@ -246,7 +254,7 @@ def adapter_declarations(op: Operator) -> list[str]:
         structured_names = {o.name for o in op.overloads if o.fn.structured or o.fn.structured_delegate}
         lines = [f"void {op.row.impl or op.cpp_name}({', '.join(args)});"]
         return lines + [signature(o, o.cpp_name) + ";" for o in op.overloads if o.name not in structured_names]
-    return [signature(o, adapter_name(op, o)) + ";" for o in op.overloads]
+    return [adapter_signature(op, o) + ";" for o in op.overloads]
 
 
 def foreach_wrapper(op: Operator, o: Overload) -> str:
@@ -402,6 +410,8 @@ def files_of(family: Family) -> dict[str, str]:
         }
         if any(o.row.by == "onemkl" for o in members):
             headers += ['#include "bindings/runtime/fallback.hpp"', '#include "kernels/mkl/library.hpp"']
+        if any(not o.row.meta for o in members):
+            headers.append('#include "bindings/torch_compat.hpp"')
         if any(defined(o) for o in members):
             headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/fused.hpp"']
         declarations = list(dict.fromkeys(d for o in members for d in adapter_declarations(o)))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from torchgen.model import DeviceCheckType, FunctionSchema, NativeFunctionsGroup, SchemaKind
 
+from tools.torch_release import serves
+
 from .schema import Expr, Kernel, Key, Manifest, ManifestError, Row, load_dir
 from .torch_ops import Arg, Declared, Overload, StructuredGroup, Torch
 from .types import TYPES, ElementType, expand
@@ -153,6 +155,7 @@ class Builder:
         families = []
         for manifest in load_dir(folder):
             own = manifest.library is not None
+            manifest.rows = [row for row in manifest.rows if self.serves(manifest.family, row)]
             operators = [self.operator(manifest.family, row, key, own) for row in manifest.rows for key in row.keys]
             families.append(Family(manifest.family, manifest, operators))
         by_row = {o.name: o for f in families for o in f.operators if o.key == "XPU"}
@@ -168,6 +171,13 @@ class Builder:
                     o.composite = {x.name: self.torch.composite_kernel(x.fn) for x in o.overloads}
         self.check_unique(families)
         return families
+
+    def serves(self, family: str, row: Row) -> bool:
+        """Whether the row is for this torch: it says so, and torch has the operators or has them not, as the row says."""
+        meant = serves(row.torch, self.torch.series)
+        if not meant and any(name in self.torch.functions for name in (row.op, *row.overloads)):
+            raise self.fail(family, row, "torch", f"{row.torch}, but torch {self.torch.series} has the operator")
+        return meant
 
     def foreach(self, family: str, row: Row, by_row: dict[str, Operator]) -> ForeachKernel:
         base = by_row[row.foreach].pointwise.get("") if row.foreach in by_row else None
@@ -232,7 +242,7 @@ class Builder:
             return Operator(family, row, named, None, key)
         fn = self.torch.function(row.op)
         group = self.torch.groups.get(row.op)
-        structured = StructuredGroup(group) if group is not None and group.structured else None
+        structured = StructuredGroup(group) if group is not None and group.structured and row.meta else None
         if structured is not None and row.iter is None:
             overloads = [Overload(f) for f in structured.group.functions()]
         elif row.pointwise:

@@ -9,6 +9,8 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from tools.torch_release import serves
+
 from .types import GROUPS, TYPES
 
 Expr = str | list[str]
@@ -186,6 +188,14 @@ class Row(Strict):
     deterministic: bool = Field(default=True, description="false where two calls differ, as draws of random numbers do")
     test: Test = Field(default_factory=Test, description="how the generic tests call it; see below")
     bench: dict[str, Any] = Field(default_factory=dict, description="nothing reads it")
+    torch: str | None = Field(
+        default=None,
+        description="the releases of torch that have the operators, such as `<2.14` or `>=2.15`; the row is left out for others, and an error where that is not so",
+    )
+    meta: bool = Field(
+        default=True,
+        description="false: the adapters have the dispatcher's signatures, also where a release of torch has a structured meta",
+    )
     note: str | None = Field(default=None, description="for the reader: what a stranger would stumble over")
 
     _types = field_validator("types", "steps")(_check_types)
@@ -204,6 +214,18 @@ class Row(Strict):
         if self.keys != ["XPU"] and (self.pointwise or self.foreach or self.iterator or self.schemas):
             raise ValueError("keys: only for rows with adapters or `shared`")
         return self
+
+    @model_validator(mode="after")
+    def _modules_are_the_same(self) -> Row:
+        if self.torch and (self.kernels or self.pointwise):
+            raise ValueError("torch: not for a row with kernels; device modules are the same for every torch")
+        return self
+
+    @field_validator("torch")
+    @classmethod
+    def _releases(cls, text: str | None) -> str | None:
+        serves(text, "0.0")
+        return text
 
     @property
     def pointwise(self) -> bool:

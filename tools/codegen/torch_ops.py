@@ -24,6 +24,8 @@ from torchgen.model import (
     SchemaKind,
 )
 
+from tools.torch_release import series_of, version_of
+
 # Lists that torchgen has no dispatcher type for.
 UNBOXED_LISTS = {"Scalar?[]": "c10::List<std::optional<at::Scalar>>", "str[]": "c10::List<std::string>"}
 # All kernels of an operator must agree in their C++ types: those of torch's own hand-written ones, by namespace.
@@ -54,7 +56,9 @@ class Torch:
     """The operators of the installed torch."""
 
     def __init__(self) -> None:
-        native = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native"
+        package = Path(torchgen.__file__).parent
+        self.series = series_of(version_of(package.parent / "torch"))
+        native = package / "packaged" / "ATen" / "native"
         parsed = parse_native_yaml(native / "native_functions.yaml", native / "tags.yaml")
         self.functions: dict[str, NativeFunction] = {str(f.func.name): f for f in parsed.native_functions}
         self.groups: dict[str, NativeFunctionsGroup] = {}

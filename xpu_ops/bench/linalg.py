@@ -34,7 +34,6 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "slogdet": lambda a, b: torch.linalg.slogdet(a).logabsdet,
     "cholesky_solve": lambda a, b: torch.cholesky_solve(b, a),
     "cholesky_inverse": lambda a, b: torch.cholesky_inverse(a),
-    "torch.cholesky": lambda a, b: torch.cholesky(a),
     "solve_triangular": lambda a, b: torch.linalg.solve_triangular(a, b, upper=True),
     "triangular_solve": lambda a, b: torch.triangular_solve(b, a).solution,
     "lu, unpacked": lambda a, b: torch.linalg.lu(a).U,
@@ -52,6 +51,8 @@ OTHERS: dict[str, Callable[..., Any]] = {
     "ldl_solve": lambda a, b: torch.linalg.ldl_solve(*torch.linalg.ldl_factor(a), b),
     "matrix_exp": lambda a, b: torch.linalg.matrix_exp(a / a.shape[-1] ** 2),
 }
+if hasattr(torch.ops.aten, "cholesky"):  # torch 2.14 has removed it
+    OTHERS["torch.cholesky"] = lambda a, b: torch.cholesky(a)
 
 
 def batches(full: bool) -> Iterator[Case]:

@@ -13,7 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -35,6 +35,16 @@ def default_path() -> Path:
     if (build / "build.ninja").exists():
         return build / "coverage" / "evidence.jsonl"
     return cache_dir() / "coverage" / "evidence.jsonl"
+
+
+def shipped_path() -> Path:
+    """The release's own recording, which a wheel has: statuses instead of tests."""
+    return package_dir() / "recording.json"
+
+
+def reading_path() -> Path:
+    """The recording that reports read: one made here, else the release's."""
+    return shipped_path() if not default_path().exists() and shipped_path().exists() else default_path()
 
 
 def tests_dir() -> Path | None:
@@ -101,6 +111,10 @@ def current_key(imports: Iterable[str] = ()) -> dict[str, str | None]:
     }
 
 
+def _minor(version: str | None) -> list[str]:
+    return (version or "").split(".")[:2]
+
+
 @dataclass
 class Status:
     """Evidence on one overload for one dtype and layout, or of several layouts together.
@@ -154,12 +168,16 @@ class Evidence:
     path: Path
     header: dict[str, Any]
     units: dict[str, dict[str, Any]] = field(default_factory=dict)
+    shipped: dict[str, Any] | None = None  # the release's: "tests" by outcome and "cells" with their statuses
 
     @classmethod
     def load(cls, path: Path) -> Evidence | None:
         """None where there is no file. A half-written last line, of a run that was killed, is left out."""
         if not path.exists():
             return None
+        if path == shipped_path():
+            document = json.loads(path.read_text())
+            return cls(path, document["header"], shipped=document)
         lines = path.read_text().splitlines()
         try:
             header = json.loads(lines[0])
@@ -187,6 +205,11 @@ class Evidence:
             "imports": "the imported modules",
         }
         recorded = self.header.get("key", {})
+        if self.shipped is not None:
+            # It holds for the libraries beside it. Another machine is no change of them: reports name the one it was made on.
+            same = {k: recorded.get(k) == key[k] for k in ("libraries", "imports")}
+            same["torch"] = _minor(recorded.get("torch")) == _minor(key["torch"])
+            return [names[k] for k, unchanged in same.items() if not unchanged]
         # An installed package has no tests to compare with.
         return [
             what for k, what in names.items() if recorded.get(k) != key[k] and not (k == "tests" and key[k] is None)
@@ -194,6 +217,8 @@ class Evidence:
 
     def outcomes(self) -> dict[str, int]:
         """Number of tests by outcome."""
+        if self.shipped is not None:
+            return dict(self.shipped["tests"])
         counts: dict[str, int] = defaultdict(int)
         for unit in self.units.values():
             counts[unit["outcome"]] += 1
@@ -207,6 +232,8 @@ class Evidence:
         cleared, and where there are more of those, all of them are in doubt. Where there is none, the composites around
         them are, those first that the test is named after.
         """
+        if self.shipped is not None:
+            return {(name, dtype, layout): Status(*rest) for name, dtype, layout, *rest in self.shipped["cells"]}
         tallies: dict[Cell, _Tally] = defaultdict(_Tally)
         failures: list[_Failure] = []
         for unit in self.units.values():
@@ -220,6 +247,12 @@ class Evidence:
                 else:
                     tallies[c].doubted = f.unit
         return {cell: status for cell, tally in tallies.items() if (status := tally.status()) is not None}
+
+
+    def for_shipping(self) -> dict[str, Any]:
+        """The document of a wheel: what this recording says, without its tests."""
+        cells = [[*cell, *astuple(status)] for cell, status in sorted(self.judge().items())]
+        return {"header": self.header, "tests": self.outcomes(), "cells": cells}
 
 
 class _Failure(NamedTuple):

@@ -83,7 +83,7 @@ def build(path: Path | None = None, *, with_evidence: bool = True, imports: Iter
         imports: modules that register further kernels and that the run imported as well.
         with_evidence: False leaves it out, so that the result depends on the build and on torch alone.
     """
-    path = path or evidence.default_path()
+    path = path or evidence.reading_path()
     recording = evidence.Evidence.load(path) if with_evidence else None
     for name in imports:
         importlib.import_module(name)

@@ -5,14 +5,13 @@ Nothing is imported from the packages: a broken torch must not break the configu
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import sys
+import sysconfig
 from importlib import metadata
 from pathlib import Path
 from typing import NoReturn
 
-TORCH_SERIES = "2.13"
+from . import torch_release
 
 
 def fail(found: str, needed: str, todo: str) -> NoReturn:
@@ -50,23 +49,25 @@ def onemkl() -> dict[str, Path]:
 
 
 def main() -> None:
-    spec = importlib.util.find_spec("torch")
-    if spec is None or not spec.submodule_search_locations:
-        fail("no torch", f"torch {TORCH_SERIES}", f"Run: {sys.executable} -m pip install 'torch=={TORCH_SERIES}.*'")
-    torch = Path(spec.submodule_search_locations[0]).resolve()
-    text = (torch / "version.py").read_text()
-    match = re.search(r"__version__ *(?::.*)?= *['\"]([^'\"]+)", text)
-    version = match.group(1) if match else "?"
-    if not version.startswith(TORCH_SERIES + "."):
-        fail(
-            f"torch {version}",
-            f"torch {TORCH_SERIES}",
-            f"Run: {sys.executable} -m pip install 'torch=={TORCH_SERIES}.*'",
-        )
+    if sysconfig.get_config_var("Py_GIL_DISABLED"):
+        fail("a free-threaded Python", "one with the GIL", "Use another interpreter: PYTHON=<program> make build.")
+    settings = torch_release.settings()
+    needed = f"torch {torch_release.supported(settings['torch'])}"
+    install = f"Run: {sys.executable} -m pip install 'torch=={settings['torch'][-1]}.*'"
+    torch = torch_release.find_torch()
+    if torch is None:
+        fail("no torch", needed, install)
+    version = torch_release.version_of(torch)
+    series = torch_release.series_of(version)
+    if series not in settings["torch"]:
+        fail(f"torch {version}", needed, install)
     sycl_header = file_of("intel-sycl-rt", "include/sycl/sycl.hpp")
     values: dict[str, Path | str] = {
         "TORCH_DIR": torch,
         "TORCH_VERSION": version,
+        "TORCH_SERIES": series,
+        "TORCH_RELEASES": repr(tuple(settings["torch"])),
+        "XPU_OPS_VERSION": torch_release.wheel_version(settings["version"], series),
         "SYCL_INCLUDE_DIR": sycl_header.parent.parent,
         "SYCL_LIBRARY": file_of("intel-sycl-rt", "/libsycl.so"),
         "DNNL_INCLUDE_DIR": file_of("onednn-devel", "include/dnnl.hpp").parent,

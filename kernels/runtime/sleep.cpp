@@ -1,0 +1,18 @@
+#include "kernels/runtime/sleep.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace xpu_ops::runtime {
+
+void sleep(Queue& queue, int64_t cycles) {
+  refuse_recording(queue, "A pause of the host");
+  const auto clock = std::max(1u, queue.get().get_device().get_info<sycl::info::device::max_clock_frequency>());  // MHz
+  const std::chrono::nanoseconds time(std::max<int64_t>(cycles, 0) * 1000 / clock);
+  queue.submit([&](sycl::queue& q) {
+    q.submit([&](sycl::handler& h) { h.host_task([time] { std::this_thread::sleep_for(time); }); });
+  });
+}
+
+}  // namespace xpu_ops::runtime
