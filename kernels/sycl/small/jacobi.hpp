@@ -44,7 +44,7 @@ template <class V> XPU_INLINE V tangent(V theta, V one) {
   return theta < one - one ? -t : t;
 }
 
-template <class P> XPU_INLINE void swap_columns(Tile<P> a, int rows, int i, int j, auto wanted) {
+template <class P, class Mask> XPU_INLINE void swap_columns(Tile<P> a, int rows, int i, int j, Mask wanted) {
   using V = typename P::V;
   for (int k = 0; k < rows; ++k) {
     const V x = a(k, i), y = a(k, j);
