@@ -80,13 +80,10 @@ template <class P> XPU_INLINE typename P::V cholesky(Tile<P> a, int n) {
     a(k, k) = pivot;
     const V scale = V(T(1)) / pivot;
     for (int i = k + 1; i < n; ++i) a(i, k) *= scale;
-    by_fours(k + 1, n, [&](auto width, int j) __attribute__((always_inline)) {
-      constexpr int columns = decltype(width)::value;
-      V f[columns];
-#pragma unroll
-      for (int c = 0; c < columns; ++c) f[c] = a(j + c, k);
-      subtract<P, columns>(a, k, a, j, j, n, f);
-    });
+    for (int j = k + 1; j < n; ++j) {
+      const V f = a(j, k);
+      for (int i = j; i < n; ++i) a(i, j) -= a(i, k) * f;
+    }
   }
   for (int j = 1; j < n; ++j) {
     for (int i = 0; i < j; ++i) a(i, j) = V(T(0));

@@ -190,17 +190,12 @@ template <class P> XPU_INLINE void load(const Work<P>& w, const SmallMatrices& m
       if (++inner == s.fast) inner = 0, start += s.tile_slow;
     };
     if constexpr (P::lanes > 1) {
-      const auto fours = [&](size_t at) __attribute__((always_inline)) {
+      for (; s.step == 1 && k + 4 <= s.length; k += 4) {
         typename P::V q[4];
-        load_fours<P>(s.at, line * s.line_step + at, q);
+        load_fours<P>(s.at, line * s.line_step + k, q);
 #pragma unroll
         for (int e = 0; e < 4; ++e) put(q[e]);
-      };
-      for (; s.step == 1 && k + 16 <= s.length; k += 16) {
-#pragma unroll
-        for (int c = 0; c < 16; c += 4) fours(k + c);
       }
-      for (; s.step == 1 && k + 4 <= s.length; k += 4) fours(k);
     }
     for (; k < s.length; ++k) {
       const size_t place = line * s.line_step + k * s.step;
@@ -227,17 +222,12 @@ template <class P> XPU_INLINE void store(const Work<P>& w, Tile<P> t, const Smal
       return v;
     };
     if constexpr (P::lanes > 1) {
-      const auto fours = [&](size_t at) __attribute__((always_inline)) {
+      for (; s.step == 1 && k + 4 <= s.length; k += 4) {
         typename P::V q[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) q[e] = next();
-        store_fours<P>(s.at, line * s.line_step + at, q, w.count);
-      };
-      for (; s.step == 1 && k + 16 <= s.length; k += 16) {
-#pragma unroll
-        for (int c = 0; c < 16; c += 4) fours(k + c);
+        store_fours<P>(s.at, line * s.line_step + k, q, w.count);
       }
-      for (; s.step == 1 && k + 4 <= s.length; k += 4) fours(k);
     }
     for (; k < s.length; ++k) {
       const size_t place = line * s.line_step + k * s.step;
