@@ -65,9 +65,7 @@ bool repeats(const at::Tensor& t) {
   return false;
 }
 
-struct Batch {
-  int64_t count = 1, distance = 0;
-};
+struct Batch { int64_t count = 1, distance = 0; };
 // These dims as one; nothing where their strides do not allow it.
 std::optional<Batch> joined(const at::Tensor& t, at::IntArrayRef dims) {
   Batch batch;

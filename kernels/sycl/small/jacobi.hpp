@@ -143,7 +143,8 @@ struct Svd {
     load(w, p.a, a);
     V left = zero;
     for (int j = 0; j < n; ++j) {
-      for (int i = 0; i < m; ++i) left = a(i, j) == a(i, j) ? left : V(T(-4));  // as gesdd, where its fourth argument has NaN
+      for (int i = 0; i < m; ++i)
+        left = a(i, j) == a(i, j) ? left : V(T(-4));  // as gesdd, where its fourth argument has NaN
     }
     const V size = normalise(a, m, n);
     if (vectors) fill(v, n, n, true);
