@@ -1,7 +1,7 @@
 // Fourier transforms: dims sorted and joined for oneMKL, results in the layout of at::_fft_* on the CPU.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <optional>
 
 #include <ATen/WrapDimUtilsMulti.h>
 #include <ATen/native/Resize.h>
@@ -65,34 +65,53 @@ bool repeats(const at::Tensor& t) {
   return false;
 }
 
+struct Batch { int64_t count = 1, distance = 0; };
+// These dims as one; nothing where their strides do not allow it.
+std::optional<Batch> joined(const at::Tensor& t, at::IntArrayRef dims) {
+  Batch batch;
+  for (size_t i = dims.size(); i-- > 0;) {
+    const int64_t size = t.size(dims[i]), stride = t.stride(dims[i]);
+    if (size == 1) continue;
+    if (batch.count == 1) {
+      batch.distance = stride;
+    } else if (stride != batch.distance * batch.count) {
+      return std::nullopt;
+    }
+    batch.count *= size;
+  }
+  return batch;
+}
+
 // One transform over at most kFftRank dims.
 at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind kind, bool forward, double scale,
                      at::IntArrayRef out_sizes, at::ScalarType out_type) {
   const Dims order = permutation(self, dim);
   const at::Tensor out = new_strided(out_sizes, strides_in_order(out_sizes, order), out_type);
   if (out.numel() == 0) return out;
-  const auto rank = static_cast<int64_t>(dim.size()), outer = self.dim() - rank;
-  Dims joined{-1};
-  for (int64_t d : dim) joined.push_back(self.size(d));
-  at::Tensor in = self.permute(order).reshape(joined);
-  if (repeats(in)) in = in.contiguous();
+  const at::IntArrayRef outer = at::IntArrayRef(order).slice(0, order.size() - dim.size());
+  at::Tensor in = self;
+  std::optional<Batch> batch = repeats(in) ? std::nullopt : joined(in, outer);
+  if (!batch) {
+    in = new_strided(self.sizes(), strides_in_order(self.sizes(), order), self.scalar_type());
+    in.copy_(self);
+    batch = joined(in, outer);
+  }
 
   mkl::FftShape shape;
   shape.real = to_dtype(c10::toRealValueType(out_type));
   shape.kind = kind;
   shape.forward = forward;
   shape.scale = scale;
-  shape.rank = static_cast<int>(rank);
-  shape.batch = in.size(0);
-  shape.in_distance = in.stride(0);
+  shape.rank = static_cast<int>(dim.size());
+  shape.batch = batch->count;
+  shape.in_distance = batch->distance;
   shape.out_distance = 1;
-  for (int64_t i = 0; i < rank; ++i) {
+  for (size_t i = 0; i < dim.size(); ++i) {
     shape.lengths[i] = kind == mkl::FftKind::c2r ? out_sizes[dim[i]] : self.size(dim[i]);
-    shape.in_strides[i] = in.stride(i + 1);
+    shape.in_strides[i] = in.stride(dim[i]);
     shape.out_strides[i] = out.stride(dim[i]);
     shape.out_distance *= out_sizes[dim[i]];
   }
-  if (outer == 0) shape.in_distance = 0;
   mkl::fft(runtime::current_queue(), shape, in.const_data_ptr(), out.mutable_data_ptr());
   return out;
 }

@@ -25,12 +25,19 @@ std::optional<int64_t> batch_stride(const at::Tensor& t) {
   return stride;
 }
 
+int64_t matrices_of(const at::Tensor& t) {
+  int64_t count = 1;
+  for (int64_t d = 0; d < t.dim() - 2; ++d) count *= t.size(d);
+  return count;
+}
+
+const runtime::Policy& policy() { return runtime::device_info(runtime::current_device()).policy; }
+
 // One call: what does not fit makes it false.
 class Call {
  public:
   Call(SmallRoutine routine, const at::Tensor& a) : routine_(routine), type_(dtype_of(a)) {
-    args.count = 1;
-    for (int64_t d = 0; d < a.dim() - 2; ++d) args.count *= a.size(d);
+    args.count = matrices_of(a);
     fits_ = ops::small_serves(policy(), type_, args.count, 1);
     args.a = read(a);
   }
@@ -68,8 +75,6 @@ class Call {
   SmallArgs args{};
 
  private:
-  static const runtime::Policy& policy() { return runtime::device_info(runtime::current_device()).policy; }
-
   SmallMatrices view(const at::Tensor& t, bool transposed) {
     const int64_t rows = transposed ? -1 : -2, columns = transposed ? -2 : -1;
     fits_ = fits_ && std::max(t.size(-1), t.size(-2)) <= ops::kSmallSide && t.numel() > 0 &&
@@ -95,6 +100,10 @@ void transpose(SmallMatrices& m) {
 }
 
 }  // namespace
+
+bool serves(const at::Tensor& a) {
+  return ops::small_serves(policy(), dtype_of(a), matrices_of(a), std::max(a.size(-2), a.size(-1)));
+}
 
 bool cholesky(const at::Tensor& a, bool upper, const at::Tensor& l, const at::Tensor& info) {
   Call call(SmallRoutine::cholesky, a);
@@ -124,7 +133,7 @@ bool lu(const at::Tensor& a, bool pivot, const at::Tensor& lu, const at::Tensor&
   return call.run();
 }
 
-bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
+bool solve(const at::Tensor& a, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
            const at::Tensor& pivots, const at::Tensor& info) {
   Call call(SmallRoutine::solve, a);
   call.args.b = call.read(b);
@@ -132,7 +141,6 @@ bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Ten
   call.args.y = call.write(lu);
   call.args.pivots = call.integers(pivots);
   call.args.info = call.integers(info);
-  call.args.adjoint = adjoint;
   return call.run();
 }
 

@@ -5,14 +5,17 @@
 
 namespace xpu_ops::aten::linalg::small {
 
+// Whether they serve batches of this size and type.
+bool serves(const at::Tensor& a);
+
 // Undefined results are left out. Results may be operands.
 bool cholesky(const at::Tensor& a, bool upper, const at::Tensor& l, const at::Tensor& info);
 // Without b: the inverse. info is the number of a zero on the diagonal.
 bool cholesky_solve(const at::Tensor& a, bool upper, const at::Tensor& b, const at::Tensor& x, const at::Tensor& info);
 bool lu(const at::Tensor& a, bool pivot, const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& info,
         const at::Tensor& determinant);
-// Factorises a, and solves with its transpose where `adjoint` says so. Without b: the inverse.
-bool solve(const at::Tensor& a, bool adjoint, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
+// Without b: the inverse.
+bool solve(const at::Tensor& a, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
            const at::Tensor& pivots, const at::Tensor& info);
 bool triangular(const at::Tensor& a, const at::Tensor& b, bool left, bool upper, bool transpose, bool unit,
                 const at::Tensor& x);

@@ -36,19 +36,12 @@ void linalg_lu_solve(const at::Tensor& LU, const at::Tensor& pivots, const at::T
   if (!direct) result.copy_(left ? x : x.mH());
 }
 
-namespace {
-
-// The determinants' gradients expect the factors of the transpose where the matrix lies by rows.
-bool factorises_transpose(const at::Tensor& a) { return a.is_contiguous() && !a.is_complex(); }
-
-}  // namespace
-
 void _linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool check_errors, const at::Tensor& result,
                       const at::Tensor& LU, const at::Tensor& pivots, const at::Tensor& info) {
   if (left && result.numel() > 0) {
     const bool vector = at::native::linalg_solve_is_vector_rhs(LU, B);
     const at::Tensor x = vector ? result.unsqueeze(-1) : result, b = vector ? B.unsqueeze(-1) : B;
-    if (small::solve(A, false, b.expand(x.sizes()), x, LU, pivots, info)) {
+    if (small::solve(A, b.expand(x.sizes()), x, LU, pivots, info)) {
       if (check_errors) at::_linalg_check_errors(info, "torch.linalg.solve_ex", A.dim() == 2);
       return;
     }
@@ -57,23 +50,51 @@ void _linalg_solve_ex(const at::Tensor& A, const at::Tensor& B, bool left, bool 
 }
 
 void linalg_inv_ex(const at::Tensor& A, bool check_errors, const at::Tensor& inverse, const at::Tensor& info) {
-  if (A.numel() > 0 && small::solve(A, false, {}, inverse, {}, {}, info)) {
+  if (A.numel() > 0 && small::solve(A, {}, inverse, {}, {}, info)) {
     if (check_errors) at::_linalg_check_errors(info, "linalg.inv_ex", A.dim() == 2);
     return;
   }
   Shared<at::native::structured_linalg_inv_ex_out>().impl(A, check_errors, inverse, info);
 }
 
+namespace {
+
+// The determinants' gradients expect the factors of the transpose where the matrix lies by rows.
+at::Tensor factorised(const at::Tensor& a) { return a.is_contiguous() && !a.is_complex() ? a.mT() : a; }
+
+// On oneMKL, with the determinants; false where results have a layout that it does not write.
+bool determinants(const at::Tensor& a, const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& info,
+                  std::initializer_list<at::Tensor> results, const mkl::Determinants& wanted) {
+  if (!is_columns(lu) || !pivots.is_contiguous()) return false;
+  for (const at::Tensor& t : results) {
+    if (!t.is_contiguous()) return false;
+  }
+  lu.copy_(factorised(a));
+  const int64_t n = lu.size(-1);
+  mkl::lu(runtime::current_queue(), dtype_of(lu), /*pivot=*/true, n, n, matrices(lu),
+          pivots.mutable_data_ptr<int32_t>(), at::native::batchCount(lu), info.mutable_data_ptr<int32_t>(), wanted);
+  return true;
+}
+
+}  // namespace
+
 void _linalg_det(const at::Tensor& A, const at::Tensor& result, const at::Tensor& LU, const at::Tensor& pivots) {
   if (A.numel() > 0) {
     const at::Tensor info = new_empty(batch_shape(A), at::kInt);
-    if (small::lu(factorises_transpose(A) ? A.mT() : A, true, LU, pivots, info, result)) return;
+    if (small::lu(factorised(A), true, LU, pivots, info, result)) return;
+    if (determinants(A, LU, pivots, info, {result}, {.values = result.data_ptr()})) return;
   }
   Shared<at::native::structured__linalg_det_out>().impl(A, result, LU, pivots);
 }
 
 void _linalg_slogdet(const at::Tensor& A, const at::Tensor& sign, const at::Tensor& logabsdet, const at::Tensor& LU,
                      const at::Tensor& pivots) {
+  if (A.numel() > 0 && !small::serves(A)) {
+    const at::Tensor info = new_empty(batch_shape(A), at::kInt);
+    if (determinants(A, LU, pivots, info, {sign, logabsdet},
+                     {.signs = sign.data_ptr(), .logarithms = logabsdet.data_ptr()}))
+      return;
+  }
   Shared<at::native::structured__linalg_slogdet_out>().impl(A, sign, logabsdet, LU, pivots);
 }
 

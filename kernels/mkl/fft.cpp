@@ -13,9 +13,10 @@ std::string name(const FftShape& shape) {
 
 }  // namespace
 
-void fft(runtime::Queue& queue, const FftShape& shape, const void* in, void* out) {
+void fft(runtime::Queue& queue, FftShape shape, const void* in, void* out) {
   if (shape.batch == 0) return;
   const bool on_host = runtime::host_accessible(queue.device);
+  if (on_host) shape.threads = static_cast<int>(runtime::device_info(queue.device).policy.units);
   const auto cached = PlanCache::instance().get(shape, on_host ? nullptr : &queue);
   std::lock_guard lock(cached->mutex);
   void* const source = const_cast<void*>(in);

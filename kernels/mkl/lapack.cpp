@@ -1,6 +1,8 @@
 #include "kernels/mkl/lapack.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <complex>
 
 #include "kernels/error.hpp"
 #include "kernels/mkl/host.hpp"
@@ -50,6 +52,47 @@ void check_block_pivots(const int32_t* pivots, int64_t count, int64_t n) {
   }
 }
 
+// torch.sgn: NaN of a real type has none.
+template <class T>
+T direction(T x) {
+  return static_cast<T>((T(0) < x) - (x < T(0)));
+}
+template <class R>
+std::complex<R> direction(std::complex<R> z) {
+  return z == std::complex<R>(0) ? z : z / std::abs(z);
+}
+
+template <class T>
+void find(const Determinants& wanted, int64_t n, const Matrices& lu, const int32_t* pivots, int64_t batch) {
+  using Real = decltype(std::abs(T{}));
+  for (int64_t b = 0; b < batch; ++b) {
+    const T* a = static_cast<const T*>(lu.data) + b * lu.stride;
+    bool odd = false;
+    for (int64_t i = 0; i < n; ++i) odd ^= pivots[b * n + i] != i + 1;
+    T value(1), sign(1);
+    Real logarithm(0);
+    for (int64_t i = 0; i < n; ++i) {
+      const T d = a[i * lu.ld + i];
+      value *= d;
+      if (!wanted.signs) continue;
+      sign *= direction(d);
+      logarithm += std::log(std::abs(d));
+    }
+    if (wanted.values) static_cast<T*>(wanted.values)[b] = odd ? -value : value;
+    if (wanted.signs) static_cast<T*>(wanted.signs)[b] = odd ? -sign : sign;
+    if (wanted.logarithms) static_cast<Real*>(wanted.logarithms)[b] = logarithm;
+  }
+}
+
+void find(DType type, const Determinants& wanted, int64_t n, const Matrices& lu, const int32_t* pivots, int64_t batch) {
+  switch (type) {
+    case DType::f32: return find<float>(wanted, n, lu, pivots, batch);
+    case DType::f64: return find<double>(wanted, n, lu, pivots, batch);
+    case DType::c64: return find<std::complex<float>>(wanted, n, lu, pivots, batch);
+    default: return find<std::complex<double>>(wanted, n, lu, pivots, batch);
+  }
+}
+
 }  // namespace
 
 void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info) {
@@ -79,12 +122,18 @@ void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, in
 }
 
 void lu(runtime::Queue& queue, DType type, bool pivot, int64_t m, int64_t n, Matrices a, int32_t* pivots, int64_t batch,
-        int32_t* info) {
+        int32_t* info, Determinants wanted) {
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   pivots = host.write(pivots, bytes_of_ints(batch * std::min(m, n)));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("lu", type, batch, m, n, [&] { table().getrf(type, pivot, m, n, a, pivots, batch, info); });
+  wanted.values = host.write(wanted.values, bytes(batch, type));
+  wanted.signs = host.write(wanted.signs, bytes(batch, type));
+  wanted.logarithms = host.write(wanted.logarithms, bytes(batch, real_type(type)));
+  host.call("lu", type, batch, m, n, [&] {
+    table().getrf(type, pivot, m, n, a, pivots, batch, info);
+    if (wanted.values || wanted.signs) find(type, wanted, n, a, pivots, batch);
+  });
   host.done();
 }
 

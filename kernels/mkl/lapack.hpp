@@ -11,8 +11,13 @@ void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, 
                       int32_t* info);
 void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b,
                     int64_t batch);
+// Determinants of square matrices by their factors, one a matrix; those without data are not wanted.
+struct Determinants {
+  void* values = nullptr;
+  void *signs = nullptr, *logarithms = nullptr;  // of the magnitudes, real
+};
 void lu(runtime::Queue& queue, DType type, bool pivot, int64_t m, int64_t n, Matrices a, int32_t* pivots, int64_t batch,
-        int32_t* info);
+        int32_t* info, Determinants wanted = {});
 void lu_solve(runtime::Queue& queue, DType type, Trans trans, int64_t n, int64_t nrhs, Matrices a,
               const int32_t* pivots, Matrices b, int64_t batch);
 void solve_triangular(runtime::Queue& queue, DType type, bool left, bool upper, Trans trans, bool unit, int64_t m,

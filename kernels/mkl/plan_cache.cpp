@@ -12,7 +12,7 @@ namespace xpu_ops::mkl {
 namespace {
 
 constexpr uint64_t kDefaultCapacity = 1024;
-constexpr size_t kKeyWords = 8 + 3 * kFftRank;
+constexpr size_t kKeyWords = 9 + 3 * kFftRank;
 using Key = std::array<int64_t, kKeyWords>;
 
 Key key_of(const FftShape& s, const runtime::Queue* queue) {
@@ -23,13 +23,14 @@ Key key_of(const FftShape& s, const runtime::Queue* queue) {
           s.in_distance,
           s.out_distance,
           0,
-          static_cast<int64_t>(reinterpret_cast<uintptr_t>(queue))};
+          static_cast<int64_t>(reinterpret_cast<uintptr_t>(queue)),
+          s.threads};
   static_assert(sizeof s.scale == sizeof(int64_t));
   std::memcpy(&key[6], &s.scale, sizeof s.scale);
   for (int d = 0; d < s.rank; ++d) {
-    key[8 + 3 * d] = s.lengths[d];
-    key[9 + 3 * d] = s.in_strides[d];
-    key[10 + 3 * d] = s.out_strides[d];
+    key[9 + 3 * d] = s.lengths[d];
+    key[10 + 3 * d] = s.in_strides[d];
+    key[11 + 3 * d] = s.out_strides[d];
   }
   return key;
 }

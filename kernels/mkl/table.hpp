@@ -29,6 +29,7 @@ struct FftShape {
   int64_t in_strides[kFftRank] = {}, out_strides[kFftRank] = {};
   int64_t batch = 1, in_distance = 0, out_distance = 0;
   double scale = 1;
+  int threads = 1;  // that a transform of the calling thread may use
 };
 
 // A committed transform. It may be shared by threads: run() is called under the plan's lock.
@@ -75,7 +76,7 @@ struct Table {
                 Matrices b, int64_t batch);
 };
 
-constexpr int kTableVersion = 1;
+constexpr int kTableVersion = 2;
 constexpr const char* kTableSymbol = "xpu_ops_mkl_table";
 
 }  // namespace xpu_ops::mkl

@@ -14,7 +14,7 @@ enum class SmallRoutine : int8_t {
   cholesky,        // x: the lower factor of a's lower triangle; info
   cholesky_solve,  // x: the solution of L L^T x = b for L in the lower triangle of a; without b, the inverse
   lu,              // x: LU of a; pivots, info; values: its determinant
-  solve,           // x: the solution of A x = b, without b the inverse; y: LU of a; pivots, info
+  solve,           // x: the solution of a x = b, without b the inverse; y: LU of a; pivots, info
   triangular,      // x: the solution of a x = b
   qr,              // x: Q; y: R, or R and the vectors; values: tau
   eigh,            // x: eigenvectors of a; values: eigenvalues; info

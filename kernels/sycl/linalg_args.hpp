@@ -32,7 +32,6 @@ struct SmallArgs {
   int32_t elements;
   uint32_t workers;  // work-groups of one item, or work-items
   int32_t pivoting;  // lu: search pivots
-  int32_t adjoint;   // solve: with the factorised matrix transposed
   int32_t upper;     // triangular: a is upper
   int32_t unit;      // triangular: the diagonal of a is one and not read
 };

@@ -50,6 +50,53 @@ def test_dims(dims: tuple[int, ...], norm: str) -> None:
         assert_same(actual, torch.fft.irfftn(half, s=sizes, dim=dims, norm=norm))
 
 
+# Beyond kSplitPoints: passes over batches and dims, on several threads, with parts of unequal size.
+LARGE: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((700, 131), (1,)), ((700, 131), (0,)), ((300, 301), (0, 1)), ((301, 300), (1, 0)), ((41, 43, 47), (0, 1, 2)),
+    ((3, 200, 131), (1, 2)), ((70, 37, 39), (0, 2)), ((70, 37, 39), (0, 1)), ((9, 20, 21, 22), (0, 1, 2, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("shape", "dims"), LARGE, ids=str)
+def test_several_threads(shape: tuple[int, ...], dims: tuple[int, ...], dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape, dtype=torch.float64)
+    z = torch.complex(x, x.flip(0))
+    tol = FLOAT_TOL if dtype == torch.float32 else {"rtol": 1e-10, "atol": 1e-10}
+    half = torch.fft.rfftn(x, dim=dims)
+    sizes = [shape[d] for d in dims]
+    for views in (lambda t: t, lambda t: t.transpose(0, -1).contiguous().transpose(0, -1)):
+        real = views(x).to(dtype).to("xpu")
+        complex_ = views(z).to(dtype.to_complex()).to("xpu")
+        for norm in ("ortho", "backward"):
+            actual = torch.fft.fftn(complex_, dim=dims, norm=norm)
+            assert_near(actual, torch.fft.fftn(z, dim=dims, norm=norm), **scaled(tol, actual))
+            actual = torch.fft.ifftn(complex_, dim=dims, norm=norm)
+            assert_near(actual, torch.fft.ifftn(z, dim=dims, norm=norm), **tol)
+            actual = torch.fft.rfftn(real, dim=dims, norm=norm)
+            assert_near(actual, torch.fft.rfftn(x, dim=dims, norm=norm), **scaled(tol, actual))
+        given = half.to(dtype.to_complex()).to("xpu")
+        assert_near(torch.fft.irfftn(given, s=sizes, dim=dims), x, **tol)
+
+
+def scaled(tol: dict[str, float], like: torch.Tensor) -> dict[str, float]:
+    return tol | {"atol": tol["atol"] * like.abs().max().item() / 100}
+
+
+def test_two_callers_of_large_transforms() -> None:
+    """One of them has the threads at a time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    torch.manual_seed(0)
+    xs = [torch.randn(300, 300 + i, dtype=torch.complex64) for i in range(4)]
+    expected = [torch.fft.fft2(x) for x in xs]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda x: torch.fft.fft2(x.to("xpu")).cpu(), xs * 8))
+    for y, e in zip(results, expected * 8, strict=True):
+        assert_near(y, e, **scaled(FLOAT_TOL, e))
+
+
 def test_views_are_read_where_they_lie() -> None:
     torch.manual_seed(0)
     base = torch.randn(6, 40, dtype=torch.complex64)

@@ -24,6 +24,49 @@ template <class P> XPU_INLINE void fill(Tile<P> t, int rows, int columns, bool i
   }
 }
 
+// f(width, j) for columns j .. j + width - 1: four at a time share what they read, and their sums do not wait for each
+// other.
+template <int columns> struct Width { static constexpr int value = columns; };
+template <class F> XPU_INLINE void by_fours(int first, int last, F f) {
+  int j = first;
+  for (; j + 4 <= last; j += 4) { [[clang::always_inline]] f(Width<4>{}, j); }
+  for (; j < last; ++j) { [[clang::always_inline]] f(Width<1>{}, j); }
+}
+
+// Columns j .. of b lose column k of a times a factor each.
+template <class P, int columns>
+XPU_INLINE void subtract(Tile<P> a, int k, Tile<P> b, int j, int begin, int end, const typename P::V* factors) {
+  using V = typename P::V;
+  for (int i = begin; i < end; ++i) {
+    const V x = a(i, k);
+#pragma unroll
+    for (int c = 0; c < columns; ++c) b(i, j + c) -= x * factors[c];
+  }
+}
+
+// H b for the reflection with the vector (1, v(k + 1, k) ...) in columns first .. last - 1 of b.
+template <class P>
+XPU_INLINE void reflect_columns(Tile<P> v, int k, int m, typename P::V tau, Tile<P> b, int first, int last) {
+  using V = typename P::V;
+  by_fours(first, last, [&](auto width, int j) __attribute__((always_inline)) {
+    constexpr int columns = decltype(width)::value;
+    V sum[columns];
+#pragma unroll
+    for (int c = 0; c < columns; ++c) sum[c] = b(k, j + c);
+    for (int i = k + 1; i < m; ++i) {
+      const V x = v(i, k);
+#pragma unroll
+      for (int c = 0; c < columns; ++c) sum[c] += x * b(i, j + c);
+    }
+#pragma unroll
+    for (int c = 0; c < columns; ++c) {
+      sum[c] *= tau;
+      b(k, j + c) -= sum[c];
+    }
+    subtract<P, columns>(v, k, b, j, k + 1, m, sum);
+  });
+}
+
 // The lower factor; zero above. Where a pivot is not positive, info is its number.
 template <class P> XPU_INLINE typename P::V cholesky(Tile<P> a, int n) {
   using V = typename P::V;
@@ -53,10 +96,11 @@ template <class P> XPU_INLINE void swap_rows(Tile<P> a, int rows, int j, int k, 
   using V = typename P::V;
   using T = typename P::T;
   const V held = a(k, j);
-  V pivot = held;
+  V pivot = held, row = V(T(k));
   for (int i = k + 1; i < rows; ++i) {
+    row += V(T(1));
     const V x = a(i, j);
-    const auto here = from == V(T(i));
+    const auto here = from == row;
     pivot = here ? x : pivot;
     a(i, j) = here ? held : x;
   }
@@ -73,12 +117,13 @@ XPU_INLINE typename P::V lu(Tile<P> a, int m, int n, int columns, bool pivoting,
   V info(T(0));
   const int steps = m < n ? m : n;
   for (int k = 0; k < steps; ++k) {
-    V largest = magnitude(a(k, k)), from = V(T(k));
+    V largest = magnitude(a(k, k)), from = V(T(k)), row = from;
     for (int i = k + 1; pivoting && i < m; ++i) {
+      row += V(T(1));
       const V size = magnitude(a(i, k));
       const auto larger = size > largest;
       largest = larger ? size : largest;
-      from = larger ? V(T(i)) : from;
+      from = larger ? row : from;
     }
     pivots(k, 0) = from;
     if (pivoting) swap_rows(a, m, k, k, from);
@@ -90,43 +135,59 @@ XPU_INLINE typename P::V lu(Tile<P> a, int m, int n, int columns, bool pivoting,
     const V scale = pivot == V(T(0)) ? V(T(1)) : V(T(1)) / (pivot * lift);
     const V factor = pivot == V(T(0)) ? V(T(1)) : lift;
     for (int i = k + 1; i < m; ++i) a(i, k) = a(i, k) * factor * scale;
-    for (int j = 0; j < columns; ++j) {
-      if (j == k) continue;
-      if (j < k) {
-        if (pivoting) swap_rows(a, m, j, k, from);
-        continue;
+    for (int j = 0; pivoting && j < k; ++j) swap_rows(a, m, j, k, from);
+    by_fours(k + 1, columns, [&](auto width, int j) __attribute__((always_inline)) {
+      constexpr int wide = decltype(width)::value;
+      V held[wide], top[wide];
+#pragma unroll
+      for (int c = 0; c < wide; ++c) top[c] = held[c] = a(k, j + c);
+      if (!pivoting) {
+        subtract<P, wide>(a, k, a, j, k + 1, m, top);
+        return;
       }
-      const V held = a(k, j);
-      V top = held;
-      if (pivoting) {
-        for (int i = k + 1; i < m; ++i) top = from == V(T(i)) ? a(i, j) : top;
-        a(k, j) = top;
-        for (int i = k + 1; i < m; ++i) {
-          const V x = from == V(T(i)) ? held : a(i, j);
-          a(i, j) = x - a(i, k) * top;
+      V at = V(T(k));
+      for (int i = k + 1; i < m; ++i) {
+        at += V(T(1));
+        const auto here = from == at;
+#pragma unroll
+        for (int c = 0; c < wide; ++c) top[c] = here ? a(i, j + c) : top[c];
+      }
+#pragma unroll
+      for (int c = 0; c < wide; ++c) a(k, j + c) = top[c];
+      at = V(T(k));
+      for (int i = k + 1; i < m; ++i) {
+        at += V(T(1));
+        const auto here = from == at;
+        const V x = a(i, k);
+#pragma unroll
+        for (int c = 0; c < wide; ++c) {
+          const V y = here ? held[c] : a(i, j + c);
+          a(i, j + c) = y - x * top[c];
         }
-      } else {
-        for (int i = k + 1; i < m; ++i) a(i, j) -= a(i, k) * top;
       }
-    }
+    });
   }
   return info;
 }
 
-// b becomes the solution of a x = b, in columns from `first` on.
+// b becomes the solution of a x = b.
 template <class P>
-XPU_INLINE void solve_triangle(Tile<P> a, Tile<P> b, int n, int first, int last, bool upper, bool unit) {
+XPU_INLINE void solve_triangle(Tile<P> a, Tile<P> b, int n, int columns, bool upper, bool unit) {
   using V = typename P::V;
   for (int s = 0; s < n; ++s) {
     const int k = upper ? n - 1 - s : s;
     const int begin = upper ? 0 : k + 1, end = upper ? k : n;
     const V pivot = a(k, k);
-    for (int j = first; j < last; ++j) {
-      V x = b(k, j);
-      if (!unit) x = x / pivot;
-      b(k, j) = x;
-      for (int i = begin; i < end; ++i) b(i, j) -= a(i, k) * x;
-    }
+    by_fours(0, columns, [&](auto width, int j) __attribute__((always_inline)) {
+      constexpr int wide = decltype(width)::value;
+      V x[wide];
+#pragma unroll
+      for (int c = 0; c < wide; ++c) {
+        x[c] = unit ? b(k, j + c) : b(k, j + c) / pivot;
+        b(k, j + c) = x[c];
+      }
+      subtract<P, wide>(a, k, b, j, begin, end, x);
+    });
   }
 }
 
@@ -158,13 +219,7 @@ template <class P> XPU_INLINE void reflect(Tile<P> a, int m, int n, Tile<P> tau)
     tau(k, 0) = t;
     a(k, k) = none ? alpha : beta * largest;
     for (int i = k + 1; i < m; ++i) a(i, k) *= by;
-    for (int j = k + 1; j < n; ++j) {
-      V sum = a(k, j);
-      for (int i = k + 1; i < m; ++i) sum += a(i, k) * a(i, j);
-      sum *= t;
-      a(k, j) -= sum;
-      for (int i = k + 1; i < m; ++i) a(i, j) -= a(i, k) * sum;
-    }
+    reflect_columns(a, k, m, t, a, k + 1, n);
   }
 }
 
@@ -175,13 +230,7 @@ template <class P> XPU_INLINE void form_q(Tile<P> v, Tile<P> tau, int m, int cou
   fill(q, m, columns, true);
   for (int k = count - 1; k >= 0; --k) {
     const V t = tau(k, 0);
-    for (int j = k + 1; j < columns; ++j) {
-      V sum = q(k, j);
-      for (int i = k + 1; i < m; ++i) sum += v(i, k) * q(i, j);
-      sum *= t;
-      q(k, j) -= sum;
-      for (int i = k + 1; i < m; ++i) q(i, j) -= v(i, k) * sum;
-    }
+    reflect_columns(v, k, m, t, q, k + 1, columns);
     q(k, k) = V(T(1)) - t;
     for (int i = k + 1; i < m; ++i) q(i, k) = -t * v(i, k);
   }
@@ -215,8 +264,8 @@ struct CholeskySolve {
     V info(T(0));
     for (int k = n - 1; k >= 0; --k) info = a(k, k) == V(T(0)) ? V(T(k + 1)) : info;
     put(w, p.info, 1, 0, info);
-    solve_triangle(a, x, n, 0, columns, false, false);
-    solve_triangle(a.transposed(), x, n, 0, columns, true, false);
+    solve_triangle(a, x, n, columns, false, false);
+    solve_triangle(a.transposed(), x, n, columns, true, false);
     store(w, x, p.x);
   }
 };
@@ -247,7 +296,7 @@ struct Lu {
   }
 };
 
-// x: the solution of A x = b; y: LU of A. With `adjoint`, a is the transposed A, and so is y.
+// x: the solution of a x = b, without b the inverse; y: LU of a.
 struct Solve {
   template <class P> static XPU_INLINE void run(Work<P>& w, const SmallArgs& p) {
     const int n = p.a.rows, columns = p.x.columns;
@@ -259,18 +308,10 @@ struct Solve {
     } else {
       fill(b, n, columns, true);
     }
-    put(w, p.info, 1, 0, lu(a, n, n, p.adjoint ? n : n + columns, true, pivots));
+    put(w, p.info, 1, 0, lu(a, n, n, n + columns, true, pivots));
     put_pivots(w, p, pivots, n);
     store(w, a, p.y);
-    if (p.adjoint) {
-      solve_triangle(a.transposed(), b, n, 0, columns, false, false);
-      solve_triangle(a.transposed(), b, n, 0, columns, true, true);
-      for (int k = n - 1; k >= 0; --k) {
-        for (int j = 0; j < columns; ++j) swap_rows(b, n, j, k, pivots(k, 0));
-      }
-    } else {
-      solve_triangle(a, b, n, 0, columns, true, false);
-    }
+    solve_triangle(a, b, n, columns, true, false);
     store(w, b, p.x);
   }
 };
@@ -281,7 +322,7 @@ struct Triangular {
     const Tile<P> a = w.tile(n, n), b = w.tile(n, columns);
     load(w, p.a, a);
     load(w, p.b, b);
-    solve_triangle(a, b, n, 0, columns, p.upper != 0, p.unit != 0);
+    solve_triangle(a, b, n, columns, p.upper != 0, p.unit != 0);
     store(w, b, p.x);
   }
 };

@@ -44,7 +44,7 @@ template <class V> XPU_INLINE V tangent(V theta, V one) {
   return theta < one - one ? -t : t;
 }
 
-template <class P> XPU_INLINE void swap_columns(Tile<P> a, int rows, int i, int j, auto wanted) {
+template <class P, class Mask> XPU_INLINE void swap_columns(Tile<P> a, int rows, int i, int j, Mask wanted) {
   using V = typename P::V;
   for (int k = 0; k < rows; ++k) {
     const V x = a(k, i), y = a(k, j);
@@ -141,6 +141,11 @@ struct Svd {
     const V zero(T(0));
     const Tile<P> a = w.tile(m, n), s = w.tile(n, 1), v = w.tile(n, n);
     load(w, p.a, a);
+    V left = zero;
+    for (int j = 0; j < n; ++j) {
+      for (int i = 0; i < m; ++i)
+        left = a(i, j) == a(i, j) ? left : V(T(-4));  // as gesdd, where its fourth argument has NaN
+    }
     const V size = normalise(a, m, n);
     if (vectors) fill(v, n, n, true);
     const V small = root(V(T(m))) * V(Limits<T>::epsilon);
@@ -151,12 +156,11 @@ struct Svd {
         for (int q = r + 1; q < n; ++q) rotated |= turn(a, v, m, n, r, q, small, vectors);
       }
     }
-    V left = rotated ? V(T(1)) : zero;
+    if (rotated) left = V(T(1));
     for (int j = 0; j < n; ++j) {
       V square = zero;
       for (int i = 0; i < m; ++i) square += a(i, j) * a(i, j);
       s(j, 0) = root(square);
-      left = square == square ? left : V(T(-4));  // as gesdd, where its fourth argument has NaN
     }
     put(w, p.info, 1, 0, left);
     for (int i = 0; i < n - 1; ++i) {
