@@ -174,9 +174,39 @@ def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return make_reduction_inner
 
 
+def _or_operator(op: Any) -> None:
+    """Pooling windows whose size only the run knows: upstream's lowering asks whether they are large."""
+    from torch._inductor import lowering
+
+    upstream, operator = lowering.lowerings[op], lowering.fallback_handler(op, add_to_fallback_set=False)
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return upstream(x, *args, **kwargs)
+        except TypeError as error:
+            if not is_xpu(x) or "truth value of Relational" not in str(error):
+                raise
+            return operator(x, *args, **kwargs)
+
+    lowering.lowerings[op] = lower
+
+
+def _no_template(upstream: Callable[..., bool]) -> Callable[..., bool]:
+    """Products are operators here: upstream's question whether the device is large enough for Triton's, and its warning."""
+
+    def is_big_gpu(device: Any = 0) -> bool:
+        return getattr(device, "type", "") != "xpu" and upstream(device)
+
+    return is_big_gpu
+
+
 def install_lowerings() -> None:
     """Change upstream's lowerings for tensors of XPU devices."""
     from torch._inductor import lowering, utils
+
+    utils.is_big_gpu = _no_template(utils.is_big_gpu)
+    for op in (aten._adaptive_avg_pool2d.default, aten.adaptive_max_pool2d.default):
+        _or_operator(op)
 
     keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
     utils.needs_fallback_due_to_atomic_add_limitations = keep
