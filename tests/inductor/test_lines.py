@@ -27,8 +27,9 @@ def body(*text: str) -> IndentedBuffer:
 def test_what_a_row_shares_leaves_the_loop() -> None:
     inside = ["const long x0 = xc;", "float tmp1 = ld(b, x0);", "float tmp3 = @step0@;", "st(y, x0, tmp2);"]
     shared = ["const long x1 = xo;", "int64_t tmp0 = ld(a, x1);", "const bool ok0 = check(tmp0 < 4, error, text0);"]
-    uniform, rest = lines.split(body(*inside[:1], *shared, *inside[1:]), {"xc"})
-    assert uniform == shared
+    uniform, rest, reports = lines.split(body(*inside[:1], *shared, *inside[1:]), {"xc"})
+    assert uniform == [*shared[:2], "const bool ok0 = tmp0 < 4;"]
+    assert reports == ["check(ok0, error, text0);"]
     assert rest.getvalue().split("\n")[:-1] == inside
 
 

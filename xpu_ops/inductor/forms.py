@@ -140,12 +140,12 @@ def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
     inner.writelines(walk.definitions)
     for stage in kernel.stages:
         inner.splice(stage.body)
-    uniform, inner = lines.split(inner, {"xc"})
+    uniform, inner, reports = lines.split(inner, {"xc"})
     body.writelines([*walk.head, *uniform])
     body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
     with body.indent():
         body.splice(inner)
-    body.writeline("});" + walk.tail)
+    body.writelines(["});", *reports, walk.tail])
     return body
 
 
@@ -240,7 +240,7 @@ def _row_loop(kernel: SyclKernel, text: IndentedBuffer, length: sympy.Expr, body
     inner = IndentedBuffer()
     inner.writelines(r.by_rows(length, None if flat else "ro", "rc"))
     inner.splice(text)
-    uniform, inner = lines.split(inner, {"rc", "ro"})
+    uniform, inner, reports = lines.split(inner, {"rc", "ro"})
     body.writelines(uniform)
     if not flat:
         body.writeline(f"for (long ro = 0; ro < {kernel.expr(FloorDiv(r.numel, length))}; ++ro)")
@@ -248,4 +248,4 @@ def _row_loop(kernel: SyclKernel, text: IndentedBuffer, length: sympy.Expr, body
     with body.indent():
         body.writeline("constexpr int j = decltype(slot)::value; (void)j;")
         body.splice(inner)
-    body.writeline("});")
+    body.writelines(["});", *reports])

@@ -11,6 +11,7 @@ from torch.utils._ordered_set import OrderedSet
 
 _NAME = re.compile(r"@?[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"(?:(?:const )?(?P<type>\w+) )?(?P<name>[A-Za-z_]\w*) = (?P<value>.*);")
+_CHECK = re.compile(r"const bool (\w+) = check\((.*), error, (\w+)\);")
 _STORE = re.compile(r"\bst\((\w+),")
 _COSTLY = re.compile(r"::(exp|log|tanh|erf|pow|sin|cos|sigmoid|lgamma|erfinv)\w*\(")
 _MOST_KEPT = 3  # rows that fit beside the operands in the first cache
@@ -48,16 +49,21 @@ def _varying(body: IndentedBuffer, varying: set[str]) -> set[str]:
     return found
 
 
-def split(body: IndentedBuffer, varying: set[str]) -> tuple[list[str], IndentedBuffer]:
-    """The statements that give every lane of a row the same, which may run before its loop, and the others."""
+def split(body: IndentedBuffer, varying: set[str]) -> tuple[list[str], IndentedBuffer, list[str]]:
+    """The statements that give every lane of a row the same, which may run before its loop, the others, and the reports of
+    the first that wait until after the loop: behind their atomic operations the compiler takes no value for the same."""
     found = _varying(body, varying)
-    uniform, rest = [], IndentedBuffer()
+    uniform, rest, reports = [], IndentedBuffer(), []
     for line, (text, match, inside) in zip(body._lines, list(_statements(body)), strict=True):
-        if text is not None and match is not None and not inside and match["name"] not in found:
-            uniform.append(text)
-        else:
+        if text is None or match is None or inside or match["name"] in found:
             rest._lines.append(line)
-    return uniform, rest
+        elif check := _CHECK.fullmatch(text):
+            ok, condition, number = check.groups()
+            uniform.append(f"const bool {ok} = {condition};")
+            reports.append(f"check({ok}, error, {number});")
+        else:
+            uniform.append(text)
+    return uniform, rest, reports
 
 
 def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list[IndentedBuffer]]:
