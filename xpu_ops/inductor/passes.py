@@ -200,13 +200,28 @@ def _no_template(upstream: Callable[..., bool]) -> Callable[..., bool]:
     return is_big_gpu
 
 
+def _keep_operator(op: Any) -> None:
+    """No decomposition on XPU: the operator reads its operands once for results that generated kernels need two passes for."""
+    from torch._inductor import decomposition, lowering
+
+    upstream = decomposition.decompositions[op]
+
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if x.device.type == "xpu" else upstream(x, *args, **kwargs)
+
+    decomposition.decompositions[op] = decompose
+    lowering.make_fallback(op, warn=False, override_decomp=True)
+
+
 def install_lowerings() -> None:
-    """Change upstream's lowerings for tensors of XPU devices."""
+    """Change upstream's decompositions and lowerings for tensors of XPU devices."""
     from torch._inductor import lowering, utils
 
     utils.is_big_gpu = _no_template(utils.is_big_gpu)
     for op in (aten._adaptive_avg_pool2d.default, aten.adaptive_max_pool2d.default):
         _or_operator(op)
+    _keep_operator(aten.native_layer_norm_backward.default)
 
     keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
     utils.needs_fallback_due_to_atomic_add_limitations = keep
