@@ -7,10 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+import torch._inductor.config as config
 
 from xpu_ops.jit import service, worker
 
@@ -24,11 +26,11 @@ print("done")
 
 
 @pytest.fixture
-def graphs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def graphs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Empty caches, so that the compiler is needed."""
     monkeypatch.setenv("XPU_OPS_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setattr(torch._inductor.config, "fx_graph_cache", False)
-    return tmp_path
+    with config.patch(force_disable_caches=True):
+        yield tmp_path
 
 
 def crashing(folder: Path) -> Path:
