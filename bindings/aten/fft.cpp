@@ -82,11 +82,12 @@ std::optional<Batch> joined(const at::Tensor& t, at::IntArrayRef dims) {
   return batch;
 }
 
-// One transform over at most kFftRank dims.
+// One transform over at most kFftRank dims. `layout`: the result's dims from the slowest on, those of no transform first.
 at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind kind, bool forward, double scale,
-                     at::IntArrayRef out_sizes, at::ScalarType out_type) {
+                     at::IntArrayRef out_sizes, at::ScalarType out_type, at::IntArrayRef layout = {}) {
   const Dims order = permutation(self, dim);
-  const at::Tensor out = new_strided(out_sizes, strides_in_order(out_sizes, order), out_type);
+  const auto out_strides = strides_in_order(out_sizes, layout.empty() ? at::IntArrayRef(order) : layout);
+  const at::Tensor out = new_strided(out_sizes, out_strides, out_type);
   if (out.numel() == 0) return out;
   const at::IntArrayRef outer = at::IntArrayRef(order).slice(0, order.size() - dim.size());
   at::Tensor in = self;
@@ -116,9 +117,9 @@ at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind k
   return out;
 }
 
-// The result of several transforms in the layout that one over all dims of `order` would have.
-at::Tensor laid_out(const at::Tensor& out, const at::Tensor& self, at::IntArrayRef order) {
-  const Dims strides = strides_in_order(out.sizes(), permutation(self, order));
+// The result of several transforms in the layout of a single one.
+at::Tensor laid_out(const at::Tensor& out, at::IntArrayRef layout) {
+  const Dims strides = strides_in_order(out.sizes(), layout);
   if (out.strides() == at::IntArrayRef(strides)) return out;
   const at::Tensor result = new_strided(out.sizes(), strides, out.scalar_type());
   result.copy_(out);
@@ -136,7 +137,7 @@ at::Tensor c2c(const at::Tensor& self, at::IntArrayRef dim, double scale, bool f
     rest.resize(rest.size() - take);
     scale = 1;
   }
-  return dim.size() > mkl::kFftRank ? laid_out(out, self, order) : out;
+  return dim.size() > mkl::kFftRank ? laid_out(out, permutation(self, order)) : out;
 }
 
 // Indices k of every dim become -k, counted from the end.
@@ -153,13 +154,32 @@ void fill_symmetric(const at::Tensor& out, at::IntArrayRef dim) {
   out.narrow(last, half, n - half).copy_(mirrored(out.narrow(last, 1, n - half), dim).conj());
 }
 
+// The layout that meta_fft_r2c promises for XPU: the last dim is transformed first, then the others by three at most.
+Dims r2c_layout(const at::Tensor& self, at::IntArrayRef dim) {
+  constexpr size_t kMost = 3;
+  Dims order = permutation(self, dim.slice(dim.size() - 1)), rest(dim.begin(), dim.end() - 1);
+  while (!rest.empty()) {
+    const auto place = [&](int64_t d) { return std::find(order.begin(), order.end(), d); };
+    std::sort(rest.begin(), rest.end(), [&](int64_t a, int64_t b) { return place(a) < place(b); });
+    const size_t take = std::min(rest.size(), kMost);
+    for (size_t i = rest.size() - take; i < rest.size(); ++i) {
+      order.erase(place(rest[i]));
+      order.push_back(rest[i]);
+    }
+    rest.resize(rest.size() - take);
+  }
+  return order;
+}
+
 at::Tensor r2c(const at::Tensor& self, at::IntArrayRef dim, double scale, bool onesided) {
   const Dims order = sorted(self, dim, true);
   const auto take = std::min<int64_t>(static_cast<int64_t>(order.size()), mkl::kFftRank);
+  const Dims layout = onesided ? r2c_layout(self, dim) : permutation(self, order);
   const at::IntArrayRef all = order, now = all.slice(all.size() - take), rest = all.slice(0, all.size() - take);
   Dims sizes(self.sizes().begin(), self.sizes().end());
   if (onesided || !rest.empty()) sizes[dim.back()] = self.size(dim.back()) / 2 + 1;
-  at::Tensor out = transform(self, now, mkl::FftKind::r2c, true, scale, sizes, c10::toComplexType(self.scalar_type()));
+  at::Tensor out = transform(self, now, mkl::FftKind::r2c, true, scale, sizes, c10::toComplexType(self.scalar_type()),
+                             rest.empty() ? at::IntArrayRef(layout) : at::IntArrayRef());
   if (!rest.empty()) {
     out = c2c(out, rest, 1, true);
     if (!onesided) {
@@ -167,7 +187,7 @@ at::Tensor r2c(const at::Tensor& self, at::IntArrayRef dim, double scale, bool o
       whole.narrow(dim.back(), 0, out.size(dim.back())).copy_(out);
       out = whole;
     }
-    out = laid_out(out, self, order);
+    out = laid_out(out, layout);
   }
   if (!onesided) fill_symmetric(out, dim);
   return out;

@@ -236,6 +236,44 @@ template <class Op, class T> GEN_FN T across(T v) {
   return v;
 }
 
+// ---- Blocks of transposed operands
+
+// The 16 x 16 matrix whose rows are x is transposed.
+template <class T> GEN_FN void transpose_lanes(T (&x)[kLanes], long lane) {
+#pragma unroll
+  for (int s = 0; s < 4; ++s) {
+    const int m = 8 >> s;
+    const bool upper = lane & m;
+#pragma unroll
+    for (int i = 0; i < kLanes; ++i) {
+      if (i & m) continue;
+      const T a = x[i], b = x[i | m], got = other_lane(upper ? a : b, m);
+      x[i] = upper ? got : a;
+      x[i | m] = upper ? b : got;
+    }
+  }
+}
+// to[n - n0][c - c0] = at(c, n) where neighbours in memory have neighbouring n. Each lane writes what it reads later:
+// the columns that `lanes(c0, c1, ...)` gives it. No attribute on a call in an unrolled loop: the compiler crashes on that
+// where it reads this header precompiled.
+template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, long c1, long n0, long n1, long lane, F at) {
+  for (long n = n0; n < n1; n += kLanes)
+    for (long c = c0; c < c1; c += kLanes) {
+      T* row = to + (n - n0) * kPitch + (c - c0);
+      if (n + kLanes <= n1 && c + kLanes <= c1) {
+        T x[kLanes];
+#pragma unroll
+        for (int i = 0; i < kLanes; ++i) x[i] = at(c + i, n + lane);
+        transpose_lanes(x, lane);
+#pragma unroll
+        for (int i = 0; i < kLanes; ++i) (row + i * kPitch)[lane] = x[i];
+      } else if (c + lane < c1) {
+        const long end = n + kLanes < n1 ? n + kLanes : n1;
+        for (long k = n; k < end; ++k) (row + (k - n) * kPitch)[lane] = at(c + lane, k);
+      }
+    }
+}
+
 // ---- Random numbers by seed and element, as upstream's inductor_prims: one counter an element
 
 GEN_FN Random4 draw(long seed, long offset) {

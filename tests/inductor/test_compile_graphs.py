@@ -21,6 +21,11 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "odd size": (lambda a, b: (a.sigmoid() * b).exp(), lambda: (rand(1003), rand(1003))),
     "broadcast": (lambda a, b: a * b + 1, lambda: (rand(7, 1, 33), rand(5, 1))),
     "transposed": (lambda a, b: a.t() + b, lambda: (rand(100, 70), rand(70, 100))),
+    "transposed images": (lambda a: a.permute(0, 2, 3, 1).contiguous() * 2, lambda: (rand(2, 37, 9, 11),)),
+    "transposed twice": (
+        lambda a, b, c: a.t() * b.t() + c + a.t().exp(),
+        lambda: (rand(70, 45), rand(70, 45, dtype=torch.bfloat16), torch.rand(45, 70, device="xpu") > 0.5),
+    ),
     "permuted": (lambda a: a.permute(2, 0, 1).contiguous() * 2, lambda: (rand(9, 17, 33),)),
     "cat and pad": (lambda a, b: F.pad(torch.cat([a, b], 1), (1, 2)) * 2, lambda: (rand(30, 20), rand(30, 7))),
     "softmax": (lambda a: torch.softmax(a * 2, -1), lambda: (rand(40, 1019),)),
@@ -36,6 +41,10 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "argmax of a transpose": (lambda a: (a.t().argmax(), a.t().argmin()), lambda: (rand(40, 102),)),
     "any and all": (lambda a: ((a > 2).any(1), (a > -3).all(0)), lambda: (rand(33, 65),)),
     "gather": (lambda w, i: w[i] * 2, lambda: (rand(50, 64), torch.randint(-50, 50, (30, 4), device="xpu"))),
+    "rows by index, normalised": (
+        lambda w, i: F.layer_norm(w[i], (64,)),
+        lambda: (rand(50, 64), torch.randint(-50, 50, (30, 4), device="xpu")),
+    ),
     "masked": (lambda a: torch.where(a > 0, a.log(), a).masked_fill(a > 1, 3.0), lambda: (rand(333),)),
     "rolled": (lambda a: torch.roll(a, 3, 1) + a, lambda: (rand(20, 31),)),
     "cpu scalar": (lambda a, s: a * s + 1, lambda: (rand(50), torch.tensor(3.0))),
@@ -81,6 +90,7 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
 DYNAMIC = {
     "chain",
     "transposed",
+    "transposed images",
     "cat and pad",
     "softmax",
     "softmax of columns",
@@ -151,6 +161,20 @@ def test_in_place() -> None:
     got = torch.compile(f, fullgraph=True)(a, b)
     torch.testing.assert_close(a, expected)
     torch.testing.assert_close(got, result, rtol=1e-4, atol=1e-4)
+
+
+def test_in_place_over_what_a_row_kept() -> None:
+    """The second softmax computes the exponentials of other values, from the same memory."""
+
+    def f(a: torch.Tensor) -> torch.Tensor:
+        a.copy_(torch.softmax(a, -1))
+        return torch.softmax(a, -1) * a.exp()
+
+    a = rand(20, 300)
+    b = a.clone()
+    expected = f(b)
+    torch.testing.assert_close(torch.compile(f, fullgraph=True)(a), expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
 def test_random_numbers() -> None:
@@ -225,3 +249,18 @@ def test_cond() -> None:
 
     for a in (torch.ones(10, device="xpu"), -torch.ones(10, device="xpu")):
         torch.testing.assert_close(torch.compile(f)(a), f(a))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear"])
+def test_scaled_images_of_any_size(mode: str) -> None:
+    f = torch.compile(lambda a: F.interpolate(a, scale_factor=1.7, mode=mode), dynamic=True)
+    for size in (5, 8):
+        a = rand(1, 2, size, size + 1)
+        torch.testing.assert_close(f(a), F.interpolate(a, scale_factor=1.7, mode=mode), rtol=1e-4, atol=1e-5)
+
+
+def test_pooling_of_any_size() -> None:
+    f = torch.compile(lambda a, n: F.adaptive_avg_pool2d(a, (n, n)), dynamic=True)
+    for size, n in ((7, 3), (9, 5)):
+        a = rand(1, 2, size, size)
+        torch.testing.assert_close(f(a, n), F.adaptive_avg_pool2d(a, (n, n)), rtol=1e-4, atol=1e-5)

@@ -81,14 +81,30 @@ class Axis:
     def flat(self, row: sympy.Expr) -> bool:
         return equals(row, self.numel)
 
-    def by_rows(self, length: sympy.Expr, row: str | None, column: str) -> list[str]:
-        """Definitions of the index variables from a row's number (None: there is one) and the column."""
-        return [f"const long {e.name} = {self._value(e, length, row, column)};" for e in self.entries]
+    def inner_rows(self, length: sympy.Expr, rows: sympy.Expr) -> sympy.Expr:
+        """How many rows follow each other before an entry that counts them begins again."""
+        found = [e.length for e in self.entries if equals(e.divisor, length) and not self._last(e)]
+        return found[0] if len(found) == 1 and multiple(rows, found[0]) else rows
 
-    def _value(self, e: IterationRangesEntry, length: sympy.Expr, row: str | None, column: str) -> str:
+    def by_rows(
+        self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None
+    ) -> list[str]:
+        """Definitions of the index variables from a row's number (None: there is one) and the column. With `inner`, the
+        row's number is also xg * inner + xn."""
+        return [f"const long {e.name} = {self._value(e, length, row, column, inner)};" for e in self.entries]
+
+    def _value(
+        self, e: IterationRangesEntry, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None
+    ) -> str:
         last = self._last(e)
         if row is None:
             return self._quotient(e, column, last)
+        if inner is not None and equals(e.divisor, length) and equals(e.length, inner):
+            return "xn"
+        if inner is not None and multiple(e.divisor, length * inner):
+            q = FloorDiv(e.divisor, length * inner)
+            value = "xg" if q == 1 else f"(xg / ({self._expr(q)}))"
+            return value if last else f"{value} % ({self._expr(e.length)})"
         if multiple(e.divisor, length):
             q = FloorDiv(e.divisor, length)
             value = row if q == 1 else f"({row} / ({self._expr(q)}))"

@@ -13,14 +13,17 @@ import sympy
 from torch._inductor.codegen.common import IndentedBuffer
 from torch.utils._sympy.functions import FloorDiv
 
+from xpu_ops.inductor import lines
 from xpu_ops.inductor.axes import ceil_div, hint
 from xpu_ops.inductor.types import LANES
 
 if TYPE_CHECKING:
-    from xpu_ops.inductor.kernel import Stage, SyclKernel
+    from xpu_ops.inductor.kernel import SyclKernel
 
 TILE = 4096  # elements of one work-group
 BLOCK = 32  # rows and columns of a block whose lines stay in the first cache
+WIDE_BLOCK = 64  # where operands step from page to page, longer pieces of each
+LOCAL_BYTES = 32768  # of transposed copies
 COLUMNS = 4 * LANES  # columns that one work-group reduces
 SHORT_ROW = LANES  # a reduced row of fewer elements leaves lanes idle
 MANY_ROWS = 1024
@@ -34,6 +37,7 @@ class Form:
     outer: bool
     steps: bool  # a pointwise operand steps through memory along the row
     column_slots: bool = False  # an accumulator a vector of columns, none to join
+    copied: bool = False  # the operands that step were copied, block by block
 
     @property
     def across(self) -> bool:
@@ -50,13 +54,14 @@ class _Walk:
     columns: tuple[str, str]
     tail: str
     definitions: list[str]
+    copied: bool = False  # whether `head` has copied the operands that step
 
 
 def loops(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr, Form]:
     """The body, the number of work-groups and the form that was chosen."""
     if not kernel.features.is_reduction():
         walk = _walk(kernel, TILE)
-        return _pointwise(kernel, walk), walk.groups, kernel.form
+        return _pointwise(kernel, walk), walk.groups, dataclasses.replace(kernel.form, copied=walk.copied)
     if not kernel.form.outer:
         return *_inner(kernel), kernel.form
     single = sum(stage.loop for stage in kernel.stages) == 1 and kernel.stages[0].loop
@@ -81,7 +86,7 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
         )
     rows, definitions = FloorDiv(x.numel, length), x.by_rows(length, "xo", "xc")
     if kernel.form.steps and hint(length) >= BLOCK and not kernel.features.is_reduction():
-        return _blocks(kernel, rows, length, definitions)
+        return _blocks(kernel, rows, length)
     if hint(length) > tile or kernel.form.outer:
         blocks = expr(ceil_div(length, tile))
         head = [
@@ -95,27 +100,52 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
     return _Walk(ceil_div(rows, each), head, ("0", expr(length)), "}", definitions)
 
 
-def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr, definitions: list[str]) -> _Walk:
-    expr = kernel.expr
-    across = ceil_div(length, BLOCK)
+def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
+    """Square blocks. Operands that lie along the columns are transposed first, into local memory."""
+    x, expr = kernel.x, kernel.expr
+    inner = x.inner_rows(length, rows)
+    copies = [s for s in kernel.steps if s.stride_of_rows(length) == 1]
+    wide = min(hint(length), hint(inner)) >= WIDE_BLOCK and sum(s.itemsize for s in copies) * WIDE_BLOCK**2 <= LOCAL_BYTES
+    block = WIDE_BLOCK if wide else BLOCK
+    across, down = expr(ceil_div(length, block)), expr(ceil_div(inner, block))
+    definitions = x.by_rows(length, "xo", "xc", inner)
     head = [
-        f"const long g = __spirv_BuiltInWorkgroupId(0), b0 = g / ({expr(across)}), b1 = g - b0 * ({expr(across)});",
-        f"const long c0 = b1 * {BLOCK}, c1 = sycl::min<long>(c0 + {BLOCK}, {expr(length)});",
-        f"const long r1 = sycl::min<long>(b0 * {BLOCK} + {BLOCK}, {expr(rows)});",
-        f"for (long xo = b0 * {BLOCK}; xo < r1; ++xo) {{",
+        f"const long g = __spirv_BuiltInWorkgroupId(0), b0 = g / ({across}), b1 = g - b0 * ({across});",
+        f"const long xg = b0 / ({down}), n0 = (b0 - xg * ({down})) * {block};",
+        f"const long n1 = sycl::min<long>(n0 + {block}, {expr(inner)});",
+        f"const long c0 = b1 * {block}, c1 = sycl::min<long>(c0 + {block}, {expr(length)});",
     ]
-    return _Walk(ceil_div(rows, BLOCK) * across, head, ("c0", "c1"), "}", definitions)
+    row = f"const long xo = xg * ({expr(inner)}) + xn;"
+    room = LOCAL_BYTES
+    for k, step in enumerate(copies):
+        room -= step.itemsize * block * block
+        if room < 0:
+            break
+        step.copy, step.pitch = f"copy{k}", block
+        head += [
+            f"syclexp::work_group_static<{step.ctype}[{block * block}]> local{k};",
+            f"{step.ctype}* const copy{k} = local{k};",
+            f"copy_block<{block}>(copy{k}, c0, c1, n0, n1, lane, [&](long xc, long xn) GEN_INLINE {{",
+            *(row, *definitions),
+            f"return {step.var}[{step.index}];",
+            "});",
+        ]
+    head += ["for (long xn = n0; xn < n1; ++xn) {", row]
+    groups = ceil_div(inner, block) * FloorDiv(rows, inner) * ceil_div(length, block)
+    return _Walk(groups, head, ("c0", "c1"), "}", definitions, copied=True)
 
 
 def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
-    body = IndentedBuffer()
-    body.writelines(walk.head)
+    body, inner = IndentedBuffer(), IndentedBuffer()
+    inner.writelines(walk.definitions)
+    for stage in kernel.stages:
+        inner.splice(stage.body)
+    uniform, inner, reports = lines.split(inner, {"xc"})
+    body.writelines([*walk.head, *uniform])
     body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
     with body.indent():
-        body.writelines(walk.definitions)
-        for stage in kernel.stages:
-            body.splice(stage.body)
-    body.writeline("});" + walk.tail)
+        body.splice(inner)
+    body.writelines(["});", *reports, walk.tail])
     return body
 
 
@@ -177,11 +207,17 @@ def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
     x, r = kernel.x, kernel.r
     length = r.row_length()
     rows = max(1, min(TILE // max(hint(r.numel), 1), max(hint(x.numel) // ROW_GROUPS, 1)))
+    loops = [stage for stage in kernel.stages if stage.loop]
+    bodies, kept = [stage.body for stage in loops], []
+    if r.flat(length) and r.numel.is_Integer:
+        kept, bodies = lines.keep(bodies, int(r.numel))
+    changed = dict(zip(map(id, loops), bodies, strict=True))
     body = IndentedBuffer()
     body.writelines(
         [
             f"const Span s = part({kernel.expr(x.numel)}, {rows});",
             "constexpr int ACC = 4;",
+            *kept,
             "for (long xindex = s.begin; xindex < s.end; ++xindex) {",
         ]
     )
@@ -190,7 +226,7 @@ def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
         for stage in kernel.stages:
             body.splice(stage.declarations)
             if stage.loop:
-                _row_loop(kernel, stage, length, body)
+                _row_loop(kernel, changed[id(stage)], length, body)
             else:
                 body.splice(stage.body)
             body.splice(stage.after)
@@ -198,14 +234,18 @@ def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
     return body, ceil_div(x.numel, rows)
 
 
-def _row_loop(kernel: SyclKernel, stage: Stage, length: sympy.Expr, body: IndentedBuffer) -> None:
+def _row_loop(kernel: SyclKernel, text: IndentedBuffer, length: sympy.Expr, body: IndentedBuffer) -> None:
     r = kernel.r
     flat = r.flat(length)
+    inner = IndentedBuffer()
+    inner.writelines(r.by_rows(length, None if flat else "ro", "rc"))
+    inner.splice(text)
+    uniform, inner, reports = lines.split(inner, {"rc", "ro"})
+    body.writelines(uniform)
     if not flat:
         body.writeline(f"for (long ro = 0; ro < {kernel.expr(FloorDiv(r.numel, length))}; ++ro)")
     body.writeline(f"lanes_by4({kernel.expr(length)}, lane, [&](long rc, auto slot) GEN_INLINE {{")
     with body.indent():
         body.writeline("constexpr int j = decltype(slot)::value; (void)j;")
-        body.writelines(r.by_rows(length, None if flat else "ro", "rc"))
-        body.splice(stage.body)
-    body.writeline("});")
+        body.splice(inner)
+    body.writelines(["});", *reports])

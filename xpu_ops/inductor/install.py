@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor import config, scheduler
+from torch._inductor import async_compile, config, scheduler
 from torch._inductor.codegen import common
 from torch._inductor.virtualized import V
+from torch.utils._triton import has_triton_package
 
-from xpu_ops.inductor import passes
+from xpu_ops.inductor import flex, passes
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
 from xpu_ops.inductor.wrapper import Refused, SyclWrapper
 
@@ -39,6 +40,15 @@ def _create_backend(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return create_backend
 
 
+def _processes_for_triton(upstream: Callable[[], bool]) -> Callable[[], bool]:
+    """Upstream starts a process per core for every graph on a GPU; only Triton compiles in them."""
+
+    def process_pool_allowed() -> bool:
+        return has_triton_package() and upstream()
+
+    return process_pool_allowed
+
+
 def _set_default(name: str, value: Any) -> None:
     """Change a default of Inductor's configuration: what is set lives in one context, and a thread begins another."""
     config._config[name].default = value
@@ -51,6 +61,8 @@ def install() -> None:
     common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
     passes.install_lowerings()
+    flex.install()
+    async_compile._process_pool_allowed = _processes_for_triton(async_compile._process_pool_allowed)
     _set_default("post_grad_custom_pre_pass", passes.FuseLinear())  # before upstream's patterns, which split addmm
     _set_default("inductor_choices_class", SyclChoices)
     _set_default("xpu_backend", BACKEND)

@@ -20,6 +20,7 @@ from torch._inductor.codegen.common import (
 )
 from torch._inductor.codegen.simd import IterationRangesEntry, SIMDKernel
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
+from torch._inductor.utils import sympy_index_symbol, sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 from torch.utils._ordered_set import OrderedSet
@@ -109,6 +110,29 @@ class Final:
         return (f"across<{self._op}>({joined})" if form.across else joined) + self._field
 
 
+class Step:
+    """A load whose index steps through memory along the row; the form that is chosen last says how it is written."""
+
+    def __init__(self, kernel: SyclKernel, var: str, index: sympy.Expr, dtype: torch.dtype) -> None:
+        self._kernel, self._index = kernel, index
+        self.var, self.index, self.ctype = var, kernel.index_to_str(index), CTYPE[dtype]
+        self.itemsize = dtype.itemsize
+        self.copy, self.pitch = "", 0  # the block's copy, where it has one
+
+    def stride_of_rows(self, length: sympy.Expr) -> int:
+        """From one row of that length to the next."""
+        at = sympy_subs(self._index, {k: v.expr for k, v in self._kernel.range_tree_nodes.items()})
+        x = sympy_index_symbol(self._kernel.range_trees[0].name)
+        return V.graph.sizevars.optimization_hint(
+            sympy_subs(at, {x: length}) - sympy_subs(at, {x: sympy.S.Zero}), fallback=64
+        )
+
+    def text(self, form: forms.Form) -> str:
+        if form.copied and self.copy:
+            return f"ld({self.copy} + (xn - n0) * {self.pitch} - c0, xc)"
+        return f"ld({self.var}, {self.index})"
+
+
 class SyclKernel(SIMDKernel):
     """The text of one kernel and the call that launches it."""
 
@@ -126,6 +150,7 @@ class SyclKernel(SIMDKernel):
         self.r = Axis(self.numels.get("r0_", sympy.S.One), self.expr)
         self.stages: list[Stage] = []
         self.finals: dict[str, Final] = {}
+        self._step_tokens: dict[str, Step] = {}
         self.messages: list[str] = []
         self._accumulators = itertools.count()
         self._declarations, self._after = IndentedBuffer(), IndentedBuffer()
@@ -149,7 +174,7 @@ class SyclKernel(SIMDKernel):
             }
             if not self.features.is_reduction():
                 steps += abs(near["x"]) > 1
-            elif near.get("r0_") == 1:
+            elif near.get("r0_") == 1 and near.get("x", 0) != 0:
                 along_r += 1
             elif near.get("x") == 1 and near.get("r0_", 0) != 0:
                 along_x += 1
@@ -192,8 +217,30 @@ class SyclKernel(SIMDKernel):
         dtype = V.graph.get_dtype(name)
         if V.graph.is_unspec_arg(name):  # a CPU scalar: its value is passed
             return self.cse.generate(self.loads, var, dtype=dtype)
-        line = f"ld({var}, {self.index_to_str(self.prepare_indexing(index))})"
+        index = self.prepare_indexing(index)
+        line = self._step(var, index, dtype) if self._steps(index) else f"ld({var}, {self.index_to_str(index)})"
         return self.cse.generate(self.loads, line, dtype=torch.float32 if is_small_float(dtype) else dtype)
+
+    def _steps(self, index: sympy.Expr) -> bool:
+        """Whether a load of a pointwise kernel goes along the rows: no neighbour in memory is the lane's."""
+        if self.features.is_reduction() or self.mask_depth or not self.form.steps:
+            return False
+        if any(s not in self.range_tree_nodes and not symbol_is_type(s, _SIZE_SYMBOLS) for s in index.free_symbols):
+            return False
+        x = self.range_trees[0].index_sym()
+        return abs(V.graph.sizevars.optimization_hint(self.get_strides_of_load(index).get(x, 0), fallback=64)) > 1
+
+    def _step(self, var: str, index: sympy.Expr, dtype: torch.dtype) -> str:
+        for token, step in self._step_tokens.items():
+            if (step.var, step.index) == (var, self.index_to_str(index)):
+                return token
+        token = f"@step{len(self._step_tokens)}@"
+        self._step_tokens[token] = Step(self, var, index, dtype)
+        return token
+
+    @property
+    def steps(self) -> list[Step]:
+        return list(self._step_tokens.values())
 
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         if mode is not None:
@@ -360,6 +407,8 @@ class SyclKernel(SIMDKernel):
         text = body.getvalue()
         for token, final in self.finals.items():
             text = text.replace(token, final.text(self.form))
+        for token, step in self._step_tokens.items():
+            text = text.replace(token, step.text(self.form))
         fields = self._parameters()
         code = IndentedBuffer()
         code.writeline(f"struct {name}_args {{")

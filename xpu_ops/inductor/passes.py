@@ -147,11 +147,13 @@ def _two_passes(upstream: Callable[..., bool]) -> Callable[..., bool]:
 
         size = x.get_size()
         axes = sorted(_validate_reduction_axis(x, axis))
+        numel: Any = sympy.S.One
+        for a in axes or range(len(size)):
+            numel *= size[a]
+        if numel == 0:  # upstream's moments of nothing have the mean 0
+            return True
         if not axes or axes != list(range(len(size) - len(axes), len(size))) or len(axes) == len(size):
             return False
-        numel: Any = sympy.S.One
-        for a in axes:
-            numel *= size[a]
         return bool(numel.is_number) and int(numel) <= _TWO_PASS_MOST
 
     return use_two_step_variance
@@ -174,9 +176,54 @@ def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return make_reduction_inner
 
 
+def _or_operator(op: Any) -> None:
+    """Pooling windows whose size only the run knows: upstream's lowering asks whether they are large."""
+    from torch._inductor import lowering
+
+    upstream, operator = lowering.lowerings[op], lowering.fallback_handler(op, add_to_fallback_set=False)
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return upstream(x, *args, **kwargs)
+        except TypeError as error:
+            if not is_xpu(x) or "truth value of Relational" not in str(error):
+                raise
+            return operator(x, *args, **kwargs)
+
+    lowering.lowerings[op] = lower
+
+
+def _no_template(upstream: Callable[..., bool]) -> Callable[..., bool]:
+    """Products are operators here: upstream's question whether the device is large enough for Triton's, and its warning."""
+
+    def is_big_gpu(device: Any = 0) -> bool:
+        return getattr(device, "type", "") != "xpu" and upstream(device)
+
+    return is_big_gpu
+
+
+def _keep_operator(op: Any) -> None:
+    """No decomposition on XPU: the operator reads its operands once for results that generated kernels need two passes for."""
+    from torch._inductor import decomposition, lowering
+
+    upstream = decomposition.decompositions[op]
+
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if x.device.type == "xpu" else upstream(x, *args, **kwargs)
+
+    decomposition.decompositions[op] = decompose
+    lowering.make_fallback(op, warn=False, override_decomp=True)
+
+
 def install_lowerings() -> None:
-    """Change upstream's lowerings for tensors of XPU devices."""
+    """Change upstream's decompositions and lowerings for tensors of XPU devices."""
     from torch._inductor import lowering, utils
+
+    utils.is_big_gpu = _no_template(utils.is_big_gpu)
+    for op in (aten._adaptive_avg_pool2d.default, aten.adaptive_max_pool2d.default):
+        _or_operator(op)
+    _keep_operator(aten.native_layer_norm_backward.default)
 
     keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
     utils.needs_fallback_due_to_atomic_add_limitations = keep
