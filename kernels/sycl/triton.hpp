@@ -260,6 +260,48 @@ TRI void dot(C* c, const A* a, const B* b, size_t lane) {
 
 #undef TRI_GLOBAL
 
+// ---- operands of a scaled dot (OCP Microscaling Formats 1.0), as float
+
+template <class F> struct Plain {
+  static constexpr int per_byte = 1;
+  template <class T> TRI static float value(T v, size_t) {
+    if constexpr (sizeof(T) == sizeof(F))
+      return static_cast<float>(__builtin_bit_cast(F, v));
+    else
+      return static_cast<float>(v);
+  }
+};
+struct E2M1 {
+  static constexpr int per_byte = 2;
+  template <class T> TRI static float value(T v, size_t half) {
+    const uint32_t b = (static_cast<uint32_t>(v) >> (half * 4)) & 15u, e = (b >> 1) & 3u, m = b & 1u;
+    const float a = e == 0 ? 0.5f * static_cast<float>(m)
+                           : (1.0f + 0.5f * static_cast<float>(m)) * static_cast<float>(1u << (e - 1));
+    return b & 8u ? -a : a;
+  }
+};
+// c (rows, columns) from a, of which two neighbours along `packed` (0 or 1) share a byte where the format has 4 bits.
+// The scale of an element is scale[at][k / group], k its place along `depth` (0 or 1), at the other one.
+template <class Format, class T>
+TRI void scaled(float* c, const T* a, const int8_t* scale, int rows, int columns, int depth, int group, int packed,
+                size_t lane) {
+  for (int i = static_cast<int>(lane); i < rows * columns; i += 16) {
+    const int r = i / columns, q = i % columns, k = depth == 0 ? r : q, at = depth == 0 ? q : r;
+    int from = i, half = 0;
+    if constexpr (Format::per_byte == 2) {
+      from = packed == 0 ? r / 2 * columns + q : r * (columns / 2) + q / 2;
+      half = (packed == 0 ? r : q) % 2;
+    }
+    float v = Format::value(a[from], static_cast<size_t>(half));
+    if (scale) {
+      f8e8m0fnu s;
+      s.bits = static_cast<uint8_t>(scale[at * ((depth == 0 ? rows : columns) / group) + k / group]);
+      v *= static_cast<float>(s);
+    }
+    c[i] = v;
+  }
+}
+
 }  // namespace xpu::tri
 
 extern "C++" __attribute__((sycl_device)) int __spirv_ocl_printf(const __attribute__((opencl_constant)) char*, ...);

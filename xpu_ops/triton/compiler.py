@@ -42,7 +42,7 @@ class XpuOptions:
     enable_fp_fusion: bool = True
     launch_cooperative_grid: bool = False
     launch_pdl: bool = False
-    supported_fp8_dtypes: tuple[str, ...] = ("fp8e5", "fp8e4nv")
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
     deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
     default_dot_input_precision: str = "ieee"
     allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
@@ -146,6 +146,9 @@ class XpuBackend(BaseBackend):
     def parse_options(self, opts: dict[str, Any]) -> XpuOptions:
         known = {k: v for k, v in opts.items() if k in XpuOptions.__dataclass_fields__ and v is not None}
         options = XpuOptions(**known)
+        assert options.num_warps > 0 and options.num_warps & (options.num_warps - 1) == 0, (
+            "num_warps must be a power of 2"
+        )
         if options.launch_cooperative_grid:
             raise ValueError(
                 "launch_cooperative_grid=True: programs of this device run one after the other, so that one that waits "

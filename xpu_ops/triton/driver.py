@@ -38,7 +38,7 @@ def make_launcher(source: Any, metadata: Any) -> Callable[..., None]:
     def launch_flat(*args: Any) -> None:
         native(*args[:-1], *_flat(args[-1]))
 
-    launch = wrap_handle_tensordesc_impl(launch_flat, source.signature, None, lambda arg, *_: _decompose(arg))
+    launch = wrap_handle_tensordesc_impl(launch_flat, source.signature, [], lambda arg, *_: _decompose(arg))
 
     def launch_nested(*args: Any) -> None:
         launch(*args[:9], args[9:])

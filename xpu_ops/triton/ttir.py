@@ -324,6 +324,8 @@ class _Parser:
             outs = [ins[0]]
         elif op.name == "tt.get_program_id" or op.name == "tt.get_num_programs":
             outs = [Ty("i32")]
+        elif op.name == "tt.split":
+            outs = outs * 2
         elif op.results and len(outs) != len(op.results):
             if not ins or len(set(ins)) != 1:
                 raise Unsupported(f"result types of `{op.text}`")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from xpu_ops.triton.lower import element, loops, regions
 from xpu_ops.triton.lower.element import Index
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.state import State, Value
 from xpu_ops.triton.lower.types import LANES, cpp
-from xpu_ops.triton.ttir import Op
+from xpu_ops.triton.ttir import Op, Ty
 
 
 def visit_reduce(k: State, op: Op) -> None:
@@ -27,7 +29,8 @@ def visit_reduce(k: State, op: Op) -> None:
 def _reduce_short(k: State, op: Op, axis: int) -> None:
     """Rows shorter than a vector: every lane has a result of its own and walks along the axis."""
     for o in op.operands:
-        loops.materialise(k, o)
+        if k.values[o].kind == "pending":
+            loops.flush(k, k.values[o].ty.shape or ())
     shape = k.values[op.operands[0]].ty.shape or ()
     out = op.types[0].shape or ()
     n = op.types[0].numel
@@ -45,7 +48,7 @@ def _reduce_short(k: State, op: Op, axis: int) -> None:
     values = [nest.code(nest.get(o)) for o in op.operands]
     k.put(*nest.before, *nest.lines)
     k.put(f"if ({at} == 0) {{", *(f"{a} = {v};" for a, v in zip(accumulators, values, strict=True)), "} else {")
-    combined = regions.inline(k, op.regions[0][0], accumulators + values, k.lines)
+    combined = regions.inline(k, op.regions[0], accumulators + values, k.lines)
     k.put(*(f"{a} = {x};" for a, x in zip(accumulators, combined, strict=True)), "}}")
     k.put(*(f"({b} + c)[lane] = {a};" for a, b in zip(accumulators, arrays, strict=True)))
     k.put("}}" if n % LANES else "}", "}", "tri::sync();")
@@ -78,7 +81,7 @@ def visit_scan(k: State, op: Op) -> None:
 def _scan_rows(
     k: State, op: Op, sources: list[str], arrays: list[str], n: int, inner: int, outer: int, reverse: bool
 ) -> None:
-    block = op.regions[0][0]
+    block = op.regions[0]
     types = [cpp(t.elem) for t in op.types]
     carry, x, y = ([k.fresh(p) for _ in sources] for p in ("carry", "x", "y"))
     k.put(f"for (size_t o = 0; o < {outer}; ++o) {{")
@@ -115,7 +118,7 @@ def _scan_columns(
     k.put(f"const size_t at = column + {f'({n - 1} - i)' if reverse else 'i'} * {inner};")
     values = [f"{s}[at]" for s in sources]
     k.put("if (i == 0) {", *(f"{a} = {v};" for a, v in zip(accumulators, values, strict=True)), "} else {")
-    combined = regions.inline(k, op.regions[0][0], accumulators + values, k.lines)
+    combined = regions.inline(k, op.regions[0], accumulators + values, k.lines)
     k.put(*(f"{a} = {v};" for a, v in zip(accumulators, combined, strict=True)), "}")
     k.put(*(f"{b}[at] = {a};" for a, b in zip(accumulators, arrays, strict=True)), "}}")
 
@@ -133,11 +136,56 @@ def visit_histogram(k: State, op: Op) -> None:
     k.set_array(op.results[0], t, array)
 
 
+_FORMATS = {
+    "e4m3": "tri::Plain<xpu::f8e4m3fn>",
+    "e5m2": "tri::Plain<xpu::f8e5m2>",
+    "bf16": "tri::Plain<xpu::bf16>",
+    "fp16": "tri::Plain<xpu::half>",
+    "e2m1": "tri::E2M1",
+}
+
+
 def visit_dot(k: State, op: Op) -> None:
     """tt.dot: c += a b on arrays, in place of c where nothing else reads it."""
     a, b, c = op.operands[:3]
     left, right = loops.materialise(k, a), loops.materialise(k, b)
-    t, ta, tb = op.types[0], k.values[a].ty, k.values[b].ty
+    shape = k.values[a].ty.shape or ()
+    _multiply(k, op, left, right, c, shape[-1])
+
+
+def visit_dot_scaled(k: State, op: Op) -> None:
+    """tt.dot_scaled: a dot of operands that are widened to float first."""
+    m = re.search(r"dot_scaled %[^ ,]+( scale %[^ ,]+)?, %[^ ,]+( scale %[^ ,]+)?,", op.text)
+    if m is None:
+        raise op.fail(op.text)
+    rest = list(op.operands)
+    wide = []
+    out = op.types[0].shape or ()
+    for side, has_scale in enumerate((m[1], m[2])):
+        name = rest.pop(0)
+        scale = loops.materialise(k, rest.pop(0)) if has_scale else "nullptr"
+        kind = op.attrs[("lhs", "rhs")[side]]
+        if kind not in _FORMATS:
+            raise op.fail(f"format {kind}")
+        k_pack = op.attrs.get(f"{('lhs', 'rhs')[side]}_k_pack", "true") != "false"
+        source = loops.materialise(k, name)
+        shape = k.values[name].ty.shape or ()
+        if len(shape) != 2:
+            raise op.fail("a batch")
+        depth = shape[1 - side] * (2 if kind == "e2m1" and k_pack else 1)
+        rows, columns = (out[0], depth) if side == 0 else (depth, out[1])
+        group = depth // (k.values[op.operands[1 if side == 0 else -2]].ty.shape or (1,))[-1] if has_scale else 32
+        packed = 1 - side if k_pack else side
+        array = k.array(Ty("f32", (rows, columns)))
+        call = f"tri::scaled<{_FORMATS[kind]}>({array}, {source}, {scale}, {rows}, {columns}, {1 - side}, {group}, {packed}, lane);"
+        k.put(call)
+        wide.append((array, depth))
+    k.put("tri::sync();")
+    _multiply(k, op, wide[0][0], wide[1][0], rest[0], wide[0][1])
+
+
+def _multiply(k: State, op: Op, left: str, right: str, c: str, depth: int) -> None:
+    t = op.types[0]
     if k.values[c].kind == "pending":
         loops.flush(k, t.shape or ())
     v = k.values[c]
@@ -147,11 +195,9 @@ def visit_dot(k: State, op: Op) -> None:
         out = loops.copy(k, c, k.array(t))
     shape = t.shape or ()
     batch = shape[0] if len(shape) == 3 else 1
-    m, n, depth = shape[-2], shape[-1], (ta.shape or ())[-1]
-    tri = f"tri::dot<{m}, {n}, {depth}>"
+    m, n = shape[-2], shape[-1]
     for i in range(batch):
-        k.put(f"{tri}({out} + {i * m * n}, {left} + {i * m * depth}, {right} + {i * depth * n}, lane);")
+        offsets = f"{out} + {i * m * n}, {left} + {i * m * depth}, {right} + {i * depth * n}"
+        k.put(f"tri::dot<{m}, {n}, {depth}>({offsets}, lane);")
     k.put("tri::sync();")
-    if ta.elem != tb.elem and "f8" not in ta.elem + tb.elem and not {ta.elem, tb.elem} <= {"f32", "f16", "bf16"}:
-        raise op.fail(f"operands of {ta.elem} and {tb.elem}")
     k.set_array(op.results[0], t, out)

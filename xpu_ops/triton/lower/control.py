@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xpu_ops.triton.lower import loops
@@ -35,36 +36,48 @@ def body(k: State, ops: list[Op]) -> Op | None:
     return None
 
 
-def graph(k: State, block: Block) -> None:
-    """A block of a function with branches, and what it leads to: a block with two predecessors is written twice."""
+def graph(k: State, block: Block, leave: Callable[[Op], None]) -> None:
+    """A block of a function with branches, and what it leads to: a block with two predecessors is written twice.
+
+    `leave` writes what a return does.
+    """
     k.done -= {id(inner) for op in block.ops for inner in op.walk()}
     for op in block.ops:
         if op.name == "cf.br":
             loops.flush_all(k)
-            _jump(k, *op.targets[0])
+            _jump(k, *op.targets[0], leave)
         elif op.name == "cf.cond_br":
             loops.flush_all(k)
             k.put(f"if ({k.scalar(op.operands[0])}) {{")
             with k.inner():
-                _jump(k, *op.targets[0])
+                _jump(k, *op.targets[0], leave)
             k.put("} else {")
             with k.inner():
-                _jump(k, *op.targets[1])
+                _jump(k, *op.targets[1], leave)
             k.put("}")
         elif op.name == "tt.return":
-            loops.flush_all(k)
-            k.put("return;")
+            leave(op)
         else:
             k.visit(op)
 
 
-def _jump(k: State, label: str, arguments: list[str]) -> None:
-    block = k.blocks[label]
+def leave_kernel(k: State) -> Callable[[Op], None]:
+    """The return of the kernel itself."""
+
+    def leave(op: Op) -> None:
+        loops.flush_all(k)
+        k.put("return;")
+
+    return leave
+
+
+def _jump(k: State, label: str, arguments: list[str], leave: Callable[[Op], None]) -> None:
+    block = next(blocks[label] for blocks in reversed(k.blocks) if label in blocks)
     if len(k.lines) > 200_000:
         raise block.ops[0].fail("too many ways through the function")
     for (name, _), value in zip(block.args, [k.values[a] for a in arguments], strict=True):
         k.values[name] = value
-    graph(k, block)
+    graph(k, block, leave)
 
 
 # ---- carried values
@@ -304,16 +317,23 @@ def visit_call(k: State, op: Op) -> None:
     callee = k.functions.get(op.attrs["callee"])
     if callee is None or not callee.blocks:
         raise op.fail(f"no function {op.attrs['callee']}")
-    if len(callee.blocks) != 1:
-        raise op.fail(f"{callee.name} has branches")
     loops.flush_all(k)
     k.calls += 1
     callee = instance(callee, f"{k.calls}.")
     k.note_uses(callee.walk())
-    for (name, _), value in zip(callee.args, op.operands, strict=True):
-        k.values[name] = k.values[value]
-    end = body(k, callee.blocks[0].ops)
-    loops.flush_all(k)
-    if end is not None:
-        for r, o in zip(op.results, end.operands, strict=True):
-            k.values[r] = k.values[o]
+    places = _empty(k, op.types)
+
+    def leave(end: Op) -> None:
+        _leave(k, end, end.operands, [""] * len(places), places)
+        loops.flush_all(k)
+        k.put("break;")
+
+    k.put("do {")
+    k.blocks.append({b.label: b for b in callee.blocks})
+    with k.inner():
+        for (name, _), value in zip(callee.args, op.operands, strict=True):
+            k.values[name] = k.values[value]
+        graph(k, callee.blocks[0], leave)
+    k.blocks.pop()
+    k.put("} while (false);")
+    _bind(k, op.results, places)

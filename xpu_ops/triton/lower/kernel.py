@@ -162,6 +162,7 @@ _VISIT: dict[str, Callable[[State, Op], None]] = {
     "tt.scan": collective.visit_scan,
     "tt.histogram": collective.visit_histogram,
     "tt.dot": collective.visit_dot,
+    "tt.dot_scaled": collective.visit_dot_scaled,
     "scf.for": control.visit_for,
     "scf.while": control.visit_while,
     "scf.if": control.visit_if,
@@ -192,7 +193,7 @@ def lower(functions: dict[str, Function]) -> Lowered:
     """
     f = next(f for f in functions.values() if f.public)
     k = State(f, functions)
-    k.blocks = {b.label: b for b in f.blocks}
+    k.blocks = [{b.label: b for b in f.blocks}]
     k.note_uses(f.walk())
 
     def visit(op: Op) -> None:
@@ -217,7 +218,7 @@ def lower(functions: dict[str, Function]) -> Lowered:
         T = cpp(t.elem)
         k.put(f"{T} const arg{i} = {f'p.a{i}' if t.pointer else f'{T}(p.a{i})'};")
         k.values[name] = Value(t, "scalar", f"arg{i}")
-    control.graph(k, f.blocks[0])
+    control.graph(k, f.blocks[0], control.leave_kernel(k))
     if k.peak > LOCAL_BYTES:
         raise OutOfLocal(k.peak)
     name = re.sub(r"\W", "_", f.name)[:100]

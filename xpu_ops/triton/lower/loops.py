@@ -49,6 +49,11 @@ def visit_view(k: State, op: Op) -> None:
             flush(k, k.values[o].ty.shape or ())
     if op.name == "tt.gather":
         materialise(k, op.operands[0])
+    if op.types[0].shape is None:  # of a block with two elements, or one
+        array = materialise(k, op.operands[0])
+        for i in range(len(op.results)):
+            k.define(op, f"{array}[{i}]", i)
+        return
     for r, t in zip(op.results, op.types, strict=True):
         k.values[r] = Value(t, "lazy", op=op)
 
@@ -231,7 +236,7 @@ def _accumulate(k: State, nest: Nest, r: _Reduction) -> None:
     if not r.first:
         nest.lines += [f"{a} = {v};" for a, v in zip(r.accumulators, values, strict=True)]
         return
-    combined = regions.inline(k, r.op.regions[0][0], r.accumulators + values, nest.lines)
+    combined = regions.inline(k, r.op.regions[0], r.accumulators + values, nest.lines)
     for a, v, x in zip(r.accumulators, values, combined, strict=True):
         nest.lines.append(f"{a} = {x};" if r.first == "never" else f"{a} = {r.first} ? {v} : {x};")
 
@@ -241,7 +246,7 @@ def _across_lanes(k: State, r: _Reduction, lanes: int) -> None:
     while step:
         other = [k.fresh("x") for _ in r.accumulators]
         k.put(*(f"const auto {o} = tri::exchange({a}, {step});" for o, a in zip(other, r.accumulators, strict=True)))
-        combined = regions.inline(k, r.op.regions[0][0], r.accumulators + other, k.lines)
+        combined = regions.inline(k, r.op.regions[0], r.accumulators + other, k.lines)
         k.put(*(f"{a} = {x};" for a, x in zip(r.accumulators, combined, strict=True)))
         step //= 2
     if lanes < LANES:
@@ -342,7 +347,7 @@ def _map(k: State, nest: Nest, op: Op) -> None:
     if op.integer("pack", 1) != 1:
         raise op.fail("pack other than 1")
     for r, t, code in zip(
-        op.results, op.types, regions.inline(k, op.regions[0][0], args, nest.lines), strict=True
+        op.results, op.types, regions.inline(k, op.regions[0], args, nest.lines), strict=True
     ):
         nest.define(r, Element(code, t.elem, None))
 

@@ -34,11 +34,45 @@ def neutral(op: Op) -> str | None:
     return f"{cpp(elem)}({value})" if is_float(elem) or elem != "i1" else None
 
 
-def inline(k: State, block: Block, arguments: list[str], lines: list[str]) -> list[str]:
+def inline(k: State, blocks: list[Block], arguments: list[str], lines: list[str]) -> list[str]:
     """Write the operations of a region for these arguments; the expressions of what it returns."""
-    names = {n: a for (n, _), a in zip(block.args, arguments, strict=True)}
-    types = dict(block.args)
-    return _ops(k, block.ops, names, types, lines)
+    names = {n: a for (n, _), a in zip(blocks[0].args, arguments, strict=True)}
+    types = {n: t for b in blocks for n, t in b.args}
+    if len(blocks) == 1:
+        return _ops(k, blocks[0].ops, names, types, lines)
+    end = next(op for b in blocks for op in b.ops if op.name.endswith(".return"))
+    made = {r: t for b in blocks for op in b.ops for r, t in zip(op.results, op.types, strict=True)}
+    out = [k.fresh() for _ in end.operands]
+    for name, o in zip(out, end.operands, strict=True):
+        elem = (made.get(o) or types.get(o) or k.values[o].ty).elem
+        lines.append(f"{cpp(elem)} {name}{{}};")
+    _graph(k, {b.label: b for b in blocks}, blocks[0], names, types, lines, out)
+    return out
+
+
+def _graph(
+    k: State,
+    blocks: dict[str, Block],
+    block: Block,
+    names: dict[str, str],
+    types: dict[str, Ty],
+    lines: list[str],
+    out: list[str],
+) -> None:
+    """A block and what it leads to."""
+    results = _ops(k, block.ops, names, types, lines)
+    end = block.ops[-1]
+    if not end.targets:
+        lines += [f"{a} = {b};" for a, b in zip(out, results, strict=True)]
+        return
+    for i, (label, values) in enumerate(end.targets):
+        if len(end.targets) == 2:
+            lines.append(f"if ({results[0]}) {{" if i == 0 else "} else {")
+        target = blocks[label]
+        inner = {**names, **{n: names.get(v) or k.scalar(v) for (n, _), v in zip(target.args, values, strict=True)}}
+        _graph(k, blocks, target, inner, dict(types), lines, out)
+    if len(end.targets) == 2:
+        lines.append("}")
 
 
 def _ops(k: State, ops: list[Op], names: dict[str, str], types: dict[str, Ty], lines: list[str]) -> list[str]:
@@ -46,7 +80,7 @@ def _ops(k: State, ops: list[Op], names: dict[str, str], types: dict[str, Ty], l
         return names[name] if name in names else k.scalar(name)
 
     for op in ops:
-        if op.name.endswith(".return") or op.name == "scf.yield":
+        if op.name.endswith(".return") or op.name in ("scf.yield", "cf.br", "cf.cond_br"):
             out = []
             for o in op.operands:  # copies: what returns an argument must not see it change
                 name = k.fresh()

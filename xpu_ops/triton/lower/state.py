@@ -43,7 +43,7 @@ class State:
     notes: list[str] = field(default_factory=list)
     region: int = 0
     calls: int = 0
-    blocks: dict[str, Block] = field(default_factory=dict)
+    blocks: list[dict[str, Block]] = field(default_factory=list)
     visit: Callable[[Op], None] = field(default=lambda op: None)
     _count: int = 0
     _regions: int = 0
