@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
-from triton.backends.driver import DriverBase, expand_signature, wrap_handle_tensordesc_impl
-from triton.backends.driver import decompose_descriptor as _decompose
+from triton.backends.driver import DriverBase, decompose_descriptor, expand_signature
 
 from xpu_ops.triton.compiler import Binary
 from xpu_ops.triton.lower.state import LOCAL_BYTES
@@ -19,6 +18,13 @@ _LETTERS = {"fp16": "f", "bf16": "f", "fp32": "f", "f32": "f", "fp64": "d", "f64
 def _flat(values: Any) -> list[Any]:
     """The leaves of nested tuples."""
     return [leaf for v in values for leaf in (_flat(v) if isinstance(v, tuple | list) else [v])]
+
+
+def _leaves(kind: Any, arg: Any) -> list[Any]:
+    """An argument as the parts that its expanded signature lists."""
+    if isinstance(kind, tuple):
+        return [leaf for k, a in zip(kind, arg, strict=True) for leaf in _leaves(k, a)]
+    return decompose_descriptor(arg) if kind.startswith("tensordesc") else [arg]
 
 
 def _letter(kind: str) -> str:
@@ -35,13 +41,8 @@ def make_launcher(source: Any, metadata: Any) -> Callable[..., None]:
     if all(isinstance(k, str) and not k.startswith("tensordesc") for k in kinds):
         return native
 
-    def launch_flat(*args: Any) -> None:
-        native(*args[:-1], *_flat(args[-1]))
-
-    launch = wrap_handle_tensordesc_impl(launch_flat, source.signature, [], lambda arg, *_: _decompose(arg))
-
     def launch_nested(*args: Any) -> None:
-        launch(*args[:9], args[9:])
+        native(*args[:9], *(leaf for k, a in zip(kinds, args[9:], strict=True) for leaf in _leaves(k, a)))
 
     return launch_nested
 

@@ -32,9 +32,10 @@ def _reduce_short(k: State, op: Op, axis: int) -> None:
         if k.values[o].kind == "pending":
             loops.flush(k, k.values[o].ty.shape or ())
     shape = k.values[op.operands[0]].ty.shape or ()
+    results, op = op, regions.accumulating(op)
     out = op.types[0].shape or ()
     n = op.types[0].numel
-    arrays = [k.array(t) for t in op.types]
+    arrays = [k.array(t) for t in results.types]
     accumulators = [k.fresh("acc") for _ in arrays]
     at = k.fresh("i")
     k.put("{", f"for (size_t c = 0; c < {n}; c += {LANES}) {{")
@@ -52,7 +53,7 @@ def _reduce_short(k: State, op: Op, axis: int) -> None:
     k.put(*(f"{a} = {x};" for a, x in zip(accumulators, combined, strict=True)), "}}")
     k.put(*(f"({b} + c)[lane] = {a};" for a, b in zip(accumulators, arrays, strict=True)))
     k.put("}}" if n % LANES else "}", "}", "tri::sync();")
-    for r, t, array in zip(op.results, op.types, arrays, strict=True):
+    for r, t, array in zip(op.results, results.types, arrays, strict=True):
         if t.shape is None:
             name = k.fresh("r")
             k.put(f"{cpp(t.elem)} const {name} = {array}[0];")
@@ -72,7 +73,8 @@ def visit_scan(k: State, op: Op) -> None:
         inner *= s
     outer = op.types[0].numel // n // inner
     reverse = op.attrs.get("reverse", "false").startswith("true")
-    (_scan_rows if inner == 1 else _scan_columns)(k, op, sources, arrays, n, inner, outer, reverse)
+    wide = regions.accumulating(op)
+    (_scan_rows if inner == 1 else _scan_columns)(k, wide, sources, arrays, n, inner, outer, reverse)
     k.put("tri::sync();")
     for r, t, array in zip(op.results, op.types, arrays, strict=True):
         k.set_array(r, t, array)

@@ -144,7 +144,7 @@ def _reduction(k: State, op: Op) -> _Reduction:
             array = k.array(t)
             k.set_array(r, t, array)
             results.append((array, t.shape))
-    return _Reduction(op, op.integer("axis"), results)
+    return _Reduction(regions.accumulating(op), op.integer("axis"), results)
 
 
 def lane_dimension(shape: Shape) -> int:
@@ -280,7 +280,7 @@ def _version(
 ) -> list[str]:
     nest.version(assume)
     for op in ops:
-        if reduction is not None and op is reduction.op:
+        if reduction is not None and op.name == "tt.reduce":
             _accumulate(k, nest, reduction)
         elif op.name in _IN_LOOP:
             _IN_LOOP[op.name](k, nest, op)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant, expression
 from xpu_ops.triton.lower.state import State
-from xpu_ops.triton.lower.types import cpp, is_float
+from xpu_ops.triton.lower.types import SMALL_FLOATS, cpp, is_float
 from xpu_ops.triton.ttir import Block, Op, Ty, Unsupported
 
 _NEUTRAL = {
@@ -32,6 +34,19 @@ def neutral(op: Op) -> str | None:
     elem = op.types[0].elem
     value = _NEUTRAL[body[0].name]
     return f"{cpp(elem)}({value})" if is_float(elem) or elem != "i1" else None
+
+
+def accumulating(op: Op) -> Op:
+    """The reduction or scan with 16-bit floats kept in float between its steps, where it adds or multiplies."""
+    body = op.regions[0][0].ops
+    if op.types[0].elem not in SMALL_FLOATS or len(body) != 2 or body[0].name not in ("arith.addf", "arith.mulf"):
+        return op
+    wide = copy.deepcopy(op)
+    wide.types = [t.of("f32") for t in op.types]
+    block = wide.regions[0][0]
+    block.args = [(n, Ty("f32")) for n, _ in block.args]
+    block.ops[0].types = [Ty("f32")]
+    return wide
 
 
 def inline(k: State, blocks: list[Block], arguments: list[str], lines: list[str]) -> list[str]:
