@@ -3,6 +3,7 @@
 #include "kernels/sycl/core/convert.hpp"
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/lanes.hpp"
+#include "kernels/sycl/math/activation.hpp"
 #include "kernels/sycl/math/math.hpp"
 #include "kernels/sycl/math/special.hpp"
 

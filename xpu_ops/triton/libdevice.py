@@ -14,10 +14,11 @@ from xpu_ops.triton.ttir import Op
 _ONE = {
     **{
         name: f"sycl::{name}"
-        for name in "sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh log10 cbrt erf erfc floor ceil trunc "
+        for name in "sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh log10 cbrt erfc floor ceil trunc "
         "fabs rint sinpi cospi".split()
     },
     **{name: f"xpu::{name}" for name in "exp exp2 expm1 log log2 log1p tanh lgamma".split()},
+    "erf": "xpu::erf_fast",
     "tgamma": "sycl::tgamma",
     "nearbyint": "sycl::rint",
     "round": "tri::round_away",

@@ -56,7 +56,7 @@ _TABLE = {
     "math.cos": "{T}(sycl::cos({a}))",
     "math.tan": "{T}(sycl::tan({a}))",
     "math.tanh": "{T}(xpu::tanh({a}))",
-    "math.erf": "{T}(sycl::erf({a}))",
+    "math.erf": "{T}(xpu::erf_fast({a}))",
     "math.sqrt": "{T}(sycl::sqrt({a}))",
     "tt.precise_sqrt": "{T}(sycl::sqrt({a}))",
     "math.rsqrt": "{T}(1 / sycl::sqrt({a}))",
