@@ -185,7 +185,7 @@ def _flat(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
 
 def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _Reduction | None) -> None:
     lane = lane_dimension(shape)
-    across = reduction is not None and (reduction.axis == lane or shape[reduction.axis] == 1)
+    across = reduction is not None and reduction.axis == lane
     inner = reduction.axis if reduction is not None and not across else None
     ident = [element.const(0)] * len(shape)
     closing = 0
