@@ -88,7 +88,7 @@ class _Kernel:
         masked = self.rng.choice(["", ", mask=mask", ", mask=mask, other=3"])
         code = f"tl.load({name} + {self.index()}{masked})"
         if INPUTS[name].startswith("int"):
-            self.value(self.ints, f"({code}){'' if masked != ', mask=mask' else ' * mask'}.to(tl.int32)")
+            self.value(self.ints, f"(({code}){'' if masked != ', mask=mask' else ' * mask'}).to(tl.int32)")
         else:
             wide = f"({code}).to(tl.float32)"
             self.value(self.floats, f"tl.where(mask, {wide}, 0.5)" if masked == ", mask=mask" else wide)

@@ -40,7 +40,7 @@ def _bilinear(image, H, W, y, x, mask, T: tl.constexpr):
 
 @triton.jit
 def roi_align_kernel(
-    image, rois, out, mapping, scale, C, H, W, C_OUT, PH: tl.constexpr, PW: tl.constexpr, RATIO: tl.constexpr,
+    image, rois, out, mapping, scale: tl.float64, C, H, W, C_OUT, PH: tl.constexpr, PW: tl.constexpr, RATIO: tl.constexpr,
     ALIGNED: tl.constexpr, BY_POSITION: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """A program has one region and a block of its results. BY_POSITION is ps_roi_align: every bin has its own channel."""
@@ -55,6 +55,7 @@ def roi_align_kernel(
         c = (c * PH + ph) * PW + pw
         tl.store(mapping + k.to(tl.int64) * n + at, c, mask=mask)
     roi = rois + k * 5
+    scale = scale.to(T)
     batch = tl.load(roi).to(tl.int64)
     shift = 0.5 if ALIGNED or BY_POSITION else 0.0
     left = tl.load(roi + 1).to(T) * scale - shift
@@ -87,7 +88,7 @@ def roi_align_kernel(
 
 @triton.jit
 def roi_pool_kernel(
-    image, rois, out, which, scale, C, H, W, C_OUT, PH: tl.constexpr, PW: tl.constexpr, BY_POSITION: tl.constexpr,
+    image, rois, out, which, scale: tl.float64, C, H, W, C_OUT, PH: tl.constexpr, PW: tl.constexpr, BY_POSITION: tl.constexpr,
     T: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """roi_pool, the largest value of a bin and where it is; BY_POSITION is ps_roi_pool, the mean of a bin of its channel."""
@@ -101,6 +102,7 @@ def roi_pool_kernel(
     if BY_POSITION:
         c = (c * PH + ph) * PW + pw
     roi = rois + k * 5
+    scale = scale.to(T)
     batch = tl.load(roi).to(tl.int64)
     left = _round(tl.load(roi + 1).to(T) * scale)
     top = _round(tl.load(roi + 2).to(T) * scale)
