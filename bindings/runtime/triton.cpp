@@ -153,8 +153,7 @@ py::object make_launcher(const std::string& format) {
 // `messages`: texts of assertions, whose numbers are the last fields, behind the address of the error record.
 std::unique_ptr<TritonKernel> make_kernel(const std::shared_ptr<runtime::JitModule>& module, const std::string& name,
                                           size_t local, const std::vector<std::string>& messages) {
-  TORCH_CHECK_VALUE(messages.size() < 12, name, ": a kernel has at most 11 texts of assertions, got ",
-                    messages.size());
+  TORCH_CHECK_VALUE(messages.size() < 12, name, ": a kernel has at most 11 texts of assertions, got ", messages.size());
   auto kernel = std::make_unique<TritonKernel>();
   kernel->module = module;
   kernel->kernel = translate([&] { return module->kernel(name); });

@@ -1,4 +1,5 @@
-// Functions that kernels lowered from Triton IR call (xpu_ops/triton). A program is a work-group of one sub-group of 16.
+// Functions that kernels lowered from Triton IR call (xpu_ops/triton). A program is a work-group of one sub-group
+// of 16.
 #pragma once
 #include "kernels/sycl/core/convert.hpp"
 #include "kernels/sycl/core/device_error.hpp"
@@ -52,12 +53,12 @@ template <class T> TRI T of_lane(T v, uint32_t lane) {
 // ---- integers wrap; a division by zero gives zero, so that no operand ends the process
 
 template <class T> using Unsigned = unsigned_of_t<T>;
-#define TRI_WRAP(NAME, OP)                                                                                       \
-  template <class T> TRI T NAME(T a, T b) {                                                                      \
-    if constexpr (sizeof(T) < 4)                                                                                 \
-      return static_cast<T>(static_cast<uint32_t>(a) OP static_cast<uint32_t>(b));                               \
-    else                                                                                                         \
-      return static_cast<T>(static_cast<Unsigned<T>>(a) OP static_cast<Unsigned<T>>(b));                         \
+#define TRI_WRAP(NAME, OP)                                                               \
+  template <class T> TRI T NAME(T a, T b) {                                              \
+    if constexpr (sizeof(T) < 4)                                                         \
+      return static_cast<T>(static_cast<uint32_t>(a) OP static_cast<uint32_t>(b));       \
+    else                                                                                 \
+      return static_cast<T>(static_cast<Unsigned<T>>(a) OP static_cast<Unsigned<T>>(b)); \
   }
 TRI_WRAP(add, +)
 TRI_WRAP(sub, -)
@@ -134,7 +135,9 @@ template <class T> TRI T max_nan(T a, T b) { return a != a ? a : (b > a || b != 
 template <class T> TRI T min_nan(T a, T b) { return a != a ? a : (b < a || b != b ? b : a); }
 template <class T> TRI T clamp_number(T x, T low, T high) { return min_number(max_number(x, low), high); }
 template <class T> TRI T clamp_nan(T x, T low, T high) { return x != x ? x : clamp_number(x, low, high); }
-TRI float round_away(float a) { return sycl::copysign(sycl::floor(sycl::fabs(a) + (sycl::fabs(a) < 8388608.0f ? 0.5f : 0.0f)), a); }
+TRI float round_away(float a) {
+  return sycl::copysign(sycl::floor(sycl::fabs(a) + (sycl::fabs(a) < 8388608.0f ? 0.5f : 0.0f)), a);
+}
 TRI double round_away(double a) {
   return sycl::copysign(sycl::floor(sycl::fabs(a) + (sycl::fabs(a) < 4503599627370496.0 ? 0.5 : 0.0)), a);
 }
@@ -156,9 +159,9 @@ TRI half to_half_rtz(float v) {
 #define TRI_GLOBAL __attribute__((opencl_global))
 constexpr int kDevice = 1, kOrder = 0x8 | 0x200;
 
-#define TRI_RMW(NAME, BUILTIN)                                                              \
-  template <class T> TRI T rmw_##NAME(T* p, T v) {                                          \
-    return __spirv_Atomic##BUILTIN((TRI_GLOBAL T*)p, kDevice, kOrder, v);                   \
+#define TRI_RMW(NAME, BUILTIN)                                            \
+  template <class T> TRI T rmw_##NAME(T* p, T v) {                        \
+    return __spirv_Atomic##BUILTIN((TRI_GLOBAL T*)p, kDevice, kOrder, v); \
   }
 TRI_RMW(add, IAdd)
 TRI_RMW(and, And)
@@ -183,7 +186,8 @@ template <class T> TRI T cas(T* p, T expected, T desired) {
     uint32_t seen = *word;
     while (((seen & mask) >> shift) == to_bits(expected)) {
       const uint32_t next = (seen & ~mask) | (to_bits(desired) << shift);
-      const uint32_t found = __spirv_AtomicCompareExchange((TRI_GLOBAL uint32_t*)word, kDevice, kOrder, 0x2 | 0x200, next, seen);
+      const uint32_t found =
+          __spirv_AtomicCompareExchange((TRI_GLOBAL uint32_t*)word, kDevice, kOrder, 0x2 | 0x200, next, seen);
       if (found == seen) return expected;
       seen = found;
     }

@@ -182,7 +182,10 @@ class _Kernel:
         a = f"({r.choice(kind)} + tl.zeros({self.shape()}, tl.{T}))"
         forms = [f"tl.reshape(tl.reshape({a}, [{int(np.prod(self.sizes))}]), {self.shape()})"]
         if len(self.sizes) == 2:
-            forms += [f"tl.reshape(tl.trans({a}), {self.shape()})", f"tl.trans(tl.reshape({a}, {self.shape()[:]}).trans())"]
+            forms += [
+                f"tl.reshape(tl.trans({a}), {self.shape()})",
+                f"tl.trans(tl.reshape({a}, {self.shape()[:]}).trans())",
+            ]
         if len(self.sizes) == 1 and self.sizes[0] > 1:
             half = self.sizes[0] // 2
             forms.append(f"tl.reshape(tl.trans(tl.reshape({a}, [2, {half}])), {self.shape()})")
@@ -194,32 +197,35 @@ class _Kernel:
         ints, floats = len(self.ints), len(self.floats)
         self.count += 1
         acc, ptr, other = f"acc{self.count}", f"ptr{self.count}", f"old{self.count}"
+        step, k = f"step{self.count}", f"k{self.count}"
         kind = r.choice(["int32", "float32"])
         self.put(f"{acc} = tl.zeros({self.shape()}, tl.{kind})")
         self.put(f"{other} = {acc} + 1")
         self.put(f"{ptr} = {'i1' if kind == 'int32' else 'x1'} + (at & 1023)")
         form = r.choice(["for", "for", "while", "range"])
         if form == "while":
-            self.put("k = 0")
-            self.put("while k < 3:")
+            self.put(f"{k} = 0")
+            self.put(f"while {k} < 3:")
         elif form == "for":
-            self.put(f"for k in range({r.randrange(4)}, m + {r.randrange(1, 4)}):")
+            self.put(f"for {k} in range({r.randrange(4)}, m + {r.randrange(1, 4)}):")
         else:
-            self.put("for k in tl.static_range(2):")
+            self.put(f"for {k} in tl.static_range(2):")
         self.indent += 1
         if r.random() < 0.5:
             self.integer()
-        self.put(f"step = tl.load({ptr}{r.choice([', mask=mask, other=0', ''])})")
+        self.put(f"{step} = tl.load({ptr}{r.choice([', mask=mask, other=0', ''])})")
         if r.random() < 0.4:
             self.put(f"{acc}, {other} = {other}, {acc}")
-        self.put(f"{acc} = {acc} {'* 3' if kind == 'int32' else '* 0.5'} + step + {self.ints[ints] if len(self.ints) > ints and kind == 'int32' else 'k'}")
+        self.put(
+            f"{acc} = {acc} {'* 3' if kind == 'int32' else '* 0.5'} + {step} + {self.ints[ints] if len(self.ints) > ints and kind == 'int32' else k}"
+        )
         if r.random() < 0.5:
-            self.put(f"{ptr} += {r.choice(['1', 'm', '16', 'k'])}")
+            self.put(f"{ptr} += {r.choice(['1', 'm', '16', k])}")
         if r.random() < 0.3:
-            self.put("if k % 2 == 0:")
+            self.put(f"if {k} % 2 == 0:")
             self.put(f"    {acc} = {acc} + 1")
         if form == "while":
-            self.put("k += 1")
+            self.put(f"{k} += 1")
         self.indent -= 1
         del self.ints[ints:], self.floats[floats:]
         (self.ints if kind == "int32" else self.floats).extend([acc, other])
@@ -238,14 +244,26 @@ class _Kernel:
     def text(self) -> str:
         r = self.rng
         self.start()
-        steps = [self.load, self.load, self.integer, self.integer, self.float, self.across, self.moved, self.loop, self.branch]
+        steps = [
+            self.load,
+            self.load,
+            self.integer,
+            self.integer,
+            self.float,
+            self.across,
+            self.moved,
+            self.loop,
+            self.branch,
+        ]
         self.load()
         for _ in range(r.randrange(3, 9)):
             r.choice(steps)()
         if not self.floats:
             self.float()
         zeros = f"tl.zeros({self.shape()}, tl.int32)"
-        out = f"pid * {int(np.prod(self.sizes))} + " + ("offs" if len(self.sizes) == 1 else f"(row * {self.sizes[1]} + col)")
+        out = f"pid * {int(np.prod(self.sizes))} + " + (
+            "offs" if len(self.sizes) == 1 else f"(row * {self.sizes[1]} + col)"
+        )
         self.put(f"to = {out}")
         masked = r.choice(["", ", mask=mask"])
         self.put(f"tl.store(of + to, {self.floats[-1]} + {zeros}{masked})")
@@ -253,9 +271,15 @@ class _Kernel:
         self.put(f"tl.store(ol + to, ({r.choice(self.ints)} + {zeros}).to(tl.int64) * 3 + at)")
         if r.random() < 0.4:
             form = r.choice(["add", "max", "min", "xor", "or"])
-            self.put(f"tl.atomic_{form}(oa + ({r.choice(self.ints)} & 63) + {zeros}, {r.choice(self.ints)} + {zeros}, mask=mask)")
+            self.put(
+                f"tl.atomic_{form}(oa + ({r.choice(self.ints)} & 63) + {zeros}, {r.choice(self.ints)} + {zeros}, mask=mask)"
+            )
         arguments = ", ".join([*INPUTS, *OUTPUTS, "n", "m", "s"])
-        return f"@triton.jit\ndef {self.name}({arguments}):\n    pid = tl.program_id(0)\n" + "\n".join(self.lines) + "\n\n\n"
+        return (
+            f"@triton.jit\ndef {self.name}({arguments}):\n    pid = tl.program_id(0)\n"
+            + "\n".join(self.lines)
+            + "\n\n\n"
+        )
 
 
 def kernels(seed: int, count: int) -> str:

@@ -59,16 +59,20 @@ def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexp
     total = tl.zeros((BM, BN), tl.float32)
     for step in range(0, tl.cdiv(K, BK)):
         rest = K - step * BK
-        total = tl.dot(tl.load(left, mask=k[None, :] < rest, other=0.0), tl.load(right, mask=k[:, None] < rest, other=0.0), total)
+        total = tl.dot(
+            tl.load(left, mask=k[None, :] < rest, other=0.0), tl.load(right, mask=k[:, None] < rest, other=0.0), total
+        )
         left += BK
         right += BK * N
     om = tl.program_id(0) // columns * BM + tl.arange(0, BM)
     on = tl.program_id(0) % columns * BN + tl.arange(0, BN)
-    tl.store(c + om[:, None] * N + on[None, :], total.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N))
+    tl.store(
+        c + om[:, None] * N + on[None, :], total.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N)
+    )
 
 
 @triton.jit
-def attention(Q, K, V, O, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+def attention(Q, K, V, out, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     head = tl.program_id(1) * N * D
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     d = tl.arange(0, D)
@@ -87,7 +91,7 @@ def attention(Q, K, V, O, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.co
         v = tl.load(V + head + n[:, None] * D + d[None, :])
         total = tl.dot(p.to(v.dtype), v, total * shrink[:, None])
         top = new
-    tl.store(O + head + m[:, None] * D + d[None, :], total / norm[:, None])
+    tl.store(out + head + m[:, None] * D + d[None, :], total / norm[:, None])
 
 
 @triton.jit
@@ -104,7 +108,7 @@ def mixed(x, o, largest, sums, bins, n, BLOCK: tl.constexpr):
     while k < row + 3:
         total = total * 0.5 + positive
         k += 1
-    if k > 5:
+    if k > 5:  # noqa: SIM108
         total = total + 100.0
     else:
         total = total - 1.0

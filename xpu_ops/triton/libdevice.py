@@ -10,16 +10,15 @@ from collections.abc import Sequence
 
 from xpu_ops.triton.ttir import Op
 
+_LIBRARY = """sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh log10 cbrt erfc floor ceil trunc fabs rint
+sinpi cospi tgamma"""
+_OWN = "exp exp2 expm1 log log2 log1p tanh lgamma"
+
 # By the name without its prefix and the f of float.
 _ONE = {
-    **{
-        name: f"sycl::{name}"
-        for name in "sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh log10 cbrt erfc floor ceil trunc "
-        "fabs rint sinpi cospi".split()
-    },
-    **{name: f"xpu::{name}" for name in "exp exp2 expm1 log log2 log1p tanh lgamma".split()},
+    **{name: f"sycl::{name}" for name in _LIBRARY.split()},
+    **{name: f"xpu::{name}" for name in _OWN.split()},
     "erf": "xpu::erf_fast",
-    "tgamma": "sycl::tgamma",
     "nearbyint": "sycl::rint",
     "round": "tri::round_away",
     "j0": "xpu::bessel_j0",

@@ -46,7 +46,9 @@ def use(kernels: str) -> None:
     try:
         from xpu_ops.vision.kernels import OPERATORS
     except ImportError as error:
-        raise ImportError(f'xpu_ops.vision.use("triton") needs Triton: pip install "xpu_ops[triton]" ({error})') from error
+        raise ImportError(
+            f'xpu_ops.vision.use("triton") needs Triton: pip install "xpu_ops[triton]" ({error})'
+        ) from error
     _torchvision.make_known()
     library = torch.library.Library("torchvision", "IMPL")
     for name, function in OPERATORS.items():

@@ -227,7 +227,9 @@ def _checked(input: torch.Tensor, rois: torch.Tensor) -> tuple[torch.Tensor, tor
     if rois.dim() != 2 or rois.shape[1] != 5:
         raise RuntimeError(f"rois must have shape as Tensor[K, 5], got {list(rois.shape)}")
     if input.dtype != rois.dtype:
-        raise RuntimeError(f"Expected tensor for argument #1 'input' to have the same type as 'rois', got {input.dtype} and {rois.dtype}")
+        raise RuntimeError(
+            f"Expected tensor for argument #1 'input' to have the same type as 'rois', got {input.dtype} and {rois.dtype}"
+        )
     return input.contiguous(), rois.contiguous()
 
 

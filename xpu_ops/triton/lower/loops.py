@@ -346,9 +346,7 @@ def _map(k: State, nest: Nest, op: Op) -> None:
     args = [nest.code(nest.get(o)) for o in op.operands]
     if op.integer("pack", 1) != 1:
         raise op.fail("pack other than 1")
-    for r, t, code in zip(
-        op.results, op.types, regions.inline(k, op.regions[0], args, nest.lines), strict=True
-    ):
+    for r, t, code in zip(op.results, op.types, regions.inline(k, op.regions[0], args, nest.lines), strict=True):
         nest.define(r, Element(code, t.elem, None))
 
 
@@ -374,7 +372,7 @@ def print_lines(k: State, op: Op, values: list[tuple[str, str]], index: str) -> 
     """printf of each value, in the form of Triton's GPU backends."""
     text = op.attrs.get("text", "").replace("%", "%%")
     head = "pid (%d, %d, %d) idx (%d)"
-    signed = op.attrs.get("isSigned", "").split(":")[-1].rstrip("> ").split(",")
+    signed = [x.strip() == "1" for x in op.attrs.get("isSigned", "").split(":")[-1].rstrip("> ").split(",")]
     as_hex = op.attrs.get("hex", "false").startswith("true")
     out = []
     for i, (code, elem) in enumerate(values):
@@ -383,15 +381,14 @@ def print_lines(k: State, op: Op, values: list[tuple[str, str]], index: str) -> 
         elif as_hex:
             form, arg = "0x%lx", f"uint64_t(tri::to_bits({code}))"
         elif elem[0] == "i":
-            is_signed = elem != "i1" and signed[i : i + 1] == [" 1"] or signed[i : i + 1] == ["1"]
-            form, arg = ("%ld", f"int64_t({code})") if is_signed else ("%lu", f"uint64_t(tri::to_bits({code}))")
+            form, arg = (
+                ("%ld", f"int64_t({code})") if any(signed[i : i + 1]) else ("%lu", f"uint64_t(tri::to_bits({code}))")
+            )
         else:
             form, arg = "%f", f"double(float({code}))" if elem != "f64" else code
         operand = f"(operand {i}) " if len(values) > 1 else ""
         name = k.fresh("text")
-        k.notes.append(
-            f'const __attribute__((opencl_constant)) char {name}[] = "{head}{text}{operand}{form}\\n";'
-        )
+        k.notes.append(f'const __attribute__((opencl_constant)) char {name}[] = "{head}{text}{operand}{form}\\n";')
         out.append(f"__spirv_ocl_printf({name}, pid0, pid1, pid2, {index}, {arg});")
     if not values:
         name = k.fresh("text")

@@ -22,7 +22,9 @@ _TRUE, _FALSE = "true", "false"
 class Nest:
     """One position of a loop over `shape`: `ident` are the indices there."""
 
-    def __init__(self, state: State, shape: Shape, ident: tuple[Index, ...], flat: Index | None, last_lane: int) -> None:
+    def __init__(
+        self, state: State, shape: Shape, ident: tuple[Index, ...], flat: Index | None, last_lane: int
+    ) -> None:
         self.state, self.shape, self.ident, self.flat, self.last_lane = state, shape, ident, flat, last_lane
         self.before: list[str] = []  # uniform statements, in front of both versions
         self.lines: list[str] = []
@@ -104,7 +106,9 @@ class Nest:
 
     def _moved(self, ty: Ty, e: Element, by: str) -> Element:
         if ty.pointer:
-            return Element(self._pointer(e.code, by, e.uniform or e.step is not None, ty.elem), ty.elem, e.step).taking(e)
+            return Element(self._pointer(e.code, by, e.uniform or e.step is not None, ty.elem), ty.elem, e.step).taking(
+                e
+            )
         T = cpp(ty.elem)
         code = self.code(e) if e.exact else e.code
         step = None if e.exact else e.step
