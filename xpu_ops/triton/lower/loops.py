@@ -197,9 +197,17 @@ def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _R
             closing += 1
     n = shape[lane] if shape else 1
     c = k.fresh("c")
+    ways = 1
     if reduction is not None and across:
-        _declare(k, reduction, f"{c} == 0" if n > LANES else "")
-    k.put(f"for (size_t {c} = 0; {c} < {n}; {c} += {LANES}) {{")
+        ways = 4 if n >= 8 * LANES and regions.neutral(reduction.op) else 1
+        _declare(k, reduction, f"{c} == 0" if n > LANES else "", ways)
+    if ways > 1:
+        k.put(f"for (size_t {c}_0 = 0; {c}_0 < {n}; {c}_0 += {ways * LANES}) {{", "#pragma unroll")
+        k.put(f"for (size_t way = 0; way < {ways}; ++way) {{", f"const size_t {c} = {c}_0 + way * {LANES};")
+        closing_lanes = "}}"
+    else:
+        k.put(f"for (size_t {c} = 0; {c} < {n}; {c} += {LANES}) {{")
+        closing_lanes = "}}" if n < LANES else "}"
     if n < LANES:
         k.put(f"if (item < {n}) {{")
     if n > 1:
@@ -215,20 +223,36 @@ def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _R
     if reduction is not None and inner is not None:
         k.put("}")
         _store(k, reduction, rest, by_lane=True)
-    k.put("}}" if n < LANES else "}")
+    k.put(closing_lanes)
     if reduction is not None and across:
+        if ways > 1:
+            _join_ways(k, reduction, ways)
         _across_lanes(k, reduction, min(n, LANES))
         _store(k, reduction, rest, by_lane=False)
     k.put("}" * closing)
 
 
-def _declare(k: State, r: _Reduction, first: str) -> None:
-    """The accumulators; with the neutral element in them where the operation has a known one."""
+def _declare(k: State, r: _Reduction, first: str, ways: int = 1) -> None:
+    """The accumulators, `ways` of them per lane; with the neutral element in them where the operation has one."""
     neutral = regions.neutral(r.op) if first else None
     r.accumulators = [k.fresh("acc") for _ in r.types]
     for a, t in zip(r.accumulators, r.types, strict=True):
-        k.put(f"{cpp(t)} {a}{{{neutral or ''}}};")
+        count = f"[{ways}]" if ways > 1 else ""
+        k.put(f"{cpp(t)} {a}{count}{{{', '.join([neutral or ''] * ways)}}};")
     r.first = first if neutral is None else "never"
+    if ways > 1:
+        r.accumulators = [f"{a}[way]" for a in r.accumulators]
+
+
+def _join_ways(k: State, r: _Reduction, ways: int) -> None:
+    """One accumulator per lane of several."""
+    names = [a.removesuffix("[way]") for a in r.accumulators]
+    values = [[f"{a}[{w}]" for a in names] for w in range(ways)]
+    while len(values) > 1:
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [regions.inline(k, r.op.regions[0], a + b, k.lines) for a, b in pairs]
+    r.accumulators = [k.fresh("acc") for _ in names]
+    k.put(*(f"auto {a} = {v};" for a, v in zip(r.accumulators, values[0], strict=True)))
 
 
 def _accumulate(k: State, nest: Nest, r: _Reduction) -> None:
