@@ -195,6 +195,14 @@ class JitModule:
 def jit_stats() -> dict[str, int]: ...
 def _empty_strided_xpu(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, /) -> Tensor: ...
 
+# ---- bindings/runtime/triton.cpp, used by xpu_ops/triton/driver.py
+
+class TritonKernel:
+    name: str
+    def __init__(self, module: JitModule, name: str, local: int, messages: Sequence[str]) -> None: ...
+
+def triton_launcher(format: str) -> Callable[..., None]: ...
+
 # ---- bindings/distributed/module.cpp, which _distributed.py gives to torch.distributed
 
 class ProcessGroupXCCL(Backend):

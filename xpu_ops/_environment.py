@@ -43,6 +43,8 @@ RUN_TIME = (
              "folder of natively linked modules, of kernels compiled at run time and of recorded coverage"),
     Variable("XPU_OPS_JIT_TIMEOUT", "600", "xpu_ops/jit/worker.py",
              "seconds that the compiler of kernels from source may take for one module"),
+    Variable("XPU_OPS_TRITON_DUMP", "0", "xpu_ops/triton/compiler.py",
+             "`1` prints the Triton IR and the SYCL source of each Triton kernel that is compiled"),
     Variable("XDG_CACHE_HOME", "`~/.cache`", "kernels/runtime/module_cache.cpp",
              "parent of the cache folder where XPU_OPS_CACHE_DIR is not set"),
     Variable("XPU_OPS_LIBRARY_DIR", "", "xpu_ops/_autoload.py", "folder to look for the runtime libraries in first"),

@@ -263,6 +263,39 @@ def self_check() -> Iterator[Finding]:
         yield Finding(section, "time", f"{total:.1f} s", "note", fix)
 
 
+def triton(check: bool) -> Iterator[Finding]:
+    """Whether Triton is there, which of its backends serves xpu, and one kernel."""
+    section = "triton"
+    try:
+        have = version("triton")
+    except PackageNotFoundError:
+        yield Finding(section, "triton", "not installed: no kernels in Triton", "note", 'pip install "xpu_ops[triton]"')
+        return
+    try:
+        from xpu_ops.triton import check as triton_check
+
+        serving = triton_check.backend()
+    except Exception as error:
+        fix = 'pip install "xpu_ops[triton]"'
+        yield problem(section, "triton", f"{have} does not import: {type(error).__name__}: {error}", fix)
+        return
+    if serving != "xpu_ops":
+        yield Finding(section, "triton", f"{have}, served by {serving or 'no backend'}", "note")
+        return
+    yield Finding(section, "triton", f"{have}, served by xpu_ops")
+    if not check:
+        return
+    begin = time.perf_counter()
+    try:
+        difference = triton_check.one_kernel()
+    except Exception as error:
+        difference = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    if difference:
+        yield problem(section, "one kernel", difference, "report it with the output of `xpu-ops doctor --json`")
+    else:
+        yield Finding(section, "one kernel", f"agrees with the CPU, {time.perf_counter() - begin:.2f} s")
+
+
 def findings(*, check: bool = True) -> Iterator[Finding]:
     """Every finding in the order of the output. What needs the library is left out where it does not load."""
     yield from versions()
@@ -279,6 +312,7 @@ def findings(*, check: bool = True) -> Iterator[Finding]:
     yield from caches()
     if not broken:
         yield from collectives()
+        yield from triton(check)
     if check and not broken:
         yield from self_check()
 

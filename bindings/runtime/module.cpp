@@ -279,6 +279,7 @@ PYBIND11_MODULE(_C, m) {
   bind_memory(m);
   bind_graph(m);
   bind_jit(m);
+  bind_triton(m);
   bind_own(m);
   bind_onednn(m);
   bind_onemkl(m);

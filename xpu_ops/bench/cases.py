@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import compiled, families, fused, layouts, linalg, process, products, selection
+from . import compiled, families, fused, layouts, linalg, process, products, selection, triton
 from .core import Case, with_gradients
 from .models import models
 
@@ -284,6 +284,7 @@ def cases(level: str) -> Iterator[Case]:
         yield from families.cases()
     if level != "sample":
         yield from compiled.cases()
+        yield from triton.cases()
         yield from process.scaling()
     if full:
         yield from models()

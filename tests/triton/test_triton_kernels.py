@@ -1,0 +1,252 @@
+"""Kernels in Triton against torch on the CPU: the tutorials' shapes, control flow, carried blocks, atomics, errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+triton = pytest.importorskip("triton")
+tl: Any = pytest.importorskip("triton.language")
+
+
+@triton.jit
+def add(x, y, o, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(o + at, tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask), mask=mask)
+
+
+@triton.jit
+def softmax(o, x, rows, n, BLOCK: tl.constexpr):
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        at = tl.arange(0, BLOCK)
+        v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
+        e = tl.exp(v - tl.max(v, axis=0))
+        tl.store(o + row * n + at, e / tl.sum(e, axis=0), mask=at < n)
+
+
+@triton.jit
+def layer_norm(x, o, w, b, n, eps, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        total += tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32)
+    mean = tl.sum(total, axis=0) / n
+    squares = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        d = tl.where(at < n, tl.load(x + row * n + at, mask=at < n, other=0.0).to(tl.float32) - mean, 0.0)
+        squares += d * d
+    scale = 1 / tl.sqrt(tl.sum(squares, axis=0) / n + eps)
+    for start in range(0, n, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        v = (tl.load(x + row * n + at, mask=at < n).to(tl.float32) - mean) * scale
+        tl.store(o + row * n + at, v * tl.load(w + at, mask=at < n) + tl.load(b + at, mask=at < n), mask=at < n)
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    columns = tl.cdiv(N, BN)
+    m = (tl.program_id(0) // columns * BM + tl.arange(0, BM)) % M
+    n = (tl.program_id(0) % columns * BN + tl.arange(0, BN)) % N
+    k = tl.arange(0, BK)
+    left = a + m[:, None] * K + k[None, :]
+    right = b + k[:, None] * N + n[None, :]
+    total = tl.zeros((BM, BN), tl.float32)
+    for step in range(0, tl.cdiv(K, BK)):
+        rest = K - step * BK
+        total = tl.dot(
+            tl.load(left, mask=k[None, :] < rest, other=0.0), tl.load(right, mask=k[:, None] < rest, other=0.0), total
+        )
+        left += BK
+        right += BK * N
+    om = tl.program_id(0) // columns * BM + tl.arange(0, BM)
+    on = tl.program_id(0) % columns * BN + tl.arange(0, BN)
+    tl.store(
+        c + om[:, None] * N + on[None, :], total.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N)
+    )
+
+
+@triton.jit
+def attention(Q, K, V, out, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    head = tl.program_id(1) * N * D
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    d = tl.arange(0, D)
+    q = tl.load(Q + head + m[:, None] * D + d[None, :])
+    top = tl.zeros([BM], tl.float32) - float("inf")
+    norm = tl.zeros([BM], tl.float32)
+    total = tl.zeros([BM, D], tl.float32)
+    for j in range(0, (tl.program_id(0) + 1) * BM, BN):
+        n = j + tl.arange(0, BN)
+        s = tl.dot(q, tl.load(K + head + n[None, :] * D + d[:, None])) * scale
+        s = tl.where(m[:, None] >= n[None, :], s, -float("inf"))
+        new = tl.maximum(top, tl.max(s, 1))
+        p = tl.exp(s - new[:, None])
+        shrink = tl.exp(top - new)
+        norm = norm * shrink + tl.sum(p, 1)
+        v = tl.load(V + head + n[:, None] * D + d[None, :])
+        total = tl.dot(p.to(v.dtype), v, total * shrink[:, None])
+        top = new
+    tl.store(out + head + m[:, None] * D + d[None, :], total / norm[:, None])
+
+
+@triton.jit
+def mixed(x, o, largest, sums, bins, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + row * n + at, mask=at < n, other=-1e9)
+    tl.store(largest + row, tl.argmax(v, axis=0))
+    positive = tl.where((at < n) & (v > 0), v, 0.0)
+    tl.store(sums + row * n + at, tl.cumsum(positive, axis=0), mask=at < n)
+    tl.atomic_add(bins + tl.where(at < n, (v * 4).to(tl.int32) & 7, 0), 1, mask=at < n)
+    total = tl.zeros([BLOCK], tl.float32)
+    k = 0
+    while k < row + 3:
+        total = total * 0.5 + positive
+        k += 1
+    if k > 5:  # noqa: SIM108
+        total = total + 100.0
+    else:
+        total = total - 1.0
+    tl.store(o + row * n + at, total, mask=at < n)
+
+
+@triton.jit
+def wrapping(o, n, start, BLOCK: tl.constexpr):
+    """Sums of 32 bits that wrap within a block, used as values, compared, divided and widened."""
+    at = start + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    here = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    hashed = (at * 1103515245 + 12345) ^ (at >> 7)
+    tl.store(o + here, at.to(tl.int64))
+    tl.store(o + n + here, (at < 2147483640).to(tl.int64) + 2 * (at > 5).to(tl.int64))
+    tl.store(o + 2 * n + here, (at // 100).to(tl.int64) * 100 + (at % 100))
+    tl.store(o + 3 * n + here, hashed.to(tl.int64) % 1000003)
+
+
+@triton.jit
+def checked(x, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.device_assert(tl.load(x + at, mask=at < n, other=1) > 0, "must be positive")
+
+
+@triton.jit
+def refused(x, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(x + at, tl.inline_asm_elementwise("mov $0, $1;", "=r,r", [at], dtype=tl.int32, is_pure=True, pack=1))
+
+
+def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> None:
+    torch.testing.assert_close(actual.cpu(), expected.cpu(), atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.float64])
+def test_add(dtype: torch.dtype) -> None:
+    x, y = (torch.randn(10_007) * 50).to(dtype), (torch.randn(10_007) * 50).to(dtype)
+    o = torch.empty_like(x, device="xpu")
+    add[(triton.cdiv(x.numel(), 1024),)](x.to("xpu"), y.to("xpu"), o, x.numel(), BLOCK=1024)
+    assert torch.equal(o.cpu(), x + y)
+
+
+@pytest.mark.parametrize("n", [1, 100, 1000, 1024])
+def test_softmax(n: int) -> None:
+    x = torch.randn(70, n)
+    o = torch.empty_like(x, device="xpu")
+    softmax[(9,)](o, x.to("xpu"), 70, n, BLOCK=max(triton.next_power_of_2(n), 2))
+    close(o, x.softmax(-1))
+
+
+def test_layer_norm() -> None:
+    x, w, b = torch.randn(20, 700), torch.rand(700), torch.rand(700)
+    o = torch.empty_like(x, device="xpu")
+    layer_norm[(20,)](x.to("xpu"), o, w.to("xpu"), b.to("xpu"), 700, 1e-5, BLOCK=256)
+    close(o, F.layer_norm(x, (700,), w, b))
+
+
+@pytest.mark.parametrize("size", [(64, 64, 32), (100, 70, 45)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_matmul(size: tuple[int, int, int], dtype: torch.dtype) -> None:
+    M, N, K = size
+    a, b = torch.randn(M, K).to(dtype), torch.randn(K, N).to(dtype)
+    c = torch.empty(M, N, dtype=dtype, device="xpu")
+    matmul[(triton.cdiv(M, 32) * triton.cdiv(N, 32),)](a.to("xpu"), b.to("xpu"), c, M, N, K, BM=32, BN=32, BK=16)
+    close(c.float(), a.float() @ b.float(), 1e-4 if dtype == torch.float32 else 2e-2)
+
+
+def test_attention() -> None:
+    q, k, v = (torch.randn(1, 2, 128, 32) for _ in range(3))
+    o = torch.empty_like(q, device="xpu")
+    attention[(4, 2)](q.to("xpu"), k.to("xpu"), v.to("xpu"), o, 32**-0.5, 128, D=32, BM=32, BN=16)
+    close(o, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def test_control_flow_scan_and_atomics() -> None:
+    rows, n = 8, 90
+    x = torch.randn(rows, n)
+    on_device = x.to("xpu")
+    o, sums = torch.empty_like(on_device), torch.empty_like(on_device)
+    largest = torch.empty(rows, dtype=torch.int32, device="xpu")
+    bins = torch.zeros(8, dtype=torch.int32, device="xpu")
+    mixed[(rows,)](on_device, o, largest, sums, bins, n, BLOCK=128)
+    positive = x.clamp(min=0)
+    assert torch.equal(largest.cpu().long(), x.argmax(1))
+    close(sums, positive.cumsum(1))
+    assert torch.equal(bins.cpu().long(), torch.bincount(((x * 4).int() & 7).flatten().long(), minlength=8))
+    for row in range(rows):
+        total = torch.zeros(n)
+        for _ in range(row + 3):
+            total = total * 0.5 + positive[row]
+        close(o[row], total + 100 if row + 3 > 5 else total - 1)
+
+
+@pytest.mark.parametrize("start", [0, 2**31 - 40, -(2**31)])
+def test_integers_of_32_bits_wrap(start: int) -> None:
+    n = 128
+    o = torch.empty(4 * n, dtype=torch.int64, device="xpu")
+    wrapping[(2,)](o, n, start, BLOCK=64)
+    at = (start + torch.arange(n) + 2**31) % 2**32 - 2**31
+    hashed = (((at * 1103515245 + 12345) + 2**31) % 2**32 - 2**31) ^ (at >> 7)
+    quotient = torch.div(at, 100, rounding_mode="trunc")
+    expected = [at, (at < 2147483640).long() + 2 * (at > 5).long(), quotient * 100 + at.fmod(100), hashed.fmod(1000003)]
+    assert torch.equal(o.cpu(), torch.cat(expected))
+
+
+def test_an_assertion_raises_at_the_next_synchronisation() -> None:
+    x = torch.ones(20, dtype=torch.int32, device="xpu")
+    checked[(1,)](x, 20, BLOCK=32, debug=True)
+    torch.xpu.synchronize()
+    x[7] = -1
+    with pytest.raises(RuntimeError, match=r"test_triton_kernels.py:\d+: device assertion: must be positive"):
+        checked[(1,)](x, 20, BLOCK=32, debug=True)
+        torch.xpu.synchronize()
+
+
+def test_what_is_not_lowered_is_named_with_its_line() -> None:
+    with pytest.raises(NotImplementedError, match=r"tt.elementwise_inline_asm: .*test_triton_kernels.py:\d+"):
+        refused[(1,)](torch.empty(32, dtype=torch.int32, device="xpu"), BLOCK=32)
+
+
+def test_cooperative_grids_are_refused() -> None:
+    x = torch.empty(32, device="xpu")
+    with pytest.raises(ValueError, match="launch_cooperative_grid"):
+        add[(1,)](x, x, x, 32, BLOCK=32, launch_cooperative_grid=True)
+
+
+def test_a_tensor_of_the_cpu_is_refused() -> None:
+    x = torch.empty(32)
+    with pytest.raises(ValueError, match="cannot be accessed from Triton"):
+        add[(1,)](x, x, x, 32, BLOCK=32)
+
+
+def test_warps_and_stages_do_not_compile_again() -> None:
+    from xpu_ops.triton.compiler import _compile
+
+    x = torch.ones(64, device="xpu")
+    o = torch.empty_like(x)
+    add[(1,)](x, x, o, 64, BLOCK=64, num_warps=2)
+    before = _compile.cache_info().misses
+    add[(1,)](x, x, o, 64, BLOCK=64, num_warps=8, num_stages=3)
+    assert _compile.cache_info().misses == before

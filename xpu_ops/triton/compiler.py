@@ -1,0 +1,217 @@
+"""Triton's compiler interface: TTIR, SYCL source, native code."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import struct
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from triton._C.libtriton import ir, passes
+from triton.backends.compiler import BaseBackend, GPUTarget
+from triton.runtime.errors import OutOfResources
+
+from xpu_ops.triton import ttir
+from xpu_ops.triton.lower import kernel as lowering
+from xpu_ops.triton.lower.state import LOCAL_BYTES
+from xpu_ops.triton.lower.types import LANES
+
+_MAGIC = b"XPUTRI1\n"
+
+
+class UnsupportedError(NotImplementedError):
+    """Raised where a kernel uses what is not lowered; names the operation and the line of the source."""
+
+
+@dataclass(frozen=True)
+class XpuOptions:
+    """The options that Triton, its autotuner and Inductor give. Warps and stages change nothing here."""
+
+    num_warps: int = 4
+    num_ctas: int = 1
+    num_stages: int = 2
+    warp_size: int = LANES
+    cluster_dims: tuple[int, int, int] = (1, 1, 1)
+    enable_fp_fusion: bool = True
+    launch_cooperative_grid: bool = False
+    launch_pdl: bool = False
+    supported_fp8_dtypes: tuple[str, ...] = ("fp8e4b8", "fp8e4nv", "fp8e5", "fp8e5b16")
+    deprecated_fp8_dot_operand_dtypes: tuple[str, ...] = ()
+    default_dot_input_precision: str = "ieee"
+    allowed_dot_input_precisions: tuple[str, ...] = ("ieee", "tf32", "tf32x3", "bf16x3", "bf16x6")
+    max_num_imprecise_acc_default: int = 0
+    extern_libs: Any = ()
+    debug: bool = False
+    sanitize_overflow: bool = False
+    backend_name: str = "xpu"
+    arch: str = "cpu"
+    generate_native_code: bool = False
+    grf_mode: str = ""
+    maxnreg: int | None = None
+    instrumentation_mode: str = ""
+    fpsan_homomorphic_casts: bool = False
+    ir_override: str | None = None
+    waves_per_eu: int = 0
+    matrix_instr_nonkdim: int = 0
+    kpack: int = 1
+
+    def hash(self) -> str:
+        """A digest of the options that change the code."""
+        own = {k: v for k, v in self.__dict__.items() if k not in ("num_warps", "num_stages", "waves_per_eu", "kpack")}
+        return hashlib.sha256(repr(sorted(own.items(), key=str)).encode()).hexdigest()
+
+
+@functools.cache
+def _sources_digest() -> str:
+    """Digest of what a kernel's code is made with: this package, the device headers, the compiler."""
+    from xpu_ops.jit.service import headers_digest
+    from xpu_ops.jit.worker import compiler_version
+
+    digest = hashlib.sha256(f"{headers_digest()} {compiler_version()}".encode())
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _dump(title: str, text: str) -> None:
+    if os.environ.get("XPU_OPS_TRITON_DUMP") == "1":
+        print(f"---- {title}\n{text}", file=sys.stderr)
+
+
+@functools.lru_cache(maxsize=256)
+def _compile(source: str) -> tuple[bytes, bytes, str]:
+    """SPIR-V, native code and its target; one compile for configurations that differ in nothing that counts."""
+    from xpu_ops.jit.service import _explain
+    from xpu_ops.jit.worker import WORKER, CompileError
+
+    with tempfile.TemporaryDirectory(prefix="xpu_ops-") as folder:
+        path, prefix = Path(folder) / "source.cpp", Path(folder) / "module"
+        path.write_text(source)
+        answer = WORKER.compile(path, prefix)
+        if not answer["ok"]:
+            raise CompileError(_explain(str(answer["log"]).replace(f"{path}", "source.cpp").strip()))
+        spirv = Path(f"{prefix}.spv.syclbin").read_bytes()
+        native = Path(f"{prefix}.native.syclbin").read_bytes()
+        return spirv, native, answer["target"]
+
+
+@dataclass(frozen=True)
+class Binary:
+    """What Triton's cache keeps of a kernel. `header` has the digest of the source, the target and the texts."""
+
+    header: dict[str, Any]
+    spirv: bytes
+    native: bytes
+
+    def pack(self) -> bytes:
+        head = json.dumps(self.header).encode()
+        sizes = struct.pack("<QQQ", len(head), len(self.spirv), len(self.native))
+        return _MAGIC + sizes + head + self.spirv + self.native
+
+    @staticmethod
+    def unpack(data: bytes) -> Binary:
+        if not data.startswith(_MAGIC):
+            raise ValueError("xpu_ops: this is no kernel of the Triton backend for xpu")
+        at = len(_MAGIC) + 24
+        head, spirv, native = struct.unpack("<QQQ", data[len(_MAGIC) : at])
+        header = json.loads(data[at : at + head])
+        return Binary(header, data[at + head : at + head + spirv], data[at + head + spirv : at + head + spirv + native])
+
+
+class XpuBackend(BaseBackend):
+    """TTIR to SYCL for the devices of xpu_ops."""
+
+    binary_ext = "xpubin"
+    supports_native_tensor_specialization = False
+    instrumentation = None
+
+    @staticmethod
+    def supports_target(target: GPUTarget) -> bool:
+        return target.backend == "xpu"
+
+    def get_target_name(self, options: XpuOptions) -> str:
+        return "xpu"
+
+    @functools.lru_cache  # noqa: B019 one per target, for the life of the process
+    def hash(self) -> str:
+        return f"xpu_ops-{_sources_digest()}"
+
+    def parse_options(self, opts: dict[str, Any]) -> XpuOptions:
+        known = {k: v for k, v in opts.items() if k in XpuOptions.__dataclass_fields__ and v is not None}
+        options = XpuOptions(**known)
+        assert options.num_warps > 0 and options.num_warps & (options.num_warps - 1) == 0, (
+            "num_warps must be a power of 2"
+        )
+        if options.launch_cooperative_grid:
+            raise ValueError(
+                "launch_cooperative_grid=True: programs of this device run one after the other, so that one that waits "
+                "for a later one never ends"
+            )
+        return options
+
+    def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
+        return metadata.num_warps, metadata.num_ctas, metadata.shared
+
+    def get_codegen_implementation(self, options: XpuOptions) -> dict[str, Any]:
+        def convert_custom_types(*args: Any, **kwargs: Any) -> Any:
+            raise UnsupportedError("the type fp8e4b15 is not supported on xpu")
+
+        return {"min_dot_size": lambda a, b: (1, 1, 1), "convert_custom_types": convert_custom_types}
+
+    def get_module_map(self) -> dict[str, ModuleType]:
+        from triton.language.extra.cuda import libdevice  # declarations; xpu_ops/triton/libdevice.py has the functions
+
+        return {"triton.language.extra.libdevice": libdevice}
+
+    def load_dialects(self, context: Any) -> None:
+        """TTIR needs none but Triton's."""
+
+    def make_ttir(self, module: Any, metadata: dict[str, Any], options: XpuOptions) -> Any:
+        manager = ir.pass_manager(module.context)
+        manager.enable_debug()
+        passes.common.add_inliner(manager)
+        passes.ttir.add_rewrite_tensor_descriptor_to_pointer(manager)
+        passes.common.add_canonicalizer(manager)
+        passes.ttir.add_combine(manager)
+        passes.ttir.add_reorder_broadcast(manager)
+        passes.common.add_cse(manager)
+        passes.ttir.add_triton_licm(manager)
+        passes.common.add_symbol_dce(manager)
+        passes.ttir.add_loop_unroll(manager)
+        manager.run(module, "make_ttir")
+        return module
+
+    def make_sycl(self, module: Any, metadata: dict[str, Any], options: XpuOptions) -> str:
+        text = str(module)
+        _dump("TTIR", text)
+        try:
+            lowered = lowering.lower(ttir.parse(text))
+        except ttir.Unsupported as error:
+            where = f" ({error.where})" if error.where else ""
+            raise UnsupportedError(f"xpu: {error}{where}") from None
+        except lowering.OutOfLocal as error:
+            raise OutOfResources(error.required, LOCAL_BYTES, "shared memory") from None
+        metadata.update(name=lowered.name, shared=lowered.local_bytes, messages=list(lowered.messages))
+        _dump("SYCL", lowered.source)
+        return lowered.source
+
+    def make_binary(self, source: str, metadata: dict[str, Any], options: XpuOptions) -> bytes:
+        from xpu_ops.jit.service import source_digest
+
+        spirv, native, target = _compile(source)
+        header = {"digest": source_digest(source), "target": target, "messages": metadata["messages"]}
+        return Binary(header, spirv, native).pack()
+
+    def add_stages(self, stages: dict[str, Any], options: XpuOptions, language: Any = None) -> None:
+        if language is not None and language.name != "TRITON":
+            raise UnsupportedError(f"kernels in {language.name.lower()} are not supported on xpu")
+        stages["ttir"] = lambda source, metadata: self.make_ttir(source, metadata, options)
+        stages["sycl"] = lambda source, metadata: self.make_sycl(source, metadata, options)
+        stages["xpubin"] = lambda source, metadata: self.make_binary(source, metadata, options)

@@ -1,0 +1,147 @@
+"""The functions of `triton.language.extra.libdevice` as C++.
+
+Triton's own module of declarations is used, with the names of CUDA's library; what they mean is in NVIDIA's libdevice
+user's guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xpu_ops.triton.ttir import Op
+
+_LIBRARY = """sqrt sin cos tan asin acos atan sinh cosh asinh acosh atanh log10 cbrt erfc floor ceil trunc fabs rint
+sinpi cospi tgamma"""
+_OWN = "exp exp2 expm1 log log2 log1p tanh lgamma"
+
+# By the name without its prefix and the f of float.
+_ONE = {
+    **{name: f"sycl::{name}" for name in _LIBRARY.split()},
+    **{name: f"xpu::{name}" for name in _OWN.split()},
+    "erf": "xpu::erf_fast",
+    "nearbyint": "sycl::rint",
+    "round": "tri::round_away",
+    "j0": "xpu::bessel_j0",
+    "j1": "xpu::bessel_j1",
+    "y0": "xpu::bessel_y0",
+    "y1": "xpu::bessel_y1",
+    "erfinv": "xpu::erfinv",
+    "erfcx": "xpu::erfcx",
+    "fast_exp": "xpu::exp",
+    "fast_log": "xpu::log",
+    "fast_log2": "xpu::log2",
+    "fast_sin": "sycl::sin",
+    "fast_cos": "sycl::cos",
+    "fast_tan": "sycl::tan",
+    "fast_tanh": "xpu::tanh",
+}
+_TWO = {
+    "pow": "xpu::pow",
+    "atan2": "sycl::atan2",
+    "hypot": "sycl::hypot",
+    "copysign": "sycl::copysign",
+    "fmod": "sycl::fmod",
+    "fmin": "tri::min_number",
+    "fmax": "tri::max_number",
+    "nextafter": "sycl::nextafter",
+}
+# By the full name without its prefix. {0} {1} {2} are operands, {T} the type of the result.
+_EXACT = {
+    "rsqrt": "(1 / sycl::sqrt({0}))",
+    "rsqrtf": "(1 / sycl::sqrt({0}))",
+    "rcp_rn": "(1 / {0})",
+    "exp10": "sycl::pow(10.0, {0})",
+    "exp10f": "sycl::pow(10.0f, {0})",
+    "fast_exp10f": "sycl::pow(10.0f, {0})",
+    "saturatef": "tri::clamp_number({0}, 0.0f, 1.0f)",
+    "fast_powf": "xpu::pow({0}, {1})",
+    "fast_fdividef": "({0} / {1})",
+    "fast_log10f": "sycl::log10({0})",
+    "fdim": "({0} > {1} ? {0} - {1} : {0} == {0} && {1} == {1} ? 0.0 : {0} + {1})",
+    "fdimf": "({0} > {1} ? {0} - {1} : {0} == {0} && {1} == {1} ? 0.0f : {0} + {1})",
+    "fma": "sycl::fma({0}, {1}, {2})",
+    "fmaf": "sycl::fma({0}, {1}, {2})",
+    "ldexp": "xpu::gen::ldexp({0}, {1})",
+    "ldexpf": "xpu::gen::ldexp({0}, {1})",
+    "powi": "xpu::pow({0}, double({1}))",
+    "powif": "xpu::pow({0}, float({1}))",
+    "isnanf": "int32_t({0} != {0})",
+    "isnand": "int32_t({0} != {0})",
+    "isinff": "int32_t(xpu::isinf({0}))",
+    "isinfd": "int32_t(xpu::isinf({0}))",
+    "finitef": "int32_t(xpu::isfinite({0}))",
+    "isfinited": "int32_t(xpu::isfinite({0}))",
+    "signbitf": "int32_t(xpu::signbit({0}))",
+    "signbitd": "int32_t(xpu::signbit({0}))",
+    "ilogbf": "(xpu::frexp_exponent({0}) - 1)",
+    "ilogb": "(xpu::frexp_exponent({0}) - 1)",
+    "logb": "double(xpu::frexp_exponent({0}) - 1)",
+    "logbf": "float(xpu::frexp_exponent({0}) - 1)",
+    "abs": "tri::abs_i({0})",
+    "llabs": "tri::abs_i({0})",
+    "clz": "int32_t(sycl::clz(uint32_t({0})))",
+    "clzll": "int32_t(sycl::clz(uint64_t({0})))",
+    "ffs": "({0} == 0 ? 0 : int32_t(sycl::ctz(uint32_t({0}))) + 1)",
+    "ffsll": "({0} == 0 ? 0 : int32_t(sycl::ctz(uint64_t({0}))) + 1)",
+    "popc": "tri::popcount({0})",
+    "popcll": "tri::popcount({0})",
+    "mulhi": "tri::mul_hi_s({0}, {1})",
+    "umulhi": "tri::mul_hi_u({0}, {1})",
+    "mul64hi": "tri::mul_hi_s({0}, {1})",
+    "umul64hi": "tri::mul_hi_u({0}, {1})",
+    "mul24": "tri::mul({0}, {1})",
+    "umul24": "tri::mul({0}, {1})",
+    "sad": "tri::add(tri::abs_i(tri::sub({0}, {1})), {2})",
+    "float_as_int": "__builtin_bit_cast(int32_t, {0})",
+    "float_as_uint": "__builtin_bit_cast(int32_t, {0})",
+    "int_as_float": "__builtin_bit_cast(float, {0})",
+    "uint_as_float": "__builtin_bit_cast(float, {0})",
+    "double_as_longlong": "__builtin_bit_cast(int64_t, {0})",
+    "longlong_as_double": "__builtin_bit_cast(double, {0})",
+    "llrintf": "xpu::convert<int64_t>(sycl::rint({0}))",
+    "llrint": "xpu::convert<int64_t>(sycl::rint({0}))",
+    "llroundf": "xpu::convert<int64_t>(tri::round_away({0}))",
+    "llround": "xpu::convert<int64_t>(tri::round_away({0}))",
+    "float2int_rz": "xpu::convert<int32_t>({0})",
+    "float2int_rn": "xpu::convert<int32_t>(sycl::rint({0}))",
+    "float2int_rd": "xpu::convert<int32_t>(sycl::floor({0}))",
+    "float2int_ru": "xpu::convert<int32_t>(sycl::ceil({0}))",
+    "double2int_rz": "xpu::convert<int32_t>({0})",
+    "double2int_rn": "xpu::convert<int32_t>(sycl::rint({0}))",
+    "float2ll_rz": "xpu::convert<int64_t>({0})",
+    "float2ll_rn": "xpu::convert<int64_t>(sycl::rint({0}))",
+    "double2ll_rz": "xpu::convert<int64_t>({0})",
+    "int2float_rn": "float({0})",
+    "int2double_rn": "double({0})",
+    "uint2float_rn": "float(uint32_t({0}))",
+    "ll2float_rn": "xpu::convert<float>({0})",
+    "ll2double_rn": "xpu::convert<double>({0})",
+    "normcdf": "(0.5 * sycl::erfc(-0.70710678118654752 * {0}))",
+    "normcdff": "(0.5f * sycl::erfc(-0.707106781f * {0}))",
+}
+_ROUNDED = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+
+
+def expression(symbol: str, operands: Sequence[str], elems: Sequence[str], T: str, op: Op) -> str:
+    """The C++ of a call of `symbol`.
+
+    Raises:
+        Unsupported: for a function that has no C++ here.
+    """
+    name = symbol.removeprefix("__nv_").removeprefix("__xpu_")
+    if name in _EXACT:
+        return f"{T}({_EXACT[name].format(*operands)})"
+    bare = name.removesuffix("f") if elems and elems[0] != "f64" else name
+    table = {1: _ONE, 2: _TWO}.get(len(operands), {})
+    if bare in table:
+        return f"{T}({table[bare]}({', '.join(operands)}))"
+    kind, _, rounding = name.partition("_")
+    if rounding == "rn" and kind[1:] in _ROUNDED and len(operands) == 2:
+        return f"{T}({operands[0]} {_ROUNDED[kind[1:]]} {operands[1]})"
+    if rounding == "rn" and kind in ("fsqrt", "dsqrt"):
+        return f"{T}(sycl::sqrt({operands[0]}))"
+    if rounding == "rn" and kind in ("frcp", "drcp"):
+        return f"{T}(1 / {operands[0]})"
+    if rounding == "rn" and kind in ("fmaf", "fma"):
+        return f"{T}(sycl::fma({', '.join(operands)}))"
+    raise op.fail(f"libdevice function {symbol}")

@@ -1,0 +1,1 @@
+"""Triton IR to SYCL: `kernel.lower`."""

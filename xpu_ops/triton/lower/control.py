@@ -1,0 +1,339 @@
+"""Control flow as that of C++, and the values that it carries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xpu_ops.triton.lower import loops
+from xpu_ops.triton.lower.nest import VIEWS
+from xpu_ops.triton.lower.scalar import constant
+from xpu_ops.triton.lower.state import State, Value
+from xpu_ops.triton.lower.types import cpp
+from xpu_ops.triton.ttir import Block, Op, Ty, instance
+
+
+@dataclass
+class Place:
+    """Where a carried value lives: a variable, an array, or the scalar by which a block of pointers has moved."""
+
+    ty: Ty
+    kind: str
+    code: str
+    init: str = ""
+    region: int = 0
+
+
+# ---- blocks
+
+
+def body(k: State, ops: list[Op]) -> Op | None:
+    """Write the operations up to the terminator, which is returned."""
+    for op in ops:
+        if op.name in ("scf.yield", "scf.condition", "tt.return"):
+            return op
+        k.visit(op)
+    return None
+
+
+def graph(k: State, block: Block, leave: Callable[[Op], None]) -> None:
+    """A block of a function with branches, and what it leads to: a block with two predecessors is written twice.
+
+    `leave` writes what a return does.
+    """
+    k.done -= {id(inner) for op in block.ops for inner in op.walk()}
+    for op in block.ops:
+        if op.name == "cf.br":
+            loops.flush_all(k)
+            _jump(k, *op.targets[0], leave)
+        elif op.name == "cf.cond_br":
+            loops.flush_all(k)
+            k.put(f"if ({k.scalar(op.operands[0])}) {{")
+            with k.inner():
+                _jump(k, *op.targets[0], leave)
+            k.put("} else {")
+            with k.inner():
+                _jump(k, *op.targets[1], leave)
+            k.put("}")
+        elif op.name == "tt.return":
+            leave(op)
+        else:
+            k.visit(op)
+
+
+def leave_kernel(k: State) -> Callable[[Op], None]:
+    """The return of the kernel itself."""
+
+    def leave(op: Op) -> None:
+        loops.flush_all(k)
+        k.put("return;")
+
+    return leave
+
+
+def _jump(k: State, label: str, arguments: list[str], leave: Callable[[Op], None]) -> None:
+    block = next(blocks[label] for blocks in reversed(k.blocks) if label in blocks)
+    if len(k.lines) > 200_000:
+        raise block.ops[0].fail("too many ways through the function")
+    for (name, _), value in zip(block.args, [k.values[a] for a in arguments], strict=True):
+        k.values[name] = value
+    graph(k, block, leave)
+
+
+# ---- carried values
+
+
+def _moves(k: State, op: Op, position: int) -> bool:
+    """Whether a carried tensor only has the same scalar added to all of its elements."""
+    yielded = op.regions[0][0].ops[-1].operands[position]
+    carried = op.regions[0][0].args[position + 1][0]
+    makers = {r: o for o in op.regions[0][0].ops for r in o.results}
+    while yielded != carried:
+        maker = makers.get(yielded)
+        if maker is None or maker.name not in ("tt.addptr", "arith.addi"):
+            return False
+        a, b = maker.operands
+        if _same_everywhere(k, b, makers):
+            yielded = a
+        elif maker.name == "arith.addi" and _same_everywhere(k, a, makers):
+            yielded = b
+        else:
+            return False
+    return True
+
+
+def _same_everywhere(k: State, name: str, makers: dict[str, Op]) -> bool:
+    op = makers.get(name) or k.values[name].op if name in k.values or name in makers else None
+    while op is not None and op.name in ("tt.broadcast", "tt.expand_dims", "arith.extsi"):
+        inner = op.operands[0]
+        op = makers.get(inner) or (k.values[inner].op if inner in k.values else None)
+    return op is not None and op.name in ("tt.splat", "arith.constant")
+
+
+def _by(k: State, name: str) -> str:
+    """The scalar that all elements of a tensor are."""
+    v = k.values[name]
+    while v.kind == "lazy" and v.op is not None and v.op.operands:
+        inner = k.values[v.op.operands[0]]
+        if v.op.name == "arith.extsi":
+            return f"int64_t({_by(k, v.op.operands[0])})"
+        v = inner
+    if v.kind == "scalar":
+        return v.code
+    assert v.op is not None
+    return constant(v.op)
+
+
+def _enter(k: State, args: list[tuple[str, Ty]], inits: list[str], moving: list[bool]) -> list[Place]:
+    """Storage for carried values, with the first ones in it."""
+    out = []
+    for (_, t), init, moves in zip(args, inits, moving, strict=True):
+        if t.shape is None:
+            name = k.fresh("m")
+            k.put(f"{cpp(t.elem)} {name} = {k.scalar(init)};")
+            out.append(Place(t, "scalar", name))
+            continue
+        v = k.values[init]
+        if moves and v.kind in ("lazy", "moved"):
+            name = k.fresh("by")
+            k.put(f"{'int64_t' if t.pointer else cpp(t.elem)} {name} = 0;")
+            out.append(Place(t, "moved", name, init))
+            continue
+        if v.kind == "pending":
+            loops.flush(k, t.shape)
+        out.append(Place(t, "array", loops.copy(k, init, k.array(t)), region=k.region))
+    return out
+
+
+def _empty(k: State, types: list[Ty]) -> list[Place]:
+    out = []
+    for t in types:
+        if t.shape is None:
+            name = k.fresh("m")
+            k.put(f"{cpp(t.elem)} {name}{{}};")
+            out.append(Place(t, "scalar", name))
+        else:
+            out.append(Place(t, "array", k.array(t), region=k.region))
+    return out
+
+
+def _bind(k: State, names: list[str], places: list[Place]) -> None:
+    """Inside a region: an array that is carried belongs to the region, which may change it."""
+    for n, p in zip(names, places, strict=True):
+        k.values[n] = Value(p.ty, p.kind, p.code, init=p.init, region=k.region)
+
+
+def _settled(k: State, name: str, inside: set[int], op: Op) -> bool:
+    """Whether nothing reads an array any more but the operations `inside`, each at the place that they write."""
+    for user in k.uses.get(name, []):
+        if user is op:
+            return False
+        if id(user) in k.done or id(user) in inside:
+            continue
+        if user.name in VIEWS or all(k.values[r].kind == "lazy" for r in user.results if r in k.values):
+            if not user.results or not all(_settled(k, r, set(), op) for r in user.results):
+                return False
+        else:
+            return False
+    return True
+
+
+def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[Place]) -> None:
+    """Write what a region yields to where it is carried; all values are read before the first is written."""
+    targets: dict[str, str] = {}
+    for v, n, p in zip(values, names, places, strict=True):
+        x = k.values[v]
+        if p.kind != "array" or x.kind != "pending" or v in targets or values.count(v) > 1:
+            continue
+        inside = {id(o) for o in k.pending.get(x.ty.shape or (), [])}
+        if not n or _settled(k, n, inside, op):
+            targets[v] = p.code
+    for shape in list(k.pending):
+        if not any(k.values[v].ty.shape == shape for v in targets):
+            loops.flush(k, shape)
+    for shape in list(k.pending):
+        loops.flush(k, shape, targets)
+    after: list[str] = []
+    copies: list[tuple[str, str]] = []
+    codes = {p.code for p in places}
+    for v, n, p in zip(values, names, places, strict=True):
+        x = k.values[v]
+        if p.kind == "scalar":
+            name = k.fresh("y")
+            k.put(f"{cpp(p.ty.elem)} const {name} = {k.scalar(v)};")
+            after.append(f"{p.code} = {name};")
+        elif p.kind == "moved":
+            steps = _steps(k, v, n)
+            if steps:
+                T = "int64_t" if p.ty.pointer else cpp(p.ty.elem)
+                code = p.code
+                for s in steps:
+                    code = f"tri::add<{T}>({code}, {s})"
+                after.append(f"{p.code} = {code};")
+        elif x.kind == "array" and x.code == p.code:
+            continue
+        elif n and (x.kind != "array" or x.code in codes):
+            temporary = f"{v}.{len(copies)}"
+            k.set_array(temporary, x.ty, loops.copy(k, v, k.array(x.ty)))
+            copies.append((temporary, p.code))
+        else:
+            copies.append((v, p.code))
+    for v, code in copies:
+        loops.copy(k, v, code)
+    k.put(*after)
+
+
+def _steps(k: State, value: str, carried: str) -> list[str]:
+    out = []
+    while value != carried:
+        op = k.values[value].op
+        assert op is not None
+        a, b = op.operands
+        if op.name == "arith.addi" and not _is_chain(k, a, carried):
+            a, b = b, a
+        out.append(_by(k, b))
+        value = a
+    return out
+
+
+def _is_chain(k: State, name: str, carried: str) -> bool:
+    while name != carried:
+        op = k.values[name].op
+        if op is None or op.name not in ("tt.addptr", "arith.addi"):
+            return False
+        name = op.operands[0] if _is_chain(k, op.operands[0], carried) else op.operands[1]
+    return True
+
+
+# ---- operations
+
+
+def visit_for(k: State, op: Op) -> None:
+    loops.flush_all(k)
+    low, high, step = (k.scalar(o) for o in op.operands[:3])
+    block = op.regions[0][0]
+    (counter, t), carried = block.args[0], block.args[1:]
+    moving = [ty.shape is not None and (ty.pointer or ty.elem in ("i32", "i64")) and _moves(k, op, i)
+              for i, (_, ty) in enumerate(carried)]  # fmt: skip
+    places = _enter(k, carried, op.operands[3:], moving)
+    i, T = k.fresh("n"), cpp(t.elem)
+    below = f"uint64_t({i}) < uint64_t({high})" if "unsigned" in op.attrs else f"{i} < {high}"
+    k.put(f"for ({T} {i} = {low}; {below}; {i} = tri::add<{T}>({i}, {step})) {{")
+    with k.inner():
+        names = [n for n, _ in carried]
+        k.values[counter] = Value(t, "scalar", i)
+        _bind(k, names, places)
+        end = body(k, block.ops)
+        if end is not None:
+            _leave(k, end, end.operands, names, places)
+        loops.flush_all(k)
+    k.put("}")
+    _bind(k, op.results, places)
+
+
+def visit_while(k: State, op: Op) -> None:
+    loops.flush_all(k)
+    before, after = op.regions[0][0], op.regions[1][0]
+    places = _enter(k, before.args, op.operands, [False] * len(op.operands))
+    results = _empty(k, op.types)
+    names = [n for n, _ in before.args]
+    k.put("while (true) {")
+    with k.inner():
+        _bind(k, names, places)
+        end = body(k, before.ops)
+        assert end is not None
+        loops.flush_all(k)
+        condition = k.fresh("go")
+        k.put(f"const bool {condition} = {k.scalar(end.operands[0])};")
+        _leave(k, end, end.operands[1:], [""] * len(results), results)
+        k.put(f"if (!{condition}) break;")
+        _bind(k, [n for n, _ in after.args], results)
+        end = body(k, after.ops)
+        assert end is not None
+        loops.flush_all(k)
+        _leave(k, end, end.operands, [""] * len(places), places)
+    k.put("}")
+    _bind(k, op.results, results)
+
+
+def visit_if(k: State, op: Op) -> None:
+    loops.flush_all(k)
+    places = _empty(k, op.types)
+    k.put(f"if ({k.scalar(op.operands[0])}) {{")
+    for i, region in enumerate(op.regions):
+        if i:
+            k.put("} else {")
+        with k.inner():
+            end = body(k, region[0].ops)
+            if end is not None:
+                _leave(k, end, end.operands, [""] * len(places), places)
+            loops.flush_all(k)
+    k.put("}")
+    _bind(k, op.results, places)
+
+
+def visit_call(k: State, op: Op) -> None:
+    """A function that is not inlined by Triton: written in place."""
+    callee = k.functions.get(op.attrs["callee"])
+    if callee is None or not callee.blocks:
+        raise op.fail(f"no function {op.attrs['callee']}")
+    loops.flush_all(k)
+    k.calls += 1
+    callee = instance(callee, f"{k.calls}.")
+    k.note_uses(callee.walk())
+    places = _empty(k, op.types)
+
+    def leave(end: Op) -> None:
+        _leave(k, end, end.operands, [""] * len(places), places)
+        loops.flush_all(k)
+        k.put("break;")
+
+    k.put("do {")
+    k.blocks.append({b.label: b for b in callee.blocks})
+    with k.inner():
+        for (name, _), value in zip(callee.args, op.operands, strict=True):
+            k.values[name] = k.values[value]
+        graph(k, callee.blocks[0], leave)
+    k.blocks.pop()
+    k.put("} while (false);")
+    _bind(k, op.results, places)

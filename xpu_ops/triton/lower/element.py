@@ -1,0 +1,112 @@
+"""Indices and elements inside a loop over a block, as a uniform part and a step per lane.
+
+A loop takes 16 neighbours at a time, one per lane. What is `uniform + step * lane` with a known step keeps that form, so
+that addresses become a uniform pointer and the lane, which the device compiler turns into loads of whole vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+_ANY = 1 << 40  # the alignment of zero
+
+
+@dataclass(frozen=True)
+class Index:
+    """A position of type size_t. `step` is None where it is not linear in the lane; `align` divides the uniform part."""
+
+    code: str
+    step: int | None = 0
+    align: int = 1
+
+    @property
+    def value(self) -> str:
+        return f"({self.code} + {self.step} * lane)" if self.step else self.code
+
+
+def const(n: int) -> Index:
+    return Index(str(n), 0, (n & -n) or _ANY)
+
+
+def add(a: Index, b: Index) -> Index:
+    if a.step is None or b.step is None:
+        return Index(f"({a.value} + {b.value})", None)
+    if a.code.isdigit() and b.code.isdigit():
+        code = str(int(a.code) + int(b.code))
+    else:
+        code = b.code if a.code == "0" else a.code if b.code == "0" else f"({a.code} + {b.code})"
+    return Index(code, a.step + b.step, min(a.align, b.align))
+
+
+def scale(a: Index, n: int) -> Index:
+    if n == 1:
+        return a
+    if n == 0:
+        return const(0)
+    if a.code.isdigit():
+        return Index(str(int(a.code) * n), None if a.step is None else a.step * n, min(a.align * (n & -n), _ANY))
+    return Index(f"({a.code} * {n})", None if a.step is None else a.step * n, min(a.align * (n & -n), _ANY))
+
+
+def _divide(a: Index, n: int, op: str) -> str:
+    return str(int(a.code) // n if op == "/" else int(a.code) % n) if a.code.isdigit() else f"({a.code} {op} {n})"
+
+
+def split(a: Index, n: int, last_lane: int) -> tuple[Index, Index]:
+    """Quotient and remainder by n. Blocks have powers of two as sizes, which makes most of them linear again."""
+    if n == 1:
+        return a, const(0)
+    if a.step == 0:
+        return Index(_divide(a, n, "/")), Index(_divide(a, n, "%"), 0, min(a.align, n & -n) if a.align < _ANY else _ANY)
+    if a.step is not None and a.step > 0 and n & (n - 1) == 0:
+        block = min(a.align, n)
+        if a.step * last_lane < block:  # lanes do not carry into the quotient
+            return Index(_divide(a, n, "/")), Index(_divide(a, n, "%"), a.step, block)
+        if a.step % n == 0 and a.align >= n:
+            return Index(_divide(a, n, "/"), a.step // n, max(a.align // n, 1)), const(0)
+    return Index(f"({a.value} / {n})", None), Index(f"({a.value} % {n})", None)
+
+
+def offset(indices: tuple[Index, ...], shape: tuple[int, ...]) -> Index:
+    """The position in a block stored in rows."""
+    out, stride = const(0), 1
+    for i, s in reversed(list(zip(indices, shape, strict=True))):
+        if s > 1:
+            out = add(scale(i, stride), out)
+        stride *= s
+    return out
+
+
+def positions(flat: Index, shape: tuple[int, ...], last_lane: int) -> tuple[Index, ...]:
+    """The indices of a position in a block stored in rows."""
+    out = []
+    for s in reversed(shape):
+        flat, r = split(flat, s, last_lane)
+        out.append(r)
+    return tuple(reversed(out))
+
+
+@dataclass(frozen=True)
+class Element:
+    """An element of a tensor: `code`, or code + step * lane for integers and pointers.
+
+    A sum of 32 bits that is widened is linear only where it does not wrap within the 16 lanes: `exact` is its code
+    without that assumption, `guard` the condition for it. Addresses do without: neighbours on both sides of the wrap
+    would be 2^32 elements apart. `assumed` marks what holds in the first version of a loop's body only.
+    """
+
+    code: str
+    elem: str
+    step: int | None = 0
+    exact: str = ""
+    guard: str = ""
+    assumed: bool = False
+    small: bool = False
+
+    @property
+    def uniform(self) -> bool:
+        return self.step == 0
+
+    def taking(self, *others: Element) -> Element:
+        """The same, assumed where one of the others is."""
+        return replace(self, assumed=True) if any(o.assumed for o in others) and not self.assumed else self

@@ -1,0 +1,263 @@
+"""A function of Triton IR as a SYCL kernel: one work-group of one sub-group per program."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xpu_ops.triton.lower import collective, control, loops
+from xpu_ops.triton.lower.nest import VIEWS
+from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
+from xpu_ops.triton.lower.state import LOCAL_BYTES, State, Value
+from xpu_ops.triton.lower.types import LANES, cpp
+from xpu_ops.triton.ttir import Function, Op, Unsupported
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel's source, and how it is launched: name, one letter per argument, bytes of local memory, texts."""
+
+    source: str
+    name: str
+    signature: str
+    local_bytes: int
+    messages: tuple[str, ...]
+
+
+# ---- operations on scalars
+
+
+def _constant(k: State, op: Op) -> None:
+    t = op.types[0]
+    scalar = t.shape is None
+    k.values[op.results[0]] = Value(t, "scalar", constant(op)) if scalar else Value(t, "lazy", op=op)
+
+
+def _poison(k: State, op: Op) -> None:
+    op.attrs["value"] = "0" if op.types[0].elem[0] == "i" else "0.0"
+    _constant(k, op)
+
+
+def _program(k: State, op: Op) -> None:
+    axis = "xyz".index(op.words[0])
+    code = f"pid{axis}" if op.name == "tt.get_program_id" else f"int32_t(p.grid{axis})"
+    k.values[op.results[0]] = Value(op.types[0], "scalar", code)
+
+
+def _barrier(k: State, op: Op) -> None:
+    loops.flush_all(k)
+    k.put("tri::sync();")
+
+
+def _load(k: State, op: Op) -> None:
+    loops.flush_writes(k)
+    t = op.types[0]
+    if t.shape is not None:
+        loops.add(k, op, t.shape)
+        return
+    args = [k.scalar(o) for o in op.operands]
+    if len(args) > 1:
+        other = args[2] if len(args) > 2 else f"{cpp(t.elem)}(0)"
+        k.define(op, f"{args[1]} ? *({args[0]}) : {other}")
+    else:
+        k.define(op, f"*({args[0]})")
+
+
+def _store(k: State, op: Op) -> None:
+    t = k.values[op.operands[0]].ty
+    if t.shape is not None:
+        for shape in list(k.pending):
+            if shape != t.shape:
+                loops.flush(k, shape)
+        loops.add(k, op, t.shape)
+        return
+    loops.flush_all(k)
+    args = [k.scalar(o) for o in op.operands]
+    mask = f" && {args[2]}" if len(args) > 2 else ""
+    k.put(f"if (item == 0{mask}) *({args[0]}) = {args[1]};", "tri::sync();")
+
+
+def _atomic(k: State, op: Op) -> None:
+    t = k.values[op.operands[0]].ty
+    loops.flush_all(k)
+    if t.shape is not None:
+        loops.add(k, op, t.shape)
+        return
+    args = [k.scalar(o) for o in op.operands]
+    mask = ""
+    if op.name == "tt.atomic_rmw" and len(args) > 2:
+        mask, args = f" && {args[2]}", args[:2]
+    name = k.fresh()
+    T = cpp(t.pointee)
+    k.put(f"{T} {name}{{}};", f"if (item == 0{mask}) {name} = {loops.atomic_call(op, args[0], args[1:])};")
+    if op.results:
+        k.put(f"{name} = tri::of_lane({name}, 0);")
+        k.values[op.results[0]] = Value(op.types[0], "scalar", name)
+    k.put("tri::sync();")
+
+
+def _in_order(k: State, op: Op) -> None:
+    """tt.print and tt.assert: one item speaks for a scalar."""
+    tensor = next((k.values[o].ty for o in op.operands if k.values[o].ty.shape is not None), None)
+    if tensor is not None:
+        for o in op.operands:  # of several shapes: scalars go with the tensors
+            if k.values[o].kind == "pending" and k.values[o].ty.shape != tensor.shape:
+                loops.flush(k, k.values[o].ty.shape or ())
+        loops.add(k, op, tensor.shape or ())
+        return
+    loops.flush_all(k)
+    args = [k.scalar(o) for o in op.operands]
+    if op.name == "tt.assert":
+        lines = [loops.assertion(k, op, args[0])]
+    else:
+        values = [(a, k.values[o].ty.elem) for a, o in zip(args, op.operands, strict=True)]
+        lines = loops.print_lines(k, op, values, "0")
+    k.put("if (item == 0) {", *lines, "}")
+
+
+def _unsplat(k: State, op: Op) -> None:
+    array = loops.materialise(k, op.operands[0])
+    k.define(op, f"{array}[0]")
+
+
+def _map(k: State, op: Op) -> None:
+    loops.add(k, op, op.types[0].shape or ())
+
+
+def _extended(k: State, op: Op) -> None:
+    """arith.mului_extended: the low and the high half of a product."""
+    low = Op("arith.muli", op.results[:1], op.operands, types=op.types[:1], where=op.where)
+    high = Op("tt.mulhiui", op.results[1:], op.operands, types=op.types[1:], where=op.where)
+    for o in op.operands:
+        k.uses[o] += [low, high]
+    loops.visit_elementwise(k, low)
+    loops.visit_elementwise(k, high)
+
+
+def _nothing(k: State, op: Op) -> None:
+    """Hints to other compilers."""
+
+
+_VISIT: dict[str, Callable[[State, Op], None]] = {
+    **dict.fromkeys(ELEMENTWISE, loops.visit_elementwise),
+    **dict.fromkeys(VIEWS, loops.visit_view),
+    "arith.constant": _constant,
+    "ub.poison": _poison,
+    "tt.get_program_id": _program,
+    "tt.get_num_programs": _program,
+    "gpu.barrier": _barrier,
+    "ttg.barrier": _barrier,
+    "tt.debug_barrier": _barrier,
+    "tt.load": _load,
+    "tt.store": _store,
+    "tt.atomic_rmw": _atomic,
+    "tt.atomic_cas": _atomic,
+    "tt.print": _in_order,
+    "tt.assert": _in_order,
+    "tt.unsplat": _unsplat,
+    "tt.map_elementwise": _map,
+    "arith.mului_extended": _extended,
+    "tt.reduce": collective.visit_reduce,
+    "tt.scan": collective.visit_scan,
+    "tt.histogram": collective.visit_histogram,
+    "tt.dot": collective.visit_dot,
+    "tt.dot_scaled": collective.visit_dot_scaled,
+    "scf.for": control.visit_for,
+    "scf.while": control.visit_while,
+    "scf.if": control.visit_if,
+    "tt.call": control.visit_call,
+    "llvm.intr.assume": _nothing,
+}
+LOWERED = frozenset(_VISIT)
+
+
+# ---- the kernel
+
+_LETTER = {"f32": "f", "f64": "d", "f16": "f", "bf16": "f"}
+
+
+def _field(elem: str, name: str) -> str:
+    if elem.startswith("ptr<"):
+        return f"{cpp(elem)} {name};"
+    return {"f32": "alignas(8) float", "f16": "alignas(8) float", "bf16": "alignas(8) float", "f64": "double"}.get(
+        elem, "int64_t"
+    ) + f" {name};"
+
+
+def lower(functions: dict[str, Function]) -> Lowered:
+    """The SYCL source of a module's public function.
+
+    Raises:
+        Unsupported: names the operation and the line of the user's source.
+    """
+    f = next(f for f in functions.values() if f.public)
+    k = State(f, functions)
+    k.blocks = [{b.label: b for b in f.blocks}]
+    k.note_uses(f.walk())
+
+    def visit(op: Op) -> None:
+        handler = _VISIT.get(op.name)
+        if handler is None:
+            raise op.fail("is not lowered")
+        try:
+            handler(k, op)
+        except Unsupported as error:
+            if error.where:
+                raise
+            raise Unsupported(f"{op.name}: {error}", op.where) from error
+
+    k.visit = visit
+    k.put("const int32_t pid0 = int32_t(group % p.grid0), pid1 = int32_t(group / p.grid0 % p.grid1);")
+    k.put("const int32_t pid2 = int32_t(group / p.grid0 / p.grid1);", "(void)pid0, (void)pid1, (void)pid2;")
+    signature = ""
+    fields = []
+    for i, (name, t) in enumerate(f.args):
+        fields.append(_field(t.elem, f"a{i}"))
+        signature += "p" if t.pointer else _LETTER.get(t.elem, "i")
+        T = cpp(t.elem)
+        k.put(f"{T} const arg{i} = {f'p.a{i}' if t.pointer else f'{T}(p.a{i})'};")
+        k.values[name] = Value(t, "scalar", f"arg{i}")
+    control.graph(k, f.blocks[0], control.leave_kernel(k))
+    if k.peak > LOCAL_BYTES:
+        raise OutOfLocal(k.peak)
+    name = re.sub(r"\W", "_", f.name)[:100]
+    return Lowered(_source(k, name, fields), name, signature + "iii", k.peak, tuple(k.messages))
+
+
+class OutOfLocal(Exception):
+    """A program needs more local memory than a work-group has."""
+
+    def __init__(self, required: int) -> None:
+        super().__init__(f"{required} bytes of local memory, of {LOCAL_BYTES}")
+        self.required = required
+
+
+def _source(k: State, name: str, fields: list[str]) -> str:
+    fields = [*fields, "int64_t grid0;", "int64_t grid1;", "int64_t grid2;"]
+    if k.messages:
+        fields += ["xpu::DeviceError* errors;", *(f"int64_t text{i};" for i in range(len(k.messages)))]
+    depth, body = 1, []
+    for line in k.lines:
+        depth -= line.startswith("}") * (len(line) - len(line.lstrip("}")))
+        body.append("  " * depth + line)
+        depth += line.count("{") - line.count("}") + line.startswith("}") * (len(line) - len(line.lstrip("}")))
+    pool = f"  syclexp::work_group_static<tri::Pool<{k.peak}>> memory;\n" if k.peak else ""
+    pointer = "reinterpret_cast<char*>(&memory)" if k.peak else "nullptr"
+    errors = "  xpu::DeviceError* const errors = p.errors;\n" if k.messages else ""
+    return (
+        '#include "kernels/sycl/triton.hpp"\nusing namespace xpu;\n'
+        + "".join(f"{n}\n" for n in k.notes)
+        + f"struct {name}_args {{\n"
+        + "".join(f"  {x}\n" for x in fields)
+        + f"}};\nXPU_KERNEL_SG(1, {LANES}) {name}({name}_args p) {{\n"
+        + "#pragma clang fp contract(fast)\n"
+        + "  const size_t lane = __spirv_BuiltInLocalInvocationId(0), item = xpu::sub_group_lane();\n"
+        + "  const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));\n"
+        + "  (void)lane, (void)item;\n"
+        + pool
+        + f"  char* const pool = {pointer};\n  (void)pool;\n"
+        + errors
+        + "\n".join(body)
+        + "\n}\n"
+    )

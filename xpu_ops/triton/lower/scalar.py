@@ -1,0 +1,208 @@
+"""The C++ of one element of an elementwise operation: one table from operation to expression."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xpu_ops.triton import libdevice
+from xpu_ops.triton.lower.types import cpp, is_float, literal, unsigned
+from xpu_ops.triton.ttir import Op, Ty
+
+# {T}: type of the result; {0} {1} {2}: operands; {a} {b} {c}: operands, 16-bit floats widened.
+_TABLE = {
+    "arith.addi": "tri::add<{T}>({0}, {1})",
+    "arith.subi": "tri::sub<{T}>({0}, {1})",
+    "arith.muli": "tri::mul<{T}>({0}, {1})",
+    "arith.andi": "{T}({0} & {1})",
+    "arith.ori": "{T}({0} | {1})",
+    "arith.xori": "{T}({0} ^ {1})",
+    "arith.addf": "{T}({a} + {b})",
+    "arith.subf": "{T}({a} - {b})",
+    "arith.mulf": "{T}({a} * {b})",
+    "arith.divf": "{T}({a} / {b})",
+    "tt.precise_divf": "{T}({a} / {b})",
+    "arith.remf": "{T}(xpu::fmod({a}, {b}))",
+    "arith.negf": "{T}(-{a})",
+    "arith.select": "({0} ? {1} : {2})",
+    "arith.divsi": "tri::div_s<{T}>({0}, {1})",
+    "arith.remsi": "tri::rem_s<{T}>({0}, {1})",
+    "arith.divui": "tri::div_u<{T}>({0}, {1})",
+    "arith.remui": "tri::rem_u<{T}>({0}, {1})",
+    "arith.floordivsi": "tri::floor_div_s<{T}>({0}, {1})",
+    "arith.ceildivsi": "tri::ceil_div_s<{T}>({0}, {1})",
+    "arith.maxsi": "tri::max_s<{T}>({0}, {1})",
+    "arith.minsi": "tri::min_s<{T}>({0}, {1})",
+    "arith.maxui": "tri::max_u<{T}>({0}, {1})",
+    "arith.minui": "tri::min_u<{T}>({0}, {1})",
+    "arith.maxnumf": "{T}(tri::max_number({a}, {b}))",
+    "arith.minnumf": "{T}(tri::min_number({a}, {b}))",
+    "arith.maximumf": "{T}(tri::max_nan({a}, {b}))",
+    "arith.minimumf": "{T}(tri::min_nan({a}, {b}))",
+    "arith.shli": "tri::shl<{T}>({0}, {1})",
+    "arith.shrsi": "tri::shr_s<{T}>({0}, {1})",
+    "arith.shrui": "tri::shr_u<{T}>({0}, {1})",
+    "tt.mulhiui": "tri::mul_hi_u({0}, {1})",
+    "tt.int_to_ptr": "reinterpret_cast<{T}>({0})",
+    "tt.ptr_to_int": "reinterpret_cast<int64_t>({0})",
+    "tt.addptr": "({0} + {1})",
+    "math.exp": "{T}(xpu::exp({a}))",
+    "math.exp2": "{T}(xpu::exp2({a}))",
+    "math.expm1": "{T}(xpu::expm1({a}))",
+    "math.log": "{T}(xpu::log({a}))",
+    "math.log2": "{T}(xpu::log2({a}))",
+    "math.log10": "{T}(sycl::log10({a}))",
+    "math.log1p": "{T}(xpu::log1p({a}))",
+    "math.sin": "{T}(sycl::sin({a}))",
+    "math.cos": "{T}(sycl::cos({a}))",
+    "math.tan": "{T}(sycl::tan({a}))",
+    "math.tanh": "{T}(xpu::tanh({a}))",
+    "math.erf": "{T}(xpu::erf_fast({a}))",
+    "math.sqrt": "{T}(sycl::sqrt({a}))",
+    "tt.precise_sqrt": "{T}(sycl::sqrt({a}))",
+    "math.rsqrt": "{T}(1 / sycl::sqrt({a}))",
+    "math.absf": "{T}(sycl::fabs({a}))",
+    "math.absi": "tri::abs_i<{T}>({0})",
+    "math.floor": "{T}(sycl::floor({a}))",
+    "math.ceil": "{T}(sycl::ceil({a}))",
+    "math.trunc": "{T}(sycl::trunc({a}))",
+    "math.round": "{T}(tri::round_away({a}))",
+    "math.roundeven": "{T}(sycl::rint({a}))",
+    "math.fma": "{T}(sycl::fma({a}, {b}, {c}))",
+    "math.powf": "{T}(xpu::pow({a}, {b}))",
+    "math.copysign": "{T}(sycl::copysign({a}, {b}))",
+    "math.atan2": "{T}(sycl::atan2({a}, {b}))",
+}
+_INT = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+_ORDERED = {"oeq": "==", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<="}
+_UNORDERED = {"une": "==", "ugt": "<=", "uge": "<", "ult": ">=", "ule": ">"}  # of which they are the opposite
+_SPECIAL = {
+    "one": "({a} < {b} || {a} > {b})",
+    "ueq": "(!({a} < {b} || {a} > {b}))",
+    "uno": "({a} != {a} || {b} != {b})",
+    "ord": "({a} == {a} && {b} == {b})",
+    "true": "true",
+    "false": "false",
+}
+ELEMENTWISE = frozenset(
+    [
+        *_TABLE,
+        "arith.cmpi",
+        "arith.cmpf",
+        "arith.extsi",
+        "arith.extui",
+        "arith.trunci",
+        "arith.index_cast",
+        "arith.sitofp",
+        "arith.uitofp",
+        "arith.fptosi",
+        "arith.fptoui",
+        "arith.extf",
+        "arith.truncf",
+        "arith.bitcast",
+        "tt.bitcast",
+        "tt.fp_to_fp",
+        "tt.clampf",
+        "tt.extern_elementwise",
+    ]
+)
+# Operations that cost little more than a load of their result would.
+CHEAP = ELEMENTWISE - {
+    *(n for n in _TABLE if n.startswith("math.")),
+    "arith.divf",
+    "tt.precise_divf",
+    "tt.precise_sqrt",
+    "arith.remf",
+    "tt.extern_elementwise",
+}
+
+
+def _widened(code: str, elem: str) -> str:
+    return f"tri::up({code})" if elem in ("f16", "bf16") or elem.startswith("f8") else code
+
+
+def expression(op: Op, operands: Sequence[str], types: Sequence[Ty], out: Ty) -> str:
+    """The C++ expression of an element of `out`.
+
+    Raises:
+        Unsupported: for an operation that has none.
+    """
+    name, T = op.name, cpp(out.elem)
+    wide = [_widened(c, t.elem) for c, t in zip(operands, types, strict=True)]
+    names = dict(zip("abc", wide, strict=False))
+    first = types[0].elem if types else ""
+    if name in _TABLE:
+        return _TABLE[name].format(*operands, T=T, **names)
+    if name == "arith.cmpi":
+        return _compare_integers(op.words[0], operands, types[0])
+    if name == "arith.cmpf":
+        return _compare_floats(op, names)
+    if name in ("arith.extsi", "arith.index_cast"):
+        return f"{T}(-int({operands[0]}))" if first == "i1" else f"{T}({operands[0]})"
+    if name == "arith.extui":
+        return f"{T}({unsigned(first)}({operands[0]}))"
+    if name == "arith.trunci":
+        return f"(({operands[0]} & 1) != 0)" if out.elem == "i1" else f"{T}({operands[0]})"
+    if name in ("arith.sitofp", "arith.uitofp"):
+        x = operands[0]
+        if first == "i1":
+            x = f"(-int32_t({x}))" if name == "arith.sitofp" else f"int32_t({x})"
+        elif name == "arith.uitofp":
+            x = f"{unsigned(first)}({x})"
+        return f"xpu::convert<{T}>({x})"
+    if name == "arith.fptosi":
+        return f"xpu::convert<{T}>({wide[0]})"
+    if name == "arith.fptoui":
+        return f"{T}(xpu::convert<{unsigned(out.elem)}>({wide[0]}))"
+    if name in ("arith.extf", "arith.truncf", "tt.fp_to_fp"):
+        return _convert_float(op, wide[0], T, out.elem)
+    if name in ("arith.bitcast", "tt.bitcast"):
+        if types[0].pointer or out.pointer:
+            return f"reinterpret_cast<{T}>({operands[0]})"
+        return f"__builtin_bit_cast({T}, {operands[0]})"
+    if name == "tt.clampf":
+        function = "clamp_nan" if "all" in op.text.split("propagateNan", 1)[-1] else "clamp_number"
+        return f"{T}(tri::{function}({', '.join(wide)}))"
+    if name == "tt.extern_elementwise":
+        symbol = op.attrs["symbol"].split(" :")[0].strip('"')
+        return libdevice.expression(symbol, wide, [t.elem for t in types], T, op)
+    raise op.fail()
+
+
+def _compare_integers(predicate: str, operands: Sequence[str], ty: Ty) -> str:
+    x, y = operands
+    if predicate in _INT:
+        return f"({x} {_INT[predicate]} {y})"
+    if predicate[0] == "u" and not ty.pointer:
+        x, y = f"{unsigned(ty.elem)}({x})", f"{unsigned(ty.elem)}({y})"
+    elif ty.elem == "i1":  # true is -1
+        x, y = f"-int({x})", f"-int({y})"
+    return f"({x} {_INT[predicate[1:]]} {y})"
+
+
+def _compare_floats(op: Op, names: dict[str, str]) -> str:
+    predicate = op.words[0]
+    a, b = names["a"], names["b"]
+    if predicate in _ORDERED:
+        return f"({a} {_ORDERED[predicate]} {b})"
+    if predicate in _UNORDERED:
+        return f"(!({a} {_UNORDERED[predicate]} {b}))"
+    return _SPECIAL[predicate].format(a=a, b=b)
+
+
+def _convert_float(op: Op, value: str, T: str, elem: str) -> str:
+    if "rtz" in op.words or op.attrs.get("rounding", "") == "rtz":
+        if elem in ("f16", "bf16"):
+            return f"tri::to_{'half' if elem == 'f16' else 'bf16'}_rtz({value})"
+        if is_float(elem) and elem.startswith("f8"):
+            raise op.fail("rounding towards zero to 8 bits")
+    if elem in ("f32", "f64"):
+        return f"{T}({value})"
+    return f"{T}(float({value}))"
+
+
+def constant(op: Op) -> str:
+    """The C++ of an arith.constant, of one element where it is a tensor."""
+    try:
+        return literal(op.attrs["value"], op.types[0].elem)
+    except (ValueError, KeyError):
+        raise op.fail(op.attrs.get("value", "")) from None

@@ -1,0 +1,109 @@
+"""The kernel while it is being written: its values, arrays and lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from xpu_ops.triton.lower.types import LANES, cpp, size_of
+from xpu_ops.triton.ttir import Block, Function, Op, Ty, Unsupported
+
+LOCAL_BYTES = 256 << 10
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class Value:
+    """Where a value is.
+
+    kind: `scalar`, a C++ expression; `array`, a block in local memory; `lazy`, computed where it is used; `pending`,
+    waits for its loop; `moved`, the block `init` plus the same scalar everywhere, as pointers carried by a loop are.
+    """
+
+    ty: Ty
+    kind: str
+    code: str = ""
+    op: Op | None = None
+    init: str = ""
+    region: int = 0
+
+
+@dataclass
+class State:
+    function: Function
+    functions: dict[str, Function]
+    values: dict[str, Value] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    pending: dict[Shape, list[Op]] = field(default_factory=dict)
+    uses: dict[str, list[Op]] = field(default_factory=dict)
+    done: set[int] = field(default_factory=set)
+    messages: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    region: int = 0
+    calls: int = 0
+    blocks: list[dict[str, Block]] = field(default_factory=list)
+    visit: Callable[[Op], None] = field(default=lambda op: None)
+    _count: int = 0
+    _regions: int = 0
+    _top: int = 0
+    peak: int = 0
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def put(self, *lines: str) -> None:
+        self.lines.extend(lines)
+
+    def note_uses(self, ops: Iterator[Op]) -> None:
+        for op in ops:
+            for o in op.operands:
+                self.uses.setdefault(o, []).append(op)
+            for _, values in op.targets:
+                for o in values:
+                    self.uses.setdefault(o, []).append(op)
+
+    # ---- values
+    def scalar(self, name: str) -> str:
+        v = self.values[name]
+        if v.kind != "scalar":
+            raise Unsupported("a tensor where a scalar is expected")
+        return v.code
+
+    def define(self, op: Op, code: str, index: int = 0) -> None:
+        """The scalar result of an operation, as a constant of the C++ function."""
+        name = self.fresh()
+        self.put(f"{cpp(op.types[index].elem)} const {name} = {code};")
+        self.values[op.results[index]] = Value(op.types[index], "scalar", name)
+
+    def set_array(self, name: str, ty: Ty, array: str, region: int | None = None) -> None:
+        self.values[name] = Value(ty, "array", array, region=self.region if region is None else region)
+
+    # ---- local memory: a stack, a region gives back what was made in it
+    def array(self, ty: Ty, elem: str | None = None) -> str:
+        elem = elem or ty.elem
+        name = self.fresh("s")
+        self.put(f"{cpp(elem)}* const {name} = reinterpret_cast<{cpp(elem)}*>(pool + {self._top});")
+        self._top += (max(ty.numel, LANES) * size_of(elem) + 63) // 64 * 64
+        self.peak = max(self.peak, self._top)
+        return name
+
+    @contextmanager
+    def inner(self) -> Iterator[None]:
+        """A region of the program with variables and arrays of its own."""
+        outer, top = self.region, self._top
+        self._regions += 1
+        self.region = self._regions
+        values = dict(self.values)
+        try:
+            yield
+        finally:
+            self.region, self._top, self.values = outer, top, values
+
+    def message(self, text: str) -> int:
+        """The number of an assertion's text."""
+        if text not in self.messages:
+            self.messages.append(text)
+        return self.messages.index(text)
