@@ -73,8 +73,7 @@ inline V pick_lanes(const V (&rows)[R], F, LaneList<int, L...>) {
   V v = __builtin_shufflevector(rows[0], rows[1], (F::source(L) < 2 * N ? F::source(L) : -1)...);
   if constexpr (R > 2)
     v = __builtin_shufflevector(v, rows[2], (F::source(L) >= 2 * N && F::source(L) < 3 * N ? F::source(L) - N : L)...);
-  if constexpr (R > 3)
-    v = __builtin_shufflevector(v, rows[3], (F::source(L) >= 3 * N ? F::source(L) - 2 * N : L)...);
+  if constexpr (R > 3) v = __builtin_shufflevector(v, rows[3], (F::source(L) >= 3 * N ? F::source(L) - 2 * N : L)...);
   return v;
 }
 // Row K of C rows that hold columns side by side, C elements each, from C rows of channels; and channel K from them.
@@ -90,8 +89,8 @@ inline void mix_rows(const V (&in)[C], V (&out)[C], LaneList<int, K...>) {
   ((out[K] = pick_lanes<N>(in, Source<N, C, K>{}, lane_list<N>{})), ...);
 }
 
-// 2-D. Calls f(row of dst, row of src, c0, c1) for the rows of an item over its part of dimension 0. Rows are counted by
-// dimensions FIRST and up, the first of them without a division per row.
+// 2-D. Calls f(row of dst, row of src, c0, c1) for the rows of an item over its part of dimension 0. Rows are counted
+// by dimensions FIRST and up, the first of them without a division per row.
 template <class T, int FIRST, class Fn>
 inline void for_rows(const CopyArgs& p, Fn f) {
   auto it = syclex::this_work_item::get_nd_item<2>();

@@ -28,15 +28,22 @@ def window(b: Any, h: Any, q: Any, k: Any) -> Any:
     return (q >= k) & (q - k < 40)
 
 
-SLOPES = 2.0 ** -torch.arange(1, H + 1)
+def alibi() -> Callable[..., Any]:
+    slopes = (2.0 ** -torch.arange(1, H + 1)).to("xpu")
+    return lambda s, b, h, q, k: s + slopes[h] * (k - q)
+
+
+def documents() -> Callable[..., Any]:
+    of = torch.arange(N, device="xpu") // 50
+    return lambda s, b, h, q, k: torch.where(of[q] == of[k], s, -float("inf"))
+
+
 SCORES: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
     "relative": lambda: lambda s, b, h, q, k: s + (q - k) * 0.01,
     "soft cap": lambda: lambda s, b, h, q, k: 5 * torch.tanh(s / 5),
-    "alibi": lambda: lambda s, b, h, q, k, t=SLOPES.to("xpu"): s + t[h] * (k - q),
-    "documents": lambda: (
-        lambda s, b, h, q, k, t=torch.arange(N, device="xpu") // 50: torch.where(t[q] == t[k], s, -float("inf"))
-    ),
+    "alibi": alibi,
+    "documents": documents,
 }
 
 

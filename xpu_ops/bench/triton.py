@@ -14,7 +14,7 @@ SECTION = "Triton against eager on xpu"
 
 
 def cases() -> Iterator[Case]:
-    """Ratio = time of the eager operator / time of the kernel; tests/triton compares the results."""
+    """Ratio = time of the eager operator / time of the kernel; tests/triton_backend compares the results."""
     if importlib.util.find_spec("triton") is None:
         return
     from . import triton_kernels as t
