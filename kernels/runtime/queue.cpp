@@ -202,6 +202,8 @@ void Queue::unblock_inline() {
 void Queue::wait() {
   refuse_recording(*this, "Waiting for the device");
   const uint64_t n = submitted_.load(std::memory_order_acquire);
+  // Nothing since the last wait; what others put on a shared queue is not counted.
+  if (n == finished_.load(std::memory_order_acquire) && !shared_.load(std::memory_order_relaxed)) return;
   const bool seen = profiling() && n != finished_.load(std::memory_order_relaxed);
   const int64_t begin = seen ? detail::profile_clock() : 0;
   active_.load(std::memory_order_acquire)->wait_and_throw();
