@@ -48,13 +48,14 @@ demo: build
 test: build
 	$(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 
-# The whole suite, and what runs kernels once more with the launches of a GPU.
+# The whole suite, and once more: kernels with the launches of a GPU, oneMKL with memory that the host does not reach.
 # Without one test of minutes per case: there 256 items, each alone in its group, go through all indices.
 POLICY_TESTS := tests/aten tests/onednn tests/ops tests/runtime \
   --deselect tests/aten/test_scatter.py::test_one_column_of_many_places
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
+	XPU_OPS_DISCRETE=1 $(RUN) -m pytest tests/aten/test_fft.py tests/aten/test_linalg*.py -n $(JOBS) $(PYTEST_ARGS)
 
 # 100,000 hostile calls on both devices, and composites: see docs/reliability.md.
 test-robust: build
