@@ -198,8 +198,9 @@ def assert_near(actual: Any, expected: Any, *, rtol: float = 1.3e-5, atol: float
     flat_a, flat_e = tree_flatten(actual)[0], tree_flatten(expected)[0]
     for i, (a, e) in enumerate(zip(flat_a, flat_e, strict=True)):
         assert e.device.type == "cpu"
+        wide = torch.complex128 if a.is_complex() or e.is_complex() else torch.float64
         torch.testing.assert_close(
-            a.detach().cpu().double(), e.detach().double(), rtol=rtol, atol=atol, msg=lambda s, i=i: f"result {i}: {s}"
+            a.detach().cpu().to(wide), e.detach().to(wide), rtol=rtol, atol=atol, msg=lambda s, i=i: f"result {i}: {s}"
         )
 
 
