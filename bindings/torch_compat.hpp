@@ -1,5 +1,5 @@
-// The only place for differences between the releases of torch that one source is built against. Operators that a release
-// lacks are rows of the manifest with `torch:`.
+// The only place for differences between the releases of torch that one source is built against. Operators that a
+// release lacks are rows of the manifest with `torch:`.
 #pragma once
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>

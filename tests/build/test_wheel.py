@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tools import torch_release
-
 from xpu_ops import _built
 
 ROOT = Path(__file__).resolve().parents[2]

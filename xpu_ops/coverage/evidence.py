@@ -248,7 +248,6 @@ class Evidence:
                     tallies[c].doubted = f.unit
         return {cell: status for cell, tally in tallies.items() if (status := tally.status()) is not None}
 
-
     def for_shipping(self) -> dict[str, Any]:
         """The document of a wheel: what this recording says, without its tests."""
         cells = [[*cell, *astuple(status)] for cell, status in sorted(self.judge().items())]
