@@ -3,12 +3,26 @@
 #pragma once
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/Padding.h>
+#include <torch/headeronly/version.h>
 
 #include <vector>
+
+#define XPU_OPS_TORCH_FROM(major, minor) \
+  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
 
 namespace xpu_ops {
 
 // A list of tensors as rows with `meta: false` take it: torch passes another type since it has a structured meta.
 inline std::vector<at::Tensor> listed(const at::ITensorListRef& list) { return {list.begin(), list.end()}; }
+
+// Checks the dimensions of the input of a padding in 2D.
+inline void check_padding2d(const at::Tensor& input, at::IntArrayRef padding) {
+#if XPU_OPS_TORCH_FROM(2, 15)
+  at::native::padding::check_valid_input(input, padding, 2);
+#else
+  at::native::padding::check_valid_input<2>(input, padding);
+#endif
+}
 
 }  // namespace xpu_ops

@@ -81,7 +81,7 @@ def _check_torch() -> None:
         fix = f'install the torch of this wheel with: pip install "torch=={_built.TORCH}.*"'
         if found in _built.RELEASES:
             wheel = f"xpu_ops=={_built.VERSION.partition('+')[0]}+torch{found}"
-            fix = f'install the wheel for it with: pip install "{wheel}"'
+            fix += f', or the wheel for the torch that is there with: pip install "{wheel}"'
         raise _Unusable(
             f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {torch.__version__}; {fix}"
         )

@@ -1,6 +1,5 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
-#include <ATen/native/Padding.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/empty.h>
@@ -11,6 +10,7 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
+#include "bindings/torch_compat.hpp"
 #include "gen/kernels/shape_kernels.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/shape.hpp"
@@ -124,7 +124,7 @@ void resize_pad(at::Tensor& out, const at::Tensor& input, at::IntArrayRef paddin
 }
 
 void check_reflection2d(const at::Tensor& input, at::IntArrayRef padding) {
-  at::native::padding::check_valid_input<2>(input, padding);
+  check_padding2d(input, padding);
   const int64_t w = input.size(-1), h = input.size(-2), dim_w = input.dim() - 1, dim_h = input.dim() - 2;
   TORCH_CHECK(padding[0] < w && padding[1] < w,
               "Argument #4: Padding size should be less than the corresponding input dimension, but got: padding (",

@@ -315,8 +315,9 @@ def test_openmp_threads_do_not_spin_beside_the_device():
         ),
         (
             f"torch.__version__ = '{OTHER_RELEASE}.0'",
-            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {OTHER_RELEASE}.0; install the wheel "
-            f'for it with: pip install "xpu_ops=={_built.VERSION.split("+")[0]}+torch{OTHER_RELEASE}"',
+            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {OTHER_RELEASE}.0; install the torch of "
+            f'this wheel with: pip install "torch=={_built.TORCH}.*", or the wheel for the torch that is there with: pip install '
+            f'"xpu_ops=={_built.VERSION.split("+")[0]}+torch{OTHER_RELEASE}"',
         ),
         ("torch._C._has_xpu = True", "built with XPU; install the CPU build of torch, or uninstall xpu_ops"),
         (
