@@ -65,7 +65,8 @@ bool repeats(const at::Tensor& t) {
   return false;
 }
 
-// One transform over at most kFftRank dims. `layout`: the result's dims from the slowest on, those of no transform first.
+// One transform over at most kFftRank dims. `layout`: the result's dims from the slowest on, those of no transform
+// first.
 at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind kind, bool forward, double scale,
                      at::IntArrayRef out_sizes, at::ScalarType out_type, at::IntArrayRef layout = {}) {
   const Dims order = permutation(self, dim);

@@ -254,9 +254,10 @@ template <class T> GEN_FN void transpose_lanes(T (&x)[kLanes], long lane) {
   }
 }
 // to[n - n0][c - c0] = at(c, n) where neighbours in memory have neighbouring n. Each lane writes what it reads later:
-// the columns that `lanes(c0, c1, ...)` gives it. No attribute on a call in an unrolled loop: the compiler crashes on that
-// where it reads this header precompiled.
-template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, long c1, long n0, long n1, long lane, F at) {
+// the columns that `lanes(c0, c1, ...)` gives it. No attribute on a call in an unrolled loop: the compiler crashes on
+// that where it reads this header precompiled.
+template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, long c1, long n0, long n1, long lane,
+                                                               F at) {
   for (long n = n0; n < n1; n += kLanes)
     for (long c = c0; c < c1; c += kLanes) {
       T* row = to + (n - n0) * kPitch + (c - c0);

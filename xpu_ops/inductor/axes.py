@@ -86,9 +86,7 @@ class Axis:
         found = [e.length for e in self.entries if equals(e.divisor, length) and not self._last(e)]
         return found[0] if len(found) == 1 and multiple(rows, found[0]) else rows
 
-    def by_rows(
-        self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None
-    ) -> list[str]:
+    def by_rows(self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None) -> list[str]:
         """Definitions of the index variables from a row's number (None: there is one) and the column. With `inner`, the
         row's number is also xg * inner + xn."""
         return [f"const long {e.name} = {self._value(e, length, row, column, inner)};" for e in self.entries]

@@ -105,7 +105,9 @@ def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
     x, expr = kernel.x, kernel.expr
     inner = x.inner_rows(length, rows)
     copies = [s for s in kernel.steps if s.stride_of_rows(length) == 1]
-    wide = min(hint(length), hint(inner)) >= WIDE_BLOCK and sum(s.itemsize for s in copies) * WIDE_BLOCK**2 <= LOCAL_BYTES
+    wide = (
+        min(hint(length), hint(inner)) >= WIDE_BLOCK and sum(s.itemsize for s in copies) * WIDE_BLOCK**2 <= LOCAL_BYTES
+    )
     block = WIDE_BLOCK if wide else BLOCK
     across, down = expr(ceil_div(length, block)), expr(ceil_div(inner, block))
     definitions = x.by_rows(length, "xo", "xc", inner)
@@ -208,7 +210,8 @@ def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
     length = r.row_length()
     rows = max(1, min(TILE // max(hint(r.numel), 1), max(hint(x.numel) // ROW_GROUPS, 1)))
     loops = [stage for stage in kernel.stages if stage.loop]
-    bodies, kept = [stage.body for stage in loops], []
+    kept: list[str] = []
+    bodies = [stage.body for stage in loops]
     if r.flat(length) and r.numel.is_Integer:
         kept, bodies = lines.keep(bodies, int(r.numel))
     changed = dict(zip(map(id, loops), bodies, strict=True))

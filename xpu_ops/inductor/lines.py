@@ -101,7 +101,7 @@ def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list
     for loop, body in enumerate(bodies):
         new = IndentedBuffer()
         for at, line in enumerate(body._lines):
-            new._lines.extend(changes.get((loop, at), [line]))  # type: ignore[arg-type]
+            new._lines.extend(changes.get((loop, at), [line]))
         changed.append(new)
     declarations = [
         f"syclexp::work_group_static<float[{length}]> kept{k}; float* const keep{k} = kept{k};"
