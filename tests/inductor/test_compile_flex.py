@@ -28,20 +28,29 @@ def window(b: Any, h: Any, q: Any, k: Any) -> Any:
     return (q >= k) & (q - k < 40)
 
 
-def alibi() -> Callable[..., Any]:
-    slopes = (2.0 ** -torch.arange(1, H + 1)).to("xpu")
+def relative(s: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+    return s + (q - k) * 0.01
+
+
+def soft_cap(s: Any, b: Any, h: Any, q: Any, k: Any) -> Any:
+    return 5 * torch.tanh(s / 5)
+
+
+def alibi() -> Any:
+    slopes = 2.0 ** -torch.arange(1, H + 1, device="xpu")
     return lambda s, b, h, q, k: s + slopes[h] * (k - q)
 
 
-def documents() -> Callable[..., Any]:
-    of = torch.arange(N, device="xpu") // 50
-    return lambda s, b, h, q, k: torch.where(of[q] == of[k], s, -float("inf"))
+def documents() -> Any:
+    """A tensor decides who looks at whom."""
+    number = torch.arange(N, device="xpu") // 50
+    return lambda s, b, h, q, k: torch.where(number[q] == number[k], s, -float("inf"))
 
 
 SCORES: dict[str, Callable[[], Any]] = {
     "none": lambda: None,
-    "relative": lambda: lambda s, b, h, q, k: s + (q - k) * 0.01,
-    "soft cap": lambda: lambda s, b, h, q, k: 5 * torch.tanh(s / 5),
+    "relative": lambda: relative,
+    "soft cap": lambda: soft_cap,
     "alibi": alibi,
     "documents": documents,
 }
@@ -78,8 +87,8 @@ def test_grouped_heads_and_their_sums() -> None:
 
 def test_bf16() -> None:
     q, k, v = operands(torch.bfloat16)
-    actual = torch.compile(flex_attention)(q, k, v, score_mod=SCORES["relative"]())
-    expected = flex_attention(q.float(), k.float(), v.float(), score_mod=SCORES["relative"]())
+    actual = torch.compile(flex_attention)(q, k, v, score_mod=relative)
+    expected = flex_attention(q.float(), k.float(), v.float(), score_mod=relative)
     torch.testing.assert_close(actual.float(), expected, rtol=2e-2, atol=2e-2)
 
 
@@ -100,7 +109,7 @@ def test_gradients(name: str) -> None:
 
 def test_any_length() -> None:
     f = torch.compile(flex_attention, dynamic=True, fullgraph=True)
-    score = SCORES["relative"]()
+    score = relative
     for n in (40, 57):
         q, k, v = (t[:, :, :n].contiguous() for t in operands())
         torch.testing.assert_close(

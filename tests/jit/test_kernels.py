@@ -45,6 +45,18 @@ def test_kernel_with_local_memory() -> None:
     torch.testing.assert_close(y, x.view(2, 256).flip(1).flatten(), rtol=0, atol=0)
 
 
+def test_several_kernels_of_one_source() -> None:
+    module = jit.load_inline("mine", [AXPY, REVERSE], {"axpy": "y += a x", "reverse_parts": "each part backwards"})
+    x, y = torch.randn(512, device="xpu"), torch.zeros(512, device="xpu")
+    module.axpy(x, y, 512, 3.0, items=512)
+    torch.testing.assert_close(y, 3 * x)
+    module.reverse_parts(x, y, groups=2)
+    assert torch.equal(y, x.view(2, 256).flip(1).flatten())
+    assert module.__name__ == "mine" and module.axpy.__doc__ == "y += a x"
+    with pytest.raises(ValueError, match="defines no function 'void other"):
+        jit.load_inline("mine", AXPY, ["other"])
+
+
 def test_kernel_on_a_stream(axpy: jit.kernels.Kernel) -> None:
     x, y = torch.ones(4096, device="xpu"), torch.zeros(4096, device="xpu")
     stream = torch.xpu.Stream()

@@ -210,8 +210,8 @@ def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
     length = r.row_length()
     rows = max(1, min(TILE // max(hint(r.numel), 1), max(hint(x.numel) // ROW_GROUPS, 1)))
     loops = [stage for stage in kernel.stages if stage.loop]
-    bodies = [stage.body for stage in loops]
     kept: list[str] = []
+    bodies = [stage.body for stage in loops]
     if r.flat(length) and r.numel.is_Integer:
         kept, bodies = lines.keep(bodies, int(r.numel))
     changed = dict(zip(map(id, loops), bodies, strict=True))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from xpu_ops.jit.kernels import kernel
 from xpu_ops.jit.pointwise import elementwise
 from xpu_ops.jit.reductions import reduction
+from xpu_ops.jit.sources import load_inline
 from xpu_ops.jit.worker import CompileError
 
-__all__ = ["CompileError", "elementwise", "kernel", "reduction"]
+__all__ = ["CompileError", "elementwise", "kernel", "load_inline", "reduction"]
