@@ -11,6 +11,7 @@ TORCH_REQUIREMENT := $(if $(TORCH),'torch==$(TORCH)',-r requirements/torch.txt)
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+UNITY_ARGS ?=
 
 PY := $(abspath $(VENV))/bin/python
 BIN := $(abspath $(VENV))/bin
@@ -70,9 +71,9 @@ test-cuda-build: wheel
 	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps $(WHEELS)
 	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
 
-# All sources in units of another size than the build's, syntax only.
+# All sources in units of another size than the build's, syntax only. UNITY_ARGS="--target _C": one target.
 unity: build
-	$(PY) -m tools.check_unity $(BUILD) --jobs $(JOBS)
+	$(PY) -m tools.check_unity $(BUILD) --jobs $(JOBS) $(UNITY_ARGS)
 
 # Every model family in every mode; `make test` runs a sample. models-table also times them and writes docs/models.md.
 test-models: build

@@ -39,6 +39,7 @@ inline std::vector<Policy> policies() {
       p.single_items = p.host_memory = single;
       p.units = units;
       p.elementwise_group = single ? 1024 : 256;
+      p.most_items = single ? 8192 : units == 7 ? 512 : 1024;
       all.push_back(p);
     }
   return all;

@@ -20,6 +20,7 @@ void test_resample() {
           at("resample", policy.single_items, policy.units, rows, out, inner);
           const ResamplePlan plan = plan_resample(rows, out, inner, policy);
           seen.insert(plan.kernel);
+          CHECK(plan.local <= policy.most_items);
           const bool by_rows = plan.kernel == ResamplePlan::Kernel::rows;
           CHECK(parts_cover(by_rows ? rows * out : rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
           if (plan.kernel == ResamplePlan::Kernel::walk)

@@ -91,6 +91,7 @@ void test_scan_softmax() {
         for (const int64_t inner : {int64_t{1}, int64_t{5}, int64_t{3000}}) {
           at("scan", policy.units, outer, length, inner);
           const ScanPlan plan = plan_scan({outer, length, inner}, policy);
+          CHECK(plan.local <= policy.most_items);
           seen.insert(plan.kernel);
           if (inner == 1) {
             CHECK(parts_cover(length, plan.chunks, plan.chunk));
@@ -136,7 +137,7 @@ void test_norms() {
           const ApplyPlan plan = plan_norm_apply(args, policy);
           by_row.insert(plan.by_row);
           if (plan.by_row) continue;
-          CHECK(plan.local <= 1024 && plan.local % 16 == 0);
+          CHECK(plan.local <= policy.most_items && plan.local % 16 == 0);
           CHECK(parts_cover(cols, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
           CHECK(parts_cover(rows, plan.parts, plan.rows_per_group));
         }
@@ -175,6 +176,7 @@ void test_indexing() {
         for (const Dims3& dims : {table, vector, columns, turned}) {
           at("indexed", policy.single_items, policy.units, rows, cols);
           const IndexedPlan plan = plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
+          CHECK(plan.local <= policy.most_items);
           seen.insert(plan.args.mode);
           int64_t total = 1;
           for (const auto& d : dims) total *= d.size;
