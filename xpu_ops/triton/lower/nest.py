@@ -251,16 +251,6 @@ def _divide(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     return Element(nest.name(elem, f"tri::div_s<{T}>({a.code}, {d.code})", True), elem, assumed=True)
 
 
-def _quotient(nest: Nest, op: Op, args: list[Element]) -> Element | None:
-    """Division by a uniform value as a product, within 2 ULP as arith.divf allows; not near the ends of the range."""
-    a, b = args
-    if not nest.assume or b.elem != "f32" or not b.uniform or a.uniform or not b.code.isidentifier():
-        return None
-    nest.conditions += [f"sycl::fabs({b.code}) > 1e-30f", f"sycl::fabs({b.code}) < 1e30f"]
-    inverse = nest.name("f32", f"(1.0f / {b.code})", True)
-    return Element(nest.name("f32", f"({nest.code(a)} * {inverse})", False), "f32", None, assumed=True)
-
-
 def _both(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     a, b = args
     if op.types[0].elem != "i1":
@@ -291,7 +281,6 @@ _FORMS: dict[str, Callable[[Nest, Op, list[Element]], Element | None]] = {
     "arith.divsi": _divide,
     "arith.remsi": _divide,
     "arith.divui": _divide,
-    "arith.divf": _quotient,
     "arith.remui": _divide,
     "arith.andi": _both,
     "arith.ori": _both,
