@@ -10,7 +10,6 @@ scans, loops, branches, views and atomics. Float results depend on no comparison
 from __future__ import annotations
 
 import importlib.util
-import os
 import random
 import sys
 from pathlib import Path
@@ -335,8 +334,10 @@ def differences(expected: dict[str, np.ndarray], actual: dict[str, np.ndarray]) 
 
 
 def main(folder: str, seed: str, count: str) -> None:
+    import triton
+
     with np.errstate(all="ignore"):
-        interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+        interpreted = triton.knobs.runtime.interpret
         results = run(Path(folder), int(seed), int(count), "cpu" if interpreted else "xpu")
     np.savez(Path(folder) / f"{'expected' if interpreted else 'actual'}_{seed}.npz", **results)
 
