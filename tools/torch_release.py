@@ -23,7 +23,7 @@ PLATFORM = "manylinux_2_35_x86_64"
 
 
 def settings() -> dict[str, Any]:
-    """This provider's table in pyproject.toml: `version` of the source and `torch`, the releases it serves, oldest first."""
+    """This provider's table in pyproject.toml: `version` of the source and `torch`, the releases it serves, oldest first; the first is the one that is tested."""
     tables = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dynamic-metadata"]
     return next(t for t in tables if t["provider"]["module"] == MODULE)
 
@@ -105,8 +105,8 @@ class Provider:
         return [] if find_torch() else [f"torch=={self.wanted(settings)}.*"]
 
     def wanted(self, settings: Mapping[str, Any]) -> str:
-        """The release to build for where no torch is installed: XPU_OPS_TORCH, or the newest."""
-        series: str = os.environ.get("XPU_OPS_TORCH") or settings["torch"][-1]
+        """The release to build for where no torch is installed: XPU_OPS_TORCH, or the first that is listed."""
+        series: str = os.environ.get("XPU_OPS_TORCH") or settings["torch"][0]
         if series not in settings["torch"]:
             sys.exit(f"xpu_ops: XPU_OPS_TORCH={series}; this source serves torch {supported(settings['torch'])}.")
         return series

@@ -72,7 +72,7 @@ BUILD = (
              "folder of compiled modules, shared between build folders"),
     Variable("XPU_OPS_FAMILIES", "all", "tools/codegen/__main__.py",
              "comma-separated families to build; the operators of the others fall back. For work on one family"),
-    Variable("XPU_OPS_TORCH", "newest release served", "tools/torch_release.py",
+    Variable("XPU_OPS_TORCH", "2.13", "tools/torch_release.py",
              "release of torch that `pip install .` builds for where none is installed, such as `2.13`"),
     Variable("CMAKE_CXX_COMPILER_LAUNCHER", "", "CMake", "`ccache` is honoured at the first configuration"),
 )  # fmt: skip
