@@ -198,7 +198,8 @@ def _empty_strided_xpu(size: tuple[int, ...], stride: tuple[int, ...], dtype: to
 # ---- bindings/runtime/triton.cpp, used by xpu_ops/triton/driver.py
 
 class TritonKernel:
-    name: str
+    @property
+    def name(self) -> str: ...
     def __init__(self, module: JitModule, name: str, local: int, messages: Sequence[str]) -> None: ...
 
 def triton_launcher(format: str) -> Callable[..., None]: ...

@@ -34,7 +34,7 @@ READS = (
     r"[\"'`]((?:XPU_OPS|PYTORCH_(?:\w+_)?XPU)_[A-Z0-9_]+)[\"'`]",
 )
 # CMake's own options and macros: no variables of the environment.
-NO_VARIABLES = re.compile(r"XPU_OPS_(PCH|KERNELC_JOBS|REDUCTION2?)$")
+NO_VARIABLES = re.compile(r"XPU_OPS_(PCH|KERNELC_JOBS|REDUCTION2?|VERSION)$")
 
 
 def names_read(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""What `xpu-ops doctor` asks of Triton."""
+"""Checks of Triton for `xpu-ops doctor`."""
 
 from __future__ import annotations
 

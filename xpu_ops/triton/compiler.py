@@ -104,7 +104,7 @@ def _compile(source: str) -> tuple[bytes, bytes, str]:
 
 @dataclass(frozen=True)
 class Binary:
-    """What Triton's cache keeps of a kernel. `header` has the digest of the source, the target and the texts."""
+    """The entry of a kernel in Triton's cache. `header` has the digest of the source, the target and the texts."""
 
     header: dict[str, Any]
     spirv: bytes

@@ -32,7 +32,7 @@ def _letter(kind: str) -> str:
 
 
 def make_launcher(source: Any, metadata: Any) -> Callable[..., None]:
-    """What Triton calls to launch: an object of the extension, with Python in front only for tuples and descriptors."""
+    """The callable that Triton launches with: an object of the extension, with Python in front only for tuples and descriptors."""
     from xpu_ops import _C
 
     kinds = list(source.signature.values())

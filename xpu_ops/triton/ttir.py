@@ -168,7 +168,7 @@ def _type_list(text: str) -> list[Ty]:
 
 
 def _split_colon(text: str) -> tuple[str, str]:
-    """What stands before and after the last colon outside of brackets."""
+    """The text before and after the last colon outside of brackets."""
     at = [i for i, c, depth in _levels(text) if c == ":" and depth == 0]
     return (text[: at[-1]].strip(), text[at[-1] + 1 :].strip()) if at else (text.strip(), "")
 

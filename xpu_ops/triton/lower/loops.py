@@ -64,7 +64,7 @@ def flush_all(k: State) -> None:
 
 
 def flush_writes(k: State) -> None:
-    """What was written is in memory afterwards."""
+    """Results written so far are in memory afterwards."""
     for shape, ops in list(k.pending.items()):
         if any(op.name in WRITES for op in ops):
             flush(k, shape)
