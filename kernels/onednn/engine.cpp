@@ -137,10 +137,11 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   // There it is a host task that must end before the arguments are used again.
   if (on_host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
   clock::time_point start;
-  if (talk) [[unlikely]] {
-    queue.wait();
+  // A wait of another thread on this queue makes sycl::queue forget its last kernel, and the host task would not stand
+  // behind it.
+  if (talk || on_host) queue.wait();
+  if (talk) [[unlikely]]
     start = clock::now();
-  }
   if (count != static_cast<int>(entry.args.size()))
     throw Error(ErrorKind::runtime, "oneDNN: wrong number of arguments for " + entry.shapes);
   std::unique_ptr<ArgSet> args(entry.spare.exchange(nullptr, std::memory_order_acquire));

@@ -202,8 +202,15 @@ void Queue::unblock_inline() {
 void Queue::wait() {
   refuse_recording(*this, "Waiting for the device");
   const uint64_t n = submitted_.load(std::memory_order_acquire);
-  // Nothing since the last wait; what others put on a shared queue is not counted.
-  if (n == finished_.load(std::memory_order_acquire) && !shared_.load(std::memory_order_relaxed)) return;
+  // Nothing since the last wait; commands from outside are not counted.
+  const auto done = [&] {
+    return n <= finished_.load(std::memory_order_acquire) && !shared_.load(std::memory_order_relaxed);
+  };
+  if (done()) return;
+  // One thread after the other: sycl::queue::wait() takes the list of host tasks, and a second thread in it would
+  // return before they have run.
+  const std::lock_guard<std::mutex> turn(wait_lock_);
+  if (done()) return;
   const bool seen = profiling() && n != finished_.load(std::memory_order_relaxed);
   const int64_t begin = seen ? detail::profile_clock() : 0;
   active_.load(std::memory_order_acquire)->wait_and_throw();

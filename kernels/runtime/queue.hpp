@@ -144,6 +144,7 @@ class Queue {
   std::atomic<sycl::queue*> timed_{nullptr};
   detail::CommandLog* log_ = nullptr;  // of the profile that runs; under the lock
   QueueLock lock_;
+  std::mutex wait_lock_;
   // Submissions, counted under the lock when they are on the queue; those that a wait or a query has found done. A
   // thread that finds both equal sees what the work has written.
   std::atomic<uint64_t> submitted_{0}, finished_{0};

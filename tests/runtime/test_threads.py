@@ -68,6 +68,11 @@ def test_small_work_of_eight_threads_on_the_default_stream() -> None:
     stress(5.0, "--threads", "8", "--streams", "default", "--cases", "issue", "large", XPU_OPS_INLINE="1")
 
 
+def test_primitives_stand_behind_kernels_while_others_wait() -> None:
+    """sycl::queue::wait() of one thread makes the queue forget the kernel that another has just launched."""
+    stress(6.0, "--threads", "4", "--streams", "random", "--cases", "attention", XPU_OPS_INLINE="0")
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_all_families_beside_each_other(setting: str) -> None:
     stress(SECONDS, **SETTINGS[setting])

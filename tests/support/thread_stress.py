@@ -160,8 +160,14 @@ def gradients(g: torch.Generator) -> Compute:
     return backward
 
 
+def attention(g: torch.Generator) -> Compute:
+    """A kernel between two primitives of oneDNN, which are host tasks on the CPU device."""
+    q, k, v = (numbers(g, 1, 1, 16, 16) for _ in range(3))
+    return lambda: [F.scaled_dot_product_attention(q, k, v)]
+
+
 EXACT: list[Case] = [issue, pointwise, reductions, indexing, sorting, copies, large]
-CLOSE: list[Case] = [products, layers, training, gradients]
+CLOSE: list[Case] = [products, layers, training, gradients, attention]
 CASES = EXACT + CLOSE
 
 

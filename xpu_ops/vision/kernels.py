@@ -20,6 +20,12 @@ def _round(x):
 
 
 @triton.jit
+def _part(extent, parts, T: tl.constexpr):
+    """extent / parts, rounded to nearest: a GPU's own float32 division may move the edge of a bin to the next pixel."""
+    return extent.to(T) / parts if tl.float64 == T else tl.div_rn(extent.to(T), tl.full([], parts, T))
+
+
+@triton.jit
 def _bilinear(image, H, W, y, x, mask, T: tl.constexpr):
     """A sample of an image whose border is repeated for one pixel."""
     inside = mask & (y >= -1.0) & (y <= H) & (x >= -1.0) & (x <= W)
@@ -65,8 +71,8 @@ def roi_align_kernel(
     if not (ALIGNED or BY_POSITION):
         width = tl.maximum(width, 1.0)
         height = tl.maximum(height, 1.0)
-    bin_h = height / PH
-    bin_w = width / PW
+    bin_h = _part(height, PH, T)
+    bin_w = _part(width, PW, T)
     if RATIO > 0:
         rows = RATIO
         columns = RATIO
@@ -109,8 +115,8 @@ def roi_pool_kernel(
     one: tl.constexpr = 0 if BY_POSITION else 1
     width = tl.maximum(_round(tl.load(roi + 3).to(T) * scale) - left + one, 1)
     height = tl.maximum(_round(tl.load(roi + 4).to(T) * scale) - top + one, 1)
-    bin_h = height.to(T) / PH
-    bin_w = width.to(T) / PW
+    bin_h = _part(height, PH, T)
+    bin_w = _part(width, PW, T)
     last: tl.constexpr = 1 if BY_POSITION else 0
     y0 = tl.minimum(tl.maximum(tl.floor(ph.to(T) * bin_h).to(tl.int32) + top, 0), H - last)
     y1 = tl.minimum(tl.maximum(tl.ceil((ph + 1).to(T) * bin_h).to(tl.int32) + top, 0), H - last)
