@@ -8,24 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from xpu_ops.bench.core import Case, compare, to_xpu
+from xpu_ops.bench.triton import cases
+
 triton = pytest.importorskip("triton")
 tl: Any = pytest.importorskip("triton.language")
-
-
-@triton.jit
-def add(x, y, o, n, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    mask = at < n
-    tl.store(o + at, tl.load(x + at, mask=mask) + tl.load(y + at, mask=mask), mask=mask)
-
-
-@triton.jit
-def softmax(o, x, rows, n, BLOCK: tl.constexpr):
-    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
-        at = tl.arange(0, BLOCK)
-        v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
-        e = tl.exp(v - tl.max(v, axis=0))
-        tl.store(o + row * n + at, e / tl.sum(e, axis=0), mask=at < n)
+kernels: Any = pytest.importorskip("xpu_ops.bench.triton_kernels")
 
 
 @triton.jit
@@ -46,52 +34,6 @@ def layer_norm(x, o, w, b, n, eps, BLOCK: tl.constexpr):
         at = start + tl.arange(0, BLOCK)
         v = (tl.load(x + row * n + at, mask=at < n).to(tl.float32) - mean) * scale
         tl.store(o + row * n + at, v * tl.load(w + at, mask=at < n) + tl.load(b + at, mask=at < n), mask=at < n)
-
-
-@triton.jit
-def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
-    columns = tl.cdiv(N, BN)
-    m = (tl.program_id(0) // columns * BM + tl.arange(0, BM)) % M
-    n = (tl.program_id(0) % columns * BN + tl.arange(0, BN)) % N
-    k = tl.arange(0, BK)
-    left = a + m[:, None] * K + k[None, :]
-    right = b + k[:, None] * N + n[None, :]
-    total = tl.zeros((BM, BN), tl.float32)
-    for step in range(0, tl.cdiv(K, BK)):
-        rest = K - step * BK
-        total = tl.dot(
-            tl.load(left, mask=k[None, :] < rest, other=0.0), tl.load(right, mask=k[:, None] < rest, other=0.0), total
-        )
-        left += BK
-        right += BK * N
-    om = tl.program_id(0) // columns * BM + tl.arange(0, BM)
-    on = tl.program_id(0) % columns * BN + tl.arange(0, BN)
-    tl.store(
-        c + om[:, None] * N + on[None, :], total.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N)
-    )
-
-
-@triton.jit
-def attention(Q, K, V, out, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
-    head = tl.program_id(1) * N * D
-    m = tl.program_id(0) * BM + tl.arange(0, BM)
-    d = tl.arange(0, D)
-    q = tl.load(Q + head + m[:, None] * D + d[None, :])
-    top = tl.zeros([BM], tl.float32) - float("inf")
-    norm = tl.zeros([BM], tl.float32)
-    total = tl.zeros([BM, D], tl.float32)
-    for j in range(0, (tl.program_id(0) + 1) * BM, BN):
-        n = j + tl.arange(0, BN)
-        s = tl.dot(q, tl.load(K + head + n[None, :] * D + d[:, None])) * scale
-        s = tl.where(m[:, None] >= n[None, :], s, -float("inf"))
-        new = tl.maximum(top, tl.max(s, 1))
-        p = tl.exp(s - new[:, None])
-        shrink = tl.exp(top - new)
-        norm = norm * shrink + tl.sum(p, 1)
-        v = tl.load(V + head + n[:, None] * D + d[None, :])
-        total = tl.dot(p.to(v.dtype), v, total * shrink[:, None])
-        top = new
-    tl.store(out + head + m[:, None] * D + d[None, :], total / norm[:, None])
 
 
 @triton.jit
@@ -147,7 +89,7 @@ def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5)
 def test_add(dtype: torch.dtype) -> None:
     x, y = (torch.randn(10_007) * 50).to(dtype), (torch.randn(10_007) * 50).to(dtype)
     o = torch.empty_like(x, device="xpu")
-    add[(triton.cdiv(x.numel(), 1024),)](x.to("xpu"), y.to("xpu"), o, x.numel(), BLOCK=1024)
+    kernels.add_kernel[(triton.cdiv(x.numel(), 1024),)](x.to("xpu"), y.to("xpu"), o, x.numel(), BLOCK=1024)
     assert torch.equal(o.cpu(), x + y)
 
 
@@ -155,7 +97,7 @@ def test_add(dtype: torch.dtype) -> None:
 def test_softmax(n: int) -> None:
     x = torch.randn(70, n)
     o = torch.empty_like(x, device="xpu")
-    softmax[(9,)](o, x.to("xpu"), 70, n, BLOCK=max(triton.next_power_of_2(n), 2))
+    kernels.softmax_kernel[(9,)](x.to("xpu"), o, 70, n, BLOCK=max(triton.next_power_of_2(n), 2))
     close(o, x.softmax(-1))
 
 
@@ -172,15 +114,23 @@ def test_matmul(size: tuple[int, int, int], dtype: torch.dtype) -> None:
     M, N, K = size
     a, b = torch.randn(M, K).to(dtype), torch.randn(K, N).to(dtype)
     c = torch.empty(M, N, dtype=dtype, device="xpu")
-    matmul[(triton.cdiv(M, 32) * triton.cdiv(N, 32),)](a.to("xpu"), b.to("xpu"), c, M, N, K, BM=32, BN=32, BK=16)
+    kernels.matmul_kernel[(triton.cdiv(M, 32) * triton.cdiv(N, 32),)](
+        a.to("xpu"), b.to("xpu"), c, M, N, K, BM=32, BN=32, BK=16
+    )
     close(c.float(), a.float() @ b.float(), 1e-4 if dtype == torch.float32 else 2e-2)
 
 
 def test_attention() -> None:
     q, k, v = (torch.randn(1, 2, 128, 32) for _ in range(3))
     o = torch.empty_like(q, device="xpu")
-    attention[(4, 2)](q.to("xpu"), k.to("xpu"), v.to("xpu"), o, 32**-0.5, 128, D=32, BM=32, BN=16)
+    kernels.attention_kernel[(4, 2)](q.to("xpu"), k.to("xpu"), v.to("xpu"), o, 32**-0.5, 128, D=32, BM=32, BN=16)
     close(o, F.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_rows_of_the_benchmark_compute_the_same(case: Case) -> None:
+    assert case.unfused is not None
+    assert not compare(case.function(*to_xpu(case.args)), case.unfused(*case.args), 1e-4)
 
 
 def test_control_flow_scan_and_atomics() -> None:
@@ -232,13 +182,13 @@ def test_what_is_not_lowered_is_named_with_its_line() -> None:
 def test_cooperative_grids_are_refused() -> None:
     x = torch.empty(32, device="xpu")
     with pytest.raises(ValueError, match="launch_cooperative_grid"):
-        add[(1,)](x, x, x, 32, BLOCK=32, launch_cooperative_grid=True)
+        kernels.add_kernel[(1,)](x, x, x, 32, BLOCK=32, launch_cooperative_grid=True)
 
 
 def test_a_tensor_of_the_cpu_is_refused() -> None:
     x = torch.empty(32)
     with pytest.raises(ValueError, match="cannot be accessed from Triton"):
-        add[(1,)](x, x, x, 32, BLOCK=32)
+        kernels.add_kernel[(1,)](x, x, x, 32, BLOCK=32)
 
 
 def test_warps_and_stages_do_not_compile_again() -> None:
@@ -246,7 +196,7 @@ def test_warps_and_stages_do_not_compile_again() -> None:
 
     x = torch.ones(64, device="xpu")
     o = torch.empty_like(x)
-    add[(1,)](x, x, o, 64, BLOCK=64, num_warps=2)
+    kernels.add_kernel[(1,)](x, x, o, 64, BLOCK=64, num_warps=2)
     before = _compile.cache_info().misses
-    add[(1,)](x, x, o, 64, BLOCK=64, num_warps=8, num_stages=3)
+    kernels.add_kernel[(1,)](x, x, o, 64, BLOCK=64, num_warps=8, num_stages=3)
     assert _compile.cache_info().misses == before

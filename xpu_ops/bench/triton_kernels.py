@@ -1,4 +1,4 @@
-"""Kernels in Triton that the benchmark runs, as Triton's tutorials have them."""
+"""Kernels in Triton that the benchmark and the tests run, as Triton's tutorials have them."""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -10,20 +10,20 @@ from triton.language.extra import libdevice
 
 
 @triton.jit
-def _add(x, y, o, n, BLOCK: tl.constexpr):
+def add_kernel(x, y, o, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(o + at, tl.load(x + at, mask=at < n) + tl.load(y + at, mask=at < n), mask=at < n)
 
 
 @triton.jit
-def _gelu(x, o, n, BLOCK: tl.constexpr):
+def gelu_kernel(x, o, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n).to(tl.float32)
     tl.store(o + at, 0.5 * v * (1 + libdevice.erf(v * 0.7071067811865476)), mask=at < n)
 
 
 @triton.jit
-def _softmax(x, o, rows, n, BLOCK: tl.constexpr):
+def softmax_kernel(x, o, rows, n, BLOCK: tl.constexpr):
     for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
         at = tl.arange(0, BLOCK)
         v = tl.load(x + row * n + at, mask=at < n, other=-float("inf"))
@@ -32,7 +32,7 @@ def _softmax(x, o, rows, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _layer_norm(x, o, w, b, n, eps, BLOCK: tl.constexpr):
+def layer_norm_kernel(x, o, w, b, n, eps, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     v = tl.load(x + row * n + at, mask=at < n, other=0.0)
@@ -43,7 +43,7 @@ def _layer_norm(x, o, w, b, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def matmul_kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     columns = tl.cdiv(N, BN)
     om = tl.program_id(0) // columns * BM + tl.arange(0, BM)
     on = tl.program_id(0) % columns * BN + tl.arange(0, BN)
@@ -57,11 +57,13 @@ def _matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
         total = tl.dot(x, tl.load(right, mask=k[:, None] < rest, other=0.0), total)
         left += BK
         right += BK * N
-    tl.store(c + om[:, None] * N + on[None, :], total, mask=(om[:, None] < M) & (on[None, :] < N))
+    tl.store(
+        c + om[:, None] * N + on[None, :], total.to(c.dtype.element_ty), mask=(om[:, None] < M) & (on[None, :] < N)
+    )
 
 
 @triton.jit
-def _attention(Q, K, V, out, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+def attention_kernel(Q, K, V, out, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
     head = tl.program_id(1) * N * D
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     d = tl.arange(0, D)
@@ -77,39 +79,40 @@ def _attention(Q, K, V, out, scale, N, D: tl.constexpr, BM: tl.constexpr, BN: tl
         p = tl.exp(s - new[:, None])
         shrink = tl.exp(top - new)
         norm = norm * shrink + tl.sum(p, 1)
-        total = tl.dot(p, tl.load(V + head + n[:, None] * D + d[None, :]), total * shrink[:, None])
+        v = tl.load(V + head + n[:, None] * D + d[None, :])
+        total = tl.dot(p.to(v.dtype), v, total * shrink[:, None])
         top = new
     tl.store(out + head + m[:, None] * D + d[None, :], total / norm[:, None])
 
 
 def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     o = torch.empty_like(x)
-    _add[(triton.cdiv(x.numel(), 4096),)](x, y, o, x.numel(), BLOCK=4096)
+    add_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, o, x.numel(), BLOCK=4096)
     return o
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
     o = torch.empty_like(x)
-    _gelu[(triton.cdiv(x.numel(), 4096),)](x, o, x.numel(), BLOCK=4096)
+    gelu_kernel[(triton.cdiv(x.numel(), 4096),)](x, o, x.numel(), BLOCK=4096)
     return o
 
 
 def softmax(x: torch.Tensor) -> torch.Tensor:
     o = torch.empty_like(x)
-    _softmax[(256,)](x, o, *x.shape, BLOCK=triton.next_power_of_2(x.shape[1]))
+    softmax_kernel[(256,)](x, o, *x.shape, BLOCK=triton.next_power_of_2(x.shape[1]))
     return o
 
 
 def layer_norm(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     o = torch.empty_like(x)
-    _layer_norm[(x.shape[0],)](x, o, w, b, x.shape[1], 1e-5, BLOCK=triton.next_power_of_2(x.shape[1]))
+    layer_norm_kernel[(x.shape[0],)](x, o, w, b, x.shape[1], 1e-5, BLOCK=triton.next_power_of_2(x.shape[1]))
     return o
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     (M, K), N = a.shape, b.shape[1]
     c = a.new_empty(M, N)
-    _matmul[(triton.cdiv(M, 64) * triton.cdiv(N, 64),)](a, b, c, M, N, K, BM=64, BN=64, BK=64)
+    matmul_kernel[(triton.cdiv(M, 64) * triton.cdiv(N, 64),)](a, b, c, M, N, K, BM=64, BN=64, BK=64)
     return c
 
 
@@ -117,5 +120,5 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor
     """Causal, of contiguous (1, heads, length, width)."""
     o = torch.empty_like(q)
     _, heads, n, d = q.shape
-    _attention[(n // 64, heads)](q, k, v, o, d**-0.5, n, D=d, BM=64, BN=64)
+    attention_kernel[(n // 64, heads)](q, k, v, o, d**-0.5, n, D=d, BM=64, BN=64)
     return o
