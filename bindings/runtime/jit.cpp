@@ -1,17 +1,14 @@
 // _C.JitModule and _C.JitKernel: kernels compiled while the process runs, and their launch from Python without
 // pybind11. A kernel takes one struct of 8-byte fields. Its signature has one letter per argument of the call: p
 // pointer (a tensor, or None for null), i integer, f float, d double.
-#define PY_SSIZE_T_CLEAN
 #include <ATen/ops/empty_strided.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/Dtype.h>
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +17,7 @@
 #include <vector>
 
 #include "bindings/errors.hpp"
+#include "bindings/runtime/callable.hpp"
 #include "bindings/runtime/module.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/jit.hpp"
@@ -31,9 +29,10 @@ namespace {
 
 using runtime::JitModule;
 
-constexpr size_t kMaxFields = 256;
-
-struct KernelState {
+struct Kernel {
+  static constexpr const char* kType = "xpu_ops._C.JitKernel";
+  static constexpr const char* kDoc =
+      "A compiled kernel; kernel(groups, *arguments) launches it on the current stream.";
   std::shared_ptr<JitModule> module;  // outlives the kernel
   std::unique_ptr<sycl::kernel> kernel;
   std::string name, signature;
@@ -42,24 +41,12 @@ struct KernelState {
   bool reports = false;  // may write the device's error record
 };
 
-struct KernelObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  KernelState* state;
-};
-
-// Python exceptions for whatever launches throw.
-template <class Fn> PyObject* guarded(Fn&& fn) {
-  HANDLE_TH_ERRORS
-  return translate(std::forward<Fn>(fn));
-  END_HANDLE_TH_ERRORS
-}
-
-[[noreturn]] void wrong_type(const KernelState& s, size_t index, const char* expected, PyObject* found) {
+[[noreturn]] void wrong_type(const Kernel& s, size_t index, const char* expected, PyObject* found) {
   C10_THROW_ERROR(TypeError,
                   c10::str(s.name, ": argument ", index, " must be ", expected, ", not ", Py_TYPE(found)->tp_name));
 }
 
-uint64_t pointer_field(const KernelState& s, size_t index, PyObject* arg) {
+uint64_t pointer(const Kernel& s, size_t index, PyObject* arg) {
   if (arg == Py_None) return 0;
   if (!THPVariable_Check(arg)) wrong_type(s, index, "a tensor", arg);
   const auto address = std::bit_cast<uint64_t>(THPVariable_Unpack(arg).mutable_data_ptr());
@@ -67,22 +54,12 @@ uint64_t pointer_field(const KernelState& s, size_t index, PyObject* arg) {
   return address == 0 && s.reports ? s.bound.front() : address;
 }
 
-uint64_t integer_field(const KernelState& s, size_t index, PyObject* arg) {
-  const long long v = PyLong_AsLongLong(arg);
-  if (v != -1 || !PyErr_Occurred()) return static_cast<uint64_t>(v);
-  if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
-    PyErr_Clear();
-    const unsigned long long u = PyLong_AsUnsignedLongLong(arg);
-    if (!PyErr_Occurred()) return u;
-  }
-  if (!PyLong_Check(arg)) {
-    PyErr_Clear();
-    wrong_type(s, index, "an integer", arg);
-  }
-  throw python_error();
+uint64_t integer(const Kernel& s, size_t index, PyObject* arg) {
+  if (!PyIndex_Check(arg)) wrong_type(s, index, "an integer", arg);
+  return integer_field(arg);
 }
 
-double float_value(const KernelState& s, size_t index, PyObject* arg) {
+double float_value(const Kernel& s, size_t index, PyObject* arg) {
   const double v = PyFloat_AsDouble(arg);
   if (v == -1.0 && PyErr_Occurred()) {
     PyErr_Clear();
@@ -91,19 +68,18 @@ double float_value(const KernelState& s, size_t index, PyObject* arg) {
   return v;
 }
 
-uint64_t field(const KernelState& s, size_t index, PyObject* arg) {
+uint64_t field(const Kernel& s, size_t index, PyObject* arg) {
   switch (s.signature[index]) {
-    case 'p': return pointer_field(s, index, arg);
-    case 'i': return integer_field(s, index, arg);
-    case 'f': return std::bit_cast<uint32_t>(static_cast<float>(float_value(s, index, arg)));
-    default: return std::bit_cast<uint64_t>(float_value(s, index, arg));
+    case 'p': return pointer(s, index, arg);
+    case 'i': return integer(s, index, arg);
+    default: return float_field(s.signature[index], float_value(s, index, arg));
   }
 }
 
 // kernel(groups, *arguments), on the current stream of its device.
-PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    const KernelState& s = *reinterpret_cast<KernelObject*>(self)->state;
+    const Kernel& s = Callable<Kernel>::of(self);
     const size_t n = static_cast<size_t>(PyVectorcall_NARGS(nargsf)), fields = s.signature.size();
     TORCH_CHECK_TYPE(n == fields + 1 && !(kwnames && PyTuple_GET_SIZE(kwnames)), s.name,
                      ": expected the number of work-groups and ", fields, " arguments, got ", n);
@@ -124,37 +100,15 @@ PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*
   });
 }
 
-void free_kernel(PyObject* self) {
-  delete reinterpret_cast<KernelObject*>(self)->state;
-  Py_TYPE(self)->tp_free(self);
-}
-
-PyTypeObject* kernel_type() {
-  static PyTypeObject type = [] {
-    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-    t.tp_name = "xpu_ops._C.JitKernel";
-    t.tp_doc = "A compiled kernel; kernel(groups, *arguments) launches it on the current stream.";
-    t.tp_basicsize = sizeof(KernelObject);
-    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
-    t.tp_vectorcall_offset = offsetof(KernelObject, vectorcall);
-    t.tp_call = PyVectorcall_Call;
-    t.tp_dealloc = free_kernel;
-    return t;
-  }();
-  static const int ready = PyType_Ready(&type);
-  if (ready < 0) throw py::error_already_set();
-  return &type;
-}
-
-// `messages`: texts of assertions. Their numbers become the last fields, behind the address of the error record.
-py::object make_kernel(const std::shared_ptr<JitModule>& module, const std::string& name, size_t local,
-                       const std::string& signature, const std::optional<std::vector<std::string>>& messages) {
+// `messages`: texts of assertions, for a kernel that may write the error record.
+py::object make_jit_kernel(const std::shared_ptr<JitModule>& module, const std::string& name, size_t local,
+                           const std::string& signature, const std::optional<std::vector<std::string>>& messages) {
   const size_t bound = messages ? messages->size() + 1 : 0;
   TORCH_CHECK_VALUE(signature.size() + bound <= kMaxFields, name, ": a kernel takes at most ", kMaxFields,
                     " arguments, got ", signature.size() + bound);
   TORCH_CHECK_VALUE(signature.find_first_not_of("pifd") == std::string::npos, name,
                     ": unknown letter in the signature ", signature);
-  auto state = std::make_unique<KernelState>();
+  auto state = std::make_unique<Kernel>();
   state->module = module;
   state->kernel = translate([&] { return module->kernel(name); });
   state->name = name;
@@ -162,15 +116,9 @@ py::object make_kernel(const std::shared_ptr<JitModule>& module, const std::stri
   state->local = local;
   if (messages) {
     state->reports = true;
-    state->bound.push_back(std::bit_cast<uint64_t>(translate([&] { return runtime::error_flag(module->device()); })));
-    for (const std::string& text : *messages)
-      state->bound.push_back(static_cast<uint64_t>(runtime::register_error_message(text)));
+    state->bound = error_fields(module->device(), *messages);
   }
-  auto* object = PyObject_New(KernelObject, kernel_type());
-  if (!object) throw py::error_already_set();
-  object->vectorcall = launch;
-  object->state = state.release();
-  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+  return Callable<Kernel>::make(call_kernel, std::move(state));
 }
 
 JitModule::Bytes to_bytes(const py::bytes& data) {
@@ -216,7 +164,7 @@ void bind_jit(py::module_& m) {
                     py::gil_scoped_release no_gil;
                     return JitModule::add(digest, checked(device), portable, code, target);
                   })
-      .def("kernel", &make_kernel, py::arg("name"), py::arg("local"), py::arg("signature"),
+      .def("kernel", &make_jit_kernel, py::arg("name"), py::arg("local"), py::arg("signature"),
            py::arg("messages") = py::none());
   m.def("jit_stats", [] {
     const runtime::JitStats s = runtime::jit_stats();

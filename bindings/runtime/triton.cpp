@@ -1,21 +1,19 @@
 // _C.TritonKernel and _C.TritonLauncher: the launch of kernels lowered from Triton IR, without pybind11. Triton and
 // Inductor call launcher(grid x, y, z, stream, kernel, metadata, launch metadata, enter hook, exit hook, *arguments).
 // The format has one letter per argument: p pointer, i integer, f float, d double, - one that no kernel sees.
-#define PY_SSIZE_T_CLEAN
 #include <pybind11/stl.h>
-#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bindings/errors.hpp"
+#include "bindings/runtime/callable.hpp"
 #include "bindings/runtime/module.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/jit.hpp"
@@ -25,7 +23,6 @@ namespace py = pybind11;
 namespace xpu_ops {
 namespace {
 
-constexpr size_t kMaxFields = 256;
 constexpr Py_ssize_t kFixed = 9;  // arguments before those of the kernel
 
 struct TritonKernel {
@@ -36,25 +33,11 @@ struct TritonKernel {
   size_t local = 0;
 };
 
-struct LauncherObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  std::string* format;
+struct Launcher {
+  static constexpr const char* kType = "xpu_ops._C.TritonLauncher";
+  static constexpr const char* kDoc = "Launches a TritonKernel on the current stream.";
+  std::string format;
 };
-
-template <class Fn> PyObject* guarded(Fn&& fn) {
-  HANDLE_TH_ERRORS
-  return translate(std::forward<Fn>(fn));
-  END_HANDLE_TH_ERRORS
-}
-
-uint64_t integer(PyObject* arg) {
-  const long long v = PyLong_AsLongLong(arg);
-  if (v != -1 || !PyErr_Occurred()) return static_cast<uint64_t>(v);
-  PyErr_Clear();
-  const unsigned long long u = PyLong_AsUnsignedLongLong(arg);
-  if (PyErr_Occurred()) throw python_error();
-  return u;
-}
 
 uint64_t pointer(Py_ssize_t index, PyObject* arg) {
   if (THPVariable_Check(arg)) {
@@ -64,22 +47,22 @@ uint64_t pointer(Py_ssize_t index, PyObject* arg) {
     return std::bit_cast<uint64_t>(t.mutable_data_ptr());
   }
   if (arg == Py_None) return 0;
-  if (PyLong_Check(arg)) return integer(arg);
+  if (PyLong_Check(arg)) return integer_field(arg);
   static PyObject* const data_ptr = PyUnicode_InternFromString("data_ptr");
   const auto address = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(arg, data_ptr));
   if (!address) {
     PyErr_Clear();
     C10_THROW_ERROR(TypeError, "Pointer argument must be either uint64 or have data_ptr method");
   }
-  return integer(address.ptr());
+  return integer_field(address.ptr());
 }
 
 uint64_t field(char letter, Py_ssize_t index, PyObject* arg) {
   if (letter == 'p') return pointer(index, arg);
-  if (letter == 'i') return integer(arg);
+  if (letter == 'i') return integer_field(arg);
   const double v = PyFloat_AsDouble(arg);
   if (v == -1.0 && PyErr_Occurred()) throw python_error();
-  return letter == 'f' ? std::bit_cast<uint32_t>(static_cast<float>(v)) : std::bit_cast<uint64_t>(v);
+  return float_field(letter, v);
 }
 
 void call_hook(PyObject* hook, PyObject* metadata) {
@@ -87,9 +70,9 @@ void call_hook(PyObject* hook, PyObject* metadata) {
   if (!py::reinterpret_steal<py::object>(PyObject_CallOneArg(hook, metadata))) throw python_error();
 }
 
-PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
-    const std::string& format = *reinterpret_cast<LauncherObject*>(self)->format;
+    const std::string& format = Callable<Launcher>::of(self).format;
     const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     TORCH_CHECK_TYPE(n == kFixed + static_cast<Py_ssize_t>(format.size()) && !(kwnames && PyTuple_GET_SIZE(kwnames)),
                      "a Triton kernel expects ", format.size(), " arguments, got ", n - kFixed);
@@ -100,7 +83,7 @@ PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*
       if (format[i] != '-') values[count++] = field(format[i], static_cast<Py_ssize_t>(i), args[kFixed + i]);
     size_t groups = 1;
     for (int d = 0; d < 3; ++d) {
-      values[count] = integer(args[d]);
+      values[count] = integer_field(args[d]);
       groups *= static_cast<size_t>(values[count++]);
     }
     std::copy(kernel.bound.begin(), kernel.bound.end(), values + count);
@@ -117,53 +100,24 @@ PyObject* launch(PyObject* self, PyObject* const* args, size_t nargsf, PyObject*
   });
 }
 
-void free_launcher(PyObject* self) {
-  delete reinterpret_cast<LauncherObject*>(self)->format;
-  Py_TYPE(self)->tp_free(self);
-}
-
-PyTypeObject* launcher_type() {
-  static PyTypeObject type = [] {
-    PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
-    t.tp_name = "xpu_ops._C.TritonLauncher";
-    t.tp_doc = "Launches a TritonKernel on the current stream.";
-    t.tp_basicsize = sizeof(LauncherObject);
-    t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL;
-    t.tp_vectorcall_offset = offsetof(LauncherObject, vectorcall);
-    t.tp_call = PyVectorcall_Call;
-    t.tp_dealloc = free_launcher;
-    return t;
-  }();
-  static const int ready = PyType_Ready(&type);
-  if (ready < 0) throw py::error_already_set();
-  return &type;
-}
-
 py::object make_launcher(const std::string& format) {
   TORCH_CHECK_VALUE(format.find_first_not_of("pifd-") == std::string::npos, "unknown letter in the format ", format);
   TORCH_CHECK_VALUE(format.size() + 16 <= kMaxFields, "a Triton kernel takes at most ", kMaxFields - 16,
                     " arguments, got ", format.size());
-  auto* object = PyObject_New(LauncherObject, launcher_type());
-  if (!object) throw py::error_already_set();
-  object->vectorcall = launch;
-  object->format = new std::string(format);
-  return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(object));
+  return Callable<Launcher>::make(call_launcher, std::make_unique<Launcher>(format));
 }
 
 // `messages`: texts of assertions, whose numbers are the last fields, behind the address of the error record.
-std::unique_ptr<TritonKernel> make_kernel(const std::shared_ptr<runtime::JitModule>& module, const std::string& name,
-                                          size_t local, const std::vector<std::string>& messages) {
+std::unique_ptr<TritonKernel> make_triton_kernel(const std::shared_ptr<runtime::JitModule>& module,
+                                                 const std::string& name, size_t local,
+                                                 const std::vector<std::string>& messages) {
   TORCH_CHECK_VALUE(messages.size() < 12, name, ": a kernel has at most 11 texts of assertions, got ", messages.size());
   auto kernel = std::make_unique<TritonKernel>();
   kernel->module = module;
   kernel->kernel = translate([&] { return module->kernel(name); });
   kernel->name = name;
   kernel->local = local;
-  if (!messages.empty()) {
-    kernel->bound.push_back(std::bit_cast<uint64_t>(translate([&] { return runtime::error_flag(module->device()); })));
-    for (const std::string& text : messages)
-      kernel->bound.push_back(static_cast<uint64_t>(runtime::register_error_message(text)));
-  }
+  if (!messages.empty()) kernel->bound = error_fields(module->device(), messages);
   return kernel;
 }
 
@@ -171,7 +125,7 @@ std::unique_ptr<TritonKernel> make_kernel(const std::shared_ptr<runtime::JitModu
 
 void bind_triton(py::module_& m) {
   py::class_<TritonKernel>(m, "TritonKernel")
-      .def(py::init(&make_kernel), py::arg("module"), py::arg("name"), py::arg("local"), py::arg("messages"))
+      .def(py::init(&make_triton_kernel), py::arg("module"), py::arg("name"), py::arg("local"), py::arg("messages"))
       .def_readonly("name", &TritonKernel::name);
   m.def("triton_launcher", &make_launcher, py::arg("format"));
 }
