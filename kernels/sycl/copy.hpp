@@ -108,14 +108,6 @@ void copy_transpose(const CopyArgs& p) {
     dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[static_cast<int32_t>(j) * p.src_stride[1]];
 }
 
-}  // namespace xpu
-
-#ifdef __SYCL_DEVICE_ONLY__  // the host's casts take this header too, by a compiler without clang's vectors
-#include "kernels/sycl/copy_blocks.hpp"
-#endif
-
-namespace xpu {
-
 template <class To, class From>
 inline To cast_element(From v, uint32_t flags) {
   if constexpr (is_complex_v<From>) {
@@ -171,3 +163,7 @@ void fill_steps(const FillArgs& p) {
 }
 
 }  // namespace xpu
+
+#ifdef __SYCL_DEVICE_ONLY__  // the host's casts take this header too, by a compiler without clang's vectors
+#include "kernels/sycl/copy_blocks.hpp"
+#endif

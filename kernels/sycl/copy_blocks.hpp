@@ -1,5 +1,5 @@
 // Copies between layouts whose dense dimensions differ, on vectors of a CPU device: one item per part, elements change
-// places in registers. Included by copy.hpp.
+// places in registers. At the end of copy.hpp.
 #pragma once
 #include "kernels/sycl/copy_args.hpp"
 #include "kernels/sycl/core/device.hpp"
@@ -109,46 +109,44 @@ inline void for_rows(const CopyArgs& p, Fn f) {
   }
 }
 
-// 2-D. Dimension 1 has C elements. join: they are side by side in dst, dimension 0 is dense in src.
-template <class T, int C>
-void copy_join(const CopyArgs& p) {
+// 2-D. Dimension 1 has C elements. JOIN: they are side by side in dst, dimension 0 is dense in src; else the reverse.
+template <class T, int C, bool JOIN>
+inline void copy_channels(const CopyArgs& p) {
   constexpr int N = 16;
   using V = lane_row<T, N>;
-  const int64_t from = p.src_stride[1];
+  const int64_t to = JOIN ? N : p.dst_stride[1], from = JOIN ? p.src_stride[1] : N;
   for_rows<T, 2>(p, [&](T* dst, const T* src, uint32_t c0, uint32_t c1) {
     uint32_t c = c0;
     for (; c + N <= c1; c += N) {
       V in[C], out[C];
+      T* d = dst + size_t{c} * (JOIN ? C : 1);
+      const T* s = src + size_t{c} * (JOIN ? 1 : C);
 #pragma unroll
-      for (int k = 0; k < C; ++k) in[k] = load_row<V>(src + k * from + c);
-      mix_rows<N, C, Join>(in, out, lane_list<C>{});
+      for (int k = 0; k < C; ++k) in[k] = load_row<V>(s + k * from);
+      if constexpr (JOIN)
+        mix_rows<N, C, Join>(in, out, lane_list<C>{});
+      else
+        mix_rows<N, C, Part>(in, out, lane_list<C>{});
 #pragma unroll
-      for (int k = 0; k < C; ++k) store_row(dst + size_t{c} * C + k * N, out[k]);
+      for (int k = 0; k < C; ++k) store_row(d + k * to, out[k]);
     }
     for (; c < c1; ++c)
-      for (int k = 0; k < C; ++k) dst[size_t{c} * C + k] = src[k * from + c];
+      for (int k = 0; k < C; ++k) {
+        if constexpr (JOIN)
+          dst[size_t{c} * C + k] = src[k * from + c];
+        else
+          dst[k * to + c] = src[size_t{c} * C + k];
+      }
   });
 }
 
-// part: they are side by side in src, dimension 0 is dense in dst.
+template <class T, int C>
+void copy_join(const CopyArgs& p) {
+  copy_channels<T, C, true>(p);
+}
 template <class T, int C>
 void copy_part(const CopyArgs& p) {
-  constexpr int N = 16;
-  using V = lane_row<T, N>;
-  const int64_t to = p.dst_stride[1];
-  for_rows<T, 2>(p, [&](T* dst, const T* src, uint32_t c0, uint32_t c1) {
-    uint32_t c = c0;
-    for (; c + N <= c1; c += N) {
-      V in[C], out[C];
-#pragma unroll
-      for (int k = 0; k < C; ++k) in[k] = load_row<V>(src + size_t{c} * C + k * N);
-      mix_rows<N, C, Part>(in, out, lane_list<C>{});
-#pragma unroll
-      for (int k = 0; k < C; ++k) store_row(dst + k * to + c, out[k]);
-    }
-    for (; c < c1; ++c)
-      for (int k = 0; k < C; ++k) dst[k * to + c] = src[size_t{c} * C + k];
-  });
+  copy_channels<T, C, false>(p);
 }
 
 // Every C-th element of src. The last block stays an element at a time: a vector would read past the end.
