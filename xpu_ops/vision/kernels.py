@@ -45,21 +45,29 @@ def _bilinear(image, H, W, y, x, mask, T: tl.constexpr):
 
 
 @triton.jit
-def roi_align_kernel(
-    image, rois, out, mapping, scale: tl.float64, C, H, W, C_OUT, PH: tl.constexpr, PW: tl.constexpr, RATIO: tl.constexpr,
-    ALIGNED: tl.constexpr, BY_POSITION: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr,
-):  # fmt: skip
-    """A program has one region and a block of its results. BY_POSITION is ps_roi_align: every bin has its own channel."""
+def _place(C_OUT, PH: tl.constexpr, PW: tl.constexpr, BY_POSITION: tl.constexpr, BLOCK: tl.constexpr):
+    """Region, place in `out`, mask, row and column of the bin, and channel of a program's results. BY_POSITION: every bin has
+    its own channel."""
     k = tl.program_id(0)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     n = C_OUT * PH * PW
-    mask = at < n
     pw = at % PW
     ph = at // PW % PH
     c = at // (PW * PH)
     if BY_POSITION:
         c = (c * PH + ph) * PW + pw
-        tl.store(mapping + k.to(tl.int64) * n + at, c, mask=mask)
+    return k, k.to(tl.int64) * n + at, at < n, ph, pw, c
+
+
+@triton.jit
+def roi_align_kernel(
+    image, rois, out, mapping, scale: tl.float64, C, H, W, C_OUT, PH: tl.constexpr, PW: tl.constexpr, RATIO: tl.constexpr,
+    ALIGNED: tl.constexpr, BY_POSITION: tl.constexpr, T: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """A program has one region and a block of its results. BY_POSITION is ps_roi_align."""
+    k, to, mask, ph, pw, c = _place(C_OUT, PH, PW, BY_POSITION, BLOCK)
+    if BY_POSITION:
+        tl.store(mapping + to, c, mask=mask)
     roi = rois + k * 5
     scale = scale.to(T)
     batch = tl.load(roi).to(tl.int64)
@@ -89,7 +97,7 @@ def roi_align_kernel(
     count = rows * columns
     if not BY_POSITION:
         count = tl.maximum(count, 1)
-    tl.store(out + k.to(tl.int64) * n + at, total / count, mask=mask)
+    tl.store(out + to, total / count, mask=mask)
 
 
 @triton.jit
@@ -98,15 +106,7 @@ def roi_pool_kernel(
     T: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """roi_pool, the largest value of a bin and where it is; BY_POSITION is ps_roi_pool, the mean of a bin of its channel."""
-    k = tl.program_id(0)
-    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    n = C_OUT * PH * PW
-    mask = at < n
-    pw = at % PW
-    ph = at // PW % PH
-    c = at // (PW * PH)
-    if BY_POSITION:
-        c = (c * PH + ph) * PW + pw
+    k, to, mask, ph, pw, c = _place(C_OUT, PH, PW, BY_POSITION, BLOCK)
     roi = rois + k * 5
     scale = scale.to(T)
     batch = tl.load(roi).to(tl.int64)
@@ -137,7 +137,6 @@ def roi_pool_kernel(
             best = tl.where(larger, v, best)
             place = tl.where(larger, y * W + x, place)
             total += tl.where(inside, v, 0.0)
-    to = k.to(tl.int64) * n + at
     if BY_POSITION:
         area = tl.where(empty, 1, (y1 - y0) * (x1 - x0))
         tl.store(out + to, tl.where(empty, 0.0, total / area), mask=mask)
