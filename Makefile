@@ -71,7 +71,7 @@ test-cuda-build: wheel
 	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps $(WHEELS)
 	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
 
-# All sources in units of another size than the build's, syntax only. UNITY_ARGS="--target _C": one target.
+# The sources of a target, or of all, in units of another size than the build's, syntax only: UNITY_ARGS="--target _C".
 unity: build
 	$(PY) -m tools.check_unity $(BUILD) --jobs $(JOBS) $(UNITY_ARGS)
 

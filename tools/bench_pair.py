@@ -58,18 +58,22 @@ say(None)
 """
 
 
+def environment(tree: Path) -> dict[str, str]:
+    """The variables under which Python finds the build of a tree."""
+    build = tree.resolve() / "build"
+    return os.environ | {"PYTHONPATH": str(build / "python"), "XPU_OPS_BUILD_DIR": str(build)}
+
+
 class Build:
     """The process of one build; it waits at a row until told."""
 
     def __init__(self, tree: Path, level: str) -> None:
-        build = tree.resolve() / "build"
-        env = os.environ | {"PYTHONPATH": str(build / "python"), "XPU_OPS_BUILD_DIR": str(build)}
         self.process = subprocess.Popen(
             [sys.executable, "-c", WORKER, level],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=env,
+            env=environment(tree),
             cwd="/",
         )
         self.row: list[str] | None = self.hear()
@@ -102,11 +106,9 @@ def common(old: Build, new: Build, rows: set[tuple[str, ...]]) -> bool:
 
 def names(tree: Path, level: str) -> set[tuple[str, ...]]:
     """Sections and names of the rows of a build."""
-    build = tree.resolve() / "build"
-    env = os.environ | {"PYTHONPATH": str(build / "python"), "XPU_OPS_BUILD_DIR": str(build)}
     code = "import sys, json; from xpu_ops.bench import cases; print(json.dumps([[c.section, c.name] for c in cases.cases(sys.argv[1])]))"
     text = subprocess.run(
-        [sys.executable, "-c", code, level], env=env, cwd="/", capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, level], env=environment(tree), cwd="/", capture_output=True, text=True, check=True
     )
     return {tuple(r) for r in json.loads(text.stdout.splitlines()[-1])}
 
