@@ -63,6 +63,22 @@ def test_training(name: str, dynamic: bool | None) -> None:
         assert error < 1e-3, f"{key}: {error}"
 
 
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_layer_norm_of_channels(layout: torch.memory_format) -> None:
+    """The gradient's strides are those that the graph was compiled for."""
+    x = torch.randn(2, 8, 5, 6, device="xpu").to(memory_format=layout)
+    w = torch.rand(8, device="xpu")
+
+    def gradients(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        leaves = [t.clone().requires_grad_() for t in (x, w)]
+        return list(torch.autograd.grad(function(*leaves).sum(), leaves))
+
+    def norm(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x.permute(0, 2, 3, 1), (8,), w).permute(0, 3, 1, 2).sin()
+
+    torch.testing.assert_close(gradients(torch.compile(norm)), gradients(norm), rtol=1e-4, atol=1e-4)
+
+
 def test_dropout_in_training() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 8)).to("xpu")
     x = torch.randn(10, 64, device="xpu")
