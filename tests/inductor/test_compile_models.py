@@ -79,6 +79,24 @@ def test_layer_norm_of_channels(layout: torch.memory_format) -> None:
     torch.testing.assert_close(gradients(torch.compile(norm)), gradients(norm), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["sum", pytest.param("mean", marks=pytest.mark.slow), "max"])
+def test_bags(mode: str, last: bool) -> None:
+    """The sizes of what embedding_bag saves are those that its meta function promises."""
+    rows, places = torch.randn(10, 5, device="xpu"), torch.randint(0, 10, (6,), device="xpu")
+    starts = torch.tensor([0, 2, 6] if last else [0, 2, 2], device="xpu")
+
+    def gradient(function: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = rows.clone().requires_grad_()
+        out = function(leaf, places, starts)
+        return out.detach(), torch.autograd.grad(out.sum(), leaf)[0]
+
+    def bags(rows: torch.Tensor, places: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(places, rows, starts, mode=mode, include_last_offset=last) * 2
+
+    torch.testing.assert_close(gradient(torch.compile(bags)), gradient(bags))
+
+
 def test_dropout_in_training() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 8)).to("xpu")
     x = torch.randn(10, 64, device="xpu")
