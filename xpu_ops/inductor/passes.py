@@ -232,6 +232,13 @@ def _keep_operator(op: Any) -> None:
     lowering.make_fallback(op, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
 
 
+def _contiguous_on_xpu(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
+    """Operands of an operator whose gradient keeps their strides, where its meta function promises a contiguous one."""
+    from torch._inductor import lowering
+
+    return lowering.require_contiguous(node, *args, **kwargs) if is_xpu(args[0]) else (args, kwargs)
+
+
 def install_lowerings() -> None:
     """Change upstream's decompositions and lowerings for tensors of XPU devices."""
     from torch._inductor import lowering, utils
@@ -242,6 +249,7 @@ def install_lowerings() -> None:
     for op in (aten.any.default, aten.any.dim, aten.any.dims):
         _any_of_bytes(op)
     _keep_operator(aten.native_layer_norm_backward.default)
+    lowering.add_layout_constraint(aten.replication_pad2d_backward.default, _contiguous_on_xpu)
 
     keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
     utils.needs_fallback_due_to_atomic_add_limitations = keep
