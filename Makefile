@@ -11,6 +11,7 @@ TORCH_REQUIREMENT := $(if $(TORCH),'torch==$(TORCH)',-r requirements/torch.txt)
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+COMPILED_ARGS ?=
 UNITY_ARGS ?=
 
 PY := $(abspath $(VENV))/bin/python
@@ -19,7 +20,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-robust test-cuda-build unity test-models models-table bench coverage wheel check-gpu docs tables lint format clean
+.PHONY: all deps configure build demo test test-full test-robust test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -78,6 +79,11 @@ unity: build
 # Every model family in every mode; `make test` runs a sample. models-table also times them and writes docs/models.md.
 test-models: build
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests/models -n $(JOBS) --dist loadgroup $(PYTEST_ARGS)
+
+# OpInfo through torch.compile, case by case in a process of its own: COMPILED_ARGS="--dtype bfloat16 --minutes 30 --log x.jsonl".
+test-compiled: build
+	XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE):$(abspath tests) $(PY) -W ignore -m support.compiled_opinfo \
+	  --log $(BUILD)/compiled_opinfo.jsonl $(COMPILED_ARGS)
 
 models-table: build
 	XPU_OPS_TEST_LEVEL=full XPU_OPS_MODELS_REPORT=docs/models.md $(RUN) -m pytest tests/models/test_models.py $(PYTEST_ARGS)

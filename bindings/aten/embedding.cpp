@@ -154,10 +154,12 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
                 "expected per_sample_weights to be 1D and of the same length as indices");
   }
   const int64_t bags = offsets.size(0) - (include_last_offset ? 1 : 0), features = weight.size(1);
-  at::Tensor out = new_empty({bags, features}, weight.scalar_type()), bag_size = new_empty({bags}, index_type);
-  // Only the backward reads it.
-  at::Tensor offset2bag = new_empty({with_backward ? indices.numel() : 0}, index_type);
-  at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({bags}, index_type);
+  // Sizes as meta_embedding_bag promises them for a device that is not the CPU.
+  at::Tensor out = new_empty({bags, features}, weight.scalar_type());
+  at::Tensor bag_size = new_empty({offsets.size(0)}, index_type);
+  at::Tensor offset2bag = new_empty({indices.numel()}, index_type);  // only the backward reads it
+  at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({0}, index_type);
+  if (include_last_offset) bag_size.narrow(0, bags, 1).zero_();
   if (bags == 0) return {out, offset2bag.zero_(), bag_size, max_indices};
   BagArgs args{};
   args.weight = weight.const_data_ptr();
@@ -194,8 +196,11 @@ void check_bag_gradient(const char* name, const at::Tensor& grad, const at::Tens
   check_indices(offset2bag, name);
   TORCH_CHECK(offset2bag.sizes() == indices.sizes(), name, "(): expected offset2bag of size ", indices.sizes(),
               ", but got ", offset2bag.sizes());
-  TORCH_CHECK(mode == 0 || (bag_size.dim() == 1 && bag_size.size(0) == grad.size(0)), name,
-              "(): expected bag_size of size [", grad.size(0), "], but got ", bag_size.sizes());
+  const auto counts = [&] {  // one more where the offsets include the last
+    return bag_size.dim() == 1 && (bag_size.size(0) == grad.size(0) || bag_size.size(0) == grad.size(0) + 1);
+  };
+  TORCH_CHECK(mode == 0 || counts(), name, "(): expected bag_size of size [", grad.size(0), "], but got ",
+              bag_size.sizes());
   if (!per_sample_weights.has_value() || !per_sample_weights->defined()) return;
   TORCH_CHECK(mode == 0, name, "(): per_sample_weights only supported for mode='sum'");
   TORCH_CHECK(per_sample_weights->sizes() == indices.sizes() && per_sample_weights->scalar_type() == grad.scalar_type(),

@@ -56,10 +56,7 @@ XPU_INLINE void sum_bag(const BagArgs& p, uint32_t bag) {
     if (!good(ids[j]))
       report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
   }
-  if (lane == 0) {
-    static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
-    if (p.mode != BagMode::max) static_cast<Index*>(p.max_indices)[bag] = static_cast<Index>(used);
-  }
+  if (lane == 0) static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
   const T* weight = static_cast<const T*>(p.weight);
   const T* times = static_cast<const T*>(p.per_sample);
   T* out = static_cast<T*>(p.out) + static_cast<size_t>(bag) * p.features;
@@ -168,7 +165,6 @@ XPU_INLINE void for_summed_bags(const BagArgs& p, uint32_t first, uint32_t last,
         if (static_cast<uint64_t>(ids[j]) >= static_cast<uint64_t>(p.index.size))
           report_error(p.index.error, DeviceErrorCode::bag_index, static_cast<uint32_t>(j), ids[j], p.index.size);
     static_cast<Index*>(p.bag_size)[bag] = static_cast<Index>(used);
-    static_cast<Index*>(p.max_indices)[bag] = static_cast<Index>(used);
     [[clang::always_inline]] rows(bag, span, used == end - begin, used);
   }
 }

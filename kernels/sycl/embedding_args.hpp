@@ -13,7 +13,7 @@ struct BagArgs {
   const void* per_sample;  // or null; stride per_sample_stride
   void* out;               // [bags, features] contiguous
   void* bag_size;          // index type
-  void* max_indices;       // index type; max: [bags, features], else as bag_size
+  void* max_indices;       // index type; max: [bags, features], else not written
   void* offset2bag;        // index type, may be null
   int64_t weight_stride0, weight_stride1, per_sample_stride;
   int64_t padding;  // index that is left out; -1: none

@@ -40,6 +40,7 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "extremes": (lambda a: (a.amax(1), a.amin(0), a.argmax(1), a.argmin(0)), lambda: (rand(33, 65),)),
     "argmax of a transpose": (lambda a: (a.t().argmax(), a.t().argmin()), lambda: (rand(40, 102),)),
     "any and all": (lambda a: ((a > 2).any(1), (a > -3).all(0)), lambda: (rand(33, 65),)),
+    "any of bytes": (lambda a: (a.any(), a.any(1), a.any((0, 1))), lambda: (rand(3, 5).to(torch.uint8),)),
     "gather": (lambda w, i: w[i] * 2, lambda: (rand(50, 64), torch.randint(-50, 50, (30, 4), device="xpu"))),
     "rows by index, normalised": (
         lambda w, i: F.layer_norm(w[i], (64,)),

@@ -63,6 +63,43 @@ def test_training(name: str, dynamic: bool | None) -> None:
         assert error < 1e-3, f"{key}: {error}"
 
 
+PERMUTED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "layer norm of channels": lambda x: F.layer_norm(x.permute(0, 2, 3, 1), (8,)).permute(0, 3, 1, 2).sin(),
+    "replicated and cut": lambda x: F.pad(x * 2, (-1, 2, 3, 1), mode="replicate").sin(),
+}
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("name", PERMUTED)
+def test_strides_of_gradients(name: str, layout: torch.memory_format) -> None:
+    """Gradients of operators that stay operators have the strides that the graph was compiled for."""
+    x = torch.randn(2, 8, 5, 6, device="xpu").to(memory_format=layout)
+
+    def gradient(function: Callable[..., torch.Tensor]) -> torch.Tensor:
+        leaf = x.clone().requires_grad_()
+        return torch.autograd.grad(function(leaf).sum(), leaf)[0]
+
+    torch.testing.assert_close(gradient(torch.compile(PERMUTED[name])), gradient(PERMUTED[name]), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("mode", ["sum", pytest.param("mean", marks=pytest.mark.slow), "max"])
+def test_bags(mode: str, last: bool) -> None:
+    """The sizes of what embedding_bag saves are those that its meta function promises."""
+    rows, places = torch.randn(10, 5, device="xpu"), torch.randint(0, 10, (6,), device="xpu")
+    starts = torch.tensor([0, 2, 6] if last else [0, 2, 2], device="xpu")
+
+    def gradient(function: Callable[..., torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        leaf = rows.clone().requires_grad_()
+        out = function(leaf, places, starts)
+        return out.detach(), torch.autograd.grad(out.sum(), leaf)[0]
+
+    def bags(rows: torch.Tensor, places: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+        return F.embedding_bag(places, rows, starts, mode=mode, include_last_offset=last) * 2
+
+    torch.testing.assert_close(gradient(torch.compile(bags)), gradient(bags))
+
+
 def test_dropout_in_training() -> None:
     model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 8)).to("xpu")
     x = torch.randn(10, 64, device="xpu")

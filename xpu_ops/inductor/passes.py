@@ -176,6 +176,19 @@ def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return make_reduction_inner
 
 
+def _any_of_bytes(op: Any) -> None:
+    """any of uint8 is uint8, as at::any; upstream's lowering gives bool."""
+    from torch._inductor import lowering
+
+    upstream = lowering.lowerings[op]
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        result = upstream(x, *args, **kwargs)
+        return lowering.to_dtype(result, torch.uint8) if is_xpu(x) and x.get_dtype() == torch.uint8 else result
+
+    lowering.lowerings[op] = lower
+
+
 def _or_operator(op: Any) -> None:
     """Pooling windows whose size only the run knows: upstream's lowering asks whether they are large."""
     from torch._inductor import lowering
@@ -203,7 +216,10 @@ def _no_template(upstream: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _keep_operator(op: Any) -> None:
-    """No decomposition on XPU: the operator reads its operands once for results that generated kernels need two passes for."""
+    """No decomposition on XPU: the operator reads its operands once for results that generated kernels need two passes for.
+
+    Operands are made contiguous: strides are taken from the decomposition, which keeps those of a permuted operand.
+    """
     from torch._inductor import decomposition, lowering
 
     upstream = decomposition.decompositions[op]
@@ -213,7 +229,14 @@ def _keep_operator(op: Any) -> None:
         return NotImplemented if x.device.type == "xpu" else upstream(x, *args, **kwargs)
 
     decomposition.decompositions[op] = decompose
-    lowering.make_fallback(op, warn=False, override_decomp=True)
+    lowering.make_fallback(op, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
+
+
+def _contiguous_on_xpu(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
+    """Operands of an operator whose gradient keeps their strides, where its meta function promises a contiguous one."""
+    from torch._inductor import lowering
+
+    return lowering.require_contiguous(node, *args, **kwargs) if is_xpu(args[0]) else (args, kwargs)
 
 
 def install_lowerings() -> None:
@@ -223,7 +246,10 @@ def install_lowerings() -> None:
     utils.is_big_gpu = _no_template(utils.is_big_gpu)
     for op in (aten._adaptive_avg_pool2d.default, aten.adaptive_max_pool2d.default):
         _or_operator(op)
+    for op in (aten.any.default, aten.any.dim, aten.any.dims):
+        _any_of_bytes(op)
     _keep_operator(aten.native_layer_norm_backward.default)
+    lowering.add_layout_constraint(aten.replication_pad2d_backward.default, _contiguous_on_xpu)
 
     keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
     utils.needs_fallback_due_to_atomic_add_limitations = keep
