@@ -55,6 +55,13 @@ REGRESSIONS = [
 ]
 
 
+# The same of composites.
+COMPOSITE_REGRESSIONS = [
+    (7, 9195543715, "_foreach_sub.Scalar_out"),
+    (7, 39260314787, "_foreach_sub.Scalar_out"),
+]
+
+
 def _report(found: list[hostile.Finding]) -> str:
     return "\n".join(f"{f.kind}: {f.overload} (seed {f.seed}, number {f.number}): {f.detail}" for f in found)
 
@@ -63,6 +70,13 @@ def test_regressions() -> None:
     todo = [hostile.Call(*c) for c in REGRESSIONS]
     assert {c.name for c in todo} <= set(hostile.overloads())
     found = list(hostile.campaign(todo, hostile.Figures()))
+    assert not found, _report(found)
+
+
+def test_composite_regressions() -> None:
+    todo = [hostile.Call(*c) for c in COMPOSITE_REGRESSIONS]
+    assert {c.name for c in todo} <= set(hostile.overloads(composites=True))
+    found = list(hostile.campaign(todo, hostile.Figures(), composites=True))
     assert not found, _report(found)
 
 
