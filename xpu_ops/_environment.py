@@ -31,6 +31,8 @@ RUN_TIME = (
              "`1` waits after every launch, so that an error found by a kernel is raised by the call that made it"),
     Variable("XPU_OPS_POISON", "0", "kernels/runtime/allocator.cpp",
              "`1` fills allocated memory with NaN (all bits set), so that a read of unwritten memory shows"),
+    Variable("XPU_OPS_REDZONE", "0", "kernels/runtime/redzone.cpp",
+             "`1` surrounds allocated memory with known bytes; a write to them is an error at the next `torch.xpu.synchronize()`, and a line on stderr at the free"),
     Variable("XPU_OPS_VERBOSE", "0", "kernels/onednn/engine.cpp",
              "`1` prints a line for each oneDNN primitive: operation, implementation, shapes, cache hit or miss, time"),
     Variable("XPU_OPS_PRIMITIVE_CACHE_CAPACITY", "1024", "kernels/onednn/primitive_cache.cpp",
