@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/environment.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -24,7 +24,7 @@ struct Enclosed {
 
 struct State {
   std::mutex mutex;
-  std::map<void*, Enclosed> blocks;                          // by the user's pointer
+  std::map<void*, Enclosed> blocks;                         // by the user's pointer
   std::array<std::vector<std::string>, kMaxDevices> texts;  // of blocks that were freed
 };
 State& state() {

@@ -19,7 +19,7 @@ namespace {
 // Storages that share memory across devices: the context owns the other storage.
 struct Shared {
   c10::Storage owner;
-  int device;             // to wait for before the owner goes; -1: none
+  int device;              // to wait for before the owner goes; -1: none
   c10::DataPtr left = {};  // where the elements were: another thread may be launching on it, a graph may name it
 };
 
