@@ -46,3 +46,21 @@ def test_a_killed_process_ends_the_launch() -> None:
     done = launch.torchrun(PROGRAMS / "dies.py", processes=4)
     assert done.returncode == 1 and time.monotonic() - begin < 150
     assert "exitcode  : -9" in done.stderr and re.search(r"rank      : 2", done.stderr)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["accelerate", "trainer"])
+def test_libraries_that_find_the_group_themselves(library: str, tmp_path: Path) -> None:
+    """Two processes come to the weights of one, on an xpu each."""
+    pytest.importorskip("accelerate" if library == "accelerate" else "transformers")
+    weights = []
+    for processes in (1, 2):
+        done = launch.torchrun(
+            PROGRAMS / "libraries.py", library, str(tmp_path), processes=processes, HF_HUB_OFFLINE="1"
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
+        line = next(s for s in done.stdout.splitlines() if s.startswith("weights"))
+        weights.append([float(v) for v in line.split()[1:]])
+        if processes == 2:
+            assert "backend xccl" in done.stdout or "backend cpu:gloo,xpu:xccl" in done.stdout
+    assert weights[1] == pytest.approx(weights[0], abs=2e-3)
