@@ -89,6 +89,7 @@ TESTS = (
              "`random` draws anew each time (100 examples), `quick` draws few"),
     Variable("XPU_OPS_MODELS_REPORT", "", "tests/models/conftest.py", "file that gets the table of models"),
     Variable("XPU_OPS_TEST_STARTED", "", "tests/coverage/fixtures/hangs.py", "set by a test for the test it starts"),
+    Variable("TORCHELASTIC_RESTART_COUNT", "", "tests/distributed/programs/elastic.py", "set by torchrun: how often it has started the program again"),
     Variable("XPU_OPS_COVERAGE_PIPES", "", "xpu_ops/coverage/runner.py", "set by `xpu-ops coverage run` for its workers"),
     Variable("XPU_OPS_COVERAGE_IMPORTS", "", "xpu_ops/coverage/runner.py", "the same"),
     Variable("TORCHINDUCTOR_CACHE_DIR", "a new folder in tests/inductor", "tests/inductor/conftest.py",

@@ -112,6 +112,7 @@ class Known:
     kinds: list[str]
     text: str = ""
     outside: dict[str, list[Any]] = field(default_factory=dict)
+    composite: bool = False
 
     def explains(self, finding: Finding) -> bool:
         """True if kind, overload, text and arguments are those of the entry."""

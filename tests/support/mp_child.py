@@ -1,4 +1,4 @@
-"""What the processes of tests/runtime/test_multiprocessing.py do: they import this module, not the test."""
+"""The processes of tests/runtime/test_multiprocessing.py run these functions: they import this module, not the test."""
 
 from __future__ import annotations
 
