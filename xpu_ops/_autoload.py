@@ -191,7 +191,7 @@ def load() -> ModuleType:
 
 def _open_doors(extension: ModuleType) -> None:
     """Register the device with other libraries when the program imports them."""
-    from xpu_ops import _distributed, _torchvision, inductor, lightning
+    from xpu_ops import _distributed, _multiprocessing, _torchvision, inductor, lightning
     from xpu_ops._after_import import after_import
 
     for name, action in inductor.ACTIONS.items():
@@ -200,6 +200,7 @@ def _open_doors(extension: ModuleType) -> None:
         after_import(connector, lightning.install)
     _torchvision.watch()
     _distributed.register(extension)
+    _multiprocessing.register(extension)
 
 
 def _revive(extension: ModuleType) -> None:

@@ -107,8 +107,11 @@ bool foreach_pointwise(const ForeachOp& op, std::initializer_list<ForeachInput> 
       return false;
   // One list at a time: a list of several is read as a scalar for each tensor.
   if (!at::native::can_use_fast_route(lists, per_tensor, op.promotes)) return false;
+  // A bool goes to the operator itself: sub refuses it.
   for (const at::Scalar& s : shared)
-    if (!at::native::can_use_fast_route(lists, s, op.promotes)) return false;
+    if (s.isBoolean() || !at::native::can_use_fast_route(lists, s, op.promotes)) return false;
+  for (const at::Scalar& s : per_tensor)
+    if (s.isBoolean()) return false;
   std::vector<at::Tensor> outputs;
   at::TensorList targets = first;
   if (result) {

@@ -212,6 +212,16 @@ at::Tensor as_xpu(const at::Tensor& t, int device) {
   return alias_as_xpu(t, c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(device)));
 }
 
+bool move_to_cpu_memory(const at::Tensor& xpu, const at::Tensor& cpu) {
+  TORCH_CHECK_TYPE(xpu.is_xpu() && cpu.is_cpu(), "expected a tensor on an XPU device and one on the CPU, got ",
+                   xpu.device(), " and ", cpu.device(), ".");
+  TORCH_CHECK_VALUE(xpu.storage().nbytes() == cpu.storage().nbytes(), "expected storages of one size, got ",
+                    xpu.storage().nbytes(), " and ", cpu.storage().nbytes(), " bytes.");
+  NoGil no_gil;
+  runtime::synchronize(xpu.device().index());
+  return xpu_ops::move_to_cpu_memory(xpu, cpu);
+}
+
 void bind_own(py::module_& m) {
   m.def("set_device_mapping", &runtime::set_device_mapping);
   m.def("device_mapping", &runtime::device_mapping);
@@ -239,6 +249,8 @@ void bind_own(py::module_& m) {
   m.def("_define_library", &aten::define_library);
   m.def("as_cpu", &as_cpu);
   m.def("as_xpu", &as_xpu);
+  m.def("owner_as_cpu", &owner_as_cpu);
+  m.def("move_to_cpu_memory", &move_to_cpu_memory);
   m.def("fallback_counts", &fallback_counts);
   m.def("reset_fallback_counts", &reset_fallback_counts);
   m.def("forbid_fallback", &forbid_fallback);

@@ -13,6 +13,7 @@
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/runtime/reclaim.hpp"
+#include "kernels/runtime/redzone.hpp"
 
 namespace xpu_ops::runtime {
 namespace allocator {
@@ -560,6 +561,10 @@ void* allocate(int device, StreamId stream, size_t bytes) {
   if (stream == 0) stream = kDefaultStream;
   TraceContext context = gather(TraceLevel::state);
   void* ptr = nullptr;
+  const size_t wanted = bytes;
+  const bool enclosed = redzones();
+  if (enclosed && __builtin_add_overflow(bytes, 2 * kRedzone, &bytes)) [[unlikely]]
+    bytes = SIZE_MAX;
   {
     State& s = state();
     std::lock_guard<std::mutex> lock(s.mutex);
@@ -569,13 +574,17 @@ void* allocate(int device, StreamId stream, size_t bytes) {
     s.blocks.insert(b->ptr, b);
     ptr = b->ptr;
   }
+  if (enclosed) [[unlikely]]
+    ptr = enclose(queue(device, stream), ptr, wanted);
   if (poisons()) [[unlikely]]
-    poison(queue(device, stream), ptr, bytes);
+    poison(queue(device, stream), ptr, wanted);
   return ptr;
 }
 
 void deallocate(void* ptr) noexcept {
   if (!ptr || in_bad_fork()) return;
+  if (redzones()) [[unlikely]]
+    ptr = disclose(ptr);
   TraceContext context = gather(TraceLevel::all);
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
@@ -593,6 +602,8 @@ void deallocate(void* ptr) noexcept {
 void record_stream(void* ptr, StreamId stream) {
   if (!ptr) return;
   if (stream == 0) stream = kDefaultStream;
+  if (redzones()) [[unlikely]]
+    ptr = base_of(ptr);
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   Block* b = s.blocks.find(ptr);
@@ -601,6 +612,8 @@ void record_stream(void* ptr, StreamId stream) {
 }
 
 BlockOf block_of(void* ptr) {
+  if (redzones()) [[unlikely]]
+    ptr = base_of(ptr);
   State& s = state();
   std::lock_guard<std::mutex> lock(s.mutex);
   Block* b = s.blocks.find(ptr);

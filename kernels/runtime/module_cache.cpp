@@ -1,5 +1,6 @@
 #include "kernels/runtime/module_cache.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace {
 
 constexpr char kMagic[8] = {'X', 'P', 'U', 'O', 'P', 'S', 'M', '1'};
 
-// FNV-1a (Fowler, Noll, Vo): guards against damage, not against an attacker, who could write the folder anyway.
+// FNV-1a (Fowler, Noll, Vo): guards against damage. What others could write is not read at all.
 uint64_t fnv1a(const char* data, size_t size, uint64_t hash = 0xcbf29ce484222325u) {
   for (size_t i = 0; i < size; ++i) hash = (hash ^ static_cast<unsigned char>(data[i])) * 0x100000001b3u;
   return hash;
@@ -39,6 +40,15 @@ struct Header {
 
 uint64_t digest_of(const std::string& key, const char* payload, size_t size) {
   return fnv1a(payload, size, fnv1a(key.data(), key.size()));
+}
+
+// Why code from a file or folder is not run: somebody else could have put it there. Empty where nobody could.
+std::string distrust(const std::string& path) {
+  struct stat s;
+  if (stat(path.c_str(), &s) != 0) return "";
+  if (s.st_uid != geteuid() && s.st_uid != 0) return "it belongs to user " + std::to_string(s.st_uid);
+  if (s.st_mode & (S_IWGRP | S_IWOTH)) return "others can write to it";
+  return "";
 }
 
 }  // namespace
@@ -62,13 +72,24 @@ std::string module_cache_dir() {
 
 ModuleCacheFile::ModuleCacheFile(const std::string& module, const std::string& key) : key_(key) {
   const std::string dir = module_cache_dir();
-  if (!dir.empty()) path_ = dir + "/" + module + "-" + hex(fnv1a(key.data(), key.size())) + ".bin";
+  if (dir.empty()) return;
+  if (const std::string why = distrust(dir); !why.empty()) {
+    warn_once("module cache folder", "the cache folder " + dir + " is not used: " + why +
+                                         ". Run `chmod go-w` on it, or " +
+                                         "set XPU_OPS_CACHE_DIR to a folder of your own.");
+    return;
+  }
+  path_ = dir + "/" + module + "-" + hex(fnv1a(key.data(), key.size())) + ".bin";
 }
 
 std::optional<std::vector<char>> ModuleCacheFile::load() const {
   if (path_.empty()) return std::nullopt;
   std::ifstream in(path_, std::ios::binary);
   if (!in) return std::nullopt;
+  if (const std::string why = distrust(path_); !why.empty()) {
+    discard(why.c_str());
+    return std::nullopt;
+  }
   const std::vector<char> data(std::istreambuf_iterator<char>(in), {});
   Header h;
   if (data.size() < sizeof h) {
@@ -99,7 +120,10 @@ void ModuleCacheFile::store(const std::vector<char>& payload) const {
   static std::atomic<unsigned> counter{0};
   const std::string temporary = path_ + "." + std::to_string(getpid()) + "." + std::to_string(counter++) + ".tmp";
   std::error_code ec;
-  fs::create_directories(fs::path(path_).parent_path(), ec);
+  const fs::path folder = fs::path(path_).parent_path();
+  // Whatever the umask: only the user writes to a folder and to files that are run.
+  if (fs::create_directories(folder, ec))
+    fs::permissions(folder, fs::perms::group_write | fs::perms::others_write, fs::perm_options::remove, ec);
   Header h;
   std::memcpy(h.magic, kMagic, sizeof kMagic);
   h.digest = digest_of(key_, payload.data(), payload.size());
@@ -111,7 +135,8 @@ void ModuleCacheFile::store(const std::vector<char>& payload) const {
     out.write(key_.data(), static_cast<std::streamsize>(key_.size()));
     out.write(payload.data(), static_cast<std::streamsize>(payload.size()));
     out.close();
-    if (out) fs::rename(temporary, path_, ec);
+    if (out) fs::permissions(temporary, fs::perms::owner_read | fs::perms::owner_write, ec);
+    if (out && !ec) fs::rename(temporary, path_, ec);
     if (out && !ec) return;
   }
   std::error_code ignored;

@@ -11,6 +11,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/redzone.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -383,6 +384,8 @@ void wait(int device) {
 void synchronize(int device) {
   wait(device);
   throw_pending_errors(device);
+  if (redzones()) [[unlikely]]
+    check_redzones(device);
 }
 
 void settle(int device) noexcept {

@@ -179,6 +179,23 @@ def test_errors() -> None:
         assert str(got.value).splitlines()[0] == str(want.value).splitlines()[0]
 
 
+def test_a_bool_is_not_subtracted() -> None:
+    """As at::sub, and whether the small operand is computed at once or launched."""
+    x = torch.ones(3, device="xpu")
+    torch.xpu.synchronize()
+    for call in (
+        lambda: x - True,
+        lambda: x - torch.tensor(True),
+        lambda: torch.rsub(x, True),
+        lambda: torch._foreach_sub([x], True),
+        lambda: torch._foreach_sub([x], [True]),
+        lambda: torch._foreach_sub_([x], True),
+    ):
+        with pytest.raises(RuntimeError, match="with a bool tensor is not supported"):
+            call()
+    assert (x * True).tolist() == [1.0] * 3 and torch._foreach_mul([x], True)[0].tolist() == [1.0] * 3
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
 @pytest.mark.parametrize("order", [0, 1, 2, 3, float("inf"), -float("inf")])
 def test_norm(order: float, dtype: torch.dtype) -> None:

@@ -150,6 +150,63 @@ def test_bad_cache_file_is_replaced(loader: Loader, damage: str) -> None:
     assert loader.run().cached == 1
 
 
+@pytest.mark.slow
+def test_no_flipped_byte_is_loaded(loader: Loader) -> None:
+    """Thirty places of a cache file, those of its header among them."""
+    loader.forget_native()
+    loader.run()
+    (path,) = loader.cached_files()
+    good = path.read_bytes()
+    for place in [*range(0, 32, 4), *(len(good) * k // 22 for k in range(1, 22)), len(good) - 1]:
+        path.write_bytes(good[:place] + bytes([good[place] ^ 0x40]) + good[place + 1 :])
+        got = loader.run()
+        assert (got.cached, got.linked, got.error) == (0, 1, ""), place
+        assert "was removed and is made again" in got.stderr
+    assert loader.run().cached == 1
+
+
+@pytest.mark.slow
+def test_processes_killed_while_they_write(loader: Loader) -> None:
+    """Killed at 12 moments from the start to the end of a link: the next process loads a whole file or links."""
+    loader.forget_native()
+    begin = time.monotonic()
+    loader.run()
+    whole = time.monotonic() - begin
+    (path,) = loader.cached_files()
+    for k in range(12):
+        path.unlink(missing_ok=True)
+        process = loader.start()
+        time.sleep(whole * (k + 1) / 11)
+        process.kill()
+        process.communicate()
+        got = loader.run()
+        assert got.error == "" and got.cached + got.linked == 1 and "removed" not in got.stderr
+        assert loader.run().cached == 1
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_what_others_can_write_is_not_run(loader: Loader, what: str, mode: int) -> None:
+    loader.forget_native()
+    before = os.umask(0o002)
+    try:
+        assert loader.run().linked == 1
+    finally:
+        os.umask(before)
+    # Made for the user alone, whatever the umask.
+    (path,) = loader.cached_files()
+    assert path.stat().st_mode & 0o022 == loader.cache.stat().st_mode & 0o022 == 0
+    opened = loader.cache if what == "folder" else path
+    opened.chmod(opened.stat().st_mode | mode)
+    got = loader.run()
+    assert (got.cached, got.linked, got.error) == (0, 1, "")
+    assert "others can write to it" in got.stderr
+    if what == "folder":
+        assert f"the cache folder {loader.cache} is not used" in got.stderr and "chmod go-w" in got.stderr
+        loader.cache.chmod(0o755)
+    assert loader.run().cached == 1
+
+
 def test_another_module_digest_is_another_entry(loader: Loader) -> None:
     loader.forget_native()
     loader.run()
@@ -166,12 +223,13 @@ def test_threads_load_once(loader: Loader) -> None:
     assert (got.linked, got.cached, got.same, got.error) == (1, 0, 1, "")
 
 
-def test_processes_link_once(loader: Loader) -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(8, marks=pytest.mark.slow)])
+def test_processes_link_once(loader: Loader, count: int) -> None:
     loader.forget_native()
-    results = [loader.finish(p) for p in [loader.start(threads=2) for _ in range(4)]]
+    results = [loader.finish(p) for p in [loader.start(threads=2) for _ in range(count)]]
     assert all(r.error == "" for r in results)
     assert sum(r.linked for r in results) == 1
-    assert sum(r.cached for r in results) == 3
+    assert sum(r.cached for r in results) == count - 1
     assert len(loader.cached_files()) == 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,22 +20,25 @@ import torch.distributed as dist
 from datetime import timedelta
 rank, rendezvous = int(sys.argv[1]), sys.argv[2]
 def group(seconds):
-    dist.init_process_group("xccl", init_method="file://" + rendezvous, rank=rank, world_size=2,
+    dist.init_process_group(backend, init_method="file://" + rendezvous, rank=rank, world_size=ranks,
                             timeout=timedelta(seconds=seconds))
 """
 
 
-def start(tmp_path: Path, body: str) -> list[subprocess.Popen[str]]:
+def start(
+    tmp_path: Path, body: str, *, ranks: int = 2, backend: str = "xccl", **env: str
+) -> list[subprocess.Popen[str]]:
     program = tmp_path / "program.py"
-    program.write_text(PREAMBLE + textwrap.dedent(body))
+    program.write_text(PREAMBLE + f"ranks, backend = {ranks}, {backend!r}\n" + textwrap.dedent(body))
     return [
         subprocess.Popen(
             [sys.executable, "-W", "ignore", str(program), str(r), str(tmp_path / "rendezvous")],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, **env},
         )
-        for r in range(2)
+        for r in range(ranks)
     ]
 
 
@@ -61,6 +66,63 @@ def test_a_killed_rank_is_named(tmp_path: Path) -> None:
     last = err[err.rindex("DistBackendError") :]
     assert "[rank 0] xccl: ALLREDUCE number 2 of Float[1000] failed after" in last
     assert f"Ended: rank 1 (process {there.pid} of " in last
+
+
+@pytest.mark.slow
+def test_a_killed_rank_of_four_is_named_by_all_others(tmp_path: Path) -> None:
+    processes = start(
+        tmp_path,
+        """
+        group(40)
+        x = torch.ones(100_000, device="xpu")
+        dist.all_reduce(x)
+        print("together", flush=True)
+        if rank == 2:
+            time.sleep(60)
+        dist.all_reduce(x)
+        """,
+        ranks=4,
+        OMP_NUM_THREADS="1",
+    )
+    for p in processes:
+        assert p.stdout is not None and p.stdout.readline() == "together\n"
+    time.sleep(1)
+    processes[2].send_signal(signal.SIGKILL)
+    begin = time.monotonic()
+    errors = [p.communicate(timeout=90)[1] for p in processes]
+    assert time.monotonic() - begin < 60
+    assert [p.returncode for p in processes] == [1, 1, -signal.SIGKILL, 1]
+    for rank in (0, 1, 3):
+        last = errors[rank][errors[rank].rindex("DistBackendError") :]
+        assert f"[rank {rank}] xccl: ALLREDUCE number 2 of Float[100000] failed after" in last
+        # A rank that has seen the error may have ended by then, too.
+        assert re.search(rf"Ended: .*rank 2 \(process {processes[2].pid} of ", last), last
+
+
+@pytest.mark.parametrize("backend", ["xccl", "gloo"])
+def test_mismatches_raise_in_detail_mode(tmp_path: Path, backend: str) -> None:
+    """TORCH_DISTRIBUTED_DEBUG=DETAIL: both ranks raise for another shape, dtype or collective, and go on afterwards."""
+    body = """
+        group(30)
+        def ones(*size, **options):
+            return torch.ones(*size, device="xpu", **options)
+        def attempt(call):
+            try:
+                call()
+                print("no error", flush=True)
+            except RuntimeError as e:
+                print("Detected mismatch between collectives on ranks" in str(e), flush=True)
+        attempt(lambda: dist.all_reduce(ones(3 + rank)))
+        attempt(lambda: dist.all_reduce(ones(3, dtype=[torch.float32, torch.int32][rank])))
+        attempt(lambda: dist.all_gather_into_tensor(ones(2 * (3 + rank)), ones(3 + rank)))
+        attempt(lambda: dist.all_reduce(ones(3)) if rank else dist.broadcast(ones(3), 0))
+        x = ones(3)
+        dist.all_reduce(x)
+        print(x.tolist(), flush=True)
+    """
+    processes = start(tmp_path, body, backend=backend, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    out = [p.communicate(timeout=120) for p in processes]
+    assert [o[0].splitlines() for o in out] == [["True"] * 4 + ["[2.0, 2.0, 2.0]"]] * 2, out
 
 
 def test_timeout_abort_and_destroy(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import os
+import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 
 import torch
@@ -181,6 +184,96 @@ def check_fsdp1(rank: int) -> None:
         agree(model.state_dict(), alone(), 2e-2)
 
 
+def check_fsdp1_offload_and_checkpointing(rank: int) -> None:
+    from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
+    from torch.distributed.fsdp import CPUOffload, StateDictType
+    from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+
+    device = torch.device("xpu", torch.xpu.current_device())
+    model = fresh()
+    model.spare, model.up = checkpoint_wrapper(model.spare), checkpoint_wrapper(model.up)
+    model = FSDP(model, cpu_offload=CPUOffload(offload_params=True), device_id=device, use_orig_params=True)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT):
+        agree({k.replace("_checkpoint_wrapped_module.", ""): v for k, v in model.state_dict().items()}, alone())
+
+
+def check_fully_shard_with_activation_checkpointing(rank: int) -> None:
+    from torch.distributed._composable import checkpoint
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+    from torch.distributed.fsdp import fully_shard
+
+    model = fresh().to("xpu")
+    for layer in (model.up, model.spare, model.down):
+        checkpoint(layer)
+        fully_shard(layer)
+    fully_shard(model)
+    train(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    agree(get_model_state_dict(model, options=StateDictOptions(full_state_dict=True)), alone())
+
+
+def check_join_of_ddp_and_zero_redundancy(rank: int) -> None:
+    """One rank has a batch more: torch.distributed's Join lets it finish, and the ranks agree at the end."""
+    from torch.distributed.algorithms.join import Join
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = DDP(fresh().to("xpu"))
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=0.01)
+    with Join([model, optimizer]):
+        for step in range(2 + rank):
+            optimizer.zero_grad()
+            loss_of(model, step, rank, dist.get_world_size()).backward()
+            optimizer.step()
+    for p in model.parameters():
+        parts = [torch.empty_like(p) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, p.detach())
+        assert all(torch.equal(parts[0], q) for q in parts)
+
+
+def check_buckets_travel_while_backward_computes(rank: int) -> None:
+    """The first bucket has arrived before the device has computed the last gradient."""
+    model = nn.Sequential(*(nn.Linear(512, 512) for _ in range(10))).to("xpu")
+    first = DDP(model, bucket_cap_mb=1)
+    arrived: list[float] = []
+    ended: list[float] = []
+
+    def hook(_, bucket):  # DDP wants no annotations that are strings
+        future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
+
+        def stamp(f: torch.futures.Future[list[Tensor]]) -> Tensor:
+            arrived.append(time.monotonic())
+            return f.value()[0]
+
+        return future.then(stamp)
+
+    def watch(_: Tensor) -> None:
+        # The last gradient is in the queue: a thread waits for the device to compute it.
+        event = torch.xpu.Event()
+        event.record()
+        thread = threading.Thread(target=lambda: (event.synchronize(), ended.append(time.monotonic())))
+        thread.start()
+        threads.append(thread)
+
+    first.register_comm_hook(None, hook)
+    x = torch.randn(4096, 512, device="xpu")
+    for _ in range(2):  # buckets have their final order from the second step on
+        arrived.clear(), ended.clear()
+        threads: list[threading.Thread] = []
+        handle = model[0].weight.register_hook(watch)
+        loss = first(x).sum()
+        torch.xpu.synchronize()
+        dist.barrier()
+        loss.backward()
+        handle.remove()
+        for t in threads:
+            t.join()
+        torch.xpu.synchronize()
+    assert len(arrived) > 4 and arrived[0] < ended[0], (arrived, ended)
+    print(
+        f"{sum(a < ended[0] for a in arrived)} of {len(arrived)} buckets arrived before backward ended", file=sys.stderr
+    )
+
+
 def check_fully_shard(rank: int) -> None:
     from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 
@@ -240,6 +333,31 @@ def check_checkpoint(rank: int) -> None:
     again = {"model": fresh().to("xpu").state_dict()}
     dcp.load(again, checkpoint_id=folder)
     agree(again["model"], {k: v.cpu() for k, v in want.items()}, 0)
+
+
+def check_pipeline_trains(rank: int) -> None:
+    """One forward, one backward: gradients of the stages are those of the whole model."""
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    ranks, device = dist.get_world_size(), torch.device("xpu", torch.xpu.current_device())
+    torch.manual_seed(3)
+    layers = [nn.Linear(6, 6).to("xpu") for _ in range(ranks)]
+    x, target = torch.randn(8, 6).to("xpu"), torch.randn(8, 6).to("xpu")
+    whole = [copy.deepcopy(layer) for layer in layers]
+    y = x
+    for layer in whole:
+        y = torch.tanh(layer(y))
+    # The schedule divides gradients by the number of micro-batches: a mean of means is the mean.
+    nn.functional.mse_loss(y, target).backward()
+    stage = PipelineStage(nn.Sequential(layers[rank], nn.Tanh()), rank, ranks, device)
+    schedule = Schedule1F1B(stage, 4, loss_fn=nn.functional.mse_loss)
+    if rank == 0:
+        schedule.step(x)
+    elif rank == ranks - 1:
+        schedule.step(target=target)
+    else:
+        schedule.step()
+    torch.testing.assert_close(layers[rank].weight.grad, whole[rank].weight.grad, rtol=1e-4, atol=1e-6)
 
 
 def check_pipeline(rank: int) -> None:

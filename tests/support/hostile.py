@@ -64,7 +64,8 @@ WORDS = ("mean", "sum", "none", "prod", "amax", "amin", "floor", "trunc", "tanh"
 # Results that are drawn, or not defined: only their shape and type are compared.
 UNDEFINED = ("empty", "rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "geometric", "cauchy", "poisson",
              "log_normal", "uniform", "resize", "set_", "philox", "_sobol", "gamma", "dirichlet", "binomial", "rrelu", "new_empty")  # fmt: skip
-# They take a device away, or the process's streams and storages, or write files: not calls of one operator.
+# They take a device away, or the process's streams and storages, or write files: not calls of one operator. functorch's
+# own read the stack of its transforms unchecked, on every device.
 EXCLUDED = (
     "from_file",
     "record_stream",
@@ -73,6 +74,8 @@ EXCLUDED = (
     "_copy_from",
     "_pin_memory",
     "is_pinned",
+    "_add_batch_dim",
+    "_remove_batch_dim",
 )
 
 
@@ -109,6 +112,7 @@ class Known:
     kinds: list[str]
     text: str = ""
     outside: dict[str, list[Any]] = field(default_factory=dict)
+    composite: bool = False
 
     def explains(self, finding: Finding) -> bool:
         """True if kind, overload, text and arguments are those of the entry."""

@@ -251,10 +251,6 @@ class Builder:
             # A CompositeImplicit overload decomposes before dispatch to xpu unless torch itself overrides it for CPU.
             chosen = [f for f in members if not f.has_composite_implicit_autograd_kernel or self.torch.has_kernel(f)]
             overloads = [Overload(f) for f in chosen if "generated" not in f.tags]
-            unknown = set(row.leave) - {o.name for o in overloads}
-            if unknown:
-                raise self.fail(family, row, "leave", f"not of this group: {', '.join(sorted(unknown))}")
-            overloads = [o for o in overloads if o.name not in row.leave]
             if not overloads:
                 raise self.fail(family, row, "op", "torch composes it from other operators: it needs no row")
         else:

@@ -161,9 +161,6 @@ class Row(Strict):
     )
     iterator: bool = Field(default=False, description="pass the structured TensorIterator as first argument")
     overloads: list[str] = Field(default_factory=list, description="further overloads, each with an adapter of its own")
-    leave: list[str] = Field(
-        default_factory=list, description="overloads of the group that torch's own composite serves better"
-    )
     schemas: list[str] = Field(
         default_factory=list, description="outside aten only: the schemas of the overloads, the row's own first"
     )

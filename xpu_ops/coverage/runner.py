@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from xpu_ops._paths import cache_dir
+
 from . import evidence
 
 PIPES = "XPU_OPS_COVERAGE_PIPES"  # for the worker: "<fd to read from>,<fd to write to>"
@@ -149,6 +151,10 @@ class Run:
     def execute(self) -> None:
         """Raises RuntimeError where it cannot start. KeyboardInterrupt ends the workers and leaves the recording usable."""
         path = self.options.path
+        if path.is_relative_to(cache_dir()):
+            cache_dir().mkdir(
+                mode=0o755, parents=True, exist_ok=True
+            )  # others must not write to it, whatever the umask
         path.parent.mkdir(parents=True, exist_ok=True)
         self.log = path.with_suffix(".log")
         self.file = path.open("a")

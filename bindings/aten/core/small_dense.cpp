@@ -54,7 +54,8 @@ SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initia
   if (!kernel.run || n == 0 || !runtime::current_queue().may_run_inline(n * cost_of(kernel, to_dtype(common_)))) return;
   if (number_ >= 0) {
     const at::Tensor& number = *inputs_[number_];
-    if (at::isComplexType(number.scalar_type())) return;
+    // sub refuses a bool operand in its meta function, which this way leaves out.
+    if (at::isComplexType(number.scalar_type()) || number.scalar_type() == at::kBool) return;
     // Of two tensors without dimensions both take part in promotion.
     if (shape_->dim() == 0 && !number.unsafeGetTensorImpl()->is_wrapped_number()) return;
     if (!plain_strides(*shape_)) return;

@@ -1,6 +1,7 @@
 #include "bindings/aten/memory/alias.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 
@@ -18,7 +19,8 @@ namespace {
 // Storages that share memory across devices: the context owns the other storage.
 struct Shared {
   c10::Storage owner;
-  int device;  // to wait for before the owner goes; -1: none
+  int device;              // to wait for before the owner goes; -1: none
+  c10::DataPtr left = {};  // where the elements were: another thread may be launching on it, a graph may name it
 };
 
 // Storages that a tensor of another device writes to, by how many.
@@ -44,13 +46,15 @@ void release(void* context) {
   delete shared;
 }
 
+void count(const c10::Storage& storage) {
+  std::lock_guard lock(aliased().mutex);
+  ++aliased().counts[storage.unsafeGetStorageImpl()];
+  ++aliased().total;
+}
+
 at::Tensor wrap(const at::Tensor& t, c10::Device device, c10::DispatchKey key, c10::Allocator* allocator, int wait) {
   const c10::Storage& storage = t.storage();
-  {
-    std::lock_guard lock(aliased().mutex);
-    ++aliased().counts[storage.unsafeGetStorageImpl()];
-    ++aliased().total;
-  }
+  count(storage);
   c10::DataPtr data(storage.mutable_data(), new Shared{storage, wait}, &release, device);
   auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
                                                     std::move(data), allocator, /*resizable=*/true);
@@ -73,6 +77,28 @@ bool has_alias(const c10::StorageImpl* storage) {
 }
 
 bool is_alias(const c10::StorageImpl* storage) { return storage->data_ptr().get_deleter() == &release; }
+
+std::optional<at::Tensor> owner_as_cpu(const at::Tensor& xpu) {
+  const c10::StorageImpl* storage = xpu.storage().unsafeGetStorageImpl();
+  if (!is_alias(storage)) return std::nullopt;
+  const auto* shared = static_cast<const Shared*>(storage->data_ptr().get_context());
+  at::Tensor out = at::detail::empty_cpu({0}, at::kByte);
+  out.unsafeGetTensorImpl()->set_storage_keep_dtype(shared->owner);
+  out.unsafeGetTensorImpl()->set_sizes_contiguous({static_cast<int64_t>(shared->owner.nbytes())});
+  return out;
+}
+
+bool move_to_cpu_memory(const at::Tensor& xpu, const at::Tensor& cpu) {
+  c10::StorageImpl* storage = xpu.storage().unsafeGetStorageImpl();
+  const c10::Storage& target = cpu.storage();
+  std::memcpy(target.mutable_data(), storage->data(), storage->nbytes());
+  if (is_alias(storage) || has_alias(storage)) return false;
+  count(target);
+  auto* shared = new Shared{target, xpu.device().index()};
+  shared->left = storage->set_data_ptr(c10::DataPtr(target.mutable_data(), shared, &release, xpu.device()));
+  storage->set_resizable(false);
+  return true;
+}
 
 at::Tensor alias_as_cpu(const at::Tensor& xpu) {
   return wrap(xpu, c10::Device(c10::kCPU), c10::DispatchKey::CPU, c10::GetCPUAllocator(), -1);
