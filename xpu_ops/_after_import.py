@@ -6,7 +6,7 @@ registers an action for the module it has to touch:
     after_import("torchvision.extension", install)
 
 The action runs right after the module's own code, before the import returns, with the module as its argument; at once where
-the module is there already. It runs once, in the importing thread. What it raises is the importer's: an action that others
+the module is there already, and with the next import after it where its code is just running. It runs once, in the importing thread. What it raises is the importer's: an action that others
 can do without catches its errors and warns.
 """
 
@@ -24,6 +24,19 @@ if TYPE_CHECKING:
     Action = Callable[[ModuleType], None]
 
 _actions: dict[str, list[Action]] = {}
+# Of modules whose code was running already: torch._dynamo.utils imports Triton, and that the backend in this package.
+_unfinished: list[tuple[ModuleType, Action]] = []
+
+
+def _initializing(module: ModuleType) -> bool:
+    return bool(getattr(module.__spec__, "_initializing", False))
+
+
+def _run_finished() -> None:
+    for pair in [p for p in _unfinished if not _initializing(p[0])]:
+        _unfinished.remove(pair)
+        module, action = pair
+        action(module)
 
 
 class _Loader(importlib.abc.Loader):
@@ -52,6 +65,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Finds the awaited modules as the finders behind it do, with our loader around theirs."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        _run_finished()
         if name not in _actions:
             return None
         for finder in sys.meta_path:
@@ -69,9 +83,13 @@ _finder = _Finder()
 
 def after_import(name: str, action: Action) -> None:
     """Run `action(module)` when the module of this full name has been imported, or now where it has been."""
-    if name in sys.modules:
-        action(sys.modules[name])
+    module = sys.modules.get(name)
+    if module is None:
+        _actions.setdefault(name, []).append(action)
+    elif _initializing(module):
+        _unfinished.append((module, action))
+    else:
+        action(module)
         return
-    _actions.setdefault(name, []).append(action)
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

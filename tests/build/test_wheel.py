@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def wheel_file() -> Path:
     if len(wheels) != 1:
         pytest.fail(f"one wheel with {tag} is expected in dist/, found {len(wheels)}; run `make wheel`")
     return wheels[0]
+
+
+def test_sdist_holds_every_file_of_the_tree(tmp_path: Path) -> None:
+    """One that lacks a source of the build fails in `pip install` alone."""
+    code = f"from scikit_build_core.build import build_sdist; build_sdist({str(tmp_path)!r})"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    assert set(listed) - held == set()
 
 
 @pytest.mark.slow
