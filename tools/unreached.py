@@ -27,7 +27,7 @@ def counts_of(build: Path) -> dict[str, dict[int, tuple[int, int]]]:
             check=True,
         )
         for file in json.loads(run.stdout)["files"]:
-            source = file["file"].lstrip("/")
+            source = file["file"].lstrip("./")
             if not source.startswith("kernels/ops/") or not source.endswith(".cpp"):
                 continue
             for line in file["lines"]:

@@ -215,6 +215,17 @@ def test_info(name: str, dtype: torch.dtype) -> None:
     assert_near(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 31])
+def test_cholesky_that_fails_leaves_what_lapack_leaves(n: int) -> None:
+    a = matrices(300, n, n)
+    a = (a + a.mT) / 2 + torch.linspace(0, 2 * n**0.5, 300, dtype=torch.float64).view(-1, 1, 1) * eye(a)
+    factor, info = torch.linalg.cholesky_ex(a)
+    assert 0 < int((info > 0).sum()) < 300
+    actual = torch.linalg.cholesky_ex(a.to("xpu"))
+    assert torch.equal(actual.info.cpu(), info)
+    torch.testing.assert_close(actual.L.cpu(), factor, rtol=1e-8, atol=1e-8)
+
+
 ERRORS: dict[str, tuple[Callable[[torch.Tensor], Any], str]] = {
     "cholesky": (torch.linalg.cholesky, "indefinite"),
     "cholesky_ex": (lambda a: torch.linalg.cholesky_ex(a, check_errors=True), "indefinite at the end"),

@@ -15,7 +15,11 @@ import torch
 
 import xpu_ops
 
-DISCRETE = os.environ.get("XPU_OPS_DISCRETE", "0") not in ("", "0") or torch.xpu.get_device_properties().type != "cpu"
+DISCRETE = (
+    os.environ.get("XPU_OPS_DISCRETE", "0") not in ("", "0")
+    or os.environ.get("XPU_OPS_POLICY") == "gpu"
+    or torch.xpu.get_device_properties().type != "cpu"
+)
 shared_only = pytest.mark.skipif(DISCRETE, reason="the host cannot read device memory here")
 
 

@@ -67,22 +67,26 @@ XPU_INLINE void reflect_columns(Tile<P> v, int k, int m, typename P::V tau, Tile
   });
 }
 
-// The lower factor; zero above. Where a pivot is not positive, info is its number.
+// The lower factor; zero above. Where a pivot is not positive, info is its number, and it and what is behind it stay as
+// LAPACK's potf2 leaves them.
 template <class P> XPU_INLINE typename P::V cholesky(Tile<P> a, int n) {
   using V = typename P::V;
   using T = typename P::T;
   V info(T(0));
   for (int k = 0; k < n; ++k) {
     V pivot = a(k, k);
+    for (int j = 0; j < k; ++j) pivot -= a(k, j) * a(k, j);
     const V found = pivot > V(T(0)) ? V(T(0)) : V(T(k + 1));
-    info = info == V(T(0)) ? found : info;
-    pivot = root(pivot);
-    a(k, k) = pivot;
-    const V scale = V(T(1)) / pivot;
-    for (int i = k + 1; i < n; ++i) a(i, k) *= scale;
-    for (int j = k + 1; j < n; ++j) {
-      const V f = a(j, k);
-      for (int i = j; i < n; ++i) a(i, j) -= a(i, k) * f;
+    const auto before = info == V(T(0));
+    info = before ? found : info;
+    const auto whole = info == V(T(0));
+    const V diagonal = whole ? root(pivot) : pivot;
+    a(k, k) = before ? diagonal : a(k, k);
+    const V scale = V(T(1)) / diagonal;
+    for (int i = k + 1; i < n; ++i) {
+      V x = a(i, k);
+      for (int j = 0; j < k; ++j) x -= a(i, j) * a(k, j);
+      a(i, k) = whole ? x * scale : a(i, k);
     }
   }
   for (int j = 1; j < n; ++j) {
