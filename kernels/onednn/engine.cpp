@@ -136,12 +136,6 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   const bool talk = verbose(), on_host = runtime::device_info(queue.device).is_cpu;
   // There it is a host task that must end before the arguments are used again.
   if (on_host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
-  clock::time_point start;
-  // A wait of another thread on this queue makes sycl::queue forget its last kernel, and the host task would not stand
-  // behind it.
-  if (talk || on_host) queue.wait();
-  if (talk) [[unlikely]]
-    start = clock::now();
   if (count != static_cast<int>(entry.args.size()))
     throw Error(ErrorKind::runtime, "oneDNN: wrong number of arguments for " + entry.shapes);
   std::unique_ptr<ArgSet> args(entry.spare.exchange(nullptr, std::memory_order_acquire));
@@ -152,6 +146,12 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
     scratch.emplace(entry.scratchpad_bytes);
     check(dnnl_memory_set_data_handle(args->c_args[count].memory, scratch->get()), entry);
   }
+  // A wait of another thread on this queue makes sycl::queue forget its last kernel, and the host task would not stand
+  // behind it. The scratchpad may be a block that a kernel before this wait still reads, so it is taken before.
+  if (talk || on_host) queue.wait();
+  clock::time_point start;
+  if (talk) [[unlikely]]
+    start = clock::now();
   {
     Stream& s = stream(queue);
     const int n = static_cast<int>(args->c_args.size());
