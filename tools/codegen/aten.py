@@ -203,7 +203,11 @@ def iterator_wrapper(op: Operator, o: Overload) -> str:
         given = outs
     else:
         given = ["at::Tensor()"] * count
+    # In place, an expression that is its operand leaves real numbers as they are, overlapping ones too.
+    real = [t for t in kernel.types if "complex" not in t.groups]
+    unchanged = o.kind == SchemaKind.inplace and bool(real) and all(kernel.exprs[t.name] == ["a"] for t in real)
     lines = [
+        *(["if (!self.is_complex()) return self;"] if unchanged else []),
         *(small_dense(o, pointwise_op_name(kernel), tensors, scalar_list(op, o)) if direct else []),
         f"const PointwiseOp& kernel = {chosen_op(op, o)};",
         f"auto it = make_iterator(Promotion::{op.row.iter}, kernel, {{{', '.join(given)}}}, {{{', '.join(tensors)}}});",
