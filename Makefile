@@ -53,12 +53,12 @@ demo: build
 test: build
 	$(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 
-# The whole suite, and once more: kernels with the launches of a GPU, oneMKL with memory that the host does not reach.
-POLICY_TESTS := tests/aten tests/onednn tests/ops tests/runtime
+# The whole suite, and the operators once more with the launches of a GPU, and with memory that the host does not reach.
+POLICY_TESTS := tests/aten tests/mkl tests/onednn tests/ops tests/runtime
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
-	XPU_OPS_DISCRETE=1 $(RUN) -m pytest tests/aten/test_fft.py tests/aten/test_linalg*.py -n $(JOBS) $(PYTEST_ARGS)
+	XPU_OPS_DISCRETE=1 $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
 
 # 100,000 hostile calls on both devices, and composites: see docs/reliability.md.
 test-robust: build
