@@ -348,6 +348,8 @@ std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self
                                                           at::Tensor& bin_edges) {
   TORCH_CHECK(self.dtype() == hist.dtype(), "torch.histogram: input tensor and hist tensor should",
               " have the same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
+  TORCH_CHECK(self.dtype() == bin_edges.dtype(), "torch.histogram: input tensor and bin_edges tensor should have the ",
+              "same dtype, but got input ", self.dtype(), " and bin_edges ", bin_edges.dtype(), " for dimension 0");
   auto [h, e] = histogram_bin_ct(self, bins, range, weight, density);
   at::native::resize_output(hist, h.sizes());
   at::native::resize_output(bin_edges, e.sizes());

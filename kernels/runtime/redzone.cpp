@@ -14,30 +14,30 @@
 namespace xpu_ops::runtime {
 namespace {
 
-constexpr unsigned char kValue = 0xa5;
-constexpr size_t kMaxTexts = 16;
+constexpr unsigned char kZoneValue = 0xa5;
+constexpr size_t kMostZoneTexts = 16;
 
 struct Enclosed {
   size_t bytes;
   Queue* queue;
 };
 
-struct State {
+struct Zones {
   std::mutex mutex;
   std::map<void*, Enclosed> blocks;                         // by the user's pointer
   std::array<std::vector<std::string>, kMaxDevices> texts;  // of blocks that were freed
 };
-State& state() {
-  static State* s = new State;
+Zones& zones() {
+  static Zones* s = new Zones;
   return *s;
 }
 
 char* before(void* ptr) { return static_cast<char*>(ptr) - kRedzone; }
 char* behind(void* ptr, size_t bytes) { return static_cast<char*>(ptr) + bytes; }
 
-void fill(Queue& queue, char* zone) {
+void fill_zone(Queue& queue, char* zone) {
   submit_named(queue, {"fill", CommandKind::fill, kRedzone},
-               [&](sycl::queue& s) { return s.memset(zone, kValue, kRedzone); });
+               [&](sycl::queue& s) { return s.memset(zone, kZoneValue, kRedzone); });
 }
 
 // The zone's bytes that differ, as text; none: empty. Puts the value back.
@@ -48,12 +48,12 @@ std::string damage(Queue& queue, char* zone) {
   queue.wait();
   size_t first = kRedzone, last = 0;
   for (size_t i = 0; i < kRedzone; ++i) {
-    if (found[i] == kValue) continue;
+    if (found[i] == kZoneValue) continue;
     if (first == kRedzone) first = i;
     last = i;
   }
   if (first == kRedzone) return "";
-  fill(queue, zone);
+  fill_zone(queue, zone);
   queue.wait();
   return "bytes " + std::to_string(first) + " to " + std::to_string(last);
 }
@@ -78,17 +78,17 @@ bool redzones() noexcept {
 void* enclose(Queue& queue, void* base, size_t bytes) {
   char* ptr = static_cast<char*>(base) + kRedzone;
   if (recording(queue)) return ptr;  // a graph would fill them at each replay
-  fill(queue, before(ptr));
-  fill(queue, behind(ptr, bytes));
+  fill_zone(queue, before(ptr));
+  fill_zone(queue, behind(ptr, bytes));
   queue.wait();
-  State& s = state();
+  Zones& s = zones();
   std::lock_guard<std::mutex> lock(s.mutex);
   s.blocks[ptr] = {bytes, &queue};
   return ptr;
 }
 
 void* disclose(void* ptr) noexcept {
-  State& s = state();
+  Zones& s = zones();
   Enclosed block;
   {
     std::lock_guard<std::mutex> lock(s.mutex);
@@ -104,7 +104,7 @@ void* disclose(void* ptr) noexcept {
         std::fprintf(stderr, "xpu_ops: XPU_OPS_REDZONE:%s\n", text.c_str());
         std::lock_guard<std::mutex> lock(s.mutex);
         auto& texts = s.texts[static_cast<size_t>(block.queue->device)];
-        if (texts.size() < kMaxTexts) texts.push_back(text);
+        if (texts.size() < kMostZoneTexts) texts.push_back(text);
       }
     }
   } catch (const std::exception&) {  // the device is gone, and its memory with it
@@ -113,7 +113,7 @@ void* disclose(void* ptr) noexcept {
 }
 
 void check_redzones(int device) {
-  State& s = state();
+  Zones& s = zones();
   if (graphs_recording() > 0) return;
   std::string text;
   std::lock_guard<std::mutex> lock(s.mutex);

@@ -84,5 +84,12 @@ def test_histogram(density: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("device", ["cpu", "xpu"])
+def test_histogram_out_of_another_type(device: str) -> None:
+    hist, edges = torch.empty(0, device=device), torch.empty(0, dtype=torch.int32, device=device)
+    with pytest.raises(RuntimeError, match="input tensor and bin_edges tensor should have the same dtype"):
+        torch.histogram(torch.rand(3, device=device), 4, out=(hist, edges))
+
+
 def test_counts_of_ids() -> None:
     same(lambda x: torch.bincount(x), ids(9, 1000))
