@@ -42,55 +42,44 @@ def start(
     ]
 
 
-def test_a_killed_rank_is_named(tmp_path: Path) -> None:
-    """Rank 1 is killed while rank 0 waits for it in an all_reduce."""
-    here, there = start(
-        tmp_path,
-        """
-        group(60)
-        x = torch.ones(1000, device="xpu")
+def kill_in_all_reduce(
+    tmp_path: Path, *, ranks: int, victim: int, elements: int, seconds: int, pause: float, **env: str
+) -> tuple[list[subprocess.Popen[str]], list[str], float]:
+    """The processes, what they wrote to stderr, and how long they went on after `victim` was killed in its second all_reduce."""
+    body = f"""
+        group({seconds})
+        x = torch.ones({elements}, device="xpu")
         dist.all_reduce(x)
         print("together", flush=True)
-        if rank == 1:
+        if rank == {victim}:
             time.sleep(60)
         dist.all_reduce(x)
-        """,
-    )
-    assert there.stdout is not None and there.stdout.readline() == "together\n"
-    time.sleep(0.5)
-    there.send_signal(signal.SIGKILL)
+    """
+    processes = start(tmp_path, body, ranks=ranks, **env)
+    for p in processes:
+        assert p.stdout is not None and p.stdout.readline() == "together\n"
+    time.sleep(pause)
+    processes[victim].send_signal(signal.SIGKILL)
     begin = time.monotonic()
-    _, err = here.communicate(timeout=60)
-    there.communicate()
-    assert here.returncode == 1 and time.monotonic() - begin < 20
-    last = err[err.rindex("DistBackendError") :]
+    errors = [p.communicate(timeout=90)[1] for p in processes]
+    return processes, errors, time.monotonic() - begin
+
+
+def test_a_killed_rank_is_named(tmp_path: Path) -> None:
+    """Rank 1 is killed while rank 0 waits for it in an all_reduce."""
+    (here, there), errors, took = kill_in_all_reduce(tmp_path, ranks=2, victim=1, elements=1000, seconds=60, pause=0.5)
+    assert here.returncode == 1 and took < 20
+    last = errors[0][errors[0].rindex("DistBackendError") :]
     assert "[rank 0] xccl: ALLREDUCE number 2 of Float[1000] failed after" in last
     assert f"Ended: rank 1 (process {there.pid} of " in last
 
 
 @pytest.mark.slow
 def test_a_killed_rank_of_four_is_named_by_all_others(tmp_path: Path) -> None:
-    processes = start(
-        tmp_path,
-        """
-        group(40)
-        x = torch.ones(100_000, device="xpu")
-        dist.all_reduce(x)
-        print("together", flush=True)
-        if rank == 2:
-            time.sleep(60)
-        dist.all_reduce(x)
-        """,
-        ranks=4,
-        OMP_NUM_THREADS="1",
+    processes, errors, took = kill_in_all_reduce(
+        tmp_path, ranks=4, victim=2, elements=100_000, seconds=40, pause=1, OMP_NUM_THREADS="1"
     )
-    for p in processes:
-        assert p.stdout is not None and p.stdout.readline() == "together\n"
-    time.sleep(1)
-    processes[2].send_signal(signal.SIGKILL)
-    begin = time.monotonic()
-    errors = [p.communicate(timeout=90)[1] for p in processes]
-    assert time.monotonic() - begin < 60
+    assert took < 60
     assert [p.returncode for p in processes] == [1, 1, -signal.SIGKILL, 1]
     for rank in (0, 1, 3):
         last = errors[rank][errors[rank].rindex("DistBackendError") :]
