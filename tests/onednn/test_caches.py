@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections.abc import Iterator
 
 import pytest
 import torch
 from support import script
+from support.modes import GPU_POLICY
 from torch import nn
 
 from xpu_ops import onednn
@@ -234,7 +234,7 @@ class Block(nn.Module):
 
 
 # A 1x1 convolution of NCHW takes its weight plain. A depthwise one has a kernel of its own, which a GPU's policy does not take.
-DEPTHWISE_PACKS = int(os.environ.get("XPU_OPS_POLICY") == "gpu")
+DEPTHWISE_PACKS = int(GPU_POLICY)
 PACKED = ["stem", "qkv", "out", "up", "down", "head"]
 
 

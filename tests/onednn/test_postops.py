@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import pytest
 import torch
 import torch.nn.functional as F
+from support.modes import GPU_POLICY
 
 from xpu_ops import onednn
 
@@ -218,7 +218,7 @@ def test_no_reference_implementation(kind: str) -> None:
     onednn.primitive_cache.clear()
     Case(kind, torch.float16).fused(["gelu_erf"])
     ran = [e for e in onednn.primitive_cache.entries() if e["op"] != "reorder" and "refused" not in str(e["impl"])]
-    if kind == "conv_depthwise" and os.environ.get("XPU_OPS_POLICY") != "gpu":  # a kernel of ours
+    if kind == "conv_depthwise" and not GPU_POLICY:  # a kernel of ours
         assert not ran
         return
     assert len(ran) == 1

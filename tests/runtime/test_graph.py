@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import os
 
 import pytest
 import torch
+from support.modes import GPU_POLICY
 
 import xpu_ops
 
@@ -115,9 +115,7 @@ def linear() -> tuple[torch.nn.Linear, torch.Tensor]:
     return torch.nn.Linear(8, 8).to("xpu"), torch.randn(4, 8, device="xpu", requires_grad=True)
 
 
-@pytest.mark.skipif(
-    os.environ.get("XPU_OPS_POLICY") == "gpu", reason="its product is oneDNN's, which no graph of the CPU device takes"
-)
+@pytest.mark.skipif(GPU_POLICY, reason="its product is oneDNN's, which no graph of the CPU device takes")
 def test_graphed_callable():
     """Forward and backward by replay. Backward waits for recorded events on the streams of the warm-up, which then record."""
     module, x = linear()

@@ -12,12 +12,13 @@ import weakref
 import numpy as np
 import pytest
 import torch
+from support.modes import GPU_POLICY
 
 import xpu_ops
 
 DISCRETE = (
     os.environ.get("XPU_OPS_DISCRETE", "0") not in ("", "0")
-    or os.environ.get("XPU_OPS_POLICY") == "gpu"
+    or GPU_POLICY
     or torch.xpu.get_device_properties().type != "cpu"
 )
 shared_only = pytest.mark.skipif(DISCRETE, reason="the host cannot read device memory here")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import script
+from support.modes import GPU_POLICY
 
 TESTS = Path(__file__).resolve().parents[1]
 # Families whose launches differ most between the two policies, and what failed under the GPU's once.
@@ -32,7 +33,7 @@ def test_unknown_policy() -> None:
     assert "XPU_OPS_POLICY is 'tpu', expected cpu or gpu." in done.stderr
 
 
-@pytest.mark.skipif(os.environ.get("XPU_OPS_POLICY") == "gpu", reason="the whole run is under this policy")
+@pytest.mark.skipif(GPU_POLICY, reason="the whole run is under this policy")
 @pytest.mark.skipif(torch.xpu.get_device_properties().type != "cpu", reason="the device has the GPU's policy anyway")
 def test_sample_under_the_policy_of_a_gpu() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *SAMPLE]

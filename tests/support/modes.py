@@ -1,0 +1,7 @@
+"""The modes in which the suite can run, from its environment (docs/environment.md)."""
+
+from __future__ import annotations
+
+import os
+
+GPU_POLICY = os.environ.get("XPU_OPS_POLICY") == "gpu"
