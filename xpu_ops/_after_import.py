@@ -6,8 +6,8 @@ registers an action for the module it has to touch:
     after_import("torchvision.extension", install)
 
 The action runs right after the module's own code, before the import returns, with the module as its argument; at once where
-the module is there already, and with the next import after it where its code is just running. It runs once, in the importing thread. What it raises is the importer's: an action that others
-can do without catches its errors and warns.
+the module is there already, and with the next import after it where its code is just running. It runs once, in the importing
+thread. What it raises is the importer's: an action that others can do without catches its errors and warns.
 """
 
 from __future__ import annotations

@@ -152,9 +152,8 @@ class Run:
         """Raises RuntimeError where it cannot start. KeyboardInterrupt ends the workers and leaves the recording usable."""
         path = self.options.path
         if path.is_relative_to(cache_dir()):
-            cache_dir().mkdir(
-                mode=0o755, parents=True, exist_ok=True
-            )  # others must not write to it, whatever the umask
+            # Others must not write to it, whatever the umask.
+            cache_dir().mkdir(mode=0o755, parents=True, exist_ok=True)
         path.parent.mkdir(parents=True, exist_ok=True)
         self.log = path.with_suffix(".log")
         self.file = path.open("a")
