@@ -1,21 +1,24 @@
-"""The operators of xpu_ops/vision/kernels.py on any device of Triton, against torchvision's CPU kernels.
+"""The operators of xpu_ops/vision/kernels.py on any device of Triton, against torchvision's CPU kernels, and the benchmark's kernels.
 
     python -m tools.vision_devices make cases.pt      # where torchvision's CPU operators load
     python tools/vision_devices.py check cases.pt xpu   # or cuda; needs torch, triton and this checkout, not the package
+    python tools/vision_devices.py benchmark xpu        # or cuda: xpu_ops/bench/triton_kernels.py
 
-`check` loads the kernels' file by its path, so that the identical source runs on a machine without xpu_ops.
+The kernels' files are loaded by path, so that the identical source runs on a machine without xpu_ops.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
-KERNELS = Path(__file__).resolve().parents[1] / "xpu_ops" / "vision" / "kernels.py"
+PACKAGE = Path(__file__).resolve().parents[1] / "xpu_ops"
 DTYPES = (torch.float32, torch.float64, torch.float16)
 
 
@@ -61,16 +64,43 @@ def make(path: str) -> None:
     torch.save({"cases": cases, "expected": expected}, path)
 
 
+def load(file: str) -> Any:
+    """A module of the package's folder, without the package."""
+    spec = importlib.util.spec_from_file_location(Path(file).stem, PACKAGE / file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def benchmark(device: str) -> None:
+    """Prints the largest difference of the benchmark's kernels from torch in float64 on the device, over its largest magnitude."""
+    kernels = load("bench/triton_kernels.py")
+    torch.manual_seed(0)
+
+    def row(name: str, expected: Callable[..., torch.Tensor], *args: torch.Tensor) -> None:
+        got = getattr(kernels, name)(*(a.to(device) for a in args)).double()
+        want = expected(*(a.to(device).double() for a in args))
+        print(f"{name} {'x'.join(map(str, args[0].shape))}: {((got - want).abs().max() / want.abs().max()).item():.1e}")
+
+    x, rows, w = torch.randn(10**6), torch.randn(4096, 1024), torch.rand(1024)
+    row("add", torch.add, x, x.flip(0))
+    row("gelu", F.gelu, x)
+    row("softmax", lambda t: t.softmax(-1), rows)
+    row("softmax", lambda t: t.softmax(-1), torch.randn(4096, 1000))
+    row("layer_norm", lambda t, w, b: F.layer_norm(t, (1024,), w, b), rows, w, w.flip(0))
+    row("matmul", torch.mm, torch.randn(512, 512), torch.randn(512, 512))
+    q, k, v = torch.randn(3, 1, 12, 512, 64)
+    row("attention", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v)
+
+
 def check(path: str, device: str) -> None:
     """Prints the largest difference from the expected results, over their largest magnitude, for each dtype.
 
     Results in float16 are compared with float32's: the edges of bins are decided in float32 there.
     """
-    spec = importlib.util.spec_from_file_location("vision_kernels", KERNELS)
-    assert spec and spec.loader
-    kernels = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = kernels
-    spec.loader.exec_module(kernels)
+    kernels = load("vision/kernels.py")
     data = torch.load(path, weights_only=True)
     for name, args in data["cases"].items():
         cells = []
@@ -88,5 +118,7 @@ def check(path: str, device: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "make":
         make(sys.argv[2])
+    elif sys.argv[1] == "benchmark":
+        benchmark(sys.argv[2])
     else:
         check(sys.argv[2], sys.argv[3])
