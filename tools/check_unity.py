@@ -17,8 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# As CMakeLists.txt leaves them out of units.
-ALONE = re.compile(r"bindings/(distributed/|runtime/jit\.cpp)|_inline_\d+\.cpp$|kernels/mkl/lib/|kernel_index\.cpp$")
+# As CMakeLists.txt leaves them out of units, or gives them units of their own.
+ALONE = re.compile(r"bindings/(distributed/|runtime/(jit|triton)\.cpp)|_inline_\d+\.cpp$|kernels/mkl/lib/|kernel_index\.cpp$")
 
 
 def sources_of(target: str, build: Path) -> list[Path]:

@@ -22,12 +22,12 @@ inline T uniform_in(M u, M a, M b) {
   return static_cast<M>(v) >= b ? T(a) : v;
 }
 
-template <class M>
-inline M exponential_of(M u, M lambda) {
-  // u in (0, 1]; zero is not a value of the distribution.
-  M tiny = is_same_v<M, double> ? M(0x1p-54) : M(0x1p-25f);
+template <class T, class M>
+inline T exponential_of(M u, M lambda) {
+  // u in (0, 1]; zero is not a value of the distribution, nor what f16 rounds the smallest float to.
+  M tiny = is_same_v<M, double> ? M(0x1p-54) : is_same_v<T, half> ? M(0x1p-24f) : M(0x1p-25f);
   M l = u >= M(1) - tiny ? -tiny : sycl::log(u);
-  return -l / lambda;
+  return T(-l / lambda);
 }
 
 template <class M>
@@ -76,7 +76,7 @@ void random_fill(const RandomArgs& p) {
     if constexpr (D == Dist::uniform) out = uniform_in<T>(uniform24(r.v[k]), p.a, p.b);
     if constexpr (D == Dist::normal) out = T(v[k] * p.b + p.a);
     if constexpr (D == Dist::log_normal) out = T(sycl::exp(v[k] * p.b + p.a));
-    if constexpr (D == Dist::exponential) out = T(exponential_of(uniform_open(r.v[k]), p.a));
+    if constexpr (D == Dist::exponential) out = exponential_of<T>(uniform_open(r.v[k]), p.a);
     if constexpr (D == Dist::cauchy) out = T(cauchy_of(uniform_open(r.v[k]), p.a, p.b));
     if constexpr (D == Dist::geometric) out = convert<T>(geometric_of(uniform_open(r.v[k]), p.a));
     // The host settles p = 0; range is ceil(p * 2^32) - 1.
@@ -112,7 +112,7 @@ void random_fill64(const RandomArgs& p) {
         double z = radius * (k == 0 ? sycl::cospi(angle) : sycl::sinpi(angle));
         out = T(D == Dist::normal ? z * b + a : sycl::exp(z * b + a));
       }
-      if constexpr (D == Dist::exponential) out = T(exponential_of(open, a));
+      if constexpr (D == Dist::exponential) out = exponential_of<T>(open, a);
       if constexpr (D == Dist::cauchy) out = T(cauchy_of(open, a, b));
       if constexpr (D == Dist::geometric) out = convert<T>(geometric_of(open, a));
     }

@@ -211,6 +211,13 @@ def test_broadcast_and_errors() -> None:
         x.copy_(torch.zeros(5, device="xpu"))
 
 
+def test_item_of_nothing() -> None:
+    with pytest.raises(RuntimeError, match="Empty tensor not supported"):
+        torch.ops.aten._local_scalar_dense(torch.empty(0, device="xpu"))
+    with pytest.raises(RuntimeError, match="a Tensor with 0 elements cannot be converted to Scalar"):
+        torch.empty(0, device="xpu").item()
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_fill(dtype: torch.dtype) -> None:
     value = True if dtype is torch.bool else 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import warnings
 from collections.abc import Callable
@@ -294,3 +295,16 @@ def test_more_dims_than_a_launch_walks(sizes: tuple[int, ...]) -> None:
         lambda x, y, z: y.clone().mul_(z).add_(torch.tensor(2.5)),
     ):
         torch.testing.assert_close(f(a, b, c).cpu(), f(x, y, broadcast), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("on_device", list(itertools.product([False, True], repeat=3)), ids=str)
+def test_where_takes_numbers_of_the_cpu(on_device: tuple[bool, bool, bool]) -> None:
+    """torch.where moves tensors without dimensions to the device of the others; larger ones it refuses."""
+    values = torch.tensor([True, False, True]), torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0, 6.0])
+    there = [v if device else v[0] for v, device in zip(values, on_device, strict=True)]
+    got = torch.where(*(v.to("xpu") if device else v for v, device in zip(there, on_device, strict=True)))
+    assert got.device.type == ("xpu" if any(on_device) else "cpu")
+    assert torch.equal(got.cpu(), torch.where(*there))
+    if any(on_device) and not all(on_device):
+        with pytest.raises(RuntimeError, match="on the same device"):
+            torch.where(*(v.to("xpu") if device else v for v, device in zip(values, on_device, strict=True)))

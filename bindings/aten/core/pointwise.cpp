@@ -1,5 +1,6 @@
 #include "bindings/aten/core/pointwise.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -318,6 +319,14 @@ at::TensorIterator make_iterator(Promotion promotion, const PointwiseOp& op, std
                 outs[0].scalar_type());
     for (int k : {1, 2})
       if (ins[k].scalar_type() != common) ins[k] = ins[k].to(common);
+    // the iterator takes one number of the CPU; torch.where takes any
+    const auto on_device = std::find_if(ins.begin(), ins.end(), [](const at::Tensor& t) { return t.is_xpu(); });
+    bool number = false;
+    for (at::Tensor& t : ins) {
+      if (on_device == ins.end() || !t.is_cpu() || t.dim() != 0) continue;
+      if (number) t = t.to(on_device->device());
+      number = true;
+    }
     // an output without a tensor on the device would land on the CPU
     if (!outs[0].defined()) {
       c.check_all_same_dtype(false).declare_static_dtype(common);

@@ -158,6 +158,7 @@ at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) 
 }
 
 at::Scalar _local_scalar_dense(const at::Tensor& self) {
+  TORCH_CHECK(self.numel() > 0, "_local_scalar_dense: Empty tensor not supported");
   alignas(16) char bytes[16];
   auto& q = queue_of(self);
   runtime::copy_bytes(q, bytes, self.const_data_ptr(), self.itemsize(), true);
