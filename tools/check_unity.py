@@ -18,7 +18,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # As CMakeLists.txt leaves them out of units, or gives them units of their own.
-ALONE = re.compile(r"bindings/(distributed/|runtime/(jit|triton)\.cpp)|_inline_\d+\.cpp$|kernels/mkl/lib/|kernel_index\.cpp$")
+ALONE = re.compile(
+    r"bindings/(distributed/|runtime/(jit|triton)\.cpp)|_inline_\d+\.cpp$|kernels/mkl/lib/|kernel_index\.cpp$"
+)
 
 
 def sources_of(target: str, build: Path) -> list[Path]:
