@@ -9,6 +9,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -505,9 +506,10 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
   return static_cast<int64_t>(at::SDPBackend::math);
 }
 
-at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                                        const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
-                                        std::optional<double> scale, bool enable_gqa) {
+namespace {
+
+void check_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const std::optional<at::Tensor>& attn_mask) {
   TORCH_CHECK(query.dtype() == key.dtype() && query.dtype() == value.dtype(),
               "Expected query, key, and value to have the same dtype, but got query.dtype: ", query.dtype(),
               " key.dtype: ", key.dtype(), " and value.dtype: ", value.dtype(), " instead.");
@@ -517,24 +519,49 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
   TORCH_CHECK(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2,
               "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: ", query.dim(),
               " key.dim: ", key.dim(), " and value.dim: ", value.dim(), " instead.");
-  if (attn_mask.has_value() && attn_mask->defined()) {
-    const at::ScalarType type = attn_mask->scalar_type();
-    TORCH_CHECK(type == at::kBool || type == at::kFloat || type == query.scalar_type(),
-                "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: ",
-                attn_mask->dtype(), " and  query.dtype: ", query.dtype(), " instead.");
-  }
-  const int64_t choice = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
-  if (choice == static_cast<int64_t>(at::SDPBackend::overrideable))
-    return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,
-                                                                            is_causal, false, scale));
+  if (!attn_mask.has_value() || !attn_mask->defined()) return;
+  const at::ScalarType type = attn_mask->scalar_type();
+  TORCH_CHECK(type == at::kBool || type == at::kFloat || type == query.scalar_type(),
+              "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: ",
+              attn_mask->dtype(), " and  query.dtype: ", query.dtype(), " instead.");
+}
+
+// torch's composite, which adds the mask that it gets.
+at::Tensor attention_of_products(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                 const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+                                 std::optional<double> scale, bool enable_gqa) {
   std::optional<at::Tensor> mask = attn_mask;
-  if (mask.has_value() && mask->scalar_type() == at::kBool)  // the composite adds what it gets
+  if (mask.has_value() && mask->scalar_type() == at::kBool)
     mask = at::zeros_like(*mask, mask->options().dtype(query.scalar_type()))
                .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
   else if (mask.has_value() && mask->scalar_type() == at::kFloat && query.scalar_type() != at::kFloat)
     mask = mask->to(query.scalar_type());
   return std::get<0>(at::_scaled_dot_product_attention_math(query, key, value, mask, dropout_p, is_causal, std::nullopt,
                                                             scale, enable_gqa));
+}
+
+}  // namespace
+
+at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                        const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+                                        std::optional<double> scale, bool enable_gqa) {
+  check_attention(query, key, value, attn_mask);
+  const int64_t choice = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+  if (choice == static_cast<int64_t>(at::SDPBackend::overrideable))
+    return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,
+                                                                            is_causal, false, scale));
+  return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+}
+
+at::Tensor nested_scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                               const std::optional<at::Tensor>& attn_mask, double dropout_p,
+                                               bool is_causal, std::optional<double> scale, bool enable_gqa) {
+  if (!query.is_xpu())
+    return at::native::scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
+                                                    enable_gqa);
+  check_attention(query, key, value, attn_mask);
+  TORCH_CHECK(at::globalContext().userEnabledMathSDP(), "No available kernel. Aborting execution.");
+  return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
 }
 
 }  // namespace xpu_ops::aten

@@ -229,9 +229,9 @@ at::Tensor from_inputs(const runtime::KernelTable& table, at::TensorList inputs)
   return out;
 }
 
-// Elementwise kernels over tensors of one dense layout run over memory.
+// Elementwise kernels run over memory of one dense layout: that of a result like `t`.
 at::Tensor dense(const at::Tensor& t) {
-  return t.is_non_overlapping_and_dense() && !t.is_neg() && !t.is_conj() ? t : plain(t);
+  return t.is_non_overlapping_and_dense() && !t.is_neg() && !t.is_conj() ? t : at::empty_like(t).copy_(t);
 }
 
 std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double keep, double scale,
@@ -253,8 +253,7 @@ std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double k
 at::Tensor scale_masked(const at::Tensor& input, const at::Tensor& mask, double scale) {
   TORCH_CHECK(input.sizes() == mask.sizes(), "The size of the mask must match the size of the tensor");
   // Both in the layout of the input, which the result has upstream too.
-  const bool dense = input.is_non_overlapping_and_dense() && !input.is_neg();
-  const at::Tensor x = dense ? input : at::empty_like(input).copy_(input);
+  const at::Tensor x = dense(input);
   const at::Tensor m =
       mask.strides() == x.strides() ? mask : new_strided(x.sizes(), x.strides(), mask.scalar_type()).copy_(mask);
   at::Tensor out = at::empty_like(x);

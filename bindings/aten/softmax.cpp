@@ -56,23 +56,25 @@ void _log_softmax_backward_data(const at::Tensor& grad_output, const at::Tensor&
   run(/*log=*/true, grad_output, output, dim, out);
 }
 
-// A true mask hides an element. mask_type: 0 the mask is (L, L), 1 it is (B, L), 2 it has the input's shape.
+// A true mask hides an element. mask_type: 0 the mask is (L, L), 1 it is (B, L), 2 it has the input's shape, which any
+// type may have.
 at::Tensor _masked_softmax(const at::Tensor& self, const at::Tensor& mask, std::optional<int64_t> dim,
                            std::optional<int64_t> mask_type) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "Mask should be a boolean tensor");
-  TORCH_CHECK(mask_type.has_value(), "Mask Type should be defined");
-  TORCH_CHECK(*mask_type >= 0 && *mask_type <= 2,
+  const bool whole = mask.sizes() == self.sizes();
+  TORCH_CHECK(whole || mask_type.has_value(), "Mask Type should be defined");
+  TORCH_CHECK(!mask_type.has_value() || (*mask_type >= 0 && *mask_type <= 2),
               "Mask Type should be 0 (src_mask), 1 (src_key_padding_mask), or 2 (default_mask)");
   at::Tensor wide = mask;
-  if (*mask_type == 0) {
-    TORCH_CHECK(mask.dim() == 2 && self.dim() >= 2 && mask.size(0) == self.size(-2) && mask.size(1) == self.size(-1),
+  if (!whole) {
+    TORCH_CHECK(*mask_type != 2, "For mask_type == 2 mask shape should match input shape");
+    TORCH_CHECK(*mask_type != 0 || (mask.dim() == 2 && self.dim() >= 2 && mask.size(0) == self.size(-2) &&
+                                    mask.size(1) == self.size(-1)),
                 "For mask_type == 0 mask shape should be (L, L)");
-  } else if (*mask_type == 1) {
-    TORCH_CHECK(mask.dim() == 2 && self.dim() == 4 && mask.size(0) == self.size(0) && mask.size(1) == self.size(3),
+    TORCH_CHECK(*mask_type != 1 || (mask.dim() == 2 && self.dim() == 4 && mask.size(0) == self.size(0) &&
+                                    mask.size(1) == self.size(3)),
                 "For mask_type == 1 mask shape should be (B, L)");
-    wide = mask.view({mask.size(0), 1, 1, mask.size(1)});
-  } else {
-    TORCH_CHECK(mask.sizes() == self.sizes(), "For mask_type == 2 mask shape should match input shape");
+    if (*mask_type == 1) wide = mask.view({mask.size(0), 1, 1, mask.size(1)});
   }
   return at::_softmax(self.masked_fill(wide, -std::numeric_limits<double>::infinity()), dim.value_or(self.dim() - 1),
                       false);

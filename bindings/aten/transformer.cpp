@@ -160,6 +160,7 @@ at::Tensor nested__transformer_encoder_layer_fwd(
     const at::Tensor& norm_weight_2, const at::Tensor& norm_bias_2, const at::Tensor& ffn_weight_1,
     const at::Tensor& ffn_bias_1, const at::Tensor& ffn_weight_2, const at::Tensor& ffn_bias_2,
     const std::optional<at::Tensor>& mask, std::optional<int64_t> mask_type) {
+  if (src.numel() == 0) return at::empty_like(src);
   return aten::_transformer_encoder_layer_fwd(
       src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps, norm_weight_1,
       norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2, ffn_bias_2, mask, mask_type);

@@ -14,7 +14,7 @@ using xpu_ops::PdistSumArgs;
 template <class M> inline M norm_step(M sum, M diff, NormKind kind, M p) {
   M d = sycl::fabs(diff);
   switch (kind) {
-    case NormKind::zero: return sum + (d != M(0) ? M(1) : M(0));
+    case NormKind::zero: return sum + (d != d ? d : d != M(0) ? M(1) : M(0));
     case NormKind::one: return sum + d;
     case NormKind::two: return sum + d * d;
     case NormKind::infinity: return d > sum || d != d ? d : sum;

@@ -44,12 +44,10 @@ template <class T> void weight_norm_row(const WeightNormArgs& p) {
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
     const T* v = static_cast<const T*>(p.v) + row * n;
     T* out = static_cast<T*>(p.out) + row * n;
-    A s[4] = {0, 0, 0, 0};
-    for_row(n, lane, [&](size_t r, int j) {
+    const A norm = sycl::sqrt(row_sum<A>(n, lane, [&](size_t r, A& sum) {
       const A x = static_cast<A>(load(v + r, lane));
-      s[j] += x * x;
-    });
-    const A norm = sycl::sqrt(lane_sum((s[0] + s[1]) + (s[2] + s[3])));
+      sum += x * x;
+    }));
     const A scale = static_cast<const A*>(p.g)[row] / norm;
     for_row(n, lane,
             [&](size_t r, int) { store(out + r, lane, static_cast<T>(static_cast<A>(load(v + r, lane)) * scale)); });
@@ -64,10 +62,10 @@ template <class T> void weight_norm_backward_row(const WeightNormArgs& p) {
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
     const T *v = static_cast<const T*>(p.v) + row * n, *dw = static_cast<const T*>(p.dw) + row * n;
     T* out = static_cast<T*>(p.out) + row * n;
-    A s[4] = {0, 0, 0, 0};
-    for_row(n, lane,
-            [&](size_t r, int j) { s[j] += static_cast<A>(load(dw + r, lane)) * static_cast<A>(load(v + r, lane)); });
-    const A dot = lane_sum((s[0] + s[1]) + (s[2] + s[3])), norm = static_cast<const A*>(p.norms)[row];
+    const A dot = row_sum<A>(n, lane, [&](size_t r, A& sum) {
+      sum += static_cast<A>(load(dw + r, lane)) * static_cast<A>(load(v + r, lane));
+    });
+    const A norm = static_cast<const A*>(p.norms)[row];
     const A scale = static_cast<const A*>(p.g)[row] / norm, share = dot / (norm * norm);
     for_row(n, lane, [&](size_t r, int) {
       const A x = static_cast<A>(load(v + r, lane));
@@ -90,16 +88,14 @@ template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& 
     A mean = 0;
     if constexpr (!kRms) {
       const A shift = static_cast<A>(load(x, 0));
-      A s[4] = {0, 0, 0, 0};
-      for_row(n, lane, [&](size_t r, int j) { s[j] += static_cast<A>(load(x + r, lane)) - shift; });
-      mean = shift + lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
+      mean = shift + row_sum<A>(n, lane, [&](size_t r, A& sum) { sum += static_cast<A>(load(x + r, lane)) - shift; }) /
+                         static_cast<A>(n);
     }
-    A q[4] = {0, 0, 0, 0};
-    for_row(n, lane, [&](size_t r, int j) {
+    const A squares = row_sum<A>(n, lane, [&](size_t r, A& sum) {
       const A v = static_cast<A>(load(x + r, lane)) - mean;
-      q[j] += v * v;
+      sum += v * v;
     });
-    const A var = lane_sum((q[0] + q[1]) + (q[2] + q[3])) / static_cast<A>(n);
+    const A var = squares / static_cast<A>(n);
     const A rstd = A(1) / sycl::sqrt(var + value<A>(p.eps));
     if (w && b)
       for_row(n, lane, [&](size_t r, int) {

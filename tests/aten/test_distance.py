@@ -54,6 +54,12 @@ def test_cross(dtype: torch.dtype) -> None:
     same(lambda a, b: torch.linalg.cross(a, b, dim=1), data(4, 3, 5, dtype=dtype), data(1, 3, 5, dtype=dtype, seed=2))
 
 
+def test_count_of_differences_keeps_nan() -> None:
+    """The norm of p = 0 counts what differs; inf less inf is NaN, on torch's CPU too."""
+    same(lambda x: torch.pdist(x, p=0.0), torch.full((2, 2), float("inf")))
+    same(lambda x, y: torch.cdist(x, y, p=0.0), torch.tensor([[1.0, float("nan")], [1.0, 2.0]]), torch.ones(3, 2))
+
+
 def test_trace_and_renorm() -> None:
     same(torch.trace, data(5, 7), tol=TOL)
     same(torch.trace, data(5, 7, dtype=torch.int32))

@@ -178,3 +178,40 @@ def test_causal_jagged_attention_refuses() -> None:
         q = x.detach().to(device).transpose(1, 2)
         with pytest.raises(RuntimeError, match="No viable backend"):
             F.scaled_dot_product_attention(q, q, q, is_causal=True)
+
+
+@pytest.mark.parametrize("device", ["xpu", "cpu"])
+def test_attention_of_nested_tensors(device: str) -> None:
+    """Equal to attention of each item, with gradients; the CPU's own way is as before."""
+    generator = torch.Generator().manual_seed(5)
+    items = [[torch.randn(2, n, 8, generator=generator) for n in (3, 5)] for _ in range(3)]
+    there = [torch.nested.nested_tensor(part, device=device, requires_grad=True) for part in items]
+    out = F.scaled_dot_product_attention(*there)
+    out.values().sum().backward()
+    for i in range(2):
+        plain = [part[i].clone().requires_grad_() for part in items]
+        want = F.scaled_dot_product_attention(*plain)
+        want.sum().backward()
+        torch.testing.assert_close(out.unbind()[i].detach().cpu(), want.detach())
+        for leaf, alone in zip(there, plain, strict=True):
+            assert leaf.grad is not None and alone.grad is not None
+            torch.testing.assert_close(leaf.grad.unbind()[i].cpu(), alone.grad, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_of_nested_tensors_refuses() -> None:
+    one = torch.nested.nested_tensor([torch.randn(2, 3, 8), torch.randn(2, 5, 8)], device="xpu")
+    with pytest.raises(RuntimeError, match="not supported when is_causal=True"):
+        F.scaled_dot_product_attention(one, one, one, is_causal=True)
+    with (
+        torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION),
+        pytest.raises(RuntimeError, match="No available kernel"),
+    ):
+        F.scaled_dot_product_attention(one, one, one)
+
+
+def test_encoder_of_nothing() -> None:
+    module = layer(False, "relu").eval().to("xpu")
+    width = module.linear1.in_features
+    with torch.inference_mode():
+        out = module(torch.nested.nested_tensor([torch.rand(0, width, device="xpu")]))
+    assert out.is_nested and [tuple(t.shape) for t in out.unbind()] == [(0, width)]

@@ -302,3 +302,16 @@ def test_instance_and_local_response_norm() -> None:
     w, b = values((6,), torch.float32, 1), values((6,), torch.float32, 2)
     compare(lambda t, p, q: F.instance_norm(t, weight=p, bias=q), [x, w, b], widen=4)
     check(F.local_response_norm(x.to("xpu"), 3), F.local_response_norm(x.double(), 3))
+
+
+def test_long_rows() -> None:
+    """Sums over millions of elements stay as exact as the result: in parts, each added to the total."""
+    x = torch.rand(2, 1 << 22, generator=torch.Generator().manual_seed(0))
+    for call in (
+        lambda x: F.layer_norm(x, x.shape[1:]),
+        lambda x: F.rms_norm(x, x.shape[1:]),
+        lambda x: torch._weight_norm(x, torch.ones(2, 1, dtype=x.dtype, device=x.device), 0),
+    ):
+        want = call(x.double())
+        error = (call(x.to("xpu")).cpu().double() - want).abs().max() / want.abs().max()
+        assert error.item() < 5e-7

@@ -336,6 +336,9 @@ def test_dropout() -> None:
         torch.testing.assert_close(back.cpu(), (grad.cpu().double() * mask.cpu() * 1.25).to(dtype).t())
     out, mask = torch.native_dropout(x.t(), 0.5, True)
     assert out.stride() == x.t().stride() and mask.stride() == out.stride()
+    strided = torch.ones(2, 3, 3, 6, device="xpu").to(memory_format=torch.channels_last)[..., ::2]
+    out, mask = torch.native_dropout(strided, 0.5, True)
+    assert out.stride() == mask.stride() == torch.native_dropout(strided.cpu(), 0.5, True)[0].stride()
     for p, train in ((0.0, True), (1.0, True), (0.5, False)):
         out, mask = torch.native_dropout(x, p, train)
         want, want_mask = torch.native_dropout(x.cpu(), p, train)

@@ -121,3 +121,12 @@ def test_masked(kind: int) -> None:
         args = (grad, want, mask)
         got = torch.ops.aten._masked_softmax_backward(*(a.to("xpu") for a in args), 3)
         check(got, torch.ops.aten._masked_softmax_backward(*args, 3))
+
+
+@pytest.mark.parametrize("kind", [None, 0, 1, 2])
+def test_masked_with_a_whole_mask(kind: int | None) -> None:
+    """A mask of the input's shape goes with every type of mask, and without one."""
+    cpu, mask = values((3, 2, 5, 5), torch.float32), (torch.arange(150) % 3 == 0).view(3, 2, 5, 5)
+    check(torch._masked_softmax(cpu.to("xpu"), mask.to("xpu"), 3, kind), torch._masked_softmax(cpu, mask, 3, kind))
+    with pytest.raises(RuntimeError, match="Mask Type should be" if kind is None else "mask shape should"):
+        torch._masked_softmax(cpu.to("xpu"), mask[:1].to("xpu"), 3, kind)

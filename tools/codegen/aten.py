@@ -334,7 +334,8 @@ def registrations(members: list[Operator]) -> list[str]:
                 )
             keys: list[str] = [op.key]
             if op.row.above_autograd:
-                keys.append("AutogradXPU")
+                # one key for nested tensors of any device
+                keys.append("AutogradNestedTensor" if op.key == "NestedTensorXPU" else "AutogradXPU")
             impl = f'm.impl("{name}", &{registered(op, o)});'
             if op.row.by == "onemkl":
                 impl = f'if (mkl::installed()) {impl} else m.impl("{name}", fallback_kernel());'

@@ -177,7 +177,7 @@ class Row(Strict):
     kernels: list[Kernel] = Field(default_factory=list, description="the kernels that the adapter launches; see below")
     above_autograd: bool = Field(
         default=False,
-        description="registers the adapter for AutogradXPU too: torch has no formula, and it is differentiable itself",
+        description="registers the adapter for AutogradXPU too: torch has no formula, and it is differentiable itself; with `NestedTensorXPU` for AutogradNestedTensor, where the adapter gets tensors of any device",
     )
     by: Literal["sycl", "onednn", "onemkl", "composite", "host"] = Field(
         default="sycl", description="what implements it, for the coverage report"

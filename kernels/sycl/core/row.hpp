@@ -41,6 +41,20 @@ template <class A> inline A lane_sum(A v) {
   return v;
 }
 
+// The sum of a row over all lanes: add(offset, sum) adds what this item's element gives, offsets as in for_row. Long
+// rows are summed in parts, so that the sum does not outgrow its last terms.
+constexpr size_t kRowPart = 1 << 15;
+template <class A, class F> XPU_INLINE A row_sum(size_t n, size_t lane, F add) {
+  A total = 0;
+  for (size_t begin = 0; begin < n; begin += kRowPart) {
+    A s[4] = {0, 0, 0, 0};
+    for_row(n - begin < kRowPart ? n - begin : kRowPart, lane,
+            [&](size_t r, int j) { [[clang::always_inline]] add(begin + r, s[j]); });
+    total += (s[0] + s[1]) + (s[2] + s[3]);
+  }
+  return lane_sum(total);
+}
+
 // The sums of four values over the lanes in 5 exchanges: lanes 4 i to 4 i + 3 get that of the i-th. All by value: a
 // choice between two variables is one between their addresses, which puts them into memory.
 template <class A> XPU_INLINE A lane_sum(A v0, A v1, A v2, A v3, size_t lane) {
