@@ -11,6 +11,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 
@@ -497,12 +498,15 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
                           bool enable_gqa) {
   const at::Tensor mask = attn_mask.has_value() ? *attn_mask : at::Tensor();
   const at::Context& context = at::globalContext();
-  const bool allowed = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP();
+  const bool allowed = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() ||
+                       context.userEnabledMemEfficientSDP();
   const bool fused = allowed && !(mask.defined() && is_causal) && fits(query, key, value, mask) &&
                      (enable_gqa || query.sym_size(1) == key.sym_size(1)) &&
                      query.sym_size(3) > 1;  // oneDNN refuses the gradients of grouped heads of one element
   if (fused) return static_cast<int64_t>(at::SDPBackend::overrideable);
-  TORCH_CHECK(context.userEnabledMathSDP(), "No available kernel. Aborting execution.");
+  // as torch's XPU builds, which serve a request for memory-efficient attention by products
+  TORCH_CHECK(context.userEnabledMathSDP() || context.userEnabledMemEfficientSDP(),
+              "No available kernel. Aborting execution.");
   return static_cast<int64_t>(at::SDPBackend::math);
 }
 
@@ -540,12 +544,26 @@ at::Tensor attention_of_products(const at::Tensor& query, const at::Tensor& key,
                                                             scale, enable_gqa));
 }
 
+bool nothing_to_attend(const at::Tensor& query, const at::Tensor& value) {
+  return query.sym_size(-2) == 0 || value.sym_size(-2) == 0 || value.sym_size(-1) == 0;
+}
+
+// Zeros, as torch returns whatever the other sizes are, with gradients of zeros: a sum of no elements of each operand.
+at::Tensor attention_of_nothing(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
+  sizes.back() = value.sym_size(-1);
+  at::Tensor out = at::zeros_symint(sizes, query.options());
+  for (const at::Tensor& t : {query, key, value}) out = out + t.narrow(-1, 0, 0).sum();
+  return out;
+}
+
 }  // namespace
 
 at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                                         const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
                                         std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask);
+  if (nothing_to_attend(query, value)) return attention_of_nothing(query, key, value);
   const int64_t choice = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
   if (choice == static_cast<int64_t>(at::SDPBackend::overrideable))
     return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,

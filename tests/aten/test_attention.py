@@ -250,3 +250,24 @@ def test_transformer_layers_in_evaluation(masked) -> None:
                 m.self_attn(t, t, t, key_padding_mask=p, need_weights=weights) for m, t, p in (there, (layer, x, mask))
             )
             assert_near([t for t in got if t is not None], [t for t in want if t is not None])
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((2, 0, 8), (2, 3, 4), (2, 3, 8)),
+        ((2, 0, 8), (3, 3, 8), (2, 3, 8)),
+        ((2, 4, 8), (2, 3, 8), (2, 0, 8)),
+        ((2, 4, 8), (2, 3, 9), (2, 3, 0)),
+        ((1, 2, 4, 8), (1, 2, 0, 8), (1, 2, 0, 5)),
+    ],
+)
+def test_no_queries_or_values(shapes: tuple[tuple[int, ...], ...]) -> None:
+    """Zeros with gradients of zeros, also where the other sizes do not fit, as on torch's CPU."""
+    found = []
+    for device in ("cpu", "xpu"):
+        leaves = [torch.ones(s, device=device, requires_grad=True) for s in shapes]
+        out = F.scaled_dot_product_attention(*leaves)
+        out.sum().backward()
+        found.append([out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])  # type: ignore[union-attr]
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
