@@ -250,9 +250,11 @@ class Profiler final : public libkineto::IActivityProfiler {
   // A profile of the CPU alone names XPU_RUNTIME too, and gets nothing of this device.
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types,
                                                                  const libkineto::Config&) override {
-    if (runtime::in_bad_fork() || (!types.count(ActivityType::CONCURRENT_KERNEL) &&
-                                   !types.count(ActivityType::GPU_MEMCPY) && !types.count(ActivityType::GPU_MEMSET)))
-      return nullptr;
+    const auto named = [&](ActivityType type) { return types.count(type) != 0; };
+    const bool device = named(ActivityType::CONCURRENT_KERNEL) || named(ActivityType::GPU_MEMCPY) ||
+                        named(ActivityType::GPU_MEMSET) ||
+                        (named(ActivityType::XPU_RUNTIME) && !named(ActivityType::CPU_OP));
+    if (runtime::in_bad_fork() || !device) return nullptr;
     return std::make_unique<Session>(types);
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t, int64_t, const std::set<ActivityType>& types,
