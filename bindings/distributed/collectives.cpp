@@ -1,5 +1,6 @@
 // Every collective as a Call: checks, images, and what the engine is asked for.
 #include <ATen/ops/cat.h>
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
 #include <numeric>
@@ -81,6 +82,7 @@ Result ProcessGroupXCCL::broadcast(Tensors& tensors, const c10d::BroadcastOption
   const at::Tensor& t = only(tensors, "broadcast");
   const auto own = passed_on(opts, timeout_of(opts.timeout));
   Call call{OpType::BROADCAST, tensors, {}, {}, {}};
+  call.peer = static_cast<int>(opts.rootRank);
   const bool root = opts.rootRank == rank_;
   add(call, tensors, root ? Use::read : Use::write, encode_moves(t.scalar_type()));
   call.start = [own](c10d::Backend& e, Tensors cpu) { return Works{e.broadcast(cpu, own)}; };
@@ -102,11 +104,16 @@ Result ProcessGroupXCCL::allreduce(Tensors& tensors, const c10d::AllreduceOption
 // Indices and values of the ranks differ in number: the host carries them, and waits.
 Result ProcessGroupXCCL::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "all_reduce: expected one tensor per process, got ", tensors.size());
-  at::Tensor t = tensors[0];
-  Tensors cpu{t.cpu()};
-  engine()->allreduce(cpu, passed_on(opts, timeout_of(opts.timeout)))->wait();
-  t.copy_(cpu[0]);
+  const at::Tensor& t = tensors[0];
   Call call{OpType::_ALLREDUCE_SPARSE, tensors, {}, {}, {}};
+  call.before = [this, &t, own = passed_on(opts, timeout_of(opts.timeout))] {
+    Tensors cpu{t.cpu()};
+    {
+      const at::DisableRecordFunctionGuard unrecorded;
+      engine()->allreduce(cpu, own)->wait();
+    }
+    t.copy_(cpu[0]);
+  };
   call.start = [](c10d::Backend&, const Tensors&) { return Works{}; };
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
@@ -129,6 +136,7 @@ Result ProcessGroupXCCL::reduce(Tensors& tensors, const c10d::ReduceOptions& opt
   auto own = passed_on(opts, timeout_of(opts.timeout));
   own.reduceOp = reduction.op;
   Call call{OpType::REDUCE, tensors, {}, {}, {}};
+  call.peer = static_cast<int>(opts.rootRank);
   add(call, tensors, opts.rootRank == rank_ ? Use::both : Use::read, reduction.encoding);
   call.start = [own](c10d::Backend& e, Tensors cpu) { return Works{e.reduce(cpu, own)}; };
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
@@ -237,6 +245,7 @@ Result ProcessGroupXCCL::gather(TensorLists& outputs, Tensors& inputs, const c10
                     "gather: the destination needs a list of ", size_, " tensors, other ranks need none");
   const auto own = passed_on(opts, timeout_of(opts.timeout));
   Call call{OpType::GATHER, flat(outputs), {}, {}, {}};
+  call.peer = static_cast<int>(opts.rootRank);
   add(call, inputs, Use::read, encoding);
   if (root) {
     check(outputs[0], input);
@@ -259,6 +268,7 @@ Result ProcessGroupXCCL::scatter(Tensors& outputs, TensorLists& inputs, const c1
                     "scatter: the source needs a list of ", size_, " tensors, other ranks need none");
   const auto own = passed_on(opts, timeout_of(opts.timeout));
   Call call{OpType::SCATTER, outputs, {}, {}, {}};
+  call.peer = static_cast<int>(opts.rootRank);
   add(call, outputs, Use::write, encoding);
   if (root) {
     check(inputs[0], output);
@@ -356,6 +366,8 @@ Result ProcessGroupXCCL::alltoall_base(at::Tensor& output, at::Tensor& input, st
   const auto own = passed_on(opts, timeout_of(opts.timeout));
   const auto encoding = encode_moves(input.scalar_type());
   Call call{OpType::ALLTOALL_BASE, {output}, {}, {}, {}};
+  call.input_splits = input_splits;
+  call.output_splits = output_splits;
   call.images.emplace_back(output, Use::write, encoding, /*rows=*/true);
   call.images.emplace_back(input, Use::read, encoding, /*rows=*/true);
   call.start = [own, output_splits, input_splits](c10d::Backend& e, Tensors cpu) mutable {
@@ -398,6 +410,7 @@ Result ProcessGroupXCCL::alltoall(Tensors& outputs, Tensors& inputs, const c10d:
 Result ProcessGroupXCCL::send(Tensors& tensors, int peer, int tag) {
   const at::Tensor& t = only(tensors, "send");
   Call call{OpType::SEND, tensors, {}, {}, {}};
+  call.peer = peer;
   add(call, tensors, Use::read, encode_moves(t.scalar_type()));
   call.start = [peer, tag](c10d::Backend& e, Tensors cpu) { return Works{e.send(cpu, peer, tag)}; };
   return run(std::move(call), t.device(), c10d::kUnsetTimeout, true);
@@ -406,6 +419,7 @@ Result ProcessGroupXCCL::send(Tensors& tensors, int peer, int tag) {
 Result ProcessGroupXCCL::recv(Tensors& tensors, int peer, int tag) {
   const at::Tensor& t = only(tensors, "recv");
   Call call{OpType::RECV, tensors, {}, {}, {}};
+  call.peer = peer;
   add(call, tensors, Use::write, encode_moves(t.scalar_type()));
   call.start = [peer, tag](c10d::Backend& e, Tensors cpu) { return Works{e.recv(cpu, peer, tag)}; };
   return run(std::move(call), t.device(), c10d::kUnsetTimeout, true);

@@ -17,6 +17,8 @@ class Image {
   // The producing stream is done. With a queue the elements are copied on it; the caller waits for it before encode().
   void open(runtime::Queue* fetches);
   void encode();
+  const at::Tensor& tensor() const { return xpu_; }
+  Use use() const { return use_; }
   const at::Tensor& cpu() const { return cpu_; }  // from encode() on
   // The engine is done. deliver() puts the copy back on the queue, and returns at once.
   void decode(int ranks);

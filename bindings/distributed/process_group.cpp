@@ -132,7 +132,7 @@ void ProcessGroupXCCL::remember(const c10::intrusive_ptr<XcclWork>& work) {
   if (coalesced_) coalesced_->push_back(work);
 }
 
-ProcessGroupXCCL::Result ProcessGroupXCCL::run(Call call, c10::Device device, milliseconds timeout, bool async) {
+ProcessGroupXCCL::Result ProcessGroupXCCL::enqueue(Call call, c10::Device device, milliseconds timeout, bool async) {
   TORCH_CHECK(!aborted_, "xccl: the process group was aborted.");
   TORCH_CHECK(!closed_, "xccl: the process group was destroyed.");
   return translate([&]() -> Result {

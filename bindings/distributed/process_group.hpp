@@ -84,6 +84,7 @@ class ProcessGroupXCCL final : public c10d::Backend {
   Engine engine() const;
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
   Result run(Call call, c10::Device device, std::chrono::milliseconds timeout, bool async);
+  Result enqueue(Call call, c10::Device device, std::chrono::milliseconds timeout, bool async);
   Result reduce_scatter_lists(c10d::OpType type, Tensors& outputs, TensorLists inputs,
                               const c10d::ReduceScatterOptions& opts);
   XcclWork::Streams& streams(int device);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
@@ -10,6 +11,7 @@
 
 #include "bindings/errors.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/profiling.hpp"
 
 namespace xpu_ops::distributed {
 namespace {
@@ -70,7 +72,8 @@ XcclWork::XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> p
       timeout_(timeout),
       streams_(streams),
       discrete_(discrete),
-      tensors_(describe(results_)) {}
+      tensors_(describe(results_)),
+      group_(std::move(call_.group)) {}
 
 void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready) {
   const at::NoGradGuard no_grad;
@@ -90,7 +93,12 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready) {
     image.encode();
     cpu.push_back(image.cpu());
   }
-  Call::Works works = call_.start(engine, cpu);
+  if (runtime::profiling()) carried_since_ = runtime::detail::profile_clock();
+  // gloo's own ranges end with its work: after the end of a profile they would write to freed memory.
+  Call::Works works = [&] {
+    const at::DisableRecordFunctionGuard unrecorded;
+    return call_.start(engine, cpu);
+  }();
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> futures;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -131,6 +139,7 @@ void XcclWork::part_done(std::exception_ptr error) noexcept {
       }
     } catch (...) { error = std::current_exception(); }
   }
+  record_carried(opType_, results_.size(), device_.index(), carried_since_);
   complete(error ? explain(error, true) : nullptr);
 }
 
@@ -191,7 +200,7 @@ void XcclWork::drive(milliseconds timeout) {
   }
 }
 
-bool XcclWork::wait(milliseconds timeout) {
+bool XcclWork::await(milliseconds timeout) {
   const auto until = Clock::now() + timeout;
   const auto wait_for = [&](std::unique_lock<std::mutex>& lock, auto&& ready) {
     if (timeout == kNoTimeout) {

@@ -12,6 +12,7 @@
 
 #include "bindings/distributed/image.hpp"
 #include "bindings/distributed/peers.hpp"
+#include "bindings/distributed/record.hpp"
 #include "kernels/runtime/event.hpp"
 
 namespace xpu_ops::distributed {
@@ -25,6 +26,11 @@ struct Call {
   std::vector<Image> images;
   std::function<Works(c10d::Backend&, const std::vector<at::Tensor>&)> start;
   std::function<void(const std::vector<at::Tensor>&)> after;
+  std::function<void()> before = {};  // the calling thread does it first, and waits for it
+  // For profiles: the root or the other side, the sizes of an uneven all_to_all, the group.
+  int peer = -1;
+  std::vector<int64_t> input_splits = {}, output_splits = {};
+  GroupName group = {};
 };
 
 class XcclWork final : public c10d::Work {
@@ -49,6 +55,7 @@ class XcclWork final : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
  private:
+  bool await(std::chrono::milliseconds timeout);
   void part_done(std::exception_ptr error) noexcept;
   void complete(std::exception_ptr error) noexcept;
   void mark(c10::ivalue::Future& future, const std::exception_ptr& error) const;
@@ -66,6 +73,8 @@ class XcclWork final : public c10d::Work {
   const bool discrete_;  // the host does not read device memory
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const std::string tensors_;
+  const GroupName group_;
+  int64_t carried_since_ = 0;  // where a profile runs: the engine was asked
 
   // Under mutex_ of the base.
   std::vector<at::Tensor> cpu_;

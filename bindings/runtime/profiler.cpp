@@ -76,6 +76,10 @@ class Session final : public libkineto::IActivityProfilerSession {
     buffer_->span = libkineto::TraceSpan(start, end, "xpu");
     buffer_->gpuOpCount = 0;
     for (const Command& c : profile_.commands) {
+      if (c.kind == CommandKind::collective) {
+        add_collective(c, logger);
+        continue;
+      }
       const libkineto::ITraceActivity* op = c.scope ? linked(static_cast<int32_t>(c.scope)) : nullptr;
       if (wanted(ActivityType::XPU_RUNTIME)) add_call(c, op, logger);
       if (c.kind == CommandKind::wait || !wanted(type_of(c))) continue;
@@ -90,8 +94,8 @@ class Session final : public libkineto::IActivityProfilerSession {
   }
 
   std::unique_ptr<libkineto::DeviceInfo> getDeviceInfo() override {
-    if (rows_.empty()) return nullptr;
-    const int device = rows_.begin()->first;
+    if (rows_.empty() && carriers_.empty()) return nullptr;
+    const int device = rows_.empty() ? carriers_.begin()->first : rows_.begin()->first;
     const std::string index = std::to_string(device);
     return std::make_unique<libkineto::DeviceInfo>(
         libkineto::DeviceInfo{device, libkineto::kExceedMaxPid + device,
@@ -104,6 +108,8 @@ class Session final : public libkineto::IActivityProfilerSession {
       const int32_t row = row_of(stream);
       out.push_back({row, row, device, "stream " + std::to_string(row) + note});
     }
+    for (const auto& [device, thread] : carriers_)
+      out.push_back({thread, thread, device, "collectives, thread " + std::to_string(thread)});
     return out;
   }
   std::unique_ptr<libkineto::CpuTraceBuffer> getTraceBuffer() override { return std::move(buffer_); }
@@ -193,6 +199,18 @@ class Session final : public libkineto::IActivityProfilerSession {
     logger.handleActivity(a);
   }
 
+  // A range of the device that is on no stream: a row for each thread that carries collectives.
+  void add_collective(const Command& c, libkineto::ActivityLogger& logger) {
+    if (!wanted(ActivityType::CONCURRENT_KERNEL)) return;
+    auto& a = make(ActivityType::GPU_USER_ANNOTATION, c.name, c, nullptr);
+    a.startTime = c.begin;
+    a.endTime = c.end;
+    a.device = c.device;
+    a.resource = a.threadId = c.thread;
+    carriers_.insert({c.device, c.thread});
+    logger.handleActivity(a);
+  }
+
   static std::string shape_text(const uint32_t (&n)[2]) {
     return "[" + std::to_string(n[0]) + ", " + std::to_string(n[1] ? n[1] : 1) + ", 1]";
   }
@@ -232,6 +250,7 @@ class Session final : public libkineto::IActivityProfilerSession {
   std::vector<std::string> errors_;
   std::unique_ptr<libkineto::CpuTraceBuffer> buffer_;
   std::set<std::pair<int, int64_t>> rows_;
+  std::set<std::pair<int, int32_t>> carriers_;
   std::map<std::tuple<int, int64_t, uint64_t>, Range> ranges_;
 };
 
@@ -250,9 +269,11 @@ class Profiler final : public libkineto::IActivityProfiler {
   // A profile of the CPU alone names XPU_RUNTIME too, and gets nothing of this device.
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(const std::set<ActivityType>& types,
                                                                  const libkineto::Config&) override {
-    if (runtime::in_bad_fork() || (!types.count(ActivityType::CONCURRENT_KERNEL) &&
-                                   !types.count(ActivityType::GPU_MEMCPY) && !types.count(ActivityType::GPU_MEMSET)))
-      return nullptr;
+    const auto named = [&](ActivityType type) { return types.count(type) != 0; };
+    const bool device = named(ActivityType::CONCURRENT_KERNEL) || named(ActivityType::GPU_MEMCPY) ||
+                        named(ActivityType::GPU_MEMSET) ||
+                        (named(ActivityType::XPU_RUNTIME) && !named(ActivityType::CPU_OP));
+    if (runtime::in_bad_fork() || !device) return nullptr;
     return std::make_unique<Session>(types);
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t, int64_t, const std::set<ActivityType>& types,

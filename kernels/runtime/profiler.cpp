@@ -43,7 +43,7 @@ struct State {
   std::mutex mutex;
   bool on = false;
   std::atomic<uint64_t> next_id{1}, generation{1};
-  std::vector<Command> calls;  // of the host: waits, loaded modules
+  std::vector<Command> calls;  // of the host: waits, loaded modules, collectives
   std::array<std::optional<ClockSample>, kMaxDevices> at_start;
   std::array<sycl::queue*, kMaxDevices> clocks{};
   int64_t epoch_at_start = 0, clock_at_start = 0;
@@ -396,9 +396,9 @@ void profile_on_host(Queue& queue, const std::string& name, int64_t begin) {
   queue.submit([&](sycl::queue&) { detail::profile_inline(queue, label, begin); });
 }
 
-void profile_call(const std::string& name, int device, int64_t begin) {
+void profile_call(const std::string& name, int device, int64_t begin, CommandKind kind) {
   Command c;
-  c.kind = CommandKind::wait;
+  c.kind = kind;
   c.name = name;
   c.device = device;
   c.call = c.begin = begin;

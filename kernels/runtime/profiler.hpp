@@ -22,7 +22,7 @@ struct Command {
   uint64_t scope = 0, user_scope = 0;  // innermost of push_scope on the calling thread; 0: none
   int32_t thread = 0;                  // the operating system's id of the calling thread
   int64_t call = 0, returned = 0;      // of the host's call, in ns since the epoch
-  int64_t begin = 0, end = 0;          // of the execution; of a wait or a load, of the host's call
+  int64_t begin = 0, end = 0;          // of the execution; of a wait, a load or a collective, of the host's call
 };
 
 // Creates what a profile needs, so that the first commands after the start are not late.
@@ -40,8 +40,8 @@ Profile stop_profiling();
 void submit_profiled(Queue& queue, Command command, const std::function<sycl::event(sycl::queue&)>& f);
 // The calling thread has done the work of a command since `begin` (detail::profile_clock), without the queue's lock.
 void profile_on_host(Queue& queue, const std::string& name, int64_t begin);
-// The calling thread has prepared something for the device since `begin`.
-void profile_call(const std::string& name, int device, int64_t begin);
+// The calling thread has prepared something for the device since `begin`, or has carried a collective of it.
+void profile_call(const std::string& name, int device, int64_t begin, CommandKind kind = CommandKind::wait);
 
 // The operator (or the range a user names) in which the calling thread is.
 void push_scope(uint64_t id, bool user);

@@ -12,7 +12,7 @@ namespace xpu_ops::runtime {
 
 class Queue;
 
-enum class CommandKind : uint8_t { kernel, primitive, copy, fill, graph, wait };
+enum class CommandKind : uint8_t { kernel, primitive, copy, fill, graph, wait, collective };
 
 // How a profile calls a command.
 struct Label {

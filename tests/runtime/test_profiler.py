@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from support import script
+from support.profiles import BOTH, device_events, names, on_device, trace_of
 from support.streams import another_stream
 from torch.autograd import DeviceType
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
@@ -19,7 +18,6 @@ from torch.profiler import ProfilerActivity, profile, record_function, schedule,
 from xpu_ops import jit, onemkl
 
 LARGE = 1 << 20  # elements that no inline work computes
-BOTH = [ProfilerActivity.CPU, ProfilerActivity.XPU]
 
 
 @pytest.fixture(autouse=True)
@@ -29,27 +27,6 @@ def idle() -> None:
 
 def ones(n: int = LARGE) -> torch.Tensor:
     return torch.ones(n, device="xpu")
-
-
-def device_events(prof: profile) -> list[Any]:
-    """Executions on the device, in the order in which they began."""
-    events = [e for e in prof.events() if e.device_type == DeviceType.XPU]
-    return sorted(events, key=lambda e: e.time_range.start)
-
-
-def names(prof: profile) -> Counter[str]:
-    return Counter(e.name for e in device_events(prof))
-
-
-def trace_of(prof: profile, folder: Path) -> list[dict[str, Any]]:
-    path = folder / "trace.json"
-    prof.export_chrome_trace(str(path))
-    events: list[dict[str, Any]] = json.loads(path.read_text())["traceEvents"]
-    return events
-
-
-def on_device(trace: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [e for e in trace if e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
 
 
 def assert_in_order(events: list[Any]) -> None:

@@ -11,6 +11,7 @@ import os
 import sys
 import traceback
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ import torch.distributed as dist
 
 
 def main(path: str, rendezvous: str, *only: str) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # where `support` is
     spec = importlib.util.spec_from_file_location("program", path)
     assert spec is not None and spec.loader is not None
     program: Any = importlib.util.module_from_spec(spec)

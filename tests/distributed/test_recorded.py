@@ -1,0 +1,22 @@
+"""Collectives in profiles and execution traces, in two processes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from support import ranks
+
+PROGRAM = Path(__file__).with_name("recorded.py")
+CHECKS = re.findall(r"^def (check_\w+)", PROGRAM.read_text(), re.MULTILINE)
+
+
+@pytest.fixture(scope="module", params=["shared", "discrete"])
+def outcome(request: pytest.FixtureRequest) -> dict[str, list[str]]:
+    return ranks.run(PROGRAM, XPU_OPS_DISCRETE="1" if request.param == "discrete" else "")
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_recorded(outcome: dict[str, list[str]], name: str) -> None:
+    ranks.verify(outcome, name)
