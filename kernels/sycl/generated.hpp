@@ -81,6 +81,14 @@ template <class F> GEN_FN void lanes_by4(long n, long lane, F f) {
     f(c + lane, Slot<0>{});
 }
 
+// f(c, in, slot) for c < n by all lanes together: those past the end take the last element and are told so.
+template <class F> GEN_FN void lanes_in_order(long n, long lane, F f) {
+  for (long c = 0; c < n; c += kLanes) {
+    const bool in = c + lane < n;
+    [[clang::always_inline]] f(in ? c + lane : n - 1, in, Slot<0>{});
+  }
+}
+
 // f(r, slot) for r < n, the same r in all lanes, with two accumulators.
 template <class F> GEN_FN void steps_by2(long n, F f) {
   long r = 0;
@@ -233,6 +241,40 @@ template <class Op, class T, int N> GEN_FN T join(const T (&a)[N]) {
 template <class Op, class T> GEN_FN T across(T v) {
 #pragma unroll
   for (uint32_t m = kLanes / 2; m > 0; m /= 2) v = Op{}(v, other_lane(v, m));
+  return v;
+}
+
+// ---- Scans. What `combine` joins are neighbours, the earlier first.
+
+template <class T> struct Carry {
+  T value{};
+  bool any = false;
+};
+// The result at the next element, one lane a row.
+template <class T, class F> GEN_FN T scan_next(Carry<T>& so_far, T v, F combine) {
+  so_far.value = so_far.any ? combine(so_far.value, v) : v;
+  so_far.any = true;
+  return so_far.value;
+}
+// The results at the next elements of one row, one a lane. Garbage in a lane reaches only those behind it.
+template <class T, class F> GEN_FN T scan_lanes(Carry<T>& so_far, T v, long lane, F combine) {
+  T sum = v;  // of the lanes with which this one has exchanged
+#pragma unroll
+  for (uint32_t m = 1; m < kLanes; m *= 2) {
+    const T other = sum.other(m);
+    if (lane & m) {
+      v = combine(other, v);
+      sum = combine(other, sum);
+    } else {
+      sum = combine(sum, other);
+    }
+  }
+  if (so_far.any) {
+    v = combine(so_far.value, v);
+    sum = combine(so_far.value, sum);
+  }
+  so_far.value = sum;
+  so_far.any = true;
   return v;
 }
 

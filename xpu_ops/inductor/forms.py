@@ -212,7 +212,7 @@ def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
     loops = [stage for stage in kernel.stages if stage.loop]
     kept: list[str] = []
     bodies = [stage.body for stage in loops]
-    if r.flat(length) and r.numel.is_Integer:
+    if r.flat(length) and r.numel.is_Integer and not kernel.in_order:
         kept, bodies = lines.keep(bodies, int(r.numel))
     changed = dict(zip(map(id, loops), bodies, strict=True))
     body = IndentedBuffer()
@@ -247,7 +247,10 @@ def _row_loop(kernel: SyclKernel, text: IndentedBuffer, length: sympy.Expr, body
     body.writelines(uniform)
     if not flat:
         body.writeline(f"for (long ro = 0; ro < {kernel.expr(FloorDiv(r.numel, length))}; ++ro)")
-    body.writeline(f"lanes_by4({kernel.expr(length)}, lane, [&](long rc, auto slot) GEN_INLINE {{")
+    if kernel.in_order:
+        body.writeline(f"lanes_in_order({kernel.expr(length)}, lane, [&](long rc, bool in, auto slot) GEN_INLINE {{")
+    else:
+        body.writeline(f"lanes_by4({kernel.expr(length)}, lane, [&](long rc, auto slot) GEN_INLINE {{")
     with body.indent():
         body.writeline("constexpr int j = decltype(slot)::value; (void)j;")
         body.splice(inner)

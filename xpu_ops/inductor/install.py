@@ -12,7 +12,7 @@ from torch._inductor.codegen import common
 from torch._inductor.virtualized import V
 from torch.utils._triton import has_triton_package
 
-from xpu_ops.inductor import flex, passes
+from xpu_ops.inductor import flex, passes, scan
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
 from xpu_ops.inductor.wrapper import Refused, SyclWrapper
 
@@ -62,6 +62,7 @@ def install() -> None:
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
     passes.install_lowerings()
     flex.install()
+    scan.install()
     async_compile._process_pool_allowed = _processes_for_triton(async_compile._process_pool_allowed)
     _set_default("post_grad_custom_pre_pass", passes.FuseLinear())  # before upstream's patterns, which split addmm
     _set_default("inductor_choices_class", SyclChoices)

@@ -30,6 +30,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from xpu_ops.inductor import forms
 from xpu_ops.inductor.axes import Axis, hint
 from xpu_ops.inductor.overrides import SyclOverrides
+from xpu_ops.inductor.scan import Carried, Scan
 from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
@@ -149,7 +150,8 @@ class SyclKernel(SIMDKernel):
         self.x = Axis(self.numels["x"], self.expr)
         self.r = Axis(self.numels.get("r0_", sympy.S.One), self.expr)
         self.stages: list[Stage] = []
-        self.finals: dict[str, Final] = {}
+        self.finals: dict[str, Final | Carried] = {}
+        self._scans: list[Scan] = []
         self._step_tokens: dict[str, Step] = {}
         self.messages: list[str] = []
         self._accumulators = itertools.count()
@@ -180,6 +182,11 @@ class SyclKernel(SIMDKernel):
                 along_x += 1
         outer = self.features.is_reduction() and (along_x > along_r or self._short_rows())
         self.form = forms.Form(outer=outer, steps=steps > 0)
+
+    @property
+    def in_order(self) -> bool:
+        """Whether all lanes go along a row together, those past its end (`in` is false) on its last element."""
+        return self.form.across and self.features.contains_op("scan")
 
     def _short_rows(self) -> bool:
         """Whether rows leave most lanes idle, and there are enough of them to give each lane one."""
@@ -250,6 +257,8 @@ class SyclKernel(SIMDKernel):
         conditions = [self._guards[str(s)] for s in sorted(index.free_symbols, key=str) if str(s) in self._guards]
         if self.features.is_reduction() and not self.inside_reduction and self.form.across:
             conditions.insert(0, "first")
+        if self.features.is_reduction() and self.inside_reduction and self.in_order:
+            conditions.insert(0, "in")
         line = f"st({var}, {self.index_to_str(index)}, {value});"
         self.stores.writeline(DeferredLine(name, f"if ({' && '.join(conditions)}) {line}" if conditions else line))
 
@@ -325,6 +334,9 @@ class SyclKernel(SIMDKernel):
         )
         return name
 
+    def _accumulate(self, line: str) -> None:
+        self.compute.writeline(f"if (in) {line}" if self.in_order else line)
+
     def _final(self, name: str, op: str, field: str = "") -> str:
         token = f"@{name}{field}@"
         self.finals[token] = Final(name, op, field)
@@ -338,7 +350,7 @@ class SyclKernel(SIMDKernel):
         name = self._accumulator(ctype, initial)
         element = f"{value} != 0" if kind == "any" else f"static_cast<{ctype}>({value})"
         op = _PLAIN_REDUCTIONS[kind]
-        self.compute.writeline(f"{name}[j] = {op}{{}}({name}[j], {element});")
+        self._accumulate(f"{name}[j] = {op}{{}}({name}[j], {element});")
         return self.cse.generate(self._after, self._final(name, op), dtype=dtype)
 
     def _reduce_moments(
@@ -347,12 +359,10 @@ class SyclKernel(SIMDKernel):
         ctype = compute_type(src_dtype)
         name = self._accumulator(f"Moments<{ctype}>", "0, 0, 0")
         if kind == "welford_reduce":
-            self.compute.writeline(f"add_sample({name}[j], static_cast<{ctype}>({value}));")
+            self._accumulate(f"add_sample({name}[j], static_cast<{ctype}>({value}));")
         else:
             mean, m2, weight = (f"static_cast<{ctype}>({v})" for v in value)
-            self.compute.writeline(
-                f"{name}[j] = MergeMoments{{}}({name}[j], Moments<{ctype}>{{{mean}, {m2}, {weight}}});"
-            )
+            self._accumulate(f"{name}[j] = MergeMoments{{}}({name}[j], Moments<{ctype}>{{{mean}, {m2}, {weight}}});")
         joined = f"moments_{name}"
         self._after.writeline(f"const Moments<{ctype}> {joined} = {self._final(name, 'MergeMoments')};")
         return tuple(self.cse.generate(self._after, f"{joined}.{f}", dtype=dtype) for f in ("mean", "m2", "n"))
@@ -368,10 +378,21 @@ class SyclKernel(SIMDKernel):
         worst = lowest(src_dtype) if kind == "argmax" else highest(src_dtype)
         name = self._accumulator(f"Place<{ctype}>", f"{worst}, {_NO_PLACE}")
         op = f"Better<{'true' if kind == 'argmax' else 'false'}>"
-        self.compute.writeline(
-            f"{name}[j] = {op}{{}}({name}[j], Place<{ctype}>{{static_cast<{ctype}>({value}), {index}}});"
-        )
+        self._accumulate(f"{name}[j] = {op}{{}}({name}[j], Place<{ctype}>{{static_cast<{ctype}>({value}), {index}}});")
         return self.cse.generate(self._after, self._final(name, op, ".index"), dtype=dtype)
+
+    def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Any, values: tuple[CSEVariable, ...]) -> Any:
+        assert self.inside_reduction and not self.mask_depth
+        keys = [f"scan {id(combine_fn)} {[str(v) for v in values]} {i}" for i in range(len(dtypes))]
+        if not self.cse.contains(keys[0]):  # each of several results asks for all
+            scan = Scan(self, len(self._scans), dtypes)
+            self._scans.append(scan)
+            token = f"@{scan.carry}@"
+            self.finals[token] = Carried(scan.carry)
+            self._declarations.writeline(f"Carry<{scan.struct}> {scan.carry}[ACC];")
+            for key, result in zip(keys, scan.write(combine_fn, values, token), strict=True):
+                self.cse.put(key, result)
+        return tuple(self.cse.get(key) for key in keys)
 
     # ---- stages
 
@@ -411,6 +432,8 @@ class SyclKernel(SIMDKernel):
             text = text.replace(token, step.text(self.form))
         fields = self._parameters()
         code = IndentedBuffer()
+        for scan in self._scans:
+            code.writelines(line.replace("KERNEL_NAME", name) for line in scan.declaration())
         code.writeline(f"struct {name}_args {{")
         with code.indent():
             code.writelines([f"alignas(8) {ctype} {field};" for ctype, field in fields])

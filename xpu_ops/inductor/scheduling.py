@@ -60,7 +60,14 @@ class SyclScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device: torch.device) -> OrderedSet[BackendFeature]:
-        return OrderedSet([BackendFeature.INPLACE_BUFFERS, BackendFeature.MASKED_SCATTER_WITH_INDEX])
+        return OrderedSet(
+            [
+                BackendFeature.INPLACE_BUFFERS,
+                BackendFeature.MASKED_SCATTER_WITH_INDEX,
+                BackendFeature.SCAN,
+                BackendFeature.TUPLE_REDUCTION,
+            ]
+        )
 
     @classmethod
     def get_tiling_and_scores(
