@@ -483,9 +483,9 @@ at::Tensor& multilabel_margin_loss_backward_grad_input(const at::Tensor& grad_ou
   at::native::multilabel_margin_loss_shape_check(rows, classes, self.dim(), self, target);
   TORCH_CHECK(is_target.sizes() == target.sizes() && is_target.scalar_type() == self.scalar_type(),
               "inconsistent is_target: ", is_target.sizes(), " of ", is_target.scalar_type());
-  Margin m(self, target, {}, rows, classes);
   resize_out(grad_input, self.sizes(), {}, self.options());
   if (self.numel() == 0) return grad_input;
+  Margin m(self, target, {}, rows, classes);
   const at::Tensor flags = is_target.contiguous();
   m.args.is_target = flags.mutable_data_ptr();
   m.backward(plan::MarginKind::multilabel, grad_output, reduction, grad_input);

@@ -118,6 +118,13 @@ def test_margins_of_nothing() -> None:
         assert loss(x, y, reduction="none").shape == (0,)
 
 
+def test_gradient_of_a_margin_loss_of_nothing_reads_no_targets() -> None:
+    same(
+        lambda grad, x, target: torch.ops.aten.multilabel_margin_loss_backward(grad, x, target, 1, target.to(x.dtype)),
+        torch.ones(()), torch.empty(0, 3), torch.empty(0, 3, dtype=torch.int32),
+    )  # fmt: skip
+
+
 def test_errors_from_kernels_reach_the_user() -> None:
     x = torch.randn(2, 3).to("xpu")
     for call, kind, text in (
