@@ -22,19 +22,19 @@ def conv_net() -> Step:
 
 
 def resnet50() -> Step:
-    """A training step of ResNet-50 on small images."""
+    """A training step of ResNet-50 on 32 small images."""
     from torchvision.models import resnet50
 
-    return _training(resnet50(num_classes=100).to("xpu"), torch.randn(16, 3, 128, 128), 100)
+    return _training(resnet50(num_classes=100).to("xpu"), torch.randn(32, 3, 128, 128), 100)
 
 
 def gpt2() -> Step:
-    """Generation with GPT-2 of its original size: 64 sequences, 4 tokens each."""
+    """Generation with GPT-2 of its original size: 256 sequences, 4 tokens each."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     from transformers import GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(GPT2Config()).eval().to("xpu")
-    prompt = torch.randint(0, 50000, (64, 16)).to("xpu")
+    prompt = torch.randint(0, 50000, (256, 16)).to("xpu")
     return lambda: model.generate(prompt, max_new_tokens=4, do_sample=False, pad_token_id=0)
 
 

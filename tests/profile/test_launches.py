@@ -12,6 +12,7 @@ import programs
 import pytest
 import torch
 from support import enqueued, script
+from support.profiles import device_events
 from torch.profiler import ProfilerActivity, profile
 
 MODELS = ["conv_net", *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet50", "gpt2"))]
@@ -72,26 +73,42 @@ def test_every_command_once_and_in_order(model: str, tmp_path: Path) -> None:
         assert before["ts"] + before["dur"] <= after["ts"] + 0.05, (before["name"], after["name"])
 
 
+def parts(step: programs.Step) -> tuple[list[str], list[float]]:
+    """The names of a step's commands, and the time between two synchronisations, in seconds, cut at their begins and ends:
+    the time before the first and after the last, then in turn a command and the gap behind it."""
+    with profile(activities=[ProfilerActivity.XPU]) as prof:
+        torch.xpu.synchronize()
+        begin = time.perf_counter()
+        step()
+        torch.xpu.synchronize()
+        wall = time.perf_counter() - begin
+    shown = device_events(prof)
+    assert len({e.device_resource_id for e in shown}) == 1, "one queue"
+    on_device = sum(a.self_device_time_total for a in prof.key_averages()) / 1e6
+    cuts = [t / 1e6 for e in shown for t in (e.time_range.start, e.time_range.end)]
+    between = [after - before for before, after in itertools.pairwise(cuts)]
+    assert sum(between[::2]) == pytest.approx(on_device), "the table's column is the sum of the commands"
+    return [e.name for e in shown], [wall - (cuts[-1] - cuts[0]), *between]
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_device_time_is_the_wall_time(model: str) -> None:
-    """The sum of the table's device column against the time between two synchronisations, the best of three: 95 % is the aim.
-    The small net runs beside other tests, which take the cores between two launches."""
-    share = 0.5 if model == "conv_net" else 0.95
+    """The sum of the table's device column against the time between two synchronisations. Other programs on the machine take the
+    cores now and then, for longer than a gap is: of each command and of each gap the shortest of some steps counts."""
+    share = 0.8 if model == "conv_net" else 0.95
     torch.manual_seed(0)
     step = getattr(programs, model)()
     for _ in range(2):
         step()
+    found: dict[str, list[list[float]]] = {}
     shares = []
-    for _ in range(3):
-        with profile(activities=[ProfilerActivity.XPU]) as prof:
-            torch.xpu.synchronize()
-            begin = time.perf_counter()
-            step()
-            torch.xpu.synchronize()
-            wall = time.perf_counter() - begin
-        on_device = sum(a.self_device_time_total for a in prof.key_averages()) / 1e6
-        shares.append(on_device / wall)
-        if shares[-1] >= share:
+    for _ in range(8):
+        names, times = parts(step)
+        alike = found.setdefault(" ".join(names), [])
+        alike.append(times)
+        shortest = [min(t) for t in zip(*alike, strict=True)]
+        shares += [sum(t[1::2]) / sum(t) for t in (times, shortest)]
+        if max(shares) >= share:
             break
-    print(f"{model}: device time / wall time {shares}")
-    assert share <= max(shares) <= 1.001, shares
+    print(f"{model}: device time / wall time of a step, and of its shortest parts so far: {shares}")
+    assert share <= max(shares) <= 1.001

@@ -119,6 +119,19 @@ def test_an_idle_device_is_found(tmp_path):
     assert any("nothing to do for 94% of the time" in f and "900 us" in f for f in findings)
 
 
+def test_loading_modules_is_no_cost_of_a_command(tmp_path):
+    found = read(
+        tmp_path,
+        operator("aten::add", 0, 900, 1),
+        event("kernel", "add f32", 850, 50, **{"External id": 1}),
+        event("xpu_runtime", "xpu: load module binary_1", 10, 700),
+    )
+    findings = report.build(found, {}, report.Memory()).findings
+    assert any("200 us for each" in f for f in findings) and any(
+        "Loading 1 kernel modules takes 78%" in f for f in findings
+    )
+
+
 def test_an_empty_trace(tmp_path):
     r = report.build(read(tmp_path), {}, report.Memory())
     assert r.findings == ["Nothing stands out: the device was busy, and no operator fell back."]

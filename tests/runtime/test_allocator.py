@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import pickle
+import pickletools
 import re
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ import pytest
 import torch
 from support import script
 from support.streams import another_stream
+from torch.cuda import _memory_viz
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -305,6 +308,27 @@ def test_history_with_cpp_stacks():
         del kept
     finally:
         torch.xpu.memory._record_memory_history(enabled=None)
+
+
+def test_a_snapshot_is_for_the_viewer_of_torch(tmp_path):
+    """Its page decodes these opcodes of pickle alone, and needs what segsum() and trace() read."""
+    known = """APPEND APPENDS BINFLOAT BINGET BININT BININT1 BININT2 BINPUT BINUNICODE DICT EMPTY_DICT EMPTY_LIST EMPTY_TUPLE
+        FRAME LIST LONG1 LONG_BINGET LONG_BINPUT MARK MEMOIZE NEWFALSE NEWTRUE NONE PROTO SETITEM SETITEMS SHORT_BINUNICODE
+        STOP TUPLE TUPLE1 TUPLE2 TUPLE3"""
+    file = tmp_path / "snapshot.pickle"
+    torch.xpu.memory._record_memory_history(stacks="all", max_entries=1000)
+    try:
+        kept = empty(30 * MIB)
+        empty(MIB)
+        torch.xpu.memory._dump_snapshot(str(file))
+    finally:
+        torch.xpu.memory._record_memory_history(enabled=None)
+    data = file.read_bytes()
+    assert {op.name for op, _, _ in pickletools.genops(data)} <= set(known.split())
+    snapshot = pickle.loads(data)
+    assert "total_allocated" in _memory_viz.segsum(snapshot)
+    assert f"{kept.data_ptr()}" in str(snapshot) and "30.0MiB" in _memory_viz.trace(snapshot)
+    assert "snapshot.pickle" in _memory_viz.trace_plot(snapshot)
 
 
 def test_history_limits_and_filters(tmp_path):

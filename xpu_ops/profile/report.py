@@ -156,7 +156,7 @@ def _findings(r: Report) -> list[str]:
         )  # fmt: skip
     idle = 1 - (r.busy_ms + r.inline_ms) / wall
     if idle >= IDLE and r.launches + r.inlined:
-        per_call = (wall - r.wait_ms - r.primitive_ms) / (r.launches + r.inlined) * 1e3
+        per_call = (wall - r.wait_ms - r.primitive_ms - r.load_ms) / (r.launches + r.inlined) * 1e3
         out.append(
             (idle, f"The device had nothing to do for {idle:.0%} of the time: the host takes {per_call:.0f} us for each "
                    "of its commands. Larger batches, fused operators or torch.compile help.")
