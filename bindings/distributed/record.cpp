@@ -54,7 +54,7 @@ int64_t elements(const Tensors& tensors) {
                          [](int64_t n, const at::Tensor& t) { return n + t.numel(); });
 }
 
-// What a collective reads and what it writes. Gather and scatter count the whole message on every rank.
+// The tensors that a collective reads and writes. Gather and scatter count the whole message on every rank.
 struct Message {
   Tensors inputs, outputs;
   int64_t in = 0, out = 0;

@@ -363,7 +363,7 @@ def test_ranges_for_itt(tmp_path):
 
 
 def test_a_failing_handler(x):
-    """What on_trace_ready raises reaches the program; the next profile works."""
+    """An exception of on_trace_ready reaches the program; the next profile works."""
 
     def fails(prof: profile) -> None:
         raise ValueError("mine")

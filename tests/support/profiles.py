@@ -1,4 +1,4 @@
-"""What tests read from a profile of torch.profiler."""
+"""The parts of a profile of torch.profiler that tests read."""
 
 from __future__ import annotations
 
