@@ -498,8 +498,8 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
                           bool enable_gqa) {
   const at::Tensor mask = attn_mask.has_value() ? *attn_mask : at::Tensor();
   const at::Context& context = at::globalContext();
-  const bool allowed = context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() ||
-                       context.userEnabledMemEfficientSDP();
+  const bool allowed =
+      context.userEnabledOverrideableSDP() || context.userEnabledFlashSDP() || context.userEnabledMemEfficientSDP();
   const bool fused = allowed && !(mask.defined() && is_causal) && fits(query, key, value, mask) &&
                      (enable_gqa || query.sym_size(1) == key.sym_size(1)) &&
                      query.sym_size(3) > 1;  // oneDNN refuses the gradients of grouped heads of one element

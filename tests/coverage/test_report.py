@@ -203,26 +203,22 @@ def test_kernels_of_others_are_told_apart(document: Any) -> None:
     assert done.stdout.strip() == "['extension']", done.stderr
 
 
-def test_command_is_quick_and_json_is_whole(tmp_path: Path) -> None:
-    out = tmp_path / "report.json"
+def processor_seconds(command: list[str]) -> float:
+    """Of a process: the machine that runs the tests does other things as well."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "xpu_ops.coverage",
-        "report",
-        "--format",
-        "json",
-        "--out",
-        str(out),
-    ]
     done = subprocess.run(command, capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert done.returncode == 0, done.stderr
-    # Processor time: the machine that runs the tests does other things as well.
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 5
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_command_is_quick_and_json_is_whole(tmp_path: Path) -> None:
+    """It takes less than two seconds besides the imports of torch and torchvision, whose operators it lists."""
+    out = tmp_path / "report.json"
+    python = [sys.executable, "-W", "ignore"]
+    imports = processor_seconds([*python, "-c", "import torch, torchvision"])
+    command = processor_seconds([*python, "-m", "xpu_ops.coverage", "report", "--format", "json", "--out", str(out)])
+    assert command - imports < 2
     loaded = json.loads(out.read_text())
     assert loaded["schema"] == report.SCHEMA
     outside = sum(t["total"] for t in loaded["namespaces"].values())

@@ -65,11 +65,13 @@ def test_scan(name: str, reverse: bool, dynamic: bool | None) -> None:
     xs = make()
     compiled = torch.compile(lambda xs: associative_scan(combine, xs, dim, reverse), dynamic=dynamic, fullgraph=True)
     expected = step(combine, xs, dim, reverse)
-    torch.testing.assert_close(tree_map(torch.Tensor.cpu, compiled(xs)), expected, check_dtype=False, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        tree_map(torch.Tensor.cpu, compiled(xs)), expected, check_dtype=False, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_between_other_work(kernels: Callable[[], int]) -> None:
-    """What comes before and after, a reduction of the results too, is one kernel."""
+    """The operators before and after, a reduction of the results too, are in the same kernel."""
     x, w = rand(20, 300), rand(300)
 
     def f(x: torch.Tensor, w: torch.Tensor) -> Tensors:

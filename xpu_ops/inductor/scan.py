@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Carried:
-    """What a scan has come to so far; a column has its own, in the form that is chosen last."""
+    """The value of a scan so far; a column has its own, in the form that is chosen last."""
 
     def __init__(self, name: str) -> None:
         self._name = name
