@@ -99,15 +99,18 @@ Result ProcessGroupXCCL::allreduce(Tensors& tensors, const c10d::AllreduceOption
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
 
-// Indices and values of the ranks differ in number: the host carries them, and waits.
+// Indices and values of the ranks differ in number: a copy on the CPU carries them.
 Result ProcessGroupXCCL::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "all_reduce: expected one tensor per process, got ", tensors.size());
-  at::Tensor t = tensors[0];
-  Tensors cpu{t.cpu()};
-  engine()->allreduce(cpu, passed_on(opts, timeout_of(opts.timeout)))->wait();
-  t.copy_(cpu[0]);
+  const at::Tensor& t = tensors[0];
+  const auto own = passed_on(opts, timeout_of(opts.timeout));
+  auto copies = std::make_shared<Tensors>(Tensors{t.cpu()});
   Call call{OpType::_ALLREDUCE_SPARSE, tensors, {}, {}, {}};
-  call.start = [](c10d::Backend&, const Tensors&) { return Works{}; };
+  call.start = [own, copies](c10d::Backend& e, const Tensors&) { return Works{e.allreduce(*copies, own)}; };
+  call.after = [t, copies](const Tensors&) {
+    t.copy_((*copies)[0]);
+    runtime::synchronize(runtime::current_queue(t.device().index()));
+  };
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
 
@@ -129,8 +132,12 @@ Result ProcessGroupXCCL::reduce(Tensors& tensors, const c10d::ReduceOptions& opt
   auto own = passed_on(opts, timeout_of(opts.timeout));
   own.reduceOp = reduction.op;
   Call call{OpType::REDUCE, tensors, {}, {}, {}};
-  add(call, tensors, opts.rootRank == rank_ ? Use::both : Use::read, reduction.encoding);
-  call.start = [own](c10d::Backend& e, Tensors cpu) { return Works{e.reduce(cpu, own)}; };
+  const bool root = opts.rootRank == rank_;
+  add(call, tensors, root ? Use::both : Use::read, reduction.encoding);
+  call.start = [own, root](c10d::Backend& e, Tensors cpu) {
+    if (!root) cpu[0] = cpu[0].clone();  // gloo leaves partial sums in it
+    return Works{e.reduce(cpu, own)};
+  };
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
 
@@ -397,7 +404,7 @@ Result ProcessGroupXCCL::alltoall(Tensors& outputs, Tensors& inputs, const c10d:
 
 Result ProcessGroupXCCL::send(Tensors& tensors, int peer, int tag) {
   const at::Tensor& t = only(tensors, "send");
-  Call call{OpType::SEND, tensors, {}, {}, {}};
+  Call call{OpType::SEND, tensors, {}, {}, {}, peer};
   add(call, tensors, Use::read, encode_moves(t.scalar_type()));
   call.start = [peer, tag](c10d::Backend& e, Tensors cpu) { return Works{e.send(cpu, peer, tag)}; };
   return run(std::move(call), t.device(), c10d::kUnsetTimeout, true);
@@ -405,7 +412,7 @@ Result ProcessGroupXCCL::send(Tensors& tensors, int peer, int tag) {
 
 Result ProcessGroupXCCL::recv(Tensors& tensors, int peer, int tag) {
   const at::Tensor& t = only(tensors, "recv");
-  Call call{OpType::RECV, tensors, {}, {}, {}};
+  Call call{OpType::RECV, tensors, {}, {}, {}, peer};
   add(call, tensors, Use::write, encode_moves(t.scalar_type()));
   call.start = [peer, tag](c10d::Backend& e, Tensors cpu) { return Works{e.recv(cpu, peer, tag)}; };
   return run(std::move(call), t.device(), c10d::kUnsetTimeout, true);
