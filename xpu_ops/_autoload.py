@@ -182,9 +182,9 @@ def load() -> ModuleType:
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
     _revive(extension)
-    _open_doors(extension)
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
+    _open_doors(extension)
     _extension = extension
     return extension
 

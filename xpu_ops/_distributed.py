@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
+from datetime import timedelta
 from types import ModuleType
 from typing import Any
 
@@ -24,3 +26,10 @@ def register(extension: ModuleType) -> None:
     devices = c10d.Backend.backend_capability[c10d.Backend.GLOO]
     if "xpu" not in devices:
         devices.append("xpu")
+    # Before the queues are drained: callbacks of collectives submit to them.
+    atexit.register(_leave, extension)
+
+
+def _leave(extension: ModuleType) -> None:
+    """Wait for collectives on their way: their threads call Python, which ends next. After an uncaught exception, 2 s."""
+    extension.settle_collectives(timedelta(seconds=2) if getattr(sys, "last_value", None) else None)

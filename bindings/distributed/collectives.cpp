@@ -101,20 +101,18 @@ Result ProcessGroupXCCL::allreduce(Tensors& tensors, const c10d::AllreduceOption
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
 
-// Indices and values of the ranks differ in number: the host carries them, and waits.
+// Indices and values of the ranks differ in number: a copy on the CPU carries them.
 Result ProcessGroupXCCL::allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& opts) {
   TORCH_CHECK_VALUE(tensors.size() == 1, "all_reduce: expected one tensor per process, got ", tensors.size());
   const at::Tensor& t = tensors[0];
+  const auto own = passed_on(opts, timeout_of(opts.timeout));
+  auto copies = std::make_shared<Tensors>(Tensors{t.cpu()});
   Call call{OpType::_ALLREDUCE_SPARSE, tensors, {}, {}, {}};
-  call.before = [this, &t, own = passed_on(opts, timeout_of(opts.timeout))] {
-    Tensors cpu{t.cpu()};
-    {
-      const at::DisableRecordFunctionGuard unrecorded;
-      engine()->allreduce(cpu, own)->wait();
-    }
-    t.copy_(cpu[0]);
+  call.start = [own, copies](c10d::Backend& e, const Tensors&) { return Works{e.allreduce(*copies, own)}; };
+  call.after = [t, copies](const Tensors&) {
+    t.copy_((*copies)[0]);
+    runtime::synchronize(runtime::current_queue(t.device().index()));
   };
-  call.start = [](c10d::Backend&, const Tensors&) { return Works{}; };
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
 
@@ -137,8 +135,12 @@ Result ProcessGroupXCCL::reduce(Tensors& tensors, const c10d::ReduceOptions& opt
   own.reduceOp = reduction.op;
   Call call{OpType::REDUCE, tensors, {}, {}, {}};
   call.peer = static_cast<int>(opts.rootRank);
-  add(call, tensors, opts.rootRank == rank_ ? Use::both : Use::read, reduction.encoding);
-  call.start = [own](c10d::Backend& e, Tensors cpu) { return Works{e.reduce(cpu, own)}; };
+  const bool root = opts.rootRank == rank_;
+  add(call, tensors, root ? Use::both : Use::read, reduction.encoding);
+  call.start = [own, root](c10d::Backend& e, Tensors cpu) {
+    if (!root) cpu[0] = cpu[0].clone();  // gloo leaves partial sums in it
+    return Works{e.reduce(cpu, own)};
+  };
   return run(std::move(call), t.device(), opts.timeout, opts.asyncOp);
 }
 

@@ -1,5 +1,6 @@
 #include "bindings/distributed/encoding.hpp"
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
 namespace xpu_ops::distributed {
@@ -34,6 +35,12 @@ ReduceOp of_truth_values(ReduceOp::RedOpType op) {
   }
 }
 
+double factor_of(const ReduceOp& op) {
+  const auto* supplement = static_cast<const c10d::PreMulSumSupplement*>(op.supplement_.get());
+  TORCH_CHECK_VALUE(supplement, "ReduceOp.PREMUL_SUM needs a factor");
+  return supplement->tensor_factor.defined() ? supplement->tensor_factor.item<double>() : supplement->double_factor;
+}
+
 }  // namespace
 
 Encoding encode_moves(at::ScalarType type) {
@@ -43,7 +50,13 @@ Encoding encode_moves(at::ScalarType type) {
 
 Reduction encode_reduction(at::ScalarType type, const ReduceOp& op) {
   const ReduceOp::RedOpType kind = op;
-  TORCH_CHECK_VALUE(kind != ReduceOp::PREMUL_SUM, "Cannot use ReduceOp.PREMUL_SUM with XCCL");
+  if (kind == ReduceOp::PREMUL_SUM) {
+    TORCH_CHECK_TYPE(at::isFloatingType(type), "Cannot use ReduceOp.PREMUL_SUM with the dtype ", type,
+                     ", which is not a floating one");
+    Reduction sum = encode_reduction(type, ReduceOp::SUM);
+    sum.encoding.factor = factor_of(op);
+    return sum;
+  }
   TORCH_CHECK_VALUE(kind < ReduceOp::PREMUL_SUM, "Unhandled ReduceOp");
   const bool average = kind == ReduceOp::AVG;
   TORCH_CHECK_TYPE(!bitwise(kind) || at::isIntegralType(type, /*includeBool=*/true),

@@ -2,6 +2,8 @@
 #pragma once
 #include <c10/core/ScalarType.h>
 
+#include <optional>
+
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 namespace xpu_ops::distributed {
@@ -16,7 +18,8 @@ struct Encoding {
   };
   How how = How::same;
   at::ScalarType type;
-  bool divide = false;  // by the number of ranks at the end: an average that the engine lacks
+  bool divide = false;           // by the number of ranks at the end: an average that the engine lacks
+  std::optional<double> factor;  // of what a rank gives, before the sum
 };
 
 // Collectives that move elements: broadcast, gather, all_to_all and the like.
@@ -26,7 +29,7 @@ struct Reduction {
   Encoding encoding;
   c10d::ReduceOp op;  // that the engine computes
 };
-// Throws ValueError for PREMUL_SUM, TypeError for a dtype that has no such reduction.
+// Throws TypeError for a dtype that has no such reduction.
 Reduction encode_reduction(at::ScalarType type, const c10d::ReduceOp& op);
 
 }  // namespace xpu_ops::distributed

@@ -51,6 +51,9 @@ void Image::encode() {
       break;
     case How::flipped: cpu_ = turn_sign(memory_.view(at::kLong)); break;
   }
+  if (!encoding_.factor || use_ == Use::write) return;
+  const bool own = encoding_.how == How::widen || use_ == Use::both;
+  cpu_ = own ? cpu_.mul_(*encoding_.factor) : cpu_.mul(*encoding_.factor);
 }
 
 void Image::decode(int ranks) {

@@ -6,40 +6,47 @@ namespace xpu_ops::distributed {
 
 void Launcher::push(std::function<void()> task) {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    waiting_.fetch_add(1, std::memory_order_release);
-    tasks_.push_back(std::move(task));
+    std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->waiting.fetch_add(1, std::memory_order_release);
+    shared_->tasks.push_back(std::move(task));
     if (!thread_.joinable()) {
-      stopping_ = false;
-      thread_ = std::thread([this] { loop(); });
+      shared_->stopping = false;
+      thread_ = std::thread([shared = shared_] { loop(shared); });
     }
   }
-  changed_.notify_one();
+  shared_->changed.notify_one();
 }
 
 void Launcher::stop() {
   std::thread thread;
   {
-    std::lock_guard<std::mutex> lock(mutex_);
-    stopping_ = true;
+    std::lock_guard<std::mutex> lock(shared_->mutex);
+    shared_->stopping = true;
     thread.swap(thread_);
   }
-  changed_.notify_one();
-  if (thread.joinable()) thread.join();
+  shared_->changed.notify_one();
+  if (!thread.joinable()) return;
+  if (thread.get_id() == std::this_thread::get_id()) return thread.detach();
+  thread.join();
 }
 
-void Launcher::loop() {
+void Launcher::forget() {
+  new std::shared_ptr<Shared>(shared_);  // a thread that is not there waits on it: kept
+  if (thread_.joinable()) thread_.detach();
+}
+
+void Launcher::loop(const std::shared_ptr<Shared>& shared) {
   pthread_setname_np(pthread_self(), "xpu_ops_c10d");
-  std::unique_lock<std::mutex> lock(mutex_);
+  std::unique_lock<std::mutex> lock(shared->mutex);
   while (true) {
-    changed_.wait(lock, [&] { return stopping_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    shared->changed.wait(lock, [&] { return shared->stopping || !shared->tasks.empty(); });
+    if (shared->tasks.empty()) return;
+    std::function<void()> task = std::move(shared->tasks.front());
+    shared->tasks.pop_front();
     lock.unlock();
     task();
     task = nullptr;  // what it holds is freed without the lock
-    waiting_.fetch_sub(1, std::memory_order_release);
+    shared->waiting.fetch_sub(1, std::memory_order_release);
     lock.lock();
   }
 }

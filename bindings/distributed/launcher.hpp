@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -18,17 +19,21 @@ class Launcher {
 
   void push(std::function<void()> task);  // that throws nothing
   // Whether none is waiting or being started.
-  bool idle() const { return waiting_.load(std::memory_order_acquire) == 0; }
-  void stop();  // after what was pushed has run
+  bool idle() const { return shared_->waiting.load(std::memory_order_acquire) == 0; }
+  void stop();    // after what was pushed has run; at once where a task itself calls it, which may end the group
+  void forget();  // in a forked child, which has no such thread
 
  private:
-  void loop();
+  struct Shared {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> tasks;
+    std::atomic<size_t> waiting{0};
+    bool stopping = false;
+  };
+  static void loop(const std::shared_ptr<Shared>& shared);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  std::atomic<size_t> waiting_{0};
-  bool stopping_ = false;
+  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::thread thread_;
 };
 

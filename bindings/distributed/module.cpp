@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include "bindings/distributed/outstanding.hpp"
 #include "bindings/distributed/process_group.hpp"
 
 namespace py = pybind11;
@@ -31,7 +32,15 @@ void bind_distributed(py::module_& m) {
   if (!py::hasattr(py::module_::import("torch._C"), "_distributed_c10d")) return;
   py::class_<ProcessGroupXCCL, c10::intrusive_ptr<ProcessGroupXCCL>, c10d::Backend> group(m, "ProcessGroupXCCL");
   py::class_<Options, c10::intrusive_ptr<Options>, c10d::Backend::Options>(group, "Options")
-      .def(py::init([](bool) { return c10::make_intrusive<Options>(); }), py::arg("is_high_priority_stream") = false);
+      .def(py::init([](bool high_priority) {
+             auto options = c10::make_intrusive<Options>();
+             options->is_high_priority_stream = high_priority;
+             return options;
+           }),
+           py::arg("is_high_priority_stream") = false)
+      .def_readwrite("is_high_priority_stream", &Options::is_high_priority_stream)
+      .def("__copy__", [](const Options& self) { return c10::make_intrusive<Options>(self); })
+      .def("__deepcopy__", [](const Options& self, const py::dict&) { return c10::make_intrusive<Options>(self); });
   group
       .def(py::init([](const Store& store, int rank, int size, const c10::intrusive_ptr<Options>& options) {
              py::gil_scoped_release no_gil;
@@ -46,6 +55,7 @@ void bind_distributed(py::module_& m) {
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout") = kBackendDefaultTimeout)
       // Called where a group is split off a bound one, on the ranks that are not in it.
       .def("perform_nocolor_split", [](ProcessGroupXCCL&, const py::object&) {});
+  m.def("settle_collectives", &distributed::settle, py::arg("limit"), py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace xpu_ops

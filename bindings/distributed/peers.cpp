@@ -5,8 +5,8 @@
 #include <chrono>
 #include <csignal>
 #include <fstream>
+#include <numeric>
 #include <thread>
-#include <vector>
 
 namespace xpu_ops::distributed {
 namespace {
@@ -16,6 +16,9 @@ std::string host() {
   gethostname(name, sizeof name - 1);
   return name;
 }
+
+constexpr auto no_store =
+    " The store of the group does not answer: the process that keeps it, most often rank 0, may have ended.";
 
 std::string process_key(int rank) { return "xpu_ops/process/" + std::to_string(rank); }
 
@@ -31,12 +34,17 @@ bool alive(pid_t process) {
 
 }  // namespace
 
-Peers::Peers(c10::intrusive_ptr<c10d::Store> store, int rank, int size)
-    : store_(std::move(store)), rank_(rank), size_(size) {
+Peers::Peers(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::vector<uint64_t> global_ranks)
+    : store_(std::move(store)), rank_(rank), size_(size), global_ranks_(std::move(global_ranks)) {
   if (store_) store_->set(process_key(rank), host() + " " + std::to_string(getpid()));
 }
 
-bool Peers::ended(c10d::Store& store, int rank, std::string& who) const {
+std::string Peers::name(int rank) const {
+  const auto r = static_cast<size_t>(rank);
+  return "rank " + std::to_string(r < global_ranks_.size() ? global_ranks_[r] : r);
+}
+
+bool Peers::over(c10d::Store& store, int rank, std::string& who) const {
   if (!store.check({process_key(rank)})) return false;
   const std::string text = store.get_to_str(process_key(rank));
   const size_t space = text.rfind(' ');
@@ -45,38 +53,50 @@ bool Peers::ended(c10d::Store& store, int rank, std::string& who) const {
   return text.substr(0, space) == host() && !alive(static_cast<pid_t>(std::stol(process)));
 }
 
-std::string Peers::missing(const std::string& what) const noexcept {
+Peers::Lists Peers::ask(c10d::Store& store, const std::vector<int>& ranks, const std::string& key, bool one) const {
   using namespace std::chrono_literals;
+  Lists lists;
+  for (int attempt = 0; attempt < 40; ++attempt) {
+    if (attempt) std::this_thread::sleep_for(50ms);
+    lists = {};
+    for (int r : ranks) {
+      if (r == rank_ || (!key.empty() && store.check({key + std::to_string(r)}))) continue;
+      std::string who;
+      std::string& list = over(store, r, who) ? lists.gone : lists.quiet;
+      list += (list.empty() ? "" : ", ") + name(r) + (who.empty() ? "" : " (" + who + ")");
+    }
+    if (lists.quiet.empty() || (one && !lists.gone.empty())) break;
+  }
+  return lists;
+}
+
+std::string Peers::missing(const std::string& what) const noexcept {
   if (!store_) return "";
   try {
     // A connection of its own: another thread may wait in the store.
     const c10::intrusive_ptr<c10d::Store> store = store_->clone();
-    const auto key = [&](int rank) { return "xpu_ops/failed/" + what + "/" + std::to_string(rank); };
-    store->set(key(rank_), "1");
-    std::vector<int> silent;
-    std::string gone, quiet;
-    for (int attempt = 0; attempt < 40; ++attempt) {
-      silent.clear();
-      gone.clear();
-      quiet.clear();
-      for (int r = 0; r < size_; ++r) {
-        if (r == rank_ || store->check({key(r)})) continue;
-        std::string who;
-        const bool over = ended(*store, r, who);
-        if (!over) silent.push_back(r);
-        std::string& list = over ? gone : quiet;
-        list += (list.empty() ? "" : ", ") + ("rank " + std::to_string(r)) + (who.empty() ? "" : " (" + who + ")");
-      }
-      if (silent.empty()) break;
-      std::this_thread::sleep_for(50ms);
-    }
+    const std::string key = "xpu_ops/failed/" + what + "/";
+    store->set(key + std::to_string(rank_), "1");
+    std::vector<int> all(size_);
+    std::iota(all.begin(), all.end(), 0);
+    const auto [gone, quiet] = ask(*store, all, key, false);
     std::string text;
     if (!gone.empty()) text += " Ended: " + gone + ".";
     if (!quiet.empty()) text += " No word within 2 s from " + quiet + ": late, hanging or still waiting.";
     return text;
-  } catch (const std::exception&) {
-    return " The store of the group does not answer: the process that keeps it, most often rank 0, may have ended.";
-  }
+  } catch (const std::exception&) { return no_store; }
+}
+
+std::string Peers::ended(int peer) const noexcept {
+  if (!store_) return "";
+  try {
+    const c10::intrusive_ptr<c10d::Store> store = store_->clone();
+    std::vector<int> ranks(peer < 0 ? size_ : 1, peer);
+    if (peer < 0) std::iota(ranks.begin(), ranks.end(), 0);
+    const auto [gone, quiet] = ask(*store, ranks, "", true);
+    if (!gone.empty()) return " Ended: " + gone + ".";
+    return quiet.empty() ? "" : " Not seen to have ended: " + quiet + ", late or hanging.";
+  } catch (const std::exception&) { return no_store; }
 }
 
 }  // namespace xpu_ops::distributed

@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "bindings/errors.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 using c10d::OpType;
 using std::chrono::milliseconds;
 
-// A destructor may wait for work that needs the GIL.
+// Ending a group may wait for work that needs the GIL.
 class WithoutGil {
  public:
   WithoutGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
@@ -26,6 +27,13 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+void end_elsewhere(Engine engine, c10::weak_intrusive_ptr<c10d::Backend> borrowed) {
+  std::thread([engine = std::move(engine), borrowed = std::move(borrowed)]() mutable {
+    engine.reset();
+    borrowed.reset();
+  }).detach();
+}
+
 // Idle, or so soon that a thread of its own is not worth it.
 bool ready(runtime::Queue& queue) { return queue.inline_ready() || runtime::idle(queue); }
 
@@ -35,25 +43,37 @@ ProcessGroupXCCL::ProcessGroupXCCL(const c10::intrusive_ptr<c10d::Store>& store,
                                    c10::intrusive_ptr<Options> options, EngineFactory factory)
     : Backend(rank, size),
       engine_(factory(store, rank, size, options->timeout)),
-      borrowed_(engine_),
+      borrowed_(Engine()),
       factory_(std::move(factory)),
       options_(std::move(options)),
-      peers_(std::make_shared<Peers>(store, rank, size)) {}
+      peers_(std::make_shared<Peers>(store, rank, size, options_->global_ranks_in_group)) {}
 
 ProcessGroupXCCL::ProcessGroupXCCL(const Engine& borrowed, const c10::intrusive_ptr<c10d::Store>& store)
     : Backend(borrowed->getRank(), borrowed->getSize()),
       borrowed_(borrowed),
       options_(c10::make_intrusive<Options>()),
-      peers_(std::make_shared<Peers>(store, borrowed->getRank(), borrowed->getSize())) {}
+      peers_(std::make_shared<Peers>(store, borrowed->getRank(), borrowed->getSize(),
+                                     borrowed->getBackendOptions()->global_ranks_in_group)) {}
 
-ProcessGroupXCCL::~ProcessGroupXCCL() {
+ProcessGroupXCCL::~ProcessGroupXCCL() { close(); }
+
+void ProcessGroupXCCL::close() {
+  if (runtime::in_bad_fork()) {  // the threads to wait for are the parent's
+    launcher_.forget();
+    engine_.release();
+    borrowed_.release();
+    return;
+  }
   const WithoutGil no_gil;
   launcher_.stop();
+  if (XcclWork::in_callback()) return end_elsewhere(std::move(engine_), std::move(borrowed_));
   engine_.reset();
+  borrowed_.reset();
 }
 
 Engine ProcessGroupXCCL::engine() const {
-  Engine e = borrowed_.lock();
+  std::lock_guard<std::mutex> lock(state_);
+  Engine e = factory_ ? engine_ : borrowed_.lock();
   TORCH_CHECK(e, "xccl: the process group was destroyed.");
   return e;
 }
@@ -68,7 +88,7 @@ void ProcessGroupXCCL::setTimeout(milliseconds timeout) {
 
 void ProcessGroupXCCL::setGroupUid(const std::string& uid) {
   Backend::setGroupUid(uid);
-  if (engine_) engine_->setGroupUid(uid);
+  if (factory_) engine()->setGroupUid(uid);
 }
 
 milliseconds ProcessGroupXCCL::timeout_of(milliseconds asked) const {
@@ -84,9 +104,11 @@ c10d::ErrorType ProcessGroupXCCL::getError() {
 void ProcessGroupXCCL::abort() {
   if (aborted_.exchange(true)) return;
   std::vector<c10::weak_intrusive_ptr<XcclWork>> live;
+  Engine engine;
   {
     std::lock_guard<std::mutex> lock(state_);
     live.swap(live_);
+    engine.swap(engine_);
   }
   bool pending = false;
   for (auto& weak : live) {
@@ -95,7 +117,10 @@ void ProcessGroupXCCL::abort() {
       pending = true;
     }
   }
-  if (pending && engine_) std::thread([engine = std::move(engine_)]() mutable { engine.reset(); }).detach();
+  if (!engine) return;
+  if (pending || XcclWork::in_callback()) return end_elsewhere(std::move(engine), borrowed_);
+  const WithoutGil no_gil;
+  engine.reset();
 }
 
 void ProcessGroupXCCL::shutdown() {
@@ -108,11 +133,19 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupXCCL::split(const c10::intrusive_p
                                                           const std::vector<int>& ranks,
                                                           const c10::intrusive_ptr<c10d::Backend::Options>& options) {
   const auto it = std::find(ranks.begin(), ranks.end(), rank_);
-  TORCH_CHECK(it != ranks.end(), "xccl: rank ", rank_, " is not in the group that is split off.");
-  auto own = c10::make_intrusive<Options>(options ? options->timeout : options_->timeout);
+  if (it == ranks.end()) return nullptr;
+  auto own = c10::make_intrusive<Options>(*options_);
+  if (const auto* given = dynamic_cast<const Options*>(options.get()))
+    own->is_high_priority_stream = given->is_high_priority_stream;
   if (options) {
+    own->timeout = options->timeout;
     own->group_name = options->group_name;
-    own->global_ranks_in_group = options->global_ranks_in_group;
+    own->group_desc = options->group_desc;
+  }
+  own->global_ranks_in_group.clear();
+  for (const int r : ranks) {
+    const auto& parents = options_->global_ranks_in_group;
+    own->global_ranks_in_group.push_back(parents.empty() ? r : parents.at(r));
   }
   const int rank = static_cast<int>(it - ranks.begin()), size = static_cast<int>(ranks.size());
   return c10::make_intrusive<ProcessGroupXCCL>(store, rank, size, own, factory_);
@@ -121,7 +154,8 @@ c10::intrusive_ptr<c10d::Backend> ProcessGroupXCCL::split(const c10::intrusive_p
 XcclWork::Streams& ProcessGroupXCCL::streams(int device) {
   std::lock_guard<std::mutex> lock(state_);
   auto& streams = streams_[device];
-  if (!streams) streams = {runtime::stream_from_pool(device, 0), runtime::stream_from_pool(device, 0)};
+  const int priority = options_->is_high_priority_stream ? -1 : 0;
+  if (!streams) streams = {runtime::stream_from_pool(device, priority), runtime::stream_from_pool(device, priority)};
   return *streams;
 }
 
@@ -141,20 +175,25 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::enqueue(Call call, c10::Device device
     const Engine engine = this->engine();
     const bool shared = runtime::host_accessible(device.index());
     const uint64_t number = c10d::isP2POp(call.type) ? ++transfers_ : ++sequence_;
-    auto work = c10::make_intrusive<XcclWork>(std::move(call), device, peers_, number, timeout_of(timeout),
-                                              streams(device.index()), !shared);
+    const milliseconds limit = timeout_of(timeout);
+    auto work =
+        c10::make_intrusive<XcclWork>(std::move(call), device, peers_, number, limit, streams(device.index()), !shared);
+    Ticket ticket =
+        outstanding(c10::weak_intrusive_ptr<ProcessGroupXCCL>(c10::intrusive_ptr<ProcessGroupXCCL>::reclaim_copy(this)),
+                    c10::weak_intrusive_ptr<XcclWork>(work), limit);
 
     std::lock_guard<std::mutex> order(order_);
     if (shared && launcher_.idle() && (!async || ready(queue))) {
       if (!queue.inline_ready()) runtime::synchronize(queue);
-      work->launch(*engine, nullptr);
+      work->launch(*engine, nullptr, ticket);
     } else {
       auto event = std::make_shared<runtime::Event>();
       event->record(queue);
-      launcher_.push([work, engine, event] {
+      launcher_.push([work, engine, event, ticket]() mutable {
         try {
-          work->launch(*engine, event.get());
+          work->launch(*engine, event.get(), ticket);
         } catch (...) { work->fail(std::current_exception()); }
+        work.reset();  // before the ticket
       });
     }
     remember(work);

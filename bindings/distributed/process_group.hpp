@@ -26,13 +26,15 @@ class ProcessGroupXCCL final : public c10d::Backend {
   struct Options final : c10d::Backend::Options {
     explicit Options(std::chrono::milliseconds timeout = kBackendDefaultTimeout)
         : c10d::Backend::Options("xccl", timeout) {}
+    bool is_high_priority_stream = false;  // of the copies, where memory is discrete
   };
 
   ProcessGroupXCCL(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
                    c10::intrusive_ptr<Options> options, EngineFactory factory);
-  // Serves XPU tensors of a group that has only an engine; does not keep it alive.
+  // Serves XPU tensors of a group that has only an engine; does not keep it in use. Its memory goes with this object's.
   ProcessGroupXCCL(const Engine& borrowed, const c10::intrusive_ptr<c10d::Store>& store);
   ~ProcessGroupXCCL() override;
+  void release_resources() override { close(); }  // where weak references outlive the strong ones
 
   const std::string getBackendName() const override { return "xccl"; }
   c10::intrusive_ptr<c10d::Backend::Options> getBackendOptions() override { return options_; }
@@ -81,6 +83,7 @@ class ProcessGroupXCCL final : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:
+  void close();
   Engine engine() const;
   std::chrono::milliseconds timeout_of(std::chrono::milliseconds asked) const;
   Result run(Call call, c10::Device device, std::chrono::milliseconds timeout, bool async);
@@ -90,15 +93,15 @@ class ProcessGroupXCCL final : public c10d::Backend {
   XcclWork::Streams& streams(int device);
   void remember(const c10::intrusive_ptr<XcclWork>& work);
 
-  Engine engine_;
+  Engine engine_;  // under state_; no weak reference, which would keep its threads
   c10::weak_intrusive_ptr<c10d::Backend> borrowed_;
   const EngineFactory factory_;
   const c10::intrusive_ptr<Options> options_;
   std::shared_ptr<const Peers> peers_;
   std::optional<XcclWork::Streams> streams_[runtime::kMaxDevices];
 
-  std::mutex order_;  // collectives start in the order of the calls
-  std::mutex state_;  // the members below
+  std::mutex order_;          // collectives start in the order of the calls
+  mutable std::mutex state_;  // the members below
   std::vector<c10::weak_intrusive_ptr<XcclWork>> live_;
   std::optional<std::vector<c10::intrusive_ptr<XcclWork>>> coalesced_;
   std::atomic<uint64_t> sequence_{0}, transfers_{0};

@@ -82,11 +82,7 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::run(Call call, c10::Device device, st
   const Engine engine = factory_ ? nullptr : this->engine();
   const c10d::Backend& named = factory_ ? static_cast<const c10d::Backend&>(*this) : *engine;
   call.group = {named.getGroupUid(), named.getGroupDesc()};
-  const auto go = [&] {
-    if (call.before) call.before();
-    return enqueue(std::move(call), device, timeout, async);
-  };
-  if (!at::hasCallbacks()) return go();
+  if (!at::hasCallbacks()) return enqueue(std::move(call), device, timeout, async);
 
   const bool p2p = c10d::isP2POp(call.type);
   const auto number = static_cast<int64_t>((p2p ? transfers_ : sequence_) + 1);
@@ -107,7 +103,7 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::run(Call call, c10::Device device, st
     range._setAsync();
     range.before("xccl:" + names.range, c10::ArrayRef<const c10::IValue>(values.data(), values.size()));
   }
-  return go();
+  return enqueue(std::move(call), device, timeout, async);
 }
 
 bool XcclWork::wait(std::chrono::milliseconds timeout) {

@@ -6,6 +6,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <sstream>
 
@@ -54,6 +55,8 @@ class OnStream {
   runtime::StreamId stream_;
 };
 
+thread_local int t_callbacks = 0;
+
 c10::intrusive_ptr<c10::ivalue::Future> new_future(c10::Device device) {
   return c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                   std::vector<c10::Device>{device});
@@ -72,10 +75,26 @@ XcclWork::XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> p
       timeout_(timeout),
       streams_(streams),
       discrete_(discrete),
+      peer_(c10d::isP2POp(call_.type) ? call_.peer : -1),
       tensors_(describe(results_)),
       group_(std::move(call_.group)) {}
 
-void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready) {
+bool XcclWork::in_callback() { return t_callbacks > 0; }
+
+void XcclWork::release_resources() {
+  call_ = {};
+  results_.clear();
+  cpu_.clear();
+  driven_.clear();
+  future_.reset();
+}
+
+void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket) {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (completed_) return;
+    starting_ = true;
+  }
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> cpu;
   if (discrete_) {
@@ -94,11 +113,14 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready) {
     cpu.push_back(image.cpu());
   }
   if (runtime::profiling()) carried_since_ = runtime::detail::profile_clock();
-  // gloo's own ranges end with its work: after the end of a profile they would write to freed memory.
-  Call::Works works = [&] {
+  Call::Works works;
+  try {
+    // gloo's own ranges end with its work: after the end of a profile they would write to freed memory.
     const at::DisableRecordFunctionGuard unrecorded;
-    return call_.start(engine, cpu);
-  }();
+    works = call_.start(engine, cpu);
+  } catch (const std::runtime_error&) {  // of a connection: wrong arguments have other types
+    std::rethrow_exception(explain(std::current_exception(), true));
+  }
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> futures;
   {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -114,8 +136,12 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready) {
   cv_.notify_all();
   auto self = c10::intrusive_ptr<XcclWork>::reclaim_copy(this);
   for (auto& future : futures) {
-    future->addCallback(
-        [self](c10::ivalue::Future& done) { self->part_done(done.hasError() ? done.exception_ptr() : nullptr); });
+    future->addCallback([self, ticket](c10::ivalue::Future& done) mutable {
+      ++t_callbacks;
+      self->part_done(done.hasError() ? done.exception_ptr() : nullptr);
+      self.reset();  // before the ticket
+      --t_callbacks;
+    });
   }
   if (works.empty()) complete(nullptr);
 }
@@ -155,7 +181,7 @@ void XcclWork::complete(std::exception_ptr error) noexcept {
     exception_ = error;
     future = future_;
     // After an abort the engine may still write to them.
-    if (parts_ == 0) {
+    if (!starting_ || (launched_ && parts_ == 0)) {
       call = std::move(call_);
       cpu.swap(cpu_);
       driven.swap(driven_);
@@ -230,6 +256,9 @@ bool XcclWork::await(milliseconds timeout) {
     }
     error = exception_;
   }
+  // torch keeps works of functional collectives until somebody has waited.
+  if (c10d::allow_inflight_collective_as_graph_input())
+    c10d::unregister_work(c10::intrusive_ptr<XcclWork>::reclaim_copy(this));
   if (error) std::rethrow_exception(error);
   if (discrete_) translate([&] { delivered_.block(runtime::current_queue(device_.index())); });
   return true;
@@ -267,15 +296,23 @@ c10::intrusive_ptr<c10::ivalue::Future> XcclWork::getFuture() {
 }
 
 std::string XcclWork::name() const {
-  return c10d::opTypeToString(opType_) + (c10d::isP2POp(opType_) ? "" : " number " + std::to_string(sequence_));
+  const std::string name = c10d::opTypeToString(opType_);
+  if (!c10d::isP2POp(opType_)) return name + " number " + std::to_string(sequence_);
+  if (peer_ < 0) return name;
+  return name + (opType_ == c10d::OpType::SEND ? " to " : " from ") + peers_->name(peer_);
 }
 
 std::exception_ptr XcclWork::explain(const std::exception_ptr& error, bool roll_call) const {
   const auto elapsed = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_).count();
-  std::string text = c10::str("[rank ", peers_->rank(), "] xccl: ", name(), " of ", tensors_, " failed after ", elapsed,
-                              " ms (timeout ", timeout_.count(), " ms): ", text_of(error));
+  std::string text = c10::str("[", peers_->name(peers_->rank()), "] xccl: ", name(), " of ", tensors_, " failed after ",
+                              elapsed, " ms (timeout ", timeout_.count(), " ms): ", text_of(error));
   if (text.back() != '.') text += '.';
-  if (roll_call) text += peers_->missing(c10d::opTypeToString(opType_) + std::to_string(sequence_));
+  if (!roll_call) {
+  } else if (c10d::isP2POp(opType_)) {
+    text += peers_->ended(peer_);
+  } else {
+    text += peers_->missing(c10d::opTypeToString(opType_) + std::to_string(sequence_));
+  }
   return std::make_exception_ptr(c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text));
 }
 

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "bindings/distributed/image.hpp"
+#include "bindings/distributed/outstanding.hpp"
 #include "bindings/distributed/peers.hpp"
 #include "bindings/distributed/record.hpp"
 #include "kernels/runtime/event.hpp"
@@ -26,8 +27,7 @@ struct Call {
   std::vector<Image> images;
   std::function<Works(c10d::Backend&, const std::vector<at::Tensor>&)> start;
   std::function<void(const std::vector<at::Tensor>&)> after;
-  std::function<void()> before = {};  // the calling thread does it first, and waits for it
-  // For profiles: the root or the other side, the sizes of an uneven all_to_all, the group.
+  // The root or the other side, and for profiles: the sizes of an uneven all_to_all, the group.
   int peer = -1;
   std::vector<int64_t> input_splits = {}, output_splits = {};
   GroupName group = {};
@@ -39,10 +39,14 @@ class XcclWork final : public c10d::Work {
   XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> peers, uint64_t sequence,
            std::chrono::milliseconds timeout, Streams streams, bool discrete);
 
+  void release_resources() override;  // where weak references outlive the strong ones
+
   // Once, in the order of the group: after the producing stream is done, or behind `ready`. Throws what the engine
-  // does.
-  void launch(c10d::Backend& engine, const runtime::Event* ready);
+  // does. Nothing where the work has failed before, by an abort.
+  void launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket);
   void fail(std::exception_ptr error) noexcept;
+  // Whether the calling thread is an engine's that runs callbacks of a work: it cannot wait for the engine's end.
+  static bool in_callback();
 
   bool isCompleted() override;
   bool wait(std::chrono::milliseconds timeout = kNoTimeout) override;
@@ -64,13 +68,14 @@ class XcclWork final : public c10d::Work {
   std::exception_ptr explain(const std::exception_ptr& error, bool roll_call) const;
 
   Call call_;
-  const std::vector<at::Tensor> results_;
+  std::vector<at::Tensor> results_;
   const c10::Device device_;
   const std::shared_ptr<const Peers> peers_;
   const uint64_t sequence_;
   const std::chrono::milliseconds timeout_;
   const Streams streams_;
   const bool discrete_;  // the host does not read device memory
+  const int peer_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   const std::string tensors_;
   const GroupName group_;
@@ -79,7 +84,7 @@ class XcclWork final : public c10d::Work {
   // Under mutex_ of the base.
   std::vector<at::Tensor> cpu_;
   Call::Works driven_;  // of the engine, without a future: whoever waits drives them. Sends and receives
-  bool launched_ = false, driving_ = false;
+  bool starting_ = false, launched_ = false, driving_ = false;
   size_t parts_ = 0;  // of the engine, not done yet
   std::exception_ptr part_error_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;

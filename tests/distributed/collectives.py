@@ -115,23 +115,41 @@ def check_uint64_extremes(rank: int) -> None:
     same(x, torch.tensor([2**63 + 5, 2**63, 2**64 - 1], dtype=torch.uint64), "uint64 max")
 
 
-def check_premul_sum_and_strides_are_refused(rank: int) -> None:
-    x = torch.ones(4, 4, device="xpu")
-    factor = (
-        dist.distributed_c10d._make_nccl_premul_sum(2.0)
-        if hasattr(dist.distributed_c10d, "_make_nccl_premul_sum")
-        else None
-    )
-    cases = [(lambda: dist.all_reduce(x[:, ::2]), "contiguous")]
-    if factor is not None:
-        cases.append((lambda: dist.all_reduce(x, factor), "PREMUL_SUM"))
-    for call, text in cases:
+def check_premul_sum(rank: int) -> None:
+    """Every rank's part is multiplied before the sum; inputs that are no results stay as they are."""
+    n = dist.get_world_size()
+    for dtype, factor in itertools.product((*FLOATS, torch.float8_e5m2), (0.5, torch.tensor([2.0]), "device")):
+        times = torch.tensor([4.0], device="xpu") if factor == "device" else factor
+        op = ReduceOp.PREMUL_SUM(times)
+        want = reduced(ReduceOp.SUM, [(wide(value(r, dtype, 6 * n)) * float(times)).to(dtype) for r in range(n)])
+        x = put(rank, dtype, 6 * n)
+        out, part = blank(dtype, 6), want.view(torch.uint8).chunk(n)[rank].view(dtype)
+        dist.reduce_scatter_tensor(out, x, op)
+        same(out, part, ("reduce_scatter_tensor", dtype))
+        dist.reduce_scatter(out, list(x.view(torch.uint8).view(n, -1).view(dtype).unbind()), op)
+        same(out, part, ("reduce_scatter", dtype))
+        dist.reduce(x, dst=0, op=op)
+        same(x, value(rank, dtype, 6 * n) if rank else want, ("reduce", dtype))
+        x = put(rank, dtype, 6 * n)
+        dist.all_reduce(x, op)
+        same(x, want, ("all_reduce", dtype))
+    for dtype in (torch.int32, torch.bool):
         try:
-            call()
-        except ValueError as e:
-            assert text in str(e), e
+            dist.all_reduce(put(rank, dtype, 3), ReduceOp.PREMUL_SUM(2.0))
+        except TypeError as e:
+            assert "PREMUL_SUM" in str(e)
         else:
-            raise AssertionError(text)
+            raise AssertionError(dtype)
+
+
+def check_strides(rank: int) -> None:
+    x = torch.ones(4, 4, device="xpu")
+    try:
+        dist.all_reduce(x[:, ::2])
+    except ValueError as e:
+        assert "contiguous" in str(e), e
+    else:
+        raise AssertionError("a tensor with gaps was reduced")
     # A transposed tensor is dense: its memory is what is reduced, as in ProcessGroupNCCL.
     y = torch.arange(6.0, device="xpu").view(2, 3).t()
     dist.all_reduce(y)
@@ -176,8 +194,10 @@ def check_reduce_and_reduce_scatter(rank: int) -> None:
         total = reduced(ReduceOp.SUM, parts)
         x = put(rank, dtype, 2 * n, 3)
         dist.reduce(x, dst=0)
-        if rank == 0:
-            same(x, total, ("reduce", dtype))
+        same(x, parts[rank] if rank else total, ("reduce", dtype))
+        x = put(rank, dtype, 2 * n, 3)
+        dist.reduce(x, dst=n - 1)
+        same(x, total if rank == n - 1 else parts[rank], ("reduce to the last", dtype))
         x, mine = put(rank, dtype, 2 * n, 3), total.view(torch.uint8)[2 * rank : 2 * rank + 2].view(dtype)
         out = blank(dtype, 2, 3)
         dist.reduce_scatter_tensor(out, x)

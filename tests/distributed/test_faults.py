@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
-import textwrap
 import time
 from pathlib import Path
 
 import pytest
-from support import script
-
-PREAMBLE = """
-import os, sys, time, torch
-import torch.distributed as dist
-from datetime import timedelta
-rank, rendezvous = int(sys.argv[1]), sys.argv[2]
-def group(seconds):
-    dist.init_process_group(backend, init_method="file://" + rendezvous, rank=rank, world_size=ranks,
-                            timeout=timedelta(seconds=seconds))
-"""
-
-
-def start(
-    tmp_path: Path, body: str, *, ranks: int = 2, backend: str = "xccl", **env: str
-) -> list[subprocess.Popen[str]]:
-    program = tmp_path / "program.py"
-    program.write_text(PREAMBLE + f"ranks, backend = {ranks}, {backend!r}\n" + textwrap.dedent(body))
-    return [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", str(program), str(r), str(tmp_path / "rendezvous")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **env},
-        )
-        for r in range(ranks)
-    ]
+from support import ranks, script
 
 
 def kill_in_all_reduce(
-    tmp_path: Path, *, ranks: int, victim: int, elements: int, seconds: int, pause: float, **env: str
+    tmp_path: Path, *, count: int, victim: int, elements: int, seconds: int, pause: float, **env: str
 ) -> tuple[list[subprocess.Popen[str]], list[str], float]:
     """The processes, what they wrote to stderr, and how long they went on after `victim` was killed in its second all_reduce."""
     body = f"""
@@ -55,7 +25,7 @@ def kill_in_all_reduce(
             time.sleep(60)
         dist.all_reduce(x)
     """
-    processes = start(tmp_path, body, ranks=ranks, **env)
+    processes = ranks.start_code(tmp_path, body, ranks=count, **env)
     for p in processes:
         assert p.stdout is not None and p.stdout.readline() == "together\n"
     time.sleep(pause)
@@ -67,7 +37,7 @@ def kill_in_all_reduce(
 
 def test_a_killed_rank_is_named(tmp_path: Path) -> None:
     """Rank 1 is killed while rank 0 waits for it in an all_reduce."""
-    (here, there), errors, took = kill_in_all_reduce(tmp_path, ranks=2, victim=1, elements=1000, seconds=60, pause=0.5)
+    (here, there), errors, took = kill_in_all_reduce(tmp_path, count=2, victim=1, elements=1000, seconds=60, pause=0.5)
     assert here.returncode == 1 and took < 20
     last = errors[0][errors[0].rindex("DistBackendError") :]
     assert "[rank 0] xccl: ALLREDUCE number 2 of Float[1000] failed after" in last
@@ -77,7 +47,7 @@ def test_a_killed_rank_is_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_killed_rank_of_four_is_named_by_all_others(tmp_path: Path) -> None:
     processes, errors, took = kill_in_all_reduce(
-        tmp_path, ranks=4, victim=2, elements=100_000, seconds=40, pause=1, OMP_NUM_THREADS="1"
+        tmp_path, count=4, victim=2, elements=100_000, seconds=40, pause=1, OMP_NUM_THREADS="1"
     )
     assert took < 60
     assert [p.returncode for p in processes] == [1, 1, -signal.SIGKILL, 1]
@@ -86,6 +56,51 @@ def test_a_killed_rank_of_four_is_named_by_all_others(tmp_path: Path) -> None:
         assert f"[rank {rank}] xccl: ALLREDUCE number 2 of Float[100000] failed after" in last
         # A rank that has seen the error may have ended by then, too.
         assert re.search(rf"Ended: .*rank 2 \(process {processes[2].pid} of ", last), last
+
+
+CALLS = {
+    "recv": "dist.recv(x, 1)",
+    "send": "[dist.send(x, 1) for _ in range(50)]",
+    "irecv": "dist.irecv(x, 1).wait()",
+    "batch": "[w.wait() for w in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2POp(dist.irecv, x + 1, 1)])]",
+    "a send after its end": "[(time.sleep(2), dist.send(x[:4].clone(), 1)) for _ in range(2)]",
+    "recv from any": "dist.recv(x)",
+    "in a group": "dist.recv(x, 2, group=two)",
+    "broadcast": "dist.broadcast(x, 1)",
+    "sparse all_reduce": "dist.all_reduce(torch.eye(4).to_sparse().to('xpu'))",
+}
+
+
+@pytest.mark.parametrize(
+    "call", [pytest.param(c, marks=[pytest.mark.slow] * (c not in ("recv", "send"))) for c in CALLS]
+)
+def test_the_error_of_a_call_names_the_killed_rank(tmp_path: Path, call: str) -> None:
+    """Sends, receives and what else ends another way than an all_reduce."""
+    count = 3 if call == "in a group" else 2
+    body = f"""
+        group(10)
+        x = torch.ones(1 << 20, device="xpu")
+        dist.all_reduce(x)
+        two = dist.new_group([0, ranks - 1], timeout=timedelta(seconds=10))
+        print("together", flush=True)
+        if rank:
+            time.sleep(60)
+        {CALLS[call]}
+    """
+    processes = ranks.start_code(tmp_path, body, ranks=count)
+    for p in processes:
+        assert p.stdout is not None and p.stdout.readline() == "together\n"
+    begin = time.monotonic()
+    for p in processes[1:]:
+        p.send_signal(signal.SIGKILL)
+    error = processes[0].communicate(timeout=90)[1]
+    assert processes[0].returncode == 1 and time.monotonic() - begin < 40
+    last = error[error.rindex("DistBackendError") :]
+    victim = count - 1
+    assert last.startswith("DistBackendError: [rank 0] xccl: ") and "ms (timeout 10000 ms)" in last
+    assert f"Ended: rank {victim} (process {processes[victim].pid} of " in last
+    if call in ("recv", "irecv", "send", "in a group"):
+        assert f"{'SEND to' if call == 'send' else 'RECV from'} rank {victim} of Float[1048576]" in last
 
 
 @pytest.mark.parametrize("backend", ["xccl", "gloo"])
@@ -109,7 +124,7 @@ def test_mismatches_raise_in_detail_mode(tmp_path: Path, backend: str) -> None:
         dist.all_reduce(x)
         print(x.tolist(), flush=True)
     """
-    processes = start(tmp_path, body, backend=backend, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    processes = ranks.start_code(tmp_path, body, backend=backend, TORCH_DISTRIBUTED_DEBUG="DETAIL")
     out = [p.communicate(timeout=120) for p in processes]
     assert [o[0].splitlines() for o in out] == [["True"] * 4 + ["[2.0, 2.0, 2.0]"]] * 2, out
 
@@ -154,7 +169,7 @@ def test_timeout_abort_and_destroy(tmp_path: Path) -> None:
         except RuntimeError as e:
             print(str(e).splitlines()[0], flush=True)
     """
-    processes = start(tmp_path, body)
+    processes = ranks.start_code(tmp_path, body)
     out = [p.communicate(timeout=120) for p in processes]
     assert [p.returncode for p in processes] == [0, 0], out
     lines = out[0][0].splitlines()

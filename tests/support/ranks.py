@@ -8,9 +8,37 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 from pathlib import Path
 
 WORKER = Path(__file__).with_name("rank_worker.py")
+PREAMBLE = """
+import os, sys, time, torch
+import torch.distributed as dist
+from datetime import timedelta
+rank, rendezvous = int(sys.argv[1]), sys.argv[2]
+def group(seconds):
+    dist.init_process_group(backend, init_method="file://" + rendezvous, rank=rank, world_size=ranks,
+                            timeout=timedelta(seconds=seconds))
+"""
+
+
+def start_code(
+    folder: Path, body: str, *, ranks: int = 2, backend: str = "xccl", **env: str
+) -> list[subprocess.Popen[str]]:
+    """Processes that run Python code with the names of PREAMBLE, in an empty folder. Keyword arguments are environment variables."""
+    program = folder / "program.py"
+    program.write_text(PREAMBLE + f"ranks, backend = {ranks}, {backend!r}\n" + textwrap.dedent(body))
+    return [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", str(program), str(r), str(folder / "rendezvous")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **env},
+        )
+        for r in range(ranks)
+    ]
 
 
 def start(program: Path, rank: int, ranks: int, rendezvous: Path, **env: str) -> subprocess.Popen[str]:

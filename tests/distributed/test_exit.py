@@ -1,0 +1,96 @@
+"""Processes that end without destroy_process_group: with the exit code of the program, and in time."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from support import ranks
+
+GROUP = """
+group(60)
+x = torch.ones(1 << 18, device="xpu")
+dist.all_reduce(x)
+a = torch.randn(700, 700, device="xpu")
+"""
+# With work of the device, of the engine and of Python on its way.
+BUSY = """
+def callback(future):
+    return sum(range(20_000)) and future.value()
+for _ in range(6):
+    a = a @ a * 0.01
+    y = x + a[0, 0] * 0
+    dist.all_reduce(y, async_op=True).get_future().then(callback)
+"""
+WAYS = {
+    "nothing on its way": "",
+    "kernels and collectives": "dist.all_reduce(x + (a @ a @ a)[0, 0], async_op=True)",
+    "callbacks": BUSY,
+    "callbacks and an exception": BUSY + "raise ValueError('the end')",
+    "a group destroyed under its callbacks": BUSY.replace("(callback)", "(lambda f, g=dist.group.WORLD: callback(f))")
+    + "dist.destroy_process_group()",
+}
+ROUNDS = 4 if os.environ.get("XPU_OPS_TEST_LEVEL") == "full" else 1
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_exit(tmp_path: Path, way: str, count: int) -> None:
+    for attempt in range(ROUNDS):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        processes = ranks.start_code(folder, GROUP + WAYS[way], ranks=count)
+        for process in processes:
+            _, error = process.communicate(timeout=120)
+            raises = "exception" in way
+            assert process.returncode == raises and ("ValueError: the end" in error) == raises, error[-3000:]
+            assert "terminate" not in error, error[-3000:]
+
+
+@pytest.mark.parametrize(("ending", "code", "soon"), [("raise ValueError('the end')", 1, 15), ("sys.exit(3)", 3, 40)])
+def test_a_collective_that_nobody_joins(tmp_path: Path, ending: str, code: int, soon: float) -> None:
+    """After an exception it is given up in two seconds, else after its timeout; its callbacks run with the error."""
+    body = f"""
+        group(12)
+        x = torch.ones(1 << 18, device="xpu")
+        dist.all_reduce(x)
+        if rank:
+            time.sleep(60)
+        print("alone", flush=True)
+        dist.all_reduce(x, async_op=True).get_future().add_done_callback(lambda f: print("called", flush=True))
+        {ending}
+    """
+    first, second = ranks.start_code(tmp_path, body)
+    assert first.stdout is not None and first.stdout.readline() == "alone\n"
+    begin = time.monotonic()
+    out, error = first.communicate(timeout=90)
+    took = time.monotonic() - begin
+    second.kill()
+    second.communicate()
+    assert first.returncode == code and took < soon, (took, error[-3000:])
+    assert out == "called\n" and "terminate" not in error
+    assert code == 1 or took > 10
+
+
+def test_a_forked_child_does_not_wait(tmp_path: Path) -> None:
+    body = """
+        group(60)
+        x = torch.ones(1 << 18, device="xpu")
+        dist.all_reduce(x)
+        if rank:
+            time.sleep(5)
+        work = dist.all_reduce(x, async_op=True)
+        if rank == 0 and (child := os.fork()) == 0:
+            sys.exit(7)
+        if rank == 0:
+            begin = time.monotonic()
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), time.monotonic() - begin < 4, flush=True)
+        work.wait()
+    """
+    first, second = ranks.start_code(tmp_path, body)
+    out, error = first.communicate(timeout=90)
+    second.communicate(timeout=90)
+    assert (first.returncode, second.returncode) == (0, 0), error[-3000:]
+    assert out == "7 True\n"
