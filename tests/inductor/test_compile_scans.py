@@ -101,17 +101,33 @@ def test_sizes_without_recompilation(kernels: Callable[[], int]) -> None:
     assert kernels() == 1
 
 
-def test_training() -> None:
-    """One tensor: upstream's gradient takes the values of several for independent of each other."""
-    x = rand(2, 30, 8)
+def turned(a: Tensors, b: Tensors) -> Tensors:
+    """The product of complex numbers: each part hangs on both."""
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
-    def gradient(scan: Callable[..., Any]) -> torch.Tensor:
-        leaf = x.clone().requires_grad_()
-        return torch.autograd.grad(scan(leaf).square().sum(), leaf)[0]
 
-    compiled = torch.compile(lambda x: associative_scan(torch.mul, x + 0.5, 1))
-    expected = gradient(lambda x: step(torch.mul, x + 0.5, 1))
-    torch.testing.assert_close(gradient(compiled).cpu(), expected.cpu(), rtol=1e-3, atol=1e-4)
+TRAINED: dict[str, tuple[Callable[..., Any], int]] = {
+    "product": (lambda a, b: (a[0] * b[0],), 1),
+    "recurrence": (linear, 2),
+    "complex product": (turned, 2),
+}
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+@pytest.mark.parametrize("length", [1, 2, 30])
+@pytest.mark.parametrize("name", TRAINED)
+def test_training(name: str, length: int, backend: str) -> None:
+    """The gradient is a scan, too; upstream's takes the values of a tuple for independent of each other."""
+    combine, n = TRAINED[name]
+    xs = tuple(torch.rand(2, length, 8, device="xpu") for _ in range(n))
+
+    def gradients(scan: Callable[..., Any]) -> Tensors:
+        leaves = tuple(x.clone().requires_grad_() for x in xs)
+        return torch.autograd.grad(sum((i + 1) * y.square().sum() for i, y in enumerate(scan(leaves))), leaves)
+
+    compiled = torch.compile(lambda xs: associative_scan(combine, xs, 1), backend=backend, fullgraph=True)
+    expected = gradients(lambda xs: step(combine, xs, 1))
+    torch.testing.assert_close(gradients(compiled), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_scans_of_aten_stay_operators(kernels: Callable[[], int]) -> None:

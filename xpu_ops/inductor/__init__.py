@@ -35,8 +35,15 @@ def _on_dynamo(module: Any) -> None:
     module.is_compile_supported = is_compile_supported
 
 
+def _on_associative_scan(module: ModuleType) -> None:
+    from xpu_ops.inductor.scan_gradient import install
+
+    install(module)
+
+
 # Run when the module has been imported, see xpu_ops/_after_import.py.
 ACTIONS: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.compile_fx": _on_inductor,
     "torch._dynamo.utils": _on_dynamo,
+    "torch._higher_order_ops.associative_scan": _on_associative_scan,
 }

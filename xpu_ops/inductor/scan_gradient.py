@@ -1,0 +1,93 @@
+"""The gradient of associative_scan's pointwise mode on xpu, for values that hang on each other too.
+
+Upstream's takes the tensors of a tuple for independent, which those of a recurrence like Mamba's are not, and fills a
+matrix of steps by steps. Backwards in time the gradients are a recurrence themselves, and so a scan:
+g(t) = grad(t) + J(t + 1) g(t + 1), with J the derivatives of a step by what it is given.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+Tensors = Sequence[torch.Tensor]
+
+
+def _derivatives(upstream: ModuleType, ctx: Any, xs: Tensors, ys: Tensors) -> tuple[list[Tensors], list[Tensors]]:
+    """Of each result of steps 1 and on: by every value that the step is given, by every value that joins there."""
+    n = len(xs)
+    slices = upstream.first_slice_copy_with_grad(itertools.chain(xs, xs))
+    step = upstream.materialize_as_graph(
+        upstream.create_bw_fn(ctx._combine_fn, slices),
+        (*slices, *(upstream.first_slice_copy(y) for y in ys)),
+        ctx._fw_include_key_set,
+        ctx._fw_exclude_key_set,
+        force_enable_grad=True,
+    )
+    steps = torch.vmap(step, 0, 0)
+    given, joining = [y[:-1] for y in ys], [x[1:] for x in xs]
+    by_given, by_joining = [], []
+    for k in range(n):
+        seeds = [torch.ones_like(y) if i == k else torch.zeros_like(y) for i, y in enumerate(given)]
+        grads = steps(*given, *joining, *seeds)
+        by_given.append(grads[:n])
+        by_joining.append(grads[n:])
+    return by_given, by_joining
+
+
+def _linear(n: int) -> Callable[..., list[torch.Tensor]]:
+    """Joins maps g -> J g + c, each as the rows of J and c; the first is applied first."""
+
+    def join(*values: torch.Tensor) -> list[torch.Tensor]:
+        first, second = values[: n * n + n], values[n * n + n :]
+
+        def row(i: int, column: Tensors) -> torch.Tensor:
+            total = second[i * n] * column[0]
+            for k in range(1, n):
+                total = total + second[i * n + k] * column[k]
+            return total
+
+        columns = [[first[k * n + j] for k in range(n)] for j in range(n)]
+        maps = [row(i, columns[j]) for i in range(n) for j in range(n)]
+        shifts = [row(i, first[n * n :]) + second[n * n + i] for i in range(n)]
+        return [*maps, *shifts]
+
+    return join
+
+
+def _backward(upstream: ModuleType, ctx: Any, grads: Tensors) -> list[torch.Tensor]:
+    n = ctx._num_xs
+    xs, _, ys = upstream.split_into_chunks(upstream.saved_values(ctx), [n, ctx._num_additional_inputs, n])
+    if ctx._scan_length == 1:
+        return list(grads)
+    by_given, by_joining = _derivatives(upstream, ctx, xs, ys)
+    maps = [
+        torch.cat([by_given[j][i], torch.zeros_like(by_given[j][i][:1])]) for i in range(n) for j in range(n)
+    ]  # of the step behind each; behind the last there is none
+    leaves = [t.flip(0) for t in (*maps, *grads)]
+    scanned = upstream.associative_scan_op(_linear(n), leaves, ())
+    g = [t.flip(0) for t in scanned[n * n :]]
+    results = []
+    for i in range(n):
+        joined = by_joining[0][i] * g[0][1:]
+        for j in range(1, n):
+            joined = joined + by_joining[j][i] * g[j][1:]
+        results.append(torch.cat([g[i][:1], joined]))
+    return results
+
+
+def install(upstream: ModuleType) -> None:
+    """Replace the gradient for xpu; `upstream` is torch._higher_order_ops.associative_scan."""
+    function = upstream.AssociativeScanAutogradOp
+    theirs = function.backward
+
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
+        if grads[0].device.type != "xpu":
+            return theirs(ctx, *grads)
+        return None, None, None, *_backward(upstream, ctx, grads), *[None] * ctx._num_additional_inputs
+
+    function.backward = staticmethod(backward)
