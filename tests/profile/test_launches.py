@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import torch
 from support import enqueued, script
 from support.profiles import device_events
 from torch.profiler import ProfilerActivity, profile
+
+import xpu_ops
 
 MODELS = ["conv_net", *(pytest.param(name, marks=pytest.mark.slow) for name in ("resnet50", "gpt2"))]
 BOTH = [ProfilerActivity.CPU, ProfilerActivity.XPU]
@@ -91,6 +94,16 @@ def parts(step: programs.Step) -> tuple[list[str], list[float]]:
     return [e.name for e in shown], [wall - (cuts[-1] - cuts[0]), *between]
 
 
+@pytest.fixture
+def launched() -> Iterator[None]:
+    """Everything is launched, so that each step has the same commands: inline work depends on whether the queue is idle."""
+    before = xpu_ops.inline_enabled()
+    xpu_ops.set_inline(False)
+    yield
+    xpu_ops.set_inline(before)
+
+
+@pytest.mark.usefixtures("launched")
 @pytest.mark.parametrize("model", MODELS)
 def test_device_time_is_the_wall_time(model: str) -> None:
     """The sum of the table's device column against the time between two synchronisations. Other programs on the machine take the
