@@ -7,6 +7,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/ops/lowprecision.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -240,6 +241,24 @@ onednn::Quantization per_weight(const at::Tensor& values, bool zero_points, int6
   return q;
 }
 
+// A product of a few rows by an own kernel; zeros only where they have a tensor of their own.
+bool few_rows(plan::WeightKind kind, const at::Tensor& a, const at::Tensor& w, int64_t group, const at::Tensor& scale,
+              const at::Tensor& zero, const at::Tensor& out) {
+  if (a.stride(1) != 1 || std::max({a.size(0), a.size(1), out.size(1)}) > INT32_MAX) return false;
+  WeightArgs args;
+  args.a = a.const_data_ptr();
+  args.w = w.const_data_ptr();
+  args.scale = scale.const_data_ptr();
+  args.zero = zero.defined() ? zero.const_data_ptr() : nullptr;
+  args.out = out.mutable_data_ptr();
+  args.a_row = a.stride(0);
+  args.m = static_cast<uint32_t>(a.size(0));
+  args.n = static_cast<uint32_t>(out.size(1));
+  args.k = static_cast<uint32_t>(a.size(1));
+  args.group = static_cast<uint32_t>(group);
+  return plan::weight_product(runtime::current_queue(), kind, dtype_of(a), args);
+}
+
 // Integer weights are turned into the floating type inside the product.
 onednn::PostOps decompression(const std::vector<onednn::Quantization>& quantization) {
   onednn::PostOps post;
@@ -267,6 +286,7 @@ at::Tensor _weight_int8pack_mm(const at::Tensor& self, const at::Tensor& mat2, c
   if (out.numel() == 0) return out;
   if (self.size(1)) {
     const at::Tensor b = mat2.t(), factor = scales.contiguous();
+    if (few_rows(plan::WeightKind::int8, self, mat2, 0, factor, {}, out)) return out;
     const auto post = decompression({per_weight(factor, false, 0)});
     auto& queue = runtime::current_queue();
     if (onednn::matmul(queue, view(self), view(b), nullptr, out_view(out), post)) return out;
@@ -363,7 +383,10 @@ at::Tensor _weight_int4pack_mm(const at::Tensor& self, const at::Tensor& mat2, i
   const bool documented = qScaleAndZeros.sizes() == at::IntArrayRef({groups, n, 2});
   TORCH_CHECK(documented || qScaleAndZeros.sizes() == at::IntArrayRef({n, groups, 2}), name,
               ": expect qScaleAndZeros to be of shape [", groups, ", ", n, ", 2], got ", qScaleAndZeros.sizes());
-  const at::Tensor both = documented ? qScaleAndZeros : qScaleAndZeros.transpose(0, 1);
+  const at::Tensor both = (documented ? qScaleAndZeros : qScaleAndZeros.transpose(0, 1)).contiguous();
+  if (const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
+      out.numel() && few_rows(plan::WeightKind::int4_pairs, self, packed, qGroupSize, both, {}, out))
+    return out;
   const at::Tensor middle = new_empty({1}, at::kChar);
   const_cast<at::Tensor&>(middle).fill_(8);
   return int4_mm(self, packed, qGroupSize, both.select(2, 0).contiguous(), middle, both.select(2, 1).contiguous());
@@ -380,7 +403,12 @@ at::Tensor _weight_int4pack_mm_with_scales_and_zeros(const at::Tensor& self, con
                 ", ", n, "], got ", t->sizes());
   TORCH_CHECK(qZeros.scalar_type() == at::kChar || qZeros.scalar_type() == at::kByte, name,
               ": expect qZeros to be int8, got ", qZeros.scalar_type());
-  return int4_mm(self, packed, qGroupSize, qScale.contiguous(), qZeros.contiguous(), {});
+  const at::Tensor scale = qScale.contiguous(), zeros = qZeros.contiguous();
+  if (const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
+      out.numel() && scale.scalar_type() == self.scalar_type() && zeros.scalar_type() == at::kChar &&
+      few_rows(plan::WeightKind::int4_zeros, self, packed, qGroupSize, scale, zeros, out))
+    return out;
+  return int4_mm(self, packed, qGroupSize, scale, zeros, {});
 }
 
 }  // namespace xpu_ops::aten

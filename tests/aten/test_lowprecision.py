@@ -162,6 +162,9 @@ def test_scaled_grouped_mm_checks_its_arguments() -> None:
 
 # ---- _int_mm, int8 and int4 weights
 
+# Products of few rows: one, two and three of them, rows of the weight that sixteen does not divide, more than one tile.
+FEW_ROWS = [(1, 1152, 48), (2, 128, 161), (3, 1152, 16), (4, 2048, 600)]
+
 
 @pytest.mark.parametrize("shape", [(17, 32, 48), (1, 64, 16), (5, 7, 3)], ids=str)
 def test_int_mm_is_exact(shape: tuple[int, int, int]) -> None:
@@ -173,7 +176,7 @@ def test_int_mm_is_exact(shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("shape", [(1, 64, 32), (9, 33, 17), (64, 256, 128), (0, 8, 8), (3, 0, 8)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 64, 32), (9, 33, 17), (64, 256, 128), (0, 8, 8), (3, 0, 8), *FEW_ROWS], ids=str)
 def test_weight_int8pack_mm(dtype: torch.dtype, shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     a, scale = values(m, k).to(dtype), (values(n, seed=1).abs() * 0.01 + 0.01).to(dtype)
@@ -209,11 +212,11 @@ def int4(n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("m", [1, 5, 64])
-@pytest.mark.parametrize("group", [32, 64])
+@pytest.mark.parametrize("shape", [(5, 128, 48), (64, 256, 48), *FEW_ROWS], ids=str)
+@pytest.mark.parametrize("group", [32, 64, 128])
 @pytest.mark.parametrize("layout", ["documented", "upstream kernels"])
-def test_weight_int4pack_mm(dtype: torch.dtype, m: int, group: int, layout: str) -> None:
-    n, k = 48, 128
+def test_weight_int4pack_mm(dtype: torch.dtype, shape: tuple[int, int, int], group: int, layout: str) -> None:
+    m, k, n = shape
     q, packed = int4(n, k)
     a = values(m, k).to(dtype)
     scale, zero = (values(k // group, n, seed=2).abs() * 0.1 + 0.01).to(dtype), values(k // group, n, seed=3).to(dtype)
@@ -229,9 +232,10 @@ def test_weight_int4pack_mm(dtype: torch.dtype, m: int, group: int, layout: str)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("m", [1, 5, 64])
-def test_weight_int4pack_mm_with_scales_and_zeros(dtype: torch.dtype, m: int) -> None:
-    n, k, group = 48, 128, 32
+@pytest.mark.parametrize("shape", [(5, 128, 48), (64, 256, 48), *FEW_ROWS], ids=str)
+@pytest.mark.parametrize("group", [32, 128])
+def test_weight_int4pack_mm_with_scales_and_zeros(dtype: torch.dtype, shape: tuple[int, int, int], group: int) -> None:
+    m, k, n = shape
     q, packed = int4(n, k)
     a, scale = values(m, k).to(dtype), (values(k // group, n, seed=2).abs() * 0.1 + 0.01).to(dtype)
     zero = torch.randint(0, 16, (k // group, n), generator=torch.Generator().manual_seed(4)).to(torch.int8)
@@ -241,6 +245,19 @@ def test_weight_int4pack_mm_with_scales_and_zeros(dtype: torch.dtype, m: int) ->
         a.to("xpu"), converted, group, scale.to("xpu"), zero.to("xpu")
     )
     close(actual, a.double() @ w.t(), dtype)
+
+
+def test_rows_of_a_wider_matrix() -> None:
+    """Rows with a gap between them are read where they lie, by int8 weights; int4 refuses them as its oneDNN form does."""
+    wide = values(3, 512)
+    w = torch.randint(-128, 128, (40, 256), generator=torch.Generator().manual_seed(2)).to(torch.int8)
+    scale = torch.full((40,), 0.01)
+    actual = torch._weight_int8pack_mm(wide.to("xpu")[:, 64:320], w.to("xpu"), scale.to("xpu"))
+    close(actual, wide[:, 64:320].double() @ w.double().t() * 0.01, torch.float32)
+    _, packed = int4(48, 256)
+    converted = torch._convert_weight_to_int4pack(packed.to("xpu"), 2)
+    with pytest.raises(RuntimeError, match="A to be a contiguous 2D tensor"):
+        torch._weight_int4pack_mm(wide.to("xpu")[:, :256], converted, 128, torch.ones(2, 48, 2, device="xpu"))
 
 
 def test_int4_errors() -> None:

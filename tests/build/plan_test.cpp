@@ -9,6 +9,7 @@
 #include "kernels/ops/fused.hpp"
 #include "kernels/ops/indexing.hpp"
 #include "kernels/ops/loss.hpp"
+#include "kernels/ops/lowprecision.hpp"
 #include "kernels/ops/normalization.hpp"
 #include "kernels/ops/pointwise.hpp"
 #include "kernels/ops/pooling.hpp"
@@ -503,6 +504,30 @@ void test_factories() {
   CHECK(plan_triangle(kFactoryLaunch) == kFactoryLaunch && plan_triangle(kFactoryLaunch + 1) == kFactoryLaunch + 1);
 }
 
+void test_weights() {
+  size_t served = 0, refused = 0;
+  for (const Policy& policy : policies())
+    for (const WeightKind kind : {WeightKind::int8, WeightKind::int4_pairs, WeightKind::int4_zeros})
+      for (const uint32_t m : {0u, 1u, 4u, 5u})
+        for (const uint32_t n : {1u, 15u, 16u, 17u, 4096u, 32000u})
+          for (const uint32_t k : {0u, 15u, 16u, 128u, 1152u})
+            for (const uint32_t group : {16u, 32u, 256u}) {
+              at("weights", m, n, k, group);
+              xpu_ops::WeightArgs args;
+              args.m = m, args.n = n, args.k = k, args.group = group;
+              const WeightPlan plan = plan_weight(kind, args, policy);
+              ++(plan.served ? served : refused);
+              if (!plan.served) continue;
+              const bool int4 = kind != WeightKind::int8;
+              CHECK(policy.single_items && m && n >= xpu_ops::kWeightRows && k % 16 == 0);
+              CHECK(!int4 || (k % xpu_ops::kWeightChunk == 0 && group >= xpu_ops::kWeightGroup));
+              CHECK(plan.blocks >= 1 && plan.blocks <= xpu_ops::kWeightBlocks);
+              CHECK(parts_cover((n + 15) / 16, static_cast<int64_t>(plan.groups), plan.blocks));
+            }
+  at("weights");
+  CHECK(served && refused);
+}
+
 }  // namespace
 }  // namespace plan_test
 
@@ -523,6 +548,7 @@ int main() {
   test_layers();
   test_resampling();
   test_sparse();
+  test_weights();
   std::printf("%d checks, %d failures\n", g_checks, g_failures);
   return g_failures == 0 ? 0 : 1;
 }

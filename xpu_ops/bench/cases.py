@@ -272,6 +272,7 @@ def cases(level: str) -> Iterator[Case]:
         yield from selection.planes(size)
         yield from selection.sparse(size)
     yield from products.matmul(full)
+    yield from products.decode()
     yield from products.convolution(full)
     yield from products.attention(full)
     yield from normalization()

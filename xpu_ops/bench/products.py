@@ -50,6 +50,30 @@ def matmul(full: bool) -> Iterator[Case]:
         yield Case("matmul", f"bmm 96x128x64x128{kind}", torch.bmm, (left.to(dtype), right.to(dtype)))
 
 
+def decode() -> Iterator[Case]:
+    """Products of one and four rows with weights of 16, 8 and 4 bits, which reading the weights bounds. torch's CPU has
+    an operator and a packing of its own for 4 bits."""
+    n, k, group = 4096, 4096, 128
+    ops = torch.ops.aten
+    weight = torch.randn(n, k).bfloat16()
+    bytes8, scale = torch.randint(-128, 128, (n, k), dtype=torch.int8), torch.rand(n).bfloat16() / 1000
+    nibbles, scales = torch.randint(0, 16, (n, k), dtype=torch.int32), torch.rand(k // group, n, 2).bfloat16() / 100
+    packed = (nibbles[:, 1::2] << 4 | nibbles[:, ::2]).to(torch.uint8).view(torch.int32)
+    cpu_packed = ops._convert_weight_to_int4pack_for_cpu(nibbles, 2)
+
+    def int4(x: torch.Tensor, w: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+        if x.device.type == "cpu":
+            return ops._weight_int4pack_mm_for_cpu(x, cpu_packed, group, s)
+        return ops._weight_int4pack_mm(x, w, group, s)
+
+    for rows in (1, 4):
+        x = torch.randn(rows, k).bfloat16()
+        form = f"{rows} x {k} x {n}"
+        yield Case("decode", f"bf16 {form}", F.linear, (x, weight), bytes_moved=2 * n * k)
+        yield Case("decode", f"int8 {form}", ops._weight_int8pack_mm, (x, bytes8, scale), bytes_moved=n * k)
+        yield Case("decode", f"int4 {form}", int4, (x, packed, scales), bytes_moved=n * k // 2 + scales.numel() * 2)
+
+
 def convolution(full: bool) -> Iterator[Case]:
     """ResNet-50, batch 4, forward and all gradients, and a depthwise convolution; the core level has five of the shapes."""
     for c_in, c_out, side, k, stride in RESNET50 if full else CORE:

@@ -1,0 +1,43 @@
+#include "kernels/ops/lowprecision.hpp"
+
+#include <algorithm>
+
+#include "gen/kernels/lowprecision_kernels.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan::inline lowprecision_family {
+namespace {
+
+using runtime::ceil_div;
+
+// Up to as many rows the weight's bytes are what counts.
+constexpr uint32_t kMostRows = 4;
+constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
+
+}  // namespace
+
+WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::Policy& policy) {
+  WeightPlan plan;
+  const bool int4 = kind != WeightKind::int8;
+  plan.served = policy.single_items && args.m && args.m <= kMostRows && args.n >= kWeightRows && args.k &&
+                args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);
+  if (!plan.served) return plan;
+  const size_t sets = ceil_div(args.n, kWeightRows);
+  plan.blocks = static_cast<uint32_t>(std::clamp<size_t>(sets / (policy.units * kGroupsPerUnit), 1, kWeightBlocks));
+  plan.groups = ceil_div(sets, plan.blocks);
+  return plan;
+}
+
+bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args) {
+  const WeightPlan plan = plan_weight(kind, args, runtime::device_info(queue.device).policy);
+  if (!plan.served) return false;
+  args.blocks = plan.blocks;
+  const auto& table = kind == WeightKind::int8         ? kernels::weight_int8
+                      : kind == WeightKind::int4_pairs ? kernels::weight_int4
+                                                       : kernels::weight_int4_zeros;
+  runtime::launch(queue, table[type], plan.groups, 1, args);
+  return true;
+}
+
+}  // namespace xpu_ops::plan::inline lowprecision_family

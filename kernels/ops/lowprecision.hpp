@@ -1,0 +1,25 @@
+// Products of a few rows with 8-bit and 4-bit weights: plans (pure host code) and launches.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/lowprecision_args.hpp"
+
+namespace xpu_ops::plan::inline lowprecision_family {
+
+// int4_pairs: scale and zero of each group side by side, as _weight_int4pack_mm has them.
+enum class WeightKind { int8, int4_pairs, int4_zeros };
+
+struct WeightPlan {
+  bool served = false;  // false: oneDNN multiplies
+  uint32_t blocks = 1;
+  size_t groups = 0;
+};
+WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::Policy& policy);
+// All of the arguments but the blocks are given. False where the plan leaves the product to oneDNN.
+bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args);
+
+}  // namespace xpu_ops::plan::inline lowprecision_family
