@@ -25,6 +25,19 @@ def doctor(
     raise typer.Exit(doctor.main(as_json=as_json, check=check))
 
 
+@app.command()
+def bringup(
+    out: Annotated[Path | None, typer.Option(help="folder of the results; an earlier one is gone on with")] = None,
+    stages: Annotated[str, typer.Option(help="names with commas between; all in order by default")] = "",
+    minutes: Annotated[float, typer.Option(help="time for all stages")] = 30.0,
+) -> None:
+    """Everything that a new device has to show: properties, memory, every operator against the CPU, oneDNN and oneMKL,
+    models, times. A crash or a hang costs one item. Writes one archive to send back; exit code 1 where something is wrong."""
+    from xpu_ops.bringup.commands import main as run
+
+    raise typer.Exit(run(out, stages, minutes))
+
+
 @app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False,
     short_help="Time xpu against torch's CPU backend.",
