@@ -118,7 +118,7 @@ def run_stage(
 
 
 def summary(records: list[Record], facts: dict[str, Any]) -> str:
-    """What a person reads first, as Markdown."""
+    """Markdown that a person reads first: counts, faults, times."""
     lines = ["# Bring-up of xpu_ops", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items()]
     lines += [
