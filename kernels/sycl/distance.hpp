@@ -21,7 +21,8 @@ template <class M> inline M norm_step(M sum, M diff, NormKind kind, M p) {
     default: return sum + sycl::pow(d, p);
   }
 }
-// Adds up a block of features. Blocks keep the error of long sums small: it grows with a block's length and their number.
+// Adds up a block of features. Blocks keep the error of long sums small: it grows with a block's length and their
+// number.
 constexpr size_t kNormBlock = 4096;
 template <class M> inline M norm_join(M total, M sum, NormKind kind) {
   if (kind == NormKind::infinity) return sum > total || sum != sum ? sum : total;
