@@ -327,9 +327,9 @@ std::tuple<at::Tensor&, at::Tensor&> sparse_csr_triangular_solve_X(const at::Ten
     X.fill_(std::numeric_limits<double>::quiet_NaN());
     return {X, M};
   }
-  const at::Tensor rows = A.layout() == at::kSparseCsr ? A : A.to_sparse_csr();
-  const at::Tensor crow = rows.crow_indices().contiguous(), col = rows.col_indices().contiguous(),
-                   values = rows.values().resolve_conj().contiguous(),
+  const Rows2d rows = rows_of_csr(A);
+  const at::Tensor crow = rows.pointers.contiguous(), col = rows.columns.to(crow.scalar_type()).contiguous(),
+                   values = rows.values.resolve_conj().contiguous(),
                    x = self.resolve_conj().clone(at::MemoryFormat::Contiguous);
   CsrSolveArgs p{};
   p.crow = crow.const_data_ptr(), p.col = col.const_data_ptr(), p.values = values.const_data_ptr();
