@@ -176,6 +176,8 @@ def test_types(op: str, dtype: torch.dtype) -> None:
         for dims in ((0,), (1,), (0, 1)):
             if op == "norm2" and dtype in (torch.bfloat16, torch.float16):
                 compare(lambda t: OPS[op](t, dims, False), cpu, xpu, rtol=2e-2, atol=1e-2)
+            elif op == "nansum" and dtype.is_complex:
+                pass  # test_nansum_of_complex_numbers
             elif op in ("sum", "mean", "nansum") and dtype in (torch.bfloat16, torch.float16):
                 # torch's CPU rounds partial sums to the type; the sum in float is the better reference.
                 want = OPS[op](cpu.double(), dims, False).to(dtype)

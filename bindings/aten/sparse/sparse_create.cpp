@@ -24,7 +24,8 @@ void check_coalesced(const at::Tensor& indices, at::IntArrayRef size) {
 
 at::Tensor marked(const at::Tensor& t, std::optional<bool> is_coalesced) {
   if (!is_coalesced.has_value()) return t;
-  if (*is_coalesced && at::globalContext().checkSparseTensorInvariants()) check_coalesced(t._indices(), t.sizes());
+  if (*is_coalesced && at::globalContext().checkSparseTensorInvariants().value_or(false))
+    check_coalesced(t._indices(), t.sizes());
   get_sparse_impl(t)->set_coalesced(*is_coalesced);
   return t;
 }
@@ -37,17 +38,17 @@ void _validate_sparse_coo_tensor_args(const at::Tensor& indices, const at::Tenso
   if (is_coalesced.value_or(false)) check_coalesced(indices, size);
 }
 
-at::Tensor sparse_sparse_coo_tensor_indices(const at::Tensor& indices, const at::Tensor& values,
-                                            std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
-                                            std::optional<at::Device> device, std::optional<bool> pin_memory,
-                                            std::optional<bool> is_coalesced) {
+at::Tensor sparse_coo_tensor_indices(const at::Tensor& indices, const at::Tensor& values,
+                                     std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                                     std::optional<at::Device> device, std::optional<bool> pin_memory,
+                                     std::optional<bool> is_coalesced) {
   return marked(at::native::sparse_coo_tensor(indices, values, dtype, layout, device, pin_memory), is_coalesced);
 }
 
-at::Tensor sparse_sparse_coo_tensor_indices_size(const at::Tensor& indices, const at::Tensor& values,
-                                                 at::IntArrayRef size, std::optional<at::ScalarType> dtype,
-                                                 std::optional<at::Layout> layout, std::optional<at::Device> device,
-                                                 std::optional<bool> pin_memory, std::optional<bool> is_coalesced) {
+at::Tensor sparse_coo_tensor_indices_size(const at::Tensor& indices, const at::Tensor& values, at::IntArrayRef size,
+                                          std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                                          std::optional<at::Device> device, std::optional<bool> pin_memory,
+                                          std::optional<bool> is_coalesced) {
   return marked(at::native::sparse_coo_tensor(indices, values, size, dtype, layout, device, pin_memory), is_coalesced);
 }
 
