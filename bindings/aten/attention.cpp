@@ -564,6 +564,12 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                         std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask);
   if (nothing_to_attend(query, value)) return attention_of_nothing(query, key, value);
+  // The kernels know operands of four dimensions.
+  if (query.dim() < 4 && key.dim() == query.dim() && value.dim() == query.dim() &&
+      (!attn_mask.has_value() || attn_mask->dim() <= query.dim()))
+    return aten::scaled_dot_product_attention(query.unsqueeze(0), key.unsqueeze(0), value.unsqueeze(0), attn_mask,
+                                              dropout_p, is_causal, scale, enable_gqa)
+        .squeeze(0);
   const int64_t choice = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
   if (choice == static_cast<int64_t>(at::SDPBackend::overrideable))
     return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,

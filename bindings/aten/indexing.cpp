@@ -185,19 +185,20 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
   if (value.device() != self.device() && value.numel() == 1 && value.dim() == 0) value = value.to(self.device());
   TORCH_CHECK(value.device() == self.device(), "expected device ", self.device(), " but got device ", value.device(),
               " for value tensor");
-  TORCH_CHECK(self.scalar_type() == value.scalar_type(),
-              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
-              " for the destination and ", value.scalar_type(), " for the source.");
   at::assert_no_overlap(self, value);
   for (const std::optional<at::Tensor>& i : indices)
     if (i.has_value()) at::assert_no_overlap(self, *i);
   Advanced a = plan_advanced(self, indices);
+  TORCH_CHECK(a.operands.empty() || at::is_expandable_to(value.sizes(), a.sizes),
+              "shape mismatch: value tensor of shape ", value.sizes(),
+              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(a.sizes));
+  TORCH_CHECK(self.scalar_type() == value.scalar_type(),
+              "Index put requires the source and destination dtypes match, got ", self.scalar_type(),
+              " for the destination and ", value.scalar_type(), " for the source.");
   if (a.operands.empty()) {
     accumulate ? self.add_(value) : self.copy_(value);
     return self;
   }
-  TORCH_CHECK(at::is_expandable_to(value.sizes(), a.sizes), "shape mismatch: value tensor of shape ", value.sizes(),
-              " cannot be broadcast to indexing result of shape ", at::IntArrayRef(a.sizes));
   value = value.expand(a.sizes);
   if (value.numel() == 0) return self;
   std::vector<int64_t> index_strides;
@@ -391,12 +392,12 @@ struct MaskOf : plan::Compaction {
 
 at::Tensor nonzero(const at::Tensor& self) {
   const int64_t rank = self.dim();
-  if (self.numel() == 0) return new_empty({0, rank}, at::kLong);
+  if (self.numel() == 0) return new_strided({0, rank}, {1, 1}, at::kLong);
   const at::Tensor dense = self.contiguous();
   MaskOf c(dense, true);
   const int64_t n = c.total();
   // Column by column, as upstream: nonzero(as_tuple=True) gives contiguous tensors.
-  at::Tensor out = new_strided({n, rank}, {1, n}, at::kLong);
+  at::Tensor out = new_strided({n, rank}, {1, std::max<int64_t>(n, 1)}, at::kLong);
   if (n != 0 && rank != 0) c.indices(self, out.mutable_data_ptr<int64_t>(), n);
   return out;
 }

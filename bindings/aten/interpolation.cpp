@@ -134,8 +134,13 @@ std::vector<Axis> axes_of(at::IntArrayRef in, at::IntArrayRef out, std::initiali
 }
 
 void forward(Filter f, const at::Tensor& self, const at::Tensor& out, bool align, std::initializer_list<Scale> scales) {
+  const bool copies = f == Filter::nearest || f == Filter::nearest_exact;
+  const at::ScalarType type = self.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      (at::isFloatingType(type) && self.element_size() > 1) || (type == at::kByte && (copies || scales.size() == 2)),
+      "\"upsample\" not implemented for '", type, "'");
   const auto axes = axes_of(self.sizes(), out.sizes(), scales);
-  if (f == Filter::nearest || f == Filter::nearest_exact)
+  if (copies)
     nearest(self, out, axes, f);
   else
     resample(self, out, axes, f, align, false);

@@ -114,7 +114,6 @@ void mean_impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::o
 
 at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
                        std::optional<at::ScalarType> dtype, at::Tensor& out) {
-  TORCH_CHECK(!self.is_complex(), "nansum does not support complex inputs");
   if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) return at::sum_out(out, self, dim, keepdim, dtype);
   const DimMask mask = dim_mask(dim, self.dim());
   shape_result("nansum", out, self, mask, keepdim, dtype.value_or(out.scalar_type()));
@@ -220,7 +219,11 @@ Bits bits_of(const char* label, const at::Tensor& self) {
   switch (dtype_of(self)) {
     case DType::b8:
     case DType::u8:
-    case DType::i8: return {DType::u8, 0xff};
+    case DType::i8:
+    case DType::f8e5m2fnuz:
+    case DType::f8e4m3fnuz: return {DType::u8, 0xff};
+    case DType::f8e5m2:
+    case DType::f8e4m3fn: return {DType::u8, 0x7f};
     case DType::u16:
     case DType::i16: return {DType::u16, 0xffff};
     case DType::u32:

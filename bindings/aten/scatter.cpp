@@ -229,8 +229,9 @@ at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
 at::Tensor bincount(const at::Tensor& self, const std::optional<at::Tensor>& weights, int64_t minlength) {
   TORCH_CHECK(minlength >= 0, "minlength should be >= 0");
   if (self.dim() == 1 && self.numel() == 0) return at::zeros({minlength}, self.options().dtype(at::kLong));
-  TORCH_CHECK(self.dim() == 1 && at::isIntegralType(self.scalar_type(), false),
-              "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK(self.dim() == 1, "bincount only supports 1-d non-negative integral inputs.");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isIntegralType(self.scalar_type(), false), "\"bincount\" not implemented for '",
+                              self.scalar_type(), "'");
   const bool weighted = weights.has_value() && weights->defined();
   if (weighted)
     TORCH_CHECK(weights->dim() == 1 && weights->size(0) == self.size(0),

@@ -43,6 +43,10 @@ void check_csr(runtime::Queue& queue, const CsrCheckArgs& args) {
   runtime::launch(queue, kernels::csr_check, args.items, 1, args);
 }
 
+void solve_csr(runtime::Queue& queue, DType type, const CsrSolveArgs& args) {
+  runtime::launch(queue, kernels::csr_solve[type], runtime::ceil_div(args.sides, 16), 16, args);
+}
+
 CsrBlocks::CsrBlocks(runtime::Queue& queue, const CsrBlockArgs& given)
     : args(with_items(queue, given)),
       queue_(queue),

@@ -16,6 +16,7 @@ void pointers_to_rows(runtime::Queue& queue, int64_t batches, CompressArgs args)
 void rows_to_pointers(runtime::Queue& queue, CompressArgs args);
 
 void check_csr(runtime::Queue& queue, const CsrCheckArgs& args);
+void solve_csr(runtime::Queue& queue, DType type, const CsrSolveArgs& args);
 
 // Blocks of a compressed matrix: count(), then scan_counts() of args.counts, then fill().
 class CsrBlocks {

@@ -21,6 +21,13 @@ template <class M> inline M norm_step(M sum, M diff, NormKind kind, M p) {
     default: return sum + sycl::pow(d, p);
   }
 }
+// Adds up a block of features. Blocks keep the error of long sums small: it grows with a block's length and their
+// number.
+constexpr size_t kNormBlock = 4096;
+template <class M> inline M norm_join(M total, M sum, NormKind kind) {
+  if (kind == NormKind::infinity) return sum > total || sum != sum ? sum : total;
+  return total + sum;
+}
 template <class M> inline M norm_finish(M sum, NormKind kind, M p) {
   if (kind == NormKind::two) return sycl::sqrt(sum);
   if (kind == NormKind::below_two || kind == NormKind::above_two) return sycl::pow(sum, M(1) / p);
@@ -53,9 +60,14 @@ inline void cdist(const CdistArgs& p) {
   const T* a = static_cast<const T*>(p.x1) + static_cast<int64_t>(row) * p.features;
   const T* b = static_cast<const T*>(p.x2) + batch * p.features * p.rows2;
   const T power = real_as<T>(p.p);
-  T sum = T(0);
-  for (uint32_t k = 0; k < p.features; ++k, b += p.rows2) sum = norm_step(sum, a[k] - b[j], p.kind, power);
-  static_cast<T*>(p.out)[static_cast<int64_t>(row) * p.rows2 + j] = norm_finish(sum, p.kind, power);
+  T total = T(0);
+  for (size_t k0 = 0; k0 < p.features; k0 += kNormBlock) {
+    const size_t end = k0 + kNormBlock < p.features ? k0 + kNormBlock : p.features;
+    T sum = T(0);
+    for (size_t k = k0; k < end; ++k, b += p.rows2) sum = norm_step(sum, a[k] - b[j], p.kind, power);
+    total = norm_join(total, sum, p.kind);
+  }
+  static_cast<T*>(p.out)[static_cast<int64_t>(row) * p.rows2 + j] = norm_finish(total, p.kind, power);
 }
 
 // Rows (batch, row of x1), items features.
@@ -90,19 +102,30 @@ inline void pdist(const CdistArgs& p) {
   T* out = static_cast<T*>(p.out) + condensed(p.rows1, i, j);
   const T power = real_as<T>(p.p);
   if (j + local * kSums <= p.rows1) {
-    T sum[kSums] = {};
-    for (uint32_t k = 0; k < p.features; ++k, b += p.rows1) {
+    T total[kSums] = {};
+    for (size_t k0 = 0; k0 < p.features; k0 += kNormBlock) {
+      const size_t end = k0 + kNormBlock < p.features ? k0 + kNormBlock : p.features;
+      T sum[kSums] = {};
+      for (size_t k = k0; k < end; ++k, b += p.rows1) {
 #pragma unroll
-      for (int s = 0; s < kSums; ++s) sum[s] = norm_step(sum[s], a[k] - (b + s * local)[lane], p.kind, power);
+        for (int s = 0; s < kSums; ++s) sum[s] = norm_step(sum[s], a[k] - (b + s * local)[lane], p.kind, power);
+      }
+#pragma unroll
+      for (int s = 0; s < kSums; ++s) total[s] = norm_join(total[s], sum[s], p.kind);
     }
 #pragma unroll
-    for (int s = 0; s < kSums; ++s) (out + s * local)[lane] = norm_finish(sum[s], p.kind, power);
+    for (int s = 0; s < kSums; ++s) (out + s * local)[lane] = norm_finish(total[s], p.kind, power);
     return;
   }
   for (size_t c = lane; c < p.rows1 - j; c += local) {
-    T sum = T(0);
-    for (uint32_t k = 0; k < p.features; ++k) sum = norm_step(sum, a[k] - b[k * size_t{p.rows1} + c], p.kind, power);
-    out[c] = norm_finish(sum, p.kind, power);
+    T total = T(0);
+    for (size_t k0 = 0; k0 < p.features; k0 += kNormBlock) {
+      const size_t end = k0 + kNormBlock < p.features ? k0 + kNormBlock : p.features;
+      T sum = T(0);
+      for (size_t k = k0; k < end; ++k) sum = norm_step(sum, a[k] - b[k * p.rows1 + c], p.kind, power);
+      total = norm_join(total, sum, p.kind);
+    }
+    out[c] = norm_finish(total, p.kind, power);
   }
 }
 

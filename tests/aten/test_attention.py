@@ -126,9 +126,22 @@ def test_strides_are_those_of_the_meta_function(order: tuple[int, ...], value_di
         assert got == strides(*(mode.from_tensor(t) for t in operands))
 
 
+@pytest.mark.parametrize("mode", ["plain", "causal", "bool"])
+def test_fewer_dimensions_take_the_same_kernels(mode) -> None:
+    for shape in ((3, 40, 16), (40, 16)):
+        q, k, v, g = (torch.randn(shape, device="xpu") for _ in range(4))
+        kwargs = {"is_causal": mode == "causal"}
+        if mode == "bool":
+            kwargs["attn_mask"] = torch.rand(*shape[:-1], 40, device="xpu") > 0.3
+        got = run(q, k, v, g, "xpu", torch.float32, **dict(kwargs))
+        want = run(*(t.reshape(1, -1, 40, 16) for t in (q, k, v, g)), "xpu", torch.float32, **dict(kwargs))
+        for a, b in zip(got, want, strict=True):
+            assert torch.equal(a, b.reshape(shape))
+
+
 def test_what_is_not_fused_still_works() -> None:
     q = torch.randn(2, 3, 10, 8)
-    for x in (q.double(), q[0], q[:, :, :2]):
+    for x in (q.double(), q[0].double(), q[:, :, :2]):
         want = F.scaled_dot_product_attention(x, x, x)
         assert_near(F.scaled_dot_product_attention(*[x.to("xpu")] * 3), want, rtol=1e-4, atol=1e-5)
     bias = torch.randn(10, 10, requires_grad=True)

@@ -47,6 +47,15 @@ def test_pdist(p: float) -> None:
         same(lambda a: torch.pdist(a, p=p), data(*shape))
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0])
+def test_sums_of_many_features(p: float) -> None:
+    x = data(3, 2_000_000)
+    want = torch.pdist(x.double(), p=p).float()
+    torch.testing.assert_close(torch.pdist(x.to("xpu"), p=p).cpu(), want, rtol=1e-5, atol=0)
+    d = torch.cdist(x[:1].to("xpu"), x[1:].to("xpu"), p=p, compute_mode="donot_use_mm_for_euclid_dist").cpu()
+    torch.testing.assert_close(d[0], want[:2], rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.float32, torch.float64, torch.complex64])
 def test_cross(dtype: torch.dtype) -> None:
     same(lambda a, b: torch.linalg.cross(a, b), data(20, 3, dtype=dtype), data(20, 3, dtype=dtype, seed=2))

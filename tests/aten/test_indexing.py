@@ -119,6 +119,14 @@ def test_index_put_dtypes(dtype: torch.dtype) -> None:
     same(lambda x, i, v: x.put_(i, v), data(3, 10, dtype=dtype).t(), torch.arange(5), data(5, dtype=dtype))
 
 
+def test_index_put_names_the_shape_before_the_type() -> None:
+    for device in ("cpu", "xpu"):
+        x = torch.zeros(4, dtype=torch.long, device=device)
+        for value, text in ((torch.ones(2), "shape mismatch"), (torch.ones(4), "dtypes match")):
+            with pytest.raises(RuntimeError, match=text):
+                x[x > -1] = value.to(device)
+
+
 def test_index_select_shapes() -> None:
     same(lambda x, i: x.index_select(0, i), data(), torch.tensor(0))
     same(lambda x, i: x.index_select(0, i), data(4), torch.tensor(2))
@@ -153,6 +161,8 @@ def test_nonzero_values() -> None:
     same(lambda x: x.nonzero(), torch.empty(3, 0, 2))
     same(lambda x: x.nonzero(), data(3, 4, 5, 6, dtype=torch.bool).permute(3, 1, 0, 2))
     same(lambda x: x.nonzero(as_tuple=True), data(3, 4, dtype=torch.bool))
+    for nothing in (torch.empty(3, 0, 2), torch.zeros(3, 4)):
+        assert nothing.to("xpu").nonzero().stride() == (1, 1)
     for size in (0, 3, 40):
         same(lambda x: torch.nonzero_static(x, size=size, fill_value=-7), data(5, 4, dtype=torch.bool))
     same(lambda x, y: torch.where(x), data(5, 4, dtype=torch.bool), data(1))

@@ -74,6 +74,20 @@ def test_layout_of_results() -> None:
         same(lambda x: F.interpolate(x, size=(5, 5), mode=mode), x, strides=True)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64, torch.bool, torch.complex64, torch.float8_e5m2])
+def test_types_that_torch_refuses(dtype: torch.dtype) -> None:
+    modes = {3: ["nearest", "linear"], 4: ["nearest-exact", "bicubic", "bilinear"], 5: ["nearest", "trilinear"]}
+    for dim, names in modes.items():
+        for mode in names:
+            x = torch.ones([4] * dim).to(dtype)
+            if dtype == torch.uint8 and ("nearest" in mode or dim == 4):
+                F.interpolate(x.to("xpu"), scale_factor=2, mode=mode)
+                continue
+            for device in ("cpu", "xpu"):
+                with pytest.raises(NotImplementedError, match="not implemented for"):
+                    F.interpolate(x.to(device), scale_factor=2, mode=mode)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_bytes(mode: str) -> None:
     x = data(1, 3, 8, 8, dtype=torch.uint8)

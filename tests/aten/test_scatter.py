@@ -75,6 +75,13 @@ def test_bincount(n: int) -> None:
     same(lambda x, w: x.bincount(w), ids(100, n), data(n).half().double())
 
 
+def test_bincount_of_other_types() -> None:
+    for device in ("cpu", "xpu"):
+        for dtype in (torch.float32, torch.bool):
+            with pytest.raises(NotImplementedError, match="not implemented"):
+                torch.ones(3, device=device).to(dtype).bincount()
+
+
 @pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
 def test_segment_reduce(reduce: str) -> None:
     lengths = torch.tensor([3, 0, 4, 1])

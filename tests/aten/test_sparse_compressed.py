@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import hypothesis.strategies as st
 import pytest
 import torch
+from aten_data import data
 from hypothesis import given
 from support.sparse import COMPRESSED, FLOATS, NUMBERS, coo, matrix, parts, same, values
 
@@ -166,3 +167,94 @@ def test_invariants_of_batches() -> None:
     col[1, 39] = 40
     same(lambda c, p: torch.sparse_csr_tensor(c, p, torch.ones_like(p), t.shape, check_invariants=True),
          t.crow_indices(), col)  # fmt: skip
+
+
+@pytest.fixture
+def invariants() -> Iterator[None]:
+    """Every sparse tensor is checked, as torch's own tests do."""
+    before = torch.sparse.check_sparse_tensor_invariants.is_enabled()
+    torch.sparse.check_sparse_tensor_invariants.enable()
+    yield
+    if not before:
+        torch.sparse.check_sparse_tensor_invariants.disable()
+
+
+@pytest.mark.usefixtures("invariants")
+def test_results_pass_the_checks() -> None:
+    """An empty compressed tensor, which sums and products begin with, is valid; coalesced indices are checked here."""
+    held = [torch.full((6,), 77, device="xpu") for _ in range(50)]
+    del held
+    for layout in (torch.sparse_csr, torch.sparse_csc):
+        assert torch.empty(5, 6, layout=layout, device="xpu").to_dense().count_nonzero() == 0
+    a, b, t = (data(*size).relu().to_sparse_csr() for size in ((5, 7), (7, 6), (5, 6)))
+    same(lambda a, b: (a @ b).to_dense(), a, b)
+    same(lambda t, a, b: torch.addmm(t, a, b, beta=0.5, alpha=2.0).to_dense(), t, a, b)
+    same(lambda t: t.to_sparse_coo().narrow_copy(0, 1, 2).to_dense(), t)
+    same(lambda t: torch.masked.amax(t.to_sparse_coo(), 0, mask=(t.to_dense() > 0).to_sparse_coo()).to_dense(), t)
+
+
+@pytest.mark.parametrize("number", [torch.int64, torch.int32])
+def test_coalesced_indices_are_checked(number: torch.dtype) -> None:
+    def make(i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.sparse_coo_tensor(i.to(number), v, (2, 2), is_coalesced=True, check_invariants=True)
+
+    good, bad = torch.tensor([[0, 0, 1], [0, 1, 0]]), torch.tensor([[0, 0, 1], [1, 1, 0]])
+    same(make, good, torch.ones(3))
+    same(lambda i, v: make(i, v).is_coalesced(), good, torch.ones(3))
+    unchecked = torch.sparse_coo_tensor(bad.to("xpu"), torch.ones(3, device="xpu"), (2, 2), is_coalesced=True,
+                                        check_invariants=False)  # fmt: skip
+    assert unchecked.is_coalesced()
+    for device in ("cpu", "xpu"):
+        for f in (make, lambda i, v: torch._validate_sparse_coo_tensor_args(i, v, (2, 2), True)):
+            with pytest.raises(RuntimeError, match="cannot set is_coalesced to true"):
+                f(bad.to(device), torch.ones(3, device=device))
+    v = torch.ones(3, device="xpu", requires_grad=True)
+    (make(good.to("xpu"), v).to_dense() * 2).sum().backward()
+    assert v.grad is not None
+    assert torch.equal(v.grad.cpu(), torch.full((3,), 2.0))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc])
+def test_compressed_plus_dense(layout: torch.layout) -> None:
+    x = data(4, 5)
+    same(lambda s, x: torch.add(s, x, alpha=3), x.relu().to_sparse(layout=layout), data(4, 5, seed=2))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_bsr, torch.sparse_bsc])
+def test_sums_of_blocks(layout: torch.layout) -> None:
+    a, b = (data(6, 8, seed=s).relu().to_sparse(layout=layout, blocksize=(3, 2)).to("xpu") for s in (1, 2))
+    assert torch.equal((a + b).to_dense(), a.to_dense() + b.to_dense())
+    assert (a + b).layout == layout
+    assert (a + b).values().shape[1:] == (3, 2)
+
+
+def test_sampled_at_one_pattern_for_all_batches() -> None:
+    pattern = data(4, 5).relu().to_sparse_csr()
+    same(lambda c, a, b: torch.sparse.sampled_addmm(c, a, b).to_dense(),
+         pattern, data(2, 3, 4, 6), data(2, 3, 6, 5, seed=2))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("upper", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+@pytest.mark.parametrize("unit", [True, False])
+def test_triangular_systems(dtype: torch.dtype, upper: bool, transpose: bool, unit: bool) -> None:
+    """Of a full matrix: the other triangle is not read."""
+    a = data(12, 12, dtype=dtype) * 0.2 + 2 * torch.eye(12).to(dtype)
+    a[4, 7] = 0
+    b = data(12, 3, dtype=dtype, seed=2)
+    flags = {"upper": upper, "transpose": transpose, "unitriangular": unit}
+    want = torch.triangular_solve(b, a, **flags).solution
+    for s in (a.to_sparse_csr(), a.to_sparse_bsr((3, 2))):
+        with xpu_ops.forbid_fallback():
+            got = torch.triangular_solve(b.to("xpu"), s.to("xpu"), **flags)
+        torch.testing.assert_close(got.solution.cpu(), want, rtol=1e-4, atol=1e-5)
+        assert got.cloned_coefficient.numel() == 0
+
+
+def test_triangular_systems_of_nothing() -> None:
+    zeros = torch.zeros(4, 4, device="xpu").to_sparse_csr()
+    assert torch.triangular_solve(torch.ones(4, 2, device="xpu"), zeros).solution.isnan().all()
+    assert torch.triangular_solve(torch.ones(4, 0, device="xpu"), zeros).solution.shape == (4, 0)
+    with pytest.raises(RuntimeError, match="Incompatible matrix sizes"):
+        torch.triangular_solve(torch.ones(3, 2, device="xpu"), zeros)

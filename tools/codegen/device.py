@@ -151,6 +151,8 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                 stem = family.name if kind == "custom" or not custom else f"{family.name}_pw"
                 module = f"{stem}_{number}" + ("_fp64" if fp64 else "")
                 lines = ["// Generated from kernels/manifest; do not edit."]
+                if any("f8e" in m.text for m in members):
+                    lines.append(device_include("float8.hpp"))
                 if kind == "pointwise":
                     header_name = (
                         "cpu/pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"

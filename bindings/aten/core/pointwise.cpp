@@ -61,6 +61,11 @@ Value convert(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
     switch (common) {
       case DType::f16:
       case DType::bf16:
+      case DType::f8e5m2:
+      case DType::f8e4m3fn:
+      case DType::f8e5m2fnuz:
+      case DType::f8e4m3fnuz:
+      case DType::f8e8m0fnu:
       case DType::f32: v.f32 = static_cast<float>(s.to<double>()); break;
       case DType::f64: v.f64 = s.to<double>(); break;
       case DType::c32:

@@ -1,5 +1,5 @@
 // Helpers of the sparse adapters. sparse.cpp: COO tensors; sparse_csr.cpp: compressed layouts; sparse_product.cpp:
-// products; sparse_reduce.cpp: sums and softmax.
+// products; sparse_reduce.cpp: sums and softmax; sparse_create.cpp: from parts.
 #pragma once
 #include <ATen/native/SparseTensorUtils.h>
 

@@ -197,7 +197,8 @@ at::Tensor to_blocks(const at::Tensor& self, at::IntArrayRef block, at::Layout l
               " tensors is only supported for matrices of scalars");
   TORCH_CHECK(
       block.size() == 2 && block[0] > 0 && block[1] > 0 && self.size(0) % block[0] == 0 && self.size(1) % block[1] == 0,
-      "tensor sparse size (", self.size(0), ",", self.size(1), ") must be divisible by given blocksize ", block);
+      "tensor sparse size (", self.size(0), ",", self.size(1), ") must be divisible by given blocksize (", block[0],
+      ",", block[1], ")");
   const bool rows = by_rows(self);
   const at::Tensor pointers = pointers_of(self).contiguous(), numbers = numbers_of(self).contiguous(),
                    values = self.values().resolve_conj().contiguous();
@@ -278,6 +279,10 @@ void assign_coo(at::Tensor& out, const at::Tensor& coo) {
     result = coo.to_sparse_csr();
   else if (out.layout() == at::kSparseCsc)
     result = coo.to_sparse_csc();
+  else if (out.layout() == at::kSparseBsr)
+    result = coo.to_sparse_bsr(at::sparse_csr::getBlockSize(out));
+  else if (out.layout() == at::kSparseBsc)
+    result = coo.to_sparse_bsc(at::sparse_csr::getBlockSize(out));
   else
     TORCH_CHECK(out.layout() == at::kSparse, "a result of layout ", out.layout(), " is not supported here");
   out.resize_as_sparse_(result);
@@ -332,8 +337,8 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 
 at::Tensor& sparse_csr_add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha,
                                at::Tensor& out) {
-  TORCH_CHECK(!is_strided(other), "add(sparse, dense) is not supported. Use add(dense, sparse) instead.");
   if (is_strided(self)) return at::add_out(out, self, as_coo(other), alpha);
+  if (is_strided(other)) return at::add_out(out, other, as_coo(self), alpha);  // alpha is of the sparse one, as torch's
   TORCH_CHECK(self.sizes().equals(other.sizes()),
               "torch.add: Expected input tensors to have the same shape, but got tensor `self` with shape ",
               self.sizes(), " and tensor `other` with shape ", other.sizes());
@@ -343,8 +348,8 @@ at::Tensor& sparse_csr_add_out(const at::Tensor& self, const at::Tensor& other, 
 
 at::Tensor& sparse_csr_addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                  const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
-  TORCH_CHECK(mat1.dim() == 2 && mat2.dim() == 2, "addmm: Expected 2-dimensional matrices, but got ", mat1.dim(),
-              "-D and ", mat2.dim(), "-D");
+  TORCH_CHECK(mat1.dim() == 2, "mat1 must be a matrix, got ", mat1.dim(), "-D tensor");
+  TORCH_CHECK(mat2.dim() == 2, "mat2 must be a matrix, got ", mat2.dim(), "-D tensor");
   TORCH_CHECK(mat1.size(1) == mat2.size(0), "mat1 and mat2 shapes cannot be multiplied (", mat1.size(0), "x",
               mat1.size(1), " and ", mat2.size(0), "x", mat2.size(1), ")");
   const std::vector<int64_t> sizes{mat1.size(0), mat2.size(1)};
@@ -447,14 +452,29 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
+// `self` once for each batch of the products, where it has fewer.
+at::Tensor over_batches(const at::Tensor& self, const at::Tensor& mat1) {
+  if (mat1.dim() <= self.dim()) return self;
+  const auto expanded = [&](const at::Tensor& t) {
+    std::vector<int64_t> sizes(mat1.sizes().begin(), mat1.sizes().end() - 2);
+    sizes.push_back(t.size(-1));
+    return t.expand(sizes).contiguous();
+  };
+  std::vector<int64_t> sizes(mat1.sizes().begin(), mat1.sizes().end() - 2);
+  sizes.insert(sizes.end(), {self.size(-2), self.size(-1)});
+  return at::_sparse_compressed_tensor_unsafe(expanded(self.crow_indices()), expanded(self.col_indices()),
+                                              expanded(self.values()), sizes, self.options());
+}
+
 }  // namespace
 
 at::Tensor& sparse_csr_sparse_sampled_addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                                                 const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
   at::native::sparse::sparse_sampled_addmm_check_inputs(self, mat1, mat2, beta, alpha, out);
   if (!out.is_same(self)) {
-    out.resize_as_sparse_(self);
-    out.copy_(self);
+    const at::Tensor pattern = over_batches(self, mat1);
+    out.resize_as_sparse_(pattern);
+    out.copy_(pattern);
   }
   if (mat1.numel() == 0 || mat2.numel() == 0) {
     out.mul_(beta);
@@ -464,9 +484,10 @@ at::Tensor& sparse_csr_sparse_sampled_addmm_out(const at::Tensor& self, const at
   return out;
 }
 
-at::Tensor sparse_csr_sparse_sampled_addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
+at::Tensor sparse_csr_sparse_sampled_addmm(const at::Tensor& pattern, const at::Tensor& mat1, const at::Tensor& mat2,
                                            const at::Scalar& beta, const at::Scalar& alpha) {
-  at::native::sparse::sparse_sampled_addmm_check_inputs(self, mat1, mat2, beta, alpha, self);
+  at::native::sparse::sparse_sampled_addmm_check_inputs(pattern, mat1, mat2, beta, alpha, pattern);
+  const at::Tensor self = over_batches(pattern, mat1);
   const at::Tensor values = new_empty(self.values().sizes(), self.scalar_type());
   if (mat1.numel() == 0 || mat2.numel() == 0)
     values.copy_(self.values()).mul_(beta);

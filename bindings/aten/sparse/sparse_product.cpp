@@ -1,5 +1,5 @@
 // Products of sparse matrices: by compressed rows with dense ones, by expansion of the matching elements with sparse
-// ones.
+// ones; triangular systems.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/_convert_indices_from_coo_to_csr.h>
 #include <ATen/ops/_convert_indices_from_csr_to_coo.h>
@@ -12,8 +12,12 @@
 #include <ATen/ops/unique_consecutive.h>
 #include <ATen/ops/zeros.h>
 
+#include <limits>
+
 #include "bindings/aten/core/scalar_bits.hpp"
+#include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/sparse/sparse.hpp"
+#include "kernels/ops/sparse_csr.hpp"
 #include "kernels/ops/sparse_product.hpp"
 #include "kernels/runtime/device_error.hpp"
 
@@ -302,6 +306,41 @@ at::Tensor sparse__sparse_sparse_matmul(const at::Tensor& self, const at::Tensor
   TORCH_CHECK(self.size(1) == other.size(0), "mat1 and mat2 shapes cannot be multiplied (", self.size(0), "x",
               self.size(1), " and ", other.size(0), "x", other.size(1), ")");
   return spgemm(rows_of_coo(self.coalesce()), rows_of_coo(other.coalesce()));
+}
+
+// --- a triangular system ---
+
+std::tuple<at::Tensor&, at::Tensor&> sparse_csr_triangular_solve_X(const at::Tensor& self, const at::Tensor& A,
+                                                                   bool upper, bool transpose, bool unitriangular,
+                                                                   at::Tensor& X, at::Tensor& M) {
+  TORCH_CHECK(A.layout() == at::kSparseCsr || A.layout() == at::kSparseBsr,
+              "triangular_solve: unsupported sparse layout.");
+  TORCH_CHECK(self.layout() == at::kStrided && self.dim() == 2 && A.dim() == 2 && A.size(0) == A.size(1) &&
+                  A.size(0) == self.size(0),
+              "triangular_solve: expected a square matrix and as many rows of the right side, but got ", A.sizes(),
+              " and ", self.sizes());
+  check_types(A, self, X);
+  resize_out(M, {0}, {}, self.options());
+  resize_out(X, self.sizes(), {}, self.options());
+  if (X.numel() == 0) return {X, M};
+  if (A._nnz() == 0) {  // as torch's other devices, also with a diagonal of ones
+    X.fill_(std::numeric_limits<double>::quiet_NaN());
+    return {X, M};
+  }
+  const Rows2d rows = rows_of_csr(A);
+  const at::Tensor crow = rows.pointers.contiguous(), col = rows.columns.to(crow.scalar_type()).contiguous(),
+                   values = rows.values.resolve_conj().contiguous(),
+                   x = self.resolve_conj().clone(at::MemoryFormat::Contiguous);
+  CsrSolveArgs p{};
+  p.crow = crow.const_data_ptr(), p.col = col.const_data_ptr(), p.values = values.const_data_ptr();
+  p.x = x.mutable_data_ptr();
+  p.nnz = values.numel();
+  p.rows = static_cast<uint32_t>(x.size(0)), p.sides = static_cast<uint32_t>(x.size(1));
+  p.is32 = crow.scalar_type() == at::kInt;
+  p.upper = upper, p.transposed = transpose, p.unit = unitriangular;
+  plan::solve_csr(runtime::current_queue(), dtype_of(x), p);
+  X.copy_(x);
+  return {X, M};
 }
 
 }  // namespace xpu_ops::aten

@@ -9,6 +9,7 @@ namespace xpu {
 using xpu_ops::CsrBlockArgs;
 using xpu_ops::CsrCheckArgs;
 using xpu_ops::CsrReduceArgs;
+using xpu_ops::CsrSolveArgs;
 
 template <class I> XPU_INLINE ElementRange row_elements(const I* crow, int64_t row, int64_t nnz) {
   const int64_t begin = crow[row] < 0 ? 0 : crow[row], end = crow[row + 1] > nnz ? nnz : crow[row + 1];
@@ -241,6 +242,40 @@ template <class T> void csr_block_fill(const CsrBlockArgs& p) {
     csr_block_fill_of<T, int32_t>(p);
   else
     csr_block_fill_of<T, int64_t>(p);
+}
+
+// --- a triangular system ---
+
+template <class T, class I> XPU_INLINE void csr_solve_of(const CsrSolveArgs& p) {
+  const uint32_t side = global_id();
+  if (side >= p.sides) return;
+  const I* col = static_cast<const I*>(p.col);
+  const T* values = static_cast<const T*>(p.values);
+  T* x = static_cast<T*>(p.x) + side;
+  const size_t step = p.sides;
+  const bool rising = (p.upper != 0) == (p.transposed != 0);
+  for (uint32_t k = 0; k < p.rows; ++k) {
+    const int64_t row = rising ? k : p.rows - 1 - k;
+    const ElementRange r = row_elements(static_cast<const I*>(p.crow), row, p.nnz);
+    const auto inside = [&](int64_t c) { return p.upper ? c > row && c < p.rows : c < row && c >= 0; };
+    T diagonal = T(0), v = x[row * step];
+    for (int64_t j = r.begin; j < r.end; ++j) {
+      const int64_t c = col[j];
+      if (c == row) diagonal = diagonal + values[j];
+      if (!p.transposed && inside(c)) v = v - values[j] * x[c * step];
+    }
+    if (!p.unit) v = v / diagonal;
+    x[row * step] = v;
+    if (!p.transposed) continue;
+    for (int64_t j = r.begin; j < r.end; ++j)
+      if (inside(col[j])) x[col[j] * step] = x[col[j] * step] - values[j] * v;
+  }
+}
+template <class T> void csr_solve(const CsrSolveArgs& p) {
+  if (p.is32)
+    csr_solve_of<T, int32_t>(p);
+  else
+    csr_solve_of<T, int64_t>(p);
 }
 
 }  // namespace xpu

@@ -175,6 +175,15 @@ struct CsrReduceArgs {
 };
 
 // Pointers [batches, lines + 1] to numbers [batches, nnz] below size.
+// Solves a triangular system in place, one right side an item; what lies in the other triangle is not read.
+struct CsrSolveArgs {
+  const void *crow, *col, *values;
+  void* x;  // [rows, sides]: the right sides, then the solutions
+  int64_t nnz;
+  uint32_t rows, sides;
+  uint32_t is32, upper, transposed, unit;
+};
+
 struct CsrCheckArgs {
   const void *pointers, *numbers;
   int64_t* failed;  // [items]: the first invariant of five that does not hold, or 5
