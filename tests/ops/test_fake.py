@@ -1,0 +1,122 @@
+"""What meta functions promise (sizes, types, strides, aliases) against what the operators give, over torch's samples (OpInfo).
+
+torch.compile lays out memory by the promise. Every ATen call of a sample, of its gradient too, runs a second time on fake
+tensors. `make test` draws some operators from a fixed seed; XPU_OPS_TEST_LEVEL=full takes all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from support.compare import clone
+from support.opinfo import arguments, op_id, to_xpu
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.testing._internal.opinfo.core import OpInfo
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+FULL = os.environ.get("XPU_OPS_TEST_LEVEL", "fast") == "full"
+DTYPES = (torch.float32, torch.bfloat16, torch.int64, torch.bool, torch.complex64)
+DRAWN = 150
+SAMPLES = 60 if FULL else 6
+NO_PROMISE = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+    UnsupportedOperatorException,
+)
+aten = torch.ops.aten
+# They make fake tensors of real ones, or the opposite.
+UNCHECKED = {aten.lift_fresh.default, aten.lift_fresh_copy.default, aten._local_scalar_dense.default}
+
+
+def described(t: torch.Tensor) -> str:
+    text = f"{str(t.dtype).removeprefix('torch.')} {list(t.shape)}"
+    if t.layout != torch.strided:
+        return f"{text} {t.layout}"
+    strides = [s if n > 1 else "_" for s, n in zip(t.stride(), t.shape, strict=True)]
+    return f"{text} strides {strides if t.numel() else '[]'} on {t.device.type}"
+
+
+class Promises(TorchDispatchMode):
+    """Collects the calls that give another result than their meta function promised."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        promised: Any = None
+        if func not in UNCHECKED:
+            try:
+                with FakeTensorMode() as mode:
+                    fake = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
+                    promised = func(*fake[0], **fake[1])
+            except NO_PROMISE:
+                pass
+            except Exception as error:
+                promised = error
+        given = [described(t) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        result = func(*args, **kwargs)
+        if promised is None:
+            return result
+        if isinstance(promised, Exception):
+            self.broken.append(f"{func} of {given}: the meta function raises {promised!r:.300}")
+            return result
+        have = [described(t) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        want = [described(t) for t in tree_leaves(promised) if isinstance(t, torch.Tensor)]
+        if have != want:
+            self.broken.append(f"{func} of {given}: gives {have}, its meta function promises {want}")
+        return result
+
+
+def cases() -> list[Any]:
+    found = [(op, t) for op in op_db for t in DTYPES if t in op.dtypes]
+    if not FULL:
+        found = random.Random(18).sample(found, DRAWN)
+    return [pytest.param(op, t, id=f"{op_id(op)}-{str(t).removeprefix('torch.')}") for op, t in found]
+
+
+def run(op: OpInfo, args: Any, kwargs: Any, process: Any) -> None:
+    """The operator and, where there is one, the gradient of its results."""
+    try:
+        out = op.op(*args, **kwargs)
+    except Exception:  # tests/ops/test_opinfo.py compares errors
+        return
+    outs = [t for t in tree_leaves(process(out) if process else out) if isinstance(t, torch.Tensor) and t.requires_grad]
+    leaves = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor) and t.requires_grad]
+    if outs and leaves:
+        try:
+            torch.autograd.grad(outs, leaves, [torch.ones_like(t) for t in outs], allow_unused=True)
+        except Exception:
+            return
+
+
+@pytest.mark.parametrize(("op", "dtype"), cases())
+def test_promises(op: OpInfo, dtype: torch.dtype) -> None:
+    grad = op.supports_autograd and dtype in op.backward_dtypes
+    broken: dict[str, None] = {}
+    for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), SAMPLES):
+        for form in (sample, sample.noncontiguous()):
+            args, kwargs = to_xpu(op, *arguments(form))
+            if "device" in kwargs:
+                kwargs["device"] = "xpu"
+            with warnings.catch_warnings(), Promises() as promises:
+                warnings.simplefilter("ignore")
+                run(op, clone(args), clone(kwargs), form.output_process_fn_grad)
+            broken |= dict.fromkeys(promises.broken)
+    assert not broken, "\n".join(broken)
