@@ -7,6 +7,7 @@ tensors. `make test` draws some operators from a fixed seed; XPU_OPS_TEST_LEVEL=
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 import random
 import warnings
@@ -39,8 +40,17 @@ NO_PROMISE = (
     UnsupportedOperatorException,
 )
 aten = torch.ops.aten
+logging.getLogger("torch._subclasses.fake_tensor").setLevel(logging.CRITICAL)  # what it raises is caught here
 # They make fake tensors of real ones, or the opposite.
 UNCHECKED = {aten.lift_fresh.default, aten.lift_fresh_copy.default, aten._local_scalar_dense.default}
+# Results by number that differ from the promise, and the reason.
+KNOWN = {
+    aten.log_sigmoid_forward.default: {1: "the buffer is kept for the gradient, as on the CPU; CUDA computes it again"},
+    aten._scaled_dot_product_fused_attention_overrideable.default: {
+        i: "seed and offset are read on the host; FakeTensorMode's own check excepts flash attention for the same reason"
+        for i in (2, 3)
+    },
+}
 
 
 def described(t: torch.Tensor) -> str:
@@ -63,8 +73,9 @@ class Promises(TorchDispatchMode):
         promised: Any = None
         if func not in UNCHECKED:
             try:
+                plain = tree_map_only(torch.Tensor, lambda t: t.detach(), (args, kwargs))
                 with FakeTensorMode() as mode:
-                    fake = tree_map_only(torch.Tensor, mode.from_tensor, (args, kwargs))
+                    fake = tree_map_only(torch.Tensor, mode.from_tensor, plain)
                     promised = func(*fake[0], **fake[1])
             except NO_PROMISE:
                 pass
@@ -79,7 +90,8 @@ class Promises(TorchDispatchMode):
             return result
         have = [described(t) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         want = [described(t) for t in tree_leaves(promised) if isinstance(t, torch.Tensor)]
-        if have != want:
+        known = KNOWN.get(func, {})
+        if [h for i, h in enumerate(have) if i not in known] != [w for i, w in enumerate(want) if i not in known]:
             self.broken.append(f"{func} of {given}: gives {have}, its meta function promises {want}")
         return result
 
@@ -111,12 +123,14 @@ def test_promises(op: OpInfo, dtype: torch.dtype) -> None:
     grad = op.supports_autograd and dtype in op.backward_dtypes
     broken: dict[str, None] = {}
     for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=grad), SAMPLES):
-        for form in (sample, sample.noncontiguous()):
+        strided = all(t.layout == torch.strided for t in tree_leaves(arguments(sample)) if isinstance(t, torch.Tensor))
+        for form in (sample, sample.noncontiguous()) if strided else (sample,):
             args, kwargs = to_xpu(op, *arguments(form))
             if "device" in kwargs:
                 kwargs["device"] = "xpu"
+            args, kwargs = clone(args), clone(kwargs)
             with warnings.catch_warnings(), Promises() as promises:
                 warnings.simplefilter("ignore")
-                run(op, clone(args), clone(kwargs), form.output_process_fn_grad)
+                run(op, args, kwargs, form.output_process_fn_grad)
             broken |= dict.fromkeys(promises.broken)
     assert not broken, "\n".join(broken)
