@@ -47,10 +47,9 @@ UNCHECKED = {aten.lift_fresh.default, aten.lift_fresh_copy.default, aten._local_
 # Results by number that differ from the promise, and the reason.
 KNOWN = {
     aten.log_sigmoid_forward.default: {1: "the buffer is kept for the gradient, as on the CPU; CUDA computes it again"},
-    aten._scaled_dot_product_fused_attention_overrideable.default: {
-        i: "seed and offset are read on the host; FakeTensorMode's own check excepts flash attention for the same reason"
-        for i in (2, 3)
-    },
+    aten._scaled_dot_product_fused_attention_overrideable.default: dict.fromkeys(
+        (2, 3), "seed and offset are read on the host; torch's own check excepts flash attention for the same reason"
+    ),
 }
 
 
