@@ -120,10 +120,9 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   r.y = into.defined() && into.is_contiguous(format) && into.scalar_type() == input.scalar_type()
             ? into
             : new_empty(input.sizes(), input.scalar_type(), format);
-  r.mean = new_empty({train ? b.C : 0}, stats);
-  r.invstd = new_empty({train ? b.C : 0}, stats);
-  if (input.numel() == 0) {
-    r.mean.zero_();
+  r.invstd = new_empty({b.C}, stats);
+  if (input.numel() == 0 && (train || b.C == 0)) {
+    r.mean = at::zeros_like(r.invstd);
     r.invstd.zero_();
     return r;
   }
@@ -136,12 +135,13 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   NormCoefArgs args;
   std::pair<at::Tensor, at::Tensor> found;
   const double count = static_cast<double>(b.N * b.HW);
+  args.rstd = r.invstd.mutable_data_ptr();
   if (train) {
     found = moments(b);
+    r.mean = new_empty({b.C}, stats);
     args.var = found.first.const_data_ptr();
     args.mean = found.second.const_data_ptr();
     args.save_mean = r.mean.mutable_data_ptr();
-    args.rstd = r.invstd.mutable_data_ptr();
     args.momentum = Real(momentum);
     args.unbiased = Real(count / (count - 1));
   }
@@ -158,7 +158,8 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   plan::batch_norm_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), args);
   if (train && rm.defined() && !rm.is_same(running_mean)) running_mean.copy_(rm);
   if (train && rv.defined() && !rv.is_same(running_var)) running_var.copy_(rv);
-  norm_apply(b.x, at::Tensor(), r.y, b.rows(), b.cols(), c);
+  if (!train) r.mean = c.m;  // the running statistics, as on CUDA and in the decomposition
+  if (input.numel() > 0) norm_apply(b.x, at::Tensor(), r.y, b.rows(), b.cols(), c);
   return r;
 }
 

@@ -103,8 +103,10 @@ at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_prob
                               bool zero_infinity) {
   (void)kernels::ctc_backward[dtype_of(log_probs)];
   Ctc ctc(log_probs, targets, input_lengths, target_lengths, blank);
-  TORCH_CHECK(log_alpha.numel() == log_probs.size(1) * log_probs.size(0) * (2 * ctc.longest + 1),
+  TORCH_CHECK(log_alpha.dim() == 3 && log_alpha.size(0) == log_probs.size(1) &&
+                  log_alpha.size(1) == log_probs.size(0) && log_alpha.size(2) > 2 * ctc.longest,
               "log_alpha does not fit the lengths: ", log_alpha.sizes());
+  ctc.args.states = static_cast<uint32_t>(log_alpha.size(2));  // FakeTensorMode calls with lengths of zero
   const at::Tensor alpha = log_alpha.contiguous(), loss = neg_log_likelihood.contiguous();
   const at::Tensor scale = grad.expand({log_probs.size(1)}).contiguous();
   at::Tensor out = new_empty(log_probs.sizes(), log_probs.scalar_type());

@@ -111,7 +111,7 @@ at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const a
                 x1.scalar_type(), ", but got ", t->sizes(), " of type ", t->scalar_type());
   sizes.back() = x1.size(-1);
   if (x1.size(-2) == 0 || x2.size(-2) == 0 || x1.size(-1) == 0 || pair.count == 0)
-    return x1.sizes() == sizes ? at::zeros_like(x1) : at::zeros(sizes, x1.options());  // as meta_cdist_backward
+    return at::zeros_like(x1);  // of x1's size, not the batch's: as at::_cdist_backward
   at::Tensor out = new_empty(sizes, x1.scalar_type());
   const at::Tensor g = grad.contiguous(), dist = cdist.contiguous();
   CdistArgs args = args_of(pair, p);

@@ -12,6 +12,7 @@
 
 #include <bit>
 
+#include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/indexing.hpp"
 #include "bindings/aten/memory/copy.hpp"
@@ -153,17 +154,24 @@ void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, co
               " but got scalar type ", b.scalar_type(), " for second argument");
   TORCH_CHECK(out.scalar_type() == at::toComplexType(a.scalar_type()), "Expected object of scalar type ",
               at::toComplexType(a.scalar_type()), " but got scalar type ", out.scalar_type(), " for argument 'out'");
-  const std::vector<int64_t> sizes = at::infer_size(a.sizes(), b.sizes());
-  if (out.sizes() != at::IntArrayRef(sizes)) at::native::resize_output(out, sizes);
+  resize_as_iterator(out, {a, b});
   if (out.numel() == 0) return;
-  const at::Tensor x = plain(a.expand(sizes)), y = plain(b.expand(sizes));
-  ContiguousOut target(out);
+  const bool dense = out.is_non_overlapping_and_dense();
+  const at::Tensor target = dense ? out : new_empty(out.sizes(), out.scalar_type());
+  auto laid_out = [&](const at::Tensor& t) {
+    const at::Tensor wide = t.expand(out.sizes());
+    if (wide.strides() == target.strides() && !t.is_neg()) return wide;
+    const at::Tensor copy = new_strided(out.sizes(), target.strides(), t.scalar_type());
+    copy.copy_(wide);
+    return copy;
+  };
+  const at::Tensor x = laid_out(a), y = laid_out(b);
   ComplexArgs args{};
-  args.dst = target.data();
+  args.dst = target.data_ptr();
   args.a = x.const_data_ptr();
   args.b = y.const_data_ptr();
   plan::complex_from(runtime::current_queue(), table[dtype_of(a)], out.numel(), a.itemsize(), args);
-  target.finish();
+  if (!dense) out.copy_(target);
 }
 
 }  // namespace

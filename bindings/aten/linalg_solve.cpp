@@ -126,7 +126,9 @@ at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor
               "linalg.solve_triangular: Expected self and B to have the same dtype, but got ", self.scalar_type(),
               " and ", B.scalar_type());
   const auto [rhs, a] = at::native::_linalg_broadcast_batch_dims(B, self, /*name=*/nullptr);
-  if (at::native::resize_output_check(out, rhs.sizes())) {
+  if (a.is_conj() && a.mT().is_contiguous()) {  // at::linalg_solve_triangular solves the transposed system then
+    at::native::resize_output(out, rhs.sizes());
+  } else if (at::native::resize_output_check(out, rhs.sizes())) {
     out.resize_(rhs.mT().sizes(), at::MemoryFormat::Contiguous);
     out.transpose_(-2, -1);
   }

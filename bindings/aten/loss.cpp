@@ -8,6 +8,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
 
+#include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
@@ -143,7 +144,10 @@ at::Tensor& huber_loss_out(const at::Tensor& self, const at::Tensor& target, int
   const at::ScalarType type = at::result_type(self, target);
   TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ",
               out.scalar_type());
-  at::native::resize_output(out, reduced(self, target, reduction));
+  if (reduction == at::Reduction::None)
+    resize_as_iterator(out, {self, target});
+  else
+    at::native::resize_output(out, {});
   // The result has the type of self, also where the target is wider.
   const at::Tensor wide = type == out.scalar_type() ? out : new_empty(out.sizes(), type);
   elementwise_loss(LossKind::huber, self, target, {}, reduction, delta, wide);

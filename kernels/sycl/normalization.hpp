@@ -456,7 +456,6 @@ template <class T, class W> void batch_norm_coef(const NormCoefArgs& p) {
     const A var = static_cast<const A*>(p.var)[c];
     rstd = A(1) / sycl::sqrt(var + value<A>(p.eps));
     if (p.save_mean) static_cast<A*>(p.save_mean)[c] = mean;
-    if (p.rstd) static_cast<A*>(p.rstd)[c] = rstd;
     const A t = value<A>(p.momentum);
     if (rm) rm[c] = static_cast<W>(t * mean + (A(1) - t) * static_cast<A>(rm[c]));
     if (rv) rv[c] = static_cast<W>(t * (var * value<A>(p.unbiased)) + (A(1) - t) * static_cast<A>(rv[c]));
@@ -464,6 +463,7 @@ template <class T, class W> void batch_norm_coef(const NormCoefArgs& p) {
     mean = static_cast<A>(rm[c]);
     rstd = A(1) / sycl::sqrt(static_cast<A>(rv[c]) + value<A>(p.eps));
   }
+  if (p.rstd) static_cast<A*>(p.rstd)[c] = rstd;
   if (!p.a) return;
   const W *w = static_cast<const W*>(p.weight), *b = static_cast<const W*>(p.bias);
   static_cast<A*>(p.a)[c] = w ? rstd * static_cast<A>(w[c]) : rstd;

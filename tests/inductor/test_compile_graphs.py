@@ -237,6 +237,16 @@ def test_modes(mode: str) -> None:
     torch.testing.assert_close(got, (a @ w).relu() + 1, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("option", ["nan_asserts", "combo_kernels"])
+def test_options(option: str) -> None:
+    a = rand(16, 32)
+    f = torch.compile(lambda a: (a.sin() + 1, a.t().contiguous() * 2, a.sum(0)), options={option: True})
+    torch.testing.assert_close(f(a), (a.sin() + 1, a.t() * 2, a.sum(0)), rtol=1e-4, atol=1e-4)
+    if option == "nan_asserts":
+        with pytest.raises(AssertionError):
+            f(a / 0)
+
+
 def test_export() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).to("xpu")
     a = rand(3, 8)

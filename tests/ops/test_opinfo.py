@@ -59,23 +59,27 @@ def op_is_factory(op: OpInfo) -> bool:
 def as_declared(actual: Any, expected: Any, function: Any, args: Any, kwargs: Any) -> Any:
     """The CPU's result in the types that upstream declares for this device, where those differ.
 
-    The saved statistics of a norm of 16-bit tensors are of that type on the CPU, and float on every other device.
+    The saved statistics of a norm of 16-bit tensors are of that type on the CPU, and float on every other device. In
+    evaluation the CPU saves none: the declared size is expected then, with the values that the device gave.
     """
     flat_a, (flat_e, spec) = tree_leaves(actual), tree_flatten(expected)
-    types = [t.dtype if isinstance(t, torch.Tensor) else None for t in flat_a]
-    if len(flat_a) != len(flat_e) or types == [getattr(t, "dtype", None) for t in flat_e]:
+
+    def form(t: Any) -> Any:
+        return (t.dtype, t.shape) if isinstance(t, torch.Tensor) else None
+
+    if len(flat_a) != len(flat_e) or [form(t) for t in flat_a] == [form(t) for t in flat_e]:
         return expected
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         declared = function(
             *tree_map(lambda t: mode.from_tensor(t) if isinstance(t, torch.Tensor) else t, args), **kwargs
         )
-    return tree_unflatten(
-        [
-            e.to(d.dtype) if isinstance(e, torch.Tensor) else e
-            for e, d in zip(flat_e, tree_leaves(declared), strict=True)
-        ],
-        spec,
-    )
+
+    def as_told(a: Any, e: Any, d: Any) -> Any:
+        if not isinstance(e, torch.Tensor):
+            return e
+        return e.to(d.dtype) if e.shape == d.shape or a.shape != d.shape else a.cpu().to(d.dtype)
+
+    return tree_unflatten([as_told(*t) for t in zip(flat_a, flat_e, tree_leaves(declared), strict=True)], spec)
 
 
 def call_cpu(function: Any, args: Any, kwargs: Any) -> tuple[Any, BaseException | None]:
@@ -171,6 +175,8 @@ def test_out(op: OpInfo, dtype: torch.dtype) -> None:
         single = isinstance(expected, torch.Tensor)
         results = [expected] if single else expected if isinstance(expected, (tuple, list)) else [None]
         if error is not None or not all(isinstance(t, torch.Tensor) for t in results):
+            continue
+        if "batch_norm" in op.name and not all(t.numel() for t in results):  # as_declared says why
             continue
         outs = [torch.full_like(t, 1) for t in results]
         xouts = to_device(outs)

@@ -49,6 +49,17 @@ def _processes_for_triton(upstream: Callable[[], bool]) -> Callable[[], bool]:
     return process_pool_allowed
 
 
+def _no_combined_kernels(upstream: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+    """config.combo_kernels joins kernels of Triton, for a GPU that starts them slowly; ours are one module anyway."""
+
+    def group(s: Any) -> list[Any]:
+        ours = config.xpu_backend == BACKEND
+        groups = [[n for n in nodes if not (ours and n.get_device().type == "xpu")] for nodes in upstream(s)]
+        return [nodes for nodes in groups if nodes]
+
+    return group
+
+
 def _set_default(name: str, value: Any) -> None:
     """Change a default of Inductor's configuration: what is set lives in one context, and a thread begins another."""
     config._config[name].default = value
@@ -60,6 +71,8 @@ def install() -> None:
     """Make torch.compile work for xpu, once a process."""
     common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
+    foreach = scheduler.ForeachKernelSchedulerNode
+    foreach.set_group_algorithm_for_combo_kernels(_no_combined_kernels(foreach.group_algorithm_for_combo_kernels))
     passes.install_lowerings()
     flex.install()
     scan.install()

@@ -478,6 +478,14 @@ class SyclKernel(SIMDKernel):
         self.signature += letter
         self.call_args.append(call)
 
+    def codegen_nan_check(self) -> None:
+        """The checks of config.nan_asserts, over all operands, as upstream writes them."""
+        _, calls, kinds, _ = self.args.python_argdefs()
+        for call, kind in zip(calls, kinds, strict=True):
+            if isinstance(kind, TensorArg):
+                V.graph.wrapper_code.writeline(f"assert not {call}.isnan().any().item()")
+                V.graph.wrapper_code.writeline(f"assert not {call}.isinf().any().item()")
+
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
         wrapper = V.graph.wrapper_code
         for v in self.args.sizevars:

@@ -302,6 +302,13 @@ void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializ
     run(it, p);
 }
 
+void resize_as_iterator(const at::Tensor& out, std::initializer_list<at::Tensor> operands) {
+  at::TensorIteratorConfig config;
+  config.check_all_same_dtype(false).set_check_mem_overlap(true).add_owned_output(out);
+  for (const at::Tensor& t : operands) config.add_owned_const_input(t);
+  config.build();
+}
+
 at::Tensor number(const at::Scalar& value) { return at::native::wrapped_scalar_tensor(value); }
 
 at::TensorIterator make_iterator(Promotion promotion, const PointwiseOp& op, std::initializer_list<at::Tensor> outputs,

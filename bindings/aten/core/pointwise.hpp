@@ -55,6 +55,9 @@ enum class Promotion { unary, unary_float, unary_bool, binary, binary_float, com
 at::TensorIterator make_iterator(Promotion promotion, const PointwiseOp& op, std::initializer_list<at::Tensor> outputs,
                                  std::initializer_list<at::Tensor> inputs);
 
+// Gives `out` the broadcast shape of the operands, and where it has another one, the strides of an iterator's result.
+void resize_as_iterator(const at::Tensor& out, std::initializer_list<at::Tensor> operands);
+
 // A Scalar as an operand that promotes like a Python number.
 at::Tensor number(const at::Scalar& value);
 
