@@ -7,7 +7,8 @@ DEPS ?= 1
 JOBS ?= $(shell nproc)
 BUILD ?= build$(CELL)
 PYTHON3 ?= $(or $(PYTHON),python3)
-TORCH_REQUIREMENT := $(if $(TORCH),'torch==$(TORCH)',-r requirements/torch.txt)
+# torchvision asks for one exact torch, so that pip finds the one that fits.
+TORCH_REQUIREMENT := $(if $(TORCH),'torch==$(TORCH)' torchvision,-r requirements/torch.txt)
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=

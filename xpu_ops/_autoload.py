@@ -198,9 +198,23 @@ def _open_doors(extension: ModuleType) -> None:
         after_import(name, action)
     for connector in lightning.CONNECTORS:
         after_import(connector, lightning.install)
+    after_import("torch._native", _keep_kernels)
     _torchvision.watch()
     _distributed.register(extension)
     _multiprocessing.register(extension)
+
+
+def _keep_kernels(native: Any) -> None:
+    """Take back the keys of xpu from torch's own kernels in Triton, which a CUDA build lays over those registered before.
+
+    bmm would pass through Python at every call: 43 us instead of 4 for outer products of 8 by 8.
+    """
+    try:
+        native.registry.deregister_op_overrides(disable_dispatch_keys="XPU")
+    except Exception as e:
+        import warnings
+
+        warnings.warn(f"torch's kernels in Triton may serve xpu: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
 
 
 def _revive(extension: ModuleType) -> None:

@@ -58,7 +58,8 @@ def versions() -> Iterator[Finding]:
             continue
         name, relation, number = match.groups()
         try:
-            have = version(name)
+            # torch itself also says which build it is.
+            have = torch.__version__ if name == "torch" else version(name)
         except PackageNotFoundError:
             yield problem(section, name, f"not installed, needs {relation}{number}", f'pip install "{requirement}"')
             continue

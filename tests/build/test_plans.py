@@ -24,4 +24,4 @@ def test_plans() -> None:
 def test_links_no_torch() -> None:
     if not PROGRAM.exists():
         pytest.skip("no build folder")
-    assert "torch" not in subprocess.run(["ldd", str(PROGRAM)], capture_output=True, text=True, check=True).stdout
+    assert "libtorch" not in subprocess.run(["ldd", str(PROGRAM)], capture_output=True, text=True, check=True).stdout

@@ -19,7 +19,10 @@ def test_every_fallback_has_a_reason() -> None:
     section = PAGE.read_text().split("## Fallbacks that remain")[1].split("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("| `")]
     patterns = [p for row in rows for p in re.findall(r"`([^`]+)`", row.split("|")[1])]
-    found = [r.name for r in dispatcher.scan() if r.registration == "fallback"]
+    overloads = dispatcher.scan()
+    found = [r.name for r in overloads if r.registration == "fallback"]
     assert patterns and found
     assert [n for n in found if not any(fnmatch.fnmatchcase(n, p) for p in patterns)] == []
-    assert [p for p in patterns if not any(fnmatch.fnmatchcase(n, p) for n in found)] == []
+    # A row goes when its operators have become native; another torch may lack them.
+    kinds = {p: {r.registration for r in overloads if fnmatch.fnmatchcase(r.name, p)} for p in patterns}
+    assert [p for p, kind in kinds.items() if kind and kind <= {"native", "composite"}] == []

@@ -33,13 +33,16 @@ def document() -> dict[str, Any]:
 
 def members(name: str) -> list[str]:
     """The overloads of a set as the data files and the dispatcher give them."""
-    everything = [n.removeprefix("aten::") for n in torch._C._dispatch_get_all_op_names() if n.startswith("aten::")]
+    schemas = [s for s in torch._C._jit_get_all_schemas() if s.name.startswith("aten::")]
+    declared = {f"{s.name}.{s.overload_name}".rstrip(".") for s in schemas}
+    everything = [n.removeprefix("aten::") for n in torch._C._dispatch_get_all_op_names() if n in declared]
     if name == "torch":
         return everything
     if name == "cpu":
         return [n for n in everything if HAS(f"aten::{n}", "CPU")]
     file = {"cuda": "cuda_overloads.txt", "peer": "peer_xpu_overloads.txt"}[name]
-    return [n for n in (ROOT / "xpu_ops" / "data" / file).read_text().split("\n") if n and not n.startswith("#")]
+    listed = [n for n in (ROOT / "xpu_ops" / "data" / file).read_text().split("\n") if n and not n.startswith("#")]
+    return [n for n in listed if f"aten::{n}" in declared]
 
 
 def has(name: str, *keys: str) -> bool:

@@ -108,6 +108,18 @@ def test_cpu_graphs_keep_their_backend() -> None:
 
 def test_is_compile_supported() -> None:
     from torch._dynamo.utils import is_compile_supported
+    from torch.utils._triton import has_triton
 
     assert is_compile_supported("xpu")
-    assert not is_compile_supported("cuda")
+    # torch asks whether Triton serves any device, and xpu is one where Triton is installed.
+    assert is_compile_supported("cuda") == has_triton()
+
+
+def test_products_are_not_timed() -> None:
+    """torch does so for GPUs where Triton is installed, to see whether sizes should be rounded."""
+    from torch._dynamo.utils import counters
+
+    counters.clear()
+    a, b = torch.randn(255, 255, device="xpu"), torch.randn(255, 255, device="xpu")
+    torch.testing.assert_close(torch.compile(lambda x, y: (x @ y).relu())(a, b), (a @ b).relu())
+    assert counters["inductor"]["pad_mm_bench"] == 0

@@ -51,6 +51,15 @@ def test_cpu_training_works_as_without_the_package(autoload: str) -> None:
     assert out(code, TORCH_DEVICE_BACKEND_AUTOLOAD=autoload) == "28.0"
 
 
+def test_torch_lays_no_kernel_over_ours() -> None:
+    code = """
+        import torch
+        dump = torch._C._dispatch_dump("aten::bmm").splitlines()
+        print(sum(line.startswith("XPU") for line in dump), [line for line in dump if line.startswith("XPU") and "_native" in line])
+    """
+    assert out(code) == "1 []"
+
+
 def test_xpu_works_as_beside_the_cpu_build() -> None:
     code = """
         import torch

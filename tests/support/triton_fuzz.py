@@ -188,7 +188,7 @@ class _Kernel:
         if len(self.sizes) == 1 and self.sizes[0] > 1:
             half = self.sizes[0] // 2
             forms.append(f"tl.reshape(tl.trans(tl.reshape({a}, [2, {half}])), {self.shape()})")
-            forms.append(f"tl.flip({a})")
+            forms.append(f"tl.flip({a}, 0)")
         self.value(kind, r.choice(forms))
 
     def loop(self) -> None:

@@ -80,3 +80,5 @@ def install() -> None:
     _set_default("post_grad_custom_pre_pass", passes.FuseLinear())  # before upstream's patterns, which split addmm
     _set_default("inductor_choices_class", SyclChoices)
     _set_default("xpu_backend", BACKEND)
+    # Where Triton is installed, torch times each product with and without rounded sizes; oneDNN needs none, and that took seconds.
+    _set_default("shape_padding", False)
