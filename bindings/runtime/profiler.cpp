@@ -273,7 +273,9 @@ class Profiler final : public libkineto::IActivityProfiler {
     const bool device = named(ActivityType::CONCURRENT_KERNEL) || named(ActivityType::GPU_MEMCPY) ||
                         named(ActivityType::GPU_MEMSET) ||
                         (named(ActivityType::XPU_RUNTIME) && !named(ActivityType::CPU_OP));
-    if (runtime::in_bad_fork() || !device) return nullptr;
+    // ProfilerActivity.CUDA alone names the same kinds of events; it asks for another device's.
+    const bool other = named(ActivityType::CUDA_RUNTIME) && !named(ActivityType::XPU_RUNTIME);
+    if (runtime::in_bad_fork() || !device || other) return nullptr;
     return std::make_unique<Session>(types);
   }
   std::unique_ptr<libkineto::IActivityProfilerSession> configure(int64_t, int64_t, const std::set<ActivityType>& types,

@@ -373,3 +373,14 @@ def test_a_failing_handler(x):
     with profile(activities=BOTH) as prof:
         x + x
     assert names(prof) == {"add f32": 1}
+
+
+def test_an_activity_of_another_device(x, tmp_path):
+    """ProfilerActivity.CUDA asks for no events of xpu, and each step is shown once."""
+    plan = schedule(wait=0, warmup=0, active=3, repeat=1)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA], schedule=plan) as prof:
+        for _ in range(3):
+            x + x
+            prof.step()
+    assert not device_events(prof)
+    assert len([e for e in trace_of(prof, tmp_path) if "ProfilerStep" in e.get("name", "")]) == 3
