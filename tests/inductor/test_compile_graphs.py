@@ -237,7 +237,7 @@ def test_modes(mode: str) -> None:
     torch.testing.assert_close(got, (a @ w).relu() + 1, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("option", ["nan_asserts", "combo_kernels"])
+@pytest.mark.parametrize("option", ["nan_asserts", "combo_kernels", "benchmark_fusion"])
 def test_options(option: str) -> None:
     a = rand(16, 32)
     f = torch.compile(lambda a: (a.sin() + 1, a.t().contiguous() * 2, a.sum(0)), options={option: True})

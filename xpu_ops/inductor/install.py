@@ -49,15 +49,32 @@ def _processes_for_triton(upstream: Callable[[], bool]) -> Callable[[], bool]:
     return process_pool_allowed
 
 
+def _is_ours(node: Any) -> bool:
+    device = node.get_device()
+    return config.xpu_backend == BACKEND and device is not None and device.type == "xpu"
+
+
 def _no_combined_kernels(upstream: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
     """config.combo_kernels joins kernels of Triton, for a GPU that starts them slowly; ours are one module anyway."""
 
     def group(s: Any) -> list[Any]:
-        ours = config.xpu_backend == BACKEND
-        groups = [[n for n in nodes if not (ours and n.get_device().type == "xpu")] for nodes in upstream(s)]
+        groups = [[n for n in nodes if not _is_ours(n)] for nodes in upstream(s)]
         return [nodes for nodes in groups if nodes]
 
     return group
+
+
+def _no_timed_fusion(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """config.benchmark_fusion times kernels of Triton; the others are fused untimed, as those of the CPU are."""
+
+    @functools.wraps(upstream)
+    def speedup_by_fusion(self: Any, node1: Any, node2: Any) -> Any:
+        if _is_ours(node1):
+            with config.patch(benchmark_fusion=False):
+                return upstream(self, node1, node2)
+        return upstream(self, node1, node2)
+
+    return speedup_by_fusion
 
 
 def _set_default(name: str, value: Any) -> None:
@@ -71,6 +88,7 @@ def install() -> None:
     """Make torch.compile work for xpu, once a process."""
     common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
+    scheduler.Scheduler.speedup_by_fusion = _no_timed_fusion(scheduler.Scheduler.speedup_by_fusion)
     foreach = scheduler.ForeachKernelSchedulerNode
     foreach.set_group_algorithm_for_combo_kernels(_no_combined_kernels(foreach.group_algorithm_for_combo_kernels))
     passes.install_lowerings()

@@ -488,7 +488,9 @@ class SyclKernel(SIMDKernel):
 
     def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
         wrapper = V.graph.wrapper_code
-        for v in self.args.sizevars:
+        sizes = V.graph.sizevars
+        launch = [sizes.simplify(sympy.sympify(e)) for e in (self.groups, *(expr for expr, _ in self._hoisted))]
+        for v in (*self.args.sizevars, *(s for e in launch for s in sorted(e.free_symbols, key=str))):
             wrapper.ensure_size_computed(v)
-        groups = simd.pexpr(V.graph.sizevars.simplify(self.groups))
+        groups = simd.pexpr(launch[0])
         wrapper.writeline(wrapper.wrap_kernel_call(name, [groups, *self.call_args]))
