@@ -74,7 +74,9 @@ def test_layout_of_results() -> None:
         same(lambda x: F.interpolate(x, size=(5, 5), mode=mode), x, strides=True)
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64, torch.bool, torch.complex64, torch.float8_e5m2])
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.int8, torch.int64, torch.bool, torch.complex64, torch.float8_e5m2]
+)
 def test_types_that_torch_refuses(dtype: torch.dtype) -> None:
     modes = {3: ["nearest", "linear"], 4: ["nearest-exact", "bicubic", "bilinear"], 5: ["nearest", "trilinear"]}
     for dim, names in modes.items():

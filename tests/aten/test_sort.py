@@ -170,7 +170,9 @@ def test_errors_are_those_of_the_cpu() -> None:
         lambda d: torch.kthvalue(torch.ones(2, 3, device=d), 7, 0),
         lambda d: torch.median(torch.ones(0, 3, device=d), 0),
         lambda d: torch.mode(torch.ones(0, 3, device=d), 0),
-        lambda d: torch.mode(torch.ones(3, 3, device=d), out=(torch.ones(3, device=d).int(), torch.arange(3, device=d))),
+        lambda d: torch.mode(
+            torch.ones(3, 3, device=d), out=(torch.ones(3, device=d).int(), torch.arange(3, device=d))
+        ),
         lambda d: torch.mode(torch.ones(3, 3, device=d), out=(torch.ones(3, device=d), torch.ones(3, device=d))),
         lambda d: torch.topk(torch.ones(3, device=d), 4),
         lambda d: torch.unique(torch.ones(0, 3, device=d), dim=1),
