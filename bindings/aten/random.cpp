@@ -17,6 +17,7 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
@@ -411,7 +412,16 @@ at::Tensor _standard_gamma(const at::Tensor& self, Gen generator) {
 }
 at::Tensor _sample_dirichlet(const at::Tensor& self, Gen generator) {
   const at::Tensor gamma = from_parameters(kernels::standard_gamma, self, nullptr, generator);
-  return gamma.div_(gamma.sum(-1, true));
+  gamma.div_(gamma.sum(-1, true));
+  // Inside the open interval, as on CUDA: a sum that rounds to one of its parts would give exactly 1.
+  double eps = 0x1p-53, least = std::numeric_limits<double>::min();
+  switch (gamma.scalar_type()) {
+    case at::kFloat: eps = 0x1p-24, least = std::numeric_limits<float>::min(); break;
+    case at::kHalf: eps = 0x1p-11, least = 0x1p-14; break;
+    case at::kBFloat16: eps = 0x1p-8, least = 0x1p-126; break;
+    default: break;
+  }
+  return gamma.dim() > 0 && gamma.size(-1) > 1 ? gamma.clamp_(least, 1.0 - eps) : gamma;
 }
 
 at::Tensor _standard_gamma_grad(const at::Tensor& self, const at::Tensor& output) {

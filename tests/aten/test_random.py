@@ -227,6 +227,14 @@ def test_gamma(dtype: torch.dtype) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_beta_of_small_parameters_is_neither_0_nor_1(dtype: torch.dtype) -> None:
+    c = torch.tensor(1e-2, dtype=dtype, device="xpu")
+    x = torch.distributions.Beta(c, c).sample([50_000])
+    assert x.min() > 0
+    assert x.max() < 1
+
+
 def test_dirichlet() -> None:
     x = torch._sample_dirichlet(torch.tensor([1.0, 2.0, 3.0], device="xpu").expand(N, 3)).cpu().double()
     assert (x.sum(-1) - 1).abs().max() < 1e-5

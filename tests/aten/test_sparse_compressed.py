@@ -190,6 +190,7 @@ def test_results_pass_the_checks() -> None:
     same(lambda a, b: (a @ b).to_dense(), a, b)
     same(lambda t, a, b: torch.addmm(t, a, b, beta=0.5, alpha=2.0).to_dense(), t, a, b)
     same(lambda t: t.to_sparse_coo().narrow_copy(0, 1, 2).to_dense(), t)
+    same(lambda t: t.to_sparse(layout=torch.sparse_csc).to_sparse(layout=torch.sparse_csr), t)
     same(lambda t: torch.masked.amax(t.to_sparse_coo(), 0, mask=(t.to_dense() > 0).to_sparse_coo()).to_dense(), t)
 
 

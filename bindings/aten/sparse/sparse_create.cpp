@@ -2,6 +2,7 @@
 #include <ATen/Context.h>
 #include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/_sparse_compressed_tensor_unsafe.h>
+#include <ATen/ops/_to_sparse_native.h>
 #include <ATen/ops/_validate_sparse_coo_tensor_args_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/sparse_coo_tensor_native.h>
@@ -50,6 +51,17 @@ at::Tensor sparse_coo_tensor_indices_size(const at::Tensor& indices, const at::T
                                           std::optional<at::Device> device, std::optional<bool> pin_memory,
                                           std::optional<bool> is_coalesced) {
   return marked(at::native::sparse_coo_tensor(indices, values, size, dtype, layout, device, pin_memory), is_coalesced);
+}
+
+at::Tensor sparse_csr__to_sparse(const at::Tensor& self, std::optional<at::Layout> layout,
+                                 at::OptionalIntArrayRef blocksize, std::optional<int64_t> dense_dim) {
+  if (layout.has_value() && *layout != self.layout()) {
+    if (*layout == at::kSparseCsr && !blocksize.has_value()) return self.to_sparse_csr(dense_dim);
+    if (*layout == at::kSparseCsc && !blocksize.has_value()) return self.to_sparse_csc(dense_dim);
+    if (*layout == at::kSparseBsr && blocksize.has_value()) return self.to_sparse_bsr(*blocksize, dense_dim);
+    if (*layout == at::kSparseBsc && blocksize.has_value()) return self.to_sparse_bsc(*blocksize, dense_dim);
+  }
+  return at::native::sparse_compressed_to_sparse(self, layout, blocksize, dense_dim);
 }
 
 // With pointers of zeros: torch's own leaves them as they lie in memory and then fails its check of them.
