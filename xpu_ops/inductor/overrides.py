@@ -281,24 +281,8 @@ def _wrapping(symbol: str, op: str, a: Any, b: Any) -> str:
 
 # Functions of floats; arguments that are integers are converted first.
 _FUNCTIONS = {
-    **{
-        n: f"xpu::{n}"
-        for n in (
-            "exp",
-            "exp2",
-            "expm1",
-            "log",
-            "log2",
-            "log10",
-            "log1p",
-            "tanh",
-            "lgamma",
-            "digamma",
-            "sin",
-            "cos",
-            "tan",
-        )
-    },
+    **{n: f"xpu::{n}" for n in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "lgamma", "digamma")},
+    **{n: f"xpu::{n}" for n in ("sin", "cos", "tan")},
     **{n: f"xpu::{n}" for n in ("erfinv", "erfcx", "igamma", "igammac", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")},
     **{n: f"xpu::{n}" for n in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai", "zeta", "sigmoid")},
     **{n: f"xpu::{n}" for n in ("modified_bessel_k0", "modified_bessel_k1", "spherical_bessel_j0")},

@@ -174,8 +174,7 @@ struct CsrReduceArgs {
   uint32_t rows, items, chunk, is32, product;
 };
 
-// Pointers [batches, lines + 1] to numbers [batches, nnz] below size.
-// Solves a triangular system in place, one right side an item; what lies in the other triangle is not read.
+// Solves a triangular system in place, one right side per item; what lies in the other triangle is not read.
 struct CsrSolveArgs {
   const void *crow, *col, *values;
   void* x;  // [rows, sides]: the right sides, then the solutions
@@ -184,6 +183,7 @@ struct CsrSolveArgs {
   uint32_t is32, upper, transposed, unit;
 };
 
+// Pointers [batches, lines + 1] to numbers [batches, nnz] below size.
 struct CsrCheckArgs {
   const void *pointers, *numbers;
   int64_t* failed;  // [items]: the first invariant of five that does not hold, or 5
