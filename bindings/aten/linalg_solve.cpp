@@ -9,6 +9,7 @@
 #include <ATen/ops/_linalg_solve_ex_native.h>
 #include <ATen/ops/linalg_inv_ex_native.h>
 #include <ATen/ops/real.h>
+#include <ATen/ops/zeros.h>
 
 #include "bindings/aten/linalg.hpp"
 #include "bindings/aten/linalg_small.hpp"
@@ -208,10 +209,16 @@ void check_lstsq(const at::Tensor& self, const at::Tensor& b) {
                    : "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
 }
 
-// Of results for a broadcast batch, those of self's own.
+// Of results for a broadcast batch, those of self's own; zeros where right sides of no batch left none.
 at::Tensor own(at::Tensor t, const at::Tensor& self) {
   for (int64_t d = 0; d < self.dim() - 2; ++d) {
-    if (self.size(d) != t.size(d)) t = t.narrow(d, 0, self.size(d));
+    std::vector<int64_t> sizes = t.sizes().vec();
+    if (sizes[d] < self.size(d)) {
+      sizes[d] = self.size(d);
+      t = at::zeros(sizes, t.options());
+    } else if (sizes[d] != self.size(d)) {
+      t = t.narrow(d, 0, self.size(d));
+    }
   }
   return t;
 }

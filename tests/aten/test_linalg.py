@@ -299,3 +299,10 @@ def test_composed_functions() -> None:
     torch.manual_seed(0)
     u, values, v = torch.svd_lowrank(s.to("xpu"), q=30)
     assert_near((u * values) @ v.mT, s, rtol=1e-8, atol=1e-8)
+
+
+def test_least_squares_of_no_right_sides() -> None:
+    for device in ("cpu", "xpu"):
+        r = torch.linalg.lstsq(torch.eye(3, 2, device=device)[None], torch.ones(0, 3, 2, device=device), driver="gelsy")
+        assert r.solution.shape == (0, 2, 2)
+        assert r.rank.shape == (1,)
