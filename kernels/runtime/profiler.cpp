@@ -39,7 +39,7 @@ struct Open {
 // host = device clock - offset; the offset is between two readings of the host's clock.
 struct ClockSample { int64_t host = 0, offset = 0, error = 0; };
 
-struct State {
+struct ProfilerState {
   std::mutex mutex;
   bool on = false;
   std::atomic<uint64_t> next_id{1}, generation{1};
@@ -48,8 +48,8 @@ struct State {
   std::array<sycl::queue*, kMaxDevices> clocks{};
   int64_t epoch_at_start = 0, clock_at_start = 0;
 };
-State& state() {
-  static auto* s = new State;
+ProfilerState& profiler_state() {
+  static auto* s = new ProfilerState;
   return *s;
 }
 
@@ -61,7 +61,7 @@ thread_local Scopes t_scopes;
 
 // A profile that ended within an operator leaves it on the stack.
 Scopes& scopes() {
-  const uint64_t now = state().generation.load(std::memory_order_relaxed);
+  const uint64_t now = profiler_state().generation.load(std::memory_order_relaxed);
   if (t_scopes.generation != now) {
     t_scopes.operators.clear();
     t_scopes.user.clear();
@@ -83,7 +83,7 @@ int64_t epoch_clock() {
 // Who calls, and when among the others.
 void sign(Command& c) {
   c.thread = thread_id();
-  c.id = state().next_id.fetch_add(1, std::memory_order_relaxed);
+  c.id = profiler_state().next_id.fetch_add(1, std::memory_order_relaxed);
   const Scopes& s = scopes();
   c.scope = s.operators.empty() ? 0 : s.operators.back();
   c.user_scope = s.user.empty() ? 0 : s.user.back();
@@ -109,7 +109,7 @@ void read_times(Open& o) {
 }
 
 sycl::queue& clock_queue(int device) {
-  sycl::queue*& q = state().clocks[device];
+  sycl::queue*& q = profiler_state().clocks[device];
   if (!q)
     q = new sycl::queue(sycl_context(device), sycl_device(device),
                         {sycl::property::queue::in_order(), sycl::property::queue::enable_profiling()});
@@ -270,7 +270,7 @@ void prepare_profiling() {
 }
 
 void start_profiling() {
-  State& s = state();
+  ProfilerState& s = profiler_state();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.on) throw Error(ErrorKind::runtime, "The queues of xpu are being profiled already; one profile at a time.");
   s.calls.clear();
@@ -294,7 +294,7 @@ void start_profiling() {
 }
 
 Profile stop_profiling() {
-  State& s = state();
+  ProfilerState& s = profiler_state();
   detail::g_profiling.store(false);
   Profile out;
   if (in_bad_fork()) return out;  // the queues belong to the parent
@@ -404,7 +404,7 @@ void profile_call(const std::string& name, int device, int64_t begin, CommandKin
   c.call = c.begin = begin;
   c.returned = c.end = detail::profile_clock();
   sign(c);
-  State& s = state();
+  ProfilerState& s = profiler_state();
   std::lock_guard<std::mutex> lock(s.mutex);
   s.calls.push_back(std::move(c));
 }
