@@ -58,8 +58,7 @@ def versions() -> Iterator[Finding]:
             continue
         name, relation, number = match.groups()
         try:
-            # torch itself also says which build it is.
-            have = torch.__version__ if name == "torch" else version(name)
+            have = version(name)
         except PackageNotFoundError:
             yield problem(section, name, f"not installed, needs {relation}{number}", f'pip install "{requirement}"')
             continue
@@ -67,7 +66,7 @@ def versions() -> Iterator[Finding]:
         found = re.split(r"[.+]", have)[: len(series)]
         fits = found == series if relation == "==" else [int(x) for x in found] >= [int(x) for x in series]
         if fits:
-            yield Finding(section, name, have)
+            yield Finding(section, name, torch.__version__ if name == "torch" else have)  # which build it is, too
         else:
             yield problem(section, name, f"{have}, needs {relation}{number}", f'pip install "{requirement}"')
 

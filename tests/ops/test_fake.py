@@ -1,4 +1,4 @@
-"""What meta functions promise (sizes, types, strides, aliases) against what the operators give, over torch's samples (OpInfo).
+"""Promises of meta functions (sizes, types, strides, devices) against results of the operators, over torch's samples (OpInfo).
 
 torch.compile lays out memory by the promise. Every ATen call of a sample, of its gradient too, runs a second time on fake
 tensors. `make test` draws some operators from a fixed seed; XPU_OPS_TEST_LEVEL=full takes all.

@@ -18,7 +18,8 @@ WITHOUT_ROW = {
         _copy_from _copy_from_and_resize _assert_async _efficientzerotensor set_.source_Storage_storage_offset
         set_.source_Storage set_.source_Tensor set_ is_set_to record_stream view_as_complex _dimI _dimV
         resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ ccol_indices col_indices row_indices copy_sparse_to_sparse_
-        _sparse_coo_tensor_with_dims _fused_sdp_choice _reshape_alias""",
+        _sparse_coo_tensor_with_dims _fused_sdp_choice _reshape_alias _validate_sparse_coo_tensor_args sparse_coo_tensor.indices
+        sparse_coo_tensor.indices_size""",
     "torch has no kernel of it for the CPU": """
         batch_norm_stats batch_norm_elemt batch_norm_gather_stats batch_norm_backward_reduce batch_norm_backward_elemt
         _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm

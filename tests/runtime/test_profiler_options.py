@@ -375,6 +375,7 @@ def test_a_failing_handler(x):
     assert names(prof) == {"add f32": 1}
 
 
+@pytest.mark.filterwarnings("ignore:CUDA is not available")
 def test_an_activity_of_another_device(x, tmp_path):
     """ProfilerActivity.CUDA asks for no events of xpu, and each step is shown once."""
     plan = schedule(wait=0, warmup=0, active=3, repeat=1)
