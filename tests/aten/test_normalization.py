@@ -317,3 +317,13 @@ def test_long_rows() -> None:
         want = call(x.double())
         error = (call(x.to("xpu")).cpu().double() - want).abs().max() / want.abs().max()
         assert error.item() < 5e-7
+
+
+@pytest.mark.parametrize("norm", [F.layer_norm, F.rms_norm], ids=lambda f: f.__name__)
+def test_gradient_of_a_norm_without_parameters(norm: Callable[..., torch.Tensor]) -> None:
+    x = torch.randn(70, 96, generator=torch.Generator().manual_seed(0))
+    here, there = x.clone().requires_grad_(), x.to("xpu").requires_grad_()
+    norm(here, (96,)).square().sum().backward()
+    norm(there, (96,)).square().sum().backward()
+    assert here.grad is not None and there.grad is not None
+    torch.testing.assert_close(there.grad.cpu(), here.grad, rtol=1e-4, atol=1e-4)

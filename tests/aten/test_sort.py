@@ -183,3 +183,21 @@ def test_errors_are_those_of_the_cpu() -> None:
         with pytest.raises(type(expected.value)) as got:
             f("xpu")
         assert str(got.value).splitlines()[0] == str(expected.value).splitlines()[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8], ids=str)
+@pytest.mark.parametrize("length", [2048, 5000, 40000])
+def test_one_value_of_long_rows(length: int, dtype: torch.dtype) -> None:
+    """kthvalue and medians of rows that are not sorted: digits of the value are found one after the other."""
+    gen = torch.Generator().manual_seed(length)
+    x = (torch.randn(3, length, generator=gen) * 100).to(dtype)
+    for k in (1, length // 3, length):
+        values, indices = x.to("xpu").kthvalue(k)
+        assert torch.equal(values.cpu(), x.kthvalue(k).values)
+        assert torch.equal(x.gather(1, indices.cpu()[:, None])[:, 0], values.cpu())
+    for name in ("median", "nanmedian"):
+        if name == "nanmedian" and dtype.is_floating_point:
+            x[1, ::7] = float("nan")
+        values, indices = getattr(x.to("xpu"), name)(1)
+        assert torch.equal(values.cpu(), getattr(x, name)(1).values)
+        assert torch.equal(x.gather(1, indices.cpu()[:, None])[:, 0], values.cpu())

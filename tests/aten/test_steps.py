@@ -89,3 +89,14 @@ def test_operands(view: str, dtype: torch.dtype) -> None:
         actual, expected = f(x), f(base)
         assert actual.stride() == expected.stride()
         assert torch.equal(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize("last", [1, 50])
+def test_nine_dimensions_that_do_not_merge(last: int) -> None:
+    """A launch covers five dimensions of a broadcast sum; the others are a loop of launches."""
+    gen = torch.Generator().manual_seed(0)
+    a = torch.randn(3, 1, 4, 1, 3, 1, 4, 1, last, generator=gen)
+    b = torch.randn(1, 3, 1, 4, 1, 3, 1, 4, last, generator=gen)
+    for x, y in ((a, b), (a.transpose(0, 6), b.transpose(1, 5))):
+        assert torch.equal((x.to("xpu") + y.to("xpu")).cpu(), x + y)
+        assert torch.equal(torch.add(x.to("xpu"), y.to("xpu"), alpha=2).cpu(), torch.add(x, y, alpha=2))
