@@ -282,12 +282,11 @@ def _wrapping(symbol: str, op: str, a: Any, b: Any) -> str:
 # Functions of floats; arguments that are integers are converted first.
 _FUNCTIONS = {
     **{n: f"xpu::{n}" for n in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "lgamma", "digamma")},
-    **{n: f"xpu::{n}" for n in ("sin", "cos", "tan")},
     **{n: f"xpu::{n}" for n in ("erfinv", "erfcx", "igamma", "igammac", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")},
     **{n: f"xpu::{n}" for n in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai", "zeta", "sigmoid")},
     **{n: f"xpu::{n}" for n in ("modified_bessel_k0", "modified_bessel_k1", "spherical_bessel_j0")},
     **{n: f"xpu::{n}" for n in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1")},
-    **{n: f"sycl::{n}" for n in ("sqrt", "sinh", "cosh", "asin", "acos", "atan", "asinh")},
+    **{n: f"sycl::{n}" for n in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh")},
     **{n: f"sycl::{n}" for n in ("acosh", "atanh", "atan2", "floor", "ceil", "trunc", "erfc", "hypot")},
     **{f"chebyshev_polynomial_{k}": f"xpu::chebyshev_{k}" for k in "tuvw"},
     **{f"shifted_chebyshev_polynomial_{k}": f"xpu::shifted_chebyshev_{k}" for k in "tuvw"},

@@ -89,59 +89,6 @@ XPU_SINGLE float log_special(float a, float r) {
 
 }  // namespace single
 
-namespace single {
-
-// x = n pi / 2 + r with |r| up to 0.79: pi / 2 in three parts (Cody and Waite 1980); n times the first one is
-// subtracted without rounding up to kMostReduced. The low bits of `quadrant` are n.
-constexpr float kMostReduced = 131072.0f;
-struct Angle {
-  float r;
-  int32_t quadrant;
-};
-XPU_SINGLE Angle reduced(float x) {
-  const float s = fma(x, 0.636619747f, kRound), n = s - kRound;
-  return {fma(n, 1.71512451e-15f, fma(n, 4.37113883e-08f, fma(n, -1.57079637f, x))), bits(s)};
-}
-XPU_SINGLE float sin_near(float r) {
-  const float z = r * r, p = fma(fma(-0.000195082364f, z, 0.00833210815f), z, -0.166666538f);
-  return fma(p * z, r, r);
-}
-XPU_SINGLE float cos_near(float r) {
-  const float z = r * r, p = fma(fma(2.44311959e-05f, z, -0.00138873036f), z, 0.0416666456f);
-  return fma(fma(p, z, -0.5f), z, 1.0f);
-}
-// sin(x + quadrants pi / 2).
-XPU_SINGLE float sine(Angle a, int32_t quadrants) {
-  const int32_t q = a.quadrant + quadrants;
-  const float v = q & 1 ? cos_near(a.r) : sin_near(a.r);
-  return from_bits(bits(v) ^ static_cast<int32_t>(static_cast<uint32_t>(q & 2) << 30));
-}
-
-}  // namespace single
-
-// Beyond kMostReduced, and for infinity and NaN, the library's function: rare, and costly where it is not.
-XPU_SINGLE float sin(float x) {
-  const float v = single::sine(single::reduced(x), 0);
-  if (!(single::magnitude(x) < single::kMostReduced)) return sycl::sin(x);
-  return x == 0.0f ? x : v;
-}
-XPU_SINGLE float cos(float x) {
-  const float v = single::sine(single::reduced(x), 1);
-  if (!(single::magnitude(x) < single::kMostReduced)) return sycl::cos(x);
-  return v;
-}
-XPU_SINGLE float tan(float x) {
-  const single::Angle a = single::reduced(x);
-  const float s = single::sin_near(a.r), c = single::cos_near(a.r);
-  const bool odd = a.quadrant & 1;
-  const float v = (odd ? -c : s) / (odd ? s : c);
-  if (!(single::magnitude(x) < single::kMostReduced)) return sycl::tan(x);
-  return x == 0.0f ? x : v;
-}
-XPU_SINGLE double sin(double x) { return sycl::sin(x); }
-XPU_SINGLE double cos(double x) { return sycl::cos(x); }
-XPU_SINGLE double tan(double x) { return sycl::tan(x); }
-
 XPU_SINGLE float exp(float a) {
   return single::value(single::exp_parts(single::at_most(single::at_least(a, -104.0f), 89.0f)));
 }
