@@ -343,10 +343,8 @@ at::Tensor int4_weight(const at::Tensor& packed, int64_t k, int64_t group, const
 }
 
 at::Tensor int4_mm(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale_in,
-                   const at::Tensor& zero, const at::Tensor& offset) {
-  const int64_t k = a.size(1), n = packed.size(0);
-  const at::Tensor out = new_empty({a.size(0), n}, a.scalar_type());
-  if (out.numel() == 0) return out;
+                   const at::Tensor& zero, const at::Tensor& offset, const at::Tensor& out) {
+  const int64_t k = a.size(1);
   if (k == 0) return out.zero_();
   // sum_k a_k * offset_g(k): one small product over the groups' sums.
   at::Tensor added;
@@ -384,12 +382,11 @@ at::Tensor _weight_int4pack_mm(const at::Tensor& self, const at::Tensor& mat2, i
   TORCH_CHECK(documented || qScaleAndZeros.sizes() == at::IntArrayRef({n, groups, 2}), name,
               ": expect qScaleAndZeros to be of shape [", groups, ", ", n, ", 2], got ", qScaleAndZeros.sizes());
   const at::Tensor both = (documented ? qScaleAndZeros : qScaleAndZeros.transpose(0, 1)).contiguous();
-  if (const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
-      out.numel() && few_rows(plan::WeightKind::int4_pairs, self, packed, qGroupSize, both, {}, out))
-    return out;
+  const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
+  if (out.numel() == 0 || few_rows(plan::WeightKind::int4_pairs, self, packed, qGroupSize, both, {}, out)) return out;
   const at::Tensor middle = new_empty({1}, at::kChar);
   const_cast<at::Tensor&>(middle).fill_(8);
-  return int4_mm(self, packed, qGroupSize, both.select(2, 0).contiguous(), middle, both.select(2, 1).contiguous());
+  return int4_mm(self, packed, qGroupSize, both.select(2, 0).contiguous(), middle, both.select(2, 1).contiguous(), out);
 }
 
 at::Tensor _weight_int4pack_mm_with_scales_and_zeros(const at::Tensor& self, const at::Tensor& mat2, int64_t qGroupSize,
@@ -404,11 +401,12 @@ at::Tensor _weight_int4pack_mm_with_scales_and_zeros(const at::Tensor& self, con
   TORCH_CHECK(qZeros.scalar_type() == at::kChar || qZeros.scalar_type() == at::kByte, name,
               ": expect qZeros to be int8, got ", qZeros.scalar_type());
   const at::Tensor scale = qScale.contiguous(), zeros = qZeros.contiguous();
-  if (const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
-      out.numel() && scale.scalar_type() == self.scalar_type() && zeros.scalar_type() == at::kChar &&
-      few_rows(plan::WeightKind::int4_zeros, self, packed, qGroupSize, scale, zeros, out))
+  const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
+  const bool typed = scale.scalar_type() == self.scalar_type() && zeros.scalar_type() == at::kChar;
+  if (out.numel() == 0 ||
+      (typed && few_rows(plan::WeightKind::int4_zeros, self, packed, qGroupSize, scale, zeros, out)))
     return out;
-  return int4_mm(self, packed, qGroupSize, scale, zeros, {});
+  return int4_mm(self, packed, qGroupSize, scale, zeros, {}, out);
 }
 
 }  // namespace xpu_ops::aten
