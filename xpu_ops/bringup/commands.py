@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import queue
 import signal
@@ -19,10 +20,12 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import IO, Any
 
+import torch
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from xpu_ops.bringup.stages import STAGES, about
+import xpu_ops
+from xpu_ops.bringup.stages import STAGES
 
 Record = dict[str, Any]
 START_SECONDS = 120.0  # until the first item begins
@@ -95,25 +98,12 @@ def run_stage(
         if state == "late":
             tell("out of time")
             return
-        if current or state == "hang":
-            text = f"no answer within {seconds:.0f} s" if state == "hang" else _ended(code)
-            record = {"name": current or "(start)", "state": state or "crash", "text": text, "seconds": seconds}
+        limit = seconds if current else START_SECONDS
+        text = f"no answer within {limit:.0f} s" if state == "hang" else _ended(code)
+        if current or state or code:
+            record = {"name": current or "(the stage)", "state": state or "crash", "text": text, "seconds": limit}
             results.add({"stage": stage, **record, "figures": {}})
-            if not current:
-                return
-        elif code:
-            results.add(
-                {
-                    "stage": stage,
-                    "name": "(the stage)",
-                    "state": "crash",
-                    "text": _ended(code),
-                    "seconds": 0,
-                    "figures": {},
-                }
-            )
-            return
-        else:
+        if not current:
             return
 
 
@@ -162,11 +152,16 @@ def pack(folder: Path) -> Path:
     return archive
 
 
-def _about() -> dict[str, Any]:
+def about() -> dict[str, Any]:
+    """The device, the switches that decide what runs on it, and the versions of all packages involved."""
+    switches = {k: v for k, v in sorted(os.environ.items()) if k.startswith("XPU_OPS_") and k != "XPU_OPS_BUILD_DIR"}
     wanted = ("torch", "intel", "onednn", "onemkl", "mkl", "dpcpp", "tbb", "xpu", "triton", "numpy")
     packages = {d.metadata["Name"]: d.version for d in distributions() if d.metadata["Name"].lower().startswith(wanted)}
     return {
-        **about(),
+        "device": torch.xpu.get_device_name() if torch.xpu.is_available() else "none",
+        "torch": torch.__version__,
+        "xpu_ops": xpu_ops.__version__,
+        "switches": switches,
         "system": platform.platform(),
         "python": platform.python_version(),
         "packages": packages,
@@ -181,7 +176,7 @@ def main(folder: Path | None, stages: str, minutes: float) -> int:
         console.print(f"xpu-ops bringup: no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
         return 2
     folder = folder or Path(f"xpu-ops-bringup-{date.today()}")
-    results, facts = Results(folder), _about()
+    results, facts = Results(folder), about()
     (folder / "about.json").write_text(json.dumps(facts, indent=1))
     until = time.monotonic() + minutes * 60
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

@@ -6,7 +6,6 @@ An item may put figures into the dictionary that its function gets. Stages run i
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -15,8 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-import xpu_ops
 
 Figures = dict[str, Any]
 Item = tuple[str, Callable[[Figures], str]]
@@ -324,10 +321,3 @@ STAGES: dict[str, tuple[Callable[[], Iterator[Item]], float]] = {
     "models": (models, 300),
     "benchmark": (benchmark, 60),
 }
-
-
-def about() -> Figures:
-    """The device, and the switches that decide what runs on it."""
-    switches = {k: v for k, v in sorted(os.environ.items()) if k.startswith("XPU_OPS_") and k != "XPU_OPS_BUILD_DIR"}
-    name = torch.xpu.get_device_name() if torch.xpu.is_available() else "none"
-    return {"device": name, "torch": torch.__version__, "xpu_ops": xpu_ops.__version__, "switches": switches}

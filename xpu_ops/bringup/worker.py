@@ -27,7 +27,7 @@ def main() -> None:
         leave_out.add(name)
         print(json.dumps({"begin": name}), file=protocol)
         figures: dict[str, Any] = {}
-        start, state = time.perf_counter(), "ok"
+        start = time.perf_counter()
         try:
             text = item(figures)
             state = "wrong" if text else "ok"
