@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 
+from tools.doc_tables import filled, marks
 from xpu_ops._paths import package_dir
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 STEP = 4099  # between the bits of float32 inputs: a million of them
-MARKS = ("<!-- accuracy: begin, written by `python -m tools.accuracy --page` -->", "<!-- accuracy: end -->")
+WRITER = "python -m tools.accuracy --page"
+MARKS = marks("accuracy", WRITER)
 
 
 @dataclass
@@ -132,9 +134,7 @@ def main() -> None:
     if given.page is None:
         print(text)
         return
-    page = given.page.read_text()
-    begin, end = (page.index(m) for m in MARKS)
-    given.page.write_text(page[: begin + len(MARKS[0])] + "\n" + text + page[end:])
+    given.page.write_text(filled(given.page.read_text(), "accuracy", text, WRITER))
 
 
 if __name__ == "__main__":

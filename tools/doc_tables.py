@@ -38,12 +38,17 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
 }
 
 
-def filled(text: str, name: str, table: str) -> str:
-    """`text` with the table between the two markers of this name.
+def marks(name: str, writer: str) -> tuple[str, str]:
+    """The lines of a document between which `writer` puts the table of this name."""
+    return f"<!-- {name}: begin, written by `{writer}` -->", f"<!-- {name}: end -->"
 
-    Raises ValueError where the markers are not there once each.
+
+def filled(text: str, name: str, table: str, writer: str = "make tables") -> str:
+    """`text` with the table between the two marks of this name.
+
+    Raises ValueError where the marks are not there once each.
     """
-    begin, end = f"<!-- {name}: begin, written by `make tables` -->", f"<!-- {name}: end -->"
+    begin, end = marks(name, writer)
     if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
         raise ValueError(f"expected one '{begin}' and, after it, one '{end}'")
     return text[: text.index(begin) + len(begin)] + "\n" + table + text[text.index(end) :]
