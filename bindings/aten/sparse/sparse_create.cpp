@@ -16,8 +16,7 @@ namespace {
 // torch's own check flattens the indices by a table of kernels without this device. `indices` are in range.
 void check_coalesced(const at::Tensor& indices, at::IntArrayRef size) {
   if (indices.size(1) < 2) return;
-  at::Tensor keys = at::zeros({indices.size(1)}, indices.options());
-  for (int64_t d = 0; d < indices.size(0); ++d) keys = keys.mul(size[d]).add(indices.select(0, d));
+  const at::Tensor keys = coo_keys(indices.to(at::kLong), size.slice(0, indices.size(0)));
   const int64_t last = indices.size(1) - 1;
   TORCH_CHECK(keys.narrow(0, 1, last).gt(keys.narrow(0, 0, last)).all().item<bool>(),
               "cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor");
