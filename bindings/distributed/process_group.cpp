@@ -192,7 +192,7 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::enqueue(Call call, c10::Device device
       launcher_.push([work, engine, event, ticket]() mutable {
         try {
           work->launch(*engine, event.get(), ticket);
-        } catch (...) { work->fail(std::current_exception()); }
+        } catch (...) { work->fail(std::current_exception(), ticket); }
         work.reset();  // before the ticket
       });
     }

@@ -10,6 +10,7 @@
 
 #include <sstream>
 
+#include "bindings/distributed/callbacks.hpp"
 #include "bindings/errors.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/profiling.hpp"
@@ -138,15 +139,15 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const 
   for (auto& future : futures) {
     future->addCallback([self, ticket](c10::ivalue::Future& done) mutable {
       ++t_callbacks;
-      self->part_done(done.hasError() ? done.exception_ptr() : nullptr);
+      self->part_done(done.hasError() ? done.exception_ptr() : nullptr, ticket);
       self.reset();  // before the ticket
       --t_callbacks;
     });
   }
-  if (works.empty()) complete(nullptr);
+  if (works.empty()) complete(nullptr, ticket);
 }
 
-void XcclWork::part_done(std::exception_ptr error) noexcept {
+void XcclWork::part_done(std::exception_ptr error, const Ticket& ticket) noexcept {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (error && !part_error_) part_error_ = std::move(error);
@@ -166,10 +167,10 @@ void XcclWork::part_done(std::exception_ptr error) noexcept {
     } catch (...) { error = std::current_exception(); }
   }
   record_carried(opType_, results_.size(), device_.index(), carried_since_);
-  complete(error ? explain(error, true) : nullptr);
+  complete(error ? explain(error, true) : nullptr, ticket);
 }
 
-void XcclWork::complete(std::exception_ptr error) noexcept {
+void XcclWork::complete(std::exception_ptr error, const Ticket& ticket) noexcept {
   c10::intrusive_ptr<c10::ivalue::Future> future;
   Call call;  // freed outside of the lock: the last reference to a tensor may ask for the GIL
   std::vector<at::Tensor> cpu;
@@ -188,7 +189,13 @@ void XcclWork::complete(std::exception_ptr error) noexcept {
     }
   }
   cv_.notify_all();
-  if (future) mark(*future, error);
+  if (!future) return;
+  auto self = c10::intrusive_ptr<XcclWork>::reclaim_copy(this);
+  run_apart([self, future, error, ticket]() mutable {
+    self->mark(*future, error);
+    future.reset();  // these before the ticket
+    self.reset();
+  });
 }
 
 void XcclWork::mark(c10::ivalue::Future& future, const std::exception_ptr& error) const {
@@ -201,7 +208,7 @@ void XcclWork::mark(c10::ivalue::Future& future, const std::exception_ptr& error
   future.markCompleted(c10::IValue(results_));
 }
 
-void XcclWork::fail(std::exception_ptr error) noexcept { complete(std::move(error)); }
+void XcclWork::fail(std::exception_ptr error, const Ticket& ticket) noexcept { complete(std::move(error), ticket); }
 
 bool XcclWork::isCompleted() {
   std::lock_guard<std::mutex> lock(mutex_);
@@ -222,7 +229,7 @@ void XcclWork::drive(milliseconds timeout) {
       work->wait(timeout == kNoTimeout ? timeout_ : timeout);
       if (opType_ == c10d::OpType::RECVANYSOURCE) source_ = work->sourceRank();
     } catch (...) { error = std::current_exception(); }
-    part_done(error);
+    part_done(error, nullptr);
   }
 }
 
@@ -275,7 +282,7 @@ void XcclWork::abort() {
     works = driven_;
   }
   for (auto& work : works) work->abort();
-  fail(explain(std::make_exception_ptr(std::runtime_error("it was aborted")), false));
+  fail(explain(std::make_exception_ptr(std::runtime_error("it was aborted")), false), nullptr);
 }
 
 int XcclWork::sourceRank() const { return source_; }

@@ -44,8 +44,8 @@ class XcclWork final : public c10d::Work {
   // Once, in the order of the group: after the producing stream is done, or behind `ready`. Throws what the engine
   // does. Nothing where the work has failed before, by an abort.
   void launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket);
-  void fail(std::exception_ptr error) noexcept;
-  // Whether the calling thread is an engine's that runs callbacks of a work: it cannot wait for the engine's end.
+  void fail(std::exception_ptr error, const Ticket& ticket) noexcept;
+  // Whether the calling thread is an engine's that completes a work: it cannot wait for the engine's end.
   static bool in_callback();
 
   bool isCompleted() override;
@@ -60,8 +60,8 @@ class XcclWork final : public c10d::Work {
 
  private:
   bool await(std::chrono::milliseconds timeout);
-  void part_done(std::exception_ptr error) noexcept;
-  void complete(std::exception_ptr error) noexcept;
+  void part_done(std::exception_ptr error, const Ticket& ticket) noexcept;
+  void complete(std::exception_ptr error, const Ticket& ticket) noexcept;
   void mark(c10::ivalue::Future& future, const std::exception_ptr& error) const;
   void drive(std::chrono::milliseconds timeout);
   std::string name() const;

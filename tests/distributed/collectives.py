@@ -330,6 +330,21 @@ def check_futures(rank: int) -> None:
     work.wait()
 
 
+def check_callbacks_that_wait(rank: int) -> None:
+    """More callbacks at once than the engine has threads, each of which waits for a collective of its own."""
+    n = dist.get_world_size()
+    busy = torch.ones(1 << 20, device="xpu")
+
+    def again(future: torch.futures.Future) -> torch.Tensor:
+        return dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
+
+    for _ in range(20):
+        # All values are one, so that the order of the second ones does not count.
+        ones = [busy.sin().mul_(0)[:1].add_(1) for _ in range(5)]
+        works = [dist.all_reduce(x, async_op=True).get_future().then(again) for x in ones]
+        assert [future.wait().item() for future in works] == [n * n] * 5
+
+
 def check_functional(rank: int) -> None:
     n = dist.get_world_size()
     group = dist.group.WORLD

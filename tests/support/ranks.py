@@ -76,6 +76,6 @@ def run(program: Path, *, ranks: int = 2, timeout: float = 240, **env: str) -> d
 
 def verify(outcome: dict[str, list[str]], name: str) -> None:
     """Fail with the messages of one check, or of the processes where it has none."""
-    assert not outcome.get("process"), "\n".join(outcome["process"])
+    assert not outcome.get("process"), "\n".join(message for found in outcome.values() for message in found)
     assert name in outcome, f"{name} did not run"
     assert not outcome[name], "\n".join(outcome[name])
