@@ -488,14 +488,21 @@ template <class T> void avg_pool_plane(const PoolArgs& p) {
 
 // A sub-group a plane of dst: zeros, then every output's share added to its window. A lane has every sixteenth column,
 // so that no two lanes add to one element.
+// Zeros by the items of a sub-group. for_row's end asks for the sub-group's id, which a kernel without exchanges avoids:
+// with it the plane kernels took 1.7 times as long.
+template <class T> XPU_INLINE void pool_clear(T* dst, size_t n, size_t lane) {
+  size_t r = 0;
+  for (; r + kLanes <= n; r += kLanes) pool_store(dst + r, lane, static_cast<T>(0.0f));
+  if (r + lane < n) pool_store(dst + r, lane, static_cast<T>(0.0f));
+}
+
 template <class T> void avg_pool_back_plane(const PoolArgs& p) {
   using A = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0), plane = item.get_group(0), width = static_cast<size_t>(p.in[2]);
   const size_t rows = static_cast<size_t>(p.in[0]) * static_cast<uint32_t>(p.in[1]);
   T* dst = static_cast<T*>(p.dst) + plane * rows * width;
-  for (size_t y = 0; y < rows; ++y)
-    for_row(width, lane, [&](size_t r, int) { pool_store(dst + y * width + r, lane, static_cast<T>(A(0))); });
+  pool_clear(dst, rows * width, lane);
   const T* src = static_cast<const T*>(p.src) + plane * static_cast<uint32_t>(p.out[0] * p.out[1] * p.out[2]);
   for (int32_t oz = 0; oz < p.out[0]; ++oz)
     for (int32_t oy = 0; oy < p.out[1]; ++oy)
@@ -523,7 +530,7 @@ template <class T> void max_pool_back_plane(const PoolArgs& p) {
   const size_t volume = static_cast<size_t>(p.in[0]) * static_cast<uint32_t>(p.in[1] * p.in[2]);
   const size_t outputs = static_cast<size_t>(p.out[0]) * static_cast<uint32_t>(p.out[1] * p.out[2]);
   T* dst = static_cast<T*>(p.dst) + plane * volume;
-  for_row(volume, lane, [&](size_t r, int) { pool_store(dst + r, lane, static_cast<T>(A(0))); });
+  pool_clear(dst, volume, lane);
   const T* src = static_cast<const T*>(p.src) + plane * outputs;
   const int64_t* indices = p.indices + plane * outputs;
   for (size_t o = 0; o < outputs; ++o) {
