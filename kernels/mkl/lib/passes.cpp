@@ -212,7 +212,8 @@ void Long::make_factors(bool forward) {
   coarse_.resize(static_cast<size_t>(parts * n1_) * 2 * sizeof(R));
   fine_.resize(static_cast<size_t>(kLeastColumns * n1_) * 2 * sizeof(R));
   const auto put = [&](std::vector<char>& table, int64_t at, int64_t power) {
-    const double angle = (forward ? -2 : 2) * std::numbers::pi * static_cast<double>(power % n) / static_cast<double>(n);
+    const double angle =
+        (forward ? -2 : 2) * std::numbers::pi * static_cast<double>(power % n) / static_cast<double>(n);
     auto* pair = reinterpret_cast<R*>(table.data()) + 2 * at;
     pair[0] = static_cast<R>(std::cos(angle));
     pair[1] = static_cast<R>(std::sin(angle));
