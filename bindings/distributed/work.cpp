@@ -190,6 +190,7 @@ void XcclWork::complete(std::exception_ptr error, const Ticket& ticket) noexcept
   }
   cv_.notify_all();
   if (!future) return;
+  if (!ticket) return mark(*future, error);  // the interpreter's end does not wait for other threads
   auto self = c10::intrusive_ptr<XcclWork>::reclaim_copy(this);
   run_apart([self, future, error, ticket]() mutable {
     self->mark(*future, error);
