@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -245,6 +246,38 @@ def test_options(option: str) -> None:
     if option == "nan_asserts":
         with pytest.raises(AssertionError):
             f(a / 0)
+
+
+def test_profile_of_bandwidth(tmp_path: Path) -> None:
+    import torch._inductor.config as config
+
+    report, a = tmp_path / "report.txt", rand(64, 64)
+    chosen = {"profile_bandwidth_regex": "sycl_.*sin", "profile_bandwidth_output": str(report)}
+    with config.patch(profile_bandwidth=True, **chosen):
+        got = torch.compile(lambda a: (a.sin() + 1, a.sum()))(a)
+    torch.testing.assert_close(got, (a.sin() + 1, a.sum()), rtol=1e-4, atol=1e-4)
+    lines = [line for line in report.read_text().splitlines() if "sycl_" in line]
+    assert lines and all("GB/s" in line and "sin" in line for line in lines)
+
+
+@pytest.mark.parametrize("form", ["binary", "unpacked"])
+def test_standalone_compile(form: Any, tmp_path: Path) -> None:
+    from torch._inductor import CompiledArtifact, standalone_compile
+
+    artifacts, path = [], str(tmp_path / "graph")
+
+    def backend(module: Any, inputs: Any) -> Any:
+        artifacts.append(standalone_compile(module, inputs))
+        return artifacts[0]
+
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a @ b).relu() * 2 + a.sum()
+
+    a, b = rand(8, 8), rand(8, 8)
+    torch.testing.assert_close(torch.compile(f, backend=backend)(a, b), f(a, b), rtol=1e-4, atol=1e-4)
+    artifacts[0].save(path=path, format=form)
+    (loaded,) = CompiledArtifact.load(path=path, format=form)(a, b)
+    torch.testing.assert_close(loaded, f(a, b), rtol=1e-4, atol=1e-4)
 
 
 def test_export() -> None:
