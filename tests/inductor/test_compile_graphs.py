@@ -308,3 +308,13 @@ def test_pooling_of_any_size() -> None:
     for size, n in ((7, 3), (9, 5)):
         a = rand(1, 2, size, size)
         torch.testing.assert_close(f(a, n), F.adaptive_avg_pool2d(a, (n, n)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+def test_unpooled_images_stay_channels_last(backend: str) -> None:
+    """torch's decomposition of max_unpool2d makes contiguous images of them."""
+    a, places = F.max_pool2d(rand(2, 4, 8, 8).to(memory_format=torch.channels_last), 2, return_indices=True)
+    got = torch.compile(lambda a, i: F.max_unpool2d(a * 2, i, 2) + 1, backend=backend)(a, places)
+    expected = F.max_unpool2d(a * 2, places, 2) + 1
+    assert got.stride() == expected.stride()
+    torch.testing.assert_close(got, expected)
