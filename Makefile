@@ -73,9 +73,9 @@ test-cuda-build: wheel
 	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps $(WHEELS)
 	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
 
-# The sources of a target, or of all, in units of another size than the build's, syntax only: UNITY_ARGS="--target _C".
+# The sources of a target, or of all, as one unit, syntax only: UNITY_ARGS="--target _C".
 unity: build
-	$(PY) -m tools.check_unity $(BUILD) --jobs $(JOBS) $(UNITY_ARGS)
+	$(PY) -m tools.check_unity $(BUILD) $(UNITY_ARGS)
 
 # Every model family in every mode; `make test` runs a sample. models-table also times them and writes docs/models.md.
 test-models: build

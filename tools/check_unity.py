@@ -1,7 +1,7 @@
-"""Compiles the sources of a target in units of another size than the build's, syntax only: names of one family must not
-meet those of another.
+"""Compiles all sources of a target as one unit, syntax only: names of one file must not meet those of another, whatever
+files a unit of the build holds.
 
-Usage: python -m tools.check_unity <build folder> [--size N] [--target _C | xpu_ops_kernels] [--jobs N]
+Usage: python -m tools.check_unity <build folder> [--target _C | xpu_ops_kernels]
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # As CMakeLists.txt leaves them out of units, or gives them units of their own.
-ALONE = re.compile(
-    r"bindings/(distributed/|runtime/(jit|triton)\.cpp)|_inline_\d+\.cpp$|kernels/mkl/lib/|kernel_index\.cpp$"
-)
+ALONE = re.compile(r"bindings/(distributed/|runtime/(jit|triton)\.cpp)|kernels/mkl/lib/|kernel_index\.cpp$")
 
 
 def sources_of(target: str, build: Path) -> list[Path]:
@@ -47,30 +45,22 @@ def flags_of(target: str, build: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=Path)
-    parser.add_argument("--size", type=int, default=9)
     parser.add_argument("--target", choices=["_C", "xpu_ops_kernels"], action="append")
-    parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     build = options.build.resolve()
-    units: list[tuple[str, list[Path], list[str]]] = []
-    for target in options.target or ["_C", "xpu_ops_kernels"]:
-        files, flags = sources_of(target, build), flags_of(target, build)
-        units += [(target, files[i : i + options.size], flags) for i in range(0, len(files), options.size)]
+    targets = options.target or ["_C", "xpu_ops_kernels"]
 
-    def check(unit: tuple[str, list[Path], list[str]]) -> str:
-        target, files, flags = unit
+    def check(target: str) -> str:
         with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
-            source.writelines(f'#include "{f}"\n' for f in files)
+            source.writelines(f'#include "{f}"\n' for f in sources_of(target, build))
             source.flush()
-            command = [*flags, "-fsyntax-only", "-w", source.name]
+            command = [*flags_of(target, build), "-fsyntax-only", "-w", source.name]
             run = subprocess.run(command, cwd=build, capture_output=True, text=True, check=False)
-        if run.returncode == 0:
-            return ""
-        return f"{target}: {', '.join(f.name for f in files)}\n{run.stderr[:4000]}"
+        return f"{target}:\n{run.stderr[:8000]}" if run.returncode else ""
 
-    with ThreadPoolExecutor(options.jobs) as pool:
-        failed = [text for text in pool.map(check, units) if text]
-    print("\n".join(failed) or f"{len(units)} units of {options.size} files compile")
+    with ThreadPoolExecutor(len(targets)) as pool:
+        failed = [text for text in pool.map(check, targets) if text]
+    print("\n".join(failed) or f"{', '.join(targets)}: compile as one unit")
     sys.exit(bool(failed))
 
 

@@ -65,10 +65,10 @@ bool repeats(const at::Tensor& t) {
   return false;
 }
 
-struct Batch { int64_t count = 1, distance = 0; };
+struct JoinedDims { int64_t count = 1, distance = 0; };
 // These dims as one; nothing where their strides do not allow it.
-std::optional<Batch> joined(const at::Tensor& t, at::IntArrayRef dims) {
-  Batch batch;
+std::optional<JoinedDims> joined(const at::Tensor& t, at::IntArrayRef dims) {
+  JoinedDims batch;
   for (size_t i = dims.size(); i-- > 0;) {
     const int64_t size = t.size(dims[i]), stride = t.stride(dims[i]);
     if (size == 1) continue;
@@ -92,7 +92,7 @@ at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind k
   if (out.numel() == 0) return out;
   const at::IntArrayRef outer = at::IntArrayRef(order).slice(0, order.size() - dim.size());
   at::Tensor in = self;
-  std::optional<Batch> batch = repeats(in) ? std::nullopt : joined(in, outer);
+  std::optional<JoinedDims> batch = repeats(in) ? std::nullopt : joined(in, outer);
   if (!batch) {
     in = new_strided(self.sizes(), strides_in_order(self.sizes(), order), self.scalar_type());
     in.copy_(self);

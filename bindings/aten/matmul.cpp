@@ -17,13 +17,13 @@
 namespace xpu_ops::aten {
 namespace {
 
-enum class Activation { none, relu, gelu };
+enum class AddmmActivation { none, relu, gelu };
 
 // out = activation(alpha * a @ b + beta * c), all 2-d or all 3-d; c may be undefined and has out's sizes.
 struct Product {
   at::Tensor a, b, c, out;
   at::Scalar beta = 0, alpha = 1;
-  Activation activation = Activation::none;
+  AddmmActivation activation = AddmmActivation::none;
   bool weight = false;              // b may be a layer's weight: keep it packed
   onednn::MatmulOptions options{};  // how, once that was asked
 };
@@ -58,9 +58,10 @@ onednn::View broadcast_view(const at::Tensor& t) {
   return v;
 }
 
-void add_activation(onednn::PostOps& post, Activation activation) {
-  if (activation == Activation::relu) post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_relu));
-  if (activation == Activation::gelu) post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_gelu_erf));
+void add_activation(onednn::PostOps& post, AddmmActivation activation) {
+  if (activation == AddmmActivation::relu) post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_relu));
+  if (activation == AddmmActivation::gelu)
+    post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_gelu_erf));
 }
 
 // One attempt; `c_in_out` says that out holds c already.
@@ -167,9 +168,9 @@ bool is_small(const Product& p) {
          plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), current_policy());
 }
 
-void activate(const at::Tensor& t, Activation activation) {
-  if (activation == Activation::relu) t.relu_();
-  if (activation == Activation::gelu) at::gelu_(const_cast<at::Tensor&>(t));
+void activate(const at::Tensor& t, AddmmActivation activation) {
+  if (activation == AddmmActivation::relu) t.relu_();
+  if (activation == AddmmActivation::gelu) at::gelu_(const_cast<at::Tensor&>(t));
 }
 
 void run(Product p) {
@@ -284,7 +285,7 @@ void _addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at:
        .out = out,
        .beta = beta,
        .alpha = alpha,
-       .activation = use_gelu ? Activation::gelu : Activation::relu,
+       .activation = use_gelu ? AddmmActivation::gelu : AddmmActivation::relu,
        .weight = mat2.stride(0) == 1});
 }
 

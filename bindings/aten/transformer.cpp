@@ -106,13 +106,13 @@ std::tuple<at::Tensor, at::Tensor> nested__native_multi_head_attention(
   check_projection(embed_dim, num_head, qkv_weight, qkv_bias);
   at::Tensor heads[3];
   if (query.is_same(key) && key.is_same(value)) {
-    const at::Tensor packed = nested_to_padded_tensor(at::linear(query, qkv_weight, qkv_bias), 0.0, std::nullopt);
+    const at::Tensor packed = aten::nested_to_padded_tensor(at::linear(query, qkv_weight, qkv_bias), 0.0, std::nullopt);
     for (int64_t i = 0; i < 3; ++i) heads[i] = split_heads(packed.narrow(2, i * embed_dim, embed_dim), num_head);
   } else {
     for (int64_t i = 0; i < 3; ++i) {
       const at::Tensor weight = qkv_weight.narrow(0, i * embed_dim, embed_dim);
       const at::Tensor part = at::linear(inputs[i], weight, qkv_bias.narrow(0, i * embed_dim, embed_dim));
-      heads[i] = split_heads(nested_to_padded_tensor(part, 0.0, std::nullopt), num_head);
+      heads[i] = split_heads(aten::nested_to_padded_tensor(part, 0.0, std::nullopt), num_head);
     }
   }
   TORCH_CHECK(heads[1].size(2) == heads[2].size(2), "expected `key` and `value` of one length, got ", heads[1].size(2),
@@ -125,7 +125,7 @@ std::tuple<at::Tensor, at::Tensor> nested__native_multi_head_attention(
     shape[0] = items, shape[weights.dim() - 2] = heads[0].size(2);
     weights = weights.masked_fill(present_rows(query, heads[0].size(2)).logical_not().view(shape), 0.0);
   }
-  mixed = _nested_from_padded(mixed, at::native::get_nested_sizes(query), false);
+  mixed = aten::_nested_from_padded(mixed, at::native::get_nested_sizes(query), false);
   return {at::linear(mixed, proj_weight, proj_bias), weights};
 }
 
@@ -186,7 +186,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _transform_bias_rescale_qkv(const
 std::tuple<at::Tensor, at::Tensor, at::Tensor> nested__transform_bias_rescale_qkv(const at::Tensor& qkv,
                                                                                   const at::Tensor& bias,
                                                                                   int64_t num_heads) {
-  return _transform_bias_rescale_qkv(nested_to_padded_tensor(qkv, 0.0, std::nullopt), bias, num_heads);
+  return aten::_transform_bias_rescale_qkv(aten::nested_to_padded_tensor(qkv, 0.0, std::nullopt), bias, num_heads);
 }
 
 }  // namespace xpu_ops::aten

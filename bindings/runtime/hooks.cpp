@@ -79,7 +79,7 @@ struct HooksSetup {
     at::XPUHooksRegistry()->Register(
         "XPUHooks", +[]() -> std::unique_ptr<at::XPUHooksInterface> { return std::make_unique<Hooks>(); });
   }
-} setup;
+} hooks_setup;
 
 }  // namespace
 

@@ -52,7 +52,7 @@ void free_pinned(void* context) {
 
 struct PinnedSetup {
   PinnedSetup() { at::setHostAllocator(c10::kXPU, &instance()); }
-} setup;
+} pinned_setup;
 
 }  // namespace
 

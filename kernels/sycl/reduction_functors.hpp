@@ -1,5 +1,6 @@
 // The functors of the reductions. A new one: a functor here, XPU_REDUCTION for it, one line in reduction.yaml.
 #pragma once
+#include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/reduction.hpp"
 
 namespace xpu {
@@ -22,9 +23,6 @@ template <> struct compare<half> { using type = float; };
 template <> struct compare<bf16> { using type = float; };
 template <> struct compare<bool> { using type = uint8_t; };
 template <class T> using compare_t = typename compare<T>::type;
-
-template <class T> inline bool is_nan(T v) { return v != v; }
-template <class T> inline bool is_nan(cplx<T> v) { return v.re != v.re || v.im != v.im; }
 
 template <class T> struct limits {  // integers
   static constexpr bool is_signed = T(-1) < T(0);

@@ -7,6 +7,7 @@
 
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/lanes.hpp"
 #include "kernels/sycl/scan_args.hpp"
 
@@ -37,8 +38,6 @@ template <class S> inline Placed<S> lane_shift(Placed<S> v, uint32_t d) {
   return {lane_shift(v.v, d), lane_shift(v.at, d)};
 }
 template <class S> inline Placed<S> lane_last(Placed<S> v) { return {lane_last(v.v), lane_last(v.at)}; }
-
-template <class S> inline bool scan_nan(S v) { return v != v; }
 
 // Sums of small integers are kept in 32 bits, which is what the sub-group moves.
 template <class T> struct scan_state { using type = opmath_t<T>; };
@@ -111,7 +110,7 @@ template <class T> struct ProdScan : ScanBase<T>, PlainCarry<ProdScan<T>, typena
 
 // log(exp(a) + exp(b)) of complex numbers; the larger real part is taken out.
 template <class R> inline cplx<R> log_add(cplx<R> a, cplx<R> b) {
-  if (scan_nan(a) || scan_nan(b)) return a + b;
+  if (is_nan(a) || is_nan(b)) return a + b;
   cplx<R> low = a.re < b.re ? a : b, high = a.re < b.re ? b : a;
   const R inf = std::numeric_limits<R>::infinity();
   if (low.re == high.re && low.re == -inf) return low;
@@ -148,7 +147,7 @@ template <class T> struct LogSumScan : PlainCarry<LogSumScan<T>, typename log_st
   }
   template <class R> static cplx<R> join(cplx<R> a, cplx<R> b) { return log_add(a, b); }
   template <class R> static LogSum<R> join(LogSum<R> a, LogSum<R> b) {
-    if (scan_nan(a.top) || scan_nan(b.top)) return {a.top + b.top, R(1)};
+    if (is_nan(a.top) || is_nan(b.top)) return {a.top + b.top, R(1)};
     LogSum<R> low = a.top < b.top ? a : b, high = a.top < b.top ? b : a;
     // Equal tops may both be infinite: no difference then.
     R factor = low.top == high.top ? R(1) : sycl::exp(low.top - high.top);
@@ -170,7 +169,7 @@ template <class T, bool kMax> struct ExtremeScan
     (p.indices + at)[lane] = s.at;
   }
   static S join(S a, S b) {
-    bool later = scan_nan(b.v) || (!scan_nan(a.v) && (kMax ? b.v >= a.v : b.v <= a.v));
+    bool later = is_nan(b.v) || (!is_nan(a.v) && (kMax ? b.v >= a.v : b.v <= a.v));
     return {later ? b.v : a.v, later ? b.at : a.at};
   }
 };

@@ -1,5 +1,6 @@
 // Writes by index whose result does not depend on timing: one item owns a column and walks the indices in order.
 #pragma once
+#include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/indexing.hpp"
 #include "kernels/sycl/scatter_args.hpp"
 
@@ -11,12 +12,6 @@ using xpu_ops::CountArgs;
 using xpu_ops::SegmentArgs;
 using xpu_ops::SegmentOp;
 
-template <class T> inline bool is_nan(T v) {
-  if constexpr (is_complex_v<T>)
-    return v.re != v.re || v.im != v.im;
-  else
-    return v != v;
-}
 // NaN wins, as in torch's amax and amin.
 template <class M> inline M nan_max(M a, M b) { return is_nan(a) || a > b ? a : b; }
 template <class M> inline M nan_min(M a, M b) { return is_nan(a) || a < b ? a : b; }

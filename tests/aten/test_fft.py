@@ -50,10 +50,11 @@ def test_dims(dims: tuple[int, ...], norm: str) -> None:
         assert_same(actual, torch.fft.irfftn(half, s=sizes, dim=dims, norm=norm))
 
 
-# Beyond kSplitPoints: passes over batches and dims, on several threads, with parts of unequal size.
+# Beyond kSplitPoints: passes over batches and dims, on several threads, with parts of unequal size; one long dim.
 LARGE: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((700, 131), (1,)), ((700, 131), (0,)), ((300, 301), (0, 1)), ((301, 300), (1, 0)), ((41, 43, 47), (0, 1, 2)),
     ((3, 200, 131), (1, 2)), ((70, 37, 39), (0, 2)), ((70, 37, 39), (0, 1)), ((9, 20, 21, 22), (0, 1, 2, 3)),
+    ((256, 510), (0, 1)), ((64, 64, 64), (0, 1, 2)), ((720 * 1024,), (0,)), ((1 << 19,), (0,)),
 ]  # fmt: skip
 
 

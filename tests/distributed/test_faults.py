@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import ranks, script
+from support import ranks
 
 
 def kill_in_all_reduce(
@@ -184,23 +184,23 @@ def test_timeout_abort_and_destroy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_groups_leave_nothing_behind() -> None:
-    """Two hundred times a group of one process: neither threads, file descriptors nor memory grow."""
-    code = """
-        import os, re, torch, tempfile
-        import torch.distributed as dist
+@pytest.mark.parametrize("count", [1, 2])
+def test_groups_leave_nothing_behind(tmp_path: Path, count: int) -> None:
+    """Two hundred times a group of one or two processes: neither threads, file descriptors nor memory grow."""
+    body = """
+        import re
         def state():
-            rss = int(re.search("VmRSS:\\\\s+([0-9]+)", open("/proc/self/status").read())[1])
+            rss = int(re.search("VmRSS:\\s+([0-9]+)", open("/proc/self/status").read())[1])
             return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd")), rss
-        folder = tempfile.mkdtemp()
         def once(i):
-            dist.init_process_group("xccl", init_method=f"file://{folder}/{i}", rank=0, world_size=1)
+            dist.init_process_group("xccl", init_method=f"file://{rendezvous}{i}", rank=rank, world_size=ranks)
             x = torch.ones(4, device="xpu")
             stream = torch.xpu.Stream()
             with torch.xpu.stream(stream):
                 y = torch.ones(600, 600, device="xpu")
                 works = [dist.all_reduce(y @ y, async_op=True), dist.all_reduce(x, async_op=True)]
             [w.wait() for w in works]
+            works[1].get_future().then(lambda f: f.value()).wait()
             dist.destroy_process_group()
         for i in range(40):
             once(i)
@@ -210,4 +210,6 @@ def test_groups_leave_nothing_behind() -> None:
         after = state()
         print(after[0] <= before[0], after[1] <= before[1], after[2] - before[2] < 30000, before, after)
     """
-    assert script.out(code, timeout=600).startswith("True True True")
+    processes = ranks.start_code(tmp_path, body, ranks=count)
+    out = [p.communicate(timeout=600) for p in processes]
+    assert all(o[0].startswith("True True True") for o in out), out

@@ -38,7 +38,6 @@ def rows(families: list[Family]) -> list[dict[str, Any]]:
                     "inputs": row.inputs,
                     "deterministic": row.deterministic,
                     "test": row.test.model_dump(),
-                    "bench": row.bench,
                     "note": row.note,
                 }
             )

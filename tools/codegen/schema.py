@@ -46,7 +46,6 @@ class Test(Strict):
         default_factory=dict, description="how `tests/ops/test_rows.py` draws a tensor argument; see the kinds below"
     )
     skip_types: list[str] = Field(default_factory=list, description="element types that are not drawn")
-    reference: Literal["cpu", "cpu64"] = Field(default="cpu", description="nothing reads it")
     note: str | None = Field(default=None, description="why the row is drawn so")
 
 
@@ -184,7 +183,6 @@ class Row(Strict):
     )
     deterministic: bool = Field(default=True, description="false where two calls differ, as draws of random numbers do")
     test: Test = Field(default_factory=Test, description="how the generic tests call it; see below")
-    bench: dict[str, Any] = Field(default_factory=dict, description="nothing reads it")
     torch: str | None = Field(
         default=None,
         description="the releases of torch that have the operators, such as `<2.14` or `>=2.15`; the row is left out for others, and an error where that is not so",

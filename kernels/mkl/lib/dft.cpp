@@ -3,122 +3,19 @@
 
 #include <algorithm>
 #include <complex>
-#include <memory>
 #include <optional>
-#include <type_traits>
 #include <vector>
 
-#include <mkl_dfti.h>
 #include <oneapi/mkl/dft.hpp>
 
-#include "kernels/error.hpp"
-#include "kernels/mkl/lib/workers.hpp"
+#include "kernels/mkl/lib/passes.hpp"
 
 namespace xpu_ops::mkl {
 namespace {
 
-void check(MKL_LONG status) {
-  if (status != DFTI_NO_ERROR && !DftiErrorClass(status, DFTI_NO_ERROR))
-    throw Error(ErrorKind::runtime, std::string("oneMKL's transform: ") + DftiErrorMessage(status));
-}
-
-struct FreeDescriptor {
-  void operator()(DFTI_DESCRIPTOR_HANDLE handle) const { DftiFreeDescriptor(&handle); }
-};
-
-// A descriptor; on one thread of ours, or on as many as oneMKL takes.
-class Descriptor {
- public:
-  Descriptor(const FftShape& s, bool in_place, bool one_thread) : forward_(s.forward), in_place_(in_place) {
-    const auto precision = s.real == DType::f64 ? DFTI_DOUBLE : DFTI_SINGLE;
-    const auto domain = s.kind == FftKind::c2c ? DFTI_COMPLEX : DFTI_REAL;
-    const MKL_LONG rank = s.rank, batch = s.batch, in_distance = s.in_distance, out_distance = s.out_distance;
-    MKL_LONG lengths[kFftRank], in[kFftRank + 1] = {0}, out[kFftRank + 1] = {0};
-    for (int d = 0; d < s.rank; ++d) {
-      lengths[d] = s.lengths[d];
-      in[d + 1] = s.in_strides[d];
-      out[d + 1] = s.out_strides[d];
-    }
-    DFTI_DESCRIPTOR_HANDLE made = nullptr;
-    if (s.rank == 1) {
-      check(DftiCreateDescriptor(&made, precision, domain, 1, lengths[0]));
-    } else {
-      check(DftiCreateDescriptor(&made, precision, domain, rank, lengths));
-    }
-    handle_.reset(made);
-    set(DFTI_PLACEMENT, in_place ? DFTI_INPLACE : DFTI_NOT_INPLACE);
-    if (domain == DFTI_REAL) set(DFTI_CONJUGATE_EVEN_STORAGE, DFTI_COMPLEX_COMPLEX);
-    set(DFTI_NUMBER_OF_TRANSFORMS, batch);
-    set(DFTI_FWD_DISTANCE, s.forward ? in_distance : out_distance);
-    set(DFTI_BWD_DISTANCE, s.forward ? out_distance : in_distance);
-    set(DFTI_FWD_STRIDES, s.forward ? in : out);
-    set(DFTI_BWD_STRIDES, s.forward ? out : in);
-    set(s.forward ? DFTI_FORWARD_SCALE : DFTI_BACKWARD_SCALE, s.scale);
-    if (one_thread) set(DFTI_THREAD_LIMIT, static_cast<MKL_LONG>(1));
-    check(DftiCommitDescriptor(handle_.get()));
-  }
-
-  // Threads may share it. `in` is not read where it works in place.
-  void run(void* in, void* out) const {
-    const auto handle = handle_.get();
-    if (in_place_) {
-      check(forward_ ? DftiComputeForward(handle, out) : DftiComputeBackward(handle, out));
-    } else {
-      check(forward_ ? DftiComputeForward(handle, in, out) : DftiComputeBackward(handle, in, out));
-    }
-  }
-
- private:
-  template <class V>
-  void set(DFTI_CONFIG_PARAM name, V value) {
-    check(DftiSetValue(handle_.get(), name, value));
-  }
-  bool forward_, in_place_;
-  std::unique_ptr<std::remove_pointer_t<DFTI_DESCRIPTOR_HANDLE>, FreeDescriptor> handle_;
-};
-
-int64_t points(const FftShape& s) {
-  int64_t n = s.batch;
-  for (int d = 0; d < s.rank; ++d) n *= s.lengths[d];
-  return n;
-}
-
 // oneMKL leaves to one thread what fewer points have, and threads of ours would wake for less than they cost.
 // Measured on two cores: 2^15 points take 75 us on one thread, and a thread wakes in 10 to 20.
 constexpr int64_t kSplitPoints = 1 << 16;
-// Neighbouring columns of a pass that is not over the last dim: 64 together take half the time of 32.
-constexpr int64_t kLeastColumns = 64;
-constexpr int64_t kPartsPerThread = 2;  // so that a thread that wakes late leaves its share to others
-
-// The transforms of a batch, in equal parts on several threads.
-class Pass {
- public:
-  Pass(const FftShape& s, bool in_place, int64_t least) : threads_(s.threads) {
-    const int64_t wanted = (s.batch + kPartsPerThread * threads_ - 1) / (kPartsPerThread * threads_);
-    each_ = std::min(s.batch, std::max(wanted, least));
-    parts_ = (s.batch + each_ - 1) / each_;
-    const int64_t real = s.real == DType::f64 ? 8 : 4;
-    in_step_ = each_ * s.in_distance * real * (s.kind == FftKind::r2c ? 1 : 2);
-    out_step_ = each_ * s.out_distance * real * (s.kind == FftKind::c2r ? 1 : 2);
-    FftShape part = s;
-    part.batch = each_;
-    most_.emplace(part, in_place, true);
-    part.batch = s.batch - (parts_ - 1) * each_;
-    if (part.batch != each_) last_.emplace(part, in_place, true);
-  }
-
-  void run(void* in, void* out) const {
-    run_parts(parts_, threads_, [&](int64_t i) {
-      const Descriptor& d = last_ && i == parts_ - 1 ? *last_ : *most_;
-      d.run(static_cast<char*>(in) + i * in_step_, static_cast<char*>(out) + i * out_step_);
-    });
-  }
-
- private:
-  int threads_;
-  int64_t each_, parts_, in_step_, out_step_;
-  std::optional<Descriptor> most_, last_;
-};
 
 // Whether the results of all dims but the first lie side by side.
 bool dense_inside(const FftShape& s) {
@@ -130,6 +27,18 @@ bool dense_inside(const FftShape& s) {
   return s.out_strides[0] == step;
 }
 
+// Whether the last dim is the slowest of the results, and all others lie side by side in the same order in both.
+bool last_outside(const FftShape& s) {
+  const int last = s.rank - 1;
+  int64_t step = 1, in_step = s.in_strides[last - 1];
+  for (int d = last - 1; d >= 0; --d) {
+    if (s.out_strides[d] != step || s.in_strides[d] != in_step) return false;
+    step *= s.lengths[d];
+    in_step *= s.lengths[d];
+  }
+  return s.out_strides[last] == step;
+}
+
 class HostPlan final : public FftPlan {
  public:
   explicit HostPlan(const FftShape& s) {
@@ -138,6 +47,10 @@ class HostPlan final : public FftPlan {
       passes_.emplace_back(s, false, s.in_distance == 1 || s.out_distance == 1 ? kLeastColumns : 1);
     } else if (split && s.batch == 1 && s.rank > 1 && s.kind != FftKind::c2r && dense_inside(s)) {
       by_dims(s);
+    } else if (split && s.batch == 1 && s.rank > 1 && s.kind == FftKind::r2c && last_outside(s) && Turned::fits(s)) {
+      last_first(s);
+    } else if (split && Long::fits(s)) {
+      long_.emplace(s);
     } else {
       whole_.emplace(s, false, false);
     }
@@ -145,6 +58,8 @@ class HostPlan final : public FftPlan {
 
   void run(void* in, void* out) override {
     if (whole_) whole_->run(in, out);
+    if (long_) long_->run(in, out);
+    if (turned_) turned_->run(in, out);
     for (const Pass& pass : passes_) pass.run(in, out);
   }
 
@@ -171,6 +86,27 @@ class HostPlan final : public FftPlan {
     passes_.emplace_back(first, true, kLeastColumns);
   }
 
+  // The last dim, then all others in place.
+  void last_first(const FftShape& s) {
+    const int last = s.rank - 1;
+    FftShape rows = s, others = s;
+    rows.rank = 1;
+    rows.lengths[0] = s.lengths[last];
+    rows.in_strides[0] = s.in_strides[last];
+    rows.batch = s.out_strides[last];
+    rows.in_distance = s.in_strides[last - 1];
+    rows.scale = 1;
+    turned_.emplace(rows);
+    others.kind = FftKind::c2c;
+    others.rank = last;
+    others.batch = s.lengths[last] / 2 + 1;
+    others.in_distance = others.out_distance = s.out_strides[last];
+    std::copy_n(s.out_strides, last, others.in_strides);
+    passes_.emplace_back(others, true, 1);
+  }
+
+  std::optional<Long> long_;
+  std::optional<Turned> turned_;
   std::optional<Descriptor> whole_;
   std::vector<Pass> passes_;
 };
