@@ -1,5 +1,6 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/WrapDimUtilsMulti.h>
+#include <ATen/native/PixelShuffle.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/empty.h>
@@ -7,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <array>
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
@@ -272,6 +274,18 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
     return t.as_strided(sizes, strides);
   };
   split(out, c / groups, groups).copy_(split(self, groups, c / groups).transpose(1, 2));
+  return out;
+}
+
+// Channels last stay so, as the meta function promises; at::native::math_pixel_unshuffle makes them contiguous.
+at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t downscale_factor) {
+  at::native::check_pixel_unshuffle_shapes(self, downscale_factor);
+  const int64_t r = downscale_factor, h = self.size(-2) / r, w = self.size(-1) / r, rows = self.dim() - 2;
+  std::vector<int64_t> sizes = self.sizes().vec();
+  std::copy_n(std::array{self.size(-3) * r * r, h, w}.begin(), 3, sizes.end() - 3);
+  at::Tensor out = at::empty(sizes, self.options().memory_format(self.suggest_memory_format()));
+  const at::Tensor blocks = self.unflatten(-1, {w, r}).unflatten(rows, {h, r}).movedim({-3, -1}, {-4, -3});
+  out.unflatten(-3, {self.size(-3), r, r}).copy_(blocks);
   return out;
 }
 

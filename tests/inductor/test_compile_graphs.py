@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -247,6 +248,38 @@ def test_options(option: str) -> None:
             f(a / 0)
 
 
+def test_profile_of_bandwidth(tmp_path: Path) -> None:
+    import torch._inductor.config as config
+
+    report, a = tmp_path / "report.txt", rand(64, 64)
+    chosen = {"profile_bandwidth_regex": "sycl_.*sin", "profile_bandwidth_output": str(report)}
+    with config.patch(profile_bandwidth=True, **chosen):
+        got = torch.compile(lambda a: (a.sin() + 1, a.sum()))(a)
+    torch.testing.assert_close(got, (a.sin() + 1, a.sum()), rtol=1e-4, atol=1e-4)
+    lines = [line for line in report.read_text().splitlines() if "sycl_" in line]
+    assert lines and all("GB/s" in line and "sin" in line for line in lines)
+
+
+@pytest.mark.parametrize("form", ["binary", "unpacked"])
+def test_standalone_compile(form: Any, tmp_path: Path) -> None:
+    from torch._inductor import CompiledArtifact, standalone_compile
+
+    artifacts, path = [], str(tmp_path / "graph")
+
+    def backend(module: Any, inputs: Any) -> Any:
+        artifacts.append(standalone_compile(module, inputs))
+        return artifacts[0]
+
+    def f(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a @ b).relu() * 2 + a.sum()
+
+    a, b = rand(8, 8), rand(8, 8)
+    torch.testing.assert_close(torch.compile(f, backend=backend)(a, b), f(a, b), rtol=1e-4, atol=1e-4)
+    artifacts[0].save(path=path, format=form)
+    (loaded,) = CompiledArtifact.load(path=path, format=form)(a, b)
+    torch.testing.assert_close(loaded, f(a, b), rtol=1e-4, atol=1e-4)
+
+
 def test_export() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()).to("xpu")
     a = rand(3, 8)
@@ -275,3 +308,13 @@ def test_pooling_of_any_size() -> None:
     for size, n in ((7, 3), (9, 5)):
         a = rand(1, 2, size, size)
         torch.testing.assert_close(f(a, n), F.adaptive_avg_pool2d(a, (n, n)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager"])
+def test_unpooled_images_stay_channels_last(backend: str) -> None:
+    """torch's decomposition of max_unpool2d makes contiguous images of them."""
+    a, places = F.max_pool2d(rand(2, 4, 8, 8).to(memory_format=torch.channels_last), 2, return_indices=True)
+    got = torch.compile(lambda a, i: F.max_unpool2d(a * 2, i, 2) + 1, backend=backend)(a, places)
+    expected = F.max_unpool2d(a * 2, places, 2) + 1
+    assert got.stride() == expected.stride()
+    torch.testing.assert_close(got, expected)

@@ -171,6 +171,10 @@ FOUND: dict[str, tuple[Any, tuple[torch.Tensor, ...]]] = {
     "complex of a column": (lambda x, y: torch.complex(x.t(), y), (rand(3, 4), rand(4, 1))),
     "polar": (lambda x, y: torch.polar(x.t().abs(), y.t()), (rand(3, 4), rand(3, 4))),
     "huber_loss": (lambda x, y: F.huber_loss(x.t(), y.t(), reduction="none"), (rand(3, 4), rand(3, 4))),
+    "pixel_unshuffle": (
+        lambda x: F.pixel_unshuffle(x, 2),
+        (rand(2, 8, 4, 6).contiguous(memory_format=torch.channels_last),),
+    ),
     "solve_triangular": (
         lambda a, b: torch.linalg.solve_triangular(a.mH, b, upper=True),
         (rand(3, 3, dtype=torch.complex64).tril() + 3 * torch.eye(3), rand(3, 2, dtype=torch.complex64)),

@@ -35,6 +35,19 @@ def _on_dynamo(module: Any) -> None:
     module.is_compile_supported = is_compile_supported
 
 
+def _on_decompositions(module: Any) -> None:
+    """max_unpool2d keeps channels last, as its kernels do; the decomposition, which also serves fake tensors, does not."""
+    upstream = module._max_unpoolnd
+
+    def max_unpoolnd(self: Any, indices: Any, output_size: Any, dim: int) -> Any:
+        out = upstream(self, indices, output_size, dim)
+        if dim != 2 or getattr(self, "fake_device", self.device).type != "xpu":
+            return out
+        return out.contiguous(memory_format=module.utils.suggest_memory_format(self))
+
+    module._max_unpoolnd = max_unpoolnd
+
+
 def _on_associative_scan(module: ModuleType) -> None:
     from xpu_ops.inductor.scan_gradient import install
 
@@ -44,6 +57,7 @@ def _on_associative_scan(module: ModuleType) -> None:
 # Run when the module has been imported, see xpu_ops/_after_import.py.
 ACTIONS: dict[str, Callable[[ModuleType], None]] = {
     "torch._inductor.compile_fx": _on_inductor,
+    "torch._decomp.decompositions": _on_decompositions,
     "torch._dynamo.utils": _on_dynamo,
     "torch._higher_order_ops.associative_scan": _on_associative_scan,
 }

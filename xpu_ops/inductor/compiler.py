@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch._inductor import config
+from torch._inductor.runtime.runtime_utils import create_bandwidth_info_str
 
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
@@ -35,6 +42,22 @@ class Module:
             for spec, launch in zip(specs, service.load(source, specs, device), strict=True):
                 scope[spec.name] = launch
         self._kernels.clear()
+
+
+def timed(name: str, launch: Callable[..., None], size: int, groups: int, *arguments: Any) -> None:
+    """Launch a kernel for config.profile_bandwidth: its time from an idle queue, and `size` bytes per second of it."""
+    from torch._inductor.runtime import triton_heuristics
+
+    torch.xpu.synchronize()
+    begun = time.perf_counter()
+    launch(groups, *arguments)
+    torch.xpu.synchronize()
+    seconds = time.perf_counter() - begun
+    if re.match(config.profile_bandwidth_regex, name):
+        call = seconds * 1e3, size / 1e9, size / 1e9 / seconds, name
+        triton_heuristics.collected_calls.append(call)
+        text = create_bandwidth_info_str(*call[:3], suffix=f" \t {name}")
+        triton_heuristics.log.info("%s", text)
 
 
 @functools.cache

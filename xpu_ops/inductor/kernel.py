@@ -8,6 +8,7 @@ from typing import Any
 
 import sympy
 import torch
+from torch._inductor import config
 from torch._inductor.codegen import common, simd
 from torch._inductor.codegen.common import (
     CSE,
@@ -493,4 +494,7 @@ class SyclKernel(SIMDKernel):
         for v in (*self.args.sizevars, *(s for e in launch for s in sorted(e.free_symbols, key=str))):
             wrapper.ensure_size_computed(v)
         groups = simd.pexpr(launch[0])
-        wrapper.writeline(wrapper.wrap_kernel_call(name, [groups, *self.call_args]))
+        call = [groups, *self.call_args]
+        if config.profile_bandwidth:
+            name, call = "sycl_timed", [repr(name), name, str(self.estimate_kernel_num_bytes()), *call]
+        wrapper.writeline(wrapper.wrap_kernel_call(name, call))

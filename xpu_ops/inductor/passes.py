@@ -239,6 +239,39 @@ def _contiguous_on_xpu(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
     return lowering.require_contiguous(node, *args, **kwargs) if is_xpu(args[0]) else (args, kwargs)
 
 
+def _attention_operand(x: Any, node: Any) -> Any:
+    """A tensor in memory whose last dimension is dense. Upstream also asks whether strides are multiples of 8, which guards."""
+    from torch._inductor import ir, lowering
+
+    if not lowering._is_tensor_irnode(x):
+        return x
+    strides, known = _value(node).stride(), V.graph.sizevars
+    x = ir.ExternKernel.realize_input(x)
+    layout = x.get_layout()
+    if isinstance(layout, ir.FixedLayout) and (
+        not layout.size
+        or known.statically_known_equals(layout.stride[-1], 1)
+        or known.statically_known_leq(layout.size[-1], 1)
+    ):
+        return ir.try_match_insignificant_strides(x, [s.node.expr if hasattr(s, "node") else s for s in strides])
+    order = ir.get_stride_order(strides, known.shape_env)
+    if order and order[-1] != 0:
+        order = list(reversed(range(len(order))))
+    return ir.ExternKernel.require_stride_order(x, order)
+
+
+def _attention_operands(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    def constrain(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
+        if not is_xpu(args[0]):
+            return upstream(node, *args, **kwargs)
+        return (
+            tuple(_attention_operand(x, n) for x, n in zip(args, node.args, strict=False)),
+            {k: _attention_operand(x, node.kwargs[k]) for k, x in kwargs.items()},
+        )
+
+    return constrain
+
+
 def install_lowerings() -> None:
     """Change upstream's decompositions and lowerings for tensors of XPU devices."""
     from torch._inductor import lowering, utils
@@ -250,6 +283,12 @@ def install_lowerings() -> None:
         _any_of_bytes(op)
     _keep_operator(aten.native_layer_norm_backward.default)
     lowering.add_layout_constraint(aten.replication_pad2d_backward.default, _contiguous_on_xpu)
+    attention = _attention_operands(lowering.sdpa_constraint)
+    for op in (
+        aten._scaled_dot_product_fused_attention_overrideable.default,
+        aten._scaled_dot_product_fused_attention_overrideable_backward.default,
+    ):
+        lowering.add_layout_constraint(op, attention)
 
     keep = _keep_accumulation(utils.needs_fallback_due_to_atomic_add_limitations)
     utils.needs_fallback_due_to_atomic_add_limitations = keep

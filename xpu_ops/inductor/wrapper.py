@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch._inductor import config
 from torch._inductor.codegen import wrapper
+from torch._inductor.utils import cache_on_self
+from torch.utils._triton import has_triton_package
 
 
 class SyclWrapper(wrapper.PythonWrapperCodegen):
@@ -26,6 +29,21 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
         super().write_header()
         self.imports.writeline("from xpu_ops.inductor.compiler import Module as SyclModule")
         self.header.writeline("sycl_module = SyclModule()")
+        if config.profile_bandwidth:
+            self.imports.writeline("from xpu_ops.inductor.compiler import timed as sycl_timed")
+
+    @cache_on_self
+    def write_triton_header_once(self) -> None:
+        """Without Triton the imports are those of config.profile_bandwidth."""
+        if has_triton_package():
+            super().write_triton_header_once()
+        elif config.profile_bandwidth:
+            self.imports.writeline("from torch._inductor.runtime.triton_heuristics import start_graph, end_graph")
+
+    def generate_and_run_autotune_block(self) -> None:
+        """torch._inductor.standalone_compile tunes ahead of the first call; kernels of ours have nothing to tune."""
+        if self.kernel_autotune_names:
+            super().generate_and_run_autotune_block()
 
     def write_async_compile_wait(self) -> None:
         super().write_async_compile_wait()

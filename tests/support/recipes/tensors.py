@@ -217,6 +217,13 @@ def channel_shuffle(d: Any) -> Args:
     return {"self": d.tensor((d.int(1, 3), groups * d.int(1, 3), *d.ints(d.int(1, 2), 1, 4))), "groups": groups}
 
 
+@recipe("pixel_unshuffle", types=NUMBERS, bad={"downscale_factor": [0, 77], "self": [torch.ones(3)]})
+def pixel_unshuffle(d: Any) -> Args:
+    r = d.int(1, 3)
+    shape = (*d.ints(d.int(0, 2), 1, 3), d.int(1, 3), r * d.int(1, 3), r * d.int(1, 3))
+    return {"self": d.tensor(shape), "downscale_factor": r}
+
+
 def padding_of(d: Any, v: Args) -> Args:
     return {"padding": v["padding"]}
 
