@@ -1,4 +1,5 @@
-// The allocator of one device: blocks of segments, under the lock of State. For allocator.cpp and allocator_segments.cpp.
+// The allocator of one device: blocks of segments, under the lock of State. For allocator.cpp and
+// allocator_segments.cpp.
 #pragma once
 #include <algorithm>
 #include <utility>
