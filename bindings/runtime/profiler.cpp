@@ -169,8 +169,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void add_execution(const Command& c, const libkineto::ITraceActivity* op, libkineto::ActivityLogger& logger) {
     std::string name = c.name;
-    if (name.empty()) name = op ? op->name() : "inline work";
-    if (c.inlined) name += " (inline)";
+    if (name.empty() && op) name = op->name();
     auto& a = make(type_of(c), name, c, op);
     a.startTime = c.begin;
     a.endTime = c.end;
