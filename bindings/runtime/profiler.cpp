@@ -80,7 +80,9 @@ class Session final : public libkineto::IActivityProfilerSession {
         add_collective(c, logger);
         continue;
       }
-      const libkineto::ITraceActivity* op = c.scope ? linked(static_cast<int32_t>(c.scope)) : nullptr;
+      // A wait that the program asks for outside of operators belongs to the range that it names.
+      const uint64_t scope = c.scope || c.kind != CommandKind::wait ? c.scope : c.user_scope;
+      const libkineto::ITraceActivity* op = scope ? linked(static_cast<int32_t>(scope)) : nullptr;
       if (wanted(ActivityType::XPU_RUNTIME)) add_call(c, op, logger);
       if (c.kind == CommandKind::wait || !wanted(type_of(c))) continue;
       add_execution(c, op, logger);

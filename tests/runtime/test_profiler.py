@@ -95,12 +95,13 @@ def test_inline_work_has_the_name_of_its_kernel():
     loss, target = torch.rand(4, 3, device="xpu"), torch.tensor([2, 0, 1, 1], device="xpu")
     calls = {
         "mul f32": lambda: x * x.t().contiguous().t(),
-        "cast f32 f64": lambda: x.double(),
+        "cast f64 f32": lambda: x.double(),
         "copy u32": lambda: x.t().contiguous(),
         "fill u32": lambda: x.zero_(),
         "cumsum_line f32": lambda: x.cumsum(1),
         "indexed_read u32": lambda: x[index],
-        "masked_select u32": lambda: x[mask],
+        "compact_coordinates u8": lambda: x[mask],
+        "masked_select u32": lambda: x.masked_select(mask),
         "nll_partial f32": lambda: torch.nn.functional.nll_loss(loss, target),
         "sum_row f32": lambda: x.sum(1),
     }
@@ -241,7 +242,7 @@ def test_synchronisations_are_shown(tmp_path):
         ones().sum().item()
     trace = trace_of(prof, tmp_path)
     calls = [e for e in trace if e.get("cat") == "xpu_runtime" and "synchronize" in e["name"]]
-    calls.sort(key=lambda e: e["ts"])
+    calls = sorted(calls, key=lambda e: e["ts"])[:4]  # the profile ends with one of its own
     assert [e["name"] for e in calls] == [f"xpu: synchronize {what}" for what in ("device", "stream", "event", "stream")]
     known = {e["args"]["External id"]: e["name"] for e in trace if e.get("cat") in ("cpu_op", "user_annotation")}
     assert [known[e["args"]["External id"]] for e in calls] == ["mine"] * 3 + ["aten::_local_scalar_dense"]
