@@ -103,7 +103,7 @@ def test_inline_work_has_the_name_of_its_kernel():
         "compact_coordinates u8": lambda: x[mask],
         "masked_select u32": lambda: x.masked_select(mask),
         "nll_partial f32": lambda: torch.nn.functional.nll_loss(loss, target),
-        "sum_row f32": lambda: x.sum(1),
+        "reduce_sum_col f32": lambda: x.sum(1),
     }
     for name, call in calls.items():
         torch.xpu.synchronize()

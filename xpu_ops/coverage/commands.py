@@ -24,12 +24,12 @@ from . import diff as differences
 from . import evidence, html, render, report, runner
 from .trace import Trace, trace_ops
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(help="What runs natively on xpu, from registrations and from recorded runs.", no_args_is_help=True)
 
 
 @app.callback()
 def needs_a_build() -> None:
-    """What runs natively on xpu, from registrations and from recorded runs."""
+    """Ends the program where the sources have no build."""
     if sentence := not_built():
         sys.exit(f"xpu-ops: {sentence}")
 
