@@ -161,6 +161,7 @@ class Session final : public libkineto::IActivityProfilerSession {
                              : c.inlined                 ? "inline"
                                                          : names[static_cast<int>(c.kind)];
     auto& a = make(ActivityType::XPU_RUNTIME, "xpu: " + what, c, op);
+    if (!op) a.id = 0;  // Kineto would take it for the number of an operator
     a.startTime = c.call;
     a.endTime = c.returned;
     a.device = libkineto::processId();
