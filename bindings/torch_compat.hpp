@@ -25,4 +25,12 @@ inline void check_padding2d(const at::Tensor& input, at::IntArrayRef padding) {
 #endif
 }
 
+// Checks the strides of the input of native_group_norm.
+inline void check_group_norm_strides([[maybe_unused]] const at::Tensor& X,
+                                     [[maybe_unused]] at::MemoryFormat memory_format) {
+#if !XPU_OPS_TORCH_FROM(2, 14)
+  TORCH_CHECK(X.is_contiguous(memory_format));
+#endif
+}
+
 }  // namespace xpu_ops

@@ -317,8 +317,9 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    if (queue.run_inline(cost_here(s, element, true), [&] { copy_here(dst, src, element, s); },
-                         [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
+    if (queue.run_inline(
+            cost_here(s, element, true), [&] { copy_here(dst, src, element, s); },
+            [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
       return;
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
@@ -379,8 +380,9 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  if (queue.run_inline(cost_here(shape, element, false), [&] { fill_here(dst, element, value, shape); },
-                       [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
+  if (queue.run_inline(
+          cost_here(shape, element, false), [&] { fill_here(dst, element, value, shape); },
+          [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
     return;
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;

@@ -24,8 +24,9 @@ void update_scale_here(const UpdateScaleArgs& a) {
 }  // namespace
 
 void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
-  if (queue.run_inline(static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); },
-                       kernels::foreach_table))
+  if (queue.run_inline(
+          static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); },
+          kernels::foreach_table))
     return;
   constexpr size_t kPart = sizeof(ForeachTableArgs::word);
   for (size_t at = 0; at < bytes; at += kPart) {

@@ -132,8 +132,9 @@ Compaction::Compaction(runtime::Queue& queue, const void* mask, int64_t n, size_
   if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
     runtime::synchronize(queue);
     args.counts = counts_here_;
-    if (queue.run_inline(cost_, [&] { counts_here_[1] = host::compact_count(args, element); },
-                         [&]() -> auto& { return kernels::compact_count[raw_dtype(element)]; }))
+    if (queue.run_inline(
+            cost_, [&] { counts_here_[1] = host::compact_count(args, element); },
+            [&]() -> auto& { return kernels::compact_count[raw_dtype(element)]; }))
       return;
   }
   count_on_device();

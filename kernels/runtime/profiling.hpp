@@ -18,8 +18,8 @@ enum class CommandKind : uint8_t { kernel, primitive, copy, fill, graph, wait, c
 struct Label {
   const char* name = nullptr;  // nullptr: as its kernel, or as the operator that it belongs to
   CommandKind kind = CommandKind::kernel;
-  uint64_t bytes = 0;     // that a copy or a fill writes
-  bool own_event = true;  // the event of the submission has the times; else markers around it do
+  uint64_t bytes = 0;            // that a copy or a fill writes
+  bool own_event = true;         // the event of the submission has the times; else markers around it do
   const char* kernel = nullptr;  // of inline work: the kernel whose place it takes
 };
 

@@ -488,8 +488,8 @@ template <class T> void avg_pool_plane(const PoolArgs& p) {
 
 // A sub-group a plane of dst: zeros, then every output's share added to its window. A lane has every sixteenth column,
 // so that no two lanes add to one element.
-// Zeros by the items of a sub-group. for_row's end asks for the sub-group's id, which a kernel without exchanges avoids:
-// with it the plane kernels took 1.7 times as long.
+// Zeros by the items of a sub-group. for_row's end asks for the sub-group's id, which a kernel without exchanges
+// avoids: with it the plane kernels took 1.7 times as long.
 template <class T> XPU_INLINE void pool_clear(T* dst, size_t n, size_t lane) {
   size_t r = 0;
   for (; r + kLanes <= n; r += kLanes) pool_store(dst + r, lane, static_cast<T>(0.0f));

@@ -327,7 +327,8 @@ def test_least_squares_of_no_right_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("a", "b"), [((2, 3, 2), (1, 3)), ((2, 3, 2), (3, 2)), ((0, 0, 2), (0, 2)), ((2, 2, 2), (2, 1)), ((2, 3, 2), (2, 3))]
+    ("a", "b"),
+    [((2, 3, 2), (1, 3)), ((2, 3, 2), (3, 2)), ((0, 0, 2), (0, 2)), ((2, 2, 2), (2, 1)), ((2, 3, 2), (2, 3))],
 )
 def test_least_squares_of_fewer_dimensions(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     """Right sides are vectors only where they have the shape of the batch."""

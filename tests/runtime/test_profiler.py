@@ -91,7 +91,11 @@ def test_inline_work_is_marked(tmp_path):
 
 @pytest.mark.usefixtures("own_stream")
 def test_inline_work_has_the_name_of_its_kernel():
-    x, index, mask = torch.rand(3, 4, device="xpu"), torch.tensor([2, 0], device="xpu"), torch.eye(3, 4, device="xpu") > 0
+    x, index, mask = (
+        torch.rand(3, 4, device="xpu"),
+        torch.tensor([2, 0], device="xpu"),
+        torch.eye(3, 4, device="xpu") > 0,
+    )
     loss, target = torch.rand(4, 3, device="xpu"), torch.tensor([2, 0, 1, 1], device="xpu")
     calls = {
         "mul f32": lambda: x * x.t().contiguous().t(),
@@ -243,7 +247,9 @@ def test_synchronisations_are_shown(tmp_path):
     trace = trace_of(prof, tmp_path)
     calls = [e for e in trace if e.get("cat") == "xpu_runtime" and "synchronize" in e["name"]]
     calls = sorted(calls, key=lambda e: e["ts"])[:4]  # the profile ends with one of its own
-    assert [e["name"] for e in calls] == [f"xpu: synchronize {what}" for what in ("device", "stream", "event", "stream")]
+    assert [e["name"] for e in calls] == [
+        f"xpu: synchronize {what}" for what in ("device", "stream", "event", "stream")
+    ]
     known = {e["args"]["External id"]: e["name"] for e in trace if e.get("cat") in ("cpu_op", "user_annotation")}
     assert [known[e["args"]["External id"]] for e in calls] == ["mine"] * 3 + ["aten::_local_scalar_dense"]
 
