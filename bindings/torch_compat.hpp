@@ -25,6 +25,12 @@ inline void check_padding2d(const at::Tensor& input, at::IntArrayRef padding) {
 #endif
 }
 
+inline void check_group_norm_channels([[maybe_unused]] const c10::SymInt& channels) {
+#if XPU_OPS_TORCH_FROM(2, 14)
+  TORCH_CHECK(channels > 0, "Expected number of channels to be greater than 0, got ", channels);
+#endif
+}
+
 // Checks the strides of the input of native_group_norm.
 inline void check_group_norm_strides([[maybe_unused]] const at::Tensor& X,
                                      [[maybe_unused]] at::MemoryFormat memory_format) {

@@ -23,6 +23,7 @@ NormCoefArgs group_args(int64_t batch, int64_t channels, int64_t groups) {
 }
 
 void check_inputs(const at::Tensor& weight, const at::Tensor& bias, int64_t channels, int64_t groups) {
+  check_group_norm_channels(channels);
   TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
   TORCH_CHECK(channels % groups == 0, "Expected number of channels in input to be divisible by num_groups, but got ",
               channels, " channels and num_groups=", groups);
@@ -50,6 +51,7 @@ Coefficients coefficients(int64_t batch, int64_t channels, at::ScalarType stats,
 at::Tensor group_norm(const at::Tensor& input, int64_t num_groups, const std::optional<at::Tensor>& weight,
                       const std::optional<at::Tensor>& bias, double eps, bool) {
   const c10::SymInt N = input.sym_size(0), C = input.sym_size(1);
+  check_group_norm_channels(C);
   TORCH_CHECK(num_groups > 0, "Expected num groups to be greater than 0, got ", num_groups);
   TORCH_CHECK(C % num_groups == 0, "Expected number of channels in input to be divisible by num_groups, but got input ",
               "of shape ", input.sym_sizes(), " and num_groups=", num_groups);
