@@ -31,10 +31,12 @@ inline void check_group_norm_channels([[maybe_unused]] const c10::SymInt& channe
 #endif
 }
 
-// Checks the strides of the input of native_group_norm.
-inline void check_group_norm_strides([[maybe_unused]] const at::Tensor& X,
-                                     [[maybe_unused]] at::MemoryFormat memory_format) {
-#if !XPU_OPS_TORCH_FROM(2, 14)
+// Checks the input of native_group_norm beside its sizes: any strides where torch takes them, but not without elements.
+inline void check_group_norm_input([[maybe_unused]] const at::Tensor& X,
+                                   [[maybe_unused]] at::MemoryFormat memory_format, [[maybe_unused]] int64_t HxW) {
+#if XPU_OPS_TORCH_FROM(2, 14)
+  TORCH_CHECK(HxW > 0, "Expected HxW to be greater than 0, got ", HxW);
+#else
   TORCH_CHECK(X.is_contiguous(memory_format));
 #endif
 }
