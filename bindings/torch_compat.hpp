@@ -25,4 +25,20 @@ inline void check_padding2d(const at::Tensor& input, at::IntArrayRef padding) {
 #endif
 }
 
+inline void check_group_norm_channels([[maybe_unused]] const c10::SymInt& channels) {
+#if XPU_OPS_TORCH_FROM(2, 14)
+  TORCH_CHECK(channels > 0, "Expected number of channels to be greater than 0, got ", channels);
+#endif
+}
+
+// Checks the input of native_group_norm beside its sizes: any strides where torch takes them, but not without elements.
+inline void check_group_norm_input([[maybe_unused]] const at::Tensor& X,
+                                   [[maybe_unused]] at::MemoryFormat memory_format, [[maybe_unused]] int64_t HxW) {
+#if XPU_OPS_TORCH_FROM(2, 14)
+  TORCH_CHECK(HxW > 0, "Expected HxW to be greater than 0, got ", HxW);
+#else
+  TORCH_CHECK(X.is_contiguous(memory_format));
+#endif
+}
+
 }  // namespace xpu_ops

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from xpu_ops import _autoload
+from xpu_ops import _autoload, _paths
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +46,8 @@ if not TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        if sentence := _paths.not_built():
+            raise AttributeError(sentence)
         from xpu_ops._built import VERSION
 
         return VERSION

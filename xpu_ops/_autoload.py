@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from xpu_ops._paths import is_source_tree, package_dir
+from xpu_ops._paths import not_built, package_dir
 
 # libOpenCL and libdnnl carry no search path of their own: what they need is loaded first, dependencies before dependents.
 _PRELOAD = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
@@ -170,11 +170,8 @@ def load() -> ModuleType:
     except _Unusable:
         raise
     except (ImportError, OSError) as e:
-        if is_source_tree() and not (built / "modules").is_dir():
-            raise _Unusable(
-                f"xpu_ops was imported from a source tree that is not built ({built}); run `make build` there, "
-                "or start Python in another folder to use an installed package"
-            ) from e
+        if sentence := not_built():
+            raise _Unusable(sentence) from e
         raise _Unusable(
             f"xpu_ops cannot load its libraries ({e}); reinstall it with: pip install --force-reinstall xpu-ops"
         ) from e

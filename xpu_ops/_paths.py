@@ -29,6 +29,16 @@ def is_source_tree() -> bool:
     return (_HERE.parent / "kernels" / "manifest").is_dir()
 
 
+def not_built() -> str:
+    """The sentence for sources that have no build; empty where there is one, and in an installed package."""
+    if not is_source_tree() or (package_dir() / "modules").is_dir():
+        return ""
+    return (
+        f"xpu_ops was imported from a source tree that is not built ({package_dir()}); run `make build` there, "
+        "or start Python in another folder to use an installed package"
+    )
+
+
 def cache_dir() -> Path:
     """The user's cache folder; it may not exist. `module_cache_dir` in kernels/runtime has the same rule."""
     if folder := os.environ.get("XPU_OPS_CACHE_DIR"):

@@ -142,11 +142,9 @@ at::Tensor triangle_indices(int64_t row, int64_t col, int64_t offset, std::optio
   return result;
 }
 
-void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, const runtime::KernelTable& table,
-                   bool half_allowed, const char* what) {
+void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, const runtime::KernelTable& table) {
   auto allowed = [&](const at::Tensor& t) {
-    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble ||
-           (half_allowed && t.scalar_type() == at::kHalf);
+    return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble || t.scalar_type() == at::kHalf;
   };
   TORCH_CHECK(allowed(a) && allowed(b), "Expected both inputs to be Half, Float or Double tensors but got ",
               a.scalar_type(), " and ", b.scalar_type());
@@ -233,11 +231,11 @@ at::Tensor triu_indices(int64_t row, int64_t col, int64_t offset, std::optional<
 }
 
 at::Tensor& complex_out(const at::Tensor& real, const at::Tensor& imag, at::Tensor& out) {
-  complex_parts(real, imag, out, kernels::complex_of, true, "complex");
+  complex_parts(real, imag, out, kernels::complex_of);
   return out;
 }
 at::Tensor& polar_out(const at::Tensor& abs, const at::Tensor& angle, at::Tensor& out) {
-  complex_parts(abs, angle, out, kernels::polar_of, false, "polar");
+  complex_parts(abs, angle, out, kernels::polar_of);
   return out;
 }
 

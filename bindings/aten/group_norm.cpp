@@ -4,6 +4,7 @@
 #include <ATen/ops/native_group_norm.h>
 
 #include "bindings/aten/reduction.hpp"
+#include "bindings/torch_compat.hpp"
 #include "gen/aten/normalization_ops.hpp"
 #include "gen/kernels/normalization_kernels.hpp"
 #include "kernels/ops/normalization.hpp"
@@ -22,6 +23,7 @@ NormCoefArgs group_args(int64_t batch, int64_t channels, int64_t groups) {
 }
 
 void check_inputs(const at::Tensor& weight, const at::Tensor& bias, int64_t channels, int64_t groups) {
+  check_group_norm_channels(channels);
   TORCH_CHECK(groups > 0, "Expected num groups to be greater than 0, got ", groups);
   TORCH_CHECK(channels % groups == 0, "Expected number of channels in input to be divisible by num_groups, but got ",
               channels, " channels and num_groups=", groups);
@@ -49,6 +51,7 @@ Coefficients coefficients(int64_t batch, int64_t channels, at::ScalarType stats,
 at::Tensor group_norm(const at::Tensor& input, int64_t num_groups, const std::optional<at::Tensor>& weight,
                       const std::optional<at::Tensor>& bias, double eps, bool) {
   const c10::SymInt N = input.sym_size(0), C = input.sym_size(1);
+  check_group_norm_channels(C);
   TORCH_CHECK(num_groups > 0, "Expected num groups to be greater than 0, got ", num_groups);
   TORCH_CHECK(C % num_groups == 0, "Expected number of channels in input to be divisible by num_groups, but got input ",
               "of shape ", input.sym_sizes(), " and num_groups=", num_groups);
@@ -71,9 +74,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
                                                                  int64_t C, int64_t HxW, int64_t group, double eps) {
   at::Tensor weight = or_undefined(weight_opt), bias = or_undefined(bias_opt);
   check_inputs(weight, bias, C, group);
-  const at::Tensor& X = input;  // upstream's names: they are in the text of the error
   const at::MemoryFormat memory_format = input.suggest_memory_format();
-  TORCH_CHECK(X.is_contiguous(memory_format));
+  check_group_norm_input(input, memory_format, HxW);
   TORCH_CHECK(input.numel() == N * C * HxW, "native_group_norm: ", N, " x ", C, " x ", HxW, " elements expected, got ",
               input.numel());
   check_rows(N * C, HxW);

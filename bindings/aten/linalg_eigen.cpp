@@ -1,4 +1,4 @@
-// Eigenvalues, singular values, and the exponential of a matrix.
+// Eigenvalues, singular values, the polar decomposition, and the exponential of a matrix.
 #include <array>
 #include <cctype>
 
@@ -11,6 +11,8 @@
 #include <ATen/ops/exp2.h>
 #include <ATen/ops/imag.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/real.h>
 #include <ATen/ops/tensor.h>
@@ -137,6 +139,15 @@ at::Tensor& linalg_eigvals_out(const at::Tensor& self, at::Tensor& out) {
   const at::Tensor values = _linalg_eigvals(self);
   check_eigen_type("torch.linalg.eigvals", self, out, "eigenvalues");
   return give(real_if_it_can(values, out, "eigenvalues"), out);
+}
+
+// ---- The polar decomposition, of singular values
+
+void linalg_polar(const at::Tensor& A, const at::Tensor& U, const at::Tensor& H) {
+  const auto [u, s, vh] = at::linalg_svd(A, false);
+  U.copy_(at::matmul(u, vh));
+  const at::Tensor h = at::matmul(vh.mH().mul(s.unsqueeze(-2)), vh);
+  H.copy_(h.add(h.mH()).mul_(0.5));  // Hermitian to the last bit
 }
 
 // ---- The exponential: scaling, a Taylor polynomial of products, squaring

@@ -204,9 +204,10 @@ void check_lstsq(const at::Tensor& self, const at::Tensor& b) {
   const int64_t more = self.dim() - b.dim();
   TORCH_CHECK(0 <= more && more <= 1, kLstsq,
               ": input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1");
-  TORCH_CHECK(self.size(-2) == b.size(more ? -1 : -2),
-              more ? "torch.linalg.lstsq: input.size(-2) should match other.size(-1)"
-                   : "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
+  const bool vector = at::native::linalg_solve_is_vector_rhs(self, b);
+  TORCH_CHECK(self.size(-2) == b.size(vector ? -1 : -2),
+              vector ? "torch.linalg.lstsq: input.size(-2) should match other.size(-1)"
+                     : "torch.linalg.lstsq: input.size(-2) should match other.size(-2)");
 }
 
 // Of results for a broadcast batch, those of self's own; zeros where right sides of no batch left none.

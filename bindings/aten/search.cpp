@@ -243,6 +243,13 @@ at::Tensor even_edges(const at::Tensor& like, std::pair<double, double> ends, in
   return at::linspace(ends.first, ends.second, bins + 1, like.options());
 }
 
+void check_histogram_out(const at::Tensor& self, const at::Tensor& hist, const at::Tensor& bin_edges) {
+  TORCH_CHECK(self.dtype() == hist.dtype(), "torch.histogram: input tensor and hist tensor should",
+              " have the same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
+  TORCH_CHECK(self.dtype() == bin_edges.dtype(), "torch.histogram: input tensor and bin_edges tensor should have the ",
+              "same dtype, but got input ", self.dtype(), " and bin_edges ", bin_edges.dtype(), " for dimension 0");
+}
+
 void check_histogram(const char* name, const at::Tensor& samples, const OptionalTensor& weight) {
   if (!weight.has_value() || !weight->defined()) return;
   TORCH_CHECK(samples.dtype() == weight->dtype(), name,
@@ -323,6 +330,7 @@ std::tuple<at::Tensor, at::Tensor> histogram_bins_tensor(const at::Tensor& self,
 std::tuple<at::Tensor&, at::Tensor&> histogram_bins_tensor_out(const at::Tensor& self, const at::Tensor& bins,
                                                                const OptionalTensor& weight, bool density,
                                                                at::Tensor& hist, at::Tensor& bin_edges) {
+  check_histogram_out(self, hist, bin_edges);
   auto [h, e] = histogram_bins_tensor(self, bins, weight, density);
   at::native::resize_output(hist, h.sizes());
   at::native::resize_output(bin_edges, e.sizes());
@@ -346,10 +354,7 @@ std::tuple<at::Tensor&, at::Tensor&> histogram_bin_ct_out(const at::Tensor& self
                                                           std::optional<at::ArrayRef<double>> range,
                                                           const OptionalTensor& weight, bool density, at::Tensor& hist,
                                                           at::Tensor& bin_edges) {
-  TORCH_CHECK(self.dtype() == hist.dtype(), "torch.histogram: input tensor and hist tensor should",
-              " have the same dtype, but got input ", self.dtype(), " and hist ", hist.dtype());
-  TORCH_CHECK(self.dtype() == bin_edges.dtype(), "torch.histogram: input tensor and bin_edges tensor should have the ",
-              "same dtype, but got input ", self.dtype(), " and bin_edges ", bin_edges.dtype(), " for dimension 0");
+  check_histogram_out(self, hist, bin_edges);
   auto [h, e] = histogram_bin_ct(self, bins, range, weight, density);
   at::native::resize_output(hist, h.sizes());
   at::native::resize_output(bin_edges, e.sizes());

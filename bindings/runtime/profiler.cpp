@@ -80,7 +80,9 @@ class Session final : public libkineto::IActivityProfilerSession {
         add_collective(c, logger);
         continue;
       }
-      const libkineto::ITraceActivity* op = c.scope ? linked(static_cast<int32_t>(c.scope)) : nullptr;
+      // A wait that the program asks for outside of operators belongs to the range that it names.
+      const uint64_t scope = c.scope || c.kind != CommandKind::wait ? c.scope : c.user_scope;
+      const libkineto::ITraceActivity* op = scope ? linked(static_cast<int32_t>(scope)) : nullptr;
       if (wanted(ActivityType::XPU_RUNTIME)) add_call(c, op, logger);
       if (c.kind == CommandKind::wait || !wanted(type_of(c))) continue;
       add_execution(c, op, logger);
@@ -159,6 +161,7 @@ class Session final : public libkineto::IActivityProfilerSession {
                              : c.inlined                 ? "inline"
                                                          : names[static_cast<int>(c.kind)];
     auto& a = make(ActivityType::XPU_RUNTIME, "xpu: " + what, c, op);
+    if (!op) a.id = 0;  // Kineto would take it for the number of an operator
     a.startTime = c.call;
     a.endTime = c.returned;
     a.device = libkineto::processId();
@@ -169,8 +172,7 @@ class Session final : public libkineto::IActivityProfilerSession {
 
   void add_execution(const Command& c, const libkineto::ITraceActivity* op, libkineto::ActivityLogger& logger) {
     std::string name = c.name;
-    if (name.empty()) name = op ? op->name() : "inline work";
-    if (c.inlined) name += " (inline)";
+    if (name.empty() && op) name = op->name();
     auto& a = make(type_of(c), name, c, op);
     a.startTime = c.begin;
     a.endTime = c.end;

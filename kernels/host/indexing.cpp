@@ -48,23 +48,21 @@ template <class T> void move_as(bool write, const IndexedArgs& p) {
     write ? move<T, true, int64_t>(p) : move<T, false, int64_t>(p);
 }
 
-// Calls f(a zero of a type of so many bytes); false where there is none.
-template <class F> bool by_size(size_t element, F f) {
+// Calls f(a zero of a type of so many bytes).
+template <class F> void by_size(size_t element, F f) {
   switch (element) {
-    case 1: return f(uint8_t{}), true;
-    case 2: return f(uint16_t{}), true;
-    case 4: return f(uint32_t{}), true;
-    case 8: return f(uint64_t{}), true;
-    case 16: return f(xpu::raw16{}), true;
-    default: return false;
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    case 8: return f(uint64_t{});
+    default: return f(xpu::raw16{});
   }
 }
 
 }  // namespace
 
-bool indexed_move(bool write, const IndexedArgs& args, size_t element) {
-  if (args.walk.inner_ndim > 1) return false;
-  return by_size(element, [&]<class T>(T) { move_as<T>(write, args); });
+void indexed_move(bool write, const IndexedArgs& args, size_t element) {
+  by_size(element, [&]<class T>(T) { move_as<T>(write, args); });
 }
 
 uint32_t compact_count(const CompactArgs& args, size_t element) {

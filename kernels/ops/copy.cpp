@@ -317,7 +317,10 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    if (queue.run_inline(cost_here(s, element, true), [&] { copy_here(dst, src, element, s); })) return;
+    if (queue.run_inline(
+            cost_here(s, element, true), [&] { copy_here(dst, src, element, s); },
+            [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
+      return;
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;
@@ -359,7 +362,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
     if (host::Cast here = host::cast(to, from)) {
       CopyArgs a{};
       a.dst = dst, a.src = src, a.n = static_cast<uint32_t>(n), a.flags = flags;
-      if (queue.run_inline([&] { here(a); })) return;
+      if (queue.run_inline([&] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
     }
   }
   const size_t lanes = runtime::device_info(queue.device).policy.lanes;
@@ -377,7 +380,10 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  if (queue.run_inline(cost_here(shape, element, false), [&] { fill_here(dst, element, value, shape); })) return;
+  if (queue.run_inline(
+          cost_here(shape, element, false), [&] { fill_here(dst, element, value, shape); },
+          [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
+    return;
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;
   split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {

@@ -24,7 +24,10 @@ void update_scale_here(const UpdateScaleArgs& a) {
 }  // namespace
 
 void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
-  if (queue.run_inline(static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); })) return;
+  if (queue.run_inline(
+          static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); },
+          kernels::foreach_table))
+    return;
   constexpr size_t kPart = sizeof(ForeachTableArgs::word);
   for (size_t at = 0; at < bytes; at += kPart) {
     ForeachTableArgs args;
@@ -48,7 +51,7 @@ void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot&
 }
 
 void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args) {
-  if (queue.run_inline(1, [&] { update_scale_here(args); })) return;
+  if (queue.run_inline(1, [&] { update_scale_here(args); }, kernels::amp_update_scale)) return;
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 

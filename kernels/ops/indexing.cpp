@@ -40,12 +40,17 @@ IndexedArgs args_of(const IndexedProblem& p, int64_t want_inner) {
   return args;
 }
 
+runtime::KernelSlot& mover(const IndexedProblem& p) {
+  return (p.write ? kernels::indexed_write : kernels::indexed_read)[raw_dtype(p.element)];
+}
+
 bool move_inline(runtime::Queue& queue, const IndexedProblem& p) {
   const IndexedArgs args = args_of(p, 2);
   const int64_t each = stride(args, 2) == 0 ? std::max<int64_t>(1, static_cast<int64_t>(p.element) / 4) : kHostMove,
                 cost = int64_t{args.walk.rows} * (kHostMove + args.walk.inner * each);
-  bool done = false;
-  return queue.run_inline(cost, [&] { done = host::indexed_move(p.write, args, p.element); }) && done;
+  if (args.walk.inner_ndim > 1) return false;
+  return queue.run_inline(
+      cost, [&] { host::indexed_move(p.write, args, p.element); }, [&]() -> auto& { return mover(p); });
 }
 
 IndexMode mode_of(const IndexedArgs& args) {
@@ -91,9 +96,7 @@ void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
     if (d.size == 0) return;
   if (!move_inline(queue, p)) {
     const IndexedPlan plan = plan_indexed(p, runtime::device_info(queue.device).policy);
-    const DType raw = raw_dtype(p.element);
-    runtime::launch2(queue, p.write ? kernels::indexed_write[raw] : kernels::indexed_read[raw], plan.groups0,
-                     plan.groups1, 1, plan.local, plan.args);
+    runtime::launch2(queue, mover(p), plan.groups0, plan.groups1, 1, plan.local, plan.args);
   }
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
@@ -129,7 +132,10 @@ Compaction::Compaction(runtime::Queue& queue, const void* mask, int64_t n, size_
   if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
     runtime::synchronize(queue);
     args.counts = counts_here_;
-    if (queue.run_inline(cost_, [&] { counts_here_[1] = host::compact_count(args, element); })) return;
+    if (queue.run_inline(
+            cost_, [&] { counts_here_[1] = host::compact_count(args, element); },
+            [&]() -> auto& { return kernels::compact_count[raw_dtype(element)]; }))
+      return;
   }
   count_on_device();
 }
@@ -151,10 +157,10 @@ uint32_t Compaction::total() const {
 
 // The elements counted here are written here too, if the queue still has nothing to do: where the result was allocated
 // after the count, another thread may have left a kernel in its memory. Otherwise the device counts once more.
-template <class F>
-bool Compaction::write_here(F&& write) {
+template <class F, class L>
+bool Compaction::write_here(F&& write, const L& kernel) {
   if (!here()) return false;
-  if (queue_.run_inline(cost_, write)) return true;
+  if (queue_.run_inline(cost_, write, kernel)) return true;
   count_on_device();
   return false;
 }
@@ -172,7 +178,9 @@ void Compaction::write_indices(const int64_t* sizes, int64_t dims, int64_t* out,
   args.out_stride = stride;
   args.ndim = static_cast<uint32_t>(dims);
   for (int64_t d = 0; d < dims; ++d) args.dims[d] = make_divider(static_cast<uint32_t>(sizes[dims - 1 - d]));
-  if (write_here([&] { host::compact_coordinates(args, element_); })) return;
+  if (write_here([&] { host::compact_coordinates(args, element_); },
+                 [&]() -> auto& { return kernels::compact_coordinates[raw_dtype(element_)]; }))
+    return;
   const runtime::Policy& policy = runtime::device_info(queue_.device).policy;
   const DType raw = raw_dtype(element_);
   // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
@@ -183,7 +191,9 @@ void Compaction::write_indices(const int64_t* sizes, int64_t dims, int64_t* out,
 }
 
 void Compaction::select(size_t element) {
-  if (write_here([&] { host::masked_select(args, element); })) return;
+  if (write_here([&] { host::masked_select(args, element); },
+                 [&]() -> auto& { return kernels::masked_select[raw_dtype(element)]; }))
+    return;
   run(kernels::masked_select[raw_dtype(element)]);
 }
 

@@ -71,8 +71,8 @@ class Compaction {
  private:
   bool here() const { return !counts_.has_value(); }
   void count_on_device();
-  template <class F>
-  bool write_here(F&& write);
+  template <class F, class L>
+  bool write_here(F&& write, const L& kernel);
   void run(runtime::KernelSlot& kernel) const;
 
   runtime::Queue& queue_;

@@ -182,7 +182,9 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
   if (p.small.run && queue.may_run_inline(elements * p.cost * (dense ? 1 : host::kStridedShare))) {
     take_outers();
     const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
-    if (queue.run_inline([&] { each_part(dense ? Layout::rows : Layout::strided, part); })) return true;
+    if (queue.run_inline([&] { each_part(dense ? Layout::rows : Layout::strided, part); },
+                         [&]() -> auto& { return p.rows[p.common]; }))
+      return true;
     // Another thread has put work on the queue.
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;

@@ -208,7 +208,7 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
       first.host()(&args, 0);
       if (final) final(&args, 0);
     };
-    if (queue.run_inline(here)) return true;
+    if (queue.run_inline(here, first)) return true;
   }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);

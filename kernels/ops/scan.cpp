@@ -60,8 +60,9 @@ void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot&
       return runtime::launch(queue, line, plan.groups0, plan.local, args);
     }
     case ScanPlan::Kernel::line:
-      if (line.host() && queue.run_inline(s.outer * s.length * kHostShare,
-                                          [&] { line.host()(&args, static_cast<uint32_t>(s.outer)); }))
+      if (line.host() &&
+          queue.run_inline(
+              s.outer * s.length * kHostShare, [&] { line.host()(&args, static_cast<uint32_t>(s.outer)); }, line))
         return;
       return runtime::launch(queue, line, plan.groups0, plan.local, args);
   }

@@ -156,7 +156,7 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     if (args.walk.inner_ndim > 1 || !queue.may_run_inline(cost)) return false;
     args.inner = index_step(p);
     args.outer = columns_step(args);
-    return queue.run_inline([&] { kernel.host()(&args, 0); });
+    return queue.run_inline([&] { kernel.host()(&args, 0); }, kernel);
   };
   if (!here()) {
     const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);

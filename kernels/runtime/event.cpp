@@ -52,6 +52,7 @@ bool Event::query() const {
 void Event::synchronize() const {
   if (!recorded()) return;
   check_fork();
+  const Synchronization shown("synchronize event", device_);
   sycl::event e = stamp_ ? *stamp_ : *event_;
   const int64_t begin = profiling() && !is_complete(e) ? detail::profile_clock() : 0;
   e.wait_and_throw();

@@ -244,6 +244,7 @@ void profile_inline(Queue& queue, const Label& label, int64_t begin) {
   c.kind = label.kind;
   c.inlined = true;
   if (label.name) c.name = label.name;
+  if (label.kernel) c.detail = label.kernel;
   c.bytes = label.bytes;
   sign(c);
   c.device = queue.device;
@@ -253,7 +254,7 @@ void profile_inline(Queue& queue, const Label& label, int64_t begin) {
   log->done.push_back(std::move(c));
 }
 
-void profile_wait(int device, int64_t begin) { profile_call("wait", device, begin); }
+void profile_wait(int device, int64_t begin, const char* name) noexcept { profile_call(name, device, begin); }
 
 }  // namespace detail
 

@@ -319,6 +319,7 @@ StreamId stream_from_external(int device, sycl::queue* external) {
 
 void synchronize(Queue& queue) {
   check_fork();
+  const Synchronization shown("synchronize stream", queue.device);
   queue.wait();
   throw_pending_errors(queue.device);
 }
@@ -382,6 +383,7 @@ void wait(int device) {
 }
 
 void synchronize(int device) {
+  const Synchronization shown("synchronize device", device);
   wait(device);
   throw_pending_errors(device);
   if (redzones()) [[unlikely]]

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include <sycl/sycl.hpp>
@@ -80,20 +81,21 @@ class Queue {
   bool may_run_inline(int64_t elements);
   // Runs f() on the calling thread as one command of the queue, or returns false: then the caller launches. All memory
   // that f touches is allocated before. f only computes: it asks for no memory of the device, no lock and not the GIL.
-  template <class F>
-  bool run_inline(F&& f, const Label& label = {}) {
+  // `label` is a Label, the KernelSlot whose work f does, or a function that returns it, called while a profile runs.
+  template <class F, class L>
+  bool run_inline(F&& f, const L& label) {
     const std::lock_guard<QueueLock> turn(lock_);
     if (!inline_allowed_.load(std::memory_order_relaxed) || !settled()) return false;
     run_here(std::forward<F>(f), label);
     return true;
   }
-  template <class F>
-  bool run_inline(int64_t elements, F&& f, const Label& label = {}) {
+  template <class F, class L>
+  bool run_inline(int64_t elements, F&& f, const L& label) {
     return may_run_inline(elements) && run_inline(std::forward<F>(f), label);
   }
   // For the host's reads and writes after a wait(): runs f() unless something was submitted since.
   template <class F>
-  bool run_settled(F&& f, const Label& label = {}) {
+  bool run_settled(F&& f, const Label& label) {
     const std::lock_guard<QueueLock> turn(lock_);
     if (!settled()) return false;
     run_here(std::forward<F>(f), label);
@@ -128,12 +130,21 @@ class Queue {
   bool settled() const {
     return submitted_.load(std::memory_order_relaxed) == finished_.load(std::memory_order_acquire);
   }
-  template <class F>
-  void run_here(F&& f, const Label& label) {
+  template <class F, class L>
+  void run_here(F&& f, const L& label) {
     const int64_t begin = profiling() ? detail::profile_clock() : 0;
     std::forward<F>(f)();
     if (begin) [[unlikely]]
-      detail::profile_inline(*this, label, begin);
+      detail::profile_inline(*this, label_of(label), begin);
+  }
+  template <class L>
+  static Label label_of(const L& label) {
+    if constexpr (std::is_same_v<L, Label>)
+      return label;
+    else if constexpr (std::is_invocable_v<const L&>)
+      return {.kernel = label().name()};
+    else
+      return {.kernel = label.name()};
   }
   bool ask_idle(uint64_t submitted);
   void leave_timed();

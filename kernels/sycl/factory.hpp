@@ -169,8 +169,9 @@ template <class T>
 void polar_of(const ComplexArgs& p) {
   uint32_t i = global_id();
   if (i >= p.n) return;
-  T r = static_cast<const T*>(p.a)[i], angle = static_cast<const T*>(p.b)[i];
-  static_cast<cplx<T>*>(p.dst)[i] = cplx<T>(r * sycl::cos(angle), r * sycl::sin(angle));
+  using M = opmath_t<T>;
+  const M r = static_cast<const T*>(p.a)[i], angle = static_cast<const T*>(p.b)[i];
+  static_cast<cplx<T>*>(p.dst)[i] = cplx<T>(T(r * sycl::cos(angle)), T(r * sycl::sin(angle)));
 }
 
 // An item has some neighbouring results: it searches the first of them and walks to the others.

@@ -351,3 +351,13 @@ def test_kaiser_window_shapes() -> None:
     )
     want, got = (torch.signal.windows.kaiser(9, beta=5.0, device=d) for d in ("cpu", "xpu"))
     torch.testing.assert_close(got.cpu(), want, rtol=2e-6, atol=2e-6)
+
+
+def test_polar_of_float16() -> None:
+    """The angle is taken in float32; torch's CPU has it since 2.14."""
+    r, angle = torch.tensor([1.5, 2, 60000]).half(), torch.tensor([1.0, 2, 3]).half()
+    found = torch.polar(r.to("xpu"), angle.to("xpu"))
+    assert found.dtype == torch.complex32
+    torch.testing.assert_close(
+        found.cpu().to(torch.complex128), torch.polar(r.double(), angle.double()), rtol=1e-3, atol=1e-3
+    )

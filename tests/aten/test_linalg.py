@@ -183,6 +183,24 @@ def test_matrix_exp(dtype: torch.dtype) -> None:
     assert torch.linalg.matrix_exp(torch.full((3, 3), NAN, device="xpu", dtype=dtype)).isnan().all()
 
 
+if hasattr(torch.linalg, "polar"):  # torch 2.14 has added both
+
+    @pytest.mark.parametrize("dtype", TYPES)
+    @pytest.mark.parametrize("shape", [(5, 3), (2, 4, 4), (0, 3, 2), (3, 0)])
+    def test_polar(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+        a = matrix(*shape, dtype=dtype)
+        for ours, theirs in zip(torch.linalg.polar(a.to("xpu")), torch.linalg.polar(a), strict=True):
+            assert_near(ours, theirs, rtol=1e-4, atol=1e-5)
+            assert ours.stride() == theirs.stride()
+        h = torch.linalg.polar(a.to("xpu")).H.cpu()
+        assert torch.equal(h, h.mH)
+
+    @pytest.mark.parametrize("dtype", TYPES)
+    def test_matrix_sqrth(dtype: torch.dtype) -> None:
+        a = positive(4, dtype)
+        assert_near(torch.linalg.matrix_sqrth(a.to("xpu")), torch.linalg.matrix_sqrth(a), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("function", [torch.linalg.solve, torch.linalg.solve_ex, torch.linalg.lstsq])
 def test_operands_of_two_devices(function: Callable[..., Any]) -> None:
     a, b = torch.eye(3), torch.ones(3, 2)
@@ -306,3 +324,24 @@ def test_least_squares_of_no_right_sides() -> None:
         r = torch.linalg.lstsq(torch.eye(3, 2, device=device)[None], torch.ones(0, 3, 2, device=device), driver="gelsy")
         assert r.solution.shape == (0, 2, 2)
         assert r.rank.shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [((2, 3, 2), (1, 3)), ((2, 3, 2), (3, 2)), ((0, 0, 2), (0, 2)), ((2, 2, 2), (2, 1)), ((2, 3, 2), (2, 3))],
+)
+def test_least_squares_of_fewer_dimensions(a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    """Right sides are vectors only where they have the shape of the batch."""
+
+    def shapes(device: str) -> Any:
+        r = torch.linalg.lstsq(matrix(*a).to(device), matrix(*b).to(device), driver="gelsd")
+        return [(x.shape, x.dtype) for x in r]
+
+    try:
+        expected = shapes("cpu")
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError) as found:
+            shapes("xpu")
+        assert str(found.value) == str(error)
+    else:
+        assert shapes("xpu") == expected

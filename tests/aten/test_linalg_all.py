@@ -75,6 +75,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "torch.pca_lowrank": lambda a, s, t, v, w: seeded(torch.pca_lowrank, t, 4)[1],
     "torch.triangular_solve": lambda a, s, t, v, w: torch.triangular_solve(v, a).solution,
 }  # fmt: skip
+if hasattr(la, "polar"):  # torch 2.14 has added both
+    CALLS["matrix_sqrth"] = lambda a, s, t, v, w: la.matrix_sqrth(s)
+    CALLS["polar"] = lambda a, s, t, v, w: la.polar(t)
 
 
 def test_nothing_of_torch_linalg_is_left_out() -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import hostile
 
 from tools import doc_tables
 from tools.codegen import fields
@@ -35,6 +36,12 @@ def test_a_stale_table_is_noticed() -> None:
     assert doc_tables.filled(changed, "environment", doc_tables.TABLES["environment"][1]()) == text
     with pytest.raises(ValueError, match="expected one"):
         doc_tables.filled(text.replace("<!-- environment: end -->", ""), "environment", "")
+
+
+@pytest.mark.parametrize("kind", ["native", "composite"])
+def test_figures_of_hostile_calls_have_a_place(kind: str) -> None:
+    text = (ROOT / "docs" / "reliability.md").read_text()
+    assert "\nx\n" in doc_tables.filled(text, f"hostile {kind}", "x\n", hostile.WRITER)
 
 
 def test_fields_are_printed() -> None:

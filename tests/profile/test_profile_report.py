@@ -39,7 +39,7 @@ def sample(tmp_path: Path) -> trace.Trace:
         event("kernel", "matmul x", 30, 300, **{"External id": 2, "inline": False}),
         event("kernel", "add f32", 330, 500, **{"External id": 4, "inline": False}),
         event("gpu_memcpy", "copy device to host", 900, 20, **{"External id": 3, "inline": False, "bytes": 4}),
-        event("kernel", "aten::add (inline)", 115, 5, **{"External id": 4, "inline": True}),
+        event("kernel", "add f32", 115, 5, **{"External id": 4, "inline": True}),
         event("xpu_runtime", "xpu: wait", 210, 600),
         {"ph": "M", "name": "thread_name", "pid": 0, "tid": 3, "args": {"name": "stream 3 (default)"}},
         {
@@ -74,6 +74,7 @@ def test_figures(sample: trace.Trace):
     assert (r.launches, r.inlined) == (3, 1)
     assert r.busy_ms == pytest.approx(0.82)
     assert r.kernels[0].name == "add f32" and r.kernels[0].operators == {"aten::add": 1}
+    assert [k.inlined for k in r.kernels if k.name == "add f32"] == [False, True]
     assert json.loads(json.dumps(r.as_dict()))["waits"] == {"aten::item": pytest.approx(0.6)}
 
 

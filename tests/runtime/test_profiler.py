@@ -77,14 +77,43 @@ def test_an_execution_lies_within_its_program():
 
 @pytest.mark.usefixtures("own_stream")
 def test_inline_work_is_marked(tmp_path):
-    x = ones(8)
+    """It has the name of the kernel whose place it takes, so that both are one row of a table."""
+    x, y = ones(8), ones()
     torch.xpu.synchronize()
     with profile(activities=BOTH) as prof:
         x + x
-    found = names(prof)
+        y + y
+    assert names(prof) == {"add f32": 2}
     trace = on_device(trace_of(prof, tmp_path))
-    assert all(e["args"]["inline"] == e["name"].endswith(" (inline)") for e in trace)
-    assert found and set(found) <= {"aten::add (inline)", "add f32"}
+    assert [e["args"]["inline"] for e in sorted(trace, key=lambda e: e["args"]["correlation"])] == [True, False]
+    assert len({e["args"]["kernel"] for e in trace}) == 1
+
+
+@pytest.mark.usefixtures("own_stream")
+def test_inline_work_has_the_name_of_its_kernel():
+    x, index, mask = (
+        torch.rand(3, 4, device="xpu"),
+        torch.tensor([2, 0], device="xpu"),
+        torch.eye(3, 4, device="xpu") > 0,
+    )
+    loss, target = torch.rand(4, 3, device="xpu"), torch.tensor([2, 0, 1, 1], device="xpu")
+    calls = {
+        "mul f32": lambda: x * x.t().contiguous().t(),
+        "cast f64 f32": lambda: x.double(),
+        "copy u32": lambda: x.t().contiguous(),
+        "fill u32": lambda: x.zero_(),
+        "cumsum_line f32": lambda: x.cumsum(1),
+        "indexed_read u32": lambda: x[index],
+        "compact_coordinates u8": lambda: x[mask],
+        "masked_select u32": lambda: x.masked_select(mask),
+        "nll_partial f32": lambda: torch.nn.functional.nll_loss(loss, target),
+        "reduce_sum_col f32": lambda: x.sum(1),
+    }
+    for name, call in calls.items():
+        torch.xpu.synchronize()
+        with profile(activities=BOTH) as prof:
+            call()
+        assert name in names(prof), (name, names(prof))
 
 
 def test_copies_and_fills(tmp_path):
@@ -167,7 +196,7 @@ def test_routines_of_onemkl():
         torch.linalg.cholesky(a)
         torch.xpu.synchronize()
     shown = {e.name: e for e in device_events(prof) if e.name.startswith(("fft", "cholesky"))}
-    assert [n.removesuffix(" (inline)") for n in shown] == ["fft c2c forward f32 4 x 1000", "cholesky f32 3x48x48"]
+    assert list(shown) == ["fft c2c forward f32 4 x 1000", "cholesky f32 3x48x48"]
     assert all(e.time_range.elapsed_us() > 1 for e in shown.values())
     averages = {a.key: a for a in prof.key_averages()}
     assert averages["aten::_fft_c2c"].device_time_total > 0
@@ -203,6 +232,26 @@ def test_arrows_join_calls_and_executions(tmp_path):
     assert any(r.startswith("stream ") for r in rows)
     operators = {e["args"]["External id"] for e in trace if e.get("cat") == "cpu_op"}
     assert {e["args"]["External id"] for e in on_device(trace)} <= operators
+
+
+def test_synchronisations_are_shown(tmp_path):
+    """Also those with nothing to wait for. Within a range or an operator they belong to it."""
+    event = torch.xpu.Event()
+    event.record()
+    torch.xpu.synchronize()
+    with profile(activities=BOTH) as prof, record_function("mine"):
+        torch.xpu.synchronize()
+        torch.xpu.current_stream().synchronize()
+        event.synchronize()
+        ones().sum().item()
+    trace = trace_of(prof, tmp_path)
+    calls = [e for e in trace if e.get("cat") == "xpu_runtime" and "synchronize" in e["name"]]
+    calls = sorted(calls, key=lambda e: e["ts"])[:4]  # the profile ends with one of its own
+    assert [e["name"] for e in calls] == [
+        f"xpu: synchronize {what}" for what in ("device", "stream", "event", "stream")
+    ]
+    known = {e["args"]["External id"]: e["name"] for e in trace if e.get("cat") in ("cpu_op", "user_annotation")}
+    assert [known[e["args"]["External id"]] for e in calls] == ["mine"] * 3 + ["aten::_local_scalar_dense"]
 
 
 def test_a_row_for_each_stream(tmp_path):

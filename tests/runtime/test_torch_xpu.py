@@ -405,7 +405,14 @@ def test_sources_without_a_build_say_so(tmp_path):
     )
     (tmp_path / "kernels" / "manifest").mkdir(parents=True)
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "XPU_OPS_BUILD_DIR")}
-    code = "import sys; sys.path.insert(0, '.'); import xpu_ops; xpu_ops._C.device_mapping"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "imported from a source tree that is not built" in done.stderr
+    code = "import sys; sys.path.insert(0, '.'); import xpu_ops; xpu_ops."
+    sentence = "imported from a source tree that is not built"
+    for call in (
+        ["-c", f"{code}_C.device_mapping"],
+        ["-c", f"{code}__version__"],
+        ["-m", "xpu_ops.coverage", "report"],
+        ["-m", "xpu_ops.cli", "bench"],
+    ):
+        done = subprocess.run([sys.executable, *call], cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert sentence in done.stderr.splitlines()[-1], done.stderr

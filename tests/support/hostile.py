@@ -36,7 +36,9 @@ import yaml
 from torch.utils._pytree import tree_flatten
 
 from support import compare
+from tools.doc_tables import filled
 
+WRITER = "python -m support.hostile"  # of the tables in docs/reliability.md
 SECONDS = 30.0  # of processor time that a call may take
 PATIENCE = 300.0  # of waiting without any, on a machine that is busy with something else
 SIZES = (
@@ -546,9 +548,7 @@ def main(arguments: list[str]) -> None:
     )
     print(text)
     if page is not None:
-        begin, end = f"<!-- hostile {kind}: begin -->\n", f"<!-- hostile {kind}: end -->"
-        before, _, rest = page.read_text().partition(begin)
-        page.write_text(f"{before}{begin}{text}{end}{rest.partition(end)[2]}")
+        page.write_text(filled(page.read_text(), f"hostile {kind}", text, WRITER))
 
 
 if __name__ == "__main__":

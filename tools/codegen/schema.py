@@ -213,7 +213,9 @@ class Row(Strict):
     @model_validator(mode="after")
     def _modules_are_the_same(self) -> Row:
         if self.torch and (self.kernels or self.pointwise):
-            raise ValueError("torch: not for a row with kernels; device modules are the same for every torch")
+            raise ValueError(
+                "torch: not for a row with kernels; device modules are the same for every torch: list them under the file's `kernels`"
+            )
         return self
 
     @field_validator("torch")

@@ -18,11 +18,21 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from xpu_ops._paths import not_built
+
 from . import diff as differences
 from . import evidence, html, render, report, runner
 from .trace import Trace, trace_ops
 
 app = typer.Typer(help="What runs natively on xpu, from registrations and from recorded runs.", no_args_is_help=True)
+
+
+@app.callback()
+def needs_a_build() -> None:
+    """Ends the program where the sources have no build."""
+    if sentence := not_built():
+        sys.exit(f"xpu-ops: {sentence}")
+
 
 LOG_SECONDS = 30.0  # between lines of progress where there is no terminal
 

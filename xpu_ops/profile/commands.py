@@ -133,8 +133,8 @@ def show(report: Report, console: Console, rows: int) -> None:
     for k in report.kernels[:rows]:
         by = ", ".join(name for name, _ in k.operators.most_common(2))
         kernels.add_row(
-            k.name, str(k.calls), f"{k.total_ms:.3f}", f"{k.total_ms / k.calls * 1e3:.1f}", f"{k.longest_ms * 1e3:.1f}",
-            k.rate(), by,
+            k.name + (" (inline)" if k.inlined else ""), str(k.calls), f"{k.total_ms:.3f}",
+            f"{k.total_ms / k.calls * 1e3:.1f}", f"{k.longest_ms * 1e3:.1f}", k.rate(), by,
         )  # fmt: skip
     console.print(kernels)
     if report.waits:

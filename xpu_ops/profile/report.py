@@ -29,7 +29,7 @@ class OperatorRow:
 
 @dataclass
 class KernelRow:
-    """Executions of one name. Times are milliseconds."""
+    """Executions of one name, inline ones apart. Times are milliseconds."""
 
     name: str
     calls: int = 0
@@ -126,9 +126,9 @@ def _operators(trace: Trace, fallback: dict[str, int]) -> list[OperatorRow]:
 
 
 def _kernels(trace: Trace) -> list[KernelRow]:
-    rows: dict[str, KernelRow] = {}
+    rows: dict[tuple[str, bool], KernelRow] = {}
     for x in trace.executions:
-        row = rows.setdefault(x.name, KernelRow(x.name, inlined=x.inlined))
+        row = rows.setdefault((x.name, x.inlined), KernelRow(x.name, inlined=x.inlined))
         row.calls += 1
         row.total_ms += x.duration / 1e3
         row.longest_ms = max(row.longest_ms, x.duration / 1e3)

@@ -99,7 +99,7 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
   }
   args.n = static_cast<uint32_t>(out.numel());
   const auto here = [&] { host::run(op_.small[static_cast<int>(common_)].run, args, types, 1, 1 + op_.inputs, true); };
-  if (!runtime::current_queue().run_inline(here)) [[unlikely]]
+  if (!runtime::current_queue().run_inline(here, [&]() -> auto& { return op_.rows[common]; })) [[unlikely]]
     launch(args, types);
 }
 
