@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -207,10 +208,15 @@ def opinfo() -> Iterator[Item]:
         yield f"{op.name}{'.' if op.variant_test_name else ''}{op.variant_test_name}", samples
 
 
+@cache
+def _drawn() -> set[str]:
+    """Overloads whose results differ between two calls."""
+    return {name for row in manifest() if not row["deterministic"] for name in row["overloads"]}
+
+
 def _comparable(calls: list[Call]) -> bool:
     """Whether the device computed something that has one value: it drew nothing, and wrote the memory."""
-    drawn = {name for row in manifest() if not row["deterministic"] for name in row["overloads"]}
-    return not any(c.overload in drawn for c in calls) and not all("empty" in c.overload for c in calls)
+    return not any(c.overload in _drawn() for c in calls) and not all("empty" in c.overload for c in calls)
 
 
 def _tree_differs(actual: Any, expected: Any) -> str:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <numbers>
 
@@ -76,7 +77,6 @@ XPU_OPS_VECTORS void multiply(double* out, const double* a, const double* factor
 
 // A part's spectra stay in the second cache.
 constexpr int64_t kTurnedBytes = 1 << 19, kTurnedLeast = 8, kTurnedMost = 64;
-int64_t spectrum(const FftShape& s, int d) { return s.kind == FftKind::r2c ? s.lengths[d] / 2 + 1 : s.lengths[d]; }
 
 // Fewer points oneMKL does as fast on one thread, which it takes for one dim; more would keep too much memory.
 constexpr int64_t kLongLeast = 1 << 19, kLongMost = 1 << 22;
@@ -130,12 +130,6 @@ void Descriptor::run(void* in, void* out) const {
   }
 }
 
-int64_t points(const FftShape& s) {
-  int64_t n = s.batch;
-  for (int d = 0; d < s.rank; ++d) n *= s.lengths[d];
-  return n;
-}
-
 Pass::Pass(const FftShape& s, bool in_place, int64_t least) : threads_(s.threads) {
   const int64_t wanted = (s.batch + kPartsPerThread * threads_ - 1) / (kPartsPerThread * threads_);
   each_ = std::min(s.batch, std::max(wanted, least));
@@ -158,12 +152,12 @@ void Pass::run(void* in, void* out) const {
 }
 
 bool Turned::fits(const FftShape& s) {
-  return spectrum(s, s.rank - 1) * complex_size(s.real == DType::f64) * kTurnedLeast <= kTurnedBytes;
+  return spectrum(s) * complex_size(s.real == DType::f64) * kTurnedLeast <= kTurnedBytes;
 }
 
 Turned::Turned(FftShape s) : threads_(s.threads), double_(s.real == DType::f64), rows_(s.batch) {
   const int64_t item = complex_size(double_);
-  length_ = spectrum(s, 0);
+  length_ = spectrum(s);
   each_ = std::clamp(kTurnedBytes / (length_ * item), kTurnedLeast, kTurnedMost);
   in_step_ = each_ * s.in_distance * (s.kind == FftKind::r2c ? item / 2 : item);
   s.out_strides[0] = 1;

@@ -1,6 +1,5 @@
 // Parts of a transform on the calling thread and those of run_parts: oneMKL's descriptors, and what it does not spread.
 #pragma once
-#include <complex>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -26,7 +25,11 @@ class Descriptor {
   std::unique_ptr<std::remove_pointer_t<DFTI_DESCRIPTOR_HANDLE>, Free> handle_;
 };
 
-int64_t points(const FftShape& shape);
+// Results of the last dim.
+inline int64_t spectrum(const FftShape& s) {
+  const int64_t n = s.lengths[s.rank - 1];
+  return s.kind == FftKind::r2c ? n / 2 + 1 : n;
+}
 
 // Neighbouring columns of a pass that is not over the last dim: 64 together take half the time of 32.
 constexpr int64_t kLeastColumns = 64;
