@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from xpu_ops._paths import not_built
 from xpu_ops.coverage.commands import app as coverage
+from xpu_ops.coverage.commands import needs_a_build
 
 app = typer.Typer(help="The xpu device for a stock PyTorch.", no_args_is_help=True)
 app.add_typer(coverage, name="coverage")
 
 
 @app.callback()
-def needs_a_build(context: typer.Context) -> None:
+def before(context: typer.Context) -> None:
     """Ends the program where the sources have no build, which the doctor says itself."""
-    if context.invoked_subcommand != "doctor" and (sentence := not_built()):
-        sys.exit(f"xpu-ops: {sentence}")
+    if context.invoked_subcommand != "doctor":
+        needs_a_build()
 
 
 @app.command()
