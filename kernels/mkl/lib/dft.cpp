@@ -9,6 +9,7 @@
 #include <oneapi/mkl/dft.hpp>
 
 #include "kernels/mkl/lib/passes.hpp"
+#include "kernels/mkl/lib/workers.hpp"
 
 namespace xpu_ops::mkl {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 // oneMKL leaves to one thread what fewer points have, and threads of ours would wake for less than they cost.
 // Measured on two cores: 2^15 points take 75 us on one thread, and a thread wakes in 10 to 20.
 constexpr int64_t kSplitPoints = 1 << 16;
+constexpr int64_t kSplitTurned = 1 << 15;  // real transforms in two passes
 
 int64_t points(const FftShape& s) {
   int64_t n = s.batch;
@@ -49,12 +51,12 @@ class HostPlan final : public FftPlan {
  public:
   explicit HostPlan(const FftShape& s) {
     const bool split = s.threads > 1 && points(s) >= kSplitPoints;
-    if (split && s.batch >= s.threads) {
+    if (s.rank > 1 && s.kind == FftKind::r2c && last_outside(s) && Turned::fits(s)) {
+      last_first(s, points(s) >= kSplitTurned ? s.threads : 1);
+    } else if (split && s.batch >= s.threads) {
       passes_.emplace_back(s, false, s.in_distance == 1 || s.out_distance == 1 ? kLeastColumns : 1);
     } else if (split && s.batch == 1 && s.rank > 1 && s.kind != FftKind::c2r && dense_inside(s)) {
       by_dims(s);
-    } else if (split && s.batch == 1 && s.rank > 1 && s.kind == FftKind::r2c && last_outside(s) && Turned::fits(s)) {
-      last_first(s);
     } else if (split && Long::fits(s)) {
       long_.emplace(s);
     } else {
@@ -65,8 +67,15 @@ class HostPlan final : public FftPlan {
   void run(void* in, void* out) override {
     if (whole_) whole_->run(in, out);
     if (long_) long_->run(in, out);
-    if (turned_) turned_->run(in, out);
-    for (const Pass& pass : passes_) pass.run(in, out);
+    if (turned_) {
+      run_parts(batch_, batch_threads_, [&](int64_t i) {
+        char* results = static_cast<char*>(out) + i * out_step_;
+        turned_->run(static_cast<char*>(in) + i * in_step_, results);
+        passes_[0].run(results, results);
+      });
+    } else {
+      for (const Pass& pass : passes_) pass.run(in, out);
+    }
   }
 
  private:
@@ -92,9 +101,15 @@ class HostPlan final : public FftPlan {
     passes_.emplace_back(first, true, kLeastColumns);
   }
 
-  // The last dim, then all others in place.
-  void last_first(const FftShape& s) {
+  // The last dim, then all others in place; where there are enough transforms, each on one thread.
+  void last_first(FftShape s, int threads) {
     const int last = s.rank - 1;
+    const int64_t real = s.real == DType::f64 ? 8 : 4;
+    batch_ = s.batch;
+    batch_threads_ = s.batch >= threads ? threads : 1;
+    s.threads = s.batch >= threads ? 1 : threads;
+    in_step_ = s.in_distance * real;
+    out_step_ = s.out_distance * 2 * real;
     FftShape rows = s, others = s;
     rows.rank = 1;
     rows.lengths[0] = s.lengths[last];
@@ -115,6 +130,8 @@ class HostPlan final : public FftPlan {
   std::optional<Turned> turned_;
   std::optional<Descriptor> whole_;
   std::vector<Pass> passes_;
+  int64_t batch_ = 1, in_step_ = 0, out_step_ = 0;  // of transforms with `turned_`; steps in bytes
+  int batch_threads_ = 1;
 };
 
 template <class R, oneapi::mkl::dft::precision kPrecision, bool kReal>

@@ -15,6 +15,16 @@ namespace xpu_ops::mkl {
 namespace {
 
 constexpr int64_t kPartsPerThread = 2;  // so that a thread that wakes late leaves its share to others
+int64_t shares_of(int threads) { return threads == 1 ? 1 : kPartsPerThread * threads; }
+
+// f(i) for neighbouring blocks on one thread: threads that write neighbouring lines take them from each other.
+template <class F>
+void run_blocks(int64_t blocks, int threads, const F& f) {
+  const int64_t shares = std::min(blocks, shares_of(threads));
+  run_parts(shares, threads, [&](int64_t share) {
+    for (int64_t i = blocks * share / shares; i < blocks * (share + 1) / shares; ++i) f(i);
+  });
+}
 
 void check(MKL_LONG status) {
   if (status != DFTI_NO_ERROR && !DftiErrorClass(status, DFTI_NO_ERROR))
@@ -75,17 +85,17 @@ XPU_OPS_VECTORS void multiply(double* out, const double* a, const double* factor
 }
 #undef XPU_OPS_VECTORS
 
-// A part's spectra stay in the second cache.
+// A block's spectra stay in the second cache.
 constexpr int64_t kTurnedBytes = 1 << 19, kTurnedLeast = 8, kTurnedMost = 64;
 
-// Fewer points oneMKL does as fast on one thread, which it takes for one dim; more would keep too much memory.
-constexpr int64_t kLongLeast = 1 << 19, kLongMost = 1 << 22;
+// One dim oneMKL leaves to one thread. Two take as long for fewer points; more would keep too much memory.
+constexpr int64_t kLongLeast = 1 << 17, kLongMost = 1 << 22;
 constexpr int64_t kLongShortest = 256;  // of its two lengths
 
-// The largest divisor up to the square root that leaves whole parts of columns; 0 where there is none.
+// The largest divisor up to the square root; 0 where there is none.
 int64_t split_of(int64_t n) {
   for (auto d = static_cast<int64_t>(std::sqrt(static_cast<double>(n))); d >= kLongShortest; --d) {
-    if (n % d == 0 && n / d % kLeastColumns == 0) return d;
+    if (n % d == 0) return d;
   }
   return 0;
 }
@@ -131,7 +141,7 @@ void Descriptor::run(void* in, void* out) const {
 }
 
 Pass::Pass(const FftShape& s, bool in_place, int64_t least) : threads_(s.threads) {
-  const int64_t wanted = (s.batch + kPartsPerThread * threads_ - 1) / (kPartsPerThread * threads_);
+  const int64_t shares = shares_of(threads_), wanted = (s.batch + shares - 1) / shares;
   each_ = std::min(s.batch, std::max(wanted, least));
   parts_ = (s.batch + each_ - 1) / each_;
   const int64_t real = s.real == DType::f64 ? 8 : 4;
@@ -158,7 +168,9 @@ bool Turned::fits(const FftShape& s) {
 Turned::Turned(FftShape s) : threads_(s.threads), double_(s.real == DType::f64), rows_(s.batch) {
   const int64_t item = complex_size(double_);
   length_ = spectrum(s);
-  each_ = std::clamp(kTurnedBytes / (length_ * item), kTurnedLeast, kTurnedMost);
+  const int64_t most = std::clamp(kTurnedBytes / (length_ * item), kTurnedLeast, kTurnedMost);
+  const int64_t even = rows_ / (2 * shares_of(threads_)) + 1;  // two blocks of a share, or more
+  each_ = std::min(most, (even + kTurnedLeast - 1) / kTurnedLeast * kTurnedLeast);
   in_step_ = each_ * s.in_distance * (s.kind == FftKind::r2c ? item / 2 : item);
   s.out_strides[0] = 1;
   s.out_distance = length_;
@@ -178,7 +190,7 @@ void Turned::run(const void* in, void* out) const {
 
 template <class C>
 void Turned::run_as(const void* in, void* out) const {
-  run_parts((rows_ + each_ - 1) / each_, threads_, [&](int64_t i) {
+  run_blocks((rows_ + each_ - 1) / each_, threads_, [&](int64_t i) {
     thread_local std::vector<C> spectra;
     spectra.resize(std::max(spectra.size(), static_cast<size_t>(each_ * length_)));
     const int64_t first = i * each_, rows = std::min(each_, rows_ - first);
@@ -196,6 +208,7 @@ bool Long::fits(const FftShape& s) {
 Long::Long(const FftShape& s) : threads_(s.threads), double_(s.real == DType::f64) {
   n1_ = split_of(s.lengths[0]);
   n2_ = s.lengths[0] / n1_;
+  parts_ = (n2_ + kLeastColumns - 1) / kLeastColumns;
   FftShape part = s;
   part.scale = 1;
   part.lengths[0] = n1_;
@@ -204,10 +217,11 @@ Long::Long(const FftShape& s) : threads_(s.threads), double_(s.real == DType::f6
   part.in_distance = part.out_distance = 1;
   part.batch = kLeastColumns;
   columns_.emplace(part, false, true);
+  if ((part.batch = n2_ % kLeastColumns)) last_columns_.emplace(part, false, true);
   part.scale = s.scale;
   part.lengths[0] = n2_;
   part.in_strides[0] = 1;
-  part.in_distance = n2_;
+  part.in_distance = parts_ * kLeastColumns;
   part.batch = n1_;
   rows_.emplace(part);
   if (double_) {
@@ -215,13 +229,13 @@ Long::Long(const FftShape& s) : threads_(s.threads), double_(s.real == DType::f6
   } else {
     make_factors<float>(s.forward);
   }
-  middle_.reset(new char[static_cast<size_t>(s.lengths[0] * complex_size(double_))]);
+  middle_.reset(new char[static_cast<size_t>(n1_ * part.in_distance * complex_size(double_))]);
 }
 
 template <class R>
 void Long::make_factors(bool forward) {
-  const int64_t n = n1_ * n2_, parts = n2_ / kLeastColumns;
-  coarse_.resize(static_cast<size_t>(parts * n1_) * 2 * sizeof(R));
+  const int64_t n = n1_ * n2_;
+  coarse_.resize(static_cast<size_t>(parts_ * n1_) * 2 * sizeof(R));
   fine_.resize(static_cast<size_t>(kLeastColumns * n1_) * 2 * sizeof(R));
   const auto put = [&](std::vector<char>& table, int64_t at, int64_t power) {
     const double angle =
@@ -231,7 +245,7 @@ void Long::make_factors(bool forward) {
     pair[1] = static_cast<R>(std::sin(angle));
   };
   for (int64_t k = 0; k < n1_; ++k) {
-    for (int64_t p = 0; p < parts; ++p) put(coarse_, p * n1_ + k, k * p * kLeastColumns);
+    for (int64_t p = 0; p < parts_; ++p) put(coarse_, p * n1_ + k, k * p * kLeastColumns);
     for (int64_t j = 0; j < kLeastColumns; ++j) put(fine_, k * kLeastColumns + j, k * j);
   }
 }
@@ -242,18 +256,20 @@ void Long::columns(void* in, int64_t part) {
   thread_local std::vector<R> spectra;
   spectra.resize(std::max(spectra.size(), static_cast<size_t>(2 * n1_ * kLeastColumns)));
   const int64_t first = part * kLeastColumns;
-  columns_->run(static_cast<R*>(in) + 2 * first, spectra.data());
+  const Descriptor& d = last_columns_ && part == parts_ - 1 ? *last_columns_ : *columns_;
+  d.run(static_cast<R*>(in) + 2 * first, spectra.data());
   auto* middle = reinterpret_cast<R*>(middle_.get()) + 2 * first;
   const R* coarse = reinterpret_cast<const R*>(coarse_.data()) + 2 * part * n1_;
   const R* fine = reinterpret_cast<const R*>(fine_.data());
   for (int64_t k = 0; k < n1_; ++k) {
     const int64_t row = 2 * k * kLeastColumns;
-    multiply(middle + 2 * k * n2_, spectra.data() + row, fine + row, coarse[2 * k], coarse[2 * k + 1]);
+    multiply(middle + 2 * k * parts_ * kLeastColumns, spectra.data() + row, fine + row, coarse[2 * k],
+             coarse[2 * k + 1]);
   }
 }
 
 void Long::run(void* in, void* out) {
-  run_parts(n2_ / kLeastColumns, threads_, [&](int64_t part) {
+  run_blocks(parts_, threads_, [&](int64_t part) {
     if (double_) {
       columns<double>(in, part);
     } else {

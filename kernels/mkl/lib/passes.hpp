@@ -76,8 +76,8 @@ class Long {
   void columns(void* in, int64_t part);
   int threads_;
   bool double_;
-  int64_t n1_, n2_;
-  std::optional<Descriptor> columns_;  // kLeastColumns of them
+  int64_t n1_, n2_, parts_;
+  std::optional<Descriptor> columns_, last_columns_;  // kLeastColumns of them, and what is left
   std::optional<Turned> rows_;
   // The factor of row k1 and column n2 = kLeastColumns part + j is coarse[part][k1] * fine[k1][j].
   std::vector<char> coarse_, fine_;

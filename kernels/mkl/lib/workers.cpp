@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -10,6 +11,16 @@
 
 namespace xpu_ops::mkl {
 namespace {
+
+// A thread looks for so long before it sleeps: passes of one transform follow each other closer, and to sleep and to
+// wake takes longer (docs/notes/fft.md).
+constexpr std::chrono::microseconds kLook{10};
+
+template <class F>
+void look(const F& there) {
+  const auto end = std::chrono::steady_clock::now() + kLook;
+  while (!there() && std::chrono::steady_clock::now() < end) __builtin_ia32_pause();
+}
 
 struct Job {
   const std::function<void(int64_t)>& f;
@@ -34,7 +45,7 @@ class Pool {
  public:
   void run(Job& job, int helpers) {
     std::unique_lock turn(turn_, std::try_to_lock);
-    if (!turn || helpers < 1) {
+    if (!turn) {
       job.work();
       return;
     }
@@ -49,6 +60,7 @@ class Pool {
     }
     wake_.notify_all();
     job.work();
+    look([&] { return busy_ == 0; });
     std::unique_lock lock(mutex_);
     places_ = 0;  // who comes now comes too late
     done_.wait(lock, [&] { return busy_ == 0; });
@@ -58,6 +70,9 @@ class Pool {
   void serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
+      lock.unlock();
+      look([&] { return places_ > 0; });
+      lock.lock();
       wake_.wait(lock, [&] { return places_ > 0; });
       --places_;
       ++busy_;
@@ -73,12 +88,17 @@ class Pool {
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_, done_;
   Job* job_ = nullptr;
-  int threads_ = 0, places_ = 0, busy_ = 0;
+  int threads_ = 0;
+  std::atomic<int> places_ = 0, busy_ = 0;  // changed under the mutex, looked at without it
 };
 
 }  // namespace
 
 void run_parts(int64_t parts, int threads, const std::function<void(int64_t)>& f) {
+  if (threads <= 1) {  // also inside of a part
+    for (int64_t i = 0; i < parts; ++i) f(i);
+    return;
+  }
   static auto* pool = new Pool;  // never destroyed: its threads wait until the process ends
   Job job{f, parts};
   pool->run(job, static_cast<int>(std::min<int64_t>(parts, threads)) - 1);
