@@ -120,8 +120,10 @@ dnnl::engine& engine(int device) {
   return *e;
 }
 
+bool on_host(int device) { return runtime::device_info(device).is_cpu; }
+
 bool saturates(int device, DType source) {
-  if ((source != DType::i8 && source != DType::u8) || !runtime::device_info(device).is_cpu) return false;
+  if ((source != DType::i8 && source != DType::u8) || !on_host(device)) return false;
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::sse41:
     case dnnl::cpu_isa::avx:
@@ -133,9 +135,9 @@ bool saturates(int device, DType source) {
 
 void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) {
   using clock = std::chrono::steady_clock;
-  const bool talk = verbose(), on_host = runtime::device_info(queue.device).is_cpu;
+  const bool talk = verbose(), host = on_host(queue.device);
   // There it is a host task that must end before the arguments are used again.
-  if (on_host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
+  if (host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
   if (count != static_cast<int>(entry.args.size()))
     throw Error(ErrorKind::runtime, "oneDNN: wrong number of arguments for " + entry.shapes);
   std::unique_ptr<ArgSet> args(entry.spare.exchange(nullptr, std::memory_order_acquire));
@@ -148,7 +150,7 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   }
   // A wait of another thread on this queue makes sycl::queue forget its last kernel, and the host task would not stand
   // behind it. The scratchpad may be a block that a kernel before this wait still reads, so it is taken before.
-  if (talk || on_host) queue.wait();
+  if (talk || host) queue.wait();
   clock::time_point start;
   if (talk) [[unlikely]]
     start = clock::now();
@@ -174,7 +176,7 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
       });
     }
   }
-  if (talk || on_host) queue.wait();
+  if (talk || host) queue.wait();
   if (talk) [[unlikely]] {
     std::fprintf(stderr, "xpu_ops,onednn,%s,%s,%s,%s,%.1f us\n", op_name(entry.op), entry.impl.c_str(),
                  entry.shapes.c_str(), entry.last_was_hit ? "hit" : "miss",

@@ -13,9 +13,11 @@ dnnl::engine& engine(int device);
 // bits.
 bool saturates(int device, DType source);
 
+// Whether primitives are host tasks on this device; those pile up quadratically between kernels.
+bool on_host(int device);
+
 // Runs a cached primitive on the queue, in order with the kernels on it. `pointers` follow entry.args; the scratchpad
-// comes from the caching allocator. On a CPU device, where primitives are host tasks that pile up quadratically between
-// kernels, it returns when the primitive is done; on others when it is submitted.
+// comes from the caching allocator. Returns when a primitive on the host is done, any other when it is submitted.
 void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count);
 void run(runtime::Queue& queue, Entry& entry, std::initializer_list<void*> pointers);
 

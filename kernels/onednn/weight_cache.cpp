@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "kernels/error.hpp"
+#include "kernels/onednn/engine.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/reclaim.hpp"
@@ -27,8 +28,7 @@ PackedWeight::~PackedWeight() {
     runtime::deallocate(data);
     return;
   }
-  // On a CPU device a primitive has finished when run() returns; elsewhere one may still read this.
-  if (!runtime::device_info(device).is_cpu) runtime::settle(device);
+  if (!on_host(device)) runtime::settle(device);  // else a primitive may still read this
   sycl::free(data, runtime::sycl_context(device));
 }
 

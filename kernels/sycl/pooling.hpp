@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/sycl/core/columns.hpp"
+#include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/core/row.hpp"
 #include "kernels/sycl/cpu/single.hpp"
 #include "kernels/sycl/pooling_args.hpp"
@@ -101,15 +102,6 @@ template <bool kExact> struct Walk {
   bool in(int32_t j) const { return kExact || j < s.count; }
 };
 
-template <class T> XPU_INLINE bool pool_is_nan(T v) {
-  if constexpr (is_float_v<T>) {
-    opmath_t<T> f = v;
-    return f != f;
-  } else {
-    return false;
-  }
-}
-
 template <class T> XPU_INLINE opmath_t<T> pool_lowest() {
   if constexpr (is_float_v<T>) {
     return -std::numeric_limits<opmath_t<T>>::infinity();
@@ -170,7 +162,7 @@ template <class T, bool kX, bool kYZ, int J> XPU_INLINE void max_pool_one(const 
 #pragma unroll
         for (int j = 0; j < J; ++j) {
           const A v = static_cast<A>(plane.get(src, at, j));
-          const bool take = (v > best[j] || pool_is_nan(v)) && full;
+          const bool take = (v > best[j] || is_nan(opmath_t<T>(v))) && full;
           best[j] = take ? v : best[j];
           where[j] = take ? at : where[j];
         }
@@ -450,7 +442,7 @@ template <class T> void max_pool_plane(const PoolArgs& p) {
     const uint32_t own = static_cast<uint32_t>(lane);
     pool_window(p, z, y, x, lane, [&](size_t at) {
       const A v = static_cast<A>(pool_load(src + at, lane));
-      const bool take = v > best || pool_is_nan(v);
+      const bool take = v > best || is_nan(opmath_t<T>(v));
       best = take ? v : best;
       where = take ? static_cast<uint32_t>(at) + own : where;
     });
@@ -459,7 +451,7 @@ template <class T> void max_pool_plane(const PoolArgs& p) {
     for (uint32_t m = kLanes / 2; m > 0; m /= 2) {
       const A v = exchange(sg, best, m);
       const uint32_t other = exchange(sg, where, m);
-      const bool nan = pool_is_nan(best), also = pool_is_nan(v);
+      const bool nan = is_nan(opmath_t<T>(best)), also = is_nan(opmath_t<T>(v));
       // The last NaN, or else the first maximum.
       const bool take = nan || also ? also && (!nan || other > where) : v > best || (v == best && other < where);
       best = take ? v : best;

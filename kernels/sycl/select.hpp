@@ -2,6 +2,7 @@
 // each from a count of the elements that share the digits before it. Included by sort.hpp.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/nan.hpp"
 
 namespace xpu {
 
@@ -33,7 +34,7 @@ template <class T> void select_count(const SelectArgs& p) {
     for (uint32_t i = begin; i < end; ++i) {
       const T v = in[i];
       ++count[static_cast<uint32_t>(key_of(v) >> shift)];
-      nans += sort_is_nan(v) ? 1u : 0u;
+      nans += is_nan(opmath_t<T>(v)) ? 1u : 0u;
     }
     count[1u << kSelectBits] = nans;
   } else {

@@ -8,6 +8,7 @@
 
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/cpu/scalar_loop.hpp"
 #include "kernels/sycl/lanes.hpp"
 #include "kernels/sycl/sort_args.hpp"
@@ -457,15 +458,6 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
 
 // --- what is read off sorted rows ---
 
-template <class T> inline bool sort_is_nan(T v) {
-  if constexpr (is_float_v<T>) {
-    opmath_t<T> f = v;
-    return f != f;
-  } else {
-    return false;
-  }
-}
-
 // kthvalue, median (the first NaN if there is one), nanmedian (the median of the others): one item a row.
 template <class T> void sort_pick(const PickArgs& p) {
   uint32_t row = global_id();
@@ -476,7 +468,7 @@ template <class T> void sort_pick(const PickArgs& p) {
   if (p.mode != 0) {
     while (low < high) {
       uint32_t mid = (low + high) / 2;
-      if (sort_is_nan(s[mid]))
+      if (is_nan(opmath_t<T>(s[mid])))
         high = mid;
       else
         low = mid + 1;

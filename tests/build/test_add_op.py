@@ -33,6 +33,15 @@ for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch
     torch.testing.assert_close(y.cpu().t().reshape(-1).double(), want.to(y.dtype).double())
 print("ran")
 """
+FAMILY_USE = f"""
+import torch, xpu_ops
+for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+    for x in (torch.arange(1000).to(dtype).reshape(10, 100).t()[::2], torch.empty(0, dtype=dtype)):
+        with xpu_ops.forbid_fallback():
+            y = torch.ops.aten.{OP}(x.to("xpu"))
+        assert torch.equal(y.cpu(), 2 * x)
+print("ran")
+"""
 
 
 class Scratch:
@@ -40,7 +49,7 @@ class Scratch:
 
     def __init__(self, root: Path, build: Path) -> None:
         self.root, self.build, self.gen = root, build, root / "gen"
-        self.manifest, self.package = root / "manifest", root / "python" / "xpu_ops"
+        self.manifest, self.package = root / "kernels" / "manifest", root / "python" / "xpu_ops"
         shutil.copytree(ROOT / "kernels" / "manifest", self.manifest)
         shutil.copytree(build / "python", root / "python", symlinks=True)
         (self.package / "manifest.json").unlink()
@@ -71,15 +80,26 @@ class Scratch:
         return [s for s, o in old.items() if not o.exists() or s.read_bytes() != o.read_bytes()]
 
     def object(self, source: Path) -> Path:
-        """Compiles as the build compiles the sources beside it, registrations in units of several."""
-        usual = self.build / "gen" / source.relative_to(self.gen)
+        """Compiles as the build compiles the sources beside it, bindings in units of several."""
+        if source.is_relative_to(self.gen):
+            usual = self.build / "gen" / source.relative_to(self.gen)
+        else:
+            usual = ROOT / source.relative_to(self.root)
         folders = (usual.parent, self.build / "CMakeFiles" / "_C.dir" / "Unity")
         known = usual if usual in self.compile else next(s for s in self.compile if s.parent in folders)
-        out = self.root / f"{source.stem}.o"
+        out = self.root / f"{usual.parent.name}_{source.stem}.o"
         command = re.sub(r"-o \S+ -c \S+", f"-o {out} -c {source}", self.compile[known])
         command = command.replace(f"-iquote {self.build}", f"-iquote {self.root} -iquote {self.build}")
         self.run(command.replace(str(self.build / "gen"), str(self.gen)))
         return out
+
+    def write(self, files: dict[str, str]) -> list[Path]:
+        """Files of the source tree, found before those of the repository; the C++ sources among them."""
+        paths = [self.root / name for name in files]
+        for path, text in zip(paths, files.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return [p for p in paths if p.suffix == ".cpp"]
 
     def link(self, target: str, objects: dict[Path, Path]) -> None:
         """Links `target` with objects (source -> object) in the place of, or beside, the build's."""
@@ -87,7 +107,7 @@ class Scratch:
         assert ninja is not None
         command = self.run(f"{ninja.group(1)} -C {self.build} -t commands {target}").splitlines()[-1]
         for source, built in objects.items():
-            usual = f"CMakeFiles/{target}.dir/gen/{source.relative_to(self.gen)}.o"
+            usual = f"CMakeFiles/{target}.dir/{source.relative_to(self.root)}.o"
             command = (
                 command.replace(usual, str(built)) if usual in command else command.replace(" -o ", f" {built} -o ", 1)
             )
@@ -96,14 +116,21 @@ class Scratch:
     def modules(self) -> str:
         """Runs the device compiler as the build does; it compiles the modules whose sources changed."""
         worker, out = self.build / "kernelc", self.package / "modules"
-        includes = ["-I", str(ROOT)]
+        includes = ["-I", str(self.root), "-I", str(ROOT)]
         index = str(self.gen / "kernel_index.tsv")
         tool = [sys.executable, "-m", "tools.kernelc", "--worker", str(worker), "--sources", str(self.gen / "sycl")]
         cache = {"XPU_OPS_KERNELC_CACHE": str(self.root / "cache"), "PYTHONPATH": str(ROOT)}
         return self.run([*tool, "--out", str(out), "--index", index, *includes], **cache)
 
-    def use(self, value: str) -> None:
-        code = USE.replace("VALUE", value)
+    def make(self, sources: list[Path]) -> str:
+        """Compiles, links and runs the device compiler; its report."""
+        objects = {s: self.object(s) for s in sources}
+        bindings = {s: o for s, o in objects.items() if s.parent.name == "aten"}
+        self.link("xpu_ops_kernels", {s: o for s, o in objects.items() if s not in bindings})
+        self.link("_C", bindings)
+        return self.modules()
+
+    def use(self, code: str) -> None:
         # Not in the repository: its package would find the build folder.
         out = self.run([sys.executable, "-c", code], cwd=self.root, PYTHONPATH=str(self.root / "python"))
         assert out.strip().endswith("ran")
@@ -124,19 +151,34 @@ def test_one_row_is_an_operator(tmp_path: Path, build_dir: Path) -> None:
     changed = scratch.codegen()
     names = {"register_fictitious_0.cpp", "fictitious_kernels.cpp", "fictitious_inline_0.cpp", "kernel_index.cpp"}
     assert {s.name for s in changed} == names
-    objects = {s: scratch.object(s) for s in changed}
-    scratch.link("xpu_ops_kernels", {s: o for s, o in objects.items() if s.parent.name == "kernels"})
-    scratch.link("_C", {s: o for s, o in objects.items() if s.parent.name == "aten"})
-    report = scratch.modules()
+    report = scratch.make(changed)
     assert re.search(r"kernelc: [12] compiled", report), report
-    scratch.use("x.double() ** 2 + 1")
+    scratch.use(USE.replace("VALUE", "x.double() ** 2 + 1"))
 
     before = cpu_seconds()
     row.write_text(ROW.format(op=OP, expr='"a * M(3)"'))
     assert {s.name for s in scratch.codegen()} == {s.name for s in changed}  # the C++ is that of the first expression
     scratch.modules()
-    scratch.use("x.double() * 3")
+    scratch.use(USE.replace("VALUE", "x.double() * 3"))
     assert cpu_seconds() - before < 60
+
+
+def test_a_family_is_six_files(tmp_path: Path, build_dir: Path) -> None:
+    """The texts of docs/adding-an-op.md, but that the kernel doubles: what torch does anyway is to copy."""
+    if not (build_dir / "compile_commands.json").exists():
+        pytest.skip("a build folder is needed: this one is not CMake's")
+    text = (ROOT / "docs" / "adding-an-op.md").read_text()
+    files = dict(re.findall(r"^`(\S+/tutorial\S*)`\n```\w+\n(.*?)^```$", text, re.S | re.M))
+    assert {Path(f).parts[1] for f in files} == {"manifest", "sycl", "ops", "aten"} and len(files) == 6
+    kernel = "kernels/sycl/tutorial.hpp"
+    doubled = files[kernel].replace("static_cast<const T*>(p.in)[i];", "T(2) * static_cast<const T*>(p.in)[i];")
+    assert doubled != files[kernel]
+    scratch = Scratch(tmp_path, build_dir.resolve())
+    written = scratch.write(files | {kernel: doubled})
+    generated = scratch.codegen()
+    assert {s.name for s in generated} == {"register_tutorial_0.cpp", "tutorial_kernels.cpp", "kernel_index.cpp"}
+    scratch.make([*generated, *written])
+    scratch.use(FAMILY_USE)
 
 
 def test_a_wrong_row_is_named(tmp_path: Path) -> None:

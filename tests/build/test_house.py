@@ -32,7 +32,6 @@ def test_no_family_asks_for_the_kind_of_device() -> None:
     allowed = (
         "kernels/runtime/",
         "kernels/onednn/engine.cpp",
-        "kernels/onednn/weight_cache.cpp",
         "bindings/runtime/module.cpp",
     )
     found = [
