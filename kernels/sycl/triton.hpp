@@ -46,6 +46,8 @@ template <class T> TRI T below(T v, uint32_t by) {
   const uint32_t lane = __spirv_BuiltInSubgroupLocalInvocationId();
   return from_bits<T>(__spirv_GroupNonUniformShuffle(kSubGroup, to_bits(v), (lane - by) & 15u));
 }
+// The first lane's value, which the compiler then knows to be the same in all.
+template <class T> TRI T uniform(T v) { return from_bits<T>(__spirv_GroupBroadcast(kSubGroup, to_bits(v), 0u)); }
 template <class T> TRI T of_lane(T v, uint32_t lane) {
   return from_bits<T>(__spirv_GroupNonUniformShuffle(kSubGroup, to_bits(v), lane));
 }
@@ -76,6 +78,11 @@ template <class T> TRI T div_u(T a, T b) {
 template <class T> TRI T rem_u(T a, T b) {
   using U = Unsigned<T>;
   return b == T(0) ? T(0) : static_cast<T>(static_cast<U>(a) % static_cast<U>(b));
+}
+// A power of two s so that 1 / (d s) is a normal number where d is a number but 0.
+TRI float scale_of(float d) {
+  const float size = sycl::fabs(d);
+  return size < 0x1p-60f ? 0x1p64f : size > 0x1p60f ? 0x1p-64f : 1.0f;
 }
 template <class T> TRI T floor_div_s(T a, T b) {
   const T q = div_s(a, b);

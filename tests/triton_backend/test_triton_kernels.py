@@ -70,6 +70,14 @@ def wrapping(o, n, start, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def divided(x, d, o, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n)
+    tl.store(o + row * n + at, v / tl.load(d + row), mask=at < n)
+
+
+@triton.jit
 def checked(x, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.device_assert(tl.load(x + at, mask=at < n, other=1) > 0, "must be positive")
@@ -99,6 +107,19 @@ def test_softmax(n: int) -> None:
     o = torch.empty_like(x, device="xpu")
     kernels.softmax_kernel[(9,)](x.to("xpu"), o, 70, n, BLOCK=max(triton.next_power_of_2(n), 2))
     close(o, x.softmax(-1))
+
+
+def test_division_by_one_value() -> None:
+    """By its reciprocal: within two units in the last place for all sizes, and as a division for zero, infinity, NaN."""
+    sizes = [10.0**e for e in range(-45, 39, 3)]
+    d = torch.tensor([*sizes, *(-s for s in sizes), 0.0, float("inf"), float("nan"), 3.0, 7.0])
+    x = torch.tensor([0.0, 1.0, -3.0, 1e-44, 1e-38, 1e-20, 1e20, 3e38, float("inf"), float("nan"), *torch.randn(60)])
+    o = torch.empty(len(d), len(x), device="xpu")
+    divided[(len(d),)](x.to("xpu"), d.to("xpu"), o, len(x), BLOCK=128)
+    expected = (x.double() / d.double()[:, None]).float()
+    unit = (torch.nextafter(expected.abs(), torch.tensor(float("inf"))) - expected.abs()).nan_to_num(0.0, 0.0)
+    same = (o.cpu() == expected) | (o.cpu().isnan() & expected.isnan())
+    assert (same | ((o.cpu() - expected).abs() <= 2 * unit)).all()
 
 
 def test_layer_norm() -> None:

@@ -201,29 +201,24 @@ def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _R
     if reduction is not None and across:
         ways = 4 if n >= 8 * LANES and regions.neutral(reduction.op) else 1
         _declare(k, reduction, f"{c} == 0" if n > LANES else "", ways)
-    if ways > 1:
-        k.put(f"for (size_t {c}_0 = 0; {c}_0 < {n}; {c}_0 += {ways * LANES}) {{", "#pragma unroll")
-        k.put(f"for (size_t way = 0; way < {ways}; ++way) {{", f"const size_t {c} = {c}_0 + way * {LANES};")
-        closing_lanes = "}}"
-    else:
-        k.put(f"for (size_t {c} = 0; {c} < {n}; {c} += {LANES}) {{")
-        closing_lanes = "}}" if n < LANES else "}"
-    if n < LANES:
-        k.put(f"if (item < {n}) {{")
     if n > 1:
         ident[lane] = Index(c if n > LANES else "0", 1, LANES if n > LANES else 1 << 40)
+    last = min(n, LANES) - 1
     if reduction is not None and inner is not None:
+        k.put(f"for (size_t {c} = 0; {c} < {n}; {c} += {LANES}) {{")
+        k.put(*([f"if (item < {n}) {{"] if n < LANES else []))
         name = k.fresh("i")
         _declare(k, reduction, f"{name} == 0")
         k.put(f"for (size_t {name} = 0; {name} < {shape[inner]}; ++{name}) {{")
         ident[inner] = Index(name)
-    last = min(n, LANES) - 1
-    _body(k, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
+        _body(k, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
+        k.put("}")
+    else:
+        _lanes(k, c, n, ways, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
     rest = tuple(i for d, i in enumerate(ident) if reduction is None or d != reduction.axis)
     if reduction is not None and inner is not None:
-        k.put("}")
         _store(k, reduction, rest, by_lane=True)
-    k.put(closing_lanes)
+        k.put("}}" if n < LANES else "}")
     if reduction is not None and across:
         if ways > 1:
             _join_ways(k, reduction, ways)
@@ -273,8 +268,7 @@ def _across_lanes(k: State, r: _Reduction, lanes: int) -> None:
         combined = regions.inline(k, r.op.regions[0], r.accumulators + other, k.lines)
         k.put(*(f"{a} = {x};" for a, x in zip(r.accumulators, combined, strict=True)))
         step //= 2
-    if lanes < LANES:
-        k.put(*(f"{a} = tri::of_lane({a}, 0);" for a in r.accumulators))
+    k.put(*(f"{a} = tri::uniform({a});" for a in r.accumulators))
 
 
 def _store(k: State, r: _Reduction, idx: tuple[Index, ...], by_lane: bool) -> None:
@@ -287,6 +281,50 @@ def _store(k: State, r: _Reduction, idx: tuple[Index, ...], by_lane: bool) -> No
 
 
 # ---- its body, in two versions
+
+
+_TOGETHER = 128  # elements of a row that take one version
+
+
+def _lanes(
+    k: State, c: str, n: int, ways: int, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None
+) -> None:
+    """The loop along the lanes. Each version has loops of its own: in one loop the compiler joins them to one body with
+    a mask, which computes both."""
+    first = _version(k, nest, ops, keep, reduction, True)
+    conditions = list(dict.fromkeys(nest.conditions))
+    second = _version(k, nest, ops, keep, reduction, False) if conditions else []
+    step = ways * LANES
+    if n < LANES:
+        first, second = [[f"if (item < {n}) {{", *v, "}"] if v else [] for v in (first, second)]
+    if not conditions:
+        _version_loop(k, c, n, ways, [*nest.before, *first], f"size_t {c}_0 = 0", "")
+        return
+    holds, all_hold = k.fresh("holds"), k.fresh("holds")
+    k.put(f"const auto {holds} = [&](size_t {c}) {{", *nest.before, f"return {' && '.join(conditions)};", "};")
+    together = max(step, n if n <= _TOGETHER else 0)
+    each = " && ".join(f"{holds}({c} + {at})" for at in range(0, together, LANES))
+    k.put(f"const auto {all_hold} = [&](size_t {c}) {{ return {each}; }};")
+    if n <= together:
+        k.put(f"if ({all_hold}(0)) {{")
+        _version_loop(k, c, n, ways, [*nest.before, *first], f"size_t {c}_0 = 0", "")
+        k.put("} else {")
+        _version_loop(k, c, n, ways, [*nest.before, *second], f"size_t {c}_0 = 0", "")
+        k.put("}")
+        return
+    k.put(f"for (size_t {c}_0 = 0; {c}_0 < {n};) {{")
+    _version_loop(k, c, n, ways, [*nest.before, *first], "", f" && {all_hold}({c}_0)")
+    _version_loop(k, c, n, ways, [*nest.before, *second], "", f" && !{all_hold}({c}_0)")
+    k.put("}")
+
+
+def _version_loop(k: State, c: str, n: int, ways: int, body: list[str], start: str, while_: str) -> None:
+    k.put(f"for ({start}; {c}_0 < {n}{while_}; {c}_0 += {ways * LANES}) {{")
+    if ways > 1:
+        k.put("#pragma unroll", f"for (size_t way = 0; way < {ways}; ++way) {{")
+        k.put(f"const size_t {c} = {c}_0 + way * {LANES};", *body, "}}")
+    else:
+        k.put(f"const size_t {c} = {c}_0;", *body, "}")
 
 
 def _body(k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None) -> None:

@@ -251,6 +251,17 @@ def _divide(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     return Element(nest.name(elem, f"tri::div_s<{T}>({a.code}, {d.code})", True), elem, assumed=True)
 
 
+def _quotient(nest: Nest, op: Op, args: list[Element]) -> Element | None:
+    """By one float32 for all lanes: the product with its reciprocal, which is off by 1.5 units in the last place where a
+    GPU's `/` may be by 2. tl.div_rn divides."""
+    a, d = args
+    if op.types[0].elem != "f32" or a.uniform or not d.uniform:
+        return None
+    scale = nest.name("f32", f"tri::scale_of({d.code})", True)
+    inverse = nest.name("f32", f"1.0f / ({d.code} * {scale})", True)
+    return Element(nest.name("f32", f"{nest.code(a)} * {scale} * {inverse}", False), "f32", None)
+
+
 def _both(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     a, b = args
     if op.types[0].elem != "i1":
@@ -278,6 +289,7 @@ _FORMS: dict[str, Callable[[Nest, Op, list[Element]], Element | None]] = {
     "arith.extui": _widen_unsigned,
     "arith.trunci": _narrow,
     "arith.cmpi": _compare,
+    "arith.divf": _quotient,
     "arith.divsi": _divide,
     "arith.remsi": _divide,
     "arith.divui": _divide,
