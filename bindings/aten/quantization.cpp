@@ -1,11 +1,18 @@
 // Fake quantisation. What no grid point is near to - NaN - takes the lowest; infinities take the ends of the range,
 // where torch's CPU kernels for channels convert them to an integer, which C++ leaves open.
 #include <ATen/TensorOperators.h>
+#include <ATen/native/quantized/cpu/QuantUtils.h>
 #include <ATen/ops/aminmax.h>
 #include <ATen/ops/fmax.h>
 #include <ATen/ops/fmin.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/where.h>
+
+#include <limits>
+#include <vector>
 
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/tensor.hpp"
@@ -107,6 +114,46 @@ void check_float(const at::Tensor& grad, const at::Tensor& self, const at::Tenso
   TORCH_CHECK(self.numel() == grad.numel(), "`X` and `dY` are not the same size");
 }
 
+// The running extremes: the first ones as they are, then a moving average.
+void observe(const at::Tensor& self, at::Tensor& running_min, at::Tensor& running_max, double part, bool rows) {
+  const auto [least, most] = rows ? at::aminmax(self.flatten(1), 1) : at::aminmax(self);
+  const auto move = [&](at::Tensor& running, const at::Tensor& now) {
+    TORCH_CHECK(running.scalar_type() == at::kFloat, "expected scalar type Float but found ", running.scalar_type());
+    const at::Tensor to = now.reshape(running.sizes());
+    running.copy_(at::where(at::isinf(running), to, (to - running).mul_(part).add_(running)));
+  };
+  move(running_min, least);
+  move(running_max, most);
+}
+
+// Channels observed for the first time: as many as there are, with nothing in their range.
+void grow(const at::Tensor& self, at::Tensor& running_min, at::Tensor& running_max, at::Tensor& scale,
+          at::Tensor& zero_point) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int64_t channels = self.size(0);
+  running_min.resize_({channels}).fill_(kInfinity);
+  running_max.resize_({channels}).fill_(-kInfinity);
+  scale.resize_({channels}).fill_(1);
+  zero_point.resize_({channels}).fill_(0);
+}
+
+void choose_grids(const at::Tensor& running_min, const at::Tensor& running_max, int64_t low, int64_t high,
+                  bool symmetric, at::Tensor& scale, at::Tensor& zero_point) {
+  const at::Tensor least = running_min.cpu().contiguous(), most = running_max.cpu().contiguous();
+  std::vector<float> scales;
+  std::vector<int32_t> zeros;
+  for (int64_t i = 0; i < least.numel(); ++i) {
+    const auto grid =
+        quant_utils::ChooseQuantizationParams(least.const_data_ptr<float>()[i], most.const_data_ptr<float>()[i],
+                                              static_cast<int32_t>(low), static_cast<int32_t>(high), symmetric);
+    scales.push_back(static_cast<float>(grid.scale));
+    zeros.push_back(grid.zero_point);
+  }
+  const int64_t n = least.numel();
+  scale.narrow(0, 0, n).copy_(at::from_blob(scales.data(), {n}, at::kFloat));
+  zero_point.narrow(0, 0, n).copy_(at::from_blob(zeros.data(), {n}, at::kInt));
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor> fake_quantize_per_tensor(const at::Tensor& self, double scale, int64_t zero_point,
@@ -151,6 +198,27 @@ std::tuple<at::Tensor, at::Tensor> fake_quantize_per_channel_affine_cachemask(co
   }
   return rounded(self, {along(scale, self, axis), along(zero_point, self, axis), type != at::kInt}, quant_min,
                  quant_max);
+}
+
+std::tuple<at::Tensor, at::Tensor> _fused_moving_avg_obs_fq_helper(
+    const at::Tensor& self, const at::Tensor& observer_on, const at::Tensor& fake_quant_on, at::Tensor& running_min,
+    at::Tensor& running_max, at::Tensor& scale, at::Tensor& zero_point, double averaging_const, int64_t quant_min,
+    int64_t quant_max, int64_t ch_axis, bool per_row_fake_quant, bool symmetric_quant) {
+  TORCH_CHECK(ch_axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant_cpu: ch_axis must be < self.dim()");
+  if (observer_on.item<bool>()) {
+    TORCH_CHECK(self.scalar_type() == at::kFloat, "expected scalar type Float but found ", self.scalar_type());
+    TORCH_CHECK(!per_row_fake_quant || ch_axis == 0,
+                "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0");
+    if (per_row_fake_quant && running_min.numel() == 0) grow(self, running_min, running_max, scale, zero_point);
+    observe(self, running_min, running_max, averaging_const, per_row_fake_quant);
+  }
+  if (!fake_quant_on.item<bool>())
+    return {self.clone(), at::ones_like(self, self.options().dtype(at::kBool), at::MemoryFormat::Preserve)};
+  choose_grids(running_min, running_max, quant_min, quant_max, symmetric_quant, scale, zero_point);
+  if (per_row_fake_quant)
+    return fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis, quant_min, quant_max);
+  return _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(self, scale, zero_point, fake_quant_on, quant_min,
+                                                                   quant_max);
 }
 
 at::Tensor _fake_quantize_learnable_per_tensor_affine(const at::Tensor& self, const at::Tensor& scale,

@@ -169,3 +169,24 @@ def test_errors(name: str) -> None:
 def test_dequantize_of_a_dense_tensor() -> None:
     for x in (values(torch.float64), values().int()):
         same(A.dequantize.self, x)
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_moving_averages(channels: bool) -> None:
+    """torch.ao's module, three steps: values, gradient, and the state that it keeps."""
+    from torch.ao.quantization import FusedMovingAvgObsFakeQuantize, MovingAveragePerChannelMinMaxObserver
+
+    options = {"observer": MovingAveragePerChannelMinMaxObserver, "ch_axis": 0} if channels else {}
+    results = []
+    for device in ("cpu", "xpu"):
+        torch.manual_seed(0)
+        module = FusedMovingAvgObsFakeQuantize(quant_min=-128, quant_max=127, dtype=torch.qint8, **options).to(device)
+        for step in range(3):
+            x = (torch.randn(4, 5) * (step + 1)).to(device).requires_grad_()
+            y = module(x)
+            y.sum().backward()
+        state = [v for k, v in module.state_dict().items() if "val" in k or k in ("scale", "zero_point")]
+        results.append([t.detach().cpu() for t in (y, x.grad, *state)])
+    assert len(results[0]) > 4
+    for actual, expected in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(actual, expected)

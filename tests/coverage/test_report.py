@@ -158,7 +158,7 @@ def test_what_is_not_applicable_belongs_to_others(document: Any) -> None:
         assert words & {"cudnn", "miopen", "mps", "cslt"} or has(r["name"], "MkldnnCPU"), r["name"]
     verdicts = {r["name"]: r["verdict"] for r in document["overloads"]}
     assert verdicts["fake_quantize_per_tensor_affine_cachemask"] == "native"
-    assert verdicts["_fused_moving_avg_obs_fq_helper"] == "fallback"
+    assert verdicts["slow_conv_dilated2d"] == "fallback"
     assert verdicts["quantize_per_tensor"] == verdicts["int_repr"] == "missing"
 
 

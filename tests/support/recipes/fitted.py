@@ -47,6 +47,20 @@ recipe("_fake_quantize_learnable_per_tensor_affine", "_fake_quantize_learnable_p
        types=("f32",), bad=BAD_RANGE)(fake_quantize)  # fmt: skip
 
 
+@recipe("_fused_moving_avg_obs_fq_helper", types=("f32",), bad={"quant_max": [-300]})
+def observed(d: Any) -> Args:
+    rows = d.flag()  # of two dims: the CPU reads beyond the extremes of others
+    shape = (d.int(1, 4), d.int(1, 6)) if rows else (*d.any_shape(), 3)
+    n, first = (shape[0] if rows else 1), d.flag()
+    end = torch.full((n,), float("inf"))
+    return {"self": quarters(d, shape), "observer_on": torch.tensor([d.int(0, 1) if not first else 1]),
+            "fake_quant_on": torch.tensor([d.int(0, 1)]), "running_min": end if first else -torch.rand(n) - 1,
+            "running_max": -end if first else torch.rand(n) + 1, "scale": torch.ones(n),
+            "zero_point": torch.zeros(n, dtype=torch.int32), "averaging_const": d.pick(0.01, 0.5), "quant_min": d.pick(0, -128),
+            "quant_max": d.pick(127, 255), "ch_axis": 0, "per_row_fake_quant": rows,
+            "symmetric_quant": d.flag()}  # fmt: skip
+
+
 # ---- jagged and nested
 def jagged(d: Any) -> Args:
     lengths = d.ints(d.int(1, 4), 0, 5)
