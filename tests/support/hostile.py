@@ -5,7 +5,8 @@ memory for some of these calls: only a process that never runs one says anything
 about to do into a file, so that the parent knows which call killed it or did not end. tests/robust/hostile.yaml lists
 where the two devices differ for a reason.
 
-python -m support.hostile SEED FIRST LAST [--composites] [--page=FILE]     findings of rounds of calls, then the figures
+python -m support.hostile SEED FIRST LAST [--composites] [--minutes=N] [--page=FILE]
+    findings of rounds of calls, then the figures
 """
 
 from __future__ import annotations
@@ -534,20 +535,27 @@ def table(figures: Figures, found: list[Finding], which: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Prints the findings of a campaign over rounds of calls, then its figures; `--page=FILE` puts those into a page."""
-    composites = "--composites" in arguments
-    page = next((Path(a.removeprefix("--page=")) for a in arguments if a.startswith("--page=")), None)
+    """Prints the findings of a campaign over rounds of calls, then its figures; `--page=FILE` puts those into a page.
+    `--minutes=N` starts no further pair of rounds after that time."""
+    options = dict(a.removeprefix("--").partition("=")[::2] for a in arguments if a.startswith("--"))
     seed, first, last = map(int, [a for a in arguments if not a.startswith("--")])
-    figures, found = Figures(), []
-    for finding in campaign(calls(seed, first, last, composites=composites), figures, composites=composites):
-        found.append(finding)
-        print(json.dumps(asdict(finding)), flush=True)
+    composites = "composites" in options
     kind = "composite" if composites else "native"
+    end = time.monotonic() + 60 * float(options.get("minutes", math.inf))
+    figures, found, begin = Figures(), [], first
+    while begin < last and time.monotonic() < end:
+        done = min(begin + 2, last)
+        for finding in campaign(calls(seed, begin, done, composites=composites), figures, composites=composites):
+            found.append(finding)
+            print(json.dumps(asdict(finding)), flush=True)
+        begin = done
+        print(f"{time.strftime('%H:%M:%S')} {figures.ended.total()} calls", file=sys.stderr, flush=True)
     text = table(
-        figures, found, f"Seed {seed}, rounds {first} to {last - 1} over {len(overloads(composites))} {kind} overloads"
+        figures, found, f"Seed {seed}, rounds {first} to {begin - 1} over {len(overloads(composites))} {kind} overloads"
     )
     print(text)
-    if page is not None:
+    if "page" in options:
+        page = Path(options["page"])
         page.write_text(filled(page.read_text(), f"hostile {kind}", text, WRITER))
 
 
