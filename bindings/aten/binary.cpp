@@ -15,8 +15,13 @@ void pow_Scalar(const at::Scalar& base, const at::Tensor& exponent, const at::Te
     out.fill_(1);
     return;
   }
+  // The base as the common type holds it, as in torch: 1e-45 is 0 in 16 bits.
+  at::Scalar held = base;
+  const at::ScalarType type = at::result_type(base, exponent);
+  if (type == at::kHalf) held = static_cast<double>(at::Half(base.to<float>()));
+  if (type == at::kBFloat16) held = static_cast<double>(at::BFloat16(base.to<float>()));
   at::Tensor result = out;
-  at::pow_out(result, number(base), exponent);
+  at::pow_out(result, number(held), exponent);
 }
 
 namespace {
