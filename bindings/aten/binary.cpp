@@ -1,5 +1,6 @@
 // Binary operators whose meta leaves the iterator to the kernel.
 #include <ATen/TensorIterator.h>
+#include <ATen/native/BinaryOps.h>
 #include <ATen/ops/fill.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
@@ -8,6 +9,18 @@
 #include "gen/aten/binary_ops.hpp"
 
 namespace xpu_ops::aten {
+
+// Checked as sub is, by torch's meta function; operands of the short way have a floating type.
+at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  const std::initializer_list<ScalarArg> number{ScalarArg{alpha, ScalarArg::compute}};
+  if (const SmallDense small(k_rsub_Tensor, nullptr, {&self, &other}); small && real_number(alpha))
+    return small.run(number);
+  at::native::sub_check(self, other);
+  auto it = make_iterator(Promotion::binary, k_rsub_Tensor, {at::Tensor()}, {self, other});
+  at::native::alpha_check(it.common_dtype(), alpha);
+  pointwise(it, k_rsub_Tensor, number);
+  return it.output(0);
+}
 
 // Upstream's meta allocates a contiguous result, whatever the exponent's layout.
 void pow_Scalar(const at::Scalar& base, const at::Tensor& exponent, const at::Tensor& out) {
