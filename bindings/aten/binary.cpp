@@ -4,8 +4,10 @@
 #include <ATen/ops/fill.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/result_type.h>
 
 #include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/small_dense.hpp"
 #include "gen/aten/binary_ops.hpp"
 
 namespace xpu_ops::aten {

@@ -503,7 +503,7 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
         xpu, cpu = _outcomes(batch, environment)
         for place, call in enumerate(batch):
             x, c = xpu.get(place), cpu.get(place)
-            if x == c == "hang":
+            if x == "hang" and c == "hang":
                 figures.ended["too long for both"] += 1
                 continue
             figures.ended[
