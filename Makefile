@@ -21,7 +21,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-robust test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs tables lint format clean
+.PHONY: all deps configure build demo test test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -64,6 +64,18 @@ test-full: build wheel
 # 100,000 hostile calls on both devices, and composites: see docs/reliability.md.
 test-robust: build
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests/robust $(PYTEST_ARGS)
+
+# Kernels and bindings with g++'s sanitizers, without oneMKL: SANITIZER=address (with undefined) or thread. Their runtime
+# library has to be loaded first; it looks for libraries in the place of ours, so that LD_LIBRARY_PATH has to name pip's.
+SANITIZER ?= address
+SANITIZER_LIBRARIES = $$($(CXX) -print-file-name=lib$(if $(filter thread,$(SANITIZER)),t,a)san.so):$$($(CXX) -print-file-name=libstdc++.so)
+SANITIZED_TESTS ?= $(if $(filter thread,$(SANITIZER)),$(addprefix tests/,runtime/test_allocator.py runtime/test_graph.py \
+  runtime/test_streams.py runtime/test_threads.py onednn/test_caches.py),tests/runtime tests/onednn)
+test-sanitized:
+	$(MAKE) build BUILD=build-$(SANITIZER) CMAKE_ARGS="--preset $(SANITIZER)"
+	XPU_OPS_BUILD_DIR=$(abspath build-$(SANITIZER)) PYTHONPATH=$(abspath build-$(SANITIZER))/python LD_LIBRARY_PATH=$(abspath $(VENV))/lib \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
+	  LD_PRELOAD="$(SANITIZER_LIBRARIES)" $(PY) -m pytest $(SANITIZED_TESTS) $(PYTEST_ARGS)
 
 # The wheel beside PyPI's torch, a CUDA build of several GB, in an environment of its own; on a machine without an NVIDIA GPU.
 CUDA_VENV ?= .venv-cuda$(CELL)

@@ -95,6 +95,11 @@ void check_channels(const char* name, const at::Tensor& t, int64_t channels) {
               t.defined() ? t.numel() : 0);
 }
 
+void check_gradient(const at::Tensor& grad_out, const at::Tensor& input) {
+  TORCH_CHECK(grad_out.sizes() == input.sizes(), "expected grad_out of the input's size ", input.sizes(), ", but got ",
+              grad_out.sizes());
+}
+
 // Running statistics are written in place, so they decide the parameters' type.
 at::ScalarType channel_type(at::ScalarType t, const at::Tensor& running, const at::Tensor& weight) {
   return parameter_type(t, running.defined() ? running : weight);
@@ -387,9 +392,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> batch_norm_backward_r
   const Batch b = as_batch(input, format);
   const at::ScalarType stats = stat_type(input.scalar_type());
   check_channels("mean", mean, b.C);
+  check_channels("invstd", invstd, b.C);
+  check_gradient(grad_out, input);
   const at::Tensor dy = grad_out.to(input.scalar_type()).contiguous(format);
-  const ChannelSums s = channel_sums(b, dy, as_parameter(mean, stats));
-  const at::Tensor dot = s.dot.view({-1, b.C}).sum(0), sum = s.sum.view({-1, b.C}).sum(0);
+  at::Tensor dot, sum;
+  if (input.numel() == 0) {
+    dot = at::zeros({b.C}, input.options().dtype(stats)), sum = at::zeros_like(dot);
+  } else {
+    const ChannelSums s = channel_sums(b, dy, as_parameter(mean, stats));
+    dot = s.dot.view({-1, b.C}).sum(0), sum = s.sum.view({-1, b.C}).sum(0);
+  }
   const at::Tensor w = or_undefined(weight);
   const at::ScalarType type = w.defined() ? w.scalar_type() : stats;
   return {input_g ? sum : at::Tensor(), input_g ? dot : at::Tensor(),
@@ -404,6 +416,7 @@ at::Tensor batch_norm_backward_elemt(const at::Tensor& grad_out, const at::Tenso
   const at::ScalarType stats = stat_type(input.scalar_type());
   check_channels("mean", mean, b.C);
   check_channels("invstd", invstd, b.C);
+  check_gradient(grad_out, input);
   const at::Tensor dx = new_empty(input.sizes(), input.scalar_type(), format);
   if (input.numel() == 0) return dx;
   const at::Tensor dy = grad_out.to(input.scalar_type()).contiguous(format), rstd = as_parameter(invstd, stats);

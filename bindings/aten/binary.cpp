@@ -1,13 +1,28 @@
 // Binary operators whose meta leaves the iterator to the kernel.
 #include <ATen/TensorIterator.h>
+#include <ATen/native/BinaryOps.h>
 #include <ATen/ops/fill.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/result_type.h>
 
 #include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/small_dense.hpp"
 #include "gen/aten/binary_ops.hpp"
 
 namespace xpu_ops::aten {
+
+// Checked as sub is, by torch's meta function; operands of the short way have a floating type.
+at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
+  const std::initializer_list<ScalarArg> number{ScalarArg{alpha, ScalarArg::compute}};
+  if (const SmallDense small(k_rsub_Tensor, nullptr, {&self, &other}); small && real_number(alpha))
+    return small.run(number);
+  at::native::sub_check(self, other);
+  auto it = make_iterator(Promotion::binary, k_rsub_Tensor, {at::Tensor()}, {self, other});
+  at::native::alpha_check(it.common_dtype(), alpha);
+  pointwise(it, k_rsub_Tensor, number);
+  return it.output(0);
+}
 
 // Upstream's meta allocates a contiguous result, whatever the exponent's layout.
 void pow_Scalar(const at::Scalar& base, const at::Tensor& exponent, const at::Tensor& out) {
@@ -15,8 +30,13 @@ void pow_Scalar(const at::Scalar& base, const at::Tensor& exponent, const at::Te
     out.fill_(1);
     return;
   }
+  // The base as the common type holds it, as in torch: 1e-45 is 0 in 16 bits.
+  at::Scalar held = base;
+  const at::ScalarType type = at::result_type(base, exponent);
+  if (type == at::kHalf) held = static_cast<double>(at::Half(base.to<float>()));
+  if (type == at::kBFloat16) held = static_cast<double>(at::BFloat16(base.to<float>()));
   at::Tensor result = out;
-  at::pow_out(result, number(base), exponent);
+  at::pow_out(result, number(held), exponent);
 }
 
 namespace {

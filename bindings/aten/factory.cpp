@@ -75,7 +75,7 @@ void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtim
                 const at::Scalar& start, const at::Scalar& end, int64_t steps, double base) {
   const at::ScalarType dtype = out.scalar_type();
   SequenceArgs a{};
-  const double gaps = static_cast<double>(std::max<int64_t>(steps - 1, 1));
+  const double gaps = static_cast<double>(steps - 1);
   if (at::isComplexType(dtype)) {
     const auto s = start.to<c10::complex<double>>(), e = end.to<c10::complex<double>>();
     set_real(a, s.real(), e.real(), (e.real() - s.real()) / gaps);
@@ -88,11 +88,10 @@ void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtim
     AT_DISPATCH_ALL_TYPES_AND2(at::kHalf, at::kBFloat16, dtype, "linspace_cpu", [&] {
       s = static_cast<double>(start.to<scalar_t>()), e = static_cast<double>(end.to<scalar_t>());
     });
-    set_real(a, s, e, steps == 1 ? 0.0 : (e - s) / gaps);  // not NaN of an infinite start
+    set_real(a, s, e, (e - s) / gaps);
   }
   a.base = static_cast<float>(base), a.base64 = double_bits(base);
-  // One step has only the start; otherwise both halves count from their own end, so that the ends are exact.
-  a.half_n = steps == 1 ? 1 : static_cast<uint32_t>(steps / 2);
+  a.half_n = static_cast<uint32_t>(steps / 2);  // both halves count from their own end, so that the ends are exact
   run_sequence(out, at::isIntegralType(dtype, false) ? integral : table, a);
 }
 
@@ -101,11 +100,16 @@ at::Tensor& spaced(at::Tensor& out, const at::Scalar& start, const at::Scalar& e
   TORCH_CHECK(steps >= 0, "number of steps must be non-negative");
   if (out.numel() != steps) out.resize_({steps});
   if (steps == 0) return out;
-  const at::Scalar& last = steps == 1 ? start : end;  // one step has only the start, whatever the end is
+  if (steps == 1) {  // the start alone, in any type that fill_ takes
+    if (!log) return out.fill_(start);
+    if (at::isComplexType(out.scalar_type()))
+      return out.fill_(std::pow(c10::complex<double>(base), start.to<c10::complex<double>>()));
+    return out.fill_(std::pow(base, start.to<double>()));
+  }
   if (log)
-    run_spaced(out, kernels::logspace, kernels::logspace_integral, start, last, steps, base);
+    run_spaced(out, kernels::logspace, kernels::logspace_integral, start, end, steps, base);
   else
-    run_spaced(out, kernels::linspace, kernels::linspace_integral, start, last, steps, base);
+    run_spaced(out, kernels::linspace, kernels::linspace_integral, start, end, steps, base);
   return out;
 }
 

@@ -28,8 +28,6 @@ using namespace linalg;
 
 void _linalg_svd(const at::Tensor& A, bool full_matrices, bool compute_uv, std::optional<std::string_view> driver,
                  const at::Tensor& U, const at::Tensor& S, const at::Tensor& Vh) {
-  TORCH_CHECK(!driver.has_value(),
-              "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.");
   if (A.numel() == 0) {
     // Of an empty matrix any unitary matrices are singular vectors.
     for (const at::Tensor& vectors : {U, Vh}) {
@@ -39,6 +37,8 @@ void _linalg_svd(const at::Tensor& A, bool full_matrices, bool compute_uv, std::
     }
     return;
   }
+  TORCH_CHECK(!driver.has_value(),
+              "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend.");
   const at::Tensor info = new_empty(batch_shape(A), at::kInt);
   const at::Tensor none;
   if (small::svd(A, compute_uv ? U : none, S, compute_uv ? Vh : none, info)) {

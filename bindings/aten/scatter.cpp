@@ -104,6 +104,7 @@ void scatter_value(const at::Tensor& self, int64_t dim, const at::Tensor& index,
                    const at::Tensor& out) {
   check_scatter(out, index, {});
   start_from(out, self);
+  if (index.numel() == 0) return;  // whatever the value is, as in torch
   scatter_columns(Reduce::assign, out, at::maybe_wrap_dim(dim, self.dim()), index,
                   scalar_like(value, out, index.sizes()), DeviceErrorCode::index_runtime);
 }
@@ -120,6 +121,7 @@ void scatter_value_reduce(const at::Tensor& self, int64_t dim, const at::Tensor&
                           c10::string_view reduce, const at::Tensor& out) {
   check_scatter(out, index, {});
   start_from(out, self);
+  if (index.numel() == 0) return;
   scatter_columns(reduce_of(reduce), out, at::maybe_wrap_dim(dim, self.dim()), index,
                   scalar_like(value, out, index.sizes()), DeviceErrorCode::index_runtime);
 }

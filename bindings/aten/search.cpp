@@ -250,12 +250,23 @@ void check_histogram_out(const at::Tensor& self, const at::Tensor& hist, const a
               "same dtype, but got input ", self.dtype(), " and bin_edges ", bin_edges.dtype(), " for dimension 0");
 }
 
-void check_histogram(const char* name, const at::Tensor& samples, const OptionalTensor& weight) {
+// `self` has the coordinates of a sample in its last dimension.
+void check_histogram(const char* name, const at::Tensor& self, const OptionalTensor& weight) {
   if (!weight.has_value() || !weight->defined()) return;
-  TORCH_CHECK(samples.dtype() == weight->dtype(), name,
+  TORCH_CHECK(self.dtype() == weight->dtype(), name,
               ": if weight tensor is provided, input tensor and weight tensor should have the "
               "same dtype, but got input(",
-              samples.dtype(), "), and weight(", weight->dtype(), ")");
+              self.dtype(), "), and weight(", weight->dtype(), ")");
+  const at::IntArrayRef sizes = self.sizes().slice(0, self.dim() - 1);
+  TORCH_CHECK(weight->dim() == 0 ? sizes == at::IntArrayRef{1} : sizes == weight->sizes(),
+              "torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+              "excluding its innermost dimension, but got input with shape ",
+              self.sizes(), " and weight with shape ", weight->sizes());
+}
+
+// Weights of samples that are numbers.
+OptionalTensor flat_weight(const OptionalTensor& weight) {
+  return weight.has_value() && weight->defined() ? OptionalTensor(weight->reshape({weight->numel()})) : std::nullopt;
 }
 
 std::vector<std::pair<double, double>> ranges_of(const char* name, const at::Tensor& samples,
@@ -322,7 +333,7 @@ std::tuple<at::Tensor, at::Tensor> histogram_bins_tensor(const at::Tensor& self,
                                                          const OptionalTensor& weight, bool density) {
   const char* name = "torch.histogramdd()";
   const at::Tensor samples = flat_samples(self);
-  check_histogram(name, samples, weight);
+  check_histogram(name, samples, flat_weight(weight));
   check_edges(name, samples, bins, 0);
   return {histogram_over(samples, {bins}, weight, density, BinSearch::binary), bins.clone()};
 }
@@ -345,7 +356,7 @@ std::tuple<at::Tensor, at::Tensor> histogram_bin_ct(const at::Tensor& self, int6
   const char* name = "torch.histogram()";
   TORCH_CHECK(bins > 0, name, ": bins must be > 0, but got ", bins);
   const at::Tensor samples = flat_samples(self);
-  check_histogram(name, samples, weight);
+  check_histogram(name, samples, flat_weight(weight));
   const at::Tensor edges = even_edges(samples, ranges_of(name, samples, range)[0], bins);
   return {histogram_over(samples, {edges}, weight, density, BinSearch::linear_then_local), edges};
 }
@@ -394,7 +405,7 @@ at::Tensor _histogramdd_from_bin_cts(const at::Tensor& self, at::IntArrayRef bin
                                      bool density) {
   const at::Tensor samples = samples_of(self);
   const char* name = "torch.histogramdd()";
-  check_histogram(name, samples, weight);
+  check_histogram(name, self, weight);
   for (size_t d = 0; d < bins.size(); ++d)
     TORCH_CHECK(bins[d] > 0, name, ": bins must be > 0, but got ", bins[d], " for dimension ", d);
   return histogram_over(samples, dd_edges(samples, bins, range), weight, density, BinSearch::linear_then_local);
@@ -406,7 +417,7 @@ at::Tensor _histogramdd_from_bin_tensors(const at::Tensor& self, at::TensorList 
   const char* name = "torch.histogramdd()";
   TORCH_CHECK(static_cast<int64_t>(bins.size()) == samples.size(1), name, ": expected ", samples.size(1),
               " sequences of bin edges for a ", samples.size(1), "-dimensional histogram but got ", bins.size());
-  check_histogram(name, samples, weight);
+  check_histogram(name, self, weight);
   for (size_t d = 0; d < bins.size(); ++d) check_edges(name, samples, bins[d], static_cast<int64_t>(d));
   return histogram_over(samples, bins.vec(), weight, density, BinSearch::binary);
 }

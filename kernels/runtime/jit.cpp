@@ -1,6 +1,9 @@
 #include "kernels/runtime/jit.hpp"
 
 #include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include <sycl/ext/oneapi/experimental/enqueue_functions.hpp>
 #include <sycl/ext/oneapi/experimental/raw_kernel_arg.hpp>
@@ -42,11 +45,22 @@ JitModule::JitModule(int device, const Bytes& native)
       bundle_(syclexp::get_kernel_bundle<sycl::bundle_state::executable>(sycl_context(device), {sycl_device(device)},
                                                                          span(native))) {}
 
+// libsycl 2026.2 keeps about 450 KB of every bundle that it has loaded: code is loaded once, and stays.
+std::shared_ptr<JitModule> JitModule::loaded(int device, const Bytes& native) {
+  static std::mutex mutex;
+  static std::map<std::pair<int, Bytes>, std::shared_ptr<JitModule>>& modules =
+      *new std::map<std::pair<int, Bytes>, std::shared_ptr<JitModule>>;  // never destroyed: libsycl may end before
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<JitModule>& module = modules[{device, native}];
+  if (!module) module.reset(new JitModule(device, native));
+  return module;
+}
+
 std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device) {
   const ModuleCacheFile cache = native_file(digest, device);
   if (const auto native = cache.load()) {
     try {
-      auto module = std::shared_ptr<JitModule>(new JitModule(device, *native));
+      auto module = loaded(device, *native);
       ++g_cached;
       return module;
     } catch (const sycl::exception& e) { cache.discard(e.what()); }
@@ -56,7 +70,7 @@ std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device
   if (!spirv) return nullptr;
   try {
     const Bytes native = link(*spirv, device);
-    auto module = std::shared_ptr<JitModule>(new JitModule(device, native));
+    auto module = loaded(device, native);
     cache.store(native);
     return module;
   } catch (const sycl::exception& e) {
@@ -70,7 +84,7 @@ std::shared_ptr<JitModule> JitModule::add(const std::string& digest, int device,
   try {
     const bool fits = !native.empty() && target == target_key(sycl_device(device));
     const Bytes code = fits ? native : link(spirv, device);
-    auto module = std::shared_ptr<JitModule>(new JitModule(device, code));
+    auto module = loaded(device, code);
     portable_file(digest).store(spirv);
     native_file(digest, device).store(code);
     ++g_added;

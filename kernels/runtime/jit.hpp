@@ -32,6 +32,8 @@ class JitModule {
  private:
   using Executable = sycl::kernel_bundle<sycl::bundle_state::executable>;
   JitModule(int device, const Bytes& native);
+  // Throws sycl::exception where the bytes are no code of the device.
+  static std::shared_ptr<JitModule> loaded(int device, const Bytes& native);
 
   int device_;
   Executable bundle_;

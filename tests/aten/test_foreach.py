@@ -199,6 +199,18 @@ def test_a_bool_is_not_subtracted() -> None:
     assert (x * True).tolist() == [1.0] * 3 and torch._foreach_mul([x], True)[0].tolist() == [1.0] * 3
 
 
+@pytest.mark.parametrize("alpha", [2.5, float("inf"), True])
+@pytest.mark.parametrize("f", [torch.add, torch.sub, torch.rsub], ids=lambda f: f.__name__)
+def test_alpha_has_a_type_that_integers_take(f: Any, alpha: Any) -> None:
+    for n in (0, 3, 5000):
+        a = torch.zeros(n, dtype=torch.int8)
+        with pytest.raises(RuntimeError) as want:
+            f(a, a, alpha=alpha)
+        with pytest.raises(RuntimeError) as got:
+            f(a.to("xpu"), a.to("xpu"), alpha=alpha)
+        assert str(got.value) == str(want.value)
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
 @pytest.mark.parametrize("order", [0, 1, 2, 3, float("inf"), -float("inf")])
 def test_norm(order: float, dtype: torch.dtype) -> None:

@@ -55,3 +55,10 @@ def test_gradient() -> None:
         torch.ldexp(x, torch.tensor([1, -2, 3], device=device)).square().sum().backward()
         grads.append(x.grad)
     assert_same(grads[1], grads[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("base", [1e-45, 1e30, 0.3])
+def test_pow_rounds_its_base_to_16_bits(base: float, dtype: torch.dtype) -> None:
+    exponent = torch.tensor([-0.62, 0.3, 12.0]).to(dtype)
+    torch.testing.assert_close(torch.pow(base, exponent.to("xpu")).cpu(), torch.pow(base, exponent))

@@ -53,6 +53,13 @@ REGRESSIONS = [
     (8, 20715893345, "binary_cross_entropy_backward"),
     (8, 31001238159, "logspace.out"),
     (2411, 16841560728, "histogram.bins_tensor_out"),
+    (90125, 9530137503, "_linalg_svd.U"),
+    (90125, 22069492486, "linspace.out"),
+    (90125, 48181107343, "logspace.out"),
+    (90125, 62566347329, "scatter.value"),
+    (90125, 87780656197, "rsub.Tensor"),
+    (90125, 88225701876, "histogram.bin_ct_out"),
+    (90125, 159857367432, "batch_norm_backward_reduce"),
 ]
 
 
@@ -95,7 +102,8 @@ def test_native_overloads() -> None:
     assert not found, _report(found)
     assert figures.ended["returned on xpu, returned on the CPU"] > 0.2 * figures.ended.total()
     if FULL:
-        unused = [k.reason for k in hostile.known() if not k.composite and not figures.explained[k.reason]]
+        wanted = [k.reason for k in hostile.known() if k.seed == SEED and not k.composite]
+        unused = [reason for reason in wanted if not figures.explained[reason]]
         assert not unused, f"entries of hostile.yaml that explain no finding: {unused}"
 
 
