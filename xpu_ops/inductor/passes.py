@@ -232,6 +232,20 @@ def _keep_operator(op: Any) -> None:
     lowering.make_fallback(op, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
 
 
+def _contiguous_result(op: Any) -> None:
+    """torch's decomposition keeps channels last, where the operator and its meta function make contiguous images on xpu."""
+    from torch._inductor import decomposition
+
+    upstream = decomposition.decompositions[op]
+
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = upstream(x, *args, **kwargs)
+        return result.contiguous() if x.device.type == "xpu" else result
+
+    decomposition.decompositions[op] = decompose
+
+
 def _contiguous_on_xpu(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
     """Operands of an operator whose gradient keeps their strides, where its meta function promises a contiguous one."""
     from torch._inductor import lowering
@@ -281,6 +295,7 @@ def install_lowerings() -> None:
         _or_operator(op)
     for op in (aten.any.default, aten.any.dim, aten.any.dims):
         _any_of_bytes(op)
+    _contiguous_result(aten.pixel_shuffle.default)
     _keep_operator(aten.native_layer_norm_backward.default)
     lowering.add_layout_constraint(aten.replication_pad2d_backward.default, _contiguous_on_xpu)
     attention = _attention_operands(lowering.sdpa_constraint)
