@@ -118,12 +118,22 @@ void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const
   launch_direct(plan::ConvPass::backward_weights, w, a);
 }
 
-// Whether the depthwise kernels take it: x and y are the sides of the untransposed convolution.
-bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
+// Whether the layer has a group per channel: x and y are the sides of the untransposed convolution.
+bool may_be_depthwise(const at::Tensor& x, const at::Tensor& y, const onednn::ConvGeometry& g) {
   return g.spatial == 2 && !g.transposed && g.groups == x.size(1) && x.scalar_type() == y.scalar_type() &&
-         x.is_contiguous() && y.is_contiguous() && x.size(2) * x.size(3) < INT32_MAX &&
-         y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX &&
+         x.size(2) * x.size(3) < INT32_MAX && y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX;
+}
+
+// Whether the depthwise kernels take it.
+bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
+  return may_be_depthwise(x, y, g) && x.is_contiguous() && y.is_contiguous() &&
          plan::plan_depthwise_serves(direct_args(x, w, y, g), current_policy());
+}
+
+// Whether its gradients are computed in float.
+bool widens(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
+  return may_be_depthwise(x, y, g) &&
+         plan::plan_depthwise_widens(direct_args(x, w, y, g), dtype_of(x), current_policy());
 }
 
 // A leaky relu is none: its factor is no clipped line.
@@ -211,7 +221,10 @@ bool depthwise_backward_data(const at::Tensor& grad, const at::Tensor& w, const 
 
 bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
                                 const onednn::ConvGeometry& g) {
-  if (!is_depthwise(x, out, grad, g) || !out.is_contiguous()) return false;
+  if (!out.is_contiguous() || !may_be_depthwise(x, grad, g)) return false;
+  if (!is_depthwise(x, out, grad, g))
+    return plan::plan_depthwise_copies(direct_args(x, out, grad, g), dtype_of(x), current_policy()) &&
+           depthwise_backward_weights(x.contiguous(), grad.contiguous(), out, g);
   ConvArgs a = direct_args(x, out, grad, g);
   a.src = x.const_data_ptr();
   a.dst = grad.const_data_ptr();
@@ -272,8 +285,8 @@ void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor
       read_positions(out, g).copy_(read);
       return;
     }
-    if (onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g, copies,
-                                          weight_ref(w)))
+    if (!widens(out, w, grad, g) && onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w),
+                                                                      out_view(out), g, copies, weight_ref(w)))
       return;
     if (half_type(grad)) {
       const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format);
@@ -297,7 +310,8 @@ bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Ten
     const bool with_bias = grad_bias.defined() && !g.transposed;
     onednn::View b;
     if (with_bias) b = out_view(grad_bias);
-    if (onednn::convolution_backward_weights(runtime::current_queue(), view(x), view(grad), out_view(out),
+    if (!widens(x, out, grad, g) &&
+        onednn::convolution_backward_weights(runtime::current_queue(), view(x), view(grad), out_view(out),
                                              with_bias ? &b : nullptr, g, copies))
       return with_bias;
     if (half_type(x)) {

@@ -46,6 +46,20 @@ bool plan_depthwise_serves(const ConvArgs& a, const runtime::Policy& policy) {
          (k == 3 || k == 5 || k == 7) && a.stride[2] == 1 && a.dilation[1] == 1 && a.dilation[2] == 1;
 }
 
+// oneDNN's loops over strided images, and over all of float16, take 3 to 50 times as long as its float kernel and the
+// copies.
+bool plan_depthwise_widens(const ConvArgs& a, DType type, const runtime::Policy& policy) {
+  const bool strided = a.stride[1] > 1 || a.stride[2] > 1;
+  return policy.single_items && a.groups > 1 && a.groups == a.ci && a.groups == a.co &&
+         (type == DType::f16 || (type == DType::bf16 && strided));
+}
+
+// oneDNN's channels-last kernels for more than 3x3 weights take 2 to 40 times as long as depthwise_weights and the
+// copies.
+bool plan_depthwise_copies(const ConvArgs& a, DType type, const runtime::Policy& policy) {
+  return plan_depthwise_serves(a, policy) && (type == DType::f16 || a.kernel[2] > 3);
+}
+
 DepthwisePlan plan_depthwise(const ConvArgs& args) {
   DepthwisePlan plan;
   plan.rows = static_cast<uint32_t>(std::clamp<int64_t>(kDepthwiseShare / args.out[2], 1, args.out[1]));

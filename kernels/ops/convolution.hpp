@@ -17,6 +17,11 @@ void direct_convolution(runtime::Queue& queue, ConvPass pass, DType type, ConvAr
 
 // Whether the depthwise kernels take a layer of groups of one channel: contiguous images of two dimensions.
 bool plan_depthwise_serves(const ConvArgs& args, const runtime::Policy& policy);
+// Whether the gradients of a depthwise layer of 16-bit images are computed in float, where depthwise_* do not take
+// them.
+bool plan_depthwise_widens(const ConvArgs& args, DType type, const runtime::Policy& policy);
+// Whether channels-last images are copied for depthwise_weights.
+bool plan_depthwise_copies(const ConvArgs& args, DType type, const runtime::Policy& policy);
 // Rows of an image that a work-group computes, and work-groups of an image.
 struct DepthwisePlan { uint32_t rows = 1, blocks = 1; };
 DepthwisePlan plan_depthwise(const ConvArgs& args);

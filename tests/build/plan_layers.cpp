@@ -60,6 +60,18 @@ void test_convolution() {
   CHECK(without([](ConvArgs& c) { c.kernel[1] = 5; }) && without([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 4; }));
   CHECK(without([](ConvArgs& c) { c.stride[2] = 2; }) && !without([](ConvArgs& c) { c.stride[1] = 2; }));
   CHECK(without([](ConvArgs& c) { c.dilation[1] = 2; }));
+  const auto gradients = [&](DType type, int32_t kernel, int32_t stride, const Policy& policy) {
+    ConvArgs g = a;
+    g.kernel[1] = g.kernel[2] = kernel, g.stride[1] = g.stride[2] = stride;
+    return std::pair(plan_depthwise_widens(g, type, policy), plan_depthwise_copies(g, type, policy));
+  };
+  CHECK(gradients(DType::bf16, 3, 2, cpu) == std::pair(true, false));
+  CHECK(gradients(DType::bf16, 3, 1, cpu) == std::pair(false, false));
+  CHECK(gradients(DType::bf16, 5, 1, cpu) == std::pair(false, true));
+  CHECK(gradients(DType::f16, 3, 1, cpu) == std::pair(true, true));
+  CHECK(gradients(DType::f32, 5, 2, cpu) == std::pair(false, false));
+  CHECK(gradients(DType::f32, 5, 1, cpu) == std::pair(false, true));
+  CHECK(gradients(DType::f16, 5, 2, gpu) == std::pair(false, false));
   for (const int32_t width : {1, 20, 4096, 5000})
     for (const int32_t height : {1, 3, 1000}) {
       at("depthwise", width, height);

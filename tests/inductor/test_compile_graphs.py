@@ -318,3 +318,11 @@ def test_unpooled_images_stay_channels_last(backend: str) -> None:
     expected = F.max_unpool2d(a * 2, places, 2) + 1
     assert got.stride() == expected.stride()
     torch.testing.assert_close(got, expected)
+
+
+def test_shuffled_pixels_are_contiguous() -> None:
+    """torch's decomposition of pixel_shuffle keeps channels last, the operator does not."""
+    x = rand(2, 8, 4, 6).to(memory_format=torch.channels_last)
+    got, expected = torch.compile(lambda x: F.pixel_shuffle(x * 2, 2))(x), F.pixel_shuffle(x * 2, 2)
+    assert got.stride() == expected.stride()
+    torch.testing.assert_close(got, expected)

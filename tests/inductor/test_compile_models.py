@@ -175,3 +175,14 @@ def test_autocast() -> None:
     with torch.autocast("xpu", torch.bfloat16):
         got, expected = torch.compile(model)(x), model(x)
     torch.testing.assert_close(got, expected, rtol=5e-2, atol=5e-2)
+
+
+def test_convolutions_take_weights_as_they_are(kernels: Callable[[], int]) -> None:
+    """Inductor's copy of each weight to channels last, at every call, would be a kernel per shape."""
+    model = nn.Sequential(nn.Conv2d(16, 16, 3), nn.Conv2d(16, 8, 3)).to("xpu").eval()
+    x = torch.randn(2, 16, 9, 9, device="xpu").to(memory_format=torch.channels_last)
+    with torch.no_grad():
+        got, expected = torch.compile(model)(x), model(x)
+    assert got.stride() == expected.stride()
+    torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+    assert kernels() <= 2  # the sums with the biases

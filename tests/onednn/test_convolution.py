@@ -104,13 +104,15 @@ def test_depthwise(last: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("kernel", [3, 5, 7])
-def test_depthwise_of_contiguous_images(kernel: int, dtype: torch.dtype) -> None:
+def test_depthwise_images(kernel: int, last: bool, dtype: torch.dtype) -> None:
     """Rows of vectors with and without taps outside the image, one and several work-groups an image, any padding."""
+    layout = torch.channels_last if last else torch.contiguous_format
     w, b = randn(6, 1, kernel, kernel, dtype=dtype, seed=2), randn(6, dtype=dtype, seed=3)
     for size, padding, stride in (((9, 7), 1, 1), ((150, 47), (0, kernel // 2), 1), ((40, 80), kernel // 2, (2, 1)),
-                                  ((kernel, kernel), 0, 1), ((5, 16), (3, 9), 1)):  # fmt: skip
-        x = randn(2, 6, *size, dtype=dtype, seed=1)
+                                  ((kernel, kernel), 0, 1), ((5, 16), (3, 9), 1), ((19, 20), kernel // 2, 2)):  # fmt: skip
+        x = randn(2, 6, *size, dtype=dtype, seed=1).to(memory_format=layout)
         if (size[0] + 2 * (padding if isinstance(padding, int) else padding[0])) < kernel:
             continue
         for bias in (None, b):
@@ -119,7 +121,7 @@ def test_depthwise_of_contiguous_images(kernel: int, dtype: torch.dtype) -> None
             xpu = [t.to("xpu").requires_grad_() for t in operands]
             expected = torch.nn.functional.conv2d(*cpu, stride=stride, padding=padding, groups=6)
             actual = torch.nn.functional.conv2d(*xpu, stride=stride, padding=padding, groups=6)
-            assert actual.is_contiguous()
+            assert actual.is_contiguous(memory_format=layout)
             compare(actual.detach(), expected.detach())
             grad = randn(*expected.shape, dtype=dtype, seed=4)
             expected.backward(grad.double())

@@ -232,11 +232,48 @@ def _keep_operator(op: Any) -> None:
     lowering.make_fallback(op, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
 
 
+def _contiguous_result(op: Any) -> None:
+    """torch's decomposition keeps channels last, where the operator and its meta function make contiguous images on xpu."""
+    from torch._inductor import decomposition
+
+    upstream = decomposition.decompositions[op]
+
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        result = upstream(x, *args, **kwargs)
+        return result.contiguous() if x.device.type == "xpu" else result
+
+    decomposition.decompositions[op] = decompose
+
+
 def _contiguous_on_xpu(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
     """Operands of an operator whose gradient keeps their strides, where its meta function promises a contiguous one."""
     from torch._inductor import lowering
 
     return lowering.require_contiguous(node, *args, **kwargs) if is_xpu(args[0]) else (args, kwargs)
+
+
+def _weights_as_they_are() -> None:
+    """Weights that are operands of the graph are not copied to channels last for each call: oneDNN keeps them packed."""
+    from torch._inductor import ir, lowering
+    from torch._inductor.kernel import conv
+
+    upstream, require = conv.convolution, ir.ExternKernel.require_channels_last
+
+    @functools.wraps(upstream)
+    def convolution(x: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_xpu(x):
+            return upstream(x, weight, *args, **kwargs)
+
+        def require_channels_last(t: Any) -> Any:
+            given = t is weight and isinstance(t.data, ir.StorageBox) and isinstance(t.data.data, ir.InputBuffer)
+            return t if given else require(t)
+
+        with mock.patch.object(ir.ExternKernel, "require_channels_last", require_channels_last):
+            return upstream(x, weight, *args, **kwargs)
+
+    conv.convolution = convolution  # which calls itself for other ranks
+    lowering.lowerings[aten.convolution.default] = convolution
 
 
 def _attention_operand(x: Any, node: Any) -> Any:
@@ -281,6 +318,8 @@ def install_lowerings() -> None:
         _or_operator(op)
     for op in (aten.any.default, aten.any.dim, aten.any.dims):
         _any_of_bytes(op)
+    _weights_as_they_are()
+    _contiguous_result(aten.pixel_shuffle.default)
     _keep_operator(aten.native_layer_norm_backward.default)
     lowering.add_layout_constraint(aten.replication_pad2d_backward.default, _contiguous_on_xpu)
     attention = _attention_operands(lowering.sdpa_constraint)
