@@ -274,8 +274,8 @@ EXITS = {
     "os._exit": "x = [torch.ones(1 << 22, device='xpu') for _ in range(50)]; import os; os._exit(0)",
     "live tensors": "import sys; sys.kept = [(torch.ones(1 << 22, device='xpu', requires_grad=True) ** 2).exp() for _ in range(9)]",
     # Inside of an operator, torch itself aborts: the end of a daemon thread unwinds through a destructor, on the CPU too.
-    "daemon thread": "import threading, time; x = torch.ones(1 << 22, device='xpu'); threading.Thread("
-    "target=lambda: ([x.add_(1) for _ in range(50)], time.sleep(60)), daemon=True).start(); time.sleep(0.5)",
+    "daemon thread": "import threading, time; x = torch.ones(1 << 22, device='xpu'); done = threading.Event(); threading.Thread("
+    "target=lambda: ([x.add_(1) for _ in range(50)], done.set(), time.sleep(60)), daemon=True).start(); done.wait()",
     "atexit": "import atexit; x = torch.ones(1 << 20, device='xpu'); atexit.register(lambda: print((x * 2).sum().item()))",
 }
 CODES = {"raise": 3, "exception": 1}
