@@ -328,9 +328,14 @@ def quantization(m: torch.Tensor) -> Rows:
     def per_channel(x: torch.Tensor, s: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
         return torch._fake_quantize_learnable_per_channel_affine(x, s, z, 0, -128, 127, 1.0)
 
+    def observed(x: torch.Tensor, on: torch.Tensor, *state: torch.Tensor) -> torch.Tensor:
+        kept = [t.clone() for t in state]  # or each call would find another range
+        return torch.fused_moving_avg_obs_fake_quant(x, on, on, *kept, 0.01, -128, 127, 0)
+
     return {
         "per tensor": (lambda x: torch.fake_quantize_per_tensor_affine(x, 0.1, 0, -128, 127), m),
         "per tensor, parameters": (lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, s, z.int(), -128, 127), m, one, none),
+        "moving average": (observed, m, torch.ones(1, dtype=torch.int32), -one, one, one, none.int()),
         "per channel": (lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z.int(), 0, -128, 127), m, scale, zero),
         "learnable per tensor": (per_tensor, m, one, none),
         "learnable per tensor backward": (with_gradients(per_tensor), m, one, none),

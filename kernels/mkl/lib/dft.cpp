@@ -68,7 +68,7 @@ class HostPlan final : public FftPlan {
     if (whole_) whole_->run(in, out);
     if (long_) long_->run(in, out);
     if (turned_) {
-      run_parts(batch_, batch_threads_, [&](int64_t i) {
+      run_blocks(batch_, batch_threads_, [&](int64_t i) {
         char* results = static_cast<char*>(out) + i * out_step_;
         turned_->run(static_cast<char*>(in) + i * in_step_, results);
         passes_[0].run(results, results);

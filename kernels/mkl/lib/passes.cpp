@@ -14,18 +14,6 @@
 namespace xpu_ops::mkl {
 namespace {
 
-constexpr int64_t kPartsPerThread = 2;  // so that a thread that wakes late leaves its share to others
-int64_t shares_of(int threads) { return threads == 1 ? 1 : kPartsPerThread * threads; }
-
-// f(i) for neighbouring blocks on one thread: threads that write neighbouring lines take them from each other.
-template <class F>
-void run_blocks(int64_t blocks, int threads, const F& f) {
-  const int64_t shares = std::min(blocks, shares_of(threads));
-  run_parts(shares, threads, [&](int64_t share) {
-    for (int64_t i = blocks * share / shares; i < blocks * (share + 1) / shares; ++i) f(i);
-  });
-}
-
 void check(MKL_LONG status) {
   if (status != DFTI_NO_ERROR && !DftiErrorClass(status, DFTI_NO_ERROR))
     throw Error(ErrorKind::runtime, std::string("oneMKL's transform: ") + DftiErrorMessage(status));
@@ -89,7 +77,7 @@ XPU_OPS_VECTORS void multiply(double* out, const double* a, const double* factor
 constexpr int64_t kTurnedBytes = 1 << 19, kTurnedLeast = 8, kTurnedMost = 64;
 
 // One dim oneMKL leaves to one thread. Two take as long for fewer points; more would keep too much memory.
-constexpr int64_t kLongLeast = 1 << 17, kLongMost = 1 << 22;
+constexpr int64_t kLongLeast = 1 << 18, kLongMost = 1 << 22;
 constexpr int64_t kLongShortest = 256;  // of its two lengths
 
 // The largest divisor up to the square root; 0 where there is none.

@@ -1,5 +1,6 @@
 // Threads beside the calling one: oneMKL leaves transforms of up to some hundred thousand points to one thread.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 
@@ -8,5 +9,18 @@ namespace xpu_ops::mkl {
 // Calls f(0) ... f(parts - 1), on the calling thread and up to `threads - 1` others, and returns when all have
 // returned. Where the others serve another caller it does everything itself. What f throws, it throws.
 void run_parts(int64_t parts, int threads, const std::function<void(int64_t)>& f);
+
+// Parts per thread, so that a thread that wakes late leaves its share to others.
+constexpr int64_t kPartsPerThread = 2;
+inline int64_t shares_of(int threads) { return threads == 1 ? 1 : kPartsPerThread * threads; }
+
+// f(i) for neighbouring blocks on one thread: threads that write neighbouring lines take them from each other.
+template <class F>
+void run_blocks(int64_t blocks, int threads, const F& f) {
+  const int64_t shares = std::min(blocks, shares_of(threads));
+  run_parts(shares, threads, [&](int64_t share) {
+    for (int64_t i = blocks * share / shares; i < blocks * (share + 1) / shares; ++i) f(i);
+  });
+}
 
 }  // namespace xpu_ops::mkl
