@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support import script
-from support.modes import GPU_POLICY
+from support.modes import INLINE
 from support.profiles import BOTH, device_events, names, on_device, trace_of
 from support.streams import another_stream
 from torch.autograd import DeviceType
@@ -87,14 +87,14 @@ def test_inline_work_is_marked(tmp_path):
     assert names(prof) == {"add f32": 2}
     trace = on_device(trace_of(prof, tmp_path))
     assert [e["args"]["inline"] for e in sorted(trace, key=lambda e: e["args"]["correlation"])] == [
-        not GPU_POLICY,
+        INLINE,
         False,
     ]
     assert len({e["args"]["kernel"] for e in trace}) == 1
 
 
 @pytest.mark.usefixtures("own_stream")
-@pytest.mark.skipif(GPU_POLICY, reason="nothing is inline, and some kernels are others")
+@pytest.mark.skipif(not INLINE, reason="nothing is inline, and some kernels are others")
 def test_inline_work_has_the_name_of_its_kernel():
     x, index, mask = (
         torch.rand(3, 4, device="xpu"),
