@@ -214,6 +214,10 @@ std::tuple<at::Tensor, at::Tensor> _fused_moving_avg_obs_fq_helper(
   }
   if (!fake_quant_on.item<bool>())
     return {self.clone(), at::ones_like(self, self.options().dtype(at::kBool), at::MemoryFormat::Preserve)};
+  for (const at::Tensor* t : {&running_min, &running_max})
+    TORCH_CHECK(per_row_fake_quant || t->numel() == 1, "a Tensor with ", t->numel(),
+                " elements cannot be converted to Scalar");
+  TORCH_CHECK(running_min.numel() == running_max.numel(), "running_min and running_max must have as many elements");
   choose_grids(running_min, running_max, quant_min, quant_max, symmetric_quant, scale, zero_point);
   if (per_row_fake_quant)
     return fake_quantize_per_channel_affine_cachemask(self, scale, zero_point, ch_axis, quant_min, quant_max);

@@ -190,3 +190,12 @@ def test_moving_averages(channels: bool) -> None:
     assert len(results[0]) > 4
     for actual, expected in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(actual, expected)
+
+
+def test_ranges_of_unequal_lengths_are_refused() -> None:
+    x, on, zero = torch.ones(4, 3), torch.ones(1), torch.zeros(4, dtype=torch.int32)
+    off = torch.zeros(1)
+    for rows in (True, False):
+        state = to_device((x, off, on, -torch.ones(4), torch.ones(1), torch.ones(4), zero))
+        with pytest.raises(RuntimeError, match="elements"):
+            A._fused_moving_avg_obs_fq_helper(*state, 0.1, 0, 255, 0, rows, False)
