@@ -114,6 +114,10 @@ void check_float(const at::Tensor& grad, const at::Tensor& self, const at::Tenso
   TORCH_CHECK(self.numel() == grad.numel(), "`X` and `dY` are not the same size");
 }
 
+void check_single(const at::Tensor& t) {
+  TORCH_CHECK(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+}
+
 // The running extremes: the first ones as they are, then a moving average.
 void observe(const at::Tensor& self, at::Tensor& running_min, at::Tensor& running_max, double part, bool rows) {
   const auto [least, most] = rows ? at::aminmax(self.flatten(1), 1) : at::aminmax(self);
@@ -171,8 +175,7 @@ std::tuple<at::Tensor, at::Tensor> _fake_quantize_per_tensor_affine_cachemask_te
     const at::Tensor& self, const at::Tensor& scale, const at::Tensor& zero_point, const at::Tensor& fake_quant_enabled,
     int64_t quant_min, int64_t quant_max) {
   check_range(quant_min, quant_max);
-  for (const at::Tensor& t : {scale, zero_point, fake_quant_enabled})
-    TORCH_CHECK(t.numel() == 1, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+  for (const at::Tensor& t : {scale, zero_point, fake_quant_enabled}) check_single(t);
   const Grid grid{scale.reshape({}).to(at::kFloat), zero_point.reshape({}).to(at::kFloat).trunc()};
   const auto [values, mask] = rounded(self, grid, quant_min, quant_max);
   const at::Tensor on = fake_quant_enabled.reshape({}).ne(0);
@@ -214,9 +217,8 @@ std::tuple<at::Tensor, at::Tensor> _fused_moving_avg_obs_fq_helper(
   }
   if (!fake_quant_on.item<bool>())
     return {self.clone(), at::ones_like(self, self.options().dtype(at::kBool), at::MemoryFormat::Preserve)};
-  for (const at::Tensor* t : {&running_min, &running_max})
-    TORCH_CHECK(per_row_fake_quant || t->numel() == 1, "a Tensor with ", t->numel(),
-                " elements cannot be converted to Scalar");
+  if (!per_row_fake_quant)
+    for (const at::Tensor& t : {running_min, running_max}) check_single(t);
   TORCH_CHECK(running_min.numel() == running_max.numel(), "running_min and running_max must have as many elements");
   choose_grids(running_min, running_max, quant_min, quant_max, symmetric_quant, scale, zero_point);
   if (per_row_fake_quant)
@@ -229,9 +231,8 @@ at::Tensor _fake_quantize_learnable_per_tensor_affine(const at::Tensor& self, co
                                                       const at::Tensor& zero_point, int64_t quant_min,
                                                       int64_t quant_max, double) {
   check_range(quant_min, quant_max);
-  for (const at::Tensor* t : {&scale, &zero_point})
-    TORCH_CHECK(t->dim() <= 1 || t->select(0, 0).numel() == 1, "a Tensor with ", t->select(0, 0).numel(),
-                " elements cannot be converted to Scalar");
+  for (const at::Tensor& t : {scale, zero_point})
+    if (t.dim() > 1) check_single(t.select(0, 0));
   return std::get<0>(rounded(self, learned(scale, zero_point, quant_min, quant_max), quant_min, quant_max));
 }
 

@@ -141,11 +141,15 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def test_one_row_is_an_operator(tmp_path: Path, build_dir: Path) -> None:
-    """Also: another expression for the row is built and runs in under a minute of one core."""
+@pytest.fixture
+def scratch(tmp_path: Path, build_dir: Path) -> Scratch:
     if not (build_dir / "compile_commands.json").exists():
         pytest.skip("a build folder is needed: this one is not CMake's")
-    scratch = Scratch(tmp_path, build_dir.resolve())
+    return Scratch(tmp_path, build_dir.resolve())
+
+
+def test_one_row_is_an_operator(scratch: Scratch) -> None:
+    """Also: another expression for the row is built and runs in under a minute of one core."""
     row = scratch.manifest / "fictitious.yaml"
     row.write_text(ROW.format(op=OP, expr='"a * a + M(1)"'))
     changed = scratch.codegen()
@@ -163,17 +167,14 @@ def test_one_row_is_an_operator(tmp_path: Path, build_dir: Path) -> None:
     assert cpu_seconds() - before < 60
 
 
-def test_a_family_is_six_files(tmp_path: Path, build_dir: Path) -> None:
+def test_a_family_is_six_files(scratch: Scratch) -> None:
     """The texts of docs/adding-an-op.md, but that the kernel doubles: what torch does anyway is to copy."""
-    if not (build_dir / "compile_commands.json").exists():
-        pytest.skip("a build folder is needed: this one is not CMake's")
     text = (ROOT / "docs" / "adding-an-op.md").read_text()
     files = dict(re.findall(r"^`(\S+/tutorial\S*)`\n```\w+\n(.*?)^```$", text, re.S | re.M))
     assert {Path(f).parts[1] for f in files} == {"manifest", "sycl", "ops", "aten"} and len(files) == 6
     kernel = "kernels/sycl/tutorial.hpp"
     doubled = files[kernel].replace("static_cast<const T*>(p.in)[i];", "T(2) * static_cast<const T*>(p.in)[i];")
     assert doubled != files[kernel]
-    scratch = Scratch(tmp_path, build_dir.resolve())
     written = scratch.write(files | {kernel: doubled})
     generated = scratch.codegen()
     assert {s.name for s in generated} == {"register_tutorial_0.cpp", "tutorial_kernels.cpp", "kernel_index.cpp"}

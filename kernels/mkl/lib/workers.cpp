@@ -68,11 +68,9 @@ class Pool {
 
  private:
   void serve() {
-    std::unique_lock lock(mutex_);
     for (;;) {
-      lock.unlock();
       look([&] { return places_ > 0; });
-      lock.lock();
+      std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return places_ > 0; });
       --places_;
       ++busy_;

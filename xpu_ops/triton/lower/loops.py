@@ -286,40 +286,48 @@ def _store(k: State, r: _Reduction, idx: tuple[Index, ...], by_lane: bool) -> No
 _TOGETHER = 128  # elements of a row that take one version
 
 
+def _versions(
+    k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None
+) -> tuple[list[str], list[str], list[str]]:
+    """The conditions of the first version, its lines and those of the second; without conditions there is one version."""
+    first = _version(k, nest, ops, keep, reduction, True)
+    conditions = list(dict.fromkeys(nest.conditions))
+    return conditions, first, _version(k, nest, ops, keep, reduction, False) if conditions else []
+
+
 def _lanes(
     k: State, c: str, n: int, ways: int, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None
 ) -> None:
     """The loop along the lanes. Each version has loops of its own: in one loop the compiler joins them to one body with
     a mask, which computes both."""
-    first = _version(k, nest, ops, keep, reduction, True)
-    conditions = list(dict.fromkeys(nest.conditions))
-    second = _version(k, nest, ops, keep, reduction, False) if conditions else []
-    step = ways * LANES
+    conditions, first, second = _versions(k, nest, ops, keep, reduction)
     if n < LANES:
         first, second = [[f"if (item < {n}) {{", *v, "}"] if v else [] for v in (first, second)]
+    first, second = [*nest.before, *first], [*nest.before, *second]
+    k.put(f"size_t {c}_0 = 0;")
     if not conditions:
-        _version_loop(k, c, n, ways, [*nest.before, *first], f"size_t {c}_0 = 0", "")
+        _version_loop(k, c, n, ways, first)
         return
     holds, all_hold = k.fresh("holds"), k.fresh("holds")
     k.put(f"const auto {holds} = [&](size_t {c}) {{", *nest.before, f"return {' && '.join(conditions)};", "};")
-    together = max(step, n if n <= _TOGETHER else 0)
+    together = max(ways * LANES, n if n <= _TOGETHER else 0)
     each = " && ".join(f"{holds}({c} + {at})" for at in range(0, together, LANES))
     k.put(f"const auto {all_hold} = [&](size_t {c}) {{ return {each}; }};")
     if n <= together:
         k.put(f"if ({all_hold}(0)) {{")
-        _version_loop(k, c, n, ways, [*nest.before, *first], f"size_t {c}_0 = 0", "")
+        _version_loop(k, c, n, ways, first)
         k.put("} else {")
-        _version_loop(k, c, n, ways, [*nest.before, *second], f"size_t {c}_0 = 0", "")
+        _version_loop(k, c, n, ways, second)
         k.put("}")
         return
-    k.put(f"for (size_t {c}_0 = 0; {c}_0 < {n};) {{")
-    _version_loop(k, c, n, ways, [*nest.before, *first], "", f" && {all_hold}({c}_0)")
-    _version_loop(k, c, n, ways, [*nest.before, *second], "", f" && !{all_hold}({c}_0)")
+    k.put(f"while ({c}_0 < {n}) {{")
+    _version_loop(k, c, n, ways, first, f" && {all_hold}({c}_0)")
+    _version_loop(k, c, n, ways, second, f" && !{all_hold}({c}_0)")
     k.put("}")
 
 
-def _version_loop(k: State, c: str, n: int, ways: int, body: list[str], start: str, while_: str) -> None:
-    k.put(f"for ({start}; {c}_0 < {n}{while_}; {c}_0 += {ways * LANES}) {{")
+def _version_loop(k: State, c: str, n: int, ways: int, body: list[str], condition: str = "") -> None:
+    k.put(f"for (; {c}_0 < {n}{condition}; {c}_0 += {ways * LANES}) {{")
     if ways > 1:
         k.put("#pragma unroll", f"for (size_t way = 0; way < {ways}; ++way) {{")
         k.put(f"const size_t {c} = {c}_0 + way * {LANES};", *body, "}}")
@@ -328,12 +336,10 @@ def _version_loop(k: State, c: str, n: int, ways: int, body: list[str], start: s
 
 
 def _body(k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None) -> None:
-    first = _version(k, nest, ops, keep, reduction, True)
-    conditions = list(dict.fromkeys(nest.conditions))
+    conditions, first, second = _versions(k, nest, ops, keep, reduction)
     if not conditions:
         k.put(*nest.before, *first)
         return
-    second = _version(k, nest, ops, keep, reduction, False)
     k.put(*nest.before, f"if ({' && '.join(conditions)}) {{", *first, "} else {", *second, "}")
 
 
