@@ -117,7 +117,8 @@ bool XcclWork::wait(std::chrono::milliseconds timeout) {
 // A thread of the engine carries one collective after the other, so that they do not overlap on its row.
 void record_carried(OpType type, size_t results, int device, int64_t begin) {
   static thread_local int64_t t_free = 0;
-  if (begin > 0 && runtime::profiling() && !c10d::isP2POp(type)) {
+  if (begin == 0) return;
+  if (runtime::profiling() && !c10d::isP2POp(type)) {
     runtime::profile_call("xccl:" + names_of(type, results > 1, false, 0, 0).range, device, std::max(begin, t_free),
                           runtime::CommandKind::collective);
   }

@@ -77,7 +77,6 @@ XcclWork::XcclWork(Call call, c10::Device device, std::shared_ptr<const Peers> p
       streams_(streams),
       discrete_(discrete),
       peer_(c10d::isP2POp(call_.type) ? call_.peer : -1),
-      tensors_(describe(results_)),
       group_(std::move(call_.group)) {}
 
 bool XcclWork::in_callback() { return t_callbacks > 0; }
@@ -117,7 +116,8 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const 
   Call::Works works;
   try {
     // gloo's own ranges end with its work: after the end of a profile they would write to freed memory.
-    const at::DisableRecordFunctionGuard unrecorded;
+    std::optional<at::DisableRecordFunctionGuard> unrecorded;
+    if (at::hasCallbacks()) unrecorded.emplace();
     works = call_.start(engine, cpu);
   } catch (const std::runtime_error&) {  // of a connection: wrong arguments have other types
     std::rethrow_exception(explain(std::current_exception(), true));
@@ -312,8 +312,8 @@ std::string XcclWork::name() const {
 
 std::exception_ptr XcclWork::explain(const std::exception_ptr& error, bool roll_call) const {
   const auto elapsed = std::chrono::duration_cast<milliseconds>(Clock::now() - begin_).count();
-  std::string text = c10::str("[", peers_->name(peers_->rank()), "] xccl: ", name(), " of ", tensors_, " failed after ",
-                              elapsed, " ms (timeout ", timeout_.count(), " ms): ", text_of(error));
+  std::string text = c10::str("[", peers_->name(peers_->rank()), "] xccl: ", name(), " of ", describe(results_),
+                              " failed after ", elapsed, " ms (timeout ", timeout_.count(), " ms): ", text_of(error));
   if (text.back() != '.') text += '.';
   if (!roll_call) {
   } else if (c10d::isP2POp(opType_)) {

@@ -77,7 +77,6 @@ class XcclWork final : public c10d::Work {
   const bool discrete_;  // the host does not read device memory
   const int peer_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  const std::string tensors_;
   const GroupName group_;
   int64_t carried_since_ = 0;  // where a profile runs: the engine was asked
 

@@ -66,7 +66,8 @@ template <class F> GEN_FN void lanes(long c0, long c1, long lane, F f) {
     f(c + lane);
 }
 
-// f(c, slot) for c < n with four accumulators.
+// f(c, slot) for c < n with four accumulators. The rest has another one than the vectors before it: where both add to
+// the same and n is known, the CPU device's compiler joins the two steps and the lanes past the end lose what they had.
 template <class F> GEN_FN void lanes_by4(long n, long lane, F f) {
   long c = 0;
   for (; c + 4 * kLanes <= n; c += 4 * kLanes) {
@@ -78,7 +79,7 @@ template <class F> GEN_FN void lanes_by4(long n, long lane, F f) {
   for (; c + kLanes <= n; c += kLanes) [[clang::always_inline]]
     f(c + lane, Slot<0>{});
   if (c + lane < n) [[clang::always_inline]]
-    f(c + lane, Slot<0>{});
+    f(c + lane, Slot<1>{});
 }
 
 // f(c, in, slot) for c < n by all lanes together: those past the end take the last element and are told so.
@@ -280,21 +281,6 @@ template <class T, class F> GEN_FN T scan_lanes(Carry<T>& so_far, T v, long lane
 
 // ---- Blocks of transposed operands
 
-// The 16 x 16 matrix whose rows are x is transposed.
-template <class T> GEN_FN void transpose_lanes(T (&x)[kLanes], long lane) {
-#pragma unroll
-  for (int s = 0; s < 4; ++s) {
-    const int m = 8 >> s;
-    const bool upper = lane & m;
-#pragma unroll
-    for (int i = 0; i < kLanes; ++i) {
-      if (i & m) continue;
-      const T a = x[i], b = x[i | m], got = other_lane(upper ? a : b, m);
-      x[i] = upper ? got : a;
-      x[i | m] = upper ? b : got;
-    }
-  }
-}
 // to[n - n0][c - c0] = at(c, n) where neighbours in memory have neighbouring n. Each lane writes what it reads later:
 // the columns that `lanes(c0, c1, ...)` gives it. No attribute on a call in an unrolled loop: the compiler crashes on
 // that where it reads this header precompiled.
@@ -307,7 +293,7 @@ template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, l
         T x[kLanes];
 #pragma unroll
         for (int i = 0; i < kLanes; ++i) x[i] = at(c + i, n + lane);
-        transpose_lanes(x, lane);
+        transpose_lanes(x, static_cast<size_t>(lane));
 #pragma unroll
         for (int i = 0; i < kLanes; ++i) (row + i * kPitch)[lane] = x[i];
       } else if (c + lane < c1) {

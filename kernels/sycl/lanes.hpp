@@ -1,8 +1,10 @@
-// Which item of a sub-group decides what is stored after values were exchanged.
+// The items of a sub-group: which one decides what is stored after values were exchanged, and blocks turned in
+// registers.
 #pragma once
 #include <sycl/sub_group.hpp>
 
 #include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/groups.hpp"
 
 namespace xpu {
 
@@ -11,5 +13,26 @@ namespace xpu {
 // those that pass it, and the exchange before then reads what nobody wrote. tests/build/test_lanes.py has the rule.
 inline size_t sub_group_lane() { return syclex::this_work_item::get_sub_group().get_local_linear_id(); }
 inline bool is_first_lane() { return sub_group_lane() == 0; }
+
+// The 16 x 16 matrix whose rows are x, one element per lane, is transposed. other_lane(v, mask) is v of the lane whose
+// number differs by these bits.
+template <class T, class F> XPU_INLINE void transpose_lanes(T (&x)[16], size_t lane, F other_lane) {
+#pragma unroll
+  for (uint32_t s = 0; s < 4; ++s) {
+    const uint32_t m = 8u >> s;
+    const bool upper = lane & m;
+#pragma unroll
+    for (uint32_t i = 0; i < 16; ++i) {
+      if (i & m) continue;
+      const T a = x[i], b = x[i | m], got = other_lane(upper ? a : b, m);
+      x[i] = upper ? got : a;
+      x[i | m] = upper ? b : got;
+    }
+  }
+}
+template <class T> XPU_INLINE void transpose_lanes(T (&x)[16], size_t lane) {
+  const auto sg = syclex::this_work_item::get_sub_group();
+  transpose_lanes(x, lane, [=](T v, uint32_t mask) { return sycl::permute_group_by_xor(sg, v, mask); });
+}
 
 }  // namespace xpu

@@ -41,6 +41,10 @@ template <class T, class B> TRI T from_bits(B b) {
 template <class T> TRI T exchange(T v, uint32_t mask) {
   return from_bits<T>(__spirv_GroupNonUniformShuffleXor(kSubGroup, to_bits(v), mask));
 }
+// The 16 x 16 matrix whose rows are x, one element per lane, is transposed.
+template <class T> TRI void transpose(T (&x)[kLanes], size_t lane) {
+  transpose_lanes(x, lane, [](T v, uint32_t mask) { return exchange(v, mask); });
+}
 // Of the lane `by` below; the value of a lane that has none there means nothing.
 template <class T> TRI T below(T v, uint32_t by) {
   const uint32_t lane = __spirv_BuiltInSubgroupLocalInvocationId();

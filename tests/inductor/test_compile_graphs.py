@@ -17,6 +17,10 @@ def rand(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.randn(*shape, device="xpu").to(dtype)
 
 
+def _hardswish_backward(a: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+    return torch.where(a <= -3, 0.0, torch.where(a < 3, g * (a / 3 + 0.5), g))
+
+
 GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "chain": (lambda a, b, c: F.gelu(a * b + c) * 2 + a.tanh(), lambda: (rand(100, 90), rand(100, 90), rand(90))),
     "odd size": (lambda a, b: (a.sigmoid() * b).exp(), lambda: (rand(1003), rand(1003))),
@@ -40,6 +44,10 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "split with a rest": (lambda a: a.sum(), lambda: (rand(100003),)),
     "extremes": (lambda a: (a.amax(1), a.amin(0), a.argmax(1), a.argmin(0)), lambda: (rand(33, 65),)),
     "argmax of a transpose": (lambda a: (a.t().argmax(), a.t().argmin()), lambda: (rand(40, 102),)),
+    "sums over 25 places through branches": (
+        lambda *t: (_hardswish_backward(t[0], t[1] * t[2].clamp(0, 6) + t[3]) * (t[4] - t[5])).sum((0, 2)),
+        lambda: (*(rand(4, 64, n) * 2 for n in (25, 25, 1, 1, 25)), rand(64, 1)),
+    ),
     "any and all": (lambda a: ((a > 2).any(1), (a > -3).all(0)), lambda: (rand(33, 65),)),
     "any of bytes": (lambda a: (a.any(), a.any(1), a.any((0, 1))), lambda: (rand(3, 5).to(torch.uint8),)),
     "gather": (lambda w, i: w[i] * 2, lambda: (rand(50, 64), torch.randint(-50, 50, (30, 4), device="xpu"))),

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.utils import counters
+from torch._inductor.utils import run_and_get_code
 
 import xpu_ops
 
@@ -80,6 +81,14 @@ def test_strides_of_gradients(name: str, layout: torch.memory_format) -> None:
         return torch.autograd.grad(function(leaf).sum(), leaf)[0]
 
     torch.testing.assert_close(gradient(torch.compile(PERMUTED[name])), gradient(PERMUTED[name]), rtol=1e-4, atol=1e-4)
+
+
+def test_images_of_a_training_step_stay_contiguous() -> None:
+    """Upstream makes them channels last, which reorders weights and gradients in each step."""
+    model = torch.compile(nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3)).to("xpu"))
+    x = torch.randn(2, 3, 9, 9, device="xpu")
+    _, codes = run_and_get_code(lambda: model(x).sum().backward())
+    assert "(2, 16, 7, 7), (784, 49, 7, 1)" in codes[0]
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -78,6 +78,17 @@ def divided(x, d, o, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def turned(x, one, o, rows, columns, M: tl.constexpr, N: tl.constexpr):
+    """o (M, N) = one (M, M) times the transposed of x (rows, columns), of which the rest counts as 0."""
+    m = tl.arange(0, M)
+    n = tl.arange(0, N)
+    at = x + n[None, :] * columns + m[:, None]
+    v = tl.load(at, mask=(n[None, :] < rows) & (m[:, None] < columns), other=0)
+    result = tl.dot(tl.load(one + m[:, None] * M + m[None, :]), v)
+    tl.store(o + m[:, None] * N + n[None, :], result.to(o.dtype.element_ty))
+
+
+@triton.jit
 def checked(x, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.device_assert(tl.load(x + at, mask=at < n, other=1) > 0, "must be positive")
@@ -139,6 +150,16 @@ def test_matmul(size: tuple[int, int, int], dtype: torch.dtype) -> None:
         a.to("xpu"), b.to("xpu"), c, M, N, K, BM=32, BN=32, BK=16
     )
     close(c.float(), a.float() @ b.float(), 1e-4 if dtype == torch.float32 else 2e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int8])
+@pytest.mark.parametrize("size", [(64, 32), (50, 17), (1, 1)])
+def test_transposed_operands_are_read_as_they_lie(size: tuple[int, int], dtype: torch.dtype) -> None:
+    x = (torch.randn(size) * 50).to(dtype)
+    o = torch.empty(32, 64, dtype=dtype, device="xpu")
+    compiled = turned[(1,)](x.to("xpu"), torch.eye(32, dtype=dtype, device="xpu"), o, *size, M=32, N=64)
+    assert torch.equal(o.cpu(), F.pad(x.t(), (0, 64 - size[0], 0, 32 - size[1])))
+    assert "tri::transpose" in compiled.asm["sycl"]
 
 
 def test_attention() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor import async_compile, config, scheduler
+from torch._inductor import async_compile, config, graph, scheduler
 from torch._inductor.codegen import common
 from torch._inductor.virtualized import V
 from torch.utils._triton import has_triton_package
@@ -77,6 +77,21 @@ def _no_timed_fusion(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return speedup_by_fusion
 
 
+def _contiguous_training(upstream: Callable[..., bool]) -> Callable[..., bool]:
+    """Upstream makes the images of a graph with convolutions channels last. In training that reorders every weight and
+    every gradient in each step: ResNet-50 takes a fifth longer. Images that are channels last stay so."""
+
+    @functools.wraps(upstream)
+    def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
+        values = (n.meta.get("val") for n in gm.graph.nodes if n.target is torch.ops.aten.convolution.default)
+        ours = any(v is not None and v.device.type == "xpu" for v in values) and config.xpu_backend == BACKEND
+        if ours and not is_inference and not config.force_layout_optimization:
+            return False
+        return upstream(gm, is_inference=is_inference)
+
+    return decide_layout_opt
+
+
 def _set_default(name: str, value: Any) -> None:
     """Change a default of Inductor's configuration: what is set lives in one context, and a thread begins another."""
     config._config[name].default = value
@@ -89,6 +104,7 @@ def install() -> None:
     common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
     scheduler.Scheduler.speedup_by_fusion = _no_timed_fusion(scheduler.Scheduler.speedup_by_fusion)
+    graph.GraphLowering.decide_layout_opt = staticmethod(_contiguous_training(graph.GraphLowering.decide_layout_opt))
     foreach = scheduler.ForeachKernelSchedulerNode
     foreach.set_group_algorithm_for_combo_kernels(_no_combined_kernels(foreach.group_algorithm_for_combo_kernels))
     passes.install_lowerings()

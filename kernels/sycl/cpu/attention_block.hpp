@@ -14,24 +14,6 @@ using xpu_ops::kBlockQueries;
 
 constexpr uint32_t kBlockVectors = kBlockQueries / kLanes, kTileRows = 8;
 
-// The 16 x 16 matrix whose rows are x is transposed.
-XPU_INLINE void transpose_lanes(float (&x)[kLanes], size_t lane) {
-  auto sg = syclex::this_work_item::get_sub_group();
-#pragma unroll
-  for (uint32_t s = 0; s < 4; ++s) {
-    const uint32_t m = 8u >> s;
-    const bool upper = lane & m;
-#pragma unroll
-    for (uint32_t i = 0; i < kLanes; ++i) {
-      if (i & m) continue;
-      const float a = x[i], b = x[i | m];
-      const float got = exchange(sg, upper ? a : b, m);
-      x[i] = upper ? got : a;
-      x[i | m] = upper ? b : got;
-    }
-  }
-}
-
 // a[r][c] += row(k, r) * columns[k][c] for k < count.
 template <uint32_t kVectors, class Row>
 XPU_INLINE void tile_product(float (&a)[kTileRows][kVectors], const float* columns, int64_t step, uint32_t count,

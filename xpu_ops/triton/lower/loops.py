@@ -165,6 +165,8 @@ def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
     k.put("{")
     if is_flat(shape):
         _flat(k, shape, ops, keep)
+    elif (other := _turned_dimension(k, shape, ops, keep)) is not None:
+        _turned(k, shape, ops, keep, other)
     else:
         _rows(k, shape, ops, keep, reduction)
     k.put("}")
@@ -225,6 +227,54 @@ def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _R
         _across_lanes(k, reduction, min(n, LANES))
         _store(k, reduction, rest, by_lane=False)
     k.put("}" * closing)
+
+
+def _turned_dimension(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> int | None:
+    """The dimension along which more of what is read are neighbours in memory than along the last one, None without."""
+    lane = lane_dimension(shape)
+    others = [d for d, s in enumerate(shape) if d != lane and s % LANES == 0]
+    if not others or shape[lane] % LANES or any(op.name == "tt.reduce" or op.name in WRITES for op in ops):
+        return None
+
+    def scattered(along: int) -> int:
+        ident = [element.const(0)] * len(shape)
+        ident[along] = Index("0", 1, LANES)
+        nest = Nest(k, shape, tuple(ident), None, LANES - 1)
+        _version(k, nest, ops, [], None, True)
+        for name, _, _ in keep:
+            nest.get(name)
+        return nest.scattered
+
+    here = scattered(lane)
+    best = min(others, key=scattered) if here else lane
+    return best if best != lane and scattered(best) < here else None
+
+
+def _turned(k: State, shape: Shape, ops: list[Op], keep: list[Keep], along: int) -> None:
+    """A loop with the lanes along another dimension than the last; its results are turned, 16 rows of 16 at a time."""
+    lane, row = lane_dimension(shape), k.fresh("row")
+    first: list[Index] = []
+    for d, s in enumerate(shape):
+        name = k.fresh("i")
+        k.put(f"for (size_t {name} = 0; {name} < {s}; {name} += {LANES if d in (lane, along) else 1}) {{")
+        first.append(Index(name, 0, LANES if d in (lane, along) else 1))
+    tiles = [k.fresh("x") for _ in keep]
+    k.put(*(f"{cpp(elem)} {x}[{LANES}];" for x, (_, _, elem) in zip(tiles, keep, strict=True)))
+    loop = ("#pragma unroll", f"for (size_t {row} = 0; {row} < {LANES}; ++{row}) {{")
+    k.put(*loop)
+    ident = list(first)
+    ident[along] = Index(first[along].code, 1, LANES)
+    ident[lane] = Index(f"({first[lane].code} + {row})")
+    nest = Nest(k, shape, tuple(ident), None, LANES - 1)
+    nest.results = {array: f"{x}[{row}]" for (_, array, _), x in zip(keep, tiles, strict=True)}
+    _body(k, nest, ops, keep, None)
+    k.put("}", *(f"tri::transpose({x}, lane);" for x in tiles), *loop)
+    ident[along] = Index(f"({first[along].code} + {row})")
+    ident[lane] = Index(first[lane].code, 1, LANES)
+    for x, (_, array, _) in zip(tiles, keep, strict=True):
+        place, _ = Nest(k, shape, tuple(ident), None, LANES - 1).array_place(array, tuple(ident), shape)
+        k.put(f"{place} = {x}[{row}];")
+    k.put("}" * (1 + len(shape)))
 
 
 def _declare(k: State, r: _Reduction, first: str, ways: int = 1) -> None:
@@ -356,7 +406,7 @@ def _version(
             nest.define(op.results[0], nest.apply(op, [nest.get(o) for o in op.operands]))
     for name, array, elem in keep:
         value = nest.code(nest.get(name))
-        place, _ = nest.array_place(array, nest.ident, nest.shape)
+        place = nest.results.get(array) or nest.array_place(array, nest.ident, nest.shape)[0]
         source = k.values[name].ty.elem
         nest.lines.append(f"{place} = {value if source == elem else f'{cpp(elem)}({value})'};")
     return nest.lines

@@ -30,6 +30,8 @@ class Nest:
         self.lines: list[str] = []
         self.conditions: list[str] = []
         self.assume = True
+        self.results: dict[str, str] = {}  # where the element of an array is put instead
+        self.scattered = 0  # accesses whose lanes are not neighbours in memory
         self._shared: dict[Key, Element] = {}
         self._memo: dict[Key, Element] = {}
 
@@ -60,6 +62,7 @@ class Nest:
 
     def place(self, e: Element) -> str:
         """The memory a pointer points to."""
+        self.scattered += e.step not in (0, 1)
         if e.step:
             return f"({e.code})[{'lane' if e.step == 1 else f'{e.step} * ptrdiff_t(lane)'}]"
         return f"(*({e.code}))"
@@ -68,6 +71,7 @@ class Nest:
         """An element of an array, and whether it is the same for all lanes."""
         at = self.flat if self.flat is not None and idx == self.ident and shape == self.shape else None
         at = at or element.offset(idx, shape)
+        self.scattered += at.step not in (0, 1)
         if at.step == 1:
             return f"({array} + {at.code})[lane]", False
         return f"{array}[{at.value}]", at.step == 0
