@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import compiled, families, fused, layouts, linalg, process, products, selection, triton
+from . import compiled, compiled_models, families, fused, layouts, linalg, process, products, selection, triton
 from .core import Case, with_gradients
 from .models import models
 
@@ -289,3 +289,4 @@ def cases(level: str) -> Iterator[Case]:
         yield from process.scaling()
     if full:
         yield from models()
+        yield from compiled_models.cases()

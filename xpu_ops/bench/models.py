@@ -15,21 +15,21 @@ from .core import Case
 Build = Callable[[], nn.Module]
 
 
-def _library(name: str) -> Any:
+def library(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def _transformers(model: str, config: str, **options: Any) -> Build:
+def transformers(model: str, config: str, **options: Any) -> Build:
     def build() -> nn.Module:
         os.environ.setdefault("HF_HUB_OFFLINE", "1")
-        library = _library("transformers")
-        return getattr(library, model)(getattr(library, config)(**options))
+        module = library("transformers")
+        return getattr(module, model)(getattr(module, config)(**options))
 
     return build
 
 
-def _timm(name: str) -> Build:
-    return lambda: _library("timm").create_model(name)
+def timm(name: str, **options: Any) -> Build:
+    return lambda: library("timm").create_model(name, **options)
 
 
 def _images() -> Tensor:
@@ -41,12 +41,12 @@ def _tokens() -> Tensor:
 
 
 MODELS: dict[str, tuple[Build, Callable[[], Tensor]]] = {
-    "ResNet-50": (_transformers("ResNetForImageClassification", "ResNetConfig", num_labels=1000), _images),
-    "MobileNetV3": (_timm("mobilenetv3_large_100"), _images),
-    "BERT-base, 128 tokens": (_transformers("BertForSequenceClassification", "BertConfig"), _tokens),
-    "GPT-2, 128 tokens": (_transformers("GPT2LMHeadModel", "GPT2Config"), _tokens),
+    "ResNet-50": (transformers("ResNetForImageClassification", "ResNetConfig", num_labels=1000), _images),
+    "MobileNetV3": (timm("mobilenetv3_large_100"), _images),
+    "BERT-base, 128 tokens": (transformers("BertForSequenceClassification", "BertConfig"), _tokens),
+    "GPT-2, 128 tokens": (transformers("GPT2LMHeadModel", "GPT2Config"), _tokens),
     "ViT-S": (
-        _transformers(
+        transformers(
             "ViTForImageClassification", "ViTConfig", hidden_size=384, num_attention_heads=6, intermediate_size=1536
         ),
         _images,
@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[Build, Callable[[], Tensor]]] = {
 }
 
 
-class _Pair:
+class Pair:
     """One model on both devices; called with an input, runs on the device of the input."""
 
     def __init__(self, build: Build, dtype: torch.dtype, train: bool) -> None:
@@ -104,7 +104,7 @@ def models() -> Iterator[Case]:
         for train in (False, True):
             for dtype in (torch.float32, torch.bfloat16):
                 try:
-                    pair = _Pair(build, dtype, train)
+                    pair = Pair(build, dtype, train)
                 except ImportError as error:
                     print(f"bench: {name} left out: {error}")
                     break

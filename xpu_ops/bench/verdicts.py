@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from . import compiled, fused, process
+from . import compiled, compiled_models, fused, process
 from .core import Row, geomean
 
 
@@ -60,6 +60,8 @@ SECTIONS: dict[str, tuple[tuple[str, ...], float, float]] = {
     "collectives": (("distributed",), 1.0, 0.9),
     "compiled against eager": ((compiled.AGAINST_EAGER,), 1.5, 0.9),
     "compiled against compiled CPU": ((compiled.AGAINST_CPU,), 1.3, 0.0),
+    "compiled models against eager": ((compiled_models.AGAINST_EAGER,), 1.1, 1.0),
+    "compiled models against compiled CPU": ((compiled_models.AGAINST_CPU,), 1.3, 0.0),
 }
 _TRANSCENDENTAL = frozenset(["exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "erf", "sigmoid", "pow"])
 _SORTS = ("sort", "topk", "argsort", "msort")
