@@ -83,10 +83,10 @@ def _contiguous_training(upstream: Callable[..., bool]) -> Callable[..., bool]:
 
     @functools.wraps(upstream)
     def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
-        values = (n.meta.get("val") for n in gm.graph.nodes if n.target is torch.ops.aten.convolution.default)
-        ours = any(v is not None and v.device.type == "xpu" for v in values) and config.xpu_backend == BACKEND
-        if ours and not is_inference and not config.force_layout_optimization:
-            return False
+        if not is_inference and not config.force_layout_optimization and config.xpu_backend == BACKEND:
+            values = (n.meta.get("val") for n in gm.graph.nodes if n.target is torch.ops.aten.convolution.default)
+            if any(v is not None and v.device.type == "xpu" for v in values):
+                return False
         return upstream(gm, is_inference=is_inference)
 
     return decide_layout_opt

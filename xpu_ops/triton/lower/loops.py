@@ -245,9 +245,8 @@ def _turned_dimension(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -
             nest.get(name)
         return nest.scattered
 
-    here = scattered(lane)
-    best = min(others, key=scattered) if here else lane
-    return best if best != lane and scattered(best) < here else None
+    best = min((lane, *others), key=scattered)  # the last one where no other is better
+    return None if best == lane else best
 
 
 def _turned(k: State, shape: Shape, ops: list[Op], keep: list[Keep], along: int) -> None:
@@ -271,9 +270,9 @@ def _turned(k: State, shape: Shape, ops: list[Op], keep: list[Keep], along: int)
     k.put("}", *(f"tri::transpose({x}, lane);" for x in tiles), *loop)
     ident[along] = Index(f"({first[along].code} + {row})")
     ident[lane] = Index(first[lane].code, 1, LANES)
+    results = Nest(k, shape, tuple(ident), None, LANES - 1)
     for x, (_, array, _) in zip(tiles, keep, strict=True):
-        place, _ = Nest(k, shape, tuple(ident), None, LANES - 1).array_place(array, tuple(ident), shape)
-        k.put(f"{place} = {x}[{row}];")
+        k.put(f"{results.array_place(array, results.ident, shape)[0]} = {x}[{row}];")
     k.put("}" * (1 + len(shape)))
 
 
