@@ -379,7 +379,9 @@ void linalg_vector_norm(const at::Tensor& self, const at::Scalar& ord, at::Optio
                         std::optional<at::ScalarType>, const at::Tensor& out) {
   const DimMask mask = dim_mask(dim, self.dim());
   const double p = ord.toDouble();
-  if (p == 0) {
+  if (p != 0 && self.numel() == out.numel() && self.numel() > 0) {  // of one element each, as at::linalg_vector_norm
+    out.copy_(self.abs().view(out.sizes()));
+  } else if (p == 0) {
     const at::ScalarType type = self.is_complex() ? at::toComplexType(out.scalar_type()) : out.scalar_type();
     const at::Tensor count = new_empty(out.sizes(), at::kLong);
     count_nonzero(self.to(type), mask, count);
