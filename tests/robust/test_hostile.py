@@ -11,6 +11,7 @@ FULL = os.environ.get("XPU_OPS_TEST_LEVEL", "fast") == "full"
 SEED = 7
 ROUNDS = 90 if FULL else 2  # of about 1,150 calls
 COMPOSITE_ROUNDS = 10
+TWISTED_ROUNDS = 10 if FULL else 1
 
 # Calls that crashed, asserted, gave wrong values, refused or took too much, and do so no longer: seed, number, overload.
 REGRESSIONS = [
@@ -115,6 +116,12 @@ def test_native_overloads() -> None:
         wanted = [k.reason for k in hostile.known() if k.seed == SEED and not k.composite]
         unused = [reason for reason in wanted if not figures.explained[reason]]
         assert not unused, f"entries of hostile.yaml that explain no finding: {unused}"
+
+
+def test_twisted() -> None:
+    """A tensor of another device, out= that shares memory with an input, wanted gradients: tests/support/twists.py."""
+    found = list(hostile.campaign(hostile.calls(SEED, 0, TWISTED_ROUNDS, twisted=True), hostile.Figures()))
+    assert not found, _report(found)
 
 
 @pytest.mark.slow
