@@ -574,7 +574,9 @@ def main(arguments: list[str]) -> None:
         begin = done
         print(f"{time.strftime('%H:%M:%S')} {figures.ended.total()} calls", file=sys.stderr, flush=True)
     text = table(
-        figures, found, f"Seed {seed}, rounds {first} to {begin - 1} over {len(overloads(composites))} {kind} overloads{', twisted' * twisted}"
+        figures,
+        found,
+        f"Seed {seed}, rounds {first} to {begin - 1} over {len(overloads(composites))} {kind} overloads{', twisted' * twisted}",
     )
     print(text)
     if "page" in options:

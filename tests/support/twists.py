@@ -61,7 +61,13 @@ def _overlapping(t: torch.Tensor, r: random.Random) -> torch.Tensor:
     flat.set_(t.untyped_storage())
     start = r.randrange(flat.numel())
     return r.choice(
-        (t, flat[start:], flat[: flat.numel() - start], flat.as_strided(t.shape, [0] * t.dim(), start), t.transpose(0, -1))
+        (
+            t,
+            flat[start:],
+            flat[: flat.numel() - start],
+            flat.as_strided(t.shape, [0] * t.dim(), start),
+            t.transpose(0, -1),
+        )
         if t.dim()
         else (t, flat)
     )
