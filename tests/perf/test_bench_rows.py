@@ -31,7 +31,8 @@ WITHOUT_ROW = {
         onednn::qconv3d_pointwise onednn::qconv2d_pointwise.tensor onednn::qconv2d_pointwise.binary _unique
         unique_dim_consecutive _sparse_mask_projection _sparse_csr_sum.dim_dtype rad2deg select_copy.int _conj_physical
         _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv dequantize.self
-        kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer""",
+        kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer
+        _nested_compute_contiguous_strides_offsets""",
 }  # fmt: skip
 if not vision.comparable():
     WITHOUT_ROW["the CPU's kernels are in torchvision's binary, which does not load here"] = """
