@@ -57,6 +57,8 @@ def test_strides_and_offsets_of_other_layouts() -> None:
     for there, here in ((sizes.to("xpu")[:, ::2], sizes[:, ::2]), (sizes.to("xpu").t(), sizes.t())):
         want = A._nested_compute_contiguous_strides_offsets(here.contiguous())
         assert_same(A._nested_compute_contiguous_strides_offsets(there), want)
+    with pytest.raises(RuntimeError, match="a row of sizes per item"):
+        A._nested_compute_contiguous_strides_offsets(sizes.to("xpu")[None])
     for wrong in (sizes[0], sizes.int()):
         for device in ("cpu", "xpu"):
             with pytest.raises((RuntimeError, IndexError), match="Dimension out of range|expected scalar type Long but"):
