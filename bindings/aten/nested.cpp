@@ -136,7 +136,8 @@ at::Tensor _nested_from_padded(const at::Tensor& padded, const at::Tensor& cpu_n
 std::tuple<at::Tensor, at::Tensor> _nested_compute_contiguous_strides_offsets(const at::Tensor& nested_size) {
   if (nested_size.dim() == 0) return {nested_size, new_empty({0}, at::kLong)};
   const int64_t items = nested_size.size(0), dims = nested_size.size(1);
-  TORCH_CHECK(nested_size.dim() == 2, "_nested_compute_contiguous_strides_offsets(): expected a row of sizes per item, ",
+  TORCH_CHECK(nested_size.dim() == 2,
+              "_nested_compute_contiguous_strides_offsets(): expected a row of sizes per item, ",
               "but got a tensor of sizes ", nested_size.sizes());
   if (dims == 0) return {nested_size, counting(items, nested_size)};
   TORCH_CHECK(nested_size.scalar_type() == at::kLong, "expected scalar type Long but found ",

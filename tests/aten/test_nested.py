@@ -61,7 +61,9 @@ def test_strides_and_offsets_of_other_layouts() -> None:
         A._nested_compute_contiguous_strides_offsets(sizes.to("xpu")[None])
     for wrong in (sizes[0], sizes.int()):
         for device in ("cpu", "xpu"):
-            with pytest.raises((RuntimeError, IndexError), match="Dimension out of range|expected scalar type Long but"):
+            with pytest.raises(
+                (RuntimeError, IndexError), match="Dimension out of range|expected scalar type Long but"
+            ):
                 A._nested_compute_contiguous_strides_offsets(wrong.to(device))
 
 

@@ -264,5 +264,7 @@ print(*expand_signature(["i32", "tensordesc<fp16[8, 8]>"], None, ""))
 
 
 def test_the_driver_loads_beside_triton_3_7() -> None:
-    result = subprocess.run([sys.executable, "-c", OLDER_TRITON], capture_output=True, text=True, check=True, timeout=120)
-    assert result.stdout.split() == "i32 *fp16 i64 i64 i64 i64 i1 i1 i32 i32 i64 i64".split()
+    result = subprocess.run(
+        [sys.executable, "-c", OLDER_TRITON], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert result.stdout.strip() == "i32 *fp16 i64 i64 i64 i64 i1 i1 i32 i32 i64 i64"
