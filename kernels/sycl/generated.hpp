@@ -313,11 +313,11 @@ GEN_FN float randn(long seed, long offset) {
   const Random4 r = draw(seed, offset);
   return normal_pair(r.v[0], r.v[1]).a;
 }
-// low <= result < high.
+// low <= result < high. All 64 bits, so that the remainder of no range prefers the lower numbers.
 GEN_FN long randint(long seed, long offset, long low, long high) {
   const Random4 r = draw(seed, offset);
   const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  const uint64_t v = range > UINT32_MAX ? (static_cast<uint64_t>(r.v[0]) << 32 | r.v[1]) : r.v[0];
+  const uint64_t v = static_cast<uint64_t>(r.v[1]) << 32 | r.v[0];
   return static_cast<long>(v % range + static_cast<uint64_t>(low));
 }
 

@@ -203,6 +203,15 @@ def test_random_numbers() -> None:
     assert not torch.equal(f(a)[1], normal)
 
 
+def test_integers_of_a_wide_range_are_even() -> None:
+    """Three quarters of what 32 bits hold: their remainder would take the lower third twice."""
+    torch.manual_seed(4)
+    high = 3 << 30
+    drawn = torch.compile(lambda: torch.randint(high, (80_000,), device="xpu"), fullgraph=True)()
+    counts = (drawn // (high // 8)).bincount()
+    assert counts.numel() == 8 and (counts - 10_000).abs().max() < 500  # five standard deviations
+
+
 def test_fallback_random_gives_the_numbers_of_eager() -> None:
     import torch._inductor.config as config
 
