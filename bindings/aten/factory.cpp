@@ -142,7 +142,8 @@ at::Tensor triangle_indices(int64_t row, int64_t col, int64_t offset, std::optio
   a.dst = result.mutable_data_ptr();
   a.first_row = upper ? 0 : std::max<int64_t>(0, -offset);
   a.cols = col, a.offset = offset, a.n = n;
-  plan::triangle_indices(runtime::current_queue(), upper, to_dtype(type), row - a.first_row, a);
+  const int64_t last_row = upper ? std::min(row, col - offset) : row;  // the rows after it have no entry
+  plan::triangle_indices(runtime::current_queue(), upper, to_dtype(type), last_row - a.first_row, a);
   return result;
 }
 

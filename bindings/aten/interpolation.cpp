@@ -254,14 +254,19 @@ plan::GridProblem grid_problem(const at::Tensor& input, int64_t mode) {
   return {dtype_of(input), volume, input.size(1), plan::grid_taps(volume, static_cast<GridMode>(mode))};
 }
 
-at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_t mode, int64_t padding, bool align) {
-  at::native::check_grid_sampler_common(input, grid_);
-  const bool volume = input.dim() == 5;
-  volume ? at::native::check_grid_sampler_3d(input, grid_, mode) : at::native::check_grid_sampler_2d(input, grid_);
-  const at::Tensor grid = grid_.contiguous();
+// The size of the result, of arguments that it checks.
+std::vector<int64_t> grid_result(const at::Tensor& input, const at::Tensor& grid, int64_t mode, bool volume) {
+  at::native::check_grid_sampler_common(input, grid);
+  volume ? at::native::check_grid_sampler_3d(input, grid, mode) : at::native::check_grid_sampler_2d(input, grid);
   std::vector<int64_t> sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
-  at::Tensor out = new_empty(sizes, input.scalar_type());
+  return sizes;
+}
+
+at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_t mode, int64_t padding, bool align,
+                        bool volume) {
+  at::Tensor out = new_empty(grid_result(input, grid_, mode, volume), input.scalar_type());
+  const at::Tensor grid = grid_.contiguous();
   if (out.numel() == 0) return out;
   GridArgs args = grid_args(input, grid, out, padding, align);
   args.out = mutable_ptr(out);
@@ -271,8 +276,10 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_
 
 std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const at::Tensor& input,
                                                  const at::Tensor& grid_, int64_t mode, int64_t padding, bool align,
-                                                 std::array<bool, 2> mask) {
-  at::native::check_grid_sampler_common(input, grid_);
+                                                 std::array<bool, 2> mask, bool volume) {
+  const std::vector<int64_t> sizes = grid_result(input, grid_, mode, volume);
+  TORCH_CHECK(grad.sizes() == sizes, "grid_sampler: expected grad_output of size ", at::IntArrayRef(sizes),
+              ", but got ", grad.sizes());
   const at::Tensor grid = grid_.contiguous(), flow = dense_planes(grad) ? grad : grad.contiguous();
   at::Tensor grad_input, grad_grid = new_empty(grid.sizes(), grid.scalar_type());
   if (grid.numel() == 0 || input.numel() == 0) {
@@ -300,9 +307,9 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
   plan::grid_sample_grid_grad(queue, problem, args);
   const bool planes = plan::plan_grid_planes(input.size(1), pixels, current_policy());
   const at::Tensor grads = planes ? plain(grad) : grad.movedim(1, -1).contiguous();
-  std::vector<int64_t> sizes = input.sizes().vec();
-  if (!planes) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
-  const at::Tensor sums = planes ? new_empty(sizes, compute) : at::zeros(sizes, input.options().dtype(compute));
+  std::vector<int64_t> laid_out = input.sizes().vec();
+  if (!planes) std::rotate(laid_out.begin() + 1, laid_out.begin() + 2, laid_out.end());
+  const at::Tensor sums = planes ? new_empty(laid_out, compute) : at::zeros(laid_out, input.options().dtype(compute));
   GridSumArgs sum{mutable_ptr(sums), grads.const_data_ptr(), args.pixel, args.weight};
   sum.pixels = static_cast<uint64_t>(pixels), sum.channels = static_cast<uint64_t>(input.size(1));
   sum.positions = args.positions, sum.pitch = args.pitch, sum.taps = static_cast<uint64_t>(problem.taps);
@@ -316,20 +323,20 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
 }  // namespace
 
 at::Tensor grid_sampler_2d(const at::Tensor& input, const at::Tensor& grid, int64_t mode, int64_t padding, bool align) {
-  return grid_forward(input, grid, mode, padding, align);
+  return grid_forward(input, grid, mode, padding, align, false);
 }
 at::Tensor grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, int64_t mode, int64_t padding, bool align) {
-  return grid_forward(input, grid, mode, padding, align);
+  return grid_forward(input, grid, mode, padding, align, true);
 }
 std::tuple<at::Tensor, at::Tensor> grid_sampler_2d_backward(const at::Tensor& grad, const at::Tensor& input,
                                                             const at::Tensor& grid, int64_t mode, int64_t padding,
                                                             bool align, std::array<bool, 2> mask) {
-  return grid_backward(grad, input, grid, mode, padding, align, mask);
+  return grid_backward(grad, input, grid, mode, padding, align, mask, false);
 }
 std::tuple<at::Tensor, at::Tensor> grid_sampler_3d_backward(const at::Tensor& grad, const at::Tensor& input,
                                                             const at::Tensor& grid, int64_t mode, int64_t padding,
                                                             bool align, std::array<bool, 2> mask) {
-  return grid_backward(grad, input, grid, mode, padding, align, mask);
+  return grid_backward(grad, input, grid, mode, padding, align, mask, true);
 }
 
 }  // namespace xpu_ops::aten

@@ -133,6 +133,11 @@ void lu_unpack(const at::Tensor& LU, const at::Tensor& pivots, bool unpack_data,
     at::triu_out(high, LU, 0);
   }
   if (!unpack_pivots) return;
+  TORCH_CHECK(pivots.dim() + 1 == LU.dim() &&
+                  pivots.sizes().slice(0, pivots.dim() - 1) == LU.sizes().slice(0, LU.dim() - 2) &&
+                  pivots.size(-1) <= m,
+              "lu_unpack: expected LU_pivots of the batch of LU_data and at most ", m, " pivots per matrix, but got ",
+              pivots.sizes(), " for ", LU.sizes());
   const at::Tensor order = permutation_of(pivots, P.sizes().slice(0, P.dim() - 1));
   P.zero_();
   P.scatter_(-2, order.unsqueeze(-2), 1.);

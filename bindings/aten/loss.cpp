@@ -43,6 +43,13 @@ std::vector<at::Tensor> aligned(std::vector<at::Tensor> operands, at::ScalarType
 
 void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight,
                       int64_t reduction, double param, const at::Tensor& out) {
+  const at::ScalarType common = at::result_type(self, target);
+  if (out.is_complex() && !c10::isComplexType(common)) {
+    const at::Tensor real = new_empty(out.sizes(), common);
+    elementwise_loss(kind, self, target, weight, reduction, param, real);
+    out.copy_(real);
+    return;
+  }
   const std::vector<at::Tensor> t = aligned({self, target, weight}, out.scalar_type());
   const DType type = dtype_of(out);
   LossArgs p{};

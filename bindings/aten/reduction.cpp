@@ -195,9 +195,14 @@ at::Tensor min_full(const at::Tensor& self) {
 }
 
 namespace {
+void check_device(const at::Tensor& self, const at::Tensor& out) {
+  TORCH_CHECK(self.device() == out.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", out.device(), " and ",
+              self.device(), "!");
+}
+
 at::Tensor& full_into(const at::Tensor& self, at::Tensor& out, at::Tensor (*full)(const at::Tensor&)) {
-  TORCH_CHECK(self.device() == out.device(), "Expected all tensors to be on the same device, but found ", self.device(),
-              " and ", out.device());
+  check_device(self, out);
   TORCH_CHECK(at::canCast(self.scalar_type(), out.scalar_type()), "result type ", self.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());
   at::native::resize_output(out, {});
@@ -335,6 +340,7 @@ VarResult variance(const char* name, const at::Tensor& self, at::OptionalIntArra
 
 at::Tensor& variance_out(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
                          const std::optional<at::Scalar>& correction, bool keepdim, bool root, at::Tensor& out) {
+  check_device(self, out);
   const at::ScalarType real = c10::toRealValueType(self.scalar_type());
   TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real, " can't be cast to the desired output type ",
               out.scalar_type());
@@ -379,7 +385,9 @@ void linalg_vector_norm(const at::Tensor& self, const at::Scalar& ord, at::Optio
                         std::optional<at::ScalarType>, const at::Tensor& out) {
   const DimMask mask = dim_mask(dim, self.dim());
   const double p = ord.toDouble();
-  if (p == 0) {
+  if (p != 0 && self.numel() == out.numel() && self.numel() > 0) {  // of one element each, as at::linalg_vector_norm
+    out.copy_(self.abs().view(out.sizes()));
+  } else if (p == 0) {
     const at::ScalarType type = self.is_complex() ? at::toComplexType(out.scalar_type()) : out.scalar_type();
     const at::Tensor count = new_empty(out.sizes(), at::kLong);
     count_nonzero(self.to(type), mask, count);
@@ -413,6 +421,7 @@ void norm_ScalarOpt_dim_dtype(const at::Tensor& self, at::OptionalScalarRef p, a
 
 // ---- logsumexp
 at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
+  check_device(self, out);
   TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   if (self.is_complex() || at::isComplexType(out.scalar_type()))

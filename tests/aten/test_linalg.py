@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -252,6 +253,19 @@ def test_pivots_of_anyone_are_checked() -> None:
         p, _, _ = torch.lu_unpack(data, torch.tensor(pivots, dtype=torch.int32, device="xpu"))
         assert p.shape == (3, 3)
         torch.xpu.synchronize()
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 3), ()])
+def test_lu_unpack_refuses_pivots_of_another_size(shape: tuple[int, ...]) -> None:
+    """More pivots than rows were written behind the permutation; of fewer matrices, memory outside was read."""
+    with pytest.raises(RuntimeError, match="expected LU_pivots of the batch"):
+        torch.lu_unpack(torch.eye(3, device="xpu"), torch.ones(shape, dtype=torch.int32, device="xpu"))
+
+
+def test_eigenvalues_of_infinity_are_nan() -> None:
+    """eig refuses it, eigvals does not."""
+    a = torch.tensor([[1.0, math.inf], [0.0, 2.0]], device="xpu")
+    assert torch.linalg.eigvals(a).isnan().all()
 
 
 @pytest.mark.parametrize("pivots", [[9, 9, 9], [-4, 1, 2], [0, 1, 2]])

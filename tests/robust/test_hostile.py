@@ -11,6 +11,7 @@ FULL = os.environ.get("XPU_OPS_TEST_LEVEL", "fast") == "full"
 SEED = 7
 ROUNDS = 90 if FULL else 2  # of about 1,150 calls
 COMPOSITE_ROUNDS = 10
+TWISTED_ROUNDS = 10 if FULL else 1
 
 # Calls that crashed, asserted, gave wrong values, refused or took too much, and do so no longer: seed, number, overload.
 REGRESSIONS = [
@@ -49,6 +50,21 @@ REGRESSIONS = [
     (3, 441, "clamp"),
     (3, 672, "kaiser_window.beta"),
     (3, 1394, "_prelu_kernel"),
+    (7, 83689741209, "triu_indices"),
+    (7, 87035236559, "linalg_eigvals.out"),
+    (7, 142644890004, "norm.ScalarOpt_dim"),
+    (7, 148493343070, "grid_sampler_2d"),
+    (7, 157048641923, "grid_sampler_3d_backward"),
+    (7, 180643980466, "linalg_vector_norm.out"),
+    (7, 218276007416, "smooth_l1_loss.out"),
+    (7, 234864668452, "lu_unpack.out"),
+    (7, 250473006659, "grid_sampler_2d_backward"),
+    (7, 277307726211, "grid_sampler_3d_backward"),
+    (7, 281477934588233, "var.correction_out"),
+    (7, 281483616903717, "std.correction_out"),
+    (7, 281494152435659, "binomial"),
+    (7, 281515580234029, "index_fill_.int_Scalar"),
+    (7, 281524735522857, "logsumexp.out"),
     (8, 13238909037, "_adaptive_avg_pool2d"),
     (8, 20715893345, "binary_cross_entropy_backward"),
     (8, 31001238159, "logspace.out"),
@@ -105,6 +121,12 @@ def test_native_overloads() -> None:
         wanted = [k.reason for k in hostile.known() if k.seed == SEED and not k.composite]
         unused = [reason for reason in wanted if not figures.explained[reason]]
         assert not unused, f"entries of hostile.yaml that explain no finding: {unused}"
+
+
+def test_twisted() -> None:
+    """A tensor of another device, out= that shares memory with an input, wanted gradients: tests/support/twists.py."""
+    found = list(hostile.campaign(hostile.calls(SEED, 0, TWISTED_ROUNDS, twisted=True), hostile.Figures()))
+    assert not found, _report(found)
 
 
 @pytest.mark.slow

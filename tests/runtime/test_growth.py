@@ -56,5 +56,6 @@ for i in range(1100):
 def test_memory_does_not_grow(what: str) -> None:
     out = script.out(PRELUDE + PROGRAMS[what] + "print(json.dumps([before, state()]))", timeout=1800)
     before, after = json.loads(out.splitlines()[-1])
+    print(f"resident MiB: {before['resident'] / 2**20:.1f}, then {after['resident'] / 2**20:.1f}")
     assert after["resident"] < before["resident"] + (4 << 20), (before, after)
     assert (after["allocated"], after["reserved"]) == (before["allocated"], before["reserved"])

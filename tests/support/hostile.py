@@ -5,7 +5,7 @@ memory for some of these calls: only a process that never runs one says anything
 about to do into a file, so that the parent knows which call killed it or did not end. tests/robust/hostile.yaml lists
 where the two devices differ for a reason.
 
-python -m support.hostile SEED FIRST LAST [--composites] [--minutes=N] [--page=FILE]
+python -m support.hostile SEED FIRST LAST [--composites] [--twisted] [--minutes=N] [--page=FILE]
     findings of rounds of calls, then the figures
 """
 
@@ -36,7 +36,7 @@ import torch
 import yaml
 from torch.utils._pytree import tree_flatten
 
-from support import compare
+from support import compare, twists
 from tools.doc_tables import filled
 
 WRITER = "python -m support.hostile"  # of the tables in docs/reliability.md
@@ -174,11 +174,14 @@ def overloads(composites: bool = False) -> list[str]:
     return found
 
 
-def calls(seed: int, first: int, last: int, *, composites: bool = False) -> list[Call]:
+def calls(seed: int, first: int, last: int, *, composites: bool = False, twisted: bool = False) -> list[Call]:
     """Rounds first to last - 1, in each of which every overload is called once. A new overload leaves the others' calls
     as they are."""
+    base = twists.TWISTED if twisted else 0
     return [
-        Call(seed, zlib.crc32(n.encode()) + (r << 32), n) for r in range(first, last) for n in overloads(composites)
+        Call(seed, base + zlib.crc32(n.encode()) + (r << 32), n)
+        for r in range(first, last)
+        for n in overloads(composites)
     ]
 
 
@@ -313,6 +316,8 @@ def run_call(call: Call, device: str) -> dict[str, Any] | None:
     schema = operator(call.name)._schema
     if device == "xpu":
         args, kwargs = compare.to_device(compare.clone((args, kwargs)))
+    if twists.twisted(call.number):
+        args, kwargs = twists.twist(args, kwargs, _written(call.name), call.number)
     before = compare.clone((args, kwargs))
     place = {"device": torch.device(device)} if any(a.name == "device" for a in schema.arguments) else {}
     try:
@@ -353,9 +358,13 @@ def compare_outcomes(call: Call, xpu: dict[str, Any], cpu: dict[str, Any] | None
         kind, text = xpu["error"]
         if "INTERNAL ASSERT" in text and not (wanted and "INTERNAL ASSERT" in wanted[1]):
             return finding("assert", f"{kind}: {text}")
-        if cpu and not wanted and not xpu["memory"]:
+        if cpu and not wanted and not xpu["memory"] and not twists.twisted(call.number):
             return finding("raises", f"{kind}: {text.splitlines()[0] if text else ''}")
         return None
+    if twists.twisted(call.number):
+        arguments = Draw(call.seed, call.number).arguments(call.name)
+        mixed = twists.elsewhere(*arguments, _written(call.name), call.number)
+        return finding("accepts", "a tensor of another device") if mixed else None
     if xpu["changed"]:
         return finding("input", xpu["changed"])
     if cpu is None:
@@ -551,23 +560,28 @@ def main(arguments: list[str]) -> None:
     options = dict(a.removeprefix("--").partition("=")[::2] for a in arguments if a.startswith("--"))
     seed, first, last = map(int, [a for a in arguments if not a.startswith("--")])
     composites = "composites" in options
+    twisted = "twisted" in options
     kind = "composite" if composites else "native"
     end = time.monotonic() + 60 * float(options.get("minutes", math.inf))
     figures, found, begin = Figures(), [], first
     while begin < last and time.monotonic() < end:
         done = min(begin + 2, last)
-        for finding in campaign(calls(seed, begin, done, composites=composites), figures, composites=composites):
+        for finding in campaign(
+            calls(seed, begin, done, composites=composites, twisted=twisted), figures, composites=composites
+        ):
             found.append(finding)
             print(json.dumps(asdict(finding)), flush=True)
         begin = done
         print(f"{time.strftime('%H:%M:%S')} {figures.ended.total()} calls", file=sys.stderr, flush=True)
     text = table(
-        figures, found, f"Seed {seed}, rounds {first} to {begin - 1} over {len(overloads(composites))} {kind} overloads"
+        figures,
+        found,
+        f"Seed {seed}, rounds {first} to {begin - 1} over {len(overloads(composites))} {kind} overloads{', twisted' * twisted}",
     )
     print(text)
     if "page" in options:
         page = Path(options["page"])
-        page.write_text(filled(page.read_text(), f"hostile {kind}", text, WRITER))
+        page.write_text(filled(page.read_text(), f"hostile {'twisted' if twisted else kind}", text, WRITER))
 
 
 if __name__ == "__main__":
