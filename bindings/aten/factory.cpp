@@ -192,6 +192,7 @@ at::Tensor& range_out(const at::Scalar& start, const at::Scalar& end, const at::
     using M = at::acc_type<scalar_t, false>;
     const M first = start.to<M>(), last = end.to<M>(), by = step.to<M>();
     at::native::arange_check_bounds(start, end, step);
+    TORCH_CHECK(by != M{0}, "step must be nonzero");  // also once it is of out='s type
     const int64_t size = static_cast<int64_t>((last - first) / by + 1);
     if (out.numel() != size) out.resize_({size});
     run_arange<scalar_t>(out, start, step);

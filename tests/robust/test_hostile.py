@@ -62,6 +62,7 @@ REGRESSIONS = [
     (7, 277307726211, "grid_sampler_3d_backward"),
     (7, 281477934588233, "var.correction_out"),
     (7, 281483616903717, "std.correction_out"),
+    (7, 281491048350521, "range.out"),
     (7, 281494152435659, "binomial"),
     (7, 281515580234029, "index_fill_.int_Scalar"),
     (7, 281524735522857, "logsumexp.out"),

@@ -529,7 +529,10 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
                 continue
             alone_outcomes = _outcomes([call], environment)
             alone = _judge(call, *(o.get(0) for o in alone_outcomes))
-            if alone is None and found.kind not in ("crash", "hang"):
+            killed = found.detail.endswith(
+                "exit code -9"
+            )  # by the system, for want of memory, where it is not seen again
+            if alone is None and (killed or found.kind not in ("crash", "hang")):
                 figures.ended["not seen again alone"] += 1
                 continue
             if composites and isinstance(alone_outcomes[1].get(0), str):
