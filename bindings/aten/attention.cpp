@@ -493,6 +493,23 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_e
       query.size(2), key.size(2), dropout_p, is_causal, seed, offset, scale);
 }
 
+// torch's CUDA kernel fills in the numbers drawn; 1 and 0 give the same mask where they are compared with dropout_p.
+at::Tensor& _fill_mem_eff_dropout_mask_(at::Tensor& self, double dropout_p, int64_t seed, int64_t offset) {
+  TORCH_CHECK(self.is_contiguous());
+  TORCH_CHECK(self.dtype() == at::ScalarType::Float);
+  const int64_t rows = self.size(0) * self.size(1) * self.size(2), cols = self.size(3);
+  TORCH_CHECK(rows <= std::numeric_limits<uint32_t>::max() && cols <= std::numeric_limits<uint32_t>::max(),
+              "_fill_mem_eff_dropout_mask_: expected at most 2^32 - 1 queries and keys, but got ", self.sizes());
+  if (self.numel() == 0) return self;
+  AttentionArgs args;
+  args.weights = self.mutable_data_ptr();
+  args.seed = static_cast<uint64_t>(seed), args.offset = static_cast<uint64_t>(offset);
+  args.rows = static_cast<uint32_t>(rows), args.cols = static_cast<uint32_t>(cols);
+  args.keep = static_cast<float>(1.0 - dropout_p);
+  plan::attention_dropout(runtime::current_queue(), args);
+  return self;
+}
+
 int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const std::optional<at::Tensor>& attn_mask, double, bool is_causal, std::optional<double>,
                           bool enable_gqa) {

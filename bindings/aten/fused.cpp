@@ -5,6 +5,7 @@
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -191,7 +192,7 @@ onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows) {
   if (b.dim() == 2 && rows >= 8 && b.numel() >= (1 << 14) && !c10::GradMode::is_enabled() &&
       static_cast<size_t>(b.numel()) * b.itemsize() == b.storage().nbytes())
     options.weight = weight_ref(b);
-  options.pack = options.weight.storage != 0;
+  options.pack = options.weight.storage != 0 && onednn::WeightCache::instance().pays(options.weight);
   return options;
 }
 

@@ -7,10 +7,12 @@
 #include <ATen/native/nested/NestedTensorMath.h>
 #include <ATen/ops/_nested_from_padded_native.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/repeat_interleave.h>
 
 #include "bindings/aten/core/tensor.hpp"
@@ -129,6 +131,21 @@ at::Tensor _nested_from_padded(const at::Tensor& padded, const at::Tensor& cpu_n
   const at::Tensor ends = on_device(*offsets, dense), begins = ends.narrow(0, 0, dense.size(0));
   const at::Tensor lengths = ends.narrow(0, 1, dense.size(0)) - begins;
   return nested_of(rows_of(dense, begins, lengths, total).flatten(), sizes);
+}
+
+std::tuple<at::Tensor, at::Tensor> _nested_compute_contiguous_strides_offsets(const at::Tensor& nested_size) {
+  if (nested_size.dim() == 0) return {nested_size, new_empty({0}, at::kLong)};
+  const int64_t items = nested_size.size(0), dims = nested_size.size(1);
+  TORCH_CHECK(nested_size.dim() == 2,
+              "_nested_compute_contiguous_strides_offsets(): expected a row of sizes per item, ",
+              "but got a tensor of sizes ", nested_size.sizes());
+  if (dims == 0) return {nested_size, counting(items, nested_size)};
+  TORCH_CHECK(nested_size.scalar_type() == at::kLong, "expected scalar type Long but found ",
+              nested_size.scalar_type());
+  const at::Tensor products = nested_size.flip(1).cumprod(1);  // of the last sizes: of one, two and so on
+  const at::Tensor last = at::ones({items, 1}, nested_size.options());
+  const at::Tensor all = products.select(1, dims - 1);
+  return {at::cat({last, products.narrow(1, 0, dims - 1)}, 1).flip(1), all.cumsum(0) - all};
 }
 
 at::Tensor nested_to_padded_tensor(const at::Tensor& self, double padding, at::OptionalIntArrayRef output_size) {

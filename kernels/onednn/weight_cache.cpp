@@ -59,7 +59,16 @@ struct WeightCache::Impl {
   mutable std::mutex mutex;
   List lru;
   std::unordered_map<Name, List::iterator, Hash> index;
-  std::unordered_map<uint64_t, int> storages;  // entries of each
+  struct Weight {
+    uint64_t version;
+    bool written;
+    int unused;  // changes in a row that came before a second use
+  };
+  struct Storage {
+    int entries = 0;
+    std::unordered_map<int64_t, Weight> weights;  // by offset
+  };
+  std::unordered_map<uint64_t, Storage> storages;
   StorageHooks hooks;
   uint64_t budget = 0, bytes = 0, hits = 0, misses = 0, packs = 0, evictions = 0, invalidations = 0;
   uint64_t writes = 0;  // calls of invalidate that named a pinned storage
@@ -68,7 +77,7 @@ struct WeightCache::Impl {
   struct Dropped { std::vector<std::shared_ptr<PackedWeight>> packed; };
   // Unpins under the lock, so that it cannot undo another thread's pin and watch of the same storage.
   void release(uint64_t storage) {
-    if (auto s = storages.find(storage); --s->second == 0) {
+    if (auto s = storages.find(storage); --s->second.entries == 0) {
       storages.erase(s);
       if (hooks.unpin) hooks.unpin(storage);
     }
@@ -141,7 +150,7 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
     impl_->sweep(dropped);
     // Pinned before packing; a write that comes meanwhile changes `writes`, and what we packed is not kept.
     writes = impl_->writes;
-    if (!counted && impl_->storages[ref.storage]++ == 0 && impl_->hooks.pin) impl_->hooks.pin(ref.storage);
+    if (!counted && impl_->storages[ref.storage].entries++ == 0 && impl_->hooks.pin) impl_->hooks.pin(ref.storage);
     if (impl_->hooks.watch) impl_->hooks.watch(ref.storage);
   }
   std::shared_ptr<PackedWeight> packed;
@@ -170,9 +179,29 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
   return packed;
 }
 
+bool WeightCache::pays(const WeightRef& ref) {
+  constexpr int kUnused = 2;
+  std::lock_guard lock(impl_->mutex);
+  const auto s = impl_->storages.find(ref.storage);
+  if (s == impl_->storages.end()) return true;
+  const auto [it, first] = s->second.weights.try_emplace(ref.offset, Impl::Weight{ref.version, false, 0});
+  Impl::Weight& w = it->second;
+  if (first) return true;
+  if (w.version == ref.version && !w.written) {
+    w.unused = 0;
+    return true;
+  }
+  w = {ref.version, false, std::min(w.unused + 1, kUnused)};
+  if (w.unused < kUnused) return true;
+  if (impl_->hooks.watch) impl_->hooks.watch(ref.storage);
+  return false;
+}
+
 void WeightCache::invalidate(uint64_t storage) {
   std::lock_guard lock(impl_->mutex);
-  if (!impl_->storages.count(storage)) return;
+  const auto s = impl_->storages.find(storage);
+  if (s == impl_->storages.end()) return;
+  for (auto& [offset, weight] : s->second.weights) weight.written = true;
   ++impl_->writes;
   for (auto& node : impl_->lru)
     if (node.name.storage == storage && !node.stale) {

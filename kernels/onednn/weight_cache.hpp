@@ -57,6 +57,9 @@ class WeightCache {
   // or ref.storage is 0. `packs` counts every call of pack.
   std::shared_ptr<PackedWeight> get(runtime::Queue& queue, const WeightRef& ref, uint64_t packing, size_t bytes,
                                     const std::function<void(void*)>& pack);
+  // Whether to pack a weight that a primitive takes as it lies, too: not where it changes before each second use, as in
+  // compiled training, until it comes by unchanged. To be asked once per use, before get().
+  bool pays(const WeightRef& ref);
   // Forgets what was packed from the storage; the memory stays for the next packing.
   void invalidate(uint64_t storage);
   void sweep();              // drops entries of storages that are gone; torch.xpu.empty_cache() calls it

@@ -119,6 +119,11 @@ void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaArgs
   runtime::launch(queue, kernels::attention_delta[type], line_groups(queue, args.total), kLanes, args);
 }
 
+void attention_dropout(runtime::Queue& queue, AttentionArgs args) {
+  args.keep_scale = 1;
+  runtime::launch(queue, kernels::attention_dropout[DType::f32], line_groups(queue, args.rows), kLanes, args);
+}
+
 void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
   args.block = kKeysOfGroup;
   args.blocks = static_cast<uint32_t>(ceil_div(args.cols, args.block));

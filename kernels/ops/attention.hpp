@@ -50,6 +50,9 @@ void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, 
 void attention_slopes(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args);
 void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaArgs& args);
 
+// 1 where dropout keeps a weight, else 0: [rows][cols] floats into args.weights.
+void attention_dropout(runtime::Queue& queue, AttentionArgs args);
+
 // Blocks of the arguments are the launch's.
 void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args);
 void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args);

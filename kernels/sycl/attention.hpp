@@ -123,6 +123,19 @@ template <class T, Mask kMask, bool kDrop> void attention_slopes(const Attention
   }
 }
 
+// Which weights dropout keeps, of `rows` lines.
+template <class T> void attention_dropout(const AttentionArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0);
+  const RowRange mine = group_rows(p.rows);
+  for (uint32_t t = mine.begin; t < mine.end; ++t) {
+    AttentionRow row{};
+    row.line = t, row.cols = p.cols;
+    T* y = static_cast<T*>(p.weights) + size_t{t} * p.cols;
+    for_kept<true>(p, row, lane, [&](size_t c, float kept) { store(y + c, lane, static_cast<T>(kept)); });
+  }
+}
+
 template <class T> void attention_delta(const AttentionDeltaArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);

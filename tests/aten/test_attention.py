@@ -186,6 +186,26 @@ def test_dropout() -> None:
         torch.testing.assert_close(a.cpu(), e.float(), rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_dropout_mask(causal) -> None:
+    shape, p = (2, 3, 40, 90), 0.3
+    q, k, v = (torch.randn(*shape[:2], n, 16).to("xpu") for n in (40, 90, 90))
+    eye = torch.eye(90).expand(2, 3, 90, 90).to("xpu")
+    weights, _, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, eye, None, False, p, causal)
+    mask = torch.full(shape, 9.0, device="xpu")
+    drawn = seed.item(), offset.item()
+    assert torch._fill_mem_eff_dropout_mask_(mask, p, *drawn) is mask
+    assert mask.unique().tolist() == [0, 1]
+    seen = torch.ones(40, 90, dtype=torch.bool).tril_() if causal else torch.ones(40, 90, dtype=torch.bool)
+    assert torch.equal((mask.cpu() > p) & seen, weights.cpu() != 0)
+    assert torch._fill_mem_eff_dropout_mask_(mask, 0.0, *drawn).min() == 1
+    assert torch._fill_mem_eff_dropout_mask_(mask, 1.0, *drawn).max() == 0
+    assert torch._fill_mem_eff_dropout_mask_(mask[:0], p, *drawn).numel() == 0
+    for wrong in (mask.transpose(2, 3), mask.half(), mask[0]):
+        with pytest.raises((RuntimeError, IndexError)):
+            torch._fill_mem_eff_dropout_mask_(wrong, p, *drawn)
+
+
 @pytest.mark.parametrize("heads, queries", [(1, 24), (4, 3)], ids=["shared key head", "few queries"])
 @pytest.mark.parametrize("dtype", list(TOL), ids=str)
 def test_boolean_mask_on_the_composite_route(dtype, heads, queries) -> None:

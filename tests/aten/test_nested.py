@@ -40,6 +40,33 @@ def test_nothing_to_pad() -> None:
     assert_same(A._jagged_to_padded_dense_forward(*to_device(args)), A._jagged_to_padded_dense_forward(*args))
 
 
+@pytest.mark.parametrize("shape", [(), (4, 0), (1, 1), (5, 1), (5, 3), (3, 4)], ids=str)
+def test_strides_and_offsets(shape: tuple[int, ...]) -> None:
+    sizes = torch.randint(5, shape)
+    want = A._nested_compute_contiguous_strides_offsets(sizes)
+    assert_same(A._nested_compute_contiguous_strides_offsets(sizes.to("xpu")), want)
+
+
+def test_strides_and_offsets_of_no_items() -> None:
+    strides, offsets = A._nested_compute_contiguous_strides_offsets(torch.empty(0, 3, dtype=torch.int64, device="xpu"))
+    assert strides.shape == (0, 3) and offsets.shape == (0,)  # torch's CPU kernel writes to nothing here
+
+
+def test_strides_and_offsets_of_other_layouts() -> None:
+    sizes = torch.randint(1, 9, (5, 6))
+    for there, here in ((sizes.to("xpu")[:, ::2], sizes[:, ::2]), (sizes.to("xpu").t(), sizes.t())):
+        want = A._nested_compute_contiguous_strides_offsets(here.contiguous())
+        assert_same(A._nested_compute_contiguous_strides_offsets(there), want)
+    with pytest.raises(RuntimeError, match="a row of sizes per item"):
+        A._nested_compute_contiguous_strides_offsets(sizes.to("xpu")[None])
+    for wrong in (sizes[0], sizes.int()):
+        for device in ("cpu", "xpu"):
+            with pytest.raises(
+                (RuntimeError, IndexError), match="Dimension out of range|expected scalar type Long but"
+            ):
+                A._nested_compute_contiguous_strides_offsets(wrong.to(device))
+
+
 def test_errors() -> None:
     dense, values = torch.ones(3, 4, 2), torch.ones(7, 2)
     for function, args in (

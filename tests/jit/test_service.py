@@ -120,6 +120,15 @@ def test_no_worker_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         worker.Worker().compile(tmp_path / "a.cpp", tmp_path / "a")
 
 
+def test_headers_that_changed_under_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Such as by an upgrade: nothing is kept under the digest of the old ones."""
+    service.headers_digest()
+    (tmp_path / "kernels" / "sycl").mkdir(parents=True)
+    monkeypatch.setattr(service, "include_dir", lambda: tmp_path)
+    with pytest.raises(jit.CompileError, match="changed after this process had read them; start Python again"):
+        fill(time.time_ns() % 10**6 * 10 + 2)
+
+
 def test_spirv_of_the_prelude(tmp_path: Path) -> None:
     """Portable: no fp64, the vectors that SPIR-V knows, no bits of bool."""
     source, prefix = tmp_path / "source.cpp", tmp_path / "module"

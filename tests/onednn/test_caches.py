@@ -305,6 +305,26 @@ def test_training_step_repacks_once_a_step() -> None:
     assert packs[2][1] == packs[3][1] == 0
 
 
+def test_a_weight_that_changes_before_each_second_use_is_not_packed() -> None:
+    """As in a compiled training step, whose forward pass records no gradients."""
+    layer, x = nn.Linear(128, 256), torch.randn(16, 128)
+    moved, y = nn.Linear(128, 256).to("xpu"), x.to("xpu")
+    moved.load_state_dict(layer.state_dict())
+    packs = []
+    with torch.no_grad():
+        for step in range(8):
+            before = onednn.weight_cache.packs
+            torch.testing.assert_close(moved(y).cpu(), layer(x), rtol=1e-4, atol=1e-4)
+            packs.append(onednn.weight_cache.packs - before)
+            layer.weight.mul_(1.5)
+            (moved.weight.data if step % 2 else moved.weight).mul_(1.5)
+        for _ in range(3):
+            before = onednn.weight_cache.packs
+            torch.testing.assert_close(moved(y).cpu(), layer(x), rtol=1e-4, atol=1e-3)
+            packs.append(onednn.weight_cache.packs - before)
+    assert packs[-7:] == [0, 0, 0, 0, 0, 1, 0]  # unchanged at its second use
+
+
 def test_weights_that_do_not_stay_are_not_kept() -> None:
     x = batch()
     for _ in range(3):

@@ -24,13 +24,15 @@ WITHOUT_ROW = {
         batch_norm_stats batch_norm_elemt batch_norm_gather_stats batch_norm_backward_reduce batch_norm_backward_elemt
         _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm
         _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward _nested_tensor_from_mask_left_aligned
-        _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable""",
+        _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable
+        _fill_mem_eff_dropout_mask_""",
     "another row times the same kernels": """
         glu_backward_jvp range.out _compute_linear_combination onednn::qconv1d_pointwise onednn::qconv2d_pointwise
         onednn::qconv3d_pointwise onednn::qconv2d_pointwise.tensor onednn::qconv2d_pointwise.binary _unique
         unique_dim_consecutive _sparse_mask_projection _sparse_csr_sum.dim_dtype rad2deg select_copy.int _conj_physical
         _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv dequantize.self
-        kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer""",
+        kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer
+        _nested_compute_contiguous_strides_offsets""",
 }  # fmt: skip
 if not vision.comparable():
     WITHOUT_ROW["the CPU's kernels are in torchvision's binary, which does not load here"] = """

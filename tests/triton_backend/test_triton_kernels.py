@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -242,3 +244,27 @@ def test_warps_and_stages_do_not_compile_again() -> None:
     before = _compile.cache_info().misses
     kernels.add_kernel[(1,)](x, x, o, 64, BLOCK=64, num_warps=8, num_stages=3)
     assert _compile.cache_info().misses == before
+
+
+OLDER_TRITON = """
+import sys
+import triton
+from triton.backends import driver
+from triton.backends.nvidia import driver as nvidia
+
+if hasattr(driver, "expand_signature"):
+    parts, flat = driver.expand_signature, driver.decompose_descriptor
+    del driver.expand_signature, driver.decompose_descriptor, sys.modules["xpu_ops.triton.driver"]
+    nvidia.expand_signature = lambda signature, meta: parts(signature, meta, "")
+    nvidia.make_tensordesc_arg = lambda arg, meta: flat(arg)
+from xpu_ops.triton.driver import expand_signature
+
+print(*expand_signature(["i32", "tensordesc<fp16[8, 8]>"], None, ""))
+"""
+
+
+def test_the_driver_loads_beside_triton_3_7() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", OLDER_TRITON], capture_output=True, text=True, check=True, timeout=120
+    )
+    assert result.stdout.strip() == "i32 *fp16 i64 i64 i64 i64 i1 i1 i32 i32 i64 i64"

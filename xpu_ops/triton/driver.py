@@ -6,11 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
-from triton.backends.driver import DriverBase, decompose_descriptor, expand_signature
+from triton.backends.driver import DriverBase
 
 from xpu_ops.triton.compiler import Binary
 from xpu_ops.triton.lower.state import LOCAL_BYTES
 from xpu_ops.triton.lower.types import LANES
+
+try:
+    from triton.backends.driver import decompose_descriptor, expand_signature
+except ImportError:  # Triton 3.7 has both beside its CUDA driver; an error here would end every `import triton`
+    from triton.backends.nvidia import driver as _older
+
+    def decompose_descriptor(arg: Any) -> list[Any]:
+        """Base, sizes, strides and flags of a tensor descriptor."""
+        return list(_older.make_tensordesc_arg(arg, None))
+
+    def expand_signature(signature: Sequence[Any], meta: None, kind: str) -> list[Any]:
+        """The signature with the parts of each descriptor in its place."""
+        return list(_older.expand_signature(signature, meta))
+
 
 _LETTERS = {"fp16": "f", "bf16": "f", "fp32": "f", "f32": "f", "fp64": "d", "f64": "d", "constexpr": "-"}
 

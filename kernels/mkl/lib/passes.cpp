@@ -38,6 +38,13 @@ void transpose(const std::complex<double>* in, size_t in_step, std::complex<doub
                 reinterpret_cast<MKL_Complex16*>(out), out_step);
 }
 
+// Memory of the thread for one block of a pass, kept for its next.
+template <class R> std::complex<R>* spectra_of_thread(int64_t count) {
+  thread_local std::vector<std::complex<R>> spectra;
+  spectra.resize(std::max(spectra.size(), static_cast<size_t>(count)));
+  return spectra.data();
+}
+
 // out[j] = a[j] * factors[j] * (re + i im), of complex numbers as pairs; kLeastColumns of them. In vectors of 64 bytes,
 // which the compiler does not find by itself.
 template <class R>
@@ -179,12 +186,11 @@ void Turned::run(const void* in, void* out) const {
 template <class C>
 void Turned::run_as(const void* in, void* out) const {
   run_blocks((rows_ + each_ - 1) / each_, threads_, [&](int64_t i) {
-    thread_local std::vector<C> spectra;
-    spectra.resize(std::max(spectra.size(), static_cast<size_t>(each_ * length_)));
+    C* spectra = spectra_of_thread<typename C::value_type>(each_ * length_);
     const int64_t first = i * each_, rows = std::min(each_, rows_ - first);
     const Descriptor& d = rows == each_ ? *most_ : *last_;
-    d.run(static_cast<char*>(const_cast<void*>(in)) + i * in_step_, spectra.data());
-    transpose(spectra.data(), length_, static_cast<C*>(out) + first, rows_, rows, length_);
+    d.run(static_cast<char*>(const_cast<void*>(in)) + i * in_step_, spectra);
+    transpose(spectra, length_, static_cast<C*>(out) + first, rows_, rows, length_);
   });
 }
 
@@ -241,17 +247,16 @@ void Long::make_factors(bool forward) {
 template <class R>
 void Long::columns(void* in, int64_t part) {
   // Dense, since columns of a power of two apart share few sets of the cache.
-  thread_local std::vector<R> spectra;
-  spectra.resize(std::max(spectra.size(), static_cast<size_t>(2 * n1_ * kLeastColumns)));
+  R* spectra = reinterpret_cast<R*>(spectra_of_thread<R>(n1_ * kLeastColumns));
   const int64_t first = part * kLeastColumns;
   const Descriptor& d = last_columns_ && part == parts_ - 1 ? *last_columns_ : *columns_;
-  d.run(static_cast<R*>(in) + 2 * first, spectra.data());
+  d.run(static_cast<R*>(in) + 2 * first, spectra);
   auto* middle = reinterpret_cast<R*>(middle_.get()) + 2 * first;
   const R* coarse = reinterpret_cast<const R*>(coarse_.data()) + 2 * part * n1_;
   const R* fine = reinterpret_cast<const R*>(fine_.data());
   for (int64_t k = 0; k < n1_; ++k) {
     const int64_t row = 2 * k * kLeastColumns;
-    multiply(middle + 2 * k * parts_ * kLeastColumns, spectra.data() + row, fine + row, coarse[2 * k],
+    multiply(middle + 2 * k * parts_ * kLeastColumns, spectra + row, fine + row, coarse[2 * k],
              coarse[2 * k + 1]);
   }
 }
