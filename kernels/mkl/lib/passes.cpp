@@ -256,8 +256,7 @@ void Long::columns(void* in, int64_t part) {
   const R* fine = reinterpret_cast<const R*>(fine_.data());
   for (int64_t k = 0; k < n1_; ++k) {
     const int64_t row = 2 * k * kLeastColumns;
-    multiply(middle + 2 * k * parts_ * kLeastColumns, spectra + row, fine + row, coarse[2 * k],
-             coarse[2 * k + 1]);
+    multiply(middle + 2 * k * parts_ * kLeastColumns, spectra + row, fine + row, coarse[2 * k], coarse[2 * k + 1]);
   }
 }
 

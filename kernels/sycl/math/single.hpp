@@ -89,8 +89,8 @@ XPU_SINGLE float log_special(float a, float r) {
 
 }  // namespace single
 
-// Below -175, such as for what a mask left out, both powers of two in value() are 0: a product that underflows takes the
-// processor 150 cycles for every vector.
+// Below -175, such as for what a mask left out, both powers of two in value() are 0: a product that underflows takes
+// the processor 150 cycles for every vector.
 XPU_SINGLE float exp(float a) {
   return single::value(single::exp_parts(single::at_most(single::at_least(a, -176.0f), 89.0f)));
 }
