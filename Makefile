@@ -67,7 +67,7 @@ test-robust: build
 
 # Kernels and bindings with g++'s sanitizers, without oneMKL: SANITIZER=address (with undefined) or thread. Their runtime
 # library has to be loaded first; it looks for libraries in the place of ours, so that LD_LIBRARY_PATH has to name pip's. Its
-# reports go to the terminal: they end the process.
+# reports go to the terminal: they end the process. The time of an import is that of the product alone.
 SANITIZER ?= address
 SANITIZER_LIBRARIES = $$($(CXX) -print-file-name=lib$(if $(filter thread,$(SANITIZER)),t,a)san.so):$$($(CXX) -print-file-name=libstdc++.so)
 SANITIZED_TESTS ?= $(if $(filter thread,$(SANITIZER)),$(addprefix tests/,runtime/test_allocator.py runtime/test_graph.py \
@@ -76,7 +76,8 @@ test-sanitized:
 	$(MAKE) build BUILD=build-$(SANITIZER) CMAKE_ARGS="--preset $(SANITIZER)"
 	XPU_OPS_BUILD_DIR=$(abspath build-$(SANITIZER)) PYTHONPATH=$(abspath build-$(SANITIZER))/python LD_LIBRARY_PATH=$(abspath $(VENV))/lib \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:suppressions=$(abspath tests/support/ubsan.supp) TSAN_OPTIONS=ignore_noninstrumented_modules=1 \
-	  LD_PRELOAD="$(SANITIZER_LIBRARIES)" $(PY) -m pytest --capture=sys $(SANITIZED_TESTS) $(PYTEST_ARGS)
+	  LD_PRELOAD="$(SANITIZER_LIBRARIES)" $(PY) -m pytest --capture=sys $(SANITIZED_TESTS) \
+	  --deselect tests/runtime/test_torch_xpu.py::test_import_time $(PYTEST_ARGS)
 
 # The wheel beside PyPI's torch, a CUDA build of several GB, in an environment of its own; on a machine without an NVIDIA GPU.
 CUDA_VENV ?= .venv-cuda$(CELL)
