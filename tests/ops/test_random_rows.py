@@ -94,7 +94,15 @@ def normal(first: bool, second: bool, out: bool) -> Law:
     return Law(call, [(0.0, 1.0), (-1.5, 2.0)], anywhere, lambda p: (p[0], p[1] ** 2))
 
 
+def dropout_mask(x: torch.Tensor, p: tuple[float, ...]) -> torch.Tensor:
+    seed = int(torch.randint(2**40, (), device=x.device))
+    flat = torch.empty(1, 1, 1, x.numel(), device=x.device)
+    return x.copy_(overload("_fill_mem_eff_dropout_mask_")(flat, *p, seed, 0).view(x.shape))
+
+
 LAWS: dict[str, Law] = {
+    "_fill_mem_eff_dropout_mask_": Law(dropout_mask, [(0.25,), (0.5,)], lambda v, p: (v == 0) | (v == 1),
+                                       lambda p: (1 - p[0], p[0] * (1 - p[0])), ("f32",)),
     "uniform_": Law(into("uniform_"), [(0.0, 1.0), (-2.0, 3.0)], lambda v, p: (v >= p[0]) & (v <= p[1]),
                     lambda p: ((p[0] + p[1]) / 2, (p[1] - p[0]) ** 2 / 12)),
     "normal_": Law(into("normal_"), [(0.0, 1.0), (-1.5, 2.0)], anywhere, lambda p: (p[0], p[1] ** 2)),

@@ -89,6 +89,12 @@ def aligned(d: Any) -> Args:
     return {"t": d.plain(rows, steps, d.int(1, 3)), "mask": mask}
 
 
+# The CPU reads the sizes as if they were contiguous, and dies where there are none.
+@recipe("_nested_compute_contiguous_strides_offsets", types=("i64",))
+def nested_sizes(d: Any) -> Args:
+    return {"nested_size": d.whole((d.int(1, 4), d.int(1, 4)), 6).contiguous()}
+
+
 # ---- attention
 @recipe("_transform_bias_rescale_qkv", types=("f32", "f64", "bf16"), bad={"num_heads": [5]})
 def packed_heads(d: Any) -> Args:
