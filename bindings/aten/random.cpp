@@ -403,9 +403,7 @@ at::Tensor binomial(const at::Tensor& count, const at::Tensor& prob, Gen generat
                     "binomial only supports floating-point dtypes for prob, got: ", prob.scalar_type());
   TORCH_CHECK(count.scalar_type() == prob.scalar_type(), "Found dtype ", prob.scalar_type(), " but expected ",
               count.scalar_type());
-  TORCH_CHECK(count.device() == prob.device(),
-              "Expected all tensors to be on the same device, but found at least two devices, ", count.device(),
-              " and ", prob.device(), "!");
+  check_same_device(count, prob);
   const auto sizes = at::infer_size(count.sizes(), prob.sizes());
   const at::Tensor n = count.expand(sizes), p = prob.expand(sizes);
   return from_parameters(kernels::binomial, n, &p, generator);

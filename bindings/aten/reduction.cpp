@@ -195,14 +195,8 @@ at::Tensor min_full(const at::Tensor& self) {
 }
 
 namespace {
-void check_device(const at::Tensor& self, const at::Tensor& out) {
-  TORCH_CHECK(self.device() == out.device(),
-              "Expected all tensors to be on the same device, but found at least two devices, ", out.device(), " and ",
-              self.device(), "!");
-}
-
 at::Tensor& full_into(const at::Tensor& self, at::Tensor& out, at::Tensor (*full)(const at::Tensor&)) {
-  check_device(self, out);
+  check_same_device(out, self);
   TORCH_CHECK(at::canCast(self.scalar_type(), out.scalar_type()), "result type ", self.scalar_type(),
               " can't be cast to the desired output type ", out.scalar_type());
   at::native::resize_output(out, {});
@@ -340,7 +334,7 @@ VarResult variance(const char* name, const at::Tensor& self, at::OptionalIntArra
 
 at::Tensor& variance_out(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
                          const std::optional<at::Scalar>& correction, bool keepdim, bool root, at::Tensor& out) {
-  check_device(self, out);
+  check_same_device(out, self);
   const at::ScalarType real = c10::toRealValueType(self.scalar_type());
   TORCH_CHECK(at::canCast(real, out.scalar_type()), "result type ", real, " can't be cast to the desired output type ",
               out.scalar_type());
@@ -421,7 +415,7 @@ void norm_ScalarOpt_dim_dtype(const at::Tensor& self, at::OptionalScalarRef p, a
 
 // ---- logsumexp
 at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keepdim, at::Tensor& out) {
-  check_device(self, out);
+  check_same_device(out, self);
   TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
               "logsumexp(): Expected floating point type for result tensor, but got: ", out.scalar_type());
   if (self.is_complex() || at::isComplexType(out.scalar_type()))

@@ -184,9 +184,7 @@ void index_reduce(const at::Tensor& self, int64_t dim, const at::Tensor& index, 
 at::Tensor& index_fill__int_Scalar(at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Scalar& value) {
   TORCH_CHECK_INDEX(index.scalar_type() == at::kLong || index.scalar_type() == at::kInt,
                     "index_fill_(): Expected dtype int32/int64 for index.");
-  TORCH_CHECK(self.device() == index.device(),
-              "Expected all tensors to be on the same device, but found at least two devices, ", self.device(), " and ",
-              index.device(), "!");
+  check_same_device(self, index);
   at::assert_no_overlap(self, index);
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes)
     TORCH_WARN(

@@ -189,7 +189,7 @@ def test_dropout() -> None:
 @pytest.mark.parametrize("causal", [False, True])
 def test_dropout_mask(causal) -> None:
     shape, p = (2, 3, 40, 90), 0.3
-    q, k, v = (torch.randn(*shape[:2], n, 16).to("xpu") for n in (40, 90, 90))
+    q, k = (torch.randn(*shape[:2], n, 16).to("xpu") for n in (40, 90))
     eye = torch.eye(90).expand(2, 3, 90, 90).to("xpu")
     weights, _, seed, offset = torch.ops.aten._scaled_dot_product_efficient_attention(q, k, eye, None, False, p, causal)
     mask = torch.full(shape, 9.0, device="xpu")

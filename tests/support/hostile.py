@@ -529,9 +529,7 @@ def campaign(todo: Iterable[Call], figures: Figures, *, composites: bool = False
                 continue
             alone_outcomes = _outcomes([call], environment)
             alone = _judge(call, *(o.get(0) for o in alone_outcomes))
-            killed = found.detail.endswith(
-                "exit code -9"
-            )  # by the system, for want of memory, where it is not seen again
+            killed = found.detail.endswith("exit code -9")  # by the system, for want of memory
             if alone is None and (killed or found.kind not in ("crash", "hang")):
                 figures.ended["not seen again alone"] += 1
                 continue

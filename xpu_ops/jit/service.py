@@ -73,9 +73,8 @@ def source_digest(source: str) -> str:
 
 def _compile(source: str, digest: str, device: int, record: dict[str, Any]) -> Any:
     c: Any = _autoload.load()
-    if (
-        headers_digest.__wrapped__() != headers_digest()
-    ):  # the digest of the module would name what it was not made with
+    # Else the digest of the module would name headers that it was not made with.
+    if headers_digest.__wrapped__() != headers_digest():
         raise CompileError("xpu_ops: the package's files changed after this process had read them; start Python again.")
     with tempfile.TemporaryDirectory(prefix="xpu_ops-") as folder:
         path, prefix = Path(folder) / "source.cpp", Path(folder) / "module"

@@ -28,6 +28,13 @@ inline at::Tensor new_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at
                                                       c10::DispatchKeySet(c10::DispatchKey::XPU), dtype));
 }
 
+// For operators that torch's own code for this device does not check.
+inline void check_same_device(const at::Tensor& a, const at::Tensor& b) {
+  TORCH_CHECK(a.device() == b.device(),
+              "Expected all tensors to be on the same device, but found at least two devices, ", a.device(), " and ",
+              b.device(), "!");
+}
+
 // For operators that a generator of this device may have brought here with a tensor of another one.
 inline void check_generator_device(const at::Tensor& t) {
   TORCH_CHECK(t.is_xpu(), "Expected a '", t.device().type(), "' device type for generator but found 'xpu'");

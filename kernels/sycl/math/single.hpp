@@ -51,7 +51,7 @@ XPU_SINGLE Power exp_parts(float x) {
   return {fma(fma(high, r2, fma(0.166665167f, r, 0.49999994f)), r2, r), bits(s)};
 }
 
-// In two steps: what is subnormal is rounded once. n in [-254, 254]; the last two are powers of 0.
+// In two steps: what is subnormal is rounded once. n in [-254, 254]; the two lowest give 0.
 XPU_SINGLE float value(Power e) {
   const int32_t half = e.n >> 1;
   const float s = power_of_two(half);
