@@ -7,16 +7,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch.nn.attention.flex_attention import AuxRequest, create_block_mask, flex_attention
+from torch._inductor.utils import run_and_get_code
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
 
 import xpu_ops
 
 B, H, N, D = 2, 4, 150, 24
 
 
-def operands(dtype: torch.dtype = torch.float32, keys: int = N, key_heads: int = H, grad: bool = False) -> list[Any]:
+def operands(
+    dtype: torch.dtype = torch.float32, keys: int = N, key_heads: int = H, grad: bool = False, dim: int = D
+) -> list[Any]:
     torch.manual_seed(0)
-    shapes = [(B, H, N, D), (B, key_heads, keys, D), (B, key_heads, keys, D)]
+    shapes = [(B, H, N, dim), (B, key_heads, keys, dim), (B, key_heads, keys, dim)]
     return [torch.randn(s, device="xpu", dtype=dtype).requires_grad_(grad) for s in shapes]
 
 
@@ -92,26 +95,101 @@ def test_bf16() -> None:
     torch.testing.assert_close(actual.float(), expected, rtol=2e-2, atol=2e-2)
 
 
-@pytest.mark.parametrize("name", ["relative", "alibi"])
-def test_gradients(name: str) -> None:
-    score = SCORES[name]()
-    blocks = create_block_mask(causal, None, None, N, N, device="xpu")
+def gradients(f: Any, leaves: list[Any], **kwargs: Any) -> tuple[Any, ...]:
+    """Of the output and the sums of exponentials, by the operands and by what else wants a gradient."""
+    out, aux = f(*leaves[:3], return_aux=AuxRequest(lse=True), **kwargs)
+    return torch.autograd.grad(out.square().sum() + (aux.lse * 0.3).sum(), leaves)
 
-    def gradients(f: Any, dtype: torch.dtype) -> Any:
-        leaves = [t.detach().to(dtype).requires_grad_() for t in operands()]
-        out = f(*leaves, score_mod=score, block_mask=blocks)
-        return torch.autograd.grad(out.square().sum(), leaves)
 
-    actual = gradients(torch.compile(flex_attention, fullgraph=True), torch.float32)
-    expected = gradients(flex_attention, torch.float64)
+# The kernels over blocks take heads of multiples of 16 elements, the others are whole matrices.
+@pytest.mark.parametrize("dim", [D, 32])
+@pytest.mark.parametrize("name", ["none", "relative", "soft cap", "alibi"])
+def test_gradients(name: str, dim: int) -> None:
+    kwargs = {"score_mod": SCORES[name](), "block_mask": create_block_mask(window, None, None, N, N, device="xpu")}
+    leaves = operands(grad=True, dim=dim)
+    actual = gradients(torch.compile(flex_attention, fullgraph=True), leaves, **kwargs)
+    expected = gradients(flex_attention, [t.detach().double().requires_grad_() for t in leaves], **kwargs)
     torch.testing.assert_close(actual, tuple(t.float() for t in expected), rtol=1e-3, atol=1e-4)
+
+
+def test_gradients_of_grouped_heads_and_one_batch_of_keys() -> None:
+    q, k, v = operands(keys=77, key_heads=2, dim=16)
+    leaves = [q.transpose(1, 2).contiguous().transpose(1, 2), k[:1], v[:1]]
+    blocks = create_block_mask(window, B, 1, N, 77, device="xpu")
+    actual, expected = (
+        gradients(f, [t.detach().requires_grad_() for t in leaves], enable_gqa=True, block_mask=blocks)
+        for f in (torch.compile(flex_attention, fullgraph=True), flex_attention)
+    )
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
+    assert [t.stride() for t in actual] == [t.stride() for t in expected]
+
+
+def test_gradient_of_a_tensor_that_the_score_reads() -> None:
+    """Scores are whole matrices there."""
+    leaves = [*operands(grad=True, dim=16), torch.randn(H, device="xpu", requires_grad=True)]
+
+    def f(q: Any, k: Any, v: Any, **kwargs: Any) -> Any:
+        return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s + leaves[3][h] * (i - j) * 0.01, **kwargs)
+
+    torch.testing.assert_close(gradients(torch.compile(f), leaves), gradients(f, leaves), rtol=1e-3, atol=1e-3)
+
+
+def test_bf16_gradients() -> None:
+    leaves = operands(torch.bfloat16, grad=True, dim=32)
+    actual = gradients(torch.compile(flex_attention), leaves, score_mod=relative)
+    expected = gradients(flex_attention, [t.detach().float().requires_grad_() for t in leaves], score_mod=relative)
+    assert {t.dtype for t in actual} == {torch.bfloat16}
+    torch.testing.assert_close([t.float() for t in actual], list(expected), rtol=4e-2, atol=4e-2)
+
+
+def test_listed_blocks_alone_are_computed() -> None:
+    """Lists decide, as in upstream's kernels: the third block of keys is in none of them, the function sees all."""
+    q, k, v = (t.repeat(1, 1, 2, 1)[:, :, :256] for t in operands(dim=32))
+    counts = torch.tensor([[[1, 2, 1, 0]]], dtype=torch.int32, device="xpu")
+    lists = torch.tensor([[[[0, 1, 0, 0], [1, 0, 0, 0], [3, 0, 0, 0], [0, 0, 0, 0]]]], dtype=torch.int32, device="xpu")
+    blocks = BlockMask.from_kv_blocks(counts, lists, BLOCK_SIZE=64)
+    seen = torch.zeros(4, 4, dtype=torch.bool, device="xpu")
+    seen[0, 0] = seen[1, 0] = seen[1, 1] = seen[2, 3] = True
+    expected = torch.nn.functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=seen.repeat_interleave(64, 0).repeat_interleave(64, 1)
+    )
+    actual, (code,) = run_and_get_code(torch.compile(flex_attention, fullgraph=True), q, k, v, block_mask=blocks)
+    assert "flex_attention_blocks" in code
+    torch.testing.assert_close(actual[:, :, :192], expected[:, :, :192], rtol=1e-4, atol=1e-5)
+    assert not actual[:, :, 192:].any()
+
+
+def test_no_matrix_of_scores() -> None:
+    n = 2048
+    q, k, v = (torch.randn(1, 4, n, 64, device="xpu", requires_grad=True) for _ in range(3))
+    blocks = create_block_mask(causal, None, None, n, n, device="xpu")
+    f = torch.compile(flex_attention, fullgraph=True)
+    torch.autograd.grad(f(q, k, v, block_mask=blocks).sum(), (q, k, v))
+    torch.xpu.reset_peak_memory_stats()
+    before = torch.xpu.memory_allocated()
+    torch.autograd.grad(f(q, k, v, block_mask=blocks).sum(), (q, k, v))
+    assert torch.xpu.max_memory_allocated() - before < 4 * n * n * 4
+
+
+def test_index_out_of_range() -> None:
+    q, k, v = operands(dim=32)
+    table = torch.zeros(N - 3, device="xpu")
+    f = torch.compile(flex_attention)
+    with pytest.raises(RuntimeError, match=r"index out of bounds: .*\w+ < 147"):
+        f(q, k, v, score_mod=lambda s, b, h, i, j: s + table[j])
+        torch.xpu.synchronize()
+    torch.testing.assert_close(f(q, k, v), flex_attention(q, k, v), rtol=1e-4, atol=1e-5)
 
 
 def test_any_length() -> None:
     f = torch.compile(flex_attention, dynamic=True, fullgraph=True)
-    score = relative
-    for n in (40, 57):
-        q, k, v = (t[:, :, :n].contiguous() for t in operands())
+    for n, dim in ((40, D), (57, D), (40, 32), (57, 32), (131, 32)):
+        table = torch.randn(n, device="xpu")
+
+        def score(s: Any, b: Any, h: Any, i: Any, j: Any, table: Any = table) -> Any:
+            return s + table[i] * table[j]
+
+        q, k, v = (t[:, :, :n].contiguous() for t in operands(dim=dim))
         torch.testing.assert_close(
             f(q, k, v, score_mod=score), flex_attention(q, k, v, score_mod=score), rtol=1e-4, atol=1e-5
         )

@@ -1,43 +1,266 @@
-"""flex_attention in compiled graphs: products by oneDNN, and between them the score and mask functions in the kernels of a
-softmax. Scores are a whole matrix: memory grows with the square of the length, and masked blocks are computed too."""
+"""flex_attention in compiled graphs: one kernel over blocks of queries and the keys that the block mask lists, with the score and
+mask functions inside. What that kernel does not take is two products by oneDNN with a softmax in between, of whole matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
+from torch._inductor import ir
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, SizeArg, TensorArg
+from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
+from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._sympy.value_ranges import ValueRanges
 
+from xpu_ops.inductor import flex_launch
+from xpu_ops.inductor.kernel import SyclKernel
 from xpu_ops.inductor.passes import is_xpu
+from xpu_ops.inductor.types import CTYPE, compute_type
+
+_LEAST_QUERIES = 24  # fewer are faster as whole products
+_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+_PLACES = dict.fromkeys(("b", "h", "m", "n"), torch.int32)
 
 
-def _traced(dense: Callable[..., Any], args: Any) -> tuple[fx.GraphModule, list[fx.Node]]:
+class _Dense(Exception):
+    """The kernel over blocks does not take a call."""
+
+
+class _Functions(SyclKernel):
+    """The functions of one flex_attention, written as lambdas in one kernel."""
+
+    def __init__(self) -> None:
+        super().__init__({"x": sympy.S.One}, features=SIMDKernelFeatures([], sympy.S.One))
+        self._given: dict[str, CSEVariable] = {}
+        self.text = IndentedBuffer()
+
+    def load(self, name: str, index: sympy.Expr) -> CSEVariable:
+        return self._given[name] if name in self._given else super().load(name, index)
+
+    def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
+        if (lower or upper) and not isinstance(expr, sympy.Symbol):
+            raise _Dense
+        super().check_bounds(expr, size, lower, upper)
+
+    def write(self, name: str, result: str, parameters: dict[str, torch.dtype], value: Any) -> None:
+        """`value`: the graph of the function as a ComputedBuffer whose inputs have the names of the parameters."""
+        self.cse.invalidate(OrderedSet())
+        self._checked.clear()
+        self._given = {
+            p: self.cse.newvar(ValueRanges(0, 2**31 - 1) if p in _PLACES else ValueRanges.unknown(), dtype=_register(t))
+            for p, t in parameters.items()
+        }
+        head = ", ".join(f"{compute_type(v.dtype)} {v}" for v in self._given.values())
+        self.text.writeline(f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{")
+        body = IndentedBuffer()
+        with self.swap_buffers(body), body.indent():
+            data = value.data
+            out = data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
+            body.writeline(f"return static_cast<{result}>({out});")
+        self.text.splice(body)
+        self.text.writeline("};")
+
+    def kernel(self, entry: str) -> tuple[str, list[Any], list[Any]]:
+        """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
+        names, calls, kinds, _ = self.args.python_argdefs()
+        fields, numbers, tensors, sizes = [], [], [], []
+        for arg, call, kind in zip(names, calls, kinds, strict=True):
+            if isinstance(kind, TensorArg) and not V.graph.is_unspec_arg(kind.buffer):
+                fields.append((f"const {CTYPE[kind.dtype]}*", arg.name, "p"))
+                buffer = V.graph.get_buffer(kind.buffer)
+                tensors.append(buffer if isinstance(buffer, ir.TensorBox) else ir.TensorBox.create(buffer))
+            elif isinstance(kind, SizeArg) and isinstance(call, sympy.Expr) and call.is_integer:
+                numbers.append(("int64_t", arg.name, "i"))
+                sizes.append(call)
+            else:
+                raise _Dense
+        if self._hoisted:
+            raise _Dense
+        fields += numbers
+        if self.messages:
+            fields.append(("xpu::DeviceError*", "error", ""))
+            fields += [("int64_t", f"text{i}", "") for i in range(len(self.messages))]
+        code = IndentedBuffer()
+        code.writelines(
+            ['#include "kernels/sycl/cpu/flex_block.hpp"', "using namespace xpu::gen;", "struct flex_args {"]
+        )
+        with code.indent():
+            code.writeline(f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});")
+            code.writeline("xpu::FlexArgs flex;")
+            code.writelines([f"alignas(8) {ctype} {field};" for ctype, field, _ in fields])
+        code.writelines(["};", "XPU_KERNEL_SG(1, 16) GEN_INLINE flex(flex_args p) {"])
+        with code.indent():
+            code.writelines([f"{ctype} const {field} = p.{field};" for ctype, field, _ in fields])
+            code.splice(self.text)
+            code.writeline(f"xpu::{entry};")
+        code.writelines(["}", ""])
+        signature = "".join(letter for _, _, letter in fields)
+        return (
+            json.dumps({"source": code.getvalue(), "signature": signature, "messages": self.messages}),
+            tensors,
+            sizes,
+        )
+
+
+def _register(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in _TYPES else dtype
+
+
+def _of_mask(block_mask: Sequence[Any]) -> tuple[list[Any], tuple[int, int], Any]:
+    """The four lists of a BlockMask (counts, indices, and those of blocks that are seen whole), sizes of a block, the function."""
+    sizevars = V.graph.sizevars
+    query_block, key_block = (sizevars.guard_int(s) for s in block_mask[-3:-1])
+    return list(block_mask[2:6]), (query_block, key_block), block_mask[-1]
+
+
+def _is_whole(size: Any, step: int) -> bool:
+    return isinstance(size, int | sympy.Integer) and int(size) >= step and int(size) % step == 0
+
+
+def _check(query: Any, key: Any, value: Any, scale: Any, query_block: int, step: int) -> None:
+    """`step`: elements of a head come in multiples of it."""
+    dtypes = {t.get_dtype() for t in (query, key, value)}
+    dim, value_dim = query.get_size()[-1], value.get_size()[-1]
+    queries = V.graph.sizevars.optimization_hint(query.get_size()[2], fallback=64)
+    fits = (
+        len(dtypes) == 1 and query.get_dtype() in _TYPES and isinstance(scale, float) and query_block % flex_launch.QUERIES == 0
+        and isinstance(dim, int | sympy.Integer) and int(dim) >= 16 and _is_whole(value_dim, step) and int(value_dim) >= 16
+        and (step < 16 or _is_whole(dim, step)) and queries >= _LEAST_QUERIES
+    )  # fmt: skip
+    if not fits:
+        raise _Dense
+
+
+def _inputs(dtypes: dict[str, torch.dtype], device: torch.device) -> list[Any]:
+    from torch._inductor.kernel.flex.common import create_placeholder
+
+    return [create_placeholder(name, dtype, device) for name, dtype in dtypes.items()]
+
+
+class _Graphs:
+    """The functions of a call as buffers, with what they read realized."""
+
+    def __init__(self, query: Any, mask_graph: Any, score_buffers: Any, mask_buffers: Any) -> None:
+        from torch._inductor.kernel.flex.common import build_subgraph_buffer, freeze_irnodes, maybe_realize
+
+        self._build, self._freeze = build_subgraph_buffer, freeze_irnodes
+        self.device = query.get_device()
+        self.score = {"score": query.get_dtype(), **_PLACES}
+        self._others = list(maybe_realize(list(score_buffers)))
+        others = list(maybe_realize(list(mask_buffers)))
+        freeze_irnodes(self._others)
+        freeze_irnodes(others)
+        self.functions = _Functions()
+        mask = build_subgraph_buffer(_inputs(_PLACES, self.device) + others, mask_graph)
+        freeze_irnodes(mask)
+        self._mask = mask
+
+    def write(self, name: str, graph: Any, parameters: dict[str, torch.dtype]) -> None:
+        """The first result of the graph is that of the function."""
+        built = self._build(_inputs(parameters, self.device) + self._others, graph)
+        self._freeze(built)
+        self.functions.write(name, "float", parameters, built[0] if isinstance(built, list | tuple) else built)
+
+    def write_mask(self) -> None:
+        self.functions.write("mask", "bool", _PLACES, self._mask)
+
+
+def _call(name: str, tensors: Sequence[Any], blocks: Any, functions: _Functions, entry: str, scale: float,
+          block_sizes: tuple[int, int]) -> tuple[Any, ...]:  # fmt: skip
+    from torch._inductor.lowering import fallback_handler
+
+    kernel, captured, sizes = functions.kernel(entry)
+    op = getattr(torch.ops.xpu_ops, name).default
+    return tuple(
+        fallback_handler(op, add_to_fallback_set=False)(*tensors, *blocks, captured, sizes, scale, *block_sizes, kernel)
+    )
+
+
+def _forward_by_blocks(query: Any, key: Any, value: Any, graph: Any, block_mask: Any, scale: Any, options: Any,
+                       score_buffers: Any, mask_buffers: Any) -> tuple[Any, ...]:  # fmt: skip
+    blocks, block_sizes, mask_graph = _of_mask(block_mask)
+    _check(query, key, value, scale, block_sizes[0], 8)
+    graphs = _Graphs(query, mask_graph, score_buffers, mask_buffers)
+    with graphs.functions:
+        graphs.write("score", graph, graphs.score)
+        graphs.write_mask()
+    return _call("flex_attention_blocks", (query, key, value), blocks, graphs.functions,
+                 "flex_forward(p.flex, score, mask)", scale, block_sizes)  # fmt: skip
+
+
+def _backward_by_blocks(query: Any, key: Any, value: Any, out: Any, logsumexp: Any, grad: Any, grad_logsumexp: Any,
+                        graph: Any, joint: Any, block_mask: Any, scale: Any, options: Any, score_buffers: Any,
+                        mask_buffers: Any) -> tuple[Any, ...]:  # fmt: skip
+    blocks, block_sizes, mask_graph = _of_mask(block_mask)
+    _check(query, key, value, scale, block_sizes[0], 16)
+    if grad is None or joint is None:
+        raise _Dense
+    joint.graph_module.graph.eliminate_dead_code()
+    if any(g is not None for g in _captured_gradients(joint.graph_module)):
+        raise _Dense
+    graphs = _Graphs(query, mask_graph, score_buffers, mask_buffers)
+    with graphs.functions:
+        graphs.write("score", graph, graphs.score)
+        graphs.write_mask()
+        graphs.write("slope", joint, {**graphs.score, "grad_score_mod": query.get_dtype()})
+    results = _call("flex_attention_blocks_backward", (grad, out, logsumexp, grad_logsumexp, query, key, value), blocks,
+                    graphs.functions, "flex_backward(p.flex, score, mask, slope)", scale, block_sizes)  # fmt: skip
+    return *results, tuple(None for _ in score_buffers)
+
+
+def _captured_gradients(joint: fx.GraphModule) -> list[Any]:
+    """Of the tensors that a score function reads: results of its graph after those of the score and the four places."""
+    return list(joint.graph.output_node().args[0][5:])
+
+
+def _wanted(node: fx.Node) -> list[fx.Node]:
+    """The tensors that the score function reads and whose gradients a backward pass returns."""
+    if len(node.args) < 14 or not isinstance(node.args[8], fx.Node):
+        return []
+    joint = getattr(V.graph.module, str(node.args[8].target))
+    return [a for a, g in zip(node.args[12], _captured_gradients(joint), strict=True) if g is not None]
+
+
+def _traced(dense: Callable[..., Any], node: fx.Node) -> tuple[fx.GraphModule, list[fx.Node]]:
     """`dense` on the arguments of a node of the graph, as a graph of operators, and the nodes that are its inputs."""
+    from torch._functorch.eager_transforms import enable_inplace_requires_grad
     from torch._inductor.pattern_matcher import fwd_only
 
-    flat, spec = tree_flatten(args)
+    flat, spec = tree_flatten(node.args)
+    wanted = _wanted(node)
     inputs = [a for a in flat if isinstance(a, fx.Node) and a.op != "get_attr"]
     functions = {a: getattr(V.graph.module, a.target) for a in flat if isinstance(a, fx.Node) and a.op == "get_attr"}
 
     def run(*values: Any) -> Any:
         known = {**functions, **dict(zip(inputs, values, strict=True))}
+        with enable_inplace_requires_grad(True):
+            known |= {a: known[a].detach().requires_grad_() for a in wanted}
         return dense(*tree_unflatten([known.get(a, a) if isinstance(a, fx.Node) else a for a in flat], spec))
 
     with V.fake_mode, torch.no_grad():
         return fwd_only(torch.func.functionalize(run), [n.meta["val"] for n in inputs]), inputs
 
 
-def _by_operators(upstream: Callable[..., Any], dense: Callable[..., Any]) -> Callable[..., Any]:
+def _lowering(
+    upstream: Callable[..., Any], by_blocks: Callable[..., Any], dense: Callable[..., Any]
+) -> Callable[..., Any]:
     def lower(query: Any, *rest: Any, **kwargs: Any) -> Any:
         if not is_xpu(query):
             return upstream(query, *rest, **kwargs)
+        try:
+            return by_blocks(query, *rest, **kwargs)
+        except _Dense:
+            pass
         from torch._inductor.lowering import process_subgraph_nodes
 
         node = V.graph.current_node
-        graph, inputs = _traced(dense, node.args)
+        graph, inputs = _traced(dense, node)
         for constant in graph.graph.find_nodes(op="get_attr"):
             name = f"{node.name}_{constant.target}"
             setattr(V.graph.module, name, getattr(graph, constant.target))
@@ -58,5 +281,9 @@ def install() -> None:
     from torch._inductor import lowering
     from torch._inductor.kernel import flex  # noqa: F401  registers upstream's
 
-    for op, dense in ((flex_attention, sdpa_dense), (flex_attention_backward, sdpa_dense_backward)):
-        lowering.lowerings[op] = _by_operators(lowering.lowerings[op], dense)
+    flex_launch.define()
+    for op, by_blocks, dense in (
+        (flex_attention, _forward_by_blocks, sdpa_dense),
+        (flex_attention_backward, _backward_by_blocks, sdpa_dense_backward),
+    ):
+        lowering.lowerings[op] = _lowering(lowering.lowerings[op], by_blocks, dense)

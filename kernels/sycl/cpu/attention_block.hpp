@@ -144,15 +144,80 @@ XPU_INLINE void block_scores(const AttentionBlockArgs& p, float (&a)[kTileRows][
   }
 }
 
+// A block of queries, and what it has gathered of the keys so far: the largest score and the sum of exponentials of
+// each query, the sums of values.
+struct QueryBlock {
+  float *queries, *sums, *scores;  // [dim][Q] and scaled, [value_dim][Q], [kBlockKeys][Q] and then their exponentials
+  float top[kBlockVectors], total[kBlockVectors];
+};
+
+XPU_INLINE void block_start(const AttentionBlockArgs& p, QueryBlock& b, const float* q, uint32_t query0, size_t lane) {
+  block_columns(q, p.q_stride[2], query0, p.nq, p.dim, p.scale, lane, b.queries);
+  for (uint32_t d = 0; d < p.value_dim; ++d)
+#pragma unroll
+    for (uint32_t c = 0; c < kBlockVectors; ++c) (b.sums + d * kBlockQueries + c * kLanes)[lane] = 0.0f;
+#pragma unroll
+  for (uint32_t c = 0; c < kBlockVectors; ++c) b.top[c] = -__builtin_inff(), b.total[c] = 0.0f;
+}
+
+// Adds the values of a block of keys, whose scores stand in b.scores and have the maxima m.
+XPU_INLINE void block_add_values(const AttentionBlockArgs& p, QueryBlock& b, const float* v, uint32_t count,
+                                 const float (&m)[kBlockVectors], size_t lane) {
+  constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
+  float shrink[C], base[C], part[C];
+#pragma unroll
+  for (uint32_t c = 0; c < C; ++c) {
+    base[c] = m[c] == -__builtin_inff() ? 0.0f : m[c];
+    shrink[c] = fast_exp(b.top[c] - base[c]);
+    b.top[c] = m[c];
+    part[c] = 0.0f;
+  }
+  for (uint32_t k = 0; k < count; ++k)
+#pragma unroll
+    for (uint32_t c = 0; c < C; ++c) {
+      float* at = b.scores + k * Q + c * kLanes;
+      const float e = fast_exp(at[lane] - base[c]);
+      at[lane] = e;
+      part[c] += e;
+    }
+#pragma unroll
+  for (uint32_t c = 0; c < C; ++c) b.total[c] = b.total[c] * shrink[c] + part[c];
+  for (uint32_t d = 0; d < p.value_dim; d += kTileRows) {
+    Tile a;
+    float* to = b.sums + d * Q;
+#pragma unroll
+    for (uint32_t r = 0; r < kTileRows; ++r)
+#pragma unroll
+      for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane] * shrink[c];
+    const float* x = v + d;
+    tile_product(a, b.scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.v_stride[2])[r]; });
+    tile_store(a, to, lane);
+  }
+}
+
+// Results of the block, and the logarithm of each query's sum.
+XPU_INLINE void block_finish(const AttentionBlockArgs& p, const QueryBlock& b, uint32_t batch, uint32_t head,
+                             uint32_t query0, size_t lane) {
+  float* out = p.out + batch * p.out_stride[0] + head * p.out_stride[1];
+#pragma unroll
+  for (uint32_t c = 0; c < kBlockVectors; ++c) {
+    const float factor = b.total[c] == 0.0f ? 0.0f : 1.0f / b.total[c];
+    block_rows(b.sums, c, p.value_dim, query0, p.nq, factor, lane, out, p.out_stride[2]);
+    const size_t line = (size_t{batch} * p.heads + head) * p.nq + query0 + c * kLanes;
+    if (query0 + c * kLanes + lane < p.nq)
+      (p.logsumexp + line)[lane] = b.total[c] == 0.0f ? -__builtin_inff() : b.top[c] + sycl::log(b.total[c]);
+  }
+}
+
 template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBlockArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
-  constexpr float none = -__builtin_inff();
   constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
-  float* queries = p.scratch + item.get_group(0) * p.slot;  // [dim][Q], scaled
-  float* sums = queries + size_t{p.dim} * Q;                // [value_dim][Q]
-  float* scores = sums + size_t{p.value_dim} * Q;           // [kBlockKeys][Q], then their exponentials
-  float* bias = scores + size_t{kBlockKeys} * Q;            // [kBlockKeys][Q] where there is a mask
+  QueryBlock b;
+  b.queries = p.scratch + item.get_group(0) * p.slot;
+  b.sums = b.queries + size_t{p.dim} * Q;
+  b.scores = b.sums + size_t{p.value_dim} * Q;
+  float* bias = b.scores + size_t{kBlockKeys} * Q;  // [kBlockKeys][Q] where there is a mask
   const RowRange mine = group_rows(p.total);
   for (uint32_t t = mine.begin; t < mine.end; ++t) {
     const uint32_t plane = t / p.blocks, query0 = (t - plane * p.blocks) * Q;
@@ -160,25 +225,19 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
     const float* q = p.q + batch * p.q_stride[0] + head * p.q_stride[1];
     const float* keys = p.k + batch * p.k_stride[0] + kv_head * p.k_stride[1];
     const float* values = p.v + batch * p.v_stride[0] + kv_head * p.v_stride[1];
-    block_columns(q, p.q_stride[2], query0, p.nq, p.dim, p.scale, lane, queries);
-    for (uint32_t d = 0; d < p.value_dim; ++d)
-#pragma unroll
-      for (uint32_t c = 0; c < C; ++c) (sums + d * Q + c * kLanes)[lane] = 0.0f;
-    float top[C], total[C];
-#pragma unroll
-    for (uint32_t c = 0; c < C; ++c) top[c] = none, total[c] = 0.0f;
+    block_start(p, b, q, query0, lane);
     const uint32_t last = p.causal ? least(p.nk, query0 + Q) : p.nk;
     for (uint32_t key0 = 0; key0 < last; key0 += kBlockKeys) {
       const uint32_t count = least(last - key0, kBlockKeys);
       block_mask<kMask>(p, batch, head, query0, key0, key0 + count, lane, bias);
       float m[C];
 #pragma unroll
-      for (uint32_t c = 0; c < C; ++c) m[c] = top[c];
+      for (uint32_t c = 0; c < C; ++c) m[c] = b.top[c];
       for (uint32_t k = 0; k < count; k += kTileRows) {
         Tile a;
-        tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, queries, p.dim, lane);
+        tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, b.queries, p.dim, lane);
         block_scores<kMask>(p, a, bias + k * Q, query0, key0 + k, lane);
-        float* to = scores + k * Q;
+        float* to = b.scores + k * Q;
 #pragma unroll
         for (uint32_t r = 0; r < kTileRows; ++r)
 #pragma unroll
@@ -187,46 +246,9 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
             m[c] = a[r][c] > m[c] ? a[r][c] : m[c];
           }
       }
-      float shrink[C], base[C], part[C];
-#pragma unroll
-      for (uint32_t c = 0; c < C; ++c) {
-        base[c] = m[c] == none ? 0.0f : m[c];
-        shrink[c] = fast_exp(top[c] - base[c]);
-        top[c] = m[c];
-        part[c] = 0.0f;
-      }
-      for (uint32_t k = 0; k < count; ++k)
-#pragma unroll
-        for (uint32_t c = 0; c < C; ++c) {
-          float* at = scores + k * Q + c * kLanes;
-          const float e = fast_exp(at[lane] - base[c]);
-          at[lane] = e;
-          part[c] += e;
-        }
-#pragma unroll
-      for (uint32_t c = 0; c < C; ++c) total[c] = total[c] * shrink[c] + part[c];
-      const float* v = values + key0 * p.v_stride[2];
-      for (uint32_t d = 0; d < p.value_dim; d += kTileRows) {
-        Tile a;
-        float* to = sums + d * Q;
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane] * shrink[c];
-        const float* x = v + d;
-        tile_product(a, scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.v_stride[2])[r]; });
-        tile_store(a, to, lane);
-      }
+      block_add_values(p, b, values + key0 * p.v_stride[2], count, m, lane);
     }
-    float* out = p.out + batch * p.out_stride[0] + head * p.out_stride[1];
-#pragma unroll
-    for (uint32_t c = 0; c < C; ++c) {
-      const float factor = total[c] == 0.0f ? 0.0f : 1.0f / total[c];
-      block_rows(sums, c, p.value_dim, query0, p.nq, factor, lane, out, p.out_stride[2]);
-      const size_t line = size_t{plane} * p.nq + query0 + c * kLanes;
-      if (query0 + c * kLanes + lane < p.nq)
-        (p.logsumexp + line)[lane] = total[c] == 0.0f ? none : top[c] + sycl::log(total[c]);
-    }
+    block_finish(p, b, batch, head, query0, lane);
   }
 }
 
@@ -260,96 +282,136 @@ XPU_INLINE void block_add_rows(const AttentionBlockArgs& p, const float* weights
   }
 }
 
+// One work-group of the backward pass: its head of keys, a block of queries, and its share of the scratch.
+struct GradientBlock {
+  const float *keys, *values, *q, *grad;
+  float *k_grad, *v_grad;                           // of the head; the kernel adds to them
+  float *queries, *slopes, *grads;                  // [dim][Q] and scaled; their gradient; [value_dim][Q]
+  float *weights, *scores;                          // [kBlockKeys][Q]; gradient of the scores
+  float base[kBlockVectors], delta[kBlockVectors];  // logsumexp, inf where nothing is seen; sums of grad * out
+  uint32_t batch, kv_head, head, query0;
+};
+
+XPU_INLINE void gradient_start(const AttentionBlockArgs& p, GradientBlock& b, uint32_t plane, uint32_t split,
+                               float* scratch) {
+  const uint32_t kv_heads = p.heads / p.head_step;
+  b.batch = plane / kv_heads, b.kv_head = plane - b.batch * kv_heads;
+  b.keys = p.k + b.batch * p.k_stride[0] + b.kv_head * p.k_stride[1];
+  b.values = p.v + b.batch * p.v_stride[0] + b.kv_head * p.v_stride[1];
+  b.k_grad = p.k_grad + split * p.k_grad_split + b.batch * p.k_grad_stride[0] + b.kv_head * p.k_grad_stride[1];
+  b.v_grad = p.v_grad + split * p.v_grad_split + b.batch * p.v_grad_stride[0] + b.kv_head * p.v_grad_stride[1];
+  b.queries = scratch;
+  b.slopes = b.queries + size_t{p.dim} * kBlockQueries;
+  b.grads = b.slopes + size_t{p.dim} * kBlockQueries;
+  b.weights = b.grads + size_t{p.value_dim} * kBlockQueries;
+  b.scores = b.weights + size_t{kBlockKeys} * kBlockQueries;
+}
+
+// The t-th block of queries of the heads that share the keys.
+XPU_INLINE void gradient_queries(const AttentionBlockArgs& p, GradientBlock& b, uint32_t t, size_t lane) {
+  const uint32_t inner = t / p.blocks;
+  b.query0 = (t - inner * p.blocks) * kBlockQueries, b.head = b.kv_head * p.head_step + inner;
+  b.q = p.q + b.batch * p.q_stride[0] + b.head * p.q_stride[1];
+  b.grad = p.grad + b.batch * p.grad_stride[0] + b.head * p.grad_stride[1];
+  block_columns(b.q, p.q_stride[2], b.query0, p.nq, p.dim, p.scale, lane, b.queries);
+  block_columns(b.grad, p.grad_stride[2], b.query0, p.nq, p.value_dim, 1.0f, lane, b.grads);
+  for (uint32_t d = 0; d < p.dim; ++d)
+#pragma unroll
+    for (uint32_t c = 0; c < kBlockVectors; ++c) (b.slopes + d * kBlockQueries + c * kLanes)[lane] = 0.0f;
+#pragma unroll
+  for (uint32_t c = 0; c < kBlockVectors; ++c) {
+    const uint32_t query = b.query0 + c * kLanes + static_cast<uint32_t>(lane);
+    const size_t line = (size_t{b.batch} * p.heads + b.head) * p.nq + (query < p.nq ? query : p.nq - 1);
+    const float lse = p.logsumexp[line];
+    b.base[c] = lse == -__builtin_inff() ? __builtin_inff() : lse;
+    b.delta[c] = p.delta[line];
+  }
+}
+
+// Scores in b.weights become weights; b.scores the gradient of the scores, multiplied by `factor`.
+XPU_INLINE void gradient_scores(const AttentionBlockArgs& p, const GradientBlock& b, uint32_t key0, uint32_t count,
+                                float factor, size_t lane) {
+  constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
+  for (uint32_t k = 0; k < count; ++k)
+#pragma unroll
+    for (uint32_t c = 0; c < C; ++c) {
+      float* at = b.weights + k * Q + c * kLanes;
+      at[lane] = fast_exp(at[lane] - b.base[c]);
+    }
+  for (uint32_t k = 0; k < count; k += kTileRows) {
+    Tile a;
+    tile_of_keys(p, a, b.values, p.v_stride[2], key0 + k, b.grads, p.value_dim, lane);
+    const float* w = b.weights + k * Q;
+    float* to = b.scores + k * Q;
+#pragma unroll
+    for (uint32_t r = 0; r < kTileRows; ++r)
+#pragma unroll
+      for (uint32_t c = 0; c < C; ++c)
+        (to + r * Q + c * kLanes)[lane] = (w + r * Q + c * kLanes)[lane] * (a[r][c] - b.delta[c]) * factor;
+  }
+}
+
+// Adds what a block of keys gives to the three gradients.
+XPU_INLINE void gradient_add(const AttentionBlockArgs& p, const GradientBlock& b, uint32_t key0, uint32_t count,
+                             size_t lane) {
+  constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
+  const uint32_t valid = least(Q, p.nq - b.query0);
+  if (p.q_grad) {
+    const float* first = b.keys + key0 * p.k_stride[2];
+    for (uint32_t d = 0; d < p.dim; d += kTileRows) {
+      Tile a;
+      float* to = b.slopes + d * Q;
+#pragma unroll
+      for (uint32_t r = 0; r < kTileRows; ++r)
+#pragma unroll
+        for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane];
+      const float* x = first + d;
+      tile_product(a, b.scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.k_stride[2])[r]; });
+      tile_store(a, to, lane);
+    }
+  }
+  if (p.k_grad)
+    block_add_rows(p, b.scores, b.q + b.query0 * p.q_stride[2], p.q_stride[2], valid, key0, count, p.dim, lane,
+                   b.k_grad, p.k_grad_stride[2]);
+  if (p.v_grad)
+    block_add_rows(p, b.weights, b.grad + b.query0 * p.grad_stride[2], p.grad_stride[2], valid, key0, count,
+                   p.value_dim, lane, b.v_grad, p.v_grad_stride[2]);
+}
+
+XPU_INLINE void gradient_finish(const AttentionBlockArgs& p, const GradientBlock& b, size_t lane) {
+  if (!p.q_grad) return;
+  float* out = p.q_grad + b.batch * p.q_grad_stride[0] + b.head * p.q_grad_stride[1];
+#pragma unroll
+  for (uint32_t c = 0; c < kBlockVectors; ++c)
+    block_rows(b.slopes, c, p.dim, b.query0, p.nq, 1.0f, lane, out, p.q_grad_stride[2]);
+}
+
 // Gradients of the queries, keys and values of one head of keys, for every `splits`-th block of queries of its heads.
 template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const AttentionBlockArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
-  constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
-  float* queries = p.scratch + item.get_group(0) * p.slot;  // [dim][Q], scaled
-  float* slopes = queries + size_t{p.dim} * Q;              // [dim][Q]: gradient of the queries
-  float* grads = slopes + size_t{p.dim} * Q;                // [value_dim][Q]: gradient of the output
-  float* weights = grads + size_t{p.value_dim} * Q;         // [kBlockKeys][Q]
-  float* scores = weights + size_t{kBlockKeys} * Q;         // [kBlockKeys][Q]: gradient of the scores
-  float* bias = scores + size_t{kBlockKeys} * Q;            // [kBlockKeys][Q] where there is a mask
+  constexpr uint32_t Q = kBlockQueries;
   const uint32_t group = static_cast<uint32_t>(item.get_group(0)), plane = group / p.splits;
-  const uint32_t split = group - plane * p.splits, kv_heads = p.heads / p.head_step;
-  const uint32_t batch = plane / kv_heads, kv_head = plane - batch * kv_heads;
-  const float* keys = p.k + batch * p.k_stride[0] + kv_head * p.k_stride[1];
-  const float* values = p.v + batch * p.v_stride[0] + kv_head * p.v_stride[1];
-  float* key_grad = p.k_grad + split * p.k_grad_split + batch * p.k_grad_stride[0] + kv_head * p.k_grad_stride[1];
-  float* value_grad = p.v_grad + split * p.v_grad_split + batch * p.v_grad_stride[0] + kv_head * p.v_grad_stride[1];
+  const uint32_t split = group - plane * p.splits;
+  GradientBlock b;
+  gradient_start(p, b, plane, split, p.scratch + group * p.slot);
+  float* bias = b.scores + size_t{kBlockKeys} * Q;  // [kBlockKeys][Q] where there is a mask
   for (uint32_t t = split; t < p.blocks * p.head_step; t += p.splits) {
-    const uint32_t inner = t / p.blocks, query0 = (t - inner * p.blocks) * Q, head = kv_head * p.head_step + inner;
-    const uint32_t valid = least(Q, p.nq - query0);
-    const float* q = p.q + batch * p.q_stride[0] + head * p.q_stride[1];
-    const float* g = p.grad + batch * p.grad_stride[0] + head * p.grad_stride[1];
-    block_columns(q, p.q_stride[2], query0, p.nq, p.dim, p.scale, lane, queries);
-    block_columns(g, p.grad_stride[2], query0, p.nq, p.value_dim, 1.0f, lane, grads);
-    for (uint32_t d = 0; d < p.dim; ++d)
-#pragma unroll
-      for (uint32_t c = 0; c < C; ++c) (slopes + d * Q + c * kLanes)[lane] = 0.0f;
-    float base[C], delta[C];
-#pragma unroll
-    for (uint32_t c = 0; c < C; ++c) {
-      const uint32_t query = query0 + c * kLanes + static_cast<uint32_t>(lane);
-      const size_t line = (size_t{batch} * p.heads + head) * p.nq + (query < p.nq ? query : p.nq - 1);
-      const float lse = p.logsumexp[line];
-      base[c] = lse == -__builtin_inff() ? __builtin_inff() : lse;
-      delta[c] = p.delta[line];
-    }
-    const uint32_t last = p.causal ? least(p.nk, query0 + Q) : p.nk;
+    gradient_queries(p, b, t, lane);
+    const uint32_t last = p.causal ? least(p.nk, b.query0 + Q) : p.nk;
     for (uint32_t key0 = 0; key0 < last; key0 += kBlockKeys) {
       const uint32_t count = least(last - key0, kBlockKeys);
-      block_mask<kMask>(p, batch, head, query0, key0, key0 + count, lane, bias);
+      block_mask<kMask>(p, b.batch, b.head, b.query0, key0, key0 + count, lane, bias);
       for (uint32_t k = 0; k < count; k += kTileRows) {
         Tile a;
-        tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, queries, p.dim, lane);
-        block_scores<kMask>(p, a, bias + k * Q, query0, key0 + k, lane);
-        tile_store(a, weights + k * Q, lane);
+        tile_of_keys(p, a, b.keys, p.k_stride[2], key0 + k, b.queries, p.dim, lane);
+        block_scores<kMask>(p, a, bias + k * Q, b.query0, key0 + k, lane);
+        tile_store(a, b.weights + k * Q, lane);
       }
-      for (uint32_t k = 0; k < count; ++k)
-#pragma unroll
-        for (uint32_t c = 0; c < C; ++c) {
-          float* at = weights + k * Q + c * kLanes;
-          at[lane] = fast_exp(at[lane] - base[c]);
-        }
-      for (uint32_t k = 0; k < count; k += kTileRows) {
-        Tile a;
-        tile_of_keys(p, a, values, p.v_stride[2], key0 + k, grads, p.value_dim, lane);
-        const float* w = weights + k * Q;
-        float* to = scores + k * Q;
-#pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-          for (uint32_t c = 0; c < C; ++c)
-            (to + r * Q + c * kLanes)[lane] = (w + r * Q + c * kLanes)[lane] * (a[r][c] - delta[c]) * p.scale;
-      }
-      if (p.q_grad) {
-        const float* first = keys + key0 * p.k_stride[2];
-        for (uint32_t d = 0; d < p.dim; d += kTileRows) {
-          Tile a;
-          float* to = slopes + d * Q;
-#pragma unroll
-          for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-            for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane];
-          const float* x = first + d;
-          tile_product(a, scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.k_stride[2])[r]; });
-          tile_store(a, to, lane);
-        }
-      }
-      if (p.k_grad)
-        block_add_rows(p, scores, q + query0 * p.q_stride[2], p.q_stride[2], valid, key0, count, p.dim, lane, key_grad,
-                       p.k_grad_stride[2]);
-      if (p.v_grad)
-        block_add_rows(p, weights, g + query0 * p.grad_stride[2], p.grad_stride[2], valid, key0, count, p.value_dim,
-                       lane, value_grad, p.v_grad_stride[2]);
+      gradient_scores(p, b, key0, count, p.scale, lane);
+      gradient_add(p, b, key0, count, lane);
     }
-    if (p.q_grad) {
-      float* out = p.q_grad + batch * p.q_grad_stride[0] + head * p.q_grad_stride[1];
-#pragma unroll
-      for (uint32_t c = 0; c < C; ++c) block_rows(slopes, c, p.dim, query0, p.nq, 1.0f, lane, out, p.q_grad_stride[2]);
-    }
+    gradient_finish(p, b, lane);
   }
 }
 
