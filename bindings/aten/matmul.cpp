@@ -1,11 +1,17 @@
 // Matrix products: oneDNN where it has a fast implementation, own kernels for the rest.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/addmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_or.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
 
+#include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
@@ -481,6 +487,51 @@ at::Tensor _int_mm(const at::Tensor& self, const at::Tensor& mat2) {
               "int_mm_out_xpu: Expected both arguments to be of dimension 2 but got ", self.dim(), " and ", mat2.dim());
   at::Tensor out = new_empty({self.size(0), mat2.size(1)}, at::kInt);
   return _int_mm_out(self, mat2, out);
+}
+
+// ---- outer product
+
+namespace {
+
+// A number as self is expanded first, and counts as the vectors do.
+at::ScalarType addr_type(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2) {
+  return c10::promoteTypes(c10::promoteTypes(self.scalar_type(), vec1.scalar_type()), vec2.scalar_type());
+}
+
+void check_factor(const at::Scalar& factor, const char* name, at::ScalarType type) {
+  TORCH_CHECK(!factor.isBoolean() || type == at::kBool, "Boolean ", name, " only supported for Boolean results.");
+  TORCH_CHECK(at::isFloatingType(type) || at::isComplexType(type) || factor.isIntegral(true),
+              "For integral input tensors, argument ", name, " must not be a floating point number.");
+}
+
+}  // namespace
+
+// As torch's CPU kernel: self * beta + (alpha * vec1) * vec2, where a beta of 0 leaves self unread.
+at::Tensor& addr_out(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+                     const at::Scalar& alpha, at::Tensor& out) {
+  TORCH_CHECK(vec1.dim() == 1, "addr: Expected 1-D argument vec1, but got ", vec1.dim(), "-D");
+  TORCH_CHECK(vec2.dim() == 1, "addr: Expected 1-D argument vec2, but got ", vec2.dim(), "-D");
+  const auto whole = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
+  const at::ScalarType type = addr_type(self, vec1, vec2);
+  check_factor(beta, "beta", type);
+  check_factor(alpha, "alpha", type);
+  TORCH_CHECK(at::canCast(type, out.scalar_type()), "result type ", type, " can't be cast to the desired output type ",
+              out.scalar_type());
+  const at::Tensor column = vec1.to(type).unsqueeze(1), row = vec2.to(type);
+  resize_as_iterator(out, {*whole, column, row});
+  if (type == at::kBool) {
+    const at::Tensor product = at::logical_and(column, alpha.to<bool>() ? row : at::zeros_like(row));
+    return beta.to<bool>() ? at::logical_or_out(out, *whole, product) : at::logical_or_out(out, product, product);
+  }
+  if (beta.toComplexDouble() == 0.0) return at::mul_out(out, column.mul(alpha), row);
+  const at::Tensor start = whole->to(type);
+  return at::addcmul_out(out, beta.equal(1) ? start : start.mul(beta), column, row, alpha);
+}
+
+at::Tensor addr(const at::Tensor& self, const at::Tensor& vec1, const at::Tensor& vec2, const at::Scalar& beta,
+                const at::Scalar& alpha) {
+  at::Tensor out = at::empty({0}, self.options().dtype(addr_type(self, vec1, vec2)));
+  return addr_out(self, vec1, vec2, beta, alpha, out);
 }
 
 }  // namespace xpu_ops::aten

@@ -3,6 +3,7 @@
 #include <ATen/native/PixelShuffle.h>
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
+#include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
@@ -459,6 +460,84 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   a.n = static_cast<uint32_t>(grad.numel());
   plan::unfold_backward(runtime::current_queue(), dtype_of(grad), a);
   return grad;
+}
+
+// ---- parts ----------------------------------------------------------------------------------------------------------
+
+namespace {
+
+int64_t checked_chunks(at::TensorList tensors, int64_t dim, int64_t chunks) {
+  TORCH_CHECK(chunks >= 1, "_chunk_cat expects positive num_chunks");
+  TORCH_CHECK(!tensors.empty(), "_chunk_cat expects a non-empty input tensor list");
+  bool one_rank = true;
+  for (const at::Tensor& t : tensors) {
+    TORCH_CHECK(t.numel() > 0, "_chunk_cat expects non-empty tensor");
+    TORCH_CHECK(t.dtype() == tensors[0].dtype(), "_chunk_cat expects all input tensors with the same dtype");
+    TORCH_CHECK(t.device() == tensors[0].device(), "_chunk_cat expects all inputs tensors on the same device");
+    one_rank = one_rank && t.dim() == tensors[0].dim();
+  }
+  if (one_rank)
+    dim = c10::maybe_wrap_dim(dim, tensors[0].dim());
+  else
+    TORCH_CHECK(dim >= 0, "_chunk_cat expects non-negative dim when input tensors have different ndims");
+  for (const at::Tensor& t : tensors) {
+    TORCH_CHECK(dim < t.dim(), "_chunk_cat expects dim < ndim for all input tensors");
+    TORCH_CHECK(t.sizes().slice(0, dim) == tensors[0].sizes().slice(0, dim),
+                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions");
+  }
+  return dim;
+}
+
+}  // namespace
+
+// Each tensor is `chunks` rows of the result, as many elements of it as they take; zeros fill the last ones.
+at::Tensor& _chunk_cat_out(at::TensorList tensors, int64_t dim, int64_t chunks, at::Tensor& out) {
+  dim = checked_chunks(tensors, dim, chunks);
+  std::vector<int64_t> sizes = tensors[0].sizes().slice(0, dim).vec(), columns;
+  const auto inner = [&](const at::Tensor& t) { return c10::multiply_integers(t.sizes().slice(dim + 1)); };
+  int64_t total = 0;
+  for (const at::Tensor& t : tensors) {
+    columns.push_back((t.size(dim) + chunks - 1) / chunks * inner(t));
+    total += columns.back();
+  }
+  sizes.push_back(chunks);
+  sizes.push_back(total);
+  at::native::resize_output(out, sizes);
+  int64_t first = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor flat = tensors[i].flatten(dim);  // the lines of all chunks
+    const at::Tensor place = out.narrow(dim + 1, first, columns[i]);
+    const int64_t full = flat.size(dim) / columns[i], rest = flat.size(dim) % columns[i];
+    place.narrow(dim, 0, full).copy_(flat.narrow(dim, 0, full * columns[i]).unflatten(dim, {full, columns[i]}));
+    if (full < chunks) {
+      at::Tensor tail = place.select(dim, full);
+      tail.narrow(dim, 0, rest).copy_(flat.narrow(dim, full * columns[i], rest));
+      tail.narrow(dim, rest, columns[i] - rest).zero_();
+      place.narrow(dim, full + 1, chunks - full - 1).zero_();
+    }
+    first += columns[i];
+  }
+  return out;
+}
+
+at::Tensor _chunk_cat(at::TensorList tensors, int64_t dim, int64_t chunks) {
+  checked_chunks(tensors, dim, chunks);
+  at::Tensor out = at::empty({0}, tensors[0].options());
+  return _chunk_cat_out(tensors, dim, chunks, out);
+}
+
+void split_with_sizes_copy_out(const at::Tensor& self, at::IntArrayRef split_sizes, int64_t dim, at::TensorList out) {
+  const std::vector<at::Tensor> parts = self.split_with_sizes(split_sizes, dim);
+  TORCH_CHECK(out.size() == parts.size(), "split_with_sizes_copy_out() expected an out= argument of size ",
+              parts.size(), ", got size ", out.size());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    TORCH_CHECK(out[i].dtype() == parts[i].dtype(), "Expected out tensor to have dtype ", parts[i].dtype(),
+                ", but got ", out[i].dtype(), " instead");
+    TORCH_CHECK(out[i].device() == parts[i].device(), "Expected out tensor to have device ", parts[i].device(),
+                ", but got ", out[i].device(), " instead");
+    at::native::resize_output(out[i], parts[i].sizes());
+  }
+  if (!parts.empty()) at::_foreach_copy_(out, parts);
 }
 
 }  // namespace xpu_ops::aten

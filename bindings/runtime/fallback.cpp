@@ -79,6 +79,10 @@ class Call {
     const auto& schema = op_.schema();
     const size_t n = schema.arguments().size(), first = stack_.size() - n;
     for (size_t i = 0; i < n; ++i) look(stack_[first + i]);
+    TORCH_CHECK_NOT_IMPLEMENTED(key_ == c10::DispatchKey::CPU || op_.hasComputedKernelForDispatchKey(key_),
+                                "The operator '", schema.operator_name(), "' has no kernel for ",
+                                key_ == c10::DispatchKey::QuantizedCPU ? "quantized" : "sparse",
+                                " tensors, neither on the XPU device nor on the CPU.");
     if (device_) {
       device_guard_.reset_device(*device_);
       zero_copy_ = runtime::host_accessible(device_->index());
@@ -91,9 +95,6 @@ class Call {
       if (device_ && stack_[first + i].isNone() && argument.type()->str() == "Generator?")
         stack_[first + i] = cpu_generator(default_generator(device_->index()));
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(key_ == c10::DispatchKey::CPU || op_.hasComputedKernelForDispatchKey(key_),
-                                "The operator '", schema.operator_name(),
-                                "' has no kernel for sparse tensors, neither on the XPU device nor on the CPU.");
     op_.redispatchBoxed(c10::DispatchKeySet(key_), &stack_);
     for (auto& moved : moved_) {
       if (moved.writable) write_back(moved);
@@ -131,7 +132,9 @@ class Call {
 
   void see(const at::Tensor& t) {
     if (!t.defined()) return;
-    if (at::sparse_csr::is_sparse_compressed(t))
+    if (t.is_quantized())
+      key_ = c10::DispatchKey::QuantizedCPU;
+    else if (at::sparse_csr::is_sparse_compressed(t))
       key_ = c10::DispatchKey::SparseCsrCPU;
     else if (t.is_sparse() && key_ == c10::DispatchKey::CPU)
       key_ = c10::DispatchKey::SparseCPU;
@@ -171,7 +174,7 @@ class Call {
       }
     }
     at::Tensor cpu;
-    if (t.layout() != c10::kStrided) {
+    if (t.layout() != c10::kStrided || t.is_quantized()) {
       cpu = t.to(at::kCPU);
     } else if (zero_copy_) {
       cpu = alias_as_cpu(t);
@@ -215,6 +218,11 @@ class Call {
   }
 
   void write_back(Moved& m) {
+    if (m.cpu.is_quantized()) {
+      if (m.cpu.sizes() != m.xpu.sizes()) m.xpu.resize_(m.cpu.sizes());
+      m.xpu.copy_(m.cpu);
+      return;
+    }
     if (m.cpu.layout() != c10::kStrided) {
       if (!m.cpu.is_sparse()) m.xpu.resize_as_sparse_(m.cpu);
       m.xpu.copy_(m.cpu);
@@ -236,16 +244,13 @@ class Call {
 
   at::Tensor to_xpu(const at::Tensor& t) {
     if (!t.defined() || !t.is_cpu() || !device_) return t;
-    const char* const foreign = t.is_quantized() ? "quantized"
-                                : t.is_nested()  ? "nested"
-                                : t.is_mkldnn()  ? "MKL-DNN"
-                                                 : nullptr;
+    const char* const foreign = t.is_nested() ? "nested" : t.is_mkldnn() ? "MKL-DNN" : nullptr;
     TORCH_CHECK_NOT_IMPLEMENTED(!foreign, "The operator ", op_.schema().operator_name(), " gave a ", foreign,
                                 " tensor on the CPU, which the XPU device does not have.");
     for (auto& m : moved_) {
       if (m.cpu.is_same(t)) return m.xpu;
     }
-    if (t.layout() != c10::kStrided) return t.to(*device_);
+    if (t.layout() != c10::kStrided || t.is_quantized()) return t.to(*device_);
     // A result that is an alias of an argument's memory, as reshape-like operators return: an own copy, with its
     // strides.
     at::Tensor out;
@@ -317,3 +322,42 @@ void force_fallback(const std::string& overloads) {
 TORCH_LIBRARY_IMPL(_, XPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
 TORCH_LIBRARY_IMPL(_, SparseXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
+TORCH_LIBRARY_IMPL(_, QuantizedXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
+// torch composes the functional forms of structured operators, also of quantized tensors, for which they cannot work:
+// the CPU has kernels of these.
+TORCH_LIBRARY_IMPL(aten, QuantizedXPU, m) {
+  for (const char* name : {"_upsample_nearest_exact2d",
+                           "_upsample_nearest_exact3d",
+                           "avg_pool2d",
+                           "avg_pool3d",
+                           "cat",
+                           "clamp",
+                           "eq.Scalar",
+                           "eq.Tensor",
+                           "ge.Scalar",
+                           "ge.Tensor",
+                           "gelu",
+                           "gelu_",
+                           "gt.Scalar",
+                           "gt.Tensor",
+                           "hardsigmoid",
+                           "index.Tensor",
+                           "le.Scalar",
+                           "le.Tensor",
+                           "leaky_relu",
+                           "leaky_relu_",
+                           "lt.Scalar",
+                           "lt.Tensor",
+                           "mean.dim",
+                           "ne.Scalar",
+                           "ne.Tensor",
+                           "sigmoid",
+                           "sort.stable",
+                           "tanh",
+                           "threshold",
+                           "topk",
+                           "upsample_bilinear2d",
+                           "upsample_nearest2d",
+                           "upsample_nearest3d"})
+    m.impl(name, xpu_ops::fallback_kernel());
+}

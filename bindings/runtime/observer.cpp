@@ -120,6 +120,7 @@ class Arguments {
         key_ = c10::DispatchKey::SparseXPU;
       return;
     }
+    if (t.is_quantized() && key_ == c10::DispatchKey::XPU) key_ = c10::DispatchKey::QuantizedXPU;
     const auto numel = t.numel();
     if (!tensors_) first_on_cpu_ = t.is_cpu();
     if (t.is_cpu()) cpu_elements_ = std::max<int64_t>(cpu_elements_, numel);

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 from aten_data import data, same
+from support.compare import assert_same
 
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.complex64]
 ATEN = torch.ops.aten
@@ -110,3 +113,43 @@ def test_col2im(dtype: torch.dtype) -> None:
             same(ATEN.col2im, x, size, kernel, dilation, padding, stride)
             out = torch.empty(0, dtype=dtype)
             same(lambda x, o, rest=(size, kernel, dilation, padding, stride): ATEN.col2im.out(x, *rest, out=o), x, out)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int8], ids=str)
+def test_parts_into_given_tensors(dtype: torch.dtype) -> None:
+    """split_with_sizes_copy.out, as FSDP takes a gathered buffer apart."""
+    x = data(5, 24, 3, dtype=dtype)
+    for t, dim, sizes in ((x, 1, [1, 0, 23]), (x.transpose(0, 1), 0, [8, 8, 8]), (x[:, ::2], -2, [5, 7])):
+        results = []
+        for device in ("cpu", "xpu"):
+            there = t.to(device)
+            shapes = [p.shape for p in there.split_with_sizes(sizes, dim)]
+            # dense, and to be resized
+            outs = [torch.empty(s if i else 0, dtype=dtype, device=device) for i, s in enumerate(shapes)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                ATEN.split_with_sizes_copy.out(there, sizes, dim, out=outs)
+            results.append(outs)
+        assert_same(results[1], results[0])
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    x = data(4, 6).to("xpu")
+    good = [torch.empty(4, 3, device="xpu") for _ in range(2)]
+    for outs, text in (
+        (good[:1], "expected an out= argument of size 2"),
+        ([good[0], good[1].int()], "to have dtype"),
+        ([good[0], good[1].cpu()], "device"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            ATEN.split_with_sizes_copy.out(x, [3, 3], 1, out=outs)
+
+
+def test_chunks_into_another_type() -> None:
+    """_chunk_cat.out, as FSDP puts gradients of bf16 into a buffer of float32."""
+    x = [data(*s, dtype=torch.bfloat16) for s in ((5, 3), (2,), (8, 1, 2))]
+    for chunks in (1, 2, 3, 9):
+        want = ATEN._chunk_cat(x, 0, chunks).float()
+        out = torch.ones(want.shape, device="xpu")
+        ATEN._chunk_cat.out([t.to("xpu") for t in x], 0, chunks, out=out)
+        assert_same(out, want)

@@ -19,20 +19,21 @@ WITHOUT_ROW = {
         set_.source_Storage set_.source_Tensor set_ is_set_to record_stream view_as_complex _dimI _dimV
         resize_as_sparse_ sparse_resize_ sparse_resize_and_clear_ ccol_indices col_indices row_indices copy_sparse_to_sparse_
         _sparse_coo_tensor_with_dims _fused_sdp_choice _reshape_alias _validate_sparse_coo_tensor_args sparse_coo_tensor.indices
-        sparse_coo_tensor.indices_size""",
+        sparse_coo_tensor.indices_size _empty_affine_quantized _empty_per_channel_affine_quantized""",
     "torch has no kernel of it for the CPU": """
         batch_norm_stats batch_norm_elemt batch_norm_gather_stats batch_norm_backward_reduce batch_norm_backward_elemt
         _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm
         _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward _nested_tensor_from_mask_left_aligned
         _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable
-        _fill_mem_eff_dropout_mask_""",
+        _fill_mem_eff_dropout_mask_ _flash_attention_forward _flash_attention_backward""",
     "another row times the same kernels": """
         glu_backward_jvp range.out _compute_linear_combination onednn::qconv1d_pointwise onednn::qconv2d_pointwise
         onednn::qconv3d_pointwise onednn::qconv2d_pointwise.tensor onednn::qconv2d_pointwise.binary _unique
         unique_dim_consecutive _sparse_mask_projection _sparse_csr_sum.dim_dtype rad2deg select_copy.int _conj_physical
-        _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv dequantize.self
+        _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv
         kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer
-        _nested_compute_contiguous_strides_offsets""",
+        _nested_compute_contiguous_strides_offsets quantize_per_tensor_dynamic _make_per_tensor_quantized_tensor
+        _make_per_channel_quantized_tensor addr _chunk_cat split_with_sizes_copy.out""",
 }  # fmt: skip
 if not vision.comparable():
     WITHOUT_ROW["the CPU's kernels are in torchvision's binary, which does not load here"] = """
@@ -60,8 +61,9 @@ def test_every_native_operator_has_a_row() -> None:
                 wrong.append(f"{case.section}, {case.name}: {error}")
     assert not wrong
     rows = json.loads((package_dir() / "manifest.json").read_text())["rows"]
-    # Strided nested tensors compute with the kernels of dense ones.
-    nested = {r["op"] for r in rows if r["key"] == "NestedTensorXPU"} - {r["op"] for r in rows if r["key"] == "XPU"}
+    # Strided nested and quantized tensors compute with the kernels of dense ones.
+    others = ("NestedTensorXPU", "QuantizedXPU")
+    nested = {r["op"] for r in rows if r["key"] in others} - {r["op"] for r in rows if r["key"] == "XPU"}
     names = {r["op"]: {base(n) for n in (r["op"], r["functional"], *r["overloads"])} for r in rows}
     without = {name for names in WITHOUT_ROW.values() for name in names.split()}
     missing = sorted(op for op, known in names.items() if not known & called and op not in without | nested)

@@ -18,6 +18,7 @@ OPERANDS = "abcdef"
 # of the names of adapters and wrappers, by dispatch key
 PREFIXES: dict[Key, str] = {
     "XPU": "", "SparseXPU": "sparse_", "SparseCsrXPU": "sparse_csr_", "NestedTensorXPU": "nested_",
+    "QuantizedXPU": "quantized_",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from tools.torch_release import serves
 from .types import GROUPS, TYPES
 
 Expr = str | list[str]
-Key = Literal["XPU", "SparseXPU", "SparseCsrXPU", "NestedTensorXPU"]
+Key = Literal["XPU", "SparseXPU", "SparseCsrXPU", "NestedTensorXPU", "QuantizedXPU"]
 
 
 class ManifestError(ValueError):
@@ -145,7 +145,7 @@ class Row(Strict):
     )
     keys: list[Key] = Field(
         default=["XPU"],
-        description="dispatch keys: `XPU` (dense), those of the sparse layouts and of nested tensors; each has functions of its own",
+        description="dispatch keys: `XPU` (dense), those of the sparse layouts, of nested and of quantized tensors; each has functions of its own",
     )
     # rows with an adapter in bindings/aten
     impl: str | None = Field(

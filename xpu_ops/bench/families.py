@@ -337,6 +337,10 @@ def quantization(m: torch.Tensor) -> Rows:
         "per tensor, parameters": (lambda x, s, z: torch.fake_quantize_per_tensor_affine(x, s, z.int(), -128, 127), m, one, none),
         "moving average": (observed, m, torch.ones(1, dtype=torch.int32), -one, one, one, none.int()),
         "per channel": (lambda x, s, z: torch.fake_quantize_per_channel_affine(x, s, z.int(), 0, -128, 127), m, scale, zero),
+        "to quint8 and back": (lambda x: torch.quantize_per_tensor(x, 0.1, 5, torch.quint8).dequantize(), m),
+        "to qint8 and back, per channel": (
+            lambda x, s, z: torch.quantize_per_channel(x, s, z.int(), 0, torch.qint8).dequantize(), m, scale, zero
+        ),
         "learnable per tensor": (per_tensor, m, one, none),
         "learnable per tensor backward": (with_gradients(per_tensor), m, one, none),
         "learnable per channel": (per_channel, m, scale, zero),

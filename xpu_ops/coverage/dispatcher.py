@@ -31,11 +31,8 @@ LAYOUTS = {
     "NestedTensor": "nested tensors",
     "Quantized": "quantized tensors",
 }
-# Dense operators whose CPU kernel is no fallback: the result is of a layout that the fallback cannot bring back, and refuses.
-NO_WAY_BACK = {
-    re.compile(r"_?(quantize_per_|make_per_)|_empty_(affine|per_channel_affine)_quantized"): "quantized tensors",
-    re.compile(r"to_mkldnn$|_reorder_"): "MKL-DNN tensors",
-}
+# Dense operators whose CPU kernel is no fallback: they make MKL-DNN tensors, which the fallback cannot bring back, and refuses.
+NO_WAY_BACK = re.compile(r"to_mkldnn$|_reorder_")
 # Families of operators that the manifest does not have
 PREFIXES = ("fft", "linalg", "nested", "quantized", "sparse", "special", "foreach", "cudnn", "mkldnn", "test")
 ATEN = "aten"
@@ -114,19 +111,16 @@ def _registration(name: str) -> tuple[str, str]:
         return "composite", ""
     base = name.rpartition("::")[2].partition(".")[0]
     if _has(name, "CPU"):
-        made = next((what for pattern, what in NO_WAY_BACK.items() if pattern.match(base)), None)
-        if made is None:
-            return "fallback", ""
-        return (
-            "not applicable" if made == "MKL-DNN tensors" else "missing"
-        ), f"makes {made}, which the fallback cannot bring to xpu"
+        if NO_WAY_BACK.match(base):
+            return "not applicable", "makes MKL-DNN tensors, which the fallback cannot bring to xpu"
+        return "fallback", ""
     vendor = next((VENDORS[word] for word in base.split("_") if word in VENDORS), None)
     if vendor is not None:
         return "not applicable", f"of {vendor}"
     layouts = [layout for layout in LAYOUTS if _has(name, f"{layout}CPU")]
     if any(_has(name, f"{layout}XPU") for layout in layouts):
         return "native", ""
-    if "Sparse" in layouts or "SparseCsr" in layouts:
+    if {"Sparse", "SparseCsr", "Quantized"} & set(layouts):
         return "fallback", ""
     if layouts:
         return "missing", f"takes {' or '.join(LAYOUTS[layout] for layout in layouts)}"

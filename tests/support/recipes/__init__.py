@@ -1,3 +1,3 @@
 """Registers every recipe."""
 
-from support.recipes import fitted, linalg, lists, nn, products, tensors, vision  # noqa: F401
+from support.recipes import fitted, linalg, lists, nn, products, quantized, tensors, vision  # noqa: F401

@@ -71,6 +71,13 @@ def addmv(d: Any) -> Args:
     }
 
 
+@recipe("addr", types=(*PRODUCT_TYPES, "b8"), bad={"vec1": [WRONG], "self": [torch.ones(2, 2, 2), torch.ones(9, 9)]})
+def addr(d: Any) -> Args:
+    m, n = sizes(d, 2)
+    given = {"beta": d.flag(), "alpha": d.flag()} if d.dtype == torch.bool else numbers(d)
+    return {"self": broadcastable(d, (m, n), d.writes), "vec1": d.plain(m), "vec2": d.plain(n), **given}
+
+
 @recipe("dot", "vdot", types=PRODUCT_TYPES, bad={"tensor": [torch.ones(77), WRONG], "other": [torch.ones(77), WRONG]})
 def dot(d: Any) -> Args:
     n = d.pick(0, 1, 7, 1000)
@@ -429,3 +436,5 @@ UNDRAWN.update({
     r"onednn::qlinear_.*|onednn::qconv.*": "the CPU takes weights in its own packed layout only, and has no plain form to "
     "compare with: aten/test_qpointwise.py holds every type, shape and post-op against exact arithmetic",
 })  # fmt: skip
+
+UNDRAWN.update({r"_flash_attention_(forward.*|backward)": "the CPU has none: aten/test_varlen.py"})

@@ -202,6 +202,14 @@ def cat(d: Any) -> Args:
     return {"tensors": parts, "dim": d.pick(dim, dim - len(shape))}
 
 
+@recipe("_chunk_cat", types=EVERY,
+        bad={"num_chunks": [0], "tensors": [[], [torch.ones(0)], [torch.ones(2), torch.ones(2).long()]]})  # fmt: skip
+def chunk_cat(d: Any) -> Args:
+    lead = d.ints(d.int(0, 2), 1, 3)
+    tensors = [d.tensor((*lead, d.int(1, 7), *d.ints(d.int(0, 2), 1, 4))) for _ in range(d.int(1, 4))]
+    return {"tensors": tensors, "dim": len(lead), "num_chunks": d.int(1, 4)}
+
+
 @recipe("roll", types=EVERY, bad={"shifts": [[1, 2, 3]], "dims": [[9]]})
 def roll(d: Any) -> Args:
     x = d.tensor(d.any_shape())
@@ -470,5 +478,6 @@ UNDRAWN.update({
     r"set_\.source_Storage.*": "a storage is of its device, and no value of Hypothesis: runtime/test_memory_sharing.py",
     r"_nested_(tensor_from_mask|from_padded|view_from_buffer)": "makes nested tensors: aten/test_nested_strided.py",
     r"(_validate_)?sparse_coo_tensor(_args|\.indices.*)": "makes or checks sparse tensors: aten/test_sparse_compressed.py",
+    r"split_with_sizes_copy\.out": "writes to a list and returns nothing: aten/test_shape.py",
     r"record_stream": "does nothing that a result shows: runtime/test_allocator.py",
 })  # fmt: skip
