@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from xpu_ops import _interpreter  # noqa: F401  # isort: skip  (first: torch would hang in a subinterpreter)
+
 import torch
 
 from xpu_ops import _autoload, _paths

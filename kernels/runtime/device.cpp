@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/control_group.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -249,13 +250,7 @@ bool has_render_node() {
   return found;
 }
 
-uint64_t read_number(const char* path) {
-  std::ifstream f(path);
-  uint64_t v = 0;
-  return f >> v ? v : UINT64_MAX;
-}
-
-// Memory that the host could still give to this process: free memory of the machine or of its control group.
+// Memory that the host could still give to this process: that of the machine, or less by its control groups.
 uint64_t host_free_memory() {
   uint64_t available = UINT64_MAX;
   std::ifstream f("/proc/meminfo");
@@ -266,10 +261,7 @@ uint64_t host_free_memory() {
     std::getline(f, unit);
     if (key == "MemAvailable:") available = kib * 1024;
   }
-  uint64_t limit = read_number("/sys/fs/cgroup/memory.max");
-  uint64_t used = read_number("/sys/fs/cgroup/memory.current");
-  if (limit != UINT64_MAX && used != UINT64_MAX) available = std::min(available, limit > used ? limit - used : 0);
-  return available;
+  return std::min(available, free_memory_of_groups("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 }  // namespace

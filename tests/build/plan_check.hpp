@@ -72,5 +72,6 @@ inline bool refuses(const std::function<void()>& plan) {
 void test_layers();
 void test_resampling();
 void test_sparse();
+void test_control_groups();
 
 }  // namespace plan_test

@@ -1,5 +1,5 @@
 // Checks plans of kernels/ops: every kernel of a plan is chosen by some problem, work is covered exactly once, indices
-// change their width at its border. Links neither torch nor needs a device; prints what fails.
+// change their width at its border; and limits of control groups. Links neither torch nor needs a device; prints what fails.
 #include <cstring>
 
 #include "kernels/ops/copy.hpp"
@@ -549,6 +549,7 @@ int main() {
   test_resampling();
   test_sparse();
   test_weights();
+  test_control_groups();
   std::printf("%d checks, %d failures\n", g_checks, g_failures);
   return g_failures == 0 ? 0 : 1;
 }

@@ -124,3 +124,23 @@ def test_bad_mapping_variable():
     done = script.run("import torch; torch.empty(1, device='xpu')", XPU_OPS_DEVICE_MAPPING="nonsense")
     assert done.returncode == 1
     assert "XPU_OPS_DEVICE_MAPPING is 'nonsense', expected auto, gpu, cpu or explicit" in done.stderr
+
+
+def test_a_subinterpreter_is_refused():
+    """Before torch is imported, which would hang there; the main interpreter goes on."""
+    inside = (
+        "import sys\ntry:\n    import xpu_ops\nexcept ImportError as e:\n    print(e)\nprint('torch' in sys.modules)"
+    )
+    code = f"""
+    import sys
+    if sys.version_info >= (3, 13):
+        import _interpreters as interpreters
+    else:
+        import _xxsubinterpreters as interpreters
+    interpreters.run_string(interpreters.create(), {inside!r} + "\\nsys.stdout.flush()")
+    import torch
+    print(torch.ones(2, device="xpu").sum().item())
+    """
+    lines = script.out(code).splitlines()
+    assert lines[0].startswith("xpu_ops cannot be imported in a subinterpreter")
+    assert lines[1:] == ["False", "2.0"]
