@@ -169,9 +169,10 @@ void run_kernel(const Product& p) {
 
 bool is_small(const Product& p) {
   const int64_t d = p.a.dim();
-  return onednn_float(p.a.scalar_type()) && p.out.scalar_type() == p.a.scalar_type() &&
-         (p.b.stride(d - 1) == 1 || by_dots(p)) &&
-         plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), current_policy());
+  const runtime::Policy& policy = current_policy();
+  if (!onednn_float(p.a.scalar_type()) || p.out.scalar_type() != p.a.scalar_type()) return false;
+  if (by_dots(p) && plan::plan_few_rows(dtype_of(p.a), p.out.size(d - 2), policy)) return true;
+  return (p.b.stride(d - 1) == 1 || by_dots(p)) && plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), policy);
 }
 
 void activate(const at::Tensor& t, AddmmActivation activation) {

@@ -53,6 +53,10 @@ bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& po
   return policy.single_items && results * inner <= kSmallProduct;
 }
 
+bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy) {
+  return policy.single_items && !policy.products16 && (type == DType::bf16 || type == DType::f16) && rows <= kDotRows;
+}
+
 DotPlan plan_dot(uint32_t n) {
   DotPlan plan;
   plan.chunk = std::max<uint32_t>(kDotChunk, static_cast<uint32_t>(ceil_div(n, kMostDotChunks)));

@@ -48,6 +48,7 @@ Policy policy_of(const DeviceInfo& info) {
   p.units = info.max_compute_units;
   p.cache = info.last_level_cache_size;
   p.matrices = info.has_matrix;
+  p.products16 = !info.is_cpu || info.has_matrix || __builtin_cpu_supports("avx512bf16");
   if (env_flag("XPU_OPS_DISCRETE")) p.host_memory = false;
   return p;
 }

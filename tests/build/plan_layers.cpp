@@ -41,6 +41,11 @@ void test_matmul() {
   at("small matmul");
   CHECK(plan_small_matmul(64 * 64, 64, cpu) && !plan_small_matmul(64 * 64, 65, cpu));
   CHECK(!plan_small_matmul(1, 1, gpu));
+  at("few rows of 16-bit floats");
+  CHECK(!plan_few_rows(DType::bf16, 1, cpu) && !plan_few_rows(DType::bf16, 1, gpu));
+  cpu.products16 = false;
+  CHECK(plan_few_rows(DType::bf16, 1, cpu) && plan_few_rows(DType::f16, 4, cpu));
+  CHECK(!plan_few_rows(DType::bf16, 5, cpu) && !plan_few_rows(DType::f32, 1, cpu));
 }
 
 void test_convolution() {
