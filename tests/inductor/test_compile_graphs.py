@@ -343,3 +343,16 @@ def test_shuffled_pixels_are_contiguous() -> None:
     got, expected = torch.compile(lambda x: F.pixel_shuffle(x * 2, 2))(x), F.pixel_shuffle(x * 2, 2)
     assert got.stride() == expected.stride()
     torch.testing.assert_close(got, expected)
+
+
+@pytest.mark.parametrize("backend", ["inductor", "aot_eager_decomp_partition"])
+def test_group_norm_of_permuted_gradients(backend: str) -> None:
+    """The gradient arrives with the strides of the permutation, as before attention over frames."""
+
+    def f(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return F.group_norm(x, 4, w, b).permute(0, 3, 2, 1).contiguous().square()
+
+    operands = [t.requires_grad_() for t in (rand(2, 8, 5, 7), rand(8), rand(8))]
+    want = torch.autograd.grad(f(*operands).sum(), operands)
+    got = torch.autograd.grad(torch.compile(f, backend=backend)(*operands).sum(), operands)
+    torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-4)

@@ -5,6 +5,7 @@ Nothing is to be imported or called: `import torch` registers ACTIONS, which wai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -36,16 +37,42 @@ def _on_dynamo(module: Any) -> None:
 
 
 def _on_decompositions(module: Any) -> None:
+    _keep_channels_last(module)
+    _contiguous_group_norm(module)
+
+
+def _is_xpu(tensor: Any) -> bool:
+    return getattr(tensor, "fake_device", tensor.device).type == "xpu"
+
+
+def _keep_channels_last(module: Any) -> None:
     """max_unpool2d keeps channels last, as its kernels do; the decomposition, which also serves fake tensors, does not."""
     upstream = module._max_unpoolnd
 
     def max_unpoolnd(self: Any, indices: Any, output_size: Any, dim: int) -> Any:
         out = upstream(self, indices, output_size, dim)
-        if dim != 2 or getattr(self, "fake_device", self.device).type != "xpu":
+        if dim != 2 or not _is_xpu(self):
             return out
         return out.contiguous(memory_format=module.utils.suggest_memory_format(self))
 
     module._max_unpoolnd = max_unpoolnd
+
+
+def _contiguous_group_norm(module: Any) -> None:
+    """The gradient's decomposition takes views; torch's autograd makes its operands contiguous on every device but xpu."""
+    import torch
+    from torch._decomp import decomposition_table
+
+    op = torch.ops.aten.native_group_norm_backward.default
+    upstream = decomposition_table[op]
+
+    @functools.wraps(upstream)
+    def decompose(grad_output: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+        if _is_xpu(input):
+            grad_output, input = grad_output.contiguous(), input.contiguous()
+        return upstream(grad_output, input, *args, **kwargs)
+
+    decomposition_table[op] = decompose
 
 
 def _on_associative_scan(module: ModuleType) -> None:
