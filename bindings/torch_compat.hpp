@@ -41,4 +41,14 @@ inline void check_group_norm_input([[maybe_unused]] const at::Tensor& X,
 #endif
 }
 
+// Checks the element type of the input of var, std and the pairs with mean: the type of the error changed.
+inline void check_variance_type(const char* name, at::ScalarType type) {
+  const bool valid = at::isFloatingType(type) || at::isComplexType(type);
+#if XPU_OPS_TORCH_FROM(2, 15)
+  TORCH_CHECK_NOT_IMPLEMENTED(valid, name, " only support floating point and complex dtypes");
+#else
+  TORCH_CHECK(valid, name, " only support floating point and complex dtypes");
+#endif
+}
+
 }  // namespace xpu_ops

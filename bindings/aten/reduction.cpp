@@ -26,6 +26,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include "bindings/aten/core/tensor.hpp"
+#include "bindings/torch_compat.hpp"
 #include "gen/aten/reduction_ops.hpp"
 #include "gen/kernels/reduction_kernels.hpp"
 
@@ -305,8 +306,7 @@ struct VarResult {
 VarResult variance(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
                    const std::optional<at::Scalar>& correction, bool keepdim, bool root, bool with_mean,
                    std::optional<at::ScalarType> dtype = std::nullopt) {
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()) || self.is_complex(), name,
-              " only support floating point and complex dtypes");
+  check_variance_type(name, self.scalar_type());
   if (self.is_complex()) {
     // The variance of a complex variable is that of its parts, added.
     const VarResult re = variance(name, at::real(self), dim, correction, keepdim, false, with_mean);
