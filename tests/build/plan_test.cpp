@@ -1,5 +1,6 @@
 // Checks plans of kernels/ops: every kernel of a plan is chosen by some problem, work is covered exactly once, indices
-// change their width at its border; and limits of control groups. Links neither torch nor needs a device; prints what fails.
+// change their width at its border; and limits of control groups. Links neither torch nor needs a device; prints what
+// fails.
 #include <cstring>
 
 #include "kernels/ops/copy.hpp"
