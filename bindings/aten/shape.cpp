@@ -483,7 +483,7 @@ int64_t checked_chunks(at::TensorList tensors, int64_t dim, int64_t chunks) {
   for (const at::Tensor& t : tensors) {
     TORCH_CHECK(dim < t.dim(), "_chunk_cat expects dim < ndim for all input tensors");
     TORCH_CHECK(t.sizes().slice(0, dim) == tensors[0].sizes().slice(0, dim),
-                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions");
+                "_chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors");
   }
   return dim;
 }
