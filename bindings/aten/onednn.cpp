@@ -1,7 +1,6 @@
 #include "bindings/aten/onednn.hpp"
 
 #include <array>
-#include <atomic>
 #include <mutex>
 #include <unordered_set>
 
@@ -70,15 +69,29 @@ onednn::View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_pt
 
 namespace {
 
+// The storages that came by last. It holds them, so that a new tensor never has the address of one that is gone.
+struct Seen {
+  struct Entry { uint64_t storage = 0, version = 0; };
+  std::mutex mutex;
+  std::array<Entry, 1024> entries;
+};
+
 // Whether a packed copy is likely to be used again: parameters at once, other leaves without gradients when their
 // memory comes by a second time unchanged. Not what autocast makes of a parameter, or activations.
 bool stays(const at::Tensor& t, const onednn::WeightRef& ref) {
   const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
   if (!base.is_leaf()) return false;
   if (base.requires_grad()) return true;
-  static std::array<std::atomic<uint64_t>, 1024> seen{};
-  const uint64_t name = (ref.storage ^ ref.version << 48) * 0x9e3779b97f4a7c15ull | 1;
-  return seen[name >> 54].exchange(name, std::memory_order_relaxed) == name;
+  static auto* seen = new Seen;  // never destroyed: torch may be gone before static destructors end
+  std::lock_guard lock(seen->mutex);
+  Seen::Entry& entry = seen->entries[ref.storage * 0x9e3779b97f4a7c15ull >> 54];
+  if (entry.storage == ref.storage && entry.version == ref.version) return true;
+  if (entry.storage != ref.storage) {
+    c10::raw::weak_intrusive_ptr::incref(storage_of(ref.storage));
+    if (entry.storage) c10::raw::weak_intrusive_ptr::decref(storage_of(entry.storage));
+  }
+  entry = {ref.storage, ref.version};
+  return false;
 }
 
 }  // namespace

@@ -126,6 +126,17 @@ at::Tensor centred(const Input& in) {
   return in.zero.defined() ? x - in.zero.to(at::kFloat) : x;
 }
 
+// x @ w in float32. A weight that is kept is converted when it is packed, another at each call.
+at::Tensor float_product(const at::Tensor& x, const at::Tensor& w) {
+  auto options = weight_options(w, x.size(0));
+  options.widen = true;
+  if (options.pack && w.scalar_type() == at::kChar) {
+    const at::Tensor y = new_empty({x.size(0), w.size(1)}, at::kFloat);
+    if (onednn::matmul(runtime::current_queue(), view(x), view(w), nullptr, out_view(y), {}, options)) return y;
+  }
+  return x.mm(w.to(at::kFloat));
+}
+
 // A float32 result into the wanted type, the rounding and saturation of oneDNN.
 void store_result(const at::Tensor& value, const at::Tensor& result) {
   if (is_int8(result.scalar_type())) {
@@ -198,7 +209,7 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
     if (!done && options.pack) done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post);
   }
   if (!done) {
-    at::Tensor y = centred(in).reshape({-1, k}).mm(in.w.to(at::kFloat)) * in.scale;
+    at::Tensor y = float_product(centred(in).reshape({-1, k}), in.w) * in.scale;
     if (bias.defined()) y = y + bias;
     store_result(compose_sum(y, rows, chain), rows);
   }

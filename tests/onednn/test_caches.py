@@ -49,6 +49,19 @@ def batch() -> torch.Tensor:
     return torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1)).to("xpu")
 
 
+def test_a_weight_that_is_computed_at_each_call_is_not_packed() -> None:
+    x, w = torch.randn(64, 256, device="xpu"), torch.randn(256, 256, device="xpu")
+    with torch.no_grad():
+        for _ in range(20):
+            v = w * 2
+            nn.functional.linear(x, v)
+            del v  # the next one's storage may have its address
+        assert onednn.weight_cache.packs == 0
+        for _ in range(3):
+            nn.functional.linear(x, w)
+        assert onednn.weight_cache.packs == 1
+
+
 def test_second_pass_creates_and_packs_nothing(net: Net) -> None:
     x = batch()
     with torch.no_grad():
