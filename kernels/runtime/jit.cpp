@@ -12,6 +12,7 @@
 #include "kernels/error.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/module_cache.hpp"
+#include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace xpu_ops::runtime {
@@ -35,7 +36,7 @@ Bytes link(const Bytes& spirv, int device) {
   const auto object =
       syclexp::get_kernel_bundle<sycl::bundle_state::object>(sycl_context(device), {sycl_device(device)}, span(spirv));
   ++g_linked;
-  return sycl::link(object).ext_oneapi_get_content();
+  return without_ir(sycl::link(object).ext_oneapi_get_content());
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "kernels/runtime/kernel_index.hpp"
 #include "kernels/runtime/load_time.hpp"
 #include "kernels/runtime/module_cache.hpp"
+#include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/profiler.hpp"
 #include "kernels/runtime/target_key.hpp"
 
@@ -39,12 +40,6 @@ namespace {
 using Bytes = std::vector<char>;
 using Executable = sycl::kernel_bundle<sycl::bundle_state::executable>;
 constexpr const char* kCacheSchema = "1";
-
-std::optional<Bytes> read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  return Bytes(std::istreambuf_iterator<char>(in), {});
-}
 
 // Contents of modules.tsv; kernelc writes it last, so that a module in it is complete.
 struct ModuleFolder {
@@ -161,7 +156,7 @@ Bytes link_spirv(const std::string& name, const Bytes& bytes, int device) {
   const auto object = syclexp::get_kernel_bundle<sycl::bundle_state::object>(
       sycl_context(device), {sycl_device(device)}, sycl::span<char>(const_cast<char*>(bytes.data()), bytes.size()));
   const Executable linked = sycl::link(object);
-  return linked.ext_oneapi_get_content();
+  return without_ir(linked.ext_oneapi_get_content());
 }
 
 Executable load_module(const ModuleFolder& folder, const std::string& name, int device) {

@@ -82,15 +82,25 @@ ModuleCacheFile::ModuleCacheFile(const std::string& module, const std::string& k
   path_ = dir + "/" + module + "-" + hex(fnv1a(key.data(), key.size())) + ".bin";
 }
 
+std::optional<std::vector<char>> read_file(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  std::ifstream in(path, std::ios::binary);
+  if (error || !in) return std::nullopt;
+  std::vector<char> bytes(size);
+  if (!in.read(bytes.data(), static_cast<std::streamsize>(size))) return std::nullopt;
+  return bytes;
+}
+
 std::optional<std::vector<char>> ModuleCacheFile::load() const {
   if (path_.empty()) return std::nullopt;
-  std::ifstream in(path_, std::ios::binary);
-  if (!in) return std::nullopt;
+  const auto file = read_file(path_);
+  if (!file) return std::nullopt;
   if (const std::string why = distrust(path_); !why.empty()) {
     discard(why.c_str());
     return std::nullopt;
   }
-  const std::vector<char> data(std::istreambuf_iterator<char>(in), {});
+  const std::vector<char>& data = *file;
   Header h;
   if (data.size() < sizeof h) {
     discard("it is truncated");

@@ -10,6 +10,9 @@ namespace xpu_ops::runtime {
 // XPU_OPS_CACHE_DIR, else XDG_CACHE_HOME/xpu_ops, else HOME/.cache/xpu_ops; empty where none is set: nothing is cached.
 std::string module_cache_dir();
 
+// Empty where the file cannot be read.
+std::optional<std::vector<char>> read_file(const std::string& path);
+
 // `key` says all that the payload depends on; `module` only makes the file's name readable.
 class ModuleCacheFile {
  public:

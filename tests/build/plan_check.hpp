@@ -73,5 +73,6 @@ void test_layers();
 void test_resampling();
 void test_sparse();
 void test_control_groups();
+void test_native_code();
 
 }  // namespace plan_test

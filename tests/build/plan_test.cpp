@@ -551,6 +551,7 @@ int main() {
   test_sparse();
   test_weights();
   test_control_groups();
+  test_native_code();
   std::printf("%d checks, %d failures\n", g_checks, g_failures);
   return g_failures == 0 ? 0 : 1;
 }

@@ -81,6 +81,14 @@ def loader(tmp_path: Path, build_dir: Path) -> Loader:
     return Loader(tmp_path, build_dir)
 
 
+def test_native_code_holds_no_ir(build_dir: Path) -> None:
+    """The OpenCL runtime would parse the LLVM IR at each load; an empty module of 16 bytes stands in its place."""
+    files = sorted((build_dir / "python/xpu_ops/modules").glob("*.native.syclbin"))
+    assert files
+    for path in files:
+        assert re.findall(rb"BC\xc0\xde.{4}", path.read_bytes(), re.DOTALL) == [b"BC\xc0\xde!\x0c\0\0"], path.name
+
+
 def test_native_module_of_this_machine(loader: Loader) -> None:
     got = loader.run()
     assert (got.native, got.cached, got.linked, got.error) == (1, 0, 0, "")

@@ -23,6 +23,7 @@ SUFFIXES = (".spv.syclbin", ".native.syclbin")
 # Without it kernels that use half go to a second image, and the linked file silently loses their native code.
 FIXED_OPTIONS = ["-fsycl-device-code-split=off"]
 STATE = ".kernelc.json"
+FORMAT = "without IR"  # of what kernelc writes; part of the digests
 
 
 class Cache:
@@ -159,7 +160,7 @@ def main(argv: list[str] | None = None) -> int:
     target = identify(args.worker)
     options = [*FIXED_OPTIONS, *args.option]
     worker_options = [*options, *(o for d in args.include for o in ("-iquote", str(d.resolve())))]
-    environment = f"{compiler_id()} {target}"
+    environment = f"{FORMAT} {compiler_id()} {target}"
     includes = Includes([d.resolve() for d in args.include])
     cache_root = os.environ.get("XPU_OPS_KERNELC_CACHE")
     cache = Cache(Path(cache_root) if cache_root else None)

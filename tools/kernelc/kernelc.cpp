@@ -24,6 +24,7 @@
 #include <sycl/sycl.hpp>
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
+#include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
@@ -138,7 +139,7 @@ class Compiler {
 
       start = cpu_ms();
       const auto linked = sycl::link(object);
-      const Bytes native = linked.ext_oneapi_get_content();
+      const Bytes native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
       const int link_ms = cpu_ms() - start;
       start = cpu_ms();
       check_native(native, facts.kernels);

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 
 from .core import Case, Row
 
@@ -42,6 +43,31 @@ for _ in range(3):
 # Not ru_maxrss: a process inherits that of the one that started it.
 print(json.dumps({"kib": int(re.search("VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1])}))
 """
+_FIRST_USE = """
+import json, time, torch
+from xpu_ops.bench.process import FIRST_CALLS
+make, function = FIRST_CALLS[NAME]
+args = [t.to(DEVICE) for t in make()]
+(torch.ones(10, device=DEVICE) + 1).sum().item()
+if DEVICE == "xpu":
+    torch.xpu.synchronize()
+start = time.perf_counter()
+with torch.no_grad():
+    function(*args)
+if DEVICE == "xpu":
+    torch.xpu.synchronize()
+print(json.dumps({"seconds": time.perf_counter() - start}))
+"""
+_TWENTY = """
+import json, re, torch
+from xpu_ops.bench.process import FIRST_CALLS
+torch.set_num_threads(2)
+with torch.no_grad():
+    for make, function in list(FIRST_CALLS.values())[:20]:
+        function(*(t.to(DEVICE) for t in make()))
+        torch.xpu.synchronize() if DEVICE == "xpu" else None
+print(json.dumps({"mib": int(re.search("VmHWM:\\s+([0-9]+)", open("/proc/self/status").read())[1]) / 1024}))
+"""
 _WORKERS = """
 import json, os, time
 # Before any thread is made: one processor makes the device, oneDNN's products too, use one worker.
@@ -64,7 +90,46 @@ print(json.dumps({"lgamma 4e6": best(lambda: torch.lgamma(x)), "pow 4e6": best(l
 
 FIRST = "import to first result, us"
 LINKED = "modules compiled at the first call"
+FIRST_USE = "first use"
+TWENTY = "resident memory after twenty operators, MiB"
 MEMORY = "resident memory of ResNet-50 training, KiB"
+
+_image = lambda: torch.rand(2, 16, 32, 32)  # noqa: E731
+_rows = lambda: torch.rand(128, 1024)  # noqa: E731
+_ids = lambda n: torch.arange(n).flip(0)  # noqa: E731
+# Operands and a call of each family whose device code, or primitive of oneDNN, is loaded at the first call.
+FIRST_CALLS: dict[str, tuple[Callable[[], list[torch.Tensor]], Callable[..., Any]]] = {
+    "mul": (lambda: [_rows(), _rows()], torch.mul),
+    "sin": (lambda: [_rows()], torch.sin),
+    "gelu": (lambda: [_rows()], F.gelu),
+    "where": (lambda: [_rows() > 0.5, _rows(), _rows()], torch.where),
+    "sum": (lambda: [_rows()], lambda x: x.sum(1)),
+    "argmax": (lambda: [_rows()], lambda x: x.argmax(1)),
+    "softmax": (lambda: [_rows()], lambda x: x.softmax(-1)),
+    "layer_norm": (lambda: [_rows()], lambda x: F.layer_norm(x, x.shape[1:])),
+    "batch_norm": (lambda: [_image()], lambda x: F.batch_norm(x, None, None, training=True)),
+    "mm": (lambda: [torch.rand(256, 256)] * 2, torch.mm),
+    "linear, bf16": (lambda: [torch.rand(256, 256).bfloat16()] * 2, F.linear),
+    "conv2d": (lambda: [_image(), torch.rand(16, 16, 3, 3)], lambda x, w: F.conv2d(x, w, padding=1)),
+    "attention": (lambda: [torch.rand(1, 4, 128, 64)] * 3, F.scaled_dot_product_attention),
+    "max_pool2d": (lambda: [_image()], lambda x: F.max_pool2d(x, 2)),
+    "embedding": (lambda: [_ids(128), _rows()], F.embedding),
+    "index": (lambda: [_rows(), _ids(128)], lambda x, i: x[i]),
+    "cat": (lambda: [_rows(), _rows()], lambda x, y: torch.cat([x, y])),
+    "permute": (lambda: [_image()], lambda x: x.permute(0, 2, 3, 1).contiguous()),
+    "sort": (lambda: [_rows()], torch.sort),
+    "normal": (lambda: [_rows()], torch.randn_like),
+    "dropout": (lambda: [_rows()], F.dropout),
+    "scatter_add": (lambda: [_rows(), _ids(128), _rows()], lambda x, i, y: x.index_add(0, i, y)),
+    "topk": (lambda: [_rows()], lambda x: x.topk(5)),
+    "cumsum": (lambda: [_rows()], lambda x: x.cumsum(1)),
+    "nonzero": (lambda: [_rows() > 0.5], torch.nonzero),
+    "interpolate": (lambda: [_image()], lambda x: F.interpolate(x, scale_factor=2.0, mode="bilinear")),
+    "cross_entropy": (lambda: [_rows(), _ids(128)], F.cross_entropy),
+    "foreach": (lambda: [_rows(), _rows()], lambda x, y: torch._foreach_mul([x, y], 2.0)),
+    "cholesky": (lambda: [torch.eye(64)], torch.linalg.cholesky),
+    "fft": (lambda: [_rows()], torch.fft.rfft),
+}
 
 SIZES = [10**k for k in range(3, 9)]
 SCALING: dict[str, Callable[[torch.Tensor], Any]] = {
@@ -80,9 +145,9 @@ def scaling() -> Iterator[Case]:
             yield Case(f"scaling {name}", f"{size:.0e}", function, (x,), check=size < 10**8)
 
 
-def _run(program: str, device: str, workers: int = 2) -> dict[str, float]:
+def _run(program: str, device: str, workers: int = 2, name: str = "") -> dict[str, float]:
     done = subprocess.run(
-        [sys.executable, "-c", f"DEVICE, WORKERS = {device!r}, {workers}\n{program}"],
+        [sys.executable, "-c", f"DEVICE, WORKERS, NAME = {device!r}, {workers}, {name!r}\n{program}"],
         capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
@@ -107,6 +172,12 @@ def rows(wanted: Callable[[str, str], bool]) -> Iterator[Row]:
         yield Row("process", LINKED, 0.0, _run(_IMPORT + _REPORT, "xpu")["linked"], 0.0)
     if wanted("process", MEMORY):
         yield _both(MEMORY, _MEMORY, "kib", 1.0)
+    if wanted("process", TWENTY):
+        yield _both(TWENTY, _TWENTY, "mib", 1.0)
+    for name in FIRST_CALLS:
+        if wanted(FIRST_USE, name):
+            cpu, xpu = (min(_run(_FIRST_USE, d, name=name)["seconds"] for _ in range(2)) for d in ("cpu", "xpu"))
+            yield Row(FIRST_USE, name, cpu * 1e6, xpu * 1e6, 0.0)
     if wanted("workers", ""):
         one, two = (_run(_WORKERS, "xpu", n) for n in (1, 2))
         for name in one:
