@@ -120,7 +120,9 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
                     f"XPU_OPS_VECTOR void host_{name}(const void* p, [[maybe_unused]] uint32_t groups) {{ "
                     f"host::{kernel.name}<{place}>(*static_cast<const {kernel.args}*>(p), groups); }}"
                 )
-            out.append((table, types, Instance(name, text, kernel.name, fp64, on_host)))
+            # Kernels of every pair of types, such as casts, are many: those of one first type stay together.
+            owner = f"{kernel.name}_{types[0].name}" if kernel.types2 else kernel.name
+            out.append((table, types, Instance(name, text, owner, fp64, on_host)))
     return out
 
 

@@ -244,7 +244,7 @@ class Manifest(Strict):
 
     family: str = Field(description="the file's name")
     kernels_per_module: int = Field(
-        default=160, description="fewer where kernels are long: one process compiles a module"
+        default=40, description="fewer where kernels are long: the first call of one loads its module"
     )
     header: str | None = Field(
         default=None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
