@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/GridSamplerUtils.h>
 #include <ATen/native/Padding.h>
 #include <torch/headeronly/version.h>
 
@@ -48,6 +49,15 @@ inline void check_variance_type(const char* name, at::ScalarType type) {
   TORCH_CHECK_NOT_IMPLEMENTED(valid, name, " only support floating point and complex dtypes");
 #else
   TORCH_CHECK(valid, name, " only support floating point and complex dtypes");
+#endif
+}
+
+// Checks input and grid of grid_sampler_3d: 2.15 added cubic interpolation of volumes.
+inline void check_grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, [[maybe_unused]] int64_t mode) {
+#if XPU_OPS_TORCH_FROM(2, 15)
+  at::native::check_grid_sampler_3d(input, grid);
+#else
+  at::native::check_grid_sampler_3d(input, grid, mode);
 #endif
 }
 
