@@ -18,6 +18,10 @@ namespace xpu_ops {
 // A list of tensors as rows with `meta: false` take it: torch passes another type since it has a structured meta.
 inline std::vector<at::Tensor> listed(const at::ITensorListRef& list) { return {list.begin(), list.end()}; }
 
+// Whether torch's CPU quantizes to an integer zero point by rounding first. At ties beside an odd one the result
+// differs.
+constexpr bool kZeroAfterRounding = XPU_OPS_TORCH_FROM(2, 14);
+
 // Checks the dimensions of the input of a padding in 2D.
 inline void check_padding2d(const at::Tensor& input, at::IntArrayRef padding) {
 #if XPU_OPS_TORCH_FROM(2, 15)
