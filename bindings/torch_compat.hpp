@@ -3,9 +3,11 @@
 #pragma once
 #include <ATen/core/IListRef.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/GridSamplerUtils.h>
 #include <ATen/native/Padding.h>
 #include <torch/headeronly/version.h>
 
+#include <limits>
 #include <vector>
 
 #define XPU_OPS_TORCH_FROM(major, minor) \
@@ -15,6 +17,10 @@ namespace xpu_ops {
 
 // A list of tensors as rows with `meta: false` take it: torch passes another type since it has a structured meta.
 inline std::vector<at::Tensor> listed(const at::ITensorListRef& list) { return {list.begin(), list.end()}; }
+
+// Whether torch's CPU quantizes to an integer zero point by rounding first. At ties beside an odd one the result
+// differs.
+constexpr bool kZeroAfterRounding = XPU_OPS_TORCH_FROM(2, 14);
 
 // Checks the dimensions of the input of a padding in 2D.
 inline void check_padding2d(const at::Tensor& input, at::IntArrayRef padding) {
@@ -48,6 +54,40 @@ inline void check_variance_type(const char* name, at::ScalarType type) {
   TORCH_CHECK_NOT_IMPLEMENTED(valid, name, " only support floating point and complex dtypes");
 #else
   TORCH_CHECK(valid, name, " only support floating point and complex dtypes");
+#endif
+}
+
+// Checks input and grid of grid_sampler_3d: 2.15 added cubic interpolation of volumes.
+inline void check_grid_sampler_3d(const at::Tensor& input, const at::Tensor& grid, [[maybe_unused]] int64_t mode) {
+#if XPU_OPS_TORCH_FROM(2, 15)
+  at::native::check_grid_sampler_3d(input, grid);
+#else
+  at::native::check_grid_sampler_3d(input, grid, mode);
+#endif
+}
+
+// A bound of clamp as a number that the integers from `low` to `high` of a type hold. One that bounds nothing becomes
+// the limit of the type from 2.15 on, and stays as it is before; the caller refuses it then.
+template <class T>
+at::Scalar clamp_bound(const at::Scalar& bound, [[maybe_unused]] at::ScalarType type, [[maybe_unused]] bool lower) {
+#if XPU_OPS_TORCH_FROM(2, 15)
+  using Limits = std::numeric_limits<T>;
+  if (!bound.isIntegral(true)) return bound;
+  const int64_t value = bound.to<int64_t>();
+  const int64_t limit = lower ? Limits::lowest() : Limits::max();
+  if (lower ? value < limit : value > limit) return limit;
+  TORCH_CHECK(lower ? value <= Limits::max() : value >= Limits::lowest(), "Clamp ", lower ? "min" : "max", " value ",
+              bound.to<double>(), " is outside the representable range of ", type);
+#endif
+  return bound;
+}
+
+// Checks the bounds of hardtanh of unsigned integers: they follow clamp from 2.15 on.
+inline void check_hardtanh([[maybe_unused]] const at::Tensor& self, [[maybe_unused]] const at::Scalar& low,
+                           [[maybe_unused]] const at::Scalar& high) {
+#if !XPU_OPS_TORCH_FROM(2, 15)
+  TORCH_CHECK(self.scalar_type() != at::kByte || (low.to<double>() >= 0 && high.to<double>() >= 0),
+              "cannot do hardtanh on an unsigned type with negative limits");
 #endif
 }
 

@@ -6,8 +6,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
 
+#include <cmath>
+
 #include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/small_dense.hpp"
 #include "bindings/aten/core/tensor.hpp"
+#include "bindings/torch_compat.hpp"
 #include "gen/aten/activation_ops.hpp"
 
 namespace xpu_ops::aten {
@@ -28,7 +32,45 @@ int64_t checked_dim(const at::Tensor& self, int64_t dim) {
   return dim;
 }
 
+// The bounds of hardtanh, whose fractions torch cuts off for integers.
+struct Bounds {
+  ScalarArg low, high;
+  Bounds(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max)
+      : low{whole(self, min), ScalarArg::lower}, high{whole(self, max), ScalarArg::upper} {
+    check_hardtanh(self, low.value, high.value);
+  }
+
+ private:
+  static at::Scalar whole(const at::Tensor& self, const at::Scalar& bound) {
+    const bool cut = c10::isIntegralType(self.scalar_type(), false) && bound.isFloatingPoint();
+    return cut && std::isfinite(bound.toDouble()) ? at::Scalar(bound.to<int64_t>()) : bound;
+  }
+};
+
 }  // namespace
+
+at::Tensor hardtanh(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max) {
+  const Bounds bounds(self, min, max);
+  if (const SmallDense small(k_hardtanh, nullptr, {&self}); small) return small.run({bounds.low, bounds.high});
+  auto it = make_iterator(Promotion::unary, k_hardtanh, {at::Tensor()}, {self});
+  pointwise(it, k_hardtanh, {bounds.low, bounds.high});
+  return it.output(0);
+}
+
+at::Tensor& hardtanh_out(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max, at::Tensor& out) {
+  const Bounds bounds(self, min, max);
+  if (const SmallDense small(k_hardtanh, &out, {&self}); small) {
+    small.run(out, {bounds.low, bounds.high});
+    return out;
+  }
+  auto it = make_iterator(Promotion::unary, k_hardtanh, {out}, {self});
+  pointwise(it, k_hardtanh, {bounds.low, bounds.high});
+  return out;
+}
+
+at::Tensor& hardtanh_(at::Tensor& self, const at::Scalar& min, const at::Scalar& max) {
+  return hardtanh_out(self, min, max, self);
+}
 
 at::Tensor& glu_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self, int64_t dim,
                                     at::Tensor& grad_input) {

@@ -9,6 +9,7 @@
 
 #include "bindings/aten/indexing.hpp"
 #include "bindings/aten/memory/copy.hpp"
+#include "bindings/torch_compat.hpp"
 #include "kernels/ops/interpolation.hpp"
 #include "kernels/runtime/allocator.hpp"
 
@@ -257,7 +258,7 @@ plan::GridProblem grid_problem(const at::Tensor& input, int64_t mode) {
 // The size of the result, of arguments that it checks.
 std::vector<int64_t> grid_result(const at::Tensor& input, const at::Tensor& grid, int64_t mode, bool volume) {
   at::native::check_grid_sampler_common(input, grid);
-  volume ? at::native::check_grid_sampler_3d(input, grid, mode) : at::native::check_grid_sampler_2d(input, grid);
+  volume ? check_grid_sampler_3d(input, grid, mode) : at::native::check_grid_sampler_2d(input, grid);
   std::vector<int64_t> sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
   return sizes;

@@ -254,7 +254,8 @@ LstsqResult lstsq(const at::Tensor& self, const at::Tensor& other, double rcond,
   r.singular_values = singular ? new_empty(values_shape, real) : new_empty({0}, real);
   const int64_t count = at::native::batchCount(a);
   if (a.numel() == 0 || x.numel() == 0) {
-    x.zero_();
+    // LAPACK's xGELSD and xGELSS leave right sides of no columns as they are: the residuals are their squares.
+    if (!singular || n > 0) x.zero_();
     if (ranked) r.rank.zero_();
   } else {
     const at::Tensor info = new_empty(batch, at::kInt);

@@ -18,6 +18,7 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/storage.hpp"
+#include "bindings/torch_compat.hpp"
 #include "gen/aten/quantized_ops.hpp"
 #include "kernels/ops/quantized.hpp"
 
@@ -62,6 +63,7 @@ DeviceGrid grid_of(const QuantizerPtr& quantizer, const at::Tensor& dense, const
   if (const auto* channels = of_channels(quantizer)) {
     check_axis(what, dense, channels->axis(), channels->scales());
     g.grid.float_zeros = has_float_zeros(*channels);
+    g.grid.zero_after = kZeroAfterRounding && !g.grid.float_zeros;
     g.scales = channels->scales().to(dense.device(), at::kFloat);
     g.zeros = channels->zero_points().to(dense.device(), g.grid.float_zeros ? at::kFloat : at::kInt);
     g.grid.scales = g.scales.const_data_ptr<float>();
@@ -72,6 +74,7 @@ DeviceGrid grid_of(const QuantizerPtr& quantizer, const at::Tensor& dense, const
   const auto* tensor = dynamic_cast<const at::PerTensorAffineQuantizer*>(quantizer.get());
   TORCH_CHECK(tensor, what, ": the tensor has neither a scale nor scales of channels");
   g.grid.scale = static_cast<float>(tensor->scale());
+  g.grid.zero_after = kZeroAfterRounding;
   g.grid.zero = static_cast<int32_t>(tensor->zero_point());
   return g;
 }

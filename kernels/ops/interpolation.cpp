@@ -386,7 +386,7 @@ void nearest(runtime::Queue& queue, size_t element, NearestArgs args) {
 int64_t grid_taps(bool volume, GridMode mode) {
   switch (mode) {
     case GridMode::nearest: return 1;
-    case GridMode::bicubic: return 16;
+    case GridMode::bicubic: return volume ? 64 : 16;
     default: return volume ? 8 : 4;
   }
 }
@@ -404,6 +404,7 @@ void grid_sample(runtime::Queue& queue, const GridProblem& p, const GridArgs& ar
   const GridPlan plan = plan_grid_sample(p, args.positions, runtime::device_info(queue.device).policy);
   const runtime::KernelTable& table =
       plan.block     ? kernels::grid_sample_block
+      : p.taps == 64 ? kernels::grid_sample_3d_cubic
       : p.volume     ? p.taps == 1 ? kernels::grid_sample_3d_nearest : kernels::grid_sample_3d_linear
       : p.taps == 1  ? kernels::grid_sample_2d_nearest
       : p.taps == 16 ? kernels::grid_sample_2d_cubic
@@ -413,7 +414,8 @@ void grid_sample(runtime::Queue& queue, const GridProblem& p, const GridArgs& ar
 
 void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& p, const GridArgs& args) {
   const runtime::KernelTable& table =
-      p.volume      ? p.taps == 1 ? kernels::grid_sample_grid_grad_3d_nearest : kernels::grid_sample_grid_grad_3d_linear
+      p.taps == 64  ? kernels::grid_sample_grid_grad_3d_cubic
+      : p.volume    ? p.taps == 1 ? kernels::grid_sample_grid_grad_3d_nearest : kernels::grid_sample_grid_grad_3d_linear
       : p.taps == 1 ? kernels::grid_sample_grid_grad_2d_nearest
       : p.taps == 16 ? kernels::grid_sample_grid_grad_2d_cubic
                      : kernels::grid_sample_grid_grad_2d_linear;
@@ -427,11 +429,12 @@ bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& p
 
 void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool planes, int64_t samples,
                             const GridSumArgs& args) {
-  const runtime::KernelTable& table = !planes       ? kernels::grid_sample_input_grad
-                                      : p.taps == 1 ? kernels::grid_sample_plane_grad_t1
-                                      : p.taps == 4 ? kernels::grid_sample_plane_grad_t4
-                                      : p.taps == 8 ? kernels::grid_sample_plane_grad_t8
-                                                    : kernels::grid_sample_plane_grad_t16;
+  const runtime::KernelTable& table = !planes        ? kernels::grid_sample_input_grad
+                                      : p.taps == 1  ? kernels::grid_sample_plane_grad_t1
+                                      : p.taps == 4  ? kernels::grid_sample_plane_grad_t4
+                                      : p.taps == 8  ? kernels::grid_sample_plane_grad_t8
+                                      : p.taps == 16 ? kernels::grid_sample_plane_grad_t16
+                                                     : kernels::grid_sample_plane_grad_t64;
   if (planes)
     runtime::launch2(queue, table[p.type], samples, args.channels, 1, 1, args);
   else

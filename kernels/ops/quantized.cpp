@@ -18,6 +18,7 @@ void launch(runtime::Queue& queue, runtime::KernelSlot& kernel, const void* in, 
   QuantizedArgs args{};
   args.scale = grid.scale;
   args.zero = grid.zero;
+  args.after = grid.zero_after;
   args.scales = grid.scales;
   args.zeros = grid.zeros;
   args.inner = make_divider(static_cast<uint32_t>(grid.inner));

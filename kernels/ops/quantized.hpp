@@ -12,6 +12,7 @@ struct Grid {
   const float* scales = nullptr;
   const void* zeros = nullptr;
   bool float_zeros = false;         // zeros are float, else int32
+  bool zero_after = false;          // quantize adds the zero point after rounding
   int64_t inner = 1, channels = 1;  // element i is of channel (i / inner) % channels
 };
 

@@ -380,6 +380,71 @@ XPU_INLINE void grid_taps(const GridArgs& p, const M (&g)[kDim], GridTaps<M, kDi
   }
 }
 
+// Cubic interpolation in a volume: what the four pixels along each axis have, as 64 pixels would not fit in registers.
+template <class M>
+struct CubicLines {
+  M weight[3][4], slope[3][4];
+  int32_t offset[3][4];  // 0 where outside, so that it can be read
+  int32_t pixel[3][4];   // steps in the number of the pixel
+  bool inside[3][4];
+
+  XPU_INLINE CubicLines(const GridArgs& p, const M (&g)[3]) {
+    int32_t step = 1;
+#pragma unroll
+    for (int d = 0; d < 3; ++d) {
+      const int64_t size = p.in_size[4 - d];
+      GridCoordinate<M> c = unnormalize(g[d], size, p.align);
+      if (!(c.value > M(-1e8f) && c.value < M(1e8f))) c.value = M(-100);
+      const M whole = sycl::floor(c.value);
+      const int32_t base = static_cast<int32_t>(whole);
+      cubic_weights(c.value - whole, weight[d]);
+      cubic_slopes(c.value - whole, slope[d]);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        slope[d][k] *= c.slope;
+        const int32_t at = pad_pixel<M>(base - 1 + k, size, p.padding, p.align);
+        inside[d][k] = static_cast<uint32_t>(at) < static_cast<uint32_t>(size);
+        offset[d][k] = inside[d][k] ? at * static_cast<int32_t>(p.in_stride[4 - d]) : 0;
+        pixel[d][k] = at * step;
+      }
+      step *= static_cast<int32_t>(size);
+    }
+  }
+
+  // The sum of the pixels with their weights, and its derivatives by x, y, z where they are wanted.
+  template <bool kSlopes, class T> XPU_INLINE M sum(const T* in, M (&slopes)[3]) const {
+    M value = M(0);
+#pragma unroll
+    for (int z = 0; z < 4; ++z) {
+      M plane = M(0), plane_x = M(0), plane_y = M(0);
+#pragma unroll
+      for (int y = 0; y < 4; ++y) {
+        M line = M(0), line_x = M(0);
+        const bool row = inside[2][z] && inside[1][y];
+        const T* from = in + (offset[2][z] + offset[1][y]);
+#pragma unroll
+        for (int x = 0; x < 4; ++x) {
+          const M v = row && inside[0][x] ? M(from[offset[0][x]]) : M(0);
+          line += weight[0][x] * v;
+          if constexpr (kSlopes) line_x += slope[0][x] * v;
+        }
+        plane += weight[1][y] * line;
+        if constexpr (kSlopes) {
+          plane_x += weight[1][y] * line_x;
+          plane_y += slope[1][y] * line;
+        }
+      }
+      value += weight[2][z] * plane;
+      if constexpr (kSlopes) {
+        slopes[0] += weight[2][z] * plane_x;
+        slopes[1] += weight[2][z] * plane_y;
+        slopes[2] += slope[2][z] * plane;
+      }
+    }
+    return value;
+  }
+};
+
 // An item's position. A last work-group that would not be full starts earlier and computes some positions again: a
 // branch would mask all that follows. Positions are neighbours in memory, read and written as vectors.
 struct GridItem {
@@ -407,18 +472,25 @@ XPU_INLINE void grid_sample(const GridArgs& p) {
   const GridItem item(p);
   M g[kDim];
   load_grid<T, kDim>(p, item, g);
-  GridTaps<M, kDim, K> taps;
-  grid_taps<M, kDim, K>(p, g, taps);
   const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
   T* out = static_cast<T*>(p.out) + item.n * p.out_stride[0] + item.first;
-  for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], out += p.out_stride[1]) {
-    M sum = M(0);
+  if constexpr (K == 64) {
+    const CubicLines<M> lines(p, g);
+    M none[3];
+    for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], out += p.out_stride[1])
+      out[item.lane] = T(lines.template sum<false>(in, none));
+  } else {
+    GridTaps<M, kDim, K> taps;
+    grid_taps<M, kDim, K>(p, g, taps);
+    for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], out += p.out_stride[1]) {
+      M sum = M(0);
 #pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const M v = M(in[taps.offset[k]]);
-      sum += taps.inside[k] ? taps.weight[k] * v : M(0);
+      for (int k = 0; k < K; ++k) {
+        const M v = M(in[taps.offset[k]]);
+        sum += taps.inside[k] ? taps.weight[k] * v : M(0);
+      }
+      out[item.lane] = T(sum);
     }
-    out[item.lane] = T(sum);
   }
 }
 
@@ -484,23 +556,43 @@ XPU_INLINE void grid_sample_grid_grad(const GridArgs& p) {
   const GridItem item(p);
   M g[kDim];
   load_grid<T, kDim>(p, item, g);
-  GridTaps<M, kDim, K> taps;
-  grid_taps<M, kDim, K>(p, g, taps);
-  if (p.pixel) {
-#pragma unroll
-    for (int k = 0; k < K; ++k) {
-      const size_t row = (item.n * K + k) * p.pitch + item.first;
-      (p.pixel + row)[item.lane] = taps.inside[k] ? taps.pixel[k] : -1;
-      (static_cast<M*>(p.weight) + row)[item.lane] = taps.weight[k];
-    }
-  }
   M sum[kDim];
 #pragma unroll
   for (int d = 0; d < kDim; ++d) sum[d] = M(0);
-  if constexpr (K > 1) {  // the nearest pixel does not change with the grid
-    const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
-    const T* grad = static_cast<const T*>(p.grad_out) + item.n * p.out_stride[0] + item.first;
+  const T* in = static_cast<const T*>(p.input) + item.n * p.in_stride[0];
+  const T* grad = static_cast<const T*>(p.grad_out) + item.n * p.out_stride[0] + item.first;
+  if constexpr (K == 64) {
+    const CubicLines<M> lines(p, g);
+    if (p.pixel) {
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+        const int x = k % 4, y = k / 4 % 4, z = k / 16;
+        const size_t row = (item.n * K + k) * p.pitch + item.first;
+        const bool inside = lines.inside[0][x] && lines.inside[1][y] && lines.inside[2][z];
+        (p.pixel + row)[item.lane] = inside ? lines.pixel[0][x] + lines.pixel[1][y] + lines.pixel[2][z] : -1;
+        (static_cast<M*>(p.weight) + row)[item.lane] = lines.weight[0][x] * lines.weight[1][y] * lines.weight[2][z];
+      }
+    }
     for (int64_t c = 0; c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
+      const M go = M(grad[item.lane]);
+      M slopes[3] = {M(0), M(0), M(0)};
+      lines.template sum<true>(in, slopes);
+#pragma unroll
+      for (int d = 0; d < 3; ++d) sum[d] += go * slopes[d];
+    }
+  } else {
+    GridTaps<M, kDim, K> taps;
+    grid_taps<M, kDim, K>(p, g, taps);
+    if (p.pixel) {
+#pragma unroll
+      for (int k = 0; k < K; ++k) {
+        const size_t row = (item.n * K + k) * p.pitch + item.first;
+        (p.pixel + row)[item.lane] = taps.inside[k] ? taps.pixel[k] : -1;
+        (static_cast<M*>(p.weight) + row)[item.lane] = taps.weight[k];
+      }
+    }
+    // The nearest pixel does not change with the grid.
+    for (int64_t c = 0; K > 1 && c < p.in_size[1]; ++c, in += p.in_stride[1], grad += p.out_stride[1]) {
       const M go = M(grad[item.lane]);
 #pragma unroll
       for (int k = 0; k < K; ++k) {

@@ -1,4 +1,5 @@
-// Values to points of a grid of integers and back: x / scale + zero, rounded to even and held in the range of the type.
+// Values to points of a grid of integers and back: x / scale and zero, rounded to even and held in the range of the
+// type.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
@@ -18,9 +19,10 @@ template <class T> XPU_INLINE T grid_point(float v) {
   }
 }
 
-// The zero point is added before rounding, as torch's CPU kernels do: ties are even points of the grid.
-template <class T> XPU_INLINE T quantize(float x, float inverse, float zero) {
-  return grid_point<T>(sycl::rint(x * inverse + zero));
+// The zero point is added before or after rounding, which differs at ties beside an odd one.
+template <class T> XPU_INLINE T quantize(float x, float inverse, float zero, bool after) {
+  const float first = after ? 0.f : zero, last = after ? zero : 0.f;
+  return grid_point<T>(sycl::rint(x * inverse + first) + last);
 }
 template <class T> XPU_INLINE float dequantize(T q, float scale, int32_t zero) {
   return static_cast<float>(static_cast<int32_t>(static_cast<uint32_t>(q) - static_cast<uint32_t>(zero))) * scale;
@@ -37,7 +39,7 @@ XPU_INLINE uint32_t channel_of(const QuantizedArgs& p, uint32_t i) {
 template <class T> void quantize_tensor(const QuantizedArgs& p) {
   const float inverse = 1.f / p.scale, zero = static_cast<float>(p.zero);
   for_tile(p.n, [&](size_t i) {
-    static_cast<T*>(p.out)[i] = quantize<T>(static_cast<const float*>(p.in)[i], inverse, zero);
+    static_cast<T*>(p.out)[i] = quantize<T>(static_cast<const float*>(p.in)[i], inverse, zero, p.after);
   });
 }
 
@@ -51,7 +53,7 @@ template <class T, class Zero> void quantize_channels(const QuantizedArgs& p) {
   for_tile(p.n, [&](size_t i) {
     const uint32_t c = channel_of(p, static_cast<uint32_t>(i));
     static_cast<T*>(p.out)[i] = quantize<T>(static_cast<const float*>(p.in)[i], 1.f / p.scales[c],
-                                            static_cast<float>(static_cast<const Zero*>(p.zeros)[c]));
+                                            static_cast<float>(static_cast<const Zero*>(p.zeros)[c]), p.after);
   });
 }
 

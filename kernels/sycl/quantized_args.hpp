@@ -16,6 +16,7 @@ struct QuantizedArgs {
   uint32_t n;
   int32_t zero;  // of the whole tensor, as scale
   float scale;
+  bool after;  // quantize adds the zero point after rounding
 };
 
 }  // namespace xpu_ops

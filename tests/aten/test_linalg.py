@@ -334,6 +334,14 @@ def test_composed_functions() -> None:
     assert_near((u * values) @ v.mT, s, rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("shape", [(3, 0), (2, 3, 0), (0, 3), (2, 0, 3), (0, 0)])
+def test_least_squares_of_no_elements(driver: str, shape: tuple[int, ...]) -> None:
+    a, b = matrix(*shape), matrix(*shape[:-1], 2)
+    ours, theirs = (torch.linalg.lstsq(a.to(d), b.to(d), driver=driver) for d in ("xpu", "cpu"))
+    assert_near(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
 def test_least_squares_of_no_right_sides() -> None:
     for device in ("cpu", "xpu"):
         r = torch.linalg.lstsq(torch.eye(3, 2, device=device)[None], torch.ones(0, 3, 2, device=device), driver="gelsy")

@@ -47,7 +47,7 @@ def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
             f"    [[maybe_unused]] const {operand.compute()} {letter} = "
             f"x.template in<{i}, {operand.device()}, {operand.compute()}>();"
         )
-    kinds = {"compute": "M", "int64": "int64_t", "boolean": "bool"}
+    kinds = {"compute": "M", "int64": "int64_t", "boolean": "bool", "lower": "M", "upper": "M"}
     for i, scalar in enumerate(kernel.scalars):
         kind = kinds[scalar.kind]
         lines.append(f"    [[maybe_unused]] const {kind} s{i} = x.template scalar<{i}, {kind}>();")

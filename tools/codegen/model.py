@@ -45,7 +45,7 @@ class ScalarSpec:
     """A non-tensor argument as the manifest writes it: name[:kind][=default of a None]."""
 
     name: str
-    kind: str  # compute | int64 | boolean
+    kind: str  # compute | int64 | boolean | lower | upper: a bound of clamp
     default: str | None
 
 
@@ -315,6 +315,7 @@ class Builder:
             if name not in arg_names:
                 raise self.fail(family, row, "scalars", f"no argument '{name}'")
             kinds = {"": "compute", "double": "compute", "int64": "int64", "bool": "boolean"}
+            kinds |= {"lower": "lower", "upper": "upper"}
             if kind not in kinds:
                 raise self.fail(family, row, "scalars", f"unknown kind '{kind}'")
             scalars.append(ScalarSpec(name, kinds[kind], default or None))

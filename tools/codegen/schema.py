@@ -109,7 +109,7 @@ class Row(Strict):
     types: list[str] = Field(default_factory=list, description="element types and groups that have a kernel")
     scalars: list[str] = Field(
         default_factory=list,
-        description="non-tensor arguments passed as `s0`, `s1` ... in the compute type; `n:int64` forces a type, `max=inf` names what None stands for (a number, `inf`, `-inf`, `max`, `lowest`)",
+        description="non-tensor arguments passed as `s0`, `s1` ... in the compute type; `n:int64` forces a type, `n:lower` and `n:upper` are bounds as those of clamp, `max=inf` names what None stands for (a number, `inf`, `-inf`, `max`, `lowest`)",
     )
     inputs: dict[str, str] = Field(
         default_factory=dict, description="element type of a tensor argument that is not the common type"

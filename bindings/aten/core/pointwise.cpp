@@ -10,6 +10,7 @@
 #include <c10/core/DynamicCast.h>
 
 #include "bindings/aten/core/tensor.hpp"
+#include "bindings/torch_compat.hpp"
 #include "kernels/ops/pointwise.hpp"
 
 namespace xpu_ops::aten {
@@ -35,6 +36,16 @@ void check_scalar(const at::Scalar& s, DType t) {
     case DType::i32: (void)s.to<int32_t>(); break;
     case DType::i64: (void)s.to<int64_t>(); break;
     default: break;
+  }
+}
+
+at::Scalar bound(const at::Scalar& s, DType t, bool lower) {
+  switch (t) {
+    case DType::u8: return clamp_bound<uint8_t>(s, at::kByte, lower);
+    case DType::i8: return clamp_bound<int8_t>(s, at::kChar, lower);
+    case DType::i16: return clamp_bound<int16_t>(s, at::kShort, lower);
+    case DType::i32: return clamp_bound<int32_t>(s, at::kInt, lower);
+    default: return s;
   }
 }
 
@@ -94,6 +105,8 @@ Value convert(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
 }  // namespace
 
 Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind) {
+  if (kind == ScalarArg::lower || kind == ScalarArg::upper)
+    return to_value(bound(s, common, kind == ScalarArg::lower), common, ScalarArg::compute);
   if (kind == ScalarArg::compute) check_scalar(s, common);
   return convert(s, common, kind);
 }

@@ -26,7 +26,8 @@ struct PointwiseOp {
 };
 
 struct ScalarArg {
-  enum Kind : uint8_t { compute, int64, boolean, highest, lowest };  // highest, lowest: of the common type
+  // highest, lowest: of the common type; lower, upper: a bound of clamp
+  enum Kind : uint8_t { compute, int64, boolean, highest, lowest, lower, upper };
   at::Scalar value;
   Kind kind = compute;
 };
