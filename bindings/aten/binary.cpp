@@ -12,7 +12,8 @@
 
 namespace xpu_ops::aten {
 
-// sub with its operands exchanged, so that the layout is other's. Checked as sub is, by torch's meta function; operands of the short way have a floating type.
+// sub with its operands exchanged, so that the layout is other's. Checked as sub is, by torch's meta function; operands
+// of the short way have a floating type.
 at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   const std::initializer_list<ScalarArg> number{ScalarArg{alpha, ScalarArg::compute}};
   if (const SmallDense small(k_rsub_Tensor, nullptr, {&other, &self}); small && real_number(alpha))
