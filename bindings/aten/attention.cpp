@@ -14,6 +14,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <torch/library.h>
 
 #include <cmath>
 #include <limits>
@@ -565,6 +566,13 @@ bool nothing_to_attend(const at::Tensor& query, const at::Tensor& value) {
   return query.sym_size(-2) == 0 || value.sym_size(-2) == 0 || value.sym_size(-1) == 0;
 }
 
+// Whether vmap, an outer torch.func.grad or forward differentiation sees the tensor: the fused operators have no
+// batching rule, no second derivative and no forward one, those of the products do.
+bool transformed(const at::Tensor& t) {
+  return t.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
+         t.key_set().has(c10::DispatchKey::FuncTorchGradWrapper) || t._fw_grad(0).defined();
+}
+
 // Zeros, as torch returns whatever the other sizes are, with gradients of zeros: a sum of no elements of each operand.
 at::Tensor attention_of_nothing(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
   std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
@@ -581,6 +589,9 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                         std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask);
   if (nothing_to_attend(query, value)) return attention_of_nothing(query, key, value);
+  if (transformed(query) || transformed(key) || transformed(value) ||
+      (attn_mask.has_value() && attn_mask->defined() && transformed(*attn_mask)))
+    return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
   // The kernels know operands of four dimensions.
   if (query.dim() < 4 && key.dim() == query.dim() && value.dim() == query.dim() &&
       (!attn_mask.has_value() || attn_mask->dim() <= query.dim()))
@@ -604,5 +615,33 @@ at::Tensor nested_scaled_dot_product_attention(const at::Tensor& query, const at
   TORCH_CHECK(at::globalContext().userEnabledMathSDP(), "No available kernel. Aborting execution.");
   return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
 }
+
+namespace {
+
+// torch's own composite asserts under vmap: it asks a table without this device for the choice of kernels.
+at::Tensor batched_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                             const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+                             std::optional<double> scale, bool enable_gqa) {
+  const auto& attention =
+      query.device().is_xpu() ? aten::scaled_dot_product_attention : at::native::scaled_dot_product_attention;
+  return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+}
+
+// torch has a kernel for this key: its warning that another takes its place is for developers. Never destroyed, since
+// that would take the registration back.
+struct Quiet final : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+};
+
+[[maybe_unused]] const auto* const batched_library = [] {
+  Quiet quiet;
+  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  auto* library =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::FuncTorchVmapMode, __FILE__, __LINE__);
+  library->impl("scaled_dot_product_attention", &batched_attention);
+  return library;
+}();
+
+}  // namespace
 
 }  // namespace xpu_ops::aten

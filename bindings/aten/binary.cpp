@@ -12,13 +12,14 @@
 
 namespace xpu_ops::aten {
 
-// Checked as sub is, by torch's meta function; operands of the short way have a floating type.
+// sub with its operands exchanged, so that the layout is other's. Checked as sub is, by torch's meta function; operands
+// of the short way have a floating type.
 at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   const std::initializer_list<ScalarArg> number{ScalarArg{alpha, ScalarArg::compute}};
-  if (const SmallDense small(k_rsub_Tensor, nullptr, {&self, &other}); small && real_number(alpha))
+  if (const SmallDense small(k_rsub_Tensor, nullptr, {&other, &self}); small && real_number(alpha))
     return small.run(number);
   at::native::sub_check(self, other);
-  auto it = make_iterator(Promotion::binary, k_rsub_Tensor, {at::Tensor()}, {self, other});
+  auto it = make_iterator(Promotion::binary, k_rsub_Tensor, {at::Tensor()}, {other, self});
   at::native::alpha_check(it.common_dtype(), alpha);
   pointwise(it, k_rsub_Tensor, number);
   return it.output(0);

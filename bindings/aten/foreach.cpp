@@ -57,6 +57,11 @@ bool small(at::TensorList tensors) {
   return true;
 }
 
+// Autograd counts writes of tensors that the schema returns, and a list in place returns nothing: its kernel counts.
+void bump_versions(at::TensorList written) {
+  for (const at::Tensor& t : written) t.unsafeGetTensorImpl()->bump_version();
+}
+
 // Results of a reduction of each tensor, 0-d and of `type`; Value: its accumulator.
 template <class Value>
 std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, runtime::KernelSlot& kernel,
@@ -124,7 +129,10 @@ bool foreach_pointwise(const ForeachOp& op, std::initializer_list<ForeachInput> 
     case 2: run_pointwise<3>(op, targets, inputs, scalar, from_tensor); break;
     default: run_pointwise<4>(op, targets, inputs, scalar, from_tensor); break;
   }
-  if (result) *result = std::move(outputs);
+  if (result)
+    *result = std::move(outputs);
+  else
+    bump_versions(first);
   return true;
 }
 
@@ -141,6 +149,7 @@ void _foreach_copy_(at::TensorList self, at::TensorList src, bool non_blocking) 
     t.ptr[1] = const_cast<void*>(src[i].const_data_ptr());
   }
   launch.run(kernels::foreach_copy[raw_dtype(self[0].element_size())], a);
+  bump_versions(self);
 }
 
 void _foreach_zero_(at::TensorList self) {
@@ -151,6 +160,7 @@ void _foreach_zero_(at::TensorList self) {
   for (const at::Tensor& t : self)
     if (t.numel() > 0) launch.add(t.numel()).ptr[0] = t.mutable_data_ptr();
   launch.run(kernels::foreach_zero[raw_dtype(self[0].element_size())], a);
+  bump_versions(self);
 }
 
 std::vector<at::Tensor> _foreach_norm_Scalar(at::TensorList self, const at::Scalar& ord,

@@ -66,7 +66,8 @@ Reduce reduce_of(c10::string_view reduce) {
 }
 
 void divide_by(const at::Tensor& out, at::Tensor count) {
-  count.clamp_min_(1);  // an element that nothing was added to is divided by one
+  count.masked_fill_(count.eq(0),
+                     1);  // an element that nothing was added to is divided by one; complex counts have no order
   at::Tensor result = out;
   if (at::isIntegralType(out.scalar_type(), true))
     result.div_(count, "floor");

@@ -323,6 +323,10 @@ TORCH_LIBRARY_IMPL(_, XPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
 TORCH_LIBRARY_IMPL(_, SparseXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
 TORCH_LIBRARY_IMPL(_, SparseCsrXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
 TORCH_LIBRARY_IMPL(_, QuantizedXPU, m) { m.fallback(xpu_ops::fallback_kernel()); }
+// torch's fallbacks of lazy conjugation and negation copy a result back where record_stream has none: they read behind
+// the end of the stack. The stream is the storage's, whatever the bits say.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) { m.impl("record_stream", torch::CppFunction::makeFallthrough()); }
+TORCH_LIBRARY_IMPL(aten, Negative, m) { m.impl("record_stream", torch::CppFunction::makeFallthrough()); }
 // torch composes the functional forms of structured operators, also of quantized tensors, for which they cannot work:
 // the CPU has kernels of these.
 TORCH_LIBRARY_IMPL(aten, QuantizedXPU, m) {

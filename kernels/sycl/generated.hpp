@@ -5,6 +5,7 @@
 #include <sycl/ext/oneapi/work_group_static.hpp>
 #include <sycl/group_barrier.hpp>
 
+#include "kernels/sycl/core/complex.hpp"
 #include "kernels/sycl/core/convert.hpp"
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/core/philox.hpp"

@@ -304,3 +304,48 @@ def test_no_queries_or_values(shapes: tuple[tuple[int, ...], ...]) -> None:
         out.sum().backward()
         found.append([out.detach().cpu(), *(leaf.grad.cpu() for leaf in leaves)])  # type: ignore[union-attr]
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+TRANSFORMS = {
+    "vmap": lambda f, q: torch.func.vmap(f)(q),
+    "vmap of vmap": lambda f, q: torch.func.vmap(torch.func.vmap(f))(q),
+    "one operand": lambda f, q: torch.func.vmap(lambda a: F.scaled_dot_product_attention(a, q[0], q[1]))(q),
+    "vmap of grad": lambda f, q: torch.func.vmap(torch.func.grad(lambda a: f(a).sin().sum()))(q),
+    "grad of vmap": lambda f, q: torch.func.grad(lambda a: torch.func.vmap(f)(a).sin().sum())(q),
+    "hessian": lambda f, q: torch.func.hessian(lambda a: f(a).sin().sum())(q[0, 0, 0, :3]),
+    "jvp": lambda f, q: torch.func.jvp(f, (q[0, 0],), (q[1, 0],))[1],
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"mask": True}], ids=str)
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_torch_func(name: str, options: dict) -> None:
+    """torch's composite asserted under vmap, and the fused operators have no rule for it."""
+    torch.manual_seed(0)
+    q = torch.randn(3, 2, 4, 5, 8)
+
+    def result(device: str) -> torch.Tensor:
+        given = dict(options)
+
+        def f(a: torch.Tensor) -> torch.Tensor:
+            if given.get("mask"):
+                allowed = torch.ones(a.shape[-2], a.shape[-2], dtype=torch.bool, device=device).tril()
+                return F.scaled_dot_product_attention(a, a, a, allowed)
+            return F.scaled_dot_product_attention(a, a, a, **given)
+
+        return TRANSFORMS[name](f, q.to(device))
+
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        expected = result("cpu")
+    torch.testing.assert_close(result("xpu").cpu(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_forward_derivative_of_four_dimensions() -> None:
+    torch.manual_seed(0)
+    q, t = torch.randn(2, 3, 4, 6, 8)[:2]
+    f = lambda a: F.scaled_dot_product_attention(a, a, a)  # noqa: E731
+    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
+        _, expected = torch.func.jvp(f, (q,), (t,))
+    torch.testing.assert_close(
+        torch.func.jvp(f, (q.to("xpu"),), (t.to("xpu"),))[1].cpu(), expected, rtol=1e-4, atol=1e-5
+    )

@@ -199,6 +199,10 @@ def test_overlap() -> None:
         x.view(10, 10).copy_(x.view(10, 10).t())
     with pytest.raises(RuntimeError, match="single memory location"):
         torch.zeros(1, device="xpu").expand(3).copy_(torch.arange(3.0, device="xpu"))
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x.copy_(x[1:2])
+    with pytest.raises(RuntimeError, match="single memory location"):
+        x[None].copy_(x)
     assert x.copy_(x) is x
     assert torch.equal(x.cpu(), torch.arange(100.0))
 

@@ -373,3 +373,25 @@ def test_fused_scale_and_found_inf(name: str) -> None:
     for scale, found in ((None, None), (4.0, None), (4.0, 0.0), (None, 1.0), (4.0, 1.0)):
         for a, b in zip(step("xpu", scale, found), step("cpu", scale, found), strict=True):
             torch.testing.assert_close(a, b)
+
+
+IN_PLACE = {
+    "add": lambda x, y: torch._foreach_add_(x, 1),
+    "mul": lambda x, y: torch._foreach_mul_(x, y),
+    "neg": lambda x, y: torch._foreach_neg_(x),
+    "lerp": lambda x, y: torch._foreach_lerp_(x, y, 0.5),
+    "addcmul": lambda x, y: torch._foreach_addcmul_(x, y, y),
+    "copy": lambda x, y: torch._foreach_copy_(x, y),
+    "zero": lambda x, y: torch._foreach_zero_(x),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_write_in_place_is_counted(name: str) -> None:
+    x = torch.ones(3, device="xpu", requires_grad=True)
+    saved, empty = x * 2, torch.empty(0, device="xpu")
+    square = (saved * saved).sum()
+    IN_PLACE[name]([saved.detach(), empty], [torch.ones(3, device="xpu"), torch.ones(0, device="xpu")])
+    assert (saved._version, empty._version) == (1, 1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        square.backward()

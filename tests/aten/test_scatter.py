@@ -145,3 +145,16 @@ def test_a_call_fails_once() -> None:
     with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
         x.scatter_reduce(0, torch.tensor([99], device="xpu"), x[:1], "mean")
     torch.xpu.synchronize()
+
+
+def test_mean_of_complex_numbers() -> None:
+    x, index = torch.full((4,), 1 + 2j), torch.tensor([0, 0, 1])
+    source = torch.tensor([1j, 3.0, 2 - 2j])
+    for include_self in (True, False):
+        # The CPU has no kernel: a mean is that of each part.
+        real, imag = (
+            a.index_reduce(0, index, b, "mean", include_self=include_self)
+            for a, b in ((x.real, source.real), (x.imag, source.imag))
+        )
+        got = x.to("xpu").index_reduce(0, index.to("xpu"), source.to("xpu"), "mean", include_self=include_self)
+        torch.testing.assert_close(got.cpu(), torch.complex(real, imag))

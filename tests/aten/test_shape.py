@@ -153,3 +153,10 @@ def test_chunks_into_another_type() -> None:
         out = torch.ones(want.shape, device="xpu")
         ATEN._chunk_cat.out([t.to("xpu") for t in x], 0, chunks, out=out)
         assert_same(out, want)
+
+
+def test_rsub_has_the_layout_of_the_other_operand() -> None:
+    x, y = torch.randn(2, 7, 2).transpose(1, 2), torch.randn(2, 2, 7)
+    got, expected = torch.rsub(x.to("xpu"), y.to("xpu"), alpha=2), torch.rsub(x, y, alpha=2)
+    assert got.stride() == expected.stride() == (14, 7, 1)
+    torch.testing.assert_close(got.cpu(), expected)

@@ -23,6 +23,10 @@ def _hardswish_backward(a: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
 
 GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "chain": (lambda a, b, c: F.gelu(a * b + c) * 2 + a.tanh(), lambda: (rand(100, 90), rand(100, 90), rand(90))),
+    "real numbers to complex, strided": (
+        lambda a: (a.t().to(torch.complex64), (a + 1)[::2].to(torch.complex128), a.unfold(0, 3, 1).to(torch.complex64)),
+        lambda: (rand(8, 9),),
+    ),
     "odd size": (lambda a, b: (a.sigmoid() * b).exp(), lambda: (rand(1003), rand(1003))),
     "broadcast": (lambda a, b: a * b + 1, lambda: (rand(7, 1, 33), rand(5, 1))),
     "transposed": (lambda a, b: a.t() + b, lambda: (rand(100, 70), rand(70, 100))),

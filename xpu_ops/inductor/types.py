@@ -29,6 +29,9 @@ CTYPE = {
     torch.float8_e4m3fn: "xpu::f8e4m3fn",
     torch.float8_e5m2fnuz: "xpu::f8e5m2fnuz",
     torch.float8_e4m3fnuz: "xpu::f8e4m3fnuz",
+    # Moved alone: operators compute with complex numbers, and a result of theirs may need other strides.
+    torch.complex64: "xpu::cplx<float>",
+    torch.complex128: "xpu::cplx<double>",
 }
 _SMALL_FLOATS = tuple(t for t in CTYPE if t.is_floating_point and t.itemsize < 4)
 _MOST_NEGATIVE = -(2**63)
@@ -60,7 +63,10 @@ def literal(value: Any, dtype: torch.dtype) -> str:
     """A constant of the type that `dtype` is computed in."""
     ctype = compute_type(dtype)
     if isinstance(value, sympy.Expr):
-        value = float(value) if dtype.is_floating_point else int(value)
+        value = float(value) if dtype.is_floating_point or dtype.is_complex else int(value)
+    if dtype.is_complex:
+        parts = complex(value).real, complex(value).imag
+        return f"{ctype}({', '.join(_float_literal(x, dtype == torch.complex64) for x in parts)})"
     if ctype == "bool":
         return "true" if value else "false"
     if ctype in ("float", "double"):

@@ -138,7 +138,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& src, bool non_blocking) {
               " doesn't match the broadcast shape ", at::IntArrayRef(shape));
   const at::Tensor from = src.sizes() == self.sizes() ? src : src.expand(self.sizes());
   at::assert_no_internal_overlap(self);
-  at::assert_no_partial_overlap(self, from);
+  at::assert_no_partial_overlap(self, src);  // as the iterator does: an expanded source has overlap of its own
   if (src.is_complex() && !self.is_complex()) {
     TORCH_WARN_ONCE("Casting complex values to real discards the imaginary part");
   }
