@@ -180,7 +180,9 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
   }
 
   const std::string spirv_path = folder.dir + "/" + name + ".spv.syclbin";
-  const ModuleCacheFile cache(name, std::string("schema=") + kCacheSchema + " module=" + entry->second + " " + target);
+  std::string key = "schema=";  // not one sum: g++ 12 warns of bounds in its own header there
+  key.append(kCacheSchema).append(" module=").append(entry->second).append(" ").append(target);
+  const ModuleCacheFile cache(name, key);
   auto from_cache = [&]() -> std::optional<Executable> {
     const auto bytes = cache.load();
     if (!bytes) return std::nullopt;
