@@ -70,7 +70,7 @@ onednn::View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_pt
 namespace {
 
 // The storages that came by last. It holds them, so that a new tensor never has the address of one that is gone.
-struct Seen {
+struct LastStorages {
   struct Entry { uint64_t storage = 0, version = 0; };
   std::mutex mutex;
   std::array<Entry, 1024> entries;
@@ -82,9 +82,9 @@ bool stays(const at::Tensor& t, const onednn::WeightRef& ref) {
   const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
   if (!base.is_leaf()) return false;
   if (base.requires_grad()) return true;
-  static auto* seen = new Seen;  // never destroyed: torch may be gone before static destructors end
-  std::lock_guard lock(seen->mutex);
-  Seen::Entry& entry = seen->entries[ref.storage * 0x9e3779b97f4a7c15ull >> 54];
+  static auto* last = new LastStorages;  // never destroyed: torch may be gone before static destructors end
+  std::lock_guard lock(last->mutex);
+  LastStorages::Entry& entry = last->entries[ref.storage * 0x9e3779b97f4a7c15ull >> 54];
   if (entry.storage == ref.storage && entry.version == ref.version) return true;
   if (entry.storage != ref.storage) {
     c10::raw::weak_intrusive_ptr::incref(storage_of(ref.storage));

@@ -37,9 +37,9 @@ using MaybeTensor = std::optional<at::Tensor>;
 bool given(const MaybeTensor& t) { return t.has_value() && t->defined(); }
 
 // Keys from `left` before a query to `right` after it; negative: without bound.
-struct Window {
+struct KeyWindow {
   int64_t left, right;
-  Window(bool causal, std::optional<int64_t> left, std::optional<int64_t> right)
+  KeyWindow(bool causal, std::optional<int64_t> left, std::optional<int64_t> right)
       : left(left.value_or(-1)), right(causal ? 0 : right.value_or(-1)) {}
 };
 
@@ -50,7 +50,7 @@ struct Seen {
   at::Tensor mask;  // undefined: all keys, or those of `causal`
 };
 
-Seen seen(int64_t queries, int64_t keys, const Window& w, const at::Tensor& like) {
+Seen seen(int64_t queries, int64_t keys, const KeyWindow& w, const at::Tensor& like) {
   const int64_t shift = keys - queries;
   const int64_t first = w.right < 0 ? 0 : std::clamp<int64_t>(-(shift + w.right), 0, queries);
   const int64_t last = w.left < 0 ? queries : std::clamp<int64_t>(keys + w.left - shift, first, queries);
@@ -124,7 +124,7 @@ class Keys {
 
 struct Call {
   std::optional<double> scale;
-  Window window;
+  KeyWindow window;
 };
 
 // out and sums are (batch, heads, queries, dim) and (batch, heads, queries).
@@ -136,8 +136,8 @@ void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const
     sums.fill_(std::numeric_limits<float>::infinity());
   }
   if (s.count == 0 || q.numel() == 0) return;
-  const auto result = _scaled_dot_product_fused_attention_overrideable(q.narrow(2, s.first, s.count), k, v, s.mask, 0.0,
-                                                                       s.causal, false, call.scale);
+  const auto result = aten::_scaled_dot_product_fused_attention_overrideable(q.narrow(2, s.first, s.count), k, v,
+                                                                             s.mask, 0.0, s.causal, false, call.scale);
   out.narrow(2, s.first, s.count).copy_(std::get<0>(result));
   sums.narrow(2, s.first, s.count).copy_(std::get<1>(result));
 }
@@ -186,15 +186,15 @@ at::Tensor forward(const at::Tensor& out, const at::Tensor& query, const at::Ten
   return sums;
 }
 
-struct Gradients { at::Tensor q, k, v; };
+struct PackedGradients { at::Tensor q, k, v; };
 
 // Into zeros.
 void attend_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     const at::Tensor& out, const at::Tensor& sums, const Call& call, const Gradients& to) {
+                     const at::Tensor& out, const at::Tensor& sums, const Call& call, const PackedGradients& to) {
   const Seen s = seen(q.size(2), k.size(2), call.window, q);
   if (s.count == 0 || q.numel() == 0) return;
   const auto rows = [&](const at::Tensor& t) { return t.narrow(2, s.first, s.count); };
-  const auto result = _scaled_dot_product_fused_attention_overrideable_backward(
+  const auto result = aten::_scaled_dot_product_fused_attention_overrideable_backward(
       rows(grad), rows(q), k, v, s.mask, {true, true, true, false}, rows(out), rows(sums).contiguous(), {}, {}, 0, 0,
       0.0, s.causal, {}, {}, call.scale);
   rows(to.q).copy_(std::get<0>(result));
@@ -212,7 +212,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _flash_at
   const at::Tensor out = at::empty_like(query);
   const at::Tensor sums =
       forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,
-              {scale, Window(is_causal, window_size_left, window_size_right)}, seqused_k, alibi_slopes, block_table);
+              {scale, KeyWindow(is_causal, window_size_left, window_size_right)}, seqused_k, alibi_slopes, block_table);
   return {out, sums, at::zeros({2}, query.options().dtype(at::kUInt64)),
           at::zeros({}, query.options().dtype(at::kUInt64)), at::empty({0}, query.options())};
 }
@@ -228,7 +228,8 @@ at::Tensor _flash_attention_forward_no_dropout_inplace(at::Tensor& out, const at
   TORCH_CHECK(out.sizes() == query.sizes(), "varlen attention: expected out of shape ", query.sizes(), ", got ",
               out.sizes());
   return forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,
-                 {scale, Window(is_causal, window_size_left, window_size_right)}, seqused_k, alibi_slopes, block_table);
+                 {scale, KeyWindow(is_causal, window_size_left, window_size_right)}, seqused_k, alibi_slopes,
+                 block_table);
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> _flash_attention_backward(
@@ -237,8 +238,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _flash_attention_backward(
     int64_t, int64_t, double dropout_p, bool is_causal, const at::Tensor&, const at::Tensor&,
     std::optional<double> scale, std::optional<int64_t> window_size_left, std::optional<int64_t> window_size_right) {
   TORCH_CHECK_NOT_IMPLEMENTED(dropout_p == 0.0, "varlen attention on xpu has no dropout, got dropout_p = ", dropout_p);
-  const Call call{scale, Window(is_causal, window_size_left, window_size_right)};
-  const Gradients to{at::zeros_like(query), at::zeros_like(key), at::zeros_like(value)};
+  const Call call{scale, KeyWindow(is_causal, window_size_left, window_size_right)};
+  const PackedGradients to{at::zeros_like(query), at::zeros_like(key), at::zeros_like(value)};
   if (!cum_seq_q.defined()) {
     const auto turned = [](const at::Tensor& t) { return t.transpose(1, 2); };
     attend_backward(turned(grad_out), turned(query), turned(key), turned(value), turned(out), logsumexp, call,
