@@ -12,11 +12,8 @@ from __future__ import annotations
 import os
 import random
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +22,7 @@ import torch
 import torch._dynamo
 import torch._inductor.config
 
-from support import programs
+from support import programs, seeds
 from support.compare import to_device
 
 CALL = re.compile(r"\b(mk|ix)\(\([^()]*\), [^()]*\)(\.requires_grad_\(\))?")
@@ -206,57 +203,15 @@ def check(seed: int) -> Iterator[str]:
             return
 
 
-def main() -> None:
-    numbers = [a for a in sys.argv[1:] if not a.startswith("--")]
-    options = dict(a[2:].split("=", 1) if "=" in a else (a[2:], "") for a in sys.argv[1:] if a.startswith("--"))
-    first, count = int(numbers[0]), int(numbers[1])
-    if "show" in options:
-        program = Function(first)
-        print(
-            program.text,
-            *program.arguments,
-            program.layouts,
-            f"grad={program.grad} dynamic={program.dynamic}",
-            sep="\n",
-        )
-        return
-    if "worker" in options:
-        torch.set_num_threads(1)
-        warnings.simplefilter("ignore")
-        for seed in range(first, first + count):
-            print(f"seed {seed}", flush=True)
-            signal.alarm(300)
-            for finding in check(seed):
-                print(f"FOUND {seed}: {finding}", flush=True)
-        return
-    end = time.time() + 60 * float(options.get("minutes", "1e9"))
-    seed = first
-    while seed < first + count and time.time() < end:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "support.compiled_programs", str(seed), str(first + count - seed), "--worker"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert child.stdout is not None
-        for line in child.stdout:
-            if line.startswith("seed "):
-                seed = int(line.split()[1])
-                if time.time() > end:
-                    child.terminate()
-                    break
-            else:
-                print(line, end="", flush=True)
-        code = child.wait()
-        if code == 0:
-            break
-        if code != -signal.SIGTERM:
-            print(f"FOUND {seed}: exit code {code}", flush=True)
-        seed += 1
-    print(f"programs {first} to {seed}")
+def show(seed: int) -> str:
+    program = Function(seed)
+    parts = (program.text, *program.arguments, program.layouts, f"grad={program.grad} dynamic={program.dynamic}")
+    return "\n".join(map(str, parts))
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("XPU_OPS_REDZONE", "1")
+    warnings.simplefilter("ignore")
     if "--worker" not in sys.argv:
         # Torch's cache takes a graph for another's whose inputs are views of other tensors.
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="xpu_ops-inductor-")
-    main()
+    seeds.run("support.compiled_programs", show, check, 300)

@@ -14,20 +14,17 @@ import contextlib
 import copy
 import io
 import math
-import os
 import pickle
 import random
-import signal
-import subprocess
-import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+
+from support import seeds
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -1182,46 +1179,9 @@ def check(seed: int) -> Iterator[str]:
                     yield f"{mode}: other bits in {bad}"
 
 
-def main() -> None:
-    numbers = [a for a in sys.argv[1:] if not a.startswith("--")]
-    options = dict(a[2:].split("=", 1) if "=" in a else (a[2:], "") for a in sys.argv[1:] if a.startswith("--"))
-    first, count = int(numbers[0]), int(numbers[1])
-    if "show" in options:
-        print("\n".join(Draw(first).draw(random.Random(first).randint(8, 36))))
-        return
-    if "worker" in options:
-        torch.set_num_threads(1)
-        for seed in range(first, first + count):
-            print(f"seed {seed}", flush=True)
-            signal.alarm(120)
-            for finding in check(seed):
-                print(f"FOUND {seed}: {finding}", flush=True)
-        return
-    end = time.time() + 60 * float(options.get("minutes", "1e9"))
-    seed = first
-    while seed < first + count and time.time() < end:
-        child = subprocess.Popen(
-            [sys.executable, "-m", "support.programs", str(seed), str(first + count - seed), "--worker"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        assert child.stdout is not None
-        for line in child.stdout:
-            if line.startswith("seed "):
-                seed = int(line.split()[1])
-                if time.time() > end:
-                    child.terminate()
-                    break
-            else:
-                print(line, end="", flush=True)
-        code = child.wait()
-        if code == 0:
-            break
-        if code != -signal.SIGTERM:
-            print(f"FOUND {seed}: exit code {code}", flush=True)
-        seed += 1
-    print(f"programs {first} to {seed}")
+def show(seed: int) -> str:
+    return "\n".join(Draw(seed).draw(random.Random(seed).randint(8, 36)))
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("XPU_OPS_REDZONE", "1")
-    main()
+    seeds.run("support.programs", show, check, 120)
