@@ -66,8 +66,11 @@ Reduce reduce_of(c10::string_view reduce) {
 }
 
 void divide_by(const at::Tensor& out, at::Tensor count) {
-  count.masked_fill_(count.eq(0),
-                     1);  // an element that nothing was added to is divided by one; complex counts have no order
+  // An element that nothing was added to is divided by one. Complex counts have no order.
+  if (count.is_complex())
+    count.masked_fill_(count.eq(0), 1);
+  else
+    count.clamp_min_(1);
   at::Tensor result = out;
   if (at::isIntegralType(out.scalar_type(), true))
     result.div_(count, "floor");
