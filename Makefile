@@ -21,7 +21,7 @@ TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs tables lint format clean
+.PHONY: all deps configure build demo test smoke test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -53,6 +53,12 @@ demo: build
 
 test: build
 	$(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
+
+# A first look at another torch or Python: the demo, the doctor, and each 40th test of every folder.
+smoke: build
+	$(RUN) -m tools.demo $(DEMO_ARGS)
+	$(RUN) -m xpu_ops.cli doctor
+	XPU_OPS_TEST_EVERY=40 $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 
 # The whole suite, and the operators once more with the launches of a GPU, and with memory that the host does not reach.
 POLICY_TESTS := tests/aten tests/mkl tests/onednn tests/ops tests/runtime

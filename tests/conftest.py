@@ -67,9 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what the ledger names as strict expected failures and leaves slow tests to the full level."""
+    """Marks what the ledger names as strict expected failures, leaves slow tests to the full level, and takes each n-th."""
     entries = ledger.load()
     full = os.environ.get("XPU_OPS_TEST_LEVEL", "fast") == "full"
+    every = int(os.environ.get("XPU_OPS_TEST_EVERY", "1"))
     kept, dropped = [], []
     for item in items:
         if item.get_closest_marker("slow") and not full:
@@ -83,6 +84,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=entry.reason))
             else:
                 item.add_marker(pytest.mark.xfail(reason=entry.reason, strict=entry.strict))
+    if every > 1:
+        dropped += [item for place, item in enumerate(kept) if place % every]
+        kept = kept[::every]
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
