@@ -56,6 +56,16 @@ template <class T> TRI T of_lane(T v, uint32_t lane) {
   return from_bits<T>(__spirv_GroupNonUniformShuffle(kSubGroup, to_bits(v), lane));
 }
 
+// The rows of one program where any may take any: as many as the others, one after the other.
+template <class T> struct Rows {
+  T first, last;
+  TRI Rows(T program, T rows, T programs) {
+    const uint64_t all = rows > 0 ? rows : 0, share = all / programs + (all % programs != 0), begin = program * share;
+    first = static_cast<T>(begin < all ? begin : all);
+    last = static_cast<T>(begin + share < all ? begin + share : all);
+  }
+};
+
 // ---- integers wrap; a division by zero gives zero, so that no operand ends the process
 
 template <class T> using Unsigned = unsigned_of_t<T>;

@@ -122,6 +122,15 @@ def test_softmax(n: int) -> None:
     close(o, x.softmax(-1))
 
 
+@pytest.mark.parametrize("programs", [1, 7, 256])
+@pytest.mark.parametrize("rows", [0, 1, 6, 255, 257, 1000])
+def test_rows_are_shared_between_programs(rows: int, programs: int) -> None:
+    x = torch.randn(rows, 100)
+    o = torch.empty_like(x, device="xpu")
+    kernels.softmax_kernel[(programs,)](x.to("xpu"), o, rows, 100, BLOCK=128)
+    close(o, x.softmax(-1))
+
+
 def test_division_by_one_value() -> None:
     """By its reciprocal: within two units in the last place for all sizes, and as a division for zero, infinity, NaN."""
     sizes = [10.0**e for e in range(-45, 39, 3)]

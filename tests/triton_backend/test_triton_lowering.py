@@ -45,6 +45,33 @@ def test_a_loop_has_a_version_without_masks() -> None:
     assert "<= INT32_MAX - 15" in out.source  # the version assumes that the sum does not wrap within 16 lanes
 
 
+ROWS = """
+module {{
+  tt.func public @rows(%x: !tt.ptr<f32>, %o: !tt.ptr<f32>, %n: i32) {{
+    %pid = tt.get_program_id x : i32
+    %all = tt.get_num_programs {axis} : i32
+    scf.for %i = %pid to %n step %all  : i32 {{
+      %p = tt.addptr %x, %i : !tt.ptr<f32>, i32
+      %v = tt.load %p : !tt.ptr<f32>
+      %q = tt.addptr {out}, {at} : !tt.ptr<f32>, i32
+      tt.store %q, %v : !tt.ptr<f32>
+    }}
+    tt.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changed", "taken"),
+    [({}, True), ({"axis": "y"}, False), ({"out": "%x"}, False), ({"at": "%pid"}, False), ({"at": "%all"}, False)],
+)
+def test_a_program_takes_rows_that_follow_each_other(changed: dict[str, str], taken: bool) -> None:
+    """But for another axis's count, memory that is read and written, and a kernel that asks who it is."""
+    text = ROWS.format(**({"axis": "x", "out": "%o", "at": "%i"} | changed))
+    assert ("tri::Rows" in kernel.lower(ttir.parse(text)).source) == taken
+
+
 def test_an_unknown_operation_is_named_with_its_line() -> None:
     with pytest.raises(ttir.Unsupported, match="tt.fancy") as error:
         lowered("%w = tt.fancy %v : tensor<64xf32> loc(#loc2)")

@@ -9,6 +9,7 @@ from xpu_ops.triton.lower import loops
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import constant
 from xpu_ops.triton.lower.state import State, Value
+from xpu_ops.triton.lower.stride import takes_rows_of_all
 from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Block, Op, Ty, instance
 
@@ -257,6 +258,10 @@ def visit_for(k: State, op: Op) -> None:
               for i, (_, ty) in enumerate(carried)]  # fmt: skip
     places = _enter(k, carried, op.operands[3:], moving)
     i, T = k.fresh("n"), cpp(t.elem)
+    if takes_rows_of_all(k, op):
+        rows = k.fresh("rows")
+        k.put(f"const tri::Rows<{T}> {rows}({low}, {high}, {step});")
+        low, high, step = f"{rows}.first", f"{rows}.last", f"{T}(1)"
     below = f"uint64_t({i}) < uint64_t({high})" if "unsigned" in op.attrs else f"{i} < {high}"
     k.put(f"for ({T} {i} = {low}; {below}; {i} = tri::add<{T}>({i}, {step})) {{")
     with k.inner():
