@@ -185,13 +185,13 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::enqueue(Call call, c10::Device device
     std::lock_guard<std::mutex> order(order_);
     if (shared && launcher_.idle() && (!async || ready(queue))) {
       if (!queue.inline_ready()) runtime::synchronize(queue);
-      work->launch(*engine, nullptr, ticket);
+      work->launch(*engine, nullptr, ticket, !async);
     } else {
       auto event = std::make_shared<runtime::Event>();
       event->record(queue);
       launcher_.push([work, engine, event, ticket]() mutable {
         try {
-          work->launch(*engine, event.get(), ticket);
+          work->launch(*engine, event.get(), ticket, false);
         } catch (...) { work->fail(std::current_exception(), ticket); }
         work.reset();  // before the ticket
       });

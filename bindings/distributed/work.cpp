@@ -6,6 +6,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
+#include <sched.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include <sstream>
@@ -89,7 +90,7 @@ void XcclWork::release_resources() {
   future_.reset();
 }
 
-void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket) {
+void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket, bool waited_for) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     if (completed_) return;
@@ -119,6 +120,8 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const 
     std::optional<at::DisableRecordFunctionGuard> unrecorded;
     if (at::hasCallbacks()) unrecorded.emplace();
     works = call_.start(engine, cpu);
+    // gloo's thread starts before this one sleeps: on one core it would else be woken twice as often.
+    if (waited_for) sched_yield();
   } catch (const std::runtime_error&) {  // of a connection: wrong arguments have other types
     std::rethrow_exception(explain(std::current_exception(), true));
   }

@@ -42,8 +42,8 @@ class XcclWork final : public c10d::Work {
   void release_resources() override;  // where weak references outlive the strong ones
 
   // Once, in the order of the group: after the producing stream is done, or behind `ready`. Throws what the engine
-  // does. Nothing where the work has failed before, by an abort.
-  void launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket);
+  // does. Nothing where the work has failed before, by an abort. `waited_for`: this thread waits for it next.
+  void launch(c10d::Backend& engine, const runtime::Event* ready, const Ticket& ticket, bool waited_for);
   void fail(std::exception_ptr error, const Ticket& ticket) noexcept;
   // Whether the calling thread is an engine's that completes a work: it cannot wait for the engine's end.
   static bool in_callback();

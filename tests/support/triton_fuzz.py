@@ -274,11 +274,12 @@ class _Kernel:
                 f"tl.atomic_{form}(oa + ({r.choice(self.ints)} & 63) + {zeros}, {r.choice(self.ints)} + {zeros}, mask=mask)"
             )
         arguments = ", ".join([*INPUTS, *OUTPUTS, "n", "m", "s"])
-        return (
-            f"@triton.jit\ndef {self.name}({arguments}):\n    pid = tl.program_id(0)\n"
-            + "\n".join(self.lines)
-            + "\n\n\n"
-        )
+        # Three programs, or fewer that go over three rows.
+        programs = r.choice([1, 2, 3, 4]) if r.random() < 0.25 else 0
+        first = "for pid in tl.range(tl.program_id(0), 3, tl.num_programs(0)):" if programs else "pid = tl.program_id(0)"
+        lines = [first, *("    " * bool(programs) + line[4:] for line in self.lines)]
+        body = "".join(f"    {line}\n" for line in lines)
+        return f"{self.name}_grid = ({programs or 3},)\n\n\n@triton.jit\ndef {self.name}({arguments}):\n{body}\n\n"
 
 
 def kernels(seed: int, count: int) -> str:
@@ -312,7 +313,7 @@ def run(folder: Path, seed: int, count: int, device: str) -> dict[str, np.ndarra
         args = {k: torch.from_numpy(v).to(device) for k, v in _inputs(rng).items()}
         outputs = {k: torch.full((LENGTH * 2,), 77, dtype=getattr(torch, t), device=device) for k, t in OUTPUTS.items()}
         n, m, s = int(rng.integers(1, 300)), int(rng.integers(1, 4)), int(rng.integers(1, 40))
-        getattr(module, f"k{i}")[(3,)](*args.values(), *outputs.values(), n, m, s)
+        getattr(module, f"k{i}")[getattr(module, f"k{i}_grid")](*args.values(), *outputs.values(), n, m, s)
         results |= {f"k{i}.{name}": t.cpu().numpy() for name, t in outputs.items()}
     return results
 
