@@ -69,7 +69,7 @@ test-full: build wheel
 
 # 100,000 hostile calls on both devices, and composites: see docs/reliability.md.
 test-robust: build
-	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests/robust $(PYTEST_ARGS)
+	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests/robust -n $(JOBS) $(PYTEST_ARGS)
 
 # Kernels and bindings with g++'s sanitizers, without oneMKL: SANITIZER=address (with undefined) or thread. Their runtime
 # library has to be loaded first; it looks for libraries in the place of ours, so that LD_LIBRARY_PATH has to name pip's. Its

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
+_REFUSAL = "xpu_ops cannot be imported in a subinterpreter, nor can torch. Use threads or processes."
+
+try:
+    import ctypes
+except ImportError as error:  # from Python 3.12 on it is refused there itself
+    raise ImportError(_REFUSAL) from error
 
 
 def refuse_subinterpreter() -> None:
@@ -10,7 +15,7 @@ def refuse_subinterpreter() -> None:
     of_thread, main = ctypes.pythonapi.PyInterpreterState_Get, ctypes.pythonapi.PyInterpreterState_Main
     of_thread.restype = main.restype = ctypes.c_void_p
     if of_thread() != main():
-        raise ImportError("xpu_ops cannot be imported in a subinterpreter, nor can torch. Use threads or processes.")
+        raise ImportError(_REFUSAL)
 
 
 refuse_subinterpreter()
