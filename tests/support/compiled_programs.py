@@ -24,6 +24,8 @@ import torch._inductor.config
 
 from support import programs, seeds
 from support.compare import to_device
+from support.program_pool import environment
+from support.program_statements import Draw
 
 CALL = re.compile(r"\b(mk|ix)\(\([^()]*\), [^()]*\)(\.requires_grad_\(\))?")
 
@@ -33,7 +35,7 @@ class Function:
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = random.Random(seed)
-        draw = programs.Draw(seed, compiled=True)
+        draw = Draw(seed, compiled=True)
         self.grad = draw.grad
         draw.grad = False
         lines = draw.draw(rng.randint(4, 16))
@@ -62,12 +64,12 @@ class Function:
         self.half = any(t in self.text or any(t in a for _, a in self.arguments) for t in ("float16", "bfloat16"))
 
     def function(self, device: str) -> Any:
-        env = programs.environment(device)
+        env = environment(device)
         exec(compile(self.text, f"<program {device}>", "exec"), env)
         return env["f"]
 
     def inputs(self, device: str, wide: bool = False, shift: int = 0) -> list[torch.Tensor]:
-        env = programs.environment("cpu")
+        env = environment("cpu")
         made = []
         for (_, code), layout in zip(self.arguments, self.layouts, strict=True):
             if shift and code.startswith("mk"):

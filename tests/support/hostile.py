@@ -301,6 +301,8 @@ def _plain(x: Any) -> Any:
         return (str(x.dtype), tuple(x.shape))
     if x.layout != torch.strided or x.is_nested:
         return (str(x.layout), tuple(x.shape) if not x.is_nested else ())
+    if x.is_quantized:  # of any axis, which torch.load refuses
+        x = x.int_repr()
     try:
         return x.detach().cpu().resolve_conj().resolve_neg().clone()
     except RuntimeError as error:  # of negative size, or of functorch's

@@ -276,7 +276,9 @@ class _Kernel:
         arguments = ", ".join([*INPUTS, *OUTPUTS, "n", "m", "s"])
         # Three programs, or fewer that go over three rows.
         programs = r.choice([1, 2, 3, 4]) if r.random() < 0.25 else 0
-        first = "for pid in tl.range(tl.program_id(0), 3, tl.num_programs(0)):" if programs else "pid = tl.program_id(0)"
+        first = (
+            "for pid in tl.range(tl.program_id(0), 3, tl.num_programs(0)):" if programs else "pid = tl.program_id(0)"
+        )
         lines = [first, *("    " * bool(programs) + line[4:] for line in self.lines)]
         body = "".join(f"    {line}\n" for line in lines)
         return f"{self.name}_grid = ({programs or 3},)\n\n\n@triton.jit\ndef {self.name}({arguments}):\n{body}\n\n"
