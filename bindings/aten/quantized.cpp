@@ -185,7 +185,8 @@ std::vector<at::Tensor> quantize_per_tensor_tensors(at::TensorList tensors, cons
 }
 
 at::Tensor quantize_per_tensor_dynamic(const at::Tensor& self, at::ScalarType dtype, bool reduce_range) {
-  TORCH_CHECK(dtype == at::kQInt8 || dtype == at::kQUInt8, "dtype ", dtype, "not supported");
+  TORCH_CHECK(dtype == at::kQInt8 || dtype == at::kQUInt8 || dtype == at::kHalf, "dtype ", dtype, "not supported");
+  if (dtype == at::kHalf) return self.contiguous().to(dtype);
   const bool is_signed = dtype == at::kQInt8;
   const auto grid =
       quant_utils::ChooseQuantizationParams(self.min().item<float>(), self.max().item<float>(), is_signed ? -128 : 0,

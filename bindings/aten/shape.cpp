@@ -493,6 +493,8 @@ int64_t checked_chunks(at::TensorList tensors, int64_t dim, int64_t chunks) {
 // Each tensor is `chunks` rows of the result, as many elements of it as they take; zeros fill the last ones.
 at::Tensor& _chunk_cat_out(at::TensorList tensors, int64_t dim, int64_t chunks, at::Tensor& out) {
   dim = checked_chunks(tensors, dim, chunks);
+  TORCH_CHECK_TYPE(at::canCast(tensors[0].scalar_type(), out.scalar_type()),
+                   "torch.cat(): input types can't be cast to the desired output type ", out.scalar_type());
   std::vector<int64_t> sizes = tensors[0].sizes().slice(0, dim).vec(), columns;
   const auto inner = [&](const at::Tensor& t) { return c10::multiply_integers(t.sizes().slice(dim + 1)); };
   int64_t total = 0;
