@@ -99,6 +99,7 @@ def test_aot_inductor_is_refused(tmp_path: Path) -> None:
 
 
 def test_cpu_graphs_keep_their_backend() -> None:
+    torch._inductor.codegen.common.init_backend_registration()
     assert torch._inductor.codegen.common.get_scheduling_for_device("cpu") is not None
     if shutil.which("g++") is None:
         pytest.skip("torch.compile on the CPU needs g++")
