@@ -99,8 +99,10 @@ def test_aot_inductor_is_refused(tmp_path: Path) -> None:
 
 
 def test_cpu_graphs_keep_their_backend() -> None:
-    torch._inductor.codegen.common.init_backend_registration()
-    assert torch._inductor.codegen.common.get_scheduling_for_device("cpu") is not None
+    from torch._inductor.codegen import common
+
+    common.init_backend_registration()
+    assert common.get_scheduling_for_device("cpu") is not None
     if shutil.which("g++") is None:
         pytest.skip("torch.compile on the CPU needs g++")
     x = torch.randn(40, 50)
