@@ -59,3 +59,25 @@ def test_memory_does_not_grow(what: str) -> None:
     print(f"resident MiB: {before['resident'] / 2**20:.1f}, then {after['resident'] / 2**20:.1f}")
     assert after["resident"] < before["resident"] + (4 << 20), (before, after)
     assert (after["allocated"], after["reserved"]) == (before["allocated"], before["reserved"])
+
+
+def test_fragmentation_stays_bounded() -> None:
+    """Blocks of random sizes and lives within 256 MiB: what the allocator reserves does not rise with their number."""
+    code = """
+    import random, torch
+    r, live, held, peaks = random.Random(0), {}, 0, []
+    for part in range(4):
+        peak = 0
+        for step in range(50_000):
+            size = int(2 ** r.uniform(9, 24))
+            while live and (held + size > 256 << 20 or r.random() < 0.4):
+                block = live.pop(r.choice(list(live)[:50]))
+                held -= block.numel()
+            live[part * 50_000 + step] = torch.empty(size, dtype=torch.uint8, device="xpu")
+            held += size
+            peak = max(peak, torch.xpu.memory_reserved()) if step % 50 == 0 else peak
+        peaks.append(peak >> 20)
+    print(*peaks)
+    """
+    first, *later = map(int, script.out(code, timeout=600).split())
+    assert max(later) <= 1.25 * first and max(first, *later) < 2.5 * 256, (first, later)
