@@ -1,4 +1,4 @@
-"""What a random program's statements are made of: names of operators, the pool of tensors, and parts of expressions."""
+"""Parts of a random program's statements: names of operators, the pool of tensors, and expressions."""
 
 from __future__ import annotations
 
