@@ -19,7 +19,8 @@ PY := $(abspath $(VENV))/bin/python
 BIN := $(abspath $(VENV))/bin
 TREE := $(abspath $(BUILD))/python
 RUN := XPU_OPS_BUILD_DIR=$(abspath $(BUILD)) PYTHONPATH=$(TREE)$(if $(PYTHONPATH),:$(PYTHONPATH)) $(PY)
-PIP_INSTALL = $(PY) -m pip install --disable-pip-version-check --quiet --progress-bar off
+PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
+PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
 .PHONY: all deps configure build demo test smoke test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs lock tables lint format clean
@@ -37,7 +38,8 @@ $(BIN)/python:
 	$(PYTHON3) -m venv $(VENV)
 
 # The models' requirements come without its dependencies (all are pinned): none of them may replace torch.
-$(DEPS_STAMP): requirements/torch.txt requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt | $(BIN)/python
+$(DEPS_STAMP): requirements/torch.txt requirements/build.txt requirements/dev.txt requirements/docs.txt requirements/models.txt \
+  $(if $(filter 1,$(HASHES)),requirements/hashes.txt) | $(BIN)/python
 ifeq ($(HASHES),1)
 	$(PIP_INSTALL) --no-deps --require-hashes -r requirements/hashes.txt
 else
@@ -94,8 +96,8 @@ test-sanitized:
 CUDA_VENV ?= .venv-cuda$(CELL)
 test-cuda-build: wheel
 	$(PYTHON3) -m venv $(CUDA_VENV)
-	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off 'torch===$(or $(TORCH),2.13.0)' numpy $(WHEELS)
-	$(CUDA_VENV)/bin/pip install --disable-pip-version-check --quiet --progress-bar off --force-reinstall --no-deps $(WHEELS)
+	$(CUDA_VENV)/bin/pip install $(PIP_OPTIONS) 'torch===$(or $(TORCH),2.13.0)' numpy $(WHEELS)
+	$(CUDA_VENV)/bin/pip install $(PIP_OPTIONS) --force-reinstall --no-deps $(WHEELS)
 	XPU_OPS_CUDA_TORCH_PYTHON=$(abspath $(CUDA_VENV))/bin/python $(RUN) -m pytest tests/runtime/test_cuda_build.py $(PYTEST_ARGS)
 
 # The sources of a target, or of all, as one unit, syntax only: UNITY_ARGS="--target _C".

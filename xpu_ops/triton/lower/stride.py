@@ -12,8 +12,6 @@ from xpu_ops.triton.ttir import Op
 _PROGRAM = ("tt.get_program_id", "tt.get_num_programs")
 # With these in a loop, or a loop in it, its rows may differ in time or be seen in their order.
 _NOT_ROWS = ("scf.for", "scf.while", "tt.call", "tt.print", "tt.assert", "tt.atomic_rmw", "tt.atomic_cas")
-
-
 _OFFSETS = ("tt.splat", "tt.broadcast", "tt.expand_dims", "tt.addptr")
 
 
@@ -30,11 +28,13 @@ def takes_rows_of_all(k: State, op: Op) -> bool:
     It carries nothing, only it reads the program's number and their count, and what it reads it does not write: then which
     program takes a row, and when, is nothing that the kernel could tell.
     """
-    ops = list(k.function.walk())
-    makers = {r: o for o in ops for r in o.results}
-    low, high, step = op.operands[:3]
     if len(op.operands) > 3 or "unsigned" in op.attrs or len(k.functions) > 1:
         return False
+    if not any(o is op for block in k.function.blocks for o in block.ops):
+        return False
+    low, high, step = op.operands
+    ops = list(k.function.walk())
+    makers = {r: o for o in ops for r in o.results}
     if low not in makers or step not in makers or high in (low, step):
         return False
     first, count = makers[low], makers[step]
@@ -43,8 +43,6 @@ def takes_rows_of_all(k: State, op: Op) -> bool:
     axis = first.words[0]
     asked = {r for o in ops if o.name in _PROGRAM and o.words[0] == axis for r in o.results}
     if any(user is not op for name in asked for user in k.uses.get(name, [])):
-        return False
-    if not any(o is op for block in k.function.blocks for o in block.ops):
         return False
     inside = [o for o in op.walk() if o is not op]
     if any(o.name in _NOT_ROWS for o in inside):
