@@ -146,7 +146,7 @@ void run_kernel(const Product& p) {
   TORCH_CHECK_NOT_IMPLEMENTED(p.a.scalar_type() != at::kBool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
   MatmulArgs args{};
   at::Tensor b = p.b;
-  const bool dots = by_dots(p);
+  const bool dots = current_policy().single_items && by_dots(p);
   // Neighbouring items read neighbouring columns: a b that lies the other way costs less to copy than to gather.
   if (!dots && b.stride(d - 1) != 1 && p.a.size(d - 2) >= 8) b = b.contiguous();
   args.m = p.out.size(d - 2);

@@ -11,8 +11,8 @@ namespace {
 
 using runtime::ceil_div;
 
-// Up to as many rows the weight's bytes are what counts.
-constexpr uint32_t kMostRows = 4;
+// Rows up to which this is as fast as oneDNN or faster, which the host waits for.
+constexpr uint32_t kMostRows8 = 8, kMostRows4 = 16;
 constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
 
 }  // namespace
@@ -20,11 +20,12 @@ constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still s
 WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::Policy& policy) {
   WeightPlan plan;
   const bool int4 = kind != WeightKind::int8;
-  plan.served = policy.single_items && args.m && args.m <= kMostRows && args.n >= kWeightRows && args.k &&
-                args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);
+  plan.served = policy.single_items && args.m && args.m <= (int4 ? kMostRows4 : kMostRows8) && args.n >= kWeightRows &&
+                args.k && args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);
   if (!plan.served) return plan;
   const size_t sets = ceil_div(args.n, kWeightRows);
-  plan.blocks = static_cast<uint32_t>(std::clamp<size_t>(sets / (policy.units * kGroupsPerUnit), 1, kWeightBlocks));
+  const size_t share = ceil_div(sets, policy.units * kGroupsPerUnit * kWeightSides) * kWeightSides;
+  plan.blocks = static_cast<uint32_t>(std::min<size_t>(share, kWeightBlocks));
   plan.groups = ceil_div(sets, plan.blocks);
   return plan;
 }

@@ -16,6 +16,9 @@ constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
 constexpr uint32_t kWideColumns = 64, kNarrowColumns = 16;
 // A oneDNN primitive on the CPU device is a host task, which costs more than all of a product of this size.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
+// Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
+// faster where the processor has instructions for them.
+constexpr int64_t kFewRows = 8, kFewRows16 = 4;
 // uint32 sums of positions stay in range up to 2^31 elements.
 constexpr uint32_t kDotChunk = 2048, kMostDotChunks = 64, kDotItems = 16;
 constexpr size_t kDotBytes = 16;  // of a partial sum
@@ -29,8 +32,8 @@ MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, bool dots) {
   plan.kernel = dots ? MatmulPlan::Kernel::dots : many ? MatmulPlan::Kernel::rows8 : MatmulPlan::Kernel::rows1;
   plan.row_blocks = static_cast<uint32_t>(ceil_div(args.m, rows));
   plan.blocks = plan.row_blocks * batch;
-  plan.local = dots ? kLanes : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
-  plan.groups0 = ceil_div(args.n, plan.local);
+  plan.local = dots ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
+  plan.groups0 = ceil_div(args.n, dots ? kLanes : plan.local);
   plan.groups1 = plan.blocks;
   return plan;
 }
@@ -54,7 +57,10 @@ bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& po
 }
 
 bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy) {
-  return policy.single_items && !policy.products16 && (type == DType::bf16 || type == DType::f16) && rows <= kDotRows;
+  if (!policy.single_items) return false;
+  if (type == DType::f32) return rows <= kFewRows;
+  if (type != DType::bf16 && type != DType::f16) return false;
+  return rows <= (policy.products16 ? kFewRows16 : kFewRows);
 }
 
 DotPlan plan_dot(uint32_t n) {

@@ -24,8 +24,8 @@ void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, 
 // Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give
 // equal results.
 bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy);
-// Whether matmul_dot reads 16-bit rows of b faster than oneDNN, which turns all of b into float32 where the processor
-// has no instructions for them.
+// Whether matmul_dot, which the host does not wait for, reads rows of b as fast as oneDNN or faster. Where the
+// processor has no instructions for 16 bits, oneDNN turns all of b into float32.
 bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy);
 
 struct DotPlan { uint32_t chunk = 1, items = 0; };

@@ -10,51 +10,65 @@ namespace xpu {
 using xpu_ops::kWeightBlocks;
 using xpu_ops::kWeightChunk;
 using xpu_ops::kWeightGroup;
+using xpu_ops::kWeightInputs;
 using xpu_ops::kWeightRows;
-using xpu_ops::kWeightTile;
+using xpu_ops::kWeightSides;
 using xpu_ops::WeightArgs;
 
 using char16u = int8_t __attribute__((ext_vector_type(16), aligned(1)));
 using uint16u = uint32_t __attribute__((ext_vector_type(16), aligned(1)));
-using half16v = _Float16 __attribute__((ext_vector_type(16)));
-using half16u = _Float16 __attribute__((ext_vector_type(16), aligned(2)));
 
-XPU_INLINE float16v load16(const half* x) {
-  return __builtin_convertvector(*reinterpret_cast<const half16u*>(x), float16v);
-}
-XPU_INLINE void store16(half* x, float16v v) { *reinterpret_cast<half16u*>(x) = __builtin_convertvector(v, half16v); }
 XPU_INLINE float16v load16(const int8_t* x) {
   return __builtin_convertvector(*reinterpret_cast<const char16u*>(x), float16v);
 }
 
 constexpr uint32_t kWeightVectors = 4;  // rows of a at a time, at most
-constexpr uint32_t kTileChunks = kWeightTile / kWeightChunk, kMostParts = kWeightChunk / kWeightGroup;
+constexpr uint32_t kInputChunks = kWeightInputs / kWeightChunk, kMostParts = kWeightChunk / kWeightGroup;
 
-// A tile of one row of a in the order in which the kernels meet its elements, and for int4 the sums over the parts of
-// each chunk that have one scale.
-struct WeightTile {
-  float a[kWeightTile];
-  float sums[kTileChunks][kMostParts];
+// Rows of a in the order in which the kernels meet their elements, and for int4 the sums over the parts of each chunk
+// that have one scale.
+struct alignas(64) WeightInputs {
+  float a[kWeightInputs];
+  float sums[kInputChunks][kMostParts];
 };
-// Of sixteen rows of the weight: by chunk and part, the scales and what is added to each value. Values count from -16.
-struct WeightScales {
-  float scale[kTileChunks][kMostParts][kWeightRows], offset[kTileChunks][kMostParts][kWeightRows];
-};
+// Elements from one row to the next where so many share them.
+constexpr uint32_t inputs_of(uint32_t rows) { return kWeightInputs / rows; }
+// The scales of sixteen rows of the weight, by the parts of the chunks. Where a chunk has several, fewer chunks are
+// taken at once.
+struct alignas(64) WeightScales { float scale[kInputChunks][kWeightRows]; };
 
+// The elements at even places of two vectors, and those at odd ones.
+XPU_INLINE float16v evens(float16v x, float16v y) {
+  return __builtin_shufflevector(x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+XPU_INLINE float16v odds(float16v x, float16v y) {
+  return __builtin_shufflevector(x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
 // Vector j of a chunk of 128 has the elements 8 l + j, as the nibbles of 32-bit words lie.
-template <class T> XPU_INLINE void tile_int4(WeightTile& tile, const T* a, uint32_t count, uint32_t parts) {
-  float line[kWeightChunk];
+template <class T>
+XPU_INLINE void order_int4(WeightInputs& inputs, uint32_t first, const T* a, uint32_t count, uint32_t parts) {
   for (uint32_t c = 0; c < count; c += kWeightChunk) {
-    for (uint32_t i = 0; i < kWeightChunk; i += 16) store16(line + i, load16(a + c + i));
-    float16v sum = 0;
-    for (uint32_t j = 0; j < 8; ++j) {
-      float16v v;
+    float16v half[2][4], quarter[4][2], sum = 0;  // by the last bit of the place, by the last two
 #pragma unroll
-      for (uint32_t l = 0; l < 16; ++l) v[l] = line[8 * l + j];
-      store16(tile.a + c + 16 * j, v);
-      sum += v;
+    for (uint32_t i = 0; i < 4; ++i) {
+      const float16v x = load16(a + c + 32 * i), y = load16(a + c + 32 * i + 16);
+      half[0][i] = evens(x, y);
+      half[1][i] = odds(x, y);
     }
-    float* to = tile.sums[c / kWeightChunk];
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+      const uint32_t bit = i & 1, pair = i / 2 * 2;
+      quarter[bit][pair / 2] = evens(half[bit][pair], half[bit][pair + 1]);
+      quarter[bit + 2][pair / 2] = odds(half[bit][pair], half[bit][pair + 1]);
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) {
+      const float16v low = evens(quarter[j][0], quarter[j][1]), high = odds(quarter[j][0], quarter[j][1]);
+      store16(inputs.a + first + c + 16 * j, low);
+      store16(inputs.a + first + c + 16 * (j + 4), high);
+      sum += low + high;
+    }
+    float* to = inputs.sums[(first + c) / kWeightChunk];
     for (uint32_t q = 0; q < parts; ++q) to[q] = 0;
 #pragma unroll
     for (uint32_t l = 0; l < 16; ++l) to[l * parts / 16] += sum[l];
@@ -71,17 +85,21 @@ template <int j> XPU_INLINE float16v nibble16(uint16v w) {
     v = w >> static_cast<uint32_t>(-left);
   return __builtin_bit_cast(float16v, (v & 0x00780000u) | 0x41800000u);
 }
-template <int j, uint32_t kM>
-XPU_INLINE void add_nibble(float16v (&part)[kM], uint16v bits, const WeightTile* tiles, uint32_t c) {
-  const float16v q = nibble16<j>(bits);
+// kRows rows of the weight times kM rows of a, which are loaded once for them.
+template <int j, uint32_t kM, uint32_t kRows>
+XPU_INLINE void add_nibbles(float16v (&part)[kM][kRows], const uint16v (&bits)[kRows], const float* a) {
+  float16v x[kM];
 #pragma unroll
-  for (uint32_t m = 0; m < kM; ++m) {
-    const float16v a = load16(tiles[m].a + c + 16 * j);
-    part[m] = j == 0 ? q * a : part[m] + q * a;
+  for (uint32_t m = 0; m < kM; ++m) x[m] = load16(a + m * inputs_of(kM) + 16 * j);
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    const float16v q = nibble16<j>(bits[r]);
+#pragma unroll
+    for (uint32_t m = 0; m < kM; ++m) part[m][r] = j == 0 ? q * x[m] : part[m][r] + q * x[m];
   }
 }
 // The scale of a row for each lane of a vector of the chunk.
-template <uint32_t kParts> XPU_INLINE float16v scale16(const float (&s)[kMostParts][kWeightRows], uint32_t row) {
+template <uint32_t kParts> XPU_INLINE float16v scale16(const float (*s)[kWeightRows], uint32_t row) {
   const float16v a = s[0][row];
   if constexpr (kParts == 1) return a;
   const float16v b = s[1][row];
@@ -93,97 +111,99 @@ template <uint32_t kParts> XPU_INLINE float16v scale16(const float (&s)[kMostPar
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 24, 25, 26, 27, 28, 29, 30, 31);
 }
 
-// Adds the sums of the lanes of some vectors to as many floats.
-template <uint32_t kRows> XPU_INLINE void add_lane_sums(float* to, const float16v (&sums)[kRows]) {
+// Adds the sums of the lanes of some vectors to a float of each set.
+template <uint32_t kSides>
+XPU_INLINE void add_lane_sums(float* const* to, uint32_t at, const float16v (&sums)[kSides]) {
+  if constexpr (kSides == 2) {
+    to[0][at] += sum16(sums[0]);
+    to[1][at] += sum16(sums[1]);
+  } else {
+    const float4v four = sum16(sums[0], sums[1], sums[2], sums[3]);
 #pragma unroll
-  for (uint32_t r = 0; r < kRows; r += 4) {
-    float4u* four = reinterpret_cast<float4u*>(to + r);
-    *four = *four + sum16(sums[r], sums[r + 1], sums[r + 2], sums[r + 3]);
+    for (uint32_t s = 0; s < kSides; ++s) to[s][at] += four[s];
   }
 }
 
-// Rows of the weight that are read side by side: as many sums as leave registers for the values.
-template <uint32_t kM> inline constexpr uint32_t kSideBySide = kM == 1 ? 8 : 4;
-
-// Sixteen rows of nibbles times kM rows of a over one tile; results of row m are kWeightBlocks sets apart.
+// Sets of sixteen rows of nibbles times kM rows of a, whose results are kWeightBlocks sets apart. Each set is read in
+// order, beside as many others as leave registers: the processor reads ahead in each, but not where two lie in one
+// page.
 template <uint32_t kM, uint32_t kParts>
-__attribute__((noinline)) void set_int4(float* out, const WeightTile* tiles, const WeightScales* s, const uint8_t* w,
-                                        size_t w_row, uint32_t count) {
-  constexpr uint32_t kRows = kSideBySide<kM>, kStep = kWeightBlocks * kWeightRows;
-  for (uint32_t side = 0; side < kWeightRows; side += kRows) {
-    float16v sums[kM][kRows] = {};
-    for (uint32_t c = 0; c < count; c += kWeightChunk) {
+__attribute__((noinline)) void sets_int4(float* const* out, const WeightInputs* inputs, const WeightScales* scales,
+                                         const uint8_t* const* w, size_t w_row, uint32_t count) {
+  constexpr uint32_t kSides = kM == 4 ? 2 : kWeightSides, kStep = kWeightBlocks * kWeightRows;
+  for (uint32_t side = 0; side < kWeightSides; side += kSides) {
+    for (uint32_t row = 0; row < kWeightRows; ++row) {
+      float16v sums[kM][kSides] = {};
+      for (uint32_t c = 0; c < count; c += kWeightChunk) {
+        const float* a = inputs->a + c;
+        uint16v bits[kSides];
 #pragma unroll
-      for (uint32_t r = 0; r < kRows; ++r) {
-        const uint16v bits = *reinterpret_cast<const uint16u*>(w + (side + r) * w_row + c / 2);
-        float16v part[kM];
-        add_nibble<0>(part, bits, tiles, c);
-        add_nibble<1>(part, bits, tiles, c);
-        add_nibble<2>(part, bits, tiles, c);
-        add_nibble<3>(part, bits, tiles, c);
-        add_nibble<4>(part, bits, tiles, c);
-        add_nibble<5>(part, bits, tiles, c);
-        add_nibble<6>(part, bits, tiles, c);
-        add_nibble<7>(part, bits, tiles, c);
-        const float16v scale = scale16<kParts>(s->scale[c / kWeightChunk], side + r);
+        for (uint32_t s = 0; s < kSides; ++s)
+          bits[s] = *reinterpret_cast<const uint16u*>(w[side + s] + row * w_row + c / 2);
+        float16v part[kM][kSides];
+        add_nibbles<0>(part, bits, a);
+        add_nibbles<1>(part, bits, a);
+        add_nibbles<2>(part, bits, a);
+        add_nibbles<3>(part, bits, a);
+        add_nibbles<4>(part, bits, a);
+        add_nibbles<5>(part, bits, a);
+        add_nibbles<6>(part, bits, a);
+        add_nibbles<7>(part, bits, a);
 #pragma unroll
-        for (uint32_t m = 0; m < kM; ++m) sums[m][r] += scale * part[m];
+        for (uint32_t s = 0; s < kSides; ++s) {
+          const float16v scale = scale16<kParts>(scales[side + s].scale + c / kWeightChunk * kParts, row);
+#pragma unroll
+          for (uint32_t m = 0; m < kM; ++m) sums[m][s] += scale * part[m][s];
+        }
       }
+#pragma unroll
+      for (uint32_t m = 0; m < kM; ++m) add_lane_sums<kSides>(out + side, m * kStep + row, sums[m]);
     }
-#pragma unroll
-    for (uint32_t m = 0; m < kM; ++m) add_lane_sums<kRows>(out + m * kStep + side, sums[m]);
-  }
-  for (uint32_t m = 0; m < kM; ++m) {
-    float16v sum = load16(out + m * kStep);
-    for (uint32_t c = 0; c < count / kWeightChunk; ++c)
-#pragma unroll
-      for (uint32_t q = 0; q < kParts; ++q) sum += tiles[m].sums[c][q] * load16(s->offset[c][q]);
-    store16(out + m * kStep, sum);
   }
 }
 template <uint32_t kM>
-XPU_INLINE void set_int4(float* out, const WeightTile* tiles, const WeightScales* s, const uint8_t* w, size_t w_row,
-                         uint32_t count, uint32_t parts) {
+XPU_INLINE void sets_int4(float* const* out, const WeightInputs* inputs, const WeightScales* scales,
+                          const uint8_t* const* w, size_t w_row, uint32_t count, uint32_t parts) {
   if (parts == 1)
-    set_int4<kM, 1>(out, tiles, s, w, w_row, count);
+    sets_int4<kM, 1>(out, inputs, scales, w, w_row, count);
   else if (parts == 2)
-    set_int4<kM, 2>(out, tiles, s, w, w_row, count);
+    sets_int4<kM, 2>(out, inputs, scales, w, w_row, count);
   else
-    set_int4<kM, 4>(out, tiles, s, w, w_row, count);
+    sets_int4<kM, 4>(out, inputs, scales, w, w_row, count);
 }
 
 // The same for rows of bytes.
 template <uint32_t kM>
-__attribute__((noinline)) void set_int8(float* out, const WeightTile* tiles, const int8_t* w, size_t w_row,
-                                        uint32_t count) {
-  constexpr uint32_t kRows = kSideBySide<kM>, kStep = kWeightBlocks * kWeightRows;
-  for (uint32_t side = 0; side < kWeightRows; side += kRows) {
-    const int8_t* line = w + side * w_row;
-    float16v sums[kM][kRows] = {};
+__attribute__((noinline)) void sets_int8(float* const* out, const float* a, const int8_t* const* w, size_t w_row,
+                                         uint32_t count) {
+  for (uint32_t row = 0; row < kWeightRows; ++row) {
+    float16v sums[kM][kWeightSides] = {};
     for (uint32_t i = 0; i < count; i += 16) {
-      float16v a[kM];
+      float16v x[kM];
 #pragma unroll
-      for (uint32_t m = 0; m < kM; ++m) a[m] = load16(tiles[m].a + i);
+      for (uint32_t m = 0; m < kM; ++m) x[m] = load16(a + m * inputs_of(kM) + i);
 #pragma unroll
-      for (uint32_t r = 0; r < kRows; ++r) {
-        const float16v q = load16(line + r * w_row + i);
+      for (uint32_t s = 0; s < kWeightSides; ++s) {
+        const float16v q = load16(w[s] + row * w_row + i);
 #pragma unroll
-        for (uint32_t m = 0; m < kM; ++m) sums[m][r] += q * a[m];
+        for (uint32_t m = 0; m < kM; ++m) sums[m][s] += q * x[m];
       }
     }
 #pragma unroll
-    for (uint32_t m = 0; m < kM; ++m) add_lane_sums<kRows>(out + m * kStep + side, sums[m]);
+    for (uint32_t m = 0; m < kM; ++m) add_lane_sums(out, m * kWeightBlocks * kWeightRows + row, sums[m]);
   }
 }
 
-// The sets of sixteen rows of this work-group. make(tile, a, count) brings inputs into order, add(rows, tiles, from,
-// row, count, sums) multiplies so many rows of a with the set from `row` on, finish(row, sum) gives the results.
-template <class T, class Make, class Add, class Finish>
-XPU_INLINE void weight_rows(const WeightArgs& p, Make make, Add add, Finish finish) {
+// The sets of sixteen rows of this work-group. order(inputs, first, a, count) brings a row into order; add(rows,
+// inputs, from, row, count, sums) multiplies so many rows of a with the sets from each `row` on, from column `from` on;
+// finish(row, sum) gives the results. A part of what `inputs` can hold is taken at once.
+template <class T, class Order, class Add, class Finish>
+XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Order order, Add add, Finish finish) {
   constexpr uint32_t kStep = kWeightBlocks * kWeightRows;
   const uint32_t sets = (p.n + kWeightRows - 1) / kWeightRows;
   const uint32_t begin = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.blocks;
   const uint32_t end = begin + p.blocks < sets ? begin + p.blocks : sets;
+  const uint32_t turns = (end - begin + kWeightSides - 1) / kWeightSides;
   const T* a = static_cast<const T*>(p.a);
   T* out = static_cast<T*>(p.out);
   // The last set overlaps the one before where rows are left over.
@@ -192,16 +212,25 @@ XPU_INLINE void weight_rows(const WeightArgs& p, Make make, Add add, Finish fini
   };
   for (uint32_t m0 = 0; m0 < p.m; m0 += kWeightVectors) {
     const uint32_t left = p.m - m0, rows = left == 1 ? 1 : left == 2 ? 2 : kWeightVectors;
-    float sums[kWeightVectors * kStep];
+    const uint32_t most = inputs_of(rows);
+    float sums[kWeightVectors * kStep], spare[kWeightVectors * kStep];
     for (uint32_t i = 0; i < rows * kStep; i += 16) store16(sums + i, float16v(0.0f));
-    for (uint32_t from = 0; from < p.k; from += kWeightTile) {
-      WeightTile tiles[kWeightVectors];
-      const uint32_t count = p.k - from < kWeightTile ? p.k - from : kWeightTile;
+    for (uint32_t from = 0; from < p.k; from += most / part) {
+      WeightInputs inputs;
+      const uint32_t count = least(p.k - from, most / part);
       for (uint32_t m = 0; m < rows; ++m)  // rows past the end repeat the last one
           [[clang::always_inline]]
-        make(tiles[m], a + (m0 + (m < left ? m : left - 1)) * p.a_row + from, count);
-      for (uint32_t set = begin; set < end; ++set) [[clang::always_inline]]
-        add(rows, tiles, from, row_of(set), count, sums + (set - begin) * kWeightRows);
+        order(inputs, m * most, a + (m0 + (m < left ? m : left - 1)) * p.a_row + from, count);
+      for (uint32_t turn = 0; turn < turns; ++turn) {
+        uint32_t row[kWeightSides];
+        float* to[kWeightSides];
+        for (uint32_t s = 0; s < kWeightSides; ++s) {  // sets past the end repeat the last one, for nobody
+          const uint32_t set = begin + s * turns + turn;
+          row[s] = row_of(least(set, end - 1));
+          to[s] = set < end ? sums + (set - begin) * kWeightRows : spare;
+        }
+        [[clang::always_inline]] add(rows, &inputs, from, row, count, to);
+      }
     }
     for (uint32_t set = begin; set < end; ++set)
       for (uint32_t m = 0; m < rows && m < left; ++m) {
@@ -216,18 +245,20 @@ template <class T> void weight_int8(const WeightArgs& p) {
   const int8_t* w = static_cast<const int8_t*>(p.w);
   const T* scale = static_cast<const T*>(p.scale);
   weight_rows<T>(
-      p,
-      [](WeightTile& tile, const T* a, uint32_t count) {
-        for (uint32_t i = 0; i < count; i += 16) store16(tile.a + i, load16(a + i));
+      p, 1,
+      [](WeightInputs& inputs, uint32_t first, const T* a, uint32_t count) {
+        for (uint32_t i = 0; i < count; i += 16) store16(inputs.a + first + i, load16(a + i));
       },
-      [&](uint32_t rows, const WeightTile* tiles, uint32_t from, uint32_t row, uint32_t count, float* sums) {
-        const int8_t* lines = w + static_cast<size_t>(row) * p.k + from;
+      [&](uint32_t rows, const WeightInputs* inputs, uint32_t from, const uint32_t* row, uint32_t count,
+          float* const* sums) {
+        const int8_t* lines[kWeightSides];
+        for (uint32_t s = 0; s < kWeightSides; ++s) lines[s] = w + static_cast<size_t>(row[s]) * p.k + from;
         if (rows == 1)
-          set_int8<1>(sums, tiles, lines, p.k, count);
+          sets_int8<1>(sums, inputs->a, lines, p.k, count);
         else if (rows == 2)
-          set_int8<2>(sums, tiles, lines, p.k, count);
+          sets_int8<2>(sums, inputs->a, lines, p.k, count);
         else
-          set_int8<4>(sums, tiles, lines, p.k, count);
+          sets_int8<4>(sums, inputs->a, lines, p.k, count);
       },
       [&](uint32_t row, float16v v) { return v * load16(scale + row); });
 }
@@ -239,25 +270,36 @@ template <class T, class Load> XPU_INLINE void int4_rows(const WeightArgs& p, Lo
   const uint8_t* w = static_cast<const uint8_t*>(p.w);
   const uint32_t parts = p.group < kWeightChunk ? kWeightChunk / p.group : 1, step = kWeightChunk / parts;
   weight_rows<T>(
-      p,
-      [&](WeightTile& tile, const T* a, uint32_t count) { [[clang::always_inline]] tile_int4(tile, a, count, parts); },
-      [&](uint32_t rows, const WeightTile* tiles, uint32_t from, uint32_t row, uint32_t count, float* sums) {
-        WeightScales s;
-        for (uint32_t c = 0; c < count; c += kWeightChunk)
-          for (uint32_t q = 0; q < parts; ++q) {
-            ScaleOffset both;
-            [[clang::always_inline]] both = load((from + c + q * step) / p.group, row);
-            store16(s.scale[c / kWeightChunk][q], both.scale);
-            store16(s.offset[c / kWeightChunk][q], both.offset);
-          }
+      p, parts,
+      [&](WeightInputs& inputs, uint32_t first, const T* a, uint32_t count) {
+        [[clang::always_inline]] order_int4(inputs, first, a, count, parts);
+      },
+      [&](uint32_t rows, const WeightInputs* inputs, uint32_t from, const uint32_t* row, uint32_t count,
+          float* const* sums) {
+        WeightScales scales[kWeightSides];
+        const uint8_t* lines[kWeightSides];
         const size_t w_row = p.k / 2;
-        const uint8_t* lines = w + row * w_row + from / 2;
+        for (uint32_t s = 0; s < kWeightSides; ++s) {
+          lines[s] = w + row[s] * w_row + from / 2;
+          constexpr uint32_t kStep = kWeightBlocks * kWeightRows;
+          float16v sum[kWeightVectors];
+          for (uint32_t m = 0; m < rows; ++m) sum[m] = load16(sums[s] + m * kStep);
+          for (uint32_t c = 0; c < count / kWeightChunk; ++c)
+            for (uint32_t q = 0; q < parts; ++q) {
+              ScaleOffset both;
+              [[clang::always_inline]] both = load((from + c * kWeightChunk + q * step) / p.group, row[s]);
+              store16(scales[s].scale[c * parts + q], both.scale);
+              for (uint32_t m = 0; m < rows; ++m)  // what is added to each value, times the sum of its part's inputs
+                sum[m] += inputs->sums[m * inputs_of(rows) / kWeightChunk + c][q] * both.offset;
+            }
+          for (uint32_t m = 0; m < rows; ++m) store16(sums[s] + m * kStep, sum[m]);
+        }
         if (rows == 1)
-          set_int4<1>(sums, tiles, &s, lines, w_row, count, parts);
+          sets_int4<1>(sums, inputs, scales, lines, w_row, count, parts);
         else if (rows == 2)
-          set_int4<2>(sums, tiles, &s, lines, w_row, count, parts);
+          sets_int4<2>(sums, inputs, scales, lines, w_row, count, parts);
         else
-          set_int4<4>(sums, tiles, &s, lines, w_row, count, parts);
+          sets_int4<4>(sums, inputs, scales, lines, w_row, count, parts);
       },
       [](uint32_t, float16v v) { return v; });
 }
@@ -268,8 +310,7 @@ template <class T> void weight_int4(const WeightArgs& p) {
   int4_rows<T>(p, [&](uint32_t group, uint32_t row) -> ScaleOffset {
     const T* at = scales + 2 * (static_cast<size_t>(group) * p.n + row);
     const float16v x = load16(at), y = load16(at + 16);
-    const float16v scale = __builtin_shufflevector(x, y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const float16v zero = __builtin_shufflevector(x, y, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    const float16v scale = evens(x, y), zero = odds(x, y);
     return {scale, zero - 24.0f * scale};
   });
 }

@@ -4,11 +4,12 @@
 
 namespace xpu_ops {
 
-constexpr uint32_t kWeightRows = 16;    // rows of the weight that share one vector of results
-constexpr uint32_t kWeightBlocks = 8;   // such sets of rows per work-group, at most
-constexpr uint32_t kWeightTile = 1024;  // inputs that are brought into order at once
-constexpr uint32_t kWeightChunk = 128;  // inputs per step: 64 bytes of a row of nibbles
-constexpr uint32_t kWeightGroup = 32;   // the smallest group of weights with one scale
+constexpr uint32_t kWeightRows = 16;       // rows of the weight that share one vector of results
+constexpr uint32_t kWeightSides = 4;       // such sets of rows that are read side by side
+constexpr uint32_t kWeightBlocks = 16;     // and those per work-group, at most
+constexpr uint32_t kWeightInputs = 16384;  // inputs that are brought into order at once, of all rows together
+constexpr uint32_t kWeightChunk = 128;     // inputs per step: 64 bytes of a row of nibbles
+constexpr uint32_t kWeightGroup = 32;      // the smallest group of weights with one scale
 
 // out = a @ w.T, row by row of a. w: (n, k) int8, or (n, k / 2) bytes with value 2 i in the low half of byte i.
 // int8: w * scale[row]. int4: (w - 8) * scale + zero where both come in pairs, else (w - zero) * scale; scales and

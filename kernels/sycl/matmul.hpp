@@ -3,6 +3,7 @@
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/cpu/single.hpp"
 #include "kernels/sycl/matmul_args.hpp"
 
 namespace xpu {
@@ -87,52 +88,78 @@ void matmul(const MatmulArgs& p) {
   });
 }
 
-// For rows of a and columns of b that are contiguous, as where b is a transposed weight: the lanes go along both, and
-// the sums of sixteen columns end in one vector. One sub-group a work-group, blocks of rows before blocks of columns.
+// kRows rows of a times kColumns columns of b, each contiguous; the results of a row are kLanes apart from those of the
+// next. Each row is summed in the same order for every kRows.
+template <class T, uint32_t kRows, uint32_t kColumns>
+XPU_INLINE void dot_columns(float* out, const T* a, int64_t a_row, const T* const* column, uint32_t k) {
+  float16v sum[kRows][kColumns] = {};
+  uint32_t r = 0;
+  for (; r + 16 <= k; r += 16) {
+    float16v x[kRows];
+#pragma unroll
+    for (uint32_t m = 0; m < kRows; ++m) x[m] = load16(a + m * a_row + r);
+#pragma unroll
+    for (uint32_t q = 0; q < kColumns; ++q) {
+      const float16v w = load16(column[q] + r);
+#pragma unroll
+      for (uint32_t m = 0; m < kRows; ++m) sum[m][q] += x[m] * w;
+    }
+  }
+#pragma unroll
+  for (uint32_t m = 0; m < kRows; ++m) {
+#pragma unroll
+    for (uint32_t q = 0; q < kColumns; q += 4)
+      *reinterpret_cast<float4u*>(out + m * kLanes + q) = sum16(sum[m][q], sum[m][q + 1], sum[m][q + 2], sum[m][q + 3]);
+  }
+  for (; r < k; ++r)
+    for (uint32_t m = 0; m < kRows; ++m)
+      for (uint32_t q = 0; q < kColumns; ++q)
+        out[m * kLanes + q] += static_cast<float>(a[m * a_row + r]) * static_cast<float>(column[q][r]);
+}
+
+template <class T, uint32_t kRows>
+XPU_INLINE void dot_rows(const MatmulArgs& p, const T* const* column, uint32_t batch, uint32_t i, uint32_t j0) {
+  constexpr uint32_t kColumns = 4;  // as many sums as leave registers for the values of four rows
+  const T* a = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
+  float sums[kRows * kLanes];
+  for (uint32_t q = 0; q < kLanes; q += kColumns)
+    dot_columns<T, kRows, kColumns>(sums + q, a, p.as.row, column + q, p.k);
+  const float alpha = from_bits<float>(p.alpha), beta = from_bits<float>(p.beta);
+  const uint32_t count = least(p.n - j0, kLanes);
+  for (uint32_t m = 0; m < kRows; ++m) {
+    T* out = static_cast<T*>(p.out) + batch * p.os.batch + (i + m) * p.os.row + j0 * p.os.col;
+    const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + (i + m) * p.cs.row + j0 * p.cs.col : 0);
+    if (count == kLanes && p.os.col == 1 && (!p.c || p.cs.col == 1)) {
+      float16v v = alpha * load16(sums + m * kLanes);
+      if (p.c) v += beta * load16(c);
+      store16(out, v);
+      continue;
+    }
+    for (uint32_t q = 0; q < count; ++q) {
+      float v = alpha * sums[m * kLanes + q];
+      if (p.c) v += beta * static_cast<float>(c[q * p.cs.col]);
+      out[q * p.os.col] = static_cast<T>(v);
+    }
+  }
+}
+
+// For rows of a and columns of b that are contiguous, as where b is a transposed weight, which is read once for four
+// rows. A work-group is one item, for kLanes columns; blocks of rows before blocks of columns.
 template <class T> void matmul_dot(const MatmulArgs& p) {
-  using A = typename accumulator<T>::type;
-  auto item = syclex::this_work_item::get_nd_item<1>();
-  const size_t lane = item.get_local_id(0);
-  const uint32_t group = static_cast<uint32_t>(item.get_group(0)), across = group / p.blocks;
-  const uint32_t block = group - across * p.blocks, batch = block / p.row_blocks;
-  const uint32_t i0 = (block - batch * p.row_blocks) * xpu_ops::kDotRows, i1 = least(p.m, i0 + xpu_ops::kDotRows);
-  const size_t j0 = across * size_t{kLanes};
+  const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0));
+  const uint32_t across = group / p.blocks, block = group - across * p.blocks, batch = block / p.row_blocks;
+  const uint32_t i0 = (block - batch * p.row_blocks) * xpu_ops::kDotRows, rows = least(p.m - i0, xpu_ops::kDotRows);
+  const uint32_t j0 = across * kLanes;
   const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
   const T* column[kLanes];
-#pragma unroll
   for (uint32_t q = 0; q < kLanes; ++q)  // columns past the end repeat the last one
-    column[q] = b + least(static_cast<uint32_t>(j0) + q, p.n - 1) * p.bs.col;
-  const A alpha = from_bits<A>(p.alpha), beta = from_bits<A>(p.beta);
-  for (uint32_t i = i0; i < i1; ++i) {
-    const T* x = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
-    A all = A(0);
-#pragma unroll
-    for (uint32_t t = 0; t < 4; ++t) {  // columns t, t + 4, t + 8, t + 12, whose sums come to lanes 0-3, 4-7, ...
-      A sum[4] = {0, 0, 0, 0};
-      size_t r = 0;
-      for (; r + kLanes <= p.k; r += kLanes) {
-        const A v = static_cast<A>(load(x + r, lane));
-#pragma unroll
-        for (uint32_t q = 0; q < 4; ++q) sum[q] += v * static_cast<A>(load(column[4 * q + t] + r, lane));
-      }
-      if (r + lane < p.k) {
-        const A v = static_cast<A>(load(x + r, lane));
-#pragma unroll
-        for (uint32_t q = 0; q < 4; ++q) sum[q] += v * static_cast<A>(load(column[4 * q + t] + r, lane));
-      }
-      const A four = lane_sum(sum[0], sum[1], sum[2], sum[3], lane);
-      all = (lane & 3) == t ? A(four) : A(all);
-    }
-    all = alpha * all;
-    T* out = static_cast<T*>(p.out) + batch * p.os.batch + i * p.os.row + j0 * p.os.col;
-    const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + i * p.cs.row + j0 * p.cs.col : 0);
-    if (j0 + sub_group_lane() < p.n) {
-      if (p.c) all += beta * static_cast<A>(p.cs.col == 1 ? load(c, lane) : c[lane * p.cs.col]);
-      if (p.os.col == 1)
-        store(out, lane, static_cast<T>(all));
-      else
-        out[lane * p.os.col] = static_cast<T>(all);
-    }
+    column[q] = b + least(j0 + q, p.n - 1) * p.bs.col;
+  static_assert(xpu_ops::kDotRows == 4);
+  switch (rows) {
+    case 1: return dot_rows<T, 1>(p, column, batch, i0, j0);
+    case 2: return dot_rows<T, 2>(p, column, batch, i0, j0);
+    case 3: return dot_rows<T, 3>(p, column, batch, i0, j0);
+    default: return dot_rows<T, 4>(p, column, batch, i0, j0);
   }
 }
 

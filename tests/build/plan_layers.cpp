@@ -27,7 +27,8 @@ void test_matmul() {
                                                                         : 1;
         CHECK(parts_cover(m, plan.row_blocks, rows));
         CHECK(plan.blocks == 3 * plan.row_blocks && plan.groups1 == plan.blocks);
-        CHECK(parts_cover(n, static_cast<int64_t>(plan.groups0), static_cast<int64_t>(plan.local)));
+        CHECK(parts_cover(n, static_cast<int64_t>(plan.groups0), dots ? kLanes : static_cast<int64_t>(plan.local)));
+        CHECK(!dots || plan.local == 1);
       }
   check_all_seen("matmul", seen, MatmulPlan::Kernel::rows1);
   for (const int64_t n : kSizes) {
@@ -41,11 +42,14 @@ void test_matmul() {
   at("small matmul");
   CHECK(plan_small_matmul(64 * 64, 64, cpu) && !plan_small_matmul(64 * 64, 65, cpu));
   CHECK(!plan_small_matmul(1, 1, gpu));
-  at("few rows of 16-bit floats");
-  CHECK(!plan_few_rows(DType::bf16, 1, cpu) && !plan_few_rows(DType::bf16, 1, gpu));
+  at("few rows");
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    CHECK(plan_few_rows(type, 1, cpu) && plan_few_rows(type, 4, cpu) && !plan_few_rows(type, 1, gpu));
+    CHECK(plan_few_rows(type, 8, cpu) == (type == DType::f32) && !plan_few_rows(type, 9, cpu));
+  }
   cpu.products16 = false;
-  CHECK(plan_few_rows(DType::bf16, 1, cpu) && plan_few_rows(DType::f16, 4, cpu));
-  CHECK(!plan_few_rows(DType::bf16, 5, cpu) && !plan_few_rows(DType::f32, 1, cpu));
+  CHECK(plan_few_rows(DType::bf16, 8, cpu) && plan_few_rows(DType::f16, 8, cpu) && !plan_few_rows(DType::f16, 9, cpu));
+  CHECK(!plan_few_rows(DType::f64, 1, cpu));
 }
 
 void test_convolution() {

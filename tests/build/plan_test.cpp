@@ -509,7 +509,7 @@ void test_weights() {
   size_t served = 0, refused = 0;
   for (const Policy& policy : policies())
     for (const WeightKind kind : {WeightKind::int8, WeightKind::int4_pairs, WeightKind::int4_zeros})
-      for (const uint32_t m : {0u, 1u, 4u, 5u})
+      for (const uint32_t m : {0u, 1u, 4u, 8u, 9u, 16u, 17u})
         for (const uint32_t n : {1u, 15u, 16u, 17u, 4096u, 32000u})
           for (const uint32_t k : {0u, 15u, 16u, 128u, 1152u})
             for (const uint32_t group : {16u, 32u, 256u}) {
@@ -522,7 +522,8 @@ void test_weights() {
               const bool int4 = kind != WeightKind::int8;
               CHECK(policy.single_items && m && n >= xpu_ops::kWeightRows && k % 16 == 0);
               CHECK(!int4 || (k % xpu_ops::kWeightChunk == 0 && group >= xpu_ops::kWeightGroup));
-              CHECK(plan.blocks >= 1 && plan.blocks <= xpu_ops::kWeightBlocks);
+              CHECK(m <= (int4 ? 16 : 8) && plan.blocks && plan.blocks % xpu_ops::kWeightSides == 0);
+              CHECK(plan.blocks <= xpu_ops::kWeightBlocks);
               CHECK(parts_cover((n + 15) / 16, static_cast<int64_t>(plan.groups), plan.blocks));
             }
   at("weights");

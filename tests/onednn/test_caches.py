@@ -46,7 +46,7 @@ def net() -> Net:
 
 
 def batch() -> torch.Tensor:
-    return torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(1)).to("xpu")
+    return torch.randn(16, 3, 8, 8, generator=torch.Generator().manual_seed(1)).to("xpu")
 
 
 def test_a_weight_that_is_computed_at_each_call_is_not_packed() -> None:
@@ -255,7 +255,7 @@ PACKED = ["stem", "qkv", "out", "up", "down", "head"]
 @pytest.mark.parametrize("grad", [False, True], ids=["inference", "with_gradients"])
 def test_second_pass_over_a_model(dtype: torch.dtype, grad: bool) -> None:
     model = Block().eval().to("xpu", dtype)
-    x = torch.randn(8, 3, 16, 16, generator=torch.Generator().manual_seed(1)).to("xpu", dtype)
+    x = torch.randn(16, 3, 16, 16, generator=torch.Generator().manual_seed(1)).to("xpu", dtype)
     with torch.set_grad_enabled(grad):
         first = model(x)
         created, packed = onednn.primitive_cache.misses, onednn.weight_cache.packs
@@ -269,7 +269,7 @@ def test_second_pass_over_a_model(dtype: torch.dtype, grad: bool) -> None:
 @pytest.mark.parametrize("layer", PACKED)
 def test_update_of_a_model_repacks_exactly_that_weight(layer: str) -> None:
     model = Block().eval().to("xpu")
-    x = torch.randn(8, 3, 16, 16, generator=torch.Generator().manual_seed(1)).to("xpu")
+    x = torch.randn(16, 3, 16, 16, generator=torch.Generator().manual_seed(1)).to("xpu")
     with torch.no_grad():
         model(x)
         created, packed = onednn.primitive_cache.misses, onednn.weight_cache.packs

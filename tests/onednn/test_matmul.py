@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.modes import GPU_POLICY
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 OTHERS = [torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.complex64, torch.complex128]
@@ -70,10 +71,12 @@ def test_bmm_layouts(dtype: torch.dtype, la: str, lb: str) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
-    ("m", "k", "n"), [(1, 64, 64), (5, 37, 67), (64, 64, 64), (9, 1, 130), (33, 300, 3), (2, 17, 1)]
+    ("m", "k", "n"),
+    [(1, 64, 64), (5, 37, 67), (64, 64, 64), (9, 1, 130), (33, 300, 3), (2, 17, 1)]
+    + [(1, 2048, 600), (2, 1000, 770), (3, 2049, 333), (4, 513, 1000), (7, 705, 900)],
 )
 def test_small_products(m: int, k: int, n: int, dtype: torch.dtype) -> None:
-    """Below the size where oneDNN's submission pays: both layouts of b, what is added, batches, a strided result."""
+    """Below the size where oneDNN's submission pays, and of few rows: both layouts of b, what is added, batches, a strided result."""
     a, w, bias = (make(*size, dtype=dtype, seed=i) for i, size in enumerate([(m, k), (n, k), (n,)]))
     x, y, z = a.to("xpu"), w.to("xpu"), bias.to("xpu")
     exact = a.double() @ w.double().t()
@@ -86,6 +89,19 @@ def test_small_products(m: int, k: int, n: int, dtype: torch.dtype) -> None:
         check(out, exact.to(dtype))
         assert torch.equal(torch.mm(x, right), torch.mm(x, right))
     check(torch.nn.functional.linear(x, y, z), (exact + bias.double()).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_a_row_does_not_depend_on_the_others(dtype: torch.dtype) -> None:
+    """Up to four rows: bit for bit, where they have a kernel of their own."""
+    x, w = make(4, 1000, dtype=dtype).to("xpu"), make(500, 1000, dtype=dtype, seed=1).to("xpu")
+    whole = torch.nn.functional.linear(x, w)
+    for rows in (1, 2, 3):
+        part = torch.nn.functional.linear(x[:rows], w)
+        if GPU_POLICY:
+            check(part, whole[:rows].cpu())
+        else:
+            assert torch.equal(part, whole[:rows])
 
 
 def test_bmm_of_attention_heads() -> None:

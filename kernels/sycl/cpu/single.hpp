@@ -14,12 +14,17 @@ using ushort16v = uint16_t __attribute__((ext_vector_type(16)));
 // The same at any address of their elements.
 using float16u = float __attribute__((ext_vector_type(16), aligned(4)));
 using ushort16u = uint16_t __attribute__((ext_vector_type(16), aligned(2)));
+using half16v = _Float16 __attribute__((ext_vector_type(16)));
+using half16u = _Float16 __attribute__((ext_vector_type(16), aligned(2)));
 
 // Sixteen elements as floats.
 XPU_INLINE float16v load16(const float* x) { return *reinterpret_cast<const float16u*>(x); }
 XPU_INLINE float16v load16(const bf16* x) {
   const ushort16v bits = *reinterpret_cast<const ushort16u*>(x);
   return __builtin_bit_cast(float16v, __builtin_convertvector(bits, uint16v) << 16);
+}
+XPU_INLINE float16v load16(const half* x) {
+  return __builtin_convertvector(*reinterpret_cast<const half16u*>(x), float16v);
 }
 // bf16 as bf16(float) rounds, in the upper half of each lane.
 XPU_INLINE uint16v round16(float16v v) {
@@ -42,6 +47,7 @@ XPU_INLINE ushort16v upper_halves(uint16v u) {
 }
 XPU_INLINE void store16(float* x, float16v v) { *reinterpret_cast<float16u*>(x) = v; }
 XPU_INLINE void store16(bf16* x, float16v v) { *reinterpret_cast<ushort16u*>(x) = upper_halves(round16(v)); }
+XPU_INLINE void store16(half* x, float16v v) { *reinterpret_cast<half16u*>(x) = __builtin_convertvector(v, half16v); }
 // Two vectors past the caches, to an address that is a multiple of 64 bytes. bf16 in one store: of a single vector the
 // compiler would make a store of truncated lanes, which is none of this kind.
 XPU_INLINE void stream32(float* x, float16v a, float16v b) {
