@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from . import foreach, sharing
-from .model import Family, PointwiseKernel, pow2_shards, shard
+from .model import Family, Owner, PointwiseKernel, split
 from .schema import Kernel
 from .types import TYPES, ElementType, expand, slots
 
@@ -19,7 +19,7 @@ class Instance:
 
     name: str
     text: str
-    owner: str  # what decides the shard
+    owner: Owner  # what decides the module
     fp64: bool
     host: str = ""  # the definition of the same for the calling thread
 
@@ -70,12 +70,12 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
         uses[name] = index
         functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
         text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_rows<{functor_type}>(p); }}"
-        instances.append(Instance(name, text, kernel.name, t.fp64))
+        instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
         if t.name in kernel.steps:
             name = f"{kernel.name}_{t.name}_steps"
             uses[name] = index
             text = f"XPU_KERNEL_SINGLE_2 {name}(PointwiseArgs p) {{ pointwise_steps<{functor_type}>(p); }}"
-            instances.append(Instance(name, text, kernel.name, t.fp64))
+            instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
     return functors, instances, uses
 
 
@@ -120,10 +120,13 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
                     f"XPU_OPS_VECTOR void host_{name}(const void* p, [[maybe_unused]] uint32_t groups) {{ "
                     f"host::{kernel.name}<{place}>(*static_cast<const {kernel.args}*>(p), groups); }}"
                 )
-            # Kernels of every pair of types, such as casts, are many: those of one first type stay together.
-            owner = f"{kernel.name}_{types[0].name}" if kernel.types2 else kernel.name
+            owner = Owner(table, types[0].name if types else "")
             out.append((table, types, Instance(name, text, owner, fp64, on_host)))
     return out
+
+
+def module_name(stem: str, bits: str, fp64: bool) -> str:
+    return "_".join([stem, *([bits] if bits else []), *(["fp64"] if fp64 else [])])
 
 
 def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
@@ -145,13 +148,10 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
     for kind, instances in (("pointwise", pointwise), ("custom", custom)):
         for fp64 in (False, True):
             group = [i for i in instances if i.fp64 == fp64]
-            count = pow2_shards(len(group), family.manifest.kernels_per_module)
-            shards: dict[int, list[Instance]] = defaultdict(list)
-            for inst in group:
-                shards[shard(inst.owner, count)].append(inst)
-            for number, members in sorted(shards.items()):
-                stem = family.name if kind == "custom" or not custom else f"{family.name}_pw"
-                module = f"{stem}_{number}" + ("_fp64" if fp64 else "")
+            stem = family.name if kind == "custom" or not custom else f"{family.name}_pw"
+            for bits, owners in split(Counter(i.owner for i in group), family.manifest.kernels_per_module).items():
+                members = [i for i in group if i.owner in owners]
+                module = module_name(stem, bits, fp64)
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if any("f8e" in m.text for m in members):
                     lines.append(device_include("float8.hpp"))
@@ -160,9 +160,9 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                         "cpu/pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
                     )
                     lines += [device_include(f"{header_name}.hpp"), "using namespace xpu;"]
-                    for owner in dict.fromkeys(m.owner for m in members):
+                    for owner in owners:
                         wanted = {uses[m.name] for m in members if m.owner == owner}
-                        lines += [text for i, text in enumerate(functors[owner]) if i in wanted]
+                        lines += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
                 else:
                     lines += [device_include(header), "using namespace xpu;"]
                 lines += [m.text for m in members]
@@ -174,15 +174,15 @@ def foreach_modules(family: Family) -> dict[str, tuple[str, list[str]]]:
     """Modules of multi-tensor kernels: the functors of pointwise rows under another access to memory."""
     result: dict[str, tuple[str, list[str]]] = {}
     for fp64 in (False, True):
-        count = pow2_shards(
-            sum(t.fp64 == fp64 for k in family.foreach for t in k.types), family.manifest.kernels_per_module
-        )
-        for number in range(count):
-            lines, names = [], []
+        chosen = {k.name: [t for t in k.types if t.fp64 == fp64] for k in family.foreach}
+        sizes = {Owner(name): len(types) for name, types in chosen.items() if types}
+        for bits, owners in split(sizes, family.manifest.kernels_per_module).items():
+            lines: list[str] = []
+            names: list[str] = []
             for kernel in family.foreach:
-                types = [t for t in kernel.types if t.fp64 == fp64]
-                if not types or shard(kernel.name, count) != number:
+                if Owner(kernel.name) not in owners:
                     continue
+                types = chosen[kernel.name]
                 functors, _, uses = pointwise_module_parts(kernel.base)
                 used = {t.name: uses[f"{kernel.base.name}_{t.name}_rows"] for t in types}
                 lines += [functors[i] for i in sorted(set(used.values()))]
@@ -190,14 +190,13 @@ def foreach_modules(family: Family) -> dict[str, tuple[str, list[str]]]:
                     names.append(kernel.instance(t))
                     struct = f"{kernel.base.name}_f{used[t.name]}<{t.device}>"
                     lines.append(foreach.kernel_text(kernel, names[-1], struct))
-            if names:
-                head = [
-                    "// Generated from kernels/manifest; do not edit.",
-                    device_include("foreach.hpp"),
-                    "using namespace xpu;",
-                ]
-                module = f"{family.name}_op_{number}" + ("_fp64" if fp64 else "")
-                result[module] = ("\n".join([*head, *lines]) + "\n", names)
+            head = [
+                "// Generated from kernels/manifest; do not edit.",
+                device_include("foreach.hpp"),
+                "using namespace xpu;",
+            ]
+            module = module_name(f"{family.name}_op", bits, fp64)
+            result[module] = ("\n".join([*head, *lines]) + "\n", names)
     return result
 
 

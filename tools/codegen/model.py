@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from torchgen.model import DeviceCheckType, FunctionSchema, NativeFunctionsGroup, SchemaKind
@@ -133,6 +135,38 @@ class Family:
 def shard(name: str, count: int) -> int:
     """A stable bucket for a name: adding a row does not move the others."""
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little") % count
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Kernels that stay together: those of one name and, where kernels of one type are used together, of one type."""
+
+    name: str
+    type: str = ""
+
+    @cached_property
+    def bits(self) -> str:
+        """Owners that begin with the same bits stand together: first those of one type."""
+        if not self.type:
+            return f"{shard(self.name, 2**32):032b}"
+        return f"{list(TYPES).index(self.type):05b}{shard(self.name, 2**27):027b}"
+
+
+def split(sizes: Mapping[Owner, int], most: int) -> dict[str, list[Owner]]:
+    """Groups of owners with at most `most` kernels each where an owner has no more, by the bits that they begin with.
+
+    A group that grows too large becomes two, and the others stay as they are.
+    """
+    result: dict[str, list[Owner]] = {}
+    waiting = [("", list(sizes))] if sizes else []
+    while waiting:
+        prefix, owners = waiting.pop()
+        if len(owners) < 2 or sum(sizes[o] for o in owners) <= most or len(prefix) == 32:
+            result[prefix] = owners
+            continue
+        halves = {prefix + bit: [o for o in owners if o.bits.startswith(prefix + bit)] for bit in "01"}
+        waiting += [(p, members) for p, members in halves.items() if members]
+    return dict(sorted(result.items()))
 
 
 def pow2_shards(items: int, per_shard: int) -> int:
