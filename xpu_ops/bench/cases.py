@@ -11,7 +11,19 @@ import torch.nn.functional as F
 
 from xpu_ops._paths import package_dir
 
-from . import compiled, compiled_models, families, fused, layouts, linalg, process, products, selection, triton
+from . import (
+    compiled,
+    compiled_models,
+    families,
+    fused,
+    generation,
+    layouts,
+    linalg,
+    process,
+    products,
+    selection,
+    triton,
+)
 from .core import Case, with_gradients
 from .models import models
 
@@ -284,6 +296,7 @@ def cases(level: str) -> Iterator[Case]:
     if level != "core":
         yield from families.cases()
     if level != "sample":
+        yield from generation.cases(full)
         yield from compiled.cases()
         yield from triton.cases()
         yield from process.scaling()

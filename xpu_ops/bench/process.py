@@ -31,10 +31,10 @@ print(json.dumps({"seconds": seconds, "linked": linked}))
 """
 _MEMORY = """
 import json, re, torch
-from xpu_ops.bench.models import MODELS, _Pair
+from xpu_ops.bench.models import MODELS, Pair
 torch.set_num_threads(2)
 build, inputs = MODELS["ResNet-50"]
-pair = _Pair(build, torch.float32, True)
+pair = Pair(build, torch.float32, True)
 if DEVICE == "xpu":  # the copy on the CPU would count twice
     pair.models = {"xpu": pair.models["cpu"].to("xpu")}
 x = inputs().to(DEVICE)

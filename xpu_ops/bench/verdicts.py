@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from . import compiled, compiled_models, fused, process
+from . import compiled, compiled_models, fused, generation, process
 from .core import Row, geomean
 
 
@@ -169,6 +169,14 @@ def targets(machine: Machine) -> Iterator[Target]:
         100.0,
         True,
     )
+    yield Target("generation, lowest ratio", lambda r: r.section == generation.SECTION, _ratio, min, 1.0)
+    yield Target(
+        "generation, lowest share of the triad",
+        lambda r: r.section == generation.SECTION,
+        _share_of_triad,
+        min,
+        0.8,
+    )
     yield Target("two workers against one, lowest ratio", lambda r: r.section == "workers", _ratio, min, 1.7)
     yield Target(
         "memory-bound rows at 1.6e7, median share of the triad",
@@ -188,6 +196,13 @@ def growth(rows: list[Row]) -> Row | None:
         if name == "1e+07" and (large := by_name.get((section, "1e+08")))
     ]
     return max(found, key=lambda r: r.ratio, default=None)
+
+
+def against_bf16(rows: list[Row], weights: str) -> list[Row]:
+    """Steps of `generate` with these weights against those with bf16: ratio = how many times the tokens."""
+    steps = {r.name: r for r in rows if r.section == generation.SECTION}
+    pairs = [(steps.get(name.replace(weights, "bf16")), r) for name, r in steps.items() if name.startswith(weights)]
+    return [Row(r.section, r.name, wide.xpu_us, r.xpu_us, max(r.spread, wide.spread)) for wide, r in pairs if wide]
 
 
 def judge(target: Target, rows: list[Row], machine: Machine) -> Verdict:
@@ -211,4 +226,10 @@ def verdicts(rows: list[Row], triad: float, gemm: float) -> list[str]:
     if worst := growth(good):
         target = Target("time per element of 1e8 over that of 1e7, highest", lambda r: True, _ratio, max, 1.25, True)
         out.append(str(judge(target, [worst], machine)))
+    for weights, want in (("int8", 1.7), ("int4", 2.8)):
+        if steps := against_bf16(good, weights):
+            target = Target(
+                f"tokens with {weights} of those with bf16, geometric mean", lambda r: True, _ratio, geomean, want
+            )
+            out.append(str(judge(target, steps, machine)))
     return out
