@@ -19,6 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import xpu_ops
+from xpu_ops.bench import vision
 from xpu_ops.coverage import dispatcher, render, report
 from xpu_ops.coverage.commands import app
 
@@ -277,9 +278,15 @@ def test_options_that_do_not_exist() -> None:
         assert word in result.output.replace("\n", " ")
 
 
+def counts(text: str) -> str:
+    """README without the row of torchvision's operators where its binary loads, which brings some of its own."""
+    return re.sub(r"\| `torch.ops.torchvision` .*\n", "", text) if vision.comparable() else text
+
+
 def test_readme_is_not_stale(fresh: Any) -> None:
     text = (ROOT / "README.md").read_text()
-    assert text == render.replace_between_markers(text, render.readme_table(fresh)), "run `make coverage`"
+    made = render.replace_between_markers(text, render.readme_table(fresh))
+    assert counts(text) == counts(made), "run `make coverage`"
 
 
 def test_stale_readme_is_noticed(fresh: Any) -> None:
@@ -288,7 +295,7 @@ def test_stale_readme_is_noticed(fresh: Any) -> None:
     changed = text.replace(f"| {native} |", "| 1 |")
     assert changed != text
     assert all(f"| `torch.ops.{n}` | {t['total']} |" in text for n, t in fresh["namespaces"].items() if n == "xpu_ops")
-    assert render.replace_between_markers(changed, render.readme_table(fresh)) == text
+    assert counts(render.replace_between_markers(changed, render.readme_table(fresh))) == counts(text)
     with pytest.raises(ValueError, match="expected one"):
         render.replace_between_markers(text.replace(render.END, ""), "")
 
