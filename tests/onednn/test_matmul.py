@@ -72,9 +72,11 @@ def test_bmm_layouts(dtype: torch.dtype, la: str, lb: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
     ("m", "k", "n"),
-    [(1, 64, 64), (5, 37, 67), (64, 64, 64), (9, 1, 130), (33, 300, 3), (2, 17, 1)]
-    + [(1, 2048, 600), (2, 1000, 770), (3, 2049, 333), (4, 513, 1000), (7, 705, 900)],
-)
+    [
+        (1, 64, 64), (5, 37, 67), (64, 64, 64), (9, 1, 130), (33, 300, 3), (2, 17, 1),
+        (1, 2048, 600), (2, 1000, 770), (3, 2049, 333), (4, 513, 1000), (7, 705, 900),
+    ],
+)  # fmt: skip
 def test_small_products(m: int, k: int, n: int, dtype: torch.dtype) -> None:
     """Below the size where oneDNN's submission pays, and of few rows: both layouts of b, what is added, batches, a strided result."""
     a, w, bias = (make(*size, dtype=dtype, seed=i) for i, size in enumerate([(m, k), (n, k), (n,)]))
