@@ -245,7 +245,7 @@ class Manifest(Strict):
     family: str = Field(description="the file's name")
     kernels_per_module: int = Field(
         default=20,
-        description="at most, but for one table of kernels; the first call of one loads its module: 0.12 ms per kernel, 8 us per kB, 0.9 ms more",
+        description="at most, unless one table has more; fewer where kernels are long: the first call of one loads its module",
     )
     header: str | None = Field(
         default=None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
