@@ -141,14 +141,25 @@ bool by_dots(const Product& p) {
          (p.a.stride(d - 1) == 1 || p.a.size(d - 1) == 1);
 }
 
+plan::MatmulForm form_of(const Product& p) {
+  const int64_t d = p.a.dim();
+  const runtime::Policy& policy = current_policy();
+  if (!policy.single_items || !onednn_float(p.a.scalar_type())) return plan::MatmulForm::any;
+  if (by_dots(p)) return plan::MatmulForm::dots;
+  const bool rows = p.b.stride(d - 1) == 1;
+  return rows && plan::plan_across(dtype_of(p.a), p.out.size(d - 2), p.out.size(d - 1), policy)
+             ? plan::MatmulForm::across
+             : plan::MatmulForm::any;
+}
+
 void run_kernel(const Product& p) {
   const int64_t d = p.a.dim();
   TORCH_CHECK_NOT_IMPLEMENTED(p.a.scalar_type() != at::kBool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
   MatmulArgs args{};
   at::Tensor b = p.b;
-  const bool dots = current_policy().single_items && by_dots(p);
+  const plan::MatmulForm form = form_of(p);
   // Neighbouring items read neighbouring columns: a b that lies the other way costs less to copy than to gather.
-  if (!dots && b.stride(d - 1) != 1 && p.a.size(d - 2) >= 8) b = b.contiguous();
+  if (form == plan::MatmulForm::any && b.stride(d - 1) != 1 && p.a.size(d - 2) >= 8) b = b.contiguous();
   args.m = p.out.size(d - 2);
   args.n = p.out.size(d - 1);
   args.k = p.a.size(d - 1);
@@ -164,14 +175,16 @@ void run_kernel(const Product& p) {
   }
   put_scalar(args.alpha, p.alpha, p.a.scalar_type());
   put_scalar(args.beta, p.beta, p.a.scalar_type());
-  plan::matmul(runtime::current_queue(), dtype_of(p.a), args, d == 3 ? p.out.size(0) : 1, dots);
+  plan::matmul(runtime::current_queue(), dtype_of(p.a), args, d == 3 ? p.out.size(0) : 1, form);
 }
 
 bool is_small(const Product& p) {
   const int64_t d = p.a.dim();
   const runtime::Policy& policy = current_policy();
   if (!onednn_float(p.a.scalar_type()) || p.out.scalar_type() != p.a.scalar_type()) return false;
-  if (by_dots(p) && plan::plan_few_rows(dtype_of(p.a), p.out.size(d - 2), policy)) return true;
+  const plan::MatmulForm form = form_of(p);
+  if (form == plan::MatmulForm::across) return true;
+  if (form == plan::MatmulForm::dots && plan::plan_few_rows(dtype_of(p.a), p.out.size(d - 2), policy)) return true;
   return (p.b.stride(d - 1) == 1 || by_dots(p)) && plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), policy);
 }
 

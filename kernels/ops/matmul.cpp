@@ -25,26 +25,32 @@ constexpr size_t kDotBytes = 16;  // of a partial sum
 
 }  // namespace
 
-MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, bool dots) {
+MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form) {
+  using Kernel = MatmulPlan::Kernel;
   MatmulPlan plan;
   const bool many = args.m >= kManyRows;
-  const uint32_t rows = dots ? kDotRows : many ? 8 : 1;
-  plan.kernel = dots ? MatmulPlan::Kernel::dots : many ? MatmulPlan::Kernel::rows8 : MatmulPlan::Kernel::rows1;
+  plan.kernel = form == MatmulForm::dots     ? Kernel::dots
+                : form == MatmulForm::across ? Kernel::across
+                : many                       ? Kernel::rows8
+                                             : Kernel::rows1;
+  const uint32_t rows = form != MatmulForm::any ? kDotRows : many ? 8 : 1;
   plan.row_blocks = static_cast<uint32_t>(ceil_div(args.m, rows));
   plan.blocks = plan.row_blocks * batch;
-  plan.local = dots ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
-  plan.groups0 = ceil_div(args.n, dots ? kLanes : plan.local);
+  plan.local = form != MatmulForm::any ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
+  const size_t columns = form == MatmulForm::dots ? kLanes : form == MatmulForm::across ? kAcrossColumns : plan.local;
+  plan.groups0 = ceil_div(args.n, columns);
   plan.groups1 = plan.blocks;
   return plan;
 }
 
-void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, bool dots) {
-  const MatmulPlan plan = plan_matmul(args, batch, dots);
+void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form) {
+  const MatmulPlan plan = plan_matmul(args, batch, form);
   args.row_blocks = plan.row_blocks;
   args.blocks = plan.blocks;
+  const size_t groups = plan.groups0 * plan.groups1;
   switch (plan.kernel) {
-    case MatmulPlan::Kernel::dots:
-      return runtime::launch(queue, kernels::matmul_dot[type], plan.groups0 * plan.groups1, plan.local, args);
+    case MatmulPlan::Kernel::dots: return runtime::launch(queue, kernels::matmul_dot[type], groups, 1, args);
+    case MatmulPlan::Kernel::across: return runtime::launch(queue, kernels::matmul_across[type], groups, 1, args);
     case MatmulPlan::Kernel::rows8:
       return runtime::launch2(queue, kernels::matmul_rows8[type], plan.groups0, plan.groups1, 1, plan.local, args);
     case MatmulPlan::Kernel::rows1:
@@ -61,6 +67,10 @@ bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy) {
   if (type == DType::f32) return rows <= kFewRows;
   if (type != DType::bf16 && type != DType::f16) return false;
   return rows <= (policy.products16 ? kFewRows16 : kFewRows);
+}
+
+bool plan_across(DType type, int64_t rows, int64_t columns, const runtime::Policy& policy) {
+  return plan_few_rows(type, rows, policy) && columns >= int64_t{kAcrossColumns} * policy.units;
 }
 
 DotPlan plan_dot(uint32_t n) {

@@ -10,23 +10,27 @@
 
 namespace xpu_ops::plan::inline matmul_family {
 
-// dots: rows of a times columns of b, both side by side in memory. rows8, rows1: rows of the result that an item
-// computes.
+// How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
+// of b.
+enum class MatmulForm { any, dots, across };
+// rows8, rows1: rows of the result that an item computes.
 struct MatmulPlan {
-  enum class Kernel { dots, rows8, rows1 } kernel = Kernel::dots;
+  enum class Kernel { dots, across, rows8, rows1 } kernel = Kernel::dots;
   uint32_t row_blocks = 0, blocks = 0;
   size_t groups0 = 0, groups1 = 1, local = 1;
 };
 // Of the arguments m and n are read.
-MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, bool dots);
+MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form);
 // All of the arguments but the blocks are given.
-void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, bool dots);
+void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form);
 // Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give
 // equal results.
 bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy);
-// Whether matmul_dot, which the host does not wait for, reads rows of b as fast as oneDNN or faster. Where the
+// Whether matmul_dot, which the host does not wait for, reads columns of b as fast as oneDNN or faster. Where the
 // processor has no instructions for 16 bits, oneDNN turns all of b into float32.
 bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy);
+// The same for matmul_across and rows of b.
+bool plan_across(DType type, int64_t rows, int64_t columns, const runtime::Policy& policy);
 
 struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);

@@ -117,6 +117,26 @@ XPU_INLINE void dot_columns(float* out, const T* a, int64_t a_row, const T* cons
         out[m * kLanes + q] += static_cast<float>(a[m * a_row + r]) * static_cast<float>(column[q][r]);
 }
 
+// out = alpha * sum + beta * c for `count` columns of one row from j on.
+template <class T>
+XPU_INLINE void finish_columns(const MatmulArgs& p, float16v sum, uint32_t batch, uint32_t i, uint32_t j,
+                               uint32_t count) {
+  const float alpha = from_bits<float>(p.alpha), beta = from_bits<float>(p.beta);
+  T* out = static_cast<T*>(p.out) + batch * p.os.batch + i * p.os.row + j * p.os.col;
+  const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + i * p.cs.row + j * p.cs.col : 0);
+  float16v v = alpha * sum;
+  if (count == kLanes && p.os.col == 1 && (!p.c || p.cs.col == 1)) {
+    if (p.c) v += beta * load16(c);
+    return store16(out, v);
+  }
+  float values[kLanes];
+  store16(values, v);
+  for (uint32_t q = 0; q < count; ++q) {
+    if (p.c) values[q] += beta * static_cast<float>(c[q * p.cs.col]);
+    out[q * p.os.col] = static_cast<T>(values[q]);
+  }
+}
+
 template <class T, uint32_t kRows>
 XPU_INLINE void dot_rows(const MatmulArgs& p, const T* const* column, uint32_t batch, uint32_t i, uint32_t j0) {
   constexpr uint32_t kColumns = 4;  // as many sums as leave registers for the values of four rows
@@ -124,23 +144,8 @@ XPU_INLINE void dot_rows(const MatmulArgs& p, const T* const* column, uint32_t b
   float sums[kRows * kLanes];
   for (uint32_t q = 0; q < kLanes; q += kColumns)
     dot_columns<T, kRows, kColumns>(sums + q, a, p.as.row, column + q, p.k);
-  const float alpha = from_bits<float>(p.alpha), beta = from_bits<float>(p.beta);
-  const uint32_t count = least(p.n - j0, kLanes);
-  for (uint32_t m = 0; m < kRows; ++m) {
-    T* out = static_cast<T*>(p.out) + batch * p.os.batch + (i + m) * p.os.row + j0 * p.os.col;
-    const T* c = static_cast<const T*>(p.c) + (p.c ? batch * p.cs.batch + (i + m) * p.cs.row + j0 * p.cs.col : 0);
-    if (count == kLanes && p.os.col == 1 && (!p.c || p.cs.col == 1)) {
-      float16v v = alpha * load16(sums + m * kLanes);
-      if (p.c) v += beta * load16(c);
-      store16(out, v);
-      continue;
-    }
-    for (uint32_t q = 0; q < count; ++q) {
-      float v = alpha * sums[m * kLanes + q];
-      if (p.c) v += beta * static_cast<float>(c[q * p.cs.col]);
-      out[q * p.os.col] = static_cast<T>(v);
-    }
-  }
+  for (uint32_t m = 0; m < kRows; ++m)
+    finish_columns<T>(p, load16(sums + m * kLanes), batch, i + m, j0, least(p.n - j0, kLanes));
 }
 
 // For rows of a and columns of b that are contiguous, as where b is a transposed weight, which is read once for four
@@ -161,6 +166,58 @@ template <class T> void matmul_dot(const MatmulArgs& p) {
     case 3: return dot_rows<T, 3>(p, column, batch, i0, j0);
     default: return dot_rows<T, 4>(p, column, batch, i0, j0);
   }
+}
+
+// kRows rows of a times 16 * kVectors columns of b, whose rows are contiguous.
+template <class T, uint32_t kRows, uint32_t kVectors>
+XPU_INLINE void across_vectors(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32_t j) {
+  const T* a = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
+  const T* line = static_cast<const T*>(p.b) + batch * p.bs.batch + j;
+  float16v sum[kRows][kVectors] = {};
+  for (uint32_t k = 0; k < p.k; ++k, line += p.bs.row) {
+    float x[kRows];
+#pragma unroll
+    for (uint32_t m = 0; m < kRows; ++m) x[m] = static_cast<float>(a[m * p.as.row + k * p.as.col]);
+#pragma unroll
+    for (uint32_t v = 0; v < kVectors; ++v) {
+      const float16v w = load16(line + 16 * v);
+#pragma unroll
+      for (uint32_t m = 0; m < kRows; ++m) sum[m][v] += x[m] * w;
+    }
+  }
+#pragma unroll
+  for (uint32_t m = 0; m < kRows; ++m)
+#pragma unroll
+    for (uint32_t v = 0; v < kVectors; ++v) finish_columns<T>(p, sum[m][v], batch, i + m, j + 16 * v, kLanes);
+}
+
+// For rows of b that are contiguous, which are read once for four rows of a, kAcrossColumns of each at a time.
+template <class T> void matmul_across(const MatmulArgs& p) {
+  const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0));
+  const uint32_t across = group / p.blocks, block = group - across * p.blocks, batch = block / p.row_blocks;
+  const uint32_t i0 = (block - batch * p.row_blocks) * xpu_ops::kDotRows, rows = least(p.m - i0, xpu_ops::kDotRows);
+  constexpr uint32_t kVectors = 4;
+  const uint32_t end = least(p.n, (across + 1) * xpu_ops::kAcrossColumns);
+  uint32_t j = across * xpu_ops::kAcrossColumns;
+  for (; rows == 1 && j + 2 * kVectors * kLanes <= end; j += 2 * kVectors * kLanes)
+    across_vectors<T, 1, 2 * kVectors>(p, batch, i0, j);
+  for (; j + kVectors * kLanes <= end; j += kVectors * kLanes) switch (rows) {
+      case 1: across_vectors<T, 1, kVectors>(p, batch, i0, j); break;
+      case 2: across_vectors<T, 2, kVectors>(p, batch, i0, j); break;
+      case 3: across_vectors<T, 3, kVectors>(p, batch, i0, j); break;
+      default: across_vectors<T, 4, kVectors>(p, batch, i0, j);
+    }
+  const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
+  for (; j < end; j += kLanes)
+    for (uint32_t i = i0; i < i0 + rows; ++i) {
+      const T* a = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
+      const uint32_t count = least(end - j, kLanes);
+      float sums[kLanes] = {};
+      for (uint32_t k = 0; k < p.k; ++k)
+        for (uint32_t q = 0; q < count; ++q)
+          sums[q] += static_cast<float>(a[k * p.as.col]) * static_cast<float>(b[k * p.bs.row + j + q]);
+      finish_columns<T>(p, load16(sums), batch, i, j, count);
+    }
 }
 
 // A work-group of sixteen items walks one chunk side by side, each with four sums. dot_final adds them in order, so the

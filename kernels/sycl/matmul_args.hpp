@@ -8,7 +8,8 @@ struct Matrix {
   int64_t batch, row, col;  // strides in elements; 0 broadcasts
 };
 
-constexpr uint32_t kDotRows = 4;  // rows that a work-group of matmul_dot computes, of kLanes columns
+constexpr uint32_t kDotRows = 4;          // rows that a work-group of matmul_dot or matmul_across computes
+constexpr uint32_t kAcrossColumns = 128;  // and columns of matmul_across; of matmul_dot kLanes
 
 // out = alpha * a @ b + beta * c
 struct MatmulArgs {

@@ -16,19 +16,20 @@ void test_matmul() {
   std::set<MatmulPlan::Kernel> seen;
   for (const uint32_t m : {1u, 3u, 4u, 7u, 1000u})
     for (const uint32_t n : {1u, 17u, 64u, 5000u})
-      for (const bool dots : {false, true}) {
-        at("matmul", m, n, dots);
+      for (const MatmulForm form : {MatmulForm::any, MatmulForm::dots, MatmulForm::across}) {
+        at("matmul", m, n, static_cast<int>(form));
         MatmulArgs args{};
         args.m = m, args.n = n;
-        const MatmulPlan plan = plan_matmul(args, 3, dots);
+        const MatmulPlan plan = plan_matmul(args, 3, form);
         seen.insert(plan.kernel);
-        const int64_t rows = plan.kernel == MatmulPlan::Kernel::dots    ? kDotRows
-                             : plan.kernel == MatmulPlan::Kernel::rows8 ? 8
-                                                                        : 1;
+        const int64_t rows = form != MatmulForm::any ? kDotRows : plan.kernel == MatmulPlan::Kernel::rows8 ? 8 : 1;
+        const int64_t columns = form == MatmulForm::dots     ? kLanes
+                                : form == MatmulForm::across ? kAcrossColumns
+                                                             : static_cast<int64_t>(plan.local);
         CHECK(parts_cover(m, plan.row_blocks, rows));
         CHECK(plan.blocks == 3 * plan.row_blocks && plan.groups1 == plan.blocks);
-        CHECK(parts_cover(n, static_cast<int64_t>(plan.groups0), dots ? kLanes : static_cast<int64_t>(plan.local)));
-        CHECK(!dots || plan.local == 1);
+        CHECK(parts_cover(n, static_cast<int64_t>(plan.groups0), columns));
+        CHECK(form == MatmulForm::any || plan.local == 1);
       }
   check_all_seen("matmul", seen, MatmulPlan::Kernel::rows1);
   for (const int64_t n : kSizes) {
@@ -50,6 +51,8 @@ void test_matmul() {
   cpu.products16 = false;
   CHECK(plan_few_rows(DType::bf16, 8, cpu) && plan_few_rows(DType::f16, 8, cpu) && !plan_few_rows(DType::f16, 9, cpu));
   CHECK(!plan_few_rows(DType::f64, 1, cpu));
+  CHECK(plan_across(DType::f32, 1, 4096, cpu) && !plan_across(DType::f32, 9, 4096, cpu));
+  CHECK(!plan_across(DType::f32, 1, kAcrossColumns * cpu.units - 1, cpu) && !plan_across(DType::f32, 1, 4096, gpu));
 }
 
 void test_convolution() {
