@@ -307,3 +307,16 @@ def test_large_batches() -> None:
     a = positive(20_000, 3, torch.float32)
     assert_near(torch.linalg.cholesky(a.to("xpu")), torch.linalg.cholesky(a), rtol=1e-3, atol=1e-3)
     assert_near(torch.linalg.eigvalsh(a.to("xpu")), torch.linalg.eigvalsh(a), rtol=1e-3, atol=1e-3)
+
+
+def test_a_pair_that_rounding_keeps_turning() -> None:
+    """A well-conditioned matrix for which Jacobi's rotations met the limit of rounding in no sweep, in the kernel of many matrices."""
+    rows = [
+        [-1.5844957828521729, -1.8170249462127686, 0.22588522732257843],
+        [0.7686320543289185, -0.6642769575119019, -0.46830886602401733],
+        [0.190780371427536, 1.3172098398208618, -1.9642118215560913],
+    ]
+    a = torch.tensor(rows).expand(1000, 3, 3).contiguous()
+    u, s, vh = torch.linalg.svd(a.to("xpu"))
+    torch.testing.assert_close(s.cpu(), torch.linalg.svdvals(a))
+    torch.testing.assert_close(((u * s.unsqueeze(-2)) @ vh).cpu(), a)

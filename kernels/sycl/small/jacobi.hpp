@@ -5,7 +5,8 @@
 
 namespace xpu::small {
 
-constexpr int kSweeps = 30;  // six to ten converge
+// Six to ten sweeps converge. Rounding may keep a pair turning at the limit for ever: it doubles with each sweep after those.
+constexpr int kSweeps = 30, kEagerSweeps = 12;
 
 // The power of the largest magnitude that all elements are divided by; squares neither overflow nor vanish then.
 template <class P> XPU_INLINE typename P::V normalise(Tile<P> a, int rows, int columns) {
@@ -72,7 +73,7 @@ struct Eigh {
     for (int j = 0; j < n; ++j) {
       for (int i = 0; i < n; ++i) square += a(i, j) * a(i, j);
     }
-    const V small = root(square) * V(Limits<T>::epsilon / T(n));
+    V small = root(square) * V(Limits<T>::epsilon / T(n));
     V left = square == square ? V(T(0)) : V(T(1));
     bool rotated = true;
     for (int sweep = 0; rotated && sweep < kSweeps; ++sweep) {
@@ -80,6 +81,7 @@ struct Eigh {
       for (int r = 0; r < n - 1; ++r) {
         for (int q = r + 1; q < n; ++q) rotated |= turn(a, v, n, r, q, small, vectors);
       }
+      if (sweep >= kEagerSweeps) small += small;
     }
     if (rotated) left = V(T(1));
     put(w, p.info, 1, 0, left);
@@ -148,13 +150,14 @@ struct Svd {
     }
     const V size = normalise(a, m, n);
     if (vectors) fill(v, n, n, true);
-    const V small = root(V(T(m))) * V(Limits<T>::epsilon);
+    V small = root(V(T(m))) * V(Limits<T>::epsilon);
     bool rotated = n > 1;
     for (int sweep = 0; rotated && sweep < kSweeps; ++sweep) {
       rotated = false;
       for (int r = 0; r < n - 1; ++r) {
         for (int q = r + 1; q < n; ++q) rotated |= turn(a, v, m, n, r, q, small, vectors);
       }
+      if (sweep >= kEagerSweeps) small += small;
     }
     if (rotated) left = V(T(1));
     for (int j = 0; j < n; ++j) {
