@@ -5,7 +5,8 @@
 
 namespace xpu::small {
 
-// Six to ten sweeps converge. Rounding may keep a pair turning at the limit for ever: it doubles with each sweep after those.
+// Six to ten sweeps converge. Rounding may keep a pair turning at the limit for ever: it doubles with each sweep after
+// those.
 constexpr int kSweeps = 30, kEagerSweeps = 12;
 
 // The power of the largest magnitude that all elements are divided by; squares neither overflow nor vanish then.
