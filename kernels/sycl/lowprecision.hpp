@@ -214,7 +214,10 @@ XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Order order, Add
     const uint32_t left = p.m - m0, rows = left == 1 ? 1 : left == 2 ? 2 : kWeightVectors;
     const uint32_t most = inputs_of(rows);
     float sums[kWeightVectors * kStep], spare[kWeightVectors * kStep];
-    for (uint32_t i = 0; i < rows * kStep; i += 16) store16(sums + i, float16v(0.0f));
+    for (uint32_t i = 0; i < rows * kStep; i += 16) {
+      store16(sums + i, float16v(0.0f));
+      store16(spare + i, float16v(0.0f));
+    }
     for (uint32_t from = 0; from < p.k; from += most / part) {
       WeightInputs inputs;
       const uint32_t count = least(p.k - from, most / part);
