@@ -141,15 +141,16 @@ bool by_dots(const Product& p) {
          (p.a.stride(d - 1) == 1 || p.a.size(d - 1) == 1);
 }
 
+bool few_rows(const Product& p, plan::MatmulForm form) {
+  const int64_t d = p.out.dim();
+  return plan::plan_few_rows(dtype_of(p.a), p.out.size(d - 2), p.out.size(d - 1), form, current_policy());
+}
+
 plan::MatmulForm form_of(const Product& p) {
-  const int64_t d = p.a.dim();
-  const runtime::Policy& policy = current_policy();
-  if (!policy.single_items || !onednn_float(p.a.scalar_type())) return plan::MatmulForm::any;
-  if (by_dots(p)) return plan::MatmulForm::dots;
-  const bool rows = p.b.stride(d - 1) == 1;
-  return rows && plan::plan_across(dtype_of(p.a), p.out.size(d - 2), p.out.size(d - 1), policy)
-             ? plan::MatmulForm::across
-             : plan::MatmulForm::any;
+  using Form = plan::MatmulForm;
+  if (!current_policy().single_items || !onednn_float(p.a.scalar_type())) return Form::any;
+  if (by_dots(p)) return Form::dots;
+  return p.b.stride(p.b.dim() - 1) == 1 && few_rows(p, Form::across) ? Form::across : Form::any;
 }
 
 void run_kernel(const Product& p) {
@@ -182,9 +183,7 @@ bool is_small(const Product& p) {
   const int64_t d = p.a.dim();
   const runtime::Policy& policy = current_policy();
   if (!onednn_float(p.a.scalar_type()) || p.out.scalar_type() != p.a.scalar_type()) return false;
-  const plan::MatmulForm form = form_of(p);
-  if (form == plan::MatmulForm::across) return true;
-  if (form == plan::MatmulForm::dots && plan::plan_few_rows(dtype_of(p.a), p.out.size(d - 2), policy)) return true;
+  if (few_rows(p, form_of(p))) return true;
   return (p.b.stride(d - 1) == 1 || by_dots(p)) && plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), policy);
 }
 

@@ -62,15 +62,14 @@ bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& po
   return policy.single_items && results * inner <= kSmallProduct;
 }
 
-bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy) {
-  if (!policy.single_items) return false;
+bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, const runtime::Policy& policy) {
+  if (!policy.single_items || form == MatmulForm::any) return false;
+  // Two work-groups of dots for each unit, one of those across.
+  const int64_t least = form == MatmulForm::dots ? 2 * kLanes : kAcrossColumns;
+  if (columns < least * policy.units) return false;
   if (type == DType::f32) return rows <= kFewRows;
   if (type != DType::bf16 && type != DType::f16) return false;
   return rows <= (policy.products16 ? kFewRows16 : kFewRows);
-}
-
-bool plan_across(DType type, int64_t rows, int64_t columns, const runtime::Policy& policy) {
-  return plan_few_rows(type, rows, policy) && columns >= int64_t{kAcrossColumns} * policy.units;
 }
 
 DotPlan plan_dot(uint32_t n) {

@@ -26,11 +26,9 @@ void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, 
 // Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give
 // equal results.
 bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy);
-// Whether matmul_dot, which the host does not wait for, reads columns of b as fast as oneDNN or faster. Where the
+// Whether matmul_dot or matmul_across, which the host does not wait for, reads b as fast as oneDNN or faster. Where the
 // processor has no instructions for 16 bits, oneDNN turns all of b into float32.
-bool plan_few_rows(DType type, int64_t rows, const runtime::Policy& policy);
-// The same for matmul_across and rows of b.
-bool plan_across(DType type, int64_t rows, int64_t columns, const runtime::Policy& policy);
+bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, const runtime::Policy& policy);
 
 struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);

@@ -44,15 +44,22 @@ void test_matmul() {
   CHECK(plan_small_matmul(64 * 64, 64, cpu) && !plan_small_matmul(64 * 64, 65, cpu));
   CHECK(!plan_small_matmul(1, 1, gpu));
   at("few rows");
-  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-    CHECK(plan_few_rows(type, 1, cpu) && plan_few_rows(type, 4, cpu) && !plan_few_rows(type, 1, gpu));
-    CHECK(plan_few_rows(type, 8, cpu) == (type == DType::f32) && !plan_few_rows(type, 9, cpu));
+  for (const MatmulForm form : {MatmulForm::dots, MatmulForm::across}) {
+    const auto serves = [&](DType type, int64_t rows, const Policy& policy) {
+      return plan_few_rows(type, rows, 4096, form, policy);
+    };
+    cpu.products16 = true;
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+      CHECK(serves(type, 1, cpu) && serves(type, 4, cpu) && !serves(type, 1, gpu));
+      CHECK(serves(type, 8, cpu) == (type == DType::f32) && !serves(type, 9, cpu));
+      CHECK(!plan_few_rows(type, 1, 4096, MatmulForm::any, cpu) && !plan_few_rows(type, 1, 1, form, cpu));
+    }
+    cpu.products16 = false;
+    CHECK(serves(DType::bf16, 8, cpu) && serves(DType::f16, 8, cpu) && !serves(DType::f16, 9, cpu));
+    CHECK(!serves(DType::f64, 1, cpu));
   }
-  cpu.products16 = false;
-  CHECK(plan_few_rows(DType::bf16, 8, cpu) && plan_few_rows(DType::f16, 8, cpu) && !plan_few_rows(DType::f16, 9, cpu));
-  CHECK(!plan_few_rows(DType::f64, 1, cpu));
-  CHECK(plan_across(DType::f32, 1, 4096, cpu) && !plan_across(DType::f32, 9, 4096, cpu));
-  CHECK(!plan_across(DType::f32, 1, kAcrossColumns * cpu.units - 1, cpu) && !plan_across(DType::f32, 1, 4096, gpu));
+  CHECK(plan_few_rows(DType::f32, 1, 2 * kLanes * cpu.units, MatmulForm::dots, cpu));
+  CHECK(!plan_few_rows(DType::f32, 1, 2 * kLanes * cpu.units, MatmulForm::across, cpu));
 }
 
 void test_convolution() {
