@@ -181,10 +181,11 @@ void run_kernel(const Product& p) {
 
 bool is_small(const Product& p) {
   const int64_t d = p.a.dim();
-  const runtime::Policy& policy = current_policy();
   if (!onednn_float(p.a.scalar_type()) || p.out.scalar_type() != p.a.scalar_type()) return false;
-  if (few_rows(p, form_of(p))) return true;
-  return (p.b.stride(d - 1) == 1 || by_dots(p)) && plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), policy);
+  const plan::MatmulForm form = form_of(p);
+  if (few_rows(p, form)) return true;
+  return (form == plan::MatmulForm::dots || p.b.stride(d - 1) == 1) &&
+         plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), current_policy());
 }
 
 void activate(const at::Tensor& t, AddmmActivation activation) {

@@ -1,4 +1,4 @@
-// Matrix products for what oneDNN does not compute: f64, integers, complex numbers, any strides.
+// Matrix products for what oneDNN does not compute: f64, integers, complex numbers, any strides; and of few rows.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"

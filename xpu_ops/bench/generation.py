@@ -14,9 +14,11 @@ from .models import library
 
 SECTION = "generation"
 _GROUP = 128
-# 0.31 billion parameters: 0.62 GB of bf16, past every cache, and few enough layers that the weights bound a step.
-_SIZES = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 6, "num_attention_heads": 32}
-_MORE = {"num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 4096}
+# A step reads 0.33 billion parameters, 0.66 GB of bf16: past every cache, and few enough layers that the weights bound it.
+_SIZES = {
+    "hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 6, "num_attention_heads": 32,
+    "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 4096,
+}  # fmt: skip
 # Batch and length of the prompt.
 _CORE, _FULL = [(1, 64)], [(1, 64), (1, 2048), (4, 64), (4, 512), (16, 64)]
 
@@ -68,7 +70,7 @@ def model(weights: str) -> nn.Module:
     """The model with random weights in bf16, its linear layers replaced by those of `weights`."""
     torch.manual_seed(0)
     module = library("transformers")
-    made: nn.Module = module.LlamaForCausalLM(module.LlamaConfig(**_SIZES, **_MORE)).eval().bfloat16()
+    made: nn.Module = module.LlamaForCausalLM(module.LlamaConfig(**_SIZES)).eval().bfloat16()
     if replacement := WEIGHTS[weights]:
         for parent in list(made.modules()):
             for name, child in list(parent.named_children()):
@@ -84,16 +86,15 @@ def bytes_read(made: nn.Module) -> int:
 
 
 class _Step:
-    """The step after a prompt, on the device of the token: the most likely next token of each sequence.
+    """The step after a prompt, on the device of the token: the logits of the next one of each sequence.
 
-    The cache is set back to the prompt before each call, so that all are the same step. `static` allocates it once, as
-    `cache_implementation="static"` does.
+    `models` holds the model by device; steps share it, and the copy on xpu that the first one makes. The cache is set back to
+    the prompt before each call, so that all are the same step. `static` allocates it once, as `cache_implementation="static"` does.
     """
 
-    def __init__(self, made: nn.Module, prompt: Tensor, static: bool) -> None:
-        self.models, self.prompt, self.static = {"cpu": made}, prompt, static
-        self.caches: dict[str, Any] = {}
-        self.kept: dict[str, list[tuple[Tensor, Tensor]]] = {}
+    def __init__(self, models: dict[str, nn.Module], prompt: Tensor, static: bool) -> None:
+        self.models, self.prompt, self.static = models, prompt, static
+        self.caches: dict[str, tuple[Any, list[tuple[Tensor, Tensor]]]] = {}  # and the keys and values of the prompt
 
     def prepare(self, device: str) -> None:
         """The model's copy on the device, and a cache with the prompt."""
@@ -104,20 +105,20 @@ class _Step:
         options = {"max_cache_len": length + 64} if self.static else {}
         cache = (module.StaticCache if self.static else module.DynamicCache)(config=made.config, **options)
         made(self.prompt.to(device), past_key_values=cache, logits_to_keep=1)
-        self.caches[device] = cache
-        self.kept[device] = [(layer.keys, layer.values) for layer in cache.layers]
+        self.caches[device] = cache, [(layer.keys, layer.values) for layer in cache.layers]
 
     def __call__(self, token: Tensor) -> Tensor:
         device, length = token.device.type, self.prompt.shape[1]
         with torch.no_grad():
             if device not in self.caches:
                 self.prepare(device)
-            for layer, (keys, values) in zip(self.caches[device].layers, self.kept[device], strict=True):
+            cache, kept = self.caches[device]
+            for layer, (keys, values) in zip(cache.layers, kept, strict=True):
                 if self.static:
                     layer.cumulative_length.fill_(length)
                 else:
                     layer.keys, layer.values = keys, values
-            logits = self.models[device](token, past_key_values=self.caches[device], logits_to_keep=1).logits
+            logits = self.models[device](token, past_key_values=cache, logits_to_keep=1).logits
         return logits[:, -1].float()
 
 
@@ -125,17 +126,17 @@ def cases(full: bool) -> Iterator[Case]:
     """Each kind of weights at each batch and prompt; the static cache at the first. Bytes are those of weights and cache."""
     for weights in WEIGHTS:
         try:
-            made = model(weights)
+            models = {"cpu": model(weights)}
         except ImportError as error:
             print(f"bench: {SECTION} left out: {error}")
             return
-        read = bytes_read(made)
+        read = bytes_read(models["cpu"])
         for batch, length in _FULL if full else _CORE:
             for static in (False, True) if (batch, length) == _CORE[0] else (False,):
-                step = _Step(made, torch.randint(0, _MORE["vocab_size"], (batch, length)), static)
-                heads = _SIZES["hidden_size"] // _SIZES["num_attention_heads"] * _MORE["num_key_value_heads"]
+                step = _Step(models, torch.randint(0, _SIZES["vocab_size"], (batch, length)), static)
+                heads = _SIZES["hidden_size"] // _SIZES["num_attention_heads"] * _SIZES["num_key_value_heads"]
                 cache = batch * length * heads * 2 * 2 * _SIZES["num_hidden_layers"]
                 name = f"{weights} batch {batch} prompt {length}{' static' if static else ''}"
-                token = torch.randint(0, _MORE["vocab_size"], (batch, 1))
+                token = torch.randint(0, _SIZES["vocab_size"], (batch, 1))
                 # The results of 16-bit sums in another order differ by more than a bit.
                 yield Case(SECTION, name, step, (token,), bytes_moved=read + cache, rtol=0.1)
