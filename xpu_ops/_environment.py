@@ -27,6 +27,8 @@ RUN_TIME = (
              "`1` forbids the host to read device memory, as on a GPU with memory of its own; nothing runs inline"),
     Variable("XPU_OPS_INLINE", "1", "kernels/runtime/queue.cpp",
              "`0` launches small work instead of running it on the calling thread, and lets autograd use its own thread"),
+    Variable("XPU_OPS_NATIVE_TASKS", "1", "kernels/runtime/native_task.cpp",
+             "`0` submits oneDNN's primitives on the CPU device as host tasks of SYCL and waits for each"),
     Variable("XPU_OPS_SYNC_ERRORS", "0", "kernels/runtime/device_error.cpp",
              "`1` waits after every launch, so that an error found by a kernel is raised by the call that made it"),
     Variable("XPU_OPS_POISON", "0", "kernels/runtime/allocator.cpp",

@@ -46,7 +46,7 @@ class Graph {
     try {
       recorded_.emplace(queue_->get().get_context(), queue_->get().get_device());
       queue_->block_inline();  // first: no thread computes inline what should be recorded
-      queue_->submit([&](sycl::queue& q) { recorded_->begin_recording(q); });
+      queue_->submit_marker([&](sycl::queue& q) { recorded_->begin_recording(q); });
     } catch (...) {
       queue_->unblock_inline();
       recorded_.reset();

@@ -13,6 +13,7 @@
 #include <oneapi/dnnl/dnnl_sycl.hpp>
 
 #include "kernels/error.hpp"
+#include "kernels/onednn/host_task.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
@@ -59,12 +60,6 @@ ArgSet* make_args(const Entry& entry, int device) {
   return set.release();
 }
 
-void check(dnnl_status_t status, const Entry& entry) {
-  if (status != dnnl_success)
-    throw Error(ErrorKind::runtime, std::string("oneDNN could not run ") + op_name(entry.op) + " " + entry.impl +
-                                        " (status " + std::to_string(static_cast<int>(status)) + ")");
-}
-
 // Multiplications and additions of a product or a convolution, those with padding too; 0 for others.
 double flops(const Entry& entry) {
   const auto dims = [&](std::initializer_list<int> ids) {
@@ -90,6 +85,24 @@ double flops(const Entry& entry) {
     default: return 0;
   }
 }
+
+// One execution in flight.
+class Execution final : public runtime::NativeTask {
+ public:
+  Execution(Entry& entry, std::unique_ptr<ArgSet> args, int device)
+      : entry_(entry.shared_from_this()), args_(std::move(args)), work_(host_task(device, entry, args_->c_args)) {}
+  void run() override {
+    work_();
+    work_ = nullptr;
+    entry_->spare.put(take());
+  }
+  std::unique_ptr<ArgSet> take() { return std::move(args_); }
+
+ private:
+  std::shared_ptr<Entry> entry_;
+  std::unique_ptr<ArgSet> args_;
+  std::function<void()> work_;
+};
 
 runtime::Command described(const Entry& entry) {
   runtime::Command c;
@@ -120,6 +133,12 @@ dnnl::engine& engine(int device) {
   return *e;
 }
 
+void check(dnnl_status_t status, const Entry& entry) {
+  if (status != dnnl_success)
+    throw Error(ErrorKind::runtime, std::string("oneDNN could not run ") + op_name(entry.op) + " " + entry.impl +
+                                        " (status " + std::to_string(static_cast<int>(status)) + ")");
+}
+
 bool on_host(int device) { return runtime::device_info(device).is_cpu; }
 
 bool saturates(int device, DType source) {
@@ -136,17 +155,22 @@ bool saturates(int device, DType source) {
 void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) {
   using clock = std::chrono::steady_clock;
   const bool talk = verbose(), host = on_host(queue.device);
-  // There it is a host task that must end before the arguments are used again.
+  // There it is no command of SYCL, or a host task that must end before the arguments are used again.
   if (host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
   if (count != static_cast<int>(entry.args.size()))
     throw Error(ErrorKind::runtime, "oneDNN: wrong number of arguments for " + entry.shapes);
-  std::unique_ptr<ArgSet> args(entry.spare.exchange(nullptr, std::memory_order_acquire));
+  std::unique_ptr<ArgSet> args = entry.spare.take();
   if (!args) args.reset(make_args(entry, queue.device));
   for (int i = 0; i < count; ++i) check(dnnl_memory_set_data_handle(args->c_args[i].memory, pointers[i]), entry);
   std::optional<runtime::Scratch> scratch;
   if (entry.scratchpad_bytes) {
     scratch.emplace(entry.scratchpad_bytes);
     check(dnnl_memory_set_data_handle(args->c_args[count].memory, scratch->get()), entry);
+  }
+  if (host && !talk && queue.takes_native() && takes_host_tasks()) {
+    std::unique_ptr<runtime::NativeTask> task = std::make_unique<Execution>(entry, std::move(args), queue.device);
+    if (queue.submit_native(task)) return;
+    args = static_cast<Execution&>(*task).take();
   }
   // A wait of another thread on this queue makes sycl::queue forget its last kernel, and the host task would not stand
   // behind it. The scratchpad may be a block that a kernel before this wait still reads, so it is taken before.
@@ -182,7 +206,7 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
                  entry.shapes.c_str(), entry.last_was_hit ? "hit" : "miss",
                  std::chrono::duration<double, std::micro>(clock::now() - start).count());
   }
-  delete entry.spare.exchange(args.release(), std::memory_order_acq_rel);
+  entry.spare.put(std::move(args));
 }
 
 void run(runtime::Queue& queue, Entry& entry, std::initializer_list<void*> pointers) {

@@ -13,11 +13,15 @@ dnnl::engine& engine(int device);
 // bits.
 bool saturates(int device, DType source);
 
-// Whether primitives are host tasks on this device; those pile up quadratically between kernels.
+// Whether primitives run on the host. oneDNN submits host tasks of SYCL there, which pile up quadratically between
+// kernels: queues get native tasks instead where they take them.
 bool on_host(int device);
 
+// Throws Error{runtime} that names the primitive, unless it succeeded.
+void check(dnnl_status_t status, const Entry& entry);
+
 // Runs a cached primitive on the queue, in order with the kernels on it. `pointers` follow entry.args; the scratchpad
-// comes from the caching allocator. Returns when a primitive on the host is done, any other when it is submitted.
+// comes from the caching allocator. Returns when a host task of SYCL is done, any other primitive when it is submitted.
 void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count);
 void run(runtime::Queue& queue, Entry& entry, std::initializer_list<void*> pointers);
 

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -86,19 +87,35 @@ struct ArgSpec {
   dnnl::memory::desc md;
 };
 
-// Memory objects of one execution. An entry keeps one set between executions, so that only data handles are set.
+// Memory objects of one execution.
 struct ArgSet {
   std::vector<dnnl::memory> memory;
   std::vector<dnnl_exec_arg_t> c_args;
 };
 
-// A primitive, or the fact that there is none worth running (`primitive` empty, `impl` says why).
-struct Entry {
-  Entry() = default;
-  ~Entry() { delete spare.load(); }
-  Entry(const Entry&) = delete;
-  Entry& operator=(const Entry&) = delete;
+// Sets that no execution uses, so that the next one only sets data handles.
+class SpareArgs {
+ public:
+  std::unique_ptr<ArgSet> take() {
+    const std::lock_guard lock(mutex_);
+    if (sets_.empty()) return nullptr;
+    std::unique_ptr<ArgSet> last = std::move(sets_.back());
+    sets_.pop_back();
+    return last;
+  }
+  void put(std::unique_ptr<ArgSet> set) {
+    const std::lock_guard lock(mutex_);
+    if (sets_.size() < kKept) sets_.push_back(std::move(set));
+  }
 
+ private:
+  static constexpr size_t kKept = 64;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<ArgSet>> sets_;
+};
+
+// A primitive, or the fact that there is none worth running (`primitive` empty, `impl` says why).
+struct Entry : std::enable_shared_from_this<Entry> {
   explicit operator bool() const { return static_cast<bool>(primitive); }
   dnnl::primitive primitive;
   std::vector<ArgSpec> args;  // without the scratchpad
@@ -110,7 +127,7 @@ struct Entry {
   Op op{};
   std::string impl, shapes;
   std::atomic<bool> last_was_hit{false};  // for the verbose line only
-  std::atomic<ArgSet*> spare{nullptr};
+  SpareArgs spare;
 
   // Takes the primitive from a descriptor, unless its implementation is a reference one. False if refused.
   bool accept(const dnnl::primitive_desc_base& pd, const dnnl::primitive& made);

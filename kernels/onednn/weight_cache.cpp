@@ -28,7 +28,7 @@ PackedWeight::~PackedWeight() {
     runtime::deallocate(data);
     return;
   }
-  if (!on_host(device)) runtime::settle(device);  // else a primitive may still read this
+  runtime::settle(device);  // a primitive may still read it
   sycl::free(data, runtime::sycl_context(device));
 }
 

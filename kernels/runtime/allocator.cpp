@@ -83,7 +83,7 @@ void Allocator::deallocate(Block* b, const TraceContext& context) {
   }
   for (StreamId stream : b->uses) {
     d_.pending.emplace_back(
-        runtime::queue(device_, stream).submit([](sycl::queue& q) { return q.ext_oneapi_submit_barrier(); }), b);
+        runtime::queue(device_, stream).submit_marker([](sycl::queue& q) { return q.ext_oneapi_submit_barrier(); }), b);
     b->events++;
   }
   b->uses.clear();

@@ -23,24 +23,29 @@ void Event::record(Queue& queue) {
                                         " does not match recording stream's device " + std::to_string(queue.device) +
                                         ".");
   device_ = queue.device;
+  queue_ = &queue;
   stamp_.reset();
   if (timing_ && queue.get().get_device().has(sycl::aspect::ext_oneapi_queue_profiling_tag)) {
-    event_ = queue.submit([](sycl::queue& q) { return sycl::ext::oneapi::experimental::submit_profiling_tag(q); });
+    event_ =
+        queue.submit_marker([](sycl::queue& q) { return sycl::ext::oneapi::experimental::submit_profiling_tag(q); });
     stamp_ = event_;
+    place_ = queue.submitted();
     return;
   }
-  queue.submit([&](sycl::queue& q) {
+  queue.submit_marker([&](sycl::queue& q) {
     event_ = q.ext_oneapi_submit_barrier();
     if (!timing_) return;
     sycl::queue& timed = queue.timed();
     stamp_ = q == timed ? *event_ : timed.ext_oneapi_submit_barrier({*event_});
   });
+  place_ = queue.submitted();
 }
 
 void Event::block(Queue& queue) const {
   if (!recorded()) return;
   check_fork();
   queue.submit([&](sycl::queue& q) { q.ext_oneapi_submit_barrier({*event_}); });
+  if (queue_->shared()) queue.hold_natives();  // a host task of theirs may stand before it
 }
 
 bool Event::query() const {
@@ -55,6 +60,8 @@ void Event::synchronize() const {
   const Synchronization shown("synchronize event", device_);
   sycl::event e = stamp_ ? *stamp_ : *event_;
   const int64_t begin = profiling() && !is_complete(e) ? detail::profile_clock() : 0;
+  // Only a thread that waits for a queue works with those of a CPU device.
+  if (place_ == queue_->submitted() && !is_complete(e) && !recording(*queue_)) queue_->wait();
   e.wait_and_throw();
   if (begin) detail::profile_wait(device_, begin);
 }

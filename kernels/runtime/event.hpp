@@ -28,6 +28,8 @@ class Event {
   std::optional<sycl::event> event_;  // in the recorded queue
   std::optional<sycl::event> stamp_;  // carries the time stamp where the queue itself has no profiling
   bool timing_ = false;
+  Queue* queue_ = nullptr;
+  uint64_t place_ = 0;  // in the count of the queue's submissions
   int device_ = -1;
 };
 

@@ -11,6 +11,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/native_task.hpp"
 #include "kernels/runtime/redzone.hpp"
 
 namespace xpu_ops::runtime {
@@ -134,7 +135,12 @@ void for_each(int device, Fn&& fn) {
 }  // namespace
 
 Queue::Queue(sycl::queue queue, int device, StreamId id, int priority)
-    : device(device), id(id), priority(priority), q_(std::move(queue)), inline_allowed_(host_accessible(device)) {}
+    : device(device),
+      id(id),
+      priority(priority),
+      q_(std::move(queue)),
+      inline_allowed_(host_accessible(device)),
+      native_allowed_(native_tasks(device)) {}
 
 void QueueLock::wait() noexcept {
   while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)
@@ -158,6 +164,7 @@ void Queue::begin_profile() {
   log_ = detail::new_log();
   if (active_.load(std::memory_order_relaxed) == &t || shared_.load(std::memory_order_relaxed) || recording(*this))
     return;
+  catch_up(q_);
   t.ext_oneapi_submit_barrier({q_.ext_oneapi_submit_barrier()});
   active_.store(&t, std::memory_order_release);
 }
@@ -179,6 +186,7 @@ void Queue::leave_timed() {
 sycl::queue& Queue::share() {
   const std::lock_guard<QueueLock> turn(lock_);
   leave_timed();
+  catch_up(q_);
   inline_allowed_.store(false, std::memory_order_relaxed);
   shared_.store(true, std::memory_order_relaxed);
   return q_;
@@ -201,6 +209,11 @@ void Queue::unblock_inline() {
 }
 
 void Queue::wait() {
+  finish();
+  throw_native_error();
+}
+
+void Queue::finish() {
   refuse_recording(*this, "Waiting for the device");
   const uint64_t n = submitted_.load(std::memory_order_acquire);
   // Nothing since the last wait; commands from outside are not counted.
@@ -226,7 +239,7 @@ void Queue::drain() {
 
 void Queue::settle() noexcept {
   try {
-    wait();
+    finish();
   } catch (const std::exception&) {
     // A recording queue has nothing to wait for; what else failed is raised by the waits of its users.
   }
@@ -237,9 +250,14 @@ void Queue::settle() noexcept {
 bool Queue::ask_idle(uint64_t submitted) {
   const std::lock_guard<QueueLock> turn(lock_);
   if (graphs_recording() > 0 && recording(*this)) return false;
-  if (!get().ext_oneapi_empty()) return false;
+  if (!empty()) return false;
   finished_.store(submitted, std::memory_order_release);
   return true;
+}
+
+bool Queue::idle() {
+  const std::lock_guard<QueueLock> turn(lock_);
+  return empty();
 }
 
 bool Queue::may_run_inline(int64_t elements) {
@@ -354,7 +372,7 @@ void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported()
 
 bool idle(Queue& queue) {
   check_fork();
-  return queue.submit([](sycl::queue& q) { return q.ext_oneapi_empty(); });
+  return queue.idle();
 }
 
 void for_each_queue(int device, const std::function<void(Queue&)>& f) {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <mutex>
 #include <type_traits>
 #include <utility>
@@ -20,6 +22,12 @@ using StreamId = int64_t;
 constexpr StreamId kDefaultStream = 3;
 constexpr int kStreamsPerPool = 32;
 constexpr int kStreamPriorities = 3;
+
+// What a queue runs on a worker of the device.
+struct NativeTask {
+  virtual ~NativeTask() = default;
+  virtual void run() = 0;
+};
 
 // One holder at a time. Without contention it costs two atomic operations and no call; who has to wait sleeps.
 class QueueLock {
@@ -56,6 +64,22 @@ class Queue {
   decltype(auto) submit(F&& f) {
     const Submission turn(*this);
     return std::forward<F>(f)(*active_.load(std::memory_order_relaxed));
+  }
+  // The same for a command whose event stands for all before it: sycl::queue does not know the native tasks.
+  template <class F>
+  decltype(auto) submit_marker(F&& f) {
+    const Submission turn(*this);
+    sycl::queue& q = *active_.load(std::memory_order_relaxed);
+    catch_up(q);
+    return std::forward<F>(f)(q);
+  }
+  // Work of the host in order with the commands of the queue: a worker of the device calls run() and deletes the task.
+  // Nobody waits for it. False where the queue takes none (not an OpenCL CPU device, others submit to it, a profile
+  // runs); the task is untouched then.
+  bool submit_native(std::unique_ptr<NativeTask>& task);
+  bool takes_native() const {
+    return native_allowed_.load(std::memory_order_relaxed) && !shared_.load(std::memory_order_relaxed) &&
+           finished_.load(std::memory_order_acquire) >= natives_after_.load(std::memory_order_acquire) && !profiling();
   }
   // For queries that put nothing on the queue.
   const sycl::queue& get() const { return *active_.load(std::memory_order_acquire); }
@@ -101,12 +125,18 @@ class Queue {
     run_here(std::forward<F>(f), label);
     return true;
   }
+  // No native tasks until what is on the queue now has been waited for: SYCL holds back what follows a host task, and
+  // they would overtake it.
+  void hold_natives() { natives_after_.store(submitted(), std::memory_order_release); }
+  uint64_t submitted() const { return submitted_.load(std::memory_order_acquire); }
+  bool shared() const { return shared_.load(std::memory_order_relaxed); }
   // Nothing runs inline between block and unblock: a graph records.
   void block_inline();
   void unblock_inline();
   void drain();  // wait(), and for the time stamps beside the queue
   // Returns when everything submitted has finished, and inline work that was going on too. Raises nothing.
   void settle() noexcept;
+  bool idle();  // everything submitted has finished
 
   // For the profiler. Between begin and end, commands go to the queue with profiling, in order with those before and
   // after. A queue that others submit to stays where it is, and so does one that a graph records.
@@ -147,6 +177,15 @@ class Queue {
       return {.kernel = label.name()};
   }
   bool ask_idle(uint64_t submitted);
+  bool empty() const { return natives_done() && get().ext_oneapi_empty(); }  // under the lock
+  bool natives_done() const {
+    return natives_.load(std::memory_order_relaxed) == natives_ended_.load(std::memory_order_acquire);
+  }
+  // Puts a command of SYCL behind the native tasks, under the lock.
+  void catch_up(sycl::queue& q);
+  void finish();  // wait() without the errors of native tasks
+  static void run_native(void* args);
+  void throw_native_error();
   void leave_timed();
   void replace(const sycl::queue& queue);
 
@@ -160,6 +199,15 @@ class Queue {
   // thread that finds both equal sees what the work has written.
   std::atomic<uint64_t> submitted_{0}, finished_{0};
   std::atomic<bool> inline_allowed_, shared_{false};
+
+  std::atomic<bool> native_allowed_;
+  void* native_queue_ = nullptr;  // cl_command_queue of q_; under the lock
+  char* native_mark_ = nullptr;   // one byte on the device, written by catch_up
+  bool native_last_ = false;      // a native task came after the last catch_up
+  std::atomic<uint64_t> natives_{0}, natives_ended_{0}, natives_after_{0};
+  std::mutex native_error_lock_;
+  std::exception_ptr native_error_;  // the first, raised by the next wait
+  std::atomic<bool> native_failed_{false};
 };
 
 // f returns the event of the one command that it submits.
