@@ -92,12 +92,6 @@ static uint64_t intern(std::vector<uint8_t> blob) {
 }
 
 void PrimitiveCache::create(Entry& e, const std::function<void(Entry&)>& make) {
-  thread_local bool spoiled = false;
-  if (!spoiled) {
-    try {
-      return make(e);
-    } catch (const dnnl::error&) { spoiled = true; }
-  }
   std::exception_ptr failure;
   std::thread([&] {
     try {

@@ -170,8 +170,8 @@ class PrimitiveCache {
 
  private:
   PrimitiveCache();
-  // Runs `make`. oneDNN's code generator keeps an error of one creation in a variable of the thread and fails every
-  // later one there, so what failed is tried once more on a thread of its own, and refused if it fails again.
+  // Runs `make` on a thread of its own. oneDNN's code generator keeps an error in a variable of the thread and fails
+  // there from then on, also in what primitives generate while they run, which any thread that waits may do.
   static void create(Entry& e, const std::function<void(Entry&)>& make);
   std::shared_ptr<Entry> find(const Key& key, uint64_t hash);
   std::shared_ptr<Entry> insert(const Key& key, uint64_t hash, std::shared_ptr<Entry> e);

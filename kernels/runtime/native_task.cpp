@@ -1,6 +1,6 @@
 #define CL_TARGET_OPENCL_VERSION 300
-#include "kernels/runtime/native_task.hpp"
-
+// Work of the host in order with the kernels of an OpenCL CPU device: native kernels of OpenCL, which a worker of the
+// device runs. A host task of SYCL needs a thread of its own and holds back what follows.
 #include <CL/cl.h>
 #include <dlfcn.h>
 
@@ -27,8 +27,7 @@ struct Enqueued {
   NativeTask* task;
 };
 
-}  // namespace
-
+// Whether queues of the device take native tasks.
 bool native_tasks(int device) {
   static const bool on = env_flag("XPU_OPS_NATIVE_TASKS", true);
   const sycl::device& d = sycl_device(device);
@@ -40,6 +39,8 @@ bool native_tasks(int device) {
               nullptr) == CL_SUCCESS &&
          (able & CL_EXEC_NATIVE_KERNEL);
 }
+
+}  // namespace
 
 void Queue::run_native(void* args) {
   const Enqueued e = *static_cast<const Enqueued*>(args);
@@ -55,6 +56,8 @@ void Queue::run_native(void* args) {
 }
 
 bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
+  if (native_allowed_.load(std::memory_order_relaxed) == Natives::unknown) [[unlikely]]
+    native_allowed_.store(native_tasks(device) ? Natives::yes : Natives::no, std::memory_order_relaxed);
   if (!takes_native()) return false;
   if (natives_.load(std::memory_order_relaxed) - natives_ended_.load(std::memory_order_relaxed) >= kInFlight) wait();
   static const auto enqueue = symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
@@ -67,7 +70,7 @@ bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
   if (enqueue(static_cast<cl_command_queue>(native_queue_), run_native, &args, sizeof args, 0, nullptr, nullptr, 0,
               nullptr, nullptr) != CL_SUCCESS) {
     natives_.store(natives_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    native_allowed_.store(false, std::memory_order_relaxed);
+    native_allowed_.store(Natives::no, std::memory_order_relaxed);
     return false;
   }
   task.release();

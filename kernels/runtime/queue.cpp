@@ -11,7 +11,6 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/environment.hpp"
-#include "kernels/runtime/native_task.hpp"
 #include "kernels/runtime/redzone.hpp"
 
 namespace xpu_ops::runtime {
@@ -135,12 +134,7 @@ void for_each(int device, Fn&& fn) {
 }  // namespace
 
 Queue::Queue(sycl::queue queue, int device, StreamId id, int priority)
-    : device(device),
-      id(id),
-      priority(priority),
-      q_(std::move(queue)),
-      inline_allowed_(host_accessible(device)),
-      native_allowed_(native_tasks(device)) {}
+    : device(device), id(id), priority(priority), q_(std::move(queue)), inline_allowed_(host_accessible(device)) {}
 
 void QueueLock::wait() noexcept {
   while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)

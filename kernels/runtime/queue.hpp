@@ -23,7 +23,7 @@ constexpr StreamId kDefaultStream = 3;
 constexpr int kStreamsPerPool = 32;
 constexpr int kStreamPriorities = 3;
 
-// What a queue runs on a worker of the device.
+// Work of the host that a queue runs on a worker of the device.
 struct NativeTask {
   virtual ~NativeTask() = default;
   virtual void run() = 0;
@@ -78,7 +78,7 @@ class Queue {
   // runs); the task is untouched then.
   bool submit_native(std::unique_ptr<NativeTask>& task);
   bool takes_native() const {
-    return native_allowed_.load(std::memory_order_relaxed) && !shared_.load(std::memory_order_relaxed) &&
+    return native_allowed_.load(std::memory_order_relaxed) != Natives::no && !shared_.load(std::memory_order_relaxed) &&
            finished_.load(std::memory_order_acquire) >= natives_after_.load(std::memory_order_acquire) && !profiling();
   }
   // For queries that put nothing on the queue.
@@ -200,10 +200,11 @@ class Queue {
   std::atomic<uint64_t> submitted_{0}, finished_{0};
   std::atomic<bool> inline_allowed_, shared_{false};
 
-  std::atomic<bool> native_allowed_;
-  void* native_queue_ = nullptr;  // cl_command_queue of q_; under the lock
-  char* native_mark_ = nullptr;   // one byte on the device, written by catch_up
-  bool native_last_ = false;      // a native task came after the last catch_up
+  enum class Natives : uint8_t { unknown, yes, no };
+  std::atomic<Natives> native_allowed_{Natives::unknown};  // asked with the first one
+  void* native_queue_ = nullptr;                           // cl_command_queue of q_; under the lock
+  char* native_mark_ = nullptr;                            // one byte on the device, written by catch_up
+  bool native_last_ = false;                               // a native task came after the last catch_up
   std::atomic<uint64_t> natives_{0}, natives_ended_{0}, natives_after_{0};
   std::mutex native_error_lock_;
   std::exception_ptr native_error_;  // the first, raised by the next wait

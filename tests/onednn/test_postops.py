@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from support import script
 from support.modes import GPU_POLICY
 
 from xpu_ops import onednn
@@ -233,6 +234,24 @@ def test_what_cannot_be_created_spoils_nothing() -> None:
     onednn.primitive_cache.clear()
     case = Case("matmul", torch.float32)
     case.check(case.fused(["relu", "linear:3,1"]), 3 * torch.relu(case.base()) + 1)
+
+
+def test_what_cannot_be_created_spoils_no_execution() -> None:
+    """oneDNN generates conversions when a primitive first runs, on a thread that may be the one that waits."""
+    code = """
+        import torch
+        from torch.nn.functional import conv_transpose2d
+        from xpu_ops import onednn
+        a, w = (torch.randn(s, dtype=torch.bfloat16, device="xpu") for s in ((2, 8, 7, 7), (16, 4, 3, 3)))
+        onednn.convolution(a, w, groups=2, post_ops=[("eq", torch.ones(1, 1, 1, 1, dtype=torch.bfloat16, device="xpu"))])
+        x, w, b = (torch.randn(s, dtype=torch.bfloat16) for s in ((2, 8, 7, 7), (8, 16, 3, 3), (32,)))
+        for _ in range(20):
+            y = conv_transpose2d(x.to("xpu"), w.to("xpu"), b.to("xpu"), groups=2)
+            torch.xpu.synchronize()
+            torch.testing.assert_close(y.cpu(), conv_transpose2d(x, w, b, groups=2))
+        print("right")
+        """
+    assert script.out(code) == "right"
 
 
 def test_errors() -> None:
