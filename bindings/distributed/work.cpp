@@ -258,6 +258,10 @@ bool XcclWork::await(milliseconds timeout) {
     }
   }
   drive(timeout);
+  if (!discrete_ && timeout == kNoTimeout && !isCompleted()) {
+    runtime::Queue& queue = runtime::current_queue(device_.index());
+    if (queue.submitted_here()) queue.settle();
+  }
   std::exception_ptr error;
   {
     std::unique_lock<std::mutex> lock(mutex_);

@@ -60,8 +60,8 @@ void Event::synchronize() const {
   const Synchronization shown("synchronize event", device_);
   sycl::event e = stamp_ ? *stamp_ : *event_;
   const int64_t begin = profiling() && !is_complete(e) ? detail::profile_clock() : 0;
-  // Only a thread that waits for a queue works with those of a CPU device.
-  if (place_ == queue_->submitted() && !is_complete(e) && !recording(*queue_)) queue_->wait();
+  if (place_ == queue_->submitted() && queue_->submitted_here() && !is_complete(e) && !recording(*queue_))
+    queue_->wait();
   e.wait_and_throw();
   if (begin) detail::profile_wait(device_, begin);
 }

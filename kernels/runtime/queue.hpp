@@ -128,6 +128,10 @@ class Queue {
   // No native tasks until what is on the queue now has been waited for: SYCL holds back what follows a host task, and
   // they would overtake it.
   void hold_natives() { natives_after_.store(submitted(), std::memory_order_release); }
+  // Whether this thread submitted the last command. Where it did, and sleeps until some of the work is done, it should
+  // wait for the queue: it works beside the CPU device's threads then, which are one less than the cores. Such a wait
+  // lasts until the queue is empty, so no other thread may put off its end.
+  bool submitted_here() const { return submitter_.load(std::memory_order_relaxed) == this_thread(); }
   uint64_t submitted() const { return submitted_.load(std::memory_order_acquire); }
   bool shared() const { return shared_.load(std::memory_order_relaxed); }
   // Nothing runs inline between block and unblock: a graph records.
@@ -153,10 +157,15 @@ class Queue {
     Submission(const Submission&) = delete;
     Submission& operator=(const Submission&) = delete;
     ~Submission() {
+      queue.submitter_.store(this_thread(), std::memory_order_relaxed);
       queue.submitted_.store(queue.submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
       queue.lock_.unlock();
     }
   };
+  static const void* this_thread() {
+    thread_local char here;
+    return &here;
+  }
   bool settled() const {
     return submitted_.load(std::memory_order_relaxed) == finished_.load(std::memory_order_acquire);
   }
@@ -198,6 +207,7 @@ class Queue {
   // Submissions, counted under the lock when they are on the queue; those that a wait or a query has found done. A
   // thread that finds both equal sees what the work has written.
   std::atomic<uint64_t> submitted_{0}, finished_{0};
+  std::atomic<const void*> submitter_{nullptr};
   std::atomic<bool> inline_allowed_, shared_{false};
 
   enum class Natives : uint8_t { unknown, yes, no };
