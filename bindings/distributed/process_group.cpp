@@ -34,8 +34,11 @@ void end_elsewhere(Engine engine, c10::weak_intrusive_ptr<c10d::Backend> borrowe
   }).detach();
 }
 
-// Idle, or so soon that a thread of its own is not worth it.
-bool ready(runtime::Queue& queue) { return queue.inline_ready() || runtime::idle(queue); }
+// Idle, or so soon that a thread of its own is not worth it. Neither is it on one core: the device computes at the pace
+// of the thread that waits, and the call travels while the next kernels are submitted.
+bool ready(runtime::Queue& queue) {
+  return queue.inline_ready() || runtime::idle(queue) || runtime::device_info(queue.device).policy.units == 1;
+}
 
 }  // namespace
 
