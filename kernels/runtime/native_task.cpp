@@ -90,9 +90,13 @@ void Queue::catch_up(sycl::queue& q) {
 void Queue::throw_native_error() {
   if (!native_failed_.load(std::memory_order_acquire)) [[likely]]
     return;
-  const std::lock_guard<std::mutex> lock(native_error_lock_);
-  native_failed_.store(false, std::memory_order_relaxed);
-  std::rethrow_exception(std::exchange(native_error_, nullptr));
+  std::exception_ptr error;
+  {
+    const std::lock_guard<std::mutex> lock(native_error_lock_);
+    error = std::exchange(native_error_, nullptr);
+    native_failed_.store(false, std::memory_order_relaxed);
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace xpu_ops::runtime
