@@ -14,7 +14,7 @@ using runtime::ceil_div;
 
 constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
 constexpr uint32_t kWideColumns = 64, kNarrowColumns = 16;
-// A oneDNN primitive on the CPU device is a host task, which costs more than all of a product of this size.
+// The execution of a oneDNN primitive on the CPU device costs more than all of a product of this size.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
 // Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
 // faster where the processor has instructions for them.

@@ -17,9 +17,9 @@ pytestmark = pytest.mark.skipif(
 ROWS = 192  # more than the kernels for few rows take
 
 
-def operands(dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
+def operands() -> tuple[torch.Tensor, torch.Tensor]:
     g = torch.Generator().manual_seed(3)
-    return torch.randn(ROWS, 512, generator=g, dtype=dtype), torch.randn(512, 512, generator=g, dtype=dtype) / 16
+    return torch.randn(ROWS, 512, generator=g), torch.randn(512, 512, generator=g) / 16
 
 
 def on_device(*tensors: torch.Tensor) -> list[torch.Tensor]:

@@ -161,7 +161,7 @@ def gradients(g: torch.Generator) -> Compute:
 
 
 def attention(g: torch.Generator) -> Compute:
-    """A kernel between two primitives of oneDNN, which are host tasks on the CPU device."""
+    """A kernel between two primitives of oneDNN, which are work of the host on the CPU device."""
     q, k, v = (numbers(g, 1, 1, 16, 16) for _ in range(3))
     return lambda: [F.scaled_dot_product_attention(q, k, v)]
 
