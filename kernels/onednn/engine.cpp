@@ -14,6 +14,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/onednn/host_task.hpp"
+#include "kernels/onednn/per_device.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
@@ -104,6 +105,10 @@ class Execution final : public runtime::NativeTask {
   std::function<void()> work_;
 };
 
+dnnl::engine* new_engine(int device) {
+  return new dnnl::engine(dnnl::sycl_interop::make_engine(runtime::sycl_device(device), runtime::sycl_context(device)));
+}
+
 runtime::Command described(const Entry& entry) {
   runtime::Command c;
   c.kind = runtime::CommandKind::primitive;
@@ -120,18 +125,7 @@ runtime::Command described(const Entry& entry) {
 bool verbose() noexcept { return verbose_flag().load(std::memory_order_relaxed); }
 void set_verbose(bool on) noexcept { verbose_flag().store(on, std::memory_order_relaxed); }
 
-dnnl::engine& engine(int device) {
-  static std::atomic<dnnl::engine*> engines[runtime::kMaxDevices]{};
-  dnnl::engine* e = engines[device].load(std::memory_order_acquire);
-  if (e) [[likely]]
-    return *e;
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  if ((e = engines[device].load())) return *e;
-  e = new dnnl::engine(dnnl::sycl_interop::make_engine(runtime::sycl_device(device), runtime::sycl_context(device)));
-  engines[device].store(e, std::memory_order_release);
-  return *e;
-}
+dnnl::engine& engine(int device) { return per_device<new_engine>(device); }
 
 void check(dnnl_status_t status, const Entry& entry) {
   if (status != dnnl_success)

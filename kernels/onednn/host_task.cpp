@@ -7,7 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/onednn/engine.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/onednn/per_device.hpp"
 #include "kernels/runtime/redirect.hpp"
 
 namespace xpu_ops::onednn {
@@ -37,18 +37,7 @@ struct Side {
         stream(dnnl::sycl_interop::make_stream(engine(device), queue)) {}
 };
 
-Side& side(int device) {
-  static std::atomic<Side*> sides[runtime::kMaxDevices]{};
-  Side* s = sides[device].load(std::memory_order_acquire);
-  if (s) [[likely]]
-    return *s;
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  if ((s = sides[device].load())) return *s;
-  s = new Side(device);  // as long-lived as the queues
-  sides[device].store(s, std::memory_order_release);
-  return *s;
-}
+Side* new_side(int device) { return new Side(device); }
 
 }  // namespace
 
@@ -59,7 +48,7 @@ bool takes_host_tasks() {
 }
 
 std::function<void()> host_task(int device, const Entry& entry, const std::vector<dnnl_exec_arg_t>& args) {
-  Side& s = side(device);
+  Side& s = per_device<new_side>(device);
   std::function<void()> taken;
   dnnl_status_t status;
   {

@@ -25,14 +25,12 @@ void Event::record(Queue& queue) {
   device_ = queue.device;
   queue_ = &queue;
   stamp_.reset();
-  if (timing_ && queue.get().get_device().has(sycl::aspect::ext_oneapi_queue_profiling_tag)) {
-    event_ =
-        queue.submit_marker([](sycl::queue& q) { return sycl::ext::oneapi::experimental::submit_profiling_tag(q); });
-    stamp_ = event_;
-    place_ = queue.submitted();
-    return;
-  }
+  const bool tags = timing_ && queue.get().get_device().has(sycl::aspect::ext_oneapi_queue_profiling_tag);
   queue.submit_marker([&](sycl::queue& q) {
+    if (tags) {
+      stamp_ = event_ = sycl::ext::oneapi::experimental::submit_profiling_tag(q);
+      return;
+    }
     event_ = q.ext_oneapi_submit_barrier();
     if (!timing_) return;
     sycl::queue& timed = queue.timed();

@@ -1,6 +1,6 @@
-#define CL_TARGET_OPENCL_VERSION 300
 // Work of the host in order with the kernels of an OpenCL CPU device: native kernels of OpenCL, which a worker of the
 // device runs. A host task of SYCL needs a thread of its own and holds back what follows.
+#define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 #include <dlfcn.h>
 
@@ -27,11 +27,11 @@ struct Enqueued {
   NativeTask* task;
 };
 
-// Whether queues of the device take native tasks.
+// Whether queues of the device take native tasks. A GPU's say no.
 bool native_tasks(int device) {
   static const bool on = env_flag("XPU_OPS_NATIVE_TASKS", true);
   const sycl::device& d = sycl_device(device);
-  if (!on || !device_info(device).is_cpu || d.get_backend() != sycl::backend::opencl) return false;
+  if (!on || d.get_backend() != sycl::backend::opencl) return false;
   static const auto info = symbol<decltype(clGetDeviceInfo)>("clGetDeviceInfo");
   cl_device_exec_capabilities able = 0;
   return info && symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel") &&
@@ -74,15 +74,12 @@ bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
     return false;
   }
   task.release();
-  native_last_ = true;
   return true;
 }
 
 // sycl::queue takes its last own command for the last of all.
 void Queue::catch_up(sycl::queue& q) {
-  if (!native_last_) return;
-  native_last_ = false;
-  if (natives_done()) return;
+  if (natives_done() || recording(*this)) return;  // what a graph records begins behind a mark
   if (!native_mark_) native_mark_ = sycl::malloc_device<char>(1, q);
   q.memset(native_mark_, 0, 1);
 }

@@ -214,7 +214,6 @@ class Queue {
   std::atomic<Natives> native_allowed_{Natives::unknown};  // asked with the first one
   void* native_queue_ = nullptr;                           // cl_command_queue of q_; under the lock
   char* native_mark_ = nullptr;                            // one byte on the device, written by catch_up
-  bool native_last_ = false;                               // a native task came after the last catch_up
   std::atomic<uint64_t> natives_{0}, natives_ended_{0}, natives_after_{0};
   std::mutex native_error_lock_;
   std::exception_ptr native_error_;  // the first, raised by the next wait
