@@ -149,6 +149,14 @@ class Attention {
     }
   }
 
+  // For one query of each head: heads that share keys and values go into one tile. Returns how many share them.
+  uint32_t join_groups() {
+    const uint32_t group = std::exchange(args.head_step, 1);
+    shape.kv_heads = args.heads;
+    tiles_ = plan::plan_attention_tiles(shape, current_policy());
+    return group;
+  }
+
   int64_t tile_elements() const { return tiles_.elements(shape.keys); }
 
   // Calls f(queries, keys) for every tile, queries of one key head after another; stops where f returns false.
@@ -203,26 +211,29 @@ bool multiply(Attention& a, const onednn::View& x, const onednn::View& y, const 
   return onednn::matmul(a.queue, x, y, nullptr, to, add ? adding() : onednn::PostOps{});
 }
 
-AttentionOneArgs one_args(const onednn::View& kv, const Part& keys) {
+// Keys or values of the heads of queries from keys.head0 on, of which so many share them.
+AttentionOneArgs one_args(const at::Tensor& kv, const Part& keys, uint32_t group) {
   AttentionOneArgs args;
-  args.kv = kv.data;
-  std::copy(kv.strides, kv.strides + 3, args.kv_stride);
+  args.kv = static_cast<const char*>(kv.const_data_ptr()) + keys.batch0 * kv.stride(0) * kv.element_size();
+  for (int d = 0; d < 3; ++d) args.kv_stride[d] = kv.stride(d);
   args.tile_heads = static_cast<uint32_t>(keys.heads);
+  args.head0 = static_cast<uint32_t>(keys.head0);
+  args.group = group;
   args.cols = static_cast<uint32_t>(keys.rows);
-  args.dim = static_cast<uint32_t>(kv.dims[3]);
+  args.dim = static_cast<uint32_t>(kv.size(3));
   return args;
 }
 
-void score_one(Attention& a, const onednn::View& q, const onednn::View& k, const Part& keys) {
-  AttentionOneArgs args = one_args(k, keys);
+void score_one(Attention& a, const onednn::View& q, const Part& keys, uint32_t group) {
+  AttentionOneArgs args = one_args(a.k, keys, group);
   args.q = q.data;
   std::copy(q.strides, q.strides + 2, args.q_stride);
   args.scores = a.args.scores;
   plan::attention_scores_one(a.queue, to_dtype(a.type), a.args.planes, args);
 }
 
-void mix_one(Attention& a, const onednn::View& v, const onednn::View& out, const Part& keys) {
-  AttentionOneArgs args = one_args(v, keys);
+void mix_one(Attention& a, const onednn::View& out, const Part& keys, uint32_t group) {
+  AttentionOneArgs args = one_args(a.v, keys, group);
   args.weights = a.args.weights;
   args.out = out.data;
   std::copy(out.strides, out.strides + 2, args.out_stride);
@@ -270,21 +281,22 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     forward_by_blocks(a, out, logsumexp);
     return true;
   }
-  const bool single = a.type == at::kFloat;
+  const bool single = a.type == at::kFloat, one = a.args.nq == 1;
+  const bool own_products = plan::plan_attention_one_serves(a.args.nq, current_policy());
+  const uint32_t group = own_products ? a.join_groups() : 1;
   runtime::Scratch scores(a.tile_elements() * sizeof(float)), narrow(single ? 1 : a.tile_elements() * 2);
   a.args.scores = scores.get<float>();
   a.args.weights = single ? scores.get() : narrow.get();
   a.args.logsumexp = logsumexp.mutable_data_ptr<float>();
   return a.for_tiles([&](const Part& queries, const Part& keys) {
-    if (plan::plan_attention_one_serves(queries.rows, current_policy())) {
-      score_one(a, part_of(a.q, queries), part_of(a.k, keys), keys);
+    if (own_products) {
+      score_one(a, part_of(a.q, queries), keys, group);
       plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.args);
-      mix_one(a, part_of(a.v, keys), part_of(out, queries), keys);
+      mix_one(a, part_of(out, queries), keys, group);
       return true;
     }
     const int64_t cols = keys.rows;
     // One query, as in generating text: the keys in the layout they have times a vector, instead of their transpose.
-    const bool one = queries.rows == 1;
     const onednn::View products = scratch_view(scores.get(), DType::f32, queries, cols, one);
     if (one ? !multiply(a, part_of(a.k, keys), part_of(a.q, queries, true), products)
             : !multiply(a, part_of(a.q, queries), part_of(a.k, keys, true), products))

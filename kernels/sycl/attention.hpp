@@ -161,7 +161,8 @@ template <class T> void attention_one_scores(const AttentionOneArgs& p) {
   const uint32_t begin = (group - plane * p.blocks) * p.block, end = least(p.cols, begin + p.block);
   const uint32_t batch = plane / p.tile_heads, head = plane - batch * p.tile_heads;
   const T* q = static_cast<const T*>(p.q) + (batch * p.q_stride[0] + head * p.q_stride[1]);
-  const T* k = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + head * p.kv_stride[1]);
+  const uint32_t kv_head = (p.head0 + head) / p.group;
+  const T* k = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + kv_head * p.kv_stride[1]);
   float* scores = p.scores + static_cast<size_t>(plane) * p.cols;
   const uint32_t mine = static_cast<uint32_t>(sub_group_lane() / 4);
   for (uint32_t c = begin; c < end; c += 4) {
@@ -186,7 +187,8 @@ template <class T> void attention_one_mix(const AttentionOneArgs& p) {
   const uint32_t group = static_cast<uint32_t>(item.get_group(0)), plane = group / p.blocks;
   const uint32_t batch = plane / p.tile_heads, head = plane - batch * p.tile_heads;
   const T* weights = static_cast<const T*>(p.weights) + static_cast<size_t>(plane) * p.cols;
-  const T* values = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + head * p.kv_stride[1]);
+  const uint32_t kv_head = (p.head0 + head) / p.group;
+  const T* values = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + kv_head * p.kv_stride[1]);
   T* out = static_cast<T*>(p.out) + (batch * p.out_stride[0] + head * p.out_stride[1]);
   column_block<4>(static_cast<size_t>(group - plane * p.blocks) * (4 * kLanes), p.dim, lane, p.once,
                   [&](auto count, size_t first) {

@@ -42,6 +42,7 @@ struct AttentionOneArgs {
   void* out = nullptr;            // mix
   int64_t q_stride[2] = {}, kv_stride[3] = {}, out_stride[2] = {};
   uint32_t tile_heads = 1, cols = 0, dim = 0;
+  uint32_t head0 = 0, group = 1;   // the first head of the tile; heads that share those of keys and values
   uint32_t blocks = 1, block = 1;  // work-groups of a plane; scores: keys of each
   uint32_t once = 1;               // see whole_or_part
 };

@@ -25,6 +25,23 @@ def run(q, k, v, g, device, dtype, **kwargs):
     return [out, *torch.autograd.grad(out, (q, k, v), g.to(device, dtype))]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 8, 2, 70), (2, 6, 2, 200_000)], ids=str)
+def test_one_query_of_grouped_heads(dtype: torch.dtype, masked: bool, sizes: tuple[int, int, int, int]) -> None:
+    """As in generating text; in the second case a tile holds heads of two groups."""
+    b, h, hk, m = sizes
+    q, k, v = torch.randn(b, h, 1, 16).to(dtype), *(torch.randn(b, m, hk, 16).to(dtype).transpose(1, 2) for _ in "kv")
+    mask = torch.rand(b, h, 1, m) > 0.3 if masked else None
+    expected = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), attn_mask=mask, enable_gqa=True)
+    on_xpu = [t.to("xpu") for t in (q, k, v)]
+    with torch.no_grad():
+        actual = F.scaled_dot_product_attention(
+            *on_xpu, attn_mask=None if mask is None else mask.to("xpu"), enable_gqa=True
+        )
+    assert_near(actual, expected, rtol=TOL[dtype], atol=TOL[dtype] * expected.abs().max().item())
+
+
 @pytest.mark.parametrize("mode", ["plain", "causal", "bool", "float", "scale"])
 @pytest.mark.parametrize("dtype", list(TOL), ids=str)
 def test_forward_and_backward(dtype, mode) -> None:

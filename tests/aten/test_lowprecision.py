@@ -247,6 +247,23 @@ def test_weight_int4pack_mm_with_scales_and_zeros(dtype: torch.dtype, shape: tup
     close(actual, a.double() @ w.t(), dtype)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_weight_int4pack_mm_one_row(dtype: torch.dtype) -> None:
+    """One element far above the others of its chunk, tiny chunks, and values that are not finite."""
+    q, packed = int4(48, 512)
+    a, both = values(1, 512).to(dtype), torch.tensor([0.1, 0.03]).to(dtype).expand(4, 48, 2).contiguous()
+    a[0, 7], a[0, 128:256] = 3000, a[0, 128:256] * 2e-5
+    w = (q.double() - 8) * both[0, 0, 0].double() + both[0, 0, 1].double()
+    converted, scales = torch._convert_weight_to_int4pack(packed.to("xpu"), 2), both.to("xpu")
+    close(torch._weight_int4pack_mm(a.to("xpu"), converted, 128, scales), a.double() @ w.t(), dtype)
+    a[0, 7] = 0
+    close(torch._weight_int4pack_mm(a.to("xpu"), converted, 128, scales), a.double() @ w.t(), dtype)
+    assert not torch._weight_int4pack_mm(a.to("xpu") * 0, converted, 128, scales).any()
+    for value in (torch.inf, torch.nan):
+        a[0, 300] = value
+        assert not torch._weight_int4pack_mm(a.to("xpu"), converted, 128, scales).isfinite().any()
+
+
 def test_rows_of_a_wider_matrix() -> None:
     """Rows with a gap between them are read where they lie, by int8 weights; int4 refuses them as its oneDNN form does."""
     wide = values(3, 512)

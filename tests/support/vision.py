@@ -207,7 +207,8 @@ def deform_conv2d(
     x0 = (torch.arange(out_w) * stride_w - pad_w)[None, :] + (torch.arange(kernel_w) * dilation_w)[:, None]
     y = y0[:, None].reshape(kernel_h, 1, out_h, 1) + offsets[..., 0, :, :]
     x = x0.reshape(1, kernel_w, 1, out_w) + offsets[..., 1, :, :]
-    inside = (y > -1) & (y < input.shape[2]) & (x > -1) & (x < input.shape[3])
+    # At -1 the value is 0 and has a gradient: get_coordinate_weight of torchvision leaves nothing out there.
+    inside = (y >= -1) & (y < input.shape[2]) & (x >= -1) & (x < input.shape[3])
     y, x = torch.where(inside, y, 0), torch.where(inside, x, 0)
     padded = pad(wide, (1, 1, 1, 1)).flatten(2).unflatten(1, (offset_groups, channels // offset_groups))
     stride = input.shape[3] + 2
