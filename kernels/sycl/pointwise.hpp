@@ -78,45 +78,48 @@ template <int FIRST, int LAST, int Operands>
   return i;
 }
 
-// Where every operand is at the start of a row. A loop to a number of dimensions known when it runs is an index into
-// the arguments that is not a constant, which the CPU device pays for; unused dimensions of size 1 cost less.
-template <int Operands>
-[[gnu::always_inline]] inline void at_row(const PointwiseArgs& p, uint32_t row, const char* (&one)[Operands]) {
-  uint32_t off[Operands] = {};
-  row = add_offsets<0, 2>(p, row, off);
-  if (p.ndim > 2) add_offsets<2, xpu_ops::kPointwiseRowDims>(p, row, off);
-#pragma unroll
-  for (int k = 0; k < Operands; ++k) one[k] = static_cast<const char*>(p.ptr[k]) + off[k];
-}
-
-// Calls f(row, c0, c1, lane, lanes) for the rows and columns of this work-group. 2-D: a work-group walks several rows,
-// its items side by side, so that short rows do not cost a work-group each and what is the same for a row is computed
-// once.
-template <class Fn> inline void for_group(const PointwiseArgs& p, Fn f) {
+// Calls f(one, c0, c1, lane, lanes) for the rows and columns of this work-group, with every operand at the start of the
+// row. 2-D: a work-group walks several rows, its items side by side, so that short rows do not cost a work-group each
+// and what is the same for a row is computed once. Divisions only where a run of the first dimension begins. A loop to
+// a number of dimensions known when it runs is an index into the arguments that is not a constant, which the CPU device
+// pays for; unused dimensions of size 1 cost less.
+template <int Operands, class Fn> [[gnu::always_inline]] inline void for_rows(const PointwiseArgs& p, Fn f) {
   auto it = syclex::this_work_item::get_nd_item<2>();
   const size_t c0 = it.get_group(1) * size_t{p.columns}, c1 = c0 + p.columns < p.n ? c0 + p.columns : p.n;
-  uint32_t row = it.get_group(0) * p.group;
-  const uint32_t last = row + p.group < p.rows ? row + p.group : p.rows;
-  for (; row < last; ++row) f(row, c0, c1, it.get_local_id(1), it.get_local_range(1));
+  const uint32_t begin = it.get_group(0) * p.group, end = begin + p.group < p.rows ? begin + p.group : p.rows;
+  for (uint32_t row = begin; row < end;) {
+    const uint32_t run = xpu_ops::div(row, p.dims[0]), first = row - run * p.dims[0].d;
+    const uint32_t rest = p.dims[0].d - first, count = rest < end - row ? rest : end - row;
+    uint32_t off[Operands] = {};
+    const uint32_t outer = add_offsets<1, 2>(p, run, off);
+    if (p.ndim > 2) add_offsets<2, xpu_ops::kPointwiseRowDims>(p, outer, off);
+    for (uint32_t i = first; i < first + count; ++i) {
+      const char* one[Operands];
+#pragma unroll
+      for (int k = 0; k < Operands; ++k) one[k] = static_cast<const char*>(p.ptr[k]) + (off[k] + i * p.strides[0][k]);
+      f(one, c0, c1, it.get_local_id(1), it.get_local_range(1));
+    }
+    row += count;
+  }
 }
 
 template <class F> inline void pointwise_rows(const PointwiseArgs& p) {
   constexpr int operands = F::kOut + F::kIn;
-  for_group(p, [&](uint32_t row, size_t c0, size_t c1, size_t lane, size_t lanes) {
-    RowAccess<operands> x{{p}, F::kOut, 0, {}, {}};
-    at_row(p, row, x.one);
+  for_rows<operands>(p, [&](const char* const(&one)[operands], size_t c0, size_t c1, size_t lane, size_t lanes)
+                            __attribute__((always_inline)) {
+                              RowAccess<operands> x{{p}, F::kOut, 0, {}, {}};
 #pragma unroll
-    for (int k = 0; k < operands; ++k) {
-      x.vec[k] = x.one[k];
-      if (k < F::kOut) continue;
+                              for (int k = 0; k < operands; ++k) {
+                                x.vec[k] = x.one[k] = one[k];
+                                if (k < F::kOut) continue;
 #pragma unroll
-      for (int j = 0; j < operands; ++j) x.vec[k] = p.stand_in[k] == j ? x.one[j] : x.vec[k];
-    }
-    for_columns(c0, c1, lane, lanes, [&](size_t c) __attribute__((always_inline)) {
-      x.c = c;
-      F::run(x);
-    });
-  });
+                                for (int j = 0; j < operands; ++j) x.vec[k] = p.stand_in[k] == j ? one[j] : x.vec[k];
+                              }
+                              for_columns(c0, c1, lane, lanes, [&](size_t c) __attribute__((always_inline)) {
+                                x.c = c;
+                                F::run(x);
+                              });
+                            });
 }
 
 }  // namespace xpu

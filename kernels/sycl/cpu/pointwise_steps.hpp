@@ -23,11 +23,10 @@ template <int Operands> struct StepAccess : AccessBase {
 
 template <class F> inline void pointwise_steps(const PointwiseArgs& p) {
   constexpr int operands = F::kOut + F::kIn;
-  for_group(p, [&](uint32_t row, size_t c0, size_t c1, size_t lane, size_t lanes) {
+  for_rows<operands>(p, [&](const char* const(&one)[operands], size_t c0, size_t c1, size_t lane, size_t lanes) {
     StepAccess<operands> x{{p}, F::kOut, 0, {}, {}};
-    at_row(p, row, x.at);
 #pragma unroll
-    for (int k = 0; k < operands; ++k) x.step[k] = p.step[k];
+    for (int k = 0; k < operands; ++k) x.at[k] = one[k], x.step[k] = p.step[k];
 #pragma clang loop vectorize(disable)
     for (size_t c = c0 + lane; c < c1; c += lanes) {
       x.c = static_cast<int64_t>(c);
