@@ -82,7 +82,9 @@ struct Windows { memory::dims stride, dilation, left, right; };
 Windows windows(const View& big, const View& small, const View& w, const ConvGeometry& g) {
   Windows r;
   for (int i = 0; i < g.spatial; ++i) {
-    r.stride.push_back(g.stride[i]);
+    // A stride that is never taken may be any: brg_conv_fwd of oneDNN 3.x is wrong with one channel and one column of
+    // results that has another than 1.
+    r.stride.push_back(small.dims[2 + i] == 1 ? 1 : g.stride[i]);
     r.dilation.push_back(g.dilation[i] - 1);
     r.left.push_back(g.padding[i]);
     r.right.push_back((small.dims[2 + i] - 1) * g.stride[i] + (w.dims[2 + i] - 1) * g.dilation[i] + 1 -
@@ -114,6 +116,25 @@ std::string shape_text(const View& src, const View& w, const View& dst, const Co
 bool known_types(const View& a, const View& b, const View& c) {
   constexpr auto undef = memory::data_type::undef;
   return to_dnnl(a.type) != undef && to_dnnl(b.type) != undef && to_dnnl(c.type) != undef;
+}
+
+// Whether some place of the kernel only ever meets padding.
+bool in_padding(const View& src, const View& dst, const View& w, const ConvGeometry& g) {
+  for (int i = 0; i < g.spatial; ++i) {
+    const int64_t size = src.dims[2 + i], steps = dst.dims[2 + i], stride = g.stride[i];
+    for (int64_t k = 0; k < w.dims[2 + i]; ++k) {
+      const int64_t first = k * g.dilation[i] - g.padding[i];
+      const int64_t step = first < 0 ? (-first + stride - 1) / stride : 0;  // the first that is not before the image
+      if (step >= steps || first + step * stride >= size) return true;
+    }
+  }
+  return false;
+}
+
+// Whether a volume has less depth than the kernel that slides over it, `big` as for windows(). There kernels of oneDNN
+// 3.x for 16 bits, and all that make gradients of weights, leave memory unwritten or read past the volume.
+bool is_shallow(const View& big, const View& w, const ConvGeometry& g) {
+  return g.spatial == 3 && (w.dims[2] - 1) * g.dilation[0] + 1 > big.dims[2];
 }
 
 std::shared_ptr<PackedWeight> packed_weights(runtime::Queue& queue, const Entry& entry, const View& w,
@@ -290,6 +311,7 @@ void* LayoutCopies::read(runtime::Queue& queue, const View& v, const memory::des
 bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
                          const ConvGeometry& g, const PostOps& post_in, const WeightRef& weight) {
   if (!known_types(src, weights, dst)) return false;
+  if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, weights, g)) return false;
   const bool last = is_channels_last(src) && is_channels_last(dst);
   if (!last && pointwise_forward(queue, src, weights, bias, dst, g, post_in)) return true;
 
@@ -350,6 +372,7 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
     conv.transposed = false;
     return convolution_forward(queue, diff_dst, weights, nullptr, diff_src, conv, {}, weight);
   }
+  if (diff_dst.type != DType::f32 && is_shallow(diff_src, weights, g)) return false;
   View x, y, w;
   if (!(is_channels_last(diff_src) && is_channels_last(diff_dst)) &&
       as_product(diff_src, weights, diff_dst, g, x, w, y) && matmul(queue, transposed_matrices(w), y, nullptr, x))
@@ -399,6 +422,10 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
     conv.transposed = false;
     return convolution_backward_weights(queue, diff_dst, src, diff_weights, nullptr, conv, copies);
   }
+  // jit_bf16 does not write the gradients of places in padding.
+  if (is_shallow(src, diff_weights, g) ||
+      (diff_weights.type != DType::f32 && in_padding(src, diff_dst, diff_weights, g)))
+    return false;
   if (!diff_bias && !(is_channels_last(src) && is_channels_last(diff_dst)) &&
       pointwise_backward_weights(queue, src, diff_dst, diff_weights, g))
     return true;

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.dirty import dirty_memory
 
 CONV = {
     1: (torch.nn.functional.conv1d, torch.nn.functional.conv_transpose1d),
@@ -188,3 +192,87 @@ def test_errors() -> None:
         torch.nn.functional.conv2d(x, torch.ones(2, 3, 7, 7, device="xpu"))
     with pytest.raises(RuntimeError, match="should be the same"):
         torch.nn.functional.conv2d(x, torch.ones(2, 3, 3, 3, device="xpu", dtype=torch.bfloat16))
+
+
+def anisotropic(draw: random.Random) -> dict[str, Any] | None:
+    """A convolution whose dimensions differ in everything; None where it has no result."""
+    spatial = draw.choice((1, 2, 2, 3, 3))
+    transposed, groups = draw.random() < 0.3, draw.choice((1, 1, 1, 2, 3))
+    channels = groups * draw.choice((1, 1, 2, 3, 17)), groups * draw.choice((1, 2, 16, 17))
+    pick = {"kernel": (1, 2, 3, 4, 5), "size": (1, 2, 3, 7, 9), "stride": (1, 2, 3), "padding": (0, 0, 1, 2, 3),
+            "dilation": (1, 1, 1, 2)}  # fmt: skip
+    call: dict[str, Any] = {name: [draw.choice(values) for _ in range(spatial)] for name, values in pick.items()}
+    call |= {"transposed": transposed, "groups": groups, "channels": channels, "batch": draw.choice((1, 2, 5))}
+    call |= {"last": draw.random() < 0.4, "bias": draw.random() < 0.4}
+    names = ("size", "kernel", "stride", "padding", "dilation")
+    for size, kernel, stride, padding, dilation in zip(*(call[name] for name in names), strict=True):
+        reach = dilation * (kernel - 1) + 1
+        if (size - 1) * stride - 2 * padding + reach < 1 if transposed else size + 2 * padding < reach:
+            return None
+    return call
+
+
+def run_sizes(dtype: torch.dtype, call: dict[str, Any]) -> None:
+    """Forward and gradients in memory that is not zero, against double."""
+    (cin, cout), groups, kernel, transposed = call["channels"], call["groups"], call["kernel"], call["transposed"]
+    shape = (cin, cout // groups) if transposed else (cout, cin // groups)
+    x = formatted(randn(call["batch"], cin, *call["size"], dtype=dtype, seed=1), call["last"])
+    w = randn(*shape, *kernel, dtype=dtype, seed=2)
+    given = [x, w, *([randn(cout, dtype=dtype, seed=3)] if call["bias"] else [])]
+    function = CONV[len(kernel)][transposed]
+    options = {name: call[name] for name in ("stride", "padding", "dilation", "groups")}
+
+    def results(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
+        leaves = [t.detach().to(device, dtype).requires_grad_() for t in given]
+        with torch.no_grad():
+            shape = function(*leaves, **options).shape
+        grad = randn(*shape, dtype=given[0].dtype, seed=4).to(device, dtype)
+        if device == "xpu":
+            dirty_memory()
+        with torch.no_grad():
+            inferred = function(*leaves, **options)
+        out = function(*leaves, **options)
+        return [inferred, out.detach(), *torch.autograd.grad(out, leaves, grad)]
+
+    for actual, expected in zip(results("xpu", dtype), results("cpu", torch.float64), strict=True):
+        compare(actual, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("seed", range(4))
+def test_dimensions_that_differ(seed: int, dtype: torch.dtype) -> None:
+    draw = random.Random(seed)
+    calls = [call for _ in range(60) if (call := anisotropic(draw))]
+    for call in calls:
+        try:
+            run_sizes(dtype, call)
+        except AssertionError as error:
+            raise AssertionError(f"{call}: {error}") from None
+
+
+WRONG = {
+    "one channel, one column of results": {"size": [7, 4], "kernel": [3, 3], "stride": [1, 2], "padding": [1, 0]},
+    "taps in padding": {"size": [5, 2], "kernel": [2, 3], "stride": [1, 3], "padding": [0, 2]},
+    "kernel deeper than the volume": {
+        "size": [1, 3, 9],
+        "kernel": [2, 1, 2],
+        "stride": [1, 2, 1],
+        "padding": [1, 2, 2],
+    },
+    "gradient of a deep kernel": {"size": [3, 7, 3], "kernel": [4, 5, 3], "stride": [2, 3, 3], "padding": [3, 2, 0]},
+}
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("channels", [(1, 3), (1, 17), (17, 17)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", WRONG)
+def test_shapes_that_implementations_had_wrong(
+    name: str, dtype: torch.dtype, channels: tuple[int, int], transposed: bool
+) -> None:
+    call = WRONG[name] | {"channels": channels, "groups": 1, "batch": 2, "last": False, "bias": False}
+    size = call["size"]
+    if transposed:  # so that the larger side has these sizes
+        steps = zip(size, call["kernel"], call["stride"], call["padding"], strict=True)
+        size = [(s + 2 * p - k) // t + 1 for s, k, t, p in steps]
+    run_sizes(dtype, call | {"size": size, "dilation": [1] * len(size), "transposed": transposed})

@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 import xpu_ops
 from support.arguments import Draw, callable_on_cpu
 from support.compare import assert_same, clone, cpu_refuses, narrowed, reference, to_device
+from support.dirty import dirty_memory
 from support.manifest import TORCH_TYPES, overload
 from support.recipe import find
 from support.ties import by_elements
@@ -147,6 +148,7 @@ def check_call(row: dict[str, Any], name: str, type_name: str, call: Call) -> No
         result, refused = run(lambda: function(**clone({k: v for k, v in args.items() if k not in outs})))
         expected = result if refused is None else expected
     given = {k: v for k, v in args.items() if k not in outs or function is on_cpu}
+    dirty_memory()
     xpu_ops.set_inline(call.inline)
     try:
         with xpu_ops.forbid_fallback():
