@@ -66,6 +66,12 @@ at::Tensor plain_rows(const at::Tensor& t, at::ScalarType type) {
   return rows ? c : c.contiguous();
 }
 
+// The same of an operand that is multiplied with keys or values, of which one may be expanded, not both.
+at::Tensor own_rows(const at::Tensor& t, at::ScalarType type) {
+  const bool expanded = (t.stride(0) == 0 && t.size(0) > 1) || (t.stride(1) == 0 && t.size(1) > 1);
+  return plain_rows(expanded ? t.contiguous() : t, type);
+}
+
 // A new [batch, heads, length, dim] tensor, heads inside where `like` has them there.
 at::Tensor new_like(const at::Tensor& like, int64_t dim, at::ScalarType type) {
   const int64_t b = like.size(0), h = like.size(1), n = like.size(2);
@@ -121,7 +127,7 @@ class Attention {
   Attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& mask,
             bool causal, std::optional<double> scale, double dropout, at::ScalarType type)
       : type(type),
-        q(plain_rows(query, type)),
+        q(own_rows(query, type)),
         k(plain_rows(key, type)),
         v(plain_rows(value, type)),
         drop(dropout != 0.0),
@@ -446,7 +452,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
       a.args.seed = static_cast<uint64_t>(seed.item<int64_t>());
       a.args.offset = static_cast<uint64_t>(offset.item<int64_t>());
     }
-    const at::Tensor grad = plain_rows(grad_out, type), y = plain_rows(out, type);
+    const at::Tensor grad = own_rows(grad_out, type), y = plain_rows(out, type);
     AttentionDeltaArgs d;
     d.grad = grad.const_data_ptr();
     d.out = y.const_data_ptr();

@@ -195,8 +195,8 @@ void activate(const at::Tensor& t, AddmmActivation activation) {
 
 void run(Product p) {
   const int64_t d = p.out.dim();
-  if (p.out.numel() == 0) return;
   if (p.c.defined()) p.c = p.c.expand(p.out.sizes());
+  if (p.out.numel() == 0) return;
   if (p.a.size(d - 1) == 0) {
     if (!p.c.defined() || is_zero(p.beta)) {
       p.out.zero_();

@@ -189,7 +189,8 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm(const at::Tensor& input, at::
                                                             : std::numeric_limits<float>::epsilon();
   args.eps = Real(eps.value_or(smallest));
   plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
-  return {y, rstd};
+  // The decomposition, which tracing follows, keeps the strides of its input.
+  return {input.is_contiguous() ? y : at::empty_like(input).copy_(y), rstd};
 }
 
 std::tuple<at::Tensor, at::Tensor> _fused_rms_norm_backward(const at::Tensor& grad_out, const at::Tensor& input,

@@ -72,6 +72,8 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
   // post-ops that broadcast over the batch keep its dims
   if (!int4) collapse_rows(a, b, bias_in ? &bias : nullptr, dst, post);
   if (!normalise(a) || !normalise(b) || !normalise(dst)) return false;
+  // Of results whose matrices lie apart oneDNN takes rows, not columns; a single column may be either.
+  if (dst.ndim > 2 && dst.dims[dst.ndim - 1] == 1) dst.strides[dst.ndim - 1] = 1;
   const bool pack = options.pack && options.weight.storage;
   Key key(Op::matmul, queue.device);
   key.add(a).add(static_cast<int64_t>(b_type)).add(b).add(dst).add(static_cast<int64_t>(pack) << 1 | !!bias_in);

@@ -42,6 +42,33 @@ def test_one_query_of_grouped_heads(dtype: torch.dtype, masked: bool, sizes: tup
     assert_near(actual, expected, rtol=TOL[dtype], atol=TOL[dtype] * expected.abs().max().item())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("queries", [1, 14, 40])
+@pytest.mark.parametrize("expanded", ["qk", "qkv", "q", "v", "heads"])
+def test_expanded_operands(dtype: torch.dtype, queries: int, expanded: str) -> None:
+    """One query, key or value for all of the batch, and a gradient that is one for all, too."""
+    shapes = {"q": (2, 3, queries, 16), "k": (2, 3, 16, 16), "v": (2, 3, 16, 8), "g": (2, 3, queries, 8)}
+
+    def made(device: str, dtype: torch.dtype) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        tensors = []
+        for name, shape in shapes.items():
+            full = torch.randn(shape).to(given).to(device, dtype)
+            if expanded == "heads":
+                full = full[:, :1].expand(shape)
+            elif name in expanded or (name == "g" and "v" in expanded):
+                full = full[:1].expand(shape)
+            tensors.append(full)
+        *leaves, grad = tensors
+        leaves = [t.requires_grad_() for t in leaves]
+        out = F.scaled_dot_product_attention(*leaves)
+        return [out, *torch.autograd.grad(out, leaves, grad)]
+
+    given = dtype
+    for actual, expected in zip(made("xpu", dtype), made("cpu", torch.float64), strict=True):
+        assert_near(actual, expected, rtol=TOL[dtype], atol=TOL[dtype] * expected.abs().max().item())
+
+
 @pytest.mark.parametrize("mode", ["plain", "causal", "bool", "float", "scale"])
 @pytest.mark.parametrize("dtype", list(TOL), ids=str)
 def test_forward_and_backward(dtype, mode) -> None:
