@@ -2,7 +2,8 @@
 #include "bindings/aten/normalization.hpp"
 
 #include <ATen/native/layer_norm.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/_fused_rms_norm.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/norm_except_dim.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/zeros_like.h>
@@ -116,6 +117,13 @@ std::vector<int64_t> stat_sizes(const at::Tensor& input, size_t normalized) {
   return sizes;
 }
 
+// The result with the strides of the composite of element-wise operators, which tracing follows.
+at::Tensor laid_out_as_traced(const at::Tensor& y, const at::Tensor& input, at::IntArrayRef normalized_shape) {
+  const at::Tensor meta = at::empty_strided(input.sizes(), input.strides(), input.options().device(at::kMeta));
+  const at::Tensor like = std::get<0>(at::_fused_rms_norm(meta, normalized_shape, {}, 1.0));
+  return like.is_contiguous() ? y : at::empty_strided(y.sizes(), like.strides(), y.options()).copy_(y);
+}
+
 }  // namespace
 
 // ---- layer norm
@@ -189,8 +197,7 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm(const at::Tensor& input, at::
                                                             : std::numeric_limits<float>::epsilon();
   args.eps = Real(eps.value_or(smallest));
   plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
-  // The decomposition, which tracing follows, keeps the strides of its input.
-  return {input.is_contiguous() ? y : at::empty_like(input).copy_(y), rstd};
+  return {input.is_contiguous() ? y : laid_out_as_traced(y, input, normalized_shape), rstd};
 }
 
 std::tuple<at::Tensor, at::Tensor> _fused_rms_norm_backward(const at::Tensor& grad_out, const at::Tensor& input,

@@ -54,6 +54,28 @@ void collapse_rows(View& a, View& b, View* bias, View& dst, const PostOps& post)
   dst.dims[0] *= batch;
 }
 
+bool is_dense(const View& v) {
+  int64_t stride = 1;
+  for (int i = v.ndim - 1; i >= 0; --i) {
+    if (v.dims[i] != 1 && v.strides[i] != stride) return false;
+    stride *= v.dims[i];
+  }
+  return true;
+}
+
+// Whether the operand of a post-op has fewer elements than the result, other than one for each column. brg_matmul of
+// oneDNN 3.x finds their places by those of a dense result.
+bool broadcasts(const PostOps& post, const View& dst) {
+  for (const PostOp& op : post.ops) {
+    if (op.kind != PostOp::Kind::binary && op.kind != PostOp::Kind::prelu) continue;
+    bool fewer = false, columns = true;
+    for (int i = 0; i < dst.ndim; ++i) fewer |= op.other.dims[i] != dst.dims[i];
+    for (int i = 0; i + 1 < dst.ndim; ++i) columns &= op.other.dims[i] == 1;
+    if (fewer && !columns) return true;
+  }
+  return false;
+}
+
 std::string shape_text(const View& a, const View& b, const View& dst, bool bias, const PostOps& post) {
   auto dims = [](const View& v) {
     std::string s = dtype_suffix(v.type);
@@ -72,6 +94,7 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
   // post-ops that broadcast over the batch keep its dims
   if (!int4) collapse_rows(a, b, bias_in ? &bias : nullptr, dst, post);
   if (!normalise(a) || !normalise(b) || !normalise(dst)) return false;
+  if (broadcasts(post, dst) && !is_dense(dst)) return false;
   // Of results whose matrices lie apart oneDNN takes rows, not columns; a single column may be either.
   if (dst.ndim > 2 && dst.dims[dst.ndim - 1] == 1) dst.strides[dst.ndim - 1] = 1;
   const bool pack = options.pack && options.weight.storage;

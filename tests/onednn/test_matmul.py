@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support.compare import assert_near
 from support.modes import GPU_POLICY
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
@@ -271,3 +272,32 @@ def test_errors() -> None:
         torch.mm(a, torch.ones(4, 2))
     with pytest.raises((RuntimeError, NotImplementedError), match="Bool"):
         torch.mm(a.bool(), a.bool().t())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("out", ["rows apart", "matrices apart", "transposed", "batch inside"])
+@pytest.mark.parametrize("sizes", [(7, 33, 70, 40), (2, 31, 64, 31)], ids=str)
+def test_broadcast_operand_into_results_with_gaps(
+    sizes: tuple[int, int, int, int], out: str, dtype: torch.dtype
+) -> None:
+    """The first operand of baddbmm broadcasts in every way; the result is a part of a larger tensor."""
+    batch, m, k, n = sizes
+    make = {
+        "rows apart": lambda: torch.zeros(batch, m, n + 3, dtype=dtype, device="xpu")[..., :n],
+        "matrices apart": lambda: torch.zeros(batch, m + 2, n, dtype=dtype, device="xpu")[:, :m],
+        "transposed": lambda: torch.zeros(batch, n, m, dtype=dtype, device="xpu").mT,
+        "batch inside": lambda: torch.zeros(m, batch, n, dtype=dtype, device="xpu").transpose(0, 1),
+    }[out]
+    a, b = torch.randn(batch, m, k).to(dtype), torch.randn(batch, k, n).to(dtype)
+    for keep in itertools.product((True, False), repeat=3):
+        c = torch.randn([s if kept else 1 for s, kept in zip((batch, m, n), keep, strict=True)]).to(dtype)
+        for beta, alpha in ((1, 1), (0.5, 2)):
+            expected = torch.baddbmm(c.double(), a.double(), b.double(), beta=beta, alpha=alpha)
+            actual = torch.baddbmm(c.to("xpu"), a.to("xpu"), b.to("xpu"), beta=beta, alpha=alpha, out=make())
+            tolerance = 1e-4 if dtype == torch.float32 else 3e-2
+            assert_near(actual, expected, rtol=tolerance, atol=tolerance * expected.abs().max().item())
+
+
+def test_empty_result_checks_the_first_operand() -> None:
+    with pytest.raises(RuntimeError, match="must be greater or equal"):
+        torch.addmm(torch.ones(2, 2, 2, device="xpu"), torch.ones(3, 1, device="xpu"), torch.ones(1, 0, device="xpu"))

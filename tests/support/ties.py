@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+NUMBERING = {"_unique", "_unique2"}
 PICKING = {"sort", "argsort", "topk", "kthvalue", "median", "nanmedian", "mode"}
 
 
@@ -14,6 +15,8 @@ def by_elements(name: str, args: dict[str, Any], result: Any) -> Any:
 
     `args` holds `self`, and where they are given `dim`, `stable`, `sorted`.
     """
+    if name in NUMBERING and result[1].numel():  # each NaN is an element of its own
+        return result[0], result[0][result[1]], *result[2:]
     if name not in PICKING or args.get("stable") or (name.endswith("median") and isinstance(result, torch.Tensor)):
         return result
     x, dim = args["self"], args.get("dim", -1)

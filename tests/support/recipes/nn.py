@@ -122,7 +122,7 @@ def upsample(d: Any) -> Args:
     if scale is None:
         return {"self": x, "output_size": d.ints(n, least, 9)}
     out = [max(least, int(s * scale)) for s in x.shape[2:]]
-    known = (1,) if "_aa" in d.name else (1, 2) if "nearest" in d.name and scale != 2 else ()
+    known = (1,) if "_aa" in d.name or "bicubic" in d.name else (1, 2) if "nearest" in d.name and scale != 2 else ()
     if any(o == k * s for o, s in zip(out, x.shape[2:], strict=True) for k in known):
         # Where sizes are equal or double, some of the CPU's kernels ignore the scale and some do not.
         return {"self": x, "output_size": out}
