@@ -358,7 +358,8 @@ def fused_product(d: Any) -> Args:
             **post_ops(d, *lead, n)}  # fmt: skip
 
 
-@recipe("xpu_ops::conv", types=("f32", "bf16"))
+# The result is contiguous or channels last, as its fake function says; the CPU's of transposed lines is neither at times.
+@recipe("xpu_ops::conv", types=("f32", "bf16"), strides=False)
 def fused_conv(d: Any) -> Args:
     from support.recipes.nn import convolution
 
