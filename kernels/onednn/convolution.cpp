@@ -131,6 +131,20 @@ bool in_padding(const View& src, const View& dst, const View& w, const ConvGeome
   return false;
 }
 
+// Whether the kernel meets nothing but padding somewhere.
+bool beside_image(const View& src, const View& dst, const View& w, const ConvGeometry& g) {
+  for (int i = 0; i < g.spatial; ++i)
+    for (int64_t o = 0; o < dst.dims[2 + i]; ++o) {
+      bool meets = false;
+      for (int64_t k = 0; k < w.dims[2 + i] && !meets; ++k) {
+        const int64_t at = o * g.stride[i] - g.padding[i] + k * g.dilation[i];
+        meets = at >= 0 && at < src.dims[2 + i];
+      }
+      if (!meets) return true;
+    }
+  return false;
+}
+
 // Whether a volume has less depth than the kernel that slides over it, `big` as for windows(). There kernels of oneDNN
 // 3.x for 16 bits, and all that make gradients of weights, leave memory unwritten or read past the volume.
 bool is_shallow(const View& big, const View& w, const ConvGeometry& g) {
@@ -312,6 +326,10 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
                          const ConvGeometry& g, const PostOps& post_in, const WeightRef& weight) {
   if (!known_types(src, weights, dst)) return false;
   if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, weights, g)) return false;
+  // A window that meets only padding keeps the zero point of src in oneDNN's sums.
+  if (!post_in.quantization.empty() && g.padding[0] + g.padding[1] + g.padding[2] && !g.transposed &&
+      beside_image(src, dst, weights, g))
+    return false;
   const bool last = is_channels_last(src) && is_channels_last(dst);
   if (!last && pointwise_forward(queue, src, weights, bias, dst, g, post_in)) return true;
 

@@ -117,6 +117,22 @@ def test_qlinear(dtype: torch.dtype, out: torch.dtype, per_channel: bool, zero: 
         close(case.call("cpu", rest), expected, out)  # torch's own kernel of the schema agrees
 
 
+def test_qconv_that_meets_only_padding() -> None:
+    """Padding is the zero point; oneDNN took it for 0 where no window meets the image."""
+    x = activations(3, 3, 7, 1, dtype=torch.uint8).to("xpu")
+    w = integers(-20, 20, 2, 3, 4, 2, dtype=torch.int8, seed=1).to("xpu")
+    scale, zeros, where = (
+        scales(2).to("xpu"),
+        torch.zeros(2, dtype=torch.int32, device="xpu"),
+        ([3, 1], [1, 1], [1, 2], 1),
+    )
+    packed = ops.qconv_prepack(w, scale, X_SCALE, 7, *where, list(x.shape))
+    actual = ops.qconv_pointwise(
+        x, X_SCALE, 7, packed, scale, zeros, None, *where, *output(torch.float32), "none", [], ""
+    )
+    assert actual.shape == (3, 2, 2, 1) and not actual.any()
+
+
 @pytest.mark.parametrize("out", [torch.float32, torch.uint8], ids=str)
 @pytest.mark.parametrize("binary", ["sum", "add"])
 @pytest.mark.parametrize("rows", [(12,), (2, 5)], ids=str)
