@@ -22,7 +22,7 @@ struct ConvGeometry {
 // All views have logical dims (N, C, spatial...) and any dense strides; weights as torch keeps them: (O, I/groups,
 // k...), transposed (I, O/groups, k...). Layouts that are not channels-last are reordered through scratch memory,
 // except where a convolution is a matmul (1x1, stride 1) and takes them as they are. Each returns false, having run
-// nothing, if oneDNN has no fast implementation. No dim may be 0.
+// nothing, if oneDNN has no fast implementation or one that is wrong. No dim may be 0.
 
 // Fused post-ops see dst's logical dims (N, O, spatial...). A sum post-op reads what dst holds.
 bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
