@@ -118,30 +118,21 @@ bool known_types(const View& a, const View& b, const View& c) {
   return to_dnnl(a.type) != undef && to_dnnl(b.type) != undef && to_dnnl(c.type) != undef;
 }
 
-// Whether some place of the kernel only ever meets padding.
-bool in_padding(const View& src, const View& dst, const View& w, const ConvGeometry& g) {
+// Whether one of the kernel's places, or of its windows, only ever meets padding.
+enum class Meets { places, windows };
+bool only_padding(const View& src, const View& dst, const View& w, const ConvGeometry& g, Meets what) {
+  const bool places = what == Meets::places;
   for (int i = 0; i < g.spatial; ++i) {
-    const int64_t size = src.dims[2 + i], steps = dst.dims[2 + i], stride = g.stride[i];
-    for (int64_t k = 0; k < w.dims[2 + i]; ++k) {
-      const int64_t first = k * g.dilation[i] - g.padding[i];
-      const int64_t step = first < 0 ? (-first + stride - 1) / stride : 0;  // the first that is not before the image
-      if (step >= steps || first + step * stride >= size) return true;
-    }
-  }
-  return false;
-}
-
-// Whether the kernel meets nothing but padding somewhere.
-bool beside_image(const View& src, const View& dst, const View& w, const ConvGeometry& g) {
-  for (int i = 0; i < g.spatial; ++i)
-    for (int64_t o = 0; o < dst.dims[2 + i]; ++o) {
+    const int64_t kernel = w.dims[2 + i], steps = dst.dims[2 + i];
+    for (int64_t n = 0; n < (places ? kernel : steps); ++n) {
       bool meets = false;
-      for (int64_t k = 0; k < w.dims[2 + i] && !meets; ++k) {
-        const int64_t at = o * g.stride[i] - g.padding[i] + k * g.dilation[i];
+      for (int64_t m = 0; m < (places ? steps : kernel) && !meets; ++m) {
+        const int64_t at = (places ? m : n) * g.stride[i] - g.padding[i] + (places ? n : m) * g.dilation[i];
         meets = at >= 0 && at < src.dims[2 + i];
       }
       if (!meets) return true;
     }
+  }
   return false;
 }
 
@@ -325,11 +316,6 @@ void* LayoutCopies::read(runtime::Queue& queue, const View& v, const memory::des
 bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
                          const ConvGeometry& g, const PostOps& post_in, const WeightRef& weight) {
   if (!known_types(src, weights, dst)) return false;
-  if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, weights, g)) return false;
-  // A window that meets only padding keeps the zero point of src in oneDNN's sums.
-  if (!post_in.quantization.empty() && g.padding[0] + g.padding[1] + g.padding[2] && !g.transposed &&
-      beside_image(src, dst, weights, g))
-    return false;
   const bool last = is_channels_last(src) && is_channels_last(dst);
   if (!last && pointwise_forward(queue, src, weights, bias, dst, g, post_in)) return true;
 
@@ -347,6 +333,15 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
   post.add_key(key);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(src, weights, dst, g, post.ops.size());
+    if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, weights, g)) {
+      e.refuse("wrong for volumes less deep than the kernel");
+      return;
+    }
+    // Such a window keeps the zero point of src in oneDNN's sums.
+    if (!post.quantization.empty() && !g.transposed && only_padding(src, dst, weights, g, Meets::windows)) {
+      e.refuse("wrong for windows in padding");
+      return;
+    }
     if (g.transposed)
       make_forward<dnnl::deconvolution_forward>(e, queue.device, x, k, bias, y, windows(dst, src, weights, g),
                                                 dnnl::algorithm::deconvolution_direct, post);
@@ -390,7 +385,6 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
     conv.transposed = false;
     return convolution_forward(queue, diff_dst, weights, nullptr, diff_src, conv, {}, weight);
   }
-  if (diff_dst.type != DType::f32 && is_shallow(diff_src, weights, g)) return false;
   View x, y, w;
   if (!(is_channels_last(diff_src) && is_channels_last(diff_dst)) &&
       as_product(diff_src, weights, diff_dst, g, x, w, y) && matmul(queue, transposed_matrices(w), y, nullptr, x))
@@ -401,6 +395,8 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
   add_geometry(key, g);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(diff_src, weights, diff_dst, g, 0);
+    if (diff_dst.type != DType::f32 && is_shallow(diff_src, weights, g))
+      return e.refuse("wrong for volumes less deep than the kernel");
     const auto attr = PostOps{}.attributes();
     const auto& eng = engine(queue.device);
     const auto win = windows(diff_src, diff_dst, weights, g);
@@ -440,10 +436,6 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
     conv.transposed = false;
     return convolution_backward_weights(queue, diff_dst, src, diff_weights, nullptr, conv, copies);
   }
-  // jit_bf16 does not write the gradients of places in padding.
-  if (is_shallow(src, diff_weights, g) ||
-      (diff_weights.type != DType::f32 && in_padding(src, diff_dst, diff_weights, g)))
-    return false;
   if (!diff_bias && !(is_channels_last(src) && is_channels_last(diff_dst)) &&
       pointwise_backward_weights(queue, src, diff_dst, diff_weights, g))
     return true;
@@ -454,6 +446,10 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
   add_geometry(key, g);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(src, diff_weights, diff_dst, g, 0);
+    if (is_shallow(src, diff_weights, g)) return e.refuse("wrong for volumes less deep than the kernel");
+    // jit_bf16 does not write their gradients.
+    if (diff_weights.type != DType::f32 && only_padding(src, diff_dst, diff_weights, g, Meets::places))
+      return e.refuse("wrong for places in padding");
     const auto attr = PostOps{}.attributes();
     const auto& eng = engine(queue.device);
     const auto win = windows(src, diff_dst, diff_weights, g);

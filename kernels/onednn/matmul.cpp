@@ -94,7 +94,6 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
   // post-ops that broadcast over the batch keep its dims
   if (!int4) collapse_rows(a, b, bias_in ? &bias : nullptr, dst, post);
   if (!normalise(a) || !normalise(b) || !normalise(dst)) return false;
-  if (broadcasts(post, dst) && !is_dense(dst)) return false;
   // Of results whose matrices lie apart oneDNN takes rows, not columns; a single column may be either.
   if (dst.ndim > 2 && dst.dims[dst.ndim - 1] == 1) dst.strides[dst.ndim - 1] = 1;
   const bool pack = options.pack && options.weight.storage;
@@ -104,6 +103,8 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
   post.add_key(key);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(a, b, dst, bias_in, post);
+    if (broadcasts(post, dst) && !is_dense(dst))
+      return e.refuse("wrong for a broadcast operand and a result with gaps");
     if (to_dnnl(a.type) == memory::data_type::undef || b_type == memory::data_type::undef ||
         to_dnnl(dst.type) == memory::data_type::undef)
       return e.refuse("type");

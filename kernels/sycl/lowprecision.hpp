@@ -281,9 +281,9 @@ __attribute__((noinline)) void sets_int8(float* const* out, const float* a, cons
 }
 
 // The sets of sixteen rows of this work-group. touch(group, row) reads something of the scales of a set, which lie far
-// apart; order(inputs, first, a, count) brings a row into order; add(rows,
-// inputs, from, row, count, sums) multiplies so many rows of a with the sets from each `row` on, from column `from` on;
-// finish(row, sum) gives the results. A part of what `inputs` can hold is taken at once.
+// apart; order(inputs, first, a, count) brings a row into order; add(rows, inputs, from, row, count, sums) multiplies
+// so many rows of a with the sets from each `row` on, from column `from` on; finish(row, sum) gives the results. A part
+// of what `inputs` can hold is taken at once.
 template <class T, class Inputs, class Touch, class Order, class Add, class Finish>
 XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Touch touch, Order order, Add add, Finish finish) {
   constexpr uint32_t kStep = kWeightBlocks * kWeightRows;
@@ -358,11 +358,13 @@ template <class T> void weight_int8(const WeightArgs& p) {
 
 struct ScaleOffset { float16v scale, offset; };
 
-// load(group, row): the scales of sixteen rows, `per_group` elements each, and what is added to values that count from
-// 0.
-template <class T, class Inputs, class Load>
-XPU_INLINE void rows_int4(const WeightArgs& p, uint32_t per_group, Load load) {
+// load(group, row): the scales of sixteen rows, `per_group` elements each, and what is added to each value of a nibble.
+// One row of 16 bits is taken as whole numbers. With more, floats take fewer instructions.
+template <class T, class Inputs = WeightInputs, class Load>
+XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
   constexpr bool whole = __is_same(Inputs, WholeInputs);
+  if constexpr (!whole && !__is_same(T, float))
+    if (p.m == 1) return int4_rows<T, WholeInputs>(p, per_group, load);
   const uint8_t* w = static_cast<const uint8_t*>(p.w);
   const uint32_t parts = p.group < kWeightChunk ? kWeightChunk / p.group : 1, step = kWeightChunk / parts;
   weight_rows<T, Inputs>(
@@ -387,10 +389,12 @@ XPU_INLINE void rows_int4(const WeightArgs& p, uint32_t per_group, Load load) {
             for (uint32_t q = 0; q < parts; ++q) {
               ScaleOffset both;
               [[clang::always_inline]] both = load((from + c * kWeightChunk + q * step) / p.group, row[s]);
+              float16v scale = both.scale;
               if constexpr (whole)
-                store16(scales[s].scale[c * parts + q], both.scale * inputs->factors[c]);
+                scale *= inputs->factors[c];
               else  // nibbles count from 16
-                store16(scales[s].scale[c * parts + q], both.scale), both.offset -= 16.0f * both.scale;
+                both.offset -= 16.0f * scale;
+              store16(scales[s].scale[c * parts + q], scale);
               for (uint32_t m = 0; m < rows; ++m)  // what is added to each value, times the sum of its part's inputs
                 sum[m] += inputs->sums[m * inputs_of(rows) / kWeightChunk + c][q] * both.offset;
             }
@@ -406,12 +410,6 @@ XPU_INLINE void rows_int4(const WeightArgs& p, uint32_t per_group, Load load) {
         }
       },
       [](uint32_t, float16v v) { return v; });
-}
-// One row of 16 bits as whole numbers. With more, floats take fewer instructions.
-template <class T, class Load> XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
-  if constexpr (!__is_same(T, float))
-    if (p.m == 1) return rows_int4<T, WholeInputs>(p, per_group, load);
-  rows_int4<T, WeightInputs>(p, per_group, load);
 }
 
 // (q - 8) * scale + zero, which lie side by side.
