@@ -142,6 +142,19 @@ bool is_shallow(const View& big, const View& w, const ConvGeometry& g) {
   return g.spatial == 3 && (w.dims[2] - 1) * g.dilation[0] + 1 > big.dims[2];
 }
 
+// Why oneDNN 3.x has a forward primitive wrong, null where it has not (docs/notes/convolution.md).
+const char* wrong_forward(const View& src, const View& dst, const View& w, const ConvGeometry& g, const PostOps& post) {
+  if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, w, g))
+    return "wrong for volumes less deep than the kernel";
+  const bool zero_point = std::any_of(post.quantization.begin(), post.quantization.end(),
+                                      [](const Quantization& q) { return q.arg == DNNL_ARG_SRC && q.zero_points; });
+  if (!zero_point || g.transposed) return nullptr;
+  if (only_padding(src, dst, w, g, Meets::windows)) return "wrong for windows in padding";
+  if (g.groups > 1 && w.dims[1] == 1 && w.dims[0] > 16 * g.groups)
+    return "wrong for groups with one channel and more than 16 results";
+  return nullptr;
+}
+
 std::shared_ptr<PackedWeight> packed_weights(runtime::Queue& queue, const Entry& entry, const View& w,
                                              const WeightRef& ref) {
   return WeightCache::instance().get(queue, ref, entry.packing, entry.weights.get_size(), [&](void* to) {
@@ -333,13 +346,8 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
   post.add_key(key);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(src, weights, dst, g, post.ops.size());
-    if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, weights, g)) {
-      e.refuse("wrong for volumes less deep than the kernel");
-      return;
-    }
-    // Such a window keeps the zero point of src in oneDNN's sums.
-    if (!post.quantization.empty() && !g.transposed && only_padding(src, dst, weights, g, Meets::windows)) {
-      e.refuse("wrong for windows in padding");
+    if (const char* reason = wrong_forward(src, dst, weights, g, post)) {
+      e.refuse(reason);
       return;
     }
     if (g.transposed)

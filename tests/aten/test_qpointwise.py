@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from support.anisotropic import anisotropic
 from support.compare import assert_near
+from support.dirty import dirty_memory
 
 import xpu_ops
 
@@ -131,6 +134,51 @@ def test_qconv_that_meets_only_padding() -> None:
         x, X_SCALE, 7, packed, scale, zeros, None, *where, *output(torch.float32), "none", [], ""
     )
     assert actual.shape == (3, 2, 2, 1) and not actual.any()
+
+
+def qconv_as_exact(call: dict[str, Any], dtype: torch.dtype, zero: int, out: torch.dtype) -> None:
+    """A quantized convolution in memory that is not zero, against double."""
+    (cin, cout), groups, kernel = call["channels"], call["groups"], call["kernel"]
+    where = (call["stride"], call["padding"], call["dilation"], groups)
+    x = activations(call["batch"], cin, *call["size"], dtype=dtype)
+    if call["last"] and len(kernel) > 1:
+        x = x.to(memory_format=torch.channels_last if len(kernel) == 2 else torch.channels_last_3d)
+    w = integers(-20, 20, cout, cin // groups, *kernel, dtype=torch.int8, seed=1)
+    s, b = scales(cout), torch.linspace(-1, 1, cout) if call["bias"] else None
+    conv = (F.conv1d, F.conv2d, F.conv3d)[len(kernel) - 1]
+    exact = conv(
+        (x.double() - zero) * X_SCALE,
+        w.double() * s.double().reshape(-1, *[1] * (len(kernel) + 1)),
+        None if b is None else b.double(),
+        *where,
+    )
+    x, w, s, zeros, b = xpu(x, w, s, torch.zeros(cout, dtype=torch.int32), b)
+    packed = ops.qconv_prepack(w, s, X_SCALE, zero, *where, list(x.shape))
+    op = (ops.qconv1d_pointwise, ops.qconv2d_pointwise, ops.qconv3d_pointwise)[len(kernel) - 1]
+    dirty_memory()
+    close(op(x, X_SCALE, zero, packed, s, zeros, b, *where, *output(out), "none", [], ""), quantized(exact, out), out)
+
+
+@pytest.mark.parametrize("out", [torch.float32, torch.uint8], ids=str)
+@pytest.mark.parametrize("zero", [0, 7])
+@pytest.mark.parametrize("seed", range(4))
+def test_qconv_of_dimensions_that_differ(seed: int, zero: int, out: torch.dtype) -> None:
+    draw = random.Random(seed)
+    for call in filter(None, (anisotropic(draw) for _ in range(60))):
+        if call["transposed"]:
+            continue
+        try:
+            qconv_as_exact(call, torch.uint8, zero, out)
+        except AssertionError as error:
+            raise AssertionError(f"{call}: {error}") from None
+
+
+@pytest.mark.parametrize("results", [17, 32, 48])
+def test_qconv_of_groups_with_one_channel(results: int) -> None:
+    """oneDNN took another group's compensation of the zero point."""
+    call = {"size": [5, 9], "kernel": [2, 4], "stride": [1, 1], "padding": [2, 2], "dilation": [2, 1], "groups": 2}
+    call |= {"channels": (2, 2 * results), "batch": 1, "last": True, "bias": True}
+    qconv_as_exact(call, torch.uint8, 7, torch.float32)
 
 
 @pytest.mark.parametrize("out", [torch.float32, torch.uint8], ids=str)

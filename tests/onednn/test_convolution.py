@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.anisotropic import anisotropic
 from support.dirty import dirty_memory
 
 CONV = {
@@ -192,24 +193,6 @@ def test_errors() -> None:
         torch.nn.functional.conv2d(x, torch.ones(2, 3, 7, 7, device="xpu"))
     with pytest.raises(RuntimeError, match="should be the same"):
         torch.nn.functional.conv2d(x, torch.ones(2, 3, 3, 3, device="xpu", dtype=torch.bfloat16))
-
-
-def anisotropic(draw: random.Random) -> dict[str, Any] | None:
-    """A convolution whose dimensions differ in everything; None where it has no result."""
-    spatial = draw.choice((1, 2, 2, 3, 3))
-    transposed, groups = draw.random() < 0.3, draw.choice((1, 1, 1, 2, 3))
-    channels = groups * draw.choice((1, 1, 2, 3, 17)), groups * draw.choice((1, 2, 16, 17))
-    pick = {"kernel": (1, 2, 3, 4, 5), "size": (1, 2, 3, 7, 9), "stride": (1, 2, 3), "padding": (0, 0, 1, 2, 3),
-            "dilation": (1, 1, 1, 2)}  # fmt: skip
-    call: dict[str, Any] = {name: [draw.choice(values) for _ in range(spatial)] for name, values in pick.items()}
-    call |= {"transposed": transposed, "groups": groups, "channels": channels, "batch": draw.choice((1, 2, 5))}
-    call |= {"last": draw.random() < 0.4, "bias": draw.random() < 0.4}
-    names = ("size", "kernel", "stride", "padding", "dilation")
-    for size, kernel, stride, padding, dilation in zip(*(call[name] for name in names), strict=True):
-        reach = dilation * (kernel - 1) + 1
-        if (size - 1) * stride - 2 * padding + reach < 1 if transposed else size + 2 * padding < reach:
-            return None
-    return call
 
 
 def run_sizes(dtype: torch.dtype, call: dict[str, Any]) -> None:
