@@ -56,3 +56,49 @@ def test_a_value_of_memory_that_was_written_is_another() -> None:
     first = body("float tmp0 = ld(a, rc);", "float tmp1 = xpu::exp(tmp0);", "st(a, rc, tmp1);")
     second = body("float tmp4 = ld(a, rc);", "float tmp5 = xpu::exp(tmp4);", "st(y, rc, tmp5);")
     assert lines.keep([first, second], 64)[0] == []
+
+
+def test_the_largest_value_that_is_known_is_kept_and_its_parts_go() -> None:
+    """The sum with a gathered element, whose place was checked by the first loop."""
+
+    def part(n: int) -> list[str]:
+        return [
+            f"int64_t tmp{n} = ld(i, rc);",
+            f"const bool ok{n} = check(tmp{n} < 4, error, text{n});",
+            f"tmp{n} = ok{n} ? tmp{n} : 0;",
+            f"float tmp{n + 1} = ld(a, tmp{n});",
+            f"float tmp{n + 2} = ld(b, rc);",
+            f"float tmp{n + 3} = tmp{n + 1} + tmp{n + 2};",
+        ]
+
+    first = body(*part(0), "acc0[j] = tmp3;")
+    second = body(*part(10), "float tmp14 = tmp13 - tmp9;", "float tmp15 = xpu::exp(tmp14);", "acc1[j] = tmp15;")
+    third = body(*part(20), "float tmp24 = tmp23 - tmp9;", "float tmp25 = xpu::exp(tmp24);", "st(y, rc, tmp25);")
+    declarations, (one, two, three) = lines.keep([first, second, third], 64)
+    assert len(declarations) == 2
+    assert one.getvalue().count("check(") == 1 and "keep0[rc] = tmp3;" in one.getvalue()
+    assert two.getvalue().split("\n")[:2] == ["float tmp13 = keep0[rc];", "float tmp14 = tmp13 - tmp9;"]
+    assert three.getvalue().split("\n")[0] == "float tmp25 = keep1[rc];" and "check(" not in three.getvalue()
+
+
+def test_what_a_branch_changes_is_not_kept() -> None:
+    def part(n: int) -> list[str]:
+        return [
+            f"float tmp{n} = 0.0f;",
+            "if (in) {",
+            f"tmp{n} = xpu::exp(ld(a, rc));",
+            "}",
+            f"float tmp{n + 1} = xpu::log(tmp{n});",
+        ]
+
+    bodies = [body(*part(0), "acc0[j] = tmp1;"), body(*part(4), "st(y, rc, tmp5);")]
+    declarations, changed = lines.keep(bodies, 64)
+    assert not declarations and [b.getvalue() for b in changed] == [b.getvalue() for b in bodies]
+
+
+def test_a_check_that_a_store_waits_for_stays() -> None:
+    first = body("int64_t tmp0 = ld(i, rc);", "const bool ok0 = check(tmp0 < 4, error, text0);", "acc0[j] = tmp0;")
+    second = body(
+        "int64_t tmp1 = ld(i, rc);", "const bool ok1 = check(tmp1 < 4, error, text1);", "if (ok1) st(y, tmp1, 2);"
+    )
+    assert "check(tmp1" in lines.keep([first, second], 64)[1][1].getvalue()

@@ -18,7 +18,7 @@ _WORDS, _TOKENS = 8000, (4, 128)
 
 
 class _Compiled(Pair):
-    """The model of each device compiled. The optimizer is not."""
+    """The model of each device compiled, and its optimizer's step."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -28,6 +28,9 @@ class _Compiled(Pair):
         if device not in self.compiled:
             self.compiled[device] = torch.compile(super().model(device))
         return self.compiled[device]
+
+    def update(self, optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+        return torch.compile(optimizer.step)
 
 
 class _T5(nn.Module):

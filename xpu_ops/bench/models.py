@@ -68,7 +68,7 @@ class Pair:
             model = model.to(dtype)
         self.dtype, self.train = dtype, train
         self.models = {"cpu": model}
-        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.steps: dict[str, Callable[[], Any]] = {}
 
     def model(self, device: str) -> nn.Module:
         if device not in self.models:
@@ -77,20 +77,32 @@ class Pair:
             self.models[device] = copy.deepcopy(self.models["cpu"]).to(device)
         return self.models[device]
 
+    def step(self, device: str) -> Callable[[], Any]:
+        """The optimizer's step on the gradients of the device's model, which are None afterwards."""
+        if device not in self.steps:
+            optimizer = torch.optim.AdamW(self.model(device).parameters(), lr=1e-4, foreach=True)
+            update = self.update(optimizer)
+
+            def step() -> None:
+                update()
+                optimizer.zero_grad()
+
+            self.steps[device] = step
+        return self.steps[device]
+
+    def update(self, optimizer: torch.optim.Optimizer) -> Callable[[], Any]:
+        return optimizer.step
+
     def __call__(self, x: Tensor) -> Tensor:
         device = x.device.type
         model = self.model(device)
         if not self.train:
             with torch.no_grad():
                 return _logits(model(x if not x.is_floating_point() else x.to(self.dtype)))
-        if device not in self.optimizers:
-            self.optimizers[device] = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
-        optimizer = self.optimizers[device]
         with torch.autocast(device, torch.bfloat16, enabled=self.dtype == torch.bfloat16):
             loss = _logits(model(x)).float().logsumexp(-1).mean()
         loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+        self.step(device)()
         return loss.detach()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 from torch._inductor.codegen.common import DeferredLine, IndentedBuffer
 from torch.utils._ordered_set import OrderedSet
@@ -13,6 +15,8 @@ _NAME = re.compile(r"@?[A-Za-z_]\w*")
 _ASSIGNMENT = re.compile(r"(?:(?:const )?(?P<type>\w+) )?(?P<name>[A-Za-z_]\w*) = (?P<value>.*);")
 _CHECK = re.compile(r"const bool (\w+) = check\((.*), error, (\w+)\);")
 _STORE = re.compile(r"\bst\((\w+),")
+_ASSIGNED = re.compile(r"\b(\w+) = ")
+_GATHER = re.compile(r"\bld\(\w+, .*(\btmp\d|[/%])")  # no neighbours in memory: the place was loaded, or divided
 _COSTLY = re.compile(r"::(exp|log|tanh|erf|pow|sin|cos|sigmoid|lgamma|erfinv)\w*\(")
 _MOST_KEPT = 3  # rows that fit beside the operands in the first cache
 _LONGEST_KEPT = 2048
@@ -66,45 +70,146 @@ def split(body: IndentedBuffer, varying: set[str]) -> tuple[list[str], IndentedB
     return uniform, rest, reports
 
 
-def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list[IndentedBuffer]]:
-    """Declarations of memory and the bodies of loops over one row, changed: costly values that a later loop computes
-    again are stored by the first that does and read by the others, each lane its own."""
-    if length > _LONGEST_KEPT:
-        return [], list(bodies)
-    numbers: dict[str, str] = {}  # variable: the name of its value, the same in all loops
+@dataclass
+class _Line:
+    """One line of a loop's body: what it defines and uses."""
+
+    line: Any
+    text: str
+    names: OrderedSet[str]  # on its right side, or anywhere where it assigns nothing
+    defines: str | None = None  # a typed constant outside of branches
+    again: str | None = None  # a variable that is corrected
+    check: str | None = None  # the variable that a check defines
+    kind: str = ""  # the type of `defines`
+    number: str = ""  # of the value or of the condition, the same in all loops
+
+
+def _parse(body: IndentedBuffer) -> list[_Line]:
+    out = []
+    for line, (text, match, inside) in zip(body._lines, list(_statements(body)), strict=True):
+        if text is None or match is None or inside:
+            text = text if text is not None else getattr(line, "line", "")
+            out.append(_Line(line, text, _names(text)))
+            continue
+        parsed = _Line(line, text, _names(match["value"]))
+        if check := _CHECK.fullmatch(text):
+            parsed.check = check[1]
+        elif match["type"] is None:
+            parsed.again = match["name"]
+        else:
+            parsed.defines, parsed.kind = match["name"], match["type"]
+        out.append(parsed)
+    branches = OrderedSet(
+        m[1] for x in out if not (x.defines or x.again or x.check) for m in _ASSIGNED.finditer(x.text)
+    )
+    for x in out:  # what a branch changes is no constant
+        if x.defines in branches:
+            x.names.add(x.defines or "")
+            x.defines = None
+    return out
+
+
+def _number(bodies: Sequence[list[_Line]]) -> None:
+    """Equal numbers for equal values in all loops."""
+    numbers: dict[str, str] = {}
     values: dict[str, str] = {}
-    where: dict[str, list[tuple[int, int]]] = {}  # value: loop and line of each computation
     for loop, body in enumerate(bodies):
-        for at, (line, (text, match, inside)) in enumerate(zip(body._lines, list(_statements(body)), strict=True)):
-            stored = _STORE.search(line.line) if isinstance(line, DeferredLine) else None
-            if stored:  # what is loaded from there later is another value
-                numbers[stored[1]] = f"{stored[1]}_{loop}_{at}"
-            if text is None or match is None or inside or match["type"] is None or "check(" in text:
+        for at, x in enumerate(body):
+            if isinstance(x.line, DeferredLine) and (stored := _STORE.search(x.text)):
+                numbers[stored[1]] = f"{stored[1]}_{loop}_{at}"  # what is loaded from there later is another value
+            if x.defines is None and x.check is None:
                 continue
-            value = _NAME.sub(lambda m: numbers.get(m[0], m[0]), match["value"])
-            number = values.setdefault(f"{match['type']} {value}", f"value{len(values)}")
-            numbers[match["name"]] = number
-            if _COSTLY.search(match["value"]) and match["type"] == "float":
-                where.setdefault(number, []).append((loop, at))
-    kept = [w for w in where.values() if w[0][0] != w[-1][0]][:_MOST_KEPT]
-    changes: dict[tuple[int, int], list[str]] = {}
-    for k, places in enumerate(kept):
-        for n, (loop, at) in enumerate(places):
-            text = str(bodies[loop]._lines[at]).strip()
-            match = _ASSIGNMENT.fullmatch(text)
-            assert match is not None
-            if n == 0:
-                changes[loop, at] = [text, f"keep{k}[rc] = {match['name']};"]
-            elif loop != places[0][0]:
-                changes[loop, at] = [f"float {match['name']} = keep{k}[rc];"]
+            value = x.text.split(" = ", 1)[1] if x.defines else _CHECK.fullmatch(x.text)[2]  # type: ignore[index]
+            value = _NAME.sub(lambda m: numbers.get(m[0], m[0]), value)
+            x.number = values.setdefault(f"{x.kind} {value}", f"value{len(values)}")
+            if x.defines is not None:
+                numbers[x.defines] = x.number
+
+
+@dataclass
+class _Row:
+    """What the loops so far have computed for each element of the row."""
+
+    most: int  # how many values memory has room for
+    kept: dict[str, int] = field(default_factory=dict)  # number: which memory
+    first: dict[str, _Line] = field(default_factory=dict)  # number: the line that has the value
+    checked: OrderedSet[str] = field(default_factory=OrderedSet)
+
+    def holds(self, line: _Line) -> bool:
+        """Whether the value is in memory, or can be put there."""
+        return line.number in self.kept or (line.number in self.first and len(self.kept) < self.most)
+
+
+def _costly(body: list[_Line]) -> OrderedSet[str]:
+    """The float variables that take, or hang on, a function or a load from a loaded place."""
+    found: OrderedSet[str] = OrderedSet()
+    for x in body:
+        if x.defines and (_COSTLY.search(x.text) or _GATHER.search(x.text) or not found.isdisjoint(x.names)):
+            found.add(x.defines)
+    corrected = OrderedSet(x.again for x in body)
+    return OrderedSet(
+        x.defines for x in body if x.kind == "float" and x.defines in found and x.defines not in corrected
+    )
+
+
+def _needs(body: list[_Line], row: _Row) -> tuple[OrderedSet[str], dict[str, int]]:
+    """The variables that a loop needs, and those of them that are read from memory, with its number."""
+    defined: dict[str, list[_Line]] = {}
+    for x in body:
+        for name in filter(None, (x.defines, x.again, x.check)):
+            defined.setdefault(name, []).append(x)
+    costly = _costly(body)
+    roots = (x for x in body if not (x.defines or x.again or (x.check and x.number in row.checked)))
+    todo = [name for x in roots for name in x.names]
+    needed: OrderedSet[str] = OrderedSet()
+    reads: dict[str, int] = {}
+    while todo:
+        name = todo.pop()
+        if name in needed:
+            continue
+        needed.add(name)
+        own = defined.get(name, [])
+        if name in costly and row.holds(own[0]):
+            reads[name] = row.kept.setdefault(own[0].number, len(row.kept))
+        else:
+            todo += [n for x in own for n in x.names]
+    return needed, reads
+
+
+def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list[IndentedBuffer]]:
+    """Declarations of memory and the bodies of loops over one row, changed: values that a later loop computes again at
+    some cost are stored by the first that does and read by the others, each lane its own. What only they needed goes,
+    and so do the checks that an earlier loop has made."""
+    parsed = [_parse(body) for body in bodies]
+    _number(parsed)
+    row = _Row(_MOST_KEPT if length <= _LONGEST_KEPT else 0)
+    lines: list[list[tuple[_Line, Any]]] = []  # of each loop: what is left, and its text now
+    for body in parsed:
+        needed, reads = _needs(body, row)
+        lines.append([])
+        for x in body:
+            if x.check and x.number in row.checked and x.check not in needed:
+                continue
+            if (x.defines or x.again) and (x.defines or x.again) not in needed:
+                continue
+            read = reads.get(x.defines or "")
+            lines[-1].append((x, x.line if read is None else f"float {x.defines} = keep{read}[rc];"))
+        for x in body:
+            if x.check:
+                row.checked.add(x.number)
+            elif x.defines in needed:
+                row.first.setdefault(x.number, x)
+    stored = {id(row.first[number]): k for number, k in row.kept.items()}
     changed = []
-    for loop, body in enumerate(bodies):
+    for left in lines:
         new = IndentedBuffer()
-        for at, line in enumerate(body._lines):
-            new._lines.extend(changes.get((loop, at), [line]))
+        for x, text in left:
+            new._lines.append(text)
+            if id(x) in stored:
+                new._lines.append(f"keep{stored[id(x)]}[rc] = {x.defines};")
         changed.append(new)
     declarations = [
         f"syclexp::work_group_static<float[{length}]> kept{k}; float* const keep{k} = kept{k};"
-        for k in range(len(kept))
+        for k in range(len(row.kept))
     ]
     return declarations, changed
