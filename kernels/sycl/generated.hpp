@@ -304,6 +304,26 @@ template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, l
     }
 }
 
+// at(c, n) = from[n - n0][c - c0], the same in the other direction. Each lane reads what it wrote.
+template <int kPitch, class T, class F>
+GEN_FN void write_block(const T* from, long c0, long c1, long n0, long n1, long lane, F at) {
+  for (long n = n0; n < n1; n += kLanes)
+    for (long c = c0; c < c1; c += kLanes) {
+      const T* row = from + (n - n0) * kPitch + (c - c0);
+      if (n + kLanes <= n1 && c + kLanes <= c1) {
+        T x[kLanes];
+#pragma unroll
+        for (int i = 0; i < kLanes; ++i) x[i] = (row + i * kPitch)[lane];
+        transpose_lanes(x, static_cast<size_t>(lane));
+#pragma unroll
+        for (int i = 0; i < kLanes; ++i) at(c + i, n + lane) = x[i];
+      } else if (c + lane < c1) {
+        const long end = n + kLanes < n1 ? n + kLanes : n1;
+        for (long k = n; k < end; ++k) at(c + lane, k) = (row + (k - n) * kPitch)[lane];
+      }
+    }
+}
+
 // ---- Random numbers by seed and element, as upstream's inductor_prims: one counter an element
 
 GEN_FN Random4 draw(long seed, long offset) {

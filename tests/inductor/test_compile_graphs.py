@@ -31,6 +31,22 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "broadcast": (lambda a, b: a * b + 1, lambda: (rand(7, 1, 33), rand(5, 1))),
     "transposed": (lambda a, b: a.t() + b, lambda: (rand(100, 70), rand(70, 100))),
     "transposed images": (lambda a: a.permute(0, 2, 3, 1).contiguous() * 2, lambda: (rand(2, 37, 9, 11),)),
+    "results in two layouts": (
+        lambda x, w, m: ((y := (x - m) * torch.rsqrt(w.abs() + 1e-3)).transpose(1, 2).contiguous(), y + 1),
+        lambda: (rand(2, 70, 40), rand(40), rand(2, 1, 40)),
+    ),
+    "channels side by side": (
+        lambda a, b: torch.cat([a.relu(), b * 2], 1).contiguous(),
+        lambda: tuple(rand(2, c, 9, 11).to(memory_format=torch.channels_last) for c in (17, 40)),
+    ),
+    "group norm, channels last": (
+        lambda x, t, w: F.silu(F.group_norm(x + t[:, :, None, None], 8, w)),
+        lambda: (rand(3, 48, 16, 20).to(memory_format=torch.channels_last), rand(3, 48), rand(48)),
+    ),
+    "softmax with a gathered bias": (
+        lambda x, table, index: (x + table[index].permute(2, 0, 1)).softmax(-1),
+        lambda: (rand(6, 3, 49, 49), rand(169, 3), torch.randint(0, 169, (49, 49), device="xpu")),
+    ),
     "transposed twice": (
         lambda a, b, c: a.t() * b.t() + c + a.t().exp(),
         lambda: (rand(70, 45), rand(70, 45, dtype=torch.bfloat16), torch.rand(45, 70, device="xpu") > 0.5),

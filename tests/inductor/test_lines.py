@@ -102,3 +102,23 @@ def test_a_check_that_a_store_waits_for_stays() -> None:
         "int64_t tmp1 = ld(i, rc);", "const bool ok1 = check(tmp1 < 4, error, text1);", "if (ok1) st(y, tmp1, 2);"
     )
     assert "check(tmp1" in lines.keep([first, second], 64)[1][1].getvalue()
+
+
+def test_what_a_column_has_at_some_cost_is_computed_before_the_rows() -> None:
+    text = [
+        "const long x0 = xc;",
+        "float tmp0 = ld(a, x0);",
+        "float tmp1 = float(1) / sycl::sqrt(tmp0);",
+        "float tmp2 = ld(b, x0 + x1);",
+        "float tmp3 = tmp2 * tmp1;",
+        "st(y, x0 + x1, tmp3);",
+    ]
+    memory, first, rest = lines.columns(["const long x1 = xo;"], body(*text), {"xo"}, 64, "c0")
+    assert len(memory) == 1
+    assert first.getvalue().split("\n")[:-1] == [*text[:3], "keep0[xc - c0] = tmp1;"]
+    assert rest.getvalue().split("\n")[:-1] == [text[0], "float tmp1 = keep0[xc - c0];", *text[3:]]
+
+
+def test_a_column_of_a_buffer_that_is_written_is_read_in_its_row() -> None:
+    text = ["const long x0 = xc;", "float tmp0 = ld(y, x0);", "float tmp1 = xpu::exp(tmp0);", "st(y, x0, tmp1);"]
+    assert lines.columns([], body(*text), {"xo"}, 64, "0")[0] == []

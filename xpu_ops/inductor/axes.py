@@ -86,6 +86,15 @@ class Axis:
         found = [e.length for e in self.entries if equals(e.divisor, length) and not self._last(e)]
         return found[0] if len(found) == 1 and multiple(rows, found[0]) else rows
 
+    def rows_together(self, length: sympy.Expr, most: int) -> int:
+        """As many rows, `most` or fewer, as go into the divisors of all entries that count further out; 0 for too few."""
+        outer = [e.divisor for e in self.entries if not equals(e.divisor, length) and multiple(e.divisor, length)]
+        if not outer or not all(d.is_Integer for d in outer):
+            return 0
+        rows = math.gcd(*(int(d) // int(length) for d in outer))
+        found = max((n for n in range(1, min(most, rows) + 1) if rows % n == 0), default=0)
+        return found if 4 * found >= most else 0
+
     def by_rows(self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None) -> list[str]:
         """Definitions of the index variables from a row's number (None: there is one) and the column. With `inner`, the
         row's number is also xg * inner + xn."""

@@ -7,10 +7,10 @@ sub-group a row. Outer reduction: one lane a column, four vectors of columns at 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sympy
-from torch._inductor.codegen.common import IndentedBuffer
+from torch._inductor.codegen.common import DeferredLine, IndentedBuffer
 from torch.utils._sympy.functions import FloorDiv
 
 from xpu_ops.inductor import lines
@@ -27,7 +27,11 @@ LOCAL_BYTES = 32768  # of transposed copies
 COLUMNS = 4 * LANES  # columns that one work-group reduces
 SHORT_ROW = LANES  # a reduced row of fewer elements leaves lanes idle
 MANY_ROWS = 1024
+FEW_ROWS = 4  # of which a work-group does not compute what its columns have in common first
 ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
+
+
+_ROW = {"xo", "xn"}  # the names that say which row it is
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,14 +51,16 @@ class Form:
 
 @dataclasses.dataclass(frozen=True)
 class _Walk:
-    """The part of the range x that a work-group goes through: `head` opens loops, `columns` are left to the lanes."""
+    """The part of the range x that a work-group goes through: `rows` opens a loop, `columns` are left to the lanes."""
 
     groups: sympy.Expr
     head: list[str]
+    rows: list[str]
     columns: tuple[str, str]
-    tail: str
+    tail: list[Any]
     definitions: list[str]
     copied: bool = False  # whether `head` has copied the operands that step
+    shared: int = 0  # columns that several rows have in common, 0 where there are few rows
 
 
 def loops(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr, Form]:
@@ -80,8 +86,9 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
         return _Walk(
             ceil_div(x.numel, tile),
             [f"const Span s = part({expr(x.numel)}, {tile});"],
+            [],
             ("s.begin", "s.end"),
-            "",
+            [],
             x.by_rows(length, None, "xc"),
         )
     rows, definitions = FloorDiv(x.numel, length), x.by_rows(length, "xo", "xc")
@@ -94,10 +101,17 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
             f"const long xo = g / ({blocks}), c0 = (g - xo * ({blocks})) * {tile};",
             f"const long c1 = sycl::min<long>(c0 + {tile}, {expr(length)});",
         ]
-        return _Walk(rows * ceil_div(length, tile), head, ("c0", "c1"), "", definitions)
+        return _Walk(rows * ceil_div(length, tile), head, [], ("c0", "c1"), [], definitions)
     each = max(1, tile // max(hint(length), 1))
-    head = [f"const Span s = part({expr(rows)}, {each});", "for (long xo = s.begin; xo < s.end; ++xo) {"]
-    return _Walk(ceil_div(rows, each), head, ("0", expr(length)), "}", definitions)
+    shared = int(length) if length.is_Integer and each >= FEW_ROWS else 0
+    loop = ["for (long xo = s.begin; xo < s.end; ++xo) {"]
+    extra: list[str] = []
+    if shared and (together := x.rows_together(length, each)):  # xg says which part of the outer ranges it is
+        each, extra = together, [f"const long xg = s.begin / {together};"]
+        loop.append("const long xn = xo - s.begin; (void)xn;")
+        definitions = x.by_rows(length, "xo", "xc", sympy.Integer(together))
+    head = [f"const Span s = part({expr(rows)}, {each});", *extra]
+    return _Walk(ceil_div(rows, each), head, loop, ("0", expr(length)), ["}"], definitions, shared=shared)
 
 
 def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
@@ -118,6 +132,7 @@ def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
         f"const long c0 = b1 * {block}, c1 = sycl::min<long>(c0 + {block}, {expr(length)});",
     ]
     row = f"const long xo = xg * ({expr(inner)}) + xn;"
+    tail: list[Any] = ["}"]
     room = LOCAL_BYTES
     for k, step in enumerate(copies):
         room -= step.itemsize * block * block
@@ -127,14 +142,21 @@ def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
         head += [
             f"syclexp::work_group_static<{step.ctype}[{block * block}]> local{k};",
             f"{step.ctype}* const copy{k} = local{k};",
-            f"copy_block<{block}>(copy{k}, c0, c1, n0, n1, lane, [&](long xc, long xn) GEN_INLINE {{",
+        ]
+        function, result = ("write_block", f" -> {step.ctype}&") if step.stored else ("copy_block", "")
+        lines = [
+            f"{function}<{block}>(copy{k}, c0, c1, n0, n1, lane, [&](long xc, long xn) GEN_INLINE{result} {{",
             *(row, *definitions),
             f"return {step.var}[{step.index}];",
             "});",
         ]
-    head += ["for (long xn = n0; xn < n1; ++xn) {", row]
+        if step.stored:
+            tail += [DeferredLine(step.stored, line) for line in lines]
+        else:
+            head += lines
+    loop = ["for (long xn = n0; xn < n1; ++xn) {", row]
     groups = ceil_div(inner, block) * FloorDiv(rows, inner) * ceil_div(length, block)
-    return _Walk(groups, head, ("c0", "c1"), "}", definitions, copied=True)
+    return _Walk(groups, head, loop, ("c0", "c1"), tail, definitions, copied=True, shared=block)
 
 
 def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
@@ -143,19 +165,31 @@ def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
     for stage in kernel.stages:
         inner.splice(stage.body)
     uniform, inner, reports = lines.split(inner, {"xc"})
-    body.writelines([*walk.head, *uniform])
+    body.writelines(walk.head)
+    if walk.shared:
+        same, uniform = lines.fixed(uniform, _ROW)
+        memory, first, inner = lines.columns([*same, *uniform], inner, _ROW, walk.shared, walk.columns[0])
+        body.writelines([*memory, *same])
+        if memory:
+            _over_columns(body, walk, first)
+    body.writelines([*walk.rows, *uniform])
+    _over_columns(body, walk, inner)
+    body.writelines([*reports, *walk.tail])
+    return body
+
+
+def _over_columns(body: IndentedBuffer, walk: _Walk, inner: IndentedBuffer) -> None:
     body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
     with body.indent():
         body.splice(inner)
-    body.writelines(["});", *reports, walk.tail])
-    return body
+    body.writeline("});")
 
 
 def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
     """One loop over the reduced range, in which several vectors of columns go side by side, and what follows it."""
     stage, *rest = kernel.stages
     body = IndentedBuffer()
-    body.writelines(walk.head)
+    body.writelines([*walk.head, *walk.rows])
     c0, c1 = walk.columns
     slot = "constexpr int j = decltype(slot)::value; (void)j;"
     body.writeline(f"columns_by4({c0}, {c1}, lane, [&](auto count, auto each) GEN_INLINE {{")
@@ -176,14 +210,14 @@ def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
             for outside in rest:
                 body.splice(outside.body)
         body.writeline("});")
-    body.writeline("});" + walk.tail)
+    body.writelines(["});", *walk.tail])
     return body
 
 
 def _steps(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
     """Several loops over the reduced range, one lane a column."""
     body = IndentedBuffer()
-    body.writelines(walk.head)
+    body.writelines([*walk.head, *walk.rows])
     body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
     with body.indent():
         body.writeline("constexpr int ACC = 2;")
@@ -200,7 +234,7 @@ def _steps(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
             else:
                 body.splice(stage.body)
             body.splice(stage.after)
-    body.writeline("});" + walk.tail)
+    body.writelines(["});", *walk.tail])
     return body
 
 

@@ -113,10 +113,11 @@ class Final:
 
 
 class Step:
-    """A load whose index steps through memory along the row; the form that is chosen last says how it is written."""
+    """A load, or the store to buffer `stored`, whose index steps through memory along the row; the form that is chosen
+    last says how it is written."""
 
-    def __init__(self, kernel: SyclKernel, var: str, index: sympy.Expr, dtype: torch.dtype) -> None:
-        self._kernel, self._index = kernel, index
+    def __init__(self, kernel: SyclKernel, var: str, index: sympy.Expr, dtype: torch.dtype, stored: str = "") -> None:
+        self._kernel, self._index, self.stored = kernel, index, stored
         self.var, self.index, self.ctype = var, kernel.index_to_str(index), CTYPE[dtype]
         self.itemsize = dtype.itemsize
         self.copy, self.pitch = "", 0  # the block's copy, where it has one
@@ -130,9 +131,12 @@ class Step:
         )
 
     def text(self, form: forms.Form) -> str:
+        """A load, or the beginning of a store up to the value."""
         if form.copied and self.copy:
-            return f"ld({self.copy} + (xn - n0) * {self.pitch} - c0, xc)"
-        return f"ld({self.var}, {self.index})"
+            place = f"{self.copy} + (xn - n0) * {self.pitch} - c0, xc"
+        else:
+            place = f"{self.var}, {self.index}"
+        return f"st({place}," if self.stored else f"ld({place})"
 
 
 class SyclKernel(SIMDKernel):
@@ -240,10 +244,13 @@ class SyclKernel(SIMDKernel):
 
     def _step(self, var: str, index: sympy.Expr, dtype: torch.dtype) -> str:
         for token, step in self._step_tokens.items():
-            if (step.var, step.index) == (var, self.index_to_str(index)):
+            if not step.stored and (step.var, step.index) == (var, self.index_to_str(index)):
                 return token
+        return self._token(Step(self, var, index, dtype))
+
+    def _token(self, step: Step) -> str:
         token = f"@step{len(self._step_tokens)}@"
-        self._step_tokens[token] = Step(self, var, index, dtype)
+        self._step_tokens[token] = step
         return token
 
     @property
@@ -260,6 +267,10 @@ class SyclKernel(SIMDKernel):
             conditions.insert(0, "first")
         if self.features.is_reduction() and self.inside_reduction and self.in_order:
             conditions.insert(0, "in")
+        if self._steps(index) and not conditions:
+            start = self._token(Step(self, var, index, V.graph.get_dtype(name), stored=name))
+            self.stores.writeline(DeferredLine(name, f"{start} {value});"))
+            return
         line = f"st({var}, {self.index_to_str(index)}, {value});"
         self.stores.writeline(DeferredLine(name, f"if ({' && '.join(conditions)}) {line}" if conditions else line))
 

@@ -4,7 +4,7 @@ loop, and what an earlier loop over the row computed at some cost is kept in mem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,8 @@ _CHECK = re.compile(r"const bool (\w+) = check\((.*), error, (\w+)\);")
 _STORE = re.compile(r"\bst\((\w+),")
 _ASSIGNED = re.compile(r"\b(\w+) = ")
 _GATHER = re.compile(r"\bld\(\w+, .*(\btmp\d|[/%])")  # no neighbours in memory: the place was loaded, or divided
-_COSTLY = re.compile(r"::(exp|log|tanh|erf|pow|sin|cos|sigmoid|lgamma|erfinv)\w*\(")
+_COSTLY = re.compile(r"::(exp|log|tanh|erf|pow|sin|cos|sigmoid|lgamma|erfinv|sqrt)\w*\(| / static_cast<float>")
+_INDEX = "long"  # index variables, which operands that are written last (`@step0@`) use as well
 _MOST_KEPT = 3  # rows that fit beside the operands in the first cache
 _LONGEST_KEPT = 2048
 
@@ -176,6 +177,32 @@ def _needs(body: list[_Line], row: _Row) -> tuple[OrderedSet[str], dict[str, int
     return needed, reads
 
 
+def _left(body: list[_Line], row: _Row, memory: str) -> tuple[OrderedSet[str], list[tuple[_Line, Any]]]:
+    """The variables that a loop needs where `row` is known, and its lines with their text; `memory` reads a value."""
+    needed, reads = _needs(body, row)
+    lines: list[tuple[_Line, Any]] = []
+    for x in body:
+        if x.check and x.number in row.checked and x.check not in needed:
+            continue
+        if (x.defines or x.again) and (x.defines or x.again) not in needed and x.kind != _INDEX:
+            continue
+        read = reads.get(x.defines or "")
+        lines.append((x, x.line if read is None else f"float {x.defines} = {memory.format(read)};"))
+    return needed, lines
+
+
+def _buffer(texts: Iterable[Any]) -> IndentedBuffer:
+    new = IndentedBuffer()
+    new._lines.extend(texts)
+    return new
+
+
+def _memory(count: int, length: int) -> list[str]:
+    return [
+        f"syclexp::work_group_static<float[{length}]> kept{k}; float* const keep{k} = kept{k};" for k in range(count)
+    ]
+
+
 def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list[IndentedBuffer]]:
     """Declarations of memory and the bodies of loops over one row, changed: values that a later loop computes again at
     some cost are stored by the first that does and read by the others, each lane its own. What only they needed goes,
@@ -183,17 +210,10 @@ def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list
     parsed = [_parse(body) for body in bodies]
     _number(parsed)
     row = _Row(_MOST_KEPT if length <= _LONGEST_KEPT else 0)
-    lines: list[list[tuple[_Line, Any]]] = []  # of each loop: what is left, and its text now
+    loops = []
     for body in parsed:
-        needed, reads = _needs(body, row)
-        lines.append([])
-        for x in body:
-            if x.check and x.number in row.checked and x.check not in needed:
-                continue
-            if (x.defines or x.again) and (x.defines or x.again) not in needed:
-                continue
-            read = reads.get(x.defines or "")
-            lines[-1].append((x, x.line if read is None else f"float {x.defines} = keep{read}[rc];"))
+        needed, lines = _left(body, row, "keep{}[rc]")
+        loops.append(lines)
         for x in body:
             if x.check:
                 row.checked.add(x.number)
@@ -201,15 +221,39 @@ def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list
                 row.first.setdefault(x.number, x)
     stored = {id(row.first[number]): k for number, k in row.kept.items()}
     changed = []
-    for left in lines:
-        new = IndentedBuffer()
-        for x, text in left:
-            new._lines.append(text)
-            if id(x) in stored:
-                new._lines.append(f"keep{stored[id(x)]}[rc] = {x.defines};")
-        changed.append(new)
-    declarations = [
-        f"syclexp::work_group_static<float[{length}]> kept{k}; float* const keep{k} = kept{k};"
-        for k in range(len(row.kept))
+    for lines in loops:
+        put = ([f"keep{stored[id(x)]}[rc] = {x.defines};"] if id(x) in stored else [] for x, _ in lines)
+        changed.append(_buffer(t for (_, text), more in zip(lines, put, strict=True) for t in (text, *more)))
+    return _memory(len(row.kept), length), changed
+
+
+def fixed(uniform: Sequence[str], rows: set[str]) -> tuple[list[str], list[str]]:
+    """Statements that are the same in all rows, whose names change with those of `rows`, and the others."""
+    varying = _varying(_buffer(uniform), rows)
+    here = [_ASSIGNMENT.fullmatch(text) for text in uniform]
+    same = [m is not None and m["name"] not in varying for m in here]
+    return [t for t, s in zip(uniform, same, strict=True) if s], [
+        t for t, s in zip(uniform, same, strict=True) if not s
     ]
-    return declarations, changed
+
+
+def columns(
+    uniform: Sequence[str], body: IndentedBuffer, rows: set[str], length: int, base: str
+) -> tuple[list[str], IndentedBuffer, IndentedBuffer]:
+    """For a loop over rows and columns: declarations of memory, a loop over the columns to run first, and the body, which
+    reads from memory what the columns have computed at some cost. `uniform` and `rows` as for fixed(); columns begin at
+    `base`."""
+    parsed = _parse(body)
+    _number([parsed])
+    written = {m[1] for x in parsed if isinstance(x.line, DeferredLine) and (m := _STORE.search(x.text))}
+    varying = _varying(_buffer([*uniform, *body._lines]), rows | written)
+    own = [x for x in parsed if x.defines and x.defines not in varying]
+    row = _Row(_MOST_KEPT, first={x.number: x for x in own})
+    _, lines = _left(parsed, row, f"keep{{}}[xc - {base}]")
+    needed = OrderedSet(row.first[number].defines for number in row.kept)
+    for x in reversed(own):
+        if x.defines in needed:
+            needed.update(x.names)
+    texts = [x.line for x in own if x.defines in needed]
+    texts += [f"keep{k}[xc - {base}] = {row.first[number].defines};" for number, k in row.kept.items()]
+    return _memory(len(row.kept), length), _buffer(texts), _buffer(text for _, text in lines)

@@ -10,6 +10,7 @@ from torch._inductor import config
 from torch._inductor.choices import InductorChoices
 from torch._inductor.codegen.common import BackendFeature
 from torch._inductor.codegen.simd import SIMDScheduling
+from torch._inductor.runtime.hints import DeviceProperties
 from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
@@ -20,6 +21,7 @@ from xpu_ops.inductor.wrapper import root_of
 
 _SPLITS = 32  # work-groups of a reduction with few results
 _SPLIT_COLUMNS = 64  # results that one work-group of an outer reduction makes
+_ROWS_PER_UNIT = 4  # that many rows for each compute unit are enough
 _LEAST_SPLIT = 4096
 _LEAST_PART = 1024
 
@@ -38,6 +40,8 @@ class SyclChoices(InductorChoices):
     ) -> int:
         if device.type != "xpu":
             return InductorChoices.reduction_split_factor(device, reduction_numel_hint, numel_hint, inner_reduction)
+        if inner_reduction and numel_hint >= _ROWS_PER_UNIT * DeviceProperties.create(device).multi_processor_count:
+            return 1  # parts of several dimensions would step through memory
         columns = 1 if inner_reduction else _SPLIT_COLUMNS
         wanted = _SPLITS * columns // max(numel_hint, 1)
         if wanted <= 1 or reduction_numel_hint < _LEAST_SPLIT:
