@@ -285,8 +285,9 @@ void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor
       read_positions(out, g).copy_(read);
       return;
     }
-    if (!widens(out, w, grad, g) && onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w),
-                                                                      out_view(out), g, copies, weight_ref(w)))
+    if (!widens(out, w, grad, g) &&
+        onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g, copies,
+                                          weight_ref(w, WeightUse::transposed)))
       return;
     if (half_type(grad)) {
       const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format);

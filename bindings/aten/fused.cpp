@@ -191,7 +191,7 @@ onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows) {
   // Packing costs about one pass over it, which training, where weights change at each step, would pay each time.
   if (b.dim() == 2 && rows >= 8 && b.numel() >= (1 << 14) && !c10::GradMode::is_enabled() &&
       static_cast<size_t>(b.numel()) * b.itemsize() == b.storage().nbytes())
-    options.weight = weight_ref(b);
+    options.weight = weight_ref(b, b.stride(-1) == 1 ? WeightUse::as_it_is : WeightUse::transposed);
   options.pack = options.weight.storage != 0 && onednn::WeightCache::instance().pays(options.weight);
   return options;
 }

@@ -69,22 +69,27 @@ onednn::View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_pt
 
 namespace {
 
-// The storages that came by last. It holds them, so that a new tensor never has the address of one that is gone.
+// The storages that came by last, each by its use. It holds them, so that a new tensor never has the address of one
+// that is gone.
 struct LastStorages {
   struct Entry { uint64_t storage = 0, version = 0; };
   std::mutex mutex;
   std::array<Entry, 1024> entries;
+  Entry& at(uint64_t storage, WeightUse use) {
+    return entries[(storage + static_cast<uint64_t>(use)) * 0x9e3779b97f4a7c15ull >> 54];
+  }
 };
 
 // Whether a packed copy is likely to be used again: parameters at once, other leaves without gradients when their
-// memory comes by a second time unchanged. Not what autocast makes of a parameter, or activations.
-bool stays(const at::Tensor& t, const onednn::WeightRef& ref) {
+// memory comes by a second time unchanged for the same use. Not what autocast makes of a parameter, or activations, and
+// not what a compiled training step makes for its forward and its backward pass.
+bool stays(const at::Tensor& t, const onednn::WeightRef& ref, WeightUse use) {
   const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
   if (!base.is_leaf()) return false;
   if (base.requires_grad()) return true;
   static auto* last = new LastStorages;  // never destroyed: torch may be gone before static destructors end
   std::lock_guard lock(last->mutex);
-  LastStorages::Entry& entry = last->entries[ref.storage * 0x9e3779b97f4a7c15ull >> 54];
+  LastStorages::Entry& entry = last->at(ref.storage, use);
   if (entry.storage == ref.storage && entry.version == ref.version) return true;
   if (entry.storage != ref.storage) {
     c10::raw::weak_intrusive_ptr::incref(storage_of(ref.storage));
@@ -96,7 +101,7 @@ bool stays(const at::Tensor& t, const onednn::WeightRef& ref) {
 
 }  // namespace
 
-onednn::WeightRef weight_ref(const at::Tensor& t) {
+onednn::WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
   static const bool hooked = [] {
     onednn::WeightCache::instance().set_hooks({&pin, &unpin, &watch, &alive});
     return true;
@@ -111,7 +116,7 @@ onednn::WeightRef weight_ref(const at::Tensor& t) {
   }
   const onednn::WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
                               static_cast<int64_t>(t.storage_offset() * t.itemsize())};
-  return stays(t, ref) ? ref : onednn::WeightRef{};
+  return stays(t, ref, use) ? ref : onednn::WeightRef{};
 }
 
 }  // namespace xpu_ops::aten

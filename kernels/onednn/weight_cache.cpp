@@ -32,6 +32,12 @@ PackedWeight::~PackedWeight() {
   sycl::free(data, runtime::sycl_context(device));
 }
 
+void PackedWeight::reach(const runtime::Queue& queue) {
+  if (stream == queue.id || settled) return;
+  runtime::settle(device);
+  settled = true;
+}
+
 struct WeightCache::Impl {
   struct Name {
     uint64_t storage, packing;
@@ -126,15 +132,18 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
   std::shared_ptr<PackedWeight> reuse;
   if (ref.storage) {
     Impl::Dropped dropped;
-    std::lock_guard lock(impl_->mutex);
+    std::unique_lock lock(impl_->mutex);
     bool counted = false;  // the entry we replace holds its storage's place
     if (auto it = impl_->index.find(name); it != impl_->index.end()) {
       if (it->second->version == ref.version && !it->second->stale) {
         ++impl_->hits;
         ++it->second->uses;
-        if (it->second->packed->stream != queue.id) it->second->packed->elsewhere = true;
         impl_->lru.splice(impl_->lru.begin(), impl_->lru, it->second);
-        return it->second->packed;
+        const std::shared_ptr<PackedWeight> packed = it->second->packed;
+        if (packed->stream != queue.id) packed->elsewhere = true;
+        lock.unlock();
+        packed->reach(queue);
+        return packed;
       }
       if (!it->second->stale) ++impl_->invalidations;
       reuse = std::move(it->second->packed);
@@ -157,7 +166,6 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
   try {
     packed = reuse ? std::move(reuse) : std::make_shared<PackedWeight>(queue, bytes, ref.storage != 0);
     pack(packed->data);
-    if (ref.storage) queue.wait();  // packing is rare; later uses may come from other queues
   } catch (...) {
     std::lock_guard lock(impl_->mutex);
     if (ref.storage) impl_->release(ref.storage);

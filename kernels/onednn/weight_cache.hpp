@@ -8,6 +8,7 @@
 //    reference, so its address cannot be recycled.
 //  - every write either changes the version or calls invalidate(storage).
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,11 +35,14 @@ struct PackedWeight {
   ~PackedWeight();
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
+  // Packing was submitted to the queue `stream`, in order with its later work. Another queue's waits for it here, once.
+  void reach(const runtime::Queue& queue);
   int device;
   runtime::StreamId stream;  // that packed it
   size_t bytes;
   bool kept;
-  bool elsewhere = false;  // read by another queue; written under the cache's lock
+  bool elsewhere = false;             // read by another queue; written under the cache's lock
+  std::atomic<bool> settled = false;  // known to be packed, not only submitted
   void* data;
 };
 
