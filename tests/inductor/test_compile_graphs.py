@@ -47,6 +47,10 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
         lambda x, table, index: (x + table[index].permute(2, 0, 1)).softmax(-1),
         lambda: (rand(6, 3, 49, 49), rand(169, 3), torch.randint(0, 169, (49, 49), device="xpu")),
     ),
+    "columns from a table": (
+        lambda x, table, index: x * table[index].exp() + 1,
+        lambda: (rand(200, 48), rand(9), torch.randint(-9, 9, (48,), device="xpu")),
+    ),
     "transposed twice": (
         lambda a, b, c: a.t() * b.t() + c + a.t().exp(),
         lambda: (rand(70, 45), rand(70, 45, dtype=torch.bfloat16), torch.rand(45, 70, device="xpu") > 0.5),

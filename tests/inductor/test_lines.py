@@ -122,3 +122,17 @@ def test_what_a_column_has_at_some_cost_is_computed_before_the_rows() -> None:
 def test_a_column_of_a_buffer_that_is_written_is_read_in_its_row() -> None:
     text = ["const long x0 = xc;", "float tmp0 = ld(y, x0);", "float tmp1 = xpu::exp(tmp0);", "st(y, x0, tmp1);"]
     assert lines.columns([], body(*text), {"xo"}, 64, "0")[0] == []
+
+
+def test_a_place_that_is_checked_stays_in_its_row() -> None:
+    text = [
+        "const long x0 = xc;",
+        "int64_t tmp0 = ld(i, x0);",
+        "const bool ok0 = check(tmp0 < 4, error, text0);",
+        "tmp0 = ok0 ? tmp0 : 0;",
+        "float tmp1 = ld(a, tmp0);",
+        "float tmp2 = xpu::exp(tmp1);",
+        "st(y, x0 + x1, tmp2);",
+    ]
+    memory, _, rest = lines.columns(["const long x1 = xo;"], body(*text), {"xo"}, 64, "c0")
+    assert not memory and rest.getvalue().split("\n")[:-1] == text

@@ -246,7 +246,8 @@ def columns(
     parsed = _parse(body)
     _number([parsed])
     written = {m[1] for x in parsed if isinstance(x.line, DeferredLine) and (m := _STORE.search(x.text))}
-    varying = _varying(_buffer([*uniform, *body._lines]), rows | written)
+    corrected = {x.again for x in parsed if x.again}  # by a check, which stays in the row
+    varying = _varying(_buffer([*uniform, *body._lines]), rows | written | corrected)
     own = [x for x in parsed if x.defines and x.defines not in varying]
     row = _Row(_MOST_KEPT, first={x.number: x for x in own})
     _, lines = _left(parsed, row, f"keep{{}}[xc - {base}]")
