@@ -1,4 +1,4 @@
-"""python -m tools.check_gpu: compiles every portable module for Intel GPUs offline.
+"""python -m tools.check_gpu: compiles every portable module, or what a cache folder holds, for Intel GPUs offline.
 
 `spirv-val` validates each module, then Debian's `ocloc` compiles it for several GPUs and the kernels in the result are
 counted. No GPU is needed, and none is shown to work: this proves that the code compiles, nothing more.
@@ -22,6 +22,7 @@ from pathlib import Path
 # The newest ocloc in Debian 12 knows these; fp64 says whether the GPU has it in hardware.
 TARGETS = {"pvc": True, "dg2": False, "tgllp": False, "ats-m150": False, "adl-s": False}
 MAGIC = 0x07230203
+OP_CAPABILITY, FLOAT64 = 17, 10
 OP_ENTRY_POINT, OP_TYPE_BOOL, OP_TYPE_VECTOR, OP_FUNCTION, OP_BITCAST = 15, 20, 23, 54, 124
 OP_EXECUTION_MODE, OP_FUNCTION_CALL, SUBGROUP_SIZE = 16, 57, 35
 # With a numbered item: OpGroupBroadcast, OpGroupNonUniformBroadcast, -Shuffle, -ShuffleXor, -ShuffleUp, -ShuffleDown,
@@ -65,6 +66,10 @@ def declarations(spirv: bytes) -> Iterator[tuple[int, bytes]]:
 def kernels_of(spirv: bytes) -> list[str]:
     """The names of the entry points."""
     return [text[12:].split(b"\0")[0].decode() for op, text in declarations(spirv) if op == OP_ENTRY_POINT]
+
+
+def needs_fp64(spirv: bytes) -> bool:
+    return (OP_CAPABILITY, struct.pack("<I", FLOAT64)) in ((op, text[4:8]) for op, text in declarations(spirv))
 
 
 def vectors_of(spirv: bytes) -> set[int]:
@@ -123,6 +128,12 @@ def run(command: list[str], folder: str | None = None) -> subprocess.CompletedPr
     return subprocess.run(command, capture_output=True, text=True, cwd=folder)
 
 
+def modules_in(folder: Path) -> list[Path]:
+    """The portable modules of a build, or those that a cache folder has of kernels compiled at run time."""
+    cached = (p for p in folder.glob("jit-*.bin") if spirv_of(p.read_bytes()))
+    return sorted([*folder.glob("*.spv.syclbin"), *cached])
+
+
 def check(module: Path, targets: list[str]) -> list[Outcome]:
     name = module.name.removesuffix(".spv.syclbin")
     images = spirv_of(module.read_bytes())
@@ -136,7 +147,7 @@ def check(module: Path, targets: list[str]) -> list[Outcome]:
         got = run(["spirv-val", str(spv)])
         outcomes.append(Outcome(name, "spirv-val", got.returncode == 0, (got.stdout + got.stderr).strip()))
         for target in targets:
-            if name.endswith("_fp64") and not TARGETS[target]:
+            if needs_fp64(images[0]) and not TARGETS[target]:
                 continue
             out = Path(folder, target)
             out.mkdir()
@@ -153,7 +164,7 @@ def check(module: Path, targets: list[str]) -> list[Outcome]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.check_gpu", description=__doc__)
-    parser.add_argument("--modules", type=Path, required=True, help="folder of *.spv.syclbin")
+    parser.add_argument("--modules", type=Path, required=True, help="folder of *.spv.syclbin, or a cache folder")
     parser.add_argument("--targets", nargs="*", choices=sorted(TARGETS), default=list(TARGETS))
     parser.add_argument("-j", dest="jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
@@ -163,7 +174,7 @@ def main() -> int:
             f"check-gpu: NOT RUN: {' and '.join(absent)} not found. On Debian: apt install spirv-tools intel-opencl-icd"
         )
         return 0
-    modules = sorted(args.modules.glob("*.spv.syclbin"))
+    modules = modules_in(args.modules)
     if not modules:
         print(f"check-gpu: no modules in {args.modules}; run `make build`", file=sys.stderr)
         return 1

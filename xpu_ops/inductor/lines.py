@@ -129,7 +129,7 @@ def _number(bodies: Sequence[list[_Line]]) -> None:
 
 @dataclass
 class _Row:
-    """What the loops so far have computed for each element of the row."""
+    """Values that the loops so far have computed for each element of the row."""
 
     most: int  # how many values memory has room for
     kept: dict[str, int] = field(default_factory=dict)  # number: which memory
