@@ -28,10 +28,8 @@ COLUMNS = 4 * LANES  # columns that one work-group reduces
 SHORT_ROW = LANES  # a reduced row of fewer elements leaves lanes idle
 MANY_ROWS = 1024
 FEW_ROWS = 4  # of which a work-group does not compute what its columns have in common first
-ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
-
-
 _ROW = {"xo", "xn"}  # the names that say which row it is
+ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
 
 
 @dataclasses.dataclass(frozen=True)

@@ -228,13 +228,14 @@ def keep(bodies: Sequence[IndentedBuffer], length: int) -> tuple[list[str], list
 
 
 def fixed(uniform: Sequence[str], rows: set[str]) -> tuple[list[str], list[str]]:
-    """Statements that are the same in all rows, whose names change with those of `rows`, and the others."""
+    """The statements that are the same in all rows, and the others. `rows` are the names that say which row it is."""
     varying = _varying(_buffer(uniform), rows)
-    here = [_ASSIGNMENT.fullmatch(text) for text in uniform]
-    same = [m is not None and m["name"] not in varying for m in here]
-    return [t for t, s in zip(uniform, same, strict=True) if s], [
-        t for t, s in zip(uniform, same, strict=True) if not s
-    ]
+    same: list[str] = []
+    others: list[str] = []
+    for text in uniform:
+        match = _ASSIGNMENT.fullmatch(text)
+        (same if match and match["name"] not in varying else others).append(text)
+    return same, others
 
 
 def columns(
