@@ -16,6 +16,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/control_group.hpp"
+#include "kernels/runtime/driver_pages.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -217,6 +218,7 @@ void enumerate(Registry& r) {
     r.failure = std::string("SYCL cannot list its devices: ") + e.what();
   }
   if (!r.entries.empty()) pthread_atfork(nullptr, nullptr, child_after_fork);
+  release_driver_pages();
   r.ready.store(true, std::memory_order_release);
 }
 

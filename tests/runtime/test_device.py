@@ -144,3 +144,23 @@ def test_a_subinterpreter_is_refused():
     lines = script.out(code).splitlines()
     assert lines[0].startswith("xpu_ops cannot be imported in a subinterpreter")
     assert lines[1:] == ["False", "2.0"]
+
+
+def test_the_driver_starts_without_keeping_its_pages():
+    """Its two libraries read 77 MiB of code and constants once, when they are loaded."""
+    code = """
+import re, torch
+torch.xpu.init()
+library, kib = "", {}
+for line in open("/proc/self/smaps"):
+    if mapping := re.match(r"[0-9a-f]+-[0-9a-f]+ r-.. \\S+ \\S+ \\S+ *(.*)", line):
+        library = mapping[1].rsplit("/")[-1].split(".")[0]
+    elif re.match("[0-9a-f]+-", line):
+        library = ""
+    elif line.startswith("Rss:") and library:
+        kib[library] = kib.get(library, 0) + int(line.split()[1])
+print(kib.get("libintelocl", 0), kib.get("libcommon_clang", 0))
+"""
+    driver, compiler = (int(kib) for kib in script.out(code).split())
+    assert driver < 20 * 1024  # 41 MiB before
+    assert compiler < 10 * 1024  # 5 MiB are relocated and so its own
