@@ -77,6 +77,7 @@ def _jump(k: State, label: str, arguments: list[str], leave: Callable[[Op], None
     if len(k.lines) > 200_000:
         raise block.ops[0].fail("too many ways through the function")
     for (name, _), value in zip(block.args, [k.values[a] for a in arguments], strict=True):
+        value.own = False
         k.values[name] = value
     graph(k, block, leave)
 

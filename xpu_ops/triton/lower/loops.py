@@ -77,6 +77,7 @@ def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None
         return
     inside = {id(op) for op in ops}
     keep: list[Keep] = []
+    own: set[str] = set()
     for op in ops:
         if op.name == "tt.reduce":
             continue
@@ -87,11 +88,23 @@ def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None
             elif any(id(u) not in inside for u in users):
                 wide = t.elem in SMALL_FLOATS and all(u.name == "tt.dot" for u in users)
                 elem = "f32" if wide else t.elem
-                keep.append((r, k.array(t, elem), elem))
+                array = _read_last(k, ops, inside, t.of(elem), own) or k.array(t, elem)
+                keep.append((r, array, elem))
+                own.add(array)
     run(k, shape, ops, keep)
     k.done |= inside
     for r, array, elem in keep:
-        k.set_array(r, k.values[r].ty.of(elem), array)
+        k.set_array(r, k.values[r].ty.of(elem), array, own=array in own)
+
+
+def _read_last(k: State, ops: list[Op], inside: set[int], ty: Ty, taken: set[str]) -> str | None:
+    """An array of this type that the loop reads, at the place where it writes, and that nothing reads afterwards."""
+    for name in dict.fromkeys(o for op in ops for o in op.operands):
+        v = k.values[name]
+        if v.kind == "array" and v.own and v.region == k.region and v.ty == ty and v.code not in taken:
+            if all(id(user) in inside or id(user) in k.done for user in k.uses.get(name, [])):
+                return v.code
+    return None
 
 
 def materialise(k: State, name: str) -> str:

@@ -20,6 +20,7 @@ class Value:
 
     kind: `scalar`, a C++ expression; `array`, a block in local memory; `lazy`, computed where it is used; `pending`,
     waits for its loop; `moved`, the block `init` plus the same scalar everywhere, as pointers carried by a loop are.
+    own: no other name can stand for the array.
     """
 
     ty: Ty
@@ -28,6 +29,7 @@ class Value:
     op: Op | None = None
     init: str = ""
     region: int = 0
+    own: bool = False
 
 
 @dataclass
@@ -78,8 +80,8 @@ class State:
         self.put(f"{cpp(op.types[index].elem)} const {name} = {code};")
         self.values[op.results[index]] = Value(op.types[index], "scalar", name)
 
-    def set_array(self, name: str, ty: Ty, array: str, region: int | None = None) -> None:
-        self.values[name] = Value(ty, "array", array, region=self.region if region is None else region)
+    def set_array(self, name: str, ty: Ty, array: str, own: bool = False) -> None:
+        self.values[name] = Value(ty, "array", array, region=self.region, own=own)
 
     # ---- local memory: a stack, a region gives back what was made in it
     def array(self, ty: Ty, elem: str | None = None) -> str:
