@@ -18,6 +18,12 @@ constexpr int kSubGroup = 3;
 // Local memory is ordered between the items of the sub-group.
 TRI void sync() { __spirv_ControlBarrier(kSubGroup, kSubGroup, 0x10 | 0x80 | 0x100 | 0x200); }
 
+// Whether storing n elements from y on, in order, changes no element of x before that is read: x is n elements.
+template <class X, class Y> TRI bool apart(const X* x, const Y* y, size_t n) {
+  const auto from = reinterpret_cast<uint64_t>(x), to = reinterpret_cast<uint64_t>(y);
+  return from + n * sizeof(X) <= to || to + n * sizeof(Y) <= from || (sizeof(X) == sizeof(Y) && to <= from);
+}
+
 // ---- exchange between lanes, by the bits of the value
 
 template <int N> struct Bits { using type = uint32_t; };

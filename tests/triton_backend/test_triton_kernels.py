@@ -39,6 +39,27 @@ def layer_norm(x, o, w, b, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def shifted(x, o, n, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
+    d = tl.where(at < n, v - tl.sum(v, axis=0) / n, 0.0)
+    tl.store(o + at, d * tl.sum(d * d, axis=0), mask=at < n)
+
+
+@triton.jit
+def written_between(x, o, BLOCK: tl.constexpr, ONE: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + at)
+    largest = tl.max(v, axis=0)
+    if ONE:
+        tl.store(x + 3, largest * 4)
+    else:
+        tl.store(x + at, v - largest)
+    changed = tl.load(x + at)
+    tl.store(o + at, v * tl.sum(changed, axis=0) + changed)
+
+
+@triton.jit
 def mixed(x, o, largest, sums, bins, n, BLOCK: tl.constexpr):
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
@@ -149,6 +170,38 @@ def test_layer_norm() -> None:
     o = torch.empty_like(x, device="xpu")
     layer_norm[(20,)](x.to("xpu"), o, w.to("xpu"), b.to("xpu"), 700, 1e-5, BLOCK=256)
     close(o, F.layer_norm(x, (700,), w, b))
+
+
+@pytest.mark.parametrize("n", [1024, 1000])
+@pytest.mark.parametrize("by", [-1024, -1000, -100, -16, -3, 0, 1, 5, 16, 17, 64, 100, 1023, 1024])
+def test_a_row_is_read_again_where_its_store_leaves_it(by: int, n: int) -> None:
+    """Kept where the store overlaps what is still to be read."""
+    memory = torch.randn(4096)
+    expected, row = memory.clone(), memory[1024 : 1024 + n]
+    d = row - row.sum() / n
+    expected[1024 + by : 1024 + by + n] = d * (d * d).sum()
+    x = memory.to("xpu")
+    shifted[(1,)](x[1024:], x[1024 + by :], n, BLOCK=1024)
+    torch.testing.assert_close(x.cpu(), expected, rtol=2e-5, atol=2e-2)
+    narrow = memory.bfloat16().to("xpu")  # into its own memory as float32, over its other half
+    wide = narrow.view(torch.float32)
+    row = narrow.cpu()[:1024].float()
+    shifted[(1,)](narrow, wide, 1024, BLOCK=1024)
+    d = row - row.sum() / 1024
+    torch.testing.assert_close(wide[:1024].cpu(), d * (d * d).sum(), rtol=2e-5, atol=2e-2)
+
+
+@pytest.mark.parametrize("one", [False, True])
+def test_a_row_is_kept_where_it_is_written_between(one: bool) -> None:
+    row = torch.randn(512)
+    changed = row - row.max()
+    if one:
+        changed = row.clone()
+        changed[3] = row.max() * 4
+    x, o = row.to("xpu"), torch.empty(512, device="xpu")
+    written_between[(1,)](x, o, BLOCK=512, ONE=one)
+    torch.testing.assert_close(x.cpu(), changed)
+    torch.testing.assert_close(o.cpu(), row * changed.sum() + changed, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("size", [(64, 64, 32), (100, 70, 45)])

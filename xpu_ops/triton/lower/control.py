@@ -30,10 +30,11 @@ class Place:
 
 def body(k: State, ops: list[Op]) -> Op | None:
     """Write the operations up to the terminator, which is returned."""
-    for op in ops:
-        if op.name in ("scf.yield", "scf.condition", "tt.return"):
-            return op
-        k.visit(op)
+    with k.block(ops):
+        for op in ops:
+            if op.name in ("scf.yield", "scf.condition", "tt.return"):
+                return op
+            k.visit(op)
     return None
 
 
@@ -43,23 +44,24 @@ def graph(k: State, block: Block, leave: Callable[[Op], None]) -> None:
     `leave` writes what a return does.
     """
     k.done -= {id(inner) for op in block.ops for inner in op.walk()}
-    for op in block.ops:
-        if op.name == "cf.br":
-            loops.flush_all(k)
-            _jump(k, *op.targets[0], leave)
-        elif op.name == "cf.cond_br":
-            loops.flush_all(k)
-            k.put(f"if ({k.scalar(op.operands[0])}) {{")
-            with k.inner():
+    with k.block(block.ops):
+        for op in block.ops:
+            if op.name == "cf.br":
+                loops.flush_all(k)
                 _jump(k, *op.targets[0], leave)
-            k.put("} else {")
-            with k.inner():
-                _jump(k, *op.targets[1], leave)
-            k.put("}")
-        elif op.name == "tt.return":
-            leave(op)
-        else:
-            k.visit(op)
+            elif op.name == "cf.cond_br":
+                loops.flush_all(k)
+                k.put(f"if ({k.scalar(op.operands[0])}) {{")
+                with k.inner():
+                    _jump(k, *op.targets[0], leave)
+                k.put("} else {")
+                with k.inner():
+                    _jump(k, *op.targets[1], leave)
+                k.put("}")
+            elif op.name == "tt.return":
+                leave(op)
+            else:
+                k.visit(op)
 
 
 def leave_kernel(k: State) -> Callable[[Op], None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xpu_ops.triton.lower import element, regions
+from xpu_ops.triton.lower import again, element, regions
 from xpu_ops.triton.lower.element import Element, Index
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.scalar import CHEAP, expression
@@ -36,7 +36,9 @@ def visit_elementwise(k: State, op: Op) -> None:
     if shape is None:
         args = [k.scalar(o) for o in op.operands]
         k.define(op, expression(op, args, [k.values[o].ty for o in op.operands], op.types[0]))
-    elif op.name in CHEAP and all(k.values[o].kind in ("scalar", "lazy", "moved") for o in op.operands):
+    elif op.name in CHEAP and all(
+        k.values[o].kind in ("scalar", "lazy", "moved") and not k.values[o].reads for o in op.operands
+    ):
         k.values[op.results[0]] = Value(op.types[0], "lazy", op=op)
     else:
         add(k, op, shape)
@@ -61,6 +63,7 @@ def visit_view(k: State, op: Op) -> None:
 def flush_all(k: State) -> None:
     for shape in list(k.pending):
         flush(k, shape)
+    again.settle(k)
 
 
 def flush_writes(k: State) -> None:
@@ -78,32 +81,38 @@ def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None
     inside = {id(op) for op in ops}
     keep: list[Keep] = []
     own: set[str] = set()
-    for op in ops:
-        if op.name == "tt.reduce":
-            continue
-        for r, t in zip(op.results, op.types, strict=True):
-            users = k.uses.get(r, [])
-            if targets and r in targets:
-                keep.append((r, targets[r], t.elem))
-            elif any(id(u) not in inside for u in users):
-                wide = t.elem in SMALL_FLOATS and all(u.name == "tt.dot" for u in users)
-                elem = "f32" if wide else t.elem
-                array = _read_last(k, ops, inside, t.of(elem), own) or k.array(t, elem)
-                keep.append((r, array, elem))
-                own.add(array)
-    run(k, shape, ops, keep)
+    results = {r: t for op in ops if op.name != "tt.reduce" for r, t in zip(op.results, op.types, strict=True)}
+    outside = [r for r in results if any(id(u) not in inside for u in k.uses.get(r, []))]
+    early: list[str] = []
+    repeated: dict[str, dict[str, Op]] = {}
+    if any(op.name in WRITES for op in ops):
+        early = again.before_writes(k, ops, shape)
+    elif not targets:
+        repeated = again.choose(k, ops, outside, shape)
+    for r, t in results.items():
+        if targets and r in targets:
+            keep.append((r, targets[r], t.elem))
+        elif r in outside and r not in repeated:
+            wide = t.elem in SMALL_FLOATS and all(u.name == "tt.dot" for u in k.uses[r])
+            elem = "f32" if wide else t.elem
+            array = _read_last(k, ops, inside, t.of(elem), own) or k.array(t, elem)
+            keep.append((r, array, elem))
+            own.add(array)
+    run(k, shape, ops, keep, early)
     k.done |= inside
     for r, array, elem in keep:
         k.set_array(r, k.values[r].ty.of(elem), array, own=array in own)
+    again.note(k, repeated)
 
 
 def _read_last(k: State, ops: list[Op], inside: set[int], ty: Ty, taken: set[str]) -> str | None:
     """An array of this type that the loop reads, at the place where it writes, and that nothing reads afterwards."""
     for name in dict.fromkeys(o for op in ops for o in op.operands):
         v = k.values[name]
-        if v.kind == "array" and v.own and v.region == k.region and v.ty == ty and v.code not in taken:
-            if all(id(user) in inside or id(user) in k.done for user in k.uses.get(name, [])):
-                return v.code
+        if v.kind != "array" or not v.own or v.region != k.region or v.ty != ty or v.code in taken:
+            continue
+        if all(id(user) in inside or id(user) in k.done for user in k.uses.get(name, [])):
+            return v.code
     return None
 
 
@@ -172,8 +181,9 @@ def is_flat(shape: Shape) -> bool:
     return sum(s > 1 for s in shape) > 1 and shape[lane] < LANES
 
 
-def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
-    """A loop over a block that does `ops` and stores the values of `keep` in arrays."""
+def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep], early: list[str] | None = None) -> None:
+    """A loop over a block that does `ops` and stores the values of `keep` in arrays; those of `early` are read first."""
+    k.early = early or []
     reduction = next((_reduction(k, op) for op in ops if op.name == "tt.reduce"), None)
     k.put("{")
     if is_flat(shape):
@@ -409,6 +419,8 @@ def _version(
     k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None, assume: bool
 ) -> list[str]:
     nest.version(assume)
+    for name in k.early:
+        nest.get(name)
     for op in ops:
         if reduction is not None and op.name == "tt.reduce":
             _accumulate(k, nest, reduction)
@@ -425,18 +437,7 @@ def _version(
 
 
 def _load(k: State, nest: Nest, op: Op) -> None:
-    pointer = nest.get(op.operands[0])
-    mask = nest.mask(nest.get(op.operands[1]) if len(op.operands) > 1 else None)
-    elem = op.types[0].elem
-    T, name = cpp(elem), k.fresh()
-    if mask == "true":
-        nest.lines.append(f"{T} const {name} = {nest.place(pointer)};")
-    else:
-        other = nest.code(nest.get(op.operands[2])) if len(op.operands) > 2 else f"{T}(0)"
-        nest.lines.append(f"{T} {name} = {other};")
-        if mask != "false":
-            nest.lines.append(f"if ({mask}) {name} = {nest.place(pointer)};")
-    nest.define(op.results[0], Element(name, elem, None))
+    nest.define(op.results[0], nest.load(op))
 
 
 def _write(k: State, nest: Nest, op: Op) -> None:

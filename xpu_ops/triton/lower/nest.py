@@ -105,8 +105,32 @@ class Nest:
         if v.kind != "lazy" or v.op is None:
             raise AssertionError(f"{name} is {v.kind} and used before its loop")
         op = v.op
+        if op.name == "tt.load":
+            return self.load(op, idx, v.copy)
         view = _VIEWS.get(op.name)
         return view(self, op, name, idx) if view else self._elementwise(op, idx)
+
+    def load(self, op: Op, idx: tuple[Index, ...] | None = None, copy: tuple[str, str] | None = None) -> Element:
+        """The element that a tt.load reads, or that `copy` has."""
+        pointer = self.get(op.operands[0], idx)
+        mask = self.mask(self.get(op.operands[1], idx) if len(op.operands) > 1 else None)
+        place = self.place(pointer)
+        if copy is not None:
+            at = element.offset(idx or self.ident, self.shape)
+            if pointer.step == 1 == at.step:
+                place = f"({copy[0]} ? {pointer.code} : {copy[1]} + {at.code})[lane]"
+            else:
+                place = f"({copy[0]} ? {place} : {copy[1]}[{at.value}])"
+        elem = op.types[0].elem
+        T, name = cpp(elem), self.state.fresh()
+        if mask == _TRUE:
+            self.lines.append(f"{T} const {name} = {place};")
+        else:
+            other = self.code(self.get(op.operands[2], idx)) if len(op.operands) > 2 else f"{T}(0)"
+            self.lines.append(f"{T} {name} = {other};")
+            if mask != _FALSE:
+                self.lines.append(f"if ({mask}) {name} = {place};")
+        return Element(name, elem, None)
 
     def _moved(self, ty: Ty, e: Element, by: str) -> Element:
         if ty.pointer:

@@ -21,6 +21,8 @@ class Value:
     kind: `scalar`, a C++ expression; `array`, a block in local memory; `lazy`, computed where it is used; `pending`,
     waits for its loop; `moved`, the block `init` plus the same scalar everywhere, as pointers carried by a loop are.
     own: no other name can stand for the array.
+    reads: it is lazy and reads memory.
+    copy: a condition, and the array that has what was loaded where it does not hold.
     """
 
     ty: Ty
@@ -30,6 +32,8 @@ class Value:
     init: str = ""
     region: int = 0
     own: bool = False
+    reads: bool = False
+    copy: tuple[str, str] | None = None
 
 
 @dataclass
@@ -41,6 +45,9 @@ class State:
     pending: dict[Shape, list[Op]] = field(default_factory=dict)
     uses: dict[str, list[Op]] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
+    scope: set[int] = field(default_factory=set)  # operations of the block that is being written
+    early: list[str] = field(default_factory=list)  # what a loop reads before it writes
+    again: dict[str, str] = field(default_factory=dict)  # values that are computed again, and what they load
     messages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     region: int = 0
@@ -103,6 +110,15 @@ class State:
             yield
         finally:
             self.region, self._top, self.values = outer, top, values
+
+    @contextmanager
+    def block(self, ops: list[Op]) -> Iterator[None]:
+        """The operations of a block are in scope."""
+        outer, self.scope = self.scope, {id(op) for op in ops}
+        try:
+            yield
+        finally:
+            self.scope = outer
 
     def message(self, text: str) -> int:
         """The number of an assertion's text."""
