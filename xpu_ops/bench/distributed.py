@@ -13,8 +13,13 @@ from .core import Row
 
 SECTION = "distributed"
 SIZES = {"4 kB": 1 << 10, "64 kB": 1 << 14, "1 MB": 1 << 18, "16 MB": 1 << 22, "64 MB": 1 << 24}  # floats
-STEP = "DDP step, perceptron of 3 x 512, batch 64"
-ALONE = "the same step in one process"
+# A model's step with DistributedDataParallel, and in one process.
+MODELS = {"perceptron": "perceptron of 3 x 512, batch 64", "transformer": "transformer of 2 x 256, 4 x 128 tokens"}
+STEPS = {
+    f"{kind}, {text}": (name, kind == "DDP step")
+    for name, text in MODELS.items()
+    for kind in ("DDP step", "step in one process")
+}
 
 _PROGRAM = """
 import json, os, statistics, sys, time
@@ -24,7 +29,7 @@ os.sched_setaffinity(0, cores[int(sys.argv[1]) :: 2] or cores)
 import torch
 import torch.distributed as dist
 from torch import nn
-rank, rendezvous, sizes = int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+rank, rendezvous, sizes, steps = int(sys.argv[1]), sys.argv[2], *map(json.loads, sys.argv[3:])
 torch.set_num_threads(len(os.sched_getaffinity(0)))
 dist.init_process_group("cpu:gloo,xpu:xccl", init_method="file://" + rendezvous, rank=rank, world_size=2)
 
@@ -54,21 +59,30 @@ for name, n in sizes.items():
     functions = [lambda t=t: dist.all_reduce(t, dist.ReduceOp.MAX) for t in tensors.values()]
     results["all_reduce " + name] = both(*functions, calls=max(4, min(200, (1 << 23) // n)))
 
-def step(device, parallel):
-    torch.manual_seed(0)
+def perceptron():
     layers = [nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)]
-    model = nn.Sequential(*layers).to(device)
+    return nn.Sequential(*layers), torch.randn(64, 512)
+
+def transformer():
+    layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.0, activation="gelu", batch_first=True, norm_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    return nn.Sequential(nn.Embedding(1000, 256), encoder, nn.Linear(256, 1000)), torch.randint(1000, (4, 128))
+
+def step(device, build, parallel):
+    torch.manual_seed(0)
+    model, x = build()
+    model, x = model.to(device), x.to(device)
     model = nn.parallel.DistributedDataParallel(model) if parallel else model
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    x = torch.randn(64, 512).to(device)
     def run():
         optimizer.zero_grad()
         model(x).square().mean().backward()
         optimizer.step()
     return run
 
-for name, parallel in ((sys.argv[4], True), (sys.argv[5], False)):
-    results[name] = both(step("cpu", parallel), step("xpu", parallel), calls=10)
+for name, (build, parallel) in steps.items():
+    build = {"perceptron": perceptron, "transformer": transformer}[build]
+    results[name] = both(step("cpu", build, parallel), step("xpu", build, parallel), calls=10 if build is perceptron else 3)
 if rank == 0:
     print(json.dumps(results))
 dist.destroy_process_group()
@@ -76,14 +90,14 @@ dist.destroy_process_group()
 
 
 def rows(wanted: Callable[[str, str], bool]) -> Iterator[Row]:
-    """One row for each size and for a training step; nothing where none of them is wanted."""
-    names = [*(f"all_reduce {size}" for size in SIZES), STEP, ALONE]
+    """One row for each size and for each training step; nothing where none of them is wanted."""
+    names = [*(f"all_reduce {size}" for size in SIZES), *STEPS]
     if not any(wanted(SECTION, name) for name in names):
         return
     with tempfile.TemporaryDirectory() as folder:
         processes = [
             subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(r), f"{folder}/rendezvous", json.dumps(SIZES), STEP, ALONE],
+                [sys.executable, "-c", _PROGRAM, str(r), f"{folder}/rendezvous", json.dumps(SIZES), json.dumps(STEPS)],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
