@@ -1,7 +1,7 @@
 """Values that a later loop computes again from memory, where that is cheaper than to keep them in local memory.
 
-Such a value is a row that was loaded and a few operations on it. What the program writes in between ends that: the value
-is kept before it, or, where the loop that writes reads it too, the loop looks whether the two rows overlap.
+Such a value is a row that was loaded and a few operations on it. A write in between ends that: the value is kept before
+it, or, where the loop that writes reads it too, the loop looks whether the two rows overlap.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _chain(k: State, name: str, inside: dict[str, Op], out: dict[str, Op]) -> bo
 
 
 def _operations(k: State, ops: list[Op], name: str) -> dict[str, Op] | None:
-    """What computes `name` from memory, where later loops had better do it again."""
+    """The operations that compute `name` from memory, where later loops had better do them again."""
     users = [u for u in k.uses.get(name, []) if not any(u is op for op in ops)]
     if not all(id(u) in k.scope and u.name in _USERS for u in users):
         return None
