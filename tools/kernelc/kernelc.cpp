@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <fstream>
 #include <iostream>
@@ -24,10 +26,9 @@
 
 #include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/target_key.hpp"
-#include "tools/kernelc/spirv.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
-using spirv::Bytes;
+using Bytes = std::vector<char>;
 
 namespace {
 
@@ -65,6 +66,44 @@ void write_file(const std::string& path, const Bytes& data) {
   if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) throw std::runtime_error(path + ": cannot be written");
 }
 
+// Declarations of the module's SPIR-V.
+struct SpirvFacts {
+  std::vector<std::string> kernels;
+  bool fp64 = false;
+  int images = 0;
+};
+
+SpirvFacts inspect(const Bytes& content) {
+  constexpr uint32_t kMagic = 0x07230203;
+  constexpr uint32_t kOpEntryPoint = 15, kOpCapability = 17, kOpFunction = 54;
+  constexpr uint32_t kKernelModel = 6, kFloat64 = 10;
+  SpirvFacts facts;
+  for (size_t at = 0; at + 20 <= content.size(); at += 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, content.data() + at, 4);
+    if (word != kMagic) continue;
+    ++facts.images;
+    // Entry points and capabilities stand before the first function.
+    for (size_t i = at + 20; i + 4 <= content.size();) {
+      std::memcpy(&word, content.data() + i, 4);
+      const uint32_t op = word & 0xffff, words = word >> 16;
+      if (words == 0 || i + 4 * words > content.size() || op == kOpFunction) break;
+      uint32_t operand = 0;
+      if (words > 1) std::memcpy(&operand, content.data() + i + 4, 4);
+      if (op == kOpCapability && operand == kFloat64) facts.fp64 = true;
+      if (op == kOpEntryPoint && operand == kKernelModel && words > 3) {
+        std::string name(content.data() + i + 12, strnlen(content.data() + i + 12, 4 * (words - 3)));
+        constexpr std::string_view prefix = "__sycl_kernel_";
+        if (name.starts_with(prefix)) facts.kernels.push_back(name.substr(prefix.size()));
+      }
+      i += 4 * words;
+    }
+  }
+  std::sort(facts.kernels.begin(), facts.kernels.end());
+  facts.kernels.erase(std::unique(facts.kernels.begin(), facts.kernels.end()), facts.kernels.end());
+  return facts;
+}
+
 // The compiler calls a source given as a string rtc_<n>.cpp; its line numbers are those of the string.
 std::string with_real_name(const std::string& diagnostics, const std::string& source) {
   static const std::regex name(R"((^|[\s'"(])rtc_\d+\.cpp)");
@@ -93,9 +132,9 @@ class Compiler {
                                                               preamble_ + read_text(source));
       auto object =
           syclexp::compile(bundle, syclexp::properties{syclexp::build_options{options_}, syclexp::save_log{&log}});
-      const Bytes portable = spirv::without_unused_declarations(object.ext_oneapi_get_content());
+      const Bytes spirv = object.ext_oneapi_get_content();
       const int compile_ms = cpu_ms() - start;
-      const spirv::Facts facts = spirv::inspect(portable);
+      const SpirvFacts facts = inspect(spirv);
       if (facts.kernels.empty()) throw std::runtime_error("no kernel in this module");
 
       start = cpu_ms();
@@ -105,7 +144,7 @@ class Compiler {
       start = cpu_ms();
       check_native(native, facts.kernels);
       const int check_ms = cpu_ms() - start;
-      write_file(prefix + ".spv.syclbin", portable);
+      write_file(prefix + ".spv.syclbin", spirv);
       write_file(prefix + ".native.syclbin", native);
 
       std::string kernels;
@@ -128,7 +167,7 @@ class Compiler {
       if (!loaded.ext_oneapi_has_kernel(name)) throw std::runtime_error("the native code lacks kernel " + name);
       (void)loaded.ext_oneapi_get_kernel(name);
     }
-    if (spirv::inspect(native).images != 0)
+    if (inspect(native).images != 0)
       throw std::runtime_error("the native file still holds SPIR-V: device code was split into several images");
   }
 

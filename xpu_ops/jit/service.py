@@ -17,7 +17,7 @@ import torch
 from xpu_ops import _autoload
 from xpu_ops.jit.worker import WORKER, CompileError, compiler_version, include_dir, options
 
-_SCHEMA = "2"  # raise it when the meaning of a cached module changes
+_SCHEMA = "1"  # raise it when the meaning of a cached module changes
 
 
 @dataclass(frozen=True)
