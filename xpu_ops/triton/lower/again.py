@@ -64,13 +64,13 @@ def _chain(k: State, name: str, inside: dict[str, Op], out: dict[str, Op]) -> bo
     return True
 
 
-def _operations(k: State, ops: list[Op], name: str) -> dict[str, Op] | None:
+def _operations(k: State, inside: dict[str, Op], name: str) -> dict[str, Op] | None:
     """The operations that compute `name` from memory, where later loops had better do them again."""
-    users = [u for u in k.uses.get(name, []) if not any(u is op for op in ops)]
-    if not all(id(u) in k.scope and u.name in _USERS for u in users):
+    here = {id(op) for op in inside.values()}
+    if not all(id(u) in here or (id(u) in k.scope and u.name in _USERS) for u in k.uses.get(name, [])):
         return None
     out: dict[str, Op] = {}
-    if not _chain(k, name, {r: op for op in ops for r in op.results}, out):
+    if not _chain(k, name, inside, out):
         return None
     loads = sum(op.name == "tt.load" for op in out.values())
     return out if loads == 1 and len(out) - loads <= _MOST else None
@@ -80,7 +80,8 @@ def choose(k: State, ops: list[Op], outside: list[str], shape: Shape) -> dict[st
     """Of the results of a loop that are used `outside`, those to be computed again, each with the operations for it."""
     if len(shape) != 1 or shape[0] < LANES:
         return {}
-    found = {r: operations for r in outside if (operations := _operations(k, ops, r)) is not None}
+    inside = {r: op for op in ops for r in op.results}
+    found = {r: operations for r in outside if (operations := _operations(k, inside, r)) is not None}
     kept = {r for r in outside if r not in found}
     while more := {r for r, operations in found.items() if kept & operations.keys()}:
         kept |= more
@@ -108,8 +109,8 @@ def settle(k: State) -> None:
     k.again.clear()
 
 
-def before_writes(k: State, ops: list[Op], shape: Shape) -> list[str]:
-    """Before a loop that writes: keeps what is used after it. The loads that the loop repeats, to be done first in it."""
+def before_writes(k: State, ops: list[Op], shape: Shape) -> list[Op]:
+    """Before a loop that writes: keeps what is used after it. The loads that the loop repeats, which come first in it."""
     inside = {id(op) for op in ops}
     writes = [op for op in ops if op.name in loops.WRITES]
     rows = all(op.name == "tt.store" and _is_row(k, op) for op in writes)
@@ -124,13 +125,11 @@ def before_writes(k: State, ops: list[Op], shape: Shape) -> list[str]:
             loops.materialise(k, name)
     k.again.clear()
     loads = [load for load in dict.fromkeys(loads) if k.values[load].kind == "lazy"]
-    for load in loads:
-        _guard(k, load, writes, shape)
-    return loads
+    return [_guard(k, load, writes, shape) for load in loads]
 
 
-def _guard(k: State, load: str, writes: list[Op], shape: Shape) -> None:
-    """Keep what was loaded where one of the stores could change it before it is read."""
+def _guard(k: State, load: str, writes: list[Op], shape: Shape) -> Op:
+    """Keep what was loaded where one of the stores could change it before it is read. The load itself."""
     v = k.values[load]
     assert v.op is not None
     first = (element.const(0),)
@@ -142,3 +141,4 @@ def _guard(k: State, load: str, writes: list[Op], shape: Shape) -> None:
     loops.copy(k, load, array)
     k.put("}")
     k.values[load] = replace(v, copy=(apart, array))
+    return v.op

@@ -83,10 +83,9 @@ def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None
     own: set[str] = set()
     results = {r: t for op in ops if op.name != "tt.reduce" for r, t in zip(op.results, op.types, strict=True)}
     outside = [r for r in results if any(id(u) not in inside for u in k.uses.get(r, []))]
-    early: list[str] = []
     repeated: dict[str, dict[str, Op]] = {}
     if any(op.name in WRITES for op in ops):
-        early = again.before_writes(k, ops, shape)
+        ops = again.before_writes(k, ops, shape) + ops
     elif not targets:
         repeated = again.choose(k, ops, outside, shape)
     for r, t in results.items():
@@ -98,7 +97,7 @@ def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None
             array = _read_last(k, ops, inside, t.of(elem), own) or k.array(t, elem)
             keep.append((r, array, elem))
             own.add(array)
-    run(k, shape, ops, keep, early)
+    run(k, shape, ops, keep)
     k.done |= inside
     for r, array, elem in keep:
         k.set_array(r, k.values[r].ty.of(elem), array, own=array in own)
@@ -181,9 +180,8 @@ def is_flat(shape: Shape) -> bool:
     return sum(s > 1 for s in shape) > 1 and shape[lane] < LANES
 
 
-def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep], early: list[str] | None = None) -> None:
-    """A loop over a block that does `ops` and stores the values of `keep` in arrays; those of `early` are read first."""
-    k.early = early or []
+def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
+    """A loop over a block that does `ops` and stores the values of `keep` in arrays."""
     reduction = next((_reduction(k, op) for op in ops if op.name == "tt.reduce"), None)
     k.put("{")
     if is_flat(shape):
@@ -419,8 +417,6 @@ def _version(
     k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None, assume: bool
 ) -> list[str]:
     nest.version(assume)
-    for name in k.early:
-        nest.get(name)
     for op in ops:
         if reduction is not None and op.name == "tt.reduce":
             _accumulate(k, nest, reduction)
@@ -437,7 +433,7 @@ def _version(
 
 
 def _load(k: State, nest: Nest, op: Op) -> None:
-    nest.define(op.results[0], nest.load(op))
+    nest.define(op.results[0], nest.load(op, copy=k.values[op.results[0]].copy))
 
 
 def _write(k: State, nest: Nest, op: Op) -> None:

@@ -46,7 +46,6 @@ class State:
     uses: dict[str, list[Op]] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     scope: set[int] = field(default_factory=set)  # operations of the block that is being written
-    early: list[str] = field(default_factory=list)  # what a loop reads before it writes
     again: dict[str, str] = field(default_factory=dict)  # values that are computed again, and what they load
     messages: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
