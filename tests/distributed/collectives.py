@@ -339,9 +339,11 @@ def check_callbacks_that_wait(rank: int) -> None:
         return dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
 
     for _ in range(20):
-        # All values are one, so that the order of the second ones does not count.
+        # Every rank issues the first ones before a callback can issue a second. All values are one, so that the order
+        # of the second ones does not count.
         ones = [busy.sin().mul_(0)[:1].add_(1) for _ in range(5)]
-        works = [dist.all_reduce(x, async_op=True).get_future().then(again) for x in ones]
+        firsts = [dist.all_reduce(x, async_op=True).get_future() for x in ones]
+        works = [first.then(again) for first in firsts]
         assert [future.wait().item() for future in works] == [n * n] * 5
 
 
