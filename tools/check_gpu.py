@@ -25,6 +25,7 @@ MAGIC = 0x07230203
 OP_CAPABILITY, FLOAT64 = 17, 10
 OP_ENTRY_POINT, OP_TYPE_BOOL, OP_TYPE_VECTOR, OP_FUNCTION, OP_BITCAST = 15, 20, 23, 54, 124
 OP_EXECUTION_MODE, OP_FUNCTION_CALL, SUBGROUP_SIZE = 16, 57, 35
+OP_CONSTANT, OP_SHIFT_RIGHT_ARITHMETIC, OP_SHIFT_LEFT = 43, 195, 196
 # With a numbered item: OpGroupBroadcast, OpGroupNonUniformBroadcast, -Shuffle, -ShuffleXor, -ShuffleUp, -ShuffleDown,
 # and those of SPV_INTEL_subgroups.
 SHUFFLES = {263, 337, 345, 346, 347, 348, 5571, 5572, 5573, 5574}
@@ -89,6 +90,24 @@ def bools_read_as_integers(spirv: bytes) -> int:
             count += text[12:16] in values
         elif text[4:8] in types:
             values.add(text[8:12])
+    return count
+
+
+def products_cut_to_32_bits(spirv: bytes) -> int:
+    """How many values are (x << n) >> 32 with n > 32, which the CPU device may take for x: see docs/cpu-device.md."""
+    constants: dict[int, int] = {}
+    shifted: dict[int, int] = {}
+    count = 0
+    for op, text in instructions(spirv):
+        if op == OP_CONSTANT and len(text) == 20:
+            name, value = struct.unpack_from("<IQ", text, 8)
+            constants[name] = value
+        elif op in (OP_SHIFT_LEFT, OP_SHIFT_RIGHT_ARITHMETIC):
+            name, x, n = struct.unpack_from("<III", text, 8)
+            if op == OP_SHIFT_LEFT:
+                shifted[name] = constants.get(n, 0)
+            else:
+                count += constants.get(n) == 32 and shifted.get(x, 0) > 32
     return count
 
 

@@ -45,6 +45,22 @@ def test_kernel_with_local_memory() -> None:
     torch.testing.assert_close(y, x.view(2, 256).flip(1).flatten(), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("factor", (2, 4, 8))
+@pytest.mark.parametrize("index", ("xpu::local_id()", "xpu_local_id(0)"))
+def test_local_ids_cut_to_32_bits(factor: int, index: str) -> None:
+    """The multiple serves an address and, as an int, a value: see xpu_local_id."""
+    source = f"""
+void multiples(float* x, int64_t* y) {{
+  const size_t i = {index};
+  x[{factor} * i] = 1;
+  y[i] = int64_t(int32_t({factor} * i)) * 3;
+}}
+"""
+    x, y = torch.zeros(128, device="xpu"), torch.zeros(16, dtype=torch.int64, device="xpu")
+    jit.kernel(source, "multiples", local=16)(x, y, groups=1)
+    assert y.tolist() == [3 * factor * i for i in range(16)]
+
+
 def test_several_kernels_of_one_source() -> None:
     module = jit.load_inline("mine", [AXPY, REVERSE], {"axpy": "y += a x", "reverse_parts": "each part backwards"})
     x, y = torch.randn(512, device="xpu"), torch.zeros(512, device="xpu")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from support import script
 
-from tools.check_gpu import bools_read_as_integers, kernels_of, spirv_of, vectors_of
+from tools.check_gpu import bools_read_as_integers, kernels_of, products_cut_to_32_bits, spirv_of, vectors_of
 from xpu_ops import _C, jit
 from xpu_ops.jit import service, worker
 
@@ -134,7 +134,7 @@ def test_spirv_of_the_prelude(tmp_path: Path) -> None:
     source, prefix = tmp_path / "source.cpp", tmp_path / "module"
     source.write_text(
         "using namespace xpu::gen;\nstruct Args { const float* x; float* y; xpu::DeviceError* e; long n; };\n"
-        "XPU_KERNEL_SG(1, 16) sums(Args p) {\n  const long lane = __spirv_BuiltInLocalInvocationId(0);\n"
+        "XPU_KERNEL_SG(1, 16) sums(Args p) {\n  const long lane = xpu_local_id(0);\n"
         "  const float s = across<Sum>(ld(p.x, lane));\n  if (check(lane < p.n, p.e, 0)) st(p.y, lane, s);\n}\n"
     )
     answer = worker.WORKER.compile(source, prefix)
@@ -144,3 +144,17 @@ def test_spirv_of_the_prelude(tmp_path: Path) -> None:
     assert kernels_of(spirv) == ["__sycl_kernel_sums"]
     assert vectors_of(spirv) <= {2, 3, 4, 8, 16}
     assert bools_read_as_integers(spirv) == 0
+
+
+@pytest.mark.parametrize(("index", "count"), [("xpu_local_id(0)", 0), ("__spirv_BuiltInLocalInvocationId(0)", 1)])
+def test_spirv_of_products_cut_to_32_bits(tmp_path: Path, index: str, count: int) -> None:
+    source, prefix = tmp_path / "source.cpp", tmp_path / "module"
+    source.write_text(
+        "using namespace xpu::gen;\nstruct Args { float* x; long* y; };\n"
+        f"XPU_KERNEL_SG(1, 16) doubles(Args p) {{\n  const long i = {index};\n"
+        "  p.x[2 * i] = 1;\n  p.y[i] = static_cast<int32_t>(2 * i);\n}\n"
+    )
+    answer = worker.WORKER.compile(source, prefix)
+    assert answer["ok"], answer["log"]
+    (spirv,) = spirv_of(Path(f"{prefix}.spv.syclbin").read_bytes())
+    assert products_cut_to_32_bits(spirv) == count

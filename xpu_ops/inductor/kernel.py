@@ -452,9 +452,7 @@ class SyclKernel(SIMDKernel):
         code.writelines(["};", f"XPU_KERNEL_SG(1, 16) {name}({name}_args p) {{"])
         with code.indent():
             code.writelines([f"{ctype} const {field} = p.{field};" for ctype, field in fields])
-            code.writelines(
-                ["const long lane = __spirv_BuiltInLocalInvocationId(0);", "const bool first = xpu::is_first_lane();"]
-            )
+            code.writelines(["const long lane = xpu_local_id(0);", "const bool first = xpu::is_first_lane();"])
             code.splice(text)
         code.writelines(["}", ""])
         return code.getvalue()

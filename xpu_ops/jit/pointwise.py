@@ -137,7 +137,7 @@ struct {name}_args {{
   {fields}
 }};
 XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
-  const long lane = __spirv_BuiltInLocalInvocationId(0), g = __spirv_BuiltInWorkgroupId(0);
+  const long lane = xpu_local_id(0), g = __spirv_BuiltInWorkgroupId(0);
   const long columns = p.size[{last}], tile = g % p.tiles;
   const long begin = g / p.tiles * p.each, end = sycl::min<long>(begin + p.each, p.rows);
   const long c0 = p.tiles == 1 ? 0 : tile * 4096, c1 = p.tiles == 1 ? columns : sycl::min<long>(c0 + 4096, columns);

@@ -45,7 +45,7 @@ struct {name}_args {{
   long rows, columns, each, count;
 }};
 XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
-  const long lane = __spirv_BuiltInLocalInvocationId(0);
+  const long lane = xpu_local_id(0);
   const Span s = part(p.rows, p.each);
   for (long row = s.begin; row < s.end; ++row) {{
     T acc[4];

@@ -55,6 +55,14 @@ XPU_BUILTIN size_t __spirv_BuiltInLocalInvocationId(int);
 XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupLocalInvocationId();
 XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupSize();
 
+// The index within the work-group. The bound lets int32_t(2 * i) be 2 * i: the CPU device's compiler (2026.22) takes
+// the sign extension (i << 33) >> 32 for i where i << 1 is in use as well, such as for an address.
+XPU_SHIM size_t xpu_local_id(int dimension) {
+  const size_t i = __spirv_BuiltInLocalInvocationId(dimension);
+  __builtin_assume(i < 1u << 15);
+  return i;
+}
+
 namespace sycl {
 using half = _Float16;
 
@@ -123,7 +131,7 @@ constexpr int kShimWorkGroup = 2, kShimSubGroup = 3;  // spv::Scope
 template <int D> struct nd_item {
   XPU_SHIM size_t get_group(int d) const { return __spirv_BuiltInWorkgroupId(D - 1 - d); }
   XPU_SHIM size_t get_group_range(int d) const { return __spirv_BuiltInNumWorkgroups(D - 1 - d); }
-  XPU_SHIM size_t get_local_id(int d) const { return __spirv_BuiltInLocalInvocationId(D - 1 - d); }
+  XPU_SHIM size_t get_local_id(int d) const { return xpu_local_id(D - 1 - d); }
   XPU_SHIM size_t get_local_range(int d) const { return __spirv_BuiltInWorkgroupSize(D - 1 - d); }
   XPU_SHIM size_t get_global_linear_id() const {
     static_assert(D == 1);
@@ -131,7 +139,7 @@ template <int D> struct nd_item {
   }
   XPU_SHIM size_t get_local_linear_id() const {
     static_assert(D == 1);
-    return __spirv_BuiltInLocalInvocationId(0);
+    return xpu_local_id(0);
   }
   XPU_SHIM size_t get_group_linear_id() const {
     static_assert(D == 1);

@@ -252,7 +252,7 @@ def _source(k: State, name: str, fields: list[str]) -> str:
         + "".join(f"  {x}\n" for x in fields)
         + f"}};\nXPU_KERNEL_SG(1, {LANES}) {name}({name}_args p) {{\n"
         + "#pragma clang fp contract(fast)\n"
-        + "  const size_t lane = __spirv_BuiltInLocalInvocationId(0), item = xpu::sub_group_lane();\n"
+        + "  const size_t lane = xpu_local_id(0), item = xpu::sub_group_lane();\n"
         + "  const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));\n"
         + "  (void)lane, (void)item;\n"
         + pool
