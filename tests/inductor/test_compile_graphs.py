@@ -31,6 +31,8 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "broadcast": (lambda a, b: a * b + 1, lambda: (rand(7, 1, 33), rand(5, 1))),
     "transposed": (lambda a, b: a.t() + b, lambda: (rand(100, 70), rand(70, 100))),
     "transposed images": (lambda a: a.permute(0, 2, 3, 1).contiguous() * 2, lambda: (rand(2, 37, 9, 11),)),
+    "images of few channels": (lambda a: (a.permute(0, 2, 3, 1) * 2).contiguous(), lambda: (rand(2, 3, 19, 33),)),
+    "few channels to images": (lambda a: (a.permute(0, 3, 1, 2) * 2).contiguous(), lambda: (rand(2, 19, 33, 3),)),
     "results in two layouts": (
         lambda x, w, m: ((y := (x - m) * torch.rsqrt(w.abs() + 1e-3)).transpose(1, 2).contiguous(), y + 1),
         lambda: (rand(2, 70, 40), rand(40), rand(2, 1, 40)),

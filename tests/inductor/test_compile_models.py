@@ -91,6 +91,23 @@ def test_images_of_a_training_step_stay_contiguous() -> None:
     assert "(2, 16, 7, 7), (784, 49, 7, 1)" in codes[0]
 
 
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_a_first_convolution_in_inference(normalised: bool, layout: torch.memory_format, dynamic: bool) -> None:
+    """Planar images of few channels are copied to channels last by the operator, others are read as they are."""
+    convolution = nn.Conv2d(3, 96, 4, stride=4).to("xpu")
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return F.gelu(convolution(x * 2 - 1 if normalised else x))
+
+    x = torch.randn(2, 3, 24, 20, device="xpu").to(memory_format=layout)
+    with torch.no_grad():
+        actual, codes = run_and_get_code(torch.compile(function, dynamic=dynamic), x)
+        torch.testing.assert_close(actual, function(x), rtol=1e-4, atol=1e-4)
+    assert ("aten.clone.default(" in codes[0]) is (layout == torch.contiguous_format)
+
+
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("mode", ["sum", pytest.param("mean", marks=pytest.mark.slow), "max"])
 def test_bags(mode: str, last: bool) -> None:

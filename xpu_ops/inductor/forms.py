@@ -113,32 +113,35 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
 
 
 def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
-    """Square blocks. Operands that lie along the columns are transposed first, into local memory."""
+    """Square blocks, or wider ones of few rows. Operands that lie along the columns are transposed first, into local memory."""
     x, expr = kernel.x, kernel.expr
     inner = x.inner_rows(length, rows)
     copies = [s for s in kernel.steps if s.stride_of_rows(length) == 1]
     wide = (
         min(hint(length), hint(inner)) >= WIDE_BLOCK and sum(s.itemsize for s in copies) * WIDE_BLOCK**2 <= LOCAL_BYTES
     )
-    block = WIDE_BLOCK if wide else BLOCK
-    across, down = expr(ceil_div(length, block)), expr(ceil_div(inner, block))
+    high = block = WIDE_BLOCK if wide else BLOCK
+    if inner.is_Integer and inner < BLOCK:  # such as the channels of an image
+        high = int(inner)
+        block = min(BLOCK * BLOCK // high, hint(length)) // LANES * LANES
+    across, down = expr(ceil_div(length, block)), expr(ceil_div(inner, high))
     definitions = x.by_rows(length, "xo", "xc", inner)
     head = [
         f"const long g = __spirv_BuiltInWorkgroupId(0), b0 = g / ({across}), b1 = g - b0 * ({across});",
-        f"const long xg = b0 / ({down}), n0 = (b0 - xg * ({down})) * {block};",
-        f"const long n1 = sycl::min<long>(n0 + {block}, {expr(inner)});",
+        f"const long xg = b0 / ({down}), n0 = (b0 - xg * ({down})) * {high};",
+        f"const long n1 = sycl::min<long>(n0 + {high}, {expr(inner)});",
         f"const long c0 = b1 * {block}, c1 = sycl::min<long>(c0 + {block}, {expr(length)});",
     ]
     row = f"const long xo = xg * ({expr(inner)}) + xn;"
     tail: list[Any] = ["}"]
     room = LOCAL_BYTES
     for k, step in enumerate(copies):
-        room -= step.itemsize * block * block
+        room -= step.itemsize * high * block
         if room < 0:
             break
         step.copy, step.pitch = f"copy{k}", block
         head += [
-            f"syclexp::work_group_static<{step.ctype}[{block * block}]> local{k};",
+            f"syclexp::work_group_static<{step.ctype}[{high * block}]> local{k};",
             f"{step.ctype}* const copy{k} = local{k};",
         ]
         function, result = ("write_block", f" -> {step.ctype}&") if step.stored else ("copy_block", "")
@@ -153,7 +156,7 @@ def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
         else:
             head += lines
     loop = ["for (long xn = n0; xn < n1; ++xn) {", row]
-    groups = ceil_div(inner, block) * FloorDiv(rows, inner) * ceil_div(length, block)
+    groups = ceil_div(inner, high) * FloorDiv(rows, inner) * ceil_div(length, block)
     return _Walk(groups, head, loop, ("c0", "c1"), tail, definitions, copied=True, shared=block)
 
 

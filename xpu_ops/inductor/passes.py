@@ -30,6 +30,7 @@ _FUSED_USERS = (
     torch.ops.prims.convert_element_type.default,
 )
 _MOST_USERS = 5  # of gelu, decomposed
+_FEW_CHANNELS = 4  # of the images that a network begins with
 _TWO_PASS_MOST = 16384  # elements of a row that stays in the caches between two passes
 
 
@@ -253,12 +254,17 @@ def _contiguous_on_xpu(node: fx.Node, *args: Any, **kwargs: Any) -> Any:
     return lowering.require_contiguous(node, *args, **kwargs) if is_xpu(args[0]) else (args, kwargs)
 
 
-def _weights_as_they_are() -> None:
-    """Weights that are operands of the graph are not copied to channels last for each call: oneDNN keeps them packed."""
+def _convolution_operands() -> None:
+    """Upstream copies all operands to channels last in generated kernels.
+
+    Weights that are operands of the graph are not copied for each call: oneDNN keeps them packed. Images of few channels
+    are copied by the operator: a generated kernel stores element by element where so few follow each other.
+    """
     from torch._inductor import ir, lowering
     from torch._inductor.kernel import conv
 
     upstream, require = conv.convolution, ir.ExternKernel.require_channels_last
+    clone = lowering.fallback_handler(aten.clone.default, add_to_fallback_set=False)
 
     @functools.wraps(upstream)
     def convolution(x: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
@@ -266,8 +272,16 @@ def _weights_as_they_are() -> None:
             return upstream(x, weight, *args, **kwargs)
 
         def require_channels_last(t: Any) -> Any:
-            given = t is weight and isinstance(t.data, ir.StorageBox) and isinstance(t.data.data, ir.InputBuffer)
-            return t if given else require(t)
+            if t is weight:
+                given = isinstance(t.data, ir.StorageBox) and isinstance(t.data.data, ir.InputBuffer)
+                return t if given else require(t)
+            if len(t.get_size()) != 4 or not V.graph.sizevars.statically_known_leq(t.get_size()[1], _FEW_CHANNELS):
+                return require(t)
+            t = ir.ExternKernel.realize_input(t)
+            if isinstance(t, ir.StorageBox):
+                t.data.decide_layout()  # by the layouts that its kernel reads
+            planar = ir.is_contiguous_strides_for_shape(t.get_stride(), t.get_size())
+            return clone(t, memory_format=torch.channels_last) if planar else require(t)
 
         with mock.patch.object(ir.ExternKernel, "require_channels_last", require_channels_last):
             return upstream(x, weight, *args, **kwargs)
@@ -318,7 +332,7 @@ def install_lowerings() -> None:
         _or_operator(op)
     for op in (aten.any.default, aten.any.dim, aten.any.dims):
         _any_of_bytes(op)
-    _weights_as_they_are()
+    _convolution_operands()
     _contiguous_result(aten.pixel_shuffle.default)
     _keep_operator(aten.native_layer_norm_backward.default)
     lowering.add_layout_constraint(aten.replication_pad2d_backward.default, _contiguous_on_xpu)
