@@ -158,3 +158,40 @@ def test_spirv_of_products_cut_to_32_bits(tmp_path: Path, index: str, count: int
     assert answer["ok"], answer["log"]
     (spirv,) = spirv_of(Path(f"{prefix}.spv.syclbin").read_bytes())
     assert products_cut_to_32_bits(spirv) == count
+
+
+# Two loops that alternate, in one over rows: the driver's compiler takes them for too tangled for vectors.
+TANGLED = """#include "kernels/sycl/triton.hpp"
+using namespace xpu;
+struct Args { float* x; float* y; int64_t n; };
+XPU_KERNEL_SG(1, 16) tangled(Args p) {
+  const size_t lane = xpu_local_id(0);
+  const tri::Rows<int32_t> rows(int32_t(int64_t(__spirv_BuiltInWorkgroupId(0)) % p.n), int32_t(3), int32_t(p.n));
+  for (int32_t row = rows.first; row < rows.last; row = tri::add<int32_t>(row, 1)) {
+    const int32_t start = tri::mul<int32_t>(row, 64);
+    const auto place = [&](size_t c) { return tri::rem_s<int32_t>(tri::add<int32_t>(start, int32_t(c)), 4096); };
+    const auto dense = [&](size_t c) { return tri::add<int32_t>(start, int32_t(c)) >= 0 && place(c) + 15 < 4096; };
+    const auto all = [&](size_t c) { return dense(c) && dense(c + 16) && dense(c + 32) && dense(c + 48); };
+    float sum[4]{};
+    size_t c = 0;
+    while (c < 256) {
+      for (; c < 256 && all(c); c += 64)
+        for (size_t way = 0; way < 4; ++way) sum[way] += (p.x + place(c + way * 16))[lane];
+      for (; c < 256 && !all(c); c += 64) {}
+    }
+    float total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+    TOTAL
+    for (size_t k = 0; k < 256; k += 16) (p.y + row * 256 + k)[lane] = total;
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_items_that_exchange_but_are_compiled_one_by_one(tmp_path: Path, exchange: bool) -> None:
+    """Each item would exchange with itself. Without an exchange such a kernel is right."""
+    source = tmp_path / "source.cpp"
+    source.write_text(TANGLED.replace("TOTAL", "total += tri::exchange(total, 8);" if exchange else ""))
+    answer = worker.WORKER.compile(source, tmp_path / "module")
+    assert answer["ok"] is not exchange
+    assert ("gave up on vectors in kernel tangled" in answer["log"]) is exchange

@@ -76,7 +76,7 @@ class _Kernel:
                 f"(tl.abs({x} % {LENGTH}))",
                 "(at % (n + 1))",
                 "(at // (m + 2))",
-                "(n + 7 - offs + 1000)",
+                "(n + 7 - offs + 2100)",
                 "(at.to(tl.int64) + m)",
                 f"(({x} * 40503 >> 5) & 1023)",
             ]

@@ -112,6 +112,33 @@ def turned(x, one, o, rows, columns, M: tl.constexpr, N: tl.constexpr):
 
 
 @triton.jit
+def sums_of_ring(x, o, rows, LENGTH: tl.constexpr, BLOCK: tl.constexpr):
+    for row in tl.range(tl.program_id(0), rows, tl.num_programs(0)):
+        at = (row * 64 + tl.arange(0, BLOCK)) % LENGTH
+        v = tl.load(x + at)
+        tl.store(o + row * BLOCK + tl.arange(0, BLOCK), v + tl.sum(v, axis=0))
+
+
+@triton.jit
+def sums_of_three_rings(x, o, LENGTH: tl.constexpr, BLOCK: tl.constexpr):
+    for row in range(3):
+        at = (row * 64 + tl.arange(0, BLOCK)) % LENGTH
+        v = tl.load(x + at)
+        tl.store(o + row * BLOCK + tl.arange(0, BLOCK), v + tl.sum(v, axis=0))
+
+
+@triton.jit
+def multiples(x, o, o64):
+    """A block in another order, and 64-bit multiples of 32-bit places."""
+    row, column = tl.arange(0, 16)[:, None], tl.arange(0, 2)[None, :]
+    for program in tl.range(tl.program_id(0), 3, tl.num_programs(0)):
+        at = row * 2 + column
+        turned = tl.reshape(tl.trans(tl.load(x + (program + at) // 3)), [16, 2])
+        tl.store(o + program * 32 + at, turned)
+        tl.store(o64 + program * 32 + at, tl.reshape(tl.trans(at), [16, 2]).to(tl.int64) * 3 + at)
+
+
+@triton.jit
 def checked(x, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.device_assert(tl.load(x + at, mask=at < n, other=1) > 0, "must be positive")
@@ -150,6 +177,32 @@ def test_rows_are_shared_between_programs(rows: int, programs: int) -> None:
     o = torch.empty_like(x, device="xpu")
     kernels.softmax_kernel[(programs,)](x.to("xpu"), o, rows, 100, BLOCK=128)
     close(o, x.softmax(-1))
+
+
+@pytest.mark.parametrize("length", [320, 4096])
+def test_sums_of_rows_whose_loop_has_two_versions(length: int) -> None:
+    """Each version has a loop, and the row is another one around both: lanes must still exchange."""
+    x = torch.randn(4096, device="xpu")
+    rows = x.cpu()[(torch.arange(3)[:, None] * 64 + torch.arange(256)) % length]
+    expected = rows + rows.sum(1, keepdim=True)
+    for programs in (1, 2, 4):
+        o = torch.empty(3, 256, device="xpu")
+        sums_of_ring[(programs,)](x, o, 3, LENGTH=length, BLOCK=256)
+        close(o, expected, 1e-4)
+    o = torch.empty(3, 256, device="xpu")
+    sums_of_three_rings[(1,)](x, o, LENGTH=length, BLOCK=256)
+    close(o, expected, 1e-4)
+
+
+def test_places_of_32_bits_as_numbers_of_64() -> None:
+    """The same multiple of the lane is an address and a number; see xpu_local_id."""
+    x = torch.arange(64, dtype=torch.int32, device="xpu")
+    o, o64 = torch.empty(3, 32, dtype=torch.int32, device="xpu"), torch.empty(3, 32, dtype=torch.int64, device="xpu")
+    multiples[(3,)](x, o, o64)
+    at = torch.arange(32).view(16, 2)
+    for program in range(3):
+        assert torch.equal(o[program].cpu(), ((program + at) // 3).t().reshape(32).int())
+        assert torch.equal(o64[program].cpu(), at.t().reshape(32) * 3 + at.reshape(32))
 
 
 def test_division_by_one_value() -> None:

@@ -5,6 +5,7 @@
 //                                  reads "source<TAB>output prefix" lines, answers each with one JSON line
 // The preamble's headers are included before each source and compiled once a process: most of a front end's fixed cost.
 // For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin (for this CPU).
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -15,13 +16,16 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include <sycl/sycl.hpp>
+#include <sycl/backend/opencl.hpp>
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
 #include "kernels/runtime/native_code.hpp"
@@ -66,42 +70,109 @@ void write_file(const std::string& path, const Bytes& data) {
   if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) throw std::runtime_error(path + ": cannot be written");
 }
 
-// Declarations of the module's SPIR-V.
+// What the module's SPIR-V says.
 struct SpirvFacts {
   std::vector<std::string> kernels;
+  std::set<std::string> exchanging;  // kernels that use their sub-group's operations or the index in it
   bool fp64 = false;
   int images = 0;
 };
 
+constexpr uint32_t kMagic = 0x07230203;
+constexpr uint32_t kOpEntryPoint = 15, kOpCapability = 17, kOpFunction = 54, kOpFunctionEnd = 56, kOpFunctionCall = 57,
+                   kOpLoad = 61, kOpDecorate = 71;
+
+// Calls instruction(opcode, words) for each instruction of the SPIR-V whose header is at `at`, to the last function's
+// end.
+template <class F> void each_instruction(const Bytes& content, size_t at, F instruction) {
+  uint32_t last = 0;
+  for (size_t i = at + 20; i + 4 <= content.size();) {
+    uint32_t word = 0;
+    std::memcpy(&word, content.data() + i, 4);
+    const uint32_t op = word & 0xffff, words = word >> 16;
+    if (words == 0 || i + 4 * words > content.size() || (last == kOpFunctionEnd && op != kOpFunction)) break;
+    std::vector<uint32_t> operands(std::max(words, 4u));  // as many as are looked at
+    std::memcpy(operands.data(), content.data() + i, 4 * words);
+    instruction(op, operands);
+    i += 4 * words;
+    last = op;
+  }
+}
+
+// OpGroupAll to OpGroupSMax, OpGroupNonUniform*, and SPV_INTEL_subgroups.
+bool of_sub_group(uint32_t op) {
+  return (op >= 261 && op <= 271) || (op >= 333 && op <= 366) || (op >= 5571 && op <= 5576);
+}
+
+void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
+  constexpr uint32_t kKernelModel = 6, kFloat64 = 10, kBuiltIn = 11, kLaneInSubGroup = 41;
+  std::map<uint32_t, std::string> kernels;
+  std::map<uint32_t, std::set<uint32_t>> callers;
+  std::set<uint32_t> lanes;
+  std::vector<uint32_t> exchanging;
+  uint32_t function = 0;
+  each_instruction(content, at, [&](uint32_t op, const std::vector<uint32_t>& w) {
+    if (op == kOpCapability && w[1] == kFloat64) facts.fp64 = true;
+    if (op == kOpDecorate && w[2] == kBuiltIn && w[3] == kLaneInSubGroup) lanes.insert(w[1]);
+    if (op == kOpEntryPoint && w[1] == kKernelModel) {
+      const char* text = reinterpret_cast<const char*>(w.data() + 3);
+      const std::string name(text, strnlen(text, 4 * (w.size() - 3)));
+      constexpr std::string_view prefix = "__sycl_kernel_";
+      if (name.starts_with(prefix)) kernels[w[2]] = name.substr(prefix.size());
+    }
+    if (op == kOpFunction) function = w[2];
+    if (op == kOpFunctionCall) callers[w[3]].insert(function);
+    if (of_sub_group(op) || (op == kOpLoad && lanes.contains(w[3]))) exchanging.push_back(function);
+  });
+  std::set<uint32_t> known(exchanging.begin(), exchanging.end());
+  while (!exchanging.empty()) {
+    const uint32_t f = exchanging.back();
+    exchanging.pop_back();
+    if (const auto kernel = kernels.find(f); kernel != kernels.end()) facts.exchanging.insert(kernel->second);
+    for (const uint32_t caller : callers[f])
+      if (known.insert(caller).second) exchanging.push_back(caller);
+  }
+  for (const auto& [id, name] : kernels) facts.kernels.push_back(name);
+}
+
 SpirvFacts inspect(const Bytes& content) {
-  constexpr uint32_t kMagic = 0x07230203;
-  constexpr uint32_t kOpEntryPoint = 15, kOpCapability = 17, kOpFunction = 54;
-  constexpr uint32_t kKernelModel = 6, kFloat64 = 10;
   SpirvFacts facts;
   for (size_t at = 0; at + 20 <= content.size(); at += 4) {
     uint32_t word = 0;
     std::memcpy(&word, content.data() + at, 4);
     if (word != kMagic) continue;
     ++facts.images;
-    // Entry points and capabilities stand before the first function.
-    for (size_t i = at + 20; i + 4 <= content.size();) {
-      std::memcpy(&word, content.data() + i, 4);
-      const uint32_t op = word & 0xffff, words = word >> 16;
-      if (words == 0 || i + 4 * words > content.size() || op == kOpFunction) break;
-      uint32_t operand = 0;
-      if (words > 1) std::memcpy(&operand, content.data() + i + 4, 4);
-      if (op == kOpCapability && operand == kFloat64) facts.fp64 = true;
-      if (op == kOpEntryPoint && operand == kKernelModel && words > 3) {
-        std::string name(content.data() + i + 12, strnlen(content.data() + i + 12, 4 * (words - 3)));
-        constexpr std::string_view prefix = "__sycl_kernel_";
-        if (name.starts_with(prefix)) facts.kernels.push_back(name.substr(prefix.size()));
-      }
-      i += 4 * words;
-    }
+    inspect_image(content, at, facts);
   }
   std::sort(facts.kernels.begin(), facts.kernels.end());
   facts.kernels.erase(std::unique(facts.kernels.begin(), facts.kernels.end()), facts.kernels.end());
   return facts;
+}
+
+// The log of the driver's compiler for each program of the module.
+std::string build_log(const sycl::kernel_bundle<sycl::bundle_state::executable>& bundle, const sycl::device& device) {
+  using Function = cl_int (*)(cl_program, cl_device_id, cl_program_build_info, size_t, void*, size_t*);
+  void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+  const auto get = library ? reinterpret_cast<Function>(dlsym(library, "clGetProgramBuildInfo")) : nullptr;
+  if (!get) throw std::runtime_error("libOpenCL.so.1 cannot be loaded");
+  const cl_device_id id = sycl::get_native<sycl::backend::opencl>(device);
+  std::string logs;
+  for (const cl_program program : sycl::get_native<sycl::backend::opencl>(bundle)) {
+    size_t size = 0;
+    if (get(program, id, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) != CL_SUCCESS) continue;
+    std::string log(size, '\0');
+    if (get(program, id, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr) == CL_SUCCESS) logs += log.c_str();
+  }
+  return logs;
+}
+
+// A kernel that the driver's compiler leaves scalar runs item by item: each exchanges with itself, and results are
+// wrong.
+void check_vectors(const std::string& log, const std::set<std::string>& exchanging) {
+  for (const std::string& kernel : exchanging)
+    if (log.find("Kernel \"__sycl_kernel_" + kernel + "\" was not vectorized") != std::string::npos)
+      throw std::runtime_error("the compiler of the CPU device gave up on vectors in kernel " + kernel +
+                               ", whose items exchange values: the result would be wrong");
 }
 
 // The compiler calls a source given as a string rtc_<n>.cpp; its line numbers are those of the string.
@@ -139,6 +210,7 @@ class Compiler {
 
       start = cpu_ms();
       const auto linked = sycl::link(object);
+      check_vectors(build_log(linked, device_), facts.exchanging);
       const Bytes native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
       const int link_ms = cpu_ms() - start;
       start = cpu_ms();
