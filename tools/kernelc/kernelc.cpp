@@ -70,7 +70,7 @@ void write_file(const std::string& path, const Bytes& data) {
   if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) throw std::runtime_error(path + ": cannot be written");
 }
 
-// What the module's SPIR-V says.
+// Facts of a module, read from its SPIR-V.
 struct SpirvFacts {
   std::vector<std::string> kernels;
   std::set<std::string> exchanging;  // kernels that use their sub-group's operations or the index in it
