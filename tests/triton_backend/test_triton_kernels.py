@@ -15,6 +15,7 @@ from xpu_ops.bench.triton import cases
 
 triton = pytest.importorskip("triton")
 tl: Any = pytest.importorskip("triton.language")
+libdevice: Any = pytest.importorskip("triton.language.extra.libdevice")
 kernels: Any = pytest.importorskip("xpu_ops.bench.triton_kernels")
 
 
@@ -139,6 +140,20 @@ def multiples(x, o, o64):
 
 
 @triton.jit
+def library(x, y, o, LENGTH: tl.constexpr):
+    at = tl.arange(0, LENGTH)
+    a, b = tl.load(x + at), tl.load(y + at)
+    tl.store(o + at, libdevice.cyl_bessel_i0(a))
+    tl.store(o + LENGTH + at, libdevice.cyl_bessel_i1(a))
+    tl.store(o + 2 * LENGTH + at, libdevice.normcdfinv(b))
+    tl.store(o + 3 * LENGTH + at, libdevice.rcbrt(b))
+    tl.store(o + 4 * LENGTH + at, libdevice.rhypot(a, b))
+    tl.store(o + 5 * LENGTH + at, libdevice.norm3d(a, b, a))
+    tl.store(o + 6 * LENGTH + at, libdevice.rnorm3d(a, b, a))
+    tl.store(o + 7 * LENGTH + at, libdevice.scalbn(b, a.to(tl.int32)))
+
+
+@triton.jit
 def checked(x, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.device_assert(tl.load(x + at, mask=at < n, other=1) > 0, "must be positive")
@@ -203,6 +218,17 @@ def test_places_of_32_bits_as_numbers_of_64() -> None:
     for program in range(3):
         assert torch.equal(o[program].cpu(), ((program + at) // 3).t().reshape(32).int())
         assert torch.equal(o64[program].cpu(), at.t().reshape(32) * 3 + at.reshape(32))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_functions_of_libdevice(dtype: torch.dtype) -> None:
+    x, y = torch.randn(64, dtype=dtype) * 3, torch.rand(64, dtype=dtype) * 0.98 + 0.01
+    o = torch.empty(8, 64, dtype=dtype, device="xpu")
+    library[(1,)](x.to("xpu"), y.to("xpu"), o, LENGTH=64)
+    length = (2 * x * x + y * y).sqrt()
+    expected = [torch.special.i0(x), torch.special.i1(x), torch.special.ndtri(y), y ** (-1 / 3)]
+    expected += [1 / torch.hypot(x, y), length, 1 / length, torch.ldexp(y, x.int())]
+    close(o, torch.stack(expected), 1e-5 if dtype == torch.float32 else 1e-12)
 
 
 def test_division_by_one_value() -> None:
