@@ -2,21 +2,14 @@
 // device runs. A host task of SYCL needs a thread of its own and holds back what follows.
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
-#include <dlfcn.h>
 
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/opencl_symbol.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
-
-// The library that the OpenCL adapter of SYCL has loaded, so that its objects mean the same.
-template <class F>
-F* symbol(const char* name) {
-  static void* const library = dlopen("libOpenCL.so.1", RTLD_NOLOAD | RTLD_LAZY);
-  return library ? reinterpret_cast<F*>(dlsym(library, name)) : nullptr;
-}
 
 // Tasks of a queue between waits of the host, so that it does not run ahead by minutes. The wait is for all of them:
 // only in clFinish does the waiting thread work with the device's.
@@ -32,9 +25,9 @@ bool native_tasks(int device) {
   static const bool on = env_flag("XPU_OPS_NATIVE_TASKS", true);
   const sycl::device& d = sycl_device(device);
   if (!on || d.get_backend() != sycl::backend::opencl) return false;
-  static const auto info = symbol<decltype(clGetDeviceInfo)>("clGetDeviceInfo");
+  static const auto info = opencl_symbol<decltype(clGetDeviceInfo)>("clGetDeviceInfo");
   cl_device_exec_capabilities able = 0;
-  return info && symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel") &&
+  return info && opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel") &&
          info(sycl::get_native<sycl::backend::opencl>(d), CL_DEVICE_EXECUTION_CAPABILITIES, sizeof able, &able,
               nullptr) == CL_SUCCESS &&
          (able & CL_EXEC_NATIVE_KERNEL);
@@ -60,7 +53,7 @@ bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
     native_allowed_.store(native_tasks(device) ? Natives::yes : Natives::no, std::memory_order_relaxed);
   if (!takes_native()) return false;
   if (natives_.load(std::memory_order_relaxed) - natives_ended_.load(std::memory_order_relaxed) >= kInFlight) wait();
-  static const auto enqueue = symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
+  static const auto enqueue = opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
   const Submission turn(*this);
   if (!takes_native() || active_.load(std::memory_order_relaxed) != &q_) return false;
   if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(q_);

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -129,18 +130,25 @@ def test_headers_that_changed_under_the_process(monkeypatch: pytest.MonkeyPatch,
         fill(time.time_ns() % 10**6 * 10 + 2)
 
 
-def test_spirv_of_the_prelude(tmp_path: Path) -> None:
-    """Portable: no fp64, the vectors that SPIR-V knows, no bits of bool."""
-    source, prefix = tmp_path / "source.cpp", tmp_path / "module"
-    source.write_text(
-        "using namespace xpu::gen;\nstruct Args { const float* x; float* y; xpu::DeviceError* e; long n; };\n"
-        "XPU_KERNEL_SG(1, 16) sums(Args p) {\n  const long lane = xpu_local_id(0);\n"
-        "  const float s = across<Sum>(ld(p.x, lane));\n  if (check(lane < p.n, p.e, 0)) st(p.y, lane, s);\n}\n"
-    )
+def compiled(folder: Path, text: str) -> tuple[dict[str, Any], bytes]:
+    """The worker's answer, and the SPIR-V."""
+    source, prefix = folder / "source.cpp", folder / "module"
+    source.write_text(text)
     answer = worker.WORKER.compile(source, prefix)
     assert answer["ok"], answer["log"]
-    assert not answer["fp64"]
     (spirv,) = spirv_of(Path(f"{prefix}.spv.syclbin").read_bytes())
+    return answer, spirv
+
+
+def test_spirv_of_the_prelude(tmp_path: Path) -> None:
+    """Portable: no fp64, the vectors that SPIR-V knows, no bits of bool."""
+    answer, spirv = compiled(
+        tmp_path,
+        "using namespace xpu::gen;\nstruct Args { const float* x; float* y; xpu::DeviceError* e; long n; };\n"
+        "XPU_KERNEL_SG(1, 16) sums(Args p) {\n  const long lane = xpu_local_id(0);\n"
+        "  const float s = across<Sum>(ld(p.x, lane));\n  if (check(lane < p.n, p.e, 0)) st(p.y, lane, s);\n}\n",
+    )
+    assert not answer["fp64"]
     assert kernels_of(spirv) == ["__sycl_kernel_sums"]
     assert vectors_of(spirv) <= {2, 3, 4, 8, 16}
     assert bools_read_as_integers(spirv) == 0
@@ -148,15 +156,12 @@ def test_spirv_of_the_prelude(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("index", "count"), [("xpu_local_id(0)", 0), ("__spirv_BuiltInLocalInvocationId(0)", 1)])
 def test_spirv_of_products_cut_to_32_bits(tmp_path: Path, index: str, count: int) -> None:
-    source, prefix = tmp_path / "source.cpp", tmp_path / "module"
-    source.write_text(
+    _, spirv = compiled(
+        tmp_path,
         "using namespace xpu::gen;\nstruct Args { float* x; long* y; };\n"
         f"XPU_KERNEL_SG(1, 16) doubles(Args p) {{\n  const long i = {index};\n"
-        "  p.x[2 * i] = 1;\n  p.y[i] = static_cast<int32_t>(2 * i);\n}\n"
+        "  p.x[2 * i] = 1;\n  p.y[i] = static_cast<int32_t>(2 * i);\n}\n",
     )
-    answer = worker.WORKER.compile(source, prefix)
-    assert answer["ok"], answer["log"]
-    (spirv,) = spirv_of(Path(f"{prefix}.spv.syclbin").read_bytes())
     assert products_cut_to_32_bits(spirv) == count
 
 

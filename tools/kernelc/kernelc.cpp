@@ -5,7 +5,6 @@
 //                                  reads "source<TAB>output prefix" lines, answers each with one JSON line
 // The preamble's headers are included before each source and compiled once a process: most of a front end's fixed cost.
 // For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin (for this CPU).
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
 #include "kernels/runtime/native_code.hpp"
+#include "kernels/runtime/opencl_symbol.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
@@ -151,10 +151,8 @@ SpirvFacts inspect(const Bytes& content) {
 
 // The log of the driver's compiler for each program of the module.
 std::string build_log(const sycl::kernel_bundle<sycl::bundle_state::executable>& bundle, const sycl::device& device) {
-  using Function = cl_int (*)(cl_program, cl_device_id, cl_program_build_info, size_t, void*, size_t*);
-  void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
-  const auto get = library ? reinterpret_cast<Function>(dlsym(library, "clGetProgramBuildInfo")) : nullptr;
-  if (!get) throw std::runtime_error("libOpenCL.so.1 cannot be loaded");
+  static const auto get = xpu_ops::runtime::opencl_symbol<decltype(clGetProgramBuildInfo)>("clGetProgramBuildInfo");
+  if (!get) throw std::runtime_error("the log of the driver's compiler cannot be asked for: no libOpenCL.so.1");
   const cl_device_id id = sycl::get_native<sycl::backend::opencl>(device);
   std::string logs;
   for (const cl_program program : sycl::get_native<sycl::backend::opencl>(bundle)) {
