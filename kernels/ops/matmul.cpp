@@ -4,6 +4,7 @@
 
 #include "gen/kernels/matmul_kernels.hpp"
 #include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
@@ -12,7 +13,8 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
+constexpr uint32_t kManyRows = 4;       // from which on an item computes eight
+constexpr uint32_t kGroupsPerUnit = 4;  // of matmul_dot, so that units that start late still share the work
 constexpr uint32_t kWideColumns = 64, kNarrowColumns = 16;
 // The execution of a oneDNN primitive on the CPU device costs more than all of a product of this size.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
@@ -25,7 +27,7 @@ constexpr size_t kDotBytes = 16;  // of a partial sum
 
 }  // namespace
 
-MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form) {
+MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form, const runtime::Policy& policy) {
   using Kernel = MatmulPlan::Kernel;
   MatmulPlan plan;
   const bool many = args.m >= kManyRows;
@@ -37,16 +39,21 @@ MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form) 
   plan.row_blocks = static_cast<uint32_t>(ceil_div(args.m, rows));
   plan.blocks = plan.row_blocks * batch;
   plan.local = form != MatmulForm::any ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
-  const size_t columns = form == MatmulForm::dots ? kLanes : form == MatmulForm::across ? kAcrossColumns : plan.local;
+  const size_t share = ceil_div(size_t{args.n} * plan.blocks, policy.units * kGroupsPerUnit * kLanes) * kLanes;
+  plan.dot_columns = static_cast<uint32_t>(std::min<size_t>(share, kMostDotColumns));
+  const size_t columns = form == MatmulForm::dots     ? plan.dot_columns
+                         : form == MatmulForm::across ? kAcrossColumns
+                                                      : plan.local;
   plan.groups0 = ceil_div(args.n, columns);
   plan.groups1 = plan.blocks;
   return plan;
 }
 
 void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form) {
-  const MatmulPlan plan = plan_matmul(args, batch, form);
+  const MatmulPlan plan = plan_matmul(args, batch, form, runtime::device_info(queue.device).policy);
   args.row_blocks = plan.row_blocks;
   args.blocks = plan.blocks;
+  args.dot_columns = plan.dot_columns;
   const size_t groups = plan.groups0 * plan.groups1;
   switch (plan.kernel) {
     case MatmulPlan::Kernel::dots: return runtime::launch(queue, kernels::matmul_dot[type], groups, 1, args);

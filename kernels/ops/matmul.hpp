@@ -16,12 +16,12 @@ enum class MatmulForm { any, dots, across };
 // rows8, rows1: rows of the result that an item computes.
 struct MatmulPlan {
   enum class Kernel { dots, across, rows8, rows1 } kernel = Kernel::dots;
-  uint32_t row_blocks = 0, blocks = 0;
+  uint32_t row_blocks = 0, blocks = 0, dot_columns = 0;
   size_t groups0 = 0, groups1 = 1, local = 1;
 };
 // Of the arguments m and n are read.
-MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form);
-// All of the arguments but the blocks are given.
+MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form, const runtime::Policy& policy);
+// All of the arguments but the blocks and dot_columns are given.
 void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form);
 // Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give
 // equal results.

@@ -9,6 +9,8 @@
 namespace xpu {
 
 using xpu_ops::DotArgs;
+using xpu_ops::kDotSides;
+using xpu_ops::kMostDotColumns;
 using xpu_ops::MatmulArgs;
 using xpu_ops::Matrix;
 
@@ -88,18 +90,20 @@ void matmul(const MatmulArgs& p) {
   });
 }
 
-// kRows rows of a times kColumns columns of b, each contiguous; the results of a row are kLanes apart from those of the
-// next. Each row is summed in the same order for every kRows.
-template <class T, uint32_t kRows, uint32_t kColumns>
-XPU_INLINE void dot_columns(float* out, const T* a, int64_t a_row, const T* const* column, uint32_t k) {
-  float16v sum[kRows][kColumns] = {};
+// kRows rows of a times kDotSides columns of b, each contiguous; the results of a row are kMostDotColumns apart from
+// those of the next, those of a column `side` from those of the next. Each row is summed in the same order for every
+// kRows.
+template <class T, uint32_t kRows>
+XPU_INLINE void dot_columns(float* out, uint32_t side, const T* a, int64_t a_row, const T* const (&column)[kDotSides],
+                            uint32_t k) {
+  float16v sum[kRows][kDotSides] = {};
   uint32_t r = 0;
   for (; r + 16 <= k; r += 16) {
     float16v x[kRows];
 #pragma unroll
     for (uint32_t m = 0; m < kRows; ++m) x[m] = load16(a + m * a_row + r);
 #pragma unroll
-    for (uint32_t q = 0; q < kColumns; ++q) {
+    for (uint32_t q = 0; q < kDotSides; ++q) {
       const float16v w = load16(column[q] + r);
 #pragma unroll
       for (uint32_t m = 0; m < kRows; ++m) sum[m][q] += x[m] * w;
@@ -107,14 +111,15 @@ XPU_INLINE void dot_columns(float* out, const T* a, int64_t a_row, const T* cons
   }
 #pragma unroll
   for (uint32_t m = 0; m < kRows; ++m) {
+    float4v four = sum16(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
+    for (uint32_t i = r; i < k; ++i) {
+      const float x = static_cast<float>(a[m * a_row + i]);
 #pragma unroll
-    for (uint32_t q = 0; q < kColumns; q += 4)
-      *reinterpret_cast<float4u*>(out + m * kLanes + q) = sum16(sum[m][q], sum[m][q + 1], sum[m][q + 2], sum[m][q + 3]);
+      for (uint32_t q = 0; q < kDotSides; ++q) four[q] += x * static_cast<float>(column[q][i]);
+    }
+#pragma unroll
+    for (uint32_t q = 0; q < kDotSides; ++q) out[m * kMostDotColumns + q * side] = four[q];
   }
-  for (; r < k; ++r)
-    for (uint32_t m = 0; m < kRows; ++m)
-      for (uint32_t q = 0; q < kColumns; ++q)
-        out[m * kLanes + q] += static_cast<float>(a[m * a_row + r]) * static_cast<float>(column[q][r]);
 }
 
 // out = alpha * sum + beta * c for `count` columns of one row from j on.
@@ -137,34 +142,38 @@ XPU_INLINE void finish_columns(const MatmulArgs& p, float16v sum, uint32_t batch
   }
 }
 
+// The columns come in kDotSides runs that are read side by side: the processor reads ahead in each.
 template <class T, uint32_t kRows>
-XPU_INLINE void dot_rows(const MatmulArgs& p, const T* const* column, uint32_t batch, uint32_t i, uint32_t j0) {
-  constexpr uint32_t kColumns = 4;  // as many sums as leave registers for the values of four rows
+XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32_t j0, uint32_t columns) {
   const T* a = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
-  float sums[kRows * kLanes];
-  for (uint32_t q = 0; q < kLanes; q += kColumns)
-    dot_columns<T, kRows, kColumns>(sums + q, a, p.as.row, column + q, p.k);
-  for (uint32_t m = 0; m < kRows; ++m)
-    finish_columns<T>(p, load16(sums + m * kLanes), batch, i + m, j0, least(p.n - j0, kLanes));
+  const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
+  float sums[kRows * kMostDotColumns];
+  const uint32_t side = (columns + kLanes - 1) / kLanes * (kLanes / kDotSides);
+  for (uint32_t t = 0; t < side; ++t) {
+    const T* column[kDotSides];
+#pragma unroll
+    for (uint32_t q = 0; q < kDotSides; ++q)  // columns past the end repeat the last one
+      column[q] = b + least(j0 + q * side + t, p.n - 1) * p.bs.col;
+    dot_columns<T, kRows>(sums + t, side, a, p.as.row, column, p.k);
+  }
+  for (uint32_t j = 0; j < columns; j += kLanes)
+    for (uint32_t m = 0; m < kRows; ++m)
+      finish_columns<T>(p, load16(sums + m * kMostDotColumns + j), batch, i + m, j0 + j, least(columns - j, kLanes));
 }
 
 // For rows of a and columns of b that are contiguous, as where b is a transposed weight, which is read once for four
-// rows. A work-group is one item, for kLanes columns; blocks of rows before blocks of columns.
+// rows. A work-group is one item, for dot_columns columns; blocks of rows before blocks of columns.
 template <class T> void matmul_dot(const MatmulArgs& p) {
   const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0));
   const uint32_t across = group / p.blocks, block = group - across * p.blocks, batch = block / p.row_blocks;
   const uint32_t i0 = (block - batch * p.row_blocks) * xpu_ops::kDotRows, rows = least(p.m - i0, xpu_ops::kDotRows);
-  const uint32_t j0 = across * kLanes;
-  const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
-  const T* column[kLanes];
-  for (uint32_t q = 0; q < kLanes; ++q)  // columns past the end repeat the last one
-    column[q] = b + least(j0 + q, p.n - 1) * p.bs.col;
+  const uint32_t j0 = across * p.dot_columns, columns = least(p.n - j0, p.dot_columns);
   static_assert(xpu_ops::kDotRows == 4);
   switch (rows) {
-    case 1: return dot_rows<T, 1>(p, column, batch, i0, j0);
-    case 2: return dot_rows<T, 2>(p, column, batch, i0, j0);
-    case 3: return dot_rows<T, 3>(p, column, batch, i0, j0);
-    default: return dot_rows<T, 4>(p, column, batch, i0, j0);
+    case 1: return dot_rows<T, 1>(p, batch, i0, j0, columns);
+    case 2: return dot_rows<T, 2>(p, batch, i0, j0, columns);
+    case 3: return dot_rows<T, 3>(p, batch, i0, j0, columns);
+    default: return dot_rows<T, 4>(p, batch, i0, j0, columns);
   }
 }
 

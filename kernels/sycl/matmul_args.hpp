@@ -9,14 +9,17 @@ struct Matrix {
 };
 
 constexpr uint32_t kDotRows = 4;          // rows that a work-group of matmul_dot or matmul_across computes
-constexpr uint32_t kAcrossColumns = 128;  // and columns of matmul_across; of matmul_dot kLanes
+constexpr uint32_t kAcrossColumns = 128;  // and columns of matmul_across
+constexpr uint32_t kDotSides = 4;         // columns that matmul_dot reads side by side
+constexpr uint32_t kMostDotColumns = 256;
 
 // out = alpha * a @ b + beta * c
 struct MatmulArgs {
   const void *a, *b, *c;  // c may be null
   void* out;
   uint32_t m, n, k, row_blocks;
-  uint32_t blocks;  // of rows in all batches
+  uint32_t blocks;       // of rows in all batches
+  uint32_t dot_columns;  // of a work-group of matmul_dot, a multiple of 16
   Matrix as, bs, cs, os;
   uint64_t alpha[2],
       beta[2];  // bits of the compute type (complex: two halves), so that no module needs double for them

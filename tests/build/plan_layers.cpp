@@ -20,16 +20,17 @@ void test_matmul() {
         at("matmul", m, n, static_cast<int>(form));
         MatmulArgs args{};
         args.m = m, args.n = n;
-        const MatmulPlan plan = plan_matmul(args, 3, form);
+        const MatmulPlan plan = plan_matmul(args, 3, form, Policy{});
         seen.insert(plan.kernel);
         const int64_t rows = form != MatmulForm::any ? kDotRows : plan.kernel == MatmulPlan::Kernel::rows8 ? 8 : 1;
-        const int64_t columns = form == MatmulForm::dots     ? kLanes
+        const int64_t columns = form == MatmulForm::dots     ? plan.dot_columns
                                 : form == MatmulForm::across ? kAcrossColumns
                                                              : static_cast<int64_t>(plan.local);
         CHECK(parts_cover(m, plan.row_blocks, rows));
         CHECK(plan.blocks == 3 * plan.row_blocks && plan.groups1 == plan.blocks);
         CHECK(parts_cover(n, static_cast<int64_t>(plan.groups0), columns));
         CHECK(form == MatmulForm::any || plan.local == 1);
+        CHECK(plan.dot_columns % kLanes == 0 && plan.dot_columns <= kMostDotColumns);
       }
   check_all_seen("matmul", seen, MatmulPlan::Kernel::rows1);
   for (const int64_t n : kSizes) {
