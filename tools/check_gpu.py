@@ -22,7 +22,7 @@ from pathlib import Path
 # The newest ocloc in Debian 12 knows these; fp64 says whether the GPU has it in hardware.
 TARGETS = {"pvc": True, "dg2": False, "tgllp": False, "ats-m150": False, "adl-s": False}
 MAGIC = 0x07230203
-OP_CAPABILITY, FLOAT64 = 17, 10
+OP_CAPABILITY, FLOAT64, ASSEMBLY = 17, 10, 5606
 OP_ENTRY_POINT, OP_TYPE_BOOL, OP_TYPE_VECTOR, OP_FUNCTION, OP_BITCAST = 15, 20, 23, 54, 124
 OP_EXECUTION_MODE, OP_FUNCTION_CALL, SUBGROUP_SIZE = 16, 57, 35
 OP_CONSTANT, OP_SHIFT_RIGHT_ARITHMETIC, OP_SHIFT_LEFT = 43, 195, 196
@@ -69,8 +69,9 @@ def kernels_of(spirv: bytes) -> list[str]:
     return [text[12:].split(b"\0")[0].decode() for op, text in declarations(spirv) if op == OP_ENTRY_POINT]
 
 
-def needs_fp64(spirv: bytes) -> bool:
-    return (OP_CAPABILITY, struct.pack("<I", FLOAT64)) in ((op, text[4:8]) for op, text in declarations(spirv))
+def needs(spirv: bytes, capability: int) -> bool:
+    """Whether the module declares a capability, such as FLOAT64, or ASSEMBLY, which is of one processor."""
+    return (OP_CAPABILITY, struct.pack("<I", capability)) in ((op, text[4:8]) for op, text in declarations(spirv))
 
 
 def vectors_of(spirv: bytes) -> set[int]:
@@ -148,9 +149,10 @@ def run(command: list[str], folder: str | None = None) -> subprocess.CompletedPr
 
 
 def modules_in(folder: Path) -> list[Path]:
-    """The portable modules of a build, or those that a cache folder has of kernels compiled at run time."""
-    cached = (p for p in folder.glob("jit-*.bin") if spirv_of(p.read_bytes()))
-    return sorted([*folder.glob("*.spv.syclbin"), *cached])
+    """The modules of a build without assembly, or those that a cache folder has of kernels compiled at run time."""
+    found = [*folder.glob("*.spv.syclbin"), *folder.glob("jit-*.bin")]
+    images = {path: spirv_of(path.read_bytes()) for path in found}
+    return sorted(p for p in found if images[p] and not any(needs(image, ASSEMBLY) for image in images[p]))
 
 
 def check(module: Path, targets: list[str]) -> list[Outcome]:
@@ -166,7 +168,7 @@ def check(module: Path, targets: list[str]) -> list[Outcome]:
         got = run(["spirv-val", str(spv)])
         outcomes.append(Outcome(name, "spirv-val", got.returncode == 0, (got.stdout + got.stderr).strip()))
         for target in targets:
-            if needs_fp64(images[0]) and not TARGETS[target]:
+            if needs(images[0], FLOAT64) and not TARGETS[target]:
                 continue
             out = Path(folder, target)
             out.mkdir()

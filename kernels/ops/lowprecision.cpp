@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gen/kernels/dot16_kernels.hpp"
 #include "gen/kernels/lowprecision_kernels.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
@@ -31,11 +32,14 @@ WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::P
 }
 
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args) {
-  const WeightPlan plan = plan_weight(kind, args, runtime::device_info(queue.device).policy);
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const WeightPlan plan = plan_weight(kind, args, policy);
   if (!plan.served) return false;
   args.blocks = plan.blocks;
+  const bool pairs = type == DType::bf16 && policy.dot16;
   const auto& table = kind == WeightKind::int8         ? kernels::weight_int8
-                      : kind == WeightKind::int4_pairs ? kernels::weight_int4
+                      : kind == WeightKind::int4_pairs ? pairs ? kernels::weight_int4_pairs : kernels::weight_int4
+                      : pairs                          ? kernels::weight_int4_zeros_pairs
                                                        : kernels::weight_int4_zeros;
   runtime::launch(queue, table[type], plan.groups, 1, args);
   return true;

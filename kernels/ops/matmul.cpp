@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gen/kernels/dot16_kernels.hpp"
 #include "gen/kernels/matmul_kernels.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
@@ -27,15 +28,16 @@ constexpr size_t kDotBytes = 16;  // of a partial sum
 
 }  // namespace
 
-MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form, const runtime::Policy& policy) {
+MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, MatmulForm form,
+                       const runtime::Policy& policy) {
   using Kernel = MatmulPlan::Kernel;
   MatmulPlan plan;
-  const bool many = args.m >= kManyRows;
-  plan.kernel = form == MatmulForm::dots     ? Kernel::dots
+  const bool many = args.m >= kManyRows, pairs = type == DType::bf16 && policy.dot16;
+  plan.kernel = form == MatmulForm::dots     ? pairs ? Kernel::pairs : Kernel::dots
                 : form == MatmulForm::across ? Kernel::across
                 : many                       ? Kernel::rows8
                                              : Kernel::rows1;
-  const uint32_t rows = form != MatmulForm::any ? kDotRows : many ? 8 : 1;
+  const uint32_t rows = plan.kernel == Kernel::pairs ? kPairRows : form != MatmulForm::any ? kDotRows : many ? 8 : 1;
   plan.row_blocks = static_cast<uint32_t>(ceil_div(args.m, rows));
   plan.blocks = plan.row_blocks * batch;
   plan.local = form != MatmulForm::any ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
@@ -50,13 +52,14 @@ MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form, 
 }
 
 void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form) {
-  const MatmulPlan plan = plan_matmul(args, batch, form, runtime::device_info(queue.device).policy);
+  const MatmulPlan plan = plan_matmul(type, args, batch, form, runtime::device_info(queue.device).policy);
   args.row_blocks = plan.row_blocks;
   args.blocks = plan.blocks;
   args.dot_columns = plan.dot_columns;
   const size_t groups = plan.groups0 * plan.groups1;
   switch (plan.kernel) {
     case MatmulPlan::Kernel::dots: return runtime::launch(queue, kernels::matmul_dot[type], groups, 1, args);
+    case MatmulPlan::Kernel::pairs: return runtime::launch(queue, kernels::matmul_pairs[type], groups, 1, args);
     case MatmulPlan::Kernel::across: return runtime::launch(queue, kernels::matmul_across[type], groups, 1, args);
     case MatmulPlan::Kernel::rows8:
       return runtime::launch2(queue, kernels::matmul_rows8[type], plan.groups0, plan.groups1, 1, plan.local, args);
@@ -76,6 +79,7 @@ bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, c
   if (columns < least * policy.units) return false;
   if (type == DType::f32) return rows <= kFewRows;
   if (type != DType::bf16 && type != DType::f16) return false;
+  if (type == DType::bf16 && form == MatmulForm::dots && policy.dot16) return rows <= kPairRows;
   return rows <= (policy.products16 ? kFewRows16 : kFewRows);
 }
 

@@ -13,14 +13,15 @@ namespace xpu_ops::plan::inline matmul_family {
 // How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
 // of b.
 enum class MatmulForm { any, dots, across };
-// rows8, rows1: rows of the result that an item computes.
+// pairs: dots with pairs of bf16. rows8, rows1: rows of the result that an item computes.
 struct MatmulPlan {
-  enum class Kernel { dots, across, rows8, rows1 } kernel = Kernel::dots;
+  enum class Kernel { dots, pairs, across, rows8, rows1 } kernel = Kernel::dots;
   uint32_t row_blocks = 0, blocks = 0, dot_columns = 0;
   size_t groups0 = 0, groups1 = 1, local = 1;
 };
 // Of the arguments m and n are read.
-MatmulPlan plan_matmul(const MatmulArgs& args, uint32_t batch, MatmulForm form, const runtime::Policy& policy);
+MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, MatmulForm form,
+                       const runtime::Policy& policy);
 // All of the arguments but the blocks and dot_columns are given.
 void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form);
 // Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give

@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/processor.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -48,7 +49,8 @@ Policy policy_of(const DeviceInfo& info) {
   p.units = info.max_compute_units;
   p.cache = info.last_level_cache_size;
   p.matrices = info.has_matrix;
-  p.products16 = !info.is_cpu || info.has_matrix || __builtin_cpu_supports("avx512bf16");
+  p.products16 = !info.is_cpu || info.has_matrix || processor_has_dot16();
+  p.dot16 = p.single_items && processor_has_dot16();
   if (env_flag("XPU_OPS_DISCRETE")) p.host_memory = false;
   return p;
 }

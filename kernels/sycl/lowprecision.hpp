@@ -32,15 +32,21 @@ constexpr uint32_t kInputChunks = kWeightInputs / kWeightChunk, kMostParts = kWe
 // Rows of a in the order in which the kernels meet their elements, and for int4 the sums over the parts of each chunk
 // that have one scale.
 struct alignas(64) WeightInputs {
+  static constexpr uint32_t kRows = kWeightVectors;
+  static constexpr float kFrom = 16.0f;  // nibbles count from it
   float a[kWeightInputs];
   float sums[kInputChunks][kMostParts];
+  XPU_INLINE float factor(uint32_t) const { return 1.0f; }
 };
 // One row as whole numbers of 16 bits, whose products a processor adds in pairs, and the factor of each chunk.
 struct alignas(64) WholeInputs {
+  static constexpr uint32_t kRows = 1;
+  static constexpr float kFrom = 0.0f;
   int16_t a[kWeightInputs];
   float sums[kInputChunks][kMostParts];
   float factors[kInputChunks];
   int16_t masks[3] = {0x000f, 0x00f0, 0x0f00};  // in memory: of bits that it knows the compiler makes other products
+  XPU_INLINE float factor(uint32_t chunk) const { return factors[chunk]; }
 };
 // Elements from one row to the next where so many share them.
 constexpr uint32_t inputs_of(uint32_t rows) { return kWeightInputs / rows; }
@@ -360,10 +366,9 @@ struct ScaleOffset { float16v scale, offset; };
 
 // load(group, row): the scales of sixteen rows, `per_group` elements each, and what is added to each value of a nibble.
 // One row of 16 bits is taken as whole numbers. With more, floats take fewer instructions.
-template <class T, class Inputs = WeightInputs, class Load>
+template <class T, class Inputs, class Load>
 XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
-  constexpr bool whole = __is_same(Inputs, WholeInputs);
-  if constexpr (!whole && !__is_same(T, float))
+  if constexpr (__is_same(Inputs, WeightInputs) && !__is_same(T, float))
     if (p.m == 1) return int4_rows<T, WholeInputs>(p, per_group, load);
   const uint8_t* w = static_cast<const uint8_t*>(p.w);
   const uint32_t parts = p.group < kWeightChunk ? kWeightChunk / p.group : 1, step = kWeightChunk / parts;
@@ -389,12 +394,8 @@ XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
             for (uint32_t q = 0; q < parts; ++q) {
               ScaleOffset both;
               [[clang::always_inline]] both = load((from + c * kWeightChunk + q * step) / p.group, row[s]);
-              float16v scale = both.scale;
-              if constexpr (whole)
-                scale *= inputs->factors[c];
-              else  // nibbles count from 16
-                both.offset -= 16.0f * scale;
-              store16(scales[s].scale[c * parts + q], scale);
+              both.offset -= Inputs::kFrom * both.scale;
+              store16(scales[s].scale[c * parts + q], both.scale * inputs->factor(c));
               for (uint32_t m = 0; m < rows; ++m)  // what is added to each value, times the sum of its part's inputs
                 sum[m] += inputs->sums[m * inputs_of(rows) / kWeightChunk + c][q] * both.offset;
             }
@@ -402,7 +403,7 @@ XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
         }
         if (rows == 1)
           sets_int4<1>(sums, inputs, scales, lines, w_row, count, parts);
-        else if constexpr (!whole) {
+        else if constexpr (Inputs::kRows > 1) {
           if (rows == 2)
             sets_int4<2>(sums, inputs, scales, lines, w_row, count, parts);
           else
@@ -413,9 +414,9 @@ XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
 }
 
 // (q - 8) * scale + zero, which lie side by side.
-template <class T> void weight_int4(const WeightArgs& p) {
+template <class T, class Inputs = WeightInputs> void weight_int4(const WeightArgs& p) {
   const T* scales = static_cast<const T*>(p.scale);
-  int4_rows<T>(p, 2, [&](uint32_t group, uint32_t row) -> ScaleOffset {
+  int4_rows<T, Inputs>(p, 2, [&](uint32_t group, uint32_t row) -> ScaleOffset {
     const T* at = scales + 2 * (static_cast<size_t>(group) * p.n + row);
     float16v scale, zero;
     if constexpr (__is_same(T, bf16)) {
@@ -429,10 +430,10 @@ template <class T> void weight_int4(const WeightArgs& p) {
   });
 }
 // (q - zero) * scale
-template <class T> void weight_int4_zeros(const WeightArgs& p) {
+template <class T, class Inputs = WeightInputs> void weight_int4_zeros(const WeightArgs& p) {
   const T* scales = static_cast<const T*>(p.scale);
   const int8_t* zeros = static_cast<const int8_t*>(p.zero);
-  int4_rows<T>(p, 1, [&](uint32_t group, uint32_t row) -> ScaleOffset {
+  int4_rows<T, Inputs>(p, 1, [&](uint32_t group, uint32_t row) -> ScaleOffset {
     const size_t at = static_cast<size_t>(group) * p.n + row;
     const float16v scale = load16(scales + at);
     return {scale, -load16(zeros + at) * scale};

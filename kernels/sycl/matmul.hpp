@@ -9,7 +9,6 @@
 namespace xpu {
 
 using xpu_ops::DotArgs;
-using xpu_ops::kDotSides;
 using xpu_ops::kMostDotColumns;
 using xpu_ops::MatmulArgs;
 using xpu_ops::Matrix;
@@ -90,36 +89,48 @@ void matmul(const MatmulArgs& p) {
   });
 }
 
-// kRows rows of a times kDotSides columns of b, each contiguous; the results of a row are kMostDotColumns apart from
-// those of the next, those of a column `side` from those of the next. Each row is summed in the same order for every
-// kRows.
-template <class T, uint32_t kRows>
-XPU_INLINE void dot_columns(float* out, uint32_t side, const T* a, int64_t a_row, const T* const (&column)[kDotSides],
-                            uint32_t k) {
-  float16v sum[kRows][kDotSides] = {};
+// Stores the sums of kRows rows of a times kSides columns of b, and the products from inner element r on. The results
+// of a row are kMostDotColumns apart from those of the next, those of a column `side` from those of the next.
+template <uint32_t kRows, uint32_t kSides, class T>
+XPU_INLINE void finish_dots(float* out, uint32_t side, const T* a, int64_t a_row, const T* const (&column)[kSides],
+                            const float16v (&sum)[kRows][kSides], uint32_t r, uint32_t k) {
+#pragma unroll
+  for (uint32_t m = 0; m < kRows; ++m) {
+    float4v four;
+    if constexpr (kSides == 4)
+      four = sum16(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
+    else
+      four = sum16(sum[m][0], sum[m][1], sum[m][0], sum[m][1]);
+#pragma unroll
+    for (uint32_t q = 0; q < kSides; ++q) {
+      float result = four[q];
+      for (uint32_t j = r; j < k; ++j)
+        result += static_cast<float>(a[m * a_row + j]) * static_cast<float>(column[q][j]);
+      out[m * kMostDotColumns + q * side] = result;
+    }
+  }
+}
+
+// How matmul_dot multiplies: in float32.
+struct Floats { static constexpr uint32_t kRows = xpu_ops::kDotRows; };
+// kRows rows of a times kSides columns of b, each contiguous. Each row is summed in the same order for every kRows.
+template <uint32_t kRows, uint32_t kSides, class T>
+XPU_INLINE void dot_columns(Floats, float* out, uint32_t side, const T* a, int64_t a_row,
+                            const T* const (&column)[kSides], uint32_t k) {
+  float16v sum[kRows][kSides] = {};
   uint32_t r = 0;
   for (; r + 16 <= k; r += 16) {
     float16v x[kRows];
 #pragma unroll
     for (uint32_t m = 0; m < kRows; ++m) x[m] = load16(a + m * a_row + r);
 #pragma unroll
-    for (uint32_t q = 0; q < kDotSides; ++q) {
+    for (uint32_t q = 0; q < kSides; ++q) {
       const float16v w = load16(column[q] + r);
 #pragma unroll
       for (uint32_t m = 0; m < kRows; ++m) sum[m][q] += x[m] * w;
     }
   }
-#pragma unroll
-  for (uint32_t m = 0; m < kRows; ++m) {
-    float4v four = sum16(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
-    for (uint32_t i = r; i < k; ++i) {
-      const float x = static_cast<float>(a[m * a_row + i]);
-#pragma unroll
-      for (uint32_t q = 0; q < kDotSides; ++q) four[q] += x * static_cast<float>(column[q][i]);
-    }
-#pragma unroll
-    for (uint32_t q = 0; q < kDotSides; ++q) out[m * kMostDotColumns + q * side] = four[q];
-  }
+  finish_dots<kRows, kSides>(out, side, a, a_row, column, sum, r, k);
 }
 
 // out = alpha * sum + beta * c for `count` columns of one row from j on.
@@ -142,39 +153,53 @@ XPU_INLINE void finish_columns(const MatmulArgs& p, float16v sum, uint32_t batch
   }
 }
 
-// The columns come in kDotSides runs that are read side by side: the processor reads ahead in each.
-template <class T, uint32_t kRows>
-XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32_t j0, uint32_t columns) {
+template <uint32_t n> struct Rows { static constexpr uint32_t value = n; };
+// The columns come in runs that are read side by side: the processor reads ahead in each. Of more than four rows parts
+// follow one another while the columns are in the first cache.
+template <class T, class How, uint32_t kSides>
+XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32_t rows, uint32_t j0,
+                         uint32_t columns) {
   const T* a = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
   const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
-  float sums[kRows * kMostDotColumns];
-  const uint32_t side = (columns + kLanes - 1) / kLanes * (kLanes / kDotSides);
+  const int64_t a_row = p.as.row;
+  float sums[How::kRows * kMostDotColumns];
+  const uint32_t side = (columns + kLanes - 1) / kLanes * (kLanes / kSides);
   for (uint32_t t = 0; t < side; ++t) {
-    const T* column[kDotSides];
+    const T* column[kSides];
 #pragma unroll
-    for (uint32_t q = 0; q < kDotSides; ++q)  // columns past the end repeat the last one
+    for (uint32_t q = 0; q < kSides; ++q)  // columns past the end repeat the last one
       column[q] = b + least(j0 + q * side + t, p.n - 1) * p.bs.col;
-    dot_columns<T, kRows>(sums + t, side, a, p.as.row, column, p.k);
+    uint32_t m = 0;
+    const auto part = [&](auto count) __attribute__((always_inline)) {
+      constexpr uint32_t kRows = decltype(count)::value;
+      dot_columns<kRows, kSides>(How{}, sums + m * kMostDotColumns + t, side, a + m * a_row, a_row, column, p.k);
+      m += kRows;
+    };
+    if constexpr (kSides == 2)
+      while (m + 8 <= rows) part(Rows<8>{});
+    if (m + 4 <= rows) part(Rows<4>{});
+    switch (rows - m) {
+      case 3: part(Rows<3>{}); break;
+      case 2: part(Rows<2>{}); break;
+      case 1: part(Rows<1>{}); break;
+      default: break;
+    }
   }
   for (uint32_t j = 0; j < columns; j += kLanes)
-    for (uint32_t m = 0; m < kRows; ++m)
+    for (uint32_t m = 0; m < rows; ++m)
       finish_columns<T>(p, load16(sums + m * kMostDotColumns + j), batch, i + m, j0 + j, least(columns - j, kLanes));
 }
 
-// For rows of a and columns of b that are contiguous, as where b is a transposed weight, which is read once for four
-// rows. A work-group is one item, for dot_columns columns; blocks of rows before blocks of columns.
-template <class T> void matmul_dot(const MatmulArgs& p) {
+// For rows of a and columns of b that are contiguous, as where b is a transposed weight, which is read once for
+// How::kRows rows. A work-group is one item, for dot_columns columns; blocks of rows before blocks of columns.
+template <class T, class How = Floats> void matmul_dot(const MatmulArgs& p) {
   const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0));
   const uint32_t across = group / p.blocks, block = group - across * p.blocks, batch = block / p.row_blocks;
-  const uint32_t i0 = (block - batch * p.row_blocks) * xpu_ops::kDotRows, rows = least(p.m - i0, xpu_ops::kDotRows);
   const uint32_t j0 = across * p.dot_columns, columns = least(p.n - j0, p.dot_columns);
-  static_assert(xpu_ops::kDotRows == 4);
-  switch (rows) {
-    case 1: return dot_rows<T, 1>(p, batch, i0, j0, columns);
-    case 2: return dot_rows<T, 2>(p, batch, i0, j0, columns);
-    case 3: return dot_rows<T, 3>(p, batch, i0, j0, columns);
-    default: return dot_rows<T, 4>(p, batch, i0, j0, columns);
-  }
+  const uint32_t i0 = (block - batch * p.row_blocks) * How::kRows, rows = least(p.m - i0, How::kRows);
+  if constexpr (How::kRows > 4)
+    if (rows > 4) return dot_rows<T, How, 2>(p, batch, i0, rows, j0, columns);
+  dot_rows<T, How, 4>(p, batch, i0, rows, j0, columns);
 }
 
 // kRows rows of a times 16 * kVectors columns of b, whose rows are contiguous.

@@ -16,13 +16,20 @@ void test_matmul() {
   std::set<MatmulPlan::Kernel> seen;
   for (const uint32_t m : {1u, 3u, 4u, 7u, 1000u})
     for (const uint32_t n : {1u, 17u, 64u, 5000u})
-      for (const MatmulForm form : {MatmulForm::any, MatmulForm::dots, MatmulForm::across}) {
-        at("matmul", m, n, static_cast<int>(form));
+      for (const int kind : {0, 1, 2, 3}) {
+        const bool dot16 = kind >= 2;
+        const MatmulForm form = kind == 0 ? MatmulForm::any : kind == 3 ? MatmulForm::across : MatmulForm::dots;
+        at("matmul", m, n, kind);
+        Policy policy;
+        policy.dot16 = dot16;
         MatmulArgs args{};
         args.m = m, args.n = n;
-        const MatmulPlan plan = plan_matmul(args, 3, form, Policy{});
+        const MatmulPlan plan = plan_matmul(DType::bf16, args, 3, form, policy);
         seen.insert(plan.kernel);
-        const int64_t rows = form != MatmulForm::any ? kDotRows : plan.kernel == MatmulPlan::Kernel::rows8 ? 8 : 1;
+        const int64_t rows = plan.kernel == MatmulPlan::Kernel::pairs   ? kPairRows
+                             : form != MatmulForm::any                  ? kDotRows
+                             : plan.kernel == MatmulPlan::Kernel::rows8 ? 8
+                                                                        : 1;
         const int64_t columns = form == MatmulForm::dots     ? plan.dot_columns
                                 : form == MatmulForm::across ? kAcrossColumns
                                                              : static_cast<int64_t>(plan.local);
@@ -55,7 +62,10 @@ void test_matmul() {
       CHECK(serves(type, 8, cpu) == (type == DType::f32) && !serves(type, 9, cpu));
       CHECK(!plan_few_rows(type, 1, 4096, MatmulForm::any, cpu) && !plan_few_rows(type, 1, 1, form, cpu));
     }
-    cpu.products16 = false;
+    cpu.dot16 = true;
+    CHECK(serves(DType::bf16, 12, cpu) == (form == MatmulForm::dots) && !serves(DType::bf16, 13, cpu) &&
+          !serves(DType::f16, 8, cpu));
+    cpu.products16 = cpu.dot16 = false;
     CHECK(serves(DType::bf16, 8, cpu) && serves(DType::f16, 8, cpu) && !serves(DType::f16, 9, cpu));
     CHECK(!serves(DType::f64, 1, cpu));
   }

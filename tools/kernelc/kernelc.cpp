@@ -29,6 +29,7 @@
 
 #include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/opencl_symbol.hpp"
+#include "kernels/runtime/processor.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
@@ -74,7 +75,7 @@ void write_file(const std::string& path, const Bytes& data) {
 struct SpirvFacts {
   std::vector<std::string> kernels;
   std::set<std::string> exchanging;  // kernels that use their sub-group's operations or the index in it
-  bool fp64 = false;
+  bool fp64 = false, assembly = false;
   int images = 0;
 };
 
@@ -105,7 +106,7 @@ bool of_sub_group(uint32_t op) {
 }
 
 void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
-  constexpr uint32_t kKernelModel = 6, kFloat64 = 10, kBuiltIn = 11, kLaneInSubGroup = 41;
+  constexpr uint32_t kKernelModel = 6, kFloat64 = 10, kBuiltIn = 11, kLaneInSubGroup = 41, kAssembly = 5606;
   std::map<uint32_t, std::string> kernels;
   std::map<uint32_t, std::set<uint32_t>> callers;
   std::set<uint32_t> lanes;
@@ -113,6 +114,7 @@ void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
   uint32_t function = 0;
   each_instruction(content, at, [&](uint32_t op, const std::vector<uint32_t>& w) {
     if (op == kOpCapability && w[1] == kFloat64) facts.fp64 = true;
+    if (op == kOpCapability && w[1] == kAssembly) facts.assembly = true;
     if (op == kOpDecorate && w[2] == kBuiltIn && w[3] == kLaneInSubGroup) lanes.insert(w[1]);
     if (op == kOpEntryPoint && w[1] == kKernelModel) {
       const char* text = reinterpret_cast<const char*>(w.data() + 3);
@@ -207,12 +209,15 @@ class Compiler {
       if (facts.kernels.empty()) throw std::runtime_error("no kernel in this module");
 
       start = cpu_ms();
-      const auto linked = sycl::link(object);
-      check_vectors(build_log(linked, device_), facts.exchanging);
-      const Bytes native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
+      Bytes native;  // empty where this processor could not run it
+      if (!facts.assembly || xpu_ops::runtime::processor_has_dot16()) {
+        const auto linked = sycl::link(object);
+        check_vectors(build_log(linked, device_), facts.exchanging);
+        native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
+      }
       const int link_ms = cpu_ms() - start;
       start = cpu_ms();
-      check_native(native, facts.kernels);
+      if (!native.empty()) check_native(native, facts.kernels);
       const int check_ms = cpu_ms() - start;
       write_file(prefix + ".spv.syclbin", spirv);
       write_file(prefix + ".native.syclbin", native);

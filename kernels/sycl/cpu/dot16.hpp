@@ -1,0 +1,93 @@
+// Products of few rows of bf16 by vdpbf16ps, which adds two products of bf16 to a float and which no compiler makes of
+// SPIR-V. For a processor that has it (policy dot16): a module with assembly is no GPU's.
+#pragma once
+#include "kernels/sycl/lowprecision.hpp"
+#include "kernels/sycl/matmul.hpp"
+
+namespace xpu {
+
+// Adds the products of two neighbours to each lane. The sum comes first among the operands: the tie of a last one to the
+// result is lost on the way through SPIR-V.
+XPU_INLINE float16v dot16(float16v sum, uint16v a, uint16v b) {
+  float16v out;
+  asm("vdpbf16ps %3, %2, %0" : "=v"(out) : "0"(sum), "v"(a), "v"(b));
+  return out;
+}
+// Asks for what a stream will read, which no other pass reads again. Where there is much to compute per line, the
+// processor's own reading ahead falls behind. The address may lie past the end.
+constexpr uint32_t kAhead = 2048;
+XPU_INLINE void read_ahead(const void* p) {
+  asm volatile("prefetchnta (%0)" ::"r"(static_cast<const uint8_t*>(p) + kAhead));
+}
+
+// How matmul_dot multiplies.
+struct Pairs {
+  static constexpr uint32_t kRows = xpu_ops::kPairRows;
+};
+template <uint32_t kRows, uint32_t kSides>
+XPU_INLINE void dot_columns(Pairs, float* out, uint32_t side, const bf16* a, int64_t a_row,
+                            const bf16* const (&column)[kSides], uint32_t k) {
+  float16v sum[kRows][kSides] = {};
+  uint32_t r = 0;
+  for (; r + 32 <= k; r += 32) {
+    uint16v w[kSides];
+#pragma unroll
+    for (uint32_t q = 0; q < kSides; ++q) {
+      read_ahead(column[q] + r);
+      w[q] = *reinterpret_cast<const uint16u*>(column[q] + r);
+    }
+#pragma unroll
+    for (uint32_t m = 0; m < kRows; ++m) {
+      const uint16v x = *reinterpret_cast<const uint16u*>(a + m * a_row + r);
+#pragma unroll
+      for (uint32_t q = 0; q < kSides; ++q) sum[m][q] = dot16(sum[m][q], x, w[q]);
+    }
+  }
+  finish_dots<kRows, kSides>(out, side, a, a_row, column, sum, r, k);
+}
+
+// Rows as pairs of bf16: those that the halves of a 32-bit word of nibbles meet.
+struct alignas(64) PairInputs {
+  static constexpr uint32_t kRows = kWeightVectors;
+  static constexpr float kFrom = 128.0f;  // of which a nibble is the last bits in bf16
+  uint32_t a[kWeightInputs / 2];
+  float sums[kInputChunks][kMostParts];
+  XPU_INLINE float factor(uint32_t) const { return 1.0f; }
+};
+XPU_INLINE float16v store_int4(PairInputs& inputs, uint32_t first, const float16v (&v)[8]) {
+  float16v sum = 0;
+#pragma unroll
+  for (uint32_t j = 0; j < 4; ++j) {
+    sum += v[j] + v[j + 4];
+    const uint16v x = __builtin_bit_cast(uint16v, v[j]), y = __builtin_bit_cast(uint16v, v[j + 4]);
+    *reinterpret_cast<uint16v*>(inputs.a + first / 2 + 16 * j) = x >> 16 | (y & 0xffff0000u);
+  }
+  return sum;
+}
+template <uint32_t kM, uint32_t kRows>
+XPU_INLINE void chunk_int4(float16v (&part)[kM][kRows], const uint8_t* const (&w)[kRows], const PairInputs& inputs,
+                           uint32_t c) {
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) read_ahead(w[r] + c / 2);
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r) {
+    const uint16v q = *reinterpret_cast<const uint16u*>(w[r] + c / 2);
+    uint16v value[4];
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) value[j] = (q >> (4 * j) & 0x000f000fu) | 0x43004300u;
+#pragma unroll
+    for (uint32_t m = 0; m < kM; ++m) {
+      const uint32_t* x = inputs.a + (m * inputs_of(kM) + c) / 2;
+      part[m][r] = 0;
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j)
+        part[m][r] = dot16(part[m][r], value[j], *reinterpret_cast<const uint16v*>(x + 16 * j));
+    }
+  }
+}
+
+template <class T> void matmul_pairs(const MatmulArgs& p) { matmul_dot<T, Pairs>(p); }
+template <class T> void weight_int4_pairs(const WeightArgs& p) { weight_int4<T, PairInputs>(p); }
+template <class T> void weight_int4_zeros_pairs(const WeightArgs& p) { weight_int4_zeros<T, PairInputs>(p); }
+
+}  // namespace xpu
