@@ -13,16 +13,18 @@ namespace {
 using runtime::ceil_div;
 
 // Rows up to which this is as fast as oneDNN or faster, which the host waits for.
-constexpr uint32_t kMostRows8 = 8, kMostRows4 = 16;
+constexpr uint32_t kMostRows8 = 8, kMostPairs8 = 16, kMostRows4 = 16;
 constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
 
 }  // namespace
 
-WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::Policy& policy) {
+WeightPlan plan_weight(WeightKind kind, DType type, const WeightArgs& args, const runtime::Policy& policy) {
   WeightPlan plan;
   const bool int4 = kind != WeightKind::int8;
-  plan.served = policy.single_items && args.m && args.m <= (int4 ? kMostRows4 : kMostRows8) && args.n >= kWeightRows &&
-                args.k && args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);
+  plan.pairs = type == DType::bf16 && policy.dot16;
+  const uint32_t most = int4 ? kMostRows4 : plan.pairs ? kMostPairs8 : kMostRows8;
+  plan.served = policy.single_items && args.m && args.m <= most && args.n >= kWeightRows && args.k &&
+                args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);
   if (!plan.served) return plan;
   const size_t sets = ceil_div(args.n, kWeightRows);
   const size_t share = ceil_div(sets, policy.units * kGroupsPerUnit * kWeightSides) * kWeightSides;
@@ -32,14 +34,12 @@ WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::P
 }
 
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args) {
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
-  const WeightPlan plan = plan_weight(kind, args, policy);
+  const WeightPlan plan = plan_weight(kind, type, args, runtime::device_info(queue.device).policy);
   if (!plan.served) return false;
   args.blocks = plan.blocks;
-  const bool pairs = type == DType::bf16 && policy.dot16;
-  const auto& table = kind == WeightKind::int8         ? kernels::weight_int8
-                      : kind == WeightKind::int4_pairs ? pairs ? kernels::weight_int4_pairs : kernels::weight_int4
-                      : pairs                          ? kernels::weight_int4_zeros_pairs
+  const auto& table = kind == WeightKind::int8         ? plan.pairs ? kernels::weight_int8_pairs : kernels::weight_int8
+                      : kind == WeightKind::int4_pairs ? plan.pairs ? kernels::weight_int4_pairs : kernels::weight_int4
+                      : plan.pairs                     ? kernels::weight_int4_zeros_pairs
                                                        : kernels::weight_int4_zeros;
   runtime::launch(queue, table[type], plan.groups, 1, args);
   return true;

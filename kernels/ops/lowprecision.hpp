@@ -15,10 +15,11 @@ enum class WeightKind { int8, int4_pairs, int4_zeros };
 
 struct WeightPlan {
   bool served = false;  // false: oneDNN multiplies
+  bool pairs = false;   // by kernels/sycl/cpu/dot16.hpp
   uint32_t blocks = 1;
   size_t groups = 0;
 };
-WeightPlan plan_weight(WeightKind kind, const WeightArgs& args, const runtime::Policy& policy);
+WeightPlan plan_weight(WeightKind kind, DType type, const WeightArgs& args, const runtime::Policy& policy);
 // All of the arguments but the blocks are given. False where the plan leaves the product to oneDNN.
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args);
 

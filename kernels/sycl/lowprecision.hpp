@@ -17,6 +17,7 @@ using xpu_ops::WeightArgs;
 
 using char16u = int8_t __attribute__((ext_vector_type(16), aligned(1)));
 using uint16u = uint32_t __attribute__((ext_vector_type(16), aligned(1)));
+using uint8u = uint32_t __attribute__((ext_vector_type(8), aligned(1)));
 using short16u = int16_t __attribute__((ext_vector_type(16), aligned(1)));
 using short16v = int16_t __attribute__((ext_vector_type(16)));
 using int8v = int32_t __attribute__((ext_vector_type(8)));
@@ -32,7 +33,7 @@ constexpr uint32_t kInputChunks = kWeightInputs / kWeightChunk, kMostParts = kWe
 // Rows of a in the order in which the kernels meet their elements, and for int4 the sums over the parts of each chunk
 // that have one scale.
 struct alignas(64) WeightInputs {
-  static constexpr uint32_t kRows = kWeightVectors;
+  static constexpr uint32_t kRows = kWeightVectors, kElements = kWeightInputs;
   static constexpr float kFrom = 16.0f;  // nibbles count from it
   float a[kWeightInputs];
   float sums[kInputChunks][kMostParts];
@@ -40,7 +41,7 @@ struct alignas(64) WeightInputs {
 };
 // One row as whole numbers of 16 bits, whose products a processor adds in pairs, and the factor of each chunk.
 struct alignas(64) WholeInputs {
-  static constexpr uint32_t kRows = 1;
+  static constexpr uint32_t kRows = 1, kElements = kWeightInputs;
   static constexpr float kFrom = 0.0f;
   int16_t a[kWeightInputs];
   float sums[kInputChunks][kMostParts];
@@ -49,7 +50,9 @@ struct alignas(64) WholeInputs {
   XPU_INLINE float factor(uint32_t chunk) const { return factors[chunk]; }
 };
 // Elements from one row to the next where so many share them.
-constexpr uint32_t inputs_of(uint32_t rows) { return kWeightInputs / rows; }
+template <class Inputs> constexpr uint32_t inputs_of(uint32_t rows) {
+  return Inputs::kElements / rows < kWeightInputs ? Inputs::kElements / rows : kWeightInputs;
+}
 // The scales of sixteen rows of the weight, by the parts of the chunks. Where a chunk has several, fewer chunks are
 // taken at once.
 struct alignas(64) WeightScales { float scale[kInputChunks][kWeightRows]; };
@@ -146,7 +149,7 @@ template <int j, uint32_t kM, uint32_t kRows>
 XPU_INLINE void add_nibbles(float16v (&part)[kM][kRows], const uint8_t* const (&w)[kRows], const float* a, uint32_t c) {
   float16v x[kM];
 #pragma unroll
-  for (uint32_t m = 0; m < kM; ++m) x[m] = load16(a + m * inputs_of(kM) + c + 16 * j);
+  for (uint32_t m = 0; m < kM; ++m) x[m] = load16(a + m * inputs_of<WeightInputs>(kM) + c + 16 * j);
 #pragma unroll
   for (uint32_t r = 0; r < kRows; ++r) {
     const float16v q = nibble16<j>(*reinterpret_cast<const uint16u*>(w[r] + c / 2));
@@ -266,14 +269,15 @@ XPU_INLINE void sets_int4(float* const* out, const Inputs* inputs, const WeightS
 
 // The same for rows of bytes.
 template <uint32_t kM>
-__attribute__((noinline)) void sets_int8(float* const* out, const float* a, const int8_t* const* w, size_t w_row,
-                                         uint32_t count) {
+__attribute__((noinline)) void sets_int8(float* const* out, const WeightInputs* inputs, const int8_t* const* w,
+                                         size_t w_row, uint32_t count) {
+  const float* a = inputs->a;
   for (uint32_t row = 0; row < kWeightRows; ++row) {
     float16v sums[kM][kWeightSides] = {};
     for (uint32_t i = 0; i < count; i += 16) {
       float16v x[kM];
 #pragma unroll
-      for (uint32_t m = 0; m < kM; ++m) x[m] = load16(a + m * inputs_of(kM) + i);
+      for (uint32_t m = 0; m < kM; ++m) x[m] = load16(a + m * inputs_of<WeightInputs>(kM) + i);
 #pragma unroll
       for (uint32_t s = 0; s < kWeightSides; ++s) {
         const float16v q = load16(w[s] + row * w_row + i);
@@ -305,7 +309,7 @@ XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Touch touch, Ord
   };
   for (uint32_t m0 = 0; m0 < p.m; m0 += kWeightVectors) {
     const uint32_t left = p.m - m0, rows = left == 1 ? 1 : left == 2 ? 2 : kWeightVectors;
-    const uint32_t most = inputs_of(rows);
+    const uint32_t most = inputs_of<Inputs>(rows);
     float sums[kWeightVectors * kStep], spare[kWeightVectors * kStep];
     for (uint32_t i = 0; i < rows * kStep; i += 16) {
       store16(sums + i, float16v(0.0f));
@@ -340,24 +344,25 @@ XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Touch touch, Ord
   }
 }
 
-template <class T> void weight_int8(const WeightArgs& p) {
+template <class T> XPU_INLINE void copy_int8(WeightInputs& inputs, uint32_t first, const T* a, uint32_t count) {
+  for (uint32_t i = 0; i < count; i += 16) store16(inputs.a + first + i, load16(a + i));
+}
+template <class T, class Inputs = WeightInputs> void weight_int8(const WeightArgs& p) {
   const int8_t* w = static_cast<const int8_t*>(p.w);
   const T* scale = static_cast<const T*>(p.scale);
-  weight_rows<T, WeightInputs>(
+  weight_rows<T, Inputs>(
       p, 1, [](uint32_t, uint32_t) {},
-      [](WeightInputs& inputs, uint32_t first, const T* a, uint32_t count) {
-        for (uint32_t i = 0; i < count; i += 16) store16(inputs.a + first + i, load16(a + i));
-      },
-      [&](uint32_t rows, const WeightInputs* inputs, uint32_t from, const uint32_t* row, uint32_t count,
-          float* const* sums) {
+      [](Inputs& inputs, uint32_t first, const T* a, uint32_t count)
+          __attribute__((always_inline)) { copy_int8(inputs, first, a, count); },
+      [&](uint32_t rows, const Inputs* inputs, uint32_t from, const uint32_t* row, uint32_t count, float* const* sums) {
         const int8_t* lines[kWeightSides];
         for (uint32_t s = 0; s < kWeightSides; ++s) lines[s] = w + static_cast<size_t>(row[s]) * p.k + from;
         if (rows == 1)
-          sets_int8<1>(sums, inputs->a, lines, p.k, count);
+          sets_int8<1>(sums, inputs, lines, p.k, count);
         else if (rows == 2)
-          sets_int8<2>(sums, inputs->a, lines, p.k, count);
+          sets_int8<2>(sums, inputs, lines, p.k, count);
         else
-          sets_int8<4>(sums, inputs->a, lines, p.k, count);
+          sets_int8<4>(sums, inputs, lines, p.k, count);
       },
       [&](uint32_t row, float16v v) { return v * load16(scale + row); });
 }
@@ -397,7 +402,7 @@ XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
               both.offset -= Inputs::kFrom * both.scale;
               store16(scales[s].scale[c * parts + q], both.scale * inputs->factor(c));
               for (uint32_t m = 0; m < rows; ++m)  // what is added to each value, times the sum of its part's inputs
-                sum[m] += inputs->sums[m * inputs_of(rows) / kWeightChunk + c][q] * both.offset;
+                sum[m] += inputs->sums[m * inputs_of<Inputs>(rows) / kWeightChunk + c][q] * both.offset;
             }
           for (uint32_t m = 0; m < rows; ++m) store16(sums[s] + m * kStep, sum[m]);
         }

@@ -516,7 +516,7 @@ void test_weights() {
               at("weights", m, n, k, group);
               xpu_ops::WeightArgs args;
               args.m = m, args.n = n, args.k = k, args.group = group;
-              const WeightPlan plan = plan_weight(kind, args, policy);
+              const WeightPlan plan = plan_weight(kind, DType::f16, args, policy);
               ++(plan.served ? served : refused);
               if (!plan.served) continue;
               const bool int4 = kind != WeightKind::int8;
@@ -528,6 +528,13 @@ void test_weights() {
             }
   at("weights");
   CHECK(served && refused);
+  Policy cpu;
+  cpu.single_items = cpu.dot16 = true;
+  xpu_ops::WeightArgs args;
+  args.m = 16, args.n = 64, args.k = 64;
+  CHECK(plan_weight(WeightKind::int8, DType::bf16, args, cpu).served);
+  CHECK(plan_weight(WeightKind::int8, DType::bf16, args, cpu).pairs);
+  CHECK(!plan_weight(WeightKind::int8, DType::f16, args, cpu).served);
 }
 
 }  // namespace
