@@ -53,6 +53,13 @@ void cholesky(const at::Tensor& a, const at::Tensor& info, bool upper) {
                 info.mutable_data_ptr<int32_t>());
 }
 
+bool cholesky_of(const at::Tensor& a, const at::Tensor& factor, const at::Tensor& info, bool upper) {
+  if (a.dim() != 2 || a.is_alias_of(factor)) return false;
+  return mkl::cholesky_of(runtime::current_queue(), dtype_of(a), upper, a.size(0),
+                          {a.const_data_ptr(), a.stride(0), a.stride(1)}, matrices(factor),
+                          info.mutable_data_ptr<int32_t>());
+}
+
 void lu(const at::Tensor& a, const at::Tensor& pivots, const at::Tensor& info, bool pivot) {
   if (a.numel() == 0) {
     info.zero_();

@@ -26,6 +26,8 @@ void check_type(const char* name, const at::Tensor& out, at::ScalarType type, co
 
 // In place, on columns; `info` is int32 and contiguous, one element a matrix.
 void cholesky(const at::Tensor& a, const at::Tensor& info, bool upper);
+// The factor of a into `factor`, where that takes one step (mkl/lapack.hpp).
+bool cholesky_of(const at::Tensor& a, const at::Tensor& factor, const at::Tensor& info, bool upper);
 void lu(const at::Tensor& a, const at::Tensor& pivots, const at::Tensor& info, bool pivot);
 void lu_solve(const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& b, mkl::Trans trans);
 void solve_triangular(const at::Tensor& a, const at::Tensor& b, bool left, bool upper, mkl::Trans trans, bool unit);

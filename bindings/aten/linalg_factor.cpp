@@ -24,7 +24,7 @@ void linalg_cholesky_ex(const at::Tensor& A, bool upper, bool check_errors, cons
     info.zero_();
     return;
   }
-  if (!small::cholesky(A, upper, L, info)) {
+  if (!small::cholesky(A, upper, L, info) && !linalg::cholesky_of(A, L, info, upper)) {
     at::Tensor result = L;
     upper ? at::triu_out(result, A) : at::tril_out(result, A);
     linalg::cholesky(L, info, upper);

@@ -93,6 +93,20 @@ void find(DType type, const Determinants& wanted, int64_t n, const Matrices& lu,
   }
 }
 
+// Up to this many rows the calling thread copies in less time than a launch takes.
+constexpr int64_t kHostTriangle = 128;
+
+template <class T> void copy_triangle(bool upper, int64_t n, const Strided& from, const Matrices& to) {
+  for (int64_t j = 0; j < n; ++j) {
+    T* column = static_cast<T*>(to.data) + j * to.ld;
+    const T* a = static_cast<const T*>(from.data) + j * from.col;
+    const int64_t begin = upper ? 0 : j, end = upper ? j + 1 : n;
+    std::fill(column, column + begin, T{});
+    for (int64_t i = begin; i < end; ++i) column[i] = a[i * from.row];
+    std::fill(column + end, column + n, T{});
+  }
+}
+
 }  // namespace
 
 void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info) {
@@ -101,6 +115,21 @@ void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices
   info = host.write(info, bytes_of_ints(batch));
   host.call("cholesky", type, batch, n, n, [&] { table().potrf(type, upper, n, a, batch, info); });
   host.done();
+}
+
+bool cholesky_of(runtime::Queue& queue, DType type, bool upper, int64_t n, Strided from, Matrices to, int32_t* info) {
+  if (n > kHostTriangle || !runtime::host_accessible(queue.device)) return false;
+  HostArrays host(queue);
+  host.call("cholesky", type, 1, n, n, [&] {
+    switch (type) {
+      case DType::f32: copy_triangle<float>(upper, n, from, to); break;
+      case DType::f64: copy_triangle<double>(upper, n, from, to); break;
+      case DType::c64: copy_triangle<std::complex<float>>(upper, n, from, to); break;
+      default: copy_triangle<std::complex<double>>(upper, n, from, to);
+    }
+    table().potrf(type, upper, n, to, 1, info);
+  });
+  return true;
 }
 
 void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch,

@@ -7,6 +7,13 @@
 namespace xpu_ops::mkl {
 
 void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info);
+// The factor of one small matrix in `to`, and zeros beside it. Strides in elements; the two share no memory. False
+// where the host does not reach the memory or the matrix is large: then copies on the device are faster.
+struct Strided {
+  const void* data = nullptr;
+  int64_t row = 1, col = 1;
+};
+bool cholesky_of(runtime::Queue& queue, DType type, bool upper, int64_t n, Strided from, Matrices to, int32_t* info);
 void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices a, int64_t batch,
                       int32_t* info);
 void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b,

@@ -89,14 +89,14 @@ std::shared_ptr<CachedPlan> PlanCache::get(const FftShape& shape, runtime::Queue
     ++impl_->misses;
   }
   auto made = std::make_shared<CachedPlan>();
-  const Table& onemkl = table();  // loaded outside the queue's lock
   if (queue) {
+    QueuePlan& plan_for = queue_plan();  // loaded outside the queue's lock
     queue->submit([&](sycl::queue& q) {
       made->queue = q;
-      made->plan.reset(onemkl.fft_queue_plan(shape, &q));
+      made->plan.reset(plan_for(shape, &q));
     });
   } else {
-    made->plan.reset(onemkl.fft_host_plan(shape));
+    made->plan.reset(table().fft_host_plan(shape));
   }
   std::lock_guard lock(impl_->mutex);
   if (auto it = impl_->index.find(key); it != impl_->index.end()) return it->second->plan;  // another thread was first

@@ -44,7 +44,6 @@ class FftPlan {
 struct Table {
   int version;
   FftPlan* (*fft_host_plan)(const FftShape&);
-  FftPlan* (*fft_queue_plan)(const FftShape&, void* queue);  // run() submits to the sycl::queue, which is in order
   const char* (*library_version)();
 
   void (*potrf)(DType, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info);
@@ -76,7 +75,10 @@ struct Table {
                 Matrices b, int64_t batch);
 };
 
-constexpr int kTableVersion = 2;
+constexpr int kTableVersion = 3;
 constexpr const char* kTableSymbol = "xpu_ops_mkl_table";
+// The one symbol of libxpu_ops_mkl_queue.so. run() of the plan submits to the sycl::queue, which is in order.
+using QueuePlan = FftPlan*(const FftShape&, void* queue);
+constexpr const char* kQueueSymbol = "xpu_ops_mkl_queue_plan";
 
 }  // namespace xpu_ops::mkl

@@ -81,6 +81,7 @@ def test_contents_and_size() -> None:
     for wanted in (
         "xpu_ops/libxpu_ops_kernels.so",
         "xpu_ops/libxpu_ops_mkl.so",
+        "xpu_ops/libxpu_ops_mkl_queue.so",
         "xpu_ops/modules/modules.tsv",
         "xpu_ops/manifest.json",
         "xpu_ops/_built.py",

@@ -16,7 +16,6 @@ const char* library_version() {
 
 constexpr Table kTable{.version = kTableVersion,
                        .fft_host_plan = fft_host_plan,
-                       .fft_queue_plan = fft_queue_plan,
                        .library_version = library_version,
                        .potrf = potrf,
                        .potri = potri,
