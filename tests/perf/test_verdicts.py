@@ -39,6 +39,13 @@ def test_growth_names_the_worse_pair() -> None:
     assert next(line for line in verdicts(rows, 10.0, 100.0) if "1e8" in line).startswith("missed")
 
 
+def test_growth_of_what_a_cache_holds_counts_against_the_triad() -> None:
+    rows = [Row("scaling add", n, 1.0, us, 0.0, 8 * int(float(n))) for n, us in (("1e+07", 100.0), ("1e+08", 2000.0))]
+    found = {triad: next(line for line in verdicts(rows, triad, 1.0) if "1e8" in line) for triad in (400.0, 4000.0)}
+    assert found[400.0].startswith("met")
+    assert found[4000.0].startswith("missed")
+
+
 def test_a_filter_without_rows_exits_with_an_error() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "xpu_ops.bench", "--filter", "no such row"], capture_output=True, text=True, timeout=300

@@ -134,8 +134,10 @@ FIRST_CALLS: dict[str, tuple[Callable[[], list[torch.Tensor]], Callable[..., Any
 }
 
 SIZES = [10**k for k in range(3, 9)]
-SCALING: dict[str, Callable[[torch.Tensor], Any]] = {
-    "add": lambda x: x + x, "exp": torch.exp, "sum": torch.sum, "clone": torch.clone, "cumsum": lambda x: x.cumsum(0),
+# Operators, and the bytes that each moves per element.
+SCALING: dict[str, tuple[int, Callable[[torch.Tensor], Any]]] = {
+    "add": (8, lambda x: x + x), "exp": (8, torch.exp), "sum": (4, torch.sum), "clone": (8, torch.clone),
+    "cumsum": (8, lambda x: x.cumsum(0)),
 }  # fmt: skip
 
 
@@ -143,8 +145,8 @@ def scaling() -> Iterator[Case]:
     """Time against size: a row for each of five operators and six sizes."""
     for size in SIZES:
         x = torch.rand(size) / 8
-        for name, function in SCALING.items():
-            yield Case(f"scaling {name}", f"{size:.0e}", function, (x,), check=size < 10**8)
+        for name, (each, function) in SCALING.items():
+            yield Case(f"scaling {name}", f"{size:.0e}", function, (x,), check=size < 10**8, bytes_moved=each * size)
 
 
 def _run(program: str, device: str, workers: int = 2, name: str = "") -> dict[str, float]:
