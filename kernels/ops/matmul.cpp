@@ -42,7 +42,7 @@ MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, Matmu
   plan.blocks = plan.row_blocks * batch;
   plan.local = form != MatmulForm::any ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
   const size_t share = ceil_div(size_t{args.n} * plan.blocks, policy.units * kGroupsPerUnit * kLanes) * kLanes;
-  plan.dot_columns = static_cast<uint32_t>(std::min<size_t>(share, kMostDotColumns));
+  plan.dot_columns = static_cast<uint32_t>(std::clamp<size_t>(share, kLanes, kMostDotColumns));
   const size_t columns = form == MatmulForm::dots     ? plan.dot_columns
                          : form == MatmulForm::across ? kAcrossColumns
                                                       : plan.local;
