@@ -21,7 +21,7 @@ constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still s
 WeightPlan plan_weight(WeightKind kind, DType type, const WeightArgs& args, const runtime::Policy& policy) {
   WeightPlan plan;
   const bool int4 = kind != WeightKind::int8;
-  plan.pairs = type == DType::bf16 && policy.dot16;
+  plan.pairs = type == DType::bf16 && policy.dot16 && (int4 || args.m > 1);  // one row by bytes: floats cost less
   const uint32_t most = int4 ? kMostRows4 : plan.pairs ? kMostPairs8 : kMostRows8;
   plan.served = policy.single_items && args.m && args.m <= most && args.n >= kWeightRows && args.k &&
                 args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);

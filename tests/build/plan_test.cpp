@@ -535,6 +535,8 @@ void test_weights() {
   CHECK(plan_weight(WeightKind::int8, DType::bf16, args, cpu).served);
   CHECK(plan_weight(WeightKind::int8, DType::bf16, args, cpu).pairs);
   CHECK(!plan_weight(WeightKind::int8, DType::f16, args, cpu).served);
+  args.m = 1;
+  CHECK(!plan_weight(WeightKind::int8, DType::bf16, args, cpu).pairs);
 }
 
 }  // namespace
