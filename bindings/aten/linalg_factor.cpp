@@ -40,7 +40,7 @@ at::Tensor cholesky(const at::Tensor& self, bool upper) {
   at::native::squareCheckInputs(self, "cholesky");
   at::Tensor result = empty_columns(self.sizes(), self.scalar_type());
   const at::Tensor info = new_empty(batch_shape(self), at::kInt);
-  const bool done = small::cholesky(self, upper, result, info);
+  const bool done = small::cholesky(self, upper, result, info) || linalg::cholesky_of(self, result, info, upper);
   if (!done) linalg::cholesky(result.copy_(self), info, upper);
   at::_linalg_check_errors(info, "cholesky", self.dim() == 2);
   if (!done) upper ? result.triu_() : result.tril_();

@@ -38,7 +38,7 @@ std::string find_missing() {
   return {};
 }
 
-void* symbol(const char* name, const char* symbol) {
+void* symbol_of(const char* name, const char* symbol) {
   if (const std::string why = missing(); !why.empty())
     throw Error(ErrorKind::not_implemented, "oneMKL is not there (" + why + "); pip install 'xpu-ops[mkl]' brings it.");
   // Never closed. Its own oneMKL comes before any other that the process has loaded. oneMKL binds its calls when it
@@ -55,14 +55,14 @@ void* symbol(const char* name, const char* symbol) {
 
 const Table& load_table() {
   using Get = const Table*();
-  const auto get = reinterpret_cast<Get*>(symbol(kLibrary, kTableSymbol));
+  const auto get = reinterpret_cast<Get*>(symbol_of(kLibrary, kTableSymbol));
   const Table* table = get ? get() : nullptr;
   if (!table || table->version != kTableVersion) refuse(kLibrary);
   return *table;
 }
 
 QueuePlan& load_queue_plan() {
-  const auto plan = reinterpret_cast<QueuePlan*>(symbol(kQueueLibrary, kQueueSymbol));
+  const auto plan = reinterpret_cast<QueuePlan*>(symbol_of(kQueueLibrary, kQueueSymbol));
   if (!plan) refuse(kQueueLibrary);
   return *plan;
 }

@@ -26,14 +26,19 @@ constexpr int64_t kFewRows = 8, kFewRows16 = 4;
 constexpr uint32_t kDotChunk = 2048, kMostDotChunks = 64, kDotItems = 16;
 constexpr size_t kDotBytes = 16;  // of a partial sum
 
+bool by_pairs(DType type, MatmulForm form, const runtime::Policy& policy) {
+  return type == DType::bf16 && form == MatmulForm::dots && policy.dot16;
+}
+
 }  // namespace
 
 MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, MatmulForm form,
                        const runtime::Policy& policy) {
   using Kernel = MatmulPlan::Kernel;
   MatmulPlan plan;
-  const bool many = args.m >= kManyRows, pairs = type == DType::bf16 && policy.dot16;
-  plan.kernel = form == MatmulForm::dots     ? pairs ? Kernel::pairs : Kernel::dots
+  const bool many = args.m >= kManyRows;
+  plan.kernel = by_pairs(type, form, policy) ? Kernel::pairs
+                : form == MatmulForm::dots   ? Kernel::dots
                 : form == MatmulForm::across ? Kernel::across
                 : many                       ? Kernel::rows8
                                              : Kernel::rows1;
@@ -79,7 +84,7 @@ bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, c
   if (columns < least * policy.units) return false;
   if (type == DType::f32) return rows <= kFewRows;
   if (type != DType::bf16 && type != DType::f16) return false;
-  if (type == DType::bf16 && form == MatmulForm::dots && policy.dot16) return rows <= kPairRows;
+  if (by_pairs(type, form, policy)) return rows <= kPairRows;
   return rows <= (policy.products16 ? kFewRows16 : kFewRows);
 }
 

@@ -1,5 +1,6 @@
 // Matrix products for what oneDNN does not compute: f64, integers, complex numbers, any strides; and of few rows.
 #pragma once
+#include "kernels/sycl/core/constant.hpp"
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/core/row.hpp"
@@ -89,11 +90,32 @@ void matmul(const MatmulArgs& p) {
   });
 }
 
-// Stores the sums of kRows rows of a times kSides columns of b, and the products from inner element r on. The results
-// of a row are kMostDotColumns apart from those of the next, those of a column `side` from those of the next.
-template <uint32_t kRows, uint32_t kSides, class T>
-XPU_INLINE void finish_dots(float* out, uint32_t side, const T* a, int64_t a_row, const T* const (&column)[kSides],
-                            const float16v (&sum)[kRows][kSides], uint32_t r, uint32_t k) {
+// How matmul_dot multiplies: in float32.
+struct Floats {
+  static constexpr uint32_t kRows = xpu_ops::kDotRows, kStep = 16;
+  template <class T> static XPU_INLINE float16v load(const T* x) { return load16(x); }
+  static XPU_INLINE float16v add(float16v sum, float16v x, float16v w) { return sum + x * w; }
+  static XPU_INLINE void ahead(const void*) {}
+};
+// kRows rows of a times kSides columns of b, each contiguous. The results of a row are kMostDotColumns apart from those
+// of the next, those of a column `side` from those of the next. Each row is summed in the same order for every kRows.
+template <class How, uint32_t kRows, uint32_t kSides, class T>
+XPU_INLINE void dot_columns(float* out, uint32_t side, const T* a, int64_t a_row, const T* const (&column)[kSides],
+                            uint32_t k) {
+  float16v sum[kRows][kSides] = {};
+  uint32_t r = 0;
+  for (; r + How::kStep <= k; r += How::kStep) {
+    decltype(How::load(a)) x[kRows];
+#pragma unroll
+    for (uint32_t m = 0; m < kRows; ++m) x[m] = How::load(a + m * a_row + r);
+#pragma unroll
+    for (uint32_t q = 0; q < kSides; ++q) {
+      How::ahead(column[q] + r);
+      const auto w = How::load(column[q] + r);
+#pragma unroll
+      for (uint32_t m = 0; m < kRows; ++m) sum[m][q] = How::add(sum[m][q], x[m], w);
+    }
+  }
 #pragma unroll
   for (uint32_t m = 0; m < kRows; ++m) {
     float4v four;
@@ -109,28 +131,6 @@ XPU_INLINE void finish_dots(float* out, uint32_t side, const T* a, int64_t a_row
       out[m * kMostDotColumns + q * side] = result;
     }
   }
-}
-
-// How matmul_dot multiplies: in float32.
-struct Floats { static constexpr uint32_t kRows = xpu_ops::kDotRows; };
-// kRows rows of a times kSides columns of b, each contiguous. Each row is summed in the same order for every kRows.
-template <uint32_t kRows, uint32_t kSides, class T>
-XPU_INLINE void dot_columns(Floats, float* out, uint32_t side, const T* a, int64_t a_row,
-                            const T* const (&column)[kSides], uint32_t k) {
-  float16v sum[kRows][kSides] = {};
-  uint32_t r = 0;
-  for (; r + 16 <= k; r += 16) {
-    float16v x[kRows];
-#pragma unroll
-    for (uint32_t m = 0; m < kRows; ++m) x[m] = load16(a + m * a_row + r);
-#pragma unroll
-    for (uint32_t q = 0; q < kSides; ++q) {
-      const float16v w = load16(column[q] + r);
-#pragma unroll
-      for (uint32_t m = 0; m < kRows; ++m) sum[m][q] += x[m] * w;
-    }
-  }
-  finish_dots<kRows, kSides>(out, side, a, a_row, column, sum, r, k);
 }
 
 // out = alpha * sum + beta * c for `count` columns of one row from j on.
@@ -153,7 +153,6 @@ XPU_INLINE void finish_columns(const MatmulArgs& p, float16v sum, uint32_t batch
   }
 }
 
-template <uint32_t n> struct Rows { static constexpr uint32_t value = n; };
 // The columns come in runs that are read side by side: the processor reads ahead in each. Of more than four rows parts
 // follow one another while the columns are in the first cache.
 template <class T, class How, uint32_t kSides>
@@ -172,16 +171,16 @@ XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32
     uint32_t m = 0;
     const auto part = [&](auto count) __attribute__((always_inline)) {
       constexpr uint32_t kRows = decltype(count)::value;
-      dot_columns<kRows, kSides>(How{}, sums + m * kMostDotColumns + t, side, a + m * a_row, a_row, column, p.k);
+      dot_columns<How, kRows, kSides>(sums + m * kMostDotColumns + t, side, a + m * a_row, a_row, column, p.k);
       m += kRows;
     };
     if constexpr (kSides == 2)
-      while (m + 8 <= rows) part(Rows<8>{});
-    if (m + 4 <= rows) part(Rows<4>{});
+      while (m + 8 <= rows) part(Constant<8>{});
+    if (m + 4 <= rows) part(Constant<4>{});
     switch (rows - m) {
-      case 3: part(Rows<3>{}); break;
-      case 2: part(Rows<2>{}); break;
-      case 1: part(Rows<1>{}); break;
+      case 3: part(Constant<3>{}); break;
+      case 2: part(Constant<2>{}); break;
+      case 1: part(Constant<1>{}); break;
       default: break;
     }
   }

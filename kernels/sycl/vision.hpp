@@ -2,6 +2,7 @@
 // samples and bins) is computed in torchvision's order of operations without fused ones. Every sum has one work-item,
 // which adds in the order of a sequential loop.
 #pragma once
+#include "kernels/sycl/core/constant.hpp"
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/core/groups.hpp"
@@ -238,16 +239,15 @@ XPU_INLINE void align_bins(const RoiArgs& p, const RoiBox<opmath_t<T>>& box, siz
 
 // Calls f(first channel, Vectors) for kRoiVectors vectors of channels, or one vector after the other where not all of
 // them are there; the last may be a part of one.
-template <uint32_t N> struct Vectors { static constexpr uint32_t value = N; };
 template <class F> XPU_INLINE void for_channels(uint32_t channels, uint32_t block, size_t lane, size_t once, F f) {
   const uint32_t begin = block * kRoiLanes * kRoiVectors, all = begin + kRoiLanes * kRoiVectors;
   if (all <= channels) {
-    [[clang::always_inline]] f(begin, Vectors<kRoiVectors>());
+    [[clang::always_inline]] f(begin, Constant<kRoiVectors>());
     return;
   }
   for (uint32_t c = begin; c < channels; c += kRoiLanes)
     whole_or_part(c + kRoiLanes <= channels, c + lane < channels, once,
-                  [&] { [[clang::always_inline]] f(c, Vectors<1>()); });
+                  [&] { [[clang::always_inline]] f(c, Constant<1>()); });
 }
 
 // A group has one row of bins of one region and a block of channels.

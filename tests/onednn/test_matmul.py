@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support.compare import assert_near
-from support.modes import GPU_POLICY
+from support.modes import DOT16, GPU_POLICY
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 OTHERS = [torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.complex64, torch.complex128]
@@ -99,8 +98,7 @@ def test_small_products(m: int, k: int, n: int, dtype: torch.dtype) -> None:
 def test_a_row_does_not_depend_on_the_others(dtype: torch.dtype) -> None:
     """Up to four rows: bit for bit, where they have a kernel of their own; bf16 up to twelve where the processor multiplies it."""
     x, w = make(12, 1000, dtype=dtype).to("xpu"), make(500, 1000, dtype=dtype, seed=1).to("xpu")
-    pairs = dtype == torch.bfloat16 and "avx512_bf16" in Path("/proc/cpuinfo").read_text()
-    most = 12 if pairs else 4
+    most = 12 if DOT16 and dtype == torch.bfloat16 else 4
     whole = torch.nn.functional.linear(x[:most], w)
     for rows in range(1, most):
         part = torch.nn.functional.linear(x[:rows], w)

@@ -20,29 +20,13 @@ XPU_INLINE void read_ahead(const void* p) {
   asm volatile("prefetchnta (%0)" ::"r"(static_cast<const uint8_t*>(p) + kAhead));
 }
 
-// How matmul_dot multiplies.
-struct Pairs { static constexpr uint32_t kRows = xpu_ops::kPairRows; };
-template <uint32_t kRows, uint32_t kSides>
-XPU_INLINE void dot_columns(Pairs, float* out, uint32_t side, const bf16* a, int64_t a_row,
-                            const bf16* const (&column)[kSides], uint32_t k) {
-  float16v sum[kRows][kSides] = {};
-  uint32_t r = 0;
-  for (; r + 32 <= k; r += 32) {
-    uint16v w[kSides];
-#pragma unroll
-    for (uint32_t q = 0; q < kSides; ++q) {
-      read_ahead(column[q] + r);
-      w[q] = *reinterpret_cast<const uint16u*>(column[q] + r);
-    }
-#pragma unroll
-    for (uint32_t m = 0; m < kRows; ++m) {
-      const uint16v x = *reinterpret_cast<const uint16u*>(a + m * a_row + r);
-#pragma unroll
-      for (uint32_t q = 0; q < kSides; ++q) sum[m][q] = dot16(sum[m][q], x, w[q]);
-    }
-  }
-  finish_dots<kRows, kSides>(out, side, a, a_row, column, sum, r, k);
-}
+// How matmul_dot multiplies: in pairs.
+struct Pairs {
+  static constexpr uint32_t kRows = xpu_ops::kPairRows, kStep = 32;
+  static XPU_INLINE uint16v load(const bf16* x) { return *reinterpret_cast<const uint16u*>(x); }
+  static XPU_INLINE float16v add(float16v sum, uint16v x, uint16v w) { return dot16(sum, x, w); }
+  static XPU_INLINE void ahead(const void* p) { read_ahead(p); }
+};
 
 // Rows as pairs of bf16: those that the halves of a 32-bit word of nibbles meet.
 struct alignas(64) PairInputs {
@@ -98,44 +82,41 @@ XPU_INLINE void copy_int8(PairInputs& inputs, uint32_t first, const bf16* a, uin
 template <uint32_t kM>
 __attribute__((noinline)) void sets_int8(float* const* out, const PairInputs* inputs, const int8_t* const* w,
                                          size_t w_row, uint32_t count) {
-  constexpr uint32_t kSides = kWeightSides;
   const auto a = [&](uint32_t m, uint32_t i)
                      __attribute__((always_inline)) { return inputs->a + (m * inputs_of<PairInputs>(kM) + i) / 2; };
-  for (uint32_t side = 0; side < kWeightSides; side += kSides)
-    for (uint32_t row = 0; row < kWeightRows; ++row) {
-      float16v sums[kM][kSides] = {};
-      const int8_t* line[kSides];
+  for (uint32_t row = 0; row < kWeightRows; ++row) {
+    float16v sums[kM][kWeightSides] = {};
+    const int8_t* line[kWeightSides];
 #pragma unroll
-      for (uint32_t s = 0; s < kSides; ++s) line[s] = w[side + s] + row * w_row;
-      uint32_t i = 0;
-      for (; i + 64 <= count; i += 64) {
+    for (uint32_t s = 0; s < kWeightSides; ++s) line[s] = w[s] + row * w_row;
+    uint32_t i = 0;
+    for (; i + 64 <= count; i += 64) {
 #pragma unroll
-        for (uint32_t s = 0; s < kSides; ++s)
+      for (uint32_t s = 0; s < kWeightSides; ++s)
 #pragma unroll
-          for (uint32_t h = 0; h < 64; h += 32) {
-            const int8_t* at = line[s] + i + h;
-            const uint16v q = pairs_of(load16(at), load16(at + 16));
+        for (uint32_t h = 0; h < 64; h += 32) {
+          const int8_t* at = line[s] + i + h;
+          const uint16v q = pairs_of(load16(at), load16(at + 16));
 #pragma unroll
-            for (uint32_t m = 0; m < kM; ++m)
-              sums[m][s] = dot16(sums[m][s], q, *reinterpret_cast<const uint16u*>(a(m, i + h)));
-          }
-      }
-      for (; i < count; i += 16)  // sixteen inputs and as many zeros
-#pragma unroll
-        for (uint32_t s = 0; s < kSides; ++s) {
-          const uint16v q = pairs_of(load16(line[s] + i), float16v(0.0f));
-#pragma unroll
-          for (uint32_t m = 0; m < kM; ++m) {
-            const uint8v x = *reinterpret_cast<const uint8u*>(a(m, i));
-            sums[m][s] =
-                dot16(sums[m][s], q,
-                      __builtin_shufflevector(x, uint8v(0u), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
-          }
+          for (uint32_t m = 0; m < kM; ++m)
+            sums[m][s] = dot16(sums[m][s], q, *reinterpret_cast<const uint16u*>(a(m, i + h)));
         }
-#pragma unroll
-      for (uint32_t m = 0; m < kM; ++m)
-        add_lane_sums<kSides>(out + side, m * kWeightBlocks * kWeightRows + row, sums[m]);
     }
+    for (; i < count; i += 16)  // sixteen inputs and as many zeros
+#pragma unroll
+      for (uint32_t s = 0; s < kWeightSides; ++s) {
+        const uint16v q = pairs_of(load16(line[s] + i), float16v(0.0f));
+#pragma unroll
+        for (uint32_t m = 0; m < kM; ++m) {
+          const uint8v x = *reinterpret_cast<const uint8u*>(a(m, i));
+          sums[m][s] =
+              dot16(sums[m][s], q,
+                    __builtin_shufflevector(x, uint8v(0u), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+        }
+      }
+#pragma unroll
+    for (uint32_t m = 0; m < kM; ++m) add_lane_sums(out, m * kWeightBlocks * kWeightRows + row, sums[m]);
+  }
 }
 
 template <class T> void weight_int8_pairs(const WeightArgs& p) { weight_int8<T, PairInputs>(p); }
