@@ -25,6 +25,14 @@ at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at
   return it.output(0);
 }
 
+// Small squares run on the calling thread; other powers have no function there.
+void pow_Tensor_Scalar(at::TensorIteratorBase& it, const at::Tensor& self, const at::Scalar& exponent,
+                       const at::Tensor& out) {
+  if (!exponent.isComplex() && exponent.equal(2))
+    if (const SmallDense square(k_mul_Tensor, &out, {&self, &self}); square) return square.run(out, {});
+  pointwise(it, k_pow_Tensor_Scalar, {ScalarArg{exponent, ScalarArg::compute}});
+}
+
 // Upstream's meta allocates a contiguous result, whatever the exponent's layout.
 void pow_Scalar(const at::Scalar& base, const at::Tensor& exponent, const at::Tensor& out) {
   if (base.equal(1.0)) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
@@ -25,25 +26,22 @@ constexpr int64_t kLimit = int64_t{1} << 31;
 
 // ---- cat ----------------------------------------------------------------------------------------------------------
 
-// Whether `t` is laid out in memory as its part of `out` is, dims outside of `dim` closer together.
-bool fits_run(const at::Tensor& t, const at::Tensor& out, int64_t dim) {
-  const int64_t inner = out.stride(dim);
+// Elements from one run of `t` to the next where each lies in memory as in `out`: along `dim` and dimensions within it.
+// Without a value where one does not.
+std::optional<int64_t> run_step(const at::Tensor& t, const at::Tensor& out, int64_t dim) {
+  const int64_t inner = out.stride(dim), total = inner * out.size(dim);
+  std::optional<int64_t> step;
   for (int64_t d = 0; d < t.dim(); ++d) {
     if (t.size(d) == 1) continue;
-    const int64_t want =
-        d == dim || out.stride(d) <= inner ? out.stride(d) : out.stride(d) / out.size(dim) * t.size(dim);
-    if (t.stride(d) != want) return false;
+    if (d == dim || out.stride(d) <= inner) {
+      if (t.stride(d) != out.stride(d)) return {};
+      continue;
+    }
+    const int64_t runs = out.stride(d) / total;
+    if (!step) step = t.stride(d) / runs;
+    if (t.stride(d) != *step * runs) return {};
   }
-  return true;
-}
-
-void run_cat(const at::Tensor& out, int64_t dim, const std::vector<std::pair<at::Tensor, int64_t>>& parts) {
-  const int64_t inner = out.stride(dim), total = inner * out.size(dim);
-  plan::Cat cat(runtime::current_queue(), out.mutable_data_ptr(), out.itemsize(),
-                static_cast<uint32_t>(out.numel() / total), static_cast<uint32_t>(total));
-  for (const auto& [t, start] : parts)
-    cat.add(t.const_data_ptr(), static_cast<uint32_t>(t.size(dim) * inner), static_cast<uint32_t>(start * inner));
-  cat.finish();
+  return step ? step : t.size(dim) * inner;
 }
 
 // ---- padding ------------------------------------------------------------------------------------------------------
@@ -188,21 +186,27 @@ void cat_impl(const at::ITensorListRef& tensors, int64_t dim, int64_t, bool, boo
               const at::Tensor& out) {
   if (out.numel() == 0) return;
   const bool runs = out.is_non_overlapping_and_dense() && out.numel() < kLimit && !out.is_conj() && !out.is_neg();
-  std::vector<std::pair<at::Tensor, int64_t>> parts;
+  const int64_t inner = out.stride(dim), total = inner * out.size(dim);
+  std::optional<plan::Cat> cat;
+  if (runs)
+    cat.emplace(runtime::current_queue(), out.mutable_data_ptr(), out.itemsize(),
+                static_cast<uint32_t>(out.numel() / total), static_cast<uint32_t>(total));
   int64_t start = 0;
   for (const at::Tensor& t : tensors) {
     TORCH_CHECK(t.device() == out.device(),
                 "Expected all tensors to be on the same device, but found at least two devices, ", out.device(),
                 " and ", t.device(), "! (when checking argument for argument tensors in method wrapper_XPU_cat)");
     if (t.numel() == 0) continue;  // also the 1-D empty tensors that fit any shape
-    if (runs && t.scalar_type() == out.scalar_type() && !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
-        fits_run(t, out, dim))
-      parts.emplace_back(t, start);
-    else
-      out.narrow(dim, start, t.size(dim)).copy_(t);
+    const auto added = [&] {
+      if (!cat || t.scalar_type() != out.scalar_type() || t.is_conj() || t.is_neg() || t._is_zerotensor()) return false;
+      const std::optional<int64_t> step = run_step(t, out, dim);
+      return step && cat->add(t.const_data_ptr(), static_cast<uint32_t>(t.size(dim) * inner), *step,
+                              static_cast<uint32_t>(start * inner));
+    };
+    if (!added()) out.narrow(dim, start, t.size(dim)).copy_(t);
     start += t.size(dim);
   }
-  if (!parts.empty()) run_cat(out, dim, parts);
+  if (cat) cat->finish();
 }
 
 at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {

@@ -28,4 +28,14 @@ constexpr int64_t kStridedShare = 4, kConvertedShare = 4;
 // Runs a kernel over what plan::fill has made of a launch. `types`: of the operands, outputs first.
 void run(Block kernel, const PointwiseArgs& args, const DType* types, int outputs, int operands, bool dense);
 
+// A call of run() as a value.
+struct Call {
+  PointwiseArgs args;
+  Block kernel;
+  DType types[kPointwiseOperands];
+  int outputs, operands;
+  bool dense;
+  void operator()() const { run(kernel, args, types, outputs, operands, dense); }
+};
+
 }  // namespace xpu_ops::host

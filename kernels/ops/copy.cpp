@@ -317,8 +317,8 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    if (queue.run_inline(
-            cost_here(s, element, true), [&] { copy_here(dst, src, element, s); },
+    if (queue.run_small(
+            cost_here(s, element, true), [=] { copy_here(dst, src, element, s); },
             [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
       return;
   }
@@ -358,11 +358,11 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
 }
 
 void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags) {
-  if (queue.may_run_inline(n * kCastCost)) {
+  if (queue.may_run_small(n * kCastCost)) {
     if (host::Cast here = host::cast(to, from)) {
       CopyArgs a{};
       a.dst = dst, a.src = src, a.n = static_cast<uint32_t>(n), a.flags = flags;
-      if (queue.run_inline([&] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
+      if (queue.run_small([here, a] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
     }
   }
   const size_t lanes = runtime::device_info(queue.device).policy.lanes;
@@ -380,8 +380,10 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
 
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape) {
   if (!collapse(shape, false)) return;
-  if (queue.run_inline(
-          cost_here(shape, element, false), [&] { fill_here(dst, element, value, shape); },
+  Bytes16 bytes{};
+  std::memcpy(&bytes, value, element);
+  if (queue.run_small(
+          cost_here(shape, element, false), [=] { fill_here(dst, element, &bytes, shape); },
           [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
     return;
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);

@@ -51,7 +51,7 @@ void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot&
 }
 
 void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args) {
-  if (queue.run_inline(1, [&] { update_scale_here(args); }, kernels::amp_update_scale)) return;
+  if (queue.run_small(1, [args] { update_scale_here(args); }, kernels::amp_update_scale)) return;
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 

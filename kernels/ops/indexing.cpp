@@ -49,8 +49,9 @@ bool move_inline(runtime::Queue& queue, const IndexedProblem& p) {
   const int64_t each = stride(args, 2) == 0 ? std::max<int64_t>(1, static_cast<int64_t>(p.element) / 4) : kHostMove,
                 cost = int64_t{args.walk.rows} * (kHostMove + args.walk.inner * each);
   if (args.walk.inner_ndim > 1) return false;
-  return queue.run_inline(
-      cost, [&] { host::indexed_move(p.write, args, p.element); }, [&]() -> auto& { return mover(p); });
+  return queue.run_small(
+      cost, [args, write = p.write, element = p.element] { host::indexed_move(write, args, element); },
+      [&]() -> auto& { return mover(p); });
 }
 
 IndexMode mode_of(const IndexedArgs& args) {

@@ -82,8 +82,8 @@ void nll_backward(runtime::Queue& queue, DType type, const NllArgs& args) {
 void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* out, void* total_weight) {
   const size_t groups = plan_partial(args.n), count = groups * kPartialItems;
   if (const host::NllSum here = groups == 1 && !args.weight ? host::nll_sum(type) : nullptr)
-    if (queue.run_inline(
-            int64_t{args.n} * kTargetCost, [&] { here(args, out, total_weight, mean); },
+    if (queue.run_small(
+            int64_t{args.n} * kTargetCost, [=] { here(args, out, total_weight, mean); },
             [&]() -> auto& { return kernels::nll_partial[type]; }))
       return;
   const runtime::Scratch partial(2 * count * accumulator_bytes(type));

@@ -179,12 +179,22 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
   const bool dense = p.shape.ndim <= 1 && fits == Layout::rows;
   int64_t elements = 1;
   for (int d = 0; d < p.shape.ndim; ++d) elements *= p.shape.sizes[d];
-  if (p.small.run && queue.may_run_inline(elements * p.cost * (dense ? 1 : host::kStridedShare))) {
+  if (p.small.run && queue.may_run_small(elements * p.cost * (dense ? 1 : host::kStridedShare))) {
     take_outers();
-    const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
-    if (queue.run_inline([&] { each_part(dense ? Layout::rows : Layout::strided, part); },
-                         [&]() -> auto& { return p.rows[p.common]; }))
-      return true;
+    const Layout layout = dense ? Layout::rows : Layout::strided;
+    const auto label = [&]() -> auto& { return p.rows[p.common]; };
+    if (outers == 0) {
+      host::Call call;
+      for (int k = 0; k < shape->operands; ++k) args.ptr[k] = p.ptr[k], call.types[k] = p.types[k];
+      fill(*shape, layout, args, p.outputs);
+      call.args = args;
+      call.kernel = p.small.run;
+      call.outputs = p.outputs, call.operands = shape->operands, call.dense = dense;
+      if (queue.run_small(call, label)) return true;
+    } else {
+      const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
+      if (queue.run_inline([&] { each_part(layout, part); }, label)) return true;
+    }
     // Another thread has put work on the queue.
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;

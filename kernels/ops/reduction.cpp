@@ -200,15 +200,15 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   runtime::KernelSlot& first = plan.kernel == ReductionPlan::Kernel::row ? kernels.row : kernels.col;
   const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
   // Small inputs have few splits; many outputs have one.
-  if (first.host() && bytes <= kHostPartial && queue.may_run_inline(problem.cost)) {
-    alignas(16) char partial[kHostPartial];
-    args.partial = bytes ? partial : nullptr;
-    const runtime::HostKernel final = bytes ? kernels.final.host() : nullptr;
-    const auto here = [&] {
-      first.host()(&args, 0);
-      if (final) final(&args, 0);
+  if (first.host() && bytes <= kHostPartial && queue.may_run_small(problem.cost)) {
+    const auto here = [args, first = first.host(), final = bytes ? kernels.final.host() : nullptr] {
+      alignas(16) char partial[kHostPartial];
+      ReductionArgs a = args;
+      a.partial = final ? partial : nullptr;
+      first(&a, 0);
+      if (final) final(&a, 0);
     };
-    if (queue.run_inline(here, first)) return true;
+    if (queue.run_small(here, first)) return true;
   }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);

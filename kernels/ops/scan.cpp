@@ -61,8 +61,9 @@ void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot&
     }
     case ScanPlan::Kernel::line:
       if (line.host() &&
-          queue.run_inline(
-              s.outer * s.length * kHostShare, [&] { line.host()(&args, static_cast<uint32_t>(s.outer)); }, line))
+          queue.run_small(
+              s.outer * s.length * kHostShare,
+              [args, run = line.host(), lines = static_cast<uint32_t>(s.outer)] { run(&args, lines); }, line))
         return;
       return runtime::launch(queue, line, plan.groups0, plan.local, args);
   }

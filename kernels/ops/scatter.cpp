@@ -153,10 +153,10 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     if (!kernel.host()) return false;
     ColumnArgs args = args_of(p);
     const int64_t cost = p.steps * (args.walk.rows * int64_t{args.walk.inner}) * kHostMove;
-    if (args.walk.inner_ndim > 1 || !queue.may_run_inline(cost)) return false;
+    if (args.walk.inner_ndim > 1 || !queue.may_run_small(cost)) return false;
     args.inner = index_step(p);
     args.outer = columns_step(args);
-    return queue.run_inline([&] { kernel.host()(&args, 0); }, kernel);
+    return queue.run_small([args, run = kernel.host()] { run(&args, 0); }, kernel);
   };
   if (!here()) {
     const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);

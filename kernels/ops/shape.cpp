@@ -1,6 +1,7 @@
 #include "kernels/ops/shape.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "gen/kernels/shape_kernels.hpp"
 #include "kernels/runtime/device.hpp"
@@ -13,19 +14,28 @@ using runtime::ceil_div;
 
 constexpr int64_t kPadShare = 4096, kCol2imShare = 1024;  // elements of a work-group
 constexpr int64_t kMostRows = 128;
+constexpr int64_t kRunCost = 64;  // of a run of cat on the calling thread, in units of Queue::may_run_inline
 
 const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
 
 }  // namespace
 
 Cat::Cat(runtime::Queue& queue, void* dst, size_t element, uint32_t outer, uint32_t total)
-    : queue_(queue), kernel_(kernels::cat_runs[raw_dtype(element)]) {
+    : queue_(queue), kernel_(kernels::cat_runs[raw_dtype(element)]), element_(element) {
   args_.dst = dst;
   args_.outer = outer;
   args_.total = total;
+  args_.count = 0;
 }
 
-void Cat::add(const void* src, uint32_t width, uint32_t offset) {
+bool Cat::add(const void* src, uint32_t width, int64_t step, uint32_t offset) {
+  const size_t bytes = width * element_, apart = static_cast<size_t>(step) * element_, total = args_.total * element_;
+  const auto here = [to = static_cast<char*>(args_.dst) + offset * element_, from = static_cast<const char*>(src),
+                     runs = args_.outer, bytes, apart, total] {
+    for (size_t r = 0; r < runs; ++r) std::memcpy(to + r * total, from + r * apart, bytes);
+  };
+  if (queue_.run_small(args_.outer * (kRunCost + static_cast<int64_t>(bytes / 4)), here, kernel_)) return true;
+  if (step != width) return false;
   auto& in = args_.in[args_.count++];
   in.src = src;
   in.first_group = static_cast<uint32_t>(groups_);
@@ -33,6 +43,7 @@ void Cat::add(const void* src, uint32_t width, uint32_t offset) {
   in.width = make_divider(width);
   groups_ += ceil_div(static_cast<size_t>(args_.outer) * width, kCatBlock);
   if (args_.count == kCatInputs) finish();
+  return true;
 }
 
 void Cat::finish() {

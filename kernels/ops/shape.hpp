@@ -15,14 +15,16 @@ class Cat {
  public:
   // Elements of so many bytes; the result is `outer` runs of `total` elements.
   Cat(runtime::Queue& queue, void* dst, size_t element, uint32_t outer, uint32_t total);
-  // `outer` runs of `width` elements, which land `offset` elements into the runs of the result.
-  void add(const void* src, uint32_t width, uint32_t offset);
+  // `outer` runs of `width` elements, `step` elements apart, which land `offset` elements into the runs of the result.
+  // False, and nothing is done, where they are neither small nor side by side.
+  bool add(const void* src, uint32_t width, int64_t step, uint32_t offset);
   void finish();
 
  private:
   runtime::Queue& queue_;
   runtime::KernelSlot& kernel_;
-  CatArgs args_{};
+  size_t element_;
+  CatArgs args_;
   size_t groups_ = 0;
 };
 

@@ -3,6 +3,9 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#include <cstddef>
+#include <cstring>
+
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/opencl_symbol.hpp"
@@ -35,7 +38,58 @@ bool native_tasks(int device) {
 
 }  // namespace
 
-void Queue::run_native(void* args) {
+// Host work that stands side by side in a queue. The queue appends under its lock, the worker reads without one. A
+// piece is a `Head` and the bytes of its function.
+class NativeBatch {
+ public:
+  // False where there is no room left, or the worker has run all and left.
+  bool append(void (*run)(const void*), const void* f, uint32_t bytes) {
+    const uint32_t size = (sizeof(Head) + bytes + alignof(Head) - 1) / alignof(Head) * alignof(Head);
+    uint32_t at = filled_.load(std::memory_order_relaxed);
+    if (at == kLeft || at + size > kBytes) return false;
+    new (pieces_ + at) Head{run, size};
+    std::memcpy(pieces_ + at + sizeof(Head), f, bytes);
+    return filled_.compare_exchange_strong(at, at + size, std::memory_order_release, std::memory_order_relaxed);
+  }
+  void run() {
+    for (uint32_t done = 0;;) {
+      uint32_t end = done;
+      if (filled_.compare_exchange_strong(end, kLeft, std::memory_order_acquire)) return;
+      while (done < end) {
+        const Head& head = *reinterpret_cast<const Head*>(pieces_ + done);
+        head.run(&head + 1);
+        done += head.size;
+      }
+    }
+  }
+
+ private:
+  struct alignas(std::max_align_t) Head {
+    void (*run)(const void*);
+    uint32_t size;
+  };
+  static constexpr uint32_t kBytes = 16384, kLeft = ~uint32_t{0};
+  std::atomic<uint32_t> filled_{0};  // bytes
+  alignas(Head) unsigned char pieces_[kBytes];
+};
+
+namespace {
+
+struct EnqueuedBatch {
+  Queue* queue;
+  std::shared_ptr<NativeBatch>* batch;
+};
+
+}  // namespace
+
+void Queue::run_batch(void* args) {
+  const EnqueuedBatch e = *static_cast<const EnqueuedBatch*>(args);
+  (*e.batch)->run();
+  delete e.batch;
+  e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
+}
+
+void Queue::run_native(const void* args) {
   const Enqueued e = *static_cast<const Enqueued*>(args);
   try {
     e.task->run();
@@ -48,26 +102,61 @@ void Queue::run_native(void* args) {
   e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
 }
 
-bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
-  if (native_allowed_.load(std::memory_order_relaxed) == Natives::unknown) [[unlikely]]
-    native_allowed_.store(native_tasks(device) ? Natives::yes : Natives::no, std::memory_order_relaxed);
-  if (!takes_native()) return false;
-  if (natives_.load(std::memory_order_relaxed) - natives_ended_.load(std::memory_order_relaxed) >= kInFlight) wait();
-  static const auto enqueue = opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
-  const Submission turn(*this);
-  if (!takes_native() || active_.load(std::memory_order_relaxed) != &q_) return false;
-  if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(q_);
-  // OpenCL copies the arguments.
-  Enqueued args{this, task.get()};
-  natives_.store(natives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (enqueue(static_cast<cl_command_queue>(native_queue_), run_native, &args, sizeof args, 0, nullptr, nullptr, 0,
-              nullptr, nullptr) != CL_SUCCESS) {
-    natives_.store(natives_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    native_allowed_.store(Natives::no, std::memory_order_relaxed);
-    return false;
-  }
-  task.release();
+bool Queue::ask_natives() {
+  native_allowed_.store(native_tasks(device) ? Natives::yes : Natives::no, std::memory_order_relaxed);
   return true;
+}
+
+// Behind the pieces of the last batch, if nothing has come since, or in a new one.
+bool Queue::put_native(void (*run)(const void*), const void* f, uint32_t bytes) {
+  static const auto enqueue = opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
+  if (!takes_native() || active_.load(std::memory_order_relaxed) != &q_) return false;
+  // Also a queue that has joined a graph by an event: nobody blocked its inline work.
+  if (graphs_recording() > 0 && recording(*this)) return false;
+  if (!batch_ || !batch_->append(run, f, bytes)) {
+    auto made = std::make_shared_for_overwrite<NativeBatch>();
+    if (!made->append(run, f, bytes)) return false;
+    if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(q_);
+    // OpenCL copies the arguments.
+    auto held = std::make_unique<std::shared_ptr<NativeBatch>>(made);
+    EnqueuedBatch args{this, held.get()};
+    natives_.store(natives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    if (enqueue(static_cast<cl_command_queue>(native_queue_), run_batch, &args, sizeof args, 0, nullptr, nullptr, 0,
+                nullptr, nullptr) != CL_SUCCESS) {
+      natives_.store(natives_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      native_allowed_.store(Natives::no, std::memory_order_relaxed);
+      return false;
+    }
+    held.release();
+    batch_ = std::move(made);
+  }
+  count_submission();
+  return true;
+}
+
+bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
+  if (!able_natives()) return false;
+  if (natives_in_flight() >= kInFlight) wait();
+  const std::lock_guard<QueueLock> turn(lock_);
+  const Enqueued piece{this, task.get()};
+  natives_.store(natives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (put_native(run_native, &piece, sizeof piece)) {
+    task.release();
+    return true;
+  }
+  natives_.store(natives_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  return false;
+}
+
+bool Queue::may_run_later(int64_t elements) {
+  return is_small(elements) && inline_allowed_.load(std::memory_order_relaxed) && able_natives() &&
+         natives_in_flight() < kInFlight;
+}
+
+bool Queue::run_later(void (*run)(const void*), const void* f, uint32_t bytes) {
+  if (!able_natives()) return false;
+  const std::lock_guard<QueueLock> turn(lock_);
+  return inline_allowed_.load(std::memory_order_relaxed) && put_native(run, f, bytes);
 }
 
 // sycl::queue takes its last own command for the last of all.

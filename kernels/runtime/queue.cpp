@@ -155,6 +155,7 @@ void Queue::begin_profile() {
   sycl::queue& t = timed();
   const std::lock_guard<QueueLock> turn(lock_);
   if (log_ || !profiling()) return;
+  batch_.reset();
   log_ = detail::new_log();
   if (active_.load(std::memory_order_relaxed) == &t || shared_.load(std::memory_order_relaxed) || recording(*this))
     return;
@@ -171,6 +172,7 @@ detail::CommandLog* Queue::end_profile() {
 
 // A recording queue stays, until the next profile ends.
 void Queue::leave_timed() {
+  batch_.reset();
   sycl::queue* t = active_.load(std::memory_order_relaxed);
   if (t == &q_ || recording(*this)) return;
   q_.ext_oneapi_submit_barrier({t->ext_oneapi_submit_barrier()});
@@ -194,6 +196,7 @@ void Queue::replace(const sycl::queue& queue) {
 
 void Queue::block_inline() {
   const std::lock_guard<QueueLock> turn(lock_);
+  batch_.reset();
   inline_allowed_.store(false, std::memory_order_relaxed);
 }
 void Queue::unblock_inline() {
@@ -254,9 +257,8 @@ bool Queue::idle() {
   return empty();
 }
 
-bool Queue::may_run_inline(int64_t elements) {
-  return elements <= kInlineElements && inline_enabled() && inline_ready();
-}
+bool Queue::is_small(int64_t elements) { return elements <= kInlineElements && inline_enabled(); }
+bool Queue::may_run_inline(int64_t elements) { return is_small(elements) && inline_ready(); }
 
 Queue& queue(int device, StreamId id) {
   check_index(device);

@@ -29,6 +29,8 @@ struct NativeTask {
   virtual void run() = 0;
 };
 
+class NativeBatch;
+
 // One holder at a time. Without contention it costs two atomic operations and no call; who has to wait sleeps.
 class QueueLock {
  public:
@@ -117,6 +119,19 @@ class Queue {
   bool run_inline(int64_t elements, F&& f, const L& label) {
     return may_run_inline(elements) && run_inline(std::forward<F>(f), label);
   }
+  // The same for f that is a plain value. Where the queue has something left to do, a worker of the device runs a copy
+  // of it in its place: pieces that nothing else comes between share a native task, which costs a fraction of a launch.
+  bool may_run_small(int64_t elements) { return may_run_inline(elements) || may_run_later(elements); }
+  template <class F, class L>
+  bool run_small(const F& f, const L& label) {
+    static_assert(std::is_trivially_copyable_v<F> && alignof(F) <= alignof(std::max_align_t));
+    return run_inline(f, label) ||
+           run_later([](const void* p) { (*static_cast<const F*>(p))(); }, &f, static_cast<uint32_t>(sizeof f));
+  }
+  template <class F, class L>
+  bool run_small(int64_t elements, const F& f, const L& label) {
+    return may_run_small(elements) && run_small(f, label);
+  }
   // For the host's reads and writes after a wait(): runs f() unless something was submitted since.
   template <class F>
   bool run_settled(F&& f, const Label& label) {
@@ -153,15 +168,21 @@ class Queue {
   friend StreamId stream_from_external(int device, sycl::queue* external);
   struct Submission {
     Queue& queue;
-    explicit Submission(Queue& q) : queue(q) { queue.lock_.lock(); }
+    explicit Submission(Queue& q) : queue(q) {
+      queue.lock_.lock();
+      queue.batch_.reset();
+    }
     Submission(const Submission&) = delete;
     Submission& operator=(const Submission&) = delete;
     ~Submission() {
-      queue.submitter_.store(this_thread(), std::memory_order_relaxed);
-      queue.submitted_.store(queue.submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      queue.count_submission();
       queue.lock_.unlock();
     }
   };
+  void count_submission() {  // under the lock
+    submitter_.store(this_thread(), std::memory_order_relaxed);
+    submitted_.store(submitted_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
   static const void* this_thread() {
     thread_local char here;
     return &here;
@@ -186,14 +207,26 @@ class Queue {
       return {.kernel = label.name()};
   }
   bool ask_idle(uint64_t submitted);
+  static bool is_small(int64_t elements);
+  bool may_run_later(int64_t elements);
+  bool run_later(void (*run)(const void*), const void* f, uint32_t bytes);
+  bool put_native(void (*run)(const void*), const void* f, uint32_t bytes);  // under the lock
   bool empty() const { return natives_done() && get().ext_oneapi_empty(); }  // under the lock
   bool natives_done() const {
     return natives_.load(std::memory_order_relaxed) == natives_ended_.load(std::memory_order_acquire);
   }
+  bool able_natives() {
+    return (native_allowed_.load(std::memory_order_relaxed) != Natives::unknown || ask_natives()) && takes_native();
+  }
+  bool ask_natives();  // once; true
+  uint64_t natives_in_flight() const {
+    return natives_.load(std::memory_order_relaxed) - natives_ended_.load(std::memory_order_relaxed);
+  }
   // Puts a command of SYCL behind the native tasks, under the lock.
   void catch_up(sycl::queue& q);
   void finish();  // wait() without the errors of native tasks
-  static void run_native(void* args);
+  static void run_batch(void* args);
+  static void run_native(const void* args);
   void throw_native_error();
   void leave_timed();
   void replace(const sycl::queue& queue);
@@ -215,6 +248,7 @@ class Queue {
   void* native_queue_ = nullptr;                           // cl_command_queue of q_; under the lock
   char* native_mark_ = nullptr;                            // one byte on the device, written by catch_up
   std::atomic<uint64_t> natives_{0}, natives_ended_{0}, natives_after_{0};
+  std::shared_ptr<NativeBatch> batch_;  // the last command, where that is one; under the lock
   std::mutex native_error_lock_;
   std::exception_ptr native_error_;  // the first, raised by the next wait
   std::atomic<bool> native_failed_{false};

@@ -1,4 +1,4 @@
-"""Inline work has the bits of the kernel that would have been launched."""
+"""Inline work has the bits of the kernel that would have been launched, on the calling thread and behind other kernels."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ pytestmark = [
 FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 
 
+class Busy:
+    """While `on`, whoever makes operands leaves kernels behind on the stream."""
+
+    on = False
+
+
 def same_bits(results: Callable[[], list[torch.Tensor]]) -> None:
     xpu_ops.set_inline(False)
     device = [r.cpu() for r in results()]
@@ -29,7 +35,17 @@ def same_bits(results: Callable[[], list[torch.Tensor]]) -> None:
     for r in results():
         torch.xpu.synchronize()  # an operator that was launched must not keep the next ones from the calling thread
         here.append(r.cpu())
-    for i, (a, b) in enumerate(zip(here, device, strict=True)):
+    Busy.on = True
+    try:
+        behind = [r.cpu() for r in results()]
+    finally:
+        Busy.on = False
+    compare(here, device)
+    compare(behind, device)
+
+
+def compare(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
         assert a.dtype == b.dtype and a.stride() == b.stride(), i
         nan = torch.isnan(a) if a.is_floating_point() else torch.zeros_like(a, dtype=torch.bool)
         assert torch.equal(nan, torch.isnan(b)), i
@@ -44,7 +60,10 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> torch.T
     x = torch.randn(shape, generator=g, dtype=torch.float64) * 4
     if dtype.is_floating_point and x.numel() > 40:
         x.view(-1)[-20:-16] = torch.tensor([float("inf"), -0.0, 0.0, 1e-41], dtype=torch.float64)
-    return x.to(dtype).to("xpu")
+    there = x.to(dtype).to("xpu")
+    if Busy.on:
+        torch.ones(1 << 21, device="xpu").sin()
+    return there
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.bool])

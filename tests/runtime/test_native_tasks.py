@@ -1,4 +1,4 @@
-"""Primitives of oneDNN on the CPU device: work of the host in order with kernels, which nobody waits for."""
+"""Work of the host in order with the kernels of the CPU device: primitives of oneDNN, and what is small."""
 
 from __future__ import annotations
 
@@ -123,6 +123,64 @@ def test_the_same_bits_as_host_tasks() -> None:
         print(z.double().sum().item().hex(), z.view(torch.int32).long().sum().item())
         """
     assert script.out(code, XPU_OPS_NATIVE_TASKS="0") == script.out(code)
+
+
+@pytest.mark.usefixtures("own_stream")
+def test_small_work_behind_kernels_has_their_order() -> None:
+    """Between kernels, products and copies; more pieces than a batch has room for."""
+    a, b = operands()
+    x, y = on_device(a, b)
+    row, there = torch.arange(512.0), torch.arange(512.0, device="xpu")
+    slow_task()
+    for i in range(30):
+        x, a = (x @ y + there).tanh(), (a @ b + row).tanh()  # a primitive, and kernels
+        for _ in range(20):
+            there, row = there.roll(1) * 0.5 + x[0], row.roll(1) * 0.5 + a[0]
+        if i == 15:
+            torch.testing.assert_close(there.cpu(), row, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(there.cpu(), row, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(x.cpu(), a, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.usefixtures("own_stream")
+def test_small_work_in_memory_that_was_freed() -> None:
+    """Each result takes the block of one that the host has dropped before it was computed."""
+    slow_task()
+    results = []
+    for i in range(2000):
+        x = torch.full((300,), float(i), device="xpu")
+        x = (x + 1) * 2
+        if i % 50 == 0:
+            results.append(x - i)
+    assert [r.mean().item() for r in results] == [i + 2.0 for i in range(0, 2000, 50)]
+
+
+@pytest.mark.usefixtures("own_stream")
+def test_small_work_reports_bad_indices() -> None:
+    x, index = torch.arange(10.0, device="xpu"), torch.tensor([3, 12], device="xpu")
+    slow_task()
+    y = x[index]
+    with pytest.raises(IndexError, match="index 12 is out of bounds"):
+        torch.xpu.synchronize()
+    assert y[0].item() == 3
+
+
+@pytest.mark.usefixtures("own_stream")
+def test_events_stand_behind_small_work() -> None:
+    other = another_stream()
+    x = torch.zeros(100, device="xpu")
+    slow_task()
+    for _ in range(100):
+        x += 1
+    done = torch.xpu.Event()
+    done.record()
+    x += 1
+    with torch.xpu.stream(other):
+        done.wait()
+        seen = x.clone()
+    x.record_stream(other)
+    assert seen.cpu().min() >= 100
+    assert x.cpu().eq(101).all()
 
 
 def test_threads_with_one_queue() -> None:
