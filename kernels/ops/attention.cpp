@@ -20,7 +20,8 @@ constexpr int64_t kTileRows = 256, kCausalRows = 128, kRowStep = 32;
 constexpr int64_t kLeastCausalStep = 128, kCausalSteps = 16;
 constexpr size_t kLineFilling = 64, kBlockFilling = 16;  // work-groups per compute unit
 constexpr int64_t kSplitFilling = 6;
-constexpr uint32_t kKeysOfGroup = 256, kColumnsOfGroup = 4 * kLanes;
+constexpr uint32_t kKeysOfGroup = 256;
+constexpr uint32_t kOneFilling = 2;  // work-groups per compute unit that are left where heads are joined
 
 using MaskTables = const runtime::KernelTable* const[3];
 using RowTables = const runtime::KernelTable* const[3][2];  // without and with dropout
@@ -124,15 +125,26 @@ void attention_dropout(runtime::Queue& queue, AttentionArgs args) {
   runtime::launch(queue, kernels::attention_dropout[DType::f32], line_groups(queue, args.rows), kLanes, args);
 }
 
+uint32_t plan_attention_one_share(const AttentionOneArgs& args, uint32_t planes, const runtime::Policy& policy) {
+  for (uint32_t share : {4u, 2u})
+    if (args.group % share == 0 && args.tile_heads % share == 0 && args.head0 % share == 0 &&
+        planes / share * args.blocks >= kOneFilling * policy.units)
+      return share;
+  return 1;
+}
+
 void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
   args.block = kKeysOfGroup;
   args.blocks = static_cast<uint32_t>(ceil_div(args.cols, args.block));
-  runtime::launch(queue, kernels::attention_one_scores[type], size_t{planes} * args.blocks, kLanes, args);
+  args.share = plan_attention_one_share(args, planes, runtime::device_info(queue.device).policy);
+  runtime::launch(queue, kernels::attention_one_scores[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
 void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
-  args.blocks = static_cast<uint32_t>(ceil_div(args.dim, kColumnsOfGroup));
-  runtime::launch(queue, kernels::attention_one_mix[type], size_t{planes} * args.blocks, kLanes, args);
+  args.share = plan_attention_one_share(args, planes, runtime::device_info(queue.device).policy);
+  args.blocks =
+      static_cast<uint32_t>(ceil_div(args.dim, size_t{kLanes} * one_mix_vectors(static_cast<int>(args.share))));
+  runtime::launch(queue, kernels::attention_one_mix[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
 }  // namespace xpu_ops::plan::inline attention_family

@@ -39,6 +39,8 @@ int64_t plan_attention_splits(const AttentionBlockArgs& args, int64_t planes, co
 // Whether one query per plane goes through attention_scores_one and attention_mix_one: two kernels instead of two
 // submissions to oneDNN, which cost more than the work.
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy);
+// Heads with the same keys that a work-group takes; `blocks` of the arguments is set.
+uint32_t plan_attention_one_share(const AttentionOneArgs& args, uint32_t planes, const runtime::Policy& policy);
 
 // Scratch memory and blocks of the arguments are the launch's.
 void attention_blocks(runtime::Queue& queue, AttentionMask mask, AttentionBlockArgs args);

@@ -154,65 +154,120 @@ template <class T> void attention_delta(const AttentionDeltaArgs& p) {
 }
 
 // ---- one query, as in generating text: products that are too small for what their submission to oneDNN costs
+// A group's heads: `count` of them that share keys and values, which are then loaded once.
+struct OneHeads { uint32_t batch, head, plane, kv_head, part; };
+XPU_INLINE OneHeads one_heads(const AttentionOneArgs& p, uint32_t group) {
+  const uint32_t unit = group / p.blocks, units = p.tile_heads / p.share, batch = unit / units;
+  const uint32_t head = (unit - batch * units) * p.share;
+  return {batch, head, batch * p.tile_heads + head, (p.head0 + head) / p.group, group - unit * p.blocks};
+}
+template <class F> XPU_INLINE void by_share(uint32_t share, F f) {
+  if (share == 4)
+    f(Count<4>{});
+  else if (share == 2)
+    f(Count<2>{});
+  else
+    f(Count<1>{});
+}
+
 template <class T> void attention_one_scores(const AttentionOneArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
-  const uint32_t group = static_cast<uint32_t>(item.get_group(0)), plane = group / p.blocks;
-  const uint32_t begin = (group - plane * p.blocks) * p.block, end = least(p.cols, begin + p.block);
-  const uint32_t batch = plane / p.tile_heads, head = plane - batch * p.tile_heads;
-  const T* q = static_cast<const T*>(p.q) + (batch * p.q_stride[0] + head * p.q_stride[1]);
-  const uint32_t kv_head = (p.head0 + head) / p.group;
-  const T* k = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + kv_head * p.kv_stride[1]);
-  float* scores = p.scores + static_cast<size_t>(plane) * p.cols;
-  const uint32_t mine = static_cast<uint32_t>(sub_group_lane() / 4);
-  for (uint32_t c = begin; c < end; c += 4) {
-    const T* row[4];
-    float a[4] = {0, 0, 0, 0};
+  const OneHeads heads = one_heads(p, static_cast<uint32_t>(item.get_group(0)));
+  const uint32_t begin = heads.part * p.block, end = least(p.cols, begin + p.block);
+  const T* q = static_cast<const T*>(p.q) + (heads.batch * p.q_stride[0] + heads.head * p.q_stride[1]);
+  const T* k = static_cast<const T*>(p.kv) + (heads.batch * p.kv_stride[0] + heads.kv_head * p.kv_stride[1]);
+  float* scores = p.scores + static_cast<size_t>(heads.plane) * p.cols;
+  const uint32_t turn = static_cast<uint32_t>(sub_group_lane() & 3);
+  by_share(p.share, [&](auto count) {
+    constexpr uint32_t H = count.value;
+    for (uint32_t c = begin; c < end; c += kLanes) {
+      float sum[H];
 #pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) row[i] = k + least(c + i, end - 1) * p.kv_stride[2];
-    for_row(p.dim, lane, [&](size_t r, int) {
-      const float v = static_cast<float>(load(q + r, lane));
+      for (uint32_t h = 0; h < H; ++h) sum[h] = 0;
+      // Turn t takes keys c + t, c + t + 4, c + t + 8 and c + t + 12.
+      for (uint32_t t = 0; t < 4; ++t) {
+        const T* row[4];
+        float a[H][4];
 #pragma unroll
-      for (uint32_t i = 0; i < 4; ++i) a[i] += v * static_cast<float>(load(row[i] + r, lane));
-    });
-    const float sum = lane_sum(a[0], a[1], a[2], a[3], lane);
-    if ((sub_group_lane() & 3) == 0 && c + mine < end) scores[c + mine] = sum;
-  }
+        for (uint32_t h = 0; h < H; ++h)
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) a[h][i] = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) row[i] = k + least(c + 4 * i + t, end - 1) * p.kv_stride[2];
+        for_row(p.dim, lane, [&](size_t r, int) {
+          float x[4];
+#pragma unroll
+          for (uint32_t i = 0; i < 4; ++i) x[i] = static_cast<float>(load(row[i] + r, lane));
+#pragma unroll
+          for (uint32_t h = 0; h < H; ++h) {
+            const float v = static_cast<float>(load(q + (h * p.q_stride[1] + r), lane));
+#pragma unroll
+            for (uint32_t i = 0; i < 4; ++i) a[h][i] += v * x[i];
+          }
+        });
+#pragma unroll
+        for (uint32_t h = 0; h < H; ++h) {
+          const float mine = lane_sum(a[h][0], a[h][1], a[h][2], a[h][3], lane);
+          sum[h] = turn == t ? mine : sum[h];
+        }
+      }
+#pragma unroll
+      for (uint32_t h = 0; h < H; ++h)
+        if (c + sub_group_lane() < end) (scores + (size_t{h} * p.cols + c))[lane] = sum[h];
+    }
+  });
 }
 
-// A group takes four vectors of one plane's values; sums of 256 keys keep the rounding error short.
+// A group takes some vectors of its heads' values; sums of 256 keys keep the rounding error short.
 template <class T> void attention_one_mix(const AttentionOneArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
-  const uint32_t group = static_cast<uint32_t>(item.get_group(0)), plane = group / p.blocks;
-  const uint32_t batch = plane / p.tile_heads, head = plane - batch * p.tile_heads;
-  const T* weights = static_cast<const T*>(p.weights) + static_cast<size_t>(plane) * p.cols;
-  const uint32_t kv_head = (p.head0 + head) / p.group;
-  const T* values = static_cast<const T*>(p.kv) + (batch * p.kv_stride[0] + kv_head * p.kv_stride[1]);
-  T* out = static_cast<T*>(p.out) + (batch * p.out_stride[0] + head * p.out_stride[1]);
-  column_block<4>(static_cast<size_t>(group - plane * p.blocks) * (4 * kLanes), p.dim, lane, p.once,
-                  [&](auto count, size_t first) {
-                    constexpr int J = count.value;
-                    float total[J];
+  const OneHeads heads = one_heads(p, static_cast<uint32_t>(item.get_group(0)));
+  const T* weights = static_cast<const T*>(p.weights) + static_cast<size_t>(heads.plane) * p.cols;
+  const T* values = static_cast<const T*>(p.kv) + (heads.batch * p.kv_stride[0] + heads.kv_head * p.kv_stride[1]);
+  T* out = static_cast<T*>(p.out) + (heads.batch * p.out_stride[0] + heads.head * p.out_stride[1]);
+  by_share(p.share, [&](auto count) {
+    constexpr int H = count.value, kVectors = one_mix_vectors(H);
+    column_block<kVectors>(
+        size_t{heads.part} * (kVectors * kLanes), p.dim, lane, p.once, [&](auto vectors, size_t first) {
+          constexpr int J = vectors.value;
+          float total[H][J];
 #pragma unroll
-                    for (int j = 0; j < J; ++j) total[j] = 0;
-                    const T* v = values + first;
-                    for (uint32_t c0 = 0; c0 < p.cols; c0 += 256) {
-                      float sum[J];
+          for (int h = 0; h < H; ++h)
 #pragma unroll
-                      for (int j = 0; j < J; ++j) sum[j] = 0;
-                      const uint32_t end = least(p.cols, c0 + 256);
-                      for (uint32_t c = c0; c < end; ++c, v += p.kv_stride[2]) {
-                        const float w = static_cast<float>(load(weights, c));
+            for (int j = 0; j < J; ++j) total[h][j] = 0;
+          const T* v = values + first;
+          for (uint32_t c0 = 0; c0 < p.cols; c0 += 256) {
+            float sum[H][J];
 #pragma unroll
-                        for (int j = 0; j < J; ++j) sum[j] += w * static_cast<float>(load(v + j * kLanes, lane));
-                      }
+            for (int h = 0; h < H; ++h)
 #pragma unroll
-                      for (int j = 0; j < J; ++j) total[j] += sum[j];
-                    }
+              for (int j = 0; j < J; ++j) sum[h][j] = 0;
+            const uint32_t end = least(p.cols, c0 + 256);
+            for (uint32_t c = c0; c < end; ++c, v += p.kv_stride[2]) {
+              float x[J];
 #pragma unroll
-                    for (int j = 0; j < J; ++j) store(out + first + j * kLanes, lane, static_cast<T>(total[j]));
-                  });
+              for (int j = 0; j < J; ++j) x[j] = static_cast<float>(load(v + j * kLanes, lane));
+#pragma unroll
+              for (int h = 0; h < H; ++h) {
+                const float w = static_cast<float>(load(weights + size_t{static_cast<uint32_t>(h)} * p.cols, c));
+#pragma unroll
+                for (int j = 0; j < J; ++j) sum[h][j] += w * x[j];
+              }
+            }
+#pragma unroll
+            for (int h = 0; h < H; ++h)
+#pragma unroll
+              for (int j = 0; j < J; ++j) total[h][j] += sum[h][j];
+          }
+#pragma unroll
+          for (int h = 0; h < H; ++h)
+#pragma unroll
+            for (int j = 0; j < J; ++j)
+              store(out + (h * p.out_stride[1] + first + j * kLanes), lane, static_cast<T>(total[h][j]));
+        });
+  });
 }
 
 }  // namespace xpu

@@ -33,6 +33,9 @@ struct AttentionDeltaArgs {
   uint32_t heads = 0, nq = 0, cols = 0, total = 0;  // total: batch * heads * nq
 };
 
+// Vectors of columns that a work-group of attention_one_mix takes for so many heads.
+constexpr int one_mix_vectors(int share) { return share == 4 ? 2 : 4; }
+
 // One query of each plane of a tile against its keys, or their weights times its values. Strides: batch, head, row.
 struct AttentionOneArgs {
   const void* q = nullptr;        // scores: queries
@@ -43,6 +46,7 @@ struct AttentionOneArgs {
   int64_t q_stride[2] = {}, kv_stride[3] = {}, out_stride[2] = {};
   uint32_t tile_heads = 1, cols = 0, dim = 0;
   uint32_t head0 = 0, group = 1;   // the first head of the tile; heads that share those of keys and values
+  uint32_t share = 1;              // of these, as many as a work-group takes: 1, 2 or 4
   uint32_t blocks = 1, block = 1;  // work-groups of a plane; scores: keys of each
   uint32_t once = 1;               // see whole_or_part
 };

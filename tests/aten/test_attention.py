@@ -27,11 +27,15 @@ def run(q, k, v, g, device, dtype, **kwargs):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("sizes", [(3, 8, 2, 70), (2, 6, 2, 200_000)], ids=str)
-def test_one_query_of_grouped_heads(dtype: torch.dtype, masked: bool, sizes: tuple[int, int, int, int]) -> None:
-    """As in generating text; in the second case a tile holds heads of two groups."""
-    b, h, hk, m = sizes
-    q, k, v = torch.randn(b, h, 1, 16).to(dtype), *(torch.randn(b, m, hk, 16).to(dtype).transpose(1, 2) for _ in "kv")
+@pytest.mark.parametrize(
+    "sizes",
+    [(3, 8, 2, 70, 16), (2, 6, 2, 200_000, 16), (2, 8, 4, 37, 72), (1, 32, 4, 513, 40), (1, 3, 1, 1, 64)],
+    ids=str,
+)
+def test_one_query_of_grouped_heads(dtype: torch.dtype, masked: bool, sizes: tuple[int, ...]) -> None:
+    """As in generating text, by groups of four, two and one; in the second case a tile holds heads of two groups."""
+    b, h, hk, m, d = sizes
+    q, k, v = torch.randn(b, h, 1, d).to(dtype), *(torch.randn(b, m, hk, d).to(dtype).transpose(1, 2) for _ in "kv")
     mask = torch.rand(b, h, 1, m) > 0.3 if masked else None
     expected = F.scaled_dot_product_attention(q.double(), k.double(), v.double(), attn_mask=mask, enable_gqa=True)
     on_xpu = [t.to("xpu") for t in (q, k, v)]

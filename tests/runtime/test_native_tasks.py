@@ -179,6 +179,7 @@ def test_events_stand_behind_small_work() -> None:
         done.wait()
         seen = x.clone()
     x.record_stream(other)
+    other.synchronize()
     assert seen.cpu().min() >= 100
     assert x.cpu().eq(101).all()
 
