@@ -223,7 +223,7 @@ Slots& block_slots(const CopyLaunch& l) {
 
 struct Bytes16 { uint64_t half[2]; };
 
-constexpr int64_t kStridedCost = 4, kCastCost = 2;
+constexpr int64_t kStridedCost = 6, kCastCost = 2;
 constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
 
 // f(a type of that many bytes)
@@ -317,10 +317,14 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    if (queue.run_small(
-            cost_here(s, element, true), [=] { copy_here(dst, src, element, s); },
-            [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
+    const int64_t cost = cost_here(s, element, true);
+    if (queue.may_run_inline(cost)) {
+      if (queue.run_inline([&] { copy_here(dst, src, element, s); },
+                           [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
+        return;
+    } else if (queue.may_run_later(cost) && queue.run_later([=] { copy_here(dst, src, element, s); })) {
       return;
+    }
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;

@@ -179,23 +179,22 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
   const bool dense = p.shape.ndim <= 1 && fits == Layout::rows;
   int64_t elements = 1;
   for (int d = 0; d < p.shape.ndim; ++d) elements *= p.shape.sizes[d];
-  if (p.small.run && queue.may_run_small(elements * p.cost * (dense ? 1 : host::kStridedShare))) {
+  const int64_t cost = elements * p.cost * (dense ? 1 : host::kStridedShare);
+  if (p.small.run && queue.may_run_small(cost)) {
     take_outers();
     const Layout layout = dense ? Layout::rows : Layout::strided;
-    const auto label = [&]() -> auto& { return p.rows[p.common]; };
+    const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
+    if (queue.run_inline([&] { each_part(layout, part); }, [&]() -> auto& { return p.rows[p.common]; })) return true;
     if (outers == 0) {
       host::Call call;
-      for (int k = 0; k < shape->operands; ++k) args.ptr[k] = p.ptr[k], call.types[k] = p.types[k];
+      std::copy_n(p.ptr, shape->operands, args.ptr);
+      std::copy_n(p.types, shape->operands, call.types);
       fill(*shape, layout, args, p.outputs);
       call.args = args;
       call.kernel = p.small.run;
       call.outputs = p.outputs, call.operands = shape->operands, call.dense = dense;
-      if (queue.run_small(call, label)) return true;
-    } else {
-      const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
-      if (queue.run_inline([&] { each_part(layout, part); }, label)) return true;
+      if (queue.run_later(call)) return true;
     }
-    // Another thread has put work on the queue.
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   const runtime::KernelTable* steps = fits == Layout::rows ? nullptr : steps_of(p.rows);

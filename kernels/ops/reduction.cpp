@@ -185,6 +185,15 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   return ReductionFit::ok;
 }
 
+namespace {
+void run_here(ReductionArgs& args, runtime::HostKernel first, runtime::HostKernel final) {
+  alignas(16) char partial[kHostPartial];
+  args.partial = final ? partial : nullptr;
+  first(&args, 0);
+  if (final) final(&args, 0);
+}
+}  // namespace
+
 bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels) {
   ReductionPlan plan;
   if (plan_reduction(problem.shape, problem.ordered, runtime::device_info(queue.device).policy, plan) ==
@@ -201,14 +210,14 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
   // Small inputs have few splits; many outputs have one.
   if (first.host() && bytes <= kHostPartial && queue.may_run_small(problem.cost)) {
-    const auto here = [args, first = first.host(), final = bytes ? kernels.final.host() : nullptr] {
-      alignas(16) char partial[kHostPartial];
-      ReductionArgs a = args;
-      a.partial = final ? partial : nullptr;
-      first(&a, 0);
-      if (final) final(&a, 0);
+    const runtime::HostKernel final = bytes ? kernels.final.host() : nullptr;
+    const auto here = [&] { run_here(args, first.host(), final); };
+    if (queue.run_inline(here, first)) return true;
+    const auto later = [args, run = first.host(), final] {
+      ReductionArgs mine = args;
+      run_here(mine, run, final);
     };
-    if (queue.run_small(here, first)) return true;
+    if (queue.run_later(later)) return true;
   }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);

@@ -119,14 +119,19 @@ class Queue {
   bool run_inline(int64_t elements, F&& f, const L& label) {
     return may_run_inline(elements) && run_inline(std::forward<F>(f), label);
   }
-  // The same for f that is a plain value. Where the queue has something left to do, a worker of the device runs a copy
-  // of it in its place: pieces that nothing else comes between share a native task, which costs a fraction of a launch.
+  // The same where the queue has something left to do: a worker of the device runs a copy of f, a plain value, in its
+  // place. Pieces that nothing else comes between share a native task, which costs a fraction of a launch.
+  bool may_run_later(int64_t elements);
+  template <class F>
+  bool run_later(const F& f) {
+    static_assert(std::is_trivially_copyable_v<F> && alignof(F) <= alignof(std::max_align_t));
+    return run_later([](const void* p) { (*static_cast<const F*>(p))(); }, &f, static_cast<uint32_t>(sizeof f));
+  }
+  // One or the other. Where f is large, calling run_inline() with references first saves its copy.
   bool may_run_small(int64_t elements) { return may_run_inline(elements) || may_run_later(elements); }
   template <class F, class L>
   bool run_small(const F& f, const L& label) {
-    static_assert(std::is_trivially_copyable_v<F> && alignof(F) <= alignof(std::max_align_t));
-    return run_inline(f, label) ||
-           run_later([](const void* p) { (*static_cast<const F*>(p))(); }, &f, static_cast<uint32_t>(sizeof f));
+    return run_inline(f, label) || run_later(f);
   }
   template <class F, class L>
   bool run_small(int64_t elements, const F& f, const L& label) {
@@ -208,7 +213,6 @@ class Queue {
   }
   bool ask_idle(uint64_t submitted);
   static bool is_small(int64_t elements);
-  bool may_run_later(int64_t elements);
   bool run_later(void (*run)(const void*), const void* f, uint32_t bytes);
   bool put_native(void (*run)(const void*), const void* f, uint32_t bytes);  // under the lock
   bool empty() const { return natives_done() && get().ext_oneapi_empty(); }  // under the lock
