@@ -11,6 +11,7 @@ namespace xpu {
 
 using xpu_ops::DotArgs;
 using xpu_ops::kMostDotColumns;
+constexpr uint32_t kDotStride = kMostDotColumns + kLanes;  // three runs may end past the last column
 using xpu_ops::MatmulArgs;
 using xpu_ops::Matrix;
 
@@ -97,7 +98,7 @@ struct Floats {
   static XPU_INLINE float16v add(float16v sum, float16v x, float16v w) { return sum + x * w; }
   static XPU_INLINE void ahead(const void*) {}
 };
-// kRows rows of a times kSides columns of b, each contiguous. The results of a row are kMostDotColumns apart from those
+// kRows rows of a times kSides columns of b, each contiguous. The results of a row are kDotStride apart from those
 // of the next, those of a column `side` from those of the next. Each row is summed in the same order for every kRows.
 template <class How, uint32_t kRows, uint32_t kSides, class T>
 XPU_INLINE void dot_columns(float* out, uint32_t side, const T* a, int64_t a_row, const T* const (&column)[kSides],
@@ -105,15 +106,17 @@ XPU_INLINE void dot_columns(float* out, uint32_t side, const T* a, int64_t a_row
   float16v sum[kRows][kSides] = {};
   uint32_t r = 0;
   for (; r + How::kStep <= k; r += How::kStep) {
-    decltype(How::load(a)) x[kRows];
-#pragma unroll
-    for (uint32_t m = 0; m < kRows; ++m) x[m] = How::load(a + m * a_row + r);
+    decltype(How::load(a)) w[kSides];
 #pragma unroll
     for (uint32_t q = 0; q < kSides; ++q) {
       How::ahead(column[q] + r);
-      const auto w = How::load(column[q] + r);
+      w[q] = How::load(column[q] + r);
+    }
 #pragma unroll
-      for (uint32_t m = 0; m < kRows; ++m) sum[m][q] = How::add(sum[m][q], x[m], w);
+    for (uint32_t m = 0; m < kRows; ++m) {
+      const auto x = How::load(a + m * a_row + r);
+#pragma unroll
+      for (uint32_t q = 0; q < kSides; ++q) sum[m][q] = How::add(sum[m][q], x, w[q]);
     }
   }
 #pragma unroll
@@ -122,13 +125,13 @@ XPU_INLINE void dot_columns(float* out, uint32_t side, const T* a, int64_t a_row
     if constexpr (kSides == 4)
       four = sum16(sum[m][0], sum[m][1], sum[m][2], sum[m][3]);
     else
-      four = sum16(sum[m][0], sum[m][1], sum[m][0], sum[m][1]);
+      four = sum16(sum[m][0], sum[m][1], sum[m][2], sum[m][0]);
 #pragma unroll
     for (uint32_t q = 0; q < kSides; ++q) {
       float result = four[q];
       for (uint32_t j = r; j < k; ++j)
         result += static_cast<float>(a[m * a_row + j]) * static_cast<float>(column[q][j]);
-      out[m * kMostDotColumns + q * side] = result;
+      out[m * kDotStride + q * side] = result;
     }
   }
 }
@@ -161,8 +164,8 @@ XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32
   const T* a = static_cast<const T*>(p.a) + batch * p.as.batch + i * p.as.row;
   const T* b = static_cast<const T*>(p.b) + batch * p.bs.batch;
   const int64_t a_row = p.as.row;
-  float sums[How::kRows * kMostDotColumns];
-  const uint32_t side = (columns + kLanes - 1) / kLanes * (kLanes / kSides);
+  float sums[How::kRows * kDotStride];
+  const uint32_t side = (columns + kSides - 1) / kSides;
   for (uint32_t t = 0; t < side; ++t) {
     const T* column[kSides];
 #pragma unroll
@@ -171,10 +174,10 @@ XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32
     uint32_t m = 0;
     const auto part = [&](auto count) __attribute__((always_inline)) {
       constexpr uint32_t kRows = decltype(count)::value;
-      dot_columns<How, kRows, kSides>(sums + m * kMostDotColumns + t, side, a + m * a_row, a_row, column, p.k);
+      dot_columns<How, kRows, kSides>(sums + m * kDotStride + t, side, a + m * a_row, a_row, column, p.k);
       m += kRows;
     };
-    if constexpr (kSides == 2)
+    if constexpr (kSides == 3)
       while (m + 8 <= rows) part(Constant<8>{});
     if (m + 4 <= rows) part(Constant<4>{});
     switch (rows - m) {
@@ -186,7 +189,7 @@ XPU_INLINE void dot_rows(const MatmulArgs& p, uint32_t batch, uint32_t i, uint32
   }
   for (uint32_t j = 0; j < columns; j += kLanes)
     for (uint32_t m = 0; m < rows; ++m)
-      finish_columns<T>(p, load16(sums + m * kMostDotColumns + j), batch, i + m, j0 + j, least(columns - j, kLanes));
+      finish_columns<T>(p, load16(sums + m * kDotStride + j), batch, i + m, j0 + j, least(columns - j, kLanes));
 }
 
 // For rows of a and columns of b that are contiguous, as where b is a transposed weight, which is read once for
@@ -197,7 +200,7 @@ template <class T, class How = Floats> void matmul_dot(const MatmulArgs& p) {
   const uint32_t j0 = across * p.dot_columns, columns = least(p.n - j0, p.dot_columns);
   const uint32_t i0 = (block - batch * p.row_blocks) * How::kRows, rows = least(p.m - i0, How::kRows);
   if constexpr (How::kRows > 4)
-    if (rows > 4) return dot_rows<T, How, 2>(p, batch, i0, rows, j0, columns);
+    if (rows > 4) return dot_rows<T, How, 3>(p, batch, i0, rows, j0, columns);
   dot_rows<T, How, 4>(p, batch, i0, rows, j0, columns);
 }
 

@@ -10,7 +10,7 @@ struct Matrix {
 
 constexpr uint32_t kDotRows = 4;          // rows that a work-group of matmul_dot or matmul_across computes
 constexpr uint32_t kAcrossColumns = 128;  // and columns of matmul_across
-constexpr uint32_t kPairRows = 12;        // of matmul_dot with pairs of bf16
+constexpr uint32_t kPairRows = 16;        // of matmul_dot with pairs of bf16
 constexpr uint32_t kMostDotColumns = 256;
 
 // out = alpha * a @ b + beta * c

@@ -63,7 +63,7 @@ void test_matmul() {
       CHECK(!plan_few_rows(type, 1, 4096, MatmulForm::any, cpu) && !plan_few_rows(type, 1, 1, form, cpu));
     }
     cpu.dot16 = true;
-    CHECK(serves(DType::bf16, 12, cpu) == (form == MatmulForm::dots) && !serves(DType::bf16, 13, cpu) &&
+    CHECK(serves(DType::bf16, 16, cpu) == (form == MatmulForm::dots) && !serves(DType::bf16, 17, cpu) &&
           !serves(DType::f16, 8, cpu));
     cpu.products16 = cpu.dot16 = false;
     CHECK(serves(DType::bf16, 8, cpu) && serves(DType::f16, 8, cpu) && !serves(DType::f16, 9, cpu));
