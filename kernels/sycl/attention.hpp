@@ -154,7 +154,7 @@ template <class T> void attention_delta(const AttentionDeltaArgs& p) {
 }
 
 // ---- one query, as in generating text: products that are too small for what their submission to oneDNN costs
-// A group's heads: `count` of them that share keys and values, which are then loaded once.
+// Where a group works: `share` heads from `head` on, which have the same keys and values and load them once.
 struct OneHeads { uint32_t batch, head, plane, kv_head, part; };
 XPU_INLINE OneHeads one_heads(const AttentionOneArgs& p, uint32_t group) {
   const uint32_t unit = group / p.blocks, units = p.tile_heads / p.share, batch = unit / units;
@@ -228,20 +228,21 @@ template <class T> void attention_one_mix(const AttentionOneArgs& p) {
   const T* values = static_cast<const T*>(p.kv) + (heads.batch * p.kv_stride[0] + heads.kv_head * p.kv_stride[1]);
   T* out = static_cast<T*>(p.out) + (heads.batch * p.out_stride[0] + heads.head * p.out_stride[1]);
   by_share(p.share, [&](auto count) {
-    constexpr int H = count.value, kVectors = one_mix_vectors(H);
+    constexpr uint32_t H = count.value;
+    constexpr int kVectors = one_mix_vectors(count.value);
     column_block<kVectors>(
         size_t{heads.part} * (kVectors * kLanes), p.dim, lane, p.once, [&](auto vectors, size_t first) {
           constexpr int J = vectors.value;
           float total[H][J];
 #pragma unroll
-          for (int h = 0; h < H; ++h)
+          for (uint32_t h = 0; h < H; ++h)
 #pragma unroll
             for (int j = 0; j < J; ++j) total[h][j] = 0;
           const T* v = values + first;
           for (uint32_t c0 = 0; c0 < p.cols; c0 += 256) {
             float sum[H][J];
 #pragma unroll
-            for (int h = 0; h < H; ++h)
+            for (uint32_t h = 0; h < H; ++h)
 #pragma unroll
               for (int j = 0; j < J; ++j) sum[h][j] = 0;
             const uint32_t end = least(p.cols, c0 + 256);
@@ -250,19 +251,19 @@ template <class T> void attention_one_mix(const AttentionOneArgs& p) {
 #pragma unroll
               for (int j = 0; j < J; ++j) x[j] = static_cast<float>(load(v + j * kLanes, lane));
 #pragma unroll
-              for (int h = 0; h < H; ++h) {
-                const float w = static_cast<float>(load(weights + size_t{static_cast<uint32_t>(h)} * p.cols, c));
+              for (uint32_t h = 0; h < H; ++h) {
+                const float w = static_cast<float>(load(weights + size_t{h} * p.cols, c));
 #pragma unroll
                 for (int j = 0; j < J; ++j) sum[h][j] += w * x[j];
               }
             }
 #pragma unroll
-            for (int h = 0; h < H; ++h)
+            for (uint32_t h = 0; h < H; ++h)
 #pragma unroll
               for (int j = 0; j < J; ++j) total[h][j] += sum[h][j];
           }
 #pragma unroll
-          for (int h = 0; h < H; ++h)
+          for (uint32_t h = 0; h < H; ++h)
 #pragma unroll
             for (int j = 0; j < J; ++j)
               store(out + (h * p.out_stride[1] + first + j * kLanes), lane, static_cast<T>(total[h][j]));
