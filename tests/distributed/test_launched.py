@@ -59,7 +59,8 @@ def test_libraries_that_find_the_group_themselves(library: str, tmp_path: Path) 
             PROGRAMS / "libraries.py", library, str(tmp_path), processes=processes, HF_HUB_OFFLINE="1"
         )
         assert done.returncode == 0, done.stderr[-3000:]
-        line = next(s for s in done.stdout.splitlines() if s.startswith("weights"))
+        line = next((s for s in done.stdout.splitlines() if s.startswith("weights")), "")
+        assert line, (done.stdout, done.stderr[-3000:])
         weights.append([float(v) for v in line.split()[1:]])
         if processes == 2:
             assert "backend xccl" in done.stdout or "backend cpu:gloo,xpu:xccl" in done.stdout
