@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch.distributed as dist
 from support import launch
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -26,6 +27,24 @@ def test_restart_resumes_from_the_checkpoint(tmp_path: Path) -> None:
     again = re.findall(r"attempt (\d) step (\d) loss (\S+)", broken.stdout)
     assert [(a, s) for a, s, _ in again] == [("0", "0"), ("0", "1"), ("0", "2"), ("1", "3"), ("1", "4"), ("1", "5")]
     assert [(s, v) for _, s, v in again] == losses
+
+
+@pytest.mark.parametrize("attempt,agents,apart", [(0, 1, False), (1, 1, True), (2, 1, True), (1, 2, False)])
+def test_a_restart_has_keys_of_its_own(attempt: int, agents: int, apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store of the agent still has the addresses of the processes before."""
+    agent = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    values = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": agent.port, "RANK": 0, "WORLD_SIZE": 1}
+    values |= {"TORCHELASTIC_USE_AGENT_STORE": True, "TORCHELASTIC_RESTART_COUNT": attempt, "GROUP_WORLD_SIZE": agents}
+    for name, value in values.items():
+        monkeypatch.setenv(name, str(value))
+    store, rank, size = next(dist.rendezvous("env://"))
+    assert (rank, size) == (0, 1)
+    agent.set("address", "old")
+    assert agent.get("address") == b"old"  # a set is not answered
+    assert store.check(["address"]) is not apart
+    store.set("address", "new")
+    assert store.get("address") == b"new"
+    assert agent.get("address") == (b"old" if apart else b"new")
 
 
 @pytest.mark.slow

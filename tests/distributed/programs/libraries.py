@@ -79,8 +79,10 @@ def trainer() -> nn.Module:
 
 
 model = {"accelerate": accelerate, "trainer": trainer}[sys.argv[1]]()
+# torchrun's Python has no buffer: a line is one write, so that no other process comes between.
 if LOCAL_RANK == 0:
-    print("weights", *(f"{v:.4f}" for p in model.parameters() for v in p.flatten().tolist()), flush=True)
+    values = [f"{v:.4f}" for p in model.parameters() for v in p.flatten().tolist()]
+    sys.stdout.write(" ".join(["weights", *values]) + "\n")
 if dist.is_initialized():
-    print("backend", dist.get_backend(), flush=True)
+    sys.stdout.write(f"backend {dist.get_backend()}\n")
     dist.destroy_process_group()
