@@ -317,14 +317,11 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
 void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, const CopyShape& shape) {
   if (CopyShape s = shape; numel(shape) <= kMostHere) {
     if (!collapse(s, true)) return;
-    const int64_t cost = cost_here(s, element, true);
-    if (queue.may_run_inline(cost)) {
-      if (queue.run_inline([&] { copy_here(dst, src, element, s); },
-                           [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
-        return;
-    } else if (queue.may_run_later(cost) && queue.run_later([=] { copy_here(dst, src, element, s); })) {
+    const auto here = [&] { copy_here(dst, src, element, s); };
+    const auto later = [&] { return [=] { copy_here(dst, src, element, s); }; };
+    if (queue.run_small(cost_here(s, element, true), here, later,
+                        [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
       return;
-    }
   }
   const runtime::DeviceInfo& device = runtime::device_info(queue.device);
   const size_t lanes = device.policy.lanes;

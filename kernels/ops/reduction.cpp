@@ -209,15 +209,16 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   runtime::KernelSlot& first = plan.kernel == ReductionPlan::Kernel::row ? kernels.row : kernels.col;
   const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
   // Small inputs have few splits; many outputs have one.
-  if (first.host() && bytes <= kHostPartial && queue.may_run_small(problem.cost)) {
+  if (first.host() && bytes <= kHostPartial) {
     const runtime::HostKernel final = bytes ? kernels.final.host() : nullptr;
     const auto here = [&] { run_here(args, first.host(), final); };
-    if (queue.run_inline(here, first)) return true;
-    const auto later = [args, run = first.host(), final] {
-      ReductionArgs mine = args;
-      run_here(mine, run, final);
+    const auto later = [&] {
+      return [args, run = first.host(), final] {
+        ReductionArgs mine = args;
+        run_here(mine, run, final);
+      };
     };
-    if (queue.run_later(later)) return true;
+    if (queue.run_small(problem.cost, here, later, first)) return true;
   }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);

@@ -42,6 +42,7 @@ bool native_tasks(int device) {
 // piece is a `Head` and the bytes of its function.
 class NativeBatch {
  public:
+  std::shared_ptr<NativeBatch> self;  // from the enqueuing until the worker leaves
   // False where there is no room left, or the worker has run all and left.
   bool append(void (*run)(const void*), const void* f, uint32_t bytes) {
     const uint32_t size = (sizeof(Head) + bytes + alignof(Head) - 1) / alignof(Head) * alignof(Head);
@@ -77,15 +78,15 @@ namespace {
 
 struct EnqueuedBatch {
   Queue* queue;
-  std::shared_ptr<NativeBatch>* batch;
+  NativeBatch* batch;
 };
 
 }  // namespace
 
 void Queue::run_batch(void* args) {
   const EnqueuedBatch e = *static_cast<const EnqueuedBatch*>(args);
-  (*e.batch)->run();
-  delete e.batch;
+  const std::shared_ptr<NativeBatch> batch = std::move(e.batch->self);
+  batch->run();
   e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
 }
 
@@ -117,17 +118,16 @@ bool Queue::put_native(void (*run)(const void*), const void* f, uint32_t bytes) 
     auto made = std::make_shared_for_overwrite<NativeBatch>();
     if (!made->append(run, f, bytes)) return false;
     if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(q_);
-    // OpenCL copies the arguments.
-    auto held = std::make_unique<std::shared_ptr<NativeBatch>>(made);
-    EnqueuedBatch args{this, held.get()};
-    natives_.store(natives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    made->self = made;
+    EnqueuedBatch args{this, made.get()};  // OpenCL copies them
+    count_native(1);
     if (enqueue(static_cast<cl_command_queue>(native_queue_), run_batch, &args, sizeof args, 0, nullptr, nullptr, 0,
                 nullptr, nullptr) != CL_SUCCESS) {
-      natives_.store(natives_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+      count_native(-1);
+      made->self.reset();
       native_allowed_.store(Natives::no, std::memory_order_relaxed);
       return false;
     }
-    held.release();
     batch_ = std::move(made);
   }
   count_submission();
@@ -139,12 +139,12 @@ bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
   if (natives_in_flight() >= kInFlight) wait();
   const std::lock_guard<QueueLock> turn(lock_);
   const Enqueued piece{this, task.get()};
-  natives_.store(natives_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  count_native(1);
   if (put_native(run_native, &piece, sizeof piece)) {
     task.release();
     return true;
   }
-  natives_.store(natives_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  count_native(-1);
   return false;
 }
 

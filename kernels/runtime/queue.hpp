@@ -127,7 +127,7 @@ class Queue {
     static_assert(std::is_trivially_copyable_v<F> && alignof(F) <= alignof(std::max_align_t));
     return run_later([](const void* p) { (*static_cast<const F*>(p))(); }, &f, static_cast<uint32_t>(sizeof f));
   }
-  // One or the other. Where f is large, calling run_inline() with references first saves its copy.
+  // One or the other. Where a copy is large, here() works with references, and later() returns f for a worker.
   bool may_run_small(int64_t elements) { return may_run_inline(elements) || may_run_later(elements); }
   template <class F, class L>
   bool run_small(const F& f, const L& label) {
@@ -136,6 +136,10 @@ class Queue {
   template <class F, class L>
   bool run_small(int64_t elements, const F& f, const L& label) {
     return may_run_small(elements) && run_small(f, label);
+  }
+  template <class H, class M, class L>
+  bool run_small(int64_t elements, H&& here, M&& later, const L& label) {
+    return may_run_small(elements) && (run_inline(std::forward<H>(here), label) || run_later(later()));
   }
   // For the host's reads and writes after a wait(): runs f() unless something was submitted since.
   template <class F>
@@ -225,6 +229,9 @@ class Queue {
   bool ask_natives();  // once; true
   uint64_t natives_in_flight() const {
     return natives_.load(std::memory_order_relaxed) - natives_ended_.load(std::memory_order_relaxed);
+  }
+  void count_native(int change) {  // under the lock
+    natives_.store(natives_.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
   }
   // Puts a command of SYCL behind the native tasks, under the lock.
   void catch_up(sycl::queue& q);
