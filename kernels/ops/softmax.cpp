@@ -5,38 +5,44 @@
 #include "gen/kernels/softmax_kernels.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
-#include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::plan::inline softmax_family {
 namespace {
 
 constexpr size_t kRowGroups = 64;  // work-groups per compute unit
 
-const runtime::KernelTable2& kernel_of(bool backward, bool by_row, bool log) {
-  if (backward && by_row) return log ? kernels::softmax_backward_row_log : kernels::softmax_backward_row_plain;
+const runtime::KernelTable2& kernel_of(SoftmaxPlan::Kernel kernel, bool backward, bool log) {
+  using Kernel = SoftmaxPlan::Kernel;
+  if (kernel == Kernel::fours) return log ? kernels::softmax_short_log : kernels::softmax_short_plain;
+  if (kernel == Kernel::row && backward)
+    return log ? kernels::softmax_backward_row_log : kernels::softmax_backward_row_plain;
   if (backward) return log ? kernels::softmax_backward_col_log : kernels::softmax_backward_col_plain;
-  if (by_row) return log ? kernels::softmax_row_log : kernels::softmax_row_plain;
+  if (kernel == Kernel::row) return log ? kernels::softmax_row_log : kernels::softmax_row_plain;
   return log ? kernels::softmax_col_log : kernels::softmax_col_plain;
 }
 
 }  // namespace
 
-SoftmaxPlan plan_softmax(const SoftmaxArgs& args, const runtime::Policy& policy) {
+SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy) {
+  using Kernel = SoftmaxPlan::Kernel;
   SoftmaxPlan plan;
   if (args.inner == 1) {
-    plan.groups = std::min<size_t>(args.outer, kRowGroups * policy.units);
+    const bool fours = !args.y && from != DType::f64 && args.dim >= kLanes && args.dim <= kSoftmaxShort;
+    plan.kernel = fours && policy.single_items ? Kernel::fours : Kernel::row;
+    plan.local = plan.kernel == Kernel::fours ? 1 : kLanes;
+    const size_t each = plan.kernel == Kernel::fours ? kSoftmaxRows : 1;
+    plan.groups = std::min<size_t>(runtime::ceil_div(args.outer, each), kRowGroups * policy.units);
     return plan;
   }
-  plan.by_row = false;
   plan.blocks = static_cast<uint32_t>(runtime::ceil_div(args.inner, kSoftmaxVectors * kLanes));
   plan.groups = size_t{plan.blocks} * args.outer;
   return plan;
 }
 
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args) {
-  const SoftmaxPlan plan = plan_softmax(args, runtime::device_info(queue.device).policy);
+  const SoftmaxPlan plan = plan_softmax(from, args, runtime::device_info(queue.device).policy);
   args.blocks = plan.blocks;
-  runtime::launch(queue, kernel_of(args.y, plan.by_row, log)(from, to), plan.groups, kLanes, args);
+  runtime::launch(queue, kernel_of(plan.kernel, args.y, log)(from, to), plan.groups, plan.local, args);
 }
 
 }  // namespace xpu_ops::plan::inline softmax_family

@@ -6,16 +6,21 @@
 #include "kernels/dtype.hpp"
 #include "kernels/runtime/policy.hpp"
 #include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 
 namespace xpu_ops::plan::inline softmax_family {
 
 struct SoftmaxPlan {
-  bool by_row = true;   // along the innermost dimension, else columns of vectors
-  uint32_t blocks = 1;  // work-groups over columns
-  size_t groups = 0;
+  enum class Kernel : uint8_t {
+    fours,
+    row,
+    columns
+  } kernel = Kernel::columns;  // the first two along the last dimension
+  uint32_t blocks = 1;         // work-groups over columns
+  size_t groups = 0, local = kLanes;
 };
-SoftmaxPlan plan_softmax(const SoftmaxArgs& args, const runtime::Policy& policy);
+SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy);
 
 // The gradient where `y` is given. `blocks` of the arguments is left as it is.
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args);

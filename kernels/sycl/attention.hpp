@@ -81,11 +81,9 @@ template <class T, Mask kMask, bool kDrop> void attention_softmax(const Attentio
     float m[4] = {none, none, none, none}, s[4] = {0, 0, 0, 0};
     for_row(row.cols, lane, [&](size_t c, int j) {
       const float v = attention_score<kMask>(row, c, lane, (x + c)[lane], p.scale);
-      m[j] = v > m[j] || v != v ? v : m[j];
+      m[j] = larger(m[j], v);
     });
-    m[0] = m[1] > m[0] || m[1] != m[1] ? m[1] : m[0];
-    m[2] = m[3] > m[2] || m[3] != m[3] ? m[3] : m[2];
-    const float top = lane_max(m[2] > m[0] || m[2] != m[2] ? m[2] : m[0]);
+    const float top = lane_max(larger(larger(m[0], m[1]), larger(m[2], m[3])));
     const float base = top == none ? 0.0f : top;  // a query that sees no key has weights 0
     for_row(row.cols, lane, [&](size_t c, int j) {
       const float e = fast_exp(attention_score<kMask>(row, c, lane, (x + c)[lane], p.scale) - base);
@@ -97,7 +95,7 @@ template <class T, Mask kMask, bool kDrop> void attention_softmax(const Attentio
     for_kept<kDrop>(p, row, lane,
                     [&](size_t c, float kept) { store(y + c, lane, static_cast<T>((x + c)[lane] * factor * kept)); });
     clear_rest(y, row.cols, p.cols, lane);
-    if (is_first_lane()) p.logsumexp[row.line] = sum == 0.0f ? none : top + sycl::log(sum);
+    store_first(p.logsumexp + row.line, sum == 0.0f ? none : top + sycl::log(sum));
   }
 }
 
@@ -149,7 +147,7 @@ template <class T> void attention_delta(const AttentionDeltaArgs& p) {
       s[j] += static_cast<float>(load(g + c, lane)) * static_cast<float>(load(o + c, lane));
     });
     const float sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
-    if (is_first_lane()) p.delta[t] = sum;
+    store_first(p.delta + t, sum);
   }
 }
 

@@ -317,7 +317,7 @@ template <class T, int K> void conv_depthwise_weights(const ConvArgs& p) {
 #pragma unroll
     for (int k = 0; k < kLines * K; ++k) {
       const A sum = lane_sum(sums[k]);
-      if (is_first_lane()) written[first * K + k] = static_cast<T>(sum);
+      store_first(written + first * K + k, sum);
     }
   }
 }

@@ -62,10 +62,8 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
         store(y + r, lane, static_cast<T>(b ? norm(r) + static_cast<A>(load(b + r, lane)) : norm(r)));
         [[clang::always_inline]] add(r, ahead, j);
       });
-    if (is_first_lane()) {
-      if constexpr (!kRms) static_cast<A*>(p.norm.mean)[row] = mean;
-      static_cast<A*>(p.norm.rstd)[row] = rstd;
-    }
+    if constexpr (!kRms) store_first(static_cast<A*>(p.norm.mean) + row, mean);
+    store_first(static_cast<A*>(p.norm.rstd) + row, rstd);
     x += n, residual += n, sum += n, y += n;
   }
 }

@@ -1,6 +1,7 @@
 // The items of a sub-group: which one decides what is stored after values were exchanged, and blocks turned in
 // registers.
 #pragma once
+#include <sycl/group_algorithm.hpp>
 #include <sycl/sub_group.hpp>
 
 #include "kernels/sycl/core/device.hpp"
@@ -13,6 +14,12 @@ namespace xpu {
 // those that pass it, and the exchange before then reads what nobody wrote. tests/build/test_lanes.py has the rule.
 inline size_t sub_group_lane() { return syclex::this_work_item::get_sub_group().get_local_linear_id(); }
 inline bool is_first_lane() { return sub_group_lane() == 0; }
+// One lane's value, in all lanes: if all store it to one place, that is one scalar store. Behind a test of the lane the
+// CPU device's compiler makes a scatter of it, for which the loads of the next row wait (1.3 to 3 times as long).
+template <class T> inline T from_lane(const T& v, uint32_t lane) {
+  return sycl::group_broadcast(syclex::this_work_item::get_sub_group(), v, lane);
+}
+template <class T, class A> inline void store_first(T* at, const A& v) { *at = static_cast<T>(from_lane(v, 0)); }
 
 // The 16 x 16 matrix whose rows are x, one element per lane, is transposed. other_lane(v, mask) is v of the lane whose
 // number differs by these bits.

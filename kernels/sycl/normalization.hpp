@@ -51,7 +51,7 @@ template <class T> void weight_norm_row(const WeightNormArgs& p) {
     const A scale = static_cast<const A*>(p.g)[row] / norm;
     for_row(n, lane,
             [&](size_t r, int) { store(out + r, lane, static_cast<T>(static_cast<A>(load(v + r, lane)) * scale)); });
-    if (is_first_lane()) static_cast<A*>(p.norms)[row] = norm;
+    store_first(static_cast<A*>(p.norms) + row, norm);
   }
 }
 
@@ -71,7 +71,7 @@ template <class T> void weight_norm_backward_row(const WeightNormArgs& p) {
       const A x = static_cast<A>(load(v + r, lane));
       store(out + r, lane, static_cast<T>(scale * (static_cast<A>(load(dw + r, lane)) - x * share)));
     });
-    if (is_first_lane()) static_cast<A*>(p.grad_g)[row] = dot / norm;
+    store_first(static_cast<A*>(p.grad_g) + row, dot / norm);
   }
 }
 
@@ -112,10 +112,8 @@ template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& 
         const A v = (static_cast<A>(load(x + r, lane)) - mean) * rstd;
         store(y + r, lane, static_cast<T>(b ? v + static_cast<A>(load(b + r, lane)) : v));
       });
-    if (is_first_lane()) {
-      if constexpr (!kRms) static_cast<A*>(p.mean)[row] = mean;
-      static_cast<A*>(p.rstd)[row] = rstd;
-    }
+    if constexpr (!kRms) store_first(static_cast<A*>(p.mean) + row, mean);
+    store_first(static_cast<A*>(p.rstd) + row, rstd);
   }
 }
 
@@ -299,10 +297,8 @@ template <class T> void norm_group_moments(const ColumnSumArgs& p) {
   const A shift = *first;
   const A mean = shift + sum([&](A n, A m, A) { return n * (m - shift); });
   const A var = sum([&](A n, A m, A q) { return q + n * (m - mean) * (m - mean); });
-  if (is_first_lane()) {
-    static_cast<A*>(p.out0)[at] = var;
-    static_cast<A*>(p.out1)[at] = mean;
-  }
+  store_first(static_cast<A*>(p.out0) + at, var);
+  store_first(static_cast<A*>(p.out1) + at, mean);
 }
 
 // ---- sums along rows
@@ -321,10 +317,8 @@ template <class T> void norm_row_sums(const RowSumArgs& p) {
       q[j] += v * (static_cast<A>(load(x + r, lane)) - shift);
     });
     const A dot = lane_sum((q[0] + q[1]) + (q[2] + q[3])), sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
-    if (is_first_lane()) {
-      static_cast<A*>(p.out0)[row] = dot;
-      static_cast<A*>(p.out1)[row] = sum;
-    }
+    store_first(static_cast<A*>(p.out0) + row, dot);
+    store_first(static_cast<A*>(p.out1) + row, sum);
   }
 }
 

@@ -457,10 +457,8 @@ template <class T> void max_pool_plane(const PoolArgs& p) {
       best = take ? v : best;
       where = take ? other : where;
     }
-    if (is_first_lane()) {
-      static_cast<T*>(p.dst)[to] = static_cast<T>(best);
-      p.indices[to] = where;
-    }
+    store_first(static_cast<T*>(p.dst) + to, best);
+    store_first(p.indices + to, where);
   });
 }
 
@@ -474,7 +472,7 @@ template <class T> void avg_pool_plane(const PoolArgs& p) {
     A sum = 0;
     pool_window(p, z, y, x, lane, [&](size_t at) { sum += static_cast<A>(pool_load(src + at, lane)); });
     sum = lane_sum(sum) / static_cast<A>(z.count) / static_cast<A>(y.count) / static_cast<A>(x.count);
-    if (is_first_lane()) static_cast<T*>(p.dst)[to] = static_cast<T>(sum);
+    store_first(static_cast<T*>(p.dst) + to, sum);
   });
 }
 

@@ -48,6 +48,16 @@ inline Acc3<A, B, C> exchange(sycl::sub_group sg, const Acc3<A, B, C>& v, uint32
   return {exchange(sg, v.a, m), exchange(sg, v.b, m), exchange(sg, v.c, m)};
 }
 
+template <class T> inline cplx<T> from_lane(const cplx<T>& v, uint32_t lane) {
+  return {from_lane(v.re, lane), from_lane(v.im, lane)};
+}
+template <class A, class B> inline Acc2<A, B> from_lane(const Acc2<A, B>& v, uint32_t lane) {
+  return {from_lane(v.a, lane), from_lane(v.b, lane)};
+}
+template <class A, class B, class C> inline Acc3<A, B, C> from_lane(const Acc3<A, B, C>& v, uint32_t lane) {
+  return {from_lane(v.a, lane), from_lane(v.b, lane), from_lane(v.c, lane)};
+}
+
 template <class T> inline T pick(bool c, const T& x, const T& y) { return c ? x : y; }
 template <class T> inline cplx<T> pick(bool c, const cplx<T>& x, const cplx<T>& y) {
   return {pick(c, x.re, y.re), pick(c, x.im, y.im)};
@@ -210,18 +220,16 @@ struct Row {
       }
       op.combine(a[0], exchange(sg, a[0], 2));
       op.combine(a[0], exchange(sg, a[0], 1));
-      // Lane 4 i has row i (bit 3 of the lane chose between rows i and i + 2, bit 2 between i and i + 1).
-      const size_t own = sub_group_lane();
-      const uint32_t mine = many ? (own >> 3) * 2 + ((own >> 2) & 1) : 0;
-      if ((many ? own & 3 : own) == 0 && mine < rows) {
-        if (many) {
-          k.out0 += static_cast<int64_t>(o + mine) * p.out0_kept[0];
-          k.out1 += static_cast<int64_t>(o + mine) * p.out1_kept[0];
-          op.store(p, k.out0, k.out1, a[0]);
-        } else {
-          finish(op, p, split, o, k, a[0]);
-        }
+      if (!many) {
+        finish(op, p, split, o, k, from_lane(a[0], 0));
+        continue;
       }
+      // Lane 4 j has row j (bit 3 of the lane chose between rows j and j + 2, bit 2 between j and j + 1).
+#pragma unroll
+      for (uint32_t j = 0; j < kRows; ++j)
+        if (j < rows)
+          op.store(p, k.out0 + static_cast<int64_t>(o + j) * p.out0_kept[0],
+                   k.out1 + static_cast<int64_t>(o + j) * p.out1_kept[0], from_lane(a[0], 4 * j));
     }
   }
 };

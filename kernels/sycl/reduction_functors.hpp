@@ -89,10 +89,7 @@ template <class T, bool kMax> struct Extremum {
   explicit Extremum(const ReductionArgs&) {}
   static Acc worst() { return kMax ? limits<Acc>::lowest : limits<Acc>::highest; }
   Acc identity() const { return worst(); }
-  static void merge(Acc& a, Acc x) {
-    const bool wins = kMax ? x > a : x < a;
-    a = wins || is_nan(x) ? x : a;
-  }
+  static void merge(Acc& a, Acc x) { a = kMax ? larger(a, x) : smaller(a, x); }
   void add(Acc& a, In x, int64_t) const { merge(a, static_cast<Acc>(x)); }
   void combine(Acc& a, const Acc& b) const { merge(a, b); }
   void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
@@ -281,9 +278,9 @@ template <class In_, class Out, NormKind kind> struct Norm {
   }
   void combine(Acc& a, const Acc& b) const {
     if constexpr (kind == NormKind::highest)
-      a = b > a || is_nan(b) ? b : a;
+      a = larger(a, b);
     else if constexpr (kind == NormKind::lowest)
-      a = b < a || is_nan(b) ? b : a;
+      a = smaller(a, b);
     else
       a += b;
   }

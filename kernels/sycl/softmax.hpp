@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/sycl/core/columns.hpp"
 #include "kernels/sycl/core/row.hpp"
+#include "kernels/sycl/cpu/single.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 
 namespace xpu {
@@ -21,11 +22,9 @@ template <class I, class O, bool kLog> void softmax_row(const SoftmaxArgs& p) {
     A m[4] = {lowest, lowest, lowest, lowest}, s[4] = {0, 0, 0, 0};
     for_row(n, lane, [&](size_t r, int j) {
       const A v = static_cast<A>(load(x + r, lane));
-      m[j] = v > m[j] || v != v ? v : m[j];
+      m[j] = larger(m[j], v);
     });
-    m[0] = m[1] > m[0] || m[1] != m[1] ? m[1] : m[0];
-    m[2] = m[3] > m[2] || m[3] != m[3] ? m[3] : m[2];
-    const A top = lane_max(m[2] > m[0] || m[2] != m[2] ? m[2] : m[0]);
+    const A top = lane_max(larger(larger(m[0], m[1]), larger(m[2], m[3])));
     for_row(n, lane, [&](size_t r, int j) {
       const A e = fast_exp(static_cast<A>(load(x + r, lane)) - top);
       s[j] += e;
@@ -47,6 +46,84 @@ template <class I, class O, bool kLog> void softmax_row(const SoftmaxArgs& p) {
       });
     }
   }
+}
+
+// Four rows of 16 (kVectors - 1) to 16 kVectors elements, in registers; those past the end are the last one again. The
+// last vector of a row is that at its end, and begins with elements of the one before. Each v becomes x - top or its
+// exponential; returned are the sums of the exponentials.
+template <bool kLog, int kVectors> struct SoftmaxFour {
+  float16v v[kSoftmaxRows][kVectors];
+  uint32_t n, last;
+  XPU_INLINE size_t at(uint32_t row, uint32_t i) const { return size_t{least(row + i, last)} * n; }
+  XPU_INLINE size_t column(int j) const { return j + 1 < kVectors ? j * kLanes : n - kLanes; }
+  template <class I> XPU_INLINE float4v terms(const I* x, uint32_t row) {
+    float16v top[kSoftmaxRows], sum[kSoftmaxRows];
+#pragma unroll
+    for (uint32_t i = 0; i < kSoftmaxRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kVectors; ++j) {
+        v[i][j] = load16(x + at(row, i) + column(j));
+        top[i] = j ? larger16(top[i], v[i][j]) : v[i][0];
+      }
+    const float4v tops = max16(top[0], top[1], top[2], top[3]);
+    const uint32_t twice = kVectors * kLanes - n;
+#pragma unroll
+    for (uint32_t i = 0; i < kSoftmaxRows; ++i)
+#pragma unroll
+      for (int j = 0; j < kVectors; ++j) {
+        v[i][j] -= tops[i];
+        float16v e = fast_exp_of<float16v, uint16v>(v[i][j]);
+        if constexpr (!kLog) v[i][j] = e;
+        if (j + 1 == kVectors) e = kCount16 < twice ? float16v(0.0f) : e;
+        sum[i] = j ? sum[i] + e : e;
+      }
+    return sum16(sum[0], sum[1], sum[2], sum[3]);
+  }
+};
+// For rows of 16 to kSoftmaxShort elements on a CPU device.
+template <class I, class O, bool kLog, int kVectors> XPU_INLINE void softmax_fours(const SoftmaxArgs& p) {
+  const RowRange mine = group_rows(p.outer);
+  const I* x = static_cast<const I*>(p.x);
+  O* out = static_cast<O*>(p.out);
+  SoftmaxFour<kLog, kVectors> four;
+  four.n = p.dim, four.last = mine.end - 1;
+  if constexpr (!kLog) {
+    for (uint32_t row = mine.begin; row < mine.end; row += kSoftmaxRows) {
+      const float4v factors = 1.0f / four.terms(x, row);
+#pragma unroll
+      for (uint32_t i = 0; i < kSoftmaxRows; ++i)
+#pragma unroll
+        for (int j = 0; j < kVectors; ++j) store16(out + four.at(row, i) + four.column(j), four.v[i][j] * factors[i]);
+    }
+  } else {
+    // Sixteen rows between two calls of log, which keeps nothing in registers.
+    for (uint32_t row = mine.begin; row < mine.end; row += kLanes) {
+      const uint32_t rows = least(mine.end - row, kLanes);
+      float tile[kLanes][kVectors * kLanes], sums[kLanes] = {};
+      for (uint32_t t = 0; t < rows; t += kSoftmaxRows) {
+        *reinterpret_cast<float4u*>(sums + t) = four.terms(x, row + t);
+#pragma unroll
+        for (uint32_t i = 0; i < kSoftmaxRows; ++i)
+#pragma unroll
+          for (int j = 0; j < kVectors; ++j) store16(tile[t + i] + j * kLanes, four.v[i][j]);
+      }
+      store16(sums, __spirv_ocl_log(load16(sums)));
+      for (uint32_t i = 0; i < rows; ++i)
+#pragma unroll
+        for (int j = 0; j < kVectors; ++j)
+          store16(out + four.at(row, i) + four.column(j), load16(tile[i] + j * kLanes) - sums[i]);
+    }
+  }
+}
+template <class I, class O, bool kLog> void softmax_short(const SoftmaxArgs& p) {
+  if (p.dim <= kLanes)
+    softmax_fours<I, O, kLog, 1>(p);
+  else if (p.dim <= 2 * kLanes)
+    softmax_fours<I, O, kLog, 2>(p);
+  else if (p.dim <= 3 * kLanes)
+    softmax_fours<I, O, kLog, 3>(p);
+  else
+    softmax_fours<I, O, kLog, 4>(p);
 }
 
 // The work-group's block of columns: calls f(Count<vectors>, offset of the first element, lane).
@@ -73,7 +150,7 @@ template <class I, class O, bool kLog> void softmax_col(const SoftmaxArgs& p) {
 #pragma unroll
       for (int j = 0; j < J; ++j) {
         const A v = static_cast<A>(load(x + d * inner + j * kLanes, lane));
-        top[j] = v > top[j] || v != v ? v : top[j];
+        top[j] = larger(top[j], v);
       }
     for (uint32_t d = 0; d < p.dim; ++d)
 #pragma unroll

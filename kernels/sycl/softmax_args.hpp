@@ -5,6 +5,8 @@
 namespace xpu_ops {
 
 constexpr uint32_t kSoftmaxVectors = 8;  // col: vectors of columns that an item takes
+constexpr uint32_t kSoftmaxRows = 4;     // short: rows of kLanes to kSoftmaxShort elements side by side
+constexpr uint32_t kSoftmaxShort = 64;
 
 struct SoftmaxArgs {
   const void* x = nullptr;  // forward: input; backward: gradient of the output

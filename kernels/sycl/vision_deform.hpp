@@ -183,11 +183,9 @@ template <class T> inline void deform_offset_grad(const DeformArgs& p) {
       });
     }
     by_y = lane_sum(by_y), by_x = lane_sum(by_x), value = lane_sum(value);
-    if (is_first_lane()) {
-      grad_y[position] = T(s.mask * by_y);
-      grad_x[position] = T(s.mask * by_x);
-      if (p.mask) grad_mask[position] = T(s.inside ? value : M(0));
-    }
+    store_first(grad_y + position, s.mask * by_y);
+    store_first(grad_x + position, s.mask * by_x);
+    if (p.mask) store_first(grad_mask + position, s.inside ? value : M(0));
   }
 }
 

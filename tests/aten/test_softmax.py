@@ -73,9 +73,24 @@ def test_backward(fn: object, shape: tuple[int, ...], dtype: torch.dtype) -> Non
 def test_special_values(fn: object) -> None:
     inf, nan = float("inf"), float("nan")
     cpu = torch.tensor([[-inf, 0, 1, 2], [-inf, -inf, -inf, -inf], [inf, 0, 1, 2], [nan, 0, 1, 2], [1e4, -1e4, 0, 1e4]])
-    for t in (cpu, cpu.repeat(1, 60)):
+    for repeats in (1, 4, 7, 11, 15, 16, 60):
+        t = cpu.repeat(1, repeats)
         for dim in (0, 1):
             check(fn(t.to("xpu"), dim), fn(t, dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("columns", [15, 16, 17, 31, 32, 33, 47, 48, 50, 63, 64, 65])
+@pytest.mark.parametrize("fn", FUNCTIONS)
+def test_short_rows(fn: object, columns: int, dtype: torch.dtype) -> None:
+    """Rows that a CPU device computes by fours and sixteens: any number of them, also where the result is the input."""
+    op = torch.ops.aten._softmax.out if fn is torch.softmax else torch.ops.aten._log_softmax.out
+    for rows in (1, 2, 3, 5, 16, 18, 37, 700):
+        cpu = values((rows, columns), dtype, rows)
+        xpu = cpu.to("xpu")
+        check(fn(xpu, 1), fn(cpu, 1), fn(cpu.double(), 1))
+        op(xpu, 1, False, out=xpu)
+        check(xpu, fn(cpu, 1), fn(cpu.double(), 1))
 
 
 @pytest.mark.parametrize("fn", FUNCTIONS)

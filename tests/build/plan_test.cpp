@@ -86,7 +86,7 @@ void test_topk_pick_runs() {
 
 void test_scan_softmax() {
   std::set<ScanPlan::Kernel> seen;
-  std::set<bool> by_row;
+  std::set<SoftmaxPlan::Kernel> softmaxes;
   for (const Policy& policy : policies())
     for (const int64_t length : kSizes)
       for (const int64_t outer : {int64_t{1}, int64_t{3}, int64_t{5000}})
@@ -104,13 +104,18 @@ void test_scan_softmax() {
           SoftmaxArgs args;
           args.outer = static_cast<uint32_t>(outer), args.dim = static_cast<uint32_t>(length);
           args.inner = static_cast<uint32_t>(inner);
-          const SoftmaxPlan softmax = plan_softmax(args, policy);
-          by_row.insert(softmax.by_row);
-          CHECK(softmax.groups >= 1);
-          if (!softmax.by_row) CHECK(parts_cover(inner, softmax.blocks, kSoftmaxVectors * kLanes));
+          for (const xpu_ops::DType type : {xpu_ops::DType::f32, xpu_ops::DType::f64}) {
+            const SoftmaxPlan softmax = plan_softmax(type, args, policy);
+            using Kernel = SoftmaxPlan::Kernel;
+            softmaxes.insert(softmax.kernel);
+            CHECK(softmax.groups >= 1);
+            if (softmax.kernel == Kernel::fours)
+              CHECK(type == xpu_ops::DType::f32 && length >= kLanes && length <= kSoftmaxShort && inner == 1);
+            if (softmax.kernel == Kernel::columns) CHECK(parts_cover(inner, softmax.blocks, kSoftmaxVectors * kLanes));
+          }
         }
   check_all_seen("scan", seen, ScanPlan::Kernel::axis);
-  CHECK(by_row.size() == 2);
+  check_all_seen("softmax", softmaxes, SoftmaxPlan::Kernel::columns);
   // A line that 32 bits do not number is cut whatever the device.
   Policy one;
   at("scan, long line");

@@ -1,4 +1,4 @@
-"""Who stores after an exchange between items of a sub-group is decided by `is_first_lane()` (kernels/sycl/lanes.hpp).
+"""Who stores after an exchange between items of a sub-group is decided by kernels/sycl/lanes.hpp.
 
 The CPU device's compiler narrows a kernel without loops whose stores are all behind a test of the work-item's local id
 to the items that pass it. A shuffle before that test then reads what nobody wrote.
@@ -39,6 +39,7 @@ KERNEL(old_below, local() < p.columns - 15)
 KERNEL(new_first, is_first_lane())
 KERNEL(new_equal, sub_group_lane() == 0)
 KERNEL(new_below, sub_group_lane() < p.columns - 15)
+XPU_KERNEL_SG(1, 16) new_store(ProbeArgs p) { store_first(p.out + group(), lane_sum((p.x + group() * 16)[local()])); }
 KERNEL(new_edge, is_first_lane() && group() < p.groups)
 XPU_KERNEL_SG(1, 16) new_fixed(ProbeArgs p) {  // a row of known length: no loop is left
   float s[4] = {0, 0, 0, 0};
@@ -95,7 +96,7 @@ def test_guard_by_local_id(
 
 # ---- the rule, in the sources
 EXCHANGE = re.compile(
-    r"\b(exchange|lane_sum|lane_max|lane_shift|lane_last|permute_group_by_xor|shift_group_(?:left|right)|"
+    r"\b(exchange|from_lane|store_first|lane_sum|lane_max|lane_shift|lane_last|permute_group_by_xor|shift_group_(?:left|right)|"
     r"select_from_group|group_broadcast|\w+_over_group|(?:any|all|none)_of_group)\s*(?:<[\w:, ]+>\s*)?\("
 )
 LOCAL = r"(?:get_local_id\(\s*\d\s*\)|get_local_linear_id\(\)|(?<!sub_group_)\blocal_id\(\))"

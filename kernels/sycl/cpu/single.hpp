@@ -14,6 +14,7 @@ using ushort16v = uint16_t __attribute__((ext_vector_type(16)));
 // The same at any address of their elements.
 using float16u = float __attribute__((ext_vector_type(16), aligned(4)));
 using ushort16u = uint16_t __attribute__((ext_vector_type(16), aligned(2)));
+constexpr uint16v kCount16 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 using half16v = _Float16 __attribute__((ext_vector_type(16)));
 using half16u = _Float16 __attribute__((ext_vector_type(16), aligned(2)));
 
@@ -70,20 +71,32 @@ XPU_INLINE float sum16(float16v v) {
   return v[0];
 }
 
-// The sums of the lanes of four vectors.
+// A nan of either stays.
+XPU_INLINE float16v larger16(float16v a, float16v x) {
+  const uint16v nan = __builtin_bit_cast(uint16v, x != x) & 0x7fc00000u;
+  return __builtin_bit_cast(float16v, __builtin_bit_cast(uint16v, x > a ? x : a) | nan);
+}
+
+// The lanes of four vectors, joined to a value for each.
 using float4v = float __attribute__((ext_vector_type(4)));
 using float4u = float __attribute__((ext_vector_type(4), aligned(4)));
-XPU_INLINE float4v sum16(float16v a, float16v b, float16v c, float16v d) {
-  const auto pairs = [](float16v x, float16v y) __attribute__((always_inline)) {  // x y x y ...
-    return __builtin_shufflevector(x, y, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30) +
-           __builtin_shufflevector(x, y, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31);
+template <class F> XPU_INLINE float4v fold16(float16v a, float16v b, float16v c, float16v d, F join) {
+  const auto pairs = [&](float16v x, float16v y) __attribute__((always_inline)) {  // x y x y ...
+    return join(__builtin_shufflevector(x, y, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
+                __builtin_shufflevector(x, y, 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
   };
   const float16v x = pairs(a, b), y = pairs(c, d);
-  float16v v = __builtin_shufflevector(x, y, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29) +
-               __builtin_shufflevector(x, y, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
-  v = v + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  v = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  float16v v = join(__builtin_shufflevector(x, y, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+                    __builtin_shufflevector(x, y, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
+  v = join(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  v = join(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
   return __builtin_shufflevector(v, v, 0, 1, 2, 3);
+}
+XPU_INLINE float4v sum16(float16v a, float16v b, float16v c, float16v d) {
+  return fold16(a, b, c, d, [](float16v x, float16v y) __attribute__((always_inline)) { return x + y; });
+}
+XPU_INLINE float4v max16(float16v a, float16v b, float16v c, float16v d) {
+  return fold16(a, b, c, d, [](float16v x, float16v y) __attribute__((always_inline)) { return larger16(x, y); });
 }
 
 }  // namespace xpu
