@@ -35,6 +35,9 @@ template <class V> GEN_FN void st(bf16* p, long i, V v) {
 }
 template <class V> GEN_FN void st(bool* p, long i, V v) { reinterpret_cast<uint8_t*>(p)[i] = v != V(0); }
 
+// The first lane's value, stored by all of them.
+template <class T, class V> GEN_FN void st_first(T* p, long i, V v) { st(p, i, from_lane(v, 0)); }
+
 // A value rounded to a 16-bit float and widened again.
 GEN_FN float round_to_half(float v) { return static_cast<float>(static_cast<half>(v)); }
 GEN_FN float round_to_bf16(float v) { return static_cast<float>(bf16(v)); }

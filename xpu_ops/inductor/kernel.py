@@ -271,8 +271,10 @@ class SyclKernel(SIMDKernel):
             start = self._token(Step(self, var, index, V.graph.get_dtype(name), stored=name))
             self.stores.writeline(DeferredLine(name, f"{start} {value});"))
             return
-        line = f"st({var}, {self.index_to_str(index)}, {value});"
-        self.stores.writeline(DeferredLine(name, f"if ({' && '.join(conditions)}) {line}" if conditions else line))
+        by_first = conditions == ["first"]
+        line = f"{'st_first' if by_first else 'st'}({var}, {self.index_to_str(index)}, {value});"
+        guarded = conditions and not by_first
+        self.stores.writeline(DeferredLine(name, f"if ({' && '.join(conditions)}) {line}" if guarded else line))
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         var = self.args.output(name)
@@ -281,8 +283,9 @@ class SyclKernel(SIMDKernel):
             text = self.index_to_str(self.prepare_indexing(index))
         finally:
             self.inside_reduction = was
-        line = f"st({var}, {text}, {value});"
-        self._after.writeline(DeferredLine(name, f"if (first) {line}" if self.form.across else line))
+        self._after.writeline(
+            DeferredLine(name, f"{'st_first' if self.form.across else 'st'}({var}, {text}, {value});")
+        )
 
     # ---- checks
 

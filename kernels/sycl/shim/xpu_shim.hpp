@@ -150,16 +150,20 @@ template <int D> struct nd_item {
 struct sub_group {
   XPU_SHIM size_t get_local_linear_id() const { return __spirv_BuiltInSubgroupLocalInvocationId(); }
 };
-template <class T> XPU_SHIM T permute_group_by_xor(sub_group, T v, uint32_t mask) {
-  // A shuffle moves 32 or 64 bits.
+// Lanes exchange 32 or 64 bits: f of a value, or of its bits in 32.
+template <class T, class F> XPU_SHIM T exchange_bits(T v, F f) {
   if constexpr (sizeof(T) == 1)
-    return __builtin_bit_cast(T, static_cast<uint8_t>(__spirv_GroupNonUniformShuffleXor(
-                                     kShimSubGroup, static_cast<uint32_t>(__builtin_bit_cast(uint8_t, v)), mask)));
+    return __builtin_bit_cast(T, static_cast<uint8_t>(f(static_cast<uint32_t>(__builtin_bit_cast(uint8_t, v)))));
   else if constexpr (sizeof(T) == 2)
-    return __builtin_bit_cast(T, static_cast<uint16_t>(__spirv_GroupNonUniformShuffleXor(
-                                     kShimSubGroup, static_cast<uint32_t>(__builtin_bit_cast(uint16_t, v)), mask)));
+    return __builtin_bit_cast(T, static_cast<uint16_t>(f(static_cast<uint32_t>(__builtin_bit_cast(uint16_t, v)))));
   else
-    return __spirv_GroupNonUniformShuffleXor(kShimSubGroup, v, mask);
+    return f(v);
+}
+template <class T> XPU_SHIM T permute_group_by_xor(sub_group, T v, uint32_t mask) {
+  return exchange_bits(v, [=](auto x) { return __spirv_GroupNonUniformShuffleXor(kShimSubGroup, x, mask); });
+}
+template <class T> XPU_SHIM T group_broadcast(sub_group, T v, uint32_t lane) {
+  return exchange_bits(v, [=](auto x) { return __spirv_GroupBroadcast(kShimSubGroup, x, lane); });
 }
 
 struct work_group {};
