@@ -12,12 +12,9 @@
 namespace xpu_ops::plan::inline softmax_family {
 
 struct SoftmaxPlan {
-  enum class Kernel : uint8_t {
-    fours,
-    row,
-    columns
-  } kernel = Kernel::columns;  // the first two along the last dimension
-  uint32_t blocks = 1;         // work-groups over columns
+  enum class Kernel : uint8_t { fours, row, columns };  // the first two along the innermost dimension
+  Kernel kernel = Kernel::columns;
+  uint32_t blocks = 1;  // work-groups over columns
   size_t groups = 0, local = kLanes;
 };
 SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy);

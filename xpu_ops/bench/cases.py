@@ -120,6 +120,12 @@ def reductions(size: int) -> Iterator[Case]:
         yield Case(
             f"reduction {size:.0e}", name, fn, (x,), bytes_moved=0 if name == "median" else 4 * size * (1 + whole)
         )
+    rows = torch.rand(size // 512, 512)
+    for name in ("sum", "amax"):
+        yield Case(
+            f"reduction {size:.0e}", f"{name} of rows of 512", lambda t, n=name: getattr(t, n)(-1), (rows,),
+            bytes_moved=4 * rows.numel(),
+        )  # fmt: skip
     y = torch.rand(side, side)
     for name, loss in {"smooth_l1": F.smooth_l1_loss, "mse": F.mse_loss, "kl_div": F.kl_div}.items():
         yield Case(f"reduction {size:.0e}", name, loss, (x, y), bytes_moved=8 * size)
@@ -219,7 +225,13 @@ def normalization() -> Iterator[Case]:
             yield Case(
                 "norm", f"rms_norm {name}", lambda t, w, d=dim: F.rms_norm(t, (d,), w), (x, w), bytes_moved=moved
             )
-    for shape, d in (((4096, 1024), -1), ((128, 50257), -1), ((64, 21, 64, 64), 1), ((12 * 512, 512), -1)):
+    for shape, d in (
+        ((4096, 1024), -1),
+        ((128, 50257), -1),
+        ((64, 21, 64, 64), 1),
+        ((12 * 512, 512), -1),
+        ((8192, 64), -1),
+    ):
         x = torch.randn(shape)
         for name, fn in (("softmax", torch.softmax), ("log_softmax", torch.log_softmax)):
             label = f"{name} {'x'.join(map(str, shape))} dim {d}"
