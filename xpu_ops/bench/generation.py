@@ -95,8 +95,8 @@ class _Step:
 
     def __init__(self, models: dict[str, nn.Module], prompt: Tensor, static: bool) -> None:
         self.models, self.prompt, self.static = models, prompt, static
-        self.steps: dict[str, Callable[..., Any]] = {}
-        self.caches: dict[str, tuple[Any, list[tuple[Tensor, Tensor]]]] = {}  # and the keys and values of the prompt
+        # By device: the step, its cache, and the keys and values of the prompt.
+        self.prepared: dict[str, tuple[Callable[..., Any], Any, list[tuple[Tensor, Tensor]]]] = {}
 
     def prepare(self, device: str) -> None:
         """The model's copy on the device, and a cache with the prompt."""
@@ -107,21 +107,21 @@ class _Step:
         options = {"max_cache_len": length + 64} if self.static else {}
         cache = (module.StaticCache if self.static else module.DynamicCache)(config=made.config, **options)
         made(self.prompt.to(device), past_key_values=cache, logits_to_keep=1)
-        self.steps[device] = torch.compile(made) if self.static else made
-        self.caches[device] = cache, [(layer.keys, layer.values) for layer in cache.layers]
+        step = torch.compile(made) if self.static else made
+        self.prepared[device] = step, cache, [(layer.keys, layer.values) for layer in cache.layers]
 
     def __call__(self, token: Tensor) -> Tensor:
         device, length = token.device.type, self.prompt.shape[1]
         with torch.no_grad():
-            if device not in self.caches:
+            if device not in self.prepared:
                 self.prepare(device)
-            cache, kept = self.caches[device]
+            step, cache, kept = self.prepared[device]
             for layer, (keys, values) in zip(cache.layers, kept, strict=True):
                 if self.static:
                     layer.cumulative_length.fill_(length)
                 else:
                     layer.keys, layer.values = keys, values
-            logits = self.steps[device](token, past_key_values=cache, logits_to_keep=1).logits
+            logits = step(token, past_key_values=cache, logits_to_keep=1).logits
         return logits[:, -1].float()
 
 
