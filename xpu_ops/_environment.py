@@ -69,6 +69,11 @@ RUN_TIME = (
              "where it or GOMP_SPINCOUNT is set, the waiting threads of torch CPU are left as they are"),
     Variable("GOMP_SPINCOUNT", "", "bindings/runtime/openmp.cpp", "see OMP_WAIT_POLICY"),
     Variable("OMP_NUM_THREADS", "cores", "OpenMP", "threads of torch CPU: fallbacks and the CPU side of the benchmark"),
+    Variable("TORCHELASTIC_RESTART_COUNT", "", "xpu_ops/_distributed.py",
+             "set by torchrun: how often it has started the program again"),
+    Variable("TORCHELASTIC_USE_AGENT_STORE", "", "xpu_ops/_distributed.py",
+             "set by torchrun: whether its store outlives the processes"),
+    Variable("GROUP_WORLD_SIZE", "", "xpu_ops/_distributed.py", "set by torchrun: how many of it there are"),
 )  # fmt: skip
 
 BUILD = (
@@ -92,11 +97,6 @@ TESTS = (
              "`random` draws anew each time (100 examples), `quick` draws few"),
     Variable("XPU_OPS_MODELS_REPORT", "", "tests/models/conftest.py", "file that gets the table of models"),
     Variable("XPU_OPS_TEST_STARTED", "", "tests/coverage/fixtures/hangs.py", "set by a test for the test it starts"),
-    Variable("TORCHELASTIC_RESTART_COUNT", "", "xpu_ops/_distributed.py",
-             "set by torchrun: how often it has started the program again"),
-    Variable("TORCHELASTIC_USE_AGENT_STORE", "", "xpu_ops/_distributed.py",
-             "set by torchrun: whether its store outlives the processes"),
-    Variable("GROUP_WORLD_SIZE", "", "xpu_ops/_distributed.py", "set by torchrun: how many of it there are"),
     Variable("XPU_OPS_COVERAGE_PIPES", "", "xpu_ops/coverage/runner.py", "set by `xpu-ops coverage run` for its workers"),
     Variable("XPU_OPS_COVERAGE_IMPORTS", "", "xpu_ops/coverage/runner.py", "the same"),
     Variable("TORCHINDUCTOR_CACHE_DIR", "a new folder in tests/inductor", "tests/inductor/conftest.py",
