@@ -12,24 +12,30 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kStreamColumns = 64;                      // streaming stores write whole lines
+constexpr int64_t kVectorColumns = 64;                      // stores past the caches write whole lines
 constexpr size_t kRotaryItems = 1024, kRotaryPairs = 8192;  // of a work-group
 
 }  // namespace
 
-bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy) {
-  return policy.single_items && cols % kStreamColumns == 0 &&
-         2 * static_cast<size_t>(rows) * cols * bytes >= policy.cache;
+AddNormKernel plan_add_norm(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy) {
+  if (!policy.single_items || cols % kVectorColumns != 0 || cols > kMostVectorColumns) return AddNormKernel::row;
+  const bool past = 2 * static_cast<size_t>(rows) * cols * bytes >= policy.cache;
+  return past ? AddNormKernel::vectors_past : AddNormKernel::vectors;
 }
 
 void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormArgs& args) {
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   const bool rms = !args.norm.mean;
-  const auto& streams = rms ? kernels::add_norm_stream_rms : kernels::add_norm_stream_plain;
-  const bool stream =
-      streams.has(type, parameter) && plan_add_norm_stream(args.norm.rows, args.norm.cols, dtype_size(type), policy);
-  const auto& table = stream ? streams : rms ? kernels::add_norm_row_rms : kernels::add_norm_row_plain;
-  runtime::launch(queue, table(type, parameter), row_groups(args.norm.rows, policy), stream ? 1 : policy.lanes, args);
+  AddNormKernel kernel = plan_add_norm(args.norm.rows, args.norm.cols, dtype_size(type), policy);
+  if (!kernels::add_norm_vectors_plain.has(type, parameter)) kernel = AddNormKernel::row;
+  const runtime::KernelTable2* const tables[][2] = {
+      {&kernels::add_norm_row_plain, &kernels::add_norm_row_rms},
+      {&kernels::add_norm_vectors_plain, &kernels::add_norm_vectors_rms},
+      {&kernels::add_norm_vectors_plain_past, &kernels::add_norm_vectors_rms_past},
+  };
+  const runtime::KernelTable2& table = *tables[static_cast<int>(kernel)][rms];
+  const size_t local = kernel == AddNormKernel::row ? policy.lanes : 1;
+  runtime::launch(queue, table(type, parameter), row_groups(args.norm.rows, policy), local, args);
 }
 
 RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& policy) {

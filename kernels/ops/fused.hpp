@@ -11,8 +11,10 @@
 
 namespace xpu_ops::plan::inline fused_family {
 
-// Whether results go past the last cache, which they alone would fill; `bytes`: of one element.
-bool plan_add_norm_stream(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy);
+// Results go past the last cache where they alone would fill it.
+enum class AddNormKernel { row, vectors, vectors_past };
+// `bytes`: of one element.
+AddNormKernel plan_add_norm(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy);
 // x + residual and its layer norm, or RMS norm where `norm.mean` is null; `parameter`: type of weight and bias.
 void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormArgs& args);
 

@@ -83,14 +83,14 @@ template <class T, Mask kMask, bool kDrop> void attention_softmax(const Attentio
       const float v = attention_score<kMask>(row, c, lane, (x + c)[lane], p.scale);
       m[j] = larger(m[j], v);
     });
-    const float top = lane_max(larger(larger(m[0], m[1]), larger(m[2], m[3])));
+    const float top = lane_max(m);
     const float base = top == none ? 0.0f : top;  // a query that sees no key has weights 0
     for_row(row.cols, lane, [&](size_t c, int j) {
       const float e = fast_exp(attention_score<kMask>(row, c, lane, (x + c)[lane], p.scale) - base);
       (x + c)[lane] = e;
       s[j] += e;
     });
-    const float sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
+    const float sum = lane_sum(s);
     const float factor = sum == 0.0f ? 0.0f : 1.0f / sum;
     for_kept<kDrop>(p, row, lane,
                     [&](size_t c, float kept) { store(y + c, lane, static_cast<T>((x + c)[lane] * factor * kept)); });
@@ -146,7 +146,7 @@ template <class T> void attention_delta(const AttentionDeltaArgs& p) {
     for_row(p.cols, lane, [&](size_t c, int j) {
       s[j] += static_cast<float>(load(g + c, lane)) * static_cast<float>(load(o + c, lane));
     });
-    const float sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
+    const float sum = lane_sum(s);
     store_first(p.delta + t, sum);
   }
 }

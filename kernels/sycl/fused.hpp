@@ -34,13 +34,13 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
   };
   for_row(n, lane, [&](size_t r, int j) { [[clang::always_inline]] add(r, 0, j); });
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const A mean = kRms ? A(0) : shift + lane_sum((s[0] + s[1]) + (s[2] + s[3])) / static_cast<A>(n);
+    const A mean = kRms ? A(0) : shift + lane_sum(s) / static_cast<A>(n);
     A q[4] = {0, 0, 0, 0};
     for_row(n, lane, [&](size_t r, int j) {
       const A v = static_cast<A>(load(sum + r, lane)) - mean;
       q[j] += v * v;
     });
-    const A var = lane_sum((q[0] + q[1]) + (q[2] + q[3])) / static_cast<A>(n);
+    const A var = lane_sum(q) / static_cast<A>(n);
     const A rstd = A(1) / sycl::sqrt(var + value<A>(p.norm.eps));
     s[0] = s[1] = s[2] = s[3] = 0;
     const size_t ahead = row + 1 < mine.end ? n : 0;  // the last row once more
@@ -68,9 +68,9 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
   }
 }
 
-// The same where results are too large for the caches: they are stored past them, so that no line is read only to be
-// overwritten. Columns are a multiple of 64.
-template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p) {
+// The same by vectors of one item, for a CPU device. kPast: results are too large for the caches and are stored past
+// them, so that no line is read only to be overwritten. Columns are a multiple of 64, up to kMostVectorColumns.
+template <class T, class W, bool kRms, bool kPast> void add_norm_vectors(const AddNormArgs& p) {
   const size_t n = p.norm.cols;
   const W *w = static_cast<const W*>(p.norm.weight), *b = static_cast<const W*>(p.norm.bias);
   const RowRange mine = group_rows(p.norm.rows);
@@ -78,17 +78,32 @@ template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p
           *residual = static_cast<const T*>(p.residual) + mine.begin * n;
   T *sum = static_cast<T*>(const_cast<void*>(p.norm.x)) + mine.begin * n,
     *y = static_cast<T*>(p.norm.y) + mine.begin * n;
-  const auto at = [&](size_t r)
-                      __attribute__((always_inline)) { return stored16<T>(load16(x + r) + load16(residual + r)); };
+  // The row's sums as floats: made once for the three passes.
+  float kept[kMostVectorColumns];
+  const auto at = [&](size_t r) __attribute__((always_inline)) { return load16(kept + r); };
+  const auto first = [&](size_t ahead) __attribute__((always_inline)) {
+    return kRms ? 0.0f : stored16<T>(load16(x + ahead) + load16(residual + ahead))[0];
+  };
+  const auto put = [&](T* to, float16v u, float16v v) __attribute__((always_inline)) {
+    if constexpr (kPast)
+      stream32(to, u, v);
+    else
+      store16(to, u), store16(to + 16, v);
+  };
   // Accumulator j takes the j-th piece of sixteen elements, as in for_row.
   float16v s[4] = {0, 0, 0, 0};
-  float shift = kRms ? 0.0f : at(0)[0];
-  const auto add = [&](size_t r) __attribute__((always_inline)) {
-    if constexpr (!kRms)
+  float shift = first(0);
+  // The 64 elements at r of the row `ahead` elements further on.
+  const auto add = [&](size_t r, size_t ahead) __attribute__((always_inline)) {
 #pragma unroll
-      for (int j = 0; j < 4; ++j) s[j] += at(r + j * 16) - shift;
+    for (int j = 0; j < 4; ++j) {
+      const size_t i = r + j * 16;
+      const float16v v = stored16<T>(load16(x + i + ahead) + load16(residual + i + ahead));
+      store16(kept + i, v);
+      if constexpr (!kRms) s[j] += v - shift;
+    }
   };
-  for (size_t r = 0; r < n; r += 64) add(r);
+  for (size_t r = 0; r < n; r += 64) add(r, 0);
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
     const float mean = kRms ? 0.0f : shift + sum16((s[0] + s[1]) + (s[2] + s[3])) / static_cast<float>(n);
     float16v q[4] = {0, 0, 0, 0};
@@ -102,7 +117,7 @@ template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p
     const float rstd = 1.0f / sycl::sqrt(var + value<float>(p.norm.eps));
     s[0] = s[1] = s[2] = s[3] = 0;
     const size_t ahead = row + 1 < mine.end ? n : 0;
-    if constexpr (!kRms) shift = at(ahead)[0];
+    shift = first(ahead);
     const auto norm = [&](float16v v, size_t r) __attribute__((always_inline)) {
       v = (v - mean) * rstd;
       if (w) v = b ? v * load16(w + r) + load16(b + r) : v * load16(w + r);
@@ -111,11 +126,11 @@ template <class T, class W, bool kRms> void add_norm_stream(const AddNormArgs& p
     for (size_t r = 0; r < n; r += 64) {
 #pragma unroll
       for (int j = 0; j < 64; j += 32) {
-        const float16v first = at(r + j), second = at(r + j + 16);
-        stream32(sum + r + j, first, second);
-        stream32(y + r + j, norm(first, r + j), norm(second, r + j + 16));
+        const float16v u = at(r + j), v = at(r + j + 16);
+        put(sum + r + j, u, v);
+        put(y + r + j, norm(u, r + j), norm(v, r + j + 16));
       }
-      add(r + ahead);
+      add(r, ahead);
     }
     if constexpr (!kRms) static_cast<float*>(p.norm.mean)[row] = mean;
     static_cast<float*>(p.norm.rstd)[row] = rstd;

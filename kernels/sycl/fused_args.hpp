@@ -6,6 +6,8 @@
 
 namespace xpu_ops {
 
+constexpr uint32_t kMostVectorColumns = 16384;  // of add_norm_vectors, which keeps a row
+
 // norm.x = x + residual, then norm of it. norm.x is written first.
 struct AddNormArgs {
   const void* x = nullptr;

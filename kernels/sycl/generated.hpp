@@ -290,8 +290,8 @@ template <class T, class F> GEN_FN T scan_lanes(Carry<T>& so_far, T v, long lane
 // that where it reads this header precompiled.
 template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, long c1, long n0, long n1, long lane,
                                                                F at) {
-  for (long n = n0; n < n1; n += kLanes)
-    for (long c = c0; c < c1; c += kLanes) {
+  for (long c = c0; c < c1; c += kLanes)
+    for (long n = n0; n < n1; n += kLanes) {
       T* row = to + (n - n0) * kPitch + (c - c0);
       if (n + kLanes <= n1 && c + kLanes <= c1) {
         T x[kLanes];
@@ -305,6 +305,33 @@ template <int kPitch, class T, class F> GEN_FN void copy_block(T* to, long c0, l
         for (long k = n; k < end; ++k) (row + (k - n) * kPitch)[lane] = at(c + lane, k);
       }
     }
+}
+
+// copy_block for all rows of an operand whose columns hold kCount neighbours in memory each, such as the channels of an
+// image: vectors of them are read, and change lanes.
+template <int kPitch, int kCount, class T, class F> GEN_FN void copy_channels(T* to, long c0, long c1, long lane,
+                                                                              F at) {
+  const auto sg = syclex::this_work_item::get_sub_group();
+  long c = c0;
+  for (; c + kLanes <= c1; c += kLanes) {
+    const T* from = &at(c, 0);
+    T x[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) x[i] = (from + i * kLanes)[lane];
+#pragma unroll
+    for (int n = 0; n < kCount; ++n) {
+      const uint32_t place = static_cast<uint32_t>(lane) * kCount + n, source = place % kLanes;
+      T v = sycl::select_from_group(sg, x[0], source);
+#pragma unroll
+      for (int i = 1; i < kCount; ++i) {
+        const T other = sycl::select_from_group(sg, x[i], source);
+        v = place / kLanes == static_cast<uint32_t>(i) ? other : v;
+      }
+      (to + n * kPitch + (c - c0))[lane] = v;
+    }
+  }
+  if (c + lane < c1)
+    for (int n = 0; n < kCount; ++n) (to + n * kPitch + (c - c0))[lane] = at(c + lane, n);
 }
 
 // at(c, n) = from[n - n0][c - c0], the same in the other direction. Each lane reads what it wrote.

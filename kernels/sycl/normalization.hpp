@@ -147,8 +147,8 @@ template <class T, class W, bool kRms, bool kSums> void layer_norm_backward_row(
       q[j] += g * (static_cast<A>(load(x + r, lane)) - mean) * rstd;
     });
     const A inverse = A(1) / static_cast<A>(n);
-    const A mg = kRms ? A(0) : lane_sum((s[0] + s[1]) + (s[2] + s[3])) * inverse;
-    const A mgh = lane_sum((q[0] + q[1]) + (q[2] + q[3])) * inverse;
+    const A mg = kRms ? A(0) : lane_sum(s) * inverse;
+    const A mgh = lane_sum(q) * inverse;
     for_row(n, lane, [&](size_t r, int) {
       const A h = (static_cast<A>(load(x + r, lane)) - mean) * rstd;
       if constexpr (kSums) {
@@ -316,7 +316,7 @@ template <class T> void norm_row_sums(const RowSumArgs& p) {
       s[j] += v;
       q[j] += v * (static_cast<A>(load(x + r, lane)) - shift);
     });
-    const A dot = lane_sum((q[0] + q[1]) + (q[2] + q[3])), sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
+    const A dot = lane_sum(q), sum = lane_sum(s);
     store_first(static_cast<A*>(p.out0) + row, dot);
     store_first(static_cast<A*>(p.out1) + row, sum);
   }

@@ -24,13 +24,13 @@ template <class I, class O, bool kLog> void softmax_row(const SoftmaxArgs& p) {
       const A v = static_cast<A>(load(x + r, lane));
       m[j] = larger(m[j], v);
     });
-    const A top = lane_max(larger(larger(m[0], m[1]), larger(m[2], m[3])));
+    const A top = lane_max(m);
     for_row(n, lane, [&](size_t r, int j) {
       const A e = fast_exp(static_cast<A>(load(x + r, lane)) - top);
       s[j] += e;
       if constexpr (!kLog && kWideResult<O>) (out + r)[lane] = static_cast<O>(e);
     });
-    const A sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
+    const A sum = lane_sum(s);
     if constexpr (kLog) {
       const A shift = sycl::log(sum);
       for_row(n, lane, [&](size_t r, int) {
@@ -63,7 +63,7 @@ template <bool kLog, int kVectors> struct SoftmaxFour {
 #pragma unroll
       for (int j = 0; j < kVectors; ++j) {
         v[i][j] = load16(x + at(row, i) + column(j));
-        top[i] = j ? larger16(top[i], v[i][j]) : v[i][0];
+        top[i] = j ? larger(top[i], v[i][j]) : v[i][0];
       }
     const float4v tops = max16(top[0], top[1], top[2], top[3]);
     const uint32_t twice = kVectors * kLanes - n;
@@ -196,7 +196,7 @@ template <class I, class O, bool kLog> void softmax_backward_row(const SoftmaxAr
     for_row(n, lane, [&](size_t r, int j) {
       s[j] += G::term(static_cast<A>(load(g + r, lane)), static_cast<A>(load(y + r, lane)));
     });
-    const A sum = lane_sum((s[0] + s[1]) + (s[2] + s[3]));
+    const A sum = lane_sum(s);
     for_row(n, lane, [&](size_t r, int) {
       store(out + r, lane,
             static_cast<O>(G::value(static_cast<A>(load(g + r, lane)), static_cast<A>(load(y + r, lane)), sum)));

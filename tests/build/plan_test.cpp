@@ -158,10 +158,11 @@ void test_norms() {
   Policy cpu, gpu;
   cpu.single_items = true;
   cpu.cache = gpu.cache = 1 << 20;
-  CHECK(plan_add_norm_stream(1 << 20, 64, 4, cpu));
-  CHECK(!plan_add_norm_stream(1 << 20, 65, 4, cpu));
-  CHECK(!plan_add_norm_stream(10, 64, 4, cpu));
-  CHECK(!plan_add_norm_stream(1 << 20, 64, 4, gpu));
+  CHECK(plan_add_norm(1 << 20, 64, 4, cpu) == AddNormKernel::vectors_past);
+  CHECK(plan_add_norm(1 << 20, 65, 4, cpu) == AddNormKernel::row);
+  CHECK(plan_add_norm(1 << 20, kMostVectorColumns + 64, 4, cpu) == AddNormKernel::row);
+  CHECK(plan_add_norm(10, 64, 4, cpu) == AddNormKernel::vectors);
+  CHECK(plan_add_norm(1 << 20, 64, 4, gpu) == AddNormKernel::row);
   for (const int64_t rows : kSizes)
     for (const int64_t pairs : kSizes) {
       at("rotary", rows, pairs);

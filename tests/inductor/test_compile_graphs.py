@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._inductor.utils import run_and_get_code
 
 Check = Callable[..., Any]
 
@@ -33,6 +34,19 @@ GRAPHS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = {
     "transposed images": (lambda a: a.permute(0, 2, 3, 1).contiguous() * 2, lambda: (rand(2, 37, 9, 11),)),
     "images of few channels": (lambda a: (a.permute(0, 2, 3, 1) * 2).contiguous(), lambda: (rand(2, 3, 19, 33),)),
     "few channels to images": (lambda a: (a.permute(0, 3, 1, 2) * 2).contiguous(), lambda: (rand(2, 19, 33, 3),)),
+    "channels of bytes to images": (
+        lambda a: (a.permute(0, 3, 1, 2).float() / 255).contiguous(),
+        lambda: (torch.randint(0, 256, (2, 19, 43, 3), dtype=torch.uint8, device="xpu"),),
+    ),
+    "eight channels to images": (
+        lambda a, b: a.permute(0, 3, 1, 2) * b,
+        lambda: (rand(2, 19, 33, 8, dtype=torch.bfloat16), rand(2, 8, 19, 33, dtype=torch.bfloat16)),
+    ),
+    "few channels to images, cut": (
+        lambda a: (a[:, 1:, 2:-1].permute(0, 3, 1, 2) * 2).contiguous(),
+        lambda: (rand(2, 19, 51, 4),),
+    ),
+    "transposed, many blocks": (lambda a, b: a.t() + b, lambda: (rand(333, 601), rand(601, 333))),
     "results in two layouts": (
         lambda x, w, m: ((y := (x - m) * torch.rsqrt(w.abs() + 1e-3)).transpose(1, 2).contiguous(), y + 1),
         lambda: (rand(2, 70, 40), rand(40), rand(2, 1, 40)),
@@ -183,6 +197,15 @@ def test_sizes_without_recompilation() -> None:
 def test_fused_into_one_kernel(same: Check, kernels: Callable[[], int]) -> None:
     same(lambda a, b: (a * b + 1).relu().sum(1), rand(64, 128), rand(64, 128), rtol=1e-4, atol=1e-4)
     assert kernels() == 1
+
+
+def test_images_are_read_as_vectors() -> None:
+    """Channels that lie side by side change lanes; those of a cut image are gathered."""
+    x = rand(2, 20, 48, 3)
+    for cut, wanted in ((0, True), (2, False)):
+        torch._dynamo.reset()
+        _, codes = run_and_get_code(torch.compile(lambda a: (a.permute(0, 3, 1, 2) * 2).contiguous()), x[:, :, cut:])
+        assert any("copy_channels" in code for code in codes) == wanted
 
 
 def test_in_place() -> None:

@@ -62,6 +62,18 @@ class Axis:
     def _simple(self, e: IterationRangesEntry, row: sympy.Expr) -> bool:
         return multiple(e.divisor, row) or (e.divisor == 1 and multiple(e.length, row))
 
+    def stride_along(self, index: sympy.Expr, row: sympy.Expr) -> sympy.Expr | None:
+        """From one element of a row to the next, None where that is not the same everywhere."""
+        stride = sympy.S.Zero
+        for e in self.entries:
+            if e.symbol() not in index.free_symbols or multiple(e.divisor, row):
+                continue
+            change = sympy.diff(index, e.symbol())
+            if not self._simple(e, row) or change.free_symbols:
+                return None
+            stride += change
+        return stride
+
     def row_length(self) -> sympy.Expr:
         """The length of a row; the whole range where it needs no rows, or where they would be shorter than a vector."""
         edges = self._edges()

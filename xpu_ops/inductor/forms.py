@@ -1,6 +1,6 @@
 """The loop nests of generated kernels, for the CPU device: lanes side by side in memory, tiles that fill its caches.
 
-Pointwise: flat tiles, rows, or square blocks where an operand steps through memory along the row. Inner reduction: one
+Pointwise: flat tiles, rows, or blocks where an operand steps through memory along the row. Inner reduction: one
 sub-group a row. Outer reduction: one lane a column, four vectors of columns at a time.
 """
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from xpu_ops.inductor.kernel import SyclKernel
 
 TILE = 4096  # elements of one work-group
-BLOCK = 32  # rows and columns of a block whose lines stay in the first cache
-WIDE_BLOCK = 64  # where operands step from page to page, longer pieces of each
+BLOCK = 32  # the fewest rows and columns that are worth a block
+LONG_BLOCK, HIGH_BLOCK = 256, 128  # the most columns and rows of a block
+MOST_CHANNELS = 12  # whose vectors are cheaper to mix than to gather
 LOCAL_BYTES = 32768  # of transposed copies
 COLUMNS = 4 * LANES  # columns that one work-group reduces
 SHORT_ROW = LANES  # a reduced row of fewer elements leaves lanes idle
@@ -113,14 +114,13 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
 
 
 def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
-    """Square blocks, or wider ones of few rows. Operands that lie along the columns are transposed first, into local memory."""
+    """Blocks of long rows, which the processor reads ahead. Operands that lie along the columns are transposed first, into local memory."""
     x, expr = kernel.x, kernel.expr
     inner = x.inner_rows(length, rows)
     copies = [s for s in kernel.steps if s.stride_of_rows(length) == 1]
-    wide = (
-        min(hint(length), hint(inner)) >= WIDE_BLOCK and sum(s.itemsize for s in copies) * WIDE_BLOCK**2 <= LOCAL_BYTES
-    )
-    high = block = WIDE_BLOCK if wide else BLOCK
+    area = LOCAL_BYTES // max(sum(s.itemsize for s in copies), 4)
+    block = max(LANES, min(LONG_BLOCK, area // BLOCK, hint(length) // LANES * LANES))
+    high = min(HIGH_BLOCK, area // block)
     if inner.is_Integer and inner < BLOCK:  # such as the channels of an image
         high = int(inner)
         block = min(BLOCK * BLOCK // high, hint(length)) // LANES * LANES
@@ -145,8 +145,11 @@ def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
             f"{step.ctype}* const copy{k} = local{k};",
         ]
         function, result = ("write_block", f" -> {step.ctype}&") if step.stored else ("copy_block", "")
+        start = f"{function}<{block}>(copy{k}, c0, c1, n0, n1"
+        if inner == high <= MOST_CHANNELS and not step.stored and x.stride_along(step.place, length) == high:
+            start, result = f"copy_channels<{block}, {high}>(copy{k}, c0, c1", f" -> const {step.ctype}&"
         lines = [
-            f"{function}<{block}>(copy{k}, c0, c1, n0, n1, lane, [&](long xc, long xn) GEN_INLINE{result} {{",
+            f"{start}, lane, [&](long xc, long xn) GEN_INLINE{result} {{",
             *(row, *definitions),
             f"return {step.var}[{step.index}];",
             "});",

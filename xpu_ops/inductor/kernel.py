@@ -117,14 +117,14 @@ class Step:
     last says how it is written."""
 
     def __init__(self, kernel: SyclKernel, var: str, index: sympy.Expr, dtype: torch.dtype, stored: str = "") -> None:
-        self._kernel, self._index, self.stored = kernel, index, stored
+        self._kernel, self.place, self.stored = kernel, index, stored
         self.var, self.index, self.ctype = var, kernel.index_to_str(index), CTYPE[dtype]
         self.itemsize = dtype.itemsize
         self.copy, self.pitch = "", 0  # the block's copy, where it has one
 
     def stride_of_rows(self, length: sympy.Expr) -> int:
         """From one row of that length to the next."""
-        at = sympy_subs(self._index, {k: v.expr for k, v in self._kernel.range_tree_nodes.items()})
+        at = sympy_subs(self.place, {k: v.expr for k, v in self._kernel.range_tree_nodes.items()})
         x = sympy_index_symbol(self._kernel.range_trees[0].name)
         return V.graph.sizevars.optimization_hint(
             sympy_subs(at, {x: length}) - sympy_subs(at, {x: sympy.S.Zero}), fallback=64
@@ -271,10 +271,7 @@ class SyclKernel(SIMDKernel):
             start = self._token(Step(self, var, index, V.graph.get_dtype(name), stored=name))
             self.stores.writeline(DeferredLine(name, f"{start} {value});"))
             return
-        by_first = conditions == ["first"]
-        line = f"{'st_first' if by_first else 'st'}({var}, {self.index_to_str(index)}, {value});"
-        guarded = conditions and not by_first
-        self.stores.writeline(DeferredLine(name, f"if ({' && '.join(conditions)}) {line}" if guarded else line))
+        self.stores.writeline(DeferredLine(name, self._stored(var, self.index_to_str(index), value, conditions)))
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         var = self.args.output(name)
@@ -283,9 +280,16 @@ class SyclKernel(SIMDKernel):
             text = self.index_to_str(self.prepare_indexing(index))
         finally:
             self.inside_reduction = was
-        self._after.writeline(
-            DeferredLine(name, f"{'st_first' if self.form.across else 'st'}({var}, {text}, {value});")
-        )
+        line = self._stored(var, text, value, ["first"] if self.form.across else [])
+        self._after.writeline(DeferredLine(name, line))
+
+    @staticmethod
+    def _stored(var: str, index: str, value: CSEVariable, conditions: list[str]) -> str:
+        """A store behind conditions. A store of the first lane alone is a scalar one."""
+        if conditions == ["first"]:
+            return f"st_first({var}, {index}, {value});"
+        guard = f"if ({' && '.join(conditions)}) " if conditions else ""
+        return f"{guard}st({var}, {index}, {value});"
 
     # ---- checks
 

@@ -78,6 +78,12 @@ template <class A> inline A lane_max(A v) {
   return v;
 }
 
+// Of the four accumulators of a row, too.
+template <class A> XPU_INLINE A lane_sum(const A (&v)[4]) { return lane_sum((v[0] + v[1]) + (v[2] + v[3])); }
+template <class A> XPU_INLINE A lane_max(const A (&v)[4]) {
+  return lane_max(larger(larger(v[0], v[1]), larger(v[2], v[3])));
+}
+
 // exp(x) for x <= 88 to 0.7 ULP; what would be subnormal is 0. Three times as fast as sycl::exp on the CPU device.
 // F: float or a vector of it, U: its bits.
 template <class F, class U> XPU_INLINE F fast_exp_of(F x) {

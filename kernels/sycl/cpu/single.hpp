@@ -71,11 +71,7 @@ XPU_INLINE float sum16(float16v v) {
   return v[0];
 }
 
-// A nan of either stays.
-XPU_INLINE float16v larger16(float16v a, float16v x) {
-  const uint16v nan = __builtin_bit_cast(uint16v, x != x) & 0x7fc00000u;
-  return __builtin_bit_cast(float16v, __builtin_bit_cast(uint16v, x > a ? x : a) | nan);
-}
+XPU_INLINE float16v larger(float16v a, float16v x) { return nan_of(x > a ? x : a, x, uint16v(kNanBits)); }
 
 // The lanes of four vectors, joined to a value for each.
 using float4v = float __attribute__((ext_vector_type(4)));
@@ -96,7 +92,7 @@ XPU_INLINE float4v sum16(float16v a, float16v b, float16v c, float16v d) {
   return fold16(a, b, c, d, [](float16v x, float16v y) __attribute__((always_inline)) { return x + y; });
 }
 XPU_INLINE float4v max16(float16v a, float16v b, float16v c, float16v d) {
-  return fold16(a, b, c, d, [](float16v x, float16v y) __attribute__((always_inline)) { return larger16(x, y); });
+  return fold16(a, b, c, d, [](float16v x, float16v y) __attribute__((always_inline)) { return larger(x, y); });
 }
 
 }  // namespace xpu

@@ -162,6 +162,9 @@ template <class T, class F> XPU_SHIM T exchange_bits(T v, F f) {
 template <class T> XPU_SHIM T permute_group_by_xor(sub_group, T v, uint32_t mask) {
   return exchange_bits(v, [=](auto x) { return __spirv_GroupNonUniformShuffleXor(kShimSubGroup, x, mask); });
 }
+template <class T> XPU_SHIM T select_from_group(sub_group, T v, uint32_t lane) {
+  return exchange_bits(v, [=](auto x) { return __spirv_GroupNonUniformShuffle(kShimSubGroup, x, lane); });
+}
 template <class T> XPU_SHIM T group_broadcast(sub_group, T v, uint32_t lane) {
   return exchange_bits(v, [=](auto x) { return __spirv_GroupBroadcast(kShimSubGroup, x, lane); });
 }
