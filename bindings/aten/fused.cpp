@@ -6,6 +6,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
 #include "kernels/onednn/weight_cache.hpp"
+#include "kernels/ops/matmul.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -127,6 +128,18 @@ at::Tensor as_rows(const at::Tensor& t, at::IntArrayRef sizes) {
   std::vector<int64_t> full = sizes.vec();
   full.back() = last;
   return t.expand(full).reshape({-1, last});
+}
+
+// Takes the last operand off a chain where a pass behind the product reads it faster than the primitive does.
+std::optional<std::pair<std::string, at::Tensor>> take_last_operand(Chain& chain, const at::Tensor& out) {
+  const auto* last = chain.empty() ? nullptr : std::get_if<std::pair<std::string, at::Tensor>>(&chain.back());
+  if (!last || (last->first != "add" && last->first != "mul") || last->second.sizes() != out.sizes() ||
+      last->second.scalar_type() != out.scalar_type() || last->second.device() != out.device() ||
+      !plan::plan_operand_behind(dtype_of(out), static_cast<int64_t>(out.nbytes()), current_policy()))
+    return std::nullopt;
+  const auto taken = *last;
+  chain.pop_back();
+  return taken;
 }
 
 }  // namespace
@@ -283,8 +296,12 @@ at::Tensor linear_chain(const at::Tensor& x, const at::Tensor& weight, const at:
     for (auto& spec : rows)
       if (auto* pair = std::get_if<std::pair<std::string, at::Tensor>>(&spec))
         pair->second = as_rows(pair->second, sizes);
-    const at::Tensor a = x.reshape({-1, x.size(-1)}), b = weight.t();
-    if (run_matmul(a, b, bias, rows, out.view({-1, weight.size(0)}), false, weight_options(b, a.size(0)))) return out;
+    const at::Tensor a = x.reshape({-1, x.size(-1)}), b = weight.t(), result = out.view({-1, weight.size(0)});
+    const auto behind = take_last_operand(rows, result);
+    if (run_matmul(a, b, bias, rows, result, false, weight_options(b, a.size(0)))) {
+      if (behind) behind->first == "add" ? result.add_(behind->second) : result.mul_(behind->second);
+      return out;
+    }
   }
   return compose_linear(x, weight, bias, chain);
 }

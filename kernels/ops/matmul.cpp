@@ -23,6 +23,8 @@ constexpr int64_t kSmallProduct = 64 * 64 * 64;
 // faster where the processor has instructions for them.
 constexpr int64_t kFewRows = 8, kFewRows16 = 4;
 // uint32 sums of positions stay in range up to 2^31 elements.
+constexpr int64_t kOperandBehind = 4 << 20;  // bytes
+
 constexpr uint32_t kDotChunk = 2048, kMostDotChunks = 64, kDotItems = 16;
 constexpr size_t kDotBytes = 16;  // of a partial sum
 
@@ -86,6 +88,10 @@ bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, c
   if (type != DType::bf16 && type != DType::f16) return false;
   if (by_pairs(type, form, policy)) return rows <= kPairRows;
   return rows <= (policy.products16 ? kFewRows16 : kFewRows);
+}
+
+bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy) {
+  return policy.single_items && type == DType::f32 && bytes >= kOperandBehind;
 }
 
 DotPlan plan_dot(uint32_t n) {

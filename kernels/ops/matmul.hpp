@@ -31,6 +31,10 @@ bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& po
 // processor has no instructions for 16 bits, oneDNN turns all of b into float32.
 bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, const runtime::Policy& policy);
 
+// Whether a product's operand of the result's size, `bytes`, is read by a pass behind oneDNN's primitive. In float32
+// the primitive itself reads it slower where the result leaves the second cache.
+bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy);
+
 struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);
 // Operands, result, strides, n and conj of the arguments are given.

@@ -25,22 +25,27 @@ template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {
                : static_cast<A>(static_cast<T>(static_cast<A>(load(x, ahead)) + static_cast<A>(load(residual, ahead))));
   };
   A s[4] = {0, 0, 0, 0}, shift = first(0);
+  // RMS norm needs the squares alone, the others the mean first.
+  const auto count = [&](A& total, A v) { total += kRms ? v * v : v - shift; };
   // Element r of the row `ahead` elements further on.
   const auto add = [&](size_t r, size_t ahead, int j) {
     const T v =
         static_cast<T>(static_cast<A>(load(x + r + ahead, lane)) + static_cast<A>(load(residual + r + ahead, lane)));
     store(sum + r + ahead, lane, v);
-    if constexpr (!kRms) s[j] += static_cast<A>(v) - shift;
+    [[clang::always_inline]] count(s[j], static_cast<A>(v));
   };
   for_row(n, lane, [&](size_t r, int j) { [[clang::always_inline]] add(r, 0, j); });
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const A mean = kRms ? A(0) : shift + lane_sum(s) / static_cast<A>(n);
-    A q[4] = {0, 0, 0, 0};
-    for_row(n, lane, [&](size_t r, int j) {
-      const A v = static_cast<A>(load(sum + r, lane)) - mean;
-      q[j] += v * v;
-    });
-    const A var = lane_sum(q) / static_cast<A>(n);
+    A mean = 0, var = lane_sum(s) / static_cast<A>(n);
+    if constexpr (!kRms) {
+      mean = shift + var;
+      A q[4] = {0, 0, 0, 0};
+      for_row(n, lane, [&](size_t r, int j) {
+        const A v = static_cast<A>(load(sum + r, lane)) - mean;
+        q[j] += v * v;
+      });
+      var = lane_sum(q) / static_cast<A>(n);
+    }
     const A rstd = A(1) / sycl::sqrt(var + value<A>(p.norm.eps));
     s[0] = s[1] = s[2] = s[3] = 0;
     const size_t ahead = row + 1 < mine.end ? n : 0;  // the last row once more
@@ -100,20 +105,26 @@ template <class T, class W, bool kRms, bool kPast> void add_norm_vectors(const A
       const size_t i = r + j * 16;
       const float16v v = stored16<T>(load16(x + i + ahead) + load16(residual + i + ahead));
       store16(kept + i, v);
-      if constexpr (!kRms) s[j] += v - shift;
+      s[j] += kRms ? v * v : v - shift;
     }
   };
   for (size_t r = 0; r < n; r += 64) add(r, 0);
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const float mean = kRms ? 0.0f : shift + sum16((s[0] + s[1]) + (s[2] + s[3])) / static_cast<float>(n);
-    float16v q[4] = {0, 0, 0, 0};
-    for (size_t r = 0; r < n; r += 64)
+    const auto share = [&](const float16v(&v)[4]) __attribute__((always_inline)) {
+      return sum16((v[0] + v[1]) + (v[2] + v[3])) / static_cast<float>(n);
+    };
+    float mean = 0, var = share(s);
+    if constexpr (!kRms) {
+      mean = shift + var;
+      float16v q[4] = {0, 0, 0, 0};
+      for (size_t r = 0; r < n; r += 64)
 #pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float16v v = at(r + j * 16) - mean;
-        q[j] += v * v;
-      }
-    const float var = sum16((q[0] + q[1]) + (q[2] + q[3])) / static_cast<float>(n);
+        for (int j = 0; j < 4; ++j) {
+          const float16v v = at(r + j * 16) - mean;
+          q[j] += v * v;
+        }
+      var = share(q);
+    }
     const float rstd = 1.0f / sycl::sqrt(var + value<float>(p.norm.eps));
     s[0] = s[1] = s[2] = s[3] = 0;
     const size_t ahead = row + 1 < mine.end ? n : 0;
