@@ -158,6 +158,22 @@ def test_gated_linear(dtype: torch.dtype, activation: str) -> None:
     close(fused.gated_linear(*xpu((x, gate, up, gb, ub)), activation), expected, dtype)
 
 
+@pytest.mark.parametrize("chain", [["gelu", "add"], ["silu", "mul"], ["add", "relu"], ["mul", "add"]], ids="-".join)
+@pytest.mark.parametrize("dims", [2, 3])
+def test_large_operands(chain: list[str], dims: int) -> None:
+    """A last float32 operand of the size of a large result is read by a pass behind the product."""
+    rows = (1100,) if dims == 2 else (11, 100)
+    x, w, b = values(*rows, 16), values(1024, 16, seed=1), values(1024, seed=2)
+    operands = [values(*rows, 1024, seed=3 + i) for i, op in enumerate(op for op in chain if op in ("add", "mul"))]
+    expected, rest = F.linear(*double((x, w, b))), list(double(tuple(operands)))
+    for op in chain:
+        if op in ("add", "mul"):
+            expected = getattr(expected, op)(rest.pop(0))
+        else:
+            expected = getattr(F, op)(expected)
+    close(fused.linear(*xpu((x, w, b)), chain, list(xpu(tuple(operands)))), expected, torch.float32)
+
+
 def test_errors() -> None:
     x, w = xpu(values(4, 8)), xpu(values(6, 8))
     with pytest.raises(ValueError, match="unknown post-op 'nope'"):
