@@ -64,7 +64,7 @@ struct Row {
       }
       if (many) {
         const uint32_t j = (o - xpu::div(o, p.kept[0]) * p.kept[0].d) % kRows;
-        op.store(p, k.out0, k.out1, across(op, a[0], j));
+        op.store(p, k.out0, k.out1, xpu::finished(op, p, across(op, a[0], j)));
         continue;
       }
       for (uint32_t l = 0; l < kLanes; ++l) {
@@ -150,7 +150,7 @@ struct Final {
       Acc acc = x[0];
       for (uint32_t s = 1; s < p.splits; ++s) op.combine(acc, x[static_cast<size_t>(s) * p.kept_count]);
       const xpu::KeptOffsets k = kept(p, o);
-      op.store(p, k.out0, k.out1, acc);
+      op.store(p, k.out0, k.out1, xpu::finished(op, p, acc));
     }
   }
 };

@@ -28,6 +28,7 @@ template <class T> struct Moments : Variance<T> {
   using Base = Variance<T>;
   using A = typename Base::A;
   using Base::Base;
+  typename Base::Acc finished(const ReductionArgs&, typename Base::Acc a) const { return a; }
   void store(const ReductionArgs& p, int64_t o0, int64_t o1, typename Base::Acc a) const {
     static_cast<A*>(p.out0)[o0] = a.b / a.c;
     static_cast<A*>(p.out1)[o1] = a.a;

@@ -1,7 +1,8 @@
 // Reductions: three kernels (row, col, final) over one functor. The functors are in reduction_functors.hpp.
 //
 // A functor has: In, Acc; `identity()`; `add(Acc&, In, int64_t index)`; `combine(Acc&, const Acc&)`, associative up to
-// rounding and, where it looks at indices, independent of order; `store(args, offset0, offset1, Acc)`.
+// rounding and, where it looks at indices, independent of order; `store(args, offset0, offset1, Acc)`. What `store`
+// would need a built-in function for is done by `finished(args, Acc)`, before one lane's value goes to all.
 // Which element meets which accumulator depends on sizes and strides alone, so results repeat from run to run.
 //
 // Two rules make these kernels fast on the CPU device (3 to 8 times):
@@ -121,13 +122,27 @@ inline SplitRange split_range(const ReductionArgs& p, uint32_t s) {
   return {ib, least(p.inner_count, ib + p.inner_block), ob, least(p.outer_count, ob + p.outer_block)};
 }
 
-template <class Op>
+template <class Op, class Acc> inline auto finished(const Op& op, const ReductionArgs& p, const Acc& a, int)
+    -> decltype(op.finished(p, a)) {
+  return op.finished(p, a);
+}
+template <class Op, class Acc> inline const Acc& finished(const Op&, const ReductionArgs&, const Acc& a, long) {
+  return a;
+}
+template <class Op> inline typename Op::Acc finished(const Op& op, const ReductionArgs& p, const typename Op::Acc& a) {
+  return finished(op, p, a, 0);
+}
+struct Same {
+  template <class A> const A& operator()(const A& a) const { return a; }
+};
+// give(acc): what is stored of the result of all lanes.
+template <class Op, class Give = Same>
 inline void finish(const Op& op, const ReductionArgs& p, uint32_t split, uint32_t o, const KeptOffsets& k,
-                   const typename Op::Acc& acc) {
+                   const typename Op::Acc& acc, Give give = {}) {
   if (p.partial)
-    static_cast<typename Op::Acc*>(p.partial)[static_cast<size_t>(split) * p.kept_count + o] = acc;
+    static_cast<typename Op::Acc*>(p.partial)[static_cast<size_t>(split) * p.kept_count + o] = give(acc);
   else
-    op.store(p, k.out0, k.out1, acc);
+    op.store(p, k.out0, k.out1, give(finished(op, p, acc)));
 }
 
 // ---- row: a work-group, which is one sub-group of kLanes items, shares one output and one split of it: for reduced
@@ -221,9 +236,10 @@ struct Row {
       op.combine(a[0], exchange(sg, a[0], 2));
       op.combine(a[0], exchange(sg, a[0], 1));
       if (!many) {
-        finish(op, p, split, o, k, from_lane(a[0], 0));
+        finish(op, p, split, o, k, a[0], [](const Acc& v) { return from_lane(v, 0); });
         continue;
       }
+      a[0] = finished(op, p, a[0]);
       // Lane 4 j has row j (bit 3 of the lane chose between rows j and j + 2, bit 2 between j and j + 1).
 #pragma unroll
       for (uint32_t j = 0; j < kRows; ++j)
@@ -311,7 +327,7 @@ struct Final {
     Acc acc = x[0];
     for (uint32_t s = 1; s < p.splits; ++s) op.combine(acc, x[static_cast<size_t>(s) * p.kept_count]);
     const KeptOffsets k = kept_offsets(p, o);
-    op.store(p, k.out0, k.out1, acc);
+    op.store(p, k.out0, k.out1, finished(op, p, acc));
   }
 };
 

@@ -234,12 +234,14 @@ template <class T> struct Variance {
     const Acc both{a.a + d * share, a.b + b.b + d * d * a.c * share, n};
     a = pick(b.c == 0, a, pick(a.c == 0, b, both));
   }
+  Acc finished(const ReductionArgs& p, Acc a) const {
+    const A divisor = a.c > correction ? a.c - correction : A(0), mean = a.c == 0 ? a.b / a.c : a.a;
+    const A v = a.b / divisor;
+    return {mean, p.flags & kSquareRoot ? sycl::sqrt(v) : v, a.c};
+  }
   void store(const ReductionArgs& p, int64_t o0, int64_t o1, Acc a) const {
-    const A divisor = a.c > correction ? a.c - correction : A(0);
-    A v = a.b / divisor;
-    if (p.flags & kSquareRoot) v = sycl::sqrt(v);
-    static_cast<T*>(p.out0)[o0] = static_cast<T>(v);
-    if (p.out1) static_cast<T*>(p.out1)[o1] = static_cast<T>(a.c == 0 ? a.b / a.c : a.a);
+    static_cast<T*>(p.out0)[o0] = static_cast<T>(a.b);
+    if (p.out1) static_cast<T*>(p.out1)[o1] = static_cast<T>(a.a);
   }
 };
 
@@ -284,9 +286,12 @@ template <class In_, class Out, NormKind kind> struct Norm {
     else
       a += b;
   }
+  Acc finished(const ReductionArgs&, Acc a) const {
+    if constexpr (kind == NormKind::two) return sycl::sqrt(a);
+    if constexpr (kind == NormKind::power) return sycl::pow(a, Acc(1) / power);
+    return a;
+  }
   void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
-    if constexpr (kind == NormKind::two) a = sycl::sqrt(a);
-    if constexpr (kind == NormKind::power) a = sycl::pow(a, Acc(1) / power);
     static_cast<Out*>(p.out0)[o] = static_cast<Out>(a);
   }
 };
@@ -315,8 +320,9 @@ template <class T> struct LogSumExp {
     a.b = a.b * scaled(a.a, top) + b.b * scaled(b.a, top);
     a.a = top;
   }
+  Acc finished(const ReductionArgs&, Acc a) const { return {a.a + sycl::log(a.b), a.b}; }
   void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
-    static_cast<T*>(p.out0)[o] = static_cast<T>(a.a + sycl::log(a.b));
+    static_cast<T*>(p.out0)[o] = static_cast<T>(a.a);
   }
 };
 
