@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -62,6 +63,8 @@ def main(
             task = progress.add_task("")
             for case in chosen:
                 progress.update(task, description=f"{len(rows) + 1}: {case.section}, {case.name}", refresh=True)
+                if not console.is_terminal and (not rows or rows[-1].section != case.section):
+                    print(f"{len(rows)} rows; {case.section}", file=sys.stderr, flush=True)
                 rows.append(measure(case))
         rows += process.rows(lambda section, name: filter in f"{section} {name}")
         rows += distributed.rows(lambda section, name: filter in f"{section} {name}")
