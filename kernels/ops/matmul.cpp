@@ -22,9 +22,8 @@ constexpr int64_t kSmallProduct = 64 * 64 * 64;
 // Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
 // faster where the processor has instructions for them.
 constexpr int64_t kFewRows = 8, kFewRows16 = 4;
-// uint32 sums of positions stay in range up to 2^31 elements.
 constexpr int64_t kOperandBehind = 4 << 20;  // bytes
-
+// uint32 sums of positions stay in range up to 2^31 elements.
 constexpr uint32_t kDotChunk = 2048, kMostDotChunks = 64, kDotItems = 16;
 constexpr size_t kDotBytes = 16;  // of a partial sum
 

@@ -121,16 +121,24 @@ XPU_INLINE float16v store_int4(WholeInputs& inputs, uint32_t first, const float1
   inputs.factors[first / kWeightChunk] = factor;
   return sum * factor;
 }
+// The sums over `parts` (1, 2 or 4) of the lanes.
+XPU_INLINE float4v part_sums(float16v v, uint32_t parts) {
+  v = v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  v = v + __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  if (parts == 4) return __builtin_shufflevector(v, v, 0, 4, 8, 12);
+  v = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  if (parts == 2) return __builtin_shufflevector(v, v, 0, 8, 0, 8);
+  v = v + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  return __builtin_shufflevector(v, v, 0, 0, 0, 0);
+}
 template <class Inputs, class T>
 XPU_INLINE void order_int4(Inputs& inputs, uint32_t first, const T* a, uint32_t count, uint32_t parts) {
+  static_assert(kMostParts == 4);
   for (uint32_t c = 0; c < count; c += kWeightChunk) {
     float16v v[8];
     load_int4(v, a + c);
     const float16v sum = store_int4(inputs, first + c, v);
-    float* to = inputs.sums[(first + c) / kWeightChunk];
-    for (uint32_t q = 0; q < parts; ++q) to[q] = 0;
-#pragma unroll
-    for (uint32_t l = 0; l < 16; ++l) to[l * parts / 16] += sum[l];
+    *reinterpret_cast<float4u*>(inputs.sums[(first + c) / kWeightChunk]) = part_sums(sum, parts);
   }
 }
 
