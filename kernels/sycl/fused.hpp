@@ -83,11 +83,14 @@ template <class T, class W, bool kRms, bool kPast> void add_norm_vectors(const A
           *residual = static_cast<const T*>(p.residual) + mine.begin * n;
   T *sum = static_cast<T*>(const_cast<void*>(p.norm.x)) + mine.begin * n,
     *y = static_cast<T*>(p.norm.y) + mine.begin * n;
-  // The row's sums as floats: made once for the three passes.
+  // Sixteen elements of x + residual from i on. Those of a row are kept as floats: made once for the three passes.
+  const auto made = [&](size_t i)
+                        __attribute__((always_inline)) { return stored16<T>(load16(x + i) + load16(residual + i)); };
   float kept[kMostVectorColumns];
   const auto at = [&](size_t r) __attribute__((always_inline)) { return load16(kept + r); };
-  const auto first = [&](size_t ahead) __attribute__((always_inline)) {
-    return kRms ? 0.0f : stored16<T>(load16(x + ahead) + load16(residual + ahead))[0];
+  const auto first = [&](size_t ahead) __attribute__((always_inline)) { return kRms ? 0.0f : made(ahead)[0]; };
+  const auto share = [&](const float16v(&v)[4]) __attribute__((always_inline)) {
+    return sum16((v[0] + v[1]) + (v[2] + v[3])) / static_cast<float>(n);
   };
   const auto put = [&](T* to, float16v u, float16v v) __attribute__((always_inline)) {
     if constexpr (kPast)
@@ -103,16 +106,13 @@ template <class T, class W, bool kRms, bool kPast> void add_norm_vectors(const A
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const size_t i = r + j * 16;
-      const float16v v = stored16<T>(load16(x + i + ahead) + load16(residual + i + ahead));
+      const float16v v = made(i + ahead);
       store16(kept + i, v);
       s[j] += kRms ? v * v : v - shift;
     }
   };
   for (size_t r = 0; r < n; r += 64) add(r, 0);
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
-    const auto share = [&](const float16v(&v)[4]) __attribute__((always_inline)) {
-      return sum16((v[0] + v[1]) + (v[2] + v[3])) / static_cast<float>(n);
-    };
     float mean = 0, var = share(s);
     if constexpr (!kRms) {
       mean = shift + var;

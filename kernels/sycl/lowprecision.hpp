@@ -123,12 +123,12 @@ XPU_INLINE float16v store_int4(WholeInputs& inputs, uint32_t first, const float1
 }
 // The sums over `parts` (1, 2 or 4) of the lanes.
 XPU_INLINE float4v part_sums(float16v v, uint32_t parts) {
-  v = v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-  v = v + __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  v = v + other_lanes<1>(v);
+  v = v + other_lanes<2>(v);
   if (parts == 4) return __builtin_shufflevector(v, v, 0, 4, 8, 12);
-  v = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+  v = v + other_lanes<4>(v);
   if (parts == 2) return __builtin_shufflevector(v, v, 0, 8, 0, 8);
-  v = v + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  v = v + other_lanes<8>(v);
   return __builtin_shufflevector(v, v, 0, 0, 0, 0);
 }
 template <class Inputs, class T>

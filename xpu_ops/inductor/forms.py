@@ -113,17 +113,23 @@ def _walk(kernel: SyclKernel, tile: int) -> _Walk:
     return _Walk(ceil_div(rows, each), head, loop, ("0", expr(length)), ["}"], definitions, shared=shared)
 
 
+def _vectors(size: int) -> int:
+    """The largest multiple of a vector in it, one at least."""
+    return max(1, size // LANES) * LANES
+
+
 def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
-    """Blocks of long rows, which the processor reads ahead. Operands that lie along the columns are transposed first, into local memory."""
+    """Blocks of long rows, which are read faster. Operands that lie along the columns are transposed first, into local memory."""
     x, expr = kernel.x, kernel.expr
     inner = x.inner_rows(length, rows)
     copies = [s for s in kernel.steps if s.stride_of_rows(length) == 1]
-    area = LOCAL_BYTES // max(sum(s.itemsize for s in copies), 4)
-    block = max(LANES, min(LONG_BLOCK, area // BLOCK, hint(length) // LANES * LANES))
-    high = min(HIGH_BLOCK, area // block)
     if inner.is_Integer and inner < BLOCK:  # such as the channels of an image
         high = int(inner)
         block = min(BLOCK * BLOCK // high, hint(length)) // LANES * LANES
+    else:
+        area = LOCAL_BYTES // max(sum(s.itemsize for s in copies), 4)
+        block = _vectors(min(LONG_BLOCK, area // BLOCK, hint(length)))
+        high = _vectors(min(HIGH_BLOCK, area // block))
     across, down = expr(ceil_div(length, block)), expr(ceil_div(inner, high))
     definitions = x.by_rows(length, "xo", "xc", inner)
     head = [

@@ -62,12 +62,18 @@ XPU_INLINE void stream32(bf16* x, float16v a, float16v b) {
   __builtin_nontemporal_store(even >> 16 | (odd & 0xffff0000u), reinterpret_cast<uint16v*>(x));
 }
 
+// Each lane has the value of the one whose number differs by these bits.
+template <int kMask> XPU_INLINE float16v other_lanes(float16v v) {
+  return __builtin_shufflevector(v, v, 0 ^ kMask, 1 ^ kMask, 2 ^ kMask, 3 ^ kMask, 4 ^ kMask, 5 ^ kMask, 6 ^ kMask,
+                                 7 ^ kMask, 8 ^ kMask, 9 ^ kMask, 10 ^ kMask, 11 ^ kMask, 12 ^ kMask, 13 ^ kMask,
+                                 14 ^ kMask, 15 ^ kMask);
+}
 // The sum of the lanes in the order of lane_sum.
 XPU_INLINE float sum16(float16v v) {
-  v = v + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  v = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-  v = v + __builtin_shufflevector(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-  v = v + __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  v = v + other_lanes<8>(v);
+  v = v + other_lanes<4>(v);
+  v = v + other_lanes<2>(v);
+  v = v + other_lanes<1>(v);
   return v[0];
 }
 
@@ -84,8 +90,8 @@ template <class F> XPU_INLINE float4v fold16(float16v a, float16v b, float16v c,
   const float16v x = pairs(a, b), y = pairs(c, d);
   float16v v = join(__builtin_shufflevector(x, y, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
                     __builtin_shufflevector(x, y, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
-  v = join(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  v = join(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
+  v = join(v, other_lanes<8>(v));
+  v = join(v, other_lanes<4>(v));
   return __builtin_shufflevector(v, v, 0, 1, 2, 3);
 }
 XPU_INLINE float4v sum16(float16v a, float16v b, float16v c, float16v d) {
