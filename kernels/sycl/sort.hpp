@@ -317,7 +317,8 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
   auto take = [&](uint32_t i, K k, bool hit) {
     if (ties != ~0u) {
       uint32_t tie = hit && k == bound ? 1u : 0u;
-      if (tie && equal + r.before(tie) >= ties) hit = false;
+      const uint32_t ahead = r.before(tie);
+      if (tie && equal + ahead >= ties) hit = false;
       equal += r.add(tie);
     }
     uint32_t one = hit ? 1u : 0u, before = r.before(one), slot = filled + before;
