@@ -71,7 +71,7 @@ inline size_t even_group(size_t inner, size_t most = 1024) {
   return std::max<size_t>(16, (each + 15) / 16 * 16);
 }
 inline size_t even_group(size_t inner, const runtime::Policy& policy) {
-  return even_group(inner, std::min<size_t>(1024, policy.most_items));
+  return even_group(inner, policy.elementwise_group);
 }
 
 // How many items to launch for n elements that cost little each: where an item is a thread few, each with many in turn.

@@ -16,7 +16,8 @@ struct Policy {
   bool host_memory = false;          // the host dereferences device memory
   uint32_t units = 1;                // compute units that a launch should fill
   uint32_t lanes = kSubGroup;        // items that share one row (a sub-group)
-  uint32_t elementwise_group = 256;  // items of one pointwise work-group
+  // Most items of a work-group that has one item per element. On a GPU the registers of all its items have to fit.
+  uint32_t elementwise_group = 256;
   uint32_t most_items = 1024;        // of any work-group
   uint64_t cache = 0;                // bytes of the last cache before memory
   bool matrices = false;             // units for products of 16-bit matrices

@@ -184,7 +184,7 @@ void test_indexing() {
         for (const Dims3& dims : {table, vector, columns, turned}) {
           at("indexed", policy.single_items, policy.units, rows, cols);
           const IndexedPlan plan = plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
-          CHECK(plan.local <= policy.most_items);
+          CHECK(plan.local <= policy.elementwise_group);
           seen.insert(plan.args.mode);
           int64_t total = 1;
           for (const auto& d : dims) total *= d.size;
