@@ -157,6 +157,7 @@ lint: deps
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(PY) -m tools.lint_collectives
 	$(BIN)/clang-format --dry-run --Werror $(CPP_FILES)
 
 format: deps

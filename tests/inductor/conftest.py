@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from support.collectives import converged  # noqa: F401
 
 # Graphs compiled by an earlier run must not stand for those of this one.
 os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", tempfile.mkdtemp(prefix="xpu_ops-inductor-"))

@@ -1,0 +1,5 @@
+"""Kernels from source, in all tests of this folder."""
+
+from __future__ import annotations
+
+from support.collectives import converged  # noqa: F401
