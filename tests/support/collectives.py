@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,17 +29,27 @@ def _headers() -> Program:
 def converged(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every kernel that the test has compiled or looked up calls its collectives in converged flow."""
     from xpu_ops.jit import service
+    from xpu_ops.triton.lower import kernel
 
     sources: list[str] = []
-    digest = service.source_digest
+    digest, lower = service.source_digest, kernel.lower
 
-    def noted(source: str) -> str:
+    def note(source: str) -> None:
         if source and source not in _seen:
             _seen.add(source)
             sources.append(source)
+
+    def digested(source: str) -> str:
+        note(source)
         return digest(source)
 
-    monkeypatch.setattr(service, "source_digest", noted)
+    def lowered(*args: Any, **options: Any) -> kernel.Lowered:
+        out = lower(*args, **options)
+        note(out.source)
+        return out
+
+    monkeypatch.setattr(service, "source_digest", digested)
+    monkeypatch.setattr(kernel, "lower", lowered)
     yield
     found = [f"{f}\n{source}" for source in sources for f in check_text(source, _headers())]
     assert not found, "\n".join(found)

@@ -43,6 +43,7 @@ class Function:
     inits: Tokens  # of a constructor
     line: int
     owner: str = ""  # its struct
+    returns: str = ""  # its type, where that is one name
     kernel: bool = False
 
 
@@ -269,8 +270,21 @@ def _function(tokens: Tokens, start: int, brace: int, source: Source, owner: str
         name = "operator"
     params, types, least = params_of(head[place + 1 : closing(head, place)])
     kernel = any(t.text.startswith("XPU_KERNEL") for t in head)
+    returns = head[place - 2].name if place >= 2 else ""
     source.functions.append(
-        Function(name, source.file, params, types, least, tokens[brace + 1 : end], inits, head[0].line, owner, kernel)
+        Function(
+            name,
+            source.file,
+            params,
+            types,
+            least,
+            tokens[brace + 1 : end],
+            inits,
+            head[0].line,
+            owner,
+            returns,
+            kernel,
+        )
     )
     return end
 

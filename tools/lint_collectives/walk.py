@@ -126,7 +126,10 @@ class Walk:
         end = self._end(tokens, at)
         text = tokens[at : end - 1] if tokens[end - 1].text == ";" else tokens[at:end]
         if t.text == "return":
-            self.result |= self.value(text[1:]) | self.branch
+            if len(text) > 1 and text[1].text == "{":
+                self.result |= self._made(self.f.returns if self.depth == 0 else "", text[2:-1]) | self.branch
+            else:
+                self.result |= self.value(text[1:]) | self.branch
             self._leave("return")
         elif t.text in ("break", "continue"):
             self._leave(t.text)
@@ -265,7 +268,7 @@ class Walk:
 
     def _made(self, kind: str, arguments: Tokens) -> int:
         """T{..}: a known struct holds its differences by field."""
-        fields = self.program.fields.get(kind)
+        fields = self.program.fields.get(kind) if kind else None
         taints = [self.value(part) for part in split(arguments, ",") if part]
         makers = [f for f in self.program.by_name.get(kind, ()) if f.owner == kind]
         if self.depth < 8:
