@@ -22,7 +22,7 @@ at::Tensor turn_sign(const at::Tensor& t) { return t.bitwise_xor(std::numeric_li
 Image::Image(const at::Tensor& xpu, Use use, Encoding encoding, bool rows)
     : xpu_(xpu), encoding_(encoding), use_(use), rows_(rows) {}
 
-void Image::open(runtime::Queue* fetches) {
+void Image::open(runtime::Queue* fetches, const std::shared_ptr<void>& held) {
   c10::SmallVector<int64_t, 2> shape{xpu_.numel()};
   if (rows_ && xpu_.dim() > 0) {
     int64_t row = 1;
@@ -30,7 +30,7 @@ void Image::open(runtime::Queue* fetches) {
     shape = {xpu_.size(0), row};
   }
   if (!fetches) {
-    memory_ = alias_as_cpu(xpu_);
+    memory_ = alias_as_cpu(xpu_, held);
     memory_.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
     return;
   }

@@ -2,6 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include "bindings/distributed/encoding.hpp"
 #include "kernels/runtime/queue.hpp"
 
@@ -15,7 +17,8 @@ class Image {
   Image(const at::Tensor& xpu, Use use, Encoding encoding, bool rows = false);
 
   // The producing stream is done. With a queue the elements are copied on it; the caller waits for it before encode().
-  void open(runtime::Queue* fetches);
+  // Else the tensor's memory serves, and `held` is let go after the engine's last reference to it.
+  void open(runtime::Queue* fetches, const std::shared_ptr<void>& held);
   void encode();
   const at::Tensor& tensor() const { return xpu_; }
   Use use() const { return use_; }

@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 #include <c10/util/StringUtil.h>
 #include <sched.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -97,16 +98,22 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const 
     starting_ = true;
   }
   const at::NoGradGuard no_grad;
+  // The engine's thread lets its tensors go after it has called back, and their memory may be Python's. A send or
+  // receive that nobody waits for keeps its own.
+  const auto held = c10d::isP2POp(opType_) ? nullptr : std::make_shared<Ticket>(ticket);
+  auto not_started = c10::make_scope_exit([&] {
+    if (held) held->reset();
+  });
   std::vector<at::Tensor> cpu;
   if (discrete_) {
     const OnStream fetching(device_.index(), streams_.fetch);  // pinned memory is of the current device's context
     runtime::Queue& queue = runtime::current_queue();
     if (ready) ready->block(queue);
-    for (Image& image : call_.images) image.open(&queue);
+    for (Image& image : call_.images) image.open(&queue, nullptr);
     queue.wait();
   } else {
     if (ready) ready->synchronize();
-    for (Image& image : call_.images) image.open(nullptr);
+    for (Image& image : call_.images) image.open(nullptr, held);
   }
   cpu.reserve(call_.images.size());
   for (Image& image : call_.images) {
@@ -122,6 +129,7 @@ void XcclWork::launch(c10d::Backend& engine, const runtime::Event* ready, const 
     works = call_.start(engine, cpu);
     // gloo's thread starts before this one sleeps: on one core it would else be woken twice as often.
     if (waited_for) sched_yield();
+    not_started.release();
   } catch (const std::runtime_error&) {  // of a connection: wrong arguments have other types
     std::rethrow_exception(explain(std::current_exception(), true));
   }
@@ -180,11 +188,12 @@ void XcclWork::complete(std::exception_ptr error, const Ticket& ticket) noexcept
   Call::Works driven;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (completed_) return;
-    completed_ = true;
-    exception_ = error;
-    future = future_;
-    // After an abort the engine may still write to them.
+    if (!completed_) {
+      completed_ = true;
+      exception_ = error;
+      future = future_;
+    }
+    // After an abort the engine may still write to them, and ends later.
     if (!starting_ || (launched_ && parts_ == 0)) {
       call = std::move(call_);
       cpu.swap(cpu_);

@@ -20,6 +20,7 @@
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
 #include "bindings/runtime/hooks.hpp"
+#include "bindings/runtime/late_threads.hpp"
 #include "bindings/runtime/observer.hpp"
 #include "bindings/runtime/profiler.hpp"
 #include "kernels/runtime/device.hpp"
@@ -242,6 +243,7 @@ void bind_own(py::module_& m) {
     return std::map<std::string, int64_t>{{"native", s.native}, {"cached", s.cached}, {"linked", s.linked}};
   });
   m.def("drain", [] {
+    if (runtime::initialized()) keep_late_threads();
     NoGil no_gil;
     runtime::drain();
     settle_workers();

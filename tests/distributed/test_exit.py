@@ -74,6 +74,35 @@ def test_a_collective_that_nobody_joins(tmp_path: Path, ending: str, code: int, 
     assert code == 1 or took > 10
 
 
+def test_python_memory_that_the_engine_frees_last(tmp_path: Path) -> None:
+    """The process waits for it: a thread that asks for the interpreter's lock later would be unwound, and abort."""
+    body = """
+        import xpu_ops
+        class Memory(bytearray):
+            def __del__(self):
+                time.sleep(1)
+                print("freed", flush=True)
+        group(60)
+        x = torch.ones(64, device="xpu")
+        dist.all_reduce(x)
+        if rank == 1:
+            time.sleep(2)
+            dist.all_reduce(x)
+        else:
+            memory = torch.frombuffer(Memory(256), dtype=torch.float32)
+            shared = xpu_ops.as_xpu(memory) if xpu_ops._C.host_accessible(0) else memory.to("xpu")
+            del memory
+            dist.all_reduce(shared, async_op=True)
+            del shared
+    """
+    outs = []
+    for process in ranks.start_code(tmp_path, body):
+        out, error = process.communicate(timeout=120)
+        assert (process.returncode, error) == (0, ""), error[-3000:]
+        outs.append(out)
+    assert outs == ["freed\n", ""]
+
+
 def test_a_forked_child_does_not_wait(tmp_path: Path) -> None:
     """The other rank joins the collective once the child has ended."""
     ended = str(tmp_path / "ended")

@@ -273,12 +273,16 @@ EXITS = {
     "exception": "x = [torch.ones(1 << 22, device='xpu') for _ in range(50)]; x[50]",
     "os._exit": "x = [torch.ones(1 << 22, device='xpu') for _ in range(50)]; import os; os._exit(0)",
     "live tensors": "import sys; sys.kept = [(torch.ones(1 << 22, device='xpu', requires_grad=True) ** 2).exp() for _ in range(9)]",
-    # Inside of an operator, torch itself aborts: the end of a daemon thread unwinds through a destructor, on the CPU too.
     "daemon thread": "import threading, time; x = torch.ones(1 << 22, device='xpu'); done = threading.Event(); threading.Thread("
     "target=lambda: ([x.add_(1) for _ in range(50)], done.set(), time.sleep(60)), daemon=True).start(); done.wait()",
+    # Python ends them inside of an operator, where torch's destructors ask for its lock.
+    "daemon threads that compute": "import threading, time; x = torch.ones(300, 300, device='xpu'); [threading.Thread(target=lambda t=t: "
+    "any(t.mm(t) is None for _ in iter(int, 1)), daemon=True).start() for t in (x, x, x.cpu())]; time.sleep(0.5)",
+    "exit in a hook": "import sys; x = torch.ones(3, device='xpu', requires_grad=True); x.register_hook(lambda g: sys.exit(4)); "
+    "torch.autograd.set_multithreading_enabled(True); (x * 2).sum().backward()",
     "atexit": "import atexit; x = torch.ones(1 << 20, device='xpu'); atexit.register(lambda: print((x * 2).sum().item()))",
 }
-CODES = {"raise": 3, "exception": 1}
+CODES = {"raise": 3, "exception": 1, "exit in a hook": 4}
 
 
 @pytest.mark.parametrize("what", sorted(EXITS))

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <unordered_map>
 
@@ -18,6 +19,7 @@ namespace {
 
 // Storages that share memory across devices: the context owns the other storage.
 struct Shared {
+  std::shared_ptr<void> held;  // let go last
   c10::Storage owner;
   int device;              // to wait for before the owner goes; -1: none
   c10::DataPtr left = {};  // where the elements were: another thread may be launching on it, a graph may name it
@@ -52,10 +54,11 @@ void count(const c10::Storage& storage) {
   ++aliased().total;
 }
 
-at::Tensor wrap(const at::Tensor& t, c10::Device device, c10::DispatchKey key, c10::Allocator* allocator, int wait) {
+at::Tensor wrap(const at::Tensor& t, c10::Device device, c10::DispatchKey key, c10::Allocator* allocator, int wait,
+                std::shared_ptr<void> held = {}) {
   const c10::Storage& storage = t.storage();
   count(storage);
-  c10::DataPtr data(storage.mutable_data(), new Shared{storage, wait}, &release, device);
+  c10::DataPtr data(storage.mutable_data(), new Shared{std::move(held), storage, wait}, &release, device);
   auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
                                                     std::move(data), allocator, /*resizable=*/true);
   at::Tensor out =
@@ -94,14 +97,14 @@ bool move_to_cpu_memory(const at::Tensor& xpu, const at::Tensor& cpu) {
   std::memcpy(target.mutable_data(), storage->data(), storage->nbytes());
   if (is_alias(storage) || has_alias(storage)) return false;
   count(target);
-  auto* shared = new Shared{target, xpu.device().index()};
+  auto* shared = new Shared{{}, target, xpu.device().index()};
   shared->left = storage->set_data_ptr(c10::DataPtr(target.mutable_data(), shared, &release, xpu.device()));
   storage->set_resizable(false);
   return true;
 }
 
-at::Tensor alias_as_cpu(const at::Tensor& xpu) {
-  return wrap(xpu, c10::Device(c10::kCPU), c10::DispatchKey::CPU, c10::GetCPUAllocator(), -1);
+at::Tensor alias_as_cpu(const at::Tensor& xpu, std::shared_ptr<void> held) {
+  return wrap(xpu, c10::Device(c10::kCPU), c10::DispatchKey::CPU, c10::GetCPUAllocator(), -1, std::move(held));
 }
 
 at::Tensor alias_as_xpu(const at::Tensor& cpu, c10::Device device) {

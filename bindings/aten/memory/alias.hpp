@@ -2,13 +2,15 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
 #include <optional>
 
 namespace xpu_ops {
 
 // A CPU tensor on the same memory, with the same sizes, strides, conj and neg bits; keeps the storage alive. Detached
-// from autograd. The caller has waited for the queue and checked host_accessible.
-at::Tensor alias_as_cpu(const at::Tensor& xpu);
+// from autograd. The caller has waited for the queue and checked host_accessible. `held` is let go after the last
+// reference to the memory by its tensors.
+at::Tensor alias_as_cpu(const at::Tensor& xpu, std::shared_ptr<void> held = {});
 // The reverse; the device waits for its queues before the CPU memory is let go.
 at::Tensor alias_as_xpu(const at::Tensor& cpu, c10::Device device);
 
