@@ -23,7 +23,7 @@ PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel check-gpu docs lock tables lint format clean
+.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel dist check-dist release-part check-gpu docs lock tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -66,6 +66,11 @@ smoke: build
 	$(RUN) -m tools.demo $(DEMO_ARGS)
 	$(RUN) -m xpu_ops.cli doctor
 	XPU_OPS_TEST_EVERY=40 $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
+
+# The suite with each release of torch, as one table: whole with the releases of WHOLE, each 40th test with the others.
+WHOLE ?=
+matrix: deps
+	$(PY) -m tools.matrix $(if $(WHOLE),--whole $(WHOLE))
 
 # The whole suite, and the operators once more with the launches of a GPU, and with memory that the host does not reach.
 POLICY_TESTS := tests/aten tests/mkl tests/onednn tests/ops tests/runtime
@@ -126,14 +131,40 @@ coverage: build
 	$(RUN) -m tools.readme_coverage $(BUILD)/coverage/report.json README.md
 	$(RUN) -m xpu_ops.coverage report
 
-# dist/ holds one wheel per torch and Python.
+# A wheel for the torch and Python of this build.
 WHEELS = dist/xpu_ops-*+$$($(PY) -m tools.torch_release)-*.whl
+PIP_WHEEL = PATH=$(BIN):$$PATH $(PY) -m pip wheel --disable-pip-version-check --quiet --no-build-isolation --no-deps \
+  -C build-dir=$(abspath $(BUILD)) -C wheel.tags=$$($(PY) -m tools.torch_release --tags) -w dist .
 wheel: build
-	rm -f $(WHEELS)
+	rm -rf $(WHEELS) $(BUILD)/releases
 	$(RUN) -m tools.ship_recording $(BUILD)
-	PATH=$(BIN):$$PATH $(PY) -m pip wheel --disable-pip-version-check --quiet --no-build-isolation --no-deps -C build-dir=$(abspath $(BUILD)) \
-	  -C wheel.tags=$$($(PY) -m tools.torch_release --tags) -w dist .
+	$(PIP_WHEEL)
 	@ls -l $(WHEELS) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
+
+# What is uploaded: a wheel for this Python and every release of torch. What is built per release comes from builds of their own,
+# in environments that hold torch without what it needs to run.
+DIST_WHEEL = dist/xpu_ops-[0-9.]*-$$($(PY) -m tools.torch_release --tags).whl
+dist: build
+	rm -rf $(DIST_WHEEL) $(BUILD)/releases
+	$(RUN) -m tools.ship_recording $(BUILD)
+	set -e; for torch in $$($(PY) -m tools.torch_release --others); do $(MAKE) release-part TORCH=$$torch INTO=$(abspath $(BUILD))/releases; done
+	XPU_OPS_EVERY_TORCH=1 $(PIP_WHEEL)
+	rm -rf $(BUILD)/releases
+	@ls -l $(DIST_WHEEL) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
+
+# The sdist beside it, and both as a user meets them: metadata, tag, an installation per release of torch.
+check-dist: deps
+	$(PY) -c 'from scikit_build_core.build import build_sdist; print("sdist:", build_sdist("dist"))'
+	$(PY) -m tools.check_dist $(if $(CHECK_TORCH),--torch $(CHECK_TORCH))
+
+PART_VENV = .venv-part$(CELL)
+release-part:
+	test -e $(PART_VENV)/.complete || { $(PYTHON3) -m venv $(PART_VENV) && \
+	  $(PART_VENV)/bin/pip install $(PIP_OPTIONS) --no-deps torch===$(TORCH) && \
+	  $(PART_VENV)/bin/pip install $(PIP_OPTIONS) -r requirements/build.txt && touch $(PART_VENV)/.complete; }
+	$(MAKE) $(BUILD)/build.ninja VENV=$(PART_VENV) DEPS=0
+	PATH=$(abspath $(PART_VENV))/bin:$$PATH ninja -C $(BUILD) -j $(JOBS) _C
+	PATH=$(abspath $(PART_VENV))/bin:$$PATH cmake --install $(BUILD) --component release --prefix $(INTO)
 
 # Compiles every module for Intel GPUs offline and validates its SPIR-V. Needs Debian's spirv-tools and intel-opencl-icd;
 # proves that the code compiles, nothing more.

@@ -56,7 +56,7 @@ def pytest_sessionfinish() -> None:
     extension = sys.modules.get("xpu_ops._C")
     if extension is None or extension.__file__ is None:
         return
-    kernels = ctypes.CDLL(str(Path(extension.__file__).with_name("libxpu_ops_kernels.so")))
+    kernels = ctypes.CDLL(str(Path(extension.__file__).parents[1] / "libxpu_ops_kernels.so"))
     dump = getattr(kernels, "__gcov_dump", None)
     if dump is not None:
         dump()

@@ -67,7 +67,7 @@ def main() -> None:
         "TORCH_VERSION": version,
         "TORCH_SERIES": series,
         "TORCH_RELEASES": repr(tuple(settings["torch"])),
-        "XPU_OPS_VERSION": torch_release.wheel_version(settings["version"], series),
+        "XPU_OPS_VERSION": settings["version"],
         "SYCL_INCLUDE_DIR": sycl_header.parent.parent,
         "SYCL_LIBRARY": file_of("intel-sycl-rt", "/libsycl.so"),
         "DNNL_INCLUDE_DIR": file_of("onednn-devel", "include/dnnl.hpp").parent,

@@ -71,8 +71,10 @@ def main() -> None:
     package: Path = args.out / "xpu_ops"
     package.mkdir(parents=True, exist_ok=True)
     link_sources(package)
-    for name in ("manifest.json", "_built.py"):
-        link(args.gen.resolve() / name, package / name)
+    link(args.gen.resolve() / "_built.py", package / "_built.py")
+    release = package / f"torch{args.torch}"
+    release.mkdir(exist_ok=True)
+    link(args.gen.resolve() / "manifest.json", release / "manifest.json")
     link(args.worker.resolve(), package / "kernelc")
     link_headers(package / "include")
     write_metadata(args.out, args.version, args.torch)

@@ -1,4 +1,4 @@
-"""The torch that a build serves: one wheel per minor release, from one source.
+"""The torch that a build serves: one folder of the package per minor release, from one source.
 
 pyproject.toml lists the releases. This module serves CMake (locate.py) and the wheel's metadata; nothing of
 torch is imported, since a broken torch must not break the build with a traceback.
@@ -73,8 +73,26 @@ def serves(releases: str | None, series: str) -> bool:
 
 
 def wheel_version(source: str, series: str) -> str:
-    """The version of the wheel for a release of torch: pip tells the wheels of one source apart by their local version."""
+    """The version of a wheel for one release of torch: pip tells it from the wheel for all by its local version."""
     return f"{source}+torch{series}"
+
+
+def others() -> list[str]:
+    """The releases of torch that `make dist` builds for beside the one that is installed."""
+    torch = find_torch()
+    own = series_of(version_of(torch)) if torch else None
+    return [version for version in settings()["patches"] if series_of(version) != own]
+
+
+def every_release() -> bool:
+    """Whether the wheel that is made holds the parts of every release: `make dist` says so."""
+    return os.environ.get("XPU_OPS_EVERY_TORCH") == "1"
+
+
+def requirement(series: list[str]) -> str:
+    """What pip is told of torch: ["2.13", "2.14"] is `torch>=2.13,<2.15`."""
+    major, minor = (int(x) for x in series[-1].split("."))
+    return f"torch>={series[0]},<{major}.{minor + 1}"
 
 
 def python_tag() -> str:
@@ -114,10 +132,15 @@ class Provider:
     def dynamic_metadata(self, settings: Mapping[str, Any], project: Mapping[str, Any]) -> dict[str, Any]:
         if self.state == "sdist":
             return {"version": settings["version"], "dependencies": []}
+        if every_release():
+            return {"version": settings["version"], "dependencies": [requirement(settings["torch"])]}
         torch = find_torch()
         series = series_of(version_of(torch)) if torch else self.wanted(settings)
         return {"version": wheel_version(settings["version"], series), "dependencies": [f"torch=={series}.*"]}
 
 
 if __name__ == "__main__":
-    print(f"{python_tag()}-{python_tag()}-{PLATFORM}" if "--tags" in sys.argv else wheel_tag())
+    if "--others" in sys.argv:
+        print(*others())
+    else:
+        print(f"{python_tag()}-{python_tag()}-{PLATFORM}" if "--tags" in sys.argv else wheel_tag())

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from xpu_ops._paths import not_built, package_dir
+from xpu_ops._paths import built_releases, not_built, package_dir, release_dir, torch_release
 
 # libOpenCL and libdnnl carry no search path of their own: what they need is loaded first, dependencies before dependents.
 _PRELOAD = ("libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so")
@@ -76,14 +76,13 @@ def _check_torch() -> None:
             f"xpu_ops provides the xpu device itself but found torch {torch.__version__} built with XPU; "
             "install the CPU build of torch, or uninstall xpu_ops to use the XPU build."
         )
-    found = ".".join(torch.__version__.split("+")[0].split(".")[:2])
-    if found != _built.TORCH:
-        fix = f'install the torch of this wheel with: pip install "torch=={_built.TORCH}.*"'
-        if found in _built.RELEASES:
-            wheel = f"xpu_ops=={_built.VERSION.partition('+')[0]}+torch{found}"
-            fix += f', or the wheel for the torch that is there with: pip install "{wheel}"'
+    served = built_releases()
+    if torch_release() not in served:
+        fix = f'install one that it serves with: pip install "torch=={served[-1]}.*"'
+        if torch_release() in _built.RELEASES:
+            fix += f', or the wheel for all releases with: pip install "xpu_ops=={_built.VERSION}"'
         raise _Unusable(
-            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {torch.__version__}; {fix}"
+            f"xpu_ops {_built.VERSION} serves torch {', '.join(served)} but found torch {torch.__version__}; {fix}"
         )
     other = _second_accelerator()
     if other:
@@ -161,17 +160,17 @@ def load() -> ModuleType:
         return _extension
     built = package_dir()
     search_path = sys.modules["xpu_ops"].__path__
-    if str(built) not in search_path:
-        search_path.append(str(built))
+    # A source tree has neither the built libraries nor the extension; a package lacks the extension.
+    search_path.extend(str(d) for d in (built, release_dir()) if str(d) not in search_path)
     try:
+        if sentence := not_built():
+            raise _Unusable(sentence)
         _check_torch()
         _load_libraries()
         extension = importlib.import_module("xpu_ops._C")
     except _Unusable:
         raise
     except (ImportError, OSError) as e:
-        if sentence := not_built():
-            raise _Unusable(sentence) from e
         raise _Unusable(
             f"xpu_ops cannot load its libraries ({e}); reinstall it with: pip install --force-reinstall xpu-ops"
         ) from e

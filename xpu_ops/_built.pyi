@@ -1,4 +1,3 @@
 # Written by the build (CMakeLists.txt).
-TORCH: str  # the minor release of torch that the extension was built for
-RELEASES: tuple[str, ...]  # those that this version has wheels for
+RELEASES: tuple[str, ...]  # the minor releases of torch that the sources serve, oldest first
 VERSION: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from ._paths import package_dir
+from ._paths import release_dir
 
 
 @cache
@@ -22,5 +22,5 @@ def short_names() -> dict[str, str]:
 
 @cache
 def _table() -> list[dict[str, str]]:
-    table: list[dict[str, str]] = json.loads((package_dir() / "manifest.json").read_text())["types"]
+    table: list[dict[str, str]] = json.loads((release_dir() / "manifest.json").read_text())["types"]
     return table

@@ -6,11 +6,13 @@ import os
 import sys
 from pathlib import Path
 
+import torch
+
 _HERE = Path(__file__).resolve().parent
 
 
 def package_dir() -> Path:
-    """The folder with the built libraries, modules/ and manifest.json.
+    """The folder with the built libraries, modules/ and a folder per release of torch.
 
     In an installed package it is the package's own folder. In a source tree, where Python may find the sources first
     because the working directory comes first on its path, it is the build of these sources that is on the path, or
@@ -22,6 +24,22 @@ def package_dir() -> Path:
         if (candidate / "modules").is_dir():
             return candidate
     return _HERE
+
+
+def torch_release() -> str:
+    """The minor release of the torch that is imported: "2.13" of "2.13.0+cpu"."""
+    return ".".join(torch.__version__.split("+")[0].split(".")[:2])
+
+
+def release_dir() -> Path:
+    """The folder of what is built per release of torch, for the one that is imported: the extension and manifest.json."""
+    return package_dir() / f"torch{torch_release()}"
+
+
+def built_releases() -> list[str]:
+    """The releases of torch that this build or wheel serves, oldest first."""
+    found = [p.name.removeprefix("torch") for p in package_dir().glob("torch*.*") if p.is_dir()]
+    return sorted(found, key=lambda release: [int(n) for n in release.split(".")])
 
 
 def is_source_tree() -> bool:

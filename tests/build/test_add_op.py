@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from xpu_ops._paths import release_dir
+
 ROOT = Path(__file__).resolve().parents[2]
 # torch declares this unary operator for tests of its own, and no device has a kernel for it.
 OP = "_test_warn_in_autograd"
@@ -52,7 +54,8 @@ class Scratch:
         self.manifest, self.package = root / "kernels" / "manifest", root / "python" / "xpu_ops"
         shutil.copytree(ROOT / "kernels" / "manifest", self.manifest)
         shutil.copytree(build / "python", root / "python", symlinks=True)
-        (self.package / "manifest.json").unlink()
+        self.listed = self.package / release_dir().name / "manifest.json"
+        self.listed.unlink()
         shutil.copytree(build / "gen", self.gen)
         commands = json.loads((build / "compile_commands.json").read_text())
         self.compile = {Path(c["file"]): c["command"] for c in commands}
@@ -74,7 +77,7 @@ class Scratch:
         """Generates; the C++ sources that differ from the build's."""
         tool = [sys.executable, "-m", "tools.codegen", "--manifest", str(self.manifest), "--out", str(self.gen)]
         self.run(tool, PYTHONPATH=str(ROOT))
-        shutil.copy(self.gen / "manifest.json", self.package / "manifest.json")
+        shutil.copy(self.gen / "manifest.json", self.listed)
         sources = [*self.gen.glob("aten/*.cpp"), *self.gen.glob("kernels/*.cpp")]
         old = {s: self.build / "gen" / s.relative_to(self.gen) for s in sources}
         return [s for s, o in old.items() if not o.exists() or s.read_bytes() != o.read_bytes()]

@@ -24,7 +24,7 @@ SYSTEM = {
 TORCH = {"libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_python.so"}
 MKL = {"libmkl_intel_ilp64.so.3", "libmkl_tbb_thread.so.3", "libmkl_core.so.3"}
 NEEDED = {
-    "_C.*": {"libxpu_ops_kernels.so", "libsycl.so.9"} | TORCH | SYSTEM,
+    "torch*/_C.*": {"libxpu_ops_kernels.so", "libsycl.so.9"} | TORCH | SYSTEM,
     "libxpu_ops_kernels.so": {"libsycl.so.9", "libdnnl.so.3"} | SYSTEM,
     "libxpu_ops_mkl.so": MKL | SYSTEM,
     "libxpu_ops_mkl_queue.so": {"libsycl.so.9", "libmkl_sycl_dft.so.6"} | MKL | SYSTEM,

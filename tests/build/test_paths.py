@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = ("_C*.so", "libxpu_ops_kernels.so", "modules/*.syclbin")
+LIBRARIES = ("torch*/_C*.so", "libxpu_ops_kernels.so", "modules/*.syclbin")
 
 
 def search_path(library: Path) -> str:

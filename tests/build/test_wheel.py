@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools import torch_release
-from xpu_ops import _built
+from xpu_ops import _built, _paths
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_MB = 40
@@ -67,8 +67,8 @@ def test_contents_and_size() -> None:
         metadata = archive.read(next(n for n in names if n.endswith(".dist-info/METADATA"))).decode().splitlines()
     assert path.name.endswith(f"-{torch_release.PLATFORM}.whl")
     for line in (
-        f"Version: {_built.VERSION}",
-        f"Requires-Dist: torch=={_built.TORCH}.*",
+        f"Version: {torch_release.wheel_version(_built.VERSION, _paths.torch_release())}",
+        f"Requires-Dist: torch=={_paths.torch_release()}.*",
         "License-Expression: Apache-2.0",
         "Provides-Extra: mkl",
         "Description-Content-Type: text/markdown",
@@ -77,13 +77,13 @@ def test_contents_and_size() -> None:
     assert "[torch.backends]" in entry_points
     assert "xpu_ops._autoload:_autoload" in entry_points
     assert "xpu-ops = xpu_ops.cli:main" in entry_points.replace("xpu-ops=", "xpu-ops = ")
-    assert any(n.startswith("xpu_ops/_C.") for n in names)
+    assert any(n.startswith(f"xpu_ops/torch{_paths.torch_release()}/_C.") for n in names)
     for wanted in (
         "xpu_ops/libxpu_ops_kernels.so",
         "xpu_ops/libxpu_ops_mkl.so",
         "xpu_ops/libxpu_ops_mkl_queue.so",
         "xpu_ops/modules/modules.tsv",
-        "xpu_ops/manifest.json",
+        f"xpu_ops/torch{_paths.torch_release()}/manifest.json",
         "xpu_ops/_built.py",
         "xpu_ops/kernelc",
         "xpu_ops/include/kernels/sycl/generated.hpp",

@@ -17,9 +17,10 @@ import torch
 from support import script
 
 import xpu_ops
-from xpu_ops import _autoload, _built
+from xpu_ops import _autoload, _built, _paths
 
-OTHER_RELEASE = next(r for r in _built.RELEASES if r != _built.TORCH)
+SERVED = _paths.built_releases()
+OTHER_RELEASE = next((r for r in _built.RELEASES if r not in SERVED), None)
 # Functions that need Level Zero Sysman: upstream raises ImportError without pyzes, RuntimeError without a GPU.
 TELEMETRY = (
     "clock_rate", "device_memory_used", "list_gpu_processes", "memory_usage", "power_draw", "temperature", "utilization",
@@ -322,13 +323,13 @@ def test_openmp_threads_do_not_spin_beside_the_device():
     [
         (
             "torch.__version__ = '2.12.1+cpu'",
-            f'but found torch 2.12.1+cpu; install the torch of this wheel with: pip install "torch=={_built.TORCH}.*"',
+            f'but found torch 2.12.1+cpu; install one that it serves with: pip install "torch=={SERVED[-1]}.*"',
         ),
         (
-            f"torch.__version__ = '{OTHER_RELEASE}.0'",
-            f"xpu_ops {_built.VERSION} was built for torch {_built.TORCH} but found torch {OTHER_RELEASE}.0; install the torch of "
-            f'this wheel with: pip install "torch=={_built.TORCH}.*", or the wheel for the torch that is there with: pip install '
-            f'"xpu_ops=={_built.VERSION.split("+")[0]}+torch{OTHER_RELEASE}"',
+            f"torch.__version__ = '{OTHER_RELEASE or '2.99'}.0'",
+            f"xpu_ops {_built.VERSION} serves torch {', '.join(SERVED)} but found torch {OTHER_RELEASE or '2.99'}.0; install one that "
+            f'it serves with: pip install "torch=={SERVED[-1]}.*"'
+            + (f', or the wheel for all releases with: pip install "xpu_ops=={_built.VERSION}"' if OTHER_RELEASE else ""),
         ),
         ("torch._C._has_xpu = True", "built with XPU; install the CPU build of torch, or uninstall xpu_ops"),
         (

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from xpu_ops import _dtypes, _torchvision
-from xpu_ops._paths import package_dir
+from xpu_ops._paths import release_dir
 
 TORCH_TYPES = {short: getattr(torch, name) for short, name in _dtypes.names().items()}
 
@@ -20,7 +20,7 @@ _torchvision.make_known()
 @cache
 def rows() -> list[dict[str, Any]]:
     """Every manifest row of dense tensors, as codegen wrote it."""
-    return [r for r in json.loads((package_dir() / "manifest.json").read_text())["rows"] if r["key"] == "XPU"]
+    return [r for r in json.loads((release_dir() / "manifest.json").read_text())["rows"] if r["key"] == "XPU"]
 
 
 def overload(name: str) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from xpu_ops._paths import package_dir
+from xpu_ops._paths import release_dir
 
 from .core import Case, with_gradients
 
@@ -25,7 +25,7 @@ def _cases(section: str, rows: Rows, check: bool = True) -> Iterator[Case]:
 
 def foreach() -> Iterator[Case]:
     """Every operator over lists, from its schema: ten tensors of 1e5 elements."""
-    for row in json.loads((package_dir() / "manifest.json").read_text())["rows"]:
+    for row in json.loads((release_dir() / "manifest.json").read_text())["rows"]:
         if not row["op"].startswith("_foreach_"):
             continue
         base, _, overload = row["op"].partition(".")

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from xpu_ops import _torchvision
-from xpu_ops._paths import package_dir
+from xpu_ops._paths import release_dir
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 COMPOSITE_KEYS = (
@@ -61,7 +61,7 @@ class Registration:
 @cache
 def manifest() -> list[dict[str, Any]]:
     """The generated manifest rows."""
-    return json.loads((package_dir() / "manifest.json").read_text())["rows"]
+    return json.loads((release_dir() / "manifest.json").read_text())["rows"]
 
 
 def reference_set(name: str) -> set[str]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from xpu_ops._paths import cache_dir, package_dir
+from xpu_ops._paths import cache_dir, package_dir, release_dir
 
 from . import observe
 
@@ -39,7 +39,7 @@ def default_path() -> Path:
 
 def shipped_path() -> Path:
     """The release's own recording, which a wheel has: statuses instead of tests."""
-    return package_dir() / "recording.json"
+    return release_dir() / "recording.json"
 
 
 def reading_path() -> Path:
@@ -70,7 +70,8 @@ def build_digest() -> str:
     built = package_dir()
     modules = built / "modules" / "modules.tsv"
     python = [p for p in sorted(built.glob("*.py")) if p.stem not in ("cli", "doctor")]
-    parts = [*sorted(built.glob("*.so")), *([modules] if modules.exists() else []), built / "manifest.json", *python]
+    libraries = [*sorted(built.glob("*.so")), *sorted(release_dir().glob("*.so"))]
+    parts = [*libraries, *([modules] if modules.exists() else []), release_dir() / "manifest.json", *python]
     return _digest(parts)
 
 
