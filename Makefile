@@ -147,7 +147,7 @@ DIST_WHEEL = dist/xpu_ops-[0-9.]*-$$($(PY) -m tools.torch_release --tags).whl
 dist: build
 	rm -rf $(DIST_WHEEL) $(BUILD)/releases
 	$(RUN) -m tools.ship_recording $(BUILD)
-	set -e; for torch in $$($(PY) -m tools.torch_release --others); do $(MAKE) release-part TORCH=$$torch INTO=$(abspath $(BUILD))/releases; done
+	set -e; for torch in $$($(PY) -m tools.torch_release --others); do $(MAKE) release-part TORCH=$$torch INTO=$(abspath $(BUILD))/releases KERNELS=$(abspath $(BUILD))/python/xpu_ops/libxpu_ops_kernels.so; done
 	XPU_OPS_EVERY_TORCH=1 $(PIP_WHEEL)
 	rm -rf $(BUILD)/releases
 	@ls -l $(DIST_WHEEL) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
@@ -157,12 +157,15 @@ check-dist: deps
 	$(PY) -c 'from scikit_build_core.build import build_sdist; print("sdist:", build_sdist("dist"))'
 	$(PY) -m tools.check_dist $(if $(CHECK_TORCH),--torch $(CHECK_TORCH))
 
-PART_VENV = .venv-part$(CELL)
+# The environment of `make TORCH=<version>` serves where there is one.
+PART_VENV = $(if $(wildcard .venv$(CELL)/bin/python),.venv$(CELL),.venv-part$(CELL))
+# A build folder of its own: it makes nothing but the extension.
+release-part: BUILD := build-part$(CELL)
 release-part:
-	test -e $(PART_VENV)/.complete || { $(PYTHON3) -m venv $(PART_VENV) && \
-	  $(PART_VENV)/bin/pip install $(PIP_OPTIONS) --no-deps torch===$(TORCH) && \
-	  $(PART_VENV)/bin/pip install $(PIP_OPTIONS) -r requirements/build.txt && touch $(PART_VENV)/.complete; }
-	$(MAKE) $(BUILD)/build.ninja VENV=$(PART_VENV) DEPS=0
+	test -d $(PART_VENV) || { $(PYTHON3) -m venv $(PART_VENV).new && \
+	  $(PART_VENV).new/bin/python -m pip install $(PIP_OPTIONS) --no-deps torch===$(TORCH) && \
+	  $(PART_VENV).new/bin/python -m pip install $(PIP_OPTIONS) -r requirements/build.txt && mv $(PART_VENV).new $(PART_VENV); }
+	$(MAKE) $(BUILD)/build.ninja BUILD=$(BUILD) VENV=$(PART_VENV) DEPS=0 CMAKE_ARGS="-DXPU_OPS_KERNELS=$(KERNELS)"
 	PATH=$(abspath $(PART_VENV))/bin:$$PATH ninja -C $(BUILD) -j $(JOBS) _C
 	PATH=$(abspath $(PART_VENV))/bin:$$PATH cmake --install $(BUILD) --component release --prefix $(INTO)
 
