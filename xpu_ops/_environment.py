@@ -22,7 +22,7 @@ RUN_TIME = (
     Variable("XPU_OPS_CPU_DEVICES", "1", "kernels/runtime/device.cpp",
              "how many indices name the CPU device, 1 to 16: each has its own streams, allocator and statistics, so that programs for several devices run anywhere"),
     Variable("XPU_OPS_POLICY", "of the device", "kernels/runtime/policy.cpp",
-             "`gpu` runs the plans of a GPU on the CPU device, so that its code is executed without one"),
+             "`gpu` runs the plans of a GPU on the CPU device, so that its code is executed without one; `gpu,units=132,cache_mb=50,local_kb=48` those of a GPU of these sizes"),
     Variable("XPU_OPS_DISCRETE", "0", "kernels/runtime/policy.cpp",
              "`1` forbids the host to read device memory, as on a GPU with memory of its own; nothing runs inline"),
     Variable("XPU_OPS_INLINE", "1", "kernels/runtime/queue.cpp",

@@ -13,6 +13,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/module_cache.hpp"
 #include "kernels/runtime/native_code.hpp"
+#include "kernels/runtime/recording.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace xpu_ops::runtime {
@@ -41,19 +42,20 @@ Bytes link(const Bytes& spirv, int device) {
 
 }  // namespace
 
-JitModule::JitModule(int device, const Bytes& native)
-    : device_(device),
+JitModule::JitModule(const std::string& digest, int device, const Bytes& native)
+    : digest_(digest),
+      device_(device),
       bundle_(syclexp::get_kernel_bundle<sycl::bundle_state::executable>(sycl_context(device), {sycl_device(device)},
                                                                          span(native))) {}
 
 // libsycl 2026.2 keeps about 450 KB of every bundle that it has loaded: code is loaded once, and stays.
-std::shared_ptr<JitModule> JitModule::loaded(int device, const Bytes& native) {
+std::shared_ptr<JitModule> JitModule::loaded(const std::string& digest, int device, const Bytes& native) {
   static std::mutex mutex;
   static std::map<std::pair<int, Bytes>, std::shared_ptr<JitModule>>& modules =
       *new std::map<std::pair<int, Bytes>, std::shared_ptr<JitModule>>;  // never destroyed: libsycl may end before
   const std::lock_guard lock(mutex);
   std::shared_ptr<JitModule>& module = modules[{device, native}];
-  if (!module) module.reset(new JitModule(device, native));
+  if (!module) module.reset(new JitModule(digest, device, native));
   return module;
 }
 
@@ -61,7 +63,7 @@ std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device
   const ModuleCacheFile cache = native_file(digest, device);
   if (const auto native = cache.load()) {
     try {
-      auto module = loaded(device, *native);
+      auto module = loaded(digest, device, *native);
       ++g_cached;
       return module;
     } catch (const sycl::exception& e) { cache.discard(e.what()); }
@@ -71,7 +73,7 @@ std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device
   if (!spirv) return nullptr;
   try {
     const Bytes native = link(*spirv, device);
-    auto module = loaded(device, native);
+    auto module = loaded(digest, device, native);
     cache.store(native);
     return module;
   } catch (const sycl::exception& e) {
@@ -85,7 +87,7 @@ std::shared_ptr<JitModule> JitModule::add(const std::string& digest, int device,
   try {
     const bool fits = !native.empty() && target == target_key(sycl_device(device));
     const Bytes code = fits ? native : link(spirv, device);
-    auto module = loaded(device, code);
+    auto module = loaded(digest, device, code);
     portable_file(digest).store(spirv);
     native_file(digest, device).store(code);
     ++g_added;
@@ -98,7 +100,9 @@ std::shared_ptr<JitModule> JitModule::add(const std::string& digest, int device,
 std::unique_ptr<sycl::kernel> JitModule::kernel(const std::string& name) {
   if (!bundle_.ext_oneapi_has_kernel(name))
     throw Error(ErrorKind::runtime, "the compiled module has no kernel '" + name + "'");
-  return std::make_unique<sycl::kernel>(bundle_.ext_oneapi_get_kernel(name));
+  auto kernel = std::make_unique<sycl::kernel>(bundle_.ext_oneapi_get_kernel(name));
+  if (LaunchRecorder* recorder = launch_recorder()) recorder->compiled(*kernel, digest_);
+  return kernel;
 }
 
 JitStats jit_stats() { return {g_cached, g_linked, g_added}; }

@@ -31,10 +31,11 @@ class JitModule {
 
  private:
   using Executable = sycl::kernel_bundle<sycl::bundle_state::executable>;
-  JitModule(int device, const Bytes& native);
+  JitModule(const std::string& digest, int device, const Bytes& native);
   // Throws sycl::exception where the bytes are no code of the device.
-  static std::shared_ptr<JitModule> loaded(int device, const Bytes& native);
+  static std::shared_ptr<JitModule> loaded(const std::string& digest, int device, const Bytes& native);
 
+  std::string digest_;  // of several with the same native code, the first
   int device_;
   Executable bundle_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "kernels/error.hpp"
@@ -18,12 +19,32 @@ constexpr uint32_t kGpuGroup = 256;
 // Of Intel GPUs; a CPU device takes more.
 constexpr uint32_t kGpuMostItems = 1024;
 
-bool gpu_wanted(const DeviceInfo& info) {
+[[noreturn]] void refuse(const std::string& wanted) {
+  throw Error(ErrorKind::value, "XPU_OPS_POLICY is '" + wanted + "', expected cpu or gpu.");
+}
+
+// "cpu", "gpu" or "gpu,units=132,cache_mb=50,local_kb=48": the sizes of a GPU for plans that tools/gpu records.
+bool gpu_wanted(DeviceInfo& info) {
   const char* wanted = std::getenv("XPU_OPS_POLICY");
   if (!wanted || !*wanted) return !info.is_cpu;
-  const std::string name = wanted;
-  if (name != "cpu" && name != "gpu")
-    throw Error(ErrorKind::value, "XPU_OPS_POLICY is '" + name + "', expected cpu or gpu.");
+  std::istringstream fields(wanted);
+  std::string name, field;
+  std::getline(fields, name, ',');
+  if (name != "cpu" && name != "gpu") refuse(wanted);
+  while (std::getline(fields, field, ',')) {
+    const size_t at = field.find('=');
+    const std::string key = field.substr(0, at);
+    const uint64_t value = at == std::string::npos ? 0 : std::strtoull(field.c_str() + at + 1, nullptr, 10);
+    if (name != "gpu" || value == 0) refuse(wanted);
+    if (key == "units")
+      info.max_compute_units = static_cast<uint32_t>(value);
+    else if (key == "cache_mb")
+      info.last_level_cache_size = value << 20;
+    else if (key == "local_kb")
+      info.local_mem_size = value << 10;
+    else
+      refuse(wanted);
+  }
   return name == "gpu" || !info.is_cpu;
 }
 
@@ -44,7 +65,8 @@ Policy gpu_policy(const DeviceInfo& info) {
 
 }  // namespace
 
-Policy policy_of(const DeviceInfo& info) {
+Policy policy_of(const DeviceInfo& device) {
+  DeviceInfo info = device;
   Policy p = gpu_wanted(info) ? gpu_policy(info) : cpu_policy(info);
   p.units = info.max_compute_units;
   p.cache = info.last_level_cache_size;

@@ -18,6 +18,7 @@
 #include "kernels/error.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/recording.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -52,6 +53,8 @@ ProfilerState& profiler_state() {
   static auto* s = new ProfilerState;
   return *s;
 }
+
+std::atomic<LaunchRecorder*> g_recorder{nullptr};
 
 struct Scopes {
   uint64_t generation = 0;
@@ -215,6 +218,18 @@ void launch(Queue& queue, const char* name, const sycl::kernel& kernel, const sy
     c.groups[d] = static_cast<uint32_t>(range.get_group_range()[D - 1 - d]);
     c.local[d] = static_cast<uint32_t>(range.get_local_range()[D - 1 - d]);
   }
+  if (LaunchRecorder* recorder = launch_recorder()) {
+    const Launch launch{
+        queue, name, kernel, {c.groups[0], D > 1 ? c.groups[1] : 1}, {c.local[0], D > 1 ? c.local[1] : 1}, args, bytes};
+    return recorder->launch(launch, [&] {
+      queue.submit([&](sycl::queue& q) {
+        syclexp::submit(q, [&](sycl::handler& h) {
+          h.set_arg(0, syclexp::raw_kernel_arg(args, bytes));
+          h.parallel_for(range, kernel);
+        });
+      });
+    });
+  }
   submit(queue, std::move(c), true, [&](sycl::queue& q) {
     return syclexp::submit_with_event(q, [&](sycl::handler& h) {
       h.set_arg(0, syclexp::raw_kernel_arg(args, bytes));
@@ -258,6 +273,17 @@ void profile_wait(int device, int64_t begin, const char* name) noexcept { profil
 
 }  // namespace detail
 
+void record_launches(LaunchRecorder* recorder) {
+  ProfilerState& s = profiler_state();
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  if (s.on)
+    throw Error(ErrorKind::runtime, "The queues of xpu are being profiled; launches cannot be recorded meanwhile.");
+  g_recorder.store(recorder);
+  detail::g_profiling.store(recorder != nullptr);
+}
+
+LaunchRecorder* launch_recorder() noexcept { return g_recorder.load(std::memory_order_acquire); }
+
 void prepare_profiling() {
   if (!initialized() || in_bad_fork()) return;
   for (int device = 0; device < device_count(); ++device) {
@@ -274,6 +300,7 @@ void start_profiling() {
   ProfilerState& s = profiler_state();
   std::lock_guard<std::mutex> lock(s.mutex);
   if (s.on) throw Error(ErrorKind::runtime, "The queues of xpu are being profiled already; one profile at a time.");
+  if (launch_recorder()) throw Error(ErrorKind::runtime, "Launches of xpu are being recorded; no profile meanwhile.");
   s.calls.clear();
   s.at_start = {};
   s.next_id = 1;
@@ -381,6 +408,7 @@ std::string display_name(const char* kernel) {
 }
 
 void submit_profiled(Queue& queue, const Label& label, const std::function<sycl::event(sycl::queue&)>& f) {
+  if (LaunchRecorder* recorder = launch_recorder(); recorder && !recorder->command(label)) return;
   Command c;
   c.kind = label.kind;
   if (label.name) c.name = label.name;
