@@ -23,7 +23,7 @@ PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel dist check-dist release-part check-gpu docs lock tables lint format clean
+.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel dist check-dist release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs lock tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -173,6 +173,30 @@ release-part:
 # proves that the code compiles, nothing more.
 check-gpu: build
 	$(PY) -m tools.check_gpu --modules $(BUILD)/python/xpu_ops/modules
+
+# The kernels of a GPU on an NVIDIA one: docs/gpu.md. Here: PTX, launches of the suite (GPU_TESTS, GPU_ARGS), plans of the
+# benchmark, all in one folder. There, in that folder: gpu-replay and gpu-bench. Here again: the report on what they left.
+GPU := $(BUILD)/gpu
+GPU_TESTS ?=
+GPU_ARGS ?=
+GPU_RESULTS ?= $(GPU)/payload/out
+gpu-deps: build
+	[ -d $(GPU)/cuda ] || $(PY) -m pip install $(PIP_OPTIONS) --no-deps --target $(GPU)/cuda -r requirements/gpu.txt
+gpu-ptx: gpu-deps
+	$(RUN) -m tools.gpu.ptx --build $(BUILD) --out $(GPU)/ptx --jit $(GPU)/recordings/jit --jobs $(JOBS) $(GPU_ARGS)
+gpu-record: build
+	$(RUN) -m tools.gpu.record --build $(BUILD) --out $(GPU)/recordings $(GPU_TESTS) $(GPU_ARGS)
+gpu-plan: build
+	$(RUN) -m tools.gpu.plan --build $(BUILD) --out $(GPU)/bench $(GPU_ARGS)
+gpu-pack: build
+	$(RUN) -m tools.gpu.types --build $(BUILD) --out $(GPU)/kernels.json
+	$(RUN) -m tools.gpu.pack --work $(GPU) --out $(GPU)/payload
+gpu-replay:
+	bash $(GPU)/payload/run.sh assemble replay synccheck memcheck racecheck $(GPU_ARGS)
+gpu-bench:
+	bash $(GPU)/payload/run.sh bench $(GPU_ARGS)
+gpu-report:
+	$(RUN) -m tools.gpu.report $(GPU_RESULTS) --types $(GPU)/kernels.json --page docs/gpu.md
 
 # API pages from the docstrings, into the build folder.
 docs: build

@@ -43,3 +43,12 @@ def test_sample_under_the_policy_of_a_gpu() -> None:
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
     passed = re.search(r"(\d+) passed", run.stdout)
     assert passed and int(passed[1]) > 100
+
+
+def test_sizes_of_a_gpu() -> None:
+    """Plans that a GPU would execute are made here for its compute units."""
+    program = "import torch; torch.ones(1, device='xpu')"
+    assert script.run(program, XPU_OPS_POLICY="gpu,units=132,cache_mb=50,local_kb=48").returncode == 0
+    for wrong in ("gpu,units=0", "gpu,units", "gpu,lanes=8", "cpu,units=4"):
+        done = script.run(program, XPU_OPS_POLICY=wrong)
+        assert done.returncode != 0 and f"XPU_OPS_POLICY is '{wrong}', expected cpu or gpu" in done.stderr

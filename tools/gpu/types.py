@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,13 @@ def entry(
     return found
 
 
+@cache
+def cpu_functions() -> set[str]:
+    """Kernel functions of the CPU device's folder."""
+    texts = (p.read_text() for p in (ROOT / "kernels" / "sycl" / "cpu").glob("*.hpp"))
+    return {name for text in texts for name in re.findall(r"\bvoid (\w+)\(", text)}
+
+
 def kernels_of(family: Family) -> Iterator[tuple[str, dict[str, Any]]]:
     for op in family.operators:
         if not op.row.kernel:
@@ -70,7 +78,18 @@ def kernels_of(family: Family) -> Iterator[tuple[str, dict[str, Any]]]:
     owners = {id(k): op for op in family.operators for k in op.row.kernels}
     for k in family.kernels:
         for _, types, instance in custom_instances(k):
-            yield instance.name, entry(family, k.args, k.dims, [t.name for t in types], [], owners.get(id(k)), k.single)
+            yield (
+                instance.name,
+                entry(
+                    family,
+                    k.args,
+                    k.dims,
+                    [t.name for t in types],
+                    [],
+                    owners.get(id(k)),
+                    k.single or k.name in cpu_functions(),
+                ),
+            )
 
 
 DIE = re.compile(r"<\d+><([0-9a-f]+)>: Abbrev Number: \d+ \(DW_TAG_(\w+)\)")

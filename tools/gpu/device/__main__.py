@@ -65,7 +65,16 @@ def main() -> int:
             from tools.gpu.device import bench  # needs torch
 
             report_assembly(cubins, bench_modules(cubins, payload / "bench"), out)
-            bench.run(cubins, payload / "bench", out, args.seconds, args.only)
+            command = [
+                sys.executable,
+                "-m",
+                "tools.gpu.device.bench",
+                "--payload",
+                str(payload),
+                "--cubins",
+                str(args.cubins),
+            ]
+            bench.run(command, payload / "bench", out, args.seconds, args.only)
         else:
             runs.sanitize(what, recordings, out, args.jobs, options, args.seconds)
     return 0
