@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch._inductor import async_compile, config, graph, scheduler
 from torch._inductor.codegen import common
+from torch._inductor.dependencies import MemoryDep
 from torch._inductor.virtualized import V
 from torch.utils._triton import has_triton_package
 
@@ -77,6 +78,29 @@ def _no_timed_fusion(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return speedup_by_fusion
 
 
+def _reads_of_earlier_versions(upstream: Callable[..., bool]) -> Callable[..., bool]:
+    """A kernel may read a buffer and write it only element by element.
+
+    Upstream looks for reads by the buffer's first name alone. After `index_put_` and other writes by operators the buffer
+    has another, so that `x.add_(x.flip(0))` became one kernel that reads what it has written.
+    """
+
+    @functools.wraps(upstream)
+    def fusable_weak_dep(self: Any, weak_dep: Any, node1: Any, node2: Any) -> bool:
+        if _is_ours(node2):
+            real = self.mutation_real_name
+            written = real.get(weak_dep.mutating_buf)
+            places = {
+                w.index for w in node2.read_writes.writes if w.name == weak_dep.mutating_buf and hasattr(w, "index")
+            }
+            for read in node1.read_writes.reads:
+                if real.get(read.name) == written and not (isinstance(read, MemoryDep) and {read.index} == places):
+                    return False
+        return upstream(self, weak_dep, node1, node2)
+
+    return fusable_weak_dep
+
+
 def _contiguous_training(upstream: Callable[..., bool]) -> Callable[..., bool]:
     """Upstream makes the images of a graph with convolutions channels last. In training that reorders every weight and
     every gradient in each step: ResNet-50 takes a fifth longer. Images that are channels last stay so."""
@@ -104,6 +128,7 @@ def install() -> None:
     common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
     scheduler.Scheduler.speedup_by_fusion = _no_timed_fusion(scheduler.Scheduler.speedup_by_fusion)
+    scheduler.Scheduler.fusable_weak_dep = _reads_of_earlier_versions(scheduler.Scheduler.fusable_weak_dep)
     graph.GraphLowering.decide_layout_opt = staticmethod(_contiguous_training(graph.GraphLowering.decide_layout_opt))
     foreach = scheduler.ForeachKernelSchedulerNode
     foreach.set_group_algorithm_for_combo_kernels(_no_combined_kernels(foreach.group_algorithm_for_combo_kernels))

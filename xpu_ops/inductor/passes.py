@@ -11,7 +11,8 @@ import sympy
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
-from torch._inductor.virtualized import V
+from torch._inductor.dependencies import MemoryDep
+from torch._inductor.virtualized import V, ops
 
 from xpu_ops.inductor.compiler import generator_digest
 
@@ -160,21 +161,66 @@ def _two_passes(upstream: Callable[..., bool]) -> Callable[..., bool]:
     return use_two_step_variance
 
 
-def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """argmax over several dimensions of a tensor that is not contiguous counts in the logical order.
+def _reads_in_logical_order(x: Any) -> bool:
+    """Whether the loops over a tensor keep the order of its dimensions. Inductor sorts them by the strides of what is read."""
+    from torch._inductor import ir
 
-    Upstream passes that index along only to the backends that it knows to take it.
+    data = x.data if isinstance(x, ir.TensorBox) else x
+    if not isinstance(data, (ir.StorageBox, ir.ReinterpretView)):
+        return False
+    if isinstance(data, ir.ReinterpretView) or isinstance(data.data, ir.Buffer):
+        layout = data.get_layout()
+        return isinstance(layout, ir.FixedLayout) and bool(layout.is_contiguous())
+    for read in data.data.get_reads():
+        buffer = V.graph.try_get_buffer(read.name)
+        if (
+            not isinstance(read, MemoryDep)
+            or buffer is None
+            or not isinstance(buffer.get_output_spec(), ir.FixedLayout)
+        ):
+            return False
+        strides = [s for s in V.graph.sizevars.stride_hints(read.index, read.var_names) if s]
+        if strides != sorted(strides, reverse=True):
+            return False
+    return True
+
+
+def _logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """argmax over several dimensions counts in the logical order, whatever the order of the loops.
+
+    Upstream does so where the operand is a buffer or a permutation of one, not where it is computed from such.
     """
 
-    def make_reduction_inner(x: Any, **kwargs: Any) -> Any:
-        from torch._inductor import lowering
+    def make_reduction_inner(x: Any, *, axis: Any, reduction_type: Any = None, **kwargs: Any) -> Any:
+        result = upstream(x, axis=axis, reduction_type=reduction_type, **kwargs)
+        sizes = result["reduction_ranges"]
+        if not is_xpu(x) or reduction_type not in ("argmax", "argmin") or len(sizes) < 2 or _reads_in_logical_order(x):
+            return result
+        load = result["inner_fn"]
 
-        if not is_xpu(x) or kwargs.get("reduction_type") not in ("argmax", "argmin"):
-            return upstream(x, **kwargs)
-        with mock.patch.object(lowering, "is_triton", lambda _: True):
-            return upstream(x, **kwargs)
+        def indexed(index: Any, reduction_index: Any) -> Any:
+            value = load(index, reduction_index)
+            if isinstance(value, tuple):
+                return value
+            position: Any = sympy.S.Zero
+            for size, i in zip(sizes, reduction_index, strict=True):
+                position = position * size + i
+            return value, ops.index_expr(sympy.expand(position), torch.int64)
+
+        return {**result, "inner_fn": indexed}
 
     return make_reduction_inner
+
+
+def _exact_floor(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """The quotient that upstream rounds down: at::floor_divide goes by the remainder, so that 1 // 0.1 is 9."""
+
+    def div_rn(a: Any, b: Any) -> Any:
+        from torch._inductor import lowering
+
+        return lowering.floordiv(a, b) if is_xpu(a) or is_xpu(b) else upstream(a, b)
+
+    return div_rn
 
 
 def _any_of_bytes(op: Any) -> None:
@@ -348,3 +394,4 @@ def install_lowerings() -> None:
     lowering.needs_fallback_due_to_atomic_add_limitations = keep
     lowering.use_two_step_variance = _two_passes(lowering.use_two_step_variance)
     lowering._make_reduction_inner = _logical_index(lowering._make_reduction_inner)
+    lowering._div_rn = _exact_floor(lowering._div_rn)

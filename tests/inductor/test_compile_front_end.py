@@ -1,0 +1,99 @@
+"""Graphs that Inductor's front end, shared by all devices, compiles to other values than eager's; replacements serve xpu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest import mock
+
+import pytest
+import torch
+from torch._inductor import lowering
+
+N = 5000  # more than the lanes of a work-group: a race shows
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_floor_division_goes_by_the_remainder(dtype: torch.dtype) -> None:
+    inf, nan = float("inf"), float("nan")
+    a = torch.tensor([1.0, -1.0, 0.3, 6.0, inf, -inf, 1.0, 0.0, 5.0, -0.0, nan, 3.0, -3.0], dtype=dtype)
+    b = torch.tensor([0.1, 0.1, 0.1, 0.1, 1.0, 1.0, inf, 0.0, -0.0, 1.0, 1.0, nan, -inf], dtype=dtype)
+
+    def f(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x // y, torch.div(x, y, rounding_mode="floor"), x // 0.1, 1.0 // y
+
+    got = torch.compile(f)(a.to("xpu"), b.to("xpu"))
+    for compiled, eager in zip(got, f(a, b), strict=True):
+        torch.testing.assert_close(compiled.cpu(), eager, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(compiled.cpu().signbit() | eager.isnan(), eager.signbit() | eager.isnan())
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x + 1).argmax(),
+        lambda x: x.mean(0).argmin(),
+        lambda x: x.mean(2, keepdim=True).argmax(),
+        lambda x: x.mean((0, 2)).argmax(),
+        lambda x: (x.sum(1) + x[:, 0]).argmax(),
+        lambda x: (x.permute(0, 3, 1, 2) * 2).argmax(),
+    ],
+)
+@pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
+def test_argmax_counts_in_the_logical_order(
+    f: Callable[[torch.Tensor], torch.Tensor], memory_format: torch.memory_format
+) -> None:
+    x = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(7)).to(memory_format=memory_format)
+    assert torch.compile(f)(x.to("xpu")).item() == f(x).item()
+
+
+def test_argmax_of_contiguous_operands_computes_no_index() -> None:
+    x = torch.randn(6, 50, device="xpu")
+    with mock.patch.object(lowering.ops, "index_expr", side_effect=AssertionError, create=True):
+        position = torch.compile(lambda x: (x * 2).argmax())(x)
+    assert position.item() == x.argmax().item()
+
+
+def index_put(x: torch.Tensor, i: torch.Tensor) -> None:
+    x.index_put_((i,), torch.full((2,), 9.0, device=x.device))
+
+
+def index_add(x: torch.Tensor, i: torch.Tensor) -> None:
+    x.index_add_(0, i, torch.full((2,), 9.0, device=x.device))
+
+
+def mask(x: torch.Tensor, i: torch.Tensor) -> None:
+    x[x > N / 2] = 5.0
+
+
+@pytest.mark.parametrize("write", [index_put, index_add, mask])
+@pytest.mark.parametrize("again", ["add", "copy", "bits"])
+def test_in_place_after_a_write_by_an_operator(write: Callable[..., None], again: str) -> None:
+    def f(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        write(x, i)
+        if again == "add":
+            x.add_(x.flip(0))
+        elif again == "copy":
+            x.copy_(x.flip(0))
+        else:
+            x.mul_(x.view(torch.int32).flip(0) % 7)
+        return x + 1
+
+    x, i = torch.arange(float(N)), torch.tensor([0, 3])
+    compiled = x.to("xpu")
+    result = torch.compile(f)(compiled, i.to("xpu"))
+    expected = f(x, i)
+    assert torch.equal(result.cpu(), expected)
+    assert torch.equal(compiled.cpu(), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
+def test_a_view_of_the_bits_is_read_before_a_later_write(dtype: torch.dtype) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        bits = x.view(dtype)[-N:].flip(0) + 1
+        x.add_(1)
+        return bits
+
+    x = torch.arange(float(N))
+    compiled = x.to("xpu")
+    assert torch.equal(torch.compile(f)(compiled).cpu(), f(x))
+    assert torch.equal(compiled.cpu(), x)
