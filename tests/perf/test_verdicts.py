@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from xpu_ops.bench import process, report
 from xpu_ops.bench.core import Row
 from xpu_ops.bench.verdicts import verdicts
 
@@ -52,3 +53,22 @@ def test_a_filter_without_rows_exits_with_an_error() -> None:
     )
     assert done.returncode == 1
     assert "no row's section or name contains 'no such row'" in done.stdout
+
+
+def test_every_row_prints_its_unit() -> None:
+    rows = [row(0.5, 0.1), Row("process", "resident memory", 278.0, 346.0, 0.0, unit="MiB")]
+    text = report.markdown(rows, {"triad_gbs": 1.0, "gemm_gflops": 1.0}, "device", [])
+    assert "resident memory: 0.80 (278 MiB, xpu 346 MiB)" in text
+    assert "case: 0.50 (50 us, xpu 100 us)" in text
+
+
+def test_rows_of_processes_that_are_no_times_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_run", lambda *_, **__: {"seconds": 1.0, "linked": 0, "kib": 2048, "mib": 3.0})
+    rows = process.rows(lambda section, name: section == "process")
+    units = {r.name: (r.unit, r.xpu_us) for r in rows}
+    assert units == {
+        process.FIRST: ("us", 1e6),
+        process.LINKED: ("modules", 0),
+        process.MEMORY: ("MiB", 2.0),
+        process.TWENTY: ("MiB", 3.0),
+    }

@@ -76,7 +76,7 @@ def main(
     earlier = {}
     if compare is not None:
         earlier = {(r["section"], r["name"]): r["ratio"] for r in json.loads(compare.read_text())["rows"]}
-    table = Table("section", "name", "CPU us", "xpu us", "ratio", "was", "share of limit", "spread", "")
+    table = Table("section", "name", "CPU", "xpu", "unit", "ratio", "was", "share of limit", "spread", "")
     for r in rows:
         share = ""
         if r.xpu_us and r.bytes_moved:
@@ -85,8 +85,8 @@ def main(
             share = f"{r.flops / r.xpu_us / 1e3 / machine['gemm_gflops']:.0%} gemm"
         was = earlier.get((r.section, r.name))
         table.add_row(
-            r.section, r.name, f"{r.cpu_us:.1f}", f"{r.xpu_us:.1f}", f"{r.ratio:.2f}", f"{was:.2f}" if was else "", share,
-            f"{r.spread:.0%}", r.error,
+            r.section, r.name, f"{r.cpu_us:.1f}", f"{r.xpu_us:.1f}", r.unit, f"{r.ratio:.2f}",
+            f"{was:.2f}" if was else "", share, f"{r.spread:.0%}", r.error,
         )  # fmt: skip
     console.print(table)
     console.print(f"limits: triad {machine['triad_gbs']:.1f} GB/s, gemm {machine['gemm_gflops']:.0f} Gflop/s")

@@ -14,7 +14,10 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 @dataclass
 class Row:
-    """One measured case. Times are microseconds a call; ratio = torch CPU time / xpu time, so that more is better."""
+    """One measured case. ratio = torch CPU / xpu, so that more is better.
+
+    Values are microseconds per call unless `unit` says otherwise: a few rows of fresh processes are sizes or counts.
+    """
 
     section: str
     name: str
@@ -24,6 +27,7 @@ class Row:
     bytes_moved: int = 0  # 0 where bandwidth says nothing
     flops: int = 0
     error: str = ""
+    unit: str = "us"
 
     @property
     def ratio(self) -> float:

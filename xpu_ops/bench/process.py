@@ -90,11 +90,11 @@ print(json.dumps({"lgamma 4e6": best(lambda: torch.lgamma(x)), "pow 4e6": best(l
                   "tan 4e6": best(lambda: torch.tan(x)), "mm f32 1024": best(lambda: torch.mm(m, m))}))
 """
 
-FIRST = "import to first result, us"
+FIRST = "import to first result"
 LINKED = "modules compiled at the first call"
 FIRST_USE = "first use"
-TWENTY = "resident memory after twenty operators, MiB"
-MEMORY = "resident memory of ResNet-50 training, KiB"
+TWENTY = "resident memory after twenty operators"
+MEMORY = "resident memory of ResNet-50 training"
 
 _image = lambda: torch.rand(2, 16, 32, 32)  # noqa: E731
 _rows = lambda: torch.rand(128, 1024)  # noqa: E731
@@ -158,29 +158,30 @@ def _run(program: str, device: str, workers: int = 2, name: str = "") -> dict[st
     return result
 
 
-def _both(name: str, program: str, key: str, scale: float) -> Row:
+def _both(name: str, program: str, key: str, scale: float, unit: str) -> Row:
     values = []
     try:
         for device in ("cpu", "xpu"):
             values.append(min(_run(program, device)[key] for _ in range(3 if key == "seconds" else 1)) * scale)
     except subprocess.CalledProcessError as error:
-        return Row("process", name, 0.0, 0.0, 0.0, error=(error.stderr.strip().splitlines() or ["no message"])[-1][:80])
-    return Row("process", name, values[0], values[1], 0.0)
+        message = (error.stderr.strip().splitlines() or ["no message"])[-1][:80]
+        return Row("process", name, 0.0, 0.0, 0.0, error=message, unit=unit)
+    return Row("process", name, values[0], values[1], 0.0, unit=unit)
 
 
 def rows(wanted: Callable[[str, str], bool]) -> Iterator[Row]:
-    """Rows of fresh processes. The two columns hold what the name says, and one worker and two in "workers".
+    """Rows of fresh processes. The two columns hold what the unit says, and one worker and two in "workers".
 
     In "first use", the CPU's first calls are those of one process; a target says something about xpu's alone.
     """
     if wanted("process", FIRST):
-        yield _both(FIRST, _IMPORT + _REPORT, "seconds", 1e6)
+        yield _both(FIRST, _IMPORT + _REPORT, "seconds", 1e6, "us")
     if wanted("process", LINKED):
-        yield Row("process", LINKED, 0.0, _run(_IMPORT + _REPORT, "xpu")["linked"], 0.0)
+        yield Row("process", LINKED, 0.0, _run(_IMPORT + _REPORT, "xpu")["linked"], 0.0, unit="modules")
     if wanted("process", MEMORY):
-        yield _both(MEMORY, _MEMORY, "kib", 1.0)
+        yield _both(MEMORY, _MEMORY, "kib", 1.0 / 1024, "MiB")
     if wanted("process", TWENTY):
-        yield _both(TWENTY, _TWENTY, "mib", 1.0)
+        yield _both(TWENTY, _TWENTY, "mib", 1.0, "MiB")
     chosen = [name for name in FIRST_CALLS if wanted(FIRST_USE, name)]
     first_calls = _run(_FIRST_USE, "cpu") if chosen else {}
     for name in chosen:  # a process each: what one has loaded is there for the next

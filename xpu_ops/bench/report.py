@@ -56,7 +56,9 @@ def markdown(rows: list[Row], machine: dict[str, float], device: str, verdicts: 
         (r for r in rows if not r.error and 0 < r.ratio < 0.9 and r.section != process.FIRST_USE), key=lambda r: r.ratio
     )
     lines += ["", f"Rows under 0.9 ({len(slow)} of {len(rows)}):", ""]
-    lines += [f"- {r.section}: {r.name}: {r.ratio:.2f} ({r.cpu_us:.0f} us, xpu {r.xpu_us:.0f} us)" for r in slow]
+    lines += [
+        f"- {r.section}: {r.name}: {r.ratio:.2f} ({r.cpu_us:.0f} {r.unit}, xpu {r.xpu_us:.0f} {r.unit})" for r in slow
+    ]
     broken = [r for r in rows if r.error]
     if broken:
         lines += ["", "Rows without a figure:", "", *[f"- {r.section}: {r.name}: {r.error}" for r in broken]]
