@@ -42,10 +42,7 @@ const char* op_name(Op op) noexcept {
                                           "deconv_forward",
                                           "deconv_backward_data",
                                           "deconv_backward_weights",
-                                          "reorder",
-                                          "softmax",
-                                          "softmax_backward",
-                                          "layer_norm"};
+                                          "reorder"};
   return names[static_cast<int>(op)];
 }
 

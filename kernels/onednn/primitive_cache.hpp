@@ -27,9 +27,6 @@ enum class Op : uint8_t {
   deconv_backward_data,
   deconv_backward_weights,
   reorder,
-  softmax,
-  softmax_backward,
-  layer_norm,
 };
 const char* op_name(Op op) noexcept;
 
