@@ -259,3 +259,54 @@ def test_triangular_systems_of_nothing() -> None:
     assert torch.triangular_solve(torch.ones(4, 0, device="xpu"), zeros).solution.shape == (4, 0)
     with pytest.raises(RuntimeError, match="Incompatible matrix sizes"):
         torch.triangular_solve(torch.ones(3, 2, device="xpu"), zeros)
+
+
+LAYOUTS = {
+    "strided": lambda x: x,
+    "coo": torch.Tensor.to_sparse,
+    "csr": torch.Tensor.to_sparse_csr,
+    "csc": torch.Tensor.to_sparse_csc,
+    "bsr": lambda x: x.to_sparse_bsr((1, 1)),
+    "bsc": lambda x: x.to_sparse_bsc((1, 1)),
+}
+
+
+@pytest.mark.parametrize("out", LAYOUTS)
+def test_add_of_every_layout_into_every_layout(out: str) -> None:
+    """A layout of `out` that the operands do not have raises; it used to end the process."""
+    values = torch.tensor([[1.0, 0.0], [2.0, 3.0]], device="xpu")
+    for a, b in itertools.product(LAYOUTS, repeat=2):
+        result = LAYOUTS[out](values)
+        fits = out == "strided" if "strided" in (a, b) else out == a
+        try:
+            torch.add(LAYOUTS[a](values), LAYOUTS[b](values), out=result)
+        except (RuntimeError, NotImplementedError):
+            assert not fits or "coo" in (a, b), (a, b, out)
+            continue
+        assert torch.equal(result.to_dense(), 2 * values), (a, b, out)
+
+
+def test_a_strided_operand_in_place() -> None:
+    csr = torch.eye(2, device="xpu").to_sparse_csr()
+    with pytest.raises(RuntimeError, match="expected `out` of layout Strided"):
+        csr += torch.ones(2, 2, device="xpu")
+
+
+def test_batches_of_products() -> None:
+    a = torch.tensor([[[1.0, 0, 2], [0, 3, 0]], [[0, 4, 0], [5, 0, 6]]])
+    b, c = torch.randn(2, 3, 4), torch.randn(2, 2, 4)
+    out = torch.empty(0, device="xpu")
+    torch.bmm(a.to("xpu").to_sparse_csr(), b.to("xpu"), out=out)
+    torch.testing.assert_close(out.cpu(), a @ b)
+    out = torch.empty(2, 2, 4, device="xpu")
+    torch.baddbmm(c.to("xpu"), a.to("xpu").to_sparse_csr(), b.to("xpu"), beta=0.5, alpha=2, out=out)
+    torch.testing.assert_close(out.cpu(), 0.5 * c + 2 * (a @ b))
+    with pytest.raises(RuntimeError, match="Expected size for first two dimensions"):
+        torch.bmm(a.to("xpu").to_sparse_csr(), b.to("xpu")[:, :2], out=out)
+
+
+def test_solve() -> None:
+    a = torch.tensor([[4.0, 1, 0], [1, 3, 0], [0, 0, 2]])
+    b = torch.randn(3)
+    x = torch.ops.aten._spsolve(a.to("xpu").to_sparse_csr(), b.to("xpu"))
+    torch.testing.assert_close(x.cpu(), torch.linalg.solve(a, b))

@@ -13,6 +13,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/linalg_solve.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/stack.h>
@@ -337,6 +338,11 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
 
 at::Tensor& sparse_csr_add_out(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha,
                                at::Tensor& out) {
+  const bool dense = is_strided(self) || is_strided(other);
+  // A compressed result of a strided operand would come back here: its layout alone chooses this function.
+  TORCH_CHECK(dense ? is_strided(out) : out.layout() == self.layout(), "torch.add: expected `out` of layout ",
+              dense ? at::kStrided : self.layout(), " for tensor `self` of layout ", self.layout(),
+              " and tensor `other` of layout ", other.layout(), ", but got ", out.layout());
   if (is_strided(self)) return at::add_out(out, self, as_coo(other), alpha);
   if (is_strided(other)) return at::add_out(out, other, as_coo(self), alpha);  // alpha is of the sparse one, as torch's
   TORCH_CHECK(self.sizes().equals(other.sizes()),
@@ -392,6 +398,36 @@ at::Tensor& sparse_csr_addmm_out(const at::Tensor& self, const at::Tensor& mat1,
     at::add_out(out, scaled, product, alpha);
   }
   return out;
+}
+
+at::Tensor& sparse_csr_baddbmm_out(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2,
+                                   const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  for (const at::Tensor& t : {self, batch2, out})
+    TORCH_CHECK(is_strided(t), "baddbmm: expected strided tensors beside a sparse compressed batch1, but got ",
+                t.layout());
+  TORCH_CHECK(!is_strided(batch1) && batch1.dim() == 3 && batch2.dim() == 3,
+              "baddbmm: expected a batch of compressed matrices and 3-D batch2, but got ", batch1.layout(), " of ",
+              batch1.dim(), "-D and ", batch2.dim(), "-D");
+  TORCH_CHECK(batch1.size(0) == batch2.size(0) && batch1.size(2) == batch2.size(1),
+              "Expected size for first two dimensions of batch2 tensor to be: [", batch1.size(0), ", ", batch1.size(2),
+              "] but got: [", batch2.size(0), ", ", batch2.size(1), "].");
+  const std::vector<int64_t> sizes{batch1.size(0), batch1.size(1), batch2.size(2)};
+  const at::Tensor addend = *at::expand_size(self, sizes, "baddbmm");
+  if (!out.is_same(self)) resize_out(out, sizes, {}, batch2.options());
+  for (int64_t i = 0; i < sizes[0]; ++i) {
+    at::Tensor to = out.select(0, i);
+    at::addmm_out(to, addend.select(0, i), batch1.select(0, i), batch2.select(0, i), beta, alpha);
+  }
+  return out;
+}
+
+at::Tensor& sparse_csr_bmm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tensor& out) {
+  return sparse_csr_baddbmm_out(at::zeros({}, mat2.options()), self, mat2, 0, 1, out);
+}
+
+at::Tensor sparse_csr__spsolve(const at::Tensor& A, const at::Tensor& B, bool left) {
+  TORCH_CHECK(left, "_spsolve: the option left=False is not supported for sparse matrices");
+  return at::linalg_solve(A.to_dense(), B, left);
 }
 
 at::Tensor& sparse_csr_addmv_out(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
