@@ -356,6 +356,25 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_e
       query.size(2), key.size(2), dropout_p, is_causal, seed, offset, scale);
 }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
+_scaled_dot_product_flash_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                                    double dropout_p, bool is_causal, bool return_debug_mask,
+                                    std::optional<double> scale) {
+  return aten::_scaled_dot_product_fused_attention_overrideable(query, key, value, {}, dropout_p, is_causal,
+                                                                return_debug_mask, scale);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_flash_attention_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor& cum_seq_q, const at::Tensor& cum_seq_k,
+    int64_t max_q, int64_t max_k, double dropout_p, bool is_causal, const at::Tensor& seed, const at::Tensor& offset,
+    std::optional<double> scale) {
+  auto [q, k, v, bias] = aten::_scaled_dot_product_fused_attention_overrideable_backward(
+      grad_out, query, key, value, {}, {true, true, true, false}, out, logsumexp, cum_seq_q, cum_seq_k, max_q, max_k,
+      dropout_p, is_causal, seed, offset, scale);
+  return {q, k, v};
+}
+
 // torch's CUDA kernel fills in the numbers drawn; 1 and 0 give the same mask where they are compared with dropout_p.
 at::Tensor& _fill_mem_eff_dropout_mask_(at::Tensor& self, double dropout_p, int64_t seed, int64_t offset) {
   TORCH_CHECK(self.is_contiguous());
@@ -480,10 +499,11 @@ at::Tensor nested_scaled_dot_product_attention(const at::Tensor& query, const at
 
 namespace {
 
-// torch's own composite asserts under vmap: it asks a table without this device for the choice of kernels.
-at::Tensor batched_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                             const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
-                             std::optional<double> scale, bool enable_gqa) {
+// torch's own composite asserts: it asks a table without this device for the choice of kernels. vmap calls it, and so
+// does whoever decomposes the operator (torch.export, FlopCounterMode).
+at::Tensor composite_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                               const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
+                               std::optional<double> scale, bool enable_gqa) {
   const auto& attention =
       query.device().is_xpu() ? aten::scaled_dot_product_attention : at::native::scaled_dot_product_attention;
   return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
@@ -495,14 +515,16 @@ struct Quiet final : c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-[[maybe_unused]] const auto* const batched_library = [] {
+const auto* serve_composite(c10::DispatchKey key) {
   Quiet quiet;
   const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
-  auto* library =
-      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::FuncTorchVmapMode, __FILE__, __LINE__);
-  library->impl("scaled_dot_product_attention", &batched_attention);
+  auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
+  library->impl("scaled_dot_product_attention", &composite_attention);
   return library;
-}();
+}
+
+[[maybe_unused]] const auto* const batched_library = serve_composite(c10::DispatchKey::FuncTorchVmapMode);
+[[maybe_unused]] const auto* const decomposed_library = serve_composite(c10::DispatchKey::CompositeImplicitAutograd);
 
 }  // namespace
 

@@ -397,3 +397,46 @@ def test_forward_derivative_of_four_dimensions() -> None:
     torch.testing.assert_close(
         torch.func.jvp(f, (q.to("xpu"),), (t.to("xpu"),))[1].cpu(), expected, rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize("heads", [4, 2])
+def test_decomposed(heads: int) -> None:
+    """torch's composite asks a table without this device; torch.export and FlopCounterMode call it."""
+    q = torch.randn(1, 4, 6, 16, device="xpu")
+    k = torch.randn(1, heads, 6, 16, device="xpu")
+    options = {"is_causal": True, "enable_gqa": heads != 4}
+    want = F.scaled_dot_product_attention(q, k, k, **options)
+    got = torch.ops.aten.scaled_dot_product_attention.default.decompose(q, k, k, **options)
+    torch.testing.assert_close(got, want)
+    cpu = torch.ops.aten.scaled_dot_product_attention.default.decompose(q.cpu(), k.cpu(), k.cpu(), **options)
+    torch.testing.assert_close(got.cpu(), cpu)
+
+
+def test_exported_and_counted() -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    class Attention(torch.nn.Module):
+        def forward(self, q: torch.Tensor) -> torch.Tensor:
+            return F.scaled_dot_product_attention(q, q, q)
+
+    q = torch.randn(1, 2, 8, 16, device="xpu")
+    program = torch.export.export(Attention(), (q,)).run_decompositions()
+    torch.testing.assert_close(program.module()(q), Attention()(q))
+    for device in ("cpu", "xpu"):
+        with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+            torch.testing.assert_close(Attention()(q.to(device)).cpu(), Attention()(q.cpu()))
+        assert counter.get_total_flops() == 0, "torch counts neither device's attention under inference_mode"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_by_the_name_of_flash_attention(causal: bool) -> None:
+    q, k, v = (torch.randn(2, 3, 7, 16, device="xpu", requires_grad=True) for _ in range(3))
+    found = torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal)
+    out, logsumexp = found[0], found[1]
+    want = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.testing.assert_close(out, want)
+    assert logsumexp.shape == (2, 3, 7) and found[4:6] == (7, 7)
+    grad = torch.randn_like(out)
+    got, expected = (torch.autograd.grad(y, (q, k, v), grad) for y in (out, want))
+    for a, b in zip(got, expected, strict=True):
+        torch.testing.assert_close(a, b)
