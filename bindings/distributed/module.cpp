@@ -53,6 +53,10 @@ void bind_distributed(py::module_& m) {
                                                           &gloo);
            }),
            py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout") = kBackendDefaultTimeout)
+      // Copied for a group that is split off, as a mesh of two dimensions does.
+      .def_property_readonly(
+          "options",
+          [](ProcessGroupXCCL& self) { return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions()); })
       // Called where a group is split off a bound one, on the ranks that are not in it.
       .def("perform_nocolor_split", [](ProcessGroupXCCL&, const py::object&) {});
   m.def("settle_collectives", &distributed::settle, py::arg("limit"), py::call_guard<py::gil_scoped_release>());
