@@ -13,6 +13,7 @@ using runtime::ceil_div;
 
 constexpr int64_t kLanes = 16;                       // kScanLanes of the device code
 constexpr size_t kAxisItems = 1024;                  // of a work-group across lines
+constexpr size_t kLeastAxisItems = 64;               // where fewer lines have to keep the device busy
 constexpr int64_t kFilling = 4;                      // work-groups per compute unit
 constexpr int64_t kChunk = 16384;                    // least elements that are worth a work-group of their own
 constexpr int64_t kLongestChunk = int64_t{1} << 30;  // elements that 32 bits number
@@ -26,7 +27,9 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   plan.groups0 = static_cast<size_t>(s.outer);
   if (s.inner != 1) {
     plan.kernel = ScanPlan::Kernel::axis;
-    plan.local = std::min({kAxisItems, size_t{policy.most_items}, ceil_div(s.inner, kLanes) * kLanes});
+    const size_t share = ceil_div(s.outer * s.inner, kFilling * int64_t{policy.units});
+    const size_t filling = std::max(kLeastAxisItems, ceil_div(share, kLanes) * kLanes);
+    plan.local = std::min({kAxisItems, size_t{policy.most_items}, ceil_div(s.inner, kLanes) * kLanes, filling});
     plan.groups1 = ceil_div(s.inner, plan.local);
     return plan;
   }

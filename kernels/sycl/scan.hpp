@@ -8,6 +8,7 @@
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/core/nan.hpp"
+#include "kernels/sycl/core/wide.hpp"
 #include "kernels/sycl/lanes.hpp"
 #include "kernels/sycl/scan_args.hpp"
 
@@ -38,6 +39,13 @@ template <class S> inline Placed<S> lane_shift(Placed<S> v, uint32_t d) {
   return {lane_shift(v.v, d), lane_shift(v.at, d)};
 }
 template <class S> inline Placed<S> lane_last(Placed<S> v) { return {lane_last(v.v), lane_last(v.at)}; }
+
+template <class R> inline Wide<R> lane_shift(Wide<R> v, uint32_t d) {
+  return {lane_shift(v.hi, d), lane_shift(v.lo, d)};
+}
+inline WideComplex lane_shift(WideComplex v, uint32_t d) { return {lane_shift(v.re, d), lane_shift(v.im, d)}; }
+template <class R> inline Wide<R> lane_last(Wide<R> v) { return {lane_last(v.hi), lane_last(v.lo)}; }
+inline WideComplex lane_last(WideComplex v) { return {lane_last(v.re), lane_last(v.im)}; }
 
 // Sums of small integers are kept in 32 bits, which is what the sub-group moves.
 template <class T> struct scan_state { using type = opmath_t<T>; };
@@ -102,9 +110,15 @@ template <class Op, class S> struct PlainCarry {
   static S apply(S c, S v) { return Op::join(c, v); }
 };
 
-template <class T> struct ProdScan : ScanBase<T>, PlainCarry<ProdScan<T>, typename ScanBase<T>::S> {
-  using S = typename ScanBase<T>::S;
+// Float is wide: each block would add its rounding error to all that follow.
+template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typename scan_state<T>::type>> {
+  using Factor = typename scan_state<T>::type;
+  using S = product_state_t<Factor>;
   using Carry = S;
+  static S load(const T* in, size_t lane, int64_t) { return widened(static_cast<Factor>(scan_read(in, lane))); }
+  static void store(const ScanArgs& p, int64_t at, size_t lane, S v) {
+    scan_write(static_cast<T*>(p.out) + at, lane, static_cast<T>(narrowed(v)));
+  }
   static S join(S a, S b) { return a * b; }
 };
 

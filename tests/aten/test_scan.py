@@ -121,3 +121,29 @@ def test_helpers_check_their_tensors() -> None:
     for v, i in ((values[:2], indices), (values, indices[:2]), (values.double(), indices), (values, indices.int())):
         with pytest.raises(RuntimeError):
             torch.ops.aten._cummax_helper(x, v, i, 0)
+
+
+@pytest.mark.parametrize("shape,dim", [((300_000,), 0), ((20_000, 3), 0), ((3, 20_000), 1)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_long_products_are_exact(shape: tuple[int, ...], dim: int, dtype: torch.dtype) -> None:
+    """torch's CPU accumulates in double: one float would lose a bit per block."""
+    x = torch.full(shape, 1.0000001, dtype=dtype) if dtype == torch.float32 else torch.full(shape, 1 + 1e-4j)
+    want = torch.cumprod(x, dim)
+    bound = 3e-7 if dtype == torch.float32 else 1e-6
+    torch.testing.assert_close(torch.cumprod(x.to("xpu"), dim).cpu(), want, rtol=bound, atol=0)
+    wide = torch.complex128 if dtype == torch.complex64 else torch.float64
+    got = torch.prod(x.to("xpu"), dim).cpu()
+    torch.testing.assert_close(got.to(wide), torch.prod(x.to(wide), dim), rtol=bound, atol=0)
+
+
+def test_products_without_an_error_term() -> None:
+    """Zeros keep their sign; infinity and NaN stay what they are."""
+    inf, nan = float("inf"), float("nan")
+    for row in ([-0.0, 1.5], [inf, 2.0], [inf, 0.0], [nan, 1.0], [1e30, 1e30, -1.0], [1e-30, 1e-30], [-inf, -inf]):
+        x = torch.tensor(row)
+        for got, want in (
+            (torch.cumprod(x.to("xpu"), 0), torch.cumprod(x, 0)),
+            (torch.prod(x.to("xpu")), torch.prod(x)),
+        ):
+            assert_same(got, want, tol=(1e-6, 0))
+            assert torch.equal(torch.signbit(got.cpu()) | got.cpu().isnan(), torch.signbit(want) | want.isnan())
