@@ -15,6 +15,7 @@ namespace {
 struct Dim { int64_t size, in, out0, out1; };
 
 constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr int64_t kMostCut = 1 << 16;  // parts that a longer dimension is cut into
 // The CPU device gives neighbouring groups to one thread, which then reads memory in order. A group costs about as much
 // as a thousand elements: several short rows each.
 constexpr int64_t kMostGroups = int64_t{1} << 24, kGroupElements = 16384;
@@ -31,8 +32,9 @@ int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
 
 void check_limit(int64_t n) {
   if (n >= kLimit)
-    throw Error(ErrorKind::not_implemented,
-                "reductions over or into 2^31 and more elements of one dimension are not supported");
+    throw Error(
+        ErrorKind::not_implemented,
+        "reductions over several dimensions apart from one another of 2^31 and more elements are not supported");
 }
 
 // Merges neighbours (fastest first) that lie one behind the other in every operand.
@@ -49,6 +51,29 @@ void merge(std::vector<Dim>& dims) {
     dims[n++] = d;
   }
   dims.resize(n);
+}
+
+// Cuts reduced dimensions that 32 bits do not number in two: by a divisor, or, where there is one dimension, into parts
+// of which the last is shorter. Returns the length of the last part, 0 where all are equal.
+uint32_t cut(std::vector<Dim>& dims) {
+  uint32_t tail = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const int64_t n = dims[d].size;
+    if (n < kLimit) continue;
+    int64_t parts = ceil_div(n, kLimit - 1);
+    while (parts < kMostCut && n % parts != 0) ++parts;
+    int64_t each = n / parts;
+    if (n % parts != 0) {
+      if (dims.size() > 1) check_limit(n);
+      parts = ceil_div(n, kLimit / 2);
+      each = kLimit / 2;
+      tail = static_cast<uint32_t>(n - (parts - 1) * each);
+    }
+    dims[d].size = each;
+    dims.insert(dims.begin() + static_cast<int64_t>(d) + 1, {parts, dims[d].in * each, 0, 0});
+    ++d;
+  }
+  return tail;
 }
 
 // Divides the reduced elements into about `want` splits, whole outer elements first.
@@ -92,6 +117,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   if (count == 0) reduced.assign(1, {0, 0, 0, 0});
   merge(kept);
   merge(reduced);
+  const uint32_t tail = cut(reduced);
   if (kept.size() > kReductionDims || reduced.size() > kReductionDims + 1) return ReductionFit::too_many_dims;
   check_limit(outputs);
 
@@ -124,6 +150,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   }
   check_limit(outer_count);
   a.outer_count = static_cast<uint32_t>(outer_count);
+  a.tail = tail;
   a.inner_block = a.inner_count;
   a.outer_block = a.outer_count;
 

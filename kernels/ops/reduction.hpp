@@ -30,7 +30,8 @@ enum class ReductionFit { ok, too_many_dims };
 
 // `ordered`: elements are numbered in the logical order of the reduced dimensions (for indices), which may then not be
 // reordered. No size may be 0 except in reduced dimensions.
-// Throws Error{not_implemented} for a merged dimension or a number of outputs of 2^31 and more.
+// A reduced dimension of 2^31 and more elements is cut. Throws Error{not_implemented} for 2^31 and more outputs, and
+// where several such dimensions lie apart.
 ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const runtime::Policy& policy,
                             ReductionPlan& plan);
 

@@ -17,6 +17,7 @@
 #include <sycl/group_algorithm.hpp>
 
 #include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/wide.hpp"
 #include "kernels/sycl/lanes.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
@@ -49,6 +50,19 @@ inline Acc3<A, B, C> exchange(sycl::sub_group sg, const Acc3<A, B, C>& v, uint32
   return {exchange(sg, v.a, m), exchange(sg, v.b, m), exchange(sg, v.c, m)};
 }
 
+template <class R> inline Wide<R> exchange(sycl::sub_group sg, const Wide<R>& v, uint32_t m) {
+  return {exchange(sg, v.hi, m), exchange(sg, v.lo, m)};
+}
+inline WideComplex exchange(sycl::sub_group sg, const WideComplex& v, uint32_t m) {
+  return {exchange(sg, v.re, m), exchange(sg, v.im, m)};
+}
+
+template <class R> inline Wide<R> from_lane(const Wide<R>& v, uint32_t lane) {
+  return {from_lane(v.hi, lane), from_lane(v.lo, lane)};
+}
+inline WideComplex from_lane(const WideComplex& v, uint32_t lane) {
+  return {from_lane(v.re, lane), from_lane(v.im, lane)};
+}
 template <class T> inline cplx<T> from_lane(const cplx<T>& v, uint32_t lane) {
   return {from_lane(v.re, lane), from_lane(v.im, lane)};
 }
@@ -61,6 +75,12 @@ template <class A, class B, class C> inline Acc3<A, B, C> from_lane(const Acc3<A
 
 template <class T> inline T pick(bool c, const T& x, const T& y) { return c ? x : y; }
 template <class T> inline cplx<T> pick(bool c, const cplx<T>& x, const cplx<T>& y) {
+  return {pick(c, x.re, y.re), pick(c, x.im, y.im)};
+}
+template <class R> inline Wide<R> pick(bool c, const Wide<R>& x, const Wide<R>& y) {
+  return {pick(c, x.hi, y.hi), pick(c, x.lo, y.lo)};
+}
+inline WideComplex pick(bool c, const WideComplex& x, const WideComplex& y) {
   return {pick(c, x.re, y.re), pick(c, x.im, y.im)};
 }
 template <class A, class B> inline Acc2<A, B> pick(bool c, const Acc2<A, B>& x, const Acc2<A, B>& y) {
@@ -122,6 +142,12 @@ inline SplitRange split_range(const ReductionArgs& p, uint32_t s) {
   return {ib, least(p.inner_count, ib + p.inner_block), ob, least(p.outer_count, ob + p.outer_block)};
 }
 
+// Where the inner elements of outer element `ro` end.
+inline uint32_t inner_end(const ReductionArgs& p, const SplitRange& range, uint32_t ro) {
+  if (p.tail == 0 || ro + 1 < p.outer_count) return range.inner_end;
+  return range.inner_begin < p.tail ? least(range.inner_end, p.tail) : range.inner_begin;
+}
+
 template <class Op, class Acc> inline auto finished(const Op& op, const ReductionArgs& p, const Acc& a, int)
     -> decltype(op.finished(p, a)) {
   return op.finished(p, a);
@@ -177,13 +203,13 @@ struct Row {
         k = kept_offsets(p, o);
       }
       const SplitRange range = split_range(p, split);
-      const size_t n = range.inner_end - range.inner_begin;
       Acc a[kRows];
 #pragma unroll
       for (uint32_t j = 0; j < kRows; ++j) a[j] = op.identity();
       if (many) {
         // One row after the other, in the order of memory; the last row again where the block is not full. The rows
         // move up through the accumulators: one that is chosen by a running number would live in memory.
+        const size_t n = range.inner_end - range.inner_begin;
         for (uint32_t j = 0; j < kRows; ++j) {
           Acc sum = op.identity();
           const In* x = in + (k.in + least(j, rows - 1) * p.in_kept[0]);
@@ -199,6 +225,7 @@ struct Row {
         for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
           const In* x = in + (k.in + outer_offset(p, ro) + range.inner_begin * p.in_inner);
           const int64_t index = static_cast<int64_t>(ro) * p.inner_count + range.inner_begin;
+          const size_t n = inner_end(p, range, ro) - range.inner_begin;
           if (p.in_inner == 1) {
             size_t r = 0;
             for (; r + kRows * kLanes <= n; r += kRows * kLanes)
@@ -276,7 +303,7 @@ struct Col {
       for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
         const In* x = in + (k.in + outer_offset(p, ro) + range.inner_begin * p.in_inner + c0);
         const int64_t index = static_cast<int64_t>(ro) * p.inner_count;
-        for (uint32_t r = range.inner_begin; r < range.inner_end; ++r, x += p.in_inner)
+        for (uint32_t r = range.inner_begin, end = inner_end(p, range, ro); r < end; ++r, x += p.in_inner)
 #pragma unroll
           for (size_t j = 0; j < kColumns; ++j) op.add(acc[j], load(x + j * local, id), index + r);
       }
@@ -309,7 +336,8 @@ struct Col {
     for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
       const In* x = in + k.in + outer_offset(p, ro);
       const int64_t index = static_cast<int64_t>(ro) * p.inner_count;
-      for (uint32_t r = range.inner_begin; r < range.inner_end; ++r) op.add(acc, load(x, r * p.in_inner), index + r);
+      for (uint32_t r = range.inner_begin, end = inner_end(p, range, ro); r < end; ++r)
+        op.add(acc, load(x, r * p.in_inner), index + r);
     }
     finish(op, p, split, o, k, acc);
   }

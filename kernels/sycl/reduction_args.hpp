@@ -38,6 +38,8 @@ struct ReductionArgs {
   // The reduced elements of one output are outer_count x inner_count, numbered outer * inner_count + inner.
   uint32_t inner_count = 1;
   uint32_t outer_count = 1;
+  uint32_t tail =
+      0;  // inner elements of the last outer one, where one dimension was cut in two; 0: as many as of others
   uint32_t outer_rank = 0;
   Divider outer[kReductionDims] = {};
   int64_t in_outer[kReductionDims] = {};

@@ -72,13 +72,14 @@ template <class I, class O> using NanSum = SumOp<I, O, true>;
 
 template <class In_, class Out> struct Prod {
   using In = In_;
-  using Acc = sum_acc_t<Out>;
+  using Factor = sum_acc_t<Out>;
+  using Acc = product_state_t<Factor>;
   explicit Prod(const ReductionArgs&) {}
-  Acc identity() const { return Acc(1); }
-  void add(Acc& a, In x, int64_t) const { a = a * static_cast<Acc>(x); }
+  Acc identity() const { return widened(Factor(1)); }
+  void add(Acc& a, In x, int64_t) const { a = a * widened(static_cast<Factor>(x)); }
   void combine(Acc& a, const Acc& b) const { a = a * b; }
   void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
-    static_cast<Out*>(p.out0)[o] = static_cast<Out>(a);
+    static_cast<Out*>(p.out0)[o] = static_cast<Out>(narrowed(a));
   }
 };
 

@@ -437,3 +437,23 @@ def test_backward() -> None:
             fn(leaf).backward()
             grads.append(leaf.grad)
         torch.testing.assert_close(grads[1].cpu(), grads[0], rtol=1e-4, atol=1e-5)
+
+
+# 2^31 is cut into equal parts; the second number has no divisor that would do, so that its last part is shorter.
+@pytest.mark.parametrize("count", [2**31, 2**31 + 11])
+def test_a_dimension_that_32_bits_do_not_number(count: int) -> None:
+    x = torch.ones(1, dtype=torch.uint8, device="xpu").expand(count)
+    assert x.sum().item() == count
+    assert x.any().item() and x.all().item()
+    assert x.count_nonzero().item() == count
+    assert x.argmax().item() == 0 and x.max().item() == 1 and x.amin().item() == 1
+
+
+def test_positions_beyond_32_bits() -> None:
+    count = 2**31 + 11
+    x = torch.zeros(count, dtype=torch.uint8, device="xpu")
+    x[count - 2] = 3
+    assert x.argmax().item() == count - 2
+    assert x.sum().item() == 3 and x.count_nonzero().item() == 1
+    value, index = x.max(0)
+    assert (value.item(), index.item()) == (3, count - 2)

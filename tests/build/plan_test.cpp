@@ -408,7 +408,7 @@ void test_reduction() {
       plan_reduction(s, false, Policy{}, plan);
     });
   };
-  CHECK(!whole((int64_t{1} << 31) - 1) && whole(int64_t{1} << 31));
+  CHECK(!whole((int64_t{1} << 31) - 1) && !whole(int64_t{1} << 31) && !whole((int64_t{1} << 31) + 11));
 }
 
 void test_pointwise() {
