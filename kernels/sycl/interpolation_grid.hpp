@@ -15,32 +15,31 @@ template <class M> struct GridCoordinate {
   M value, slope;  // in input pixels; its derivative by the grid value
 };
 
+// Products and sums round apart, as torch's: of a coordinate far away that decides the pixel.
 template <class M> inline M reflect(M x, int64_t twice_low, int64_t twice_high, M& slope) {
+#pragma clang fp contract(off)
   if (twice_low == twice_high) {
     slope = M(0);
     return M(0);
   }
-  M low = M(twice_low) / M(2), span = M(twice_high - twice_low) / M(2);
+  const M low = M(twice_low) / M(2), period = M(twice_high - twice_low);
   x -= low;
-  M sign = M(1);
-  if (x < M(0)) {
-    x = -x;
-    sign = M(-1);
-  }
-  M flips = sycl::floor(x / span);
-  M extra = x - flips * span;
-  bool odd = (static_cast<int64_t>(flips) & 1) != 0;
+  const M sign = x < M(0) ? M(-1) : M(1);
+  x = sycl::fabs(x);
+  const M extra = x - sycl::trunc(x / period) * period, back = period - extra;
+  const bool odd = extra > back;
   slope = odd ? -sign : sign;
-  return odd ? span - extra + low : extra + low;
+  return (odd ? back : extra) + low;
 }
 
-template <class M> inline M clip(M x, int64_t size, M& slope) {
+// torch's CPU puts NaN at the beginning of a plane's axis and at the end of a volume's.
+template <class M> inline M clip(M x, int64_t size, bool volume, M& slope) {
   M high = M(size - 1);
-  if (x <= M(0)) {
+  if (!(x > M(0)) && !(volume && x != x)) {
     slope = M(0);
     return M(0);
   }
-  if (x >= high) {
+  if (!(x < high)) {
     slope = M(0);
     return high;
   }
@@ -54,16 +53,17 @@ template <class M> inline GridCoordinate<M> unnormalize(M x, int64_t size, bool 
 }
 
 template <class M>
-inline GridCoordinate<M> pad_coordinate(GridCoordinate<M> c, int64_t size, GridPadding padding, bool align) {
+inline GridCoordinate<M> pad_coordinate(GridCoordinate<M> c, int64_t size, GridPadding padding, bool align,
+                                        bool volume) {
   M slope = M(1);
   if (padding == GridPadding::border) {
-    c.value = clip(c.value, size, slope);
+    c.value = clip(c.value, size, volume, slope);
     c.slope *= slope;
   } else if (padding == GridPadding::reflection) {
     c.value = align ? reflect(c.value, int64_t(0), 2 * (size - 1), slope)
                     : reflect(c.value, int64_t(-1), 2 * size - 1, slope);
     c.slope *= slope;
-    c.value = clip(c.value, size, slope);
+    c.value = clip(c.value, size, volume, slope);
     c.slope *= slope;
   }
   // Out of the range of an index (and NaN): somewhere outside, so that the cast is defined.
@@ -72,8 +72,8 @@ inline GridCoordinate<M> pad_coordinate(GridCoordinate<M> c, int64_t size, GridP
 }
 
 template <class M>
-inline GridCoordinate<M> source_coordinate(M x, int64_t size, GridPadding padding, bool align) {
-  return pad_coordinate(unnormalize(x, size, align), size, padding, align);
+inline GridCoordinate<M> source_coordinate(M x, int64_t size, GridPadding padding, bool align, bool volume) {
+  return pad_coordinate(unnormalize(x, size, align), size, padding, align, volume);
 }
 
 // Cubic convolution (A = -0.75): values and derivatives of the four weights at t in [0, 1).
@@ -96,14 +96,13 @@ template <class M> inline void cubic_slopes(M t, M (&w)[4]) {
   w[3] = -far(M(2) - t);
 }
 
-template <class M> inline int32_t pad_pixel(int32_t x, int64_t size, GridPadding padding, bool align) {
-  if (padding == GridPadding::zeros) return x;
+// The pixel of a whole number, -100 where that lies outside and is not moved inside.
+template <class M> inline int32_t pad_pixel(M v, int64_t size, GridPadding padding, bool align) {
   M slope;
-  M v = M(x);
+  if (padding == GridPadding::zeros) return v > M(-100) && v < M(size) ? static_cast<int32_t>(v) : -100;
   if (padding == GridPadding::reflection)
     v = align ? reflect(v, int64_t(0), 2 * (size - 1), slope) : reflect(v, int64_t(-1), 2 * size - 1, slope);
-  v = clip(v, size, slope);
-  return static_cast<int32_t>(v);
+  return static_cast<int32_t>(clip(v, size, false, slope));
 }
 
 // One output position: K pixels with weights and, for the grid's gradient, weight derivatives per coordinate. All loops
@@ -137,23 +136,21 @@ template <class M, int kDim, int K>
 XPU_INLINE void grid_taps(const GridArgs& p, const M (&g)[kDim], GridTaps<M, kDim, K>& taps) {
   if constexpr (K == 16) {  // bicubic
     M w[2][4], s[2][4];
-    int32_t base[2];
+    M base[2];
 #pragma unroll
     for (int d = 0; d < 2; ++d) {
-      GridCoordinate<M> c = unnormalize(g[d], p.in_size[4 - d], p.align);
-      if (!(c.value > M(-1e8f) && c.value < M(1e8f))) c.value = M(-100);
-      M whole = sycl::floor(c.value);
-      base[d] = static_cast<int32_t>(whole);
-      cubic_weights(c.value - whole, w[d]);
-      cubic_slopes(c.value - whole, s[d]);
+      const GridCoordinate<M> c = unnormalize(g[d], p.in_size[4 - d], p.align);
+      base[d] = sycl::floor(c.value);
+      cubic_weights(c.value - base[d], w[d]);
+      cubic_slopes(c.value - base[d], s[d]);
 #pragma unroll
       for (int k = 0; k < 4; ++k) s[d][k] *= c.slope;
     }
 #pragma unroll
     for (int k = 0; k < 16; ++k) {
       const int i = k % 4, j = k / 4;
-      const int32_t at[2] = {pad_pixel<M>(base[0] - 1 + i, p.in_size[4], p.padding, p.align),
-                             pad_pixel<M>(base[1] - 1 + j, p.in_size[3], p.padding, p.align)};
+      const int32_t at[2] = {pad_pixel(base[0] + M(i - 1), p.in_size[4], p.padding, p.align),
+                             pad_pixel(base[1] + M(j - 1), p.in_size[3], p.padding, p.align)};
       taps.place(p, k, at);
       taps.weight[k] = w[0][i] * w[1][j];
       taps.slope[k][0] = s[0][i] * w[1][j];
@@ -165,10 +162,15 @@ XPU_INLINE void grid_taps(const GridArgs& p, const M (&g)[kDim], GridTaps<M, kDi
     M part[kDim];
 #pragma unroll
     for (int d = 0; d < kDim; ++d) {
-      c[d] = source_coordinate(g[d], p.in_size[4 - d], p.padding, p.align);
+      c[d] = source_coordinate(g[d], p.in_size[4 - d], p.padding, p.align, kDim == 3);
       M whole = K == 1 ? sycl::rint(c[d].value) : sycl::floor(c[d].value);
       base[d] = static_cast<int32_t>(whole);
       part[d] = K == 1 ? M(0) : c[d].value - whole;
+      // Outside of a plane, too, a coordinate without a place gives weights without a value, as torch's CPU.
+      if (K == 4 && p.padding == GridPadding::zeros) {
+        const M raw = unnormalize(g[d], p.in_size[4 - d], p.align).value;
+        if (!(raw - raw == M(0))) part[d] = raw - raw;
+      }
     }
 #pragma unroll
     for (int k = 0; k < K; ++k) {
@@ -203,16 +205,14 @@ struct CubicLines {
 #pragma unroll
     for (int d = 0; d < 3; ++d) {
       const int64_t size = p.in_size[4 - d];
-      GridCoordinate<M> c = unnormalize(g[d], size, p.align);
-      if (!(c.value > M(-1e8f) && c.value < M(1e8f))) c.value = M(-100);
+      const GridCoordinate<M> c = unnormalize(g[d], size, p.align);
       const M whole = sycl::floor(c.value);
-      const int32_t base = static_cast<int32_t>(whole);
       cubic_weights(c.value - whole, weight[d]);
       cubic_slopes(c.value - whole, slope[d]);
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
         slope[d][k] *= c.slope;
-        const int32_t at = pad_pixel<M>(base - 1 + k, size, p.padding, p.align);
+        const int32_t at = pad_pixel(whole + M(k - 1), size, p.padding, p.align);
         inside[d][k] = static_cast<uint32_t>(at) < static_cast<uint32_t>(size);
         offset[d][k] = inside[d][k] ? at * static_cast<int32_t>(p.in_stride[4 - d]) : 0;
         pixel[d][k] = at * step;
@@ -329,7 +329,7 @@ XPU_INLINE void grid_sample(const GridArgs& p) {
 #pragma unroll
       for (int k = 0; k < K; ++k) {
         const M v = M(in[taps.offset[k]]);
-        sum += taps.inside[k] ? taps.weight[k] * v : M(0);
+        sum += taps.weight[k] * (taps.inside[k] ? v : M(0));
       }
       out[item.lane] = T(sum);
     }
@@ -364,7 +364,7 @@ inline void grid_sample_block(const GridArgs& p) {
 #pragma unroll
     for (int k = 0; k < K; ++k) {
       at[i].offset[k] = taps.offset[k];
-      at[i].weight[k] = taps.inside[k] ? taps.weight[k] : M(0);
+      at[i].weight[k] = taps.inside[k] ? taps.weight[k] : taps.weight[k] * M(0);  // NaN stays
       if (!taps.inside[k]) inside[i] &= ~(1u << k);
     }
     all &= inside[i];
@@ -384,7 +384,7 @@ inline void grid_sample_block(const GridArgs& p) {
       for (uint32_t i = 0; i < count; ++i) {
         M sum = M(0);
 #pragma unroll
-        for (int k = 0; k < K; ++k) sum += (inside[i] >> k & 1) ? at[i].weight[k] * M(in[at[i].offset[k]]) : M(0);
+        for (int k = 0; k < K; ++k) sum += at[i].weight[k] * ((inside[i] >> k & 1) ? M(in[at[i].offset[k]]) : M(0));
         out[i] = T(sum);
       }
     }
