@@ -15,8 +15,9 @@ using runtime::ceil_div;
 constexpr int64_t kMaxLaunch = (int64_t{1} << 31) - 1;  // elements that a launch numbers
 // Sorting: up to kRankFlat elements share a work-group with other rows, up to kRank have one of their own.
 constexpr int64_t kRankFlat = 16, kRank = 64;
-constexpr int64_t kItemRow = 1 << 18;                      // longer rows are worth several items
-constexpr int64_t kSingleItemRow = 1 << 20;                // the same where an item has vector registers of its own
+constexpr int64_t kItemRow = 1 << 18;  // longer rows are worth several items
+// The same where an item has vector registers of its own, times the units that would stand idle.
+constexpr int64_t kSingleItemRow = 1 << 21;
 constexpr int64_t kLongDigits = 2048;                      // rows from here on amortise digits of 11 bits
 constexpr size_t kCachedScratch = 8 << 20;                 // bytes that one batch of rows works on
 constexpr size_t kMostScratch = size_t{1} << 30;           // where that would not fill the device
@@ -132,7 +133,8 @@ SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
     plan.batch = kMaxLaunch / p.length;
     return plan;
   }
-  if (p.length <= kItemRow || (policy.single_items && (p.rows >= policy.units || p.length <= kSingleItemRow))) {
+  if (p.length <= kItemRow ||
+      (policy.single_items && (p.rows >= policy.units || p.length <= kSingleItemRow / policy.units))) {
     const bool longer = item > 2 && p.length > kLongDigits;
     plan.kernel = longer ? Kernel::row_long : Kernel::row_short;
     const size_t bits = longer ? 11 : 8;
