@@ -1,6 +1,12 @@
 #include "bindings/aten/fused.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/gelu.h>
 
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
@@ -100,18 +106,27 @@ bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::T
                                      bias.defined() ? &bias_view : nullptr, out_view(out), g, post, weight_ref(weight));
 }
 
-bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                     const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
+bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                        const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
   const at::MemoryFormat format = conv_format(x, weight);
-  if (const auto activation = single_activation(chain);
-      activation && direct_depthwise(x, weight, bias.defined() ? bias.contiguous() : bias, out, g, *activation))
-    return true;
   if (convolution_once(x, weight, bias, g, chain, out, has_out, format)) return true;
   if (!is_half(x.scalar_type())) return false;
   const at::Tensor result = new_strided(out.sizes(), out.strides(), at::kFloat);
   if (has_out) result.copy_(out);
   if (!convolution_once(wide(x), wide(weight), wide(bias), g, widened(chain), result, has_out, format)) return false;
   out.copy_(result);
+  return true;
+}
+
+bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                     const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
+  if (const auto activation = single_activation(chain);
+      activation && direct_depthwise(x, weight, bias.defined() ? bias.contiguous() : bias, out, g, *activation))
+    return true;
+  Chain head = chain;
+  const Chain tail = take_tail(head, out);
+  if (!onednn_convolution(x, weight, bias, g, head, out, has_out)) return false;
+  apply_chain(out, tail);
   return true;
 }
 
@@ -153,7 +168,11 @@ onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_
         TORCH_CHECK_VALUE(has_out, "post-op 'sum' adds what `out` holds: pass out=");
         post.ops.push_back(onednn::PostOp::sum(*scale));
       } else {
-        post.ops.push_back(onednn::parse_eltwise(*text));
+        const onednn::PostOp op = onednn::parse_eltwise(*text);
+        if (at::isFloatingType(out.scalar_type()))
+          onednn::append_eltwise(post.ops, op);
+        else
+          post.ops.push_back(op);
       }
       continue;
     }
@@ -227,13 +246,66 @@ onednn::ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& wei
                        given(call.output_padding, 0), call.transposed, call.groups);
 }
 
-bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
+Chain take_tail(Chain& chain, const at::Tensor& out) {
+  const DType type = dtype_of(out);
+  const auto keeps = [&](const Chain::value_type& spec) {
+    if (const auto* text = std::get_if<std::string>(&spec))
+      return sum_scale(*text).has_value() || onednn::keeps_special_values(onednn::parse_eltwise(*text), type);
+    const std::string& name = std::get<std::pair<std::string, at::Tensor>>(spec).first;
+    return name == "prelu" ||
+           onednn::keeps_special_values(onednn::PostOp::binary(onednn::parse_binary(name), {}), type);
+  };
+  const auto first = std::find_if_not(chain.begin(), chain.end(), keeps);
+  Chain tail(first, chain.end());
+  chain.erase(first, chain.end());
+  for (auto& spec : tail)
+    if (const auto* text = std::get_if<std::string>(&spec))
+      if (const auto scale = sum_scale(*text)) spec = std::pair<std::string, at::Tensor>("add", out * *scale);
+  return tail;
+}
+
+void apply_chain(const at::Tensor& out, const Chain& tail) {
+  if (tail.empty()) return;
+  using dnnl::algorithm;
+  Chain rest = tail;
+  if (const auto* text = std::get_if<std::string>(&tail[0])) {
+    const onednn::PostOp op = onednn::parse_eltwise(*text);
+    at::Tensor t = out;
+    bool done = true;
+    switch (op.algorithm) {
+      case algorithm::eltwise_clip:
+      case algorithm::eltwise_clip_v2:
+      case algorithm::eltwise_clip_v2_use_dst_for_bwd: at::clamp_(t, op.alpha, op.beta); break;
+      case algorithm::eltwise_gelu_erf: at::gelu_(t); break;
+      case algorithm::eltwise_exp:
+      case algorithm::eltwise_exp_use_dst_for_bwd: at::exp_(t); break;
+      default: done = false;
+    }
+    if (done) rest.erase(rest.begin());
+  }
+  if (!rest.empty()) out.copy_(compose_chain(out, rest));
+}
+
+namespace {
+
+bool onednn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
+                   const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
   if (matmul_once(a, b, bias, chain, out, has_out, options)) return true;
   if (!is_half(a.scalar_type())) return false;
   const at::Tensor result = has_out ? out.to(at::kFloat) : new_empty(out.sizes(), at::kFloat);
   if (!matmul_once(wide(a), wide(b), wide(bias), widened(chain), result, has_out, {})) return false;
   out.copy_(result);
+  return true;
+}
+
+}  // namespace
+
+bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
+                const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
+  Chain head = chain;
+  const Chain tail = take_tail(head, out);
+  if (!onednn_matmul(a, b, bias, head, out, has_out, options)) return false;
+  apply_chain(out, tail);
   return true;
 }
 

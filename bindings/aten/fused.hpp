@@ -36,6 +36,12 @@ std::optional<std::string> unary_attribute(std::string_view name, const c10::Lis
 onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
                             std::vector<at::Tensor>& keep);
 
+// Takes off a chain what follows the first post-op whose value at NaN or infinity oneDNN has otherwise than ATen.
+// `out` is what a "sum" in it adds.
+Chain take_tail(Chain& chain, const at::Tensor& out);
+// Computes such a rest in place, by this library's own kernels.
+void apply_chain(const at::Tensor& out, const Chain& tail);
+
 // Whether a (K, N) right side is worth a packed copy that stays.
 onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows);
 

@@ -65,7 +65,8 @@ onednn::View broadcast_view(const at::Tensor& t) {
 }
 
 void add_activation(onednn::PostOps& post, AddmmActivation activation) {
-  if (activation == AddmmActivation::relu) post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_relu));
+  if (activation == AddmmActivation::relu)
+    onednn::append_eltwise(post.ops, onednn::PostOp::eltwise(dnnl::algorithm::eltwise_relu));
   if (activation == AddmmActivation::gelu)
     post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_gelu_erf));
 }
@@ -194,6 +195,11 @@ void activate(const at::Tensor& t, AddmmActivation activation) {
 }
 
 void run(Product p) {
+  if (p.activation == AddmmActivation::gelu && p.out.scalar_type() == at::kHalf) {  // onednn::keeps_special_values
+    p.activation = AddmmActivation::none;
+    run(p);
+    return activate(p.out, AddmmActivation::gelu);
+  }
   const int64_t d = p.out.dim();
   if (p.c.defined()) p.c = p.c.expand(p.out.sizes());
   if (p.out.numel() == 0) return;

@@ -192,7 +192,9 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
   bool done = false;
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && k > 0) {
     std::vector<at::Tensor> keep;
-    onednn::PostOps post = parse_chain(chain, rows, other.accumulate, true, keep);
+    Chain head = chain;
+    const Chain tail = at::isFloatingType(rows.scalar_type()) ? take_tail(head, rows) : Chain();
+    onednn::PostOps post = parse_chain(head, rows, other.accumulate, true, keep);
     quantize(post, in, 1 << 1);
     const at::Tensor x = in.x.reshape({-1, k});
     onednn::View b;
@@ -207,6 +209,7 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
     const auto options = weight_options(in.w, x.size(0));
     done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post, options);
     if (!done && options.pack) done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post);
+    if (done) apply_chain(rows, tail);
   }
   if (!done) {
     at::Tensor y = float_product(centred(in).reshape({-1, k}), in.w) * in.scale;
@@ -240,14 +243,18 @@ at::Tensor qconv(const Input& in, const Other& other, const std::optional<at::Te
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && in.x.numel() &&
       in.w.numel()) {
     std::vector<at::Tensor> keep;
-    onednn::PostOps post = parse_chain(chain, result, other.accumulate, false, keep);
+    Chain head = chain;
+    const Chain tail = at::isFloatingType(result.scalar_type()) ? take_tail(head, result) : Chain();
+    onednn::PostOps post = parse_chain(head, result, other.accumulate, false, keep);
     quantize(post, in, g.groups > 1 ? 3 : 1);
     onednn::View b;
     if (bias.defined()) b = view(bias);
     const at::Tensor x = in.x.is_contiguous() ? in.x : in.x.contiguous(format);
     if (onednn::convolution_forward(runtime::current_queue(), view(x), view(in.w), bias.defined() ? &b : nullptr,
-                                    out_view(result), g, post, weight_ref(in.w)))
+                                    out_view(result), g, post, weight_ref(in.w))) {
+      apply_chain(result, tail);
       return result;
+    }
   }
   std::vector<int64_t> channel(in.x.dim(), 1);
   channel[1] = in.scale.numel();

@@ -41,6 +41,40 @@ PostOp PostOp::prelu(const View& slopes) {
 
 namespace {
 
+bool is_relu(const PostOp& op) {
+  return op.kind == PostOp::Kind::eltwise && op.alpha == 0 &&
+         (op.algorithm == algorithm::eltwise_relu || op.algorithm == algorithm::eltwise_relu_use_dst_for_bwd);
+}
+
+}  // namespace
+
+bool keeps_special_values(const PostOp& op, DType type) {
+  switch (op.algorithm) {
+    case algorithm::eltwise_clip:
+    case algorithm::eltwise_clip_v2:
+    case algorithm::eltwise_clip_v2_use_dst_for_bwd:
+    case algorithm::eltwise_hardsigmoid:
+    case algorithm::eltwise_exp:
+    case algorithm::eltwise_exp_use_dst_for_bwd:
+    case algorithm::eltwise_log:
+    case algorithm::binary_max:
+    case algorithm::binary_min:
+    case algorithm::binary_ge:
+    case algorithm::binary_gt: return false;
+    case algorithm::eltwise_gelu_erf: return type != DType::f16;
+    default: return true;
+  }
+}
+
+void append_eltwise(std::vector<PostOp>& ops, const PostOp& op) {
+  if (is_relu(op))
+    ops.insert(ops.end(), {PostOp::eltwise(algorithm::eltwise_elu, 0), PostOp::eltwise(algorithm::eltwise_linear, 1)});
+  else
+    ops.push_back(op);
+}
+
+namespace {
+
 // prelu takes its slopes dense, in logical order; the mask says along which dims they vary.
 int prelu_mask(const View& slopes) {
   int mask = 0;

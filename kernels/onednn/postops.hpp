@@ -61,6 +61,14 @@ struct PostOps {
   void add_pointers(std::vector<void*>& pointers) const;  // same order as add_args
 };
 
+// Whether a post-op gives what ATen's operator gives at NaN, infinity and the largest numbers, for results of `type`.
+// oneDNN's comparisons drop NaN, exp has infinity for it, log rounds denormals, and gelu_erf has NaN at infinity, as
+// at::gelu of float has, but not of half (3.13, x86-64; tests/onednn/test_special_values.py).
+bool keeps_special_values(const PostOp& op, DType type);
+// Appends an eltwise post-op. For relu it appends two with its value that keep NaN: elu of slope 0, and an addition
+// that makes its -0 a 0.
+void append_eltwise(std::vector<PostOp>& ops, const PostOp& op);
+
 struct EltwiseName {
   const char* name;
   dnnl::algorithm algorithm;
