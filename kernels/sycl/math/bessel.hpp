@@ -198,7 +198,7 @@ template <class T> inline T i0e(T a) {
 }
 template <class T> inline T i1e(T a) {
   T x = sycl::fabs(a);
-  if (x <= T(8)) return series::i1e_small(x * T(0.5) - T(2)) * a;
+  if (x <= T(8)) return series::i1e_small(x * T(0.5) - T(2)) * a + T(0);  // of -0 it is 0
   return sycl::copysign(series::i1e_large(T(32) / x - T(2)) / sycl::sqrt(x), a);
 }
 template <class T> inline T i0(T a) { return sycl::exp(sycl::fabs(a)) * i0e(a); }

@@ -20,9 +20,13 @@ inline float lgamma(float a) {
   float near = 0.0f + (x - 1.0f) * (x - 2.0f) * horner(u, p) / horner(u, q);
   float far = (x - 0.5f) * (sycl::log(x) - 1.0f) + (0.41893853320467274178f + horner(y, r) / x);
   float g = x < 3.0f ? near : far;
-  float sine = sycl::fabs(sycl::sin(pi<float>() * (a - sycl::rint(a))));
-  float mirrored = 1.14472988584940017414f - sycl::log(sine) - g;
-  if (sycl::fabs(a) == inf<float>()) return inf<float>();
+  // sin(pi d) / pi is d where d is tiny; a product with pi would round what is subnormal.
+  float d = a - sycl::rint(a);
+  bool tiny = sycl::fabs(d) < 0x1p-40f;
+  float sine = sycl::fabs(tiny ? d : sycl::sin(pi<float>() * d));
+  float mirrored = (tiny ? 0.0f : 1.14472988584940017414f) - sycl::log(sine) - g;
+  // Far out every negative number is an integer, a pole, and g is infinite.
+  if (sycl::fabs(a) == inf<float>() || (reflect && d == 0.0f)) return inf<float>();
   return reflect ? mirrored : g;
 }
 
@@ -33,7 +37,7 @@ template <class T> inline T digamma(T x) {
   if (x < T(0)) {
     T whole = sycl::trunc(x);
     if (x == whole) return nan<T>();
-    reflected = -pi<T>() / sycl::tan(pi<T>() * (x - whole));
+    reflected = -pi<T>() / sycl::tan(pi<T>() * (x - sycl::rint(x)));
     x = T(1) - x;
   }
   T below = T(0);
@@ -74,22 +78,35 @@ template <class T> inline T trigamma(T x) {
 // Hurwitz zeta by Euler-Maclaurin summation (DLMF 25.11.5).
 template <class T> inline T zeta(T x, T q) {
   if (x == T(1)) return inf<T>();
-  if (!(x > T(1))) return nan<T>();
+  if (x < T(1)) return nan<T>();
   if (q <= T(0)) {
     if (q == sycl::floor(q)) return inf<T>();
     if (x != sycl::floor(x)) return nan<T>();
   }
-  if (q != q) return q;
-  T sum = sycl::pow(q, -x), a = q, b = T(0);
+  if (!(q < inf<T>()) || x != x) return nan<T>();
+  // With the rounding error of the sum: terms of negative q cancel. at::special_zeta sums floats in double.
+  T sum = sycl::pow(q, -x), lost = T(0), a = q, b = T(0);
+  auto add = [&](T v) {
+    const T next = sum + v, back = next - sum;
+    lost += (sum - (next - back)) + (v - back);
+    sum = next;
+  };
+  auto total = [&] { return isfinite(lost) ? sum + lost : sum; };
   for (int i = 0; i < 9 || a <= T(9); ++i) {
     a += T(1);
     b = sycl::pow(a, -x);
-    sum += b;
-    if (sycl::fabs(b) < epsilon<T>() * sycl::fabs(sum)) return sum;
-    // upstream sums floats in double: 0 where only that would hold the terms, NaN beyond, as the loop gives
-    if (b == T(0) && x * sycl::log2(a) < T(1074)) return sum;
+    add(b);
+    if (sycl::fabs(b) < epsilon<T>() * sycl::fabs(total())) return total();
+    // All terms from here on are 0, or the last ones of a float that only a double would hold. The powers of x below
+    // would overflow.
+    if (b == T(0) && a > T(1)) break;
   }
-  sum += b * a / (x - T(1)) - T(0.5) * b;
+  if (b == T(0)) {
+    if (x > T(2.4e13)) return nan<T>();  // there they overflow at::special_zeta's double
+    return sizeof(T) == 4 ? total() + sycl::pow(a, T(1) - x) / (x - T(1)) : total();
+  }
+  add((sizeof(T) == 4 && b < T(1e-36f) ? sycl::pow(a, T(1) - x) : b * a) / (x - T(1)));
+  add(T(-0.5) * b);
   // (2 k)! / B_2k
   constexpr T denominators[] = {T(12.0),
                                 T(-720.0),
@@ -109,14 +126,14 @@ template <class T> inline T zeta(T x, T q) {
     factor *= x + k;
     b /= a;
     T t = factor * b / denominators[i];
-    sum += t;
-    if (sycl::fabs(t) < epsilon<T>() * sycl::fabs(sum)) return sum;
+    add(t);
+    if (sycl::fabs(t) < epsilon<T>() * sycl::fabs(total())) return total();
     k += T(1);
     factor *= x + k;
     b /= a;
     k += T(1);
   }
-  return sum;
+  return total();
 }
 
 // One order for all elements.
@@ -145,7 +162,9 @@ template <class T> inline T factor(T a, T x) {
   if (a < T(10)) return sycl::exp(a * sycl::log(x) - x - lgamma(a));
   T y = T(1) / (a * a);
   constexpr T c[] = {T(1.0 / 1188), T(-1.0 / 1680), T(1.0 / 1260), T(-1.0 / 360), T(1.0 / 12)};
-  return sycl::exp(a * log1p_minus((x - a) / a) - horner(y, c) / a) * sycl::sqrt(a / (T(2) * pi<T>()));
+  const T m = (x - a) / a;  // 1 + m has no digits left where x is small
+  const T l = m < T(-0.5) ? sycl::log(x / a) - m : log1p_minus(m);
+  return sycl::exp(a * l - horner(y, c) / a) * sycl::sqrt(a / (T(2) * pi<T>()));
 }
 
 // P by its power series (DLMF 8.11.4)
@@ -249,13 +268,14 @@ template <class T> inline bool use_uniform(T a, T x) { return a > T(200) && sycl
 
 }  // namespace incomplete
 
-// Regularised lower incomplete gamma function P(a, x).
+// Regularised lower incomplete gamma function P(a, x). A limit holds for NaN too, as in at::igamma.
 template <class T> inline T igamma(T a, T x) {
-  if (!(x >= T(0)) || !(a >= T(0))) return nan<T>();
+  if (x < T(0) || a < T(0)) return nan<T>();
   if (a == T(0)) return x > T(0) ? T(1) : nan<T>();
   if (x == T(0)) return T(0);
   if (isinf(a)) return isinf(x) ? nan<T>() : T(0);
   if (isinf(x)) return T(1);
+  if (a != a || x != x) return nan<T>();
   if (incomplete::use_uniform(a, x)) return incomplete::uniform(a, x, false);
   if (x > T(1) && x > a) return T(1) - incomplete::upper_fraction(a, x);
   return incomplete::lower_series(a, x);
@@ -263,11 +283,12 @@ template <class T> inline T igamma(T a, T x) {
 
 // Regularised upper incomplete gamma function Q(a, x).
 template <class T> inline T igammac(T a, T x) {
-  if (!(x >= T(0)) || !(a >= T(0))) return nan<T>();
+  if (x < T(0) || a < T(0)) return nan<T>();
   if (a == T(0)) return x > T(0) ? T(0) : nan<T>();
   if (x == T(0)) return T(1);
   if (isinf(a)) return isinf(x) ? nan<T>() : T(1);
   if (isinf(x)) return T(0);
+  if (a != a || x != x) return nan<T>();
   if (incomplete::use_uniform(a, x)) return incomplete::uniform(a, x, true);
   if (x > T(1.1)) return x < a ? T(1) - incomplete::lower_series(a, x) : incomplete::upper_fraction(a, x);
   bool lower = x <= T(0.5) ? T(-0.4) / sycl::log(x) < a : x * T(1.1) < a;

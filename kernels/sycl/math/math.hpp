@@ -257,6 +257,13 @@ template <class T> inline T pow_scalar(T a, T e) {
   return sycl::pow(a, e);
 }
 
+// Of half at::pow computes no root, which would keep the sign of -0 and refuse -infinity.
+template <class T> inline T pow_scalar_half(T a, T e) {
+  if (e == T(0.5)) return sycl::sqrt(a == -inf<T>() ? inf<T>() : a) + T(0);
+  if (e == T(-0.5)) return T(1) / (sycl::sqrt(a == -inf<T>() ? inf<T>() : a) + T(0));
+  return pow_scalar(a, e);
+}
+
 // ---- logarithms of sums and products
 
 template <class T> XPU_SINGLE T logaddexp(T a, T b) {
