@@ -7,6 +7,7 @@
 #include "kernels/sycl/math/activation.hpp"
 #include "kernels/sycl/math/math.hpp"
 #include "kernels/sycl/math/special.hpp"
+#include "kernels/sycl/triton_library.hpp"
 
 namespace xpu::tri {
 
@@ -162,12 +163,6 @@ template <class T> TRI T max_nan(T a, T b) { return a != a ? a : (b > a || b != 
 template <class T> TRI T min_nan(T a, T b) { return a != a ? a : (b < a || b != b ? b : a); }
 template <class T> TRI T clamp_number(T x, T low, T high) { return min_number(max_number(x, low), high); }
 template <class T> TRI T clamp_nan(T x, T low, T high) { return x != x ? x : clamp_number(x, low, high); }
-TRI float round_away(float a) {
-  return sycl::copysign(sycl::floor(sycl::fabs(a) + (sycl::fabs(a) < 8388608.0f ? 0.5f : 0.0f)), a);
-}
-TRI double round_away(double a) {
-  return sycl::copysign(sycl::floor(sycl::fabs(a) + (sycl::fabs(a) < 4503599627370496.0 ? 0.5 : 0.0)), a);
-}
 TRI bf16 bf16_of(uint16_t bits) {
   bf16 v;
   v.bits = bits;

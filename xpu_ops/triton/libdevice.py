@@ -25,8 +25,10 @@ _ONE = {
     "j1": "xpu::bessel_j1",
     "y0": "xpu::bessel_y0",
     "y1": "xpu::bessel_y1",
-    "cyl_bessel_i0": "xpu::i0",
-    "cyl_bessel_i1": "xpu::i1",
+    "cyl_bessel_i0": "tri::bessel_i0",
+    "cyl_bessel_i1": "tri::bessel_i1",
+    "normcdf": "tri::normcdf",
+    "logb": "tri::logb",
     "erfinv": "xpu::erfinv",
     "normcdfinv": "xpu::ndtri",
     "erfcx": "xpu::erfcx",
@@ -44,10 +46,15 @@ _TWO = {
     "hypot": "sycl::hypot",
     "copysign": "sycl::copysign",
     "fmod": "sycl::fmod",
+    "remainder": "sycl::remainder",
+    "ldexp": "tri::ldexp",
+    "scalbn": "tri::ldexp",
+    "powi": "tri::powi",
     "fmin": "tri::min_number",
     "fmax": "tri::max_number",
     "nextafter": "sycl::nextafter",
 }
+_MODES = {"rn": "sycl::rint", "rz": "sycl::trunc", "rd": "sycl::floor", "ru": "sycl::ceil"}
 # By the full name without its prefix. {0} {1} {2} are operands, {T} the type of the result.
 _EXACT = {
     "rsqrt": "(1 / sycl::sqrt({0}))",
@@ -64,7 +71,7 @@ _EXACT = {
     "exp10": "sycl::pow(10.0, {0})",
     "exp10f": "sycl::pow(10.0f, {0})",
     "fast_exp10f": "sycl::pow(10.0f, {0})",
-    "saturatef": "tri::clamp_number({0}, 0.0f, 1.0f)",
+    "saturatef": "(tri::clamp_number({0}, 0.0f, 1.0f) + 0.0f)",
     "fast_powf": "xpu::pow({0}, {1})",
     "fast_fdividef": "({0} / {1})",
     "fast_log10f": "sycl::log10({0})",
@@ -72,12 +79,6 @@ _EXACT = {
     "fdimf": "({0} > {1} ? {0} - {1} : {0} == {0} && {1} == {1} ? 0.0f : {0} + {1})",
     "fma": "sycl::fma({0}, {1}, {2})",
     "fmaf": "sycl::fma({0}, {1}, {2})",
-    "ldexp": "xpu::gen::ldexp({0}, {1})",
-    "ldexpf": "xpu::gen::ldexp({0}, {1})",
-    "scalbn": "xpu::gen::ldexp({0}, {1})",
-    "scalbnf": "xpu::gen::ldexp({0}, {1})",
-    "powi": "xpu::pow({0}, double({1}))",
-    "powif": "xpu::pow({0}, float({1}))",
     "isnanf": "int32_t({0} != {0})",
     "isnand": "int32_t({0} != {0})",
     "isinff": "int32_t(xpu::isinf({0}))",
@@ -86,10 +87,10 @@ _EXACT = {
     "isfinited": "int32_t(xpu::isfinite({0}))",
     "signbitf": "int32_t(xpu::signbit({0}))",
     "signbitd": "int32_t(xpu::signbit({0}))",
-    "ilogbf": "(xpu::frexp_exponent({0}) - 1)",
-    "ilogb": "(xpu::frexp_exponent({0}) - 1)",
-    "logb": "double(xpu::frexp_exponent({0}) - 1)",
-    "logbf": "float(xpu::frexp_exponent({0}) - 1)",
+    "ilogbf": "tri::ilogb({0})",
+    "ilogb": "tri::ilogb({0})",
+    "erfcinv": "(-0.70710678118654752 * xpu::ndtri(0.5 * {0}))",
+    "erfcinvf": "(-0.707106781f * xpu::ndtri(0.5f * {0}))",
     "abs": "tri::abs_i({0})",
     "llabs": "tri::abs_i({0})",
     "clz": "int32_t(sycl::clz(uint32_t({0})))",
@@ -102,37 +103,44 @@ _EXACT = {
     "umulhi": "tri::mul_hi_u({0}, {1})",
     "mul64hi": "tri::mul_hi_s({0}, {1})",
     "umul64hi": "tri::mul_hi_u({0}, {1})",
-    "mul24": "tri::mul({0}, {1})",
-    "umul24": "tri::mul({0}, {1})",
-    "sad": "tri::add(tri::abs_i(tri::sub({0}, {1})), {2})",
+    "brev": "tri::reversed(uint32_t({0}))",
+    "brevll": "tri::reversed(uint64_t({0}))",
+    "hiloint2double": "__builtin_bit_cast(double, uint64_t(uint32_t({0})) << 32 | uint32_t({1}))",
+    "double2hiint": "int32_t(__builtin_bit_cast(uint64_t, {0}) >> 32)",
+    "double2loint": "int32_t(__builtin_bit_cast(uint64_t, {0}))",
+    **{name: f"tri::{name}({{0}}, {{1}})" for name in ("mul24", "umul24", "hadd", "rhadd", "uhadd", "urhadd")},
+    **{name: f"tri::{name}({{0}}, {{1}}, {{2}})" for name in ("sad", "usad", "byte_perm")},
     "float_as_int": "__builtin_bit_cast(int32_t, {0})",
     "float_as_uint": "__builtin_bit_cast(int32_t, {0})",
     "int_as_float": "__builtin_bit_cast(float, {0})",
     "uint_as_float": "__builtin_bit_cast(float, {0})",
     "double_as_longlong": "__builtin_bit_cast(int64_t, {0})",
     "longlong_as_double": "__builtin_bit_cast(double, {0})",
-    "llrintf": "xpu::convert<int64_t>(sycl::rint({0}))",
-    "llrint": "xpu::convert<int64_t>(sycl::rint({0}))",
-    "llroundf": "xpu::convert<int64_t>(tri::round_away({0}))",
-    "llround": "xpu::convert<int64_t>(tri::round_away({0}))",
-    "float2int_rz": "xpu::convert<int32_t>({0})",
-    "float2int_rn": "xpu::convert<int32_t>(sycl::rint({0}))",
-    "float2int_rd": "xpu::convert<int32_t>(sycl::floor({0}))",
-    "float2int_ru": "xpu::convert<int32_t>(sycl::ceil({0}))",
-    "double2int_rz": "xpu::convert<int32_t>({0})",
-    "double2int_rn": "xpu::convert<int32_t>(sycl::rint({0}))",
-    "float2ll_rz": "xpu::convert<int64_t>({0})",
-    "float2ll_rn": "xpu::convert<int64_t>(sycl::rint({0}))",
-    "double2ll_rz": "xpu::convert<int64_t>({0})",
+    "llrintf": "tri::to_integer<int64_t>(sycl::rint({0}))",
+    "llrint": "tri::to_integer<int64_t>(sycl::rint({0}))",
+    "llroundf": "tri::to_integer<int64_t>(tri::round_away({0}))",
+    "llround": "tri::to_integer<int64_t>(tri::round_away({0}))",
+    **{
+        f"{source}2{name}_{mode}": f"tri::to_integer<{integer}>({function}({{0}}))"
+        for source in ("float", "double")
+        for name, integer in {"int": "int32_t", "uint": "uint32_t", "ll": "int64_t", "ull": "uint64_t"}.items()
+        for mode, function in _MODES.items()
+    },
     "int2float_rn": "float({0})",
     "int2double_rn": "double({0})",
     "uint2float_rn": "float(uint32_t({0}))",
     "ll2float_rn": "xpu::convert<float>({0})",
     "ll2double_rn": "xpu::convert<double>({0})",
-    "normcdf": "(0.5 * sycl::erfc(-0.70710678118654752 * {0}))",
-    "normcdff": "(0.5f * sycl::erfc(-0.707106781f * {0}))",
+    "uint2double_rn": "double(uint32_t({0}))",
+    "ull2float_rn": "xpu::convert<float>(uint64_t({0}))",
+    "ull2double_rn": "xpu::convert<double>(uint64_t({0}))",
 }
-_ROUNDED = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_ROUNDED = {
+    "add": "tri::add_rn({0}, {1})",
+    "sub": "tri::sub_rn({0}, {1})",
+    "mul": "tri::mul_rn({0}, {1})",
+    "div": "({0} / {1})",
+}
 
 
 def expression(symbol: str, operands: Sequence[str], elems: Sequence[str], T: str, op: Op) -> str:
@@ -144,13 +152,13 @@ def expression(symbol: str, operands: Sequence[str], elems: Sequence[str], T: st
     name = symbol.removeprefix("__nv_").removeprefix("__xpu_")
     if name in _EXACT:
         return f"{T}({_EXACT[name].format(*operands)})"
-    bare = name.removesuffix("f") if elems and elems[0] != "f64" else name
+    bare = name.removesuffix("f") if "f64" not in elems else name
     table = {1: _ONE, 2: _TWO}.get(len(operands), {})
     if bare in table:
         return f"{T}({table[bare]}({', '.join(operands)}))"
     kind, _, rounding = name.partition("_")
     if rounding == "rn" and kind[1:] in _ROUNDED and len(operands) == 2:
-        return f"{T}({operands[0]} {_ROUNDED[kind[1:]]} {operands[1]})"
+        return f"{T}({_ROUNDED[kind[1:]].format(*operands)})"
     if rounding == "rn" and kind in ("fsqrt", "dsqrt"):
         return f"{T}(sycl::sqrt({operands[0]}))"
     if rounding == "rn" and kind in ("frcp", "drcp"):
