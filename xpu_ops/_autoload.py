@@ -127,12 +127,22 @@ def _leave_one_accelerator(extension: Any) -> None:
     setattr(FakeTensorMode, name, property(lambda mode: not torch.xpu.is_available()))
 
 
+def _with_own_runtime(listed: str, own: Path) -> str:
+    """The OpenCL runtimes that are listed, with Intel's among them: images of other vendors list theirs alone."""
+    paths = [p for p in listed.split(":") if p]
+    there = any(Path(p).name.startswith("libintelocl") and Path(p).exists() for p in paths)
+    return ":".join(paths if there else [str(own), *paths])
+
+
 def _load_libraries() -> None:
     dirs = _library_dirs()
     opencl = _find("libintelocl.so", dirs)
     if opencl is not None:
-        # The loader reads this at the first use of SYCL, after import; a value the user has set wins.
-        os.environ.setdefault("OCL_ICD_FILENAMES", str(opencl))
+        # Read at the first use of SYCL, after import.
+        os.environ["OCL_ICD_FILENAMES"] = _with_own_runtime(os.environ.get("OCL_ICD_FILENAMES", ""), opencl)
+        # The driver refuses blocks of more than half of the memory; it wants a unit.
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        os.environ.setdefault("CL_CONFIG_CPU_FORCE_MAX_MEM_ALLOC_SIZE", f"{memory}B")
     for name in _PRELOAD:
         path = _find(name, dirs)
         if path is None:
@@ -187,7 +197,7 @@ def load() -> ModuleType:
 
 def _open_doors(extension: ModuleType) -> None:
     """Register the device with other libraries when the program imports them."""
-    from xpu_ops import _distributed, _multiprocessing, _torchvision, inductor, lightning
+    from xpu_ops import _distributed, _dlpack, _multiprocessing, _torchvision, inductor, lightning
     from xpu_ops._after_import import after_import
 
     for name, action in inductor.ACTIONS.items():
@@ -198,6 +208,7 @@ def _open_doors(extension: ModuleType) -> None:
     _torchvision.watch()
     _distributed.register(extension)
     _multiprocessing.register(extension)
+    _dlpack.register(extension)
 
 
 def _keep_kernels(native: Any) -> None:

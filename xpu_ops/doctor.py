@@ -106,12 +106,28 @@ def environment() -> Iterator[Finding]:
         value = os.environ.get(name)
         if not value:
             continue
-        if name == "OCL_ICD_FILENAMES" and not any(Path(p).exists() for p in value.split(":")):
-            yield problem("environment", name, f"{value} does not exist", f"unset {name}")
+        missing = [p for p in value.split(":") if "/" in p and not Path(p).exists()]
+        if name == "OCL_ICD_FILENAMES" and missing:
+            yield problem("environment", name, f"{', '.join(missing)} does not exist", f"unset {name}")
         elif name == "PYTORCH_XPU_FALLBACK_OP":
             yield Finding("environment", name, value, "note", f"these run on the CPU; unset {name} to undo that")
         else:
             yield Finding("environment", name, value)
+
+
+def platforms() -> Iterator[Finding]:
+    """One line per device of any platform: whether it can serve, and why not; then the memory of the CPU device."""
+    from xpu_ops import _C
+
+    for platform_name, vendor, device, runs in _C.seen_devices():
+        value = f"{device} ({vendor})"
+        if runs:
+            yield Finding("devices", platform_name, value)
+        else:
+            value += ", left out: the kernels are compiled for Intel's runtimes"
+            yield Finding("devices", platform_name, value, "note")
+    size, origin = _C.cpu_memory()
+    yield Finding("devices", "memory of the CPU device", f"{size / 2**30:.1f} GiB, {origin}")
 
 
 def devices() -> Iterator[Finding]:
@@ -131,6 +147,7 @@ def devices() -> Iterator[Finding]:
         if device_mapping() == "gpu":
             fix = "no GPU is visible: set XPU_OPS_DEVICE_MAPPING=auto, or install the GPU driver (Level Zero)"
         yield problem(section, "devices", reason, fix)
+    yield from platforms()
     for i in range(count):
         try:
             p = torch.xpu.get_device_properties(i)

@@ -15,6 +15,7 @@
 
 #include "bindings/aten/core/library.hpp"
 #include "bindings/aten/memory/alias.hpp"
+#include "bindings/aten/memory/dlpack.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/runtime/fallback.hpp"
 #include "bindings/runtime/generator.hpp"
@@ -26,7 +27,9 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/event.hpp"
+#include "kernels/runtime/memory_budget.hpp"
 #include "kernels/runtime/module.hpp"
+#include "kernels/runtime/platforms.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/runtime/sleep.hpp"
 
@@ -227,6 +230,16 @@ void bind_own(py::module_& m) {
   m.def("set_device_mapping", &runtime::set_device_mapping);
   m.def("device_mapping", &runtime::device_mapping);
   m.def("unavailable_reason", &runtime::unavailable_reason);
+  m.def("seen_devices", [] {
+    std::vector<std::tuple<std::string, std::string, std::string, bool>> seen;
+    for (const runtime::SeenDevice& d : runtime::seen_devices())
+      seen.emplace_back(d.platform, d.vendor, d.device, d.runs_modules);
+    return seen;
+  });
+  m.def("cpu_memory", [] {
+    const runtime::MemoryBudget budget = runtime::cpu_memory();
+    return std::pair(budget.bytes, budget.origin);
+  });
   m.def("initialized", &runtime::initialized);
   m.def("host_accessible", [](int device) { return runtime::host_accessible(checked(device)); });
   m.def("inline_enabled", &runtime::inline_enabled);
@@ -251,6 +264,7 @@ void bind_own(py::module_& m) {
   m.def("_define_library", &aten::define_library);
   m.def("as_cpu", &as_cpu);
   m.def("as_xpu", &as_xpu);
+  m.def("empty_from_dlpack", &empty_from_dlpack);
   m.def("owner_as_cpu", &owner_as_cpu);
   m.def("move_to_cpu_memory", &move_to_cpu_memory);
   m.def("fallback_counts", &fallback_counts);

@@ -5,6 +5,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/block_allocator.hpp"
+#include "kernels/runtime/memory_budget.hpp"
 
 namespace xpu_ops::runtime::allocator {
 namespace {
@@ -111,6 +112,7 @@ Block* Allocator::grow(Pool& pool, StreamId stream, size_t size, size_t segment,
   void* ptr = driver_alloc(pool, segment);
   if (!ptr) return nullptr;
   d_.stats.num_device_alloc++;
+  note_reserved(device_, static_cast<int64_t>(segment));
   if (pool.owner) {
     pool.owner->segments++;
     both(pool, [&](int i) { d_.stats.reserved_by_pool[pool.owner->id][i].up(static_cast<int64_t>(segment)); });
@@ -156,6 +158,7 @@ void Allocator::release_segment(Block* b, const TraceContext& context) {
   }
   d_.stats.num_device_free++;
   const auto size = static_cast<int64_t>(b->size);
+  note_reserved(device_, -size);
   if (pool.owner) {
     pool.owner->segments--;
     both(pool, [&](int i) { d_.stats.reserved_by_pool[pool.owner->id][i].down(size); });

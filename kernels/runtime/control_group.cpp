@@ -34,20 +34,22 @@ uint64_t free_of(const std::string& folder, const Names& names) {
   return limit > kept ? limit - kept : 0;
 }
 
+uint64_t limit_of(const std::string& folder, const Names& names) { return read_number(folder + names.limit); }
+
+using Measure = uint64_t(const std::string& folder, const Names& names);
+
 // In a container the group's own path may not be mounted; the root of the mount is its group then.
-uint64_t free_upwards(const std::string& mount, std::string group, const Names& names) {
-  uint64_t free = free_of(mount, names);
+uint64_t least_upwards(Measure& measure, const std::string& mount, std::string group, const Names& names) {
+  uint64_t least = measure(mount, names);
   while (group.size() > 1) {
-    free = std::min(free, free_of(mount + group, names));
+    least = std::min(least, measure(mount + group, names));
     group.resize(group.rfind('/'));
   }
-  return free;
+  return least;
 }
 
-}  // namespace
-
-uint64_t free_memory_of_groups(const std::string& groups, const std::string& mount) {
-  uint64_t free = free_upwards(mount, "", kVersion2);
+uint64_t least_of_groups(Measure& measure, const std::string& groups, const std::string& mount) {
+  uint64_t least = least_upwards(measure, mount, "", kVersion2);
   std::ifstream file(groups);
   // <number>:<controllers>:<path>; version 2 has the number 0 and no controllers.
   for (std::string line; std::getline(file, line);) {
@@ -56,11 +58,21 @@ uint64_t free_memory_of_groups(const std::string& groups, const std::string& mou
     const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",",
                       group = line.substr(second + 1);
     if (controllers == ",,")
-      for (const char* folder : {"", "/unified"}) free = std::min(free, free_upwards(mount + folder, group, kVersion2));
+      for (const char* folder : {"", "/unified"})
+        least = std::min(least, least_upwards(measure, mount + folder, group, kVersion2));
     else if (controllers.find(",memory,") != std::string::npos)
-      free = std::min(free, free_upwards(mount + "/memory", group, kVersion1));
+      least = std::min(least, least_upwards(measure, mount + "/memory", group, kVersion1));
   }
-  return free;
+  return least;
+}
+
+}  // namespace
+
+uint64_t free_memory_of_groups(const std::string& groups, const std::string& mount) {
+  return least_of_groups(free_of, groups, mount);
+}
+uint64_t memory_limit_of_groups(const std::string& groups, const std::string& mount) {
+  return least_of_groups(limit_of, groups, mount);
 }
 
 }  // namespace xpu_ops::runtime

@@ -15,8 +15,9 @@
 #include <string_view>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/control_group.hpp"
 #include "kernels/runtime/driver_pages.hpp"
+#include "kernels/runtime/memory_budget.hpp"
+#include "kernels/runtime/platforms.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -34,6 +35,8 @@ struct Registry {
   std::vector<Entry> entries;
   std::string mapping;
   std::string failure;  // why there is no device, for the message of the first use
+  std::vector<SeenDevice> seen;
+  std::array<std::atomic<int64_t>, kMaxDevices> reserved{};
   std::atomic<bool> ready{false};
 };
 
@@ -159,11 +162,21 @@ int cpu_indices() {
   return static_cast<int>(n);
 }
 
+// The modules are for the runtimes of one vendor. The platform is asked: the devices of others call themselves by the
+// processor's vendor.
+bool runs_modules(const sycl::platform& platform) {
+  return platform.get_info<sycl::info::platform::vendor>().starts_with("Intel");
+}
+
 // GPUs of one backend only, or the same device would show up twice.
-std::vector<sycl::device> pick(const std::string& mapping) {
+std::vector<sycl::device> pick(const std::string& mapping, std::vector<SeenDevice>& seen) {
   std::vector<sycl::device> level_zero, opencl_gpus, cpus;
   for (const auto& platform : sycl::platform::get_platforms()) {
     for (const auto& d : platform.get_devices()) {
+      const bool runs = runs_modules(platform);
+      seen.push_back({platform.get_info<sycl::info::platform::name>(),
+                      platform.get_info<sycl::info::platform::vendor>(), d.get_info<sycl::info::device::name>(), runs});
+      if (!runs) continue;
       if (d.is_gpu()) {
         if (platform.get_backend() == sycl::backend::ext_oneapi_level_zero) {
           level_zero.push_back(d);
@@ -193,6 +206,13 @@ std::vector<sycl::device> pick(const std::string& mapping) {
   return gpus.empty() ? cpus : gpus;
 }
 
+std::string left_out(const std::vector<SeenDevice>& seen) {
+  std::string text;
+  for (const SeenDevice& d : seen)
+    if (!d.runs_modules) text += (text.empty() ? "; left out: " : ", ") + d.device + " of " + d.platform;
+  return text.empty() ? text : text + ", since the kernels are compiled for Intel's runtimes";
+}
+
 void child_after_fork() {
   g_bad_fork.store(true, std::memory_order_relaxed);
   detail::g_profiling.store(false, std::memory_order_relaxed);
@@ -204,15 +224,17 @@ void enumerate(Registry& r) {
   if (r.ready.load(std::memory_order_acquire)) return;
   r.mapping = wanted_mapping(r);
   try {
-    for (auto& d : pick(r.mapping)) {
+    for (auto& d : pick(r.mapping, r.seen)) {
       if (r.entries.size() == kMaxDevices) break;
       r.entries.push_back({d, d.get_platform().khr_get_default_context(), describe(d)});
+      if (DeviceInfo& info = r.entries.back().info; info.is_cpu)
+        info.total_memory = cpu_memory().bytes / static_cast<uint64_t>(cpu_indices());
       const auto same = std::count_if(r.entries.begin(), r.entries.end(), [&](auto& e) { return e.device == d; });
       constexpr std::string_view digits = "0123456789abcdef";
       char& last = r.entries.back().info.uuid.back();
       last = digits[(digits.find(last) + same - 1) % digits.size()];
     }
-    if (r.entries.empty()) r.failure = "SYCL finds no device for the mapping '" + r.mapping + "'";
+    if (r.entries.empty()) r.failure = "SYCL finds no device for the mapping '" + r.mapping + "'" + left_out(r.seen);
   } catch (const std::exception& e) {
     r.entries.clear();
     r.failure = std::string("SYCL cannot list its devices: ") + e.what();
@@ -250,20 +272,6 @@ bool has_render_node() {
   while (dirent* e = readdir(dir)) found |= std::strncmp(e->d_name, "renderD", 7) == 0;
   closedir(dir);
   return found;
-}
-
-// Memory that the host could still give to this process: that of the machine, or less by its control groups.
-uint64_t host_free_memory() {
-  uint64_t available = UINT64_MAX;
-  std::ifstream f("/proc/meminfo");
-  std::string key;
-  uint64_t kib;
-  std::string unit;
-  while (f >> key >> kib) {
-    std::getline(f, unit);
-    if (key == "MemAvailable:") available = kib * 1024;
-  }
-  return std::min(available, free_memory_of_groups("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 }  // namespace
@@ -347,9 +355,18 @@ uint64_t free_memory(int device) {
         query(uint64_t{0}, [&] { return e.device.get_info<sycl::ext::intel::info::device::free_memory>(); });
     if (free) return free;
   }
-  if (e.info.is_cpu) return std::min(host_free_memory(), e.info.total_memory);
-  return UINT64_MAX;
+  if (!e.info.is_cpu) return UINT64_MAX;
+  const auto reserved = static_cast<uint64_t>(registry().reserved[device].load(std::memory_order_relaxed));
+  return std::min(host_free_memory(), e.info.total_memory - std::min(e.info.total_memory, reserved));
 }
+
+void note_reserved(int device, int64_t bytes) {
+  registry().reserved[device].fetch_add(bytes, std::memory_order_relaxed);
+}
+
+MemoryBudget cpu_memory() { return memory_budget(std::getenv("XPU_OPS_CPU_MEMORY"), host_memory_limit()); }
+
+std::vector<SeenDevice> seen_devices() { return ready_registry().seen; }
 
 bool can_access_peer(int device, int peer) {
   Entry &a = entry(device), &b = entry(peer);

@@ -13,16 +13,16 @@ constexpr uint32_t kSubGroup = 16;
 struct Policy {
   // A work-group of one item is a thread with vector registers of its own: kernels with loops over vectors serve.
   bool single_items = false;
-  bool host_memory = false;          // the host dereferences device memory
-  uint32_t units = 1;                // compute units that a launch should fill
-  uint32_t lanes = kSubGroup;        // items that share one row (a sub-group)
+  bool host_memory = false;    // the host dereferences device memory
+  uint32_t units = 1;          // compute units that a launch should fill
+  uint32_t lanes = kSubGroup;  // items that share one row (a sub-group)
   // Most items of a work-group that has one item per element. On a GPU the registers of all its items have to fit.
   uint32_t elementwise_group = 256;
-  uint32_t most_items = 1024;        // of any work-group
-  uint64_t cache = 0;                // bytes of the last cache before memory
-  bool matrices = false;             // units for products of 16-bit matrices
-  bool products16 = true;            // instructions for products of 16-bit floats
-  bool dot16 = false;                // kernels/sycl/cpu/dot16.hpp serves
+  uint32_t most_items = 1024;  // of any work-group
+  uint64_t cache = 0;          // bytes of the last cache before memory
+  bool matrices = false;       // units for products of 16-bit matrices
+  bool products16 = true;      // instructions for products of 16-bit floats
+  bool dot16 = false;          // kernels/sycl/cpu/dot16.hpp serves
 };
 
 // By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is

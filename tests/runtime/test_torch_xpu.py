@@ -329,7 +329,11 @@ def test_openmp_threads_do_not_spin_beside_the_device():
             f"torch.__version__ = '{OTHER_RELEASE or '2.99'}.0'",
             f"xpu_ops {_built.VERSION} serves torch {', '.join(SERVED)} but found torch {OTHER_RELEASE or '2.99'}.0; install one that "
             f'it serves with: pip install "torch=={SERVED[-1]}.*"'
-            + (f', or the wheel for all releases with: pip install "xpu_ops=={_built.VERSION}"' if OTHER_RELEASE else ""),
+            + (
+                f', or the wheel for all releases with: pip install "xpu_ops=={_built.VERSION}"'
+                if OTHER_RELEASE
+                else ""
+            ),
         ),
         ("torch._C._has_xpu = True", "built with XPU; install the CPU build of torch, or uninstall xpu_ops"),
         (

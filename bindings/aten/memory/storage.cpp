@@ -142,7 +142,7 @@ at::Tensor zeros_like(const at::Tensor& self, std::optional<at::ScalarType> dtyp
   if (!plain_like(self, dtype, layout, device, pin_memory, format))
     return at::native::zeros_like(self, dtype, layout, device, pin_memory, format);
   at::Tensor t = empty_strided(self.sizes(), self.strides(), self.scalar_type(), self.device());
-  return zero_(t);
+  return aten::zero_(t);
 }
 
 at::Tensor _efficientzerotensor(c10::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
