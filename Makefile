@@ -141,7 +141,7 @@ wheel: build
 	$(PIP_WHEEL)
 	@ls -l $(WHEELS) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
 
-# What is uploaded: a wheel for this Python and every release of torch. What is built per release comes from builds of their own,
+# The wheel to upload: for this Python and every release of torch. The parts that are built per release come from builds of their own,
 # in environments that hold torch without what it needs to run.
 DIST_WHEEL = dist/xpu_ops-[0-9.]*-$$($(PY) -m tools.torch_release --tags).whl
 dist: build

@@ -66,9 +66,11 @@ def check_installed(path: Path, torch: str, folder: Path) -> None:
     """README's program and the doctor, in an environment that pip made from the wheel and one release of torch."""
     programs = environment(folder / f"torch{torch}", f"torch=={torch}", str(path))
     env = {"HOME": str(folder), "PATH": f"{programs}:/usr/bin:/bin", "XPU_OPS_CACHE_DIR": str(folder / "cache")}
-    run = [programs / "python", "-W", "error::RuntimeWarning", "-c", readme_program()]
+    run: list[str | Path] = [programs / "python", "-W", "error::RuntimeWarning", "-c", readme_program()]
     print(subprocess.run(run, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout.strip())
-    doctor = subprocess.run([programs / "xpu-ops", "doctor", "--json"], cwd=folder, env=env, capture_output=True, text=True)
+    doctor = subprocess.run(
+        [programs / "xpu-ops", "doctor", "--json"], cwd=folder, env=env, capture_output=True, text=True
+    )
     json.loads(doctor.stdout)
     if doctor.returncode:
         sys.exit(f"the doctor found problems with torch {torch}:\n{doctor.stdout}")

@@ -40,7 +40,9 @@ def main() -> int:
         start = time.monotonic()
         summary, verdict = run_cell(torch, target)
         minutes = (time.monotonic() - start) / 60
-        rows.append(f"| {torch} | {torch_release.python_tag()} | `make {target}` | {summary} | {minutes:.0f} | {verdict} |")
+        rows.append(
+            f"| {torch} | {torch_release.python_tag()} | `make {target}` | {summary} | {minutes:.0f} | {verdict} |"
+        )
         print(rows[-1], file=sys.stderr, flush=True)
     print("| torch | Python | command | tests | minutes | result |\n|---|---|---|---|---|---|")
     print("\n".join(rows))

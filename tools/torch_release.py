@@ -90,7 +90,7 @@ def every_release() -> bool:
 
 
 def requirement(series: list[str]) -> str:
-    """What pip is told of torch: ["2.13", "2.14"] is `torch>=2.13,<2.15`."""
+    """The requirement on torch that pip reads: ["2.13", "2.14"] is `torch>=2.13,<2.15`."""
     major, minor = (int(x) for x in series[-1].split("."))
     return f"torch>={series[0]},<{major}.{minor + 1}"
 

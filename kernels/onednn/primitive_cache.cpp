@@ -35,14 +35,9 @@ dnnl::memory::desc to_desc(const View& v) {
 }
 
 const char* op_name(Op op) noexcept {
-  static constexpr const char* names[] = {"matmul",
-                                          "conv_forward",
-                                          "conv_backward_data",
-                                          "conv_backward_weights",
-                                          "deconv_forward",
-                                          "deconv_backward_data",
-                                          "deconv_backward_weights",
-                                          "reorder"};
+  static constexpr const char* names[] = {
+      "matmul",         "conv_forward",         "conv_backward_data",      "conv_backward_weights",
+      "deconv_forward", "deconv_backward_data", "deconv_backward_weights", "reorder"};
   return names[static_cast<int>(op)];
 }
 

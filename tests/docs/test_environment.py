@@ -12,12 +12,14 @@ from xpu_ops import _environment
 
 ROOT = Path(__file__).resolve().parents[2]
 LISTED = {v.name: v for v in (*_environment.RUN_TIME, *_environment.BUILD, *_environment.TESTS)}
-# Variables of the system, of pytest and of torchrun, which programs pass on or change for those that they start.
+# Variables of the system, of pytest, of torchrun and of a machine with a GPU, which programs pass on or change for those that
+# they start.
 PASSED_ON = {
     "HOME",
     "PATH",
     "PYTHONPATH",
     "LD_PRELOAD",
+    "OUT",
     "COLUMNS",
     "PYTEST_ADDOPTS",
     "RANK",

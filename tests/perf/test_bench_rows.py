@@ -24,6 +24,7 @@ WITHOUT_ROW = {
         batch_norm_stats batch_norm_elemt batch_norm_gather_stats batch_norm_backward_reduce batch_norm_backward_elemt
         _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm
         _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward _nested_tensor_from_mask_left_aligned
+        _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward _spsolve
         _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable
         _fill_mem_eff_dropout_mask_ _flash_attention_forward _flash_attention_backward""",
     "another row times the same kernels": """

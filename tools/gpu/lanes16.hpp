@@ -130,11 +130,6 @@ LANES16 bool any_of_group(sub_group, bool v) { return __nvvm_vote_any_sync(lanes
 LANES16 bool all_of_group(sub_group, bool v) { return __nvvm_vote_all_sync(lanes16::mask(), v); }
 LANES16 bool none_of_group(sub_group, bool v) { return !any_of_group(sub_group{}, v); }
 LANES16 void group_barrier(sub_group, memory_scope = memory_scope::sub_group) { lanes16::barrier(); }
-
-// libspirv's own take the sub-groups of a warp for their parts.
-template <int D, class T, class Op> T reduce_over_group(group<D>, T, Op) = delete;
-template <int D, class T, class Op> T inclusive_scan_over_group(group<D>, T, Op) = delete;
-template <int D, class T, class Op> T exclusive_scan_over_group(group<D>, T, Op) = delete;
 }  // namespace _V1
 }  // namespace sycl
 

@@ -62,7 +62,7 @@ def main() -> int:
             shutil.copy(f, out / folder)
     modules = json.loads((work / "ptx" / "modules.json").read_text())
     wanted = used_modules(modules, [*recordings, *plans])
-    with tarfile.open(out / "ptx.tar.xz", "w:xz", preset=6) as archive:
+    with tarfile.open(out / "ptx.tar.xz", "w:xz", preset=3) as archive:
         index = out / "modules.json"
         index.write_text(json.dumps({m: modules[m] for m in sorted(wanted)}))
         archive.add(index, "ptx/modules.json")

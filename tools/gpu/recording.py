@@ -65,7 +65,7 @@ class Command:
 
 @dataclass
 class Case:
-    """What happened from one mark to the next."""
+    """The launches from one mark to the next."""
 
     name: str
     steps: list[Launch | Command] = field(default_factory=list)

@@ -118,7 +118,7 @@ def _registration(name: str) -> tuple[str, str]:
     if vendor is not None:
         return "not applicable", f"of {vendor}"
     layouts = [layout for layout in LAYOUTS if _has(name, f"{layout}CPU")]
-    if any(_has(name, f"{layout}XPU") for layout in layouts):
+    if any(_has(name, f"{layout}XPU") for layout in LAYOUTS):
         return "native", ""
     if {"Sparse", "SparseCsr", "Quantized"} & set(layouts):
         return "fallback", ""

@@ -232,16 +232,20 @@ class Bench:
 
     @staticmethod
     def _parts(figure: Figure, case: recording.Case, launchers: list[Launcher], stream: int) -> None:
-        """The time of each kernel, those of one name together."""
-        times: dict[str, float] = {}
-        counts: dict[str, int] = {}
-        for launch, launcher in zip(case.launches, launchers, strict=True):
+        """The time of each kernel, those of one name together: in the order of the case, since a kernel may use up what
+        the one before it left."""
+        marks = [torch.cuda.Event(enable_timing=True) for _ in range(len(launchers) + 1)]
+        marks[0].record()
+        for launcher, mark in zip(launchers, marks[1:], strict=True):
+            launcher(stream)
+            mark.record()
+        marks[-1].synchronize()
+        times: dict[str, list[float]] = {}
+        for launch, begin, end in zip(case.launches, marks, marks[1:], strict=False):
             key = f"{launch.kernel} {launch.groups} of {launch.local}"
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] == 1:
-                times[key] = measured(lambda launcher=launcher: launcher(stream), 0.0) * 1e6  # type: ignore[misc]
+            times.setdefault(key, []).append(begin.elapsed_time(end) * 1e3)
         figure.parts = [
-            f"{key}: {us:.0f} us" + (f" x {counts[key]}" if counts[key] > 1 else "") for key, us in times.items()
+            f"{key}: {sum(us):.0f} us" + (f" in {len(us)} launches" if len(us) > 1 else "") for key, us in times.items()
         ]
 
 
@@ -305,10 +309,20 @@ def run(command: list[str], folder: Path, out: Path, seconds: float, only: list[
             first = failed + 1
         except subprocess.TimeoutExpired:
             break
+        write(out, cases, figures, about)
     read(results, figures, about)
-    for n, (plan, _) in enumerate(cases):
-        figures.setdefault(n, asdict(Figure(plan["name"], plan["group"], failed="no time left")))
-    (out / "bench.json").write_text(json.dumps({**about, "figures": [figures[n] for n in range(len(cases))]}, indent=1))
+    write(out, cases, figures, about)
+
+
+def write(
+    out: Path,
+    cases: list[tuple[dict[str, Any], recording.Case]],
+    figures: dict[int, dict[str, Any]],
+    about: dict[str, Any],
+) -> None:
+    missing = [asdict(Figure(plan["name"], plan["group"], failed="no time left")) for plan, _ in cases]
+    record = {**about, "figures": [figures.get(n, missing[n]) for n in range(len(cases))]}
+    (out / "bench.json").write_text(json.dumps(record, indent=1))
 
 
 def read(results: Path, figures: dict[int, dict[str, Any]], about: dict[str, Any]) -> None:

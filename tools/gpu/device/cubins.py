@@ -25,7 +25,7 @@ PROPERTIES = re.compile(
 
 @dataclass
 class Assembled:
-    """What ptxas said of a module."""
+    """The words of ptxas on a module."""
 
     module: str
     seconds: float

@@ -159,7 +159,7 @@ class Replay:
         self._machine, self._types = machine, types
 
     def run(self, launch: recording.Launch) -> dict[str, Any]:
-        """What became of a launch: state and, where it matters, error and text."""
+        """The outcome of a launch: state and, where it matters, error and text."""
         if not self._machine.has(launch):
             return {"state": "no kernel"}
         addresses, offsets, size = placed(launch, self._machine.base)

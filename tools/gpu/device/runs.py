@@ -17,6 +17,7 @@ SECONDS = 120  # of one process
 MOST_RESTARTS = 25
 # compute-sanitizer names a kernel in each report.
 REPORT = re.compile(r"^========= (?!    )(\S.*)$", re.MULTILINE)
+HEADINGS = ("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY")
 AT_KERNEL = re.compile(r"(?:at|in) (?:void )?__sycl_kernel_(\w+)")
 
 
@@ -99,12 +100,13 @@ def replay(recordings: list[Path], out: Path, jobs: int, options: list[str], sec
 
 
 def reports(text: str) -> dict[str, Counter[str]]:
-    """What a sanitizer reported, by kernel: the first line of each report."""
+    """The reports of a sanitizer, by kernel: the first line of each report."""
     found: dict[str, Counter[str]] = {}
     for block in re.split(r"^=========\s*$", text, flags=re.MULTILINE):
-        kernel, first = AT_KERNEL.search(block), REPORT.search(block)
-        if kernel and first and not first[1].startswith(("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY")):
-            found.setdefault(kernel[1], Counter())[re.sub(r"0x[0-9a-f]+|\(\d+,\d+,\d+\)", "_", first[1])] += 1
+        kernel = AT_KERNEL.search(block)
+        lines = [t for t in REPORT.findall(block) if not t.startswith(HEADINGS)]
+        if kernel and lines:
+            found.setdefault(kernel[1], Counter())[re.sub(r"0x[0-9a-f]+|\(\d+,\d+,\d+\)", "_", lines[0])] += 1
     return found
 
 

@@ -120,7 +120,7 @@ def program() -> Program:
 def test_device_headers(program: Program) -> None:
     assert [str(f) for f in program.run()] == []
     assert hidden_in_macros(headers()) == []
-    # What it knows to be a collective did not shrink to nothing.
+    # The list of collectives did not shrink to nothing.
     names = {f.name for f in program.functions if id(f) in program.collective}
     assert {"lane_sum", "topk_collect", "scan_line", "transpose_lanes", "softmax_row", "across"} <= names
 
