@@ -2,8 +2,14 @@
 
 #include <string_view>
 
-#include <ATen/DLConvertor.h>
+#include <ATen/dlpack.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/util/strides.h>
+
+// Of ATen/DLConvertor.h, which includes every operator.
+namespace at {
+TORCH_API ScalarType toScalarType(const DLDataType& dtype);
+}  // namespace at
 
 namespace xpu_ops {
 namespace {
