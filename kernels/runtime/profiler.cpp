@@ -54,7 +54,7 @@ ProfilerState& profiler_state() {
   return *s;
 }
 
-std::atomic<LaunchRecorder*> g_recorder{nullptr};
+std::atomic<LaunchRecorder*> g_launch_recorder{nullptr};
 
 struct Scopes {
   uint64_t generation = 0;
@@ -278,11 +278,11 @@ void record_launches(LaunchRecorder* recorder) {
   const std::lock_guard<std::mutex> lock(s.mutex);
   if (s.on)
     throw Error(ErrorKind::runtime, "The queues of xpu are being profiled; launches cannot be recorded meanwhile.");
-  g_recorder.store(recorder);
+  g_launch_recorder.store(recorder);
   detail::g_profiling.store(recorder != nullptr);
 }
 
-LaunchRecorder* launch_recorder() noexcept { return g_recorder.load(std::memory_order_acquire); }
+LaunchRecorder* launch_recorder() noexcept { return g_launch_recorder.load(std::memory_order_acquire); }
 
 void prepare_profiling() {
   if (!initialized() || in_bad_fork()) return;
