@@ -51,8 +51,9 @@ def members(name: str) -> list[str]:
         return everything
     if name == "cpu":
         return [n for n in everything if HAS(f"aten::{n}", "CPU")]
-    file = {"cuda": "cuda_overloads.txt", "peer": "peer_xpu_overloads.txt"}[name]
-    listed = [n for n in (ROOT / "xpu_ops" / "data" / file).read_text().split("\n") if n and not n.startswith("#")]
+    file = {"cuda": "cuda_overloads.txt", "peer": "peer_xpu.tsv"}[name]
+    lines = (ROOT / "xpu_ops" / "data" / file).read_text().split("\n")
+    listed = [n.partition("\t")[0] for n in lines if n and not n.startswith("#")]
     return [n for n in listed if f"aten::{n}" in declared]
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import aten, device, fields, host, rows, types
+from . import aten, device, fields, host, peer, rows, types
 from .model import Builder, Family
 from .schema import ManifestError
 from .torch_ops import Torch
@@ -17,7 +17,7 @@ from .torch_ops import Torch
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def generate(families: list[Family]) -> dict[str, str]:
+def generate(families: list[Family], peer_keys: dict[str, list[str]]) -> dict[str, str]:
     """Every generated file, by path below the output folder."""
     files: dict[str, str] = {}
     index: dict[str, str] = {}
@@ -40,7 +40,8 @@ def generate(families: list[Family]) -> dict[str, str]:
     files["kernels/kernel_index.cpp"] = device.index_source(index, families)
     files["kernel_index.tsv"] = "".join(f"{k}\t{m}\n" for k, m in sorted(index.items()))
     files["manifest.json"] = (
-        json.dumps({"schema": 1, "types": rows.types(), "rows": rows.rows(families)}, indent=1) + "\n"
+        json.dumps({"schema": 1, "types": rows.types(), "rows": rows.rows(families), "peer": peer_keys}, indent=1)
+        + "\n"
     )
     return files
 
@@ -90,15 +91,17 @@ def main() -> int:
         print(fields.table(), end="")
         return 0
     try:
-        families = Builder(Torch()).build(args.manifest)
-        files = generate(families)
+        torch = Torch()
+        families = Builder(torch).build(args.manifest)
+        files = generate(families, peer.keys(torch))
     except ManifestError as error:
         print(f"manifest error:\n{error}", file=sys.stderr)
         return 1
     if args.check:
         with tempfile.TemporaryDirectory() as tmp:
             write(files, Path(tmp))
-            again = generate(Builder(Torch()).build(args.manifest))
+            torch = Torch()
+            again = generate(Builder(torch).build(args.manifest), peer.keys(torch))
             if again != files or write(again, Path(tmp)):
                 print("codegen is not deterministic", file=sys.stderr)
                 return 1

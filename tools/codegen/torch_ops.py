@@ -74,6 +74,12 @@ class Torch:
         """Whether torch gives the CPU a kernel of its own."""
         return self._cpu.has_kernel(f)
 
+    def has_kernel_for(self, f: NativeFunction, key: str) -> bool:
+        """Whether torch declares a kernel of a dispatch key; a structured overload has that of its delegate."""
+        index = self._indices[DispatchKey.parse(key)]
+        declared = f if f.structured_delegate is None else self.functions[str(f.structured_delegate)]
+        return index.has_kernel(f) or index.has_kernel(declared)
+
     def composite_kernel(self, fn: NativeFunction) -> str:
         """The at::native function that computes `fn` from other operators. Raises KeyError where there is none."""
         metadata = self._composite.get_kernel(fn)

@@ -61,15 +61,32 @@ class Registration:
 @cache
 def manifest() -> list[dict[str, Any]]:
     """The generated manifest rows."""
-    return json.loads((release_dir() / "manifest.json").read_text())["rows"]
+    rows: list[dict[str, Any]] = _generated()["rows"]
+    return rows
+
+
+@cache
+def _generated() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((release_dir() / "manifest.json").read_text())
+    return document
+
+
+def peer_keys() -> dict[str, list[str]]:
+    """The dispatch keys of XPU for which torch-xpu-ops has a kernel of an overload, by overload.
+
+    As native_functions.yaml of the torch of the build declares them; torch 2.13 does not, and gets those of 2.15.
+    """
+    keys: dict[str, list[str]] = _generated()["peer"]
+    return keys
 
 
 def reference_set(name: str) -> set[str]:
     """Overload names of a reference: 'cuda', 'peer' (torch-xpu-ops) or 'cpu' (the installed torch)."""
     if name == "cpu":
         return {n for n in overload_names() if _has(n, "CPU")}
-    files = {"cuda": "cuda_overloads.txt", "peer": "peer_xpu_overloads.txt"}
-    lines = (DATA / files[name]).read_text().splitlines()
+    if name == "peer":
+        return set(peer_keys())
+    lines = (DATA / "cuda_overloads.txt").read_text().splitlines()
     return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
@@ -127,6 +144,20 @@ def _registration(name: str) -> tuple[str, str]:
     if _has(name, "MkldnnCPU"):
         return "not applicable", "takes MKL-DNN tensors, which only the CPU has"
     return "missing", "torch has no kernel for the CPU to fall back to"
+
+
+def registration_for(name: str, key: str) -> str:
+    """One of REGISTRATIONS for tensors of one dispatch key of XPU."""
+    if _has(name, key):
+        return "fallback" if name in _forced_to_fall_back() else "native"
+    nested = key == "NestedTensorXPU"
+    composites = [*COMPOSITE_KEYS[:2], *(["CompositeImplicitAutogradNestedTensor"] if nested else [])]
+    if key in ("XPU", "SparseCsrXPU"):  # torch gives the last kind to no sparse and no nested tensors
+        composites.append(COMPOSITE_KEYS[2])
+    if any(_has(name, composite) for composite in composites):
+        return "composite"
+    # The fallback brings no nested tensor to the CPU.
+    return "fallback" if not nested and _has(name, key.replace("XPU", "CPU")) else "missing"
 
 
 def _family(name: str, bases: dict[str, str]) -> str:

@@ -120,6 +120,8 @@ def readme_table(document: dict[str, Any]) -> str:
     lines = [_line(["overloads of", "total", *REGISTRATIONS]), _line(["---"] * (len(REGISTRATIONS) + 2))]
     for name in ("peer", "cuda", "cpu", "torch"):
         lines.append(_registered(SETS[name], document["totals"][name]))
+        if name == "peer":
+            lines += [_registered(f"its kernels for `{key}`", t) for key, t in document["peer_keys"].items()]
     for name in own_namespaces():
         lines.append(_registered(f"`torch.ops.{name}`", document["namespaces"][name]))
     return "\n".join(lines) + "\n"

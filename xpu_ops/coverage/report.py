@@ -70,6 +70,23 @@ def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _peer_keys(known: set[str]) -> dict[str, dict[str, Any]]:
+    """By dispatch key of XPU: how the overloads that the peer has a kernel of for that key are registered here."""
+    by_key: dict[str, dict[str, str]] = defaultdict(dict)
+    for name, keys in dispatcher.peer_keys().items():
+        for key in keys if name in known else ():
+            by_key[key][name] = dispatcher.registration_for(name, key)
+    result = {}
+    for key, found in sorted(by_key.items(), key=lambda item: -len(item[1])):
+        counts = Counter(found.values())
+        result[key] = {
+            "total": len(found),
+            "registered": {r: counts[r] for r in dispatcher.REGISTRATIONS},
+            "others": {name: r for name, r in sorted(found.items()) if r != "native"},
+        }
+    return result
+
+
 def _is_verified(row: dict[str, Any]) -> bool:
     e = row["evidence"]
     return e is not None and not e["stale"] and e["state"] in ("verified", "partly")
@@ -133,6 +150,7 @@ def build(path: Path | None = None, *, with_evidence: bool = True, imports: Iter
         },
         "totals": {"torch": _totals(aten)} | {name: _totals(r for r in aten if name in r["sets"]) for name in members},
         "unknown_to_torch": {name: sorted(names - {r["name"] for r in rows}) for name, names in members.items()},
+        "peer_keys": _peer_keys({r["name"] for r in aten}),
         "families": {f: _totals(r for r in aten if r["family"] == f) for f in families},
         "namespaces": {n: _totals(r for r in rows if r["namespace"] == n) for n in others},
         "overloads": rows,
