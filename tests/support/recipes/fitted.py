@@ -162,6 +162,43 @@ def efficient_gradient(d: Any) -> Args:
                     "grad_input_mask": [*(d.flag() for _ in range(3)), False]}  # fmt: skip
 
 
+def flash_oracle(query: Any, key: Any, value: Any, is_causal: bool, scale: Any, **_: Any) -> list[torch.Tensor]:
+    return efficient_oracle(query, key, value, None, True, 0.0, is_causal, scale)
+
+
+def flash(d: Any) -> Args:
+    given = efficient(d)
+    width = given["query"].shape[-1]
+    value = d.plain(*given["key"].shape[:3], width)
+    return {k: given[k] for k in ("query", "key", "dropout_p", "is_causal", "scale")} | {
+        "value": value, "return_debug_mask": False}  # fmt: skip
+
+
+# torch has it for CUDA only. What follows the sums is sizes, the state of the generator and an empty mask.
+recipe("_scaled_dot_product_flash_attention", types=("f32", "bf16", "f16"), oracle=flash_oracle,
+       view=lambda r: [r[0], r[1]])(flash)  # fmt: skip
+
+
+def flash_gradient_oracle(
+    grad_out: Any, query: Any, key: Any, value: Any, is_causal: bool, scale: Any, **_: Any
+) -> list[Any]:
+    with torch.enable_grad():
+        leaves = [t.detach().requires_grad_() for t in (query, key, value)]
+        result = scores_of(leaves[0], leaves[1], None, is_causal, scale).softmax(-1) @ leaves[2]
+        return list(torch.autograd.grad(result, leaves, grad_out))
+
+
+@recipe("_scaled_dot_product_flash_attention_backward", types=("f32",), oracle=flash_gradient_oracle)
+def flash_gradient(d: Any) -> Args:
+    given = flash(d)
+    out, sums = flash_oracle(**given)
+    del given["return_debug_mask"]
+    none = torch.zeros((), dtype=torch.int64)
+    return given | {"out": out, "logsumexp": sums, "grad_out": d.plain(*out.shape), "cum_seq_q": None, "cum_seq_k": None,
+                    "max_q": out.shape[2], "max_k": given["key"].shape[2], "philox_seed": none,
+                    "philox_offset": none}  # fmt: skip
+
+
 # ---- groups of scaled products
 def grouped_oracle(
     self: Any, mat2: Any, scale_a: Any, scale_b: Any, offs: Any, out_dtype: Any, **_: Any
