@@ -30,7 +30,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from xpu_ops.inductor import forms
 from xpu_ops.inductor.axes import Axis, hint
-from xpu_ops.inductor.overrides import SyclOverrides
+from xpu_ops.inductor.overrides import SyclOverrides, Variable
 from xpu_ops.inductor.scan import Carried, Scan
 from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
 
@@ -169,6 +169,9 @@ class SyclKernel(SIMDKernel):
         self.form = forms.Form(outer=False, steps=False)
 
     # ---- decisions
+
+    def create_cse_var(self, *args: Any, **kwargs: Any) -> CSEVariable:
+        return Variable(*args, **kwargs)
 
     def finalize_indexing(self, indices: Sequence[sympy.Expr]) -> None:
         """Called with every index before code is generated: decides along which range the lanes lie."""

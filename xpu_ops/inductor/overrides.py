@@ -14,6 +14,15 @@ from torch._inductor.virtualized import V, ops
 from xpu_ops.inductor.types import CTYPE, compute_type, is_small_float, literal
 
 
+class Variable(CSEVariable):
+    """A value of a kernel."""
+
+    constant = False
+
+    def update_on_args(self, name: str, args: Any, kwargs: Any) -> None:
+        self.constant = name == "constant"
+
+
 def _dtype(name: str, *args: Any) -> torch.dtype:
     """The result type of an operation by upstream's propagation."""
     return getattr(DtypePropagationOpsHandler(), name)(*args)
@@ -140,7 +149,7 @@ class SyclOverrides(OpOverrides):
 
     @staticmethod
     def relu(x: CSEVariable) -> str:
-        return f"{x} <= 0 ? {compute_type(x.dtype)}(0) : {x}"
+        return f"{x} < 0 ? {compute_type(x.dtype)}(0) : {x}"
 
     @staticmethod
     def abs(x: CSEVariable) -> str:
@@ -224,11 +233,11 @@ class SyclOverrides(OpOverrides):
 
     @staticmethod
     def maximum(a: Any, b: Any) -> str:
-        return _typed("xpu::maximum", "maximum", a, b, explicit=True)
+        return _typed("xpu::maximum", "maximum", *_bound_first(a, b), explicit=True)
 
     @staticmethod
     def minimum(a: Any, b: Any) -> str:
-        return _typed("xpu::minimum", "minimum", a, b, explicit=True)
+        return _typed("xpu::minimum", "minimum", *_bound_first(a, b), explicit=True)
 
     @staticmethod
     def bitwise_left_shift(a: Any, b: Any) -> str:
@@ -260,6 +269,11 @@ class SyclOverrides(OpOverrides):
     @staticmethod
     def randint64(seed: CSEVariable, offset: CSEVariable, low: CSEVariable, high: CSEVariable) -> str:
         return f"xpu::gen::randint({seed}, {offset}, {low}, {high})"
+
+
+def _bound_first(a: Any, b: Any) -> tuple[Any, Any]:
+    """Of two equal numbers the second is the result. A clamp keeps its operand, so that -0 stays -0 at a bound of 0."""
+    return (b, a) if isinstance(b, Variable) and b.constant else (a, b)
 
 
 def _typed(function: str, op: str, a: Any, b: Any, explicit: bool = False) -> str:
