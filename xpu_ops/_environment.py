@@ -24,7 +24,7 @@ RUN_TIME = (
     Variable("XPU_OPS_CPU_MEMORY", "0.75", "kernels/runtime/device.cpp",
              "memory that the CPU device offers: bytes, such as `8G`, or a share below 1 of what the machine or its control group allows; several indices share it"),
     Variable("XPU_OPS_POLICY", "of the device", "kernels/runtime/policy.cpp",
-             "`gpu` runs the plans of a GPU on the CPU device, so that its code is executed without one; `gpu,units=132,cache_mb=50,local_kb=48` those of a GPU of these sizes"),
+             "`gpu` runs the plans of a GPU on the CPU device, so that its code is executed without one; `gpu,units=132,cache_mb=50,local_kb=48` those of a GPU of these sizes; `cpu,units=16` those of a CPU device of so many cores"),
     Variable("XPU_OPS_DISCRETE", "0", "kernels/runtime/policy.cpp",
              "`1` forbids the host to read device memory, as on a GPU with memory of its own; nothing runs inline"),
     Variable("XPU_OPS_INLINE", "1", "kernels/runtime/queue.cpp",

@@ -22,8 +22,11 @@ constexpr int64_t kNearBytes = int64_t{1} << 19;              // of the second c
 constexpr uint32_t kLine = 16;                                // columns that are worth a vector
 constexpr size_t kGroup = 64;                                 // items, where an item has a column
 constexpr size_t kFillingItems = 128;                         // items per compute unit
-constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 18;  // indices and places from which on sifting pays
-constexpr size_t kSiftParts = 8;
+constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 19;  // indices, and places times units, from which on sifting pays
+constexpr size_t kSiftParts = 16;
+// Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
+constexpr size_t kFewUnits = 4, kSliceColumns = 64;
+constexpr int64_t kPartSteps = 1 << 10;
 // Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all.
 constexpr size_t kSortedShare = 8;
 constexpr int64_t kSortedSteps = 1 << 12, kMostSorted = int64_t{1} << 26;
@@ -73,9 +76,10 @@ void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& 
   args.tile =
       static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? kLine : 1, std::max(args.walk.inner, kLine)));
   args.take = even ? args.tile : 1;
-  // One column of many places: each thread goes through all indices, for places that are a share of the cache misses.
-  if (total == 1 && p.steps >= kSiftSteps && p.index.size >= kSiftSize) {
-    args.parts = static_cast<uint32_t>(std::min(units, kSiftParts));
+  // Few columns of many places: each thread goes through all indices, for places that are a share of the cache misses.
+  if (total * 2 <= std::max<size_t>(units, 2) && !args.across && p.steps >= kSiftSteps &&
+      p.index.size >= kSiftSize / static_cast<int64_t>(units)) {
+    args.parts = static_cast<uint32_t>(std::min(units / total, kSiftParts));
     args.sift = args.parts > 1;
   }
 }
@@ -117,6 +121,14 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   if (policy.single_items && together) {
     plan.local = coalesced ? policy.lanes : 1;
     width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / (4 * units), kLine)) : 1;
+    if (units > kFewUnits && p.steps >= kPartSteps) {
+      const size_t wide = coalesced ? even_group(args.walk.inner, std::max(width, kSliceColumns)) : width;
+      const size_t pieces = args.walk.rows * ceil_div(args.walk.inner, wide);
+      if (const size_t parts = std::min(2 * units / pieces, units); parts > 1) {
+        width = wide;
+        args.parts = static_cast<uint32_t>(std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, p.index.size)));
+      }
+    }
   } else if (policy.single_items) {
     plan.local = 1;
     plan_tiles(p, units, total, args);

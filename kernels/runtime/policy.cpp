@@ -23,7 +23,8 @@ constexpr uint32_t kGpuMostItems = 1024;
   throw Error(ErrorKind::value, "XPU_OPS_POLICY is '" + wanted + "', expected cpu or gpu.");
 }
 
-// "cpu", "gpu" or "gpu,units=132,cache_mb=50,local_kb=48": the sizes of a GPU for plans that tools/gpu records.
+// "cpu", "cpu,units=16": the plans of a CPU of more cores; "gpu", "gpu,units=132,cache_mb=50,local_kb=48": the sizes of
+// a GPU for plans that tools/gpu records.
 bool gpu_wanted(DeviceInfo& info) {
   const char* wanted = std::getenv("XPU_OPS_POLICY");
   if (!wanted || !*wanted) return !info.is_cpu;
@@ -35,7 +36,7 @@ bool gpu_wanted(DeviceInfo& info) {
     const size_t at = field.find('=');
     const std::string key = field.substr(0, at);
     const uint64_t value = at == std::string::npos ? 0 : std::strtoull(field.c_str() + at + 1, nullptr, 10);
-    if (name != "gpu" || value == 0) refuse(wanted);
+    if (value == 0 || (name != "gpu" && key != "units")) refuse(wanted);
     if (key == "units")
       info.max_compute_units = static_cast<uint32_t>(value);
     else if (key == "cache_mb")

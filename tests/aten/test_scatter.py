@@ -139,6 +139,20 @@ def test_one_column_of_many_places(dtype: torch.dtype) -> None:
         x.to("xpu").scatter(0, bad.to("xpu"), s.to("xpu")).cpu()
 
 
+@pytest.mark.parametrize("width", [1, 5, 64, 200])
+@pytest.mark.parametrize("skewed", [False, True])
+def test_slices_that_threads_share(width: int, skewed: bool) -> None:
+    """Many indices of few slices: each thread adds those of its places, in the order of the indices."""
+    torch.manual_seed(0)
+    index = torch.randint(-50, 50, (5000,)) if not skewed else torch.full((5000,), 7)
+    base, source = torch.randn(50, width), torch.randn(5000, width)
+    want = base.clone().index_put_((index,), source, accumulate=True)
+    got = base.to("xpu").index_put_((index.to("xpu"),), source.to("xpu"), accumulate=True)
+    torch.testing.assert_close(got.cpu(), want, atol=1e-3, rtol=1e-4)
+    added = base.to("xpu").index_add_(0, (index % 50).to("xpu"), source.to("xpu"))
+    assert torch.equal(added.cpu(), base.clone().index_add_(0, index % 50, source))
+
+
 def test_a_call_fails_once() -> None:
     """A type without an upstream kernel is refused before a kernel reports an index, which the next call would raise."""
     x = torch.ones(3, dtype=torch.bool, device="xpu")

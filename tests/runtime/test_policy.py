@@ -1,4 +1,4 @@
-"""The policy of a GPU on the CPU device. A sample of the suite runs under it here; make test-full runs the operators."""
+"""Other policies on the CPU device. A sample of the suite runs under it here; make test-full runs the operators."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ SAMPLE = (
     "aten/test_rnn.py",
     "aten/test_softmax.py",
 )
+# Families with plans of their own where there are more cores than a few.
+MANY_CORES = ("aten/test_scan.py", "aten/test_scatter.py", "aten/test_sort.py", "aten/test_search.py")
 
 
 def test_unknown_policy() -> None:
@@ -35,10 +37,11 @@ def test_unknown_policy() -> None:
 
 @pytest.mark.skipif(GPU_POLICY, reason="the whole run is under this policy")
 @pytest.mark.skipif(torch.xpu.get_device_properties().type != "cpu", reason="the device has the GPU's policy anyway")
-def test_sample_under_the_policy_of_a_gpu() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *SAMPLE]
+@pytest.mark.parametrize(("policy", "sample"), [("gpu", SAMPLE), ("cpu,units=16", MANY_CORES)], ids=["gpu", "16 cores"])
+def test_sample_under_another_policy(policy: str, sample: tuple[str, ...]) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *sample]
     run = subprocess.run(
-        command, cwd=TESTS, env={**os.environ, "XPU_OPS_POLICY": "gpu"}, capture_output=True, text=True, timeout=600
+        command, cwd=TESTS, env={**os.environ, "XPU_OPS_POLICY": policy}, capture_output=True, text=True, timeout=600
     )
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
     passed = re.search(r"(\d+) passed", run.stdout)
@@ -49,6 +52,6 @@ def test_sizes_of_a_gpu() -> None:
     """Plans that a GPU would execute are made here for its compute units."""
     program = "import torch; torch.ones(1, device='xpu')"
     assert script.run(program, XPU_OPS_POLICY="gpu,units=132,cache_mb=50,local_kb=48").returncode == 0
-    for wrong in ("gpu,units=0", "gpu,units", "gpu,lanes=8", "cpu,units=4"):
+    for wrong in ("gpu,units=0", "gpu,units", "gpu,lanes=8", "cpu,cache_mb=4"):
         done = script.run(program, XPU_OPS_POLICY=wrong)
         assert done.returncode != 0 and f"XPU_OPS_POLICY is '{wrong}', expected cpu or gpu" in done.stderr
