@@ -6,6 +6,7 @@
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -14,6 +15,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/library.h>
 
 #include <limits>
@@ -463,6 +465,12 @@ at::Tensor attention_of_nothing(const at::Tensor& query, const at::Tensor& key, 
   return out;
 }
 
+// DTensor, and context parallelism with it, knows attention by the name of flash attention only. Tensors of tracers
+// have the same key, but come with a mode.
+bool is_distributed(const at::Tensor& query) {
+  return query.key_set().has(c10::DispatchKey::Python) && !c10::impl::TorchDispatchModeTLS::any_modes_set();
+}
+
 }  // namespace
 
 at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
@@ -480,7 +488,11 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                               dropout_p, is_causal, scale, enable_gqa)
         .squeeze(0);
   const int64_t choice = _fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
-  if (choice == static_cast<int64_t>(at::SDPBackend::overrideable))
+  const bool fused = choice == static_cast<int64_t>(at::SDPBackend::overrideable);
+  if (fused && is_distributed(query) && !attn_mask.has_value() && query.sym_size(1) == key.sym_size(1) &&
+      query.sym_size(3) == value.sym_size(3))
+    return std::get<0>(at::_scaled_dot_product_flash_attention(query, key, value, dropout_p, is_causal, false, scale));
+  if (fused)
     return std::get<0>(at::_scaled_dot_product_fused_attention_overrideable(query, key, value, attn_mask, dropout_p,
                                                                             is_causal, false, scale));
   return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);

@@ -17,12 +17,13 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kHostMove = 20;                             // of a step, in units of Queue::may_run_inline()
-constexpr int64_t kNearBytes = int64_t{1} << 19;              // of the second cache, which a tile adds to
-constexpr uint32_t kLine = 16;                                // columns that are worth a vector
-constexpr size_t kGroup = 64;                                 // items, where an item has a column
-constexpr size_t kFillingItems = 128;                         // items per compute unit
-constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 19;  // indices, and places times units, from which on sifting pays
+constexpr int64_t kHostMove = 20;                 // of a step, in units of Queue::may_run_inline()
+constexpr int64_t kNearBytes = int64_t{1} << 19;  // of the second cache, which a tile adds to
+constexpr uint32_t kLine = 16;                    // columns that are worth a vector
+constexpr size_t kGroup = 64;                     // items, where an item has a column
+constexpr size_t kFillingItems = 128;             // items per compute unit
+constexpr int64_t kSiftSteps = 1 << 16,
+                  kSiftSize = 1 << 19;  // indices, and places times units, from which on sifting pays
 constexpr size_t kSiftParts = 16;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
 constexpr size_t kFewUnits = 4, kSliceColumns = 64;
