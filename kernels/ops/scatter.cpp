@@ -17,14 +17,15 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kHostMove = 20;                 // of a step, in units of Queue::may_run_inline()
-constexpr int64_t kNearBytes = int64_t{1} << 19;  // of the second cache, which a tile adds to
-constexpr uint32_t kLine = 16;                    // columns that are worth a vector
-constexpr size_t kGroup = 64;                     // items, where an item has a column
-constexpr size_t kFillingItems = 128;             // items per compute unit
-constexpr int64_t kSiftSteps = 1 << 16,
-                  kSiftSize = 1 << 19;  // indices, and places times units, from which on sifting pays
-constexpr size_t kSiftParts = 16;
+constexpr int64_t kHostMove = 20;                             // of a step, in units of Queue::may_run_inline()
+constexpr int64_t kNearBytes = int64_t{1} << 19;              // of the second cache, which a tile adds to
+constexpr uint32_t kLine = 16;                                // columns that are worth a vector
+constexpr size_t kGroup = 64;                                 // items, where an item has a column
+constexpr size_t kFillingItems = 128;                         // items per compute unit
+constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 18;  // indices and places from which on sifting pays
+constexpr size_t kSiftParts = 8;
+constexpr int64_t kDealtSteps = 1 << 15;  // indices from which on dealing them to many threads pays
+constexpr int64_t kDealtParts = 64;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
 constexpr size_t kFewUnits = 4, kSliceColumns = 64;
 constexpr int64_t kPartSteps = 1 << 10;
@@ -77,10 +78,9 @@ void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& 
   args.tile =
       static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? kLine : 1, std::max(args.walk.inner, kLine)));
   args.take = even ? args.tile : 1;
-  // Few columns of many places: each thread goes through all indices, for places that are a share of the cache misses.
-  if (total * 2 <= std::max<size_t>(units, 2) && !args.across && p.steps >= kSiftSteps &&
-      p.index.size >= kSiftSize / static_cast<int64_t>(units)) {
-    args.parts = static_cast<uint32_t>(std::min(units / total, kSiftParts));
+  // One column of many places: each thread goes through all indices, for places that are a share of the cache misses.
+  if (total == 1 && p.steps >= kSiftSteps && p.index.size >= kSiftSize) {
+    args.parts = static_cast<uint32_t>(std::min(units, kSiftParts));
     args.sift = args.parts > 1;
   }
 }
@@ -88,6 +88,33 @@ void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& 
 bool sorts(const ColumnProblem& p, size_t total, bool uniform, size_t units) {
   return total * kSortedShare < kFillingItems * units && p.steps >= kSortedSteps && p.index.size < INT32_MAX &&
          p.steps <= kMostSorted / static_cast<int64_t>(uniform ? 1 : total);
+}
+
+// The parts hold the order of the indices, so that the bits are those of one thread.
+void scatter_dealt(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan, size_t element) {
+  ColumnArgs args = plan.args;
+  const size_t cells = size_t{plan.chunks} * args.parts, steps = args.steps;
+  const runtime::Scratch cell((2 * cells + args.parts + 1) * sizeof(uint32_t)), ids(steps * sizeof(int32_t)),
+      values(steps * element);
+  ColumnDealArgs deal{};
+  deal.index = args.index;
+  deal.src = args.src;
+  deal.src_step = args.src_step, deal.index_step = args.index_step, deal.skip = args.skip;
+  deal.steps = args.steps, deal.chunk = plan.chunk, deal.chunks = plan.chunks, deal.parts = args.parts;
+  deal.by_part_size = xpu::make_divider(static_cast<uint32_t>(args.part_size));
+  deal.counts = cell.get<uint32_t>();
+  deal.offsets = deal.counts + cells;
+  deal.starts = deal.offsets + cells;
+  deal.ids = ids.get<int32_t>();
+  deal.values = values.get();
+  runtime::launch(queue, kernels::column_deal_count, plan.chunks, 1, deal);
+  runtime::launch(queue, kernels::column_deal_write[raw_dtype(element)], plan.chunks, 1, deal);
+  args.starts = deal.starts;
+  args.src = deal.values;
+  args.index.ptr = deal.ids;
+  args.index.is32 = true;
+  args.skip = std::numeric_limits<int64_t>::min();
+  runtime::launch2(queue, kernel, args.parts, 1, 1, 1, args);
 }
 
 void scatter_sorted(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan) {
@@ -132,6 +159,14 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     }
   } else if (policy.single_items) {
     plan.local = 1;
+    if (total == 1 && units > kFewUnits && p.steps >= kDealtSteps && p.index.size < INT32_MAX) {
+      plan.dealt = true;
+      args.part_size = ceil_div(p.index.size, std::min<int64_t>({int64_t{policy.units}, kDealtParts, p.index.size}));
+      args.parts = static_cast<uint32_t>(ceil_div(p.index.size, args.part_size));
+      plan.chunk = static_cast<uint32_t>(ceil_div(p.steps, std::min<int64_t>(policy.units, kDealtParts)));
+      plan.chunks = static_cast<uint32_t>(ceil_div(p.steps, plan.chunk));
+      return plan;
+    }
     plan_tiles(p, units, total, args);
     width = args.tile;
   } else if (sorts(p, total, args.uniform, units)) {
@@ -173,7 +208,9 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
   };
   if (!here()) {
     const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);
-    if (plan.sorted)
+    if (plan.dealt)
+      scatter_dealt(queue, kernel, plan, p.element);
+    else if (plan.sorted)
       scatter_sorted(queue, kernel, plan);
     else
       runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);

@@ -30,6 +30,8 @@ struct ColumnPlan {
   ColumnArgs args;
   bool sorted = false;
   uint32_t sorts = 0;  // columns with indices of their own
+  bool dealt = false;  // the indices are dealt to args.parts items, by chunks of `chunk`
+  uint32_t chunk = 0, chunks = 0;
   // Over rows and parts of the indices, over the columns of a row; sorted: over columns, over indices.
   size_t groups0 = 0, groups1 = 0, local = 1;
 };

@@ -155,7 +155,7 @@ SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
   plan.chunk = static_cast<uint32_t>(ceil_div(p.length, plan.chunks));
   plan.chunks = static_cast<uint32_t>(ceil_div(p.length, plan.chunk));
   plan.half = static_cast<size_t>(p.length) * entry;
-  plan.counts = (size_t{plan.chunks} << bits) * sizeof(uint32_t);
+  plan.counts = ((size_t{plan.chunks} + 1) << bits) * sizeof(uint32_t);  // one row more: where the digits begin
   return plan;
 }
 

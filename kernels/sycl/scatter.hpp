@@ -7,6 +7,7 @@
 namespace xpu {
 
 using xpu_ops::ColumnArgs;
+using xpu_ops::ColumnDealArgs;
 using xpu_ops::ColumnKeyArgs;
 using xpu_ops::CountArgs;
 using xpu_ops::SegmentArgs;
@@ -171,8 +172,63 @@ XPU_INLINE void column_sorted(const ColumnArgs& p) {
   *to = result;
 }
 
+// Calls work(step, index, part) for each index of the item's chunk that is not left out.
+template <class Work>
+XPU_INLINE void deal_chunk(const ColumnDealArgs& p, uint32_t c, Work work) {
+  const ColumnPart all{0, p.index.size, p.index.wrap ? p.index.size : 0, p.skip};
+  const uint32_t end = (c + 1) * p.chunk < p.steps ? (c + 1) * p.chunk : p.steps;
+  for (uint32_t j = c * p.chunk; j < end; ++j) {
+    int64_t id = load_index(p.index, j * p.index_step);
+    if (takes(p, all, id)) work(j, static_cast<uint32_t>(id), xpu_ops::div(static_cast<uint32_t>(id), p.by_part_size));
+  }
+}
+
+inline void column_deal_count(const ColumnDealArgs& p) {
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  uint32_t* count = p.counts + size_t{c} * p.parts;
+  for (uint32_t q = 0; q < p.parts; ++q) count[q] = 0;
+  deal_chunk(p, c, [=](uint32_t, uint32_t, uint32_t part) __attribute__((always_inline)) { ++count[part]; });
+}
+
+template <class T>
+inline void column_deal_write(const ColumnDealArgs& p) {
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  uint32_t* to = p.offsets + size_t{c} * p.parts;
+  uint32_t sum = 0;
+  for (uint32_t q = 0; q < p.parts; ++q) {
+    if (c == 0) p.starts[q] = sum;
+    for (uint32_t other = 0; other < p.chunks; ++other) {
+      if (other == c) to[q] = sum;
+      sum += p.counts[size_t{other} * p.parts + q];
+    }
+  }
+  if (c == 0) p.starts[p.parts] = sum;
+  const T* src = static_cast<const T*>(p.src);
+  T* values = static_cast<T*>(p.values);
+  int32_t* ids = p.ids;
+  const int64_t step = p.src_step;
+  deal_chunk(p, c, [=](uint32_t j, uint32_t id, uint32_t part) __attribute__((always_inline)) {
+    const uint32_t k = to[part]++;
+    ids[k] = static_cast<int32_t>(id);
+    values[k] = src[j * step];
+  });
+}
+
+template <class T, class Op>
+XPU_INLINE void column_dealt(const ColumnArgs& p) {
+  const uint32_t part = syclex::this_work_item::get_nd_item<2>().get_group(0);
+  if (part >= p.parts) return;
+  const uint32_t begin = p.starts[part], count = p.starts[part + 1] - begin;
+  column_run<T, Op>(static_cast<T*>(p.data), static_cast<const T*>(p.src) + begin,
+                    static_cast<const int32_t*>(p.index.ptr) + begin, count, p.index.size, p.index.stride, p.skip, 0, 1,
+                    1);
+}
+
 template <class T, class Op>
 XPU_INLINE void column_loop(const ColumnArgs& p) {
+  if (p.starts) return column_dealt<T, Op>(p);
   if (p.keys) return column_sorted<T, Op>(p);
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);

@@ -9,7 +9,8 @@ namespace xpu_ops {
 // so equal indices combine in the order of the source, with no atomics. Where columns are few, `parts` items share one
 // and each takes the indices in its own range. An item may have a tile of columns: an inner loop within an outer one,
 // of which either runs through the indices, the other through the columns. With `keys`, the sorted indices of each
-// column, an item per index combines what meets in one place.
+// column, an item per index combines what meets in one place. With `starts`, index and src of the only column are dealt
+// to the parts in their order (ColumnDealArgs), and each item takes those of its own.
 struct ColumnStep { int64_t data, src, index; };
 struct ColumnArgs {
   void* data;
@@ -26,9 +27,25 @@ struct ColumnArgs {
   uint8_t across;   // the inner loop runs through the columns
   uint8_t sift;     // the indices of the part are found first, so that nothing branches on them (one column)
   ColumnStep inner, outer;
-  Walk<3> walk;                     // columns: data, src, index
-  const int32_t* keys = nullptr;    // [columns, steps], [steps] where `uniform`; left out: index.size
-  const int64_t* places = nullptr;  // of the keys among the steps
+  Walk<3> walk;                      // columns: data, src, index
+  const int32_t* keys = nullptr;     // [columns, steps], [steps] where `uniform`; left out: index.size
+  const int64_t* places = nullptr;   // of the keys among the steps
+  const uint32_t* starts = nullptr;  // [parts + 1]
+};
+
+// The indices and values of one column in the order of the parts that they fall into, and within one in their own. Each
+// item walks a chunk of them. Indices that are left out are dropped.
+struct ColumnDealArgs {
+  IndexSource index;
+  const void* src;
+  int64_t src_step, index_step, skip;
+  uint32_t steps, chunk, chunks, parts;
+  Divider by_part_size;
+  uint32_t* counts;   // [chunks, parts]
+  uint32_t* offsets;  // [chunks, parts]: where the next of a chunk goes
+  uint32_t* starts;   // [parts + 1]
+  int32_t* ids;       // [steps]
+  void* values;       // [steps]
 };
 
 // The indices of each column as they are sorted: [columns, steps], index.size where they are left out.

@@ -237,14 +237,24 @@ template <class T> void radix_count(const SortArgs& p) {
 
 template <class T> void radix_scan(const SortArgs& p) {
   if (global_id() != 0 || p.pass >= sort_passes<T>(p)) return;
-  uint32_t sum = 0;
-  for (uint32_t d = 0; d < kDigits<T>; ++d)
-    for (uint32_t c = 0; c < p.chunks; ++c) {
-      uint32_t& count = p.counts[c * kDigits<T> + d];
-      const uint32_t n = count;
-      count = sum;
-      sum += n;
+  // Row by row, so that neighbours make vectors: what earlier chunks have of each digit, then where each digit begins.
+  uint32_t* const begin = p.counts + size_t{p.chunks} * kDigits<T>;
+  for (uint32_t d = 0; d < kDigits<T>; ++d) begin[d] = 0;
+  for (uint32_t c = 0; c < p.chunks; ++c) {
+    uint32_t* const count = p.counts + size_t{c} * kDigits<T>;
+#pragma clang loop vectorize(assume_safety)
+    for (uint32_t d = 0; d < kDigits<T>; ++d) {
+      const uint32_t n = count[d], before = begin[d];
+      count[d] = before;
+      begin[d] = before + n;
     }
+  }
+  uint32_t sum = 0;
+  for (uint32_t d = 0; d < kDigits<T>; ++d) {
+    const uint32_t n = begin[d];
+    begin[d] = sum;
+    sum += n;
+  }
 }
 
 template <class T> void radix_scatter(const SortArgs& p) {
@@ -254,6 +264,8 @@ template <class T> void radix_scatter(const SortArgs& p) {
   const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.pass & 1]);
   auto* to = static_cast<SortEntry<K>*>(p.entries[1 - (p.pass & 1)]);
   uint32_t* count = p.counts + c * kDigits<T>;
+  const uint32_t* begin = p.counts + size_t{p.chunks} * kDigits<T>;
+  for (uint32_t d = 0; d < kDigits<T>; ++d) count[d] += begin[d];
   uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
   for (uint32_t i = c * p.chunk; i < end; ++i) {
     SortEntry<K> e = from[i];

@@ -133,6 +133,11 @@ def test_one_column_of_many_places(dtype: torch.dtype) -> None:
             same(lambda x, i, s: x.index_put((i - places,), s, accumulate=True), x, i, s)
             same(lambda x, i, s: x.scatter_add(0, i, s), x, i, s)
             same(lambda x, i, s: x.scatter_reduce(0, i, s, "amax", include_self=False), x, i, s)
+    # As a slice with steps, of 8-byte types too, and in the order of one thread.
+    wide = torch.randn(2 * places, dtype=torch.float64)
+    long = torch.randn(2 * n, dtype=torch.float64)
+    same(lambda x, i, s: x[::2].scatter_add(0, i, s[::2]), wide, index, long)
+    same(lambda x, i, s: x.index_copy(0, i, s), x, torch.randperm(places)[:n], s)
     bad = index.clone()
     bad[[5, 199_999]] = places
     with pytest.raises(RuntimeError, match="out of bounds"):

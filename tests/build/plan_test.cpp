@@ -216,7 +216,8 @@ void test_indexing() {
 }
 
 void test_scatter() {
-  bool sift = false, across = false, parts = false, together = false, tiles = false, sorted = false, each = false;
+  bool sift = false, across = false, parts = false, together = false, tiles = false, sorted = false, each = false,
+       dealt = false;
   for (const Policy& policy : policies())
     for (const int64_t size : kSizes)
       for (const int64_t steps : {int64_t{1}, int64_t{1000}, int64_t{100000}})
@@ -246,6 +247,11 @@ void test_scatter() {
             }
             // Every index belongs to one part.
             CHECK(parts_cover(size, a.parts, a.part_size));
+            if (plan.dealt) {
+              CHECK(policy.single_items && parts_cover(steps, plan.chunks, plan.chunk) && a.walk.inner == 1);
+              dealt = true;
+              continue;
+            }
             CHECK(plan.groups0 == size_t{a.walk.rows} * a.parts);
             const bool shared = a.uniform && a.unit;
             const int64_t share = shared || policy.single_items ? a.tile : static_cast<int64_t>(plan.local);
@@ -254,7 +260,7 @@ void test_scatter() {
             tiles |= a.tile > 1 && !shared;
           }
   at("columns");
-  CHECK(sift && across && parts && together && tiles && sorted && each);
+  CHECK(sift && across && parts && together && tiles && sorted && each && dealt);
   for (const Policy& policy : policies())
     for (const int64_t n : kSizes)
       for (const int64_t bins : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{1} << 24}) {
