@@ -69,7 +69,7 @@ RUN_TIME = (
              "the largest block; the driver's own limit is half of the memory. Set at import where it is unset, with a unit"),
     Variable("ONEAPI_DEVICE_SELECTOR", "", "SYCL", "which devices SYCL sees, such as `opencl:cpu` or `level_zero:gpu`"),
     Variable("CL_CONFIG_CPU_TARGET_ARCH", "of the processor", "kernels/runtime/target_key.hpp",
-             "instruction set of the CPU driver; native modules of another one are not used"),
+             "target of the CPU driver, as [Processors](#processors) lists them; while building, what native modules are made for"),
     Variable("OMP_WAIT_POLICY", "", "bindings/runtime/openmp.cpp",
              "where it or GOMP_SPINCOUNT is set, the waiting threads of torch CPU are left as they are"),
     Variable("GOMP_SPINCOUNT", "", "bindings/runtime/openmp.cpp", "see OMP_WAIT_POLICY"),

@@ -30,6 +30,7 @@
 #include "kernels/runtime/load_time.hpp"
 #include "kernels/runtime/module_cache.hpp"
 #include "kernels/runtime/native_code.hpp"
+#include "kernels/runtime/native_target.hpp"
 #include "kernels/runtime/profiler.hpp"
 #include "kernels/runtime/target_key.hpp"
 
@@ -165,9 +166,10 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
     throw Error(ErrorKind::runtime, "xpu_ops: kernel module " + name + " is not in " + folder.dir +
                                         "; the installation is incomplete. Reinstall xpu_ops.");
   const std::string target = target_key(sycl_device(device));
-  if (target == folder.target) {
+  if (spare_sets(folder.target, target)) {
     const std::string path = folder.dir + "/" + name + ".native.syclbin";
-    if (const auto bytes = read_file(path)) {
+    // Empty where the building machine could not make it.
+    if (const auto bytes = read_file(path); bytes && !bytes->empty()) {
       try {
         Executable bundle = load_native(*bytes, device);
         count(&ModuleStats::native);

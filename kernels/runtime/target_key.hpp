@@ -8,11 +8,17 @@
 
 #include <sycl/sycl.hpp>
 
+#include "kernels/runtime/native_target.hpp"
+
 namespace xpu_ops::runtime {
 
 // The instruction sets by which Intel's CPU runtime chooses code. A name per bit rather than the model name: two CPUs
 // of one family share native modules.
 inline std::string cpu_isa() {
+  // The CPU runtime's own switch for another target: what its code may use.
+  const char* forced = std::getenv("CL_CONFIG_CPU_TARGET_ARCH");
+  if (forced)
+    if (const std::string_view sets = isa_of_target(forced); !sets.empty()) return std::string(sets);
   std::string isa;
   auto add = [&](bool has, const char* name) {
     if (has) isa += (isa.empty() ? "" : "+") + std::string(name);
@@ -32,8 +38,7 @@ inline std::string cpu_isa() {
     add(edx >> 23 & 1, "avx512fp16");
     add(edx >> 24 & 1, "amx");
   }
-  // The CPU runtime's own switch for a lower target.
-  if (const char* forced = std::getenv("CL_CONFIG_CPU_TARGET_ARCH")) isa += std::string(" forced=") + forced;
+  if (forced) isa += std::string(" forced=") + forced;
   return isa;
 }
 

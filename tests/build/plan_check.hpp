@@ -74,5 +74,6 @@ void test_resampling();
 void test_sparse();
 void test_control_groups();
 void test_native_code();
+void test_native_target();
 
 }  // namespace plan_test

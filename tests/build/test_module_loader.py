@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import subprocess
 import time
 from dataclasses import dataclass
@@ -51,6 +52,20 @@ class Loader:
     def forget_native(self) -> None:
         """As on a machine the native files were not made for."""
         self.write_index(["target\tcpu of another kind", *self.rows[1:]])
+
+    def make_native(self, processor: str) -> None:
+        """As a wheel that was built on another processor: what it links becomes the installed file."""
+        self.forget_native()
+        assert self.run(CL_CONFIG_CPU_TARGET_ARCH=processor).linked == 1
+        (path,) = self.cached_files()
+        data = path.read_bytes()
+        key, size = struct.unpack_from("<QQ", data, 16)
+        body = data[32:]
+        assert len(body) == key + size
+        (self.modules / f"{self.module}.native.syclbin").write_bytes(body[key:])
+        target = re.sub(r"^schema=\S+ module=\S+ ", "", body[:key].decode())
+        self.write_index([f"target\t{target}", *self.rows[1:]])
+        path.unlink()
 
     def start(self, threads: int = 1, kernels: list[str] | None = None, **env: str) -> subprocess.Popen[str]:
         environment = {
@@ -109,6 +124,41 @@ def test_links_once_then_uses_the_cache(loader: Loader) -> None:
     second = loader.run()
     assert (second.cached, second.linked) == (1, 0)
     assert len(loader.cached_files()) == 1
+
+
+@pytest.mark.parametrize("processor", ["corei7", "corei7-avx"])
+def test_code_for_a_lower_processor_is_taken(loader: Loader, processor: str) -> None:
+    loader.make_native(processor)
+    for env in ({}, {"CL_CONFIG_CPU_TARGET_ARCH": "core-avx2"}, {"CL_CONFIG_CPU_TARGET_ARCH": processor}):
+        got = loader.run(**env)
+        assert (got.native, got.cached, got.linked, got.error, got.stderr) == (1, 0, 0, "", "")
+    assert loader.cached_files() == []
+
+
+def test_code_for_a_higher_processor_is_linked_again(loader: Loader) -> None:
+    loader.make_native("core-avx2")
+    for linked in (1, 0):
+        got = loader.run(CL_CONFIG_CPU_TARGET_ARCH="corei7")
+        assert (got.native, got.cached, got.linked, got.error) == (0, 1 - linked, linked, "")
+        assert "cannot be loaded" not in got.stderr
+
+
+def test_code_that_the_driver_refuses_is_linked_again(loader: Loader) -> None:
+    """The driver knows the code's target whatever modules.tsv says."""
+    loader.make_native("core-avx2")
+    table = loader.modules / "modules.tsv"
+    table.write_text(re.sub(r"isa=\S+", "isa=sse42", table.read_text()))
+    got = loader.run(CL_CONFIG_CPU_TARGET_ARCH="corei7")
+    assert (got.native, got.linked, got.error) == (0, 1, "")
+    assert "cannot be loaded" in got.stderr
+
+
+def test_no_code_was_made(loader: Loader) -> None:
+    """The building processor could not run the module's assembly: its file is empty."""
+    (loader.modules / f"{loader.module}.native.syclbin").write_bytes(b"")
+    got = loader.run()
+    assert (got.native, got.linked, got.error) == (0, 1, "")
+    assert "cannot be loaded" not in got.stderr
 
 
 @pytest.mark.parametrize("name", ["XPU_OPS_CACHE_DIR", "XDG_CACHE_HOME", "HOME"])

@@ -1,0 +1,61 @@
+// Which native code a processor takes, decided by keys alone: no device, no SYCL.
+#pragma once
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace xpu_ops::runtime {
+
+// Instruction sets of the targets of Intel's CPU runtime (CL_CONFIG_CPU_TARGET_ARCH), in the words and the order of
+// cpu_isa. Empty for a name that is not listed.
+inline std::string_view isa_of_target(std::string_view name) {
+  struct Target {
+    std::string_view name, isa;
+  };
+  static constexpr std::string_view kAll =
+      "sse42+avx+avx2+fma+avx512f+avx512bw+avx512dq+avx512vl+avx512vnni+avx512bf16+avx512fp16+amx";
+  auto up_to = [](std::string_view last) { return kAll.substr(0, kAll.find(last) + last.size()); };
+  const std::array targets = {
+      Target{"corei7", up_to("sse42")},
+      Target{"corei7-avx", up_to("avx")},
+      Target{"core-avx2", up_to("fma")},
+      Target{"skx", up_to("avx512vl")},
+      Target{"cascadelake", up_to("avx512vnni")},
+      Target{"icelake-client", up_to("avx512vnni")},
+      Target{"icelake-server", up_to("avx512vnni")},
+      Target{"sapphirerapids", kAll},
+  };
+  for (const Target& t : targets)
+    if (t.name == name) return t.isa;
+  return {};
+}
+
+// How many instruction sets the processor `here` has beyond those that the code was made for; 0 where the keys are
+// equal, nothing where the code cannot run. The CPU runtime loads code of a lower target and refuses a higher one.
+inline std::optional<size_t> spare_sets(std::string_view made, std::string_view here) {
+  if (made == here) return 0;
+  constexpr std::string_view kIsa = " isa=";
+  const size_t at = made.find(kIsa);
+  if (at == std::string_view::npos || here.substr(0, at + kIsa.size()) != made.substr(0, at + kIsa.size()))
+    return std::nullopt;
+  auto sets = [&](std::string_view key) {
+    std::vector<std::string_view> names;
+    for (key.remove_prefix(at + kIsa.size()); !key.empty();) {
+      const size_t end = std::min(key.find('+'), key.size());
+      names.push_back(key.substr(0, end));
+      key.remove_prefix(std::min(end + 1, key.size()));
+    }
+    return names;
+  };
+  const auto wanted = sets(made), had = sets(here);
+  for (const std::string_view name : wanted)
+    if (std::ranges::find(had, name) == had.end()) return std::nullopt;
+  // A target that is not listed may be lower than the processor.
+  if (wanted.empty() || here.find(" forced=") != std::string_view::npos) return std::nullopt;
+  return had.size() - wanted.size();
+}
+
+}  // namespace xpu_ops::runtime

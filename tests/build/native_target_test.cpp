@@ -1,0 +1,48 @@
+// Which native code which processor takes.
+#include "kernels/runtime/native_target.hpp"
+
+#include "tests/build/plan_check.hpp"
+
+namespace plan_test {
+
+void test_native_target() {
+  using runtime::isa_of_target;
+  using runtime::spare_sets;
+  const std::string driver = "cpu backend=1 driver=2026.22.10 sycl=20260930 isa=";
+  auto key = [&](const char* target) { return driver + std::string(isa_of_target(target)); };
+  const std::vector<std::string> rising = {key("corei7"), key("corei7-avx"),  key("core-avx2"),
+                                           key("skx"),    key("cascadelake"), key("sapphirerapids")};
+
+  for (size_t made = 0; made < rising.size(); ++made)
+    for (size_t here = 0; here < rising.size(); ++here) {
+      at("native target: made, here", made, here);
+      CHECK(spare_sets(rising[made], rising[here]).has_value() == (made <= here));
+      CHECK(spare_sets(rising[made], rising[here]).value_or(99) == 0 || made != here);
+    }
+
+  at("native target: the nearest has the fewest sets to spare");
+  CHECK(spare_sets(key("core-avx2"), key("sapphirerapids")) == 8u);
+  CHECK(spare_sets(key("skx"), key("sapphirerapids")) == 4u);
+
+  at("native target: sets count by name, not by order");
+  CHECK(spare_sets(driver + "avx+sse42", driver + "sse42+avx+avx2") == 1u);
+  CHECK(!spare_sets(driver + "avx512f+avx512bf16", key("cascadelake")));
+  CHECK(!spare_sets(driver + "avx51", key("cascadelake")));
+
+  at("native target: another driver, device or build never");
+  CHECK(!spare_sets("cpu backend=1 driver=2026.21.1 sycl=20260930 isa=sse42", key("skx")));
+  CHECK(!spare_sets("gpu backend=2 driver=1 sycl=20260930 device=A/1", key("skx")));
+  CHECK(!spare_sets("gpu backend=2 driver=1 sycl=1 device=A/1", "gpu backend=2 driver=1 sycl=1 device=B/1"));
+  CHECK(spare_sets("gpu backend=2 driver=1 sycl=1 device=A/1", "gpu backend=2 driver=1 sycl=1 device=A/1") == 0u);
+  CHECK(!spare_sets("", key("skx")));
+  CHECK(!spare_sets(driver, key("skx")));
+  CHECK(!spare_sets(key("skx"), driver));
+
+  at("native target: a forced target of no known sets is only itself");
+  CHECK(isa_of_target("").empty() && isa_of_target("skylake").empty());
+  CHECK(!spare_sets(key("core-avx2"), key("skx") + " forced=other"));
+  CHECK(!spare_sets(key("skx") + " forced=other", key("sapphirerapids")));
+  CHECK(spare_sets(key("skx") + " forced=other", key("skx") + " forced=other") == 0u);
+}
+
+}  // namespace plan_test
