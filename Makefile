@@ -141,12 +141,13 @@ wheel: build
 	$(PIP_WHEEL)
 	@ls -l $(WHEELS) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
 
-# The wheel to upload: for this Python and every release of torch. The parts that are built per release come from builds of their own,
-# in environments that hold torch without what it needs to run.
+# The wheel to upload: for this Python, every release of torch and every class of processors. The parts that are built per release
+# come from builds of their own, in environments that hold torch without what it needs to run.
 DIST_WHEEL = dist/xpu_ops-[0-9.]*-$$($(PY) -m tools.torch_release --tags).whl
 dist: build
 	rm -rf $(DIST_WHEEL) $(BUILD)/releases
 	$(RUN) -m tools.ship_recording $(BUILD)
+	$(PY) -m tools.kernelc.classes --worker $(BUILD)/kernelc --modules $(BUILD)/python/xpu_ops/modules --out $(BUILD)/releases/xpu_ops/modules -j $(JOBS)
 	set -e; for torch in $$($(PY) -m tools.torch_release --others); do $(MAKE) release-part TORCH=$$torch INTO=$(abspath $(BUILD))/releases KERNELS=$(abspath $(BUILD))/python/xpu_ops/libxpu_ops_kernels.so; done
 	XPU_OPS_EVERY_TORCH=1 $(PIP_WHEEL)
 	rm -rf $(BUILD)/releases

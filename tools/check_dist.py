@@ -1,7 +1,8 @@
 """python -m tools.check_dist: checks what `make dist` made, as a user meets it.
 
-Checks the metadata (twine), the libraries' tag (auditwheel), then installs the wheel with pip alone into an environment per
-release of torch, and runs README's program and the doctor there. Needs pip's registry; writes below a temporary folder.
+Checks the size, the metadata (twine), the libraries' tag (auditwheel), then installs the wheel with pip alone into an environment per
+release of torch, and runs README's program and the doctor there: nothing is linked. Needs pip's registry; writes below a
+temporary folder.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import zipfile
 from pathlib import Path
 
 from tools import torch_release
+from tools.kernelc.classes import CLASSES, TARGET
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("twine==7.0.0", "auditwheel==6.8.2")
+LIMIT_MB = 90
 
 
 def readme_program() -> str:
@@ -49,12 +52,20 @@ def environment(folder: Path, *requirements: str) -> Path:
 
 
 def check_files(path: Path, folder: Path) -> None:
-    """Metadata, licence, one folder per release, and the tag that the libraries keep."""
+    """Size, metadata, licence, one folder per release and per class of processors, and the tag that the libraries keep."""
+    if path.stat().st_size > LIMIT_MB * 1e6:
+        sys.exit(f"{path.name} has more than {LIMIT_MB} MB")
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     for release in torch_release.settings()["torch"]:
         if not any(re.fullmatch(rf"xpu_ops/torch{re.escape(release)}/_C\..*\.so", name) for name in names):
             sys.exit(f"{path.name} lacks the extension for torch {release}")
+    portable = {name.removesuffix(".spv.syclbin") for name in names if name.endswith(".spv.syclbin")}
+    for kind in CLASSES:
+        native = {f"xpu_ops/modules/{kind}/{Path(name).name}.native.syclbin" for name in portable} - {*names}
+        # Assembly for bf16, which only the last class has.
+        if native - ({f"xpu_ops/modules/{kind}/dot16.native.syclbin"} if kind != CLASSES[-1] else set()):
+            sys.exit(f"{path.name} lacks {len(native)} modules for {kind}")
     if not any(name.endswith("/LICENSE") for name in names):
         sys.exit(f"{path.name} lacks its licence")
     programs = environment(folder / "tools", *TOOLS)
@@ -67,7 +78,12 @@ def check_installed(path: Path, torch: str, folder: Path) -> None:
     programs = environment(folder / f"torch{torch}", f"torch=={torch}", str(path))
     env = {"HOME": str(folder), "PATH": f"{programs}:/usr/bin:/bin", "XPU_OPS_CACHE_DIR": str(folder / "cache")}
     run: list[str | Path] = [programs / "python", "-W", "error::RuntimeWarning", "-c", readme_program()]
-    print(subprocess.run(run, cwd=folder, env=env, check=True, capture_output=True, text=True).stdout.strip())
+    for target in ({}, {TARGET: CLASSES[0]}):  # of this machine; any machine runs code of the lowest class
+        print(
+            subprocess.run(run, cwd=folder, env=env | target, check=True, capture_output=True, text=True).stdout.strip()
+        )
+        if linked := sorted(f.name for f in (folder / "cache").glob("*.bin")):
+            sys.exit(f"kernel modules were linked with torch {torch} {target}: {linked}")
     doctor = subprocess.run(
         [programs / "xpu-ops", "doctor", "--json"], cwd=folder, env=env, capture_output=True, text=True
     )

@@ -34,6 +34,19 @@ def doctor(
 
 
 @app.command()
+def prelink(
+    families: Annotated[list[str] | None, typer.Argument(help="such as sort or unary; all by default")] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="processes; all cores by default")] = 0,
+    device: Annotated[int, typer.Option(help="index of the device")] = 0,
+) -> None:
+    """Link every kernel module for the device, on all cores, so that no program has to wait for it. Exit code 1 where a
+    module fails."""
+    from xpu_ops import prelink
+
+    raise typer.Exit(prelink.main(families or [], jobs, device))
+
+
+@app.command()
 def bringup(
     out: Annotated[Path | None, typer.Option(help="folder of the results; an earlier one is gone on with")] = None,
     stages: Annotated[str, typer.Option(help="names with commas between; all in order by default")] = "",

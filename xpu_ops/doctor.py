@@ -88,15 +88,15 @@ def library() -> Iterator[Finding]:
         value = "torch is a CUDA build and sees no NVIDIA GPU: xpu is its accelerator in this process"
         yield Finding(section, "cuda", value, "note")
     modules = package_dir() / "modules"
-    portable, native = (len(list(modules.glob(f"*.{kind}.syclbin"))) for kind in ("spv", "native"))
+    portable, native = (len(list(modules.rglob(f"*.{kind}.syclbin"))) for kind in ("spv", "native"))
     if portable:
         yield Finding(section, "device modules", f"{portable} portable, {native} native")
     else:
         fix = "`make build` in the source tree, or pip install --force-reinstall xpu-ops"
         yield problem(section, "device modules", f"none in {modules}", fix)
     table = modules / "modules.tsv"
-    target = table.read_text().split("\n", 1)[0].removeprefix("target\t") if table.exists() else ""
-    if target:
+    rows = [row.split("\t") for row in table.read_text().splitlines()] if table.exists() else []
+    for target in (row[1] for row in rows if row[0] == "target"):
         yield Finding(section, "native modules for", target)
 
 
@@ -158,6 +158,14 @@ def devices() -> Iterator[Finding]:
         memory = f"{p.total_memory / 2**30:.1f} GiB"
         value = f"{p.name}, {p.type}, {p.platform_name}, driver {p.driver_version}, {memory}, {' '.join(aspects)}"
         yield Finding(section, f"xpu:{i}", value)
+        made_for = _C.native_class(i)
+        if made_for is not None:
+            yield Finding(section, f"xpu:{i} modules", f"native, of {made_for or 'the processor that built them'}")
+        else:
+            value = "none is native for this processor and driver: each is linked at its first use, once"
+            yield Finding(
+                section, f"xpu:{i} modules", value, "note", "`xpu-ops prelink` links all of them on all cores"
+            )
         if p.type == "gpu":
             yield Finding(
                 section, f"xpu:{i}", "no release was run on an Intel GPU yet", "note", "please report what fails"

@@ -30,6 +30,7 @@
 #include "kernels/runtime/memory_budget.hpp"
 #include "kernels/runtime/module.hpp"
 #include "kernels/runtime/platforms.hpp"
+#include "kernels/runtime/prelink.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/runtime/sleep.hpp"
 
@@ -251,6 +252,11 @@ void bind_own(py::module_& m) {
     return reason;
   });
   m.def("set_module_dir", &runtime::set_module_dir);
+  m.def("prelink_module", [](const std::string& name, int device) {
+    NoGil no_gil;
+    runtime::prelink_module(name, device);
+  });
+  m.def("native_class", &runtime::native_class);
   m.def("module_stats", [] {
     const runtime::ModuleStats s = runtime::module_stats();
     return std::map<std::string, int64_t>{{"native", s.native}, {"cached", s.cached}, {"linked", s.linked}};

@@ -31,6 +31,7 @@
 #include "kernels/runtime/module_cache.hpp"
 #include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/native_target.hpp"
+#include "kernels/runtime/prelink.hpp"
 #include "kernels/runtime/profiler.hpp"
 #include "kernels/runtime/target_key.hpp"
 
@@ -42,10 +43,14 @@ using Bytes = std::vector<char>;
 using Executable = sycl::kernel_bundle<sycl::bundle_state::executable>;
 constexpr const char* kCacheSchema = "1";
 
+// Native files: what they were made for, and their folder below that of the modules, empty for a build's own. The
+// folder has the name of the class of processors (tools/kernelc/classes.py).
+struct NativeFiles { std::string target, folder; };
+
 // Contents of modules.tsv; kernelc writes it last, so that a module in it is complete.
 struct ModuleFolder {
   std::string dir;
-  std::string target;                                   // what the native files were made for
+  std::vector<NativeFiles> natives;
   std::unordered_map<std::string, std::string> digest;  // module -> digest of its portable file
 
   explicit ModuleFolder(const std::string& path) : dir(path) {
@@ -61,9 +66,19 @@ struct ModuleFolder {
       std::getline(fields, kind, '\t');
       std::getline(fields, name, '\t');
       std::getline(fields, value, '\t');
-      if (kind == "target") target = name;
+      if (kind == "target") natives.push_back({name, value});
       if (kind == "module") digest[name] = value;
     }
+  }
+
+  // Those that the device takes, the nearest to it first.
+  std::vector<const NativeFiles*> natives_for(const std::string& device) const {
+    std::multimap<size_t, const NativeFiles*> found;
+    for (const NativeFiles& n : natives)
+      if (const auto spare = spare_sets(n.target, device)) found.emplace(*spare, &n);
+    std::vector<const NativeFiles*> sorted;
+    for (const auto& [spare, n] : found) sorted.push_back(n);
+    return sorted;
   }
 };
 
@@ -92,10 +107,13 @@ void count(int64_t ModuleStats::* field) {
   ++(loaded().stats.*field);
 }
 
+thread_local bool t_quiet = false;  // the caller reports progress
+
 // Says on stderr what is going on once it has lasted a second.
 class Progress {
  public:
   explicit Progress(std::string text) : text_(std::move(text)), start_(Clock::now()) {
+    if (t_quiet) return;
     thread_ = std::thread([this] {
       std::unique_lock lock(mutex_);
       if (wake_.wait_for(lock, std::chrono::seconds(1), [this] { return done_; })) return;
@@ -109,7 +127,7 @@ class Progress {
       done_ = true;
     }
     wake_.notify_one();
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     if (shown_)
       std::fprintf(stderr, "xpu_ops: %s: done in %.1f s\n", text_.c_str(),
                    std::chrono::duration<double>(Clock::now() - start_).count());
@@ -153,11 +171,33 @@ Executable load_native(const Bytes& bytes, int device) {
 // Portable to native. The linked bundle points into what the object bundle owns (libsycl 2026.2), so neither leaves
 // here: the caller loads the bytes.
 Bytes link_spirv(const std::string& name, const Bytes& bytes, int device) {
-  Progress progress("linking kernel module " + name + " for " + device_info(device).name + " (once, then cached)");
+  Progress progress("linking kernel module " + name + " for " + device_info(device).name +
+                    " (once, then cached; `xpu-ops prelink` links all)");
   const auto object = syclexp::get_kernel_bundle<sycl::bundle_state::object>(
       sycl_context(device), {sycl_device(device)}, sycl::span<char>(const_cast<char*>(bytes.data()), bytes.size()));
   const Executable linked = sycl::link(object);
   return without_ir(linked.ext_oneapi_get_content());
+}
+
+// The installed native code of the nearest class that has the module and that the driver takes.
+std::optional<Executable> load_installed(const ModuleFolder& folder, const std::string& name, const std::string& target,
+                                         int device) {
+  std::string refused;
+  for (const NativeFiles* n : folder.natives_for(target)) {
+    const std::string path = folder.dir + "/" + (n->folder.empty() ? "" : n->folder + "/") + name + ".native.syclbin";
+    const auto bytes = read_file(path);
+    if (!bytes || bytes->empty()) continue;  // the target lacks an instruction of the module
+    try {
+      Executable bundle = load_native(*bytes, device);
+      count(&ModuleStats::native);
+      return bundle;
+    } catch (const sycl::exception& e) {
+      if (refused.empty()) refused = path + " cannot be loaded (" + e.what() + ")";
+    }
+  }
+  if (!refused.empty())
+    warn_once("native " + name, "the installed native kernel module " + refused + "; its portable form is used.");
+  return std::nullopt;
 }
 
 Executable load_module(const ModuleFolder& folder, const std::string& name, int device) {
@@ -166,20 +206,7 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
     throw Error(ErrorKind::runtime, "xpu_ops: kernel module " + name + " is not in " + folder.dir +
                                         "; the installation is incomplete. Reinstall xpu_ops.");
   const std::string target = target_key(sycl_device(device));
-  if (spare_sets(folder.target, target)) {
-    const std::string path = folder.dir + "/" + name + ".native.syclbin";
-    // Empty where the building machine could not make it.
-    if (const auto bytes = read_file(path); bytes && !bytes->empty()) {
-      try {
-        Executable bundle = load_native(*bytes, device);
-        count(&ModuleStats::native);
-        return bundle;
-      } catch (const sycl::exception& e) {
-        warn_once("native " + name, "the installed native kernel module " + path + " cannot be loaded (" + e.what() +
-                                        "); its portable form is used.");
-      }
-    }
-  }
+  if (auto bundle = load_installed(folder, name, target, device)) return *bundle;
 
   const std::string spirv_path = folder.dir + "/" + name + ".spv.syclbin";
   std::string key = "schema=";  // not one sum: g++ 12 warns of bounds in its own header there
@@ -211,6 +238,17 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
   return bundle;
 }
 
+// Read at first use. The caller holds the lock.
+const ModuleFolder& module_folder(Modules& s) {
+  if (s.dir.empty()) throw Error(ErrorKind::runtime, "xpu_ops: the folder of kernel modules was not set.");
+  if (!s.folder) s.folder = std::make_unique<ModuleFolder>(s.dir);
+  return *s.folder;
+}
+const ModuleFolder& module_folder() {
+  std::lock_guard lock(loaded().mutex);
+  return module_folder(loaded());
+}
+
 thread_local int64_t t_load_ns = 0;
 struct LoadTimer {
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
@@ -239,6 +277,23 @@ ModuleStats module_stats() {
   return loaded().stats;
 }
 
+void prelink_module(const std::string& name, int device) {
+  t_quiet = true;
+  try {
+    (void)load_module(module_folder(), name, device);
+  } catch (...) {
+    t_quiet = false;
+    throw;
+  }
+  t_quiet = false;
+}
+
+std::optional<std::string> native_class(int device) {
+  const auto natives = module_folder().natives_for(target_key(sycl_device(device)));
+  if (natives.empty()) return std::nullopt;
+  return natives.front()->folder;
+}
+
 int64_t module_load_ns() { return t_load_ns; }
 
 const sycl::kernel& load_kernel(const char* name, int device) {
@@ -250,9 +305,7 @@ const sycl::kernel& load_kernel(const char* name, int device) {
   const ModuleFolder* folder = nullptr;
   {
     std::lock_guard lock(s.mutex);
-    if (s.dir.empty()) throw Error(ErrorKind::runtime, "xpu_ops: the folder of kernel modules was not set.");
-    if (!s.folder) s.folder = std::make_unique<ModuleFolder>(s.dir);
-    folder = s.folder.get();
+    folder = &module_folder(s);
     auto& slot = s.modules[{module_name, device}];
     if (!slot) slot = std::make_unique<LoadedModule>();
     module = slot.get();

@@ -12,9 +12,7 @@ namespace xpu_ops::runtime {
 // Instruction sets of the targets of Intel's CPU runtime (CL_CONFIG_CPU_TARGET_ARCH), in the words and the order of
 // cpu_isa. Empty for a name that is not listed.
 inline std::string_view isa_of_target(std::string_view name) {
-  struct Target {
-    std::string_view name, isa;
-  };
+  struct Target { std::string_view name, isa; };
   static constexpr std::string_view kAll =
       "sse42+avx+avx2+fma+avx512f+avx512bw+avx512dq+avx512vl+avx512vnni+avx512bf16+avx512fp16+amx";
   auto up_to = [](std::string_view last) { return kAll.substr(0, kAll.find(last) + last.size()); };
@@ -33,28 +31,36 @@ inline std::string_view isa_of_target(std::string_view name) {
   return {};
 }
 
+// Behind it in a key (target_key.hpp): the names of instruction sets, joined by +.
+constexpr std::string_view kIsa = " isa=";
+
+inline std::vector<std::string_view> isa_of_key(std::string_view key) {
+  std::vector<std::string_view> names;
+  const size_t at = key.find(kIsa);
+  for (key.remove_prefix(at == key.npos ? key.size() : at + kIsa.size()); !key.empty();) {
+    const size_t end = std::min(key.find('+'), key.size());
+    names.push_back(key.substr(0, end));
+    key.remove_prefix(std::min(end + 1, key.size()));
+  }
+  return names;
+}
+
+inline bool isa_has(std::string_view key, std::string_view set) {
+  const auto sets = isa_of_key(key);
+  return std::ranges::find(sets, set) != sets.end();
+}
+
 // How many instruction sets the processor `here` has beyond those that the code was made for; 0 where the keys are
 // equal, nothing where the code cannot run. The CPU runtime loads code of a lower target and refuses a higher one.
 inline std::optional<size_t> spare_sets(std::string_view made, std::string_view here) {
   if (made == here) return 0;
-  constexpr std::string_view kIsa = " isa=";
   const size_t at = made.find(kIsa);
-  if (at == std::string_view::npos || here.substr(0, at + kIsa.size()) != made.substr(0, at + kIsa.size()))
-    return std::nullopt;
-  auto sets = [&](std::string_view key) {
-    std::vector<std::string_view> names;
-    for (key.remove_prefix(at + kIsa.size()); !key.empty();) {
-      const size_t end = std::min(key.find('+'), key.size());
-      names.push_back(key.substr(0, end));
-      key.remove_prefix(std::min(end + 1, key.size()));
-    }
-    return names;
-  };
-  const auto wanted = sets(made), had = sets(here);
+  if (at == made.npos || here.substr(0, at + kIsa.size()) != made.substr(0, at + kIsa.size())) return std::nullopt;
+  const auto wanted = isa_of_key(made), had = isa_of_key(here);
+  // A target that is not listed may be lower than the processor.
+  if (wanted.empty() || here.find(" forced=") != here.npos) return std::nullopt;
   for (const std::string_view name : wanted)
     if (std::ranges::find(had, name) == had.end()) return std::nullopt;
-  // A target that is not listed may be lower than the processor.
-  if (wanted.empty() || here.find(" forced=") != std::string_view::npos) return std::nullopt;
   return had.size() - wanted.size();
 }
 

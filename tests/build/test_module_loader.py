@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from support.modes import DOT16
 
 from tools.kernelc.digest import cpu_runtime
 from xpu_ops._paths import cache_dir
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass
@@ -322,3 +325,55 @@ def test_errors_say_what_to_do(loader: Loader, tmp_path: Path) -> None:
     assert "the installation is incomplete" in loader.run().error
     (loader.modules / "modules.tsv").unlink()
     assert "no kernel modules in" in loader.run().error
+
+
+def link_classes(build: Path, modules: Path, *names: str) -> None:
+    """As `make dist` does, in the folder of the modules."""
+    command = [sys.executable, "-m", "tools.kernelc.classes", "--worker", str(build / "kernelc"), "-j", "2"]
+    command += ["--modules", str(modules), "--out", str(modules), "--classes", *names]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+
+def test_the_nearest_class_is_taken(loader: Loader, build_dir: Path, tmp_path: Path) -> None:
+    """Whichever class is read is known by code of other kernels in its place."""
+    classes = ("corei7-avx", "corei7")
+    (loader.modules / f"{loader.module}.native.syclbin").unlink()
+    link_classes(build_dir, loader.modules, *classes)
+    targets = [row.split("\t") for row in (loader.modules / "modules.tsv").read_text().splitlines()]
+    assert [row[2] for row in targets if row[0] == "target"] == list(classes)
+    other = tmp_path / "other"
+    shutil.copytree(loader.modules, other)
+    portable = build_dir / "python/xpu_ops/modules"
+    strange = min(p for p in portable.glob("factory*.spv.syclbin") if p.name.split(".")[0] != loader.module)
+    shutil.copy(strange, other / f"{loader.module}.spv.syclbin")
+    link_classes(build_dir, other, *classes)
+    for wrong in classes:
+        path = Path(wrong) / f"{loader.module}.native.syclbin"
+        right = (loader.modules / path).read_bytes()
+        shutil.copy(other / path, loader.modules / path)
+        for here, nearest in (("corei7", "corei7"), ("corei7-avx", "corei7-avx"), ("core-avx2", "corei7-avx")):
+            got = loader.run(CL_CONFIG_CPU_TARGET_ARCH=here)
+            assert (got.native, got.linked) == (1, 0)
+            assert ("lacks the kernel" in got.error) == (wrong == nearest), (wrong, here, got.error)
+        (loader.modules / path).write_bytes(right)
+
+
+def test_another_class_serves_where_one_cannot(loader: Loader, build_dir: Path) -> None:
+    (loader.modules / f"{loader.module}.native.syclbin").unlink()
+    link_classes(build_dir, loader.modules, "corei7", "core-avx2")
+    nearest = loader.modules / "core-avx2" / f"{loader.module}.native.syclbin"
+    nearest.write_bytes(nearest.read_bytes()[:1000])
+    got = loader.run()
+    assert (got.native, got.linked, got.error, got.stderr) == (1, 0, "", "")
+    nearest.unlink()  # a module that the class cannot have
+    got = loader.run()
+    assert (got.native, got.linked, got.error, got.stderr) == (1, 0, "", "")
+
+
+def test_no_class_is_low_enough(loader: Loader, build_dir: Path) -> None:
+    (loader.modules / f"{loader.module}.native.syclbin").unlink()
+    link_classes(build_dir, loader.modules, "core-avx2", "skx")
+    got = loader.run(CL_CONFIG_CPU_TARGET_ARCH="corei7")
+    assert (got.native, got.linked, got.error) == (0, 1, "") and "cannot be loaded" not in got.stderr
+    got = loader.run(CL_CONFIG_CPU_TARGET_ARCH="cascadelake")
+    assert (got.native, got.linked, got.error) == (1, 0, "")

@@ -19,7 +19,8 @@ from pathlib import Path
 from .digest import Includes, compiler_id, cpu_runtime, fast_malloc, module_digest, sha256
 from .pool import Job, Result, run_all
 
-SUFFIXES = (".spv.syclbin", ".native.syclbin")
+PORTABLE, NATIVE = ".spv.syclbin", ".native.syclbin"
+SUFFIXES = (PORTABLE, NATIVE)
 # Without it kernels that use half go to a second image, and the linked file silently loses their native code.
 FIXED_OPTIONS = ["-fsycl-device-code-split=off"]
 STATE = ".kernelc.json"
@@ -29,8 +30,8 @@ FORMAT = "without IR"  # of what kernelc writes; part of the digests
 class Cache:
     """Outputs by digest, shared between build folders; a miss is never an error."""
 
-    def __init__(self, root: Path | None) -> None:
-        self._root = root
+    def __init__(self, root: Path | None, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+        self._root, self._suffixes = root, suffixes
 
     def _dir(self, digest: str) -> Path:
         assert self._root is not None
@@ -42,7 +43,7 @@ class Cache:
         folder = self._dir(digest)
         try:
             record: dict[str, object] = json.loads((folder / "record.json").read_text())
-            for suffix in SUFFIXES:
+            for suffix in self._suffixes:
                 if sha256((folder / f"module{suffix}").read_bytes()) != record[suffix]:
                     raise ValueError("damaged")
                 _replace(folder / f"module{suffix}", Path(f"{prefix}{suffix}"))
@@ -51,14 +52,16 @@ class Cache:
         return record
 
     def store(self, digest: str, prefix: Path, record: dict[str, object]) -> None:
+        """The files and the record; digests of the files are added to it where it lacks them."""
         if self._root is None:
             return
         folder = self._dir(digest)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             staging = Path(tempfile.mkdtemp(dir=folder.parent))
-            for suffix in SUFFIXES:
+            for suffix in self._suffixes:
                 shutil.copyfile(f"{prefix}{suffix}", staging / f"module{suffix}")
+                record.setdefault(suffix, sha256((staging / f"module{suffix}").read_bytes()))
             (staging / "record.json").write_text(json.dumps(record))
             staging.chmod(0o755)
             shutil.rmtree(folder, ignore_errors=True)  # a damaged entry
@@ -73,7 +76,7 @@ def _replace(source: Path, target: Path) -> None:
     os.replace(temporary, target)
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     temporary.write_text(text)
     os.replace(temporary, path)
@@ -134,6 +137,14 @@ def identify(worker: Path) -> str:
     return str(json.loads(run.stdout)["target"])
 
 
+def use_cpu_runtime() -> None:
+    """For the processes that are started: the compiler needs a device to link for, the CPU, whatever else the machine has."""
+    os.environ.setdefault("OCL_ICD_FILENAMES", str(cpu_runtime()))
+    os.environ["ONEAPI_DEVICE_SELECTOR"] = "opencl:cpu"
+    if (malloc := fast_malloc()) is not None:
+        os.environ["LD_PRELOAD"] = " ".join(filter(None, [str(malloc), os.environ.get("LD_PRELOAD")]))
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kernelc", description=__doc__)
     parser.add_argument("--worker", type=Path, required=True, help="the kernelc program")
@@ -152,11 +163,7 @@ def main(argv: list[str] | None = None) -> int:
 
     out: Path = args.out
     out.mkdir(parents=True, exist_ok=True)
-    # The compiler needs a device to link for: the CPU, whatever else the machine has.
-    os.environ.setdefault("OCL_ICD_FILENAMES", str(cpu_runtime()))
-    os.environ["ONEAPI_DEVICE_SELECTOR"] = "opencl:cpu"
-    if (malloc := fast_malloc()) is not None:
-        os.environ["LD_PRELOAD"] = " ".join(filter(None, [str(malloc), os.environ.get("LD_PRELOAD")]))
+    use_cpu_runtime()
     target = identify(args.worker)
     options = [*FIXED_OPTIONS, *args.option]
     worker_options = [*options, *(o for d in args.include for o in ("-iquote", str(d.resolve())))]
@@ -241,12 +248,12 @@ def main(argv: list[str] | None = None) -> int:
             failures.append(name)
             progress.message(f"kernelc: module {name} failed\n{problem}")
 
-    _write(out / STATE, json.dumps(state, indent=0, sort_keys=True))
+    write_text(out / STATE, json.dumps(state, indent=0, sort_keys=True))
     lines = [f"target\t{target}"]
     lines += [f"module\t{name}\t{state[name]['.spv.syclbin']}" for name in sorted(state)]
-    _write(out / "modules.tsv", "\n".join(lines) + "\n")
+    write_text(out / "modules.tsv", "\n".join(lines) + "\n")
     if args.times is not None:
-        _write(args.times, "\n".join(times) + "\n")
+        write_text(args.times, "\n".join(times) + "\n")
     size = sum(p.stat().st_size for p in out.glob("*.syclbin"))
     kernel_count = sum(len(r["kernels"]) for r in state.values() if isinstance(r["kernels"], list))
     print(

@@ -4,7 +4,8 @@
 //   kernelc [--preamble=FILE,FILE] [compiler options]
 //                                  reads "source<TAB>output prefix" lines, answers each with one JSON line
 // The preamble's headers are included before each source and compiled once a process: most of a front end's fixed cost.
-// For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin (for this CPU).
+// For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin, for this CPU or for the target
+// that CL_CONFIG_CPU_TARGET_ARCH names. A source that is such a portable file is linked only.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -29,7 +30,6 @@
 
 #include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/opencl_symbol.hpp"
-#include "kernels/runtime/processor.hpp"
 #include "kernels/runtime/target_key.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
@@ -61,6 +61,11 @@ std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw std::runtime_error(path + ": cannot be read");
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+Bytes read_bytes(const std::string& path) {
+  const std::string text = read_text(path);
+  return {text.begin(), text.end()};
 }
 
 void write_file(const std::string& path, const Bytes& data) {
@@ -199,18 +204,20 @@ class Compiler {
     std::string log;
     try {
       int start = cpu_ms();
-      auto bundle = syclexp::create_kernel_bundle_from_source(context_, syclexp::source_language::sycl,
-                                                              preamble_ + read_text(source));
-      auto object =
-          syclexp::compile(bundle, syclexp::properties{syclexp::build_options{options_}, syclexp::save_log{&log}});
-      const Bytes spirv = object.ext_oneapi_get_content();
+      const bool portable = source.ends_with(kPortable);
+      const Bytes given = portable ? read_bytes(source) : Bytes{};
+      const auto object =
+          portable ? syclexp::get_kernel_bundle<sycl::bundle_state::object>(
+                         context_, {device_}, sycl::span<char>(const_cast<char*>(given.data()), given.size()))
+                   : compile(source, log);
+      const Bytes spirv = portable ? given : object.ext_oneapi_get_content();
       const int compile_ms = cpu_ms() - start;
       const SpirvFacts facts = inspect(spirv);
       if (facts.kernels.empty()) throw std::runtime_error("no kernel in this module");
 
       start = cpu_ms();
-      Bytes native;  // empty where this processor could not run it
-      if (!facts.assembly || xpu_ops::runtime::processor_has_dot16()) {
+      Bytes native;  // empty where the target lacks the instruction
+      if (!facts.assembly || xpu_ops::runtime::isa_has(target_, kAssemblyIsa)) {
         const auto linked = sycl::link(object);
         check_vectors(build_log(linked, device_), facts.exchanging);
         native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
@@ -219,7 +226,7 @@ class Compiler {
       start = cpu_ms();
       if (!native.empty()) check_native(native, facts.kernels);
       const int check_ms = cpu_ms() - start;
-      write_file(prefix + ".spv.syclbin", spirv);
+      if (!portable) write_file(prefix + kPortable, spirv);
       write_file(prefix + ".native.syclbin", native);
 
       std::string kernels;
@@ -234,6 +241,15 @@ class Compiler {
   }
 
  private:
+  static constexpr const char* kPortable = ".spv.syclbin";
+  static constexpr const char* kAssemblyIsa = "avx512bf16";  // vdpbf16ps, the only assembly in kernels
+
+  sycl::kernel_bundle<sycl::bundle_state::object> compile(const std::string& source, std::string& log) {
+    auto bundle = syclexp::create_kernel_bundle_from_source(context_, syclexp::source_language::sycl,
+                                                            preamble_ + read_text(source));
+    return syclexp::compile(bundle, syclexp::properties{syclexp::build_options{options_}, syclexp::save_log{&log}});
+  }
+
   // Loads the bytes as the installed library will and asks for every kernel.
   void check_native(const Bytes& native, const std::vector<std::string>& kernels) {
     auto loaded = syclexp::get_kernel_bundle<sycl::bundle_state::executable>(
