@@ -47,6 +47,8 @@ RUN_TIME = (
     Variable("XPU_OPS_PLAN_CACHE_CAPACITY", "1024", "kernels/mkl/plan_cache.cpp", "Fourier transforms kept ready; 0 keeps none"),
     Variable("XPU_OPS_CACHE_DIR", "`$XDG_CACHE_HOME/xpu_ops`", "kernels/runtime/module_cache.cpp",
              "folder of natively linked modules, of kernels compiled at run time and of recorded coverage"),
+    Variable("XPU_OPS_LINK_AHEAD", "1", "kernels/runtime/link_ahead.cpp",
+             "`0`: where a module has to be linked, no processes link the others of its family"),
     Variable("XPU_OPS_JIT_TIMEOUT", "600", "xpu_ops/jit/worker.py",
              "seconds that the compiler of kernels from source may take for one module"),
     Variable("XPU_OPS_TRITON_DUMP", "0", "xpu_ops/triton/compiler.py",

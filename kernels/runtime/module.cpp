@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -27,6 +28,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/kernel_index.hpp"
+#include "kernels/runtime/link_ahead.hpp"
 #include "kernels/runtime/load_time.hpp"
 #include "kernels/runtime/module_cache.hpp"
 #include "kernels/runtime/native_code.hpp"
@@ -179,6 +181,25 @@ Bytes link_spirv(const std::string& name, const Bytes& bytes, int device) {
   return without_ir(linked.ext_oneapi_get_content());
 }
 
+// The others of the module's family, in the order in which they are worth linking.
+std::vector<std::string> rest_of_family(const ModuleFolder& folder, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [other, digest] : folder.digest)
+    if (other != name && family_of(other) == family_of(name)) names.push_back(other);
+  std::ranges::sort(names, {}, [](const std::string& n) { return std::pair(n.ends_with("_fp64"), n); });
+  return names;
+}
+
+// Once per family and device: a program that wants one of its modules will want others.
+void link_family_ahead(const ModuleFolder& folder, const std::string& name, int device) {
+  {
+    static auto* asked = new std::set<std::pair<std::string, int>>;
+    std::lock_guard lock(loaded().mutex);
+    if (!asked->emplace(family_of(name), device).second) return;
+  }
+  link_ahead(folder.dir, rest_of_family(folder, name), device);
+}
+
 // The installed native code of the nearest class that has the module and that the driver takes.
 std::optional<Executable> load_installed(const ModuleFolder& folder, const std::string& name, const std::string& target,
                                          int device) {
@@ -225,6 +246,7 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
     }
   };
   if (auto bundle = from_cache()) return *bundle;
+  if (!t_quiet) link_family_ahead(folder, name, device);
   const FileLock lock(spirv_path);
   if (auto bundle = from_cache()) return *bundle;  // another process may have linked it meanwhile
   const auto spirv = read_file(spirv_path);

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -377,3 +378,67 @@ def test_no_class_is_low_enough(loader: Loader, build_dir: Path) -> None:
     assert (got.native, got.linked, got.error) == (0, 1, "") and "cannot be loaded" not in got.stderr
     got = loader.run(CL_CONFIG_CPU_TARGET_ARCH="cascadelake")
     assert (got.native, got.linked, got.error) == (1, 0, "")
+
+
+def family(loader: Loader, build: Path, name: str) -> list[str]:
+    """Every module of a family instead of the one, with the program that links; returns their names, the smallest first."""
+    installed = build / "python" / "xpu_ops"
+    portable = sorted((installed / "modules").glob(f"{name}_*.spv.syclbin"), key=lambda p: p.stat().st_size)
+    for path in portable:
+        shutil.copy(path, loader.modules)
+    modules = [path.name.split(".")[0] for path in portable]
+    loader.write_index(["target\tcpu of another kind", *(f"module\t{m}\t{m}" for m in modules)])
+    (loader.modules.parent / "linker").symlink_to(installed / "linker")
+    rows = [line.split("\t") for line in (build / "gen" / "kernel_index.tsv").read_text().splitlines()]
+    loader.kernels = [k for k, m in rows if m == modules[-1]][:1]
+    return modules
+
+
+def linkers(loader: Loader) -> list[int]:
+    """Processes of the program that links for these modules."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:  # it has ended
+            continue
+        if words[0].endswith(b"/linker") and words[1] == str(loader.modules).encode():
+            found.append(int(path.parent.name))
+    return found
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + 120
+    while not (holds := condition()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return holds
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
+def test_other_processes_link_the_rest_of_the_family(loader: Loader, build_dir: Path) -> None:
+    modules = family(loader, build_dir, "search")
+    got = loader.run()
+    assert (got.linked + got.cached, got.error) == (1, "")
+    # They end with the program, each after the module that it is at.
+    assert until(lambda: linkers(loader) == [])
+    names = {f.name.rsplit("-", 1)[0] for f in loader.cached_files()}
+    assert len(names) >= 2 and names <= set(modules)
+    again = loader.run(XPU_OPS_LINK_AHEAD="0")
+    assert (again.cached, again.linked) == (1, 0)
+
+
+def test_no_other_process_links(loader: Loader, build_dir: Path) -> None:
+    """Where the variable says so, and where the process has one core."""
+    family(loader, build_dir, "search")
+    for core in (None, min(os.sched_getaffinity(0))):
+        before = os.sched_getaffinity(0)
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+        try:
+            process = loader.start(**({} if core is not None else {"XPU_OPS_LINK_AHEAD": "0"}))
+        finally:
+            os.sched_setaffinity(0, before)
+        assert loader.finish(process).linked == 1
+        assert linkers(loader) == []
+        (path,) = loader.cached_files()
+        path.unlink()

@@ -86,6 +86,7 @@ def test_contents_and_size() -> None:
         f"xpu_ops/torch{_paths.torch_release()}/manifest.json",
         "xpu_ops/_built.py",
         "xpu_ops/kernelc",
+        "xpu_ops/linker",
         "xpu_ops/include/kernels/sycl/generated.hpp",
         "xpu_ops/include/kernels/sycl/shim/cstdint",
         "xpu_ops/coverage/page.html",
