@@ -94,6 +94,21 @@ def profile(
     )
 
 
+@app.command(
+    context_settings={"allow_extra_args": True, "allow_interspersed_args": False, "ignore_unknown_options": True},
+    short_help="Run a program with the limits of a named GPU.",
+)  # fmt: skip
+def emulate(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="a770, b580 or max1550; also as `Arc A770`")],
+) -> None:
+    """Run PROGRAM, the rest of the line, with the properties and refusals of a GPU: memory, fp64, sub-group sizes, tiles. Without a
+    program the properties are printed. Kernels run on the CPU device; no time and no rounding is the GPU's."""
+    from xpu_ops.emulate import main as run
+
+    run(name, context.args)
+
+
 def main() -> None:
     """The console script."""
     app(prog_name="xpu-ops")

@@ -69,6 +69,20 @@ std::string describe(const DeviceInfo& i) {
   return os.str();
 }
 
+using sycl::ext::oneapi::experimental::architecture;
+
+// The GPU whose matrix units take TF32.
+bool of_ponte_vecchio(const DeviceInfo& i) {
+  return i.architecture == static_cast<int64_t>(architecture::intel_gpu_pvc) ||
+         i.architecture == static_cast<int64_t>(architecture::intel_gpu_pvc_vg);
+}
+
+// Of Xe2 and later, and of Ponte Vecchio: Alchemist has matrix units without them.
+bool has_block_loads(const DeviceInfo& i) {
+  return of_ponte_vecchio(i) ||
+         (i.type == "gpu" && i.architecture >= static_cast<int64_t>(architecture::intel_gpu_bmg_g21));
+}
+
 void bind_properties(py::module_& m) {
   py::class_<Uuid>(m, "_XPUuuid").def_property_readonly("bytes", &Uuid::bytes).def("__str__", [](const Uuid& u) {
     return u.text;
@@ -96,8 +110,8 @@ void bind_properties(py::module_& m) {
       .def_readonly("has_atomic64", &DeviceInfo::has_atomic64)
       .def_readonly("has_bfloat16_conversions", &DeviceInfo::has_bf16_conversions)
       .def_readonly("has_subgroup_matrix_multiply_accumulate", &DeviceInfo::has_matrix)
-      .def_readonly("has_subgroup_matrix_multiply_accumulate_tensor_float32", &DeviceInfo::has_matrix)
-      .def_readonly("has_subgroup_2d_block_io", &DeviceInfo::has_matrix)
+      .def_property_readonly("has_subgroup_matrix_multiply_accumulate_tensor_float32", &of_ponte_vecchio)
+      .def_property_readonly("has_subgroup_2d_block_io", &has_block_loads)
       .def_property_readonly("is_integrated_gpu", [](const DeviceInfo& i) { return i.type == "gpu" && i.host_unified; })
       .def_readonly("total_memory", &DeviceInfo::total_memory)
       .def_readonly("architecture", &DeviceInfo::architecture)

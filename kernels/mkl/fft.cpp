@@ -2,6 +2,7 @@
 
 #include "kernels/mkl/host.hpp"
 #include "kernels/mkl/plan_cache.hpp"
+#include "kernels/runtime/emulated.hpp"
 
 namespace xpu_ops::mkl {
 namespace {
@@ -15,6 +16,7 @@ std::string name(const FftShape& shape) {
 
 void fft(runtime::Queue& queue, FftShape shape, const void* in, void* out) {
   if (shape.batch == 0) return;
+  if (shape.real == DType::f64) runtime::require_fp64(queue.device);
   const bool on_host = runtime::host_accessible(queue.device);
   if (on_host) shape.threads = static_cast<int>(runtime::device_info(queue.device).policy.units);
   const auto cached = PlanCache::instance().get(shape, on_host ? nullptr : &queue);

@@ -95,7 +95,7 @@ void* Allocator::driver_alloc(Pool& pool, size_t size) {
   if (pool.owner && pool.owner->functions.alloc) return pool.owner->functions.alloc(size);
   const DeviceInfo& info = device_info(device_);
   // The driver of a CPU device promises memory the machine does not have; refuse what would end in the OOM killer.
-  if (info.is_cpu && (static_cast<uint64_t>(reserved()) + size > info.total_memory ||
+  if (info.is_cpu && (static_cast<uint64_t>(reserved()) + size > memory_limit(device_) ||
                       (size >= kCheckFreeAbove && size > free_memory(device_))))
     return nullptr;
   try {

@@ -16,6 +16,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/driver_pages.hpp"
+#include "kernels/runtime/emulated.hpp"
 #include "kernels/runtime/memory_budget.hpp"
 #include "kernels/runtime/platforms.hpp"
 #include "kernels/runtime/queue.hpp"
@@ -27,6 +28,7 @@ struct Entry {
   sycl::device device;
   sycl::context context;
   DeviceInfo info;
+  uint64_t memory = 0;  // that there is, which is less than an emulated GPU may report
 };
 
 // Never destroyed: kernels may still be referenced while the process exits, after SYCL's own globals are gone.
@@ -144,16 +146,17 @@ bool valid_mapping(const std::string& m) { return m == "auto" || m == "gpu" || m
 std::string wanted_mapping(Registry& r) {
   if (!r.mapping.empty()) return r.mapping;
   const char* env = std::getenv("XPU_OPS_DEVICE_MAPPING");
-  std::string m = env && *env ? env : "auto";
+  std::string m = env && *env ? env : emulating() ? "cpu" : "auto";
   if (!valid_mapping(m))
     throw Error(ErrorKind::value, "XPU_OPS_DEVICE_MAPPING is '" + m + "', expected auto, gpu, cpu or explicit.");
   return m;
 }
 
 // XPU_OPS_CPU_DEVICES: indices that name the CPU device, so that programs for several devices run on any machine.
+// Unset, there are as many as an emulated GPU has tiles.
 int cpu_indices() {
   const char* env = std::getenv("XPU_OPS_CPU_DEVICES");
-  if (!env || !*env) return 1;
+  if (!env || !*env) return emulated_tiles();
   char* end = nullptr;
   const long n = std::strtol(env, &end, 10);
   if (*end || n < 1 || n > kMaxDevices)
@@ -227,8 +230,12 @@ void enumerate(Registry& r) {
     for (auto& d : pick(r.mapping, r.seen)) {
       if (r.entries.size() == kMaxDevices) break;
       r.entries.push_back({d, d.get_platform().khr_get_default_context(), describe(d)});
-      if (DeviceInfo& info = r.entries.back().info; info.is_cpu)
-        info.total_memory = cpu_memory().bytes / static_cast<uint64_t>(cpu_indices());
+      Entry& added = r.entries.back();
+      added.memory = added.info.total_memory;
+      if (added.info.is_cpu) {
+        added.info.total_memory = added.memory = cpu_memory().bytes / static_cast<uint64_t>(cpu_indices());
+        emulate(added.info);
+      }
       const auto same = std::count_if(r.entries.begin(), r.entries.end(), [&](auto& e) { return e.device == d; });
       constexpr std::string_view digits = "0123456789abcdef";
       char& last = r.entries.back().info.uuid.back();
@@ -357,7 +364,12 @@ uint64_t free_memory(int device) {
   }
   if (!e.info.is_cpu) return UINT64_MAX;
   const auto reserved = static_cast<uint64_t>(registry().reserved[device].load(std::memory_order_relaxed));
-  return std::min(host_free_memory(), e.info.total_memory - std::min(e.info.total_memory, reserved));
+  return std::min(host_free_memory(), memory_limit(device) - std::min(memory_limit(device), reserved));
+}
+
+uint64_t memory_limit(int device) {
+  const Entry& e = entry(device);
+  return std::min(e.memory, e.info.total_memory);
 }
 
 void note_reserved(int device, int64_t bytes) {

@@ -1,6 +1,7 @@
 #include "kernels/runtime/jit.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/emulated.hpp"
 #include "kernels/runtime/module_cache.hpp"
 #include "kernels/runtime/native_code.hpp"
 #include "kernels/runtime/recording.hpp"
@@ -40,6 +42,26 @@ Bytes link(const Bytes& spirv, int device) {
   return without_ir(sycl::link(object).ext_oneapi_get_content());
 }
 
+// The capabilities stand first in SPIR-V, behind five words of header.
+bool computes_in_double(const Bytes& spirv) {
+  constexpr uint32_t kMagic = 0x07230203, kCapability = (2 << 16) | 17, kFloat64 = 10;
+  const auto word = [&](size_t at) {
+    uint32_t w = 0;
+    if (at + 4 <= spirv.size()) std::memcpy(&w, spirv.data() + at, 4);
+    return w;
+  };
+  for (size_t at = 0; at + 4 <= spirv.size(); ++at) {
+    if (word(at) != kMagic) continue;
+    for (size_t i = at + 20; word(i) == kCapability; i += 8)
+      if (word(i + 4) == kFloat64) return true;
+  }
+  return false;
+}
+
+void check_double(const Bytes& spirv, int device) {
+  if (!device_info(device).has_fp64 && computes_in_double(spirv)) require_fp64(device);
+}
+
 }  // namespace
 
 JitModule::JitModule(const std::string& digest, int device, const Bytes& native)
@@ -61,6 +83,9 @@ std::shared_ptr<JitModule> JitModule::loaded(const std::string& digest, int devi
 
 std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device) {
   const ModuleCacheFile cache = native_file(digest, device);
+  const ModuleCacheFile portable = portable_file(digest);
+  if (!device_info(device).has_fp64)
+    if (const auto spirv = portable.load()) check_double(*spirv, device);
   if (const auto native = cache.load()) {
     try {
       auto module = loaded(digest, device, *native);
@@ -68,7 +93,6 @@ std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device
       return module;
     } catch (const sycl::exception& e) { cache.discard(e.what()); }
   }
-  const ModuleCacheFile portable = portable_file(digest);
   const auto spirv = portable.load();
   if (!spirv) return nullptr;
   try {
@@ -84,6 +108,7 @@ std::shared_ptr<JitModule> JitModule::find(const std::string& digest, int device
 
 std::shared_ptr<JitModule> JitModule::add(const std::string& digest, int device, const Bytes& spirv,
                                           const Bytes& native, const std::string& target) {
+  check_double(spirv, device);
   try {
     const bool fits = !native.empty() && target == target_key(sycl_device(device));
     const Bytes code = fits ? native : link(spirv, device);

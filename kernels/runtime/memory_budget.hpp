@@ -15,6 +15,8 @@ struct MemoryBudget {
 MemoryBudget memory_budget(const char* setting, uint64_t limit);
 
 MemoryBudget cpu_memory();  // of this process: of all indices of the CPU device together
+// Bytes that the allocator of a device may hold: total_memory, or less where an emulated GPU has more than the machine.
+uint64_t memory_limit(int device);
 // The allocator of a device holds `bytes` more, or less where negative.
 void note_reserved(int device, int64_t bytes);
 

@@ -27,6 +27,7 @@
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/emulated.hpp"
 #include "kernels/runtime/kernel_index.hpp"
 #include "kernels/runtime/link_ahead.hpp"
 #include "kernels/runtime/load_time.hpp"
@@ -226,6 +227,7 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
   if (entry == folder.digest.end())
     throw Error(ErrorKind::runtime, "xpu_ops: kernel module " + name + " is not in " + folder.dir +
                                         "; the installation is incomplete. Reinstall xpu_ops.");
+  if (name.ends_with("_fp64")) require_fp64(device);  // kernelc keeps double to these
   const std::string target = target_key(sycl_device(device));
   if (auto bundle = load_installed(folder, name, target, device)) return *bundle;
 

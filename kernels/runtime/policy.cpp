@@ -7,6 +7,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/emulated.hpp"
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/processor.hpp"
 
@@ -27,7 +28,7 @@ constexpr uint32_t kGpuMostItems = 1024;
 // a GPU for plans that tools/gpu records.
 bool gpu_wanted(DeviceInfo& info) {
   const char* wanted = std::getenv("XPU_OPS_POLICY");
-  if (!wanted || !*wanted) return !info.is_cpu;
+  if (!wanted || !*wanted) return !info.is_cpu || emulating();
   std::istringstream fields(wanted);
   std::string name, field;
   std::getline(fields, name, ',');
@@ -74,7 +75,7 @@ Policy policy_of(const DeviceInfo& device) {
   p.matrices = info.has_matrix;
   p.products16 = !info.is_cpu || info.has_matrix || processor_has_dot16();
   p.dot16 = p.single_items && processor_has_dot16();
-  if (env_flag("XPU_OPS_DISCRETE")) p.host_memory = false;
+  if (env_flag("XPU_OPS_DISCRETE") || (info.is_cpu && emulating())) p.host_memory = false;
   return p;
 }
 
