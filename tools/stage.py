@@ -71,6 +71,7 @@ def main() -> None:
     package: Path = args.out / "xpu_ops"
     package.mkdir(parents=True, exist_ok=True)
     link_sources(package)
+    link(ROOT / "xpu_ops_pytest", args.out / "xpu_ops_pytest")
     link(args.gen.resolve() / "_built.py", package / "_built.py")
     release = package / f"torch{args.torch}"
     release.mkdir(exist_ok=True)
