@@ -14,6 +14,7 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 COMPILED_ARGS ?=
 UNITY_ARGS ?=
+SCORECARD_ARGS ?=
 
 PY := $(abspath $(VENV))/bin/python
 BIN := $(abspath $(VENV))/bin
@@ -23,7 +24,7 @@ PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage wheel dist check-dist release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs lock tables lint format clean
+.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs lock tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -130,6 +131,10 @@ coverage: build
 	$(RUN) -m xpu_ops.coverage html --json $(BUILD)/coverage/report.json --out $(BUILD)/coverage/report.html
 	$(RUN) -m tools.readme_coverage $(BUILD)/coverage/report.json README.md
 	$(RUN) -m xpu_ops.coverage report
+
+# Suites that others wrote, fetched by pip and git: SCORECARD_ARGS="--only kornia --each 10".
+scorecard: build
+	$(RUN) -m tools.scorecard $(SCORECARD_ARGS)
 
 # A wheel for the torch and Python of this build.
 WHEELS = dist/xpu_ops-*+$$($(PY) -m tools.torch_release)-*.whl
