@@ -1,0 +1,97 @@
+"""The scorecard: how runs are counted, that sizes alone are changed, and that the page is what the record says."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+from tools.scorecard import kernelbench, page
+from tools.scorecard.__main__ import RECORD, ROOT, outcomes
+from tools.scorecard.suites import SUITES
+
+PROBLEM = """
+import torch
+batch_size = 128
+in_features = 8192
+height = width = 512
+divisor = 2
+shape = (batch_size, in_features)
+
+class Model(torch.nn.Module):
+    def __init__(self, size=4096):
+        super().__init__()
+        self.size = size
+
+    def forward(self, x):
+        return x / divisor
+
+def get_inputs():
+    count = 2000
+    return [torch.zeros(*shape), torch.zeros(count)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_test_that_ends_the_process_has_failed() -> None:
+    found = outcomes([
+        {"id": "a", "started": True}, {"id": "a", "when": "call", "outcome": "passed"},
+        {"id": "b", "started": True}, {"id": "b", "when": "call", "outcome": "failed", "error": "E"},
+        {"id": "b", "when": "teardown", "outcome": "passed"},
+        {"id": "c", "started": True}, {"id": "c", "when": "call", "outcome": "passed"},
+        {"id": "c", "when": "teardown", "outcome": "failed", "error": "red zone"},
+        {"id": "d", "started": True},
+    ])  # fmt: skip
+    assert {n: t["outcome"] for n, t in found.items()} == {"a": "passed", "b": "failed", "c": "failed", "d": "failed"}
+    assert found["d"]["error"] == "the process ended in this test"
+
+
+def test_sizes_of_a_problem_are_capped_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(PROBLEM)
+    names = kernelbench.load(path)
+    assert names["shape"] == (4, 1024)
+    assert (names["height"], names["width"], names["divisor"]) == (128, 128, 2)
+    assert names["Model"]().size == 4096
+    assert [t.numel() for t in names["get_inputs"]()] == [4096, 2000]
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (torch.tensor([1.0, 2.0]), False),
+        (torch.tensor([1.0, 2.1]), True),
+        (torch.tensor([1.0, float("nan")]), True),
+        (torch.tensor([1.0, 2.0], dtype=torch.float64), True),
+        (torch.tensor([[1.0, 2.0]]), True),
+    ],
+)
+def test_a_wrong_result_is_seen(found: torch.Tensor, wrong: bool) -> None:
+    assert (kernelbench.difference(torch.tensor([1.0, 2.0]), found) > 1e-3) == wrong
+
+
+def test_the_page_is_what_the_record_says(tmp_path: Path) -> None:
+    rows = json.loads(RECORD.read_text())
+    page.write(rows, tmp_path / "page.md")
+    assert (tmp_path / "page.md").read_text() == (ROOT / "docs" / "scorecard.md").read_text()
+    assert {r["suite"] for r in rows} <= {s.name for s in SUITES}
+    # A run of which nothing came is no row.
+    assert all(sum(r["counts"].values()) for r in rows)
+
+
+def test_the_action_runs_the_script_that_is_there() -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]
+    assert "$GITHUB_ACTION_PATH/.ci/xpu-test" in step["run"]
+    script = ROOT / ".ci" / "xpu-test"
+    subprocess.run(["bash", "-n", script], check=True)
+    text = script.read_text()
+    assert all(name in text for name in step["env"] if name != "XPU_TEST_ARGUMENTS")
+    for name in action["inputs"]:
+        assert "${{ inputs." + name + " }}" in (ROOT / "action.yml").read_text()

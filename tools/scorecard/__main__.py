@@ -1,0 +1,195 @@
+"""python -m tools.scorecard: runs suites that others wrote on xpu and writes docs/scorecard.md.
+
+A test that fails is run again on torch's CPU without this package, so that what fails there, too, is not counted against xpu.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import datetime
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tools.scorecard import page
+from tools.scorecard.suites import SUITES, Suite
+
+ROOT = Path(__file__).resolve().parents[2]
+RECORD = ROOT / "docs" / "scorecard.json"
+
+
+def fetch(suite: Suite, folder: Path) -> None:
+    """The suite's files, and what it imports, below `folder`. What is there stays."""
+    if not (folder / suite.folder).is_dir():
+        if suite.source == "pypi":
+            pip("download --no-binary :all: --no-build-isolation -d", str(folder), f"{suite.name}=={suite.version}")
+            subprocess.run(["tar", "xzf", folder / f"{suite.folder}.tar.gz", "-C", folder], check=True)
+        else:
+            clone = str(folder / suite.folder)
+            subprocess.run(["git", "clone", "--quiet", suite.source, clone], check=True)
+            subprocess.run(["git", "-C", clone, "checkout", "--quiet", suite.commit], check=True)
+            subprocess.run(["git", "-C", clone, "submodule", "update", "--quiet", "--init"], check=True)
+    done = folder / f".{suite.folder}.packages"
+    if suite.packages and not done.exists():
+        pip("install --upgrade --target", str(folder / "packages"), *suite.packages)
+        done.touch()
+
+
+def pip(options: str, *arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", *options.split(), "--quiet", "--no-deps", *arguments]
+    subprocess.run(command, check=True)
+
+
+def environment(suite: Suite, folder: Path, on_cpu: bool) -> dict[str, str]:
+    paths = [
+        folder / suite.folder,
+        folder / "packages",
+        ROOT,
+        *filter(None, os.environ.get("PYTHONPATH", "").split(":")),
+    ]
+    found = os.environ | suite.environment | {"PYTHONPATH": ":".join(map(str, paths))}
+    if on_cpu:
+        found["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    return found
+
+
+def command(suite: Suite, mode: str, each: int, repeats: int) -> list[str]:
+    if suite.module:
+        name, *options = suite.module.split()
+        return ["-m", f"tools.scorecard.{name}", ".", *options, "--each", str(each), "--repeats", str(repeats)]
+    options = ["-p", "tools.scorecard.part", "-p", "no:cacheprovider", "-q", "--each", str(each)]
+    return ["-m", "pytest", *filter(None, [mode]), *suite.tests, *options]
+
+
+def execute(
+    arguments: list[str], cwd: Path, env: dict[str, str], minutes: float
+) -> tuple[list[dict[str, Any]], str, str]:
+    """The lines that the run left, the end of its output, and why it ended early where it did."""
+    with tempfile.TemporaryDirectory() as scratch:
+        results = Path(scratch) / "results.jsonl"
+        log = Path(scratch) / "log"
+        early = ""
+        with log.open("w") as out:
+            full = [sys.executable, *arguments, "--results", str(results)]
+            try:
+                code = subprocess.run(
+                    full, cwd=cwd, env=env, stdout=out, stderr=subprocess.STDOUT, timeout=60 * minutes
+                ).returncode
+                if code < 0:
+                    early = f"ended by signal {-code}"
+            except subprocess.TimeoutExpired:
+                early = f"stopped after {minutes:g} minutes"
+        lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+        return lines, log.read_text()[-20000:], early
+
+
+def outcomes(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """One line per test: a failure of any phase counts, and a test that began and never ended has failed."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        name = line["id"]
+        if line.get("started"):
+            found.setdefault(name, {"outcome": "failed", "error": "the process ended in this test", "when": "call"})
+        elif (
+            found.get(name, {}).get("outcome") != "failed"
+            or found[name].get("error") == "the process ended in this test"
+        ):
+            found[name] = line
+    return found
+
+
+def fallbacks(log: str) -> list[str]:
+    _, separator, text = log.rpartition("fallbacks to the CPU: ")
+    rows = text.splitlines()[1:] if separator else []
+    return [row.strip() for row in rows if row.startswith("  ")]
+
+
+def reason_of(suite: Suite, name: str, error: str) -> str:
+    return next((reason for part, reason in suite.reasons if part in name or part in error), "")
+
+
+def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[str, Any]:
+    cwd = folder / suite.folder
+    arguments = command(suite, mode, each, repeats)
+    lines, log, early = execute(arguments, cwd, environment(suite, folder, False), suite.minutes)
+    tests = outcomes(lines)
+    if early.startswith("stopped"):
+        tests = {n: t for n, t in tests.items() if t.get("error") != "the process ended in this test"}
+    counts = collections.Counter(t["outcome"] for t in tests.values())
+    failed = {n: t["error"] for n, t in tests.items() if t["outcome"] == "failed"}
+    on_cpu: set[str] = set()
+    if failed and not suite.module:
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as ids:
+            ids.write("\n".join(failed) + "\n")
+            ids.flush()
+            plain = [
+                "-m",
+                "pytest",
+                *(t if t != "xpu" else "cpu" for t in suite.tests),
+                "-p",
+                "tools.scorecard.part",
+                "-q",
+            ]
+            again = ["-p", "no:cacheprovider", "--only-ids", ids.name]
+            cpu_names = {n.replace("xpu", "cpu"): n for n in failed}
+            Path(ids.name).write_text("\n".join({*failed, *cpu_names}) + "\n")
+            other, _, _ = execute([*plain, *again], cwd, environment(suite, folder, True), suite.minutes)
+        on_cpu = {cpu_names.get(n, n) for n, t in outcomes(other).items() if t["outcome"] == "failed"}
+    ratios = {n: t["ratio"] for n, t in tests.items() if "ratio" in t}
+    return {
+        "suite": suite.name, "mode": mode, "version": suite.version, "each": each,
+        "date": datetime.date.today().isoformat(),
+        "command": "python " + shlex.join(a for a in arguments if a),
+        "counts": dict(counts), "early": early,
+        "fails_on_cpu": sorted(on_cpu & set(failed)),
+        "failed": [
+            {"id": n, "error": e, "reason": reason_of(suite, n, e)} for n, e in sorted(failed.items()) if n not in on_cpu
+        ],
+        "fallbacks": fallbacks(log), "ratios": ratios,
+        "log": log[-1500:] if not tests else "",
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.scorecard", description=__doc__)
+    parser.add_argument("--suites", type=Path, default=ROOT / "build" / "suites", help="folder of the suites")
+    parser.add_argument("--only", default="", help="names of suites, with commas between: those whose names begin so")
+    parser.add_argument("--each", type=int, default=1, help="each n-th test")
+    parser.add_argument("--repeats", type=int, default=0, help="time what has a time")
+    parser.add_argument("--mode", default=None, help="only this mode, such as --mode=--xpu-strict")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a failure has no reason")
+    args = parser.parse_args()
+    folder = args.suites.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = [s for s in SUITES if any(s.name.startswith(n) for n in args.only.split(","))]
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    if RECORD.exists() and not args.check:
+        rows = {(r["suite"], r["mode"]): r for r in json.loads(RECORD.read_text())}
+    unexplained = []
+    for suite in wanted:
+        fetch(suite, folder)
+        for mode in suite.modes:
+            if args.mode is not None and args.mode != mode:
+                continue
+            row = run(suite, mode, folder, args.each, args.repeats)
+            rows[suite.name, mode] = row
+            print(suite.name, mode, row["counts"], row["early"], row["log"], flush=True)
+            unexplained += [f"{suite.name} {mode}: {f['id']}: {f['error']}" for f in row["failed"] if not f["reason"]]
+            if not row["counts"]:
+                unexplained.append(f"{suite.name} {mode}: nothing ran")
+            if not args.check:
+                RECORD.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
+                page.write(list(rows.values()), ROOT / "docs" / "scorecard.md")
+    print("\n".join(unexplained))
+    if args.check and unexplained:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""KernelBench's problems on xpu against torch's CPU, eager and compiled: `python -m tools.scorecard.kernelbench <clone>`.
+
+The sizes are for an H100: batches, images and features are made smaller in the text of each problem, nothing else is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import json
+import signal
+import statistics
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+SIDES = {"height", "width", "depth", "width_in", "height_in", "image_size", "H", "W", "D"}
+SECONDS = 60
+
+
+class Smaller(ast.NodeTransformer):
+    """Caps the integers that a problem's module assigns."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch = batch
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        names = {t.id for t in node.targets if isinstance(t, ast.Name)}
+        value = node.value.value if isinstance(node.value, ast.Constant) else None
+        if not isinstance(value, int) or isinstance(value, bool):
+            return node
+        smaller = min(value, 1024)
+        if any(name.startswith("batch") for name in names):
+            smaller = min(value, self.batch)
+        elif names & SIDES and value > 32:
+            smaller = max(value // 4, 16)
+        elif any(name.startswith("seq") for name in names):
+            smaller = min(value, 256)
+        node.value = ast.Constant(smaller)
+        return node
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The names of a problem's module, with its sizes capped."""
+    text = path.read_text()
+    batch = 4 if "conv" in text.lower() or "height" in text else 16
+    tree = ast.fix_missing_locations(Smaller(batch).visit(ast.parse(text)))
+    names: dict[str, Any] = {"__name__": path.stem}
+    exec(compile(tree, str(path), "exec"), names)
+    return names
+
+
+def moved(value: Any, device: str) -> Any:
+    import torch
+
+    return value.to(device) if isinstance(value, torch.Tensor | torch.nn.Module) else value
+
+
+def difference(expected: Any, found: Any) -> float:
+    """The largest difference relative to the largest value: what the problems' own check allows is 1e-2."""
+    import torch
+
+    if isinstance(expected, tuple | list):
+        return max((difference(e, f) for e, f in zip(expected, found, strict=True)), default=0.0)
+    if not isinstance(expected, torch.Tensor):
+        return 0.0 if expected == found else float("inf")
+    found = found.cpu()
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return float("inf")
+    if not expected.is_floating_point():
+        return float((expected != found).sum())
+    if not torch.equal(expected.isnan(), found.isnan()):
+        return float("inf")
+    e, f = expected.double().nan_to_num(), found.double().nan_to_num()
+    return float((e - f).abs().max() / e.abs().max().clamp_min(1e-6)) if e.numel() else 0.0
+
+
+def measure(calls: list[Any], repeats: int) -> list[float]:
+    """Medians of alternating repeats, so that a busy machine is equally busy for all."""
+    import torch
+
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for i, call in enumerate(calls):
+            begin = time.perf_counter()
+            call()
+            torch.xpu.synchronize()
+            times[i].append(time.perf_counter() - begin)
+    return [statistics.median(t) for t in times]
+
+
+def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
+    import torch
+
+    import xpu_ops
+
+    names = load(path)
+    torch.manual_seed(0)
+    cpu = names["Model"](*names["get_init_inputs"]()).eval()
+    inputs = names["get_inputs"]()
+    xpu = copy.deepcopy(cpu).to("xpu")
+    there = [moved(v, "xpu") for v in inputs]
+    if compiled:
+        torch._dynamo.reset()
+        xpu = torch.compile(xpu)
+    xpu_ops.reset_fallback_counts()
+    with torch.no_grad():
+        expected, found = cpu(*inputs), xpu(*there)
+        error = difference(expected, found)
+        fallbacks = xpu_ops.fallback_counts()
+        line: dict[str, Any] = {"outcome": "passed", "difference": error}
+        if not error <= 1e-3:
+            line |= {"outcome": "failed", "error": f"differs by {error:.1e} of the largest value"}
+        elif fallbacks:
+            line |= {"outcome": "failed", "error": f"ran on the CPU: {', '.join(fallbacks)}"}
+        if repeats:
+            own, device = measure([lambda: cpu(*inputs), lambda: xpu(*there)], repeats)
+            line["ratio"] = own / device
+    return line
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.scorecard.kernelbench", description=__doc__)
+    parser.add_argument("clone", type=Path)
+    parser.add_argument("--results", type=Path, required=True, help="file that gets a line per problem")
+    parser.add_argument("--each", type=int, default=1, help="take each n-th problem")
+    parser.add_argument("--compiled", action="store_true", help="through torch.compile; the CPU stays eager")
+    parser.add_argument("--repeats", type=int, default=0, help="time it: alternating repeats on both devices")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"no result after {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, late)
+    paths = [p for level in (1, 2, 3) for p in sorted((args.clone / "KernelBench" / f"level{level}").glob("*.py"))]
+    for path in paths[:: args.each]:
+        signal.alarm(SECONDS)
+        try:
+            line = run(path, args.compiled, args.repeats)
+        except Exception as error:
+            line = {"outcome": "failed", "error": f"{type(error).__name__}: {error}".split("\n")[0][:300]}
+        finally:
+            signal.alarm(0)
+        line |= {"id": f"{path.parent.name}/{path.stem}", "when": "call"}
+        with args.results.open("a") as out:
+            out.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main()

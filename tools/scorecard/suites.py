@@ -1,0 +1,74 @@
+"""The suites, where they come from, and the reason of each failure that has one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite. folder is below the folder of suites; modes are the options of `pytest --xpu` that it runs with."""
+
+    name: str
+    version: str
+    folder: str
+    source: str  # `pypi` for an sdist, or a repository
+    about: str
+    commit: str = ""
+    tests: tuple[str, ...] = ()
+    module: str = ""  # instead of pytest: a module of tools.scorecard with its options
+    modes: tuple[str, ...] = ("--xpu", "--xpu-strict")
+    packages: tuple[str, ...] = ()
+    environment: dict[str, str] = field(default_factory=dict)
+    minutes: float = 10.0
+    # Part of a test's id, or of its error, to the reason.
+    reasons: tuple[tuple[str, str], ...] = ()
+
+
+SUITES = (
+    Suite(
+        "accelerate", "1.15.0", "accelerate-1.15.0", "pypi",
+        "Hugging Face's launcher, hooks, offloading and data loaders. No hub: tests that load a model from it fail on the CPU, too.",
+        tests=("tests/test_accelerator.py", "tests/test_hooks.py", "tests/test_modeling_utils.py", "tests/test_big_modeling.py",
+               "tests/test_optimizer.py", "tests/test_scheduler.py", "tests/test_data_loader.py", "tests/test_kwargs_handlers.py",
+               "tests/test_memory_utils.py", "tests/test_utils.py", "tests/test_offload.py"),
+        packages=("parameterized", "psutil"),
+        environment={"HF_HUB_OFFLINE": "1"},
+    ),
+    Suite(
+        "peft", "0.21.2", "peft-0.21.2", "pypi",
+        "Adapters on small models that the tests define.",
+        tests=("tests/test_custom_models.py", "tests/test_tuners_utils.py", "tests/test_low_level_api.py", "tests/test_incremental_pca.py",
+               "tests/test_bufferdict.py", "tests/test_lorafa.py", "tests/test_loraplus.py", "tests/test_osf.py", "tests/test_vera.py",
+               "tests/test_vblora.py", "tests/test_randlora.py", "tests/test_pvera.py", "tests/test_shira.py"),
+        packages=("peft==0.21.2", "parameterized", "psutil", "datasets", "scikit-learn", "dill", "multiprocess", "xxhash", "pyarrow", "pandas"),
+        environment={"HF_HUB_OFFLINE": "1"},
+    ),
+    Suite(
+        "kornia", "0.8.3.dev0", "kornia", "https://github.com/kornia/kornia",
+        "Computer vision, f32. It lists its devices without xpu: `tools/scorecard/part.py` adds it to the list.",
+        commit="b4f5a78a1",
+        tests=("tests/color", "tests/filters", "tests/losses", "tests/morphology", "tests/enhance", "tests/geometry/transform",
+               "--device", "xpu", "--dtype", "float32"),
+        packages=("kornia_rs",),
+    ),
+    Suite(
+        "array-api-tests", "2026-04-03", "array-api-tests", "https://github.com/data-apis/array-api-tests",
+        "The array API's conformance suite on torch through array_api_compat, with xpu as torch's default device.",
+        commit="55fcc60",
+        tests=("array_api_tests", "--max-examples", "20", "--disable-deadline", "--derandomize", "--default-device", "xpu"),
+        packages=("array-api-compat", "ndindex", "pytest-json-report", "pytest-metadata"),
+        environment={"ARRAY_API_TESTS_MODULE": "array_api_compat.torch"},
+        modes=("--xpu",),
+    ),
+    Suite(
+        "KernelBench, eager", "423217d", "KernelBench", "https://github.com/ScalingIntelligence/KernelBench",
+        "Levels 1 to 3, sizes capped by `tools/scorecard/kernelbench.py`; the ratio is torch's CPU time to ours, eager.",
+        commit="423217d", module="kernelbench", modes=("",), minutes=20,
+    ),
+    Suite(
+        "KernelBench, compiled", "423217d", "KernelBench", "https://github.com/ScalingIntelligence/KernelBench",
+        "The same through `torch.compile`; torch's CPU stays eager.",
+        commit="423217d", module="kernelbench --compiled", modes=("",), minutes=20,
+    ),
+)  # fmt: skip
