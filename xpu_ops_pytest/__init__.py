@@ -22,7 +22,7 @@ DEVICE_VARIABLES = {
     "PYTORCH_TESTING_DEVICE_ONLY_FOR": "xpu",
 }
 STRICT_VARIABLES = {"XPU_OPS_DISCRETE": "1", "XPU_OPS_POLICY": "gpu", "XPU_OPS_REDZONE": "1", "XPU_OPS_POISON": "1"}
-SHUFFLERS = ("randomly", "random_order", "random-order", "random")
+SHUFFLERS = ("randomly", "random_order")
 MARKERS = (
     "xpu_known_difference(reason): with --xpu the test is expected to fail, and fails where it passes",
     "xpu_allow_fallback(*operators): with --xpu these operators, or all, may run on the CPU",

@@ -14,7 +14,7 @@ namespace {
 
 using sycl::ext::oneapi::experimental::architecture;
 
-// As torch.xpu prints them on the GPU. Memory clocks and bus widths that no report named are 0: the driver may not say.
+// As torch.xpu prints them on the GPU. Memory clocks and bus widths that no report named are 0: a driver may not say.
 struct Gpu {
   std::string_view key, name, version, driver;
   uint64_t memory, local, cache;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -177,6 +178,16 @@ def test_strict_mode_is_set_before_a_conftest_looks(run, pytester: pytest.Pytest
     result.stdout.fnmatch_lines(
         ["xpu:1: *", "mode: memory of its own, plans of a GPU (gpu), red zones, poisoned memory"]
     )
+
+
+def test_strict_mode_keeps_the_order_of_the_files(
+    run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(randomly="def pytest_collection_modifyitems(items):\n    items.reverse()\n")
+    monkeypatch.setenv("PYTHONPATH", f"{pytester.path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    source = "RAN = []\ndef test_first():\n    assert not RAN\n    RAN.append(1)\ndef test_second():\n    assert RAN\n"
+    run(source, "-p", "randomly", "--xpu").assert_outcomes(passed=1, failed=1)
+    run(source, "-p", "randomly", "--xpu-strict").assert_outcomes(passed=2)
 
 
 def test_a_variable_that_is_set_counts_more(run) -> None:

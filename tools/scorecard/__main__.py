@@ -10,6 +10,7 @@ import collections
 import datetime
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -53,7 +54,8 @@ def environment(suite: Suite, folder: Path, on_cpu: bool) -> dict[str, str]:
         ROOT,
         *filter(None, os.environ.get("PYTHONPATH", "").split(":")),
     ]
-    found = os.environ | suite.environment | {"PYTHONPATH": ":".join(map(str, paths))}
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # such as accelerate
+    found = os.environ | suite.environment | {"PYTHONPATH": ":".join(map(str, paths)), "PATH": programs}
     if on_cpu:
         found["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     return found
@@ -110,6 +112,11 @@ def fallbacks(log: str) -> list[str]:
     return [row.strip() for row in rows if row.startswith("  ")]
 
 
+def used_the_device(log: str) -> int | None:
+    found = re.findall(r"^tests: (\d+) used the device", log, re.M)
+    return int(found[-1]) if found else None
+
+
 def reason_of(suite: Suite, name: str, error: str) -> str:
     return next((reason for part, reason in suite.reasons if part in name or part in error), "")
 
@@ -151,7 +158,7 @@ def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[
         "failed": [
             {"id": n, "error": e, "reason": reason_of(suite, n, e)} for n, e in sorted(failed.items()) if n not in on_cpu
         ],
-        "fallbacks": fallbacks(log), "ratios": ratios,
+        "fallbacks": fallbacks(log), "used": used_the_device(log), "ratios": ratios,
         "log": log[-1500:] if not tests else "",
     }  # fmt: skip
 

@@ -11,12 +11,12 @@ from tools.scorecard.suites import SUITES
 HEAD = """# Scorecard
 
 Suites that others wrote, run on `xpu`; written by `make scorecard`. A test that fails is run again on torch's CPU without this
-package: "on the CPU, too" counts those that fail there as well, such as tests that want the network. A fallback to the CPU fails a
+package: "on the CPU, too" counts those that fail there as well, such as tests that want the network; "used xpu" those that allocated on the device. A fallback to the CPU fails a
 test, as in any run of `pytest --xpu` ([testing](testing.md)). Strict is `--xpu-strict`: memory of its own, a GPU's plans, red zones,
 poisoned memory, two devices. The device is the CPU; nothing here ran on a GPU.
 
-| suite | version | mode | part | passed | failed | on the CPU, too | skipped | expected | date |
-|---|---|---|---|---|---|---|---|---|---|
+| suite | version | mode | part | used xpu | passed | failed | on the CPU, too | skipped | expected | date |
+|---|---|---|---|---|---|---|---|---|---|---|
 """
 MODES = {"--xpu": "default", "--xpu-strict": "strict", "": "default"}
 
@@ -27,7 +27,7 @@ def row(r: dict[str, Any]) -> str:
     if r["early"]:
         part += f"; {r['early']}"
     cells = [
-        r["suite"], r["version"], MODES[r["mode"]], part, counts.get("passed", 0), len(r["failed"]), len(r["fails_on_cpu"]),
+        r["suite"], r["version"], MODES[r["mode"]], part, "" if (used := r.get("used")) is None else used, counts.get("passed", 0), len(r["failed"]), len(r["fails_on_cpu"]),
         counts.get("skipped", 0), counts.get("xfailed", 0) + counts.get("xpassed", 0), r["date"],
     ]  # fmt: skip
     return "| " + " | ".join(map(str, cells)) + " |"
