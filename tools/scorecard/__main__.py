@@ -36,6 +36,8 @@ def fetch(suite: Suite, folder: Path) -> None:
             subprocess.run(["git", "clone", "--quiet", suite.source, clone], check=True)
             subprocess.run(["git", "-C", clone, "checkout", "--quiet", suite.commit], check=True)
             subprocess.run(["git", "-C", clone, "submodule", "update", "--quiet", "--init"], check=True)
+    for name in suite.adds:
+        (folder / suite.folder / name).touch()
     done = folder / f".{suite.folder}.packages"
     if suite.packages and not done.exists():
         pip("install --upgrade --target", str(folder / "packages"), *suite.packages)
@@ -163,6 +165,14 @@ def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[
     }  # fmt: skip
 
 
+def record(row: dict[str, Any]) -> None:
+    """Put a row in the place of an earlier one of its suite and mode."""
+    rows = json.loads(RECORD.read_text()) if RECORD.exists() else []
+    rows = [r for r in rows if (r["suite"], r["mode"]) != (row["suite"], row["mode"])] + [row]
+    RECORD.write_text(json.dumps(rows, indent=1) + "\n")
+    page.write(rows, ROOT / "docs" / "scorecard.md")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.scorecard", description=__doc__)
     parser.add_argument("--suites", type=Path, default=ROOT / "build" / "suites", help="folder of the suites")
@@ -175,9 +185,6 @@ def main() -> None:
     folder = args.suites.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     wanted = [s for s in SUITES if any(s.name.startswith(n) for n in args.only.split(","))]
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
-    if RECORD.exists() and not args.check:
-        rows = {(r["suite"], r["mode"]): r for r in json.loads(RECORD.read_text())}
     unexplained = []
     for suite in wanted:
         fetch(suite, folder)
@@ -185,14 +192,12 @@ def main() -> None:
             if args.mode is not None and args.mode != mode:
                 continue
             row = run(suite, mode, folder, args.each, args.repeats)
-            rows[suite.name, mode] = row
             print(suite.name, mode, row["counts"], row["early"], row["log"], flush=True)
             unexplained += [f"{suite.name} {mode}: {f['id']}: {f['error']}" for f in row["failed"] if not f["reason"]]
             if not row["counts"]:
                 unexplained.append(f"{suite.name} {mode}: nothing ran")
-            if not args.check:
-                RECORD.write_text(json.dumps(list(rows.values()), indent=1) + "\n")
-                page.write(list(rows.values()), ROOT / "docs" / "scorecard.md")
+            if row["counts"] and not args.check:
+                record(row)
     print("\n".join(unexplained))
     if args.check and unexplained:
         sys.exit(1)

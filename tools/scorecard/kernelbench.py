@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 SIDES = {"height", "width", "depth", "width_in", "height_in", "image_size", "H", "W", "D"}
-SECONDS = 60
+SECONDS = 240
 
 
 class Smaller(ast.NodeTransformer):
