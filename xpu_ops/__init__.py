@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from xpu_ops import _C, jit
+    from xpu_ops._optimize import WeightFormat
+    from xpu_ops._optimize import function as optimize
     from xpu_ops.coverage.trace import trace_ops
 
 __all__ = [
+    "WeightFormat",
     "as_cpu",
     "as_xpu",
     "device_mapping",
@@ -32,6 +35,7 @@ __all__ = [
     "fused",
     "inline_enabled",
     "jit",
+    "optimize",
     "reset_fallback_counts",
     "set_device_mapping",
     "set_inline",
@@ -58,6 +62,11 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = trace_ops
         return trace_ops
+    if name in ("optimize", "WeightFormat"):
+        from xpu_ops import _optimize
+
+        globals().update(optimize=_optimize.function, WeightFormat=_optimize.WeightFormat)
+        return globals()[name]
     # Submodules load at their first use: `import xpu_ops; xpu_ops.onednn`.
     if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
         return importlib.import_module(f"{__name__}.{name}")

@@ -17,6 +17,7 @@
 #include "bindings/aten/memory/alias.hpp"
 #include "bindings/aten/memory/dlpack.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/runtime/accelerate.hpp"
 #include "bindings/runtime/fallback.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
@@ -290,6 +291,9 @@ void bind_own(py::module_& m) {
   m.def("fallback_counts", &fallback_counts);
   m.def("reset_fallback_counts", &reset_fallback_counts);
   m.def("forbid_fallback", &forbid_fallback);
+  m.def("serve_cpu", &serve_cpu);
+  m.def("leave_cpu", &leave_cpu);
+  m.def("served_cpu", &served_cpu);
   m.def("observe_start", &observe_start);
   m.def("observe_stop", &observe_stop);
   m.def("observe_drain", [] {

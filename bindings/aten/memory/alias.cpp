@@ -54,6 +54,16 @@ void count(const c10::Storage& storage) {
   ++aliased().total;
 }
 
+// A tensor with the view of `t` on another storage.
+at::Tensor on_storage(const at::Tensor& t, c10::Storage storage, c10::DispatchKey key) {
+  at::Tensor out = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(key), t.dtype());
+  out.unsafeGetTensorImpl()->set_storage_offset(t.storage_offset());
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
+  out._set_conj(t.is_conj());
+  out._set_neg(t.is_neg());
+  return out;
+}
+
 at::Tensor wrap(const at::Tensor& t, c10::Device device, c10::DispatchKey key, c10::Allocator* allocator, int wait,
                 std::shared_ptr<void> held = {}) {
   const c10::Storage& storage = t.storage();
@@ -61,13 +71,7 @@ at::Tensor wrap(const at::Tensor& t, c10::Device device, c10::DispatchKey key, c
   c10::DataPtr data(storage.mutable_data(), new Shared{std::move(held), storage, wait}, &release, device);
   auto impl = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), storage.nbytes(),
                                                     std::move(data), allocator, /*resizable=*/true);
-  at::Tensor out =
-      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(impl)), c10::DispatchKeySet(key), t.dtype());
-  out.unsafeGetTensorImpl()->set_storage_offset(t.storage_offset());
-  out.unsafeGetTensorImpl()->set_sizes_and_strides(t.sizes(), t.strides());
-  out._set_conj(t.is_conj());
-  out._set_neg(t.is_neg());
-  return out;
+  return on_storage(t, c10::Storage(std::move(impl)), key);
 }
 
 }  // namespace
@@ -108,6 +112,12 @@ at::Tensor alias_as_cpu(const at::Tensor& xpu, std::shared_ptr<void> held) {
 }
 
 at::Tensor alias_as_xpu(const at::Tensor& cpu, c10::Device device) {
+  // The alias of an alias is the tensor itself: chains of them would grow with each call.
+  if (const c10::StorageImpl* storage = cpu.storage().unsafeGetStorageImpl(); is_alias(storage)) {
+    const auto* shared = static_cast<const Shared*>(storage->data_ptr().get_context());
+    if (shared->owner.device() == device && shared->owner.data() == storage->data())
+      return on_storage(cpu, shared->owner, c10::DispatchKey::XPU);
+  }
   return wrap(cpu, device, c10::DispatchKey::XPU, xpu_allocator(), device.index());
 }
 
