@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from xpu_ops import _C, jit
+    from xpu_ops._accelerate import function as accelerate_cpu
     from xpu_ops._optimize import WeightFormat
     from xpu_ops._optimize import function as optimize
     from xpu_ops.coverage.trace import trace_ops
 
 __all__ = [
     "WeightFormat",
+    "accelerate_cpu",
     "as_cpu",
     "as_xpu",
     "device_mapping",
@@ -67,6 +69,11 @@ def __getattr__(name: str) -> Any:
 
         globals().update(optimize=_optimize.function, WeightFormat=_optimize.WeightFormat)
         return globals()[name]
+    if name == "accelerate_cpu":
+        from xpu_ops import _accelerate
+
+        globals()[name] = _accelerate.function
+        return _accelerate.function
     # Submodules load at their first use: `import xpu_ops; xpu_ops.onednn`.
     if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
         return importlib.import_module(f"{__name__}.{name}")

@@ -45,12 +45,10 @@ void each_tensor(c10::IValue& v, Fn&& fn) {
   }
 }
 
-// Dense elements in memory, and nothing that a kernel would have to resolve or a mode to see.
+// Dense elements in memory, and nothing that a kernel would have to resolve.
 bool plain(const at::Tensor& t) {
-  constexpr c10::DispatchKeySet expected =
-      c10::autograd_dispatch_keyset | c10::autocast_dispatch_keyset |
-      c10::DispatchKeySet({c10::DispatchKey::CPU, c10::DispatchKey::ADInplaceOrView});
-  return t.is_cpu() && t.layout() == c10::kStrided && (t.key_set() - expected).empty() && t.has_storage();
+  return t.is_cpu() && t.layout() == c10::kStrided && !t.is_quantized() && !t.is_nested() && !t.is_conj() &&
+         !t.is_neg() && !t._is_zerotensor() && t.has_storage();
 }
 
 class Served final : public c10::OperatorKernel {

@@ -146,7 +146,7 @@ class _Passes:
 def _split(module: nn.Module, layers: list[Any]) -> None:
     del module.xpu_ops_merged
     for layer in layers:
-        layer.packed = layer.packed.clone()
+        layer.set_operands(*(t.clone(memory_format=torch.contiguous_format) for t in layer.operands()))
 
 
 def _call(model: nn.Module, example: Any) -> Any:

@@ -288,7 +288,7 @@ def _is_decoder_layer(module: Any) -> bool:
 
 
 class Merged(nn.Module):
-    """Several products of one input with weights of few bits, as one; its buffers are copies that no state holds."""
+    """Several products of one input with weights of few bits, as one; no state holds its buffers."""
 
     def __init__(self, layers: list[Any]) -> None:
         super().__init__()
@@ -297,9 +297,10 @@ class Merged(nn.Module):
         packed, scales = zip(*(layer.operands() for layer in layers), strict=True)
         self.register_buffer("packed", torch.cat(packed), persistent=False)
         self.register_buffer("scales", torch.cat(scales, 0 if self.bits == 8 else 1).contiguous(), persistent=False)
-        # The layers look into the merged weight, which is theirs from now on.
-        for layer, part in zip(layers, self.packed.split(self.sizes), strict=True):
-            layer.packed = part
+        # The layers look into the merged weight, which is theirs from now on: a state that is loaded reaches it.
+        parts = zip(self.packed.split(self.sizes), self.scales.split(self.sizes, 0 if self.bits == 8 else 1), strict=True)
+        for layer, part in zip(layers, parts, strict=True):
+            layer.set_operands(*part)
         biases = [layer.bias for layer in layers]
         self.layers = [layers] if any(b is not None for b in biases) else []
 

@@ -115,7 +115,6 @@ class Quantized:
     form: WeightFormat
     shape: tuple[int, int]  # of the weight, (N, K)
     transposed: bool  # Conv1D of transformers keeps (K, N)
-    product: Callable[..., Tensor]
 
     def buffers_of(self, weight: Tensor) -> dict[str, Tensor]:
         rows = weight.t().contiguous() if self.transposed else weight
@@ -124,6 +123,11 @@ class Quantized:
     def operands(self) -> tuple[Tensor, Tensor]:
         me: Any = self
         return me.packed, me.scale if self.form.bits == 8 else me.scales
+
+    def set_operands(self, packed: Tensor, scales: Tensor) -> None:
+        me: Any = self
+        me.packed = packed
+        setattr(me, "scale" if self.form.bits == 8 else "scales", scales)
 
     def forward(self, x: Tensor) -> Tensor:
         me: Any = self
@@ -200,6 +204,9 @@ def quantize(module: nn.Module, form: WeightFormat, shared: bool) -> Callable[[]
         for name in buffers:
             del module._buffers[name]
         del me.form, me.shape, me.transposed
-        module.register_parameter("weight", weight)
+        others = dict(module._parameters)
+        module._parameters.clear()
+        module.register_parameter("weight", weight)  # first, as the keys of the state were
+        module._parameters.update(others)
 
     return undo

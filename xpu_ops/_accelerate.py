@@ -1,0 +1,86 @@
+"""`xpu_ops.accelerate_cpu`: operators of CPU tensors on the kernels of this package, through aliases of their memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from xpu_ops import _C
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+# Overloads that won over torch 2.13's CPU kernels, with the number of elements from which on they did (see docs/ipex.md).
+DEFAULT: dict[str, int] = {}
+
+
+class Acceleration:
+    """What :func:`accelerate_cpu` turned on: a context manager; :meth:`undo` is the switch back."""
+
+    def __init__(self, operators: dict[str, int]) -> None:
+        self.operators = operators
+        served: list[str] = []
+        try:
+            for overload, least in operators.items():
+                _C.serve_cpu(overload, least)
+                served.append(overload)
+        except Exception:
+            for overload in served:
+                _C.leave_cpu(overload)
+            raise
+
+    def calls(self) -> dict[str, int]:
+        """How often each overload ran on the device since it was turned on."""
+        return {name: count for name, count in _C.served_cpu().items() if name in self.operators}
+
+    def undo(self) -> None:
+        """Give the operators back to torch's own kernels."""
+        for overload in self.operators:
+            _C.leave_cpu(overload)
+
+    def __enter__(self) -> Acceleration:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.undo()
+
+
+def accelerate_cpu(operators: Iterable[str] | None = None, *, least: int | None = None) -> Acceleration:
+    """Let kernels of xpu serve CPU tensors of an unmodified program, operator by operator, until `undo()`.
+
+    Tensors keep their device. A call makes aliases of its operands in O(1), runs the kernel, waits, and gives an alias of the
+    result. Autograd and autocast work as before, because they lie above. Calls with less than `least` elements, of sparse or
+    quantised tensors, or of a kernel that runs already, go to torch.
+
+    Args:
+        operators: overloads as "aten::gelu" or "aten::sum.dim_IntList"; None for those that were measured to win,
+            `xpu_ops.accelerate_cpu.default`.
+        least: elements of the largest operand from which on a call is served; None for the measured number, 16384 for
+            overloads that have none.
+
+    Returns:
+        The switch back, also as a context manager.
+
+    Raises:
+        ValueError: for an overload that torch does not have, or that cannot be served: it is composed of others, writes to
+            out=, gives a view, draws random numbers, makes tensors of a device, or has no kernel for xpu.
+        RuntimeError: where the device does not work on host memory.
+    """
+    torch.xpu.init()
+    if not _C.host_accessible(torch.xpu.current_device()):
+        raise RuntimeError("accelerate_cpu needs a device that works on host memory: xpu on the CPU, without XPU_OPS_DISCRETE=1")
+    names = DEFAULT if operators is None else list(operators)
+    return Acceleration({n: DEFAULT.get(n, 16384) if least is None else least for n in names})
+
+
+class _AccelerateCPU:
+    """The function with its default list beside it."""
+
+    default = DEFAULT
+    __call__ = staticmethod(accelerate_cpu)
+
+
+function = _AccelerateCPU()
+function.__doc__ = accelerate_cpu.__doc__
