@@ -197,10 +197,12 @@ def load() -> ModuleType:
 
 def _open_doors(extension: ModuleType) -> None:
     """Register the device with other libraries when the program imports them."""
-    from xpu_ops import _distributed, _dlpack, _multiprocessing, _torchao, _torchvision, inductor, lightning
+    from xpu_ops import (
+        _distributed, _dlpack, _multiprocessing, _torchao, _torchvision, _transformers, inductor, lightning,
+    )  # fmt: skip
     from xpu_ops._after_import import after_import
 
-    for name, action in (inductor.ACTIONS | _torchao.ACTIONS).items():
+    for name, action in (inductor.ACTIONS | _torchao.ACTIONS | _transformers.ACTIONS).items():
         after_import(name, action)
     for connector in lightning.CONNECTORS:
         after_import(connector, lightning.install)
