@@ -175,8 +175,8 @@ def optimize(
         model: on xpu; or on the CPU: it moves to xpu, and takes and gives CPU tensors, in O(1) where memory is shared.
         dtype: torch.bfloat16, torch.float16 or torch.float32 for all floating parameters; None leaves them.
         weights: "int8", "int4" (groups of 128), or a :class:`WeightFormat`, for all linear layers; None leaves them.
-        example: arguments of the model, as a tuple or by name. It runs before and after: packs weights, loads kernels, and
-            gives `report(model).error`.
+        example: arguments of the model in the new dtype, as a tuple or by name. It runs before parts are replaced and after:
+            packs weights, loads kernels, and gives `report(model).error`.
         skip: layers whose path contains one of these words keep their weights, for example "lm_head".
 
     Raises:
@@ -198,10 +198,10 @@ def optimize(
     if form is not None and not torch.xpu.is_available():
         raise ValueError("optimize: weights of few bits need the xpu device; xpu-ops doctor says why it is missing")
 
-    expected = None if example is None else _call(model, example)
-    report = Report()
     if dtype is not None:
         model.to(dtype)
+    expected = None if example is None else _call(model, example)
+    report = Report()
     if devices == {"cpu"}:
         report.steps.append(host(model))
     passes = _Passes(model, report)
