@@ -38,6 +38,14 @@ def link_headers(include: Path) -> None:
     link(ROOT / "kernels" / "sycl", include / "kernels" / "sycl")
 
 
+def link_model_headers(folder: Path, gen: Path) -> None:
+    """Headers of models that are compiled ahead of time."""
+    folder.mkdir(exist_ok=True)
+    for path in (ROOT / "bindings" / "aoti" / "model").iterdir():
+        link(path, folder / path.name)
+    link(gen / "aoti" / "xpu_ops_operators.h", folder / "xpu_ops_operators.h")
+
+
 def write(path: Path, text: str) -> None:
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
@@ -76,6 +84,7 @@ def main() -> None:
     release = package / f"torch{args.torch}"
     release.mkdir(exist_ok=True)
     link(args.gen.resolve() / "manifest.json", release / "manifest.json")
+    link_model_headers(release / "aoti", args.gen.resolve())
     link(args.worker.resolve(), package / "kernelc")
     link_headers(package / "include")
     write_metadata(args.out, args.version, args.torch)

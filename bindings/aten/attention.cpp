@@ -3,6 +3,7 @@
 // and softmax.
 #include "bindings/aten/attention.hpp"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "bindings/export.hpp"
 #include "kernels/runtime/philox.hpp"
 
 namespace xpu_ops {
@@ -42,11 +43,11 @@ class XpuGenerator final : public c10::GeneratorImpl {
   c10::intrusive_ptr<State> state_;
 };
 
-const at::Generator& default_generator(c10::DeviceIndex device = -1);  // -1: the current device
+XPU_OPS_EXPORT const at::Generator& default_generator(c10::DeviceIndex device = -1);  // -1: the current device
 at::Generator new_generator(c10::DeviceIndex device = -1);
 
 // The start of a random kernel: reserves `increment` outputs a counter in the generator, or in the default one of
 // the current device. Throws where the generator belongs to another device.
-PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64_t increment);
+XPU_OPS_EXPORT PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64_t increment);
 
 }  // namespace xpu_ops

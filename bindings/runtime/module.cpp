@@ -24,6 +24,7 @@
 #include "bindings/runtime/hooks.hpp"
 #include "bindings/runtime/late_threads.hpp"
 #include "bindings/runtime/observer.hpp"
+#include "bindings/runtime/openmp.hpp"
 #include "bindings/runtime/profiler.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"

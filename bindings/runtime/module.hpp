@@ -14,9 +14,6 @@ void bind_onednn(pybind11::module_& m);       // the _onednn submodule behind xp
 void bind_onemkl(pybind11::module_& m);       // the _onemkl submodule behind xpu_ops.onemkl
 void bind_distributed(pybind11::module_& m);  // ProcessGroupXCCL
 
-// Keeps torch's OpenMP threads from spinning beside the SYCL CPU device; false where it was not needed or not possible.
-bool calm_openmp();
-
 // A device index from Python, where -1 is the current device.
 inline int checked(int device) { return device < 0 ? runtime::current_device() : device; }
 

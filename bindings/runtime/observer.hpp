@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "bindings/export.hpp"
+
 namespace xpu_ops {
 
 // Calls of one overload that look the same.
@@ -27,10 +29,10 @@ struct Observed {
 };
 
 // One observation at a time; throws where one is on. `timed` waits for the queue after each outermost kernel.
-void observe_start(bool timed, bool signatures);
+XPU_OPS_EXPORT void observe_start(bool timed, bool signatures);
 // The calls since the start or the last drain; `backward`: whether an autograd node ran.
-std::vector<Observed> observe_drain(bool& backward);
-void observe_stop();
+XPU_OPS_EXPORT std::vector<Observed> observe_drain(bool& backward);
+XPU_OPS_EXPORT void observe_stop();
 
 // The fallback has been asked for this overload, on this thread; it may still refuse.
 void observe_fallback(const std::string& overload);

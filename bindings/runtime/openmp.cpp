@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "bindings/runtime/module.hpp"
+#include "bindings/runtime/openmp.hpp"
 
 namespace xpu_ops {
 

@@ -88,7 +88,7 @@ class Scratch:
             usual = self.build / "gen" / source.relative_to(self.gen)
         else:
             usual = ROOT / source.relative_to(self.root)
-        folders = (usual.parent, self.build / "CMakeFiles" / "_C.dir" / "Unity")
+        folders = (usual.parent, self.build / "CMakeFiles" / "xpu_ops_torch.dir" / "Unity")
         known = usual if usual in self.compile else next(s for s in self.compile if s.parent in folders)
         out = self.root / f"{usual.parent.name}_{source.stem}.o"
         command = re.sub(r"-o \S+ -c \S+", f"-o {out} -c {source}", self.compile[known])
@@ -130,7 +130,7 @@ class Scratch:
         objects = {s: self.object(s) for s in sources}
         bindings = {s: o for s, o in objects.items() if s.parent.name == "aten"}
         self.link("xpu_ops_kernels", {s: o for s, o in objects.items() if s not in bindings})
-        self.link("_C", bindings)
+        self.link("xpu_ops_torch", bindings)
         return self.modules()
 
     def use(self, code: str) -> None:

@@ -91,11 +91,14 @@ def test_a_store_out_of_range_writes_nothing() -> None:
     assert a.tolist() == [0, 0, 0, 5, 0, 0, 0, 0, 0, 0]
 
 
-def test_aot_inductor_is_refused(tmp_path: Path) -> None:
-    model = torch.nn.Linear(4, 4).to("xpu")
-    program = torch.export.export(model, (torch.randn(2, 4, device="xpu"),))
-    with pytest.raises(Exception, match="AOTInductor and cpp_wrapper are not available on xpu"):
-        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+@pytest.mark.parametrize("option", ["cpp_wrapper", "fx_wrapper"])
+def test_other_wrappers_are_refused(option: str) -> None:
+    x = torch.randn(2, 4, device="xpu")
+    with (
+        torch._inductor.config.patch({option: True}),
+        pytest.raises(Exception, match=f"config.{option} is not available on xpu"),
+    ):
+        torch.compile(lambda x: x.sin() + 1)(x)
 
 
 def test_cpu_graphs_keep_their_backend() -> None:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import aten, device, fields, host, peer, rows, types
+from . import aoti, aten, device, fields, host, peer, rows, types
 from .model import Builder, Family
 from .schema import ManifestError
 from .torch_ops import Torch
@@ -17,7 +17,7 @@ from .torch_ops import Torch
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def generate(families: list[Family], peer_keys: dict[str, list[str]]) -> dict[str, str]:
+def generate(families: list[Family], torch: Torch) -> dict[str, str]:
     """Every generated file, by path below the output folder."""
     files: dict[str, str] = {}
     index: dict[str, str] = {}
@@ -36,11 +36,12 @@ def generate(families: list[Family], peer_keys: dict[str, list[str]]) -> dict[st
         for name, text in aten.files_of(family).items():
             if built or name.endswith(".hpp"):
                 files[f"aten/{name}"] = text
+    files |= aoti.files(torch)
     files["kernels/dtypes.inc"] = types.include_file()
     files["kernels/kernel_index.cpp"] = device.index_source(index, families)
     files["kernel_index.tsv"] = "".join(f"{k}\t{m}\n" for k, m in sorted(index.items()))
     files["manifest.json"] = (
-        json.dumps({"schema": 1, "types": rows.types(), "rows": rows.rows(families), "peer": peer_keys}, indent=1)
+        json.dumps({"schema": 1, "types": rows.types(), "rows": rows.rows(families), "peer": peer.keys(torch)}, indent=1)
         + "\n"
     )
     return files
@@ -93,7 +94,7 @@ def main() -> int:
     try:
         torch = Torch()
         families = Builder(torch).build(args.manifest)
-        files = generate(families, peer.keys(torch))
+        files = generate(families, torch)
     except ManifestError as error:
         print(f"manifest error:\n{error}", file=sys.stderr)
         return 1
@@ -101,7 +102,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as tmp:
             write(files, Path(tmp))
             torch = Torch()
-            again = generate(Builder(torch).build(args.manifest), peer.keys(torch))
+            again = generate(Builder(torch).build(args.manifest), torch)
             if again != files or write(again, Path(tmp)):
                 print("codegen is not deterministic", file=sys.stderr)
                 return 1

@@ -18,7 +18,7 @@ from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.worker import WORKER
 
-_HEADER = "using namespace xpu::gen;\n"
+HEADER = "using namespace xpu::gen;\n"
 
 
 class Module:
@@ -37,7 +37,7 @@ class Module:
     def build(self, scope: dict[str, Any]) -> None:
         """Compile or load all kernels and define their names in `scope`."""
         for device, kernels in self._kernels.items():
-            source = _HEADER + "".join(text for _, text in kernels)
+            source = HEADER + "".join(text for _, text in kernels)
             specs = [spec for spec, _ in kernels]
             for spec, launch in zip(specs, service.load(source, specs, device), strict=True):
                 scope[spec.name] = launch

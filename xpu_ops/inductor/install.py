@@ -14,6 +14,8 @@ from torch._inductor.virtualized import V
 from torch.utils._triton import has_triton_package
 
 from xpu_ops.inductor import flex, passes, scan
+from xpu_ops.inductor.aoti import build
+from xpu_ops.inductor.aoti.wrapper import CppWrapper
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
 from xpu_ops.inductor.wrapper import Refused, SyclWrapper
 
@@ -125,7 +127,8 @@ def _set_default(name: str, value: Any) -> None:
 @functools.cache
 def install() -> None:
     """Make torch.compile work for xpu, once a process."""
-    common.register_backend_for_device("xpu", _scheduling, SyclWrapper, Refused, Refused)
+    common.register_backend_for_device("xpu", _scheduling, SyclWrapper, CppWrapper, Refused)
+    build.install()
     scheduler.Scheduler.create_backend = _create_backend(scheduler.Scheduler.create_backend)
     scheduler.Scheduler.speedup_by_fusion = _no_timed_fusion(scheduler.Scheduler.speedup_by_fusion)
     scheduler.Scheduler.fusable_weak_dep = _reads_of_earlier_versions(scheduler.Scheduler.fusable_weak_dep)

@@ -33,6 +33,7 @@ from xpu_ops.inductor.axes import Axis, hint
 from xpu_ops.inductor.overrides import SyclOverrides, Variable
 from xpu_ops.inductor.scan import Carried, Scan
 from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
+from xpu_ops.inductor.wrapper import Field, Scalar, python_argument
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
 _UNBOUNDED: ValueRanges[Any] = ValueRanges.unknown()
@@ -470,33 +471,34 @@ class SyclKernel(SIMDKernel):
     def _parameters(self) -> list[tuple[str, str]]:
         """Fields of the argument struct; sets the letters and texts of the call."""
         fields: list[tuple[str, str]] = []
-        self.signature, self.call_args = "", []
+        self.signature = ""
+        self.call_fields: list[Field] = []
         written = OrderedSet(str(v) for v in self.args.output_buffers.values())
         names, calls, kinds, _ = self.args.python_argdefs()
         for arg, call, kind in zip(names, calls, kinds, strict=True):
             if isinstance(kind, TensorArg) and V.graph.is_unspec_arg(kind.buffer):
-                self._scalar(fields, compute_type(kind.dtype), arg.name, f"{call}.item()")
+                self._scalar(fields, compute_type(kind.dtype), arg.name, Scalar(str(call), kind.dtype))
             elif isinstance(kind, TensorArg):
                 const = "" if arg.name in written or arg.name.startswith("in_out") else "const "
                 fields.append((f"{const}{CTYPE[kind.dtype]}*", arg.name))
                 self.signature += "p"
-                self.call_args.append(str(call))
+                self.call_fields.append(("p", str(call)))
             else:
                 assert isinstance(kind, SizeArg), kind
                 whole = not isinstance(call, sympy.Expr) or call.is_integer
-                self._scalar(fields, "int64_t" if whole else "double", arg.name, simd.pexpr(sympy.sympify(call)))
+                self._scalar(fields, "int64_t" if whole else "double", arg.name, sympy.sympify(call))
         for (expr, ctype), name in self._hoisted.items():
-            self._scalar(fields, ctype, name, simd.pexpr(V.graph.sizevars.simplify(expr)))
+            self._scalar(fields, ctype, name, V.graph.sizevars.simplify(expr))
         if self.messages:
             fields.append(("xpu::DeviceError*", "error"))
             fields += [("int64_t", f"text{i}") for i in range(len(self.messages))]
         return fields
 
-    def _scalar(self, fields: list[tuple[str, str]], ctype: str, name: str, call: str) -> None:
+    def _scalar(self, fields: list[tuple[str, str]], ctype: str, name: str, call: Scalar | sympy.Expr) -> None:
         letter = {"float": "f", "double": "d"}.get(ctype, "i")
         fields.append((ctype if letter != "i" else "int64_t", name))
         self.signature += letter
-        self.call_args.append(call)
+        self.call_fields.append((letter, call))
 
     def codegen_nan_check(self) -> None:
         """The checks of config.nan_asserts, over all operands, as upstream writes them."""
@@ -512,8 +514,10 @@ class SyclKernel(SIMDKernel):
         launch = [sizes.simplify(sympy.sympify(e)) for e in (self.groups, *(expr for expr, _ in self._hoisted))]
         for v in (*self.args.sizevars, *(s for e in launch for s in sorted(e.free_symbols, key=str))):
             wrapper.ensure_size_computed(v)
-        groups = simd.pexpr(launch[0])
-        call = [groups, *self.call_args]
+        if V.graph.cpp_wrapper:
+            wrapper.launch_kernel(name, launch[0], self.call_fields)
+            return
+        call = [simd.pexpr(launch[0]), *(python_argument(value) for _, value in self.call_fields)]
         if config.profile_bandwidth:
             name, call = "sycl_timed", [repr(name), name, str(self.estimate_kernel_num_bytes()), *call]
         wrapper.writeline(wrapper.wrap_kernel_call(name, call))

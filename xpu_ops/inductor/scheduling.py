@@ -93,8 +93,6 @@ class SyclScheduling(SIMDScheduling):
         fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
         name = "_".join(filter(None, ["sycl", fused, w.next_kernel_suffix()]))
         w.src_to_kernel[key] = name
-        header = root_of(w).header
-        header.writeline(f"sycl_module.add({name!r}, {device}, {kernel.signature!r}, {tuple(kernel.messages)!r}, '''")
-        header.splice(src_code.replace("KERNEL_NAME", name))
-        header.writeline("''')")
+        source = src_code.replace("KERNEL_NAME", name)
+        root_of(w).add_kernel(name, device, kernel.signature, tuple(kernel.messages), source)
         return name

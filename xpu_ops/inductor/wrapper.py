@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import sympy
+import torch
 from torch._inductor import config
-from torch._inductor.codegen import wrapper
+from torch._inductor.codegen import simd, wrapper
 from torch._inductor.utils import cache_on_self
 from torch.utils._triton import has_triton_package
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """The value of a CPU tensor of one element, read before a launch."""
+
+    name: str
+    dtype: torch.dtype
+
+
+# The letter of a field (KernelSpec.signature) and its value: the name of a tensor, a scalar, an expression of sizes.
+Field = tuple[str, str | Scalar | sympy.Expr]
 
 
 class SyclWrapper(wrapper.PythonWrapperCodegen):
@@ -31,6 +46,12 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
         self.header.writeline("sycl_module = SyclModule()")
         if config.profile_bandwidth:
             self.imports.writeline("from xpu_ops.inductor.compiler import timed as sycl_timed")
+
+    def add_kernel(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
+        """Have a kernel compiled with the others of the graph."""
+        self.header.writeline(f"sycl_module.add({name!r}, {device}, {signature!r}, {messages!r}, '''")
+        self.header.splice(source)
+        self.header.writeline("''')")
 
     @cache_on_self
     def write_triton_header_once(self) -> None:
@@ -57,14 +78,20 @@ def root_of(w: wrapper.PythonWrapperCodegen) -> wrapper.PythonWrapperCodegen:
     return w
 
 
+def python_argument(value: str | Scalar | sympy.Expr) -> str:
+    """A field of a launch, as the call in Python passes it."""
+    if isinstance(value, Scalar):
+        return f"{value.name}.item()"
+    return value if isinstance(value, str) else simd.pexpr(value)
+
+
 class Refused:
-    """Stands for a wrapper that writes C++."""
+    """Stands for a wrapper that writes a graph of torch.fx."""
 
     supports_caching = False
 
     @staticmethod
     def create(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(
-            "AOTInductor and cpp_wrapper are not available on xpu: generated C++ would need an XPU build of torch. "
-            "torch.export and torch.compile(exported.module()) work."
+            "torch._inductor.config.fx_wrapper is not available on xpu: it writes calls of Triton's kernels. Leave it off."
         )

@@ -71,8 +71,25 @@ def source_digest(source: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
-def _compile(source: str, digest: str, device: int, record: dict[str, Any]) -> Any:
-    c: Any = _autoload.load()
+@dataclass(frozen=True)
+class Built:
+    """A compiled module: SPIR-V, and native code for the device that `target` names (kernels/runtime/target_key.hpp)."""
+
+    digest: str
+    spirv: bytes
+    native: bytes
+    target: str
+    compile_ms: int = 0
+    link_ms: int = 0
+
+
+def build(source: str) -> Built:
+    """Compile a module, whether the cache has it or not.
+
+    Raises:
+        CompileError: where the source does not compile.
+    """
+    digest = source_digest(source)
     # Else the digest of the module would name headers that it was not made with.
     if headers_digest.__wrapped__() != headers_digest():
         raise CompileError("xpu_ops: the package's files changed after this process had read them; start Python again.")
@@ -83,10 +100,9 @@ def _compile(source: str, digest: str, device: int, record: dict[str, Any]) -> A
         if not answer["ok"]:
             log = str(answer["log"]).replace(f"{path}", "source.cpp").strip()
             raise CompileError(_explain(log))
-        record.update(compile_ms=answer["compile_ms"], link_ms=answer["link_ms"])
         spirv = Path(f"{prefix}.spv.syclbin").read_bytes()
         native = Path(f"{prefix}.native.syclbin").read_bytes()
-    return c.JitModule.add(digest, device, spirv, native, answer["target"])
+    return Built(digest, spirv, native, answer["target"], answer["compile_ms"], answer["link_ms"])
 
 
 _DIAGNOSTIC = re.compile(r"source\.cpp:\d+:(\d+): ((?:fatal )?error|warning|note): (.*)\n(\s*(\d+) \|(.*))")
@@ -126,7 +142,9 @@ def load(source: str, kernels: Sequence[KernelSpec], device: int = -1) -> list[C
     record: dict[str, Any] = {}
     compiled = module is None
     if module is None:
-        module = _compile(source, digest, device, record)
+        built = build(source)
+        record.update(compile_ms=built.compile_ms, link_ms=built.link_ms)
+        module = c.JitModule.add(digest, device, built.spirv, built.native, built.target)
     launchers = [
         module.kernel(k.name, k.local, k.signature, list(k.messages) if k.messages is not None else None)
         for k in kernels

@@ -5,6 +5,8 @@
 
 #include <torch/library.h>
 
+#include "bindings/export.hpp"
+
 namespace xpu_ops::aten {
 
 // Generated, one for each `library:` of the manifest: makes the library known.
@@ -12,6 +14,6 @@ struct KnownLibrary { KnownLibrary(const char* name, void (*define)(torch::Libra
 
 // Defines the operators of a library in this process; the second call of a name does nothing. Throws Error{value} for a
 // library that the manifest does not know.
-void define_library(const std::string& name);
+XPU_OPS_EXPORT void define_library(const std::string& name);
 
 }  // namespace xpu_ops::aten

@@ -2,9 +2,11 @@
 #pragma once
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include "bindings/export.hpp"
+
 namespace xpu_ops {
 
-c10::DeviceAllocator* xpu_allocator();
+XPU_OPS_EXPORT c10::DeviceAllocator* xpu_allocator();
 // Pinned host memory, cached.
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* ptr);

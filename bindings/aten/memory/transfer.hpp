@@ -2,9 +2,11 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include "bindings/export.hpp"
+
 namespace xpu_ops::aten {
 
 // dst.copy_(src) for any two dense tensors of which at least one is on an XPU device. Shapes must be equal.
-void copy_dense(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
+XPU_OPS_EXPORT void copy_dense(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
 
 }  // namespace xpu_ops::aten

@@ -1,0 +1,93 @@
+"""What Inductor's C++ builder is told for xpu, and a sentence for what cannot be exported."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor import codecache, config, cpp_builder, exc, graph
+
+from xpu_ops._paths import release_dir
+
+LIBRARY = "libxpu_ops_torch.so"
+
+
+def _device_options(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """Upstream's for xpu ask for Level Zero's loader and an XPU build of torch. Headers of SYCL are stood in for."""
+
+    @functools.wraps(upstream)
+    def get_cpp_torch_device_options(device_type: str, *args: Any, **kwargs: Any) -> Any:
+        if device_type != "xpu":
+            return upstream(device_type, *args, **kwargs)
+        definitions, includes, cflags, ldflags, folders, libraries, passed = upstream("cpu", *args, **kwargs)
+        here = release_dir()
+        return (
+            [*definitions, "USE_XPU"],
+            [str(here / "aoti"), *includes],
+            cflags,
+            ldflags,
+            [*folders, str(here)],
+            [*libraries, "xpu_ops_torch"],
+            passed,
+        )
+
+    return get_cpp_torch_device_options
+
+
+def _check_compiler() -> None:
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler as error:
+        raise RuntimeError(
+            "xpu_ops: exporting a model needs a C++ compiler, and none was found; install g++ (Debian, Ubuntu: "
+            "apt-get install g++), or name one in the environment variable CXX. Loading and running a package needs none."
+        ) from error
+
+
+def _compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(cls: Any, model: Any, *args: Any, device_type: str, **kwargs: Any) -> Any:
+        if device_type != "xpu":
+            return upstream(model, *args, device_type=device_type, **kwargs)
+        from xpu_ops._built import VERSION
+
+        changes: dict[str, Any] = {
+            "aot_inductor.metadata": {
+                **config.aot_inductor.metadata,
+                "xpu_ops": VERSION,
+                "torch": torch.__version__,
+            },
+            # The precompiled header is that of an XPU build.
+            "aot_inductor.precompile_headers": False,
+        }
+        if "cpu" not in model.device_types:
+            # The host's code only calls; for this processor alone it would end a process on another one.
+            changes |= {"cpp.march": "", "cpp.simdlen": 1}
+        if config.aot_inductor.package_constants_on_disk_format != "binary_blob":
+            # As text, which upstream's C++ for xpu writes, weights take minutes to compile; so they follow the library.
+            changes["aot_inductor.force_mmap_weights"] = True
+        with config.patch(changes):
+            return upstream(model, *args, device_type=device_type, **kwargs)
+
+    return classmethod(compile)  # type: ignore[return-value]
+
+
+def _one_pass(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """Upstream runs the model once before it writes C++ for a GPU: Triton's kernels are tuned there, ours are not."""
+
+    @functools.wraps(upstream)
+    def codegen_with_cpp_wrapper(self: Any) -> Any:
+        if "xpu" not in self.device_types or config.xpu_backend != "sycl":
+            return upstream(self)
+        _check_compiler()
+        return self.codegen()
+
+    return codegen_with_cpp_wrapper
+
+
+def install() -> None:
+    """Make torch._inductor.aoti_compile_and_package work for xpu."""
+    cpp_builder.get_cpp_torch_device_options = _device_options(cpp_builder.get_cpp_torch_device_options)
+    codecache.AotCodeCompiler.compile = _compile_package(codecache.AotCodeCompiler.compile)
+    graph.GraphLowering.codegen_with_cpp_wrapper = _one_pass(graph.GraphLowering.codegen_with_cpp_wrapper)
