@@ -113,6 +113,8 @@ void release(void* data) {
 
 }  // namespace
 
+// Declared in the global namespace, which a declaration here does not inherit its visibility from.
+#pragma GCC visibility push(default)
 extern "C" {
 
 AOTITorchError xpu_ops_load_kernels(const char* folder, const char* module, int32_t device, const XpuOpsKernel* specs,
@@ -147,4 +149,5 @@ AOTITorchError xpu_ops_wait(void* stream) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
 }  // namespace xpu_ops::aoti

@@ -42,6 +42,8 @@ AtenTensorHandle call(const char* name, const char* overload, Args&&... args) {
 
 }  // namespace
 
+// Declared in the global namespace, which a declaration here does not inherit its visibility from.
+#pragma GCC visibility push(default)
 extern "C" {
 
 AOTITorchError aoti_torch_xpu__linear_pointwise(AtenTensorHandle X, AtenTensorHandle W, AtenTensorHandle* B,
@@ -56,8 +58,8 @@ AOTITorchError aoti_torch_xpu__linear_pointwise(AtenTensorHandle X, AtenTensorHa
 AOTITorchError aoti_torch_xpu__linear_pointwise_binary(AtenTensorHandle X, AtenTensorHandle other, AtenTensorHandle W,
                                                        AtenTensorHandle* B, const char* attr, AtenTensorHandle* ret0) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
-    *ret0 = call("mkldnn::_linear_pointwise", "binary", tensor(X), tensor(other), tensor(W), tensor(B),
-                 std::string(attr));
+    *ret0 =
+        call("mkldnn::_linear_pointwise", "binary", tensor(X), tensor(other), tensor(W), tensor(B), std::string(attr));
   });
 }
 
@@ -78,10 +80,10 @@ AOTITorchError aoti_torch_xpu_mkldnn__convolution_pointwise_binary(
     int64_t groups, const char* binary_attr, double* alpha, const char** unary_attr, const double** values,
     int64_t count, const char** unary_algorithm, AtenTensorHandle* ret0) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
-    *ret0 = call("mkldnn::_convolution_pointwise", "binary", tensor(X), tensor(other), tensor(W), tensor(B),
-                 list(padding, padding_len_), list(stride, stride_len_), list(dilation, dilation_len_), groups,
-                 std::string(binary_attr), scalar(alpha), text(unary_attr), scalars(values, count),
-                 text(unary_algorithm));
+    *ret0 =
+        call("mkldnn::_convolution_pointwise", "binary", tensor(X), tensor(other), tensor(W), tensor(B),
+             list(padding, padding_len_), list(stride, stride_len_), list(dilation, dilation_len_), groups,
+             std::string(binary_attr), scalar(alpha), text(unary_attr), scalars(values, count), text(unary_algorithm));
   });
 }
 
@@ -91,10 +93,10 @@ AOTITorchError aoti_torch_xpu_mkldnn__convolution_pointwise_binary_(
     int64_t groups, const char* binary_attr, double* alpha, const char** unary_attr, const double** values,
     int64_t count, const char** unary_algorithm, AtenTensorHandle* ret0) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
-    *ret0 = call("mkldnn::_convolution_pointwise_", "binary", tensor(other), tensor(X), tensor(W), tensor(B),
-                 list(padding, padding_len_), list(stride, stride_len_), list(dilation, dilation_len_), groups,
-                 std::string(binary_attr), scalar(alpha), text(unary_attr), scalars(values, count),
-                 text(unary_algorithm));
+    *ret0 =
+        call("mkldnn::_convolution_pointwise_", "binary", tensor(other), tensor(X), tensor(W), tensor(B),
+             list(padding, padding_len_), list(stride, stride_len_), list(dilation, dilation_len_), groups,
+             std::string(binary_attr), scalar(alpha), text(unary_attr), scalars(values, count), text(unary_algorithm));
   });
 }
 
@@ -149,14 +151,15 @@ AOTITorchError aoti_torch_xpu__qconv2d_pointwise_binary_tensor(
     double accum_scale, int64_t accum_zero_point, const char* binary_attr, double* alpha, const char** unary_attr,
     const double** values, int64_t count, const char** unary_algorithm, AtenTensorHandle* ret0) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
-    *ret0 = call("onednn::qconv2d_pointwise", "binary_tensor", tensor(X), tensor(act_scale), tensor(act_zero_point),
-                 tensor(onednn_weight), tensor(weight_scales), tensor(weight_zero_points), tensor(accum), tensor(B),
-                 list(stride, stride_len_), list(padding, padding_len_), list(dilation, dilation_len_), groups,
-                 output_scale, output_zero_point, type(output_dtype), accum_scale, accum_zero_point,
-                 std::string(binary_attr), scalar(alpha), text(unary_attr), scalars(values, count),
-                 text(unary_algorithm));
+    *ret0 =
+        call("onednn::qconv2d_pointwise", "binary_tensor", tensor(X), tensor(act_scale), tensor(act_zero_point),
+             tensor(onednn_weight), tensor(weight_scales), tensor(weight_zero_points), tensor(accum), tensor(B),
+             list(stride, stride_len_), list(padding, padding_len_), list(dilation, dilation_len_), groups,
+             output_scale, output_zero_point, type(output_dtype), accum_scale, accum_zero_point,
+             std::string(binary_attr), scalar(alpha), text(unary_attr), scalars(values, count), text(unary_algorithm));
   });
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
 }  // namespace xpu_ops::aoti

@@ -82,8 +82,9 @@ Part part(const std::string& path, const std::string& text) {
 KernelFile parse(const std::string& path, const std::vector<char>& content, bool with_code) {
   Header header(path, {content.data(), content.size()});
   if (header.line() != kFormat)
-    throw Error(ErrorKind::runtime, "xpu_ops: " + path + " is of another format than xpu_ops " XPU_OPS_VERSION
-                                    " reads (" + std::string(kFormat) + "); export the model with this version.");
+    throw Error(ErrorKind::runtime, "xpu_ops: " + path +
+                                        " is of another format than xpu_ops " XPU_OPS_VERSION " reads (" +
+                                        std::string(kFormat) + "); export the model with this version.");
   KernelFile file;
   file.xpu_ops = header.value("xpu_ops");
   file.torch = header.value("torch");

@@ -1,4 +1,5 @@
-// The runner of packages for xpu, in torch's registry: torch._inductor.aoti_load_package and C++ programs find it there.
+// The runner of packages for xpu, in torch's registry: torch._inductor.aoti_load_package and C++ programs find it
+// there.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/inductor/aoti_runner/model_container_runner.h>

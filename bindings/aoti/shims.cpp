@@ -10,9 +10,7 @@
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
 
-struct XPUGuardOpaque {
-  int before;
-};
+struct XPUGuardOpaque { int before; };
 
 // Restores the stream of the device, then the device.
 struct XPUStreamGuardOpaque {
@@ -35,6 +33,8 @@ XPUStreamGuardOpaque* enter(runtime::Queue& stream, int device) {
 
 }  // namespace
 
+// Declared in the global namespace, which a declaration here does not inherit its visibility from.
+#pragma GCC visibility push(default)
 extern "C" {
 
 AOTITorchError aoti_torch_create_xpu_guard(int32_t device_index, XPUGuardHandle* ret_guard) {
@@ -87,4 +87,5 @@ AOTITorchError aoti_torch_get_current_sycl_queue(void** ret) {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
 }  // namespace xpu_ops::aoti

@@ -2,6 +2,7 @@
 #include <ATen/core/CachingHostAllocator.h>
 
 #include "bindings/aten/memory/allocator.hpp"
+#include "bindings/export.hpp"
 #include "bindings/errors.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/event.hpp"
@@ -56,7 +57,7 @@ struct PinnedSetup {
 
 }  // namespace
 
-c10::Allocator* pinned_allocator() { return &instance(); }
+XPU_OPS_EXPORT c10::Allocator* pinned_allocator() { return &instance(); }
 
 bool is_pinned(const void* ptr) {
   if (!runtime::initialized() || runtime::in_bad_fork()) return false;
@@ -66,7 +67,7 @@ bool is_pinned(const void* ptr) {
   return false;
 }
 
-void record_pinned(const c10::DataPtr& ptr, c10::Stream stream) {
+XPU_OPS_EXPORT void record_pinned(const c10::DataPtr& ptr, c10::Stream stream) {
   instance().record_event(ptr.get(), ptr.get_context(), stream);
 }
 

@@ -14,7 +14,9 @@ int main(int argc, char** argv) {
   }
   const int runs = argc > 2 ? std::atoi(argv[2]) : 1, index = argc > 3 ? std::atoi(argv[3]) : 0;
   const auto now = [] { return std::chrono::steady_clock::now(); };
-  const auto milliseconds = [](auto from, auto to) { return std::chrono::duration<double, std::milli>(to - from).count(); };
+  const auto milliseconds = [](auto from, auto to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+  };
   try {
     const auto begin = now();
     torch::inductor::AOTIModelPackageLoader model(argv[1], "model", false, 1, static_cast<c10::DeviceIndex>(index));

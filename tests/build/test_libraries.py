@@ -26,7 +26,9 @@ MKL = {"libmkl_intel_ilp64.so.3", "libmkl_tbb_thread.so.3", "libmkl_core.so.3"}
 NEEDED = {
     # nothing of Python: a C++ program loads it
     "torch*/libxpu_ops_torch.so": {"libxpu_ops_kernels.so", "libsycl.so.9"} | TORCH | SYSTEM,
-    "torch*/_C.*": {"libxpu_ops_torch.so", "libxpu_ops_kernels.so", "libsycl.so.9", "libtorch_python.so"} | TORCH | SYSTEM,
+    "torch*/_C.*": {"libxpu_ops_torch.so", "libxpu_ops_kernels.so", "libsycl.so.9", "libtorch_python.so"}
+    | TORCH
+    | SYSTEM,
     "libxpu_ops_kernels.so": {"libsycl.so.9", "libdnnl.so.3"} | SYSTEM,
     "libxpu_ops_mkl.so": MKL | SYSTEM,
     "libxpu_ops_mkl_queue.so": {"libsycl.so.9", "libmkl_sycl_dft.so.6"} | MKL | SYSTEM,

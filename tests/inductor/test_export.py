@@ -155,7 +155,10 @@ def test_frozen_convolutions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "shape"),
-    [pytest.param(Linear, (5, 24), id="linear"), pytest.param(Convolution, (2, 3, 9, 9), id="convolution", marks=pytest.mark.slow)],
+    [
+        pytest.param(Linear, (5, 24), id="linear"),
+        pytest.param(Convolution, (2, 3, 9, 9), id="convolution", marks=pytest.mark.slow),
+    ],
 )
 def test_weights_of_8_bits(make: Callable[[], nn.Module], shape: tuple[int, ...], tmp_path: Path) -> None:
     torch.manual_seed(0)
@@ -255,9 +258,9 @@ def test_the_program_in_cpp(example: tuple[str, nn.Module], tmp_path: Path) -> N
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     linked = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=True).stdout
-    assert "libxpu_ops_torch.so" in linked and "python" not in linked.replace(sysconfig.get_path("purelib"), "").replace(
-        str(libraries), ""
-    )
+    assert "libxpu_ops_torch.so" in linked and "python" not in linked.replace(
+        sysconfig.get_path("purelib"), ""
+    ).replace(str(libraries), "")
     done = subprocess.run([str(program), package, "3"], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     with torch.no_grad():
@@ -444,5 +447,3 @@ def test_a_program_moves_between_devices() -> None:
         torch.testing.assert_close(there.module()(x.to("xpu")).cpu(), expected, rtol=1e-4, atol=1e-5)
         back = move_to_device_pass(there, "cpu")
         torch.testing.assert_close(back.module()(x), expected)
-
-

@@ -41,7 +41,9 @@ def generate(families: list[Family], torch: Torch) -> dict[str, str]:
     files["kernels/kernel_index.cpp"] = device.index_source(index, families)
     files["kernel_index.tsv"] = "".join(f"{k}\t{m}\n" for k, m in sorted(index.items()))
     files["manifest.json"] = (
-        json.dumps({"schema": 1, "types": rows.types(), "rows": rows.rows(families), "peer": peer.keys(torch)}, indent=1)
+        json.dumps(
+            {"schema": 1, "types": rows.types(), "rows": rows.rows(families), "peer": peer.keys(torch)}, indent=1
+        )
         + "\n"
     )
     return files

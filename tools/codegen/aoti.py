@@ -24,7 +24,9 @@ def _callee(f: NativeFunction) -> str:
     if Variant.function in f.variants or not call.startswith("at::") or "symint::" in call:
         return call
     name = call.removeprefix("at::")
-    return f"[](const at::Tensor& self, auto&&... args) {{ return self.{name}(std::forward<decltype(args)>(args)...); }}"
+    return (
+        f"[](const at::Tensor& self, auto&&... args) {{ return self.{name}(std::forward<decltype(args)>(args)...); }}"
+    )
 
 
 def files(torch: Torch) -> dict[str, str]:
@@ -60,9 +62,11 @@ def files(torch: Torch) -> dict[str, str]:
         "",
         "namespace xpu_ops::aoti {",
         "using namespace torch::aot_inductor;",
+        "#pragma GCC visibility push(default)  // not inherited from the declarations outside of the namespace",
         'extern "C" {',
         *definitions,
         "}",
+        "#pragma GCC visibility pop",
         "}  // namespace xpu_ops::aoti",
     ]
     return {_HEADER: "\n".join(header) + "\n", "aten/aoti_operators.cpp": "\n".join(source) + "\n"}

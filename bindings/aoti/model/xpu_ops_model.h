@@ -1,5 +1,5 @@
-// What a model compiled ahead of time for xpu calls beside torch's own C functions, and the glue around generated calls.
-// Compiled into each model: C functions and types only, so that a model outlives changes of this library.
+// What a model compiled ahead of time for xpu calls beside torch's own C functions, and the glue around generated
+// calls. Compiled into each model: C functions and types only, so that a model outlives changes of this library.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import torch
-from torch._inductor import codecache, config, cpp_builder, exc, graph
+from torch._inductor import codecache, config, cpp_builder, cpu_vec_isa, exc, graph
 
 from xpu_ops._paths import release_dir
 
@@ -52,6 +53,7 @@ def _compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
             return upstream(model, *args, device_type=device_type, **kwargs)
         from xpu_ops._built import VERSION
 
+        isa = cpu_vec_isa.pick_vec_isa()
         changes: dict[str, Any] = {
             "aot_inductor.metadata": {
                 **config.aot_inductor.metadata,
@@ -63,11 +65,12 @@ def _compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
         }
         if "cpu" not in model.device_types:
             # The host's code only calls; for this processor alone it would end a process on another one.
-            changes |= {"cpp.march": "", "cpp.simdlen": 1}
+            changes["cpp.march"] = ""
+            isa = cpu_vec_isa.invalid_vec_isa
         if config.aot_inductor.package_constants_on_disk_format != "binary_blob":
             # As text, which upstream's C++ for xpu writes, weights take minutes to compile; so they follow the library.
             changes["aot_inductor.force_mmap_weights"] = True
-        with config.patch(changes):
+        with config.patch(changes), mock.patch.object(codecache, "pick_vec_isa", lambda: isa):
             return upstream(model, *args, device_type=device_type, **kwargs)
 
     return classmethod(compile)  # type: ignore[return-value]

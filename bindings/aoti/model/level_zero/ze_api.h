@@ -1,2 +1,3 @@
-// Stands for Level Zero's header, which torch's runtime of compiled models names for a macro that models here do not use.
+// Stands for Level Zero's header, which torch's runtime of compiled models names for a macro that models here do not
+// use.
 #pragma once
