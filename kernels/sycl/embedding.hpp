@@ -249,7 +249,7 @@ XPU_INLINE void bag_pieces(const BagArgs& p, BagSpan span, uint32_t bag, size_t 
 template <class T, class Index>
 XPU_INLINE void sum_bags_single(const BagArgs& p, uint32_t first, uint32_t last) {
   using Index8 = Index __attribute__((ext_vector_type(8)));
-  using Index8u = Index __attribute__((ext_vector_type(8), aligned(sizeof(Index))));
+  using Index8u __attribute__((ext_vector_type(8), aligned(sizeof(Index)))) = Index;
   const Index* ids = static_cast<const Index*>(p.index.ptr);
   const int64_t low = span_of<Index>(p, first).begin, high = span_of<Index>(p, last - 1).end;
   constexpr int64_t kMost = static_cast<int64_t>(~uint64_t{0} >> (65 - 8 * sizeof(Index)));

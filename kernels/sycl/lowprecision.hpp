@@ -15,10 +15,10 @@ using xpu_ops::kWeightRows;
 using xpu_ops::kWeightSides;
 using xpu_ops::WeightArgs;
 
-using char16u = int8_t __attribute__((ext_vector_type(16), aligned(1)));
-using uint16u = uint32_t __attribute__((ext_vector_type(16), aligned(1)));
-using uint8u = uint32_t __attribute__((ext_vector_type(8), aligned(1)));
-using short16u = int16_t __attribute__((ext_vector_type(16), aligned(1)));
+using char16u __attribute__((ext_vector_type(16), aligned(1))) = int8_t;
+using uint16u __attribute__((ext_vector_type(16), aligned(1))) = uint32_t;
+using uint8u __attribute__((ext_vector_type(8), aligned(1))) = uint32_t;
+using short16u __attribute__((ext_vector_type(16), aligned(1))) = int16_t;
 using short16v = int16_t __attribute__((ext_vector_type(16)));
 using int8v = int32_t __attribute__((ext_vector_type(8)));
 using int16v = int32_t __attribute__((ext_vector_type(16)));

@@ -23,7 +23,7 @@ template <class T> struct RunLanes { static constexpr uint32_t count = 0; };
 #define XPU_RUN_LANES(TYPE, COUNT, MASK)                                                                             \
   template <> struct RunLanes<TYPE> {                                                                                \
     static constexpr uint32_t count = COUNT;                                                                         \
-    using vector = TYPE __attribute__((ext_vector_type(COUNT), aligned(alignof(TYPE))));                             \
+    using vector __attribute__((ext_vector_type(COUNT), aligned(alignof(TYPE)))) = TYPE;                             \
     using mask = MASK __attribute__((ext_vector_type(COUNT)));                                                       \
     static mask differs(const TYPE* s) {                                                                             \
       return __builtin_convertvector(*reinterpret_cast<const vector*>(s) != *reinterpret_cast<const vector*>(s - 1), \

@@ -12,11 +12,11 @@ using uint16v = uint32_t __attribute__((ext_vector_type(16)));
 using uint8v = uint32_t __attribute__((ext_vector_type(8)));
 using ushort16v = uint16_t __attribute__((ext_vector_type(16)));
 // The same at any address of their elements.
-using float16u = float __attribute__((ext_vector_type(16), aligned(4)));
-using ushort16u = uint16_t __attribute__((ext_vector_type(16), aligned(2)));
+using float16u __attribute__((ext_vector_type(16), aligned(4))) = float;
+using ushort16u __attribute__((ext_vector_type(16), aligned(2))) = uint16_t;
 constexpr uint16v kCount16 = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 using half16v = _Float16 __attribute__((ext_vector_type(16)));
-using half16u = _Float16 __attribute__((ext_vector_type(16), aligned(2)));
+using half16u __attribute__((ext_vector_type(16), aligned(2))) = _Float16;
 
 // Sixteen elements as floats.
 XPU_INLINE float16v load16(const float* x) { return *reinterpret_cast<const float16u*>(x); }
@@ -81,7 +81,7 @@ XPU_INLINE float16v larger(float16v a, float16v x) { return nan_of(x > a ? x : a
 
 // The lanes of four vectors, joined to a value for each.
 using float4v = float __attribute__((ext_vector_type(4)));
-using float4u = float __attribute__((ext_vector_type(4), aligned(4)));
+using float4u __attribute__((ext_vector_type(4), aligned(4))) = float;
 template <class F> XPU_INLINE float4v fold16(float16v a, float16v b, float16v c, float16v d, F join) {
   const auto pairs = [&](float16v x, float16v y) __attribute__((always_inline)) {  // x y x y ...
     return join(__builtin_shufflevector(x, y, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),

@@ -13,7 +13,7 @@ using xpu_ops::SmallMatrices;
 
 using double4v = double __attribute__((ext_vector_type(4)));
 using double8v = double __attribute__((ext_vector_type(8)));
-using double4u = double __attribute__((ext_vector_type(4), aligned(8)));
+using double4u __attribute__((ext_vector_type(4), aligned(8))) = double;
 
 template <class T> struct Lanes;
 template <> struct Lanes<float> {
