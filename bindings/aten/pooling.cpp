@@ -92,10 +92,8 @@ void launch_pool(PoolKind kind, const Window& w, int nd, bool back, at::Tensor s
   plan::pool(runtime::current_queue(), problem);
 }
 
-// Whether the planes have a kernel that wants them contiguous.
-bool by_planes(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output) {
-  const runtime::Policy& policy = current_policy();
-  return plan::plan_pool_planes(problem_of(kind, w, nd, input, output, false), policy) != plan::PoolKernel::flat;
+bool turns(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output) {
+  return plan::plan_pool_turns(problem_of(kind, w, nd, input, output, false), current_policy());
 }
 
 // The operator over outputs of any strides: computes into dense ones where they are not.
@@ -104,10 +102,8 @@ void pool(PoolKind kind, const Window& w, int nd, bool back, const at::Tensor& s
   const auto dense = [&](const at::Tensor& t) {
     return !t.defined() || t.is_contiguous(format) ? t : at::empty(t.sizes(), t.options().memory_format(format));
   };
-  // Neighbouring outputs of a plane read every second input, one gather a tap: copies to channels-last and back cost
-  // less.
   if (format == at::MemoryFormat::Contiguous && dst.dim() == nd + 2 && dst.size(1) >= kPoolLanes && dst.numel() != 0 &&
-      !by_planes(kind, w, nd, back ? dst : src, back ? src : dst))
+      turns(kind, w, nd, back ? dst : src, back ? src : dst))
     format = channels_last(nd);
   const at::Tensor d = dense(dst);
   if (back) {

@@ -9,6 +9,7 @@
 #include "gen/kernels/copy_kernels.hpp"
 #include "kernels/host/bulk.hpp"
 #include "kernels/host/cast.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::plan::inline copy_family {
@@ -125,13 +126,18 @@ Channels channels_of(const CopyShape& s) {
   return {};
 }
 
-uint32_t rows_of_group(int64_t row) { return static_cast<uint32_t>(std::clamp<int64_t>(kRowColumns / row, 1, 128)); }
+// The rows of `row` elements that a work-group of `local` items takes.
+uint32_t rows_of_group(int64_t row, size_t local, const runtime::Policy& policy) {
+  const auto share = static_cast<int64_t>(tile_share(local, kRowColumns, policy));
+  return static_cast<uint32_t>(std::clamp<int64_t>(share / row, 1, 128));
+}
 
 // A launch over rows of `row` elements; the other dimensions count them.
-void walk(const CopyShape& s, CopyLaunch& l, CopyLayout layout, int64_t row) {
+void walk(const CopyShape& s, CopyLaunch& l, CopyLayout layout, int64_t row, const runtime::Policy& policy) {
   l.layout = layout;
+  l.local = tile_group(static_cast<size_t>(row), policy);
   l.args.n = static_cast<uint32_t>(numel(s) / row);
-  l.args.group = rows_of_group(row);
+  l.args.group = rows_of_group(row, l.local, policy);
   l.groups0 = runtime::ceil_div(l.args.n, l.args.group);
   l.groups1 = runtime::ceil_div(row, kRowColumns);
 }
@@ -153,45 +159,50 @@ int dense_in_src(const CopyShape& s) {
 }
 
 // Layouts that move whole vectors, for a device of single items. False where the shape is none of them.
-bool plan_registers(CopyShape& s, CopyLaunch& l, int dense) {
+bool plan_registers(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& policy) {
   const int64_t step = s.dst[0] == 1 ? s.src[0] : -1;
   if ((step == 0 || step == 1) && s.size[0] >= kMinRow) {
-    walk(s, l, CopyLayout::spans, s.size[0]);
+    walk(s, l, CopyLayout::spans, s.size[0], policy);
   } else if (const Channels c = channels_of(s); c.dim >= 0) {
     const CopyLayout layout = s.dst[c.dim] == 1 ? CopyLayout::joins : CopyLayout::parts;
     swap_dims(s, 0, c.columns);
     swap_dims(s, 1, c.dim == 0 ? c.columns : c.dim);
-    walk(s, l, layout, s.size[0] * s.size[1]);
+    walk(s, l, layout, s.size[0] * s.size[1], policy);
     l.groups1 = runtime::ceil_div(s.size[0], kRowColumns);
   } else if (step != -1 && dense > 0 && s.src[dense] == 1 && s.size[0] >= kSmallBlock) {
     swap_dims(s, 1, dense);
     tile(s, l, CopyLayout::blocks, kCopyTile, kCopyTile);
   } else if (step >= 2 && step <= 4 && s.size[0] >= kMinRow) {
-    walk(s, l, CopyLayout::picks, s.size[0]);
+    walk(s, l, CopyLayout::picks, s.size[0], policy);
   } else {
     return false;
   }
+  l.local = 1;
   return true;
 }
 
 // Layouts of any device and element.
-void plan_loops(CopyShape& s, CopyLaunch& l, int dense) {
+void plan_loops(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& policy) {
   const bool unit_dst = s.dst[0] == 1;
   if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
-    walk(s, l, CopyLayout::rows, s.size[0]);
+    walk(s, l, CopyLayout::rows, s.size[0], policy);
   } else if (unit_dst && dense > 0 && s.size[0] >= kMinRow) {
     swap_dims(s, 1, dense);
     tile(s, l, CopyLayout::transpose, kTransposeLanes, kTransposeColumn);
+    l.local = kTransposeLanes;
   } else if (dense > 0 && s.size[dense] >= 4 * kMinRow && s.size[0] < kMinRow) {
     // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
     swap_dims(s, 0, dense);
-    walk(s, l, CopyLayout::steps, s.size[0]);
+    walk(s, l, CopyLayout::steps, s.size[0], policy);
   } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
-    walk(s, l, line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line);
+    walk(s, l, line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line, policy);
   } else {
     if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
-    walk(s, l, CopyLayout::steps, s.size[0]);
+    walk(s, l, CopyLayout::steps, s.size[0], policy);
   }
+  // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
+  const bool apart = l.layout == CopyLayout::lines1 && l.element >= 4 && std::abs(s.src[0]) > 2;
+  if (policy.single_items && (apart || l.layout == CopyLayout::steps)) l.local = 1;
 }
 
 runtime::KernelSlot& cast_slot(DType to, DType from) {
@@ -298,10 +309,12 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
           if (s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1 && s.src[0] == 1)) {
             launch.layout = CopyLayout::contig;
             a.n = static_cast<uint32_t>(numel(s));
+            launch.groups0 = runtime::ceil_div(a.n, kTileElements);
+            launch.local = tile_group(std::min(a.n, kTileElements), policy);
           } else {
             const int dense = dense_in_src(s);
-            if (!(policy.single_items && launch.element <= 8 && plan_registers(s, launch, dense)))
-              plan_loops(s, launch, dense);
+            if (!(policy.single_items && launch.element <= 8 && plan_registers(s, launch, dense, policy)))
+              plan_loops(s, launch, dense, policy);
           }
           a.dst = d, a.src = r;
           for (int i = 0; i < kCopyDims; ++i) {
@@ -323,38 +336,26 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
                         [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
       return;
   }
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const size_t lanes = device.policy.lanes;
-  // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
-  plan_copy(device.policy, dst, src, element, shape, [&](const CopyLaunch& l) {
-    const DType raw = raw_dtype(l.element);
+  const auto kernel = [](const CopyLaunch& l) -> Slots& {
     switch (l.layout) {
-      case CopyLayout::contig:
-        return runtime::launch(queue, kernels::copy_contig[raw], runtime::ceil_div(l.args.n, kTileElements), lanes,
-                               l.args);
-      case CopyLayout::rows:
-        return runtime::launch2(queue, kernels::copy_rows[raw], l.groups0, l.groups1, 1, lanes, l.args);
-      case CopyLayout::lines1:
-        return runtime::launch2(
-            queue, kernels::copy_lines_d1[raw], l.groups0, l.groups1, 1,
-            device.policy.single_items && l.element >= 4 && std::abs(l.args.src_stride[0]) > 2 ? 1 : lanes, l.args);
-      case CopyLayout::lines2:
-        return runtime::launch2(queue, kernels::copy_lines_d2[raw], l.groups0, l.groups1, 1, lanes, l.args);
-      case CopyLayout::transpose:
-        return runtime::launch2(queue, kernels::copy_transpose[raw], l.groups0, l.groups1, 1, kTransposeLanes, l.args);
-      case CopyLayout::blocks: return runtime::launch2(queue, block_slots(l)[raw], l.groups0, l.groups1, 1, 1, l.args);
-      case CopyLayout::joins:
-        return runtime::launch2(queue, (*kJoins[l.args.size[1].d - 2])[raw], l.groups0, l.groups1, 1, 1, l.args);
-      case CopyLayout::parts:
-        return runtime::launch2(queue, (*kParts[l.args.size[1].d - 2])[raw], l.groups0, l.groups1, 1, 1, l.args);
-      case CopyLayout::picks:
-        return runtime::launch2(queue, (*kPicks[l.args.src_stride[0] - 2])[raw], l.groups0, l.groups1, 1, 1, l.args);
-      case CopyLayout::spans:
-        return runtime::launch2(queue, kernels::copy_spans[raw], l.groups0, l.groups1, 1, 1, l.args);
-      case CopyLayout::steps:
-        return runtime::launch2(queue, kernels::copy_steps[raw], l.groups0, l.groups1, 1,
-                                device.policy.single_items ? 1 : lanes, l.args);
+      case CopyLayout::contig: return kernels::copy_contig;
+      case CopyLayout::rows: return kernels::copy_rows;
+      case CopyLayout::lines1: return kernels::copy_lines_d1;
+      case CopyLayout::lines2: return kernels::copy_lines_d2;
+      case CopyLayout::transpose: return kernels::copy_transpose;
+      case CopyLayout::blocks: return block_slots(l);
+      case CopyLayout::joins: return *kJoins[l.args.size[1].d - 2];
+      case CopyLayout::parts: return *kParts[l.args.size[1].d - 2];
+      case CopyLayout::picks: return *kPicks[l.args.src_stride[0] - 2];
+      case CopyLayout::spans: return kernels::copy_spans;
+      case CopyLayout::steps: return kernels::copy_steps;
     }
+    __builtin_unreachable();
+  };
+  plan_copy(runtime::device_info(queue.device).policy, dst, src, element, shape, [&](const CopyLaunch& l) {
+    runtime::KernelSlot& slot = kernel(l)[raw_dtype(l.element)];
+    if (l.layout == CopyLayout::contig) return runtime::launch(queue, slot, l.groups0, l.local, l.args);
+    runtime::launch2(queue, slot, l.groups0, l.groups1, 1, l.local, l.args);
   });
 }
 
@@ -366,7 +367,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
       if (queue.run_small([here, a] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
     }
   }
-  const size_t lanes = runtime::device_info(queue.device).policy.lanes;
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   runtime::KernelSlot& slot = cast_slot(to, from);
   constexpr int64_t step = int64_t{1} << 30;
   for (int64_t done = 0; done < n; done += step) {
@@ -375,7 +376,8 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
     a.src = static_cast<const char*>(src) + done * static_cast<int64_t>(dtype_size(from));
     a.n = static_cast<uint32_t>(std::min(step, n - done));
     a.flags = flags;
-    runtime::launch(queue, slot, runtime::ceil_div(a.n, kTileElements), lanes, a);
+    runtime::launch(queue, slot, runtime::ceil_div(a.n, kTileElements),
+                    tile_group(std::min(a.n, kTileElements), policy), a);
   }
 }
 
@@ -387,8 +389,7 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
           cost_here(shape, element, false), [=] { fill_here(dst, element, &bytes, shape); },
           [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
     return;
-  const runtime::DeviceInfo& device = runtime::device_info(queue.device);
-  const size_t lanes = device.policy.lanes;
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {
     FillArgs a{};
     a.dst = d;
@@ -404,18 +405,19 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
       }
       a.n = static_cast<uint32_t>(items);
       return runtime::launch(queue, kernels::fill_contig[raw_dtype(width)], runtime::ceil_div(items, kTileElements),
-                             lanes, a);
+                             tile_group(std::min<size_t>(items, kTileElements), policy), a);
     }
     if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
     a.n = static_cast<uint32_t>(n / s.size[0]);
-    a.group = rows_of_group(s.size[0]);
+    const bool single = policy.single_items && s.dst[0] != 1;
+    const size_t local = tile_group(static_cast<size_t>(s.size[0]), policy);
+    a.group = rows_of_group(s.size[0], local, policy);
     for (int i = 0; i < kCopyDims; ++i) {
       a.size[i] = make_divider(i < s.ndim ? static_cast<uint32_t>(s.size[i]) : 1);
       a.dst_stride[i] = i < s.ndim ? static_cast<uint32_t>(s.dst[i]) : 0;
     }
     runtime::launch2(queue, kernels::fill_steps[raw_dtype(element)], runtime::ceil_div(a.n, a.group),
-                     runtime::ceil_div(s.size[0], kRowColumns), 1,
-                     device.policy.single_items && s.dst[0] != 1 ? 1 : lanes, a);
+                     runtime::ceil_div(s.size[0], kRowColumns), 1, single ? 1 : local, a);
   });
 }
 

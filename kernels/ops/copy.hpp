@@ -26,8 +26,8 @@ enum class CopyLayout { contig, rows, transpose, lines1, lines2, blocks, joins, 
 
 struct CopyLaunch {
   CopyLayout layout;
-  size_t element;           // bytes of one element as the kernel sees it: narrow elements are moved several at once
-  size_t groups0, groups1;  // work-groups, but for contig
+  size_t element;  // bytes of one element as the kernel sees it: narrow elements are moved several at once
+  size_t groups0, groups1, local;  // work-groups, and the items of one; contig has groups0 alone
   CopyArgs args;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/embedding_kernels.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/launch.hpp"
@@ -74,13 +75,14 @@ void embedding_bag_grad(runtime::Queue& queue, DType type, BagGradArgs args) {
 }
 
 void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradArgs& args) {
-  runtime::launch(queue, kernels::bag_sample_grad[type], args.count, runtime::device_info(queue.device).policy.lanes,
-                  args);
+  const RowGroups rows = sub_group_rows(args.count, runtime::device_info(queue.device).policy);
+  runtime::launch(queue, kernels::bag_sample_grad[type], rows.groups, rows.local, args);
   runtime::check_kernel_errors(queue);
 }
 
 void renorm_rows(runtime::Queue& queue, DType type, const RenormArgs& args) {
-  runtime::launch(queue, kernels::renorm_rows[type], args.rows, runtime::device_info(queue.device).policy.lanes, args);
+  const RowGroups rows = sub_group_rows(args.rows, runtime::device_info(queue.device).policy);
+  runtime::launch(queue, kernels::renorm_rows[type], rows.groups, rows.local, args);
 }
 
 }  // namespace xpu_ops::plan::inline embedding_family

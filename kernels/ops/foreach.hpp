@@ -44,7 +44,7 @@ class ForeachLaunch {
   }
   void run(runtime::KernelSlot& kernel, Args& args) {
     run(args, [&](runtime::Queue& queue, size_t groups) {
-      runtime::launch(queue, kernel, groups, runtime::device_info(queue.device).policy.lanes, args);
+      runtime::launch(queue, kernel, groups, runtime::device_info(queue.device).policy.tile_items, args);
     });
   }
 

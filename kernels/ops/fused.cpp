@@ -40,7 +40,7 @@ void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormA
 
 RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& policy) {
   RotaryPlan plan;
-  plan.local = std::min({kRotaryItems, size_t{policy.most_items}, ceil_div(pairs, 16) * 16});
+  plan.local = std::min({kRotaryItems, size_t{policy.elementwise_group}, ceil_div(pairs, 16) * 16});
   plan.rows_per_group = static_cast<uint32_t>(kRotaryPairs / plan.local);
   plan.groups0 = ceil_div(rows, plan.rows_per_group);
   plan.groups1 = ceil_div(pairs, plan.local);

@@ -24,6 +24,7 @@ constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one ind
 constexpr size_t kFilling = 8;        // work-groups per compute unit
 constexpr size_t kGroupShare = 8192;  // a group costs about as much as moving a thousand elements: it gets several rows
 constexpr size_t kPiece = 4096;       // least items of a piece of a row
+constexpr size_t kMovesAtOnce = 4;    // of an item: see for_piece
 constexpr size_t kMostLinearRows = 256;
 // Cost of an element of a mask on the calling thread, in the same units.
 constexpr int64_t kHostMask = 16;
@@ -75,18 +76,19 @@ IndexedPlan plan_indexed(const IndexedProblem& p, const runtime::Policy& policy)
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
   const size_t inner = args.walk.inner, wanted = kFilling * std::max<size_t>(1, policy.units);
   plan.local = even_group(inner, policy);
-  size_t share = plan.local;
+  size_t share = plan.local, most = kGroupShare;
   plan.groups1 = ceil_div(inner, plan.local);
   if (args.mode != IndexMode::general) {
-    // A sub-group walks its piece. An item with vector registers goes alone: gathers and scatters cost more than they
+    // A work-group walks its piece. An item with vector registers goes alone: gathers and scatters cost more than they
     // save.
-    plan.local = args.mode == IndexMode::unit && policy.single_items ? 1 : policy.lanes;
+    const bool alone = args.mode == IndexMode::unit && policy.single_items;
+    plan.local = alone ? 1 : tile_group(ceil_div(inner, kMovesAtOnce), policy);
+    if (!alone) most = tile_share(plan.local, kGroupShare, policy);
     const size_t pieces = std::min(ceil_div(inner, kPiece), ceil_div(wanted, args.walk.rows));
     share = args.piece = static_cast<uint32_t>(ceil_div(ceil_div(inner, pieces), 64) * 64);
     plan.groups1 = ceil_div(inner, args.piece);
   }
-  const size_t rows =
-      std::max<size_t>(1, std::min<size_t>(kGroupShare / share, args.walk.rows * plan.groups1 / wanted));
+  const size_t rows = std::max<size_t>(1, std::min<size_t>(most / share, args.walk.rows * plan.groups1 / wanted));
   args.rows_per_group = static_cast<uint32_t>(rows);
   plan.groups0 = ceil_div(args.walk.rows, rows);
   return plan;
@@ -102,21 +104,21 @@ void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
 
-LinearizePlan plan_linearize(const LinearDims& dims) {
+LinearizePlan plan_linearize(const LinearDims& dims, const runtime::Policy& policy) {
   LinearizePlan plan;
   plan.walk = make_walk<kMaxIndices + 1>(dims, false, 2);
   plan.rows_per_group = static_cast<uint32_t>(std::clamp<size_t>(kTileElements / plan.walk.inner, 1, kMostLinearRows));
   plan.groups0 = ceil_div(plan.walk.rows, plan.rows_per_group);
   plan.groups1 = ceil_div(plan.walk.inner, kTileElements);
+  plan.local = tile_group(plan.walk.inner, policy);
   return plan;
 }
 
 void linearize(runtime::Queue& queue, LinearizeArgs args, const LinearDims& dims) {
-  const LinearizePlan plan = plan_linearize(dims);
+  const LinearizePlan plan = plan_linearize(dims, runtime::device_info(queue.device).policy);
   args.walk = plan.walk;
   args.rows_per_group = plan.rows_per_group;
-  runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1,
-                   runtime::device_info(queue.device).policy.lanes, args);
+  runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1, plan.local, args);
   runtime::check_kernel_errors(queue);
 }
 
@@ -167,7 +169,8 @@ bool Compaction::write_here(F&& write, const L& kernel) {
 }
 
 void Compaction::run(runtime::KernelSlot& kernel) const {
-  runtime::launch(queue_, kernel, args.chunks, runtime::device_info(queue_.device).policy.lanes, args);
+  const RowGroups rows = sub_group_rows(args.chunks, runtime::device_info(queue_.device).policy);
+  runtime::launch(queue_, kernel, rows.groups, rows.local, args);
 }
 
 void Compaction::write_indices(const int64_t* sizes, int64_t dims, int64_t* out, int64_t rows, int64_t stride) {
@@ -188,7 +191,7 @@ void Compaction::write_indices(const int64_t* sizes, int64_t dims, int64_t* out,
   if (policy.single_items) return runtime::launch(queue_, kernels::compact_coordinates[raw], args.chunks, 1, args);
   run(kernels::compact_nonzero[raw]);
   if (dims < 2) return;
-  runtime::launch(queue_, kernels::nonzero_unravel, ceil_div(rows, kTileElements), policy.lanes, args);
+  runtime::launch(queue_, kernels::nonzero_unravel, ceil_div(rows, kTileElements), policy.tile_items, args);
 }
 
 void Compaction::select(size_t element) {

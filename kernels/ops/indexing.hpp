@@ -40,9 +40,9 @@ using LinearDims = std::vector<WalkDim<kMaxIndices + 1>>;
 struct LinearizePlan {
   Walk<kMaxIndices + 1> walk;
   uint32_t rows_per_group = 1;
-  size_t groups0 = 0, groups1 = 0;
+  size_t groups0 = 0, groups1 = 0, local = 1;
 };
-LinearizePlan plan_linearize(const LinearDims& dims);
+LinearizePlan plan_linearize(const LinearDims& dims, const runtime::Policy& policy);
 // All of the arguments but the walk is given.
 void linearize(runtime::Queue& queue, LinearizeArgs args, const LinearDims& dims);
 

@@ -14,8 +14,8 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kPartialItems = 16;                       // of a work-group of partial sums
 constexpr size_t kPartialShare = 4096, kPartialMost = 64;  // elements of such a work-group, and the most groups
+constexpr size_t kWideShare = 16, kWideMost = 2;           // elements of an item, groups per unit, of wide groups
 constexpr size_t kPointItems = 1024, kTargetItems = 256, kRowItems = 64;
 constexpr int64_t kTargetCost = 16;  // of a target on the calling thread, in units of Queue::may_run_inline
 
@@ -30,6 +30,8 @@ const LossKernels& kernels_of(LossKind kind) {
   return all[static_cast<int>(kind)];
 }
 
+const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+
 size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
 
 void finish(runtime::Queue& queue, DType type, const void* partial, size_t count, double divisor, void* out,
@@ -41,11 +43,13 @@ void finish(runtime::Queue& queue, DType type, const void* partial, size_t count
   args.count = static_cast<uint32_t>(count);
   args.mean = mean;
   args.divisor = loss_scalar(divisor);
-  runtime::launch(queue, kernels::loss_finish[type], 1, 1, args);
+  const runtime::Policy& policy = policy_of(queue);
+  if (policy.team_items == policy.lanes) return runtime::launch(queue, kernels::loss_finish[type], 1, 1, args);
+  runtime::launch(queue, kernels::loss_finish_team[type], 1, policy.team_items, args);
 }
 
 void launch_points(runtime::Queue& queue, runtime::KernelSlot& kernel, const LossArgs& args) {
-  const size_t local = std::min<size_t>(kPointItems, runtime::device_info(queue.device).policy.most_items);
+  const size_t local = std::min<size_t>(kPointItems, policy_of(queue).elementwise_group);
   runtime::launch(queue, kernel, ceil_div(args.n, local), local, args);
 }
 
@@ -53,7 +57,11 @@ void launch_points(runtime::Queue& queue, runtime::KernelSlot& kernel, const Los
 
 LossScalar loss_scalar(double value) { return {static_cast<float>(value), std::bit_cast<int64_t>(value)}; }
 
-size_t plan_partial(size_t n) { return std::clamp<size_t>(ceil_div(n, kPartialShare), 1, kPartialMost); }
+PartialPlan plan_partial(size_t n, const runtime::Policy& policy) {
+  const size_t items = policy.team_items;
+  if (items == policy.lanes) return {std::clamp<size_t>(ceil_div(n, kPartialShare), 1, kPartialMost), items};
+  return {std::clamp<size_t>(ceil_div(n, kWideShare * items), 1, kWideMost * policy.units), items};
+}
 
 void loss(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
   launch_points(queue, kernels_of(kind).point[type], args);
@@ -64,10 +72,11 @@ void loss_backward(runtime::Queue& queue, LossKind kind, DType type, const LossA
 }
 
 void loss_sum(runtime::Queue& queue, LossKind kind, DType type, LossArgs args, double divisor, void* out) {
-  const size_t groups = plan_partial(args.n), count = groups * kPartialItems;
+  const auto [groups, items] = plan_partial(args.n, policy_of(queue));
+  const size_t count = groups * items;
   const runtime::Scratch partial(count * accumulator_bytes(type));
   args.out = partial.get();
-  runtime::launch(queue, kernels_of(kind).partial[type], groups, kPartialItems, args);
+  runtime::launch(queue, kernels_of(kind).partial[type], groups, items, args);
   finish(queue, type, partial.get(), count, divisor, out, nullptr, false);
 }
 
@@ -80,7 +89,8 @@ void nll_backward(runtime::Queue& queue, DType type, const NllArgs& args) {
 }
 
 void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* out, void* total_weight) {
-  const size_t groups = plan_partial(args.n), count = groups * kPartialItems;
+  const auto [groups, items] = plan_partial(args.n, policy_of(queue));
+  const size_t count = groups * items;
   if (const host::NllSum here = groups == 1 && !args.weight ? host::nll_sum(type) : nullptr)
     if (queue.run_small(
             int64_t{args.n} * kTargetCost, [=] { here(args, out, total_weight, mean); },
@@ -88,7 +98,7 @@ void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* o
       return;
   const runtime::Scratch partial(2 * count * accumulator_bytes(type));
   args.out = partial.get();
-  runtime::launch(queue, kernels::nll_partial[type], groups, kPartialItems, args);
+  runtime::launch(queue, kernels::nll_partial[type], groups, items, args);
   finish(queue, type, partial.get(), count, 1, out, total_weight, mean);
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
@@ -12,8 +13,9 @@ namespace xpu_ops::plan::inline loss_family {
 
 LossScalar loss_scalar(double value);
 
-// Work-groups of partial sums over n elements.
-size_t plan_partial(size_t n);
+// Work-groups of partial sums over n elements, and their items; a partial sum per item.
+struct PartialPlan { size_t groups, items; };
+PartialPlan plan_partial(size_t n, const runtime::Policy& policy);
 
 // Losses of each element into args.out.
 void loss(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args);

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "gen/kernels/normalization_kernels.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
@@ -19,11 +20,16 @@ constexpr int64_t kColumnGroups = 8;          // the same over columns
 constexpr int64_t kChain = 512, kLeast = 16;  // rows of a split: the most that one chain adds, and the least
 constexpr int64_t kMostSplits = 1024;
 constexpr int64_t kRowsPerUnit = 16;  // from here on rows alone fill the device
+constexpr int64_t kTeamsPerUnit = 4;  // the same of rows that teams share
 constexpr int64_t kRowColumnsLeast = 16, kRowColumnsMost = 4096;
 constexpr size_t kApplyItems = 4096;  // elements of a work-group, and its most items
 constexpr size_t kFinalItems = 64, kCoefItems = 256;
+constexpr size_t kTeamElements = 16;  // of an item's registers: kHeld of the device code
 
 const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+
+// Rows are shared by more items than a sub-group has where these are long.
+bool by_teams(const runtime::Policy& policy) { return policy.team_items > policy.lanes; }
 
 size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
 
@@ -36,6 +42,16 @@ void apply(ColumnSumArgs& args, const ColumnSumPlan& plan) {
 
 size_t partial_bytes(const ColumnSumArgs& args, DType type) {
   return size_t{args.batches} * std::max<uint32_t>(1, args.splits) * 2 * args.cols * accumulator_bytes(type);
+}
+
+// The partial sums of all splits.
+void add_columns(runtime::Queue& queue, DType type, DType out, const ColumnSumArgs& args) {
+  const runtime::Policy& policy = policy_of(queue);
+  const size_t columns = size_t{args.batches} * args.cols;
+  if (by_teams(policy))
+    return runtime::launch(queue, kernels::norm_column_final_team(type, out), ceil_div(columns, kLanes),
+                           policy.team_items, args);
+  runtime::launch(queue, kernels::norm_column_final(type, out), ceil_div(columns, kFinalItems), kFinalItems, args);
 }
 
 void coefficients(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t n, const NormCoefArgs& args) {
@@ -66,8 +82,7 @@ void column_sums(runtime::Queue& queue, DType type, DType out, ColumnSumArgs arg
   const runtime::Scratch partial(partial_bytes(args, type));
   args.partial = partial.get();
   runtime::launch(queue, kernels::norm_column_sums[type], plan.groups, kLanes, args);
-  runtime::launch(queue, kernels::norm_column_final(type, out), ceil_div(size_t{args.batches} * args.cols, kFinalItems),
-                  kFinalItems, args);
+  add_columns(queue, type, out, args);
 }
 
 void column_group_moments(runtime::Queue& queue, DType type, ColumnSumArgs args) {
@@ -79,14 +94,21 @@ void column_group_moments(runtime::Queue& queue, DType type, ColumnSumArgs args)
   runtime::launch(queue, kernels::norm_group_moments[type], size_t{args.batches} * args.groups, kLanes, args);
 }
 
-void row_sums(runtime::Queue& queue, DType type, const RowSumArgs& args) {
+void row_sums(runtime::Queue& queue, DType type, RowSumArgs args) {
+  const runtime::Policy& policy = policy_of(queue);
+  if (by_teams(policy)) {
+    const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
+    args.team = static_cast<uint32_t>(teams.items);
+    return runtime::launch(queue, kernels::norm_row_sums_team[type], teams.groups, teams.local, args);
+  }
   runtime::launch(queue, kernels::norm_row_sums[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
 }
 
 ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& policy) {
   ApplyPlan plan;
   const int64_t cols = args.cols, rows = int64_t{args.rows} * args.batches;
-  const bool along = !args.by_column || (policy.single_items && cols >= kRowColumnsLeast && cols <= kRowColumnsMost);
+  const bool along = !(args.by_column || by_teams(policy)) ||
+                     (policy.single_items && cols >= kRowColumnsLeast && cols <= kRowColumnsMost);
   if (along && rows >= kRowsPerUnit * int64_t{policy.units}) {
     plan.by_row = true;
     plan.groups0 = row_groups(rows, policy);
@@ -95,7 +117,8 @@ ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& poli
   }
   // Long rows are gone through one at a time, in the order of memory, by groups of one size: the last is not left
   // nearly empty.
-  plan.groups1 = ceil_div(cols, std::min<size_t>(kApplyItems, policy.most_items));
+  plan.groups1 =
+      ceil_div(cols, by_teams(policy) ? policy.tile_items : std::min<size_t>(kApplyItems, policy.most_items));
   plan.local = ceil_div(ceil_div(cols, plan.groups1), 16) * 16;
   plan.rows_per_group = static_cast<uint32_t>(std::max<size_t>(1, kApplyItems / plan.local));
   plan.parts = static_cast<uint32_t>(ceil_div(args.rows, plan.rows_per_group));
@@ -113,29 +136,47 @@ void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args) {
     runtime::launch2(queue, kernels::norm_apply[type], plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-void layer_norm(runtime::Queue& queue, DType type, DType parameter, const LayerNormArgs& args) {
+void layer_norm(runtime::Queue& queue, DType type, DType parameter, LayerNormArgs args) {
+  if (const runtime::Policy& policy = policy_of(queue); by_teams(policy)) {
+    const runtime::KernelTable2& kernel = args.mean ? kernels::layer_norm_team_plain : kernels::layer_norm_team_rms;
+    const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
+    args.team = static_cast<uint32_t>(teams.items);
+    return runtime::launch(queue, kernel(type, parameter), teams.groups, teams.local, args);
+  }
   const runtime::KernelTable2& kernel = args.mean ? kernels::layer_norm_row_plain : kernels::layer_norm_row_rms;
   runtime::launch(queue, kernel(type, parameter), row_groups(args.rows, policy_of(queue)), kLanes, args);
 }
 
 size_t plan_layer_sums(int64_t rows, const runtime::Policy& policy) {
-  return std::max<int64_t>(
-      1, std::max(std::min(kRowsPerUnit * int64_t{policy.units}, rows / kLeast), std::min(rows / kChain, kMostSplits)));
+  const int64_t filling = (by_teams(policy) ? kTeamsPerUnit : kRowsPerUnit) * int64_t{policy.units};
+  return std::max<int64_t>(1, std::max(std::min(filling, rows / kLeast), std::min(rows / kChain, kMostSplits)));
 }
 
 void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, LayerNormArgs args, void* grad_weight,
                          void* grad_bias) {
   const runtime::Policy& policy = policy_of(queue);
-  const bool plain = args.mean;
+  const bool plain = args.mean, wide = by_teams(policy);
   if (!grad_weight && !grad_bias) {
+    if (wide) {
+      const auto& kernel = plain ? kernels::layer_norm_backward_team_plain : kernels::layer_norm_backward_team_rms;
+      const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
+      args.team = static_cast<uint32_t>(teams.items);
+      return runtime::launch(queue, kernel(type, parameter), teams.groups, teams.local, args);
+    }
     const auto& kernel = plain ? kernels::layer_norm_backward_row_plain : kernels::layer_norm_backward_row_rms;
     return runtime::launch(queue, kernel(type, parameter), row_groups(args.rows, policy), kLanes, args);
   }
   const size_t groups = plan_layer_sums(args.rows, policy);
   const runtime::Scratch partial(groups * 2 * args.cols * accumulator_bytes(type));
   args.partial = partial.get();
-  const auto& kernel = plain ? kernels::layer_norm_backward_row_plain_sums : kernels::layer_norm_backward_row_rms_sums;
-  runtime::launch(queue, kernel(type, parameter), groups, kLanes, args);
+  const auto& kernel =
+      wide    ? plain ? kernels::layer_norm_backward_team_plain_sums : kernels::layer_norm_backward_team_rms_sums
+      : plain ? kernels::layer_norm_backward_row_plain_sums
+              : kernels::layer_norm_backward_row_rms_sums;
+  // One team per work-group: the sums of a group have one writer per column.
+  const size_t local = wide ? even_group(args.cols, policy.team_items) : kLanes;
+  args.team = static_cast<uint32_t>(local);
+  runtime::launch(queue, kernel(type, parameter), groups, local, args);
   ColumnSumArgs last;
   last.partial = partial.get();
   last.out0 = grad_weight;
@@ -143,8 +184,7 @@ void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, Lay
   last.cols = args.cols;
   last.by_cols = xpu::make_divider(last.cols);
   last.splits = static_cast<uint32_t>(groups);
-  runtime::launch(queue, kernels::norm_column_final(type, parameter), ceil_div(args.cols, kFinalItems), kFinalItems,
-                  last);
+  add_columns(queue, type, parameter, last);
 }
 
 void weight_norm(runtime::Queue& queue, DType type, const WeightNormArgs& args) {

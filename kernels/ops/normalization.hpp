@@ -27,7 +27,7 @@ void column_sums(runtime::Queue& queue, DType type, DType out, ColumnSumArgs arg
 // Biased variance (out0) and mean (out1) of each of `groups` groups of neighbouring columns of each matrix.
 void column_group_moments(runtime::Queue& queue, DType type, ColumnSumArgs args);
 // The two sums along each row.
-void row_sums(runtime::Queue& queue, DType type, const RowSumArgs& args);
+void row_sums(runtime::Queue& queue, DType type, RowSumArgs args);
 
 struct ApplyPlan {
   bool by_row = false;                         // one sub-group per row
@@ -39,7 +39,7 @@ ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& poli
 void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args);
 
 // Layer norm, or RMS norm where `mean` is null; `parameter`: of weight and bias.
-void layer_norm(runtime::Queue& queue, DType type, DType parameter, const LayerNormArgs& args);
+void layer_norm(runtime::Queue& queue, DType type, DType parameter, LayerNormArgs args);
 // Groups of rows with partial sums: few enough that these cost little, many enough for the compute units and for short
 // chains of additions.
 size_t plan_layer_sums(int64_t rows, const runtime::Policy& policy);

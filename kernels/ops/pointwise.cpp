@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/error.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/kernel_index.hpp"
 #include "kernels/runtime/launch.hpp"
@@ -144,9 +145,16 @@ void each_place(const OuterDim* outer, int outers, int operands, void* const* pt
   }
 }
 
-void launch_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t local, const PointwiseArgs& args) {
+void launch_groups(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t local, const PointwiseArgs& args) {
   runtime::launch2(queue, kernel, runtime::ceil_div(args.rows, args.group), runtime::ceil_div(args.n, args.columns), 1,
                    local, args);
+}
+
+void launch_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, const runtime::Policy& policy,
+                 PointwiseArgs& args) {
+  const RowsPlan plan = plan_pointwise_rows(args.columns, policy);
+  args.group = plan.group;
+  launch_groups(queue, kernel, plan.local, args);
 }
 
 }  // namespace
@@ -154,6 +162,11 @@ void launch_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t loca
 PointwiseKernel plan_pointwise(const PointwiseShape& shape, Layout fits, bool steps, const runtime::Policy& policy) {
   if (fits == Layout::rows) return PointwiseKernel::rows;
   return steps && policy.single_items && in_order(shape) ? PointwiseKernel::steps : PointwiseKernel::none;
+}
+
+RowsPlan plan_pointwise_rows(uint32_t columns, const runtime::Policy& policy) {
+  const size_t local = tile_group(columns, policy), share = tile_share(local, kTileElements, policy);
+  return {local, static_cast<uint32_t>(std::clamp<size_t>(share / columns, 1, 128))};
 }
 
 bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
@@ -202,16 +215,16 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
   if (kernel == PointwiseKernel::none) return false;
   take_outers();
   if (kernel == PointwiseKernel::steps)
-    each_part(Layout::strided, [&] { launch_rows(queue, (*steps)[p.common], 1, args); });
+    each_part(Layout::strided, [&] { launch_groups(queue, (*steps)[p.common], 1, args); });
   else
-    each_part(Layout::rows, [&] { launch_rows(queue, p.rows[p.common], policy.lanes, args); });
+    each_part(Layout::rows, [&] { launch_rows(queue, p.rows[p.common], policy, args); });
   return true;
 }
 
 void pointwise_dense(runtime::Queue& queue, runtime::KernelSlot& kernel, const PointwiseShape& shape,
                      PointwiseArgs& args, int outputs) {
   fill(shape, Layout::rows, args, outputs);
-  launch_rows(queue, kernel, runtime::device_info(queue.device).policy.lanes, args);
+  launch_rows(queue, kernel, runtime::device_info(queue.device).policy, args);
 }
 
 }  // namespace xpu_ops::plan::inline pointwise_family

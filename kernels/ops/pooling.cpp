@@ -66,6 +66,10 @@ PoolKernel plan_pool_planes(const PoolProblem& p, const runtime::Policy& policy)
   return by_plane(p) ? PoolKernel::plane : by_tiles(p, policy) ? PoolKernel::tiles : PoolKernel::flat;
 }
 
+bool plan_pool_turns(const PoolProblem& p, const runtime::Policy& policy) {
+  return policy.single_items && plan_pool_planes(p, policy) == PoolKernel::flat;
+}
+
 PoolPlan plan_pool(const PoolProblem& p, const runtime::Policy& policy) {
   PoolPlan plan;
   if (!p.last) plan.kernel = plan_pool_planes(p, policy);

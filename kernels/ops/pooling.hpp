@@ -27,6 +27,10 @@ enum class PoolKernel { flat, last, wide, plane, tiles };
 // Of contiguous planes: plane, tiles, or flat where neither serves.
 PoolKernel plan_pool_planes(const PoolProblem& problem, const runtime::Policy& policy);
 
+// Whether contiguous planes are better turned to channels-last first, and the results back: where a vector of
+// neighbouring outputs costs one gather per tap.
+bool plan_pool_turns(const PoolProblem& problem, const runtime::Policy& policy);
+
 struct PoolPlan {
   PoolKernel kernel = PoolKernel::flat;
   int64_t at_once = 1;  // planes of one launch

@@ -28,7 +28,7 @@ void launch(runtime::Queue& queue, runtime::KernelSlot& kernel, const void* in, 
     args.out = static_cast<char*>(out) + static_cast<size_t>(done) * out_size;
     args.n = static_cast<uint32_t>(std::min(step, n - done));
     runtime::launch(queue, kernel, runtime::ceil_div(args.n, kTileElements),
-                    runtime::device_info(queue.device).policy.lanes, args);
+                    runtime::device_info(queue.device).policy.tile_items, args);
   }
 }
 

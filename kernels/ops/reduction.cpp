@@ -25,6 +25,9 @@ constexpr int64_t kWideColumns = kLanes * kColumns;
 constexpr int64_t kMaxSplits = 1024;  // one item combines them one after the other
 // Elements that one accumulator takes one after the other, for the rounding error of sums.
 constexpr int64_t kRowChain = 65536, kColumnChain = 1024;
+// Of a team: longer rows are shared by more than a sub-group, with so many elements per item; from so many splits on
+// the results are combined by several items.
+constexpr int64_t kTeamRow = 512, kTeamElements = 16, kTeamLeast = 64, kTeamSplits = 32;
 constexpr size_t kHostPartial = 1 << 14;  // bytes for the results of splits on the calling thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -95,6 +98,35 @@ void divide(ReductionArgs& a, int64_t want, int64_t granule) {
   a.splits = static_cast<uint32_t>(outer_splits * inner_splits);
 }
 
+// Rows by teams. Many groups of many items hide the time of memory; each team has one row, or one split of it.
+void plan_team(ReductionPlan& plan, int64_t outputs, int64_t target, const runtime::Policy& policy) {
+  ReductionArgs& a = plan.args;
+  const int64_t most = policy.team_items, share = most * kTeamElements;
+  plan.kernel = ReductionPlan::Kernel::team;
+  divide(a, outputs < target ? std::min(ceil_div(target, outputs), a.count / share) : 1, 256);
+  const int64_t items = a.inner_block <= kTeamRow ? int64_t{kLanes}
+                                                  : std::clamp(round_up(ceil_div(a.inner_block, kTeamElements), kLanes),
+                                                               std::min(kTeamLeast, most), most);
+  const int64_t teams = items == kLanes ? policy.row_items / kLanes : 1, tasks = outputs * a.splits;
+  a.blocks = static_cast<uint32_t>(items);
+  a.tasks = static_cast<uint32_t>(ceil_div(tasks, kMostGroups * teams));
+  plan.local = items * teams;
+  plan.groups = ceil_div(tasks, a.tasks * teams);
+}
+
+// Items that combine the results of splits: one per output, or more where there are many splits.
+void plan_final(ReductionPlan& plan, int64_t outputs, const runtime::Policy& policy) {
+  const int64_t splits = plan.args.splits, most = policy.team_items;
+  if (most > kLanes && splits >= kTeamSplits) {
+    plan.joined_by = outputs >= kLanes ? kLanes : policy.team_items;
+    plan.final_local = most;
+    plan.final_groups = outputs >= kLanes ? ceil_div(outputs, kLanes) : outputs;
+    return;
+  }
+  plan.final_local = static_cast<size_t>(std::min<int64_t>(round_up(outputs, 16), 256));
+  plan.final_groups = static_cast<size_t>(ceil_div(outputs, static_cast<int64_t>(plan.final_local)));
+}
+
 }  // namespace
 
 ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const runtime::Policy& policy,
@@ -154,7 +186,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   a.inner_block = a.inner_count;
   a.outer_block = a.outer_count;
 
-  const int64_t target = int64_t{units} * 8;  // work-groups that fill the device
+  const int64_t target = int64_t{units} * policy.filling;  // work-groups that fill the device
   const int64_t columns = kept.empty() ? 1 : kept[0].size;
   const bool unit_columns = !kept.empty() && kept[0].in == 1;
   const bool unit_rows = a.in_inner == 1;
@@ -162,6 +194,12 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   // Rows by lanes: contiguous elements, or long strided ones of few outputs.
   const bool strided_rows = !unit_columns && a.inner_count >= 64 && outputs < target * 64;
   if ((unit_rows && a.inner_count > kTinyRow) || strided_rows) {
+    if (policy.team_items > kLanes) {
+      plan_team(plan, outputs, target, policy);
+      check_limit(outputs * a.splits);
+      if (a.splits > 1) plan_final(plan, outputs, policy);
+      return ReductionFit::ok;
+    }
     plan.kernel = ReductionPlan::Kernel::row;
     plan.local = kLanes;
     if (unit_rows && a.outer_count == 1 && a.inner_count <= kShortRow && columns >= kRows &&
@@ -181,9 +219,9 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     plan.groups = ceil_div(tasks, a.tasks);
   } else if (unit_columns && columns >= kWideColumns) {
     plan.kernel = ReductionPlan::Kernel::col;
-    plan.local = kLanes;
+    plan.local = std::min<int64_t>(policy.row_items, columns / kWideColumns * kLanes);
     a.mode = ColMode::columns;
-    a.blocks = static_cast<uint32_t>(ceil_div(columns, kWideColumns));
+    a.blocks = static_cast<uint32_t>(ceil_div(columns, static_cast<int64_t>(plan.local * kColumns)));
     const int64_t groups = a.blocks * (outputs / columns);
     int64_t want = groups < target ? std::min(ceil_div(target, groups), count / 32) : 1;
     want = std::max(want, count / kColumnChain);
@@ -205,10 +243,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     plan.groups = ceil_div(outputs * a.splits, 256);
   }
   check_limit(outputs * a.splits);
-  if (a.splits > 1) {
-    plan.final_local = static_cast<size_t>(std::min<int64_t>(round_up(outputs, 16), 256));
-    plan.final_groups = static_cast<size_t>(ceil_div(outputs, static_cast<int64_t>(plan.final_local)));
-  }
+  if (a.splits > 1) plan_final(plan, outputs, policy);
   return ReductionFit::ok;
 }
 
@@ -233,7 +268,10 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   args.f = static_cast<float>(problem.parameter);
   args.f64 = problem.bits ? static_cast<int64_t>(problem.bits) : std::bit_cast<int64_t>(problem.parameter);
   args.flags = problem.flags;
-  runtime::KernelSlot& first = plan.kernel == ReductionPlan::Kernel::row ? kernels.row : kernels.col;
+  using Kernel = ReductionPlan::Kernel;
+  runtime::KernelSlot& first = plan.kernel == Kernel::row   ? kernels.row
+                               : plan.kernel == Kernel::col ? kernels.col
+                                                            : kernels.team;
   const size_t bytes = args.splits == 1 ? 0 : size_t{args.splits} * args.kept_count * kMaxAccBytes;
   // Small inputs have few splits; many outputs have one.
   if (first.host() && bytes <= kHostPartial) {
@@ -254,7 +292,8 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   const runtime::Scratch partial(bytes);
   args.partial = partial.get();
   runtime::launch(queue, first, plan.groups, plan.local, args);
-  runtime::launch(queue, kernels.final, plan.final_groups, plan.final_local, args);
+  if (plan.joined_by) args.tasks = 0, args.blocks = plan.joined_by;
+  runtime::launch(queue, plan.joined_by ? kernels.team : kernels.final, plan.final_groups, plan.final_local, args);
   return true;
 }
 

@@ -20,10 +20,11 @@ struct ReductionShape {
 };
 
 struct ReductionPlan {
-  enum class Kernel { row, col } kernel = Kernel::row;
+  enum class Kernel { row, col, team } kernel = Kernel::row;
   ReductionArgs args;  // without pointers; `partial` needs splits * kept_count accumulators where splits > 1
   size_t groups = 0, local = 1;
   size_t final_groups = 0, final_local = 1;  // 0 where there is one split
+  uint32_t joined_by = 0;                    // items that share an output there, or 0: one item
 };
 
 enum class ReductionFit { ok, too_many_dims };
@@ -35,11 +36,12 @@ enum class ReductionFit { ok, too_many_dims };
 ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const runtime::Policy& policy,
                             ReductionPlan& plan);
 
-// The three kernels of one functor for one element type.
+// The kernels of one functor for one element type.
 struct ReductionSlots {
   runtime::KernelSlot& row;
   runtime::KernelSlot& col;
   runtime::KernelSlot& final;
+  runtime::KernelSlot& team;
 };
 
 struct ReductionProblem {

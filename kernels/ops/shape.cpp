@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gen/kernels/shape_kernels.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
@@ -47,7 +48,7 @@ bool Cat::add(const void* src, uint32_t width, int64_t step, uint32_t offset) {
 }
 
 void Cat::finish() {
-  if (args_.count > 0) runtime::launch(queue_, kernel_, groups_, policy_of(queue_).lanes, args_);
+  if (args_.count > 0) runtime::launch(queue_, kernel_, groups_, policy_of(queue_).tile_items, args_);
   args_.count = 0;
   groups_ = 0;
 }
@@ -58,16 +59,19 @@ uint32_t plan_rows(int64_t row, int64_t share) {
 
 void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t row, PadArgs args) {
   args.group = plan_rows(row, kPadShare);
-  runtime::launch(queue, kernel, ceil_div(args.rows, args.group), policy_of(queue).lanes, args);
+  runtime::launch(queue, kernel, ceil_div(args.rows, args.group),
+                  tile_group(static_cast<size_t>(row), policy_of(queue)), args);
 }
 
 void im2col(runtime::Queue& queue, size_t element, size_t rows, const Im2colArgs& args) {
-  runtime::launch(queue, kernels::im2col[raw_dtype(element)], rows, policy_of(queue).lanes, args);
+  const size_t local = tile_group(static_cast<size_t>(std::max(args.out_width, 1)), policy_of(queue));
+  runtime::launch(queue, kernels::im2col[raw_dtype(element)], rows, local, args);
 }
 
 void col2im(runtime::Queue& queue, DType type, int64_t width, Im2colArgs args) {
   args.group = plan_rows(width, kCol2imShare);
-  runtime::launch(queue, kernels::col2im[type], ceil_div(args.rows, args.group), policy_of(queue).lanes, args);
+  runtime::launch(queue, kernels::col2im[type], ceil_div(args.rows, args.group),
+                  tile_group(static_cast<size_t>(width), policy_of(queue)), args);
 }
 
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs& args) {

@@ -3,17 +3,22 @@
 #include <algorithm>
 
 #include "gen/kernels/softmax_kernels.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::plan::inline softmax_family {
 namespace {
 
-constexpr size_t kRowGroups = 64;  // work-groups per compute unit
+constexpr size_t kRowGroups = 64;                     // work-groups per compute unit
+constexpr size_t kTeamElements = 16, kTeamPairs = 8;  // of an item's registers: kHeld of the device code
 
 const runtime::KernelTable2& kernel_of(SoftmaxPlan::Kernel kernel, bool backward, bool log) {
   using Kernel = SoftmaxPlan::Kernel;
   if (kernel == Kernel::fours) return log ? kernels::softmax_short_log : kernels::softmax_short_plain;
+  if (kernel == Kernel::team && backward)
+    return log ? kernels::softmax_backward_team_log : kernels::softmax_backward_team_plain;
+  if (kernel == Kernel::team) return log ? kernels::softmax_team_log : kernels::softmax_team_plain;
   if (kernel == Kernel::row && backward)
     return log ? kernels::softmax_backward_row_log : kernels::softmax_backward_row_plain;
   if (backward) return log ? kernels::softmax_backward_col_log : kernels::softmax_backward_col_plain;
@@ -26,6 +31,14 @@ const runtime::KernelTable2& kernel_of(SoftmaxPlan::Kernel kernel, bool backward
 SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy) {
   using Kernel = SoftmaxPlan::Kernel;
   SoftmaxPlan plan;
+  if (args.inner == 1 && policy.team_items > kLanes) {
+    const RowTeams teams = row_teams(args.outer, args.dim, args.y ? kTeamPairs : kTeamElements, policy);
+    plan.kernel = Kernel::team;
+    plan.team = static_cast<uint32_t>(teams.items);
+    plan.local = teams.local;
+    plan.groups = teams.groups;
+    return plan;
+  }
   if (args.inner == 1) {
     const bool fours = !args.y && from != DType::f64 && args.dim >= kLanes && args.dim <= kSoftmaxShort;
     plan.kernel = fours && policy.single_items ? Kernel::fours : Kernel::row;
@@ -42,6 +55,7 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Pol
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args) {
   const SoftmaxPlan plan = plan_softmax(from, args, runtime::device_info(queue.device).policy);
   args.blocks = plan.blocks;
+  args.team = plan.team;
   runtime::launch(queue, kernel_of(plan.kernel, args.y, log)(from, to), plan.groups, plan.local, args);
 }
 

@@ -12,14 +12,15 @@
 namespace xpu_ops::plan::inline softmax_family {
 
 struct SoftmaxPlan {
-  enum class Kernel : uint8_t { fours, row, columns };  // the first two along the innermost dimension
+  enum class Kernel : uint8_t { fours, row, team, columns };  // all but the last along the innermost dimension
   Kernel kernel = Kernel::columns;
   uint32_t blocks = 1;  // work-groups over columns
+  uint32_t team = 1;    // items that share a row
   size_t groups = 0, local = kLanes;
 };
 SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy);
 
-// The gradient where `y` is given. `blocks` of the arguments is left as it is.
+// The gradient where `y` is given. `blocks` and `team` of the arguments are left as they are.
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args);
 
 }  // namespace xpu_ops::plan::inline softmax_family

@@ -24,7 +24,7 @@ constexpr size_t kRunItems = 256, kRunColumns = 64;
 const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
 
 void launch_keys(runtime::Queue& queue, runtime::KernelSlot& kernel, const KeyArgs& args) {
-  const size_t local = std::min<size_t>(kKeyItems, policy_of(queue).most_items);
+  const size_t local = std::min<size_t>(kKeyItems, policy_of(queue).elementwise_group);
   runtime::launch(queue, kernel, ceil_div(args.n, local), local, args);
 }
 

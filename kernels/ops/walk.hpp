@@ -74,6 +74,34 @@ inline size_t even_group(size_t inner, const runtime::Policy& policy) {
   return even_group(inner, policy.elementwise_group);
 }
 
+// Work-items of a group that goes through pieces of `width` elements side by side.
+inline size_t tile_group(size_t width, const runtime::Policy& policy) { return even_group(width, policy.tile_items); }
+// Elements of such a group where a full one has `tile`: an item has as many in a narrow group.
+inline size_t tile_share(size_t local, size_t tile, const runtime::Policy& policy) {
+  return tile * local / policy.tile_items;
+}
+
+// Work-groups in which each sub-group takes a row.
+struct RowGroups { size_t groups, local; };
+inline RowGroups sub_group_rows(size_t rows, const runtime::Policy& policy) {
+  const size_t most = policy.row_items / policy.lanes, each = std::clamp<size_t>(rows, 1, most);
+  return {(rows + each - 1) / each, each * policy.lanes};
+}
+
+// Rows of `n` elements by teams of `items`, a sub-group or a work-group, whose items hold `held` elements each where
+// the row is not too long for that.
+struct RowTeams { size_t groups, local, items; };
+inline RowTeams row_teams(size_t rows, size_t n, size_t held, const runtime::Policy& policy) {
+  constexpr size_t kMostGroups = size_t{1} << 20, kLeastItems = 64;  // smaller work-groups leave a GPU half empty
+  if (n <= held * policy.lanes) {
+    const RowGroups small = sub_group_rows(rows, policy);
+    return {std::min(small.groups, kMostGroups), small.local, policy.lanes};
+  }
+  const size_t wanted = ((n + held - 1) / held + 15) / 16 * 16;
+  const size_t items = std::clamp<size_t>(wanted, std::min<size_t>(kLeastItems, policy.team_items), policy.team_items);
+  return {std::min(rows, kMostGroups), items, items};
+}
+
 // How many items to launch for n elements that cost little each: where an item is a thread few, each with many in turn.
 struct Spread {
   size_t groups, local;

@@ -4,6 +4,7 @@
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/team.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
 namespace xpu {
@@ -143,18 +144,34 @@ template <class A> XPU_INLINE A loss_total(const A* x, uint32_t n) {
   return acc[0];
 }
 
-template <class T> void loss_finish(const LossFinishArgs& p) {
+template <class T> XPU_INLINE void loss_end(const LossFinishArgs& p, opmath_t<T> sum, opmath_t<T> weight) {
   using A = opmath_t<T>;
-  if (global_id() != 0) return;
-  const A* partial = static_cast<const A*>(p.partial);
-  A sum = loss_total(partial, p.count);
   if (!p.mean) sum = sum / loss_scalar<A>(p.divisor);
   if (p.total_weight) {
-    const A weight = loss_total(partial + p.count, p.count);
     *static_cast<T*>(p.total_weight) = static_cast<T>(weight);
     if (p.mean) sum = sum / weight;
   }
   *static_cast<T*>(p.out) = static_cast<T>(sum);
+}
+
+template <class T> void loss_finish(const LossFinishArgs& p) {
+  using A = opmath_t<T>;
+  if (global_id() != 0) return;
+  const A* partial = static_cast<const A*>(p.partial);
+  const A sum = loss_total(partial, p.count);
+  loss_end<T>(p, sum, p.total_weight ? loss_total(partial + p.count, p.count) : A(0));
+}
+
+// By one work-group of many items.
+template <class T> void loss_finish_team(const LossFinishArgs& p) {
+  using A = opmath_t<T>;
+  const A* partial = static_cast<const A*>(p.partial);
+  const Team t = team_of(static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_local_range(0)));
+  A s[4] = {0, 0, 0, 0}, w[4] = {0, 0, 0, 0};
+  for_team(t, p.count, [&](size_t i, int j) { s[j] += partial[i]; });
+  if (p.total_weight) for_team(t, p.count, [&](size_t i, int j) { w[j] += (partial + p.count)[i]; });
+  const A sum = team_sum(t, (s[0] + s[1]) + (s[2] + s[3])), weight = team_sum(t, (w[0] + w[1]) + (w[2] + w[3]));
+  if (t.leads()) loss_end<T>(p, sum, weight);
 }
 
 inline int64_t nll_target(const NllArgs& p, uint32_t i) {

@@ -550,3 +550,5 @@ template <class T, class W> void group_norm_backward_params(const NormCoefArgs& 
 }
 
 }  // namespace xpu
+
+#include "kernels/sycl/normalization_team.hpp"

@@ -19,6 +19,7 @@ struct LayerNormArgs {
   void* rstd = nullptr;          // [rows]
   void* partial = nullptr;       // backward with sums: [groups][2][cols]
   uint32_t rows = 0, cols = 0;
+  uint32_t team = 1;  // team: items that share a row
   Real eps;
 };
 
@@ -51,6 +52,7 @@ struct RowSumArgs {
   void* out0 = nullptr;         // [rows]
   void* out1 = nullptr;         // [rows]
   uint32_t rows = 0, cols = 0, period = 1;
+  uint32_t team = 1;  // team: items that share a row
 };
 
 // w = v * g / |v| by rows; the gradients of v (out) and g where dw is given.

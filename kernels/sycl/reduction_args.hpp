@@ -50,11 +50,11 @@ struct ReductionArgs {
   uint32_t inner_block = 1;
   uint32_t outer_block = 1;
   ColMode mode = ColMode::gather;
-  uint32_t blocks = 1;  // `col`: work-groups over dimension 0 in ColMode::columns; `row`: see short_rows
+  uint32_t blocks = 1;  // `col`: work-groups over dimension 0 in ColMode::columns; `row`: see short_rows; `team`: items
   // `row`: a task is kRows outputs, neighbours in dimension 0 with contiguous elements, in `blocks` blocks a row; if 0,
   // one output and split
   uint32_t short_rows = 0;
-  uint32_t tasks = 1;  // `row`: neighbouring ones that a work-group takes
+  uint32_t tasks = 1;  // `row` and `team`: neighbouring ones that a work-group, or a team, takes; 0: see `team`
 
   int64_t count = 0;  // reduced elements of one output
   float f = 0;        // what the operation needs (exponent, correction), for accumulators in float ...

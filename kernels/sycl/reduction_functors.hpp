@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/reduction.hpp"
+#include "kernels/sycl/reduction_team.hpp"
 
 namespace xpu {
 
@@ -327,7 +328,7 @@ template <class T> struct LogSumExp {
   }
 };
 
-// The three kernels of a functor; `Part` is Row, Col or Final.
+// The four kernels of a functor; `Part` is Row, Col, Final or Shared.
 #define XPU_REDUCTION(NAME, OP) \
   template <class T, class Part> void NAME(const ReductionArgs& p) { Part::template run<OP<T>>(p); }
 #define XPU_REDUCTION2(NAME, OP) \

@@ -35,7 +35,7 @@ void cat_runs(const CatArgs& p) {
   T* dst = static_cast<T*>(p.dst) + in.offset;
   const uint32_t begin = (group - in.first_group) * xpu_ops::kCatBlock;
   const uint32_t end = begin + xpu_ops::kCatBlock < n ? begin + xpu_ops::kCatBlock : n;
-  if (width < 16) {
+  if (width < lanes) {
     for_columns(begin, end, lane, lanes, [&](size_t e) {
       uint32_t row = xpu_ops::div(static_cast<uint32_t>(e), in.width);
       dst[row * p.total + (static_cast<uint32_t>(e) - row * width)] = src[e];

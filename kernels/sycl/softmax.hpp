@@ -232,3 +232,5 @@ template <class I, class O, bool kLog> void softmax_backward_col(const SoftmaxAr
 }
 
 }  // namespace xpu
+
+#include "kernels/sycl/softmax_team.hpp"

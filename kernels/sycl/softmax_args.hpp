@@ -15,6 +15,7 @@ struct SoftmaxArgs {
   uint32_t outer = 1, dim = 1, inner = 1;
   uint32_t blocks = 1;  // col: work-groups over inner
   uint32_t once = 1;    // see whole_or_part
+  uint32_t team = 1;    // team: items that share a row
 };
 
 }  // namespace xpu_ops

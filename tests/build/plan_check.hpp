@@ -31,17 +31,26 @@ void at(const char* name, T... values) {
   ((g_case += " " + std::to_string(values)), ...);
 }
 
+inline Policy cpu_policy(uint32_t units) {
+  Policy p;
+  p.single_items = p.host_memory = true;
+  p.units = units;
+  p.elementwise_group = 1024;
+  p.most_items = 8192;
+  return p;
+}
+inline Policy gpu_policy(uint32_t units) {
+  Policy p;
+  p.units = units;
+  p.elementwise_group = p.tile_items = p.team_items = 256;
+  p.row_items = 128;
+  p.most_items = units == 7 ? 512 : 1024;
+  return p;
+}
 inline std::vector<Policy> policies() {
   std::vector<Policy> all;
-  for (const bool single : {true, false})
-    for (const uint32_t units : {1u, 2u, 7u, 64u, 512u, 4096u}) {
-      Policy p;
-      p.single_items = p.host_memory = single;
-      p.units = units;
-      p.elementwise_group = single ? 1024 : 256;
-      p.most_items = single ? 8192 : units == 7 ? 512 : 1024;
-      all.push_back(p);
-    }
+  for (const uint32_t units : {1u, 2u, 7u, 64u, 512u, 4096u}) all.push_back(cpu_policy(units));
+  for (const uint32_t units : {1u, 2u, 7u, 64u, 512u, 4096u}) all.push_back(gpu_policy(units));
   return all;
 }
 
@@ -52,6 +61,13 @@ inline const std::vector<int64_t> kSizes = {1,     2,     3,      15,     16,   
 // Parts of `each` elements, the last maybe shorter, none empty, none past the end.
 inline bool parts_cover(int64_t n, int64_t parts, int64_t each) {
   return parts > 0 && each > 0 && (parts - 1) * each < n && parts * each >= n;
+}
+
+// Rows by teams: each in one, a team is a sub-group or the work-group.
+inline void check_teams(int64_t rows, size_t groups, size_t local, size_t items, const Policy& policy) {
+  CHECK(items % 16 == 0 && local % items == 0 && local <= policy.team_items && groups >= 1);
+  CHECK(items == 16 ? local <= policy.row_items : local == items);
+  CHECK(static_cast<int64_t>((groups - 1) * (local / items)) < rows);
 }
 
 // Whether every value of the enumeration up to `last` was seen.
@@ -71,6 +87,7 @@ inline bool refuses(const std::function<void()>& plan) {
 // Parts of the program beside plan_test.cpp.
 void test_layers();
 void test_resampling();
+void test_groups();
 void test_sparse();
 void test_control_groups();
 void test_native_code();

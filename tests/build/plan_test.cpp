@@ -111,6 +111,7 @@ void test_scan_softmax() {
             CHECK(softmax.groups >= 1);
             if (softmax.kernel == Kernel::fours)
               CHECK(type == xpu_ops::DType::f32 && length >= kLanes && length <= kSoftmaxShort && inner == 1);
+            if (softmax.kernel == Kernel::team) check_teams(outer, softmax.groups, softmax.local, softmax.team, policy);
             if (softmax.kernel == Kernel::columns) CHECK(parts_cover(inner, softmax.blocks, kSoftmaxVectors * kLanes));
           }
         }
@@ -199,7 +200,7 @@ void test_indexing() {
   for (const int64_t rows : kSizes)
     for (const int64_t cols : {int64_t{1}, int64_t{5}, int64_t{40}, int64_t{3000}, int64_t{70000}}) {
       at("linearize", rows, cols);
-      const LinearizePlan plan = plan_linearize({{rows, {cols, 1}}, {cols, {1, 0, 1}}});
+      const LinearizePlan plan = plan_linearize({{rows, {cols, 1}}, {cols, {1, 0, 1}}}, policies()[0]);
       CHECK(int64_t{plan.walk.rows} * plan.walk.inner == rows * cols);
       CHECK(parts_cover(plan.walk.rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
       CHECK(parts_cover(plan.walk.inner, static_cast<int64_t>(plan.groups1), kTileElements));
@@ -275,7 +276,11 @@ void test_scatter() {
   at("pdist");
   CHECK(plan_pdist_parts(128, 8, cpu) == 8 && plan_pdist_parts(127, 8, cpu) == 0 && plan_pdist_parts(128, 8, gpu) == 0);
   at("loss");
-  CHECK(plan_partial(0) == 1 && plan_partial(4096) == 1 && plan_partial(4097) == 2 && plan_partial(1 << 30) == 64);
+  const auto sums = [](size_t n, const Policy& policy) { return plan_partial(n, policy).groups; };
+  CHECK(sums(0, cpu_policy(2)) == 1 && sums(4096, cpu_policy(2)) == 1 && sums(4097, cpu_policy(2)) == 2 &&
+        sums(1 << 30, cpu_policy(2)) == 64);
+  CHECK(plan_partial(1, cpu_policy(2)).items == 16 && plan_partial(1, gpu_policy(132)).items == 256);
+  CHECK(sums(0, gpu_policy(132)) == 1 && sums(4097, gpu_policy(132)) == 2 && sums(1 << 30, gpu_policy(132)) == 264);
   at("ctc");
   CHECK(plan_ctc(1) == 16 && plan_ctc(17) == 32 && plan_ctc(1000) == 128);
 }
@@ -368,8 +373,9 @@ void check_splits(const ReductionArgs& a) {
 void test_reduction() {
   std::set<ReductionPlan::Kernel> kernels;
   std::set<ColMode> modes;
+  std::set<uint32_t> joined;
   bool short_rows = false, splits = false, one = false;
-  const auto run = [&](std::vector<int64_t> sizes, std::vector<bool> reduced, uint32_t units) {
+  const auto run_with = [&](std::vector<int64_t> sizes, std::vector<bool> reduced, const Policy& policy) {
     ReductionShape s;
     s.ndim = static_cast<int>(sizes.size());
     int64_t in = 1, out = 1;
@@ -380,16 +386,37 @@ void test_reduction() {
       if (!reduced[d]) out *= sizes[d];
     }
     ReductionPlan plan;
-    Policy policy;
-    policy.units = units;
     CHECK(plan_reduction(s, false, policy, plan) == ReductionFit::ok);
     CHECK(int64_t{plan.args.kept_count} == out && int64_t{plan.args.inner_count} * plan.args.outer_count * out == in);
     CHECK(plan.groups >= 1);
     check_splits(plan.args);
     kernels.insert(plan.kernel);
+    const int64_t tasks = int64_t{plan.args.kept_count} * plan.args.splits;
+    if (plan.kernel == ReductionPlan::Kernel::team) {
+      const int64_t items = plan.args.blocks, local = static_cast<int64_t>(plan.local), teams = local / items;
+      CHECK(items % kLanes == 0 && local % items == 0 && (items == kLanes || teams == 1));
+      CHECK(local <= policy.team_items && plan.args.tasks > 0);
+      CHECK(static_cast<int64_t>(plan.groups) * teams * plan.args.tasks >= tasks);
+    } else {
+      CHECK(plan.local <= 256);
+    }
+    if (plan.args.mode == ColMode::columns)
+      CHECK(sizes.back() >= static_cast<int64_t>(plan.local * kColumns) ||
+            plan.args.kept[0].d >= plan.local * kColumns);
+    if (plan.args.splits > 1) {
+      const size_t each = plan.joined_by == 0 ? plan.final_local : plan.joined_by == kLanes ? kLanes : 1;
+      CHECK(parts_cover(plan.args.kept_count, static_cast<int64_t>(plan.final_groups), static_cast<int64_t>(each)));
+    }
+    joined.insert(plan.joined_by);
     if (plan.kernel == ReductionPlan::Kernel::col) modes.insert(plan.args.mode);
     short_rows |= plan.args.short_rows > 0;
     (plan.args.splits > 1 ? splits : one) = true;
+  };
+  const auto run = [&](const std::vector<int64_t>& sizes, const std::vector<bool>& reduced, uint32_t units) {
+    Policy policy;
+    policy.units = units;
+    run_with(sizes, reduced, policy);
+    run_with(sizes, reduced, gpu_policy(units));
   };
   for (const uint32_t units : {1u, 2u, 64u, 1024u})
     for (const int64_t rows : {1, 3, 60, 1000, 30000})
@@ -402,7 +429,8 @@ void test_reduction() {
         run({5, rows, cols}, {false, true, false}, units);
         run({rows, 3, cols, 2}, {false, true, false, true}, units);
       }
-  check_all_seen("reduction", kernels, ReductionPlan::Kernel::col);
+  check_all_seen("reduction", kernels, ReductionPlan::Kernel::team);
+  CHECK(joined.size() == 3);
   check_all_seen("reduction modes", modes, ColMode::flat);
   CHECK(short_rows && splits && one);
   at("reduction, border");
@@ -570,6 +598,7 @@ int main() {
   test_pointwise();
   test_layers();
   test_resampling();
+  test_groups();
   test_sparse();
   test_weights();
   test_control_groups();

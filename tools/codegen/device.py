@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import foreach, sharing
 from .model import Family, Owner, PointwiseKernel, split
-from .schema import Kernel
+from .schema import TEAM, Kernel
 from .types import TYPES, ElementType, expand, slots
 
 
@@ -114,7 +114,7 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
             text = f"{macro} {name}(xpu_ops::{kernel.args} p) {{ {call}(p); }}"
             fp64 = kernel.fp64 or any(t.fp64 for t in types)
             on_host = ""
-            if types and types[0].name in kernel.host:
+            if types and types[0].name in kernel.host and extra != TEAM:
                 place = ", ".join([*(t.device for t in types), *([f"host::{extra}"] if extra else [])])
                 on_host = (
                     f"XPU_OPS_VECTOR void host_{name}(const void* p, [[maybe_unused]] uint32_t groups) {{ "

@@ -49,6 +49,9 @@ class Test(Strict):
     note: str | None = Field(default=None, description="why the row is drawn so")
 
 
+TEAM = "Shared"  # the variant of a reduction that the calling thread has no loop for
+
+
 class Kernel(Strict):
     """A device function template `xpu::<name>` and the element types it is instantiated with."""
 
@@ -89,7 +92,7 @@ class Kernel(Strict):
     def _complete(self) -> Kernel:
         if self.reduction:
             self.args, self.sub_group = "ReductionArgs", 16
-            self.variants = {"row": "Row", "col": "Col", "final": "Final"}
+            self.variants = {"row": "Row", "col": "Col", "final": "Final", "team": TEAM}
         if not self.args:
             raise ValueError("args: needed")
         return self

@@ -1,0 +1,102 @@
+// softmax and log_softmax along the innermost dimension, and their gradients, for devices that want many items per
+// work-group. A row of up to kHeld elements per item is read once. Included by softmax.hpp.
+#pragma once
+#include "kernels/sycl/core/team.hpp"
+
+namespace xpu {
+
+// The maximum so far, and the sum of exponentials relative to it.
+template <class A> struct SoftmaxSum { A top, sum; };
+template <class A> XPU_INLINE SoftmaxSum<A> join(SoftmaxSum<A> a, SoftmaxSum<A> b) {
+  constexpr A lowest = -__builtin_inff();
+  const A top = larger(a.top, b.top), shift = top == lowest ? A(0) : top;  // -inf - -inf is a nan
+  return {top, a.sum * fast_exp(a.top - shift) + b.sum * fast_exp(b.top - shift)};
+}
+template <class A> inline SoftmaxSum<A> exchange(sycl::sub_group sg, const SoftmaxSum<A>& v, uint32_t m) {
+  return {exchange(sg, v.top, m), exchange(sg, v.sum, m)};
+}
+
+template <class I, class O, bool kLog> void softmax_team(const SoftmaxArgs& p) {
+  using A = opmath_t<O>;
+  constexpr A lowest = -__builtin_inff();
+  const Team t = team_of(p.team);
+  const size_t n = p.dim;
+  // uniform over the group: a team of several sub-groups is the work-group
+  for (uint32_t row = t.first; row < p.outer; row += t.count) {
+    const I* x = static_cast<const I*>(p.x) + row * n;
+    O* out = static_cast<O*>(p.out) + row * n;
+    if (n <= kHeld * size_t{t.lanes}) {
+      A v[kHeld], top = lowest, sum = 0;
+      for_held<kHeld>(t, p.dim, [&](uint32_t at, int j) {
+        v[j] = static_cast<A>(load(x, at));
+        top = larger(top, v[j]);
+      });
+      top = team_max(t, top);
+      for_held<kHeld>(t, p.dim, [&](uint32_t, int j) {
+        v[j] -= top;
+        const A e = fast_exp(v[j]);
+        if constexpr (!kLog) v[j] = e;
+        sum += e;
+      });
+      sum = team_sum(t, sum);
+      const A last = kLog ? sycl::log(sum) : A(1) / sum;
+      for_held<kHeld>(t, p.dim,
+                      [&](uint32_t at, int j) { store(out, at, static_cast<O>(kLog ? v[j] - last : v[j] * last)); });
+      continue;
+    }
+    // One pass for maximum and sum, by fours: one factor for what came before.
+    SoftmaxSum<A> s{lowest, 0};
+    size_t r = t.lane;
+    const size_t step = t.lanes;
+    for (; r + 3 * step < n; r += 4 * step) {
+      A v[4];
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) v[j] = static_cast<A>(load(x, r + j * step));
+      const A top = larger(larger(s.top, larger(v[0], v[1])), larger(v[2], v[3])), shift = top == lowest ? A(0) : top;
+      s.sum *= fast_exp(s.top - shift);
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) s.sum += fast_exp(v[j] - shift);
+      s.top = top;
+    }
+    for (; r < n; r += step) s = join(s, SoftmaxSum<A>{static_cast<A>(load(x, r)), A(1)});
+    s = team_join(t, s, [](SoftmaxSum<A> a, SoftmaxSum<A> b) { return join(a, b); });
+    const A last = kLog ? sycl::log(s.sum) : A(1) / s.sum;
+    for_team(t, n, [&](size_t at, int) {
+      const A v = static_cast<A>(load(x, at)) - s.top;
+      store(out, at, static_cast<O>(kLog ? v - last : fast_exp(v) * last));
+    });
+  }
+}
+
+template <class I, class O, bool kLog> void softmax_backward_team(const SoftmaxArgs& p) {
+  using G = SoftmaxGradient<I, O, kLog>;
+  using A = typename G::A;
+  constexpr uint32_t kPairs = kHeld / 2;
+  const Team t = team_of(p.team);
+  const size_t n = p.dim;
+  // uniform over the group: a team of several sub-groups is the work-group
+  for (uint32_t row = t.first; row < p.outer; row += t.count) {
+    const I *g = static_cast<const I*>(p.x) + row * n, *y = static_cast<const I*>(p.y) + row * n;
+    O* out = static_cast<O*>(p.out) + row * n;
+    if (n <= kPairs * size_t{t.lanes}) {
+      A a[kPairs], b[kPairs], sum = 0;
+      for_held<kPairs>(t, p.dim, [&](uint32_t at, int j) {
+        a[j] = static_cast<A>(load(g, at)), b[j] = static_cast<A>(load(y, at));
+        sum += G::term(a[j], b[j]);
+      });
+      sum = team_sum(t, sum);
+      for_held<kPairs>(t, p.dim,
+                       [&](uint32_t at, int j) { store(out, at, static_cast<O>(G::value(a[j], b[j], sum))); });
+      continue;
+    }
+    A s[4] = {0, 0, 0, 0};
+    for_team(t, n,
+             [&](size_t at, int j) { s[j] += G::term(static_cast<A>(load(g, at)), static_cast<A>(load(y, at))); });
+    const A sum = team_sum(t, (s[0] + s[1]) + (s[2] + s[3]));
+    for_team(t, n, [&](size_t at, int) {
+      store(out, at, static_cast<O>(G::value(static_cast<A>(load(g, at)), static_cast<A>(load(y, at)), sum)));
+    });
+  }
+}
+
+}  // namespace xpu

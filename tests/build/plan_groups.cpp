@@ -1,0 +1,139 @@
+// Items of work-groups: a CPU device gets sub-groups, a GPU groups that it holds many sub-groups of.
+#include "kernels/ops/copy.hpp"
+#include "kernels/ops/indexing.hpp"
+#include "kernels/ops/normalization.hpp"
+#include "kernels/ops/pointwise.hpp"
+#include "kernels/ops/reduction.hpp"
+#include "kernels/ops/softmax.hpp"
+#include "kernels/sycl/core/tile_args.hpp"
+#include "tests/build/plan_check.hpp"
+
+namespace plan_test {
+namespace {
+
+using namespace xpu_ops::plan;
+
+constexpr int64_t kUnits = 132;
+
+void test_tiles() {
+  const Policy few = cpu_policy(2), many = gpu_policy(kUnits);
+  for (const int64_t n : kSizes) {
+    at("tile_group", n);
+    const size_t width = static_cast<size_t>(n), local = tile_group(width, many);
+    CHECK(tile_group(width, few) == 16 && tile_share(16, kTileElements, few) == kTileElements);
+    CHECK(local % 16 == 0 && local <= 256 && (n < 256 ? local < width + 16 : local > 128));
+    CHECK(tile_share(local, kTileElements, many) == local * kTileElements / 256);
+    at("pointwise rows", n);
+    const uint32_t columns = static_cast<uint32_t>(std::min<int64_t>(n, kTileElements));
+    const RowsPlan slim = plan_pointwise_rows(columns, few), wide = plan_pointwise_rows(columns, many);
+    CHECK(slim.local == 16 && slim.group == std::clamp<uint32_t>(kTileElements / columns, 1, 128));
+    CHECK(wide.local == tile_group(columns, many) && wide.group >= 1);
+    CHECK(wide.group == 1 || wide.group * columns <= 16 * wide.local);
+    at("sub_group_rows", n);
+    CHECK(sub_group_rows(width, few).groups == width && sub_group_rows(width, few).local == 16);
+    const RowGroups rows = sub_group_rows(width, many);
+    CHECK(parts_cover(n, static_cast<int64_t>(rows.groups), static_cast<int64_t>(rows.local / 16)));
+    for (const size_t held : {size_t{8}, size_t{16}}) {
+      const RowTeams teams = row_teams(3000, width, held, many);
+      check_teams(3000, teams.groups, teams.local, teams.items, many);
+      CHECK(width > held * 256 || width <= held * teams.items);
+    }
+  }
+}
+
+void test_copies() {
+  const auto locals = [](const Policy& policy, const CopyShape& shape) {
+    std::set<size_t> all;
+    plan_copy(policy, nullptr, nullptr, 4, shape, [&](const CopyLaunch& l) { all.insert(l.local); });
+    return all;
+  };
+  using Sizes = std::set<size_t>;
+  at("copy, items");
+  const CopyShape dense = {1, {1 << 20}, {1}, {1}}, rows = {2, {300, 512}, {512, 1}, {1024, 1}},
+                  turned = {2, {300, 400}, {400, 1}, {1, 300}}, lines = {2, {300, 1000}, {1000, 1}, {4000, 3}};
+  CHECK(locals(cpu_policy(2), dense) == Sizes{16} && locals(gpu_policy(kUnits), dense) == Sizes{256});
+  CHECK(locals(cpu_policy(2), rows) == Sizes{1} && locals(gpu_policy(kUnits), rows) == Sizes{256});
+  CHECK(locals(cpu_policy(2), turned) == Sizes{1} && locals(gpu_policy(kUnits), turned) == Sizes{64});
+  CHECK(locals(cpu_policy(2), lines) == Sizes{1} && locals(gpu_policy(kUnits), lines) == Sizes{256});
+}
+
+void test_moves() {
+  at("indexed, items");
+  const IndexSource source{nullptr, nullptr, 1 << 16, 1, DeviceErrorCode::none, 0, 0, 0};
+  const auto plan = [&](const Policy& policy, int64_t rows, int64_t cols, int64_t by_row) {
+    const Dims3 dims = {{rows, {cols, 0, by_row}}, {cols, {1, 1, 1 - by_row}}};
+    return plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
+  };
+  // Rows of a table: 4 elements per item. A vector: all items of a group.
+  CHECK(plan(cpu_policy(2), 4096, 1024, 1).local == 16 && plan(gpu_policy(kUnits), 4096, 1024, 1).local == 256);
+  CHECK(plan(gpu_policy(kUnits), 4096, 256, 1).local == 64 && plan(gpu_policy(kUnits), 4096, 64, 1).local == 16);
+  CHECK(plan(cpu_policy(2), 4096, 2048, 0).local == 1 && plan(gpu_policy(kUnits), 4096, 2048, 0).local == 256);
+  // Elements by a general index: 8,192 moves per work-group, whatever the device.
+  const auto general = [&](const Policy& policy) {
+    return plan_indexed({false, nullptr, nullptr, 4, source, {{1 << 18, {2, 0, 1}}}}, policy).args;
+  };
+  CHECK(general(cpu_policy(1)).mode == IndexMode::general && general(cpu_policy(1)).rows_per_group == 8);
+  CHECK(general(gpu_policy(1)).rows_per_group == 32);
+  at("linearize, items");
+  const LinearDims dims = {{1000, {5000, 1}}, {5000, {1, 0, 1}}};
+  CHECK(plan_linearize(dims, cpu_policy(2)).local == 16 && plan_linearize(dims, gpu_policy(kUnits)).local == 256);
+}
+
+void test_rows() {
+  at("softmax, items");
+  const auto softmax = [](const Policy& policy, uint32_t rows, uint32_t n) {
+    SoftmaxArgs args;
+    args.outer = rows, args.dim = n;
+    return plan_softmax(DType::f32, args, policy);
+  };
+  CHECK(softmax(cpu_policy(2), 65536, 2048).local == 16 && softmax(cpu_policy(2), 65536, 2048).team == 1);
+  CHECK(softmax(gpu_policy(kUnits), 65536, 128).local == 128 && softmax(gpu_policy(kUnits), 65536, 128).team == 16);
+  CHECK(softmax(gpu_policy(kUnits), 65536, 2048).local == 128 && softmax(gpu_policy(kUnits), 65536, 2048).team == 128);
+  CHECK(softmax(gpu_policy(kUnits), 4096, 32768).local == 256 &&
+        softmax(gpu_policy(kUnits), 4096, 32768).groups == 4096);
+  at("norm_apply, items");
+  NormApplyArgs apply;
+  apply.rows = 64 * 256, apply.cols = 56 * 56, apply.period = 256;
+  CHECK(plan_norm_apply(apply, cpu_policy(2)).by_row && !plan_norm_apply(apply, gpu_policy(kUnits)).by_row);
+  CHECK(plan_norm_apply(apply, gpu_policy(kUnits)).local == 256);
+}
+
+void test_sums() {
+  const auto plan = [](const Policy& policy, int64_t rows, int64_t cols, bool by_row, bool by_column) {
+    ReductionShape s;
+    s.ndim = 2;
+    s.size[0] = rows, s.size[1] = cols, s.in[0] = cols, s.in[1] = 1;
+    s.reduced[0] = by_column, s.reduced[1] = by_row;
+    s.out0[0] = s.out1[0] = by_column ? 0 : 1, s.out0[1] = s.out1[1] = by_row ? 0 : 1;
+    ReductionPlan out;
+    plan_reduction(s, false, policy, out);
+    return out;
+  };
+  using Kernel = ReductionPlan::Kernel;
+  at("sum of all");
+  const ReductionPlan all = plan(gpu_policy(kUnits), 1 << 13, 1 << 13, true, true);
+  CHECK(all.kernel == Kernel::team && all.local == 256 && all.groups >= 4 * kUnits && all.joined_by == 256);
+  CHECK(plan(cpu_policy(2), 1 << 13, 1 << 13, true, true).kernel == Kernel::row);
+  at("sum of rows");
+  CHECK(plan(gpu_policy(kUnits), 65536, 2048, true, false).local == 128);
+  CHECK(plan(gpu_policy(kUnits), 65536, 128, true, false).local == 128 &&
+        plan(gpu_policy(kUnits), 65536, 128, true, false).args.blocks == 16);
+  CHECK(plan(cpu_policy(2), 65536, 2048, true, false).local == 16);
+  at("sum of columns");
+  const ReductionPlan columns = plan(gpu_policy(kUnits), 65536, 2048, false, true);
+  CHECK(columns.kernel == Kernel::col && columns.local == 128 && columns.joined_by == kLanes);
+  CHECK(plan(cpu_policy(2), 65536, 2048, false, true).local == 16 &&
+        plan(cpu_policy(2), 65536, 2048, false, true).joined_by == 0);
+}
+
+}  // namespace
+
+void test_groups() {
+  test_tiles();
+  test_copies();
+  test_moves();
+  test_rows();
+  test_sums();
+}
+
+}  // namespace plan_test
