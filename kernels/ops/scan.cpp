@@ -11,13 +11,14 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kLanes = 16;                       // kScanLanes of the device code
-constexpr size_t kAxisItems = 1024;                  // of a work-group across lines
-constexpr size_t kLeastAxisItems = 64;               // where fewer lines have to keep the device busy
-constexpr int64_t kFilling = 4;                      // work-groups per compute unit
-constexpr int64_t kChunk = 16384;                    // least elements that are worth a work-group of their own
-constexpr int64_t kLongestChunk = int64_t{1} << 30;  // elements that 32 bits number
-constexpr size_t kTotal = 16;                        // bytes of the longest total
+constexpr int64_t kLanes = 16;                           // kScanLanes of the device code
+constexpr size_t kAxisItems = 1024;                      // of a work-group across lines
+constexpr size_t kLeastAxisItems = 64;                   // where fewer lines have to keep the device busy
+constexpr int64_t kFilling = 4;                          // work-groups per compute unit
+constexpr int64_t kChunk = 16384;                        // least elements that are worth a work-group of their own
+constexpr int64_t kTeamFilling = 32, kTeamChunk = 2048;  // the same where a unit holds many work-groups
+constexpr int64_t kLongestChunk = int64_t{1} << 30;      // elements that 32 bits number
+constexpr size_t kTotal = 16;                            // bytes of the longest total
 constexpr int64_t kHostShare = 2;  // of an element on the calling thread, in units of Queue::may_run_inline()
 
 }  // namespace
@@ -35,9 +36,11 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   }
   plan.local = kLanes;
   // A line is cut where there are too few of them to keep the device busy.
-  const int64_t wanted = kFilling * int64_t{policy.units};
+  const bool many = !policy.single_items;
+  const int64_t wanted = (many ? kTeamFilling : kFilling) * int64_t{policy.units};
   const int64_t least = std::max<int64_t>(1, ceil_div(s.length, kLongestChunk));
-  const int64_t chunks = std::max(least, s.outer >= wanted ? 1 : std::min(wanted / s.outer, s.length / kChunk));
+  const int64_t chunks =
+      std::max(least, s.outer >= wanted ? 1 : std::min(wanted / s.outer, s.length / (many ? kTeamChunk : kChunk)));
   plan.chunk = static_cast<uint32_t>(ceil_div(ceil_div(s.length, chunks), kLanes) * kLanes);
   plan.chunks = static_cast<uint32_t>(ceil_div(s.length, plan.chunk));
   if (plan.chunks > 1) plan.kernel = ScanPlan::Kernel::chunks;

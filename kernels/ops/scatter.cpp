@@ -5,12 +5,14 @@
 #include <limits>
 
 #include "gen/kernels/scatter_kernels.hpp"
+#include "kernels/ops/copy.hpp"
 #include "kernels/ops/items.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/launch.hpp"
+#include "kernels/sycl/core/counts_args.hpp"
 
 namespace xpu_ops::plan::inline scatter_family {
 namespace {
@@ -29,12 +31,15 @@ constexpr int64_t kDealtParts = 64;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
 constexpr size_t kFewUnits = 4, kSliceColumns = 64;
 constexpr int64_t kPartSteps = 1 << 10;
-// Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all.
+// Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all;
+// those side by side, which share one sort, also where there are so many times more.
 constexpr size_t kSortedShare = 8;
 constexpr int64_t kSortedSteps = 1 << 12, kMostSorted = int64_t{1} << 26;
+constexpr size_t kSortedFilling = 64, kMostTake = 64;  // work-groups per compute unit, sorted indices of one
 constexpr int64_t kCountShare = 4096, kCountBins = int64_t{1} << 22;  // indices of a table, bins of all tables
 constexpr int64_t kMostTables = 2048;
 constexpr size_t kCountItems = 64;
+constexpr size_t kCountEach = 16, kCountFilling = 8;  // of a shared table: indices of an item, work-groups per unit
 
 runtime::KernelSlot& kernel_of(const ColumnProblem& p) {
   switch (p.op) {
@@ -85,8 +90,9 @@ void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& 
   }
 }
 
-bool sorts(const ColumnProblem& p, size_t total, bool uniform, size_t units) {
-  return total * kSortedShare < kFillingItems * units && p.steps >= kSortedSteps && p.index.size < INT32_MAX &&
+bool sorts(const ColumnProblem& p, size_t total, bool uniform, bool together, size_t units) {
+  const size_t few = kFillingItems * units, columns = together ? total / kSortedShare : total * kSortedShare;
+  return columns < few && p.steps >= kSortedSteps && p.index.size < INT32_MAX &&
          p.steps <= kMostSorted / static_cast<int64_t>(uniform ? 1 : total);
 }
 
@@ -123,7 +129,7 @@ void scatter_sorted(runtime::Queue& queue, runtime::KernelSlot& kernel, const Co
   const runtime::Scratch keys(entries * sizeof(int32_t)), sorted(entries * sizeof(int32_t)),
       places(entries * sizeof(int64_t));
   const ColumnKeyArgs key{args.index, keys.get<int32_t>(), args.index_step, args.skip, args.steps, args.walk};
-  runtime::launch2(queue, kernels::column_keys, plan.sorts, plan.groups1, 1, plan.local, key);
+  runtime::launch2(queue, kernels::column_keys, plan.sorts, ceil_div(args.steps, kGroup), 1, kGroup, key);
   sort(queue, {DType::i32, keys.get(), sorted.get(), places.get<int64_t>(), plan.sorts, args.steps, args.steps, false});
   args.keys = sorted.get<int32_t>();
   args.places = places.get<int64_t>();
@@ -169,9 +175,19 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     }
     plan_tiles(p, units, total, args);
     width = args.tile;
-  } else if (sorts(p, total, args.uniform, units)) {
+  } else if (sorts(p, total, args.uniform, together, units)) {
     plan.sorted = true;
     plan.sorts = args.uniform ? 1 : static_cast<uint32_t>(total);
+    if (together) {
+      plan.local = even_group(args.walk.inner, policy);
+      plan.groups1 = ceil_div(args.walk.inner, plan.local);
+      const size_t tiles = plan.groups1 * args.walk.rows;
+      args.tile = static_cast<uint32_t>(plan.local);
+      args.take =
+          static_cast<uint32_t>(std::clamp<size_t>(args.steps * tiles / (kSortedFilling * units), 1, kMostTake));
+      plan.groups0 = args.walk.rows * ceil_div(args.steps, args.take);
+      return plan;
+    }
     plan.groups0 = total;
     plan.groups1 = ceil_div(args.steps, plan.local);
     return plan;
@@ -220,6 +236,13 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
 
 CountPlan plan_counts(int64_t n, int64_t bins, const runtime::Policy& policy) {
   CountPlan plan;
+  if (!policy.single_items && bins <= kLocalBins) {
+    plan.by_group = true;
+    plan.local = policy.tile_items;
+    plan.groups = std::clamp<size_t>(ceil_div(n, kCountShare), 1, 2 * size_t{policy.units});
+    plan.tables = static_cast<uint32_t>(plan.groups);
+    return plan;
+  }
   // One item walks its share alone: few where each is a thread, else many while the tables stay small.
   const int64_t most = policy.single_items ? std::max<int64_t>(1, policy.units) : kMostTables;
   const int64_t tables =
@@ -239,12 +262,28 @@ void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint3
   launch_items(queue, kernels::count_merge, bins, args);
 }
 
+namespace {
+// Many bins: one table in the device's memory, which all items add to.
+void count_together(runtime::Queue& queue, CountArgs args, const runtime::Policy& policy) {
+  const runtime::Scratch counts(size_t{args.bins} * sizeof(uint32_t));
+  args.counts = counts.get<int64_t>();
+  constexpr uint32_t zero = 0;
+  fill(queue, args.counts, sizeof zero, &zero, {1, {args.bins}, {1}, {0}});
+  const size_t local = policy.tile_items, groups = ceil_div(args.n, kCountEach * local);
+  runtime::launch(queue, kernels::count_shared, std::clamp<size_t>(groups, 1, kCountFilling * policy.units), local,
+                  args);
+  launch_items(queue, kernels::count_widen, args.bins, args);
+}
+}  // namespace
+
 void count_indices(runtime::Queue& queue, CountArgs args) {
-  const CountPlan plan = plan_counts(args.n, args.bins, runtime::device_info(queue.device).policy);
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  if (!policy.single_items && args.bins > kLocalBins) return count_together(queue, args, policy);
+  const CountPlan plan = plan_counts(args.n, args.bins, policy);
   const runtime::Scratch counts(size_t{plan.tables} * args.bins * sizeof(int64_t));
   args.counts = counts.get<int64_t>();
   args.tables = plan.tables;
-  runtime::launch(queue, kernels::count_private, plan.groups, plan.local, args);
+  runtime::launch(queue, plan.by_group ? kernels::count_local : kernels::count_private, plan.groups, plan.local, args);
   merge_counts(queue, args.counts, plan.tables, args.bins, args.out);
 }
 

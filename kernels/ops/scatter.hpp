@@ -25,22 +25,24 @@ struct ColumnProblem {
   Dims3 columns;
 };
 
-// sorted: an item per index, after a sort of the indices of each column.
+// sorted: an item per index, or a work-group per some of them, after a sort of the indices of each column.
 struct ColumnPlan {
   ColumnArgs args;
   bool sorted = false;
   uint32_t sorts = 0;  // columns with indices of their own
   bool dealt = false;  // the indices are dealt to args.parts items, by chunks of `chunk`
   uint32_t chunk = 0, chunks = 0;
-  // Over rows and parts of the indices, over the columns of a row; sorted: over columns, over indices.
+  // Over rows and parts of the indices, over the columns of a row; sorted: over columns, over indices, or as without
+  // where columns lie side by side.
   size_t groups0 = 0, groups1 = 0, local = 1;
 };
 // No size may be 0.
 ColumnPlan plan_columns(const ColumnProblem& problem, const runtime::Policy& policy);
 void scatter_columns(runtime::Queue& queue, const ColumnProblem& problem);
 
-// How many tables of counts, each of one item's share.
+// How many tables of counts, each of the share of one item or one work-group.
 struct CountPlan {
+  bool by_group = false;
   uint32_t tables = 1;
   size_t groups = 1, local = 1;
 };

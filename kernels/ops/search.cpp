@@ -25,7 +25,8 @@ void count_even_bins(runtime::Queue& queue, DType type, BinCountArgs args, int64
   const runtime::Scratch counts(size_t{plan.tables} * args.bins * sizeof(int64_t));
   args.counts = counts.get<int64_t>();
   args.tables = plan.tables;
-  runtime::launch(queue, kernels::histogram_count[type], plan.groups, plan.local, args);
+  const runtime::KernelTable& kernel = plan.by_group ? kernels::histogram_local : kernels::histogram_count;
+  runtime::launch(queue, kernel[type], plan.groups, plan.local, args);
   merge_counts(queue, args.counts, plan.tables, args.bins, out);
 }
 

@@ -15,13 +15,16 @@ using runtime::ceil_div;
 constexpr int64_t kMaxLaunch = (int64_t{1} << 31) - 1;  // elements that a launch numbers
 // Sorting: up to kRankFlat elements share a work-group with other rows, up to kRank have one of their own.
 constexpr int64_t kRankFlat = 16, kRank = 64;
-constexpr int64_t kItemRow = 1 << 18;  // longer rows are worth several items
-// The same where an item has vector registers of its own, times the units that would stand idle.
-constexpr int64_t kSingleItemRow = 1 << 21;
-constexpr int64_t kLongDigits = 2048;                      // rows from here on amortise digits of 11 bits
-constexpr size_t kCachedScratch = 8 << 20;                 // bytes that one batch of rows works on
-constexpr size_t kMostScratch = size_t{1} << 30;           // where that would not fill the device
-constexpr int64_t kChunk = 4096;                           // least elements of a part
+// Longer rows are worth several items with vector registers of their own: the second times the units that would stand
+// idle.
+constexpr int64_t kItemRow = 1 << 18, kSingleItemRow = 1 << 21;
+constexpr int64_t kLongDigits = 2048;             // rows from here on amortise digits of 11 bits
+constexpr size_t kCachedScratch = 8 << 20;        // bytes that one batch of rows works on
+constexpr size_t kMostScratch = size_t{1} << 30;  // where that would not fill the device
+constexpr int64_t kChunk = 4096;                  // least elements of a part
+// Of teams: elements of a tile per item, from which row on several work-groups share one, and most that share it.
+constexpr int64_t kTileEach = 16, kTeamRow = 1 << 15, kMostTeams = 1 << 13;
+constexpr size_t kLeastTeam = 64, kDigitValues = 256;
 constexpr uint32_t kWide = 1024, kFlat = 256, kRows = 64;  // items of work-groups
 // topk: bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach
 // them.
@@ -66,7 +69,33 @@ void sort_row_chunks(runtime::Queue& queue, SortArgs args, const SortPlan& plan,
   runtime::launch(queue, kernels::radix_emit[type], ceil_div(args.take, wide), wide, args);
 }
 
-void sort_batch(runtime::Queue& queue, const SortArgs& args, const SortPlan& plan, DType type) {
+// Digits of 8 bits of the entries of all rows, a work-group per row or per chunk.
+void sort_entries(runtime::Queue& queue, SortArgs& args, const SortPlan& plan, DType type) {
+  const DType key = dtype_size(type) == 8 ? DType::i64 : DType::i32;
+  const size_t wide = policy_of(queue).elementwise_group, local = plan.local;
+  const runtime::Scratch moved(args.rows * sizeof(uint32_t));
+  args.moved = moved.get<uint32_t>();
+  args.by_take = xpu::make_divider(args.take);
+  runtime::launch(queue, kernels::entries_load[type], ceil_div(size_t{args.rows} * args.length, wide), wide, args);
+  if (plan.kernel == SortPlan::Kernel::team) {
+    runtime::launch(queue, kernels::entries_row[key], args.rows, local, args);
+  } else {
+    const runtime::Scratch range((size_t{plan.chunks} + 1) * 2 * sizeof(uint64_t));
+    args.range = range.get();
+    args.chunks = plan.chunks;
+    args.chunk = plan.chunk;
+    runtime::launch(queue, kernels::entries_range[key], plan.chunks, local, args);
+    runtime::launch(queue, kernels::entries_width[key], 1, local, args);
+    for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
+      runtime::launch(queue, kernels::entries_count[key], plan.chunks, local, args);
+      runtime::launch(queue, kernels::entries_scan[key], kDigitValues, local, args);
+      runtime::launch(queue, kernels::entries_move[key], plan.chunks, local, args);
+    }
+  }
+  runtime::launch(queue, kernels::entries_take[type], ceil_div(size_t{args.rows} * args.take, wide), wide, args);
+}
+
+void sort_batch(runtime::Queue& queue, SortArgs args, const SortPlan& plan, DType type) {
   using Kernel = SortPlan::Kernel;
   switch (plan.kernel) {
     case Kernel::none: return;
@@ -78,6 +107,8 @@ void sort_batch(runtime::Queue& queue, const SortArgs& args, const SortPlan& pla
     case Kernel::row_short: return runtime::launch(queue, kernels::sort_row_short[type], args.rows, 1, args);
     case Kernel::row_long: return runtime::launch(queue, kernels::sort_row_long[type], args.rows, 1, args);
     case Kernel::chunks: return sort_row_chunks(queue, args, plan, type);
+    case Kernel::team:
+    case Kernel::team_chunks: return sort_entries(queue, args, plan, type);
   }
 }
 
@@ -96,6 +127,14 @@ void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
   runtime::Scratch counts(groups * kSelectSlots * sizeof(uint32_t)), state(size_t{args.rows} * sizeof(SelectState));
   args.counts = counts.get<uint32_t>();
   args.state = state.get<SelectState>();
+  if (const runtime::Policy& policy = policy_of(queue); !policy.single_items) {
+    for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
+      runtime::launch(queue, kernels::select_count_team[p.type], groups, policy.team_items, args);
+      runtime::launch(queue, kernels::select_digit_team[p.type], args.rows, policy.team_items, args);
+    }
+    runtime::launch(queue, kernels::select_find_team[p.type], groups, policy.team_items, args);
+    return runtime::launch(queue, kernels::select_emit_team[p.type], args.rows, policy.team_items, args);
+  }
   for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
     runtime::launch(queue, kernels::select_count[p.type], groups, 1, args);
     runtime::launch(queue, kernels::select_digit[p.type], args.rows, 1, args);
@@ -121,6 +160,30 @@ void pick_sorted(runtime::Queue& queue, const PickProblem& p) {
   runtime::launch(queue, kernels::sort_pick[p.type], ceil_div(p.rows, kRows), kRows, args);
 }
 
+// Rows by teams: a work-group per row, or several per long row where rows are few.
+SortPlan plan_teams(const SortProblem& p, SortPlan plan, const runtime::Policy& policy) {
+  using Kernel = SortPlan::Kernel;
+  const auto length = static_cast<size_t>(p.length), entry = entry_bytes(p.type), most = size_t{policy.team_items};
+  plan.passes = static_cast<uint32_t>(dtype_size(p.type));
+  if (p.length > kTeamRow && p.rows < 2 * int64_t{policy.units}) {
+    plan.kernel = Kernel::team_chunks;
+    plan.local = most;
+    const size_t tile = most * kTileEach, tiles = ceil_div(length, tile), each = ceil_div(tiles, kMostTeams);
+    plan.chunk = static_cast<uint32_t>(each * tile);
+    plan.chunks = static_cast<uint32_t>(ceil_div(length, plan.chunk));
+    plan.batch = 1;
+    plan.counts = (size_t{plan.chunks} + 1) * kDigitValues * sizeof(uint32_t);
+  } else {
+    plan.kernel = Kernel::team;
+    plan.local =
+        std::clamp(ceil_div(ceil_div(length, kTileEach), kTopkLanes) * kTopkLanes, std::min(kLeastTeam, most), most);
+    plan.batch = std::min({p.rows, kMaxLaunch / p.length,
+                           std::max<int64_t>(1, static_cast<int64_t>(kMostScratch / (2 * length * entry)))});
+  }
+  plan.half = static_cast<size_t>(plan.batch) * length * entry;
+  return plan;
+}
+
 }  // namespace
 
 SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
@@ -133,8 +196,8 @@ SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
     plan.batch = kMaxLaunch / p.length;
     return plan;
   }
-  if (p.length <= kItemRow ||
-      (policy.single_items && (p.rows >= policy.units || p.length <= kSingleItemRow / policy.units))) {
+  if (!policy.single_items) return plan_teams(p, plan, policy);
+  if (p.rows >= policy.units || p.length <= std::max(kItemRow, kSingleItemRow / policy.units)) {
     const bool longer = item > 2 && p.length > kLongDigits;
     plan.kernel = longer ? Kernel::row_long : Kernel::row_short;
     const size_t bits = longer ? 11 : 8;
@@ -269,8 +332,7 @@ void mode(runtime::Queue& queue, DType type, const void* in, void* values, int64
 
 RunsPlan plan_runs(const RunsProblem& p, const runtime::Policy& policy) {
   RunsPlan plan;
-  // One item walks its share alone.
-  const int64_t most = int64_t{policy.units} * (policy.single_items ? 4 : 256);
+  const int64_t most = int64_t{policy.units} * (policy.single_items ? 4 : 16);
   plan.chunk = static_cast<uint32_t>(ceil_div(p.count, std::clamp<int64_t>(p.count / kRunChunk, 1, most)));
   plan.chunks = static_cast<uint32_t>(ceil_div(p.count, plan.chunk));
   // A few long runs are found once and not looked for again.
@@ -294,8 +356,12 @@ Runs::Runs(runtime::Queue& queue, const RunsProblem& p)
   args_.room = plan_.room;
   args_.starts = starts_.get<uint32_t>();
   args_.noted = plan_.room ? noted_.get<uint32_t>() : nullptr;
-  runtime::launch(queue, kernels::unique_count[type_], args_.chunks, 1, args_);
-  runtime::launch(queue, kernels::unique_scan, 1, 1, args_);
+  const runtime::Policy& policy = policy_of(queue);
+  const bool single = policy.single_items;
+  const size_t local = single ? 1 : policy.team_items;
+  runtime::launch(queue, (single ? kernels::unique_count : kernels::unique_count_team)[type_], args_.chunks, local,
+                  args_);
+  runtime::launch(queue, single ? kernels::unique_scan : kernels::unique_scan_team, 1, local, args_);
   runtime::copy_bytes(queue, &args_.out, args_.starts + args_.chunks, sizeof args_.out, true);
 }
 
@@ -305,7 +371,9 @@ void Runs::write(void* values, int64_t* inverse, int64_t* counts) {
   args_.indices = inverse;
   args_.counts = counts;
   args_.first = counts ? first.get<uint32_t>() : nullptr;
-  runtime::launch(queue_, kernels::unique_write[type_], args_.chunks, 1, args_);
+  const runtime::Policy& policy = policy_of(queue_);
+  const runtime::KernelTable& write = policy.single_items ? kernels::unique_write : kernels::unique_write_team;
+  runtime::launch(queue_, write[type_], args_.chunks, policy.single_items ? 1 : policy.team_items, args_);
   if (!counts) return;
   const size_t wide = wide_group(queue_);
   runtime::launch(queue_, kernels::unique_lengths, ceil_div(args_.out, wide), wide, args_);

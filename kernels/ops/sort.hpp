@@ -24,13 +24,14 @@ struct SortProblem {
 
 struct SortPlan {
   // rank: an item per element counts the smaller ones. row: an item per row. chunks: one row by many items, the next
-  // after it.
-  enum class Kernel { none, rank_flat, rank, row_short, row_long, chunks } kernel = Kernel::none;
+  // after it. team, team_chunks: the same by work-groups.
+  enum class Kernel { none, rank_flat, rank, row_short, row_long, chunks, team, team_chunks } kernel = Kernel::none;
   int64_t batch = 0;               // rows of a launch
   uint32_t chunks = 1, chunk = 0;  // parts of a row, and elements of one
   uint32_t passes = 0;             // digits of a key
   size_t half = 0;                 // bytes of one of the two buffers of entries
   size_t counts = 0;               // digit counts
+  size_t local = 1;                // items of a team
 };
 SortPlan plan_sort(const SortProblem& problem, const runtime::Policy& policy);
 void sort(runtime::Queue& queue, const SortProblem& problem);

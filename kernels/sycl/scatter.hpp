@@ -1,5 +1,6 @@
 // Writes by index whose result does not depend on timing: one item owns a column and walks the indices in order.
 #pragma once
+#include "kernels/sycl/core/counts.hpp"
 #include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/indexing.hpp"
 #include "kernels/sycl/scatter_args.hpp"
@@ -226,10 +227,35 @@ XPU_INLINE void column_dealt(const ColumnArgs& p) {
                     1);
 }
 
+// The same where columns lie side by side: a work-group has `tile` of them, an item per column, and begins the places
+// of `take` indices.
+template <class T, class Op>
+XPU_INLINE void column_sorted_tiles(const ColumnArgs& p) {
+  auto item = syclex::this_work_item::get_nd_item<2>();
+  const uint32_t blocks = (p.steps + p.take - 1) / p.take, row = static_cast<uint32_t>(item.get_group(0)) / blocks,
+                 first = (static_cast<uint32_t>(item.get_group(0)) - row * blocks) * p.take,
+                 end = first + p.take < p.steps ? first + p.take : p.steps;
+  const size_t c0 = item.get_group(1) * size_t{p.tile}, lane = item.get_local_id(1);
+  if (c0 + lane >= p.walk.inner) return;
+  int64_t o[3] = {0, 0, 0};
+  add_row(p.walk, row, o);
+  T* data = static_cast<T*>(p.data) + (o[0] + c0);
+  const T* src = static_cast<const T*>(p.src) + (o[1] + c0);
+  for (uint32_t j = first; j < end; ++j) {
+    const int32_t id = p.keys[j];
+    if (id >= p.index.size || (j > 0 && p.keys[j - 1] == id)) continue;
+    T* to = data + id * p.index.stride;
+    T result = to[lane];
+    for (uint32_t k = j; k < p.steps && p.keys[k] == id; ++k)
+      result = Op::run(result, (src + p.places[k] * p.src_step)[lane]);
+    to[lane] = result;
+  }
+}
+
 template <class T, class Op>
 XPU_INLINE void column_loop(const ColumnArgs& p) {
   if (p.starts) return column_dealt<T, Op>(p);
-  if (p.keys) return column_sorted<T, Op>(p);
+  if (p.keys) return p.uniform && p.unit ? column_sorted_tiles<T, Op>(p) : column_sorted<T, Op>(p);
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);
   uint32_t row = item.get_group(0), number = 0;
@@ -280,6 +306,33 @@ template <class T> inline void column_mul(const ColumnArgs& p) { column_loop<T, 
 template <class T> inline void column_max(const ColumnArgs& p) { column_loop<T, OpMax>(p); }
 template <class T> inline void column_min(const ColumnArgs& p) { column_loop<T, OpMin>(p); }
 
+XPU_INLINE int64_t count_index(const CountArgs& p, uint32_t i) {
+  return p.is32 ? static_cast<int64_t>(static_cast<const int32_t*>(p.index)[i])
+                : static_cast<const int64_t*>(p.index)[i];
+}
+
+// A table per work-group.
+inline void count_local(const CountArgs& p) {
+  count_share(p.n, p.bins, p.counts, [&](uint32_t i) {
+    const int64_t id = count_index(p, i);
+    return static_cast<uint64_t>(id) < p.bins ? static_cast<uint32_t>(id) : p.bins;
+  });
+}
+
+// One table of 32-bit counts for all, where it is too large for local memory; count_widen makes the result of it.
+inline void count_shared(const CountArgs& p) {
+  auto* table = reinterpret_cast<uint32_t*>(p.counts);
+  const size_t step = syclex::this_work_item::get_nd_item<1>().get_global_range(0);
+  for (size_t i = global_id(); i < p.n; i += step) {
+    const int64_t id = count_index(p, static_cast<uint32_t>(i));
+    if (static_cast<uint64_t>(id) < p.bins) count_one(table[id]);
+  }
+}
+inline void count_widen(const CountArgs& p) {
+  const uint32_t b = global_id();
+  if (b < p.bins) p.out[b] = reinterpret_cast<const uint32_t*>(p.counts)[b];
+}
+
 // Each item counts a contiguous share of the indices in a table of its own.
 inline void count_private(const CountArgs& p) {
   uint32_t t = global_id();
@@ -289,8 +342,7 @@ inline void count_private(const CountArgs& p) {
   int64_t* mine = p.counts + static_cast<int64_t>(t) * p.bins;
   for (uint32_t b = 0; b < p.bins; ++b) mine[b] = 0;
   for (uint32_t i = begin; i < end; ++i) {
-    int64_t id = p.is32 ? static_cast<int64_t>(static_cast<const int32_t*>(p.index)[i])
-                        : static_cast<const int64_t*>(p.index)[i];
+    const int64_t id = count_index(p, i);
     if (static_cast<uint64_t>(id) < p.bins) ++mine[id];
   }
 }

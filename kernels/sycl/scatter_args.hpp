@@ -23,7 +23,7 @@ struct ColumnArgs {
   uint8_t uniform;  // the index does not depend on the column
   uint8_t unit;     // columns of data and src are adjacent (with uniform)
   uint32_t tile;    // columns of one item; of a work-group where `uniform` and `unit`
-  uint32_t take;    // columns of one nest: the tile where they lie evenly, else 1
+  uint32_t take;    // columns of one nest: the tile where they lie evenly, else 1; with `keys` and `unit`: indices
   uint8_t across;   // the inner loop runs through the columns
   uint8_t sift;     // the indices of the part are found first, so that nothing branches on them (one column)
   ColumnStep inner, outer;
@@ -57,7 +57,7 @@ struct ColumnKeyArgs {
   Walk<3> walk;  // as above
 };
 
-// Counts into one private table a work-item (rows of `counts`), summed by count_merge.
+// Counts into one private table a work-item or work-group (rows of `counts`), summed by count_merge.
 struct CountArgs {
   const void* index;  // int64 or int32, contiguous; negative: left out
   int64_t* counts;    // tables x bins

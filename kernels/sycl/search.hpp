@@ -1,5 +1,6 @@
 // Binary search, membership, histogram bins.
 #pragma once
+#include "kernels/sycl/core/counts.hpp"
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/cpu/scalar_loop.hpp"
 #include "kernels/sycl/search_args.hpp"
@@ -98,14 +99,18 @@ inline void histogram_bin(const BinArgs& p) {
   p.flat[i] = flat * p.bins + bin;
 }
 
+// The bin of a value, `bins` where it is outside.
+template <class T> XPU_INLINE uint32_t even_bin(T v, T left, T right, uint32_t bins) {
+  if (!(v >= left && v <= right)) return bins;
+  const int64_t bin = static_cast<int64_t>((v - left) * T(bins) / (right - left));
+  return bin < 0 ? 0 : bin >= static_cast<int64_t>(bins) ? bins - 1 : static_cast<uint32_t>(bin);
+}
+
 template <class T>
 XPU_SCALAR_LOOP void count_even_bins(const T* values, int64_t stride, uint32_t n, T left, T right, uint32_t bins,
                                      int64_t* counts) {
   for (; n > 0; --n, values += stride) {
-    const T v = *values;
-    if (!(v >= left && v <= right)) continue;
-    const int64_t bin = static_cast<int64_t>((v - left) * T(bins) / (right - left));
-    ++counts[bin < 0 ? 0 : bin >= static_cast<int64_t>(bins) ? bins - 1 : bin];
+    if (const uint32_t bin = even_bin(*values, left, right, bins); bin < bins) ++counts[bin];
   }
 }
 
@@ -120,6 +125,14 @@ inline void histogram_count(const BinCountArgs& p) {
   const T* edges = static_cast<const T*>(p.edges);
   count_even_bins(static_cast<const T*>(p.values) + begin * p.value_stride, p.value_stride, end - begin, edges[0],
                   edges[p.bins], p.bins, counts);
+}
+
+// A table per work-group.
+template <class T> void histogram_local(const BinCountArgs& p) {
+  const T *values = static_cast<const T*>(p.values), *edges = static_cast<const T*>(p.edges);
+  const T left = edges[0], right = edges[p.bins];
+  count_share(p.n, p.bins, p.counts,
+              [&](uint32_t i) { return even_bin(values[i * p.value_stride], left, right, p.bins); });
 }
 
 }  // namespace xpu

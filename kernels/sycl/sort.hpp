@@ -518,4 +518,7 @@ template <class T> void sort_mode(const RunArgs& p) {
 }  // namespace xpu
 
 #include "kernels/sycl/select.hpp"
+#include "kernels/sycl/select_team.hpp"
+#include "kernels/sycl/sort_team.hpp"
 #include "kernels/sycl/unique.hpp"
+#include "kernels/sycl/unique_team.hpp"

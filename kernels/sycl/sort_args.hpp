@@ -13,6 +13,7 @@ struct SortArgs {
   int64_t* indices;  // where they came from; may be null
   void* entries[2];  // radix: two buffers of rows * length entries
   uint32_t* counts;  // radix: digit counts
+  uint32_t* moved;   // radix by teams: [rows], which buffer has the sorted entries
   uint32_t rows, length;
   void* range;      // radix over one row by several items: smallest key, distance to the largest, both of each chunk
   uint32_t chunks;  // how many
@@ -20,7 +21,7 @@ struct SortArgs {
   uint32_t pass;    // number of the digit
   uint32_t descending;
   uint32_t take;  // elements of a row to write: all, or the first k
-  xpu::Divider by_length;
+  xpu::Divider by_length, by_take;
 };
 
 // topk by a threshold from lane maxima; dense rows.

@@ -71,6 +71,7 @@ def test_nan_wins() -> None:
 def test_bincount(n: int) -> None:
     for dtype in (torch.uint8, torch.int32, torch.int64):
         same(lambda x: x.bincount(minlength=7), ids(100, n).to(dtype))
+    same(lambda x: x.bincount(minlength=70_000), ids(60_000, n))  # more bins than a work-group counts in local memory
     same(lambda x, w: x.bincount(w), ids(100, n), data(n))
     same(lambda x, w: x.bincount(w), ids(100, n), data(n).half().double())
 
@@ -118,6 +119,20 @@ def test_deterministic(dtype: torch.dtype) -> None:
     ):
         first = fn().cpu()
         assert all(torch.equal(first, fn().cpu()) for _ in range(20))
+
+
+@pytest.mark.parametrize("columns", [1, 17, 300, 1030])
+def test_many_rows_meet_in_few_places(columns: int) -> None:
+    """A GPU sorts the indices first. The sums are those of a loop over them, bit for bit."""
+    index = ids(300, 5000)
+    index[1000:1200] = 7
+    x, s = data(300, columns), data(5000, columns, seed=3)
+    assert torch.equal(x.to("xpu").index_add(0, index.to("xpu"), s.to("xpu")).cpu(), x.index_add(0, index, s))
+    for skipped in (-1, 7):
+        backward = torch.ops.aten.embedding_dense_backward
+        torch.testing.assert_close(
+            backward(s.to("xpu"), index.to("xpu"), 300, skipped, False).cpu(), backward(s, index, 300, skipped, False)
+        )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])

@@ -21,6 +21,7 @@
 #include "kernels/ops/shape.hpp"
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
+#include "kernels/sycl/core/counts_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "tests/build/plan_check.hpp"
 
@@ -44,12 +45,16 @@ void test_sort() {
           const bool ranks = plan.kernel == SortPlan::Kernel::rank || plan.kernel == SortPlan::Kernel::rank_flat;
           if (ranks) CHECK(plan.batch * length < (int64_t{1} << 31));
           if (!ranks) CHECK(plan.batch == 1 || plan.half * 2 + plan.counts <= (size_t{1} << 30));
-          if (plan.kernel == SortPlan::Kernel::chunks) CHECK(parts_cover(length, plan.chunks, plan.chunk));
+          const bool cut = plan.kernel == SortPlan::Kernel::chunks || plan.kernel == SortPlan::Kernel::team_chunks;
+          if (cut) CHECK(parts_cover(length, plan.chunks, plan.chunk));
+          const bool teams = plan.kernel >= SortPlan::Kernel::team;
+          CHECK(ranks || teams == !policy.single_items);
+          if (teams) CHECK(plan.batch * length < (int64_t{1} << 31) && plan.local % 16 == 0 && plan.local <= 256);
           const size_t bits = dtype_size(type) * 8;
-          const size_t digit = plan.kernel == SortPlan::Kernel::row_short || bits <= 16 ? 8 : 11;
+          const size_t digit = plan.kernel == SortPlan::Kernel::row_short || teams || bits <= 16 ? 8 : 11;
           if (plan.passes) CHECK(plan.passes * digit >= bits && (plan.passes - 1) * digit < bits);
         }
-  check_all_seen("sort", seen, SortPlan::Kernel::chunks);
+  check_all_seen("sort", seen, SortPlan::Kernel::team_chunks);
 }
 
 void test_topk_pick_runs() {
@@ -240,9 +245,16 @@ void test_scatter() {
                                                  policy);
             const ColumnArgs& a = plan.args;
             if (plan.sorted) {
-              CHECK(!policy.single_items && a.parts == 1 && plan.groups0 == size_t{a.walk.rows} * a.walk.inner);
-              CHECK(parts_cover(steps, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
-              CHECK(plan.sorts == (a.uniform ? 1 : plan.groups0));
+              CHECK(!policy.single_items && a.parts == 1);
+              CHECK(plan.sorts == (a.uniform ? 1 : a.walk.rows * a.walk.inner));
+              const auto groups0 = static_cast<int64_t>(plan.groups0), groups1 = static_cast<int64_t>(plan.groups1);
+              if (a.uniform && a.unit) {
+                CHECK(a.walk.rows == 1 && parts_cover(steps, groups0, a.take));
+                CHECK(parts_cover(a.walk.inner, groups1, a.tile) && a.tile == plan.local);
+              } else {
+                CHECK(groups0 == int64_t{a.walk.rows} * a.walk.inner);
+                CHECK(parts_cover(steps, groups1, static_cast<int64_t>(plan.local)));
+              }
               (a.uniform ? sorted : each) = true;
               continue;
             }
@@ -267,8 +279,10 @@ void test_scatter() {
       for (const int64_t bins : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{1} << 24}) {
         at("counts", policy.units, n, bins);
         const CountPlan plan = plan_counts(n, bins, policy);
-        CHECK(parts_cover(plan.tables, static_cast<int64_t>(plan.groups), static_cast<int64_t>(plan.local)));
-        CHECK(bins == 0 || plan.tables == 1 || plan.tables * bins <= (int64_t{1} << 22));
+        CHECK(plan.by_group ? plan.groups == plan.tables
+                            : parts_cover(plan.tables, static_cast<int64_t>(plan.groups), plan.local));
+        CHECK(plan.by_group == (!policy.single_items && bins <= xpu_ops::kLocalBins));
+        CHECK(bins == 0 || plan.tables == 1 || plan.by_group || plan.tables * bins <= (int64_t{1} << 22));
       }
   Policy cpu, gpu;
   cpu.single_items = true;

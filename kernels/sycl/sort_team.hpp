@@ -1,0 +1,307 @@
+// Sorting of {key, index} entries for devices that want many items per work-group: least-significant-digit radix, in
+// tiles that a work-group ranks in local memory. The kernels know keys alone: entries_load makes them of the elements,
+// entries_take writes the elements in their order. Included by sort.hpp.
+#pragma once
+#include "kernels/sycl/core/counts.hpp"
+#include "kernels/sycl/core/team.hpp"
+
+namespace xpu {
+
+constexpr uint32_t kByteValues = 256;
+constexpr uint32_t kTileEach = 16;  // entries that an item ranks
+constexpr uint32_t kRankShift = 9;  // behind a digit or kByteValues
+
+// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one.
+struct DigitCounts {
+  uint32_t by_part[kTeamParts * kByteValues];
+  uint32_t base[kByteValues];
+  uint32_t parts[kTeamParts];
+};
+
+// A work-group as one team.
+XPU_INLINE Team whole_team() {
+  return team_of(static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_local_range(0)));
+}
+
+// The sum of the values of the items before this one, and of all. For a team that is the work-group.
+XPU_INLINE uint32_t team_before(const Team& t, uint32_t v, uint32_t* parts, uint32_t& total) {
+  auto sg = syclex::this_work_item::get_sub_group();
+  auto group = syclex::this_work_item::get_work_group<1>();
+  uint32_t before = sycl::exclusive_scan_over_group(sg, v, sycl::plus<uint32_t>());
+  const uint32_t all = sycl::reduce_over_group(sg, v, sycl::plus<uint32_t>());
+  sycl::group_barrier(group);  // all have read what was here
+  if (is_first_lane()) parts[t.part] = all;
+  sycl::group_barrier(group);
+  total = 0;
+  for (uint32_t i = 0; i < t.parts; ++i) {
+    before += i < t.part ? parts[i] : 0;
+    total += parts[i];
+  }
+  return before;
+}
+
+// How many lanes of the sub-group have this item's digit, and how many of them come before it.
+struct DigitPeers { uint32_t ahead, count; };
+XPU_INLINE DigitPeers digit_peers(uint32_t digit) {
+  auto sg = syclex::this_work_item::get_sub_group();
+  const uint32_t lane = static_cast<uint32_t>(sub_group_lane());
+  uint32_t ahead = 0, count = 1;
+#pragma unroll
+  for (uint32_t m = 1; m < kLanes; ++m) {
+    const uint32_t same = sycl::permute_group_by_xor(sg, digit, m) == digit ? 1 : 0;
+    count += same;
+    ahead += (lane ^ m) < lane ? same : 0;
+  }
+  return {ahead, count};
+}
+
+template <class K> XPU_INLINE uint32_t entry_digit(K key, K lowest, uint32_t pass) {
+  return static_cast<uint32_t>((key - lowest) >> (8 * pass)) & (kByteValues - 1);
+}
+
+XPU_INLINE void clear_counts(const Team& t, DigitCounts& c) {
+  for (uint32_t i = t.lane; i < t.parts * kByteValues; i += t.lanes) c.by_part[i] = 0;
+  sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
+}
+
+// Counts one digit per item, kByteValues for none, in the order of the lanes; returns how many equal ones the sub-group
+// met before.
+XPU_INLINE uint32_t count_digit(const Team& t, DigitCounts& c, uint32_t digit) {
+  auto sg = syclex::this_work_item::get_sub_group();
+  uint32_t* mine = c.by_part + t.part * kByteValues;
+  const bool is = digit < kByteValues;
+  const DigitPeers peers = digit_peers(digit);
+  const uint32_t before = mine[is ? digit : 0];
+  sycl::group_barrier(sg);
+  if (is && peers.ahead == 0) mine[digit] = before + peers.count;
+  sycl::group_barrier(sg);
+  return before + peers.ahead;
+}
+
+// Counts the digits of entries [begin, end) by sub-group, in any order.
+template <class K>
+XPU_INLINE void count_digits(const Team& t, DigitCounts& c, const SortEntry<K>* from, uint32_t begin, uint32_t end,
+                             K lowest, uint32_t pass) {
+  clear_counts(t, c);
+  for (uint32_t i = begin + t.lane; i < end; i += t.lanes)
+    count_one(c.by_part[t.part * kByteValues + entry_digit<K>(from[i].key, lowest, pass)]);
+  sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
+}
+
+XPU_INLINE uint32_t digit_total(const Team& t, const DigitCounts& c, uint32_t digit) {
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < t.parts; ++i) sum += c.by_part[i * kByteValues + digit];
+  return sum;
+}
+
+// The place of the first entry with each digit, from the totals of the digits, goes to c.base.
+template <class F> XPU_INLINE void place_digits(const Team& t, DigitCounts& c, F total_of) {
+  uint32_t carry = 0;
+  for (uint32_t first = 0; first < kByteValues; first += t.lanes) {
+    const uint32_t d = first + t.lane, n = d < kByteValues ? total_of(d) : 0;
+    uint32_t all;
+    const uint32_t before = team_before(t, n, c.parts, all);
+    if (d < kByteValues) c.base[d] = carry + before;
+    carry += all;
+  }
+  sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
+}
+
+// Moves entries [begin, end) to where c.base says that the next one with each digit belongs, in their order. `alone`:
+// they are one tile and all there is, so that c.base is counted here.
+template <class K>
+XPU_INLINE void move_entries(const Team& t, DigitCounts& c, const SortEntry<K>* from, SortEntry<K>* to, uint32_t begin,
+                             uint32_t end, K lowest, uint32_t pass, bool alone) {
+  auto group = syclex::this_work_item::get_work_group<1>();
+  const uint32_t tile = kTileEach * t.lanes;
+  // uniform over the group: all go to the end of the range
+  for (uint32_t first = begin; first < end; first += tile) {
+    clear_counts(t, c);
+    // The digit and the rank of each entry; the entries are read twice, which costs less than their registers.
+    uint32_t digit[kTileEach];
+    const uint32_t own = first + t.part * kTileEach * kLanes + (t.lane - t.part * kLanes);
+#pragma unroll
+    for (uint32_t j = 0; j < kTileEach; ++j) {
+      const uint32_t i = own + j * kLanes;
+      digit[j] = i < end ? entry_digit<K>(from[i].key, lowest, pass) : kByteValues;
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < kTileEach; ++j) digit[j] |= count_digit(t, c, digit[j]) << kRankShift;
+    sycl::group_barrier(group);
+    // uniform over the group
+    if (alone) place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d); });
+    for (uint32_t d = t.lane; d < kByteValues; d += t.lanes) {
+      uint32_t at = c.base[d];
+      for (uint32_t i = 0; i < t.parts; ++i) {
+        const uint32_t n = c.by_part[i * kByteValues + d];
+        c.by_part[i * kByteValues + d] = at;
+        at += n;
+      }
+      c.base[d] = at;
+    }
+    sycl::group_barrier(group);
+#pragma unroll
+    for (uint32_t j = 0; j < kTileEach; ++j) {
+      const uint32_t i = own + j * kLanes;
+      if (i >= end) continue;
+      const uint32_t place = c.by_part[t.part * kByteValues + (digit[j] & (kByteValues - 1))];
+      to[place + (digit[j] >> kRankShift)] = from[i];
+    }
+    sycl::group_barrier(group);
+  }
+}
+
+// Smallest and largest key.
+template <class K> struct KeyRange { K low, high; };
+template <class K> inline KeyRange<K> exchange(sycl::sub_group sg, const KeyRange<K>& v, uint32_t m) {
+  return {exchange(sg, v.low, m), exchange(sg, v.high, m)};
+}
+template <class K> XPU_INLINE KeyRange<K> team_range(const Team& t, KeyRange<K> v) {
+  return team_join(t, v, [](KeyRange<K> a, KeyRange<K> b) {
+    return KeyRange<K>{a.low < b.low ? a.low : b.low, a.high > b.high ? a.high : b.high};
+  });
+}
+template <class K> XPU_INLINE KeyRange<K> no_range() { return {std::numeric_limits<K>::max(), 0}; }
+template <class K>
+XPU_INLINE KeyRange<K> range_of(const Team& t, const SortEntry<K>* from, uint32_t begin, uint32_t end) {
+  KeyRange<K> r = no_range<K>();
+  for (uint32_t i = begin + t.lane; i < end; i += t.lanes) {
+    const K key = from[i].key;
+    r.low = key < r.low ? key : r.low;
+    r.high = key > r.high ? key : r.high;
+  }
+  return team_range(t, r);
+}
+template <class K> XPU_INLINE uint32_t passes_of(K width) {
+  uint32_t n = 0;
+  for (uint32_t at = 0; at < sizeof(K) * 8; at += 8) n += (width >> at) != 0 ? 1 : 0;
+  return n;
+}
+
+// A row per work-group.
+template <class T> void entries_row(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  syclexp::work_group_static<DigitCounts> local;
+  DigitCounts& c = local;
+  const Team t = whole_team();
+  const size_t base = size_t{t.first} * p.length;
+  auto* from = static_cast<SortEntry<K>*>(p.entries[0]) + base;
+  auto* to = static_cast<SortEntry<K>*>(p.entries[1]) + base;
+  const KeyRange<K> range = range_of<K>(t, from, 0, p.length);
+  const uint32_t passes = passes_of<K>(range.high - range.low);
+  const bool alone = p.length <= kTileEach * t.lanes;
+  // uniform over the group: one range
+  for (uint32_t pass = 0; pass < passes; ++pass) {
+    if (!alone) {
+      count_digits<K>(t, c, from, 0, p.length, range.low, pass);
+      place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d); });
+    }
+    move_entries<K>(t, c, from, to, 0, p.length, range.low, pass, alone);
+    auto* other = from;
+    from = to;
+    to = other;
+  }
+  if (t.leads()) p.moved[t.first] = passes & 1;
+}
+
+// One row, a chunk per work-group. range: smallest key and distance to the largest, then both ends of each chunk.
+template <class T> void entries_range(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  const Team t = whole_team();
+  const uint32_t end = (t.first + 1) * p.chunk < p.length ? (t.first + 1) * p.chunk : p.length;
+  const KeyRange<K> r = range_of<K>(t, static_cast<const SortEntry<K>*>(p.entries[0]), t.first * p.chunk, end);
+  if (!t.leads()) return;
+  static_cast<K*>(p.range)[2 + 2 * t.first] = r.low;
+  static_cast<K*>(p.range)[3 + 2 * t.first] = r.high;
+}
+
+template <class T> void entries_width(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  auto* range = static_cast<K*>(p.range);
+  const Team t = whole_team();
+  KeyRange<K> r = no_range<K>();
+  for (uint32_t i = t.lane; i < p.chunks; i += t.lanes) {
+    const K low = range[2 + 2 * i], high = range[3 + 2 * i];
+    r.low = low < r.low ? low : r.low;
+    r.high = high > r.high ? high : r.high;
+  }
+  r = team_range(t, r);
+  if (!t.leads()) return;
+  range[0] = r.low;
+  range[1] = r.high - r.low;
+  p.moved[0] = passes_of<K>(range[1]) & 1;
+}
+
+// One of the two buffers: an index that is no constant would put the arguments into memory.
+template <class T> XPU_INLINE SortEntry<sort_key_t<T>>* entries_of(const SortArgs& p, uint32_t which) {
+  return static_cast<SortEntry<sort_key_t<T>>*>(which ? p.entries[1] : p.entries[0]);
+}
+
+template <class T> XPU_INLINE bool pass_needed(const SortArgs& p) {
+  return p.pass < passes_of(static_cast<const sort_key_t<T>*>(p.range)[1]);
+}
+
+// counts: [digit, chunk], then the total of each digit.
+template <class T> void entries_count(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  syclexp::work_group_static<DigitCounts> local;
+  DigitCounts& c = local;
+  if (!pass_needed<T>(p)) return;
+  const Team t = whole_team();
+  const uint32_t end = (t.first + 1) * p.chunk < p.length ? (t.first + 1) * p.chunk : p.length;
+  count_digits<K>(t, c, entries_of<T>(p, p.pass & 1), t.first * p.chunk, end, static_cast<const K*>(p.range)[0],
+                  p.pass);
+  for (uint32_t d = t.lane; d < kByteValues; d += t.lanes)
+    p.counts[size_t{d} * p.chunks + t.first] = digit_total(t, c, d);
+}
+
+// A digit per work-group.
+template <class T> void entries_scan(const SortArgs& p) {
+  syclexp::work_group_static<DigitCounts> local;
+  DigitCounts& c = local;
+  if (!pass_needed<T>(p)) return;
+  const Team t = whole_team();
+  uint32_t* counts = p.counts + size_t{t.first} * p.chunks;
+  uint32_t sum = 0;
+  for (uint32_t first = 0; first < p.chunks; first += t.lanes) {
+    const uint32_t i = first + t.lane, n = i < p.chunks ? counts[i] : 0;
+    uint32_t all;
+    const uint32_t before = team_before(t, n, c.parts, all);
+    if (i < p.chunks) counts[i] = sum + before;
+    sum += all;
+  }
+  if (t.leads()) p.counts[size_t{kByteValues} * p.chunks + t.first] = sum;
+}
+
+template <class T> void entries_move(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  syclexp::work_group_static<DigitCounts> local;
+  DigitCounts& c = local;
+  if (!pass_needed<T>(p)) return;
+  const Team t = whole_team();
+  const uint32_t* totals = p.counts + size_t{kByteValues} * p.chunks;
+  place_digits(t, c, [&](uint32_t d) { return totals[d]; });
+  for (uint32_t d = t.lane; d < kByteValues; d += t.lanes) c.base[d] += p.counts[size_t{d} * p.chunks + t.first];
+  const uint32_t end = (t.first + 1) * p.chunk < p.length ? (t.first + 1) * p.chunk : p.length;
+  move_entries<K>(t, c, entries_of<T>(p, p.pass & 1), entries_of<T>(p, 1 - (p.pass & 1)), t.first * p.chunk, end,
+                  static_cast<const K*>(p.range)[0], p.pass, false);
+}
+
+// An item per element of all rows.
+template <class T> void entries_load(const SortArgs& p) {
+  using K = sort_key_t<T>;
+  const uint32_t i = global_id();
+  if (i >= p.rows * p.length) return;
+  static_cast<SortEntry<K>*>(p.entries[0])[i] = {sort_key_at(p, static_cast<const T*>(p.in), i),
+                                                 i - div(i, p.by_length) * p.length};
+}
+
+template <class T> void entries_take(const SortArgs& p) {
+  const uint32_t i = global_id();
+  if (i >= p.rows * p.take) return;
+  const uint32_t row = div(i, p.by_take), at = i - row * p.take;
+  const auto* from = entries_of<T>(p, p.moved[row]) + size_t{row} * p.length;
+  sort_emit_one<T>(p, row, at, from[at], 0);
+}
+
+}  // namespace xpu
