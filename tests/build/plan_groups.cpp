@@ -1,10 +1,13 @@
 // Items of work-groups: a CPU device gets sub-groups, a GPU groups that it holds many sub-groups of.
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/indexing.hpp"
+#include "kernels/ops/loss.hpp"
 #include "kernels/ops/normalization.hpp"
 #include "kernels/ops/pointwise.hpp"
 #include "kernels/ops/reduction.hpp"
+#include "kernels/ops/scatter.hpp"
 #include "kernels/ops/softmax.hpp"
+#include "kernels/sycl/core/counts_args.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 #include "tests/build/plan_check.hpp"
 
@@ -126,6 +129,28 @@ void test_sums() {
         plan(cpu_policy(2), 65536, 2048, false, true).joined_by == 0);
 }
 
+void test_counts() {
+  for (const Policy& policy : policies())
+    for (const int64_t n : kSizes)
+      for (const int64_t bins : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{1} << 24}) {
+        at("counts", policy.units, n, bins);
+        const CountPlan plan = plan_counts(n, bins, policy);
+        CHECK(plan.by_group ? plan.groups == plan.tables
+                            : parts_cover(plan.tables, static_cast<int64_t>(plan.groups), plan.local));
+        CHECK(plan.by_group == (!policy.single_items && bins <= xpu_ops::kLocalBins));
+        CHECK(bins == 0 || plan.tables == 1 || plan.by_group || plan.tables * bins <= (int64_t{1} << 22));
+      }
+}
+
+void test_losses() {
+  at("loss");
+  const auto sums = [](size_t n, const Policy& policy) { return plan_partial(n, policy).groups; };
+  CHECK(sums(0, cpu_policy(2)) == 1 && sums(4096, cpu_policy(2)) == 1 && sums(4097, cpu_policy(2)) == 2 &&
+        sums(1 << 30, cpu_policy(2)) == 64);
+  CHECK(plan_partial(1, cpu_policy(2)).items == 16 && plan_partial(1, gpu_policy(132)).items == 256);
+  CHECK(sums(0, gpu_policy(132)) == 1 && sums(4097, gpu_policy(132)) == 2 && sums(1 << 30, gpu_policy(132)) == 264);
+}
+
 }  // namespace
 
 void test_groups() {
@@ -134,6 +159,8 @@ void test_groups() {
   test_moves();
   test_rows();
   test_sums();
+  test_counts();
+  test_losses();
 }
 
 }  // namespace plan_test

@@ -9,7 +9,6 @@
 #include "kernels/ops/factory.hpp"
 #include "kernels/ops/fused.hpp"
 #include "kernels/ops/indexing.hpp"
-#include "kernels/ops/loss.hpp"
 #include "kernels/ops/lowprecision.hpp"
 #include "kernels/ops/normalization.hpp"
 #include "kernels/ops/pointwise.hpp"
@@ -21,7 +20,6 @@
 #include "kernels/ops/shape.hpp"
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
-#include "kernels/sycl/core/counts_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "tests/build/plan_check.hpp"
 
@@ -274,27 +272,11 @@ void test_scatter() {
           }
   at("columns");
   CHECK(sift && across && parts && together && tiles && sorted && each && dealt);
-  for (const Policy& policy : policies())
-    for (const int64_t n : kSizes)
-      for (const int64_t bins : {int64_t{0}, int64_t{1}, int64_t{1000}, int64_t{1} << 24}) {
-        at("counts", policy.units, n, bins);
-        const CountPlan plan = plan_counts(n, bins, policy);
-        CHECK(plan.by_group ? plan.groups == plan.tables
-                            : parts_cover(plan.tables, static_cast<int64_t>(plan.groups), plan.local));
-        CHECK(plan.by_group == (!policy.single_items && bins <= xpu_ops::kLocalBins));
-        CHECK(bins == 0 || plan.tables == 1 || plan.by_group || plan.tables * bins <= (int64_t{1} << 22));
-      }
   Policy cpu, gpu;
   cpu.single_items = true;
   cpu.units = gpu.units = 2;
   at("pdist");
   CHECK(plan_pdist_parts(128, 8, cpu) == 8 && plan_pdist_parts(127, 8, cpu) == 0 && plan_pdist_parts(128, 8, gpu) == 0);
-  at("loss");
-  const auto sums = [](size_t n, const Policy& policy) { return plan_partial(n, policy).groups; };
-  CHECK(sums(0, cpu_policy(2)) == 1 && sums(4096, cpu_policy(2)) == 1 && sums(4097, cpu_policy(2)) == 2 &&
-        sums(1 << 30, cpu_policy(2)) == 64);
-  CHECK(plan_partial(1, cpu_policy(2)).items == 16 && plan_partial(1, gpu_policy(132)).items == 256);
-  CHECK(sums(0, gpu_policy(132)) == 1 && sums(4097, gpu_policy(132)) == 2 && sums(1 << 30, gpu_policy(132)) == 264);
   at("ctc");
   CHECK(plan_ctc(1) == 16 && plan_ctc(17) == 32 && plan_ctc(1000) == 128);
 }

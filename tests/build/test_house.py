@@ -45,7 +45,9 @@ def test_no_family_asks_for_the_kind_of_device() -> None:
 
 def test_vectors_at_any_address_are_declared_so() -> None:
     """clang drops `aligned` behind the = of an alias: a load of the vector then demands its own alignment."""
-    found = [(p, m.group()) for p, text in sources("kernels") for m in re.finditer(r"using \w+ =[^;]*\baligned\(", text)]
+    found = [
+        (p, m.group()) for p, text in sources("kernels") for m in re.finditer(r"using \w+ =[^;]*\baligned\(", text)
+    ]
     assert not found, "write `using name __attribute__((ext_vector_type(n), aligned(m))) = type`"
 
 
