@@ -128,7 +128,7 @@ template <class T, class Op> LANES16 T exclusive_scan_over_group(sub_group, T v,
 }
 LANES16 bool any_of_group(sub_group, bool v) { return __nvvm_vote_any_sync(lanes16::mask(), v); }
 LANES16 bool all_of_group(sub_group, bool v) { return __nvvm_vote_all_sync(lanes16::mask(), v); }
-LANES16 bool none_of_group(sub_group, bool v) { return !any_of_group(sub_group{}, v); }
+LANES16 bool none_of_group(sub_group group, bool v) { return !any_of_group(group, v); }
 LANES16 void group_barrier(sub_group, memory_scope = memory_scope::sub_group) { lanes16::barrier(); }
 }  // namespace _V1
 }  // namespace sycl

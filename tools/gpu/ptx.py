@@ -105,13 +105,13 @@ class Toolchain:
         return [
             "-std=c++20", "-O2", "-w", "-fsycl-device-code-split=off",
             "-fno-sycl-libspirv", "-fno-discard-value-names", f"--cuda-path={self.libdevice.parents[2]}", *linked,
-            "-include", str(HERE / "lanes16.hpp"),
         ]  # fmt: skip
 
     def start(self, includes: Iterable[Path], log: IO[str]) -> subprocess.Popen[str]:
         quoted = [o for folder in includes for o in ("-iquote", str(folder))]
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self.library.parent)}
-        command = [str(self.program), COMPILED_FOR, f"+{COMPILED_FOR},+{PTX_ISA}", *self.options(), *quoted]
+        target = [COMPILED_FOR, f"+{COMPILED_FOR},+{PTX_ISA}"]
+        command = [str(self.program), *target, str(HERE / "lanes16.hpp"), *self.options(), *quoted]
         return subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
         )

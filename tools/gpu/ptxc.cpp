@@ -1,5 +1,6 @@
 // Compiles SYCL sources to PTX with the compiler in libsycl-jit.so, which the SYCL runtime calls the same way.
-//   ptxc CPU FEATURES [compiler options]
+//   ptxc CPU FEATURES PRELUDE [compiler options]
+// PRELUDE is a header before every source: the library passes over -include.
 // Reads lines "source<TAB>output" and answers each with "ok<TAB>milliseconds" or "failed"; the compiler's text goes to
 // stderr. It exits where the library crashes: tools/gpu/ptx.py starts another one.
 //
@@ -169,17 +170,18 @@ PTXC_OPEN(open64)
 }
 
 int main(int argc, char** argv) {
-  if (argc < 3) {
-    std::fprintf(stderr, "usage: ptxc CPU FEATURES [compiler options]\n");
+  if (argc < 4) {
+    std::fprintf(stderr, "usage: ptxc CPU FEATURES PRELUDE [compiler options]\n");
     return 2;
   }
-  const Compiler compiler(argv[1], argv[2], {argv + 3, argv + argc});
+  const Compiler compiler(argv[1], argv[2], {argv + 4, argv + argc});
+  const std::string prelude = std::string("#include \"") + argv[3] + "\"\n#line 1\n";
   int number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     const size_t tab = line.find('\t');
     const std::string source = line.substr(0, tab), output = line.substr(tab + 1);
     const std::clock_t start = std::clock();
-    const Result r = compiler.run("module" + std::to_string(number++) + ".cpp", read(source));
+    const Result r = compiler.run("module" + std::to_string(number++) + ".cpp", prelude + read(source));
     if (r.log.chars && *r.log.chars) std::fprintf(stderr, "%s: %s\n", source.c_str(), r.log.chars);
     if (r.error == 0 && write(output, r.images))
       std::printf("ok\t%ld\n", (std::clock() - start) * 1000 / CLOCKS_PER_SEC);
