@@ -15,6 +15,7 @@
 namespace xpu_ops::plan::inline copy_family {
 namespace {
 
+constexpr uint32_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
 constexpr int64_t kLimit = int64_t{1} << 31;
 constexpr int64_t kMinRow = 16;
 constexpr int64_t kSmallBlock = 4;  // sides of the smallest block
@@ -138,6 +139,8 @@ void walk(const CopyShape& s, CopyLaunch& l, CopyLayout layout, int64_t row, con
   l.local = tile_group(static_cast<size_t>(row), policy);
   l.args.n = static_cast<uint32_t>(numel(s) / row);
   l.args.group = rows_of_group(row, l.local, policy);
+  if (!policy.single_items)
+    l.args.group = std::max(l.args.group, static_cast<uint32_t>(runtime::ceil_div(l.args.n, kMostGroups)));
   l.groups0 = runtime::ceil_div(l.args.n, l.args.group);
   l.groups1 = runtime::ceil_div(row, kRowColumns);
 }

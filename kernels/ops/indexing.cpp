@@ -19,6 +19,7 @@ namespace {
 using runtime::ceil_div;
 
 // Cost of an element moved by its index, or of a row, on the calling thread in units of Queue::may_run_inline().
+constexpr size_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
 constexpr int64_t kHostMove = 20;
 constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one index
 constexpr size_t kFilling = 8;        // work-groups per compute unit
@@ -88,7 +89,8 @@ IndexedPlan plan_indexed(const IndexedProblem& p, const runtime::Policy& policy)
     share = args.piece = static_cast<uint32_t>(ceil_div(ceil_div(inner, pieces), 64) * 64);
     plan.groups1 = ceil_div(inner, args.piece);
   }
-  const size_t rows = std::max<size_t>(1, std::min<size_t>(most / share, args.walk.rows * plan.groups1 / wanted));
+  size_t rows = std::max<size_t>(1, std::min<size_t>(most / share, args.walk.rows * plan.groups1 / wanted));
+  if (!policy.single_items) rows = std::max(rows, ceil_div(args.walk.rows, kMostGroups));
   args.rows_per_group = static_cast<uint32_t>(rows);
   plan.groups0 = ceil_div(args.walk.rows, rows);
   return plan;
