@@ -1,6 +1,6 @@
 """python -m tools.scorecard: runs suites that others wrote on xpu and writes docs/scorecard.md.
 
-A test that fails is run again on torch's CPU without this package, so that what fails there, too, is not counted against xpu.
+A test that fails is run again on torch's CPU, with the device hidden, so that what fails there, too, is not counted against xpu.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def environment(suite: Suite, folder: Path, on_cpu: bool) -> dict[str, str]:
     programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # such as accelerate
     found = os.environ | suite.environment | {"PYTHONPATH": ":".join(map(str, paths)), "PATH": programs}
     if on_cpu:
-        found["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+        found["XPU_OPS_DEVICE_MAPPING"] = "gpu"  # none: torch sees no xpu device
     return found
 
 
