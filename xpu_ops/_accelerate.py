@@ -81,7 +81,9 @@ def accelerate_cpu(operators: Iterable[str] | None = None, *, least: int | None 
     """
     torch.xpu.init()
     if not _C.host_accessible(torch.xpu.current_device()):
-        raise RuntimeError("accelerate_cpu needs a device that works on host memory: xpu on the CPU, without XPU_OPS_DISCRETE=1")
+        raise RuntimeError(
+            "accelerate_cpu needs a device that works on host memory: xpu on the CPU, without XPU_OPS_DISCRETE=1"
+        )
     names = DEFAULT if operators is None else list(operators)
     return Acceleration({n: DEFAULT.get(n, 16384) if least is None else least for n in names})
 

@@ -198,7 +198,14 @@ def load() -> ModuleType:
 def _open_doors(extension: ModuleType) -> None:
     """Register the device with other libraries when the program imports them."""
     from xpu_ops import (
-        _distributed, _dlpack, _multiprocessing, _torchao, _torchvision, _transformers, inductor, lightning,
+        _distributed,
+        _dlpack,
+        _multiprocessing,
+        _torchao,
+        _torchvision,
+        _transformers,
+        inductor,
+        lightning,
     )  # fmt: skip
     from xpu_ops._after_import import after_import
 

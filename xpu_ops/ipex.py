@@ -10,15 +10,12 @@ import copy
 import enum
 import warnings
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
 from xpu_ops import _optimize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["enable_onednn_fusion", "llm", "optimize", "quantization"]
 
@@ -72,7 +69,9 @@ def get_weight_only_quant_qconfig_mapping(
     if weight_dtype != WoqWeightDtype.INT8:
         raise NotImplementedError(f"weight_dtype={weight_dtype!r}: xpu_ops has weights of INT8 and INT4")
     if weight_qscheme == WoqWeightQScheme.ASYMMETRIC or group_size != -1:
-        raise NotImplementedError("weights of INT8 are symmetric, with a scale per row: leave weight_qscheme and group_size out")
+        raise NotImplementedError(
+            "weights of INT8 are symmetric, with a scale per row: leave weight_qscheme and group_size out"
+        )
     return WoqConfig(_optimize.WeightFormat(8))
 
 

@@ -41,6 +41,7 @@ def write_model(folder: Path) -> None:
     config = transformers.LlamaConfig(
         vocab_size=len(vocabulary), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=512, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        initializer_range=0.3,  # answers that differ
     )  # fmt: skip
     model = transformers.LlamaForCausalLM(config).eval()
     model.generation_config.do_sample = False
@@ -115,7 +116,7 @@ def main(model: str) -> None:
     server = Server(model)
     try:
         server.wait()
-        prompts = [f"Tell me about number {i}. " * (1 + i % 3) for i in range(CLIENTS)]
+        prompts = ["Tell me more. " * (i % 3) + f"What comes after {i}?" for i in range(CLIENTS)]
         alone = [timed(server, p) for p in prompts]
         print(f"one at a time: {CLIENTS / sum(t for _, _, t in alone):.1f} answers per second")
         begin = time.perf_counter()
@@ -123,7 +124,9 @@ def main(model: str) -> None:
             together = list(pool.map(lambda p: timed(server, p), prompts))
         seconds = time.perf_counter() - begin
         first = sorted(f for _, f, _ in together)[CLIENTS // 2]
-        print(f"{CLIENTS} at once: {CLIENTS / seconds:.1f} answers per second, {first * 1e3:.0f} ms to the first piece (median)")
+        print(
+            f"{CLIENTS} at once: {CLIENTS / seconds:.1f} answers per second, {first * 1e3:.0f} ms to the first piece (median)"
+        )
         same = sum(a[0] == b[0] and bool(a[0]) for a, b in zip(alone, together, strict=True))
         print(f"the same answers alone and together: {same} of {CLIENTS}")
     finally:

@@ -230,7 +230,9 @@ ACTIVATIONS = [
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=repr)
 def test_sequential(activation: nn.Module) -> None:
     torch.manual_seed(0)
-    reference = nn.Sequential(nn.Linear(16, 32), activation, nn.Linear(32, 8, bias=False), nn.Linear(8, 8), nn.Dropout(0.0))
+    reference = nn.Sequential(
+        nn.Linear(16, 32), activation, nn.Linear(32, 8, bias=False), nn.Linear(8, 8), nn.Dropout(0.0)
+    )
     model = copy.deepcopy(reference).to("xpu")
     optimize(model)
     assert kinds(model) == {"Sequential": 1}

@@ -96,7 +96,9 @@ class _Passes:
     def attention(self) -> None:
         """torch's attention in place of products and a softmax, where the model has the choice."""
         config = getattr(self.model, "config", None)
-        if getattr(config, "_attn_implementation", None) != "eager" or not hasattr(self.model, "set_attn_implementation"):
+        if getattr(config, "_attn_implementation", None) != "eager" or not hasattr(
+            self.model, "set_attn_implementation"
+        ):
             return
         model: Any = self.model
         try:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 def _share(tensor: Tensor, to_xpu: bool) -> Tensor:
     import xpu_ops
 
-    if tensor.requires_grad or tensor.layout != torch.strided or not xpu_ops._C.host_accessible(torch.xpu.current_device()):
+    if (
+        tensor.requires_grad
+        or tensor.layout != torch.strided
+        or not xpu_ops._C.host_accessible(torch.xpu.current_device())
+    ):
         return tensor.to("xpu" if to_xpu else "cpu")
     return xpu_ops.as_xpu(tensor) if to_xpu else xpu_ops.as_cpu(tensor)
 
@@ -50,7 +54,9 @@ def _crossing(call: Callable[..., Any]) -> Callable[..., Any]:
             return call(*args, **kwargs)
         with _autocast():
             out = call(*args, **kwargs)
-        return _pytree.tree_map(lambda v: _share(v, False) if isinstance(v, Tensor) and v.device.type == "xpu" else v, out)
+        return _pytree.tree_map(
+            lambda v: _share(v, False) if isinstance(v, Tensor) and v.device.type == "xpu" else v, out
+        )
 
     return run
 

@@ -4,6 +4,7 @@ running the first module of each class both ways."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +186,7 @@ def _fusable(layer: Any, activation: Any) -> str | None:
 
 def _is_sequence(module: Any) -> bool:
     parts = list(module.children())
-    return type(module) is nn.Sequential and any(_fusable(a, b) for a, b in zip(parts, parts[1:], strict=False))
+    return type(module) is nn.Sequential and any(_fusable(a, b) for a, b in itertools.pairwise(parts))
 
 
 def rotate_pairs(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
@@ -298,7 +299,9 @@ class Merged(nn.Module):
         self.register_buffer("packed", torch.cat(packed), persistent=False)
         self.register_buffer("scales", torch.cat(scales, 0 if self.bits == 8 else 1).contiguous(), persistent=False)
         # The layers look into the merged weight, which is theirs from now on: a state that is loaded reaches it.
-        parts = zip(self.packed.split(self.sizes), self.scales.split(self.sizes, 0 if self.bits == 8 else 1), strict=True)
+        parts = zip(
+            self.packed.split(self.sizes), self.scales.split(self.sizes, 0 if self.bits == 8 else 1), strict=True
+        )
         for layer, part in zip(layers, parts, strict=True):
             layer.set_operands(*part)
         biases = [layer.bias for layer in layers]

@@ -1,0 +1,85 @@
+"""torchao's quantised linear layers on xpu: values of torchao's own formula, by the kernels for weights of few bits."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import xpu_ops
+
+torchao = pytest.importorskip("torchao")
+from torchao.quantization import (  # noqa: E402
+    Int4WeightOnlyConfig,
+    Int8DynamicActivationInt8WeightConfig,
+    Int8WeightOnlyConfig,
+    PerGroup,
+    quantize_,
+)
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 128, bias=False)).bfloat16().eval()
+
+
+def off(a: Tensor, b: Tensor) -> float:
+    return float((a.double().cpu() - b.double()).norm() / b.double().norm())
+
+
+def operators(model: nn.Module, x: Tensor) -> tuple[Tensor, set[str]]:
+    with xpu_ops.trace_ops() as trace, torch.no_grad():
+        out = model(x)
+    return out, {call.overload for call in trace.calls}
+
+
+CASES: dict[str, tuple[Any, str, float]] = {
+    "int8": (Int8WeightOnlyConfig(), "aten::_weight_int8pack_mm", 0.02),
+    "int8 dynamic": (Int8DynamicActivationInt8WeightConfig(), "aten::_int_mm", 0.04),
+} | {
+    f"int4 {form}": (
+        Int4WeightOnlyConfig(group_size=64, int4_packing_format=form),
+        "aten::_weight_int4pack_mm_with_scales_and_zeros",
+        0.2,
+    )
+    for form in ("plain", "plain_int32", "preshuffled", "tile_packed_to_4d")
+}
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("case", CASES)
+def test_layers(case: str, rows: int) -> None:
+    config, operator, bound = CASES[case]
+    reference, x = net().float(), torch.randn(rows, 256).bfloat16()
+    model = net().to("xpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantize_(model, config)
+    out, names = operators(model, x.to("xpu"))
+    assert operator in names
+    assert not names & {"aten::mm", "aten::addmm"}
+    assert 0 < off(out, reference(x.float())) < bound
+
+
+def test_int8_equals_torchaos_formula() -> None:
+    model = net()
+    quantize_(model, Int8WeightOnlyConfig())
+    x = torch.randn(3, 2, 256).bfloat16()
+    with torch.no_grad():
+        expected = model(x)
+        out = copy.deepcopy(model).to("xpu")(x.to("xpu"))
+    assert out.shape == expected.shape
+    assert off(out, expected.float()) < 1e-2
+
+
+def test_groups_of_int8_stay_torchaos() -> None:
+    model = net().to("xpu")
+    quantize_(model, Int8WeightOnlyConfig(granularity=PerGroup(64)))
+    x = torch.randn(2, 256).bfloat16()
+    out, names = operators(model, x.to("xpu"))
+    assert "aten::_weight_int8pack_mm" not in names
+    assert off(out, net().float()(x.float())) < 0.02
