@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Intel's OpenCL CPU runtime 2026.2.0 (compiler 2026.22): `(i << 33) >> 32` of a 64-bit local id comes out as `i`, not as `2 * i`. The
 # compiler takes the pair of shifts for a sign extension, although they shift by different counts. The same expression of the global id
-# or of a number from memory is right. Front ends make this pair of `(long)(int)(2 * i)`, an index that is cut to 32 bits and widened.
+# or of a number from memory is right, and so is the multiplication by 2 that the shifts stand for.
 #
 # Seen (the first four items):
 #   local id:   0 1 2 3
