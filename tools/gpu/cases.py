@@ -332,8 +332,6 @@ def others(t: Table) -> None:
     )
     t.add("other", "uniform_ f32 128M", "o.uniform_()", moved=HALF_GIB, check="none", o=f32(128 * M, fill="zeros"))
     t.add("other", "normal_ f32 128M", "o.normal_()", moved=HALF_GIB, check="none", o=f32(128 * M, fill="zeros"))
-    t.add("other", "matmul i32 1024", "a @ b", written=4 * M, a=Input((1024, 1024), "int32", "index:100"),
-          b=Input((1024, 1024), "int32", "index:100"))  # fmt: skip
 
 
 def table() -> list[BenchCase]:
