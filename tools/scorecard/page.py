@@ -23,7 +23,7 @@ MODES = {"--xpu": "default", "--xpu-strict": "strict", "": "default"}
 
 def row(r: dict[str, Any]) -> str:
     counts = r["counts"]
-    part = "whole" if r["each"] == 1 else f"each {r['each']}th test"
+    part = "whole" if r["each"] == 1 else f"1 in {r['each']}"
     if r["early"]:
         part += f"; {r['early']}"
     cells = [
