@@ -11,7 +11,7 @@ from tools.scorecard.suites import SUITES
 HEAD = """# Scorecard
 
 Suites that others wrote, run on `xpu`; written by `make scorecard`. A test that fails is run again on torch's CPU without the
-device: "on the CPU, too" counts those that fail there as well, such as tests that want the network; "used xpu" those that allocated on the device. A fallback to the CPU fails a
+device: "on the CPU, too" counts those that fail there as well, such as tests that want the network; "used xpu" those that allocated on the device, where that was counted. A fallback to the CPU fails a
 test, as in any run of `pytest --xpu` ([testing](testing.md)). Strict is `--xpu-strict`: memory of its own, a GPU's plans, red zones,
 poisoned memory, two devices. The device is the CPU; nothing here ran on a GPU.
 
