@@ -15,6 +15,7 @@ BENCH_ARGS ?=
 COMPILED_ARGS ?=
 UNITY_ARGS ?=
 SCORECARD_ARGS ?=
+FIRST_CALLS_ARGS ?=
 
 PY := $(abspath $(VENV))/bin/python
 BIN := $(abspath $(VENV))/bin
@@ -24,7 +25,7 @@ PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs lock tables lint format clean
+.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist first-calls release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs lock tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -162,6 +163,11 @@ dist: build
 check-dist: deps
 	$(PY) -c 'from scikit_build_core.build import build_sdist; print("sdist:", build_sdist("dist"))'
 	$(PY) -m tools.check_dist $(if $(CHECK_TORCH),--torch $(CHECK_TORCH))
+
+# A table of first calls: with the native modules of the build, of each class of processors, and with none.
+first-calls: build
+	$(PY) -m tools.kernelc.classes --worker $(BUILD)/kernelc --modules $(BUILD)/python/xpu_ops/modules --out $(BUILD)/classes -j $(JOBS)
+	$(RUN) -m tools.first_calls --classes $(BUILD)/classes --links $(FIRST_CALLS_ARGS)
 
 # The environment of `make TORCH=<version>` serves where there is one.
 PART_VENV = $(if $(wildcard .venv$(CELL)/bin/python),.venv$(CELL),.venv-part$(CELL))

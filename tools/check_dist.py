@@ -58,8 +58,9 @@ def check_files(path: Path, folder: Path) -> None:
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     for release in torch_release.settings()["torch"]:
-        if not any(re.fullmatch(rf"xpu_ops/torch{re.escape(release)}/_C\..*\.so", name) for name in names):
-            sys.exit(f"{path.name} lacks the extension for torch {release}")
+        for library in (r"_C\..*\.so", r"libxpu_ops_torch\.so"):
+            if not any(re.fullmatch(rf"xpu_ops/torch{re.escape(release)}/{library}", name) for name in names):
+                sys.exit(f"{path.name} lacks {library} for torch {release}")
     portable = {name.removesuffix(".spv.syclbin") for name in names if name.endswith(".spv.syclbin")}
     for kind in CLASSES:
         native = {f"xpu_ops/modules/{kind}/{Path(name).name}.native.syclbin" for name in portable} - {*names}

@@ -31,7 +31,7 @@ inline std::string_view isa_of_target(std::string_view name) {
   return {};
 }
 
-// Behind it in a key (target_key.hpp): the names of instruction sets, joined by +.
+// A key (target_key.hpp) names instruction sets behind this, joined by +.
 constexpr std::string_view kIsa = " isa=";
 
 inline std::vector<std::string_view> isa_of_key(std::string_view key) {
