@@ -1,8 +1,8 @@
-"""python -m tools.first_calls [--write]: the first calls of a process on processors that did not build the kernel modules.
+"""python -m tools.first_calls: the first calls of a process on processors that did not build the kernel modules.
 
 Runs four short programs, each in new processes: on torch's CPU, and on xpu with the native modules that are installed, with those of each
 class below --classes while the driver makes code for that class, and with none, where modules are linked at first use into
-an empty cache folder and then found there. Prints a table, or writes it into docs/environment.md. Beside an installed wheel, outside the
+an empty cache folder and then found there. Prints a table. Beside an installed wheel, outside the
 tree, `python first_calls.py` measures what is installed.
 """
 
@@ -182,7 +182,6 @@ def main() -> None:
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="processor: on a machine that others use, too")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="default all")
     parser.add_argument("--runs", type=int, default=3, help="of each program")
-    parser.add_argument("--write", action="store_true", help="into docs/environment.md")
     args = parser.parse_args()
     from xpu_ops._paths import package_dir
 
@@ -192,13 +191,7 @@ def main() -> None:
         classes = args.classes.resolve() if args.classes else None
         every = states(installed.resolve(), classes, args.links, temporary)
         table = measure(every, args.programs, args.clock, args.runs, temporary)
-    if args.write:
-        from tools.doc_tables import filled
-
-        page = Path(__file__).resolve().parents[1] / "docs" / "environment.md"
-        page.write_text(filled(page.read_text(), "first calls", table, "make first-calls"))
-    else:
-        print(table, end="")
+    print(table, end="")
 
 
 if __name__ == "__main__":
