@@ -68,7 +68,7 @@ CLOCKS = {"wall": "perf_counter", "processor": "process_time"}
 
 @dataclass
 class State:
-    """What a process finds: which modules, for which target of the driver, with which cache folder."""
+    """The surroundings of a process: which modules, for which target of the driver, with which cache folder."""
 
     modules: str
     cache: str

@@ -28,7 +28,7 @@ DEFAULT: dict[str, int] = {
 
 
 class Acceleration:
-    """What :func:`accelerate_cpu` turned on: a context manager; :meth:`undo` is the switch back."""
+    """The operators that :func:`accelerate_cpu` turned on: a context manager; :meth:`undo` is the switch back."""
 
     def __init__(self, operators: dict[str, int]) -> None:
         self.operators = operators

@@ -37,7 +37,7 @@ class WoqWeightQScheme(enum.IntEnum):
 
 
 class WoqConfig:
-    """What IPEX calls a QConfig mapping for weight-only quantisation."""
+    """IPEX calls it a QConfig mapping for weight-only quantisation."""
 
     def __init__(self, weights: _optimize.WeightFormat) -> None:
         self.weights = weights

@@ -22,7 +22,7 @@ namespace {
 
 using torch::inductor::AOTIModelContainerRunner;
 
-// What torch.xpu.init() does in Python.
+// As torch.xpu.init() in Python.
 void start_devices() {
   [[maybe_unused]] static const bool started = [] {
     if (runtime::device_count() == 0) runtime::device_info(0);  // throws, saying why

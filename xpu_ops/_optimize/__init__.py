@@ -137,7 +137,7 @@ class _Passes:
             self.add(path, module, f"{len(layers)} products in one", functools.partial(_split, module, layers))
 
     def rest(self) -> None:
-        """What computes with parameters and has no operator of this package: it runs as the model has it."""
+        """Modules with parameters that no operator of this package serves run as the model has them."""
         known = {e.path for e in self.report.replaced} | {e.path for e in self.report.left}
         for path, module in self.model.named_modules():
             if path in known or not module._parameters or isinstance(module, (nn.Linear, nn.Embedding, Merged)):

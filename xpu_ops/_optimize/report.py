@@ -20,7 +20,7 @@ class Entry:
 
 @dataclasses.dataclass
 class Report:
-    """What was replaced and what was left; `error` is the relative error of the example's outputs, None without one."""
+    """The modules that were replaced and left; `error` is the relative error of the example's outputs, None without one."""
 
     replaced: list[Entry] = dataclasses.field(default_factory=list)
     left: list[Entry] = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What Inductor's C++ builder is told for xpu, and a sentence for what cannot be exported."""
+"""The options of Inductor's C++ builder for xpu, and a sentence for what cannot be exported."""
 
 from __future__ import annotations
 
