@@ -3,10 +3,14 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
+
+#include <elf.h>
 
 #include <torch/headeronly/version.h>
 
@@ -109,6 +113,40 @@ KernelFile read(const std::string& path, bool with_code) {
   return parse(path, *content, with_code);
 }
 
+// The dynamic loader maps what the headers name and does not look whether the file has it: a program that touches a
+// page behind the end is ended by a signal.
+void check_library(const std::string& path) {
+  std::error_code unreadable;
+  const uint64_t size = fs::file_size(path, unreadable);
+  std::ifstream file(path, std::ios::binary);
+  const auto inside = [&](uint64_t offset, uint64_t bytes) { return offset <= size && bytes <= size - offset; };
+  const auto read_at = [&](uint64_t offset, void* to, size_t bytes) {
+    if (unreadable || !inside(offset, bytes) || !file.seekg(static_cast<std::streamoff>(offset)) ||
+        !file.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes)))
+      damaged(path, "it is cut off");
+  };
+  Elf64_Ehdr head;
+  read_at(0, &head, sizeof head);
+  if (std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+      head.e_phentsize != sizeof(Elf64_Phdr))
+    damaged(path, "it is no library");
+  if (!inside(head.e_shoff, uint64_t{head.e_shnum} * head.e_shentsize)) damaged(path, "it is cut off");
+  for (unsigned i = 0; i < head.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    read_at(head.e_phoff + i * sizeof segment, &segment, sizeof segment);
+    if (!inside(segment.p_offset, segment.p_filesz)) damaged(path, "it is cut off");
+  }
+}
+
+void check_metadata(const std::string& path) {
+  const std::optional<std::vector<char>> content = runtime::read_file(path);
+  if (!content) damaged(path, "it cannot be read");
+  const std::string_view text(content->data(), content->size());
+  const size_t last = text.find_last_not_of(" \n");
+  if (last == text.npos || text[last] != '}') damaged(path, "it is cut off");
+  if (text.find("\"AOTI_DEVICE_KEY\": \"xpu\"") == text.npos) damaged(path, "it names another device");
+}
+
 }  // namespace
 
 KernelFile read_kernel_file(const std::string& folder, const std::string& module) {
@@ -119,6 +157,8 @@ void check_package(const std::string& folder) {
   bool found = false;
   std::error_code unreadable;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
+    if (entry.path().extension() == ".so") check_library(entry.path().string());
+    if (entry.path().string().ends_with("wrapper_metadata.json")) check_metadata(entry.path().string());
     if (entry.path().extension() != kSuffix) continue;
     found = true;
     const KernelFile file = read(entry.path().string(), false);

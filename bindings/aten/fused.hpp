@@ -53,13 +53,13 @@ bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias
 
 // The functions of xpu_ops.onednn: no decomposition. NotImplementedError where oneDNN has no fast implementation, also
 // not around float32 for the 16-bit types; ValueError for an unknown post-op.
-XPU_OPS_EXPORT at::Tensor fused_matmul(const at::Tensor& a, const at::Tensor& b,
-                                       const std::optional<at::Tensor>& bias, const Chain& post_ops, const std::optional<at::Tensor>& out);
-XPU_OPS_EXPORT at::Tensor fused_convolution(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias,
-                             const std::vector<int64_t>& stride, const std::vector<int64_t>& padding,
-                             const std::vector<int64_t>& dilation, int64_t groups, bool transposed,
-                             const std::vector<int64_t>& output_padding, const Chain& post_ops,
-                             const std::optional<at::Tensor>& out);
+XPU_OPS_EXPORT at::Tensor fused_matmul(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias,
+                                       const Chain& post_ops, const std::optional<at::Tensor>& out);
+XPU_OPS_EXPORT at::Tensor fused_convolution(const at::Tensor& x, const at::Tensor& weight,
+                                            const std::optional<at::Tensor>& bias, const std::vector<int64_t>& stride,
+                                            const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation,
+                                            int64_t groups, bool transposed, const std::vector<int64_t>& output_padding,
+                                            const Chain& post_ops, const std::optional<at::Tensor>& out);
 
 // The same with a decomposed path: these compute for all types and shapes that the operators take one by one.
 at::Tensor linear_chain(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const Chain& chain);

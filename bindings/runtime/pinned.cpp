@@ -2,8 +2,8 @@
 #include <ATen/core/CachingHostAllocator.h>
 
 #include "bindings/aten/memory/allocator.hpp"
-#include "bindings/export.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/export.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/event.hpp"
 #include "kernels/runtime/queue.hpp"

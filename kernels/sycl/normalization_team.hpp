@@ -5,7 +5,7 @@
 
 namespace xpu {
 
-template <class T, class W, bool kRms> void layer_norm_team(const LayerNormArgs& p) {
+template <class T, class W, bool kRms> XPU_INLINE void layer_norm_team(const LayerNormArgs& p) {
   using A = opmath_t<T>;
   const W *w = static_cast<const W*>(p.weight), *b = static_cast<const W*>(p.bias);
   const Team t = team_of(p.team);
@@ -57,7 +57,7 @@ template <class T, class W, bool kRms> void layer_norm_team(const LayerNormArgs&
 
 // See layer_norm_backward_row. kSums: a work-group, which is one team, adds by column for the gradients of weight and
 // bias; each item has columns of its own, whose sums its registers hold where they are few.
-template <class T, class W, bool kRms, bool kSums> void layer_norm_backward_team(const LayerNormArgs& p) {
+template <class T, class W, bool kRms, bool kSums> XPU_INLINE void layer_norm_backward_team(const LayerNormArgs& p) {
   using A = opmath_t<T>;
   const W* w = static_cast<const W*>(p.weight);
   const Team t = team_of(p.team);
@@ -120,7 +120,7 @@ template <class T, class W, bool kRms, bool kSums> void layer_norm_backward_team
 }
 
 // Adds the partial sums of kLanes columns: a column per lane, the splits shared out among the sub-groups.
-template <class T, class W> void norm_column_final_team(const ColumnSumArgs& p) {
+template <class T, class W> XPU_INLINE void norm_column_final_team(const ColumnSumArgs& p) {
   using A = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
   const uint32_t part = item.get_sub_group().get_group_linear_id(), lane = static_cast<uint32_t>(sub_group_lane()),
@@ -149,7 +149,7 @@ template <class T, class W> void norm_column_final_team(const ColumnSumArgs& p) 
   if (p.out1) static_cast<W*>(p.out1)[i] = static_cast<W>(s);
 }
 
-template <class T> void norm_row_sums_team(const RowSumArgs& p) {
+template <class T> XPU_INLINE void norm_row_sums_team(const RowSumArgs& p) {
   using A = opmath_t<T>;
   const Team t = team_of(p.team);
   const size_t n = p.cols;

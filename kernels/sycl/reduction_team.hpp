@@ -9,7 +9,7 @@ namespace xpu {
 // lane.
 struct Shared {
   template <class Op>
-  static void run(const ReductionArgs& p) {
+  static XPU_INLINE void run(const ReductionArgs& p) {
     if (p.tasks == 0 && p.blocks == kLanes) return columns<Op>(p);
     using In = typename Op::In;
     using Acc = typename Op::Acc;
@@ -53,13 +53,14 @@ struct Shared {
     }
   }
 
-  template <class Op> static void last(const Op& op, const ReductionArgs& p, uint32_t o, const typename Op::Acc& acc) {
+  template <class Op> static XPU_INLINE void last(const Op& op, const ReductionArgs& p, uint32_t o,
+                                                  const typename Op::Acc& acc) {
     const KeptOffsets k = kept_offsets(p, o);
     op.store(p, k.out0, k.out1, finished(op, p, acc));
   }
 
   template <class Op>
-  static void columns(const ReductionArgs& p) {
+  static XPU_INLINE void columns(const ReductionArgs& p) {
     using Acc = typename Op::Acc;
     const Op op(p);
     auto item = syclex::this_work_item::get_nd_item<1>();

@@ -16,7 +16,7 @@ template <class A> inline SoftmaxSum<A> exchange(sycl::sub_group sg, const Softm
   return {exchange(sg, v.top, m), exchange(sg, v.sum, m)};
 }
 
-template <class I, class O, bool kLog> void softmax_team(const SoftmaxArgs& p) {
+template <class I, class O, bool kLog> XPU_INLINE void softmax_team(const SoftmaxArgs& p) {
   using A = opmath_t<O>;
   constexpr A lowest = -__builtin_inff();
   const Team t = team_of(p.team);
@@ -68,7 +68,7 @@ template <class I, class O, bool kLog> void softmax_team(const SoftmaxArgs& p) {
   }
 }
 
-template <class I, class O, bool kLog> void softmax_backward_team(const SoftmaxArgs& p) {
+template <class I, class O, bool kLog> XPU_INLINE void softmax_backward_team(const SoftmaxArgs& p) {
   using G = SoftmaxGradient<I, O, kLog>;
   using A = typename G::A;
   constexpr uint32_t kPairs = kHeld / 2;

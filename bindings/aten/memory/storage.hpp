@@ -7,8 +7,7 @@
 namespace xpu_ops::aten {
 
 // On `device`, or on the current one where it has no index.
-XPU_OPS_EXPORT at::Tensor empty(at::IntArrayRef size, at::ScalarType dtype,
-                                c10::Device device = c10::Device(c10::kXPU),
+XPU_OPS_EXPORT at::Tensor empty(at::IntArrayRef size, at::ScalarType dtype, c10::Device device = c10::Device(c10::kXPU),
                                 std::optional<at::MemoryFormat> format = std::nullopt);
 XPU_OPS_EXPORT at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, at::ScalarType dtype,
                                         c10::Device device = c10::Device(c10::kXPU));
