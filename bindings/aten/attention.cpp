@@ -3,9 +3,9 @@
 // and softmax.
 #include "bindings/aten/attention.hpp"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/Context.h>
 #include <ATen/SDPBackend.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention.h>
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
