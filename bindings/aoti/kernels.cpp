@@ -1,6 +1,5 @@
 // The C functions behind generated kernels of a model compiled ahead of time: load, launch, memory.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -23,7 +22,7 @@ namespace xpu_ops::aoti {
 namespace {
 
 using runtime::JitModule;
-constexpr size_t kMaxFields = 256;
+using runtime::kMaxFields;
 
 struct Kernel {
   std::string name, signature;
@@ -39,11 +38,7 @@ struct Kernels {
 
 Kernel make_kernel(JitModule& module, const XpuOpsKernel& spec) {
   Kernel k{spec.name, spec.signature, static_cast<size_t>(spec.items), module.kernel(spec.name), {}};
-  if (spec.texts) {
-    k.bound.push_back(std::bit_cast<uint64_t>(runtime::error_flag(module.device())));
-    for (int64_t i = 0; i < spec.text_count; ++i)
-      k.bound.push_back(static_cast<uint64_t>(runtime::register_error_message(spec.texts[i])));
-  }
+  if (spec.texts) k.bound = runtime::error_fields(module.device(), {spec.texts, spec.texts + spec.text_count});
   TORCH_CHECK_VALUE(k.signature.size() + k.bound.size() <= kMaxFields, k.name, ": a kernel takes at most ", kMaxFields,
                     " arguments");
   return k;

@@ -8,16 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "bindings/errors.hpp"
-#include "kernels/runtime/device_error.hpp"
 
 namespace xpu_ops {
-
-constexpr size_t kMaxFields = 256;  // 8-byte fields of a launch
 
 // Python exceptions for whatever fn throws.
 template <class Fn> PyObject* guarded(Fn&& fn) {
@@ -38,14 +33,6 @@ inline uint64_t integer_field(PyObject* arg) {
 
 inline uint64_t float_field(char letter, double v) {
   return letter == 'f' ? std::bit_cast<uint32_t>(static_cast<float>(v)) : std::bit_cast<uint64_t>(v);
-}
-
-// Last fields of a kernel that may write the device's error record: its address and the numbers of the texts.
-inline std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& messages) {
-  std::vector<uint64_t> fields{std::bit_cast<uint64_t>(translate([&] { return runtime::error_flag(device); }))};
-  for (const std::string& text : messages)
-    fields.push_back(static_cast<uint64_t>(runtime::register_error_message(text)));
-  return fields;
 }
 
 // A Python object that owns a State, which names its type: kType and kDoc.

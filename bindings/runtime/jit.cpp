@@ -86,7 +86,7 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
     const long long groups = PyLong_AsLongLong(args[0]);
     if (groups == -1 && PyErr_Occurred()) throw python_error();
     if (groups <= 0) Py_RETURN_NONE;
-    uint64_t values[kMaxFields];
+    uint64_t values[runtime::kMaxFields];
     for (size_t i = 0; i < fields; ++i) values[i] = field(s, i, args[i + 1]);
     std::copy(s.bound.begin(), s.bound.end(), values + fields);
     {
@@ -104,8 +104,8 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
 py::object make_jit_kernel(const std::shared_ptr<JitModule>& module, const std::string& name, size_t local,
                            const std::string& signature, const std::optional<std::vector<std::string>>& messages) {
   const size_t bound = messages ? messages->size() + 1 : 0;
-  TORCH_CHECK_VALUE(signature.size() + bound <= kMaxFields, name, ": a kernel takes at most ", kMaxFields,
-                    " arguments, got ", signature.size() + bound);
+  TORCH_CHECK_VALUE(signature.size() + bound <= runtime::kMaxFields, name, ": a kernel takes at most ",
+                    runtime::kMaxFields, " arguments, got ", signature.size() + bound);
   TORCH_CHECK_VALUE(signature.find_first_not_of("pifd") == std::string::npos, name,
                     ": unknown letter in the signature ", signature);
   auto state = std::make_unique<Kernel>();
@@ -116,7 +116,7 @@ py::object make_jit_kernel(const std::shared_ptr<JitModule>& module, const std::
   state->local = local;
   if (messages) {
     state->reports = true;
-    state->bound = error_fields(module->device(), *messages);
+    state->bound = translate([&] { return runtime::error_fields(module->device(), *messages); });
   }
   return Callable<Kernel>::make(call_kernel, std::move(state));
 }

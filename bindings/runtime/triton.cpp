@@ -77,7 +77,7 @@ PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, Py
     TORCH_CHECK_TYPE(n == kFixed + static_cast<Py_ssize_t>(format.size()) && !(kwnames && PyTuple_GET_SIZE(kwnames)),
                      "a Triton kernel expects ", format.size(), " arguments, got ", n - kFixed);
     const auto& kernel = *py::handle(args[4]).cast<TritonKernel*>();
-    uint64_t values[kMaxFields];
+    uint64_t values[runtime::kMaxFields];
     size_t count = 0;
     for (size_t i = 0; i < format.size(); ++i)
       if (format[i] != '-') values[count++] = field(format[i], static_cast<Py_ssize_t>(i), args[kFixed + i]);
@@ -102,8 +102,8 @@ PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, Py
 
 py::object make_launcher(const std::string& format) {
   TORCH_CHECK_VALUE(format.find_first_not_of("pifd-") == std::string::npos, "unknown letter in the format ", format);
-  TORCH_CHECK_VALUE(format.size() + 16 <= kMaxFields, "a Triton kernel takes at most ", kMaxFields - 16,
-                    " arguments, got ", format.size());
+  TORCH_CHECK_VALUE(format.size() + 16 <= runtime::kMaxFields, "a Triton kernel takes at most ",
+                    runtime::kMaxFields - 16, " arguments, got ", format.size());
   return Callable<Launcher>::make(call_launcher, std::make_unique<Launcher>(format));
 }
 
@@ -117,7 +117,7 @@ std::unique_ptr<TritonKernel> make_triton_kernel(const std::shared_ptr<runtime::
   kernel->kernel = translate([&] { return module->kernel(name); });
   kernel->name = name;
   kernel->local = local;
-  if (!messages.empty()) kernel->bound = error_fields(module->device(), messages);
+  if (!messages.empty()) kernel->bound = translate([&] { return runtime::error_fields(module->device(), messages); });
   return kernel;
 }
 

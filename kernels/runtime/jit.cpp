@@ -1,6 +1,7 @@
 #include "kernels/runtime/jit.hpp"
 
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "kernels/error.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/emulated.hpp"
 #include "kernels/runtime/module_cache.hpp"
 #include "kernels/runtime/native_code.hpp"
@@ -131,6 +133,12 @@ std::unique_ptr<sycl::kernel> JitModule::kernel(const std::string& name) {
 }
 
 JitStats jit_stats() { return {g_cached, g_linked, g_added}; }
+
+std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& messages) {
+  std::vector<uint64_t> fields{std::bit_cast<uint64_t>(error_flag(device))};
+  for (const std::string& text : messages) fields.push_back(static_cast<uint64_t>(register_error_message(text)));
+  return fields;
+}
 
 void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, size_t groups, size_t local,
                    const uint64_t* fields, size_t count) {

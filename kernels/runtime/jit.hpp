@@ -48,6 +48,11 @@ struct JitStats {
 };
 JitStats jit_stats();
 
+constexpr size_t kMaxFields = 256;  // 8-byte fields of a launch
+
+// Last fields of a kernel that may write the device's error record: its address and the numbers of the texts.
+std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& messages);
+
 // 1-D launch of `groups` work-groups of `local` items with the fields as the kernel's only argument.
 void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, size_t groups, size_t local,
                    const uint64_t* fields, size_t count);

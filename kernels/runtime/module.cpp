@@ -302,14 +302,11 @@ ModuleStats module_stats() {
 }
 
 void prelink_module(const std::string& name, int device) {
-  t_quiet = true;
-  try {
-    (void)load_module(module_folder(), name, device);
-  } catch (...) {
-    t_quiet = false;
-    throw;
-  }
-  t_quiet = false;
+  struct Quiet {
+    Quiet() { t_quiet = true; }
+    ~Quiet() { t_quiet = false; }
+  } const quiet;
+  (void)load_module(module_folder(), name, device);
 }
 
 std::optional<std::string> native_class(int device) {
