@@ -22,6 +22,7 @@
 #include <limits>
 
 #include "bindings/runtime/generator.hpp"
+#include "bindings/second_kernel.hpp"
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/runtime/allocator.hpp"
 
@@ -522,15 +523,9 @@ at::Tensor composite_attention(const at::Tensor& query, const at::Tensor& key, c
   return attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
 }
 
-// torch has a kernel for this key: its warning that another takes its place is for developers. Never destroyed, since
-// that would take the registration back.
-struct Quiet final : c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
-
+// Never destroyed, since that would take the registration back.
 const auto* serve_composite(c10::DispatchKey key) {
-  Quiet quiet;
-  const c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  const SecondKernel quiet;
   auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);
   library->impl("scaled_dot_product_attention", &composite_attention);
   return library;

@@ -14,6 +14,7 @@
 
 #include "bindings/aten/memory/alias.hpp"
 #include "bindings/errors.hpp"
+#include "bindings/second_kernel.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
 
@@ -134,11 +135,6 @@ Registrations& registrations() {
   return *r;
 }
 
-// torch warns of the second kernel of an operator, which is the purpose here.
-class Silent final : public c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
-
 void check_served(const c10::OperatorHandle& op, const std::string& overload) {
   const auto refuse = [&](const char* reason) {
     C10_THROW_ERROR(ValueError, c10::str("accelerate_cpu cannot serve ", overload, ": ", reason));
@@ -175,8 +171,7 @@ void serve_cpu(const std::string& overload, int64_t least) {
   all.erase(overload);  // torch's own kernel is the one to keep
   auto calls = std::make_shared<std::atomic<int64_t>>(0);
   auto functor = std::make_unique<Served>(op->getComputedKernelForDispatchKey(c10::DispatchKey::CPU), least, calls);
-  Silent silent;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silent);
+  const SecondKernel quiet;
   auto library = std::make_unique<torch::Library>(torch::Library::IMPL, name.substr(0, colons), c10::DispatchKey::CPU,
                                                   __FILE__, __LINE__);
   library->impl(overload.c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(functor)));
