@@ -7,6 +7,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
 #include "kernels/onednn/convolution.hpp"
+#include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/ops/convolution.hpp"
 
@@ -238,6 +239,7 @@ bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const
                               const onednn::ConvGeometry& g) {
   const auto last = at::MemoryFormat::ChannelsLast;
   if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
+      onednn::unwanted_source(runtime::current_queue().device, DType::bf16) ||
       !plan::plan_columns_serve(direct_args(x, out, grad, g), x.is_contiguous(last), current_policy()))
     return false;
   const int64_t channels = out.size(0), positions = grad.numel() / channels, taps = out.numel() / channels;

@@ -270,8 +270,8 @@ bool pointwise_backward_weights(runtime::Queue& queue, const View& src, const Vi
 template <class Primitive>
 void make_forward(Entry& e, int device, const View& x, const View& k, const View* bias, const View& y,
                   const Windows& win, dnnl::algorithm algorithm, const PostOps& post) {
-  if (saturates(device, x.type)) {
-    e.refuse("8-bit products saturate on this processor");
+  if (const char* reason = unwanted_source(device, x.type)) {
+    e.refuse(reason);
     return;
   }
   const memory::desc x_md = to_desc(x), y_md = to_desc(y);
@@ -403,6 +403,7 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
   add_geometry(key, g);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(diff_src, weights, diff_dst, g, 0);
+    if (const char* reason = unwanted_source(queue.device, diff_dst.type)) return e.refuse(reason);
     if (diff_dst.type != DType::f32 && is_shallow(diff_src, weights, g))
       return e.refuse("wrong for volumes less deep than the kernel");
     const auto attr = PostOps{}.attributes();
@@ -454,6 +455,7 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
   add_geometry(key, g);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(src, diff_weights, diff_dst, g, 0);
+    if (const char* reason = unwanted_source(queue.device, src.type)) return e.refuse(reason);
     if (is_shallow(src, diff_weights, g)) return e.refuse("wrong for volumes less deep than the kernel");
     // jit_bf16 does not write their gradients.
     if (diff_weights.type != DType::f32 && only_padding(src, diff_dst, diff_weights, g, Meets::places))

@@ -135,14 +135,18 @@ void check(dnnl_status_t status, const Entry& entry) {
 
 bool on_host(int device) { return runtime::device_info(device).is_cpu; }
 
-bool saturates(int device, DType source) {
-  if ((source != DType::i8 && source != DType::u8) || !on_host(device)) return false;
+const char* unwanted_source(int device, DType source) {
+  const bool bytes = source == DType::i8 || source == DType::u8;
+  if ((!bytes && source != DType::bf16) || !on_host(device)) return nullptr;
   switch (dnnl::get_effective_cpu_isa()) {
     case dnnl::cpu_isa::sse41:
     case dnnl::cpu_isa::avx:
     case dnnl::cpu_isa::avx2:
-    case dnnl::cpu_isa::avx512_core: return true;
-    default: return false;
+    case dnnl::cpu_isa::avx512_core:
+      return bytes ? "8-bit products saturate on this processor" : "bf16 is emulated on this processor";
+    case dnnl::cpu_isa::avx2_vnni:
+    case dnnl::cpu_isa::avx512_core_vnni: return bytes ? nullptr : "bf16 is emulated on this processor";
+    default: return nullptr;
   }
 }
 

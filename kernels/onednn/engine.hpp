@@ -9,9 +9,10 @@ namespace xpu_ops::onednn {
 
 dnnl::engine& engine(int device);
 
-// Whether products with a source of this type saturate: a processor without VNNI adds pairs of 8-bit products in 16
-// bits.
-bool saturates(int device, DType source);
+// The reason why products with a source of this type are computed otherwise, or nullptr. A processor without VNNI adds
+// pairs of 8-bit products in 16 bits, where they saturate; one without bf16 instructions emulates bf16, which takes two
+// to four times as long as float32.
+const char* unwanted_source(int device, DType source);
 
 // Whether primitives run on the host. oneDNN submits host tasks of SYCL there, which pile up quadratically between
 // kernels: queues get native tasks instead where they take them.

@@ -108,7 +108,7 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
     if (to_dnnl(a.type) == memory::data_type::undef || b_type == memory::data_type::undef ||
         to_dnnl(dst.type) == memory::data_type::undef)
       return e.refuse("type");
-    if (saturates(queue.device, a.type)) return e.refuse("8-bit products saturate on this processor");
+    if (const char* reason = unwanted_source(queue.device, a.type)) return e.refuse(reason);
     const memory::dims b_dims(b.dims, b.dims + b.ndim), b_strides(b.strides, b.strides + b.ndim);
     const memory::desc a_md = to_desc(a), dst_md = to_desc(dst);
     const memory::desc b_md =

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support import script
 from support.compare import assert_near
 from support.modes import DOT16, GPU_POLICY
 
@@ -302,3 +303,33 @@ def test_broadcast_operand_into_results_with_gaps(
 def test_empty_result_checks_the_first_operand() -> None:
     with pytest.raises(RuntimeError, match="must be greater or equal"):
         torch.addmm(torch.ones(2, 2, 2, device="xpu"), torch.ones(3, 1, device="xpu"), torch.ones(1, 0, device="xpu"))
+
+
+EMULATED = """
+import torch
+from xpu_ops import onednn
+
+def near(x: torch.Tensor, y: torch.Tensor) -> None:
+    torch.testing.assert_close(x.float().cpu(), y.float(), rtol=2e-2, atol=2e-1)
+
+gen = torch.Generator().manual_seed(0)
+x, w = (torch.randn(n, 256, generator=gen).bfloat16() for n in (64, 128))
+image, kernel = torch.randn(2, 16, 14, 14, generator=gen).bfloat16(), torch.randn(32, 16, 3, 3, generator=gen).bfloat16()
+for device in ("cpu", "xpu"):
+    leaves = [t.to(device).detach().requires_grad_() for t in (x, w, image, kernel)]
+    results = [torch.nn.functional.linear(*leaves[:2]), torch.conv2d(*leaves[2:], padding=1)]
+    sum(r.float().sum() for r in results).backward()
+    values = [t.detach() for t in results] + [t.grad for t in leaves]
+    if device == "cpu":
+        wanted = values
+for ours, theirs in zip(values, wanted, strict=True):
+    near(ours, theirs)
+entries = [(e["op"], e["impl"]) for e in onednn.primitive_cache.entries() if e["shapes"].startswith("bf16")]
+assert {op for op, _ in entries} >= {"matmul", "conv_forward", "conv_backward_data", "conv_backward_weights"}, entries
+assert {impl for op, impl in entries if op != "reorder"} == {"refused: bf16 is emulated on this processor"}, entries
+"""
+
+
+def test_processors_without_bf16_compute_in_float32() -> None:
+    """oneDNN's emulation takes two to four times as long."""
+    script.out(EMULATED, ONEDNN_MAX_CPU_ISA="AVX512_CORE_VNNI")
