@@ -16,6 +16,7 @@ from rich.table import Table
 
 from . import cases as all_cases
 from . import distributed, process, report
+from . import threads as many
 from .core import Row, measure
 from .verdicts import verdicts
 
@@ -36,6 +37,21 @@ def _seconds(function: object) -> float:
     return time.perf_counter() - start
 
 
+def several(numbers: list[int], filter: str, out: Path | None, docs: Path | None) -> None:
+    """The rows of many cores on each number of threads: printed, and written where the options say."""
+    results = many.measured(numbers, filter)
+    if not any(results.values()):
+        print(f"no row's name contains {filter!r}")
+        raise typer.Exit(1)
+    text = many.markdown(results, torch.xpu.get_device_name())
+    print(text)
+    if docs is not None:
+        report.write(docs, text, many.chart(results), many.SECTION)
+    if out is not None:
+        rows = {str(n): [r.as_dict() for r in rows] for n, rows in results.items()}
+        out.write_text(json.dumps({"device": torch.xpu.get_device_name(), "rows": rows}, indent=1) + "\n")
+
+
 def main(
     level: Annotated[str, typer.Option(help="core, full, or sample: every operator at one size")] = "core",
     filter: Annotated[str, typer.Option(help="only rows whose section or name contains this")] = "",
@@ -44,12 +60,20 @@ def main(
     docs: Annotated[
         Path | None, typer.Option(help="Markdown file whose bench section to fill, with a chart beside it")
     ] = None,
-    threads: Annotated[int, typer.Option(help="threads of the CPU backend")] = 2,
+    threads: Annotated[
+        str, typer.Option(help="threads of the CPU backend; several, as 1,2,4,8: the rows of many cores on each")
+    ] = "2",
 ) -> None:
     """Times xpu against torch CPU in one process; ratio = CPU time / xpu time."""
     if level not in all_cases.SIZES:
         raise typer.BadParameter(f"--level is one of {', '.join(all_cases.SIZES)}, not {level!r}")
-    torch.set_num_threads(threads)
+    try:
+        numbers = many.counts(threads)
+    except ValueError as error:
+        raise typer.BadParameter(f"--threads: {error}") from error
+    if len(numbers) > 1:
+        return several(numbers, filter, out, docs)
+    torch.set_num_threads(numbers[0])
     console = Console()
     if not console.is_terminal:
         console.width = 200  # a table in a file is read by its lines
@@ -99,7 +123,7 @@ def main(
         data = {
             "torch": torch.__version__,
             "device": torch.xpu.get_device_name(),
-            "threads": threads,
+            "threads": numbers[0],
             "limits": machine,
         }
         out.write_text(json.dumps({**data, "rows": [r.as_dict() for r in rows]}, indent=1) + "\n")

@@ -10,7 +10,7 @@ from pathlib import Path
 from . import process
 from .core import Row, geomean
 
-MARKER = re.compile(r"(<!-- bench -->\n).*?(<!-- /bench -->)", re.DOTALL)
+BENCH = "bench"
 
 
 def by_section(rows: list[Row]) -> dict[str, list[Row]]:
@@ -88,13 +88,15 @@ def chart(rows: list[Row]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def write(document: Path, text: str, svg: str) -> None:
-    """Replaces what stands between the markers of a Markdown file, and writes the chart beside it.
+def write(document: Path, text: str, svg: str, section: str = BENCH) -> None:
+    """Replaces what stands between the section's markers of a Markdown file, and writes the chart beside it.
 
     Raises ValueError where the file has no markers.
     """
+    marker = re.compile(rf"(<!-- {section} -->\n).*?(<!-- /{section} -->)", re.DOTALL)
     old = document.read_text()
-    if not MARKER.search(old):
-        raise ValueError(f"{document}: no <!-- bench --> ... <!-- /bench --> to fill")
-    document.write_text(MARKER.sub(lambda m: m.group(1) + text + m.group(2), old))
-    document.with_suffix(".svg").write_text(svg)
+    if not marker.search(old):
+        raise ValueError(f"{document}: no <!-- {section} --> ... <!-- /{section} --> to fill")
+    document.write_text(marker.sub(lambda m: m.group(1) + text + m.group(2), old))
+    chart = document.with_suffix(".svg") if section == BENCH else document.with_name(f"{document.stem}_{section}.svg")
+    chart.write_text(svg)
