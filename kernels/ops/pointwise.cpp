@@ -10,6 +10,13 @@
 #include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::plan::inline pointwise_family {
+namespace {
+
+constexpr uint32_t kFewUnits = 4;     // up to which a tile is worth a work-group
+constexpr uint32_t kTilesPerUnit = 4;  // so that units that start late still share the work
+constexpr uint32_t kTileStep = 1024, kMostTile = 65536;
+
+}  // namespace
 
 void collapse(PointwiseShape& s) {
   int n = 0;
@@ -152,8 +159,9 @@ void launch_groups(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t lo
 
 void launch_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, const runtime::Policy& policy,
                  PointwiseArgs& args) {
-  const RowsPlan plan = plan_pointwise_rows(args.columns, policy);
+  const RowsPlan plan = plan_pointwise_rows(args.rows, args.n, policy);
   args.group = plan.group;
+  args.columns = plan.columns;
   launch_groups(queue, kernel, plan.local, args);
 }
 
@@ -164,9 +172,15 @@ PointwiseKernel plan_pointwise(const PointwiseShape& shape, Layout fits, bool st
   return steps && policy.single_items && in_order(shape) ? PointwiseKernel::steps : PointwiseKernel::none;
 }
 
-RowsPlan plan_pointwise_rows(uint32_t columns, const runtime::Policy& policy) {
+RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy) {
+  // Many threads of a CPU device spend as long between two work-groups as on a tile.
+  if (rows == 1 && policy.single_items && policy.units > kFewUnits) {
+    const uint32_t share = runtime::ceil_div(n, kTilesPerUnit * policy.units * kTileStep) * kTileStep;
+    return {tile_group(n, policy), 1, std::min(n, std::clamp(share, kTileElements, kMostTile))};
+  }
+  const uint32_t columns = std::min(n, kTileElements);
   const size_t local = tile_group(columns, policy), share = tile_share(local, kTileElements, policy);
-  return {local, static_cast<uint32_t>(std::clamp<size_t>(share / columns, 1, 128))};
+  return {local, static_cast<uint32_t>(std::clamp<size_t>(share / columns, 1, 128)), columns};
 }
 
 bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {

@@ -62,12 +62,12 @@ struct PointwiseProblem {
 enum class PointwiseKernel { rows, steps, none };
 // `fits`: as classify() says. `steps`: whether there is a kernel of steps for the type.
 PointwiseKernel plan_pointwise(const PointwiseShape& shape, Layout fits, bool steps, const runtime::Policy& policy);
-// Items of a work-group over rows of `columns` elements, and the rows that it takes.
+// Items of a work-group over rows of n elements, and the rows and columns that it takes.
 struct RowsPlan {
   size_t local;
-  uint32_t group;
+  uint32_t group, columns;
 };
-RowsPlan plan_pointwise_rows(uint32_t columns, const runtime::Policy& policy);
+RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy);
 // False, and nothing is done, where there is no kernel.
 bool pointwise(runtime::Queue& queue, const PointwiseProblem& problem);
 // One launch over elements side by side; all of the arguments but what fill() fills is given.

@@ -27,9 +27,14 @@ void test_tiles() {
     CHECK(local % 16 == 0 && local <= 256 && (n < 256 ? local < width + 16 : local > 128));
     CHECK(tile_share(local, kTileElements, many) == local * kTileElements / 256);
     at("pointwise rows", n);
-    const uint32_t columns = static_cast<uint32_t>(std::min<int64_t>(n, kTileElements));
-    const RowsPlan slim = plan_pointwise_rows(columns, few), wide = plan_pointwise_rows(columns, many);
+    const uint32_t columns = static_cast<uint32_t>(std::min<int64_t>(n, kTileElements)), whole = static_cast<uint32_t>(n);
+    const RowsPlan slim = plan_pointwise_rows(3, whole, few), wide = plan_pointwise_rows(3, whole, many);
     CHECK(slim.local == 16 && slim.group == std::clamp<uint32_t>(kTileElements / columns, 1, 128));
+    CHECK(slim.columns == columns && wide.columns == columns && plan_pointwise_rows(1, whole, few).columns == columns);
+    // Sixteen threads: four work-groups each where these are no less than a tile.
+    const RowsPlan spread = plan_pointwise_rows(1, whole, cpu_policy(16));
+    CHECK(spread.local == 16 && spread.group == 1 && spread.columns <= 65536 && spread.columns >= columns);
+    CHECK(n > 16 * 4 * 65536 || spread.columns <= kTileElements || n / spread.columns >= 48);
     CHECK(wide.local == tile_group(columns, many) && wide.group >= 1);
     CHECK(wide.group == 1 || wide.group * columns <= 16 * wide.local);
     at("sub_group_rows", n);
