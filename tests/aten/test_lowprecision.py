@@ -90,7 +90,7 @@ def test_scaled_mm_errors() -> None:
         torch._scaled_mm(a[0], b, sa, sb)
     with pytest.raises(RuntimeError, match="Bias must be size 48"):
         torch._scaled_mm(a, b, sa, sb, bias=torch.ones(3, device="xpu"))
-    with pytest.raises(NotImplementedError, match="tensor-wise and row-wise"):
+    with pytest.raises(ValueError, match="Invalid scaling configuration"):
         torch.ops.aten._scaled_mm_v2(a, b, [sa], [3], [0], [sb], [3], [0], None, torch.float32, [], False)
 
 

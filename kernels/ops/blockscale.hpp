@@ -1,0 +1,29 @@
+// Operands with a scale per block, made wide for a product: plan (pure host code) and launch.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/blockscale_args.hpp"
+
+namespace xpu_ops::plan::inline blockscale_family {
+
+enum class BlockValues { e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e2m1 };
+enum class BlockScale { f32, e8m0, e4m3 };
+
+struct BlockScalePlan {
+  uint32_t row_each = 1, column_each = 0;  // of a work-group's row of items
+  size_t groups0 = 0, groups1 = 0, local0 = 1, local1 = 1;
+};
+BlockScalePlan plan_blockscale(const BlockScaleArgs& args, const runtime::Policy& policy);
+
+// Whether bf16 holds every product of a value with a scale.
+constexpr bool exact_in_bf16(BlockScale scale) { return scale != BlockScale::f32; }
+
+// Values of e2m1 have e8m0 or e4m3 scales, the others f32 or e8m0. `to` is f32 or bf16. All of the arguments but those
+// of a work-group are given.
+void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale scale, BlockScaleArgs args);
+
+}  // namespace xpu_ops::plan::inline blockscale_family

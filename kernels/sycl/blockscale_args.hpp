@@ -1,0 +1,22 @@
+// Launch arguments of operands with a scale per block; shared by host and device.
+#pragma once
+#include <cstdint>
+
+namespace xpu_ops {
+
+// Rows of k values, side by side in each row; two of e2m1 share a byte, the even one low. Value (r, c) has the scale of
+// row r / scale_rows and block c / block.
+struct BlockScaleArgs {
+  const void* in = nullptr;
+  const void* scale = nullptr;
+  void* out = nullptr;  // rows x k, dense
+  int64_t in_row = 0;   // bytes from row to row
+  // Elements from one scale to the next. `tiles` says that they are swizzled instead: tiles of 128 rows by 4 blocks,
+  // `tiles` of them side by side; in a tile 32 rows, the four rows 32 apart, the blocks.
+  int64_t scale_row = 0, scale_block = 0;
+  uint32_t rows = 0, k = 0;
+  uint32_t block = 0, scale_rows = 1, tiles = 0;
+  uint32_t row_each = 1, column_each = 0;  // of a work-group; the columns are whole blocks
+};
+
+}  // namespace xpu_ops
