@@ -255,6 +255,27 @@ at::Tensor host_number(uint64_t value) {
   return t;
 }
 
+// Seed and offset for the backward pass: on the host, or where a graph records as its replay has them, side by side on
+// the device.
+std::pair<at::Tensor, at::Tensor> saved_numbers(const PhiloxState& state) {
+  if (!state.state) return {host_number(state.seed), host_number(state.offset)};
+  const at::Tensor saved = new_empty({2}, at::kLong);
+  runtime::copy_bytes(runtime::current_queue(), saved.mutable_data_ptr(), state.state, 2 * sizeof(uint64_t), false);
+  saved.select(0, 1).add_(static_cast<int64_t>(state.offset));
+  return {saved.select(0, 0), saved.select(0, 1)};
+}
+void take_numbers(AttentionArgs& args, const at::Tensor& seed, const at::Tensor& offset) {
+  if (!seed.is_xpu()) {
+    args.seed = static_cast<uint64_t>(seed.item<int64_t>());
+    args.offset = static_cast<uint64_t>(offset.item<int64_t>());
+    return;
+  }
+  const auto* state = seed.const_data_ptr<int64_t>();
+  TORCH_CHECK(seed.numel() == 1 && offset.numel() == 1 && offset.const_data_ptr<int64_t>() == state + 1,
+              "xpu_ops: philox_seed and philox_offset on the device are those that the forward pass returned");
+  args.state = reinterpret_cast<const uint64_t*>(state);
+}
+
 }  // namespace
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, c10::SymInt, c10::SymInt, at::Tensor, at::Tensor, at::Tensor>
@@ -265,10 +286,11 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   check_operands(query, key, value, mask);
   const int64_t b = query.size(0), h = query.size(1), n = query.size(2), nk = key.size(2);
   const PhiloxState random = dropout_p == 0.0 ? PhiloxState{} : reserve_philox(std::nullopt, 4);
+  const auto [seed, offset] = saved_numbers(random);
   const at::Tensor logsumexp = new_empty({b, h, n}, at::kFloat);
   for (at::ScalarType type : compute_types(query, key, value, dropout_p)) {
     Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
-    a.args.seed = random.seed, a.args.offset = random.offset;
+    a.args.seed = random.seed, a.args.offset = random.offset, a.args.state = random.state;
     const at::Tensor out = new_like(query, value.size(3), type);
     if (forward(a, out, logsumexp))
       return {laid_out_as(query, out.to(query.scalar_type())),
@@ -277,8 +299,8 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
               at::Tensor(),
               c10::SymInt(n),
               c10::SymInt(nk),
-              host_number(random.seed),
-              host_number(random.offset),
+              seed,
+              offset,
               at::Tensor()};
   }
   TORCH_CHECK_NOT_IMPLEMENTED(false, "xpu_ops: oneDNN has no matrix product for attention on this device");
@@ -296,10 +318,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   const at::Tensor lse = logsumexp.contiguous(), delta = new_empty(lse.sizes(), at::kFloat);
   for (at::ScalarType type : compute_types(query, key, value, dropout_p)) {
     Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
-    if (dropout_p != 0.0) {
-      a.args.seed = static_cast<uint64_t>(seed.item<int64_t>());
-      a.args.offset = static_cast<uint64_t>(offset.item<int64_t>());
-    }
+    if (dropout_p != 0.0) take_numbers(a.args, seed, offset);
     const at::Tensor grad = own_rows(grad_out, type), y = plain_rows(out, type);
     AttentionDeltaArgs d;
     d.grad = grad.const_data_ptr();

@@ -37,7 +37,7 @@ constexpr int64_t kLaunch = int64_t{1} << 30;  // elements of one launch; each l
 template <class Args>
 void take_numbers(Args& a, const Gen& generator) {
   const PhiloxState state = reserve_philox(generator, 4);
-  a.seed = state.seed, a.offset = state.offset / 4;
+  a.seed = state.seed, a.offset = state.offset / 4, a.state = state.state;
 }
 
 // Fills `self` from a distribution; `values` elements come from one counter.

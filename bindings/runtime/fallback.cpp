@@ -213,6 +213,7 @@ class Call {
 
   // Random numbers of an operator that has no XPU kernel still follow the XPU generator's seed.
   static at::Generator cpu_generator(const at::Generator& g) {
+    translate([] { runtime::refuse_recording(runtime::current_queue(), "The CPU fallback of a random operator"); });
     PhiloxState s = reserve_philox(g, 4);
     return at::detail::createCPUGenerator(s.seed * 0x9E3779B97F4A7C15ull + s.offset);
   }

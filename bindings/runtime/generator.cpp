@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "bindings/errors.hpp"
+#include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
 
@@ -15,6 +16,8 @@ namespace xpu_ops {
 namespace {
 
 constexpr size_t kStateBytes = 16;
+
+constexpr uint64_t rounded(uint64_t increment) { return (increment + 3) / 4 * 4; }
 
 int resolve(c10::DeviceIndex device) { return device < 0 ? runtime::current_device() : device; }
 
@@ -94,8 +97,38 @@ XpuGenerator* XpuGenerator::clone_impl() const {
 PhiloxState XpuGenerator::reserve(uint64_t increment) {
   const std::lock_guard lock(state_->mutex);
   PhiloxState before{state_->seed, state_->offset};
-  state_->offset += (increment + 3) / 4 * 4;
+  state_->offset += rounded(increment);
   return before;
+}
+
+void XpuGenerator::begin_graph(uint64_t graph, const uint64_t* memory) {
+  const std::lock_guard lock(state_->mutex);
+  for (const State::Graph& g : state_->graphs)
+    if (g.number == graph) return;  // its state is another one's
+  state_->graphs.push_back({graph, 0, memory});
+}
+
+uint64_t XpuGenerator::end_graph(uint64_t graph) {
+  const std::lock_guard lock(state_->mutex);
+  uint64_t drawn = 0;
+  std::erase_if(state_->graphs, [&](const State::Graph& g) {
+    if (g.number == graph) drawn = g.drawn;
+    return g.number == graph;
+  });
+  return drawn;
+}
+
+PhiloxState XpuGenerator::reserve_in_graph(uint64_t graph, uint64_t increment) {
+  const std::lock_guard lock(state_->mutex);
+  for (State::Graph& g : state_->graphs) {
+    if (g.number != graph) continue;
+    const PhiloxState here{0, g.drawn, g.memory};
+    g.drawn += rounded(increment);
+    return here;
+  }
+  TORCH_CHECK(false,
+              "This generator is not registered with the XPU graph that records: call register_generator_state "
+              "of the graph before its capture begins.");
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
@@ -127,9 +160,10 @@ PhiloxState reserve_philox(const std::optional<at::Generator>& generator, uint64
   const at::Generator& g = generator && generator->defined() ? *generator : default_generator();
   TORCH_CHECK(g.device().type() == c10::kXPU, "Expected a 'xpu' device type for generator but found '",
               g.device().type(), "'");
-  // Every replay would repeat the same numbers.
-  translate([] { runtime::refuse_recording(runtime::current_queue(), "The drawing of random numbers"); });
   auto* impl = static_cast<XpuGenerator*>(g.unsafeGetGeneratorImpl());
+  if (runtime::graphs_recording()) [[unlikely]]
+    if (const auto* graph = runtime::graph_of(runtime::current_queue()))
+      return impl->reserve_in_graph(graph->number, increment);
   std::lock_guard<std::mutex> lock(impl->mutex_);  // against a seed and an offset that are set one after the other
   return impl->reserve(increment);
 }

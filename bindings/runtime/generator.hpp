@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "bindings/export.hpp"
 #include "kernels/runtime/philox.hpp"
@@ -12,7 +13,7 @@ namespace xpu_ops {
 
 using runtime::PhiloxState;
 
-class XpuGenerator final : public c10::GeneratorImpl {
+class XPU_OPS_EXPORT XpuGenerator final : public c10::GeneratorImpl {
  public:
   explicit XpuGenerator(c10::DeviceIndex device);
 
@@ -28,6 +29,11 @@ class XpuGenerator final : public c10::GeneratorImpl {
 
   // The state before the increment, which is rounded up to a multiple of 4.
   PhiloxState reserve(uint64_t increment);
+  // Draws in the graph of this number count from 0 and find the rest at `memory`: {seed, offset}. end_graph returns how
+  // far they went.
+  void begin_graph(uint64_t graph, const uint64_t* memory);
+  uint64_t end_graph(uint64_t graph);
+  PhiloxState reserve_in_graph(uint64_t graph, uint64_t increment);
   static c10::DeviceType device_type() { return c10::kXPU; }
 
  private:
@@ -39,6 +45,11 @@ class XpuGenerator final : public c10::GeneratorImpl {
     std::mutex mutex;
     uint64_t seed = c10::default_rng_seed_val;
     uint64_t offset = 0;
+    struct Graph {
+      uint64_t number, drawn;
+      const uint64_t* memory;
+    };
+    std::vector<Graph> graphs;  // that record
   };
   c10::intrusive_ptr<State> state_;
 };

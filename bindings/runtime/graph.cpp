@@ -1,24 +1,26 @@
-// torch._C._XPUGraph: what a stream executes, recorded once and replayed, as a SYCL command graph.
+// torch._C._XPUGraph: what a stream executes, recorded once and replayed.
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
-#include <fstream>
+#include <ATen/core/Tensor.h>
+
 #include <optional>
 
+#include "bindings/aten/core/tensor.hpp"
+#include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/module.hpp"
+#include "kernels/ops/copy.hpp"
 #include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
 
 namespace py = pybind11;
-namespace syclex = sycl::ext::oneapi::experimental;
 
 namespace xpu_ops {
 namespace {
 
 using runtime::PoolId;
-using Recorded = syclex::command_graph<syclex::graph_state::modifiable>;
-using Executable = syclex::command_graph<syclex::graph_state::executable>;
 
 class Graph {
  public:
@@ -33,7 +35,7 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   void capture_begin(const std::optional<PoolId>& pool) {
-    TORCH_CHECK(!recorded_ && !executable_,
+    TORCH_CHECK(!graph_,
                 "This XPUGraph instance already owns a captured graph. "
                 "To capture a new graph, create a new instance.");
     queue_ = &runtime::current_queue();
@@ -41,20 +43,23 @@ class Graph {
                     runtime::sycl_device(queue_->device).has(sycl::aspect::ext_oneapi_graph),
                 "The device (", runtime::device_info(queue_->device).name, ") does not support XPU graphs.");
     TORCH_CHECK(!runtime::recording(*queue_), "This stream is recording another XPU graph.");
+    add_generator(default_generator(static_cast<c10::DeviceIndex>(queue_->device)));
+    for (Source& s : sources_) s.memory = aten::new_empty({2}, at::kLong);
     pool_ = pool && *pool != PoolId{0, 0} ? *pool : runtime::new_pool_id(false);
     runtime::begin_allocate_to_pool(queue_->device, pool_, {std::nullopt, queue_->id});
     try {
-      recorded_.emplace(queue_->get().get_context(), queue_->get().get_device());
+      graph_.emplace(*queue_);
       queue_->block_inline();  // first: no thread computes inline what should be recorded
-      queue_->submit_marker([&](sycl::queue& q) { recorded_->begin_recording(q); });
+      graph_->begin();
     } catch (...) {
       queue_->unblock_inline();
-      recorded_.reset();
+      graph_.reset();
       runtime::end_allocate_to_pool(queue_->device, pool_);
       runtime::release_pool(queue_->device, pool_);
       throw;
     }
-    runtime::count_recording(1);
+    for (Source& s : sources_)
+      s.generator().begin_graph(graph_->number, reinterpret_cast<const uint64_t*>(s.memory.const_data_ptr()));
     refused_before_ = runtime::refused_recordings();
     capturing_ = true;
     holds_pool_ = true;
@@ -67,31 +72,34 @@ class Graph {
     // Work is missing. The error that says so is on its way; one from here would hide it, and keep torch.xpu.graph from
     // leaving the stream.
     if (runtime::refused_recordings() != refused_before_) return reset();
-    if (!keep_) {
-      instantiate();
-      recorded_.reset();
-    }
+    if (!keep_) graph_->instantiate();
   }
 
   void instantiate() {
-    TORCH_CHECK(recorded_ && !capturing(), "capture_end() must have been called before calling instantiate");
-    executable_.emplace(recorded_->finalize());
+    TORCH_CHECK(graph_ && !capturing(), "capture_end() must have been called before calling instantiate");
+    graph_->instantiate();
   }
 
   void replay() {
-    TORCH_CHECK(!capturing() && (recorded_ || executable_),
-                "Called XPUGraph::replay without a preceding successful capture.");
-    if (!executable_) instantiate();
-    auto& q = runtime::current_queue(queue_->device);
-    runtime::submit_named(q, {"graph", runtime::CommandKind::graph, 0, false},
-                          [&](sycl::queue& s) { return s.ext_oneapi_graph(*executable_); });
+    TORCH_CHECK(!capturing() && graph_, "Called XPUGraph::replay without a preceding successful capture.");
+    if (!graph_->instantiated()) instantiate();
+    auto& queue = runtime::current_queue(queue_->device);
+    for (const Source& s : sources_) {
+      if (!s.drawn) continue;
+      const PhiloxState now = s.generator().reserve(s.drawn);
+      const uint64_t numbers[2] = {now.seed, now.offset};
+      plan::CopyShape shape;
+      shape.ndim = 1;
+      shape.size[0] = shape.dst[0] = 1;
+      plan::fill(queue, s.memory.mutable_data_ptr(), sizeof numbers, numbers, shape);
+    }
+    graph_->replay(queue);
   }
 
   void reset() {
     if (runtime::in_bad_fork()) return;
-    if (executable_) runtime::synchronize(queue_->device);  // a replay may still run on its memory
-    executable_.reset();
-    recorded_.reset();
+    if (graph_ && graph_->instantiated()) runtime::synchronize(queue_->device);  // a replay may still run on its memory
+    graph_.reset();
     if (holds_pool_) runtime::release_pool(queue_->device, pool_);
     holds_pool_ = false;
   }
@@ -101,29 +109,50 @@ class Graph {
     return pool_;
   }
 
-  void debug_dump(const std::string& path) const {
-    TORCH_CHECK(recorded_, "debug_dump needs keep_graph=True: the recorded graph is gone.");
-    recorded_->print_graph(path, true);
+  void register_generator_state(const at::Generator& generator) {
+    TORCH_CHECK(!graph_, "Generators are registered before the capture begins.");
+    TORCH_CHECK(generator.device().type() == c10::kXPU, "Expected a 'xpu' device type for generator but found '",
+                generator.device().type(), "'");
+    add_generator(generator);
   }
+
+  void debug_dump(const std::string& path) const {
+    TORCH_CHECK(keep_ && graph_ && !capturing(), "debug_dump needs keep_graph=True: the recorded graph is gone.");
+    graph_->print(path);
+  }
+  // The object that holds the graph: SYCL's own graphs are parts of it.
   uintptr_t raw_graph() const {
-    TORCH_CHECK(keep_ && recorded_,
+    TORCH_CHECK(keep_ && graph_ && !capturing(),
                 "You cannot access the raw graph unless XPUGraph was created with keep_graph=True.");
-    return reinterpret_cast<uintptr_t>(&*recorded_);
+    return reinterpret_cast<uintptr_t>(&*graph_);
   }
   uintptr_t raw_executable() const {
-    TORCH_CHECK(executable_, "You cannot access the executable graph before it is instantiated.");
-    return reinterpret_cast<uintptr_t>(&*executable_);
+    TORCH_CHECK(graph_ && graph_->instantiated(), "You cannot access the executable graph before it is instantiated.");
+    return reinterpret_cast<uintptr_t>(&*graph_);
   }
 
  private:
+  // A generator that the graph draws from, and the memory that tells its kernels where a replay begins.
+  struct Source {
+    at::Generator held;
+    at::Tensor memory;
+    uint64_t drawn = 0;
+    XpuGenerator& generator() const { return *static_cast<XpuGenerator*>(held.unsafeGetGeneratorImpl()); }
+  };
+
   bool capturing() const { return capturing_; }
+  void add_generator(const at::Generator& generator) {
+    for (const Source& s : sources_)
+      if (s.held.unsafeGetGeneratorImpl() == generator.unsafeGetGeneratorImpl()) return;
+    sources_.push_back({generator, {}, 0});
+  }
   // On every queue that records: those that waited for a recorded event do, as autograd's leaf streams.
   void end_recording() {
     capturing_ = false;
     runtime::end_allocate_to_pool(queue_->device, pool_);
-    queue_->submit([&](sycl::queue&) { recorded_->end_recording(); });
-    runtime::count_recording(-1);
+    graph_->end();
     queue_->unblock_inline();
+    for (Source& s : sources_) s.drawn = s.generator().end_graph(graph_->number);
   }
 
   bool keep_;
@@ -131,8 +160,8 @@ class Graph {
   uint64_t refused_before_ = 0;
   runtime::Queue* queue_ = nullptr;
   PoolId pool_{0, 0};
-  std::optional<Recorded> recorded_;
-  std::optional<Executable> executable_;
+  std::vector<Source> sources_;
+  std::optional<runtime::CommandGraph> graph_;
 };
 
 }  // namespace
@@ -147,10 +176,7 @@ void bind_graph(py::module_& m) {
       .def("replay", &Graph::replay, NoGil())
       .def("reset", &Graph::reset, NoGil())
       .def("pool", &Graph::pool)
-      .def("register_generator_state",
-           [](Graph&, const py::object&) {
-             TORCH_CHECK_NOT_IMPLEMENTED(false, "Random numbers cannot be captured in an XPU graph by xpu_ops.");
-           })
+      .def("register_generator_state", &Graph::register_generator_state)
       .def("enable_debug_mode", [](Graph&) {})  // everything debug_dump writes is recorded anyway
       .def("debug_dump", &Graph::debug_dump, py::arg("debug_path"))
       .def("raw_xpu_graph", &Graph::raw_graph)

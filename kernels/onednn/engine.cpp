@@ -16,6 +16,7 @@
 #include "kernels/onednn/host_task.hpp"
 #include "kernels/onednn/per_device.hpp"
 #include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/profiler.hpp"
@@ -154,7 +155,9 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   using clock = std::chrono::steady_clock;
   const bool talk = verbose(), host = on_host(queue.device);
   // There it is no command of SYCL, or a host task that must end before the arguments are used again.
-  if (host) runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
+  runtime::CommandGraph* graph = host ? runtime::graph_of(queue) : nullptr;
+  if (host && !(graph && graph->keeps() && takes_host_tasks()))
+    runtime::refuse_recording(queue, "Work of oneDNN on the CPU device");
   if (count != static_cast<int>(entry.args.size()))
     throw Error(ErrorKind::runtime, "oneDNN: wrong number of arguments for " + entry.shapes);
   std::unique_ptr<ArgSet> args = entry.spare.take();
@@ -164,6 +167,12 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
   if (entry.scratchpad_bytes) {
     scratch.emplace(entry.scratchpad_bytes);
     check(dnnl_memory_set_data_handle(args->c_args[count].memory, scratch->get()), entry);
+  }
+  if (graph) {
+    // A task of oneDNN runs once, so a worker makes one for each replay.
+    return graph->add(op_name(entry.op),
+                      [entry = entry.shared_from_this(), device = queue.device,
+                       args = std::shared_ptr<ArgSet>(std::move(args))] { host_task(device, *entry, args->c_args)(); });
   }
   if (host && !talk && queue.takes_native() && takes_host_tasks()) {
     std::unique_ptr<runtime::NativeTask> task = std::make_unique<Execution>(entry, std::move(args), queue.device);

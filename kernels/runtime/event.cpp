@@ -5,6 +5,7 @@
 #include <sycl/ext/oneapi/experimental/profiling_tag.hpp>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
 
 namespace xpu_ops::runtime {
@@ -25,6 +26,13 @@ void Event::record(Queue& queue) {
   device_ = queue.device;
   queue_ = &queue;
   stamp_.reset();
+  const CommandGraph* graph = graph_of(queue);
+  graph_ = graph && graph->keeps() ? graph->number : 0;
+  place_ = queue.submitted();
+  if (graph_) {  // its commands have one order
+    event_.emplace();
+    return;
+  }
   const bool tags = timing_ && queue.get().get_device().has(sycl::aspect::ext_oneapi_queue_profiling_tag);
   queue.submit_marker([&](sycl::queue& q) {
     if (tags) {
@@ -42,6 +50,7 @@ void Event::record(Queue& queue) {
 void Event::block(Queue& queue) const {
   if (!recorded()) return;
   check_fork();
+  if (graph_) return join_graph(graph_, queue);
   queue.submit([&](sycl::queue& q) { q.ext_oneapi_submit_barrier({*event_}); });
   if (queue_->shared()) queue.hold_natives();  // a host task of theirs may stand before it
 }
@@ -55,6 +64,7 @@ bool Event::query() const {
 void Event::synchronize() const {
   if (!recorded()) return;
   check_fork();
+  if (graph_) refuse_recording(*queue_, "Waiting for an event");
   const Synchronization shown("synchronize event", device_);
   sycl::event e = stamp_ ? *stamp_ : *event_;
   const int64_t begin = profiling() && !is_complete(e) ? detail::profile_clock() : 0;
@@ -71,6 +81,7 @@ double Event::elapsed_ms(const Event& end) const {
     throw Error(ErrorKind::runtime, "Both events must be completed before calculating elapsed time.");
   if (!timing_ || !end.timing_)
     throw Error(ErrorKind::runtime, "Both events must be created with argument 'enable_timing=True'.");
+  if (!stamp_ || !end.stamp_) throw Error(ErrorKind::runtime, "Events that were recorded in a graph have no time.");
   using sycl::info::event_profiling::command_end;
   auto from = static_cast<double>(stamp_->get_profiling_info<command_end>());
   auto to = static_cast<double>(end.stamp_->get_profiling_info<command_end>());

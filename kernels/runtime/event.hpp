@@ -29,6 +29,7 @@ class Event {
   std::optional<sycl::event> stamp_;  // carries the time stamp where the queue itself has no profiling
   bool timing_ = false;
   Queue* queue_ = nullptr;
+  uint64_t graph_ = 0;  // the number of the graph that keeps what was recorded before; 0: none
   uint64_t place_ = 0;  // in the count of the queue's submissions
   int device_ = -1;
 };

@@ -3,6 +3,8 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
+#include "kernels/runtime/native_task.hpp"
+
 #include <cstddef>
 #include <cstring>
 
@@ -23,7 +25,8 @@ struct Enqueued {
   NativeTask* task;
 };
 
-// Whether queues of the device take native tasks. A GPU's say no.
+}  // namespace
+
 bool native_tasks(int device) {
   static const bool on = env_flag("XPU_OPS_NATIVE_TASKS", true);
   const sycl::device& d = sycl_device(device);
@@ -35,8 +38,6 @@ bool native_tasks(int device) {
               nullptr) == CL_SUCCESS &&
          (able & CL_EXEC_NATIVE_KERNEL);
 }
-
-}  // namespace
 
 // Host work that stands side by side in a queue. The queue appends under its lock, the worker reads without one. A
 // piece is a `Head` and the bytes of its function.

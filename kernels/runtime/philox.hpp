@@ -7,6 +7,8 @@ namespace xpu_ops::runtime {
 struct PhiloxState {
   uint64_t seed;
   uint64_t offset;  // in units of 4 outputs of one counter, as torch's generator state keeps it
+  // Where a graph records: {seed, offset} in memory of the device, which each replay sets; `offset` counts from there.
+  const uint64_t* state = nullptr;
 };
 
 }  // namespace xpu_ops::runtime

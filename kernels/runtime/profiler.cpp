@@ -16,6 +16,7 @@
 
 #include "kernels/dtype.hpp"
 #include "kernels/error.hpp"
+#include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/queue.hpp"
 #include "kernels/runtime/recording.hpp"
@@ -55,6 +56,23 @@ ProfilerState& profiler_state() {
 }
 
 std::atomic<LaunchRecorder*> g_launch_recorder{nullptr};
+
+// Who sees launches: one profile or one recorder, and the graphs that record. The flag that launches look at says
+// whether there is anybody; it changes under this lock.
+struct Watchers {
+  std::mutex mutex;
+  bool profile = false;
+  int graphs = 0;
+};
+Watchers& watchers() {
+  static auto* w = new Watchers;
+  return *w;
+}
+void watch(bool profile) {
+  const std::lock_guard<std::mutex> lock(watchers().mutex);
+  watchers().profile = profile;
+  detail::g_profiling.store(profile || watchers().graphs > 0);
+}
 
 struct Scopes {
   uint64_t generation = 0;
@@ -218,6 +236,14 @@ void launch(Queue& queue, const char* name, const sycl::kernel& kernel, const sy
     c.groups[d] = static_cast<uint32_t>(range.get_group_range()[D - 1 - d]);
     c.local[d] = static_cast<uint32_t>(range.get_local_range()[D - 1 - d]);
   }
+  if (CommandGraph* graph = graph_of(queue); graph && graph->keeps()) {
+    CommandGraph::Launch launch{name, kernel, D, {}, {}, args, bytes};
+    for (int d = 0; d < D; ++d) {
+      launch.global[d] = range.get_global_range()[d];
+      launch.local[d] = range.get_local_range()[d];
+    }
+    return graph->add(launch);
+  }
   if (LaunchRecorder* recorder = launch_recorder()) {
     const Launch launch{
         queue, name, kernel, {c.groups[0], D > 1 ? c.groups[1] : 1}, {c.local[0], D > 1 ? c.local[1] : 1}, args, bytes};
@@ -279,10 +305,21 @@ void record_launches(LaunchRecorder* recorder) {
   if (s.on)
     throw Error(ErrorKind::runtime, "The queues of xpu are being profiled; launches cannot be recorded meanwhile.");
   g_launch_recorder.store(recorder);
-  detail::g_profiling.store(recorder != nullptr);
+  watch(recorder != nullptr);
 }
 
 LaunchRecorder* launch_recorder() noexcept { return g_launch_recorder.load(std::memory_order_acquire); }
+
+void watch_launches(int change) noexcept {
+  const std::lock_guard<std::mutex> lock(watchers().mutex);
+  watchers().graphs += change;
+  detail::g_profiling.store(watchers().profile || watchers().graphs > 0);
+}
+
+bool profile_runs() noexcept {
+  const std::lock_guard<std::mutex> lock(watchers().mutex);
+  return watchers().profile;
+}
 
 void prepare_profiling() {
   if (!initialized() || in_bad_fork()) return;
@@ -315,7 +352,7 @@ void start_profiling() {
   s.clock_at_start = detail::profile_clock();
   s.epoch_at_start = epoch_clock();
   s.on = true;
-  detail::g_profiling.store(true);
+  watch(true);
   // A queue that is made from here on begins by itself.
   if (!initialized() || in_bad_fork()) return;
   for (int device = 0; device < device_count(); ++device) for_each_queue(device, [](Queue& q) { q.begin_profile(); });
@@ -323,7 +360,7 @@ void start_profiling() {
 
 Profile stop_profiling() {
   ProfilerState& s = profiler_state();
-  detail::g_profiling.store(false);
+  watch(false);
   Profile out;
   if (in_bad_fork()) return out;  // the queues belong to the parent
   std::array<DeviceClock, kMaxDevices> clocks{};
@@ -426,6 +463,7 @@ void profile_on_host(Queue& queue, const std::string& name, int64_t begin) {
 }
 
 void profile_call(const std::string& name, int device, int64_t begin, CommandKind kind) {
+  if (!profile_runs()) return;  // a graph records
   Command c;
   c.kind = kind;
   c.name = name;

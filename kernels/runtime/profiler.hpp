@@ -43,6 +43,10 @@ void profile_on_host(Queue& queue, const std::string& name, int64_t begin);
 // The calling thread has prepared something for the device since `begin`, or has carried a collective of it.
 void profile_call(const std::string& name, int device, int64_t begin, CommandKind kind = CommandKind::wait);
 
+// A graph begins (1) or ends (-1) to record: launches are offered to graphs meanwhile.
+void watch_launches(int change) noexcept;
+bool profile_runs() noexcept;
+
 // The operator (or the range a user names) in which the calling thread is.
 void push_scope(uint64_t id, bool user);
 void pop_scope(bool user);

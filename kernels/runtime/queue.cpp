@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "kernels/error.hpp"
+#include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/device_error.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/profiler.hpp"
 #include "kernels/runtime/redzone.hpp"
 
 namespace xpu_ops::runtime {
@@ -104,7 +106,7 @@ Queue& pool_queue(int device, int type, int index) {
     if (!q) {
       q = create(device, type, index);
       slot.store(q, std::memory_order_release);
-      if (profiling()) q->begin_profile();
+      if (profiling() && profile_runs()) q->begin_profile();
     }
   }
   return *q;
@@ -354,11 +356,13 @@ void copy_bytes(Queue& queue, void* dst, const void* src, size_t bytes, bool wai
   Label label{nullptr, CommandKind::copy, bytes};
   if (profiling()) [[unlikely]]
     label.name = copy_name(queue, dst, src);
-  const auto here = [&] { std::memcpy(dst, src, bytes); };
+  const auto here = [=] { std::memcpy(dst, src, bytes); };
   if (bytes <= kInlineCopy && inline_enabled() && host_accessible(queue.device)) {
     if (wait) synchronize(queue);
     if (wait ? queue.run_settled(here, label) : queue.inline_ready() && queue.run_inline(here, label)) return;
   }
+  if (CommandGraph* graph = wait ? nullptr : graph_of(queue); graph && graph->keeps() && host_accessible(queue.device))
+    return graph->add("copy", here);
   submit_named(queue, label, [&](sycl::queue& q) { return q.memcpy(dst, src, bytes); });
   if (wait) synchronize(queue);
 }

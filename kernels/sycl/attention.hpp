@@ -52,9 +52,10 @@ template <Mask kMask> XPU_INLINE float attention_score(const AttentionRow& row, 
 template <bool kDrop, class F> XPU_INLINE void for_kept(const AttentionArgs& p, const AttentionRow& row, size_t lane,
                                                         F f) {
   if constexpr (kDrop) {
+    const PhiloxKey key = philox_key(p, 1);
     for (size_t c = 0; c < row.cols; c += 4 * kLanes) {
       const Random4 bits =
-          philox(p.seed, p.offset, static_cast<uint32_t>(c / 4 + lane), static_cast<uint32_t>(row.line));
+          philox(key.seed, key.offset, static_cast<uint32_t>(c / 4 + lane), static_cast<uint32_t>(row.line));
 #pragma unroll
       for (size_t j = 0; j < 4; ++j)
         if (c + j * kLanes + lane < row.cols) f(c + j * kLanes, uniform24(bits.v[j]) < p.keep ? p.keep_scale : 0.0f);

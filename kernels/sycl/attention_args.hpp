@@ -16,6 +16,7 @@ struct AttentionArgs {
   const void* mask = nullptr;    // bool, or f32 to be added; the last stride is 1
   int64_t mask_stride[3] = {};   // batch, head, query
   uint64_t seed = 0, offset = 0;
+  const uint64_t* state = nullptr;  // of a graph: see philox_key
   uint32_t planes = 0, rows = 0, cols = 0;
   uint32_t batch0 = 0, head0 = 0, tile_heads = 1, head_step = 1, head_offset = 0;
   uint32_t query0 = 0, heads = 0, nq = 0;

@@ -62,7 +62,8 @@ template <class T, Dist D>
 void random_fill(const RandomArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  Random4 r = philox(p.seed, p.offset, g, 0);
+  const PhiloxKey key = philox_key(p, 4);
+  Random4 r = philox(key.seed, key.offset, g, 0);
   float v[4];
   if constexpr (D == Dist::normal || D == Dist::log_normal) {
     NormalPair x = normal_pair(r.v[0], r.v[1]), y = normal_pair(r.v[2], r.v[3]);
@@ -93,7 +94,8 @@ template <class T, Dist D>
 void random_fill64(const RandomArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (2 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  Random4 r = philox(p.seed, p.offset, g, 0);
+  const PhiloxKey key = philox_key(p, 4);
+  Random4 r = philox(key.seed, key.offset, g, 0);
   T* dst = static_cast<T*>(p.dst);
 #pragma unroll
   for (uint32_t k = 0; k < 2; ++k) {
@@ -130,7 +132,8 @@ template <class T, class P>
 void bernoulli_from(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  Random4 r = philox(p.seed, p.offset, g, 0);
+  const PhiloxKey key = philox_key(p, 4);
+  Random4 r = philox(key.seed, key.offset, g, 0);
   bool all_valid = true;  // one branch for all: a report in the loop makes its vectors single elements
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
@@ -149,7 +152,8 @@ template <class T, class MASK>
 void dropout(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  Random4 r = philox(p.seed, p.offset, g, 0);
+  const PhiloxKey key = philox_key(p, 4);
+  Random4 r = philox(key.seed, key.offset, g, 0);
   using M = opmath_t<T>;
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
@@ -178,7 +182,8 @@ template <class T>
 void rrelu(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  Random4 r = philox(p.seed, p.offset, g, 0);
+  const PhiloxKey key = philox_key(p, 4);
+  Random4 r = philox(key.seed, key.offset, g, 0);
   using M = opmath_t<T>;
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
@@ -292,7 +297,8 @@ template <class T>
 void poisson(const RandomFromArgs& p) {
   uint32_t i = global_id();
   if (i >= p.n) return;
-  RandomStream s(p.seed, p.offset, i);
+  const PhiloxKey key = philox_key(p, 4);
+  RandomStream s(key.seed, key.offset, i);
   const float rate = convert<float>(static_cast<const T*>(p.x)[i]);
   if (!(rate >= 0.0f)) report_error(p.error, DeviceErrorCode::assertion, 0, p.message, 0);
   static_cast<T*>(p.dst)[i] = convert<T>(poisson_one(s, rate));
@@ -302,7 +308,8 @@ template <class T>
 void binomial(const RandomFromArgs& p) {
   uint32_t i = global_id();
   if (i >= p.n) return;
-  RandomStream s(p.seed, p.offset, i);
+  const PhiloxKey key = philox_key(p, 4);
+  RandomStream s(key.seed, key.offset, i);
   float n = convert<float>(static_cast<const T*>(p.x)[i]), prob = convert<float>(static_cast<const T*>(p.y)[i]);
   static_cast<T*>(p.dst)[i] = convert<T>(binomial_one(s, n, prob));
 }
@@ -311,7 +318,8 @@ template <class T>
 void standard_gamma(const RandomFromArgs& p) {
   uint32_t i = global_id();
   if (i >= p.n) return;
-  RandomStream s(p.seed, p.offset, i);
+  const PhiloxKey key = philox_key(p, 4);
+  RandomStream s(key.seed, key.offset, i);
   float v = gamma_one(s, convert<float>(static_cast<const T*>(p.x)[i]));
   // Never zero: what divides by a sample, or takes its logarithm, needs that.
   float smallest = is_same_v<T, half> ? 0x1p-14f : 0x1p-126f;
@@ -326,7 +334,8 @@ void multinomial_draw(const MultinomialArgs& p) {
   uint32_t row = g / p.samples;
   const T* sums = static_cast<const T*>(p.cumulative) + static_cast<uint64_t>(row) * p.categories;
   using M = opmath_t<T>;
-  Random4 r = philox(p.seed, p.offset, g, 0);
+  const PhiloxKey key = philox_key(p, 4);
+  Random4 r = philox(key.seed, key.offset, g, 0);
   M total = static_cast<M>(sums[p.categories - 1]), target;
   if constexpr (is_same_v<T, double>)
     target = uniform53(r.v[0], r.v[1]) * total;

@@ -14,6 +14,7 @@ constexpr uint32_t kRandomStride = 1024;
 struct RandomArgs {
   void* dst;
   uint64_t seed, offset;
+  const uint64_t* state;  // of a graph, else null: see philox_key
   uint32_t n;
   float a, b;         // parameters of the distribution
   uint64_t a64, b64;  // the same as bits of doubles
@@ -29,6 +30,7 @@ struct RandomFromArgs {
   DeviceError* error;  // of bernoulli_: a value that is no probability, reported as the registered text `message`
   int64_t message;
   uint64_t seed, offset;
+  const uint64_t* state;  // of a graph, else null: see philox_key
   uint32_t n;
   float a, b;
 };
@@ -38,6 +40,7 @@ struct MultinomialArgs {
   void* dst;
   const void* cumulative;
   uint64_t seed, offset;
+  const uint64_t* state;  // of a graph, else null: see philox_key
   uint32_t n, samples, categories;
 };
 

@@ -20,6 +20,14 @@ inline Random4 philox(uint64_t seed, uint64_t offset, uint32_t element, uint32_t
   return {{c0, c1, c2, c3}};
 }
 
+struct PhiloxKey { uint64_t seed, offset; };
+// The numbers of a launch. One in a graph finds seed and offset at `state`, where each replay puts them, and has its
+// own place behind that offset. `unit`: steps of the state per counter.
+template <class Args> inline PhiloxKey philox_key(const Args& p, uint64_t unit) {
+  if (p.state) return {p.state[0], p.state[1] / unit + p.offset};
+  return {p.seed, p.offset};
+}
+
 // [0, 1) with 24 bits, the most that a float holds at even spacing.
 inline float uniform24(uint32_t x) { return static_cast<float>(x >> 8) * 0x1p-24f; }
 // (0, 1] down to 2^-33: for logarithms.
