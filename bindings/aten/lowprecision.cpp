@@ -1,8 +1,6 @@
 // Products with scaled 8-bit and 4-bit operands.
 #include <ATen/TensorOperators.h>
-#include <ATen/ceil_div.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
@@ -71,76 +69,26 @@ bool row_wise(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa, co
          sb.size(1) == b.size(1) && sa.is_contiguous() && sb.is_contiguous();
 }
 
-struct Operands {
-  at::Tensor a, b;  // rows of both are contracted
-  BlockScales scale_a, scale_b;
-};
-
-// out = a @ b.T + bias with the scales of blocks applied first, and `factor` to the product.
-void block_product(const Operands& x, const at::Tensor& factor, const std::optional<at::Tensor>& bias,
-                   const at::Tensor& out) {
+// out = a @ b.T + bias with the scales of blocks applied first, and the factor to the product.
+void block_product(const Operands& x, const std::optional<at::Tensor>& bias, const at::Tensor& out) {
   if (out.numel() == 0) return;
   if (x.a.size(1) == 0) return out.zero_(), void();
+  const at::Tensor row = bias_row(bias);
+  const bool whole = out.is_contiguous() && out.scalar_type() == at::kFloat;
+  if (const at::Tensor sum = whole ? out : new_empty(out.sizes(), at::kFloat); few_rows(x, sum)) {
+    if (x.factor.defined()) sum.mul_(x.factor);
+    if (row.defined()) sum.add_(row);
+    if (!whole) out.copy_(sum);
+    return;
+  }
   Chain chain;
-  if (factor.defined()) chain.emplace_back(Scaling("mul", factor.reshape({1, 1})));
-  if (const at::Tensor row = bias_row(bias); row.defined()) chain.emplace_back(Scaling("add", row));
+  if (x.factor.defined()) chain.emplace_back(Scaling("mul", x.factor.reshape({1, 1})));
+  if (row.defined()) chain.emplace_back(Scaling("add", row));
   const bool slim = narrow(x.scale_a) && narrow(x.scale_b) && current_policy().products16;
   const auto type = slim ? at::kBFloat16 : at::kFloat;
   const at::Tensor result = direct(out) ? out : new_empty(out.sizes(), at::kFloat);
   multiply(widened(x.a, x.scale_a, type), widened(x.b, x.scale_b, type).t(), chain, slim, result);
   if (!result.is_same(out)) out.copy_(result);
-}
-
-// The combinations of block scales that _scaled_mm tells from one another by their shapes, in torch's order.
-std::optional<Operands> block_operands(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa,
-                                       const at::Tensor& sb) {
-  static constexpr std::pair<Recipe, Recipe> pairs[] = {{Recipe::by_128x128, Recipe::by_1x128},
-                                                        {Recipe::by_1x128, Recipe::by_128x128},
-                                                        {Recipe::by_1x128, Recipe::by_1x128},
-                                                        {Recipe::by_1x32, Recipe::by_1x32},
-                                                        {Recipe::by_1x16, Recipe::by_1x16}};
-  const at::Tensor rows = b.t();
-  for (const auto& [left, right] : pairs) {
-    // Without swizzling the scales of b lie as b does.
-    for (const Swizzle swizzle : {Swizzle::none, Swizzle::tiles_32_4_4}) {
-      if (swizzle == Swizzle::none && sb.dim() != 2) continue;
-      const auto of_a = block_scales(a, sa, left, swizzle);
-      const auto of_b = block_scales(rows, swizzle == Swizzle::none ? sb.t() : sb, right, swizzle);
-      if (of_a && of_b) return Operands{a, rows, *of_a, *of_b};
-    }
-  }
-  return std::nullopt;
-}
-
-std::string configurations(const at::Tensor& a, const at::Tensor& b) {
-  const auto blocks = [](int64_t n) { return at::ceil_div<int64_t>(n, 128); };
-  const at::Tensor rows = b.t();
-  return c10::str(
-      "Invalid scaling configuration.\n- For TensorWise scaling, a and b should be float8, scales should be float and "
-      "singletons.\n- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be (",
-      a.size(0), ", 1) and scale_b should be (1, ", b.size(1),
-      "), and both should be contiguous.\n- For BlockWise 1x128 scaling, a and b should be float8, scales should be "
-      "float, scale_a should be (",
-      a.size(0), ", ", blocks(a.size(1)), ") and scale_b should be (", blocks(b.size(0)), ", ", b.size(1),
-      "), and both should be dense.\n- For BlockWise 128x128 scaling, a and b should be float8, scales should be "
-      "float, "
-      "scale_a should be (",
-      blocks(a.size(0)), ", ", blocks(a.size(1)), ") and scale_b should be (", blocks(b.size(0)), ", ",
-      blocks(b.size(1)),
-      "), and both should be dense.\n- For Blockwise 1x32 scaling, a and b should be float8 or float4 (packed 2x), "
-      "scales "
-      "should be float8_e8m0fnu, scale_a should have ",
-      swizzled_scales(a, Recipe::by_1x32), " elements and scale_b should have ", swizzled_scales(rows, Recipe::by_1x32),
-      " elements, and both should be contiguous.\n- For Blockwise 1x16 scaling, a and b should be float4 (packed 2x), "
-      "scales should be float8_e4m3fn, scale_a should have ",
-      swizzled_scales(a, Recipe::by_1x16), " elements and scale_b should have ", swizzled_scales(rows, Recipe::by_1x16),
-      " elements, and both should be contiguous.\n");
-}
-std::string given(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa, const at::Tensor& sb) {
-  return c10::str("Got mat_a.dtype()=", a.scalar_type(), ", scale_a.dtype()=", sa.scalar_type(),
-                  ", scale_a.size()=", sa.sizes(), ", scale_a.stride()=", sa.strides(),
-                  ", mat_b.dtype()=", b.scalar_type(), ", scale_b.dtype()=", sb.scalar_type(),
-                  ", scale_b.size()=", sb.sizes(), ", scale_b.stride()=", sb.strides());
 }
 
 // What torch asks of products with block scales; an element holds so many values.
@@ -170,13 +118,13 @@ at::Tensor& _scaled_mm_out(const at::Tensor& self, const at::Tensor& mat2, const
                                 scale_a.scalar_type() == at::kFloat && scale_b.scalar_type() == at::kFloat &&
                                 (tensor_wise(scale_a, scale_b) || row_wise(self, mat2, scale_a, scale_b));
   const auto blocks = by_tensor_or_row ? std::nullopt : block_operands(self, mat2, scale_a, scale_b);
-  TORCH_CHECK_VALUE(by_tensor_or_row || blocks, configurations(self, mat2), given(self, mat2, scale_a, scale_b));
+  TORCH_CHECK_VALUE(by_tensor_or_row || blocks, invalid_scaling(self, mat2, scale_a, scale_b));
   check_bias(mat2, bias);
   TORCH_CHECK(!out_dtype || *out_dtype == out.scalar_type(), "out_dtype must match output matrix type");
   if (blocks) check_block_product(self, mat2, 1, use_fast_accum, bias, out.scalar_type());
   resize_out(out, {self.size(0), mat2.size(1)}, {}, out.options());
   if (blocks)
-    block_product(*blocks, {}, bias, out);
+    block_product(*blocks, bias, out);
   else
     scaled_product(self, mat2, scale_a, scale_b, bias, out);
   return out;
@@ -189,76 +137,6 @@ at::Tensor _scaled_mm(const at::Tensor& self, const at::Tensor& mat2, const at::
   at::Tensor out = new_empty({0}, out_dtype.value_or(self.scalar_type()));
   return _scaled_mm_out(self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, out);
 }
-
-namespace {
-
-// The combinations that _scaled_mm_v2 takes besides scales by tensor and by row.
-struct Combination {
-  Recipe a, b;
-  bool float4;
-  at::ScalarType scale;
-  size_t levels;  // two: a float32 scale of the whole operand follows
-};
-constexpr Combination kCombinations[] = {{Recipe::by_1x128, Recipe::by_128x128, false, at::kFloat, 1},
-                                         {Recipe::by_128x128, Recipe::by_1x128, false, at::kFloat, 1},
-                                         {Recipe::by_1x128, Recipe::by_1x128, false, at::kFloat, 1},
-                                         {Recipe::by_1x16, Recipe::by_1x16, true, at::kFloat8_e4m3fn, 2},
-                                         {Recipe::by_1x16, Recipe::by_1x16, true, at::kFloat8_e4m3fn, 1},
-                                         {Recipe::by_1x32, Recipe::by_1x32, false, at::kFloat8_e8m0fnu, 1},
-                                         {Recipe::by_1x32, Recipe::by_1x32, true, at::kFloat8_e8m0fnu, 1}};
-
-const Combination* find_combination(const at::Tensor& a, at::TensorList scale_a, at::IntArrayRef recipe_a,
-                                    const at::Tensor& b, at::TensorList scale_b, at::IntArrayRef recipe_b) {
-  const auto fits = [](const Combination& c, Recipe first, const at::Tensor& m, at::TensorList scale,
-                       at::IntArrayRef recipe) {
-    return m.scalar_type() == (c.float4 ? at::kFloat4_e2m1fn_x2 : at::kFloat8_e4m3fn) && scale.size() == c.levels &&
-           recipe.size() == c.levels && recipe[0] == static_cast<int64_t>(first) && scale[0].scalar_type() == c.scale &&
-           (c.levels == 1 ||
-            (recipe[1] == static_cast<int64_t>(Recipe::tensor) && scale[1].scalar_type() == at::kFloat));
-  };
-  for (const Combination& c : kCombinations)
-    if (fits(c, c.a, a, scale_a, recipe_a) && fits(c, c.b, b, scale_b, recipe_b)) return &c;
-  return nullptr;
-}
-
-Swizzle swizzle_of(const char* name, at::IntArrayRef swizzle, const Combination& c) {
-  for (const int64_t s : swizzle)
-    TORCH_CHECK_VALUE(s == 0 || s == 1, name, " must be NO_SWIZZLE or SWIZZLE_32_4_4, got ", s);
-  const bool none = std::all_of(swizzle.begin(), swizzle.end(), [](int64_t s) { return s == 0; });
-  TORCH_CHECK_VALUE(swizzle.size() == c.levels || (none && swizzle.size() < c.levels), name, " must have ", c.levels,
-                    " value", c.levels == 1 ? "" : "s", ", got ", swizzle.size());
-  TORCH_CHECK_VALUE(none || c.scale != at::kFloat, name, ": float32 scales are not swizzled");
-  return swizzle.empty() || swizzle[0] == 0 ? Swizzle::none : Swizzle::tiles_32_4_4;
-}
-
-// Scales of 128 x 128 come with their blocks first and may be padded to four of them.
-BlockScales required_scales(const char* name, const at::Tensor& rows, const at::Tensor& scale, Recipe recipe,
-                            Swizzle swizzle) {
-  const int64_t blocks = blocks_in(rows, recipe);
-  at::Tensor s = scale;
-  if (recipe == Recipe::by_128x128) {
-    const int64_t padded = at::round_up<int64_t>(blocks, 4), across = at::ceil_div<int64_t>(rows.size(0), 128);
-    TORCH_CHECK_VALUE(s.dim() == 2 && (s.size(0) == padded || s.size(0) == blocks) && s.size(1) == across, name,
-                      " must have shape ", padded, " x ", across, " Float elements, got ", s.sizes());
-    TORCH_CHECK_VALUE(s.is_contiguous() || s.t().is_contiguous(), name, " must have strides (1, ", padded, "); got ",
-                      s.strides());
-    return {s.t().narrow(1, 0, blocks), recipe, false};
-  }
-  if (swizzle == Swizzle::tiles_32_4_4) {
-    const int64_t count = swizzled_scales(rows, recipe);
-    TORCH_CHECK_VALUE(s.numel() == count, "For Blockwise scaling ", name, " should have ", count,
-                      " elements, got: ", s.numel());
-    TORCH_CHECK_VALUE(s.is_contiguous(), "For Blockwise scaling both scales should be contiguous");
-  } else {
-    TORCH_CHECK_VALUE(s.dim() == 2 && s.size(0) == rows.size(0) && s.size(1) == blocks, name, " must have shape ",
-                      rows.size(0), " x ", blocks, " ", s.scalar_type(), " elements, got ", s.sizes());
-    TORCH_CHECK_VALUE(s.is_contiguous() || s.t().is_contiguous(), name, " strides must be (1, ", rows.size(0),
-                      "); got: ", s.strides());
-  }
-  return *block_scales(rows, s, recipe, swizzle);
-}
-
-}  // namespace
 
 at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at::TensorList scale_a,
                               at::IntArrayRef recipe_a, at::IntArrayRef swizzle_a, at::TensorList scale_b,
@@ -281,28 +159,16 @@ at::Tensor& _scaled_mm_v2_out(const at::Tensor& self, const at::Tensor& mat2, at
     if (all(Recipe::row)) {
       if (sa.numel() == self.size(0)) sa = sa.reshape({-1, 1});
       if (sb.numel() == mat2.size(1)) sb = sb.reshape({1, -1});
-      TORCH_CHECK_VALUE(row_wise(self, mat2, sa, sb), configurations(self, mat2),
-                        given(self, mat2, scale_a[0], scale_b[0]));
+      TORCH_CHECK_VALUE(row_wise(self, mat2, sa, sb), invalid_scaling(self, mat2, scale_a[0], scale_b[0]));
     }
     return _scaled_mm_out(self, mat2, sa, sb, bias, std::nullopt, out_dtype, use_fast_accum, out);
   }
-  const Combination* c = find_combination(self, scale_a, recipe_a, mat2, scale_b, recipe_b);
-  TORCH_CHECK_VALUE(c, configurations(self, mat2), given(self, mat2, scale_a[0], scale_b[0]));
+  const Operands operands = named_operands(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b);
   check_bias(mat2, bias);
   TORCH_CHECK_VALUE(!out_dtype || *out_dtype == out.scalar_type(), "out_dtype must match output matrix type");
-  check_block_product(self, mat2, c->float4 ? 2 : 1, use_fast_accum, bias, out.scalar_type());
-  const at::Tensor rows = mat2.t();
-  const Operands operands{self, rows,
-                          required_scales("scale_a", self, scale_a[0], c->a, swizzle_of("swizzle_a", swizzle_a, *c)),
-                          required_scales("scale_b", rows, scale_b[0], c->b, swizzle_of("swizzle_b", swizzle_b, *c))};
-  at::Tensor factor;
-  if (c->levels == 2) {
-    TORCH_CHECK_VALUE(scale_a[1].numel() == 1 && scale_b[1].numel() == 1,
-                      "For two-level-scaled NVFP4, both global scales must have 1 Float element");
-    factor = at::mul(scale_a[1].reshape({}), scale_b[1].reshape({}));
-  }
+  check_block_product(self, mat2, is_float4(self.scalar_type()) ? 2 : 1, use_fast_accum, bias, out.scalar_type());
   resize_out(out, {self.size(0), mat2.size(1)}, {}, out.options());
-  block_product(operands, factor, bias, out);
+  block_product(operands, bias, out);
   return out;
 }
 

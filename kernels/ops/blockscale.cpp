@@ -11,7 +11,9 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr uint32_t kValues = 4096;  // of a work-group, about
+constexpr uint32_t kValues = 4096;      // of a work-group, about
+constexpr uint32_t kMostRows = 32;      // up to which a product with the weights as they are is the faster one
+constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
 
 const runtime::KernelTable& table(BlockValues values, BlockScale scale) {
   const bool e8m0 = scale == BlockScale::e8m0;
@@ -48,6 +50,33 @@ void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale 
   args.row_each = plan.row_each;
   args.column_each = plan.column_each;
   runtime::launch2(queue, table(values, scale)[to], plan.groups0, plan.groups1, plan.local0, plan.local1, args);
+}
+
+BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockRowsArgs& args,
+                              const runtime::Policy& policy) {
+  BlockRowsPlan plan;
+  const WeightArgs& w = args.weight;
+  const bool dense = scale == BlockScale::f32 || args.scales.tiles || args.scales.scale_block == 1;
+  plan.served = policy.single_items && (values == BlockValues::e4m3fn || values == BlockValues::e2m1) && dense && w.m &&
+                w.m <= kMostRows && w.n >= kWeightRows && w.k && w.k % kWeightChunk == 0;
+  if (!plan.served) return plan;
+  const size_t sets = ceil_div(w.n, kWeightRows);
+  const size_t share = ceil_div(sets, policy.units * kGroupsPerUnit * kWeightSides) * kWeightSides;
+  plan.blocks = static_cast<uint32_t>(std::min<size_t>(share, kWeightBlocks));
+  plan.groups = ceil_div(sets, plan.blocks);
+  return plan;
+}
+
+bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, BlockRowsArgs args) {
+  const BlockRowsPlan plan = plan_block_rows(values, scale, args, runtime::device_info(queue.device).policy);
+  if (!plan.served) return false;
+  args.weight.blocks = plan.blocks;
+  const bool e8m0 = scale == BlockScale::e8m0;
+  runtime::KernelSlot& kernel = values == BlockValues::e2m1
+                                    ? (e8m0 ? kernels::blockscale_rows_e2m1_e8m0 : kernels::blockscale_rows_e2m1_e4m3)
+                                    : (e8m0 ? kernels::blockscale_rows_e4m3_e8m0 : kernels::blockscale_rows_e4m3_f32);
+  runtime::launch(queue, kernel, plan.groups, 1, args);
+  return true;
 }
 
 }  // namespace xpu_ops::plan::inline blockscale_family

@@ -26,4 +26,14 @@ constexpr bool exact_in_bf16(BlockScale scale) { return scale != BlockScale::f32
 // of a work-group are given.
 void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale scale, BlockScaleArgs args);
 
+struct BlockRowsPlan {
+  bool served = false;  // false: the operands are made wide for oneDNN
+  uint32_t blocks = 1;  // sets of kWeightRows rows per work-group
+  size_t groups = 0;
+};
+BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockRowsArgs& args,
+                              const runtime::Policy& policy);
+// The same product without wide weights, for a few rows of a. False where the plan does not serve it.
+bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, BlockRowsArgs args);
+
 }  // namespace xpu_ops::plan::inline blockscale_family

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/sycl/lowprecision_args.hpp"
+
 namespace xpu_ops {
 
 // Rows of k values, side by side in each row; two of e2m1 share a byte, the even one low. Value (r, c) has the scale of
@@ -17,6 +19,12 @@ struct BlockScaleArgs {
   uint32_t rows = 0, k = 0;
   uint32_t block = 0, scale_rows = 1, tiles = 0;
   uint32_t row_each = 1, column_each = 0;  // of a work-group; the columns are whole blocks
+};
+
+// out = a @ w.T: a and out of float32, w as `scales` says, whose rows, k and places of scales count.
+struct BlockRowsArgs {
+  WeightArgs weight;
+  BlockScaleArgs scales;
 };
 
 }  // namespace xpu_ops

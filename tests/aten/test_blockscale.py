@@ -290,13 +290,12 @@ def test_first_form(fmt: Format) -> None:
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.name)
 def test_layouts_of_the_operands(fmt: Format) -> None:
-    """Rows apart, a b that lies row by row, an output with strides."""
+    """Rows apart; a right operand that lies row by row, which no kernel of few rows takes."""
     case = make(fmt, 6, 32, 128)
-    want = run(fmt, case, False, torch.float32)
     loose = torch.zeros(6, case.a.shape[1] + 16, dtype=torch.uint8)
     loose[:, : case.a.shape[1]] = case.a.view(torch.uint8)
     other = case._replace(a=loose.view(fmt.value)[:, : case.a.shape[1]], b=column_major(case.b.t()).t())
-    assert torch.equal(run(fmt, other, False, torch.float32).cpu(), want.cpu())
+    check(run(fmt, other, False, torch.float32), case, 2.25 if fmt.levels == 2 else 1.0)
 
 
 def test_empty() -> None:

@@ -1,5 +1,6 @@
 // Plans of layers: products, convolutions, recurrent layers, embeddings, attention.
 #include "kernels/ops/attention.hpp"
+#include "kernels/ops/blockscale.hpp"
 #include "kernels/ops/convolution.hpp"
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/matmul.hpp"
@@ -213,10 +214,41 @@ void test_attention() {
   CHECK(!plan_attention_blocks_backward_serve(shape));
 }
 
+void test_block_scales() {
+  int served = 0, refused = 0;
+  for (const Policy& policy : policies())
+    for (const uint32_t rows : {0u, 1u, 32u, 33u, 5000u})
+      for (const uint32_t k : {0u, 16u, 48u, 128u, 4096u, 4112u})
+        for (const auto& [scale, values, block] : {std::tuple{BlockScale::e4m3, BlockValues::e2m1, 16u},
+                                                   std::tuple{BlockScale::e8m0, BlockValues::e5m2, 32u},
+                                                   std::tuple{BlockScale::f32, BlockValues::e4m3fn, 128u}}) {
+          at("block scales", rows, k, block);
+          xpu_ops::BlockRowsArgs args;
+          args.scales.rows = rows, args.scales.k = k, args.scales.block = block, args.scales.scale_block = 1;
+          const BlockScalePlan plan = plan_blockscale(args.scales, policy);
+          CHECK((plan.groups0 * plan.groups1 == 0) == (rows * k == 0));
+          if (rows * k) {
+            CHECK(plan.column_each % block == 0 && plan.local0 * plan.local1 <= policy.most_items);
+            CHECK(parts_cover(k, static_cast<int64_t>(plan.groups1), plan.column_each));
+            CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups0),
+                              static_cast<int64_t>(plan.local0 * plan.row_each)));
+          }
+          args.weight.m = rows, args.weight.n = 300, args.weight.k = k;
+          const BlockRowsPlan few = plan_block_rows(values, scale, args, policy);
+          ++(few.served ? served : refused);
+          CHECK(!few.served || (policy.single_items && rows && rows <= 32 && k && k % xpu_ops::kWeightChunk == 0));
+          CHECK(!few.served || values != BlockValues::e5m2);
+          if (few.served) CHECK(parts_cover((300 + 15) / 16, static_cast<int64_t>(few.groups), few.blocks));
+        }
+  at("block scales");
+  CHECK(served && refused);
+}
+
 }  // namespace
 
 void test_layers() {
   test_matmul();
+  test_block_scales();
   test_convolution();
   test_rnn();
   test_embedding();

@@ -1,0 +1,209 @@
+// Products of a few rows with weights that have a scale per block, as decoding makes them: bound by reading the weights
+// once. A work-group is one item, as in lowprecision.hpp.
+#pragma once
+#include "kernels/sycl/blockscale.hpp"
+#include "kernels/sycl/lowprecision.hpp"
+
+namespace xpu {
+
+using xpu_ops::BlockRowsArgs;
+
+using char32u __attribute__((ext_vector_type(32), aligned(1))) = int8_t;
+using short32v = int16_t __attribute__((ext_vector_type(32)));
+
+// The scales of the lanes of a vector by their codes.
+template <class S> XPU_INLINE float16v scale_lanes(uint16v code) {
+  if constexpr (__is_same(S, f8e8m0fnu)) {
+    uint16v bits = code << 23;
+    bits = code == 0 ? uint16v(0x00400000u) : bits;
+    bits = code == 255 ? uint16v(0x7fc00000u) : bits;
+    return __builtin_bit_cast(float16v, bits);
+  } else {
+    const uint16v rest = code & 0x7f;
+    const float16v x = __builtin_bit_cast(float16v, (rest << 20) + 0x3c000000u), less = x + x - 0x1p-6f;
+    const float16v v = less < x ? less : x;  // a subnormal is the difference
+    const uint16v bits = __builtin_bit_cast(uint16v, v) | (code & 0x80) << 24;
+    return __builtin_bit_cast(float16v, rest == 0x7f ? uint16v(0x7fc00000u) : bits);
+  }
+}
+
+// How chunks of 128 values of a row of the weight are multiplied. `at` is where their scales begin, `step` the bytes
+// from four of them to the next four.
+
+using ushort32u __attribute__((ext_vector_type(32), aligned(1))) = uint16_t;
+using ushort32v = uint16_t __attribute__((ext_vector_type(32)));
+
+// The lower or the upper sixteen lanes, bits of halfs, as floats.
+template <bool kUpper, class Words> XPU_INLINE float16v half_lanes(Words y) {
+  const auto part = [](auto v) __attribute__((always_inline)) { return __builtin_bit_cast(half16v, v); };
+  if constexpr (kUpper) {
+    return __builtin_convertvector(
+        part(__builtin_shufflevector(y, y, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)), float16v);
+  } else {
+    return __builtin_convertvector(
+        part(__builtin_shufflevector(y, y, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)), float16v);
+  }
+}
+
+// As halfs, whose exponent bias is larger by fourteen: exact, subnormals included. Nibble j of the 32 words of a chunk:
+// the elements 4 l + j.
+template <class S> struct E2m1Row {
+  static constexpr uint32_t kPerByte = 2;
+  static constexpr float kUnit = 0x1p14f;  // what a product lacks
+  struct State {};                         // of a row
+  static XPU_INLINE void order(float* to, const float* a) {
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      const float* x = a + 64 * h;
+      const float16v v0 = load16(x), v1 = load16(x + 16), v2 = load16(x + 32), v3 = load16(x + 48);
+      const float16v even0 = evens(v0, v1), even1 = evens(v2, v3), odd0 = odds(v0, v1), odd1 = odds(v2, v3);
+      store16(to + 64 * h, evens(even0, even1));
+      store16(to + 64 * h + 16, evens(odd0, odd1));
+      store16(to + 64 * h + 32, odds(even0, even1));
+      store16(to + 64 * h + 48, odds(odd0, odd1));
+    }
+  }
+  // Of one half of a chunk: blocks of 16 have four lanes, those of 32 eight.
+  static XPU_INLINE float16v scales(const uint8_t* at, uint32_t step, uint32_t h) {
+    if constexpr (__is_same(S, f8e8m0fnu)) {
+      const uint32_t two = *reinterpret_cast<const uint16_t*>(at + 2 * h);
+      return scale_lanes<S>(uint16v(two) >> (kCount16 / 8 * 8) & 0xff);
+    } else {
+      const uint32_t four = *reinterpret_cast<const uint32_t*>(at + h * step);
+      return scale_lanes<S>(uint16v(four) >> (kCount16 / 4 * 8) & 0xff);
+    }
+  }
+  template <int j> static XPU_INLINE ushort32v halfs(ushort32v q) {
+    constexpr int left = 9 - 4 * j;
+    const ushort32v sign = (j == 3 ? q : q << ushort32v(12 - 4 * j)) & ushort32v(0x8000);
+    if constexpr (left >= 0)
+      return sign | (q << ushort32v(left) & ushort32v(0x0e00));
+    else
+      return sign | (q >> ushort32v(-left) & ushort32v(0x0e00));
+  }
+  template <int j, uint32_t kM>
+  static XPU_INLINE void multiply(float16v (&part)[2][kM], ushort32v q, const float* a) {
+    const ushort32v y = halfs<j>(q);
+    const float16v low = half_lanes<false>(y), high = half_lanes<true>(y);
+#pragma unroll
+    for (uint32_t m = 0; m < kM; ++m) {
+      const float* x = a + m * inputs_of<WeightInputs>(kM) + 16 * j;
+      part[0][m] = j == 0 ? low * load16(x) : part[0][m] + low * load16(x);
+      part[1][m] = j == 0 ? high * load16(x + 64) : part[1][m] + high * load16(x + 64);
+    }
+  }
+  template <uint32_t kM>
+  static XPU_INLINE void add(float16v (&sums)[kM], State&, const uint8_t* w, const uint8_t* at, uint32_t step,
+                             const float* a) {
+    const ushort32v q = *reinterpret_cast<const ushort32u*>(w);
+    float16v part[2][kM];
+    multiply<0>(part, q, a);
+    multiply<1>(part, q, a);
+    multiply<2>(part, q, a);
+    multiply<3>(part, q, a);
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h) {
+      const float16v s = scales(at, step, h);
+#pragma unroll
+      for (uint32_t m = 0; m < kM; ++m) sums[m] += s * part[h][m];
+    }
+  }
+  static XPU_INLINE float16v finish(float16v sum, const State&) { return sum; }
+};
+
+// As halfs, whose exponent bias is larger by eight: exact, subnormals included. NaN is looked for beside.
+template <class S> struct E4m3Row {
+  static constexpr uint32_t kPerByte = 1;
+  static constexpr float kUnit = 0x1p8f;
+  struct State { uint16v nan = 0; };  // 0x80 in the bytes whose value was NaN
+  static XPU_INLINE void order(float* to, const float* a) {
+#pragma unroll
+    for (uint32_t i = 0; i < kWeightChunk; i += 16) store16(to + i, load16(a + i));
+  }
+  template <uint32_t kM>
+  static XPU_INLINE void add(float16v (&sums)[kM], State& state, const uint8_t* w, const uint8_t* at, uint32_t,
+                             const float* a) {
+#pragma unroll
+    for (uint32_t h = 0; h < 4; ++h) {  // a quarter has one scale
+      const short32v b = __builtin_convertvector(*reinterpret_cast<const char32u*>(w + 32 * h), short32v);
+      const short32v y = (b << short32v(7) & short32v(0x3f80)) | (b & short32v(int16_t(0x8000)));
+      const float16v low = half_lanes<false>(y), high = half_lanes<true>(y);
+      float16v s;
+      if constexpr (__is_same(S, float))
+        s = *reinterpret_cast<const float*>(at);
+      else
+        s = static_cast<float>(reinterpret_cast<const S*>(at)[h]);
+#pragma unroll
+      for (uint32_t m = 0; m < kM; ++m) {
+        const float* x = a + m * inputs_of<WeightInputs>(kM) + 32 * h;
+        sums[m] += s * (low * load16(x) + high * load16(x + 16));
+      }
+    }
+#pragma unroll
+    for (uint32_t h = 0; h < 2; ++h)
+      state.nan |= (*reinterpret_cast<const uint16u*>(w + 64 * h) & 0x7f7f7f7fu) + 0x01010101u;
+  }
+  static XPU_INLINE float16v finish(float16v sum, const State& state) {
+    const uint16v bits = __builtin_bit_cast(uint16v, sum);
+    return __builtin_bit_cast(float16v, (state.nan & 0x80808080u) != 0 ? uint16v(0x7fc00000u) : bits);
+  }
+};
+
+// Sets of sixteen rows of the weight from each rows[side] on, from column `from` on.
+template <class V, class S, uint32_t kM>
+__attribute__((noinline)) void block_sets(float* const* out, const WeightInputs* inputs, const BlockScaleArgs* p,
+                                          const uint32_t* rows, uint32_t from, uint32_t count) {
+  constexpr uint32_t kStep = kWeightBlocks * kWeightRows, kSides = kM == 4 ? 2 : kWeightSides;
+  const uint32_t step = p->tiles ? 512 : 4, block = p->block;
+  for (uint32_t side = 0; side < kWeightSides; side += kSides) {
+    for (uint32_t r = 0; r < kWeightRows; ++r) {
+      const uint8_t *w[kSides], *scale[kSides];
+      uint32_t stride = 0;  // bytes of the scales of a chunk
+      float16v sums[kSides][kM] = {};
+      typename V::State states[kSides];
+#pragma unroll
+      for (uint32_t s = 0; s < kSides; ++s) {
+        const uint32_t row = rows[side + s] + r;
+        w[s] = static_cast<const uint8_t*>(p->in) + row * p->in_row + from / V::kPerByte;
+        scale[s] = static_cast<const uint8_t*>(p->scale) + scale_place(*p, row, from / block) * sizeof(S);
+      }
+      if constexpr (__is_same(S, float))
+        stride = static_cast<uint32_t>(p->scale_block) * sizeof(float);
+      else
+        stride = kWeightChunk / block / 4 * step;
+      for (uint32_t c = 0; c < count; c += kWeightChunk) {
+#pragma unroll
+        for (uint32_t s = 0; s < kSides; ++s)
+          V::add(sums[s], states[s], w[s] + c / V::kPerByte, scale[s] + c / kWeightChunk * stride, step, inputs->a + c);
+      }
+#pragma unroll
+      for (uint32_t m = 0; m < kM; ++m) {
+        float16v of[kSides];
+#pragma unroll
+        for (uint32_t s = 0; s < kSides; ++s) of[s] = V::finish(sums[s][m], states[s]);
+        add_lane_sums<kSides>(out + side, m * kStep + r, of);
+      }
+    }
+  }
+}
+
+template <class V, class S> void blockscale_rows(const BlockRowsArgs& p) {
+  weight_rows<float, WeightInputs>(
+      p.weight, 1, [](uint32_t, uint32_t) {},
+      [](WeightInputs& inputs, uint32_t first, const float* a, uint32_t count) __attribute__((always_inline)) {
+        for (uint32_t c = 0; c < count; c += kWeightChunk) V::order(inputs.a + first + c, a + c);
+      },
+      [&](uint32_t rows, const WeightInputs* inputs, uint32_t from, const uint32_t* row, uint32_t count,
+          float* const* sums) {
+        const BlockScaleArgs scales = p.scales;
+        if (rows == 1)
+          block_sets<V, S, 1>(sums, inputs, &scales, row, from, count);
+        else if (rows == 2)
+          block_sets<V, S, 2>(sums, inputs, &scales, row, from, count);
+        else
+          block_sets<V, S, 4>(sums, inputs, &scales, row, from, count);
+      },
+      [](uint32_t, float16v v) { return v * V::kUnit; });
+}
+
+}  // namespace xpu
