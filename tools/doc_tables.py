@@ -1,4 +1,5 @@
-"""python -m tools.doc_tables [--check]: writes the tables of docs that come from code: manifest fields, environment, ecosystem."""
+"""python -m tools.doc_tables [--check]: writes the tables of docs that come from code: manifest fields, environment, ecosystem,
+changes in torch and other libraries."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools.codegen import fields
-from xpu_ops import _environment
+from xpu_ops import _environment, upstream
 
 ROOT = Path(__file__).resolve().parents[1]
 ECOSYSTEM = ("tests/models/test_ecosystem.py", "tests/models/test_lightning.py")
@@ -35,6 +36,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "fields": ("docs/adding-an-op.md", fields.table),
     "environment": ("docs/environment.md", _environment.table),
     "ecosystem": ("docs/ecosystem.md", ecosystem),
+    "upstream": ("docs/upstream.md", upstream.table),
 }
 
 

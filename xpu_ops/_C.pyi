@@ -214,7 +214,7 @@ class TritonKernel:
 
 def triton_launcher(format: str) -> Callable[..., None]: ...
 
-# ---- bindings/distributed/module.cpp, which _distributed.py gives to torch.distributed
+# ---- bindings/distributed/module.cpp, which upstream/distributed.py gives to torch.distributed
 
 class ProcessGroupXCCL(Backend):
     class Options(Backend.Options):

@@ -1,12 +1,17 @@
 """The `xpu` device for a stock PyTorch CPU wheel: Intel GPUs, or the CPU where there is none.
 
 `import torch` brings the device to life by itself (entry point group `torch.backends`); this package is its public API.
+
+- :mod:`xpu_ops.fused`: operators with post-ops, norms with residual, rotary embedding
+- :mod:`xpu_ops.ipex`: IPEX's names on this package
+- :mod:`xpu_ops.jit`: kernels from C++ text
+- :mod:`xpu_ops.onednn`, :mod:`xpu_ops.onemkl`: caches and versions of the libraries
+- :mod:`xpu_ops.vision`: which kernels serve torchvision's operators
 """
 
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -20,11 +25,14 @@ from xpu_ops import _autoload, _paths
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xpu_ops import _C, jit
+    from xpu_ops import _C, ipex, jit, onednn, onemkl, vision
     from xpu_ops._accelerate import function as accelerate_cpu
     from xpu_ops._optimize import WeightFormat
     from xpu_ops._optimize import function as optimize
     from xpu_ops.coverage.trace import trace_ops
+
+# Modules of the public API, which load at their first use.
+_MODULES = ("fused", "ipex", "jit", "onednn", "onemkl", "vision")
 
 __all__ = [
     "WeightFormat",
@@ -36,12 +44,16 @@ __all__ = [
     "forbid_fallback",
     "fused",
     "inline_enabled",
+    "ipex",
     "jit",
+    "onednn",
+    "onemkl",
     "optimize",
     "reset_fallback_counts",
     "set_device_mapping",
     "set_inline",
     "trace_ops",
+    "vision",
 ]
 
 if not TYPE_CHECKING:
@@ -74,10 +86,13 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = _accelerate.function
         return _accelerate.function
-    # Submodules load at their first use: `import xpu_ops; xpu_ops.onednn`.
-    if not name.startswith("_") and importlib.util.find_spec(f"{__name__}.{name}") is not None:
+    if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'xpu_ops' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__version__", *(n for n in globals() if n.startswith("__"))})
 
 
 if not isinstance(_C, _autoload.Unavailable):
@@ -94,12 +109,17 @@ def set_device_mapping(mapping: str) -> None:
     Raises:
         ValueError: for an unknown mapping.
         RuntimeError: when a device has been used already.
+
+    Source: kernels/runtime/device.cpp, which lists SYCL's devices.
     """
     _C.set_device_mapping(mapping)
 
 
 def device_mapping() -> str:
-    """Return the mapping in force, see :func:`set_device_mapping`."""
+    """Return the mapping in force, see :func:`set_device_mapping`.
+
+    Source: kernels/runtime/device.cpp.
+    """
     return _C.device_mapping()
 
 
@@ -115,6 +135,8 @@ def as_cpu(tensor: Tensor) -> Tensor:
     Raises:
         TypeError: when the tensor is not on an XPU device.
         RuntimeError: where the host cannot read device memory: a discrete GPU, or XPU_OPS_DISCRETE=1.
+
+    Source: bindings/aten/memory/alias.cpp: a storage on the same allocation, which it keeps alive.
     """
     return _C.as_cpu(tensor)
 
@@ -129,6 +151,8 @@ def as_xpu(tensor: Tensor, device: int | torch.device | None = None) -> Tensor:
     Raises:
         TypeError: when the tensor is not on the CPU.
         RuntimeError: where the device does not work on host memory.
+
+    Source: bindings/aten/memory/alias.cpp: a storage on the same allocation, which it keeps alive.
     """
     index = torch.device(device).index if isinstance(device, (str, torch.device)) else device
     torch.xpu.init()
@@ -140,28 +164,45 @@ def set_inline(on: bool) -> None:
 
     That happens only where the device is the CPU, shares its memory with the host and has nothing left to do on the
     current stream, and only for expressions that give the same bits on both sides. On by default; the environment variable XPU_OPS_INLINE=0 turns it off.
+
+    Args:
+        on: False launches a kernel for every call.
+
+    Source: `Queue::run_inline`, docs/threads.md.
     """
     _C.set_inline(on)
 
 
 def inline_enabled() -> bool:
-    """Return whether small work may run on the calling thread, see :func:`set_inline`."""
+    """Return whether small work may run on the calling thread, see :func:`set_inline`.
+
+    Source: `Queue::run_inline`, docs/threads.md.
+    """
     return _C.inline_enabled()
 
 
 def fallback_counts() -> dict[str, int]:
-    """Return how often each operator overload had no XPU kernel and ran on the CPU, most frequent first."""
+    """Return how often each operator overload had no XPU kernel and ran on the CPU, most frequent first.
+
+    Source: the boxed kernel of c10's dispatcher for XPU (bindings/runtime/fallback.cpp).
+    """
     return dict(sorted(_C.fallback_counts().items(), key=lambda item: (-item[1], item[0])))
 
 
 def reset_fallback_counts() -> None:
-    """Start counting fallbacks from zero."""
+    """Start counting fallbacks from zero.
+
+    Source: bindings/runtime/fallback.cpp.
+    """
     _C.reset_fallback_counts()
 
 
 @contextmanager
 def forbid_fallback() -> Iterator[None]:
-    """Within this context an operator without an XPU kernel raises NotImplementedError, on every thread."""
+    """Within this context an operator without an XPU kernel raises NotImplementedError, on every thread.
+
+    Source: bindings/runtime/fallback.cpp.
+    """
     _C.forbid_fallback(True)
     try:
         yield

@@ -78,6 +78,8 @@ def accelerate_cpu(operators: Iterable[str] | None = None, *, least: int | None 
         ValueError: for an overload that torch does not have, or that cannot be served: it is composed of others, writes to
             out=, gives a view, draws random numbers, makes tensors of a device, or has no kernel for xpu.
         RuntimeError: where the device does not work on host memory.
+
+    Source: kernels of the dispatcher key CPU, registered over ATen's (bindings/runtime/accelerate.cpp).
     """
     torch.xpu.init()
     if not _C.host_accessible(torch.xpu.current_device()):

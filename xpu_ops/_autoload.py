@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from xpu_ops import upstream
 from xpu_ops._paths import built_releases, not_built, package_dir, release_dir, torch_release
 
 # libOpenCL and libdnnl carry no search path of their own: what they need is loaded first, dependencies before dependents.
@@ -120,11 +121,7 @@ def _leave_one_accelerator(extension: Any) -> None:
             f"xpu_ops cannot make torch {torch.__version__}, a CUDA build, work without CUDA ({reason}); "
             "install the CPU build of torch, from PyTorch's CPU index"
         )
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    # The original asserts that only one of both is compiled; torch.cuda stays as it is, for builds of CUDA extensions.
-    name = "avoid_device_init"
-    setattr(FakeTensorMode, name, property(lambda mode: not torch.xpu.is_available()))
+    upstream.install_once("cuda_build")
 
 
 def _with_own_runtime(listed: str, own: Path) -> str:
@@ -187,71 +184,15 @@ def load() -> ModuleType:
     _leave_one_accelerator(extension)
     if hasattr(extension, "set_module_dir"):
         extension.set_module_dir(str(built / "modules"))
-    _revive(extension)
+    for file in upstream.CORE:
+        upstream.install_once(file)
     # Registered after torch's own handlers, so it runs before them: no queued work may outlive the interpreter.
     atexit.register(extension.drain)
-    _open_doors(extension)
+    upstream.open_doors()
+    for file in upstream.AFTER_CORE:
+        upstream.install_once(file)
     _extension = extension
     return extension
-
-
-def _open_doors(extension: ModuleType) -> None:
-    """Register the device with other libraries when the program imports them."""
-    from xpu_ops import (
-        _distributed,
-        _dlpack,
-        _multiprocessing,
-        _torchao,
-        _torchvision,
-        _transformers,
-        inductor,
-        lightning,
-    )  # fmt: skip
-    from xpu_ops._after_import import after_import
-
-    for name, action in (inductor.ACTIONS | _torchao.ACTIONS | _transformers.ACTIONS).items():
-        after_import(name, action)
-    for connector in lightning.CONNECTORS:
-        after_import(connector, lightning.install)
-    after_import("torch._native", _keep_kernels)
-    _torchvision.watch()
-    _distributed.register(extension)
-    _multiprocessing.register(extension)
-    _dlpack.register(extension)
-
-
-def _keep_kernels(native: Any) -> None:
-    """Take back the keys of xpu from torch's own kernels in Triton, which a CUDA build lays over those registered before.
-
-    bmm would pass through Python at every call: 43 us instead of 4 for outer products of 8 by 8.
-    """
-    try:
-        native.registry.deregister_op_overrides(disable_dispatch_keys="XPU")
-    except Exception as e:
-        import warnings
-
-        warnings.warn(f"torch's kernels in Triton may serve xpu: {type(e).__name__}: {e}", RuntimeWarning, stacklevel=2)
-
-
-def _revive(extension: ModuleType) -> None:
-    """Give torch._C what an XPU build has, then run the modules of torch.xpu again: they read it when they are imported."""
-    c: Any = torch._C
-    for name in dir(extension):
-        if name.startswith(("_xpu_", "_Xpu", "_XPU")):
-            setattr(c, name, getattr(extension, name))
-    from xpu_ops import _profiler, _streams
-
-    _profiler.name_device()
-    c._XpuStreamBase = _streams.stream_base(extension)
-    c._XpuEventBase = _streams.event_base(extension)
-    c._has_xpu = True
-    c._dynamo.guards._empty_strided_xpu = extension._empty_strided_xpu
-    xpu = sys.modules["torch.xpu"]
-    for name in ("_utils", "streams", "graphs", "memory", "random"):
-        if module := sys.modules.get(f"torch.xpu.{name}"):
-            # graphs and memory import names of torch.xpu that a reload of it refreshes below
-            importlib.reload(module)
-    importlib.reload(xpu)
 
 
 def _autoload() -> None:

@@ -78,11 +78,11 @@ RUN_TIME = (
              "where it or GOMP_SPINCOUNT is set, the waiting threads of torch CPU are left as they are"),
     Variable("GOMP_SPINCOUNT", "", "bindings/runtime/openmp.cpp", "see OMP_WAIT_POLICY"),
     Variable("OMP_NUM_THREADS", "cores", "OpenMP", "threads of torch CPU: fallbacks and the CPU side of the benchmark"),
-    Variable("TORCHELASTIC_RESTART_COUNT", "", "xpu_ops/_distributed.py",
+    Variable("TORCHELASTIC_RESTART_COUNT", "", "xpu_ops/upstream/distributed.py",
              "set by torchrun: how often it has started the program again"),
-    Variable("TORCHELASTIC_USE_AGENT_STORE", "", "xpu_ops/_distributed.py",
+    Variable("TORCHELASTIC_USE_AGENT_STORE", "", "xpu_ops/upstream/distributed.py",
              "set by torchrun: whether its store outlives the processes"),
-    Variable("GROUP_WORLD_SIZE", "", "xpu_ops/_distributed.py", "set by torchrun: how many of it there are"),
+    Variable("GROUP_WORLD_SIZE", "", "xpu_ops/upstream/distributed.py", "set by torchrun: how many of it there are"),
 )  # fmt: skip
 
 BUILD = (

@@ -12,7 +12,7 @@ import torch
 from support import vision
 
 import xpu_ops
-from xpu_ops import _torchvision
+from xpu_ops.upstream import torchvision as _torchvision
 
 torchvision = pytest.importorskip("torchvision")
 ops: Any = torch.ops.torchvision
@@ -377,7 +377,7 @@ def test_in_a_fresh_process() -> None:
     """`import torch` imports no torchvision, and the operators are there where that is not installed."""
     program = (
         "import sys, torch; assert 'torchvision' not in sys.modules; sys.modules['torchvision'] = None;"
-        "from xpu_ops import _torchvision as t; t.make_known(); t.make_known(); x = torch.rand(3, 4, device='xpu').sort().values;"
+        "from xpu_ops.upstream import torchvision as t; t.make_known(); t.make_known(); x = torch.rand(3, 4, device='xpu').sort().values;"
         "print(torch.ops.torchvision.nms(x, x[:, 0], 0.5).shape)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+import torch.distributed as dist
 from support import script
 
 
@@ -54,3 +56,10 @@ def test_a_wrong_number_is_named() -> None:
     code = "import torch; print(torch.xpu.is_available()); from xpu_ops import _C; print(_C.unavailable_reason())"
     out = script.out(code, XPU_OPS_CPU_DEVICES="many")
     assert out.startswith("False") and "XPU_OPS_CPU_DEVICES is 'many'" in out
+
+
+def test_the_backend_is_listed() -> None:
+    assert dist.is_xccl_available()
+    assert "ProcessGroupXCCL" in dist.distributed_c10d.__all__
+    assert dist.Backend.backend_capability["gloo"].count("xpu") == 1
+    assert dist.get_default_backend_for_device(torch.device("xpu")) == "xccl"

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from xpu_ops._after_import import after_import
+from xpu_ops.upstream.after_import import after_import
 
 
 def test_a_module_whose_code_is_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As torch._dynamo.utils is while it imports Triton, which imports this package's backend."""
     (tmp_path / "half_way.py").write_text(
-        "from xpu_ops._after_import import after_import\n"
+        "from xpu_ops.upstream.after_import import after_import\n"
         "after_import('half_way', lambda module: module.seen.append(module.last))\n"
         "seen = []\nimport wave_before\nassert seen == []\nlast = 1\n"
     )

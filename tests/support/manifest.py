@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
-from xpu_ops import _dtypes, _torchvision
+from xpu_ops import _dtypes
 from xpu_ops._paths import release_dir
+from xpu_ops.upstream import torchvision as _torchvision
 
 TORCH_TYPES = {short: getattr(torch, name) for short, name in _dtypes.names().items()}
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from xpu_ops import _torchvision
+from xpu_ops.upstream import torchvision as _torchvision
 
 LOWEST = -3.4028234663852886e38  # of float32, also for other types: what torchvision's maxima begin with
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from xpu_ops import _torchvision, vision
+from xpu_ops import vision
+from xpu_ops.upstream import torchvision as _torchvision
 
 pytest.importorskip("triton")
 pytestmark = pytest.mark.filterwarnings("ignore:Warning only once for all operators")

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from xpu_ops import _torchvision
+from xpu_ops.upstream import torchvision as _torchvision
 
 from .core import Case, with_gradients
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from xpu_ops import _torchvision
 from xpu_ops._paths import release_dir
+from xpu_ops.upstream import torchvision as _torchvision
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 COMPOSITE_KEYS = (

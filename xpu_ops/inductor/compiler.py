@@ -1,4 +1,4 @@
-"""The module that a compiled graph imports: collects its kernels, has them compiled as one module a device, hands them out."""
+"""The module that a compiled graph imports: collects its kernels, has them compiled as one module per device, hands them out."""
 
 from __future__ import annotations
 
@@ -64,8 +64,10 @@ def timed(name: str, launch: Callable[..., None], size: int, groups: int, *argum
 def generator_digest() -> str:
     """Digest of this code generator: enters the keys of Inductor's caches."""
     digest = hashlib.sha256(service.source_digest("").encode())
-    for path in sorted(Path(__file__).resolve().parent.glob("*.py")):
-        digest.update(path.read_bytes())
+    here = Path(__file__).resolve().parent
+    for folder in (here, here.parent / "upstream"):
+        for path in sorted(folder.glob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

@@ -250,6 +250,8 @@ def _traced(dense: Callable[..., Any], node: fx.Node) -> tuple[fx.GraphModule, l
 def _lowering(
     upstream: Callable[..., Any], by_blocks: Callable[..., Any], dense: Callable[..., Any]
 ) -> Callable[..., Any]:
+    flex_launch.define()
+
     def lower(query: Any, *rest: Any, **kwargs: Any) -> Any:
         if not is_xpu(query):
             return upstream(query, *rest, **kwargs)
@@ -270,20 +272,15 @@ def _lowering(
     return lower
 
 
-def install() -> None:
-    """Replace the lowerings, upstream's are Triton templates."""
-    from torch._higher_order_ops.flex_attention import (
-        flex_attention,
-        flex_attention_backward,
-        sdpa_dense,
-        sdpa_dense_backward,
-    )
-    from torch._inductor import lowering
-    from torch._inductor.kernel import flex  # noqa: F401  registers upstream's
+def forward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of flex_attention; `upstream` serves other devices."""
+    from torch._higher_order_ops.flex_attention import sdpa_dense
 
-    flex_launch.define()
-    for op, by_blocks, dense in (
-        (flex_attention, _forward_by_blocks, sdpa_dense),
-        (flex_attention_backward, _backward_by_blocks, sdpa_dense_backward),
-    ):
-        lowering.lowerings[op] = _lowering(lowering.lowerings[op], by_blocks, dense)
+    return _lowering(upstream, _forward_by_blocks, sdpa_dense)
+
+
+def backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """The lowering of flex_attention's gradient; `upstream` serves other devices."""
+    from torch._higher_order_ops.flex_attention import sdpa_dense_backward
+
+    return _lowering(upstream, _backward_by_blocks, sdpa_dense_backward)

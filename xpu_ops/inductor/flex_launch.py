@@ -183,7 +183,7 @@ def _fake_backward(grad: torch.Tensor, out: torch.Tensor, logsumexp: torch.Tenso
 
 @functools.cache
 def define() -> None:
-    """Register the operators, once a process."""
+    """Register the operators, once per process."""
     library = torch.library.Library("xpu_ops", "FRAGMENT")
     for (name, schema), function, fake in zip(
         _SCHEMAS.items(), (_forward, _backward), (_fake_forward, _fake_backward), strict=True

@@ -1,7 +1,7 @@
 """The loop nests of generated kernels, for the CPU device: lanes side by side in memory, tiles that fill its caches.
 
 Pointwise: flat tiles, rows, or blocks where an operand steps through memory along the row. Inner reduction: one
-sub-group a row. Outer reduction: one lane a column, four vectors of columns at a time.
+sub-group per row. Outer reduction: one lane per column, four vectors of columns at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """How the lanes lie: along the reduced range, or (`outer`) one lane a column."""
+    """How the lanes lie: along the reduced range, or (`outer`) one lane per column."""
 
     outer: bool
     steps: bool  # a pointwise operand steps through memory along the row
@@ -225,7 +225,7 @@ def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
 
 
 def _steps(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
-    """Several loops over the reduced range, one lane a column."""
+    """Several loops over the reduced range, one lane per column."""
     body = IndentedBuffer()
     body.writelines([*walk.head, *walk.rows])
     body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
@@ -249,7 +249,7 @@ def _steps(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
 
 
 def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
-    """One sub-group a row; a work-group takes several short ones."""
+    """One sub-group per row; a work-group takes several short ones."""
     x, r = kernel.x, kernel.r
     length = r.row_length()
     rows = max(1, min(TILE // max(hint(r.numel), 1), max(hint(x.numel) // ROW_GROUPS, 1)))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import torch
-from torch._inductor import config, ir
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 
 from xpu_ops.inductor.types import compute_type
@@ -74,23 +71,3 @@ class Scan:
         return [
             kernel.cse.generate(kernel.compute, f"scan{n}.f{i}", dtype=dtype) for i, dtype in enumerate(self._dtypes)
         ]
-
-
-def _own(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """Kernels scan only what ATen has no operator for, and each row as a whole."""
-
-    @functools.wraps(upstream)
-    def create(device: torch.device, dtypes: tuple[torch.dtype, ...], *args: Any, **kwargs: Any) -> Any:
-        if device.type != "xpu" or config.xpu_backend == "triton":
-            return upstream(device, dtypes, *args, **kwargs)
-        if kwargs.get("can_fallback_to_aten", True):
-            return [None] * len(dtypes)
-        with mock.patch.object(ir.Scan, "num_splits", lambda **_: (ir.ReductionHint.DEFAULT, 1)):
-            return upstream(device, dtypes, *args, **kwargs)
-
-    return create
-
-
-def install() -> None:
-    """Choose which scans kernels are written for."""
-    ir.Scan.create = staticmethod(_own(ir.Scan.create))

@@ -59,7 +59,8 @@ def _linear(n: int) -> Callable[..., list[torch.Tensor]]:
     return join
 
 
-def _backward(upstream: ModuleType, ctx: Any, grads: Tensors) -> list[torch.Tensor]:
+def backward(upstream: ModuleType, ctx: Any, grads: Tensors) -> list[torch.Tensor]:
+    """Gradients of the scanned tensors; `upstream` is torch._higher_order_ops.associative_scan."""
     n = ctx._num_xs
     xs, _, ys = upstream.split_into_chunks(upstream.saved_values(ctx), [n, ctx._num_additional_inputs, n])
     if ctx._scan_length == 1:
@@ -78,16 +79,3 @@ def _backward(upstream: ModuleType, ctx: Any, grads: Tensors) -> list[torch.Tens
             joined = joined + by_joining[j][i] * g[j][1:]
         results.append(torch.cat([g[i][:1], joined]))
     return results
-
-
-def install(upstream: ModuleType) -> None:
-    """Replace the gradient for xpu; `upstream` is torch._higher_order_ops.associative_scan."""
-    function = upstream.AssociativeScanAutogradOp
-    theirs = function.backward
-
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[Any, ...]:
-        if grads[0].device.type != "xpu":
-            return theirs(ctx, *grads)
-        return None, None, None, *_backward(upstream, ctx, grads), *[None] * ctx._num_additional_inputs
-
-    function.backward = staticmethod(backward)

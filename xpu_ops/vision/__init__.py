@@ -16,7 +16,10 @@ _library: Any = None
 
 
 def current() -> str:
-    """The kernels in use: "native" or "triton"."""
+    """The kernels in use: "native" or "triton".
+
+    Source: the registrations of `torch.ops.torchvision` for XPU.
+    """
     return "native" if _library is None else "triton"
 
 
@@ -29,6 +32,8 @@ def use(kernels: str) -> None:
     Raises:
         ValueError: for another name.
         ImportError: where Triton is not installed.
+
+    Source: xpu_ops/vision/kernels.py; the operators are torchvision's (torchvision.ops).
     """
     global _library
     if kernels not in ("native", "triton"):
@@ -41,7 +46,7 @@ def use(kernels: str) -> None:
         return
     import torch
 
-    from xpu_ops import _torchvision
+    from xpu_ops.upstream import torchvision as _torchvision
 
     try:
         from xpu_ops.vision.kernels import OPERATORS

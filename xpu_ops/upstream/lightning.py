@@ -1,4 +1,4 @@
-"""Lightning's door: `Trainer(accelerator="xpu")`, `Fabric(accelerator="xpu")`, and "auto" and "gpu" that find the device.
+"""Lightning: `Trainer(accelerator="xpu")`, `Fabric(accelerator="xpu")`, and "auto" and "gpu" that find the device.
 
 Lightning knows CUDA, MPS and XLA by name. `install` registers an accelerator and teaches the places that ask for a name:
 the choice of "auto" and "gpu", the strategy of one device, the device of mixed precision and the device ids of DDP.
@@ -7,12 +7,13 @@ the choice of "auto" and "gpu", the strategy of one device, the device of mixed 
 from __future__ import annotations
 
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
 import torch
 
-__all__ = ["install"]
+from xpu_ops.upstream.registry import apply, replaces
 
 # Module whose import completes Lightning's part -> the package above it. Both distributions of the Trainer are served.
 CONNECTORS = {
@@ -21,6 +22,14 @@ CONNECTORS = {
     "lightning.fabric.connector": "lightning.fabric",
     "lightning_fabric.connector": "lightning_fabric",
 }
+_TRAINER, _FABRIC = ("lightning.pytorch", "pytorch_lightning"), ("lightning.fabric", "lightning_fabric")
+_accelerators: list[type] = []
+
+
+def _in_connectors(name: str) -> tuple[str, ...]:
+    """A method of Lightning's connector, in each package."""
+    classes = dict.fromkeys(_TRAINER, "_AcceleratorConnector") | dict.fromkeys(_FABRIC, "_Connector")
+    return tuple(f"{module}.{classes[package]}.{name}" for module, package in CONNECTORS.items())
 
 
 def _accelerator_class(base: type) -> type:
@@ -76,61 +85,98 @@ def _accelerator_class(base: type) -> type:
     return XPUAccelerator
 
 
-def _first(*candidates: tuple[Any, str]) -> Any:
-    return next(getattr(owner, name) for owner, name in candidates if hasattr(owner, name))
+def _is_ours(accelerator: Any) -> bool:
+    return isinstance(accelerator, tuple(_accelerators))
 
 
-def _teach_connector(connector: ModuleType, accelerator: type) -> None:
-    cls = _first((connector, "_AcceleratorConnector"), (connector, "_Connector"))
-    auto, gpu = cls._choose_auto_accelerator, cls._choose_gpu_accelerator_backend
-    strategy, precision = cls._choose_strategy, cls._check_and_init_precision
-
-    def choose_auto() -> str:
-        found = auto()
+@replaces(
+    *_in_connectors("_choose_auto_accelerator"),
+    since="2.6",
+    why='"auto" finds the device',
+    test="tests/models/test_lightning.py::test_trainer",
+)
+def choose_auto(upstream: Any) -> Any:
+    def choose() -> str:
+        found = upstream()
         return "xpu" if found == "cpu" and torch.xpu.is_available() else found
 
-    def choose_gpu() -> str:
-        return "xpu" if torch.xpu.is_available() else gpu()
+    return choose
 
-    def choose_strategy(self: Any) -> Any:
+
+@replaces(
+    *_in_connectors("_choose_gpu_accelerator_backend"),
+    since="2.6",
+    why='"gpu" finds the device',
+    test="tests/models/test_lightning.py::test_trainer",
+)
+def choose_gpu(upstream: Any) -> Any:
+    def choose() -> str:
+        return "xpu" if torch.xpu.is_available() else upstream()
+
+    return choose
+
+
+@replaces(
+    *_in_connectors("_choose_strategy"),
+    since="2.6",
+    why="the strategy of one device is chosen by the names of CUDA, MPS and XLA",
+    test="tests/models/test_lightning.py::test_trainer",
+)
+def choose_strategy(upstream: Any) -> Any:
+    connector = sys.modules[upstream.__module__]
+
+    def choose(self: Any) -> Any:
         devices = self._parallel_devices
-        chosen = strategy(self)
-        if isinstance(self.accelerator, accelerator) and isinstance(chosen, connector.SingleDeviceStrategy):
+        chosen = upstream(self)
+        if _is_ours(self.accelerator) and isinstance(chosen, connector.SingleDeviceStrategy):
             return connector.SingleDeviceStrategy(device=devices[0])
         return chosen
 
-    def check_and_init_precision(self: Any) -> Any:
-        chosen = precision(self)
-        if isinstance(self.accelerator, accelerator) and type(chosen) is connector.MixedPrecision:
+    return choose
+
+
+@replaces(
+    *_in_connectors("_check_and_init_precision"),
+    since="2.6",
+    why="mixed precision is made for CUDA or the CPU",
+    test="tests/models/test_lightning.py::test_mixed_precision_runs_under_autocast_of_the_device",
+)
+def check_and_init_precision(upstream: Any) -> Any:
+    connector = sys.modules[upstream.__module__]
+
+    def check(self: Any) -> Any:
+        chosen = upstream(self)
+        if _is_ours(self.accelerator) and type(chosen) is connector.MixedPrecision:
             scaler = chosen.scaler and torch.amp.GradScaler("xpu")
             return connector.MixedPrecision(chosen.precision, "xpu", scaler)
         return chosen
 
-    cls._choose_auto_accelerator = staticmethod(choose_auto)
-    cls._choose_gpu_accelerator_backend = staticmethod(choose_gpu)
-    cls._choose_strategy = choose_strategy
-    cls._check_and_init_precision = check_and_init_precision
+    return check
 
 
-def _teach_ddp(cls: type, name: str) -> None:
-    """DDP on xpu takes its device from the module: Lightning opens a CUDA stream where it names device ids."""
-    original = getattr(cls, name)
+@replaces(
+    *(f"{package}.strategies.ddp.DDPStrategy.determine_ddp_device_ids" for package in _TRAINER),
+    *(f"{package}.strategies.ddp.DDPStrategy._determine_ddp_device_ids" for package in _FABRIC),
+    since="2.6",
+    why="DDP on xpu takes its device from the module: Lightning opens a CUDA stream where it names device ids",
+    test="tests/distributed/test_launched.py::test_libraries_that_find_the_group_themselves",
+)
+def device_ids(upstream: Any) -> Any:
+    def determine(self: Any) -> list[int] | None:
+        return None if self.root_device.type == "xpu" else upstream(self)
 
-    def device_ids(self: Any) -> list[int] | None:
-        return None if self.root_device.type == "xpu" else original(self)
-
-    setattr(cls, name, device_ids)
+    return determine
 
 
 def install(connector: ModuleType) -> None:
     """Teach one of Lightning's packages the xpu device, once its module `connector` of CONNECTORS is imported."""
     package = CONNECTORS[connector.__name__]
     accelerators = importlib.import_module(f"{package}.accelerators")
-    registry = _first((accelerators, "AcceleratorRegistry"), (accelerators, "ACCELERATOR_REGISTRY"))
+    names = ("AcceleratorRegistry", "ACCELERATOR_REGISTRY")
+    registry = next(getattr(accelerators, n) for n in names if hasattr(accelerators, n))
     if "xpu" in registry:  # a Lightning that knows the device
         return
     accelerator = _accelerator_class(accelerators.Accelerator)
+    _accelerators.append(accelerator)
     registry.register("xpu", accelerator, description="XPUAccelerator")
-    _teach_connector(connector, accelerator)
-    ddp = importlib.import_module(f"{package}.strategies.ddp").DDPStrategy
-    _teach_ddp(ddp, next(n for n in ("determine_ddp_device_ids", "_determine_ddp_device_ids") if hasattr(ddp, n)))
+    apply("lightning", f"{package}.")

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import functools
-from types import ModuleType
+import sys
 from typing import Any
 
 import torch
 
-
-def register(extension: ModuleType) -> None:
-    """Replace the three functions of torch._C that `torch.from_dlpack` and `Tensor.__dlpack__` call."""
-    c: Any = torch._C
-    for name in ("_to_dlpack", "_to_dlpack_versioned"):
-        setattr(c, name, _exporting(getattr(c, name)))
-    c._from_dlpack = _importing(c._from_dlpack, extension)
+from xpu_ops.upstream.registry import replaces
 
 
-def _exporting(upstream: Any) -> Any:
-    """The capsule of a tensor. torch asks for data to name the device `dl_device`; on this one its own needs no name."""
-
+@replaces(
+    "torch._C._to_dlpack",
+    "torch._C._to_dlpack_versioned",
+    since="2.13",
+    why="torch asks for data to name the device `dl_device`; on this one its own needs no name",
+    test="tests/runtime/test_dlpack.py::test_a_device_is_asked_for",
+)
+def exporting(upstream: Any) -> Any:
     @functools.wraps(upstream)
     def export(data: torch.Tensor, *, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         oneapi = int(torch.utils.dlpack.DLDeviceType.kDLOneAPI)
@@ -35,7 +34,15 @@ def _exporting(upstream: Any) -> Any:
     return export
 
 
-def _importing(upstream: Any, extension: ModuleType) -> Any:
+@replaces(
+    "torch._C._from_dlpack",
+    since="2.13",
+    why="torch reads the device off the pointer, which a tensor without elements does not have",
+    test="tests/runtime/test_dlpack.py::test_no_elements",
+)
+def importing(upstream: Any) -> Any:
+    extension = sys.modules["xpu_ops._C"]
+
     @functools.wraps(upstream)
     def take(capsule: Any) -> torch.Tensor:
         if type(capsule).__name__ == "PyCapsule" and (empty := extension.empty_from_dlpack(capsule)) is not None:

@@ -10,6 +10,10 @@ from typing import Any
 
 import torch
 
+from xpu_ops.upstream.registry import replaces
+
+_BATCHING = "transformers.generation.continuous_batching"
+
 
 def _on_the_host() -> bool:
     from xpu_ops import _C
@@ -17,33 +21,33 @@ def _on_the_host() -> bool:
     return torch.xpu.is_available() and _C.host_accessible(torch.xpu.current_device())
 
 
-def plan_memory(module: Any) -> None:
-    """Count as taken what is not free, as transformers does for CUDA."""
-    before = module.get_device_and_memory_breakdown
-
+@replaces(
+    f"{_BATCHING}.cache.get_device_and_memory_breakdown",
+    since="5.23",
+    why="counts as taken what is not free, as transformers does for CUDA",
+    test="tests/models/test_serving.py::test_memory_that_others_hold_is_not_planned_with",
+)
+def plan_memory(upstream: Any) -> Any:
     def get_device_and_memory_breakdown() -> tuple[torch.device, int, int, int]:
-        device, total, reserved, allocated = before()
+        device, total, reserved, allocated = upstream()
         if device.type == "xpu" and _on_the_host():
             free, total = torch.xpu.mem_get_info(device)
             allocated = max(allocated, total - free)
         return device, total, reserved, allocated
 
-    module.get_device_and_memory_breakdown = get_device_and_memory_breakdown
+    return get_device_and_memory_breakdown
 
 
-def plan_share(module: Any) -> None:
-    """Take the share that transformers takes of a CPU's memory."""
-    before = module.resolve_max_memory_percent
-
+@replaces(
+    f"{_BATCHING}.initialization.resolve_max_memory_percent",
+    since="5.23",
+    why="takes the share that transformers takes of a CPU's memory",
+    test="tests/models/test_serving.py::test_memory_that_others_hold_is_not_planned_with",
+)
+def plan_share(upstream: Any) -> Any:
     def resolve_max_memory_percent(*args: Any, device: torch.device | None = None, **kwargs: Any) -> None:
         if device is not None and device.type == "xpu" and _on_the_host():
             device = torch.device("cpu")
-        before(*args, device=device, **kwargs)
+        upstream(*args, device=device, **kwargs)
 
-    module.resolve_max_memory_percent = resolve_max_memory_percent
-
-
-ACTIONS = {
-    "transformers.generation.continuous_batching.cache": plan_memory,
-    "transformers.generation.continuous_batching.initialization": plan_share,
-}
+    return resolve_max_memory_percent

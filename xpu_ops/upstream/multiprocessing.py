@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from types import ModuleType
 from typing import Any
 
 import torch
 from torch.multiprocessing import reductions
 
-_extension: Any = None
+from xpu_ops.upstream.registry import uses
 
 
-def register(extension: ModuleType) -> None:
-    """Take the place of torch's function for storages; it goes on to serve those of other devices."""
-    global _extension
-    _extension = extension
+@uses(
+    "torch.multiprocessing.reductions.reduce_storage",
+    since="2.13",
+    why="a function of this package is registered for storages; it hands those of other devices to this one",
+    test="tests/runtime/test_multiprocessing.py::test_dtypes",
+)
+def take_storages(reduce_storage: Any) -> None:
     ForkingPickler.register(torch.UntypedStorage, _reduce)
+
+
+def _extension() -> Any:
+    return sys.modules["xpu_ops._C"]
 
 
 def _bytes(storage: torch.UntypedStorage) -> torch.Tensor:
@@ -31,14 +38,14 @@ def _reduce(storage: torch.UntypedStorage) -> tuple[Callable[..., Any], tuple[An
     if storage.nbytes() == 0:
         return _empty, (index,)
     view = _bytes(storage)
-    if not _extension.host_accessible(index):
+    if not _extension().host_accessible(index):
         return _copied, (view.cpu().share_memory_().untyped_storage(), index)
-    owner = _extension.owner_as_cpu(view)
+    owner = _extension().owner_as_cpu(view)
     if owner is not None and owner.is_shared():
         torch.xpu.synchronize(index)  # the other process reads as soon as it has the tensor
     else:
         owner = _bytes(torch.UntypedStorage._new_shared(storage.nbytes()))
-        _extension.move_to_cpu_memory(view, owner)
+        _extension().move_to_cpu_memory(view, owner)
     return _shared, (owner.untyped_storage(), index)
 
 
@@ -52,4 +59,4 @@ def _copied(storage: torch.UntypedStorage, index: int) -> torch.UntypedStorage:
 
 def _shared(storage: torch.UntypedStorage, index: int) -> torch.UntypedStorage:
     torch.xpu.init()
-    return _extension.as_xpu(_bytes(storage), index).untyped_storage()
+    return _extension().as_xpu(_bytes(storage), index).untyped_storage()

@@ -1,23 +1,25 @@
-"""The options of Inductor's C++ builder for xpu, and a sentence for what cannot be exported."""
+"""Inductor's export: options of the C++ builder for xpu, and a sentence for what cannot be exported."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
 import torch
-from torch._inductor import codecache, config, cpp_builder, cpu_vec_isa, exc, graph
+from torch._inductor import config, cpp_builder, cpu_vec_isa, exc
 
 from xpu_ops._paths import release_dir
+from xpu_ops.upstream.registry import replaces, temporarily
 
-LIBRARY = "libxpu_ops_torch.so"
 
-
-def _device_options(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """Upstream's for xpu ask for Level Zero's loader and an XPU build of torch. Headers of SYCL are stood in for."""
-
+@replaces(
+    "torch._inductor.cpp_builder.get_cpp_torch_device_options",
+    since="2.13",
+    why="upstream's for xpu ask for Level Zero's loader and an XPU build of torch; headers of SYCL are stood in for",
+    test="tests/inductor/test_export.py::test_in_a_fresh_process",
+)
+def device_options(upstream: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(upstream)
     def get_cpp_torch_device_options(device_type: str, *args: Any, **kwargs: Any) -> Any:
         if device_type != "xpu":
@@ -47,8 +49,22 @@ def _check_compiler() -> None:
         ) from error
 
 
-def _compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    def compile(cls: Any, model: Any, *args: Any, device_type: str, **kwargs: Any) -> Any:
+_instructions = temporarily(
+    "torch._inductor.codecache.pick_vec_isa",
+    since="2.13",
+    why="a model without CPU tensors is compiled for any processor",
+    test="tests/inductor/test_export.py::test_in_a_fresh_process",
+)
+
+
+@replaces(
+    "torch._inductor.codecache.AotCodeCompiler.compile",
+    since="2.13",
+    why="versions for the package's metadata; no precompiled header of an XPU build; weights follow the library",
+    test="tests/inductor/test_export.py::test_packages_name_their_makers",
+)
+def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    def compile(model: Any, *args: Any, device_type: str, **kwargs: Any) -> Any:
         if device_type != "xpu":
             return upstream(model, *args, device_type=device_type, **kwargs)
         from xpu_ops._built import VERSION
@@ -70,15 +86,19 @@ def _compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
         if config.aot_inductor.package_constants_on_disk_format != "binary_blob":
             # As text, which upstream's C++ for xpu writes, weights take minutes to compile; so they follow the library.
             changes["aot_inductor.force_mmap_weights"] = True
-        with config.patch(changes), mock.patch.object(codecache, "pick_vec_isa", lambda: isa):
+        with config.patch(changes), _instructions(lambda: isa):
             return upstream(model, *args, device_type=device_type, **kwargs)
 
-    return classmethod(compile)  # type: ignore[return-value]
+    return compile
 
 
-def _one_pass(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """Upstream runs the model once before it writes C++ for a GPU: Triton's kernels are tuned there, ours are not."""
-
+@replaces(
+    "torch._inductor.graph.GraphLowering.codegen_with_cpp_wrapper",
+    since="2.13",
+    why="upstream runs the model once before it writes C++ for a GPU: Triton's kernels are tuned there, ours are not",
+    test="tests/inductor/test_export.py::test_in_a_fresh_process",
+)
+def one_pass(upstream: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(upstream)
     def codegen_with_cpp_wrapper(self: Any) -> Any:
         if "xpu" not in self.device_types or config.xpu_backend != "sycl":
@@ -87,10 +107,3 @@ def _one_pass(upstream: Callable[..., Any]) -> Callable[..., Any]:
         return self.codegen()
 
     return codegen_with_cpp_wrapper
-
-
-def install() -> None:
-    """Make torch._inductor.aoti_compile_and_package work for xpu."""
-    cpp_builder.get_cpp_torch_device_options = _device_options(cpp_builder.get_cpp_torch_device_options)
-    codecache.AotCodeCompiler.compile = _compile_package(codecache.AotCodeCompiler.compile)
-    graph.GraphLowering.codegen_with_cpp_wrapper = _one_pass(graph.GraphLowering.codegen_with_cpp_wrapper)

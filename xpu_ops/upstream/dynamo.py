@@ -1,0 +1,22 @@
+"""Dynamo's questions about the device. Runs after torch._dynamo.utils."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from xpu_ops.upstream.registry import replaces
+
+
+@replaces(
+    "torch._dynamo.utils.is_compile_supported",
+    since="2.13",
+    why="for xpu it asks for Triton",
+    test="tests/inductor/test_compile_environment.py::test_is_compile_supported",
+)
+def is_compile_supported(upstream: Any) -> Any:
+    def supported(device_type: Any) -> Any:
+        return upstream("cpu" if torch.device(device_type).type == "xpu" else device_type)
+
+    return supported
