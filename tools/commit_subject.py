@@ -12,7 +12,7 @@ _BY_GIT = ("Merge ", "Revert ", "fixup! ", "squash! ", "amend! ")
 
 
 def problems(message: str) -> list[str]:
-    """What is wrong with the subject of a message, in sentences that say the fix."""
+    """Names what is wrong with the subject of a message, in sentences that say the fix."""
     lines = [line for line in message.splitlines() if not line.startswith("#")]
     while lines and not lines[0].strip():
         del lines[0]

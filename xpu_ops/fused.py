@@ -48,6 +48,8 @@ def linear(
     Raises:
         ValueError: for an unknown post-op, or where operands are left over or missing.
         RuntimeError: for shapes that do not fit.
+
+    Source: at::linear with the post-ops of oneDNN's primitive `matmul` (dnnl::matmul, dnnl::post_ops).
     """
     return _ops.linear(x, weight, bias, list(post_ops), list(operands))
 
@@ -65,6 +67,8 @@ def matmul(
     Raises:
         ValueError: for an unknown post-op, or where operands are left over or missing.
         RuntimeError: for shapes that do not fit.
+
+    Source: at::matmul with the post-ops of oneDNN's primitive `matmul`.
     """
     return _ops.matmul(a, b, bias, list(post_ops), list(operands))
 
@@ -88,11 +92,13 @@ def conv(
         x: (N, C, spatial...), contiguous or channels-last; the result has the layout that torch.convolution gives.
         weight: (O, C / groups, k...), transposed (C, O / groups, k...).
         bias: (O,).
-        stride, padding, dilation, output_padding: one number, or one a spatial dimension.
+        stride, padding, dilation, output_padding: one number, or one per spatial dimension.
         post_ops, operands: as in :func:`linear`.
 
     Raises:
         ValueError: for an unknown post-op, operands left over or missing, or shapes that do not fit.
+
+    Source: at::convolution with the post-ops of oneDNN's primitives `convolution` and `deconvolution`.
     """
     lists = [[v] if isinstance(v, int) else list(v) for v in (stride, padding, dilation, output_padding)]
     return _ops.conv(x, weight, bias, *lists[:3], groups, transposed, lists[3], list(post_ops), list(operands))
@@ -117,6 +123,8 @@ def gated_linear(
     Raises:
         ValueError: for an unknown activation.
         RuntimeError: for shapes that do not fit.
+
+    Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
     """
     return _ops.gated_linear(x, gate_weight, up_weight, gate_bias, up_bias, activation)
 
@@ -131,6 +139,8 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float | None = None) 
 
     Raises:
         RuntimeError: for shapes that do not fit.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization, arXiv:1910.07467; at::rms_norm.
     """
     return _ops.rms_norm(x, weight, eps)
 
@@ -146,6 +156,8 @@ def add_rms_norm(
 
     Raises:
         RuntimeError: for shapes or types that do not fit.
+
+    Source: as :func:`rms_norm`, with the residual sum of pre-norm transformers (Xiong et al., arXiv:2002.04745).
     """
     y, total, _ = _ops.add_rms_norm(x, residual, weight, eps)
     return y, total
@@ -162,6 +174,8 @@ def add_layer_norm(
 
     Raises:
         RuntimeError: for shapes or types that do not fit.
+
+    Source: Ba, Kiros and Hinton, Layer Normalization, arXiv:1607.06450; at::layer_norm of a residual sum.
     """
     y, total, _, _ = _ops.add_layer_norm(x, residual, weight, bias, eps)
     return y, total
@@ -178,6 +192,8 @@ def rotary_embedding(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
 
     Raises:
         RuntimeError: for shapes that do not fit.
+
+    Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv:2104.09864.
     """
     return _ops.rotary_embedding(x, cos, sin, interleaved, inverse)
 

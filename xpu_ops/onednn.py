@@ -139,22 +139,34 @@ weight_cache = _WeightCache()
 
 
 def version() -> str:
-    """Return the version of the oneDNN library in use."""
+    """Return the version of the oneDNN library in use.
+
+    Source: dnnl_version.
+    """
     return _native.version()
 
 
 def set_verbose(enabled: bool) -> None:
-    """Print a line for each primitive that runs, as XPU_OPS_VERBOSE=1 does. Waits for the device around each."""
+    """Print a line for each primitive that runs, as XPU_OPS_VERBOSE=1 does. Waits for the device around each.
+
+    Source: kernels/onednn/engine.cpp; the fields are those of oneDNN's own verbose mode.
+    """
     _native.set_verbose(enabled)
 
 
 def eltwise_names() -> dict[str, tuple[float, float]]:
-    """Return every eltwise post-op by name, with the default alpha and beta that "name:alpha=..,beta=.." overrides."""
+    """Return every eltwise post-op by name, with the default alpha and beta that "name:alpha=..,beta=.." overrides.
+
+    Source: the algorithms `dnnl_eltwise_*` of oneDNN's primitive `eltwise`.
+    """
     return _native.eltwise_names()
 
 
 def binary_names() -> list[str]:
-    """Return the names of the binary post-ops."""
+    """Return the names of the binary post-ops.
+
+    Source: the algorithms `dnnl_binary_*` of oneDNN's primitive `binary`.
+    """
     return _native.binary_names()
 
 
@@ -177,6 +189,8 @@ def matmul(
     Raises:
         ValueError: for an unknown post-op.
         NotImplementedError: when oneDNN has no fast implementation of this combination on this device.
+
+    Source: oneDNN's primitive `matmul`.
     """
     return _native.matmul(a, b, bias, list(post_ops), out)
 
@@ -203,6 +217,8 @@ def convolution(
     Raises:
         ValueError: for an unknown post-op.
         NotImplementedError: when oneDNN has no fast implementation of this combination on this device.
+
+    Source: oneDNN's primitives `convolution` and `deconvolution`.
     """
     return _native.convolution(
         x, weight, bias, list(stride), list(padding), list(dilation), groups, transposed, list(output_padding),

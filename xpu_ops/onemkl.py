@@ -64,12 +64,18 @@ plan_cache = _PlanCache()
 
 
 def available() -> bool:
-    """Return whether FFT and factorisations run on oneMKL; without it they fall back to the CPU."""
+    """Return whether FFT and factorisations run on oneMKL; without it they fall back to the CPU.
+
+    Source: kernels/mkl/library.cpp, which loads oneMKL at its first use.
+    """
     return not _native.missing()
 
 
 def missing() -> str:
-    """Return the reason why oneMKL is not used, or "" where it is."""
+    """Return the reason why oneMKL is not used, or "" where it is.
+
+    Source: kernels/mkl/library.cpp.
+    """
     return _native.missing()
 
 
@@ -78,5 +84,7 @@ def version() -> str:
 
     Raises:
         NotImplementedError: where it is not there.
+
+    Source: mkl_get_version_string.
     """
     return _native.version()

@@ -1,4 +1,4 @@
-// CTC loss: lengths come from the host or are read back once; one work-group a batch entry.
+// CTC loss: lengths come from the host or are read back once; one work-group per batch entry.
 #include <numeric>
 
 #include <ATen/ops/from_blob.h>

@@ -24,7 +24,7 @@ at::DimVector batch_shape(const at::Tensor& t, std::initializer_list<int64_t> th
 at::Tensor& give(const at::Tensor& from, at::Tensor& to);
 void check_type(const char* name, const at::Tensor& out, at::ScalarType type, const char* what = "result");
 
-// In place, on columns; `info` is int32 and contiguous, one element a matrix.
+// In place, on columns; `info` is int32 and contiguous, one element per matrix.
 void cholesky(const at::Tensor& a, const at::Tensor& info, bool upper);
 // The factor of a into `factor`, where that takes one step (mkl/lapack.hpp).
 bool cholesky_of(const at::Tensor& a, const at::Tensor& factor, const at::Tensor& info, bool upper);

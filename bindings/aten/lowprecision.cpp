@@ -62,7 +62,7 @@ void check_bias(const at::Tensor& b, const std::optional<at::Tensor>& bias) {
               bias->numel());
 }
 
-// Whether the scales are one for each operand, or one a row of a and one a column of b.
+// Whether the scales are one for each operand, or one per row of a and one per column of b.
 bool tensor_wise(const at::Tensor& sa, const at::Tensor& sb) { return sa.numel() == 1 && sb.numel() == 1; }
 bool row_wise(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa, const at::Tensor& sb) {
   return sa.dim() == 2 && sb.dim() == 2 && sa.size(0) == a.size(0) && sa.size(1) == 1 && sb.size(0) == 1 &&
@@ -356,7 +356,7 @@ at::Tensor nibbles(const char* name, const at::Tensor& w, int64_t k) {
               " : expect B to be int32 or uint32 or uint8 tensor.");
   TORCH_CHECK(w.is_contiguous() && w.dim() == 2, name, " : expect B to be a contiguous 2D tensor.");
   TORCH_CHECK(w.size(1) * static_cast<int64_t>(w.itemsize()) * 2 == k, name, " : expect B to hold ", k,
-              " values a row, got shape ", w.sizes());
+              " values per row, got shape ", w.sizes());
   return w;
 }
 

@@ -26,7 +26,7 @@ struct ConvWindow {
 // x stands for (x - zero) * x_scale, w for w * w_scale.
 struct Input {
   at::Tensor x, w;
-  at::Tensor scale;  // x_scale * w_scale, float32 on the device: one, or one an output channel
+  at::Tensor scale;  // x_scale * w_scale, float32 on the device: one, or one per output channel
   at::Tensor zero;   // int32 on the device, one; undefined: 0
 };
 

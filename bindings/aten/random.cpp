@@ -63,7 +63,7 @@ RandomArgs parameters(double a, double b = 0) {
   return args;
 }
 
-// A distribution of floats: 32 bits an element, 64 for doubles.
+// A distribution of floats: 32 bits per element, 64 for doubles.
 void fill_float(const at::Tensor& self, const Gen& generator, const runtime::KernelTable& table,
                 const runtime::KernelTable& table64, double a, double b = 0) {
   if (self.scalar_type() == at::kDouble)

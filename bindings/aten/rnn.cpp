@@ -137,8 +137,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fus
   return {grad_input, grad_hidden, grad_hx, grad_input.sum(0), grad_hidden.sum(0)};
 }
 
-// ---- layers: one product for the input of all steps, a kernel a step for the product with the hidden state and the
-// cell; backward the same, and one product a weight for all steps
+// ---- layers: one product for the input of all steps, a kernel per step for the product with the hidden state and the
+// cell; backward the same, and one product per weight for all steps
 
 namespace rnn {
 

@@ -76,7 +76,7 @@ def test_expanded_operands(dtype: torch.dtype, queries: int, expanded: str) -> N
 @pytest.mark.parametrize("mode", ["plain", "causal", "bool", "float", "scale"])
 @pytest.mark.parametrize("dtype", list(TOL), ids=str)
 def test_forward_and_backward(dtype, mode) -> None:
-    # One tile, ragged sizes, shared key heads, one query, several tiles a head.
+    # One tile, ragged sizes, shared key heads, one query, several tiles per head.
     for b, h, hk, n, m, d, dv in [
         (1, 1, 1, 8, 8, 16, 16),
         (2, 3, 3, 65, 130, 40, 24),

@@ -206,7 +206,7 @@ def test_weight_int8pack_mm_errors() -> None:
 
 
 def int4(n: int, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Values 0..15 of shape (n, k), and the same two a byte with the even one low."""
+    """Values 0..15 of shape (n, k), and the same, two per byte, with the even one low."""
     q = torch.randint(0, 16, (n, k), generator=torch.Generator().manual_seed(1))
     return q, (q[:, 1::2] << 4 | q[:, ::2]).to(torch.uint8)
 
@@ -284,7 +284,7 @@ def test_int4_errors() -> None:
         torch._weight_int4pack_mm(a, packed, 33, both)
     with pytest.raises(RuntimeError, match="of shape"):
         torch._weight_int4pack_mm(a, packed, 32, both[:1])
-    with pytest.raises(RuntimeError, match="hold 64 values a row"):
+    with pytest.raises(RuntimeError, match="hold 64 values per row"):
         torch._weight_int4pack_mm(a, packed[:, :4].contiguous(), 32, both)
     with pytest.raises(RuntimeError, match="kByte"):
         torch._convert_weight_to_int4pack(packed, 2)

@@ -101,7 +101,7 @@ def test_packed_sequences(lengths, context) -> None:
     (64, 16, {"bidirectional": True}), (65, 16, {}),
 ], ids=str)  # fmt: skip
 def test_step_by_step(kind, batch, hidden, options) -> None:
-    """Small float32 batches take a kernel a step; states with gradients, some weights without, bits that stay."""
+    """Small float32 batches take a kernel per step; states with gradients, some weights without, bits that stay."""
     torch.manual_seed(0)
     m = kind(11, hidden, **options)
     x = torch.randn(batch, 6, 11) if options.get("batch_first") else torch.randn(6, batch, 11)

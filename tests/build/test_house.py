@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,3 +93,152 @@ def test_no_two_test_files_have_one_name() -> None:
     """pytest imports them by their base names."""
     names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(set(names)) == sorted(names)
+
+
+# Assignments into torch and libraries outside of xpu_ops/upstream. The number stays 0: its registry has a place for each.
+FOREIGN_ASSIGNMENTS = 0
+
+
+def _foreign(node: ast.expr, names: dict[str, bool]) -> bool:
+    """Whether an expression is a part of a foreign module."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return isinstance(node, ast.Name) and names.get(node.id, False)
+
+
+def _is_library(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top not in ("xpu_ops", "xpu_ops_pytest", "tools") and top not in sys.stdlib_module_names
+
+
+def foreign_assignments(text: str) -> list[str]:
+    """Assignments, setattr and mock.patch that change something of a library: what is imported, and names for parts of it."""
+    tree = ast.parse(text)
+    names: dict[str, bool] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {(a.asname or a.name).partition(".")[0]: _is_library(a.name) for a in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names |= {a.asname or a.name: _is_library(node.module or "") for a in node.names}
+    own = {n.name for n in ast.walk(tree) if isinstance(n, (ast.ClassDef, ast.FunctionDef))}
+    names |= dict.fromkeys(own, False) | {"V": False}  # Inductor's current graph and kernel, objects of one compilation
+    for _ in range(3):  # names of names
+        for node in ast.walk(tree):
+            value = node.value if isinstance(node, (ast.Assign, ast.AnnAssign)) else None
+            if isinstance(value, (ast.Name, ast.Attribute, ast.Subscript)) and _foreign(value, names):
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                names |= {t.id: True for t in targets if isinstance(t, ast.Name)}
+    found = []
+    for node in ast.walk(tree):
+        targets = getattr(node, "targets", None) or [getattr(node, "target", None)]
+        parts = (ast.Attribute, ast.Subscript)
+        if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete)):
+            if any(isinstance(t, parts) and _foreign(t, names) for t in targets):
+                found.append(ast.unparse(node))
+        elif isinstance(node, ast.Call):
+            function = ast.unparse(node.func)
+            if (function in ("setattr", "delattr") and node.args and _foreign(node.args[0], names)) or re.match(
+                r"(unittest\.)?(mock\.)?patch(\.\w+)?$", function
+            ):
+                found.append(ast.unparse(node))
+    return found
+
+
+def test_libraries_are_changed_in_one_place() -> None:
+    found = {
+        str(path.relative_to(ROOT)): lines
+        for path in (ROOT / "xpu_ops").rglob("*.py")
+        if path.parent != ROOT / "xpu_ops" / "upstream" and (lines := foreign_assignments(path.read_text()))
+    }
+    assert sum(map(len, found.values())) == FOREIGN_ASSIGNMENTS, f"declare them in xpu_ops/upstream: {found}"
+    waiting = [p for p in (ROOT / "xpu_ops").rglob("*.py") if re.search(r"\bafter_import\(", p.read_text())]
+    assert {p.parent.name for p in waiting} == {"upstream"}
+
+
+def test_changes_go_through_the_registry() -> None:
+    own = ("registry.py", "after_import.py")
+    folder = ROOT / "xpu_ops" / "upstream"
+    assert not {
+        p.name: s for p in folder.glob("*.py") if p.name not in own and (s := foreign_assignments(p.read_text()))
+    }
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\ntorch.xpu.x = 1",
+        "import torch.xpu as x\nx.y['a'] = 1",
+        "from torch._inductor import ir\nir.Scan.create = 1",
+        "import torch\nc: Any = torch._C\nd = c.part\nsetattr(d, name, 1)",
+        "from unittest import mock\nwith mock.patch.object(a, 'b', c): pass",
+        "from torch import nn\nnn.Module.x += 1",
+        "def f():\n    from lightning import x\n    del x.y",
+    ],
+)
+def test_an_assignment_into_a_library_is_found(text: str) -> None:
+    assert len(foreign_assignments(text)) == 1
+
+
+def test_an_assignment_into_own_things_is_not() -> None:
+    text = "import torch, sys\nt = torch.ones(3)\nt.x = 1\nt[0] = 2\nsys.argv = []\nclass A: pass\nA.x = 1\nself.torch = torch"
+    assert foreign_assignments(text) == []
+
+
+# Rates written with "a" in C++ that the modules of device code depend on: a comment there compiles a hundred of them anew.
+# The number may only fall.
+RATES_IN_KERNELS = 39
+COUNTED = (
+    "block|box|byte|bit|call|column|element|expression|file|GB|instruction|item|kernel|kB|KB|lane|launch|load|MB|module|pass|"
+    "point|product|queue|recipe|row|store|stream|sub-group|task|thread|tile|time|token|value|vector|work-group|work-item|worker"
+)
+EACH = (
+    "batch|block|byte|call|channel|chunk|column|core|cycle|device|dimension|element|entry|file|function|graph|group|head|image|"
+    "item|iteration|key|lane|launch|layer|line|matrix|module|operator|output|page|pass|pixel|plane|process|processor|query|"
+    "queue|rank|region|row|run|second|segment|sequence|signature|slice|spatial|step|stream|sub-group|task|tensor|thread|tile|"
+    "token|unit|value|vector|weight|work-group|work-item"
+)
+NUMBER = r"one|two|three|four|five|eight|ten|sixteen|once|twice|several|many|an?|\d+(?:[.,]\d+)*"
+RATE = re.compile(rf"\b(?i:{NUMBER})(?: (?:{COUNTED})(?:e?s)?)? an? (?:{EACH})\b")
+
+
+def rates(text: str) -> list[str]:
+    """Rates that are written as 'one item a line', over the ends of lines too."""
+    return RATE.findall(re.sub(r"\n\s*(?://|#|\*)?\s*", " ", text))
+
+
+def test_rates_say_per() -> None:
+    """CONTRIBUTING.md, rule 4."""
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py", "*.?pp", "*.md", "*.yaml", "*.txt", "*.toml", "Makefile"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    # The rule itself has an example of what is wrong; notes are not changed afterwards.
+    own = ("CONTRIBUTING.md", "tests/build/test_house.py")
+    found, in_kernels = {}, []
+    for name in tracked:
+        if name in own or name.startswith("docs/notes/") or not (ROOT / name).is_file():
+            continue
+        lines = rates((ROOT / name).read_text())
+        if name.endswith("pp") and name.startswith(("kernels/", "tools/kernelc/")):
+            in_kernels += [f"{name}: {line}" for line in lines]
+        elif lines:
+            found[name] = lines
+    assert found == {}
+    assert len(in_kernels) <= RATES_IN_KERNELS, in_kernels
+    assert len(in_kernels) == RATES_IN_KERNELS, "fewer rates: write the new number down"
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("One item a line.", 1),
+        ("// one sub-group a\n// row", 1),
+        ("32 bits an element", 1),
+        ("a kernel a step", 1),
+        ("one per row of a, one item per line", 0),
+        ("1. A row in the manifest", 0),
+        ("half a second, times a vector, one by an operator", 0),
+    ],
+)
+def test_rates_are_found(text: str, count: int) -> None:
+    assert len(rates(text)) == count

@@ -206,7 +206,7 @@ class _Mean(Side):
 
 
 def limit(dtype: torch.dtype, op: str, size: int) -> float:
-    """By how much a sum or product of normal values may differ: some roundings of numbers of about 5 a rank."""
+    """By how much a sum or product of normal values may differ: some roundings of numbers of about 5 per rank."""
     return 8 * dist.get_world_size() * torch.finfo(dtype).eps
 
 

@@ -264,7 +264,7 @@ VISION = [
 
 
 def _boxes(g: torch.Generator) -> Batch:
-    """COCO style targets: three boxes an image, (centre x, centre y, width, height) relative to the image."""
+    """COCO style targets: three boxes per image, (centre x, centre y, width, height) relative to the image."""
     return {
         "labels": [
             {

@@ -112,7 +112,7 @@ def test_depthwise(last: bool) -> None:
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("kernel", [3, 5, 7])
 def test_depthwise_images(kernel: int, last: bool, dtype: torch.dtype) -> None:
-    """Rows of vectors with and without taps outside the image, one and several work-groups an image, any padding."""
+    """Rows of vectors with and without taps outside the image, one and several work-groups per image, any padding."""
     layout = torch.channels_last if last else torch.contiguous_format
     w, b = randn(6, 1, kernel, kernel, dtype=dtype, seed=2), randn(6, dtype=dtype, seed=3)
     for size, padding, stride in (((9, 7), 1, 1), ((150, 47), (0, kernel // 2), 1), ((40, 80), kernel // 2, (2, 1)),

@@ -1,4 +1,4 @@
-"""What this package changes in torch and in other libraries: every target is there, and is what the change was written for."""
+"""Changes in torch and in other libraries: every target is there, and is what the change was written for."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_a_change_ends_with_the_release_that_has_no_target(library: Any, monkeyp
 
 
 def test_a_library_without_the_target_can_be_imported(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was not changed serves the other devices."""
+    """The other devices are served by what was not changed."""
 
     def install(module: Any) -> None:
         raise AttributeError("no such function")

@@ -1,4 +1,4 @@
-"""How the arguments of operators are drawn that no schema describes: a recipe a signature, not one an operator.
+"""How the arguments of operators are drawn that no schema describes: a recipe per signature, not one per operator.
 
 A recipe draws arguments by name; what it leaves out comes from the schema's rules (support.arguments). An operator that takes
 the results of another, a gradient, says whose; the other is then called on the CPU.

@@ -311,7 +311,7 @@ def autocast_wrapper(o: Overload) -> str:
 def registrations(members: list[Operator]) -> list[str]:
     """The TORCH_LIBRARY blocks, one a namespace and key.
 
-    Functions are given by their address, not as TORCH_FN: torch's templates are then compiled once a signature, not once an
+    Functions are given by their address, not as TORCH_FN: torch's templates are then compiled once per signature, not once an
     overload, for one more jump a call.
     """
     blocks: dict[str, list[str]] = {}

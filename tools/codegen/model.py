@@ -59,7 +59,7 @@ class PointwiseKernel:
     inputs: list[Operand]
     outputs: list[Operand]
     scalars: list[ScalarSpec]
-    exprs: dict[str, list[str]]  # element type -> one expression an output
+    exprs: dict[str, list[str]]  # element type -> one expression per output
     steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
 
     @property

@@ -184,6 +184,8 @@ def optimize(
     Raises:
         TypeError: where `model` is no nn.Module or `dtype` none of these.
         ValueError: for a model that is optimized already, on another device, or in training with `weights`.
+
+    Source: modules of transformers; weights of few bits by at::_weight_int8pack_mm and at::_weight_int4pack_mm.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"optimize: expected an nn.Module, got {type(model).__name__}")

@@ -32,6 +32,8 @@ class WeightFormat:
 
     Raises:
         ValueError: for a number of bits or a group that no kernel has.
+
+    Source: the layouts of at::_weight_int8pack_mm and at::_weight_int4pack_mm.
     """
 
     bits: int

@@ -166,7 +166,7 @@ def indexing() -> Iterator[Case]:
     for mode in ("nearest", "bilinear", "bicubic"):
         yield Case("indexing", f"{mode} 4x3x224 to 512", lambda x, m=mode: F.interpolate(x, 512, mode=m), (image,))
     yield Case("indexing", "embedding_bag 1024 of 8", lambda i, t: F.embedding_bag(i.view(-1, 8), t), (ids, table))
-    # As deformable attention calls it: heads as batch, 4 points a query.
+    # As deformable attention calls it: heads as batch, 4 points per query.
     value, grid = torch.randn(16, 32, 64, 64), torch.rand(16, 1000, 4, 2, generator=g) * 2.2 - 1.1
     sample = lambda v, p: F.grid_sample(v, p, align_corners=False)  # noqa: E731
     yield Case("indexing", "grid_sample 16x32x64x64, 1000x4", sample, (value, grid))
@@ -260,7 +260,7 @@ def pooling() -> Iterator[Case]:
 
 
 def sparse() -> Iterator[Case]:
-    """Ten elements a row of a square matrix."""
+    """Ten elements per row of a square matrix."""
     n, nnz = 100_000, 1_000_000
     coo = torch.sparse_coo_tensor(torch.randint(0, n, (2, nnz)), torch.rand(nnz), (n, n))
     merged = coo.coalesce()

@@ -220,7 +220,7 @@ def schemas() -> Rows:
 
 
 def layouts() -> Rows:
-    """Sparse operators beside those of selection.py: ten elements a row of a square matrix."""
+    """Sparse operators beside those of selection.py: ten elements per row of a square matrix."""
     n = 10_000
     coo = torch.sparse_coo_tensor(torch.randint(0, n, (2, 10 * n)), torch.rand(10 * n), (n, n)).coalesce()
     csr, dense, small = coo.to_sparse_csr(), torch.rand(n, 16), (torch.rand(512, 512) - 0.9).relu()

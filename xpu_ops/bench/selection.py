@@ -240,7 +240,7 @@ def planes(size: int) -> Iterator[Case]:
 
 
 def sparse(size: int) -> Iterator[Case]:
-    """`size` elements, ten a row of a square matrix."""
+    """`size` elements, ten per row of a square matrix."""
     g = torch.Generator().manual_seed(0)
     nnz, n = size, max(size // 10, 10)
     coo = torch.sparse_coo_tensor(torch.randint(0, n, (2, nnz), generator=g), torch.rand(nnz, generator=g), (n, n))

@@ -133,7 +133,7 @@ def run(
         typer.Option(help="files or folders of tests, default tests/ops and tests/aten of the source tree"),
     ] = None,
     recording: RecordingOption = None,
-    workers: Annotated[int, typer.Option(help="processes; 0 is one a core")] = 0,
+    workers: Annotated[int, typer.Option(help="processes; 0 is one per core")] = 0,
     timeout: Annotated[float, typer.Option(help="seconds a test may take")] = 120.0,
     again: Annotated[bool, typer.Option("--again", help="forget what is recorded")] = False,
     imports: ImportOption = None,

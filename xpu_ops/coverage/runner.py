@@ -39,7 +39,7 @@ class Options:
     path: Path  # the recording
     sample: int = 0  # run this many tests, spread evenly; 0: all
     ops: list[str] = field(default_factory=list)  # run only tests whose id names one of these
-    workers: int = 0  # 0: one a core
+    workers: int = 0  # 0: one per core
     timeout: float = 120.0  # seconds a test
     again: bool = False  # forget the recording
     imports: list[str] = field(default_factory=list)  # modules that each worker imports first

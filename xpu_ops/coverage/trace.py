@@ -155,6 +155,8 @@ def trace_ops(*, timed: bool = True) -> Iterator[Trace]:
 
     Raises:
         RuntimeError: where a trace is running already.
+
+    Source: at::RecordFunction (bindings/runtime/observer.cpp).
     """
     trace = Trace(timed)
     torch.xpu.synchronize()

@@ -122,5 +122,7 @@ def kernel(source: str, name: str, *, local: int = 256, sub_group: int | None = 
 
     Raises:
         ValueError: where the source has no such function or a parameter cannot be read.
+
+    Source: the SYCL compiler of libsycl-jit (sycl_ext_oneapi_kernel_compiler); the form follows CuPy's RawKernel.
     """
     return Kernel(source, name, local, sub_group)

@@ -206,5 +206,7 @@ def elementwise(
 
     Raises:
         ValueError: where a parameter cannot be read. CompileError at the first call where the expression has an error.
+
+    Source: as CuPy's ElementwiseKernel; the types follow at::result_type.
     """
     return Elementwise(name, parameters, expression, result, preamble)

@@ -261,5 +261,7 @@ def reduction(
 
     Raises:
         ValueError: where a parameter cannot be read. CompileError at the first call where an expression has an error.
+
+    Source: as CuPy's ReductionKernel; dims and keepdim are those of at::sum.
     """
     return Reduction(name, parameters, expression, combine, identity, finish, result, preamble)

@@ -33,6 +33,8 @@ def load_inline(
 
     Raises:
         ValueError: where the sources lack a function or a parameter cannot be read.
+
+    Source: as torch.utils.cpp_extension.load_inline, without a build.
     """
     source = sycl_sources if isinstance(sycl_sources, str) else "\n".join(sycl_sources)
     module = ModuleType(name)

@@ -22,7 +22,10 @@ DEFAULT_TIMEOUT = 600.0
 
 
 class CompileError(RuntimeError):
-    """Raised where a kernel does not compile; the message holds the compiler's text with the lines of the source."""
+    """Raised where a kernel does not compile; the message holds the compiler's text with the lines of the source.
+
+    Source: the diagnostics of libsycl-jit.
+    """
 
 
 class _Died(Exception):

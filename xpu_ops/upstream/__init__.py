@@ -1,4 +1,4 @@
-"""What this package changes in torch and in other libraries: one file per part, one registry (registry.py) of all changes.
+"""Changes in torch and in other libraries: one file per part, one registry (registry.py) of all changes.
 
 `python -m xpu_ops.upstream` prints the table, docs/upstream.md has it. A file is imported when the library is: `open_doors`
 waits for the module that a part belongs to, so that `import torch` brings in no library that the program may never use.

@@ -91,7 +91,7 @@ def _step(owner: Any, part: str, item: bool) -> Any:
 
 
 def _place(target: str) -> tuple[Any, Any, bool]:
-    """What holds the target, the name or key there, and whether it is a key."""
+    """The owner of the target, the name or key there, and whether it is a key."""
     owner, rest = _module_of(target)
     parts = _parts(rest, target)
     if not parts:
@@ -208,7 +208,7 @@ def apply(file: str, within: str = "") -> None:
 
 
 def original(change: Change, target: str) -> Any:
-    """What was or is in the place before the change."""
+    """The object in the place before the change."""
     found = change.originals.get(target, _MISSING)
     return resolve(target) if found is _MISSING else found
 
