@@ -10,8 +10,8 @@ import pdoc
 
 import xpu_ops
 
-# xpu_ops.fused and xpu_ops.jit come with xpu_ops, which names them in __all__.
-MODULES = ("xpu_ops", "xpu_ops.onednn", "xpu_ops.onemkl", "xpu_ops.coverage.trace")
+# The public modules come with xpu_ops, which names them in __all__.
+MODULES = ("xpu_ops", "xpu_ops.coverage.trace")
 
 
 def render(folder: Path) -> list[Path]:
