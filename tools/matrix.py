@@ -1,4 +1,4 @@
-"""python -m tools.matrix: builds and tests with each release of torch, and prints a table for docs/environment.md.
+"""python -m tools.matrix: builds and tests with each release of torch, and prints a table for docs/notes/releases.md.
 
 Each release has an environment and a build folder of its own (`make TORCH=<version>`). The log of a cell is build-torch<version>/matrix.log.
 """

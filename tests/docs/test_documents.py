@@ -16,7 +16,7 @@ from tools.codegen import fields
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
 # Longer ones are not read.
-MOST_LINES = {"README.md": 80, "docs/performance.md": 150}
+MOST_LINES = {"README.md": 80, "docs/performance.md": 150, "docs/architecture.md": 180}
 
 
 def anchors(path: Path) -> set[str]:

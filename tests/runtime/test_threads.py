@@ -1,4 +1,4 @@
-"""Several threads on one device: what docs/architecture.md promises them."""
+"""Several threads on one device: what docs/threads.md promises them."""
 
 from __future__ import annotations
 
