@@ -25,7 +25,7 @@ PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist first-calls release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs lock tables lint format clean
+.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist first-calls release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs site lock tables lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -213,6 +213,14 @@ gpu-report:
 # API pages from the docstrings, into the build folder.
 docs: build
 	$(RUN) -m tools.api_docs $(BUILD)/docs
+
+# The documents as a site in the build folder, with the API pages and the coverage report. Its generator has an environment of its own.
+SITE_VENV ?= .venv-site
+site: docs
+	$(RUN) -m xpu_ops.coverage report --format json --out $(BUILD)/coverage/report.json
+	$(RUN) -m xpu_ops.coverage html --json $(BUILD)/coverage/report.json --out $(BUILD)/coverage/report.html
+	[ -x $(SITE_VENV)/bin/sphinx-build ] || { $(PYTHON3) -m venv $(SITE_VENV) && $(SITE_VENV)/bin/pip install $(PIP_OPTIONS) -r requirements/site.txt; }
+	$(SITE_VENV)/bin/python -m tools.site $(BUILD)
 
 # requirements/hashes.txt from the pinned lists and the indices that pip knows.
 lock: deps
