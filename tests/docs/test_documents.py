@@ -15,6 +15,7 @@ from tools.codegen import fields
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").glob("*.md")])
+MOST_DATES = 16  # in pages other than notes
 # Longer ones are not read.
 MOST_LINES = {"README.md": 80, "docs/performance.md": 150, "docs/architecture.md": 180}
 
@@ -63,6 +64,13 @@ def test_links_lead_somewhere(document: Path) -> None:
         if not path.exists() or (anchor and anchor not in anchors(path)):
             broken.append(target)
     assert broken == []
+
+
+def test_dates_are_in_notes() -> None:
+    """Pages keep the command and the last verdict. The scorecard's dates are those of suites; the number may only fall."""
+    pages = [p for p in (ROOT / "docs").glob("*.md") if p.name != "scorecard.md"]
+    dated = [f"{p.name}: {date}" for p in pages for date in re.findall(r"20\d\d-\d\d-\d\d", p.read_text())]
+    assert len(dated) <= MOST_DATES, dated
 
 
 @pytest.mark.parametrize("name", MOST_LINES)

@@ -34,7 +34,7 @@ def _per_row(weight: Any) -> bool:
 @replaces(
     f"{_INT8}._ATEN_OP_TABLE[{_INT8}][torch.ops.aten.linear.default]",
     f"{_INT8}._TORCH_FN_TABLE[{_INT8}][torch.nn.functional.linear]",
-    since="0.17",
+    since="0.18",
     why="the product reads 8-bit weights as they lie: 1.3 instead of 7 bytes of memory traffic per weight of bf16",
     test="tests/models/test_torchao.py::test_layers",
 )
@@ -64,7 +64,7 @@ def int8_linear(upstream: Any) -> Any:
 
 @replaces(
     "torchao.kernel.intmm.safe_int_mm",
-    since="0.17",
+    since="0.18",
     why="torchao prints the operand to see whether it is traced, and copies the weight into the order of cuBLAS",
     test="tests/models/test_torchao.py::test_layers",
 )
@@ -81,7 +81,7 @@ def integer_products(upstream: Any) -> Any:
 
 @replaces(
     "torchao.quantization.quant_api._int4_weight_only_quantize_tensor",
-    since="0.17",
+    since="0.18",
     why="weights on xpu take the packing of this device: the others are layouts of CUDA kernels, for which torchao asks a "
     "CUDA device or the package mslk",
     test="tests/models/test_torchao.py::test_layers",
