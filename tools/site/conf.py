@@ -14,6 +14,7 @@ html_extra_path = ["_extra"]
 exclude_patterns = ["_extra", "_files", "_static"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "native"
 # A document that mentions a file of the repository links to it; such files are copied beside the pages.

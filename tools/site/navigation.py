@@ -28,7 +28,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/accuracy",
         "docs/reliability",
         "docs/bringup",
-        "docs/gpu",
+        "A GPU's kernels on an NVIDIA GPU <docs/gpu>",
     ),
     "Understand the code": (
         "docs/architecture",

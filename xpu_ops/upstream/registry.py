@@ -177,7 +177,7 @@ def _is_past(change: Change) -> bool:
     """Whether the installed release no longer has the targets."""
     if change.until is None:
         return False
-    installed, until = version(change.library()).split(".")[:2], change.until.split(".")[:2]
+    installed, until = (re.findall(r"\d+", text)[:2] for text in (version(change.library()), change.until))
     return [int(n) for n in installed] >= [int(n) for n in until]
 
 
