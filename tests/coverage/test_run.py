@@ -78,7 +78,9 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "how", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)], ids=lambda s: s.name
+)
 def test_ended_from_outside(tmp_path: Path, how: signal.Signals) -> None:
     """Its workers end with it, even one that hangs; nothing is recorded of the test they were at."""
     path, started = tmp_path / "evidence.jsonl", tmp_path / "started"

@@ -52,7 +52,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("body", [RING, HEADS], ids=["ring", "heads"])
 def test_attention_of_two_devices(tmp_path: Path, body: str, causal: bool) -> None:
     code = BEGIN + body.replace("CAUSAL", str(causal)) + END

@@ -36,7 +36,9 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("mode,shape", [("hybrid", (1, 2)), ("hybrid", (2, 1)), ("tensor", (1, 2))])
+@pytest.mark.parametrize(
+    "mode,shape", [("hybrid", (1, 2)), pytest.param("hybrid", (2, 1), marks=pytest.mark.slow), ("tensor", (1, 2))]
+)
 def test_two_dimensions(tmp_path: Path, mode: str, shape: tuple[int, int]) -> None:
     body = BODY.replace("SHAPE", str(shape)).replace("MODE", repr(mode))
     for process in ranks.start_code(tmp_path, body, XPU_OPS_CPU_DEVICES="2", OMP_NUM_THREADS="1"):

@@ -131,7 +131,7 @@ def test_index_out_of_range(tmp_path: Path) -> None:
         torch.xpu.synchronize()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [pytest.param(torch.float32, marks=pytest.mark.slow), torch.bfloat16])
 @pytest.mark.parametrize("name", [pytest.param("perceptron", marks=pytest.mark.slow), "encoder", "convolutions"])
 def test_models(name: str, dtype: torch.dtype, tmp_path: Path) -> None:
     make, shape = MODELS[name]
@@ -196,6 +196,7 @@ def test_an_operator_without_a_c_function(tmp_path: Path) -> None:
     same(export(Roll(), (x,), tmp_path / "m.pt2"), Roll(), x)
 
 
+@pytest.mark.slow
 def test_weights_outside_of_the_package(tmp_path: Path) -> None:
     model, x = Encoder().eval().to("xpu"), torch.randn(2, 9, 64, device="xpu")
     with config.patch({"aot_inductor.package_constants_in_so": False}):
@@ -357,6 +358,7 @@ def test_truncated_packages(size: float, example: tuple[str, nn.Module], tmp_pat
     assert printed == "refused"
 
 
+@pytest.mark.slow
 def test_a_package_for_the_cpu_stays_one(tmp_path: Path) -> None:
     model, x = nn.Linear(4, 3).eval(), torch.randn(2, 4)
     package = export(model, (x,), tmp_path / "m.pt2")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+import torch
+import typer
 
-from xpu_ops.bench import process, report
+from xpu_ops.bench import __main__ as command
+from xpu_ops.bench import cases, core, process, report
 from xpu_ops.bench.core import Row
 from xpu_ops.bench.verdicts import verdicts
 
@@ -47,12 +47,16 @@ def test_growth_of_what_a_cache_holds_counts_against_the_triad() -> None:
     assert found[4000.0].startswith("missed")
 
 
-def test_a_filter_without_rows_exits_with_an_error() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "xpu_ops.bench", "--filter", "no such row"], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 1
-    assert "no row's section or name contains 'no such row'" in done.stdout
+def test_a_filter_without_rows_exits_with_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cases, "cases", lambda level: iter([core.Case("host", "add", torch.add, ())]))
+    monkeypatch.setattr(command, "limits", dict)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
+    with pytest.raises(typer.Exit) as exit:
+        command.main(filter="no such row")
+    assert exit.value.exit_code == 1
+    assert "no row's section or name contains 'no such row'" in capsys.readouterr().out
 
 
 def test_every_row_prints_its_unit() -> None:

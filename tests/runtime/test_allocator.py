@@ -19,6 +19,13 @@ from torch.cuda import _memory_viz
 KIB, MIB = 1 << 10, 1 << 20
 
 
+@pytest.fixture(autouse=True, scope="module")
+def older():
+    """What other tests of this process hold is not gone through again by each test."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def clean():
     gc.collect()

@@ -18,7 +18,7 @@ GPUS = {
 }
 
 
-@pytest.mark.parametrize("name", GPUS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "a770" else pytest.mark.slow) for n in GPUS])
 def test_a_program_sees_the_gpu(name: str) -> None:
     code = """
         import json, torch
@@ -98,6 +98,7 @@ def test_it_has_no_more_memory_than_the_machine() -> None:
     assert script.out(code, XPU_OPS_EMULATE="max1550", XPU_OPS_CPU_MEMORY="2G").strip() == "refused"
 
 
+@pytest.mark.slow
 def test_its_name_may_have_blanks_and_its_brand() -> None:
     code = "import torch; print(torch.xpu.get_device_name())"
     assert "A770" in script.out(code, XPU_OPS_EMULATE="Intel Arc A770")

@@ -66,7 +66,7 @@ def test_native_modules_are_left(tmp_path: Path) -> None:
     assert counts == [0, 0, total, 0] and modules(tmp_path) == []
 
 
-@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("lower", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_doctor_says_which_code_serves(tmp_path: Path, lower: bool) -> None:
     if "CL_CONFIG_CPU_TARGET_ARCH" in os.environ:
         pytest.skip("the driver has another target than the build")

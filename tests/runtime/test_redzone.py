@@ -40,7 +40,17 @@ def test_writes_outside_are_reported_once() -> None:
     assert f"xpu_ops: {freed}" in done.stderr
 
 
-@pytest.mark.parametrize("mode", [{}, {"XPU_OPS_DISCRETE": "1"}, {"XPU_OPS_INLINE": "0"}, {"XPU_OPS_POISON": "1"}])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        {},
+        {"XPU_OPS_DISCRETE": "1"},
+        *(
+            pytest.param({f"XPU_OPS_{name}": value}, marks=pytest.mark.slow)
+            for name, value in (("INLINE", "0"), ("POISON", "1"))
+        ),
+    ],
+)
 def test_a_training_step_under_it(mode: dict[str, str]) -> None:
     """Graphs, streams, pools and the allocator's statistics go on; no kernel of the step writes outside."""
     code = """

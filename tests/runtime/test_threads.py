@@ -73,7 +73,9 @@ def test_primitives_stand_behind_kernels_while_others_wait() -> None:
     stress(6.0, "--threads", "4", "--streams", "random", "--cases", "attention", XPU_OPS_INLINE="0")
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize(
+    "setting", [pytest.param(s, marks=() if s in ("inline", "launched") else pytest.mark.slow) for s in SETTINGS]
+)
 def test_all_families_beside_each_other(setting: str) -> None:
     stress(SECONDS, **SETTINGS[setting])
 

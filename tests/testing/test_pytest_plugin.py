@@ -114,6 +114,7 @@ def test_off_the_device():
     result.stdout.fnmatch_lines(["  aten::erfinv: 4 in 4 tests"])
 
 
+@pytest.mark.slow
 def test_a_fallback_is_allowed_for_a_suite(run, pytester: pytest.Pytester) -> None:
     source = USES_DEVICE + "def test_it():\n    torch.erfinv(x)\n"
     run(source, "--xpu", "--xpu-allow-fallback", "erfinv", PYTORCH_XPU_FALLBACK_OP=FALLS_BACK).assert_outcomes(passed=1)
@@ -180,6 +181,7 @@ def test_strict_mode_is_set_before_a_conftest_looks(run, pytester: pytest.Pytest
     )
 
 
+@pytest.mark.slow
 def test_strict_mode_keeps_the_order_of_the_files(
     run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +192,7 @@ def test_strict_mode_keeps_the_order_of_the_files(
     run(source, "-p", "randomly", "--xpu-strict").assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_a_variable_that_is_set_counts_more(run) -> None:
     source = "import torch\ndef test_count():\n    assert torch.xpu.device_count() == 3\n"
     run(source, "--xpu-strict", XPU_OPS_CPU_DEVICES="3").assert_outcomes(passed=1)
@@ -229,6 +232,7 @@ def test_suites_that_ask_for_their_device_get_it(run) -> None:
     result.assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_fixtures_skip_where_there_is_no_device(run) -> None:
     source = (
         "def test_one(xpu_device):\n    assert xpu_device.type == 'xpu'\ndef test_two(two_xpu_devices):\n    pass\n"
