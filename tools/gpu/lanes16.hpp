@@ -140,6 +140,17 @@ LANES16 void group_barrier(sub_group, memory_scope = memory_scope::sub_group) { 
 #define __spirv_GroupBroadcast(scope, v, lane) lanes16::from_lane(v, lane)
 #define __spirv_ControlBarrier(scope, memory, order) lanes16::control_barrier(scope, memory, order)
 
+// The compilers of Intel's GPUs inline what a kernel calls. This one keeps large bodies as functions, for which every
+// item copies the struct that the kernel was launched with. So a kernel's calls are inlined, and the kernel where it is
+// entered.
+#undef SYCL_EXT_ONEAPI_FUNCTION_PROPERTY
+#define SYCL_EXT_ONEAPI_FUNCTION_PROPERTY(PROPERTY)                                           \
+  [[gnu::flatten, gnu::always_inline]] [[__sycl_detail__::add_ir_attributes_function(         \
+      sycl::ext::oneapi::experimental::detail::PropertyMetaInfo<                              \
+          sycl::ext::oneapi::experimental::detail::remove_cvref_t<decltype(PROPERTY)>>::name, \
+      sycl::ext::oneapi::experimental::detail::PropertyMetaInfo<                              \
+          sycl::ext::oneapi::experimental::detail::remove_cvref_t<decltype(PROPERTY)>>::value)]]
+
 // The shim, which declares it elsewhere, is not used here.
 LANES16 size_t xpu_local_id(int dimension) { return __spirv_BuiltInLocalInvocationId(dimension); }
 #undef LANES16
