@@ -9,13 +9,15 @@
 namespace xpu_ops::aten {
 namespace {
 
+struct Tables { const runtime::KernelTable &line, &team, &axis; };
+
 // self and out have one type; self is made dense here, out and indices are written through dense temporaries if needed.
-void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,
-          const at::Tensor& out, const at::Tensor& indices = {}) {
+void scan(const Tables& tables, const at::Tensor& self, int64_t dim, const at::Tensor& out,
+          const at::Tensor& indices = {}) {
   const DType type = dtype_of(out);
   dim = at::maybe_wrap_dim(dim, self.dim());
   if (out.numel() == 0) return;
-  runtime::KernelSlot& kernel = line[type];
+  const plan::ScanKernels kernels{tables.line[type], tables.team[type], tables.axis[type]};
   const at::Tensor in = self.contiguous();
   const at::Tensor values = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
   const bool place = indices.defined();
@@ -30,58 +32,57 @@ void scan(const runtime::KernelTable& line, const runtime::KernelTable& axis, co
   const int64_t length = in.dim() == 0 ? 1 : in.size(dim);
   TORCH_CHECK_NOT_IMPLEMENTED(inner < (int64_t{1} << 31) && (length < (int64_t{1} << 31) || !place),
                               "cumulative operators over more than 2^31 elements of one line");
-  plan::scan(runtime::current_queue(), kernel, axis[type], {outer, length, inner}, p);
+  plan::scan(runtime::current_queue(), kernels, {outer, length, inner}, p);
   if (!values.is_same(out)) out.copy_(values);
   if (place && !places.is_same(indices)) indices.copy_(places);
 }
 
 // One number is its own sum, also where there is no kernel for its type: as upstream, a bool in place.
-void accumulate(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self, int64_t dim,
-                const at::Tensor& out) {
+void accumulate(const Tables& tables, const at::Tensor& self, int64_t dim, const at::Tensor& out) {
   if (self.dim() != 0)
-    scan(line, axis, self.to(out.scalar_type()), dim, out);
+    scan(tables, self.to(out.scalar_type()), dim, out);
   else if (!out.is_same(self))
     out.copy_(self);
 }
 
 // The CPU's helper trusts its caller; here a wrong tensor must not become a wrong access.
-void scan_extremes(const runtime::KernelTable& line, const runtime::KernelTable& axis, const at::Tensor& self,
-                   const at::Tensor& values, const at::Tensor& indices, int64_t dim) {
+void scan_extremes(const Tables& tables, const at::Tensor& self, const at::Tensor& values, const at::Tensor& indices,
+                   int64_t dim) {
   TORCH_CHECK(values.sizes() == self.sizes() && indices.sizes() == self.sizes(), "values ", values.sizes(),
               " and indices ", indices.sizes(), " must have the shape of self ", self.sizes());
   TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
               values.scalar_type());
-  scan(line, axis, self, dim, values, indices);
+  scan(tables, self, dim, values, indices);
 }
 
 }  // namespace
 
 void cumsum(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
-  accumulate(kernels::cumsum_line, kernels::cumsum_axis, self, dim, out);
+  accumulate({kernels::cumsum_line, kernels::cumsum_team, kernels::cumsum_axis}, self, dim, out);
 }
 
 void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
-  accumulate(kernels::cumprod_line, kernels::cumprod_axis, self, dim, out);
+  accumulate({kernels::cumprod_line, kernels::cumprod_team, kernels::cumprod_axis}, self, dim, out);
 }
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
   resize_out(out, self.sizes(), {}, self.options());
-  scan(kernels::logcumsumexp_line, kernels::logcumsumexp_axis, self, dim, out);
+  scan({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
   return out;
 }
 
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
   const at::Tensor out = new_empty(self.sizes(), self.scalar_type());
-  scan(kernels::logcumsumexp_line, kernels::logcumsumexp_axis, self, dim, out);
+  scan({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
   return out;
 }
 
 void _cummax_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
-  scan_extremes(kernels::cummax_line, kernels::cummax_axis, self, values, indices, dim);
+  scan_extremes({kernels::cummax_line, kernels::cummax_team, kernels::cummax_axis}, self, values, indices, dim);
 }
 
 void _cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
-  scan_extremes(kernels::cummin_line, kernels::cummin_axis, self, values, indices, dim);
+  scan_extremes({kernels::cummin_line, kernels::cummin_team, kernels::cummin_axis}, self, values, indices, dim);
 }
 
 }  // namespace xpu_ops::aten

@@ -26,6 +26,7 @@ constexpr size_t kFilling = 8;        // work-groups per compute unit
 constexpr size_t kGroupShare = 8192;  // a group costs about as much as moving a thousand elements: it gets several rows
 constexpr size_t kPiece = 4096;       // least items of a piece of a row
 constexpr size_t kMovesAtOnce = 4;    // of an item: see for_piece
+constexpr size_t kWideBytes = 16;     // of the widest element
 constexpr size_t kMostLinearRows = 256;
 // Cost of an element of a mask on the calling thread, in the same units.
 constexpr int64_t kHostMask = 16;
@@ -42,8 +43,8 @@ IndexedArgs args_of(const IndexedProblem& p, int64_t want_inner) {
   return args;
 }
 
-runtime::KernelSlot& mover(const IndexedProblem& p) {
-  return (p.write ? kernels::indexed_write : kernels::indexed_read)[raw_dtype(p.element)];
+runtime::KernelSlot& mover(bool write, size_t element) {
+  return (write ? kernels::indexed_write : kernels::indexed_read)[raw_dtype(element)];
 }
 
 bool move_inline(runtime::Queue& queue, const IndexedProblem& p) {
@@ -53,7 +54,28 @@ bool move_inline(runtime::Queue& queue, const IndexedProblem& p) {
   if (args.walk.inner_ndim > 1) return false;
   return queue.run_small(
       cost, [args, write = p.write, element = p.element] { host::indexed_move(write, args, element); },
-      [&]() -> auto& { return mover(p); });
+      [&]() -> auto& { return mover(p.write, p.element); });
+}
+
+// Sees rows that one index moves in elements of sixteen bytes where both sides are whole ones.
+bool widen(IndexedProblem& p) {
+  const auto k = static_cast<int64_t>(kWideBytes / p.element);
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(p.plain) | reinterpret_cast<uintptr_t>(p.data);
+  if (k < 2 || bits % kWideBytes != 0 || p.index.stride % k != 0) return false;
+  const auto row = std::find_if(p.dims.begin(), p.dims.end(), [](const auto& d) {
+    return d.size > 1 && d.strides[0] == 1 && d.strides[1] == 1 && d.strides[2] == 0;
+  });
+  if (row == p.dims.end() || row->size % k != 0) return false;
+  for (auto d = p.dims.begin(); d != p.dims.end(); ++d)
+    if (d != row && d->size > 1 && (d->strides[0] % k != 0 || d->strides[1] % k != 0)) return false;
+  for (auto d = p.dims.begin(); d != p.dims.end(); ++d) {
+    if (d == row) continue;
+    d->strides[0] /= k, d->strides[1] /= k;
+  }
+  row->size /= k;
+  p.index.stride /= k;
+  p.element = kWideBytes;
+  return true;
 }
 
 IndexMode mode_of(const IndexedArgs& args) {
@@ -66,12 +88,15 @@ IndexMode mode_of(const IndexedArgs& args) {
 
 }  // namespace
 
-IndexedPlan plan_indexed(const IndexedProblem& p, const runtime::Policy& policy) {
+IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& policy) {
+  IndexedProblem p = problem;
+  const bool wide = !policy.single_items && widen(p);
   IndexedPlan plan;
+  plan.element = p.element;
   IndexedArgs& args = plan.args;
   args = args_of(p, 2);
   const bool one_index = stride(args, 2) == 0 && stride(args, 0) == 1 && stride(args, 1) == 1;
-  if (!(one_index && args.walk.inner >= kIndexRow)) args.walk = make_walk<3>(p.dims, false, 256);
+  if (wide || !(one_index && args.walk.inner >= kIndexRow)) args.walk = make_walk<3>(p.dims, false, 256);
   args.mode = mode_of(args);
   args.shared = true;
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
@@ -83,7 +108,7 @@ IndexedPlan plan_indexed(const IndexedProblem& p, const runtime::Policy& policy)
     // A work-group walks its piece. An item with vector registers goes alone: gathers and scatters cost more than they
     // save.
     const bool alone = args.mode == IndexMode::unit && policy.single_items;
-    plan.local = alone ? 1 : tile_group(ceil_div(inner, kMovesAtOnce), policy);
+    plan.local = alone ? 1 : tile_group(ceil_div(inner, wide ? 1 : kMovesAtOnce), policy);
     if (!alone) most = tile_share(plan.local, kGroupShare, policy);
     const size_t pieces = std::min(ceil_div(inner, kPiece), ceil_div(wanted, args.walk.rows));
     share = args.piece = static_cast<uint32_t>(ceil_div(ceil_div(inner, pieces), 64) * 64);
@@ -101,7 +126,7 @@ void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
     if (d.size == 0) return;
   if (!move_inline(queue, p)) {
     const IndexedPlan plan = plan_indexed(p, runtime::device_info(queue.device).policy);
-    runtime::launch2(queue, mover(p), plan.groups0, plan.groups1, 1, plan.local, plan.args);
+    runtime::launch2(queue, mover(p.write, plan.element), plan.groups0, plan.groups1, 1, plan.local, plan.args);
   }
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }

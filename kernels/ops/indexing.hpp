@@ -29,6 +29,7 @@ struct IndexedProblem {
 
 struct IndexedPlan {
   IndexedArgs args;
+  size_t element = 0;  // bytes of what the kernel moves: narrow elements of a row several at once
   size_t groups0 = 0, groups1 = 0, local = 1;  // over rows, over the items of a row
 };
 // No size may be 0.

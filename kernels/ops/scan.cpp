@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/device.hpp"
 #include "kernels/runtime/launch.hpp"
@@ -45,20 +46,27 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   plan.chunks = static_cast<uint32_t>(ceil_div(s.length, plan.chunk));
   if (plan.chunks > 1) plan.kernel = ScanPlan::Kernel::chunks;
   plan.groups0 *= plan.chunks;
+  if (many) {
+    const RowGroups rows = sub_group_rows(plan.groups0, policy);
+    plan.team = true;
+    plan.groups0 = rows.groups, plan.local = rows.local;
+  }
   return plan;
 }
 
-void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot& axis, const ScanShape& s,
-          ScanArgs args) {
+void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s, ScanArgs args) {
   const ScanPlan plan = plan_scan(s, runtime::device_info(queue.device).policy);
   args.length = static_cast<uint64_t>(s.length);
   args.inner = static_cast<uint32_t>(s.inner);
   args.chunk = plan.chunk;
   args.chunks = plan.chunks;
+  args.lines = static_cast<uint32_t>(s.outer);
+  runtime::KernelSlot& line = plan.team ? kernels.team : kernels.line;
   switch (plan.kernel) {
-    case ScanPlan::Kernel::axis: return runtime::launch2(queue, axis, plan.groups0, plan.groups1, 1, plan.local, args);
+    case ScanPlan::Kernel::axis:
+      return runtime::launch2(queue, kernels.axis, plan.groups0, plan.groups1, 1, plan.local, args);
     case ScanPlan::Kernel::chunks: {
-      const runtime::Scratch partial(plan.groups0 * kTotal);
+      const runtime::Scratch partial(static_cast<size_t>(s.outer) * plan.chunks * kTotal);
       args.partial = partial.get();
       args.totals = 1;
       runtime::launch(queue, line, plan.groups0, plan.local, args);
@@ -66,10 +74,10 @@ void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot&
       return runtime::launch(queue, line, plan.groups0, plan.local, args);
     }
     case ScanPlan::Kernel::line:
-      if (line.host() &&
+      if (kernels.line.host() &&
           queue.run_small(
               s.outer * s.length * kHostShare,
-              [args, run = line.host(), lines = static_cast<uint32_t>(s.outer)] { run(&args, lines); }, line))
+              [args, run = kernels.line.host(), lines = args.lines] { run(&args, lines); }, kernels.line))
         return;
       return runtime::launch(queue, line, plan.groups0, plan.local, args);
   }

@@ -15,13 +15,15 @@ struct ScanShape { int64_t outer, length, inner; };
 
 struct ScanPlan {
   enum class Kernel { line, chunks, axis } kernel = Kernel::line;  // chunks: totals of chunks first
+  bool team = false;                                               // several sub-groups per work-group
   uint32_t chunks = 1, chunk = 0;                                  // of a line
   size_t groups0 = 0, groups1 = 1, local = 1;
 };
 ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
 
-// `line` serves where inner is 1, `axis` elsewhere; `args` has the pointers.
-void scan(runtime::Queue& queue, runtime::KernelSlot& line, runtime::KernelSlot& axis, const ScanShape& shape,
-          ScanArgs args);
+// `line` and `team` serve where inner is 1, `axis` elsewhere.
+struct ScanKernels { runtime::KernelSlot &line, &team, &axis; };
+// `args` has the pointers.
+void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, ScanArgs args);
 
 }  // namespace xpu_ops::plan::inline scan_family

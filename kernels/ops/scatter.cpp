@@ -31,6 +31,7 @@ constexpr int64_t kDealtParts = 64;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
 constexpr size_t kFewUnits = 4, kSliceColumns = 64;
 constexpr int64_t kPartSteps = 1 << 10;
+constexpr int64_t kTeamSteps = 16;  // of a column that is worth a sub-group
 // Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all;
 // those side by side, which share one sort, also where there are so many times more.
 constexpr size_t kSortedShare = 8;
@@ -48,6 +49,17 @@ runtime::KernelSlot& kernel_of(const ColumnProblem& p) {
     case Reduce::mul: return kernels::column_mul[p.type];
     case Reduce::max: return kernels::column_max[p.type];
     case Reduce::min: return kernels::column_min[p.type];
+  }
+  throw Error(ErrorKind::runtime, "unknown reduction");
+}
+
+runtime::KernelSlot& team_kernel_of(const ColumnProblem& p) {
+  switch (p.op) {
+    case Reduce::assign: return kernels::column_assign_team[raw_dtype(p.element)];
+    case Reduce::add: return kernels::column_add_team[p.type];
+    case Reduce::mul: return kernels::column_mul_team[p.type];
+    case Reduce::max: return kernels::column_max_team[p.type];
+    case Reduce::min: return kernels::column_min_team[p.type];
   }
   throw Error(ErrorKind::runtime, "unknown reduction");
 }
@@ -94,6 +106,12 @@ bool sorts(const ColumnProblem& p, size_t total, bool uniform, bool together, si
   const size_t few = kFillingItems * units, columns = together ? total / kSortedShare : total * kSortedShare;
   return columns < few && p.steps >= kSortedSteps && p.index.size < INT32_MAX &&
          p.steps <= kMostSorted / static_cast<int64_t>(uniform ? 1 : total);
+}
+
+// A sub-group reads the indices and the elements of a column as they lie side by side.
+bool by_teams(const ColumnProblem& p, size_t total, size_t units) {
+  return p.src_step == 1 && p.index_step == 1 && p.steps >= kTeamSteps && p.index.size < INT32_MAX &&
+         total < INT32_MAX && total * kLine >= kFillingItems * units;
 }
 
 // The parts hold the order of the indices, so that the bits are those of one thread.
@@ -191,6 +209,11 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     plan.groups0 = total;
     plan.groups1 = ceil_div(args.steps, plan.local);
     return plan;
+  } else if (!together && by_teams(p, total, units)) {
+    plan.team = true;
+    const RowGroups rows = sub_group_rows(total, policy);
+    plan.groups0 = rows.groups, plan.groups1 = 1, plan.local = rows.local;
+    return plan;
   } else if (total < kFillingItems * units) {
     args.parts = static_cast<uint32_t>(
         std::clamp<int64_t>(kFillingItems * units / total, 1, std::max<int64_t>(1, p.index.size)));
@@ -228,6 +251,8 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
       scatter_dealt(queue, kernel, plan, p.element);
     else if (plan.sorted)
       scatter_sorted(queue, kernel, plan);
+    else if (plan.team)
+      runtime::launch(queue, team_kernel_of(p), plan.groups0, plan.local, plan.args);
     else
       runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);
   }

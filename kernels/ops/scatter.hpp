@@ -25,10 +25,11 @@ struct ColumnProblem {
   Dims3 columns;
 };
 
-// sorted: an item per index, or a work-group per some of them, after a sort of the indices of each column.
+// sorted: an item per index, or a work-group per some of them, after a sort of the indices of each column. team: a
+// sub-group per column.
 struct ColumnPlan {
   ColumnArgs args;
-  bool sorted = false;
+  bool sorted = false, team = false;
   uint32_t sorts = 0;  // columns with indices of their own
   bool dealt = false;  // the indices are dealt to args.parts items, by chunks of `chunk`
   uint32_t chunk = 0, chunks = 0;

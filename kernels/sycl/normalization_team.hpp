@@ -1,9 +1,46 @@
 // Layer norm and RMS norm, and sums along rows, for devices that want many items per work-group. A row of up to kHeld
-// elements per item is read once. Included by normalization.hpp.
+// elements per item is read once, where it can be moved by fours. Included by normalization.hpp.
 #pragma once
-#include "kernels/sycl/core/team.hpp"
+#include "kernels/sycl/core/team_row.hpp"
 
 namespace xpu {
+
+// A row in registers; x less `shift` is what is summed.
+template <bool kRms, class T, class W, class A>
+XPU_INLINE void layer_norm_held(const Team& t, const T* x, T* y, const W* w, const W* b, uint32_t n, A shift, A eps,
+                                A& mean, A& rstd) {
+  const A inverse = A(1) / static_cast<A>(n);
+  A v[kHeld], sum = 0, squares = 0;
+#pragma unroll
+  for (uint32_t j = 0; j < kHeld; j += 4)
+    if (holds(t, n, j)) read_four(x, four_at(t, j), v + j);
+#pragma unroll
+  for (uint32_t j = 0; j < kHeld; ++j) {
+    if (!holds(t, n, j)) continue;
+    v[j] -= shift;
+    sum += v[j];
+  }
+  if constexpr (!kRms) mean = team_sum(t, sum) * inverse;
+#pragma unroll
+  for (uint32_t j = 0; j < kHeld; ++j)
+    if (holds(t, n, j)) squares += (v[j] - mean) * (v[j] - mean);
+  rstd = A(1) / sycl::sqrt(team_sum(t, squares) * inverse + eps);
+#pragma unroll
+  for (uint32_t j = 0; j < kHeld; j += 4) {
+    if (!holds(t, n, j)) continue;
+    A scale[4], offset[4];
+    if (w) read_four(w, four_at(t, j), scale);
+    if (b) read_four(b, four_at(t, j), offset);
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) {
+      A& r = v[j + k];
+      r = (r - mean) * rstd;
+      if (w) r = r * scale[k];
+      if (b) r = r + offset[k];
+    }
+    write_four(y, four_at(t, j), v + j);
+  }
+}
 
 template <class T, class W, bool kRms> XPU_INLINE void layer_norm_team(const LayerNormArgs& p) {
   using A = opmath_t<T>;
@@ -11,6 +48,8 @@ template <class T, class W, bool kRms> XPU_INLINE void layer_norm_team(const Lay
   const Team t = team_of(p.team);
   const size_t n = p.cols;
   const A inverse = A(1) / static_cast<A>(n);
+  const bool fours = by_fours(static_cast<const T*>(p.x), n) && by_fours(static_cast<const T*>(p.y), n) &&
+                     by_fours(w, n) && by_fours(b, n);
   // uniform over the group: a team of several sub-groups is the work-group
   for (uint32_t row = t.first; row < p.rows; row += t.count) {
     const T* x = static_cast<const T*>(p.x) + row * n;
@@ -24,16 +63,8 @@ template <class T, class W, bool kRms> XPU_INLINE void layer_norm_team(const Lay
       if (b) v = v + static_cast<A>(load(b, at));
       store(y, at, static_cast<T>(v));
     };
-    if (n <= kHeld * size_t{t.lanes}) {
-      A v[kHeld], sum = 0, squares = 0;
-      for_held<kHeld>(t, p.cols, [&](uint32_t at, int j) {
-        v[j] = static_cast<A>(load(x, at)) - shift;
-        sum += v[j];
-      });
-      if constexpr (!kRms) mean = team_sum(t, sum) * inverse;
-      for_held<kHeld>(t, p.cols, [&](uint32_t, int j) { squares += (v[j] - mean) * (v[j] - mean); });
-      rstd = A(1) / sycl::sqrt(team_sum(t, squares) * inverse + value<A>(p.eps));
-      for_held<kHeld>(t, p.cols, [&](uint32_t at, int j) { scaled(v[j], at); });
+    if (fours && n <= kHeld * size_t{t.lanes}) {
+      layer_norm_held<kRms>(t, x, y, w, b, p.cols, shift, value<A>(p.eps), mean, rstd);
     } else {
       if constexpr (!kRms) {
         A s[4] = {0, 0, 0, 0};

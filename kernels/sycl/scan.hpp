@@ -190,12 +190,19 @@ template <class T, bool kMax> struct ExtremeScan
 template <class T> struct MaxScan : ExtremeScan<T, true> {};
 template <class T> struct MinScan : ExtremeScan<T, false> {};
 
-// Items of a work-group: one sub-group. Work-group (line, chunk).
-template <class T, template <class> class Op> XPU_INLINE void scan_line(const ScanArgs& p) {
+// A sub-group per (line, chunk): one a work-group, or with kTeam several, which load some blocks ahead.
+template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE void scan_line(const ScanArgs& p) {
   using O = Op<T>;
   using S = typename O::S;
-  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
-  uint32_t line = group_id() / p.chunks, part = group_id() - line * p.chunks;
+  size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
+  uint32_t unit = group_id();
+  if constexpr (kTeam) {
+    auto sg = syclex::this_work_item::get_sub_group();
+    lane = sub_group_lane();
+    unit = unit * sg.get_group_linear_range() + sg.get_group_linear_id();
+    if (unit >= p.lines * p.chunks) return;
+  }
+  uint32_t line = unit / p.chunks, part = unit - line * p.chunks;
   int64_t first = static_cast<int64_t>(part) * p.chunk, left = static_cast<int64_t>(p.length) - first;
   int64_t base = static_cast<int64_t>(line) * static_cast<int64_t>(p.length) + first;
   uint32_t count = left <= 0 ? 0 : left < static_cast<int64_t>(p.chunk) ? static_cast<uint32_t>(left) : p.chunk;
@@ -210,8 +217,10 @@ template <class T, template <class> class Op> XPU_INLINE void scan_line(const Sc
     }
   }
   // Blocks of all lanes load and store without a mask; only the last one may be short, its spare lanes repeat its end.
-  auto block = [&](uint32_t i, size_t at, bool inside) {
-    S v = O::load(in + i, at, first + i + static_cast<int64_t>(at));
+  auto loaded = [&](uint32_t i, size_t at) __attribute__((always_inline)) {
+    return O::load(in + i, at, first + i + static_cast<int64_t>(at));
+  };
+  auto scanned = [&](uint32_t i, size_t at, bool inside, S v) __attribute__((always_inline)) {
 #pragma unroll
     for (uint32_t d = 1; d < kScanLanes; d *= 2) {
       S before = lane_shift(v, d);
@@ -222,7 +231,18 @@ template <class T, template <class> class Op> XPU_INLINE void scan_line(const Sc
     carry = carried ? O::extend(carry, total) : O::start(total);
     carried = true;
   };
+  auto block = [&](uint32_t i, size_t at, bool inside) { scanned(i, at, inside, loaded(i, at)); };
   uint32_t i = 0;
+  if constexpr (kTeam) {
+    constexpr uint32_t kAhead = sizeof(S) > 8 ? 2 : 4;
+    for (; i + kAhead * kScanLanes <= count; i += kAhead * kScanLanes) {
+      S v[kAhead];
+#pragma unroll
+      for (uint32_t j = 0; j < kAhead; ++j) v[j] = loaded(i + j * kScanLanes, lane);
+#pragma unroll
+      for (uint32_t j = 0; j < kAhead; ++j) scanned(i + j * kScanLanes, lane, true, v[j]);
+    }
+  }
   for (; i + kScanLanes <= count; i += kScanLanes) block(i, lane, true);
   if (i < count) {
     if (p.totals) {
@@ -268,8 +288,9 @@ template <class T, template <class> class Op> XPU_INLINE void scan_axis(const Sc
   });
 }
 
-#define XPU_SCAN(name, op)                                                        \
-  template <class T> void name##_line(const ScanArgs& p) { scan_line<T, op>(p); } \
+#define XPU_SCAN(name, op)                                                              \
+  template <class T> void name##_line(const ScanArgs& p) { scan_line<T, op>(p); }       \
+  template <class T> void name##_team(const ScanArgs& p) { scan_line<T, op, true>(p); } \
   template <class T> void name##_axis(const ScanArgs& p) { scan_axis<T, op>(p); }
 XPU_SCAN(cumsum, SumScan)
 XPU_SCAN(cumprod, ProdScan)

@@ -15,6 +15,7 @@ struct ScanArgs {
   uint32_t chunks;  // line kernels: parts of a line, each of `chunk` elements
   uint32_t chunk;
   uint32_t totals;  // 1: only write the totals of chunks
+  uint32_t lines;   // outer
 };
 
 }  // namespace xpu_ops

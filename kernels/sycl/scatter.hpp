@@ -3,6 +3,7 @@
 #include "kernels/sycl/core/counts.hpp"
 #include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/indexing.hpp"
+#include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/scatter_args.hpp"
 
 namespace xpu {
@@ -300,11 +301,53 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
   }
 }
 
-template <class T> inline void column_assign(const ColumnArgs& p) { column_loop<T, OpAssign>(p); }
-template <class T> inline void column_add(const ColumnArgs& p) { column_loop<T, OpAdd>(p); }
-template <class T> inline void column_mul(const ColumnArgs& p) { column_loop<T, OpMul>(p); }
-template <class T> inline void column_max(const ColumnArgs& p) { column_loop<T, OpMax>(p); }
-template <class T> inline void column_min(const ColumnArgs& p) { column_loop<T, OpMin>(p); }
+// A sub-group per column: its lanes take neighbouring indices, and those that meet in one place take turns, in their
+// order. 1-D.
+template <class T, class Op>
+XPU_INLINE void column_shared(const ColumnArgs& p) {
+  constexpr uint32_t kNone = ~0u;
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  auto sg = item.get_sub_group();
+  const uint32_t lane = static_cast<uint32_t>(sub_group_lane()),
+                 column =
+                     static_cast<uint32_t>(item.get_group(0) * sg.get_group_linear_range() + sg.get_group_linear_id());
+  if (column >= p.walk.rows * p.walk.inner) return;
+  int64_t o[3] = {0, 0, 0};
+  column_offsets(p.walk, column, o);
+  T* data = static_cast<T*>(p.data) + o[0];
+  const T* src = static_cast<const T*>(p.src) + o[1];
+  const ColumnPart all{0, p.index.size, p.index.wrap ? p.index.size : 0, p.skip};
+  for (uint32_t first = 0; first < p.steps; first += xpu_ops::kLanes) {
+    const uint32_t j = first + lane, at = j < p.steps ? j : p.steps - 1;
+    int64_t id = load_index(p.index, o[2] + at * p.index_step);
+    const T value = src[at * p.src_step];
+    const uint32_t own = j < p.steps && takes(p, all, id) ? static_cast<uint32_t>(id) : kNone;
+    uint32_t turn = 0;
+#pragma unroll
+    for (uint32_t m = 1; m < xpu_ops::kLanes; ++m) {
+      const bool same = sycl::permute_group_by_xor(sg, own, m) == own;
+      turn += same && (lane ^ m) < lane ? 1 : 0;
+    }
+    const uint32_t turns = sycl::reduce_over_group(sg, own == kNone ? 0 : turn + 1, sycl::maximum<uint32_t>());
+    for (uint32_t k = 0; k < turns; ++k) {
+      if (own != kNone && turn == k) {
+        T* to = data + own * p.index.stride;
+        *to = Op::run(*to, value);
+      }
+      sycl::group_barrier(sg);
+    }
+  }
+}
+
+#define XPU_COLUMN(name, op)                                                          \
+  template <class T> inline void name(const ColumnArgs& p) { column_loop<T, op>(p); } \
+  template <class T> inline void name##_team(const ColumnArgs& p) { column_shared<T, op>(p); }
+XPU_COLUMN(column_assign, OpAssign)
+XPU_COLUMN(column_add, OpAdd)
+XPU_COLUMN(column_mul, OpMul)
+XPU_COLUMN(column_max, OpMax)
+XPU_COLUMN(column_min, OpMin)
+#undef XPU_COLUMN
 
 XPU_INLINE int64_t count_index(const CountArgs& p, uint32_t i) {
   return p.is32 ? static_cast<int64_t>(static_cast<const int32_t*>(p.index)[i])

@@ -1,7 +1,8 @@
 // softmax and log_softmax along the innermost dimension, and their gradients, for devices that want many items per
-// work-group. A row of up to kHeld elements per item is read once. Included by softmax.hpp.
+// work-group. A row of up to kHeld elements per item is read once, where it can be moved by fours. Included by
+// softmax.hpp.
 #pragma once
-#include "kernels/sycl/core/team.hpp"
+#include "kernels/sycl/core/team_row.hpp"
 
 namespace xpu {
 
@@ -16,32 +17,52 @@ template <class A> inline SoftmaxSum<A> exchange(sycl::sub_group sg, const Softm
   return {exchange(sg, v.top, m), exchange(sg, v.sum, m)};
 }
 
+// A row in registers, kCount elements per item.
+template <uint32_t kCount, bool kLog, class I, class O>
+XPU_INLINE void softmax_held(const Team& t, const I* x, O* out, uint32_t n) {
+  using A = opmath_t<O>;
+  A v[kCount], top = -__builtin_inff(), sum = 0;
+#pragma unroll
+  for (uint32_t j = 0; j < kCount; j += 4)
+    if (holds(t, n, j)) read_four(x, four_at(t, j), v + j);
+#pragma unroll
+  for (uint32_t j = 0; j < kCount; ++j)
+    if (holds(t, n, j)) top = larger(top, v[j]);
+  top = team_max(t, top);
+#pragma unroll
+  for (uint32_t j = 0; j < kCount; ++j) {
+    if (!holds(t, n, j)) continue;
+    v[j] -= top;
+    const A e = fast_exp(v[j]);
+    if constexpr (!kLog) v[j] = e;
+    sum += e;
+  }
+  sum = team_sum(t, sum);
+  const A last = kLog ? sycl::log(sum) : A(1) / sum;
+#pragma unroll
+  for (uint32_t j = 0; j < kCount; j += 4) {
+    if (!holds(t, n, j)) continue;
+#pragma unroll
+    for (uint32_t k = j; k < j + 4; ++k) v[k] = kLog ? v[k] - last : v[k] * last;
+    write_four(out, four_at(t, j), v + j);
+  }
+}
+
 template <class I, class O, bool kLog> XPU_INLINE void softmax_team(const SoftmaxArgs& p) {
   using A = opmath_t<O>;
   constexpr A lowest = -__builtin_inff();
   const Team t = team_of(p.team);
   const size_t n = p.dim;
+  const bool fours = by_fours(static_cast<const I*>(p.x), n) && by_fours(static_cast<const O*>(p.out), n);
   // uniform over the group: a team of several sub-groups is the work-group
   for (uint32_t row = t.first; row < p.outer; row += t.count) {
     const I* x = static_cast<const I*>(p.x) + row * n;
     O* out = static_cast<O*>(p.out) + row * n;
-    if (n <= kHeld * size_t{t.lanes}) {
-      A v[kHeld], top = lowest, sum = 0;
-      for_held<kHeld>(t, p.dim, [&](uint32_t at, int j) {
-        v[j] = static_cast<A>(load(x, at));
-        top = larger(top, v[j]);
-      });
-      top = team_max(t, top);
-      for_held<kHeld>(t, p.dim, [&](uint32_t, int j) {
-        v[j] -= top;
-        const A e = fast_exp(v[j]);
-        if constexpr (!kLog) v[j] = e;
-        sum += e;
-      });
-      sum = team_sum(t, sum);
-      const A last = kLog ? sycl::log(sum) : A(1) / sum;
-      for_held<kHeld>(t, p.dim,
-                      [&](uint32_t at, int j) { store(out, at, static_cast<O>(kLog ? v[j] - last : v[j] * last)); });
+    if (fours && n <= kHeld * size_t{t.lanes}) {
+      if (n > 4 * size_t{t.lanes})
+        softmax_held<kHeld, kLog>(t, x, out, p.dim);
+      else
+        softmax_held<4, kLog>(t, x, out, p.dim);
       continue;
     }
     // One pass for maximum and sum, by fours: one factor for what came before.

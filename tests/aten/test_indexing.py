@@ -57,6 +57,23 @@ def test_index_dtypes(dtype: torch.dtype) -> None:
     same(lambda x, m: x.masked_select(m), data(9, 40, dtype=dtype), data(9, 40, dtype=torch.bool))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.complex64, torch.complex128])
+def test_rows_of_whole_vectors(dtype: torch.dtype) -> None:
+    """Rows of a multiple of 16 bytes, of a table that begins at such an address or not."""
+    table = data(40, 96, dtype=dtype)
+    for x in (
+        table,
+        table[:, 16:80],
+        table[:, 1:65],
+        table[1:].view(-1)[3 : 3 + 32 * 96].view(32, 96),
+        table.expand(3, 40, 96),
+    ):
+        same(lambda x, i: x.index_select(-2, i), x, ids(x.size(-2), 300))
+        same(lambda x, i: x[i], x, ids(x.size(0), 5, 7))
+        same(lambda x, i: x.index_put_((i,), x[:3] * 2), x.clone(), torch.tensor([2, 0, 1]))
+    same(lambda x, i: torch.nn.functional.embedding(i, x), table, ids(40, 9, 11))
+
+
 def test_index_strides() -> None:
     same(lambda x, i: x[i], data(6, 7).t(), ids(7, 4), strides=True)
     same(lambda x, i: x[:, i], data(4, 3, 2).permute(2, 0, 1), ids(4, 3), strides=True)

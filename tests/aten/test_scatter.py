@@ -23,6 +23,22 @@ def test_scatter_shapes(dim: int) -> None:
                 same(lambda x, i, s: x.scatter_reduce(dim, i, s, reduce, include_self=include_self), x, i, s)
 
 
+def test_rows_of_equal_indices() -> None:
+    """Neighbours of one row meet in few places: the last one stays, and sums have the order of the indices."""
+    for steps in (16, 37):
+        x, i, s = data(1100, 5), ids(5, 1100, steps), data(1100, steps, seed=2)
+        same(lambda x, i, s: x.scatter(1, i, s), x, i, s)
+        for reduce in ("sum", "prod", "amax", "amin"):
+            same(lambda x, i, s: x.scatter_reduce(1, i, s, reduce), x, i, s)
+        same(lambda x, i, s: x.scatter_add(1, i, s), x.round().bfloat16(), i, s.round().bfloat16())
+        same(lambda x, i, s: x.scatter_add(1, i, s), x > 0, i, s > 0)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        bad = ids(5, 1100, 37)
+        bad[70, 20] = 5
+        data(1100, 5).to("xpu").scatter_(1, bad.to("xpu"), data(1100, 37).to("xpu"))
+        torch.xpu.synchronize()
+
+
 @pytest.mark.parametrize("dtype", [t for t in MOVED if t not in (torch.uint16, torch.float8_e4m3fn)])
 def test_scatter_dtypes(dtype: torch.dtype) -> None:
     same(lambda x, i, s: x.scatter(1, i, s), data(5, 20, dtype=dtype), ids(20, 5, 30), data(5, 30, dtype=dtype))

@@ -70,11 +70,13 @@ void test_moves() {
   const IndexSource source{nullptr, nullptr, 1 << 16, 1, DeviceErrorCode::none, 0, 0, 0};
   const auto plan = [&](const Policy& policy, int64_t rows, int64_t cols, int64_t by_row) {
     const Dims3 dims = {{rows, {cols, 0, by_row}}, {cols, {1, 1, 1 - by_row}}};
-    return plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
+    const IndexSource table{nullptr, nullptr, 1 << 16, cols, DeviceErrorCode::none, 0, 0, 0};
+    return plan_indexed({false, nullptr, nullptr, 4, by_row ? table : source, dims}, policy);
   };
-  // Rows of a table: 4 elements per item. A vector: all items of a group.
+  // Rows of a table: 4 elements per item, one where they are of sixteen bytes. A vector: all items of a group.
   CHECK(plan(cpu_policy(2), 4096, 1024, 1).local == 16 && plan(gpu_policy(kUnits), 4096, 1024, 1).local == 256);
-  CHECK(plan(gpu_policy(kUnits), 4096, 256, 1).local == 64 && plan(gpu_policy(kUnits), 4096, 64, 1).local == 16);
+  CHECK(plan(gpu_policy(kUnits), 4096, 1022, 1).local == 256 && plan(gpu_policy(kUnits), 4096, 255, 1).local == 64);
+  CHECK(plan(gpu_policy(kUnits), 4096, 256, 1).args.mode == IndexMode::general);
   CHECK(plan(cpu_policy(2), 4096, 2048, 0).local == 1 && plan(gpu_policy(kUnits), 4096, 2048, 0).local == 256);
   // Elements by a general index: 8,192 moves per work-group, whatever the device.
   const auto general = [&](const Policy& policy) {
@@ -82,6 +84,27 @@ void test_moves() {
   };
   CHECK(general(cpu_policy(1)).mode == IndexMode::general && general(cpu_policy(1)).rows_per_group == 8);
   CHECK(general(gpu_policy(1)).rows_per_group == 32);
+  at("columns of teams");
+  const auto rows = [](int64_t count, int64_t steps, int64_t step, const Policy& policy) {
+    const IndexSource source{nullptr, nullptr, 5000, 1, DeviceErrorCode::none, 0, 0, 0};
+    return plan_columns({Reduce::add,
+                         DType::f32,
+                         4,
+                         nullptr,
+                         nullptr,
+                         source,
+                         steps,
+                         step,
+                         step,
+                         {},
+                         {{count, {5000, steps * step, steps * step}}}},
+                        policy);
+  };
+  const ColumnPlan shared = rows(5001, 100, 1, gpu_policy(7));
+  CHECK(shared.team && !shared.sorted && shared.args.steps == 100);
+  CHECK(parts_cover(5001, static_cast<int64_t>(shared.groups0), static_cast<int64_t>(shared.local / kLanes)));
+  CHECK(!rows(5001, 100, 2, gpu_policy(7)).team && !rows(5001, 15, 1, gpu_policy(7)).team);
+  CHECK(!rows(2, 100, 1, gpu_policy(7)).team && !rows(5001, 100, 1, cpu_policy(7)).team);
   at("linearize, items");
   const LinearDims dims = {{1000, {5000, 1}}, {5000, {1, 0, 1}}};
   CHECK(plan_linearize(dims, cpu_policy(2)).local == 16 && plan_linearize(dims, gpu_policy(kUnits)).local == 256);

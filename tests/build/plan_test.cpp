@@ -100,7 +100,9 @@ void test_scan_softmax() {
           seen.insert(plan.kernel);
           if (inner == 1) {
             CHECK(parts_cover(length, plan.chunks, plan.chunk));
-            CHECK(plan.groups0 == static_cast<size_t>(outer) * plan.chunks);
+            CHECK(plan.team == !policy.single_items && plan.local % kLanes == 0);
+            CHECK(parts_cover(outer * plan.chunks, static_cast<int64_t>(plan.groups0),
+                              static_cast<int64_t>(plan.local / kLanes)));
           } else {
             CHECK(plan.groups0 == static_cast<size_t>(outer) && parts_cover(inner, plan.groups1, plan.local));
           }
@@ -185,14 +187,17 @@ void test_indexing() {
         // Rows of a table, elements of a vector, columns of rows.
         const Dims3 table = {{rows, {cols, 0, 1}}, {cols, {1, 1, 0}}}, vector = {{rows, {1, 0, 1}}},
                     columns = {{rows, {cols, cols, 0}}, {cols, {1, 0, 1}}}, turned = {{rows, {2, 0, 1}}};
-        for (const Dims3& dims : {table, vector, columns, turned}) {
+        for (const Dims3* shape : {&table, &vector, &columns, &turned}) {
+          const Dims3& dims = *shape;
           at("indexed", policy.single_items, policy.units, rows, cols);
           const IndexedPlan plan = plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
           CHECK(plan.local <= policy.elementwise_group);
           seen.insert(plan.args.mode);
           int64_t total = 1;
           for (const auto& d : dims) total *= d.size;
-          CHECK(int64_t{plan.args.walk.rows} * plan.args.walk.inner == total);
+          const bool wide = !policy.single_items && &dims == &table && cols > 1 && cols % 4 == 0;
+          CHECK(plan.element == (wide ? 16 : 4));
+          CHECK(int64_t{plan.args.walk.rows} * plan.args.walk.inner * static_cast<int64_t>(plan.element) == 4 * total);
           CHECK(parts_cover(plan.args.walk.rows, static_cast<int64_t>(plan.groups0), plan.args.rows_per_group));
           const int64_t width =
               plan.args.mode == IndexMode::general ? static_cast<int64_t>(plan.local) : plan.args.piece;
