@@ -34,7 +34,7 @@ std::optional<Operands> block_operands(const at::Tensor& a, const at::Tensor& b,
 Operands named_operands(const at::Tensor& a, const at::Tensor& b, at::TensorList scale_a, at::IntArrayRef recipe_a,
                         at::IntArrayRef swizzle_a, at::TensorList scale_b, at::IntArrayRef recipe_b,
                         at::IntArrayRef swizzle_b);
-// What torch says of combinations that it does not know.
+// The text of the error for combinations that torch does not know.
 std::string invalid_scaling(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a,
                             const at::Tensor& scale_b);
 

@@ -91,7 +91,7 @@ void block_product(const Operands& x, const std::optional<at::Tensor>& bias, con
   if (!result.is_same(out)) out.copy_(result);
 }
 
-// What torch asks of products with block scales; an element holds so many values.
+// The conditions of torch on products with block scales; an element holds so many values.
 void check_block_product(const at::Tensor& a, const at::Tensor& b, int64_t per_element, bool use_fast_accum,
                          const std::optional<at::Tensor>& bias, at::ScalarType out) {
   const int64_t k = a.size(1) * per_element, n = b.size(1);

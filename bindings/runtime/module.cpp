@@ -307,7 +307,7 @@ void bind_own(py::module_& m) {
     return py::make_tuple(calls, backward);
   });
   m.def("reserve_philox", [](const std::optional<at::Generator>& g, uint64_t increment) {
-    // What they are for is not known here, and every replay would repeat them.
+    // Python may use them for anything, and every replay would repeat them.
     translate([] { runtime::refuse_recording(runtime::current_queue(), "The host's drawing of random numbers"); });
     PhiloxState s = reserve_philox(g, increment);
     return py::make_tuple(s.seed, s.offset);

@@ -1,4 +1,4 @@
-// What queues execute, recorded once and replayed. SYCL's command graph records any command. On an OpenCL CPU device it
+// Commands of queues, recorded once and replayed. SYCL's command graph records any command. On an OpenCL CPU device it
 // replays kernel by kernel, at the price of a launch each, and knows no work of the host: there, kernels are kept with
 // their arguments and enqueued by OpenCL, with work of the host between them, and SYCL's graphs hold what is neither.
 #pragma once

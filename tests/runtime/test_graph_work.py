@@ -1,4 +1,4 @@
-"""What a graph of the CPU device holds besides kernels: products and convolutions of oneDNN, random numbers, copies."""
+"""Graphs of the CPU device hold more than kernels: products and convolutions of oneDNN, random numbers, copies."""
 
 from __future__ import annotations
 
