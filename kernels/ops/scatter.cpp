@@ -212,7 +212,13 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   } else if (!together && by_teams(p, total, units)) {
     plan.team = true;
     const RowGroups rows = sub_group_rows(total, policy);
-    plan.groups0 = rows.groups, plan.groups1 = 1, plan.local = rows.local;
+    plan.groups0 = rows.groups;
+    if (policy.cache > 0) {  // what is written at a time should stay there
+      const size_t column = std::max<size_t>(1, static_cast<size_t>(p.index.size) * p.element),
+                   near = policy.cache / column / (rows.local / policy.lanes) / units;
+      plan.groups0 = std::min(rows.groups, std::max<size_t>(1, near) * units);
+    }
+    plan.groups1 = 1, plan.local = rows.local;
     return plan;
   } else if (total < kFillingItems * units) {
     args.parts = static_cast<uint32_t>(

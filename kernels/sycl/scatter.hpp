@@ -302,39 +302,58 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
 }
 
 // A sub-group per column: its lanes take neighbouring indices, and those that meet in one place take turns, in their
-// order. 1-D.
+// order. `own`: the place of this lane, kNoPlace for none.
+constexpr uint32_t kNoPlace = ~0u;
+template <class T, class Op> XPU_INLINE void column_turns(T* data, int64_t stride, uint32_t own, T value) {
+  auto sg = syclex::this_work_item::get_sub_group();
+  const uint32_t lane = static_cast<uint32_t>(sub_group_lane());
+  uint32_t turn = 0;
+#pragma unroll
+  for (uint32_t m = 1; m < xpu_ops::kLanes; ++m) {
+    const bool same = sycl::permute_group_by_xor(sg, own, m) == own;
+    turn += same && (lane ^ m) < lane ? 1 : 0;
+  }
+  const uint32_t turns = sycl::reduce_over_group(sg, own == kNoPlace ? 0 : turn + 1, sycl::maximum<uint32_t>());
+  for (uint32_t k = 0; k < turns; ++k) {
+    if (own != kNoPlace && turn == k) {
+      T* to = data + own * stride;
+      *to = Op::run(*to, value);
+    }
+    sycl::group_barrier(sg);
+  }
+}
+
+// 1-D. Each sub-group takes columns in turn, so that no more places are written at a time than the cache holds.
 template <class T, class Op>
 XPU_INLINE void column_shared(const ColumnArgs& p) {
-  constexpr uint32_t kNone = ~0u;
+  constexpr uint32_t kAhead = 4;  // blocks of indices and elements that are loaded at once
   auto item = syclex::this_work_item::get_nd_item<1>();
   auto sg = item.get_sub_group();
-  const uint32_t lane = static_cast<uint32_t>(sub_group_lane()),
-                 column =
-                     static_cast<uint32_t>(item.get_group(0) * sg.get_group_linear_range() + sg.get_group_linear_id());
-  if (column >= p.walk.rows * p.walk.inner) return;
-  int64_t o[3] = {0, 0, 0};
-  column_offsets(p.walk, column, o);
-  T* data = static_cast<T*>(p.data) + o[0];
-  const T* src = static_cast<const T*>(p.src) + o[1];
+  const uint32_t lane = static_cast<uint32_t>(sub_group_lane()), total = p.walk.rows * p.walk.inner,
+                 each = sg.get_group_linear_range(), teams = static_cast<uint32_t>(item.get_group_range(0)) * each;
   const ColumnPart all{0, p.index.size, p.index.wrap ? p.index.size : 0, p.skip};
-  for (uint32_t first = 0; first < p.steps; first += xpu_ops::kLanes) {
-    const uint32_t j = first + lane, at = j < p.steps ? j : p.steps - 1;
-    int64_t id = load_index(p.index, o[2] + at * p.index_step);
-    const T value = src[at * p.src_step];
-    const uint32_t own = j < p.steps && takes(p, all, id) ? static_cast<uint32_t>(id) : kNone;
-    uint32_t turn = 0;
+  for (uint32_t column = static_cast<uint32_t>(item.get_group(0)) * each + sg.get_group_linear_id(); column < total;
+       column += teams) {
+    int64_t o[3] = {0, 0, 0};
+    column_offsets(p.walk, column, o);
+    T* data = static_cast<T*>(p.data) + o[0];
+    const T* src = static_cast<const T*>(p.src) + o[1];
+    for (uint32_t first = 0; first < p.steps; first += kAhead * xpu_ops::kLanes) {
+      int64_t id[kAhead];
+      T value[kAhead];
 #pragma unroll
-    for (uint32_t m = 1; m < xpu_ops::kLanes; ++m) {
-      const bool same = sycl::permute_group_by_xor(sg, own, m) == own;
-      turn += same && (lane ^ m) < lane ? 1 : 0;
-    }
-    const uint32_t turns = sycl::reduce_over_group(sg, own == kNone ? 0 : turn + 1, sycl::maximum<uint32_t>());
-    for (uint32_t k = 0; k < turns; ++k) {
-      if (own != kNone && turn == k) {
-        T* to = data + own * p.index.stride;
-        *to = Op::run(*to, value);
+      for (uint32_t a = 0; a < kAhead; ++a) {
+        const uint32_t j = first + a * xpu_ops::kLanes + lane, at = j < p.steps ? j : p.steps - 1;
+        id[a] = load_index(p.index, o[2] + at * p.index_step);
+        value[a] = src[at * p.src_step];
       }
-      sycl::group_barrier(sg);
+      uint32_t own[kAhead];
+#pragma unroll
+      for (uint32_t a = 0; a < kAhead; ++a)
+        own[a] = first + a * xpu_ops::kLanes + lane < p.steps && takes(p, all, id[a]) ? static_cast<uint32_t>(id[a])
+                                                                                      : kNoPlace;
+#pragma unroll
+      for (uint32_t a = 0; a < kAhead; ++a) column_turns<T, Op>(data, p.index.stride, own[a], value[a]);
     }
   }
 }

@@ -102,7 +102,11 @@ void test_moves() {
   };
   const ColumnPlan shared = rows(5001, 100, 1, gpu_policy(7));
   CHECK(shared.team && !shared.sorted && shared.args.steps == 100);
-  CHECK(parts_cover(5001, static_cast<int64_t>(shared.groups0), static_cast<int64_t>(shared.local / kLanes)));
+  // Sub-groups take columns in turn, as many at a time as the cache holds.
+  Policy cached = gpu_policy(7);
+  cached.cache = size_t{5000} * 4 * 7 * 8 * 3;
+  CHECK(shared.local == 128 && shared.groups0 == 626 && rows(5001, 100, 1, cached).groups0 == 21);
+  CHECK(rows(100, 100, 1, cached).groups0 == 13);
   CHECK(!rows(5001, 100, 2, gpu_policy(7)).team && !rows(5001, 15, 1, gpu_policy(7)).team);
   CHECK(!rows(2, 100, 1, gpu_policy(7)).team && !rows(5001, 100, 1, cpu_policy(7)).team);
   at("linearize, items");
