@@ -10,8 +10,8 @@ namespace xpu_ops {
 // and each takes the indices in its own range. An item may have a tile of columns: an inner loop within an outer one,
 // of which either runs through the indices, the other through the columns. With `keys`, the sorted indices of each
 // column, an item per index combines what meets in one place. With `starts`, index and src of the only column are dealt
-// to the parts in their order (ColumnDealArgs), and each item takes those of its own. In the kernels of teams a sub-group
-// owns a column.
+// to the parts in their order (ColumnDealArgs), and each item takes those of its own. In the kernels of teams a
+// sub-group owns a column.
 struct ColumnStep { int64_t data, src, index; };
 struct ColumnArgs {
   void* data;
