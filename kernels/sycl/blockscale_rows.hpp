@@ -8,9 +8,6 @@ namespace xpu {
 
 using xpu_ops::BlockRowsArgs;
 
-using char32u __attribute__((ext_vector_type(32), aligned(1))) = int8_t;
-using short32v = int16_t __attribute__((ext_vector_type(32)));
-
 // The scales of the lanes of a vector by their codes.
 template <class S> XPU_INLINE float16v scale_lanes(uint16v code) {
   if constexpr (__is_same(S, f8e8m0fnu)) {
@@ -30,20 +27,12 @@ template <class S> XPU_INLINE float16v scale_lanes(uint16v code) {
 // How chunks of 128 values of a row of the weight are multiplied. `at` is where their scales begin, `step` the bytes
 // from four of them to the next four.
 
-using ushort32u __attribute__((ext_vector_type(32), aligned(1))) = uint16_t;
-using ushort32v = uint16_t __attribute__((ext_vector_type(32)));
+using bytes16u __attribute__((ext_vector_type(16), aligned(1))) = uint8_t;
+using words16u __attribute__((ext_vector_type(16), aligned(1))) = uint16_t;
+using words16v = uint16_t __attribute__((ext_vector_type(16)));
 
-// The lower or the upper sixteen lanes, bits of halfs, as floats.
-template <bool kUpper, class Words> XPU_INLINE float16v half_lanes(Words y) {
-  const auto part = [](auto v) __attribute__((always_inline)) { return __builtin_bit_cast(half16v, v); };
-  if constexpr (kUpper) {
-    return __builtin_convertvector(
-        part(__builtin_shufflevector(y, y, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31)), float16v);
-  } else {
-    return __builtin_convertvector(
-        part(__builtin_shufflevector(y, y, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)), float16v);
-  }
-}
+// Bits of halfs as floats.
+XPU_INLINE float16v half_lanes(words16v y) { return __builtin_convertvector(__builtin_bit_cast(half16v, y), float16v); }
 
 // As halfs, whose exponent bias is larger by fourteen: exact, subnormals included. Nibble j of the 32 words of a chunk:
 // the elements 4 l + j.
@@ -73,18 +62,17 @@ template <class S> struct E2m1Row {
       return scale_lanes<S>(uint16v(four) >> (kCount16 / 4 * 8) & 0xff);
     }
   }
-  template <int j> static XPU_INLINE ushort32v halfs(ushort32v q) {
+  template <int j> static XPU_INLINE words16v halfs(words16v q) {
     constexpr int left = 9 - 4 * j;
-    const ushort32v sign = (j == 3 ? q : q << ushort32v(12 - 4 * j)) & ushort32v(0x8000);
+    const words16v sign = (j == 3 ? q : q << words16v(12 - 4 * j)) & words16v(0x8000);
     if constexpr (left >= 0)
-      return sign | (q << ushort32v(left) & ushort32v(0x0e00));
+      return sign | (q << words16v(left) & words16v(0x0e00));
     else
-      return sign | (q >> ushort32v(-left) & ushort32v(0x0e00));
+      return sign | (q >> words16v(-left) & words16v(0x0e00));
   }
   template <int j, uint32_t kM>
-  static XPU_INLINE void multiply(float16v (&part)[2][kM], ushort32v q, const float* a) {
-    const ushort32v y = halfs<j>(q);
-    const float16v low = half_lanes<false>(y), high = half_lanes<true>(y);
+  static XPU_INLINE void multiply(float16v (&part)[2][kM], words16v q0, words16v q1, const float* a) {
+    const float16v low = half_lanes(halfs<j>(q0)), high = half_lanes(halfs<j>(q1));
 #pragma unroll
     for (uint32_t m = 0; m < kM; ++m) {
       const float* x = a + m * inputs_of<WeightInputs>(kM) + 16 * j;
@@ -95,12 +83,12 @@ template <class S> struct E2m1Row {
   template <uint32_t kM>
   static XPU_INLINE void add(float16v (&sums)[kM], State&, const uint8_t* w, const uint8_t* at, uint32_t step,
                              const float* a) {
-    const ushort32v q = *reinterpret_cast<const ushort32u*>(w);
+    const words16v q0 = *reinterpret_cast<const words16u*>(w), q1 = *reinterpret_cast<const words16u*>(w + 32);
     float16v part[2][kM];
-    multiply<0>(part, q, a);
-    multiply<1>(part, q, a);
-    multiply<2>(part, q, a);
-    multiply<3>(part, q, a);
+    multiply<0>(part, q0, q1, a);
+    multiply<1>(part, q0, q1, a);
+    multiply<2>(part, q0, q1, a);
+    multiply<3>(part, q0, q1, a);
 #pragma unroll
     for (uint32_t h = 0; h < 2; ++h) {
       const float16v s = scales(at, step, h);
@@ -125,9 +113,11 @@ template <class S> struct E4m3Row {
                              const float* a) {
 #pragma unroll
     for (uint32_t h = 0; h < 4; ++h) {  // a quarter has one scale
-      const short32v b = __builtin_convertvector(*reinterpret_cast<const char32u*>(w + 32 * h), short32v);
-      const short32v y = (b << short32v(7) & short32v(0x3f80)) | (b & short32v(int16_t(0x8000)));
-      const float16v low = half_lanes<false>(y), high = half_lanes<true>(y);
+      const auto sixteen = [](const uint8_t* from) __attribute__((always_inline)) {
+        const words16v b = __builtin_convertvector(*reinterpret_cast<const bytes16u*>(from), words16v);
+        return half_lanes((b << words16v(7) & words16v(0x3f80)) | (b << words16v(8) & words16v(0x8000)));
+      };
+      const float16v low = sixteen(w + 32 * h), high = sixteen(w + 32 * h + 16);
       float16v s;
       if constexpr (__is_same(S, float))
         s = *reinterpret_cast<const float*>(at);

@@ -190,7 +190,7 @@ template <class T, bool kMax> struct ExtremeScan
 template <class T> struct MaxScan : ExtremeScan<T, true> {};
 template <class T> struct MinScan : ExtremeScan<T, false> {};
 
-// A sub-group per (line, chunk): one a work-group, or with kTeam several, which load some blocks ahead.
+// A sub-group per (line, chunk): one per work-group, or with kTeam several, which load some blocks ahead.
 template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE void scan_line(const ScanArgs& p) {
   using O = Op<T>;
   using S = typename O::S;

@@ -24,6 +24,7 @@ template <class F> void each(uint32_t n, size_t lane, F f) {
   for (; i + 16 <= n; i += 16) f(i);
   if (i + lane < n) f(i);
 }
+template <class T, bool kWide = false> T lanes_total(T v) { return lanes_sum(v); }
 template <class F> void every(uint32_t n, F f) {
   for (uint32_t i = 0; i < n; ++i) f(i);
 }
@@ -33,6 +34,7 @@ BAD = {
     "and, method": "bool hit = true; uint32_t tie = x[lane] > 0; if (tie && n + r.before(tie) >= p.n) hit = false; p.out[lane] = hit;",
     "or": "const bool all = x[lane] > 0 || lanes_sum(1u) > 3; p.out[lane] = all;",
     "choice": "p.out[lane] = x[lane] > 0 ? lanes_sum(x[lane]) : 0;",
+    "template with a default": "if (lane < p.n) p.out[lane] = lanes_total(x[lane]);",
     "if": "if (lane < p.n) p.out[lane] = lanes_sum(x[lane]);",
     "else": "if (lane < p.n) {} else { lanes_sum(x[lane]); }",
     "primitive": "if (lane == 0) sycl::group_barrier(sg);",

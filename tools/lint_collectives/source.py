@@ -87,8 +87,12 @@ def split(tokens: Tokens, separator: str) -> list[Tokens]:
     return parts
 
 
-def _angle_end(tokens: Tokens, at: int) -> int:
-    """The place of the > that ends the template arguments which the < at `at` begins; -1 where it is a comparison."""
+def _angle_end(tokens: Tokens, at: int, parameters: bool) -> int:
+    """The place of the > that ends the template arguments which the < at `at` begins; -1 where it is a comparison.
+
+    Parameters of a template may have defaults.
+    """
+    allowed = {"::", ",", "*", "&", "+", "-", "/", "..."} | ({"="} if parameters else set())
     depth, i = 0, at
     while i < len(tokens):
         t = tokens[i]
@@ -102,7 +106,7 @@ def _angle_end(tokens: Tokens, at: int) -> int:
             i = closing(tokens, i)
         elif t.text in ("==", "!="):
             pass
-        elif t.kind == "op" and t.text not in {"::", ",", "*", "&", "+", "-", "/", "..."}:
+        elif t.kind == "op" and t.text not in allowed:
             return -1
         i += 1
     if i >= len(tokens):
@@ -126,7 +130,7 @@ def _without_templates(tokens: Tokens) -> Tokens:
             at = closing(tokens, at + 1) + 1
             continue
         if t.text == "<" and out and (out[-1].kind == "name" or out[-1].text == "]"):
-            end = _angle_end(tokens, at)
+            end = _angle_end(tokens, at, out[-1].text == "template")
             if end >= 0:
                 at = end + 1
                 if out[-1].text == "template":
