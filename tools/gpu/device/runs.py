@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 120  # of one process
+NOT_RUN = ("no kernel", "not launchable")  # states of launches that were not executed
 MOST_RESTARTS = 25
 # compute-sanitizer names a kernel in each report.
 REPORT = re.compile(r"^========= (?!    )(\S.*)$", re.MULTILINE)
@@ -125,7 +126,7 @@ def sanitize(
         log = work / f"{stem(path)}.log"
         for kernel, texts in reports(log.read_text() if log.exists() else "").items():
             found.setdefault(kernel, Counter()).update(texts)
-    kernels = sorted({r["digest"] + r["kernel"] for r in results if "state" in r})
+    kernels = sorted({r["digest"] + r["kernel"] for r in results if r.get("state", NOT_RUN[0]) not in NOT_RUN})
     print(f"{tool}: {len(kernels)} kernels in {time.monotonic() - start:.0f} s, {len(found)} with reports", flush=True)
     for kernel, texts in sorted(found.items()):
         print(f"  {kernel}: {dict(texts.most_common(3))}")
