@@ -27,7 +27,8 @@ void test_tiles() {
     CHECK(local % 16 == 0 && local <= 256 && (n < 256 ? local < width + 16 : local > 128));
     CHECK(tile_share(local, kTileElements, many) == local * kTileElements / 256);
     at("pointwise rows", n);
-    const uint32_t columns = static_cast<uint32_t>(std::min<int64_t>(n, kTileElements)), whole = static_cast<uint32_t>(n);
+    const uint32_t columns = static_cast<uint32_t>(std::min<int64_t>(n, kTileElements)),
+                   whole = static_cast<uint32_t>(n);
     const RowsPlan slim = plan_pointwise_rows(3, whole, few), wide = plan_pointwise_rows(3, whole, many);
     CHECK(slim.local == 16 && slim.group == std::clamp<uint32_t>(kTileElements / columns, 1, 128));
     CHECK(slim.columns == columns && wide.columns == columns && plan_pointwise_rows(1, whole, few).columns == columns);

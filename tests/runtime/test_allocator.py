@@ -21,7 +21,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @pytest.fixture(autouse=True, scope="module")
 def older():
-    """What other tests of this process hold is not gone through again by each test."""
+    """Each test collects what it made, not what others of this process hold."""
     gc.collect()
     gc.freeze()
 
