@@ -22,12 +22,12 @@ namespace syclex = sycl::ext::oneapi::experimental;
 using Executable = syclex::command_graph<syclex::graph_state::executable>;
 
 // The graphs that record.
-struct Registry {
+struct Recording {
   std::mutex mutex;
   std::vector<CommandGraph*> graphs;
 };
-Registry& registry() {
-  static auto* r = new Registry;
+Recording& recording_graphs() {
+  static auto* r = new Recording;
   return *r;
 }
 
@@ -91,8 +91,8 @@ void CommandGraph::begin() {
   recorded_.emplace(queue_.get().get_context(), queue_.get().get_device());
   queue_.submit_marker([&](sycl::queue& q) { recorded_->begin_recording(q); });
   {
-    const std::lock_guard lock(registry().mutex);
-    registry().graphs.push_back(this);
+    const std::lock_guard lock(recording_graphs().mutex);
+    recording_graphs().graphs.push_back(this);
   }
   count_recording(1);
   watch_launches(1);
@@ -103,8 +103,8 @@ void CommandGraph::end() {
   watch_launches(-1);
   count_recording(-1);
   {
-    const std::lock_guard lock(registry().mutex);
-    std::erase(registry().graphs, this);
+    const std::lock_guard lock(recording_graphs().mutex);
+    std::erase(recording_graphs().graphs, this);
   }
   if (parts_.empty() || !recorded_->get_nodes().empty()) {
     parts_.push_back(std::make_unique<Part>());
@@ -127,8 +127,8 @@ bool CommandGraph::records(const Queue& queue) const {
 
 CommandGraph* graph_of(const Queue& queue) {
   if (graphs_recording() == 0 || !recording(queue)) return nullptr;
-  const std::lock_guard lock(registry().mutex);
-  for (CommandGraph* graph : registry().graphs)
+  const std::lock_guard lock(recording_graphs().mutex);
+  for (CommandGraph* graph : recording_graphs().graphs)
     if (graph->records(queue)) return graph;
   return nullptr;
 }
@@ -136,8 +136,8 @@ CommandGraph* graph_of(const Queue& queue) {
 void join_graph(uint64_t number, Queue& queue) {
   CommandGraph* found = nullptr;
   {
-    const std::lock_guard lock(registry().mutex);
-    for (CommandGraph* graph : registry().graphs)
+    const std::lock_guard lock(recording_graphs().mutex);
+    for (CommandGraph* graph : recording_graphs().graphs)
       if (graph->number == number) found = graph;
   }
   if (found) found->join(queue);

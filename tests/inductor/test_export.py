@@ -25,6 +25,7 @@ from torch._inductor import aoti_compile_and_package, aoti_load_package, config
 
 import xpu_ops
 from xpu_ops import _paths
+from xpu_ops.inductor.aoti import package as package_file
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).parent
@@ -369,6 +370,15 @@ def test_a_package_for_the_cpu_stays_one(tmp_path: Path) -> None:
 def test_packages_name_their_makers(example: tuple[str, nn.Module]) -> None:
     metadata = aoti_load_package(example[0]).get_metadata()
     assert metadata["xpu_ops"] == xpu_ops.__version__ and metadata["torch"] == torch.__version__
+
+
+def test_releases_of_torch_do_not_share_a_file_of_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inductor's cache is theirs together, and keeps a file whose name it has."""
+    name, content = package_file.kernel_file(())
+    assert package_file.kernel_file(()) == (name, content)
+    monkeypatch.setattr(package_file, "torch_release", lambda: "2.99")
+    other, changed = package_file.kernel_file(())
+    assert other != name and changed != content and b"torch 2.99" in changed
 
 
 def test_without_a_compiler(tmp_path: Path) -> None:

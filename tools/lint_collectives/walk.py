@@ -123,7 +123,7 @@ class Walk:
             while tokens[at].text != ":":
                 at += 1
             return at + 1
-        end = self._end(tokens, at)
+        end = min(self._end(tokens, at), len(tokens))  # a body of one expression has no end of its own
         text = tokens[at : end - 1] if tokens[end - 1].text == ";" else tokens[at:end]
         if t.text == "return":
             if len(text) > 1 and text[1].text == "{":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from zlib import crc32
 
@@ -15,6 +16,8 @@ NO_KERNELS = "no_kernels"
 
 def kernel_file(sources: Iterable[str]) -> tuple[str, bytes]:
     """The name of the module of these kernels, without its suffix, and the content of its file.
+
+    The name is that of the content: Inductor's cache, which other releases of torch share, keeps a file that it has.
 
     Raises:
         CompileError: where a kernel does not compile.
@@ -36,4 +39,5 @@ def kernel_file(sources: Iterable[str]) -> tuple[str, bytes]:
         f"native {len(built.native)} {crc32(built.native):x}",
         "\n",
     ]
-    return built.digest, "\n".join(lines).encode() + built.spirv + built.native
+    content = "\n".join(lines).encode() + built.spirv + built.native
+    return hashlib.sha256(content).hexdigest(), content
