@@ -12,7 +12,7 @@
 namespace xpu_ops::plan::inline pointwise_family {
 namespace {
 
-constexpr uint32_t kFewUnits = 4;     // up to which a tile is worth a work-group
+constexpr uint32_t kFewUnits = 4;      // up to which a tile is worth a work-group
 constexpr uint32_t kTilesPerUnit = 4;  // so that units that start late still share the work
 constexpr uint32_t kTileStep = 1024, kMostTile = 65536;
 

@@ -19,7 +19,7 @@ namespace xpu_ops::runtime {
 namespace {
 
 namespace syclex = sycl::ext::oneapi::experimental;
-using Executable = syclex::command_graph<syclex::graph_state::executable>;
+using Replayable = syclex::command_graph<syclex::graph_state::executable>;
 
 // The graphs that record.
 struct Recording {
@@ -61,7 +61,7 @@ struct CommandGraph::Part {
   size_t global[2] = {}, local[2] = {};
   std::function<void()> work;
   std::optional<syclex::command_graph<>> recorded;
-  std::optional<Executable> executable;
+  std::optional<Replayable> executable;
   Part() = default;
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
@@ -196,7 +196,7 @@ void CommandGraph::join(Queue& queue) {
 
 namespace {
 
-struct Enqueued {
+struct WorkOfGraph {
   CommandGraph* graph;
   const std::function<void()>* work;
 };
@@ -204,7 +204,7 @@ struct Enqueued {
 }  // namespace
 
 void CommandGraph::run_work(void* args) {
-  const Enqueued e = *static_cast<const Enqueued*>(args);
+  const WorkOfGraph e = *static_cast<const WorkOfGraph*>(args);
   try {
     (*e.work)();
   } catch (...) {
@@ -223,7 +223,7 @@ sycl::event CommandGraph::enqueue(sycl::queue& queue) {
       check(opencl().launch(native, part->kernel, part->dims, nullptr, part->global, part->local, 0, nullptr, nullptr),
             "launch a kernel of a graph");
     } else {
-      Enqueued args{this, &part->work};  // OpenCL copies it
+      WorkOfGraph args{this, &part->work};  // OpenCL copies it
       check(opencl().work(native, run_work, &args, sizeof args, 0, nullptr, nullptr, 0, nullptr, nullptr),
             "enqueue work of a graph");
     }
