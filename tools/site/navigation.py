@@ -21,6 +21,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     "Test and measure": (
         "docs/testing",
         "docs/performance",
+        "docs/many-cores",
         "docs/models",
         "docs/profiling",
         "docs/coverage",
