@@ -6,7 +6,6 @@
 #include "kernels/error.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device.hpp"
-#include "kernels/runtime/kernel_index.hpp"
 #include "kernels/runtime/launch.hpp"
 
 namespace xpu_ops::plan::inline pointwise_family {
@@ -15,6 +14,7 @@ namespace {
 constexpr uint32_t kFewUnits = 4;      // up to which a tile is worth a work-group
 constexpr uint32_t kTilesPerUnit = 4;  // so that units that start late still share the work
 constexpr uint32_t kTileStep = 1024, kMostTile = 65536;
+constexpr uint64_t kLeastOfFours = 4096;  // elements that are worth a second kernel
 
 }  // namespace
 
@@ -128,12 +128,6 @@ void fill(const PointwiseShape& s, Layout layout, PointwiseArgs& args, int outpu
 
 namespace {
 
-const runtime::KernelTable* steps_of(const runtime::KernelTable& rows) {
-  const runtime::StepKernels* k = runtime::kStepKernels;
-  while (k->rows && k->rows != &rows) ++k;
-  return k->steps;
-}
-
 // Calls work(ptr) at every place in the dimensions that one launch has no room for.
 template <class F>
 void each_place(const OuterDim* outer, int outers, int operands, void* const* ptr, F&& work) {
@@ -157,12 +151,13 @@ void launch_groups(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t lo
                    local, args);
 }
 
-void launch_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, const runtime::Policy& policy,
-                 PointwiseArgs& args) {
-  const RowsPlan plan = plan_pointwise_rows(args.rows, args.n, policy);
+void launch_rows(runtime::Queue& queue, const runtime::KernelTable& rows, DType type, const PointwiseShape& shape,
+                 const runtime::Policy& policy, PointwiseArgs& args) {
+  const bool fours = rows.fours && rows.fours->has(type) && by_fours(shape, args, policy);
+  const RowsPlan plan = plan_pointwise_rows(args.rows, args.n, policy, fours ? 4 : 1);
   args.group = plan.group;
   args.columns = plan.columns;
-  launch_groups(queue, kernel, plan.local, args);
+  launch_groups(queue, fours ? (*rows.fours)[type] : rows[type], plan.local, args);
 }
 
 }  // namespace
@@ -172,14 +167,26 @@ PointwiseKernel plan_pointwise(const PointwiseShape& shape, Layout fits, bool st
   return steps && policy.single_items && in_order(shape) ? PointwiseKernel::steps : PointwiseKernel::none;
 }
 
-RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy) {
+bool by_fours(const PointwiseShape& s, const PointwiseArgs& args, const runtime::Policy& policy) {
+  if (policy.single_items || args.n % 4 != 0 || uint64_t{args.rows} * args.n < kLeastOfFours) return false;
+  for (int k = 0; k < s.operands; ++k) {
+    // A stand-in is read in place of an operand of at most its element's size.
+    const uint64_t four = uint64_t{4} * s.element[args.stand_in[k]];
+    if (reinterpret_cast<uintptr_t>(args.ptr[args.stand_in[k]]) % four != 0) return false;
+    for (uint32_t d = 0; d < args.ndim; ++d)
+      if (args.strides[d][args.stand_in[k]] % four != 0) return false;
+  }
+  return true;
+}
+
+RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy, uint32_t each) {
   // Many threads of a CPU device spend as long between two work-groups as on a tile.
   if (rows == 1 && policy.single_items && policy.units > kFewUnits) {
     const uint32_t share = runtime::ceil_div(n, kTilesPerUnit * policy.units * kTileStep) * kTileStep;
     return {tile_group(n, policy), 1, std::min(n, std::clamp(share, kTileElements, kMostTile))};
   }
   const uint32_t columns = std::min(n, kTileElements);
-  const size_t local = tile_group(columns, policy), share = tile_share(local, kTileElements, policy);
+  const size_t local = tile_group(columns / each, policy), share = tile_share(local, kTileElements, policy);
   return {local, static_cast<uint32_t>(std::clamp<size_t>(share / columns, 1, 128)), columns};
 }
 
@@ -224,21 +231,21 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
     }
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
-  const runtime::KernelTable* steps = fits == Layout::rows ? nullptr : steps_of(p.rows);
+  const runtime::KernelTable* steps = fits == Layout::rows ? nullptr : p.rows.steps;
   const PointwiseKernel kernel = plan_pointwise(p.shape, fits, steps && steps->has(p.common), policy);
   if (kernel == PointwiseKernel::none) return false;
   take_outers();
   if (kernel == PointwiseKernel::steps)
     each_part(Layout::strided, [&] { launch_groups(queue, (*steps)[p.common], 1, args); });
   else
-    each_part(Layout::rows, [&] { launch_rows(queue, p.rows[p.common], policy, args); });
+    each_part(Layout::rows, [&] { launch_rows(queue, p.rows, p.common, *shape, policy, args); });
   return true;
 }
 
-void pointwise_dense(runtime::Queue& queue, runtime::KernelSlot& kernel, const PointwiseShape& shape,
+void pointwise_dense(runtime::Queue& queue, const runtime::KernelTable& rows, DType type, const PointwiseShape& shape,
                      PointwiseArgs& args, int outputs) {
   fill(shape, Layout::rows, args, outputs);
-  launch_rows(queue, kernel, runtime::device_info(queue.device).policy, args);
+  launch_rows(queue, rows, type, shape, runtime::device_info(queue.device).policy, args);
 }
 
 }  // namespace xpu_ops::plan::inline pointwise_family

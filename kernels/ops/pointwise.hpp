@@ -67,11 +67,14 @@ struct RowsPlan {
   size_t local;
   uint32_t group, columns;
 };
-RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy);
+// each: elements that an item takes at a time.
+RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy, uint32_t each = 1);
+// Whether the kernel that moves four elements per load serves what fill() has filled, and has enough to do.
+bool by_fours(const PointwiseShape& shape, const PointwiseArgs& args, const runtime::Policy& policy);
 // False, and nothing is done, where there is no kernel.
 bool pointwise(runtime::Queue& queue, const PointwiseProblem& problem);
 // One launch over elements side by side; all of the arguments but what fill() fills is given.
-void pointwise_dense(runtime::Queue& queue, runtime::KernelSlot& kernel, const PointwiseShape& shape,
+void pointwise_dense(runtime::Queue& queue, const runtime::KernelTable& rows, DType type, const PointwiseShape& shape,
                      PointwiseArgs& args, int outputs);
 
 }  // namespace xpu_ops::plan::inline pointwise_family

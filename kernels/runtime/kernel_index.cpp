@@ -6,6 +6,5 @@ namespace xpu_ops::runtime {
 // nothing folds the size.
 [[gnu::weak]] extern const KernelIndexEntry kKernelIndex[1] = {{nullptr, nullptr}};
 [[gnu::weak]] extern const size_t kKernelIndexSize = 0;
-[[gnu::weak]] extern const StepKernels kStepKernels[1] = {{nullptr, nullptr}};
 
 }  // namespace xpu_ops::runtime

@@ -13,11 +13,4 @@ struct KernelIndexEntry {
 extern const KernelIndexEntry kKernelIndex[];
 extern const size_t kKernelIndexSize;
 
-// The kernels for operands that step through memory, by those for rows of the same expressions; the last rows are null.
-struct StepKernels {
-  const KernelTable* rows;
-  const KernelTable* steps;
-};
-extern const StepKernels kStepKernels[];
-
 }  // namespace xpu_ops::runtime

@@ -54,7 +54,9 @@ class KernelSlot {
 //   "<label>" not implemented for 'Half'
 class KernelTable {
  public:
-  constexpr KernelTable(const char* label, KernelSlot* const (&slots)[kDTypeSlots]) : label_(label), slots_(slots) {}
+  constexpr KernelTable(const char* label, KernelSlot* const (&slots)[kDTypeSlots], const KernelTable* steps = nullptr,
+                        const KernelTable* fours = nullptr)
+      : steps(steps), fours(fours), label_(label), slots_(slots) {}
   KernelSlot& operator[](DType t) const {
     KernelSlot* s = slots_[static_cast<int>(t)];
     if (!s) [[unlikely]]
@@ -62,6 +64,10 @@ class KernelTable {
     return *s;
   }
   bool has(DType t) const { return slots_[static_cast<int>(t)] != nullptr; }
+
+  // Of pointwise rows, the same expressions for operands that step through memory, and by fours; null where there are none.
+  const KernelTable* steps;
+  const KernelTable* fours;
 
  private:
   [[noreturn]] void missing(DType t) const;

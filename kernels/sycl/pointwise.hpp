@@ -52,7 +52,10 @@ struct RowAccess : AccessBase {
   const char* one[Operands];  // the operand at the start of the row
   const char* vec[Operands];  // where a value for each column can be read: the operand itself or a stand-in
   template <int I, class T, class M> M in() const {
-    const M each = widen<M>(reinterpret_cast<const T*>(vec[outs + I])[c]);
+    return chosen<I, T>(widen<M>(reinterpret_cast<const T*>(vec[outs + I])[c]));
+  }
+  // Input I, of which this is the element.
+  template <int I, class T, class M> M chosen(M each) const {
     M same = widen<M>(*reinterpret_cast<const T*>(one[outs + I]));
     if constexpr (I < xpu_ops::kPointwiseImmediates)
       same = p.mode[I] == xpu_ops::kImmediate ? value_as<M>(p.imm[I]) : same;
@@ -103,18 +106,25 @@ template <int Operands, class Fn> [[gnu::always_inline]] inline void for_rows(co
   }
 }
 
+// The row whose operands start at `one`.
+template <class F, int Operands>
+[[gnu::always_inline]] inline RowAccess<Operands> row_access(const PointwiseArgs& p, const char* const (&one)[Operands]) {
+  RowAccess<Operands> x{{p}, F::kOut, 0, {}, {}};
+#pragma unroll
+  for (int k = 0; k < Operands; ++k) {
+    x.vec[k] = x.one[k] = one[k];
+    if (k < F::kOut) continue;
+#pragma unroll
+    for (int j = 0; j < Operands; ++j) x.vec[k] = p.stand_in[k] == j ? one[j] : x.vec[k];
+  }
+  return x;
+}
+
 template <class F> inline void pointwise_rows(const PointwiseArgs& p) {
   constexpr int operands = F::kOut + F::kIn;
   for_rows<operands>(p, [&](const char* const(&one)[operands], size_t c0, size_t c1, size_t lane, size_t lanes)
                             __attribute__((always_inline)) {
-                              RowAccess<operands> x{{p}, F::kOut, 0, {}, {}};
-#pragma unroll
-                              for (int k = 0; k < operands; ++k) {
-                                x.vec[k] = x.one[k] = one[k];
-                                if (k < F::kOut) continue;
-#pragma unroll
-                                for (int j = 0; j < operands; ++j) x.vec[k] = p.stand_in[k] == j ? one[j] : x.vec[k];
-                              }
+                              RowAccess<operands> x = row_access<F>(p, one);
                               for_columns(c0, c1, lane, lanes, [&](size_t c) __attribute__((always_inline)) {
                                 x.c = c;
                                 F::run(x);

@@ -87,6 +87,7 @@ inline bool refuses(const std::function<void()>& plan) {
 // Parts of the program beside plan_test.cpp.
 void test_layers();
 void test_resampling();
+void test_pointwise();
 void test_groups();
 void test_sparse();
 void test_control_groups();

@@ -61,8 +61,8 @@ void test_copies() {
   const CopyShape dense = {1, {1 << 20}, {1}, {1}}, rows = {2, {300, 512}, {512, 1}, {1024, 1}},
                   turned = {2, {300, 400}, {400, 1}, {1, 300}}, lines = {2, {300, 1000}, {1000, 1}, {4000, 3}};
   CHECK(locals(cpu_policy(2), dense) == Sizes{16} && locals(gpu_policy(kUnits), dense) == Sizes{256});
-  CHECK(locals(cpu_policy(2), rows) == Sizes{1} && locals(gpu_policy(kUnits), rows) == Sizes{256});
-  CHECK(locals(cpu_policy(2), turned) == Sizes{1} && locals(gpu_policy(kUnits), turned) == Sizes{64});
+  CHECK(locals(cpu_policy(2), rows) == Sizes{1} && locals(gpu_policy(kUnits), rows) == Sizes{128});
+  CHECK(locals(cpu_policy(2), turned) == Sizes{1} && locals(gpu_policy(kUnits), turned) == Sizes{256});
   CHECK(locals(cpu_policy(2), lines) == Sizes{1} && locals(gpu_policy(kUnits), lines) == Sizes{256});
 }
 

@@ -38,7 +38,7 @@ def generate(families: list[Family], torch: Torch) -> dict[str, str]:
                 files[f"aten/{name}"] = text
     files |= aoti.files(torch)
     files["kernels/dtypes.inc"] = types.include_file()
-    files["kernels/kernel_index.cpp"] = device.index_source(index, families)
+    files["kernels/kernel_index.cpp"] = device.index_source(index)
     files["kernel_index.tsv"] = "".join(f"{k}\t{m}\n" for k, m in sorted(index.items()))
     files["manifest.json"] = (
         json.dumps(

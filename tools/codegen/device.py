@@ -53,7 +53,11 @@ def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
         lines.append(f"    [[maybe_unused]] const {kind} s{i} = x.template scalar<{i}, {kind}>();")
     for i, (operand, expr) in enumerate(zip(kernel.outputs, exprs, strict=True)):
         lines.append(f"    x.template out<{i}, {operand.device()}>({expr});")
-    lines += ["  }", "};"]
+    lines.append("  }")
+    for verb, operands in (("read", kernel.inputs), ("write", kernel.outputs)) if kernel.fours else ():
+        calls = "".join(f" x.template {verb}<{i}, {o.device()}>();" for i, o in enumerate(operands))
+        lines.append(f"  template <class X> [[gnu::always_inline]] static void {verb}(const X& x) {{{calls} }}")
+    lines.append("};")
     return "\n".join(lines)
 
 
@@ -75,6 +79,11 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
             name = f"{kernel.name}_{t.name}_steps"
             uses[name] = index
             text = f"XPU_KERNEL_SINGLE_2 {name}(PointwiseArgs p) {{ pointwise_steps<{functor_type}>(p); }}"
+            instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
+        if t.name in kernel.fours:
+            name = f"{kernel.name}_{t.name}_fours"
+            uses[name] = index
+            text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_fours<{functor_type}>(p); }}"
             instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
     return functors, instances, uses
 
@@ -135,29 +144,37 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
     functors: dict[str, list[str]] = {}
     uses: dict[str, int] = {}
     pointwise: list[Instance] = []
+    fours: list[Instance] = []
     for op in family.operators:
         if op.row.kernel:
             continue
         for kernel in op.pointwise.values():
             functors[kernel.name], instances, used = pointwise_module_parts(kernel)
             uses |= used
-            pointwise += [i for i in instances if shared.owner_of(i.name) == i.name]
+            owned = [i for i in instances if shared.owner_of(i.name) == i.name]
+            pointwise += [i for i in owned if not i.name.endswith("_fours")]
+            fours += [i for i in owned if i.name.endswith("_fours")]
     custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
     header = family.manifest.header or f"{family.name}.hpp"
     result: dict[str, tuple[str, list[str]]] = {}
-    for kind, instances in (("pointwise", pointwise), ("custom", custom)):
+    for kind, instances in (("pointwise", pointwise), ("fours", fours), ("custom", custom)):
         for fp64 in (False, True):
             group = [i for i in instances if i.fp64 == fp64]
-            stem = family.name if kind == "custom" or not custom else f"{family.name}_pw"
+            plain = kind == "custom" or (kind == "pointwise" and not custom)
+            stem = family.name if plain else f"{family.name}_{'fours' if kind == 'fours' else 'pw'}"
             for bits, owners in split(Counter(i.owner for i in group), family.manifest.kernels_per_module).items():
                 members = [i for i in group if i.owner in owners]
                 module = module_name(stem, bits, fp64)
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if any("f8e" in m.text for m in members):
                     lines.append(device_include("float8.hpp"))
-                if kind == "pointwise":
+                if kind != "custom":
                     header_name = (
-                        "cpu/pointwise_steps" if any(m.name.endswith("_steps") for m in members) else "pointwise"
+                        "cpu/pointwise_steps"
+                        if any(m.name.endswith("_steps") for m in members)
+                        else "pointwise_fours"
+                        if kind == "fours"
+                        else "pointwise"
                     )
                     lines += [device_include(f"{header_name}.hpp"), "using namespace xpu;"]
                     for owner in owners:
@@ -214,23 +231,28 @@ def tables_of(family: Family) -> tuple[str, str]:
     def slot(name: str) -> str:
         return f'KernelSlot slot_{name}("{name}"{f", &host_{name}" if name in on_host else ""});'
 
-    def table(name: str, label: str, members: dict[str, str]) -> None:
+    def table(name: str, label: str, members: dict[str, str], forms: str = "") -> None:
         declarations.append(f"extern const runtime::KernelTable {name};")
         defined.extend(slot(k) for k in dict.fromkeys(members.values()) if k not in made)
         made.update(members.values())
         entries = slots({t: f"&slot_{kernel}" for t, kernel in members.items()}, "nullptr")
         definitions.append(f"KernelSlot* const table_{name}[kDTypeSlots] = {{{entries}}};")
-        definitions.append(f'}}\nconst runtime::KernelTable {name}{{"{label}", table_{name}}};\nnamespace {{')
+        definitions.append(f'}}\nconst runtime::KernelTable {name}{{"{label}", table_{name}{forms}}};\nnamespace {{')
 
     for op in family.operators:
         if op.row.kernel:
             continue
         for kernel in op.pointwise.values():
             owners = {t.name: shared.owner_of(f"{kernel.name}_{t.name}_rows") for t in kernel.types}
-            table(f"{kernel.name}_rows", kernel.name, owners)
-            if kernel.steps:
-                steps = {t.name: f"{kernel.name}_{t.name}_steps" for t in kernel.types if t.name in kernel.steps}
-                table(f"{kernel.name}_steps", kernel.name, steps)
+            others = {"steps": kernel.steps, "fours": kernel.fours}
+            forms = "".join(f", {f'&{kernel.name}_{form}' if served else 'nullptr'}" for form, served in others.items())
+            table(f"{kernel.name}_rows", kernel.name, owners, forms)
+            for form, served in others.items():
+                if served:
+                    table(
+                        f"{kernel.name}_{form}", kernel.name,
+                        {t: shared.owner_of(f"{kernel.name}_{t}_{form}") for t in kernel.exprs if t in served},
+                    )  # fmt: skip
     for each in family.foreach:
         table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
     for k in family.kernels:
@@ -269,18 +291,12 @@ def tables_of(family: Family) -> tuple[str, str]:
     return header, source
 
 
-def index_source(index: dict[str, str], families: list[Family]) -> str:
-    """The sorted index from kernel name to module name, and which kernels of steps go with which of rows."""
-    stepped = {f.name: [k.name for k in f.own_pointwise if k.steps] for f in families}
-    includes = "".join(f'#include "gen/kernels/{name}_kernels.hpp"\n' for name, kernels in stepped.items() if kernels)
-    steps = "".join(
-        f"    {{&kernels::{k}_rows, &kernels::{k}_steps}},\n" for kernels in stepped.values() for k in kernels
-    )
+def index_source(index: dict[str, str]) -> str:
+    """The sorted index from kernel name to module name."""
     rows = "\n".join(f'    {{"{name}", "{module}"}},' for name, module in sorted(index.items()))
     return (
         "// Generated from kernels/manifest; do not edit.\n"
-        f'#include "kernels/runtime/kernel_index.hpp"\n{includes}\nnamespace xpu_ops::runtime {{\n'
+        '#include "kernels/runtime/kernel_index.hpp"\n\nnamespace xpu_ops::runtime {\n'
         f"const KernelIndexEntry kKernelIndex[] = {{\n{rows}\n    {{nullptr, nullptr}},\n}};\n"
-        f"const size_t kKernelIndexSize = {len(index)};\n"
-        f"const StepKernels kStepKernels[] = {{\n{steps}    {{nullptr, nullptr}},\n}};\n}}  // namespace xpu_ops::runtime\n"
+        f"const size_t kKernelIndexSize = {len(index)};\n}}  // namespace xpu_ops::runtime\n"
     )

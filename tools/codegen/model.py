@@ -24,6 +24,10 @@ PREFIXES: dict[Key, str] = {
 }  # fmt: skip
 
 
+# Element types of which a GPU moves four per load (kernels/sycl/pointwise_fours.hpp).
+FOURS = frozenset({"f16", "bf16", "f32"})
+
+
 @dataclass(frozen=True)
 class Operand:
     """One operand of a pointwise kernel: 'T' (common), 'R' (its real type), 'C' (its complex type) or a fixed one."""
@@ -61,6 +65,7 @@ class PointwiseKernel:
     scalars: list[ScalarSpec]
     exprs: dict[str, list[str]]  # element type -> one expression per output
     steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
+    fours: frozenset[str] = frozenset()  # element types with a kernel that moves four elements per load
 
     @property
     def types(self) -> list[ElementType]:
@@ -379,7 +384,7 @@ class Builder:
             steps = frozenset(t.name for t in expand(row.steps)) & exprs.keys()
             if steps and any(o.kind != "T" for o in [*inputs, *outputs]):
                 raise self.fail(family, row, "steps", "needs operands and results of the common type")
-            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs, steps)
+            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys())
         return result
 
     def choose(self, expr: object, t: ElementType) -> Expr | None:

@@ -52,6 +52,7 @@ class Sharing:
     def __init__(self, kernels: list[PointwiseKernel]) -> None:
         self._owner: dict[str, str] = {}
         first: dict[object, str] = {}
+        fours: dict[object, str] = {}
         for kernel in kernels:
             for t in kernel.types:
                 key = (
@@ -64,6 +65,9 @@ class Sharing:
                 )
                 stem = first.setdefault(key, f"{kernel.name}_{t.name}")
                 self._owner[f"{kernel.name}_{t.name}_rows"] = f"{stem}_rows"
+                if t.name in kernel.fours:
+                    stem = fours.setdefault(key, f"{kernel.name}_{t.name}")
+                    self._owner[f"{kernel.name}_{t.name}_fours"] = f"{stem}_fours"
 
     def owner_of(self, kernel: str) -> str:
         """The kernel that is compiled for this one; mostly itself."""

@@ -69,7 +69,11 @@ def kernels_of(family: Family) -> Iterator[tuple[str, dict[str, Any]]]:
             for p in op.pointwise.values():
                 for t in p.types:
                     outputs = output_types(p, t)
-                    yield f"{p.name}_{t.name}_rows", entry(family, "PointwiseArgs", 2, [t.name], outputs, op, False)
+                    for form in ("rows", "fours") if t.name in p.fours else ("rows",):
+                        yield (
+                            f"{p.name}_{t.name}_{form}",
+                            entry(family, "PointwiseArgs", 2, [t.name], outputs, op, False),
+                        )
                     # Kernels of one item per element of a column serve the CPU device alone.
                     yield f"{p.name}_{t.name}_steps", entry(family, "PointwiseArgs", 2, [t.name], outputs, op, True)
     for each in family.foreach:

@@ -116,7 +116,7 @@ void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
     shape.strides[0][k] = shape.immediate[k] ? 0 : 1;
   }
   plan::collapse(shape);
-  plan::pointwise_dense(runtime::current_queue(), op_.rows[to_dtype(common_)], shape, args, 1);
+  plan::pointwise_dense(runtime::current_queue(), op_.rows, to_dtype(common_), shape, args, 1);
 }
 
 }  // namespace xpu_ops::aten
