@@ -86,18 +86,25 @@ void split(const CopyShape& s, char* dst, const char* src, size_t element, const
   }
 }
 
-// Sees runs of narrow elements as 4-byte ones where both sides are aligned for it. Returns the new element size.
-size_t widen(CopyShape& s, const void* dst, const void* src, size_t element) {
-  if (element >= 4 || s.ndim == 0 || s.dst[0] != 1 || s.src[0] != 1) return element;
-  int64_t k = static_cast<int64_t>(4 / element);
-  uintptr_t bits = reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src);
-  bool fits = bits % 4 == 0 && s.size[0] % k == 0;
-  for (int d = 1; d < s.ndim; ++d) fits = fits && s.dst[d] % k == 0 && s.src[d] % k == 0;
-  if (!fits) return element;
-  s.size[0] /= k;
-  for (int d = 1; d < s.ndim; ++d) s.dst[d] /= k, s.src[d] /= k;
-  return 4;
+// Sees runs of narrow elements as ones of `most` bytes, or of fewer, where both sides are aligned for it. Returns the new
+// element size.
+size_t widen(CopyShape& s, const void* dst, const void* src, size_t element, size_t most) {
+  if (s.ndim == 0 || s.dst[0] != 1 || s.src[0] != 1) return element;
+  const uintptr_t bits = reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src);
+  for (size_t wide = most; wide > element && wide >= 4; wide /= 2) {
+    const int64_t k = static_cast<int64_t>(wide / element);
+    bool fits = bits % wide == 0 && s.size[0] % k == 0 && (wide == 4 || s.ndim == 1 || s.size[0] >= k * kMinRow);
+    for (int d = 1; d < s.ndim; ++d) fits = fits && s.dst[d] % k == 0 && s.src[d] % k == 0;
+    if (!fits) continue;
+    s.size[0] /= k;
+    for (int d = 1; d < s.ndim; ++d) s.dst[d] /= k, s.src[d] /= k;
+    return wide;
+  }
+  return element;
 }
+
+// Bytes that an item moves at a time where neighbours are moved. A CPU device makes vectors of its items.
+size_t most_bytes(const runtime::Policy& policy) { return policy.single_items ? 4 : 16; }
 
 // Elements of the first dimension, or of the first two where that one is short, which are side by side in dst.
 int64_t dense_line(const CopyShape& s) {
@@ -191,8 +198,13 @@ void plan_loops(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& p
     walk(s, l, CopyLayout::rows, s.size[0], policy);
   } else if (unit_dst && dense > 0 && s.size[0] >= kMinRow) {
     swap_dims(s, 1, dense);
-    tile(s, l, CopyLayout::transpose, kTransposeLanes, kTransposeColumn);
-    l.local = kTransposeLanes;
+    if (const size_t side = turned_side(l.element); policy.tile_items >= side && policy.tile_items % side == 0) {
+      tile(s, l, CopyLayout::tiles, side, side);
+      l.local = policy.tile_items;
+    } else {
+      tile(s, l, CopyLayout::transpose, kTransposeLanes, kTransposeColumn);
+      l.local = kTransposeLanes;
+    }
   } else if (dense > 0 && s.size[dense] >= 4 * kMinRow && s.size[0] < kMinRow) {
     // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
     swap_dims(s, 0, dense);
@@ -306,7 +318,7 @@ void plan_copy(const runtime::Policy& policy, void* dst, const void* src, size_t
         [&](CopyShape s, char* d, const char* r) {
           CopyLaunch launch{};
           CopyArgs& a = launch.args;
-          launch.element = widen(s, d, r, element);
+          launch.element = widen(s, d, r, element, most_bytes(policy));
           if (s.ndim > 0 && s.size[0] == 1) collapse(s, true);
           a.group = 1;
           if (s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1 && s.src[0] == 1)) {
@@ -346,6 +358,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
       case CopyLayout::lines1: return kernels::copy_lines_d1;
       case CopyLayout::lines2: return kernels::copy_lines_d2;
       case CopyLayout::transpose: return kernels::copy_transpose;
+      case CopyLayout::tiles: return kernels::copy_tiles;
       case CopyLayout::blocks: return block_slots(l);
       case CopyLayout::joins: return *kJoins[l.args.size[1].d - 2];
       case CopyLayout::parts: return *kParts[l.args.size[1].d - 2];
@@ -371,7 +384,10 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
     }
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
-  runtime::KernelSlot& slot = cast_slot(to, from);
+  const size_t four = 4 * std::max(dtype_size(to), dtype_size(from));
+  const bool fours = !policy.single_items && kernels::cast_fours.has(to, from) && n % 4 == 0 &&
+                     (reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src)) % four == 0;
+  runtime::KernelSlot& slot = fours ? kernels::cast_fours(to, from) : cast_slot(to, from);
   constexpr int64_t step = int64_t{1} << 30;
   for (int64_t done = 0; done < n; done += step) {
     CopyArgs a{};
@@ -400,11 +416,12 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
     const int64_t n = numel(s);
     if (s.ndim == 0 || (s.ndim == 1 && s.dst[0] == 1)) {
       size_t width = element, items = static_cast<size_t>(n);
-      // Narrow values are repeated over 4 bytes: a quarter of the items do the same stores.
-      if (width < 4 && reinterpret_cast<uintptr_t>(d) % 4 == 0 && items * element % 4 == 0) {
-        char* bytes = reinterpret_cast<char*>(a.value);
-        for (size_t i = element; i < 4; i += element) std::memcpy(bytes + i, value, element);
-        items = items * element / 4, width = 4;
+      // Narrow values are repeated: fewer items do the same stores.
+      char* bytes = reinterpret_cast<char*>(a.value);
+      for (size_t most = most_bytes(policy); width < most; width *= 2) {
+        if (reinterpret_cast<uintptr_t>(d) % (2 * width) != 0 || items % 2 != 0) break;
+        std::memcpy(bytes + width, bytes, width);
+        items /= 2;
       }
       a.n = static_cast<uint32_t>(items);
       return runtime::launch(queue, kernels::fill_contig[raw_dtype(width)], runtime::ceil_div(items, kTileElements),

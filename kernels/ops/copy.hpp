@@ -22,7 +22,7 @@ struct CopyShape {
 // transpose to steps: of any device. blocks, joins, parts, picks and spans: in the registers of a CPU device,
 // transposes, channels of 2 to 4 elements put side by side or taken apart, one of them taken out, and dense or repeated
 // rows.
-enum class CopyLayout { contig, rows, transpose, lines1, lines2, blocks, joins, parts, picks, spans, steps };
+enum class CopyLayout { contig, rows, transpose, tiles, lines1, lines2, blocks, joins, parts, picks, spans, steps };
 
 struct CopyLaunch {
   CopyLayout layout;

@@ -47,8 +47,33 @@ bool Cat::add(const void* src, uint32_t width, int64_t step, uint32_t offset) {
   return true;
 }
 
+// Elements of 16 bytes where everything lies so, for a device whose items do not make vectors.
+bool Cat::widen() {
+  const size_t by = 16 / element_;
+  size_t bits = reinterpret_cast<uintptr_t>(args_.dst) / element_ | args_.total;
+  for (uint32_t k = 0; k < args_.count; ++k)
+    bits |= reinterpret_cast<uintptr_t>(args_.in[k].src) / element_ | args_.in[k].offset | args_.in[k].width.d;
+  if (by < 2 || bits % by != 0) return false;
+  groups_ = 0;
+  args_.total /= static_cast<uint32_t>(by);
+  for (uint32_t k = 0; k < args_.count; ++k) {
+    auto& in = args_.in[k];
+    in.offset /= static_cast<uint32_t>(by);
+    in.width = make_divider(in.width.d / static_cast<uint32_t>(by));
+    in.first_group = static_cast<uint32_t>(groups_);
+    groups_ += ceil_div(static_cast<size_t>(args_.outer) * in.width.d, kCatBlock);
+  }
+  return true;
+}
+
 void Cat::finish() {
-  if (args_.count > 0) runtime::launch(queue_, kernel_, groups_, policy_of(queue_).tile_items, args_);
+  if (args_.count > 0) {
+    const runtime::Policy& policy = policy_of(queue_);
+    const uint32_t total = args_.total;
+    const bool wide = !policy.single_items && widen();
+    runtime::launch(queue_, wide ? kernels::cat_runs[raw_dtype(16)] : kernel_, groups_, policy.tile_items, args_);
+    args_.total = total;
+  }
   args_.count = 0;
   groups_ = 0;
 }

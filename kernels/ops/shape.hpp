@@ -21,6 +21,7 @@ class Cat {
   void finish();
 
  private:
+  bool widen();
   runtime::Queue& queue_;
   runtime::KernelSlot& kernel_;
   size_t element_;

@@ -2,8 +2,13 @@
 // pair of types (a switch on the source type costs 4x) and only for contiguous data: the plan pairs it with a strided
 // copy.
 #pragma once
+#include <sycl/ext/oneapi/work_group_static.hpp>
+#include <sycl/group_barrier.hpp>
+
 #include "kernels/sycl/copy_args.hpp"
 #include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/copy_columns.hpp"
+#include "kernels/sycl/core/fours.hpp"
 
 namespace xpu {
 
@@ -31,7 +36,9 @@ inline Offsets copy_offsets(const CopyArgs& p, uint32_t i) {
 
 template <class T>
 void copy_contig(const CopyArgs& p) {
-  for_tile(p.n, [&](size_t i) { static_cast<T*>(p.dst)[i] = static_cast<const T*>(p.src)[i]; });
+  auto it = syclex::this_work_item::get_nd_item<1>();
+  const size_t c0 = it.get_group(0) * size_t{kTileElements}, c1 = c0 + kTileElements < p.n ? c0 + kTileElements : p.n;
+  copy_columns(static_cast<T*>(p.dst), static_cast<const T*>(p.src), c0, c1, it.get_local_id(0), it.get_local_range(0));
 }
 
 // 2-D. A work-group walks p.group rows, along the first DIMS dimensions of `width` elements, over its part of the
@@ -53,7 +60,7 @@ inline void for_copied_rows(const CopyArgs& p, size_t width, Fn f) {
 template <class T>
 void copy_rows(const CopyArgs& p) {
   for_copied_rows<T, 1>(p, p.size[0].d, [](T* dst, const T* src, size_t c0, size_t c1, size_t lane, size_t lanes) {
-    for_columns(c0, c1, lane, lanes, [&](size_t c) { dst[c] = src[c]; });
+    copy_columns(dst, src, c0, c1, lane, lanes);
   });
 }
 
@@ -108,6 +115,30 @@ void copy_transpose(const CopyArgs& p) {
     dst[static_cast<int32_t>(j) * p.dst_stride[1]] = src[static_cast<int32_t>(j) * p.src_stride[1]];
 }
 
+// The same through local memory, for devices that want neighbouring items at neighbouring addresses on both sides. A
+// work-group turns a square tile; a column more keeps its columns in different banks.
+template <class T>
+void copy_tiles(const CopyArgs& p) {
+  constexpr uint32_t kSide = xpu_ops::turned_side(sizeof(T)), kPitch = kSide + 1;
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  const uint32_t blocks1 = (p.size[1].d + kSide - 1) / kSide, y = it.get_group(0), batch = y / blocks1;
+  const uint32_t i0 = it.get_group(1) * kSide, j0 = (y - batch * blocks1) * kSide;
+  const uint32_t item = it.get_local_id(1), x = item % kSide, step = it.get_local_range(1) / kSide;
+  const Offsets o = copy_offsets<2, xpu_ops::kCopyDims>(p, batch);
+  syclexp::work_group_static<T[kSide * kPitch]> shared;
+  T* tile = shared;
+  const T* src = static_cast<const T*>(p.src) + o.src;
+  for (uint32_t k = item / kSide; k < kSide; k += step)
+    if (i0 + k < p.size[0].d && j0 + x < p.size[1].d)
+      tile[k * kPitch + x] =
+          src[static_cast<int32_t>(i0 + k) * p.src_stride[0] + static_cast<int32_t>(j0 + x) * p.src_stride[1]];
+  sycl::group_barrier(it.get_group());
+  T* dst = static_cast<T*>(p.dst) + o.dst;
+  for (uint32_t k = item / kSide; k < kSide; k += step)
+    if (i0 + x < p.size[0].d && j0 + k < p.size[1].d)
+      dst[static_cast<int32_t>(i0 + x) + static_cast<int32_t>(j0 + k) * p.dst_stride[1]] = tile[x * kPitch + k];
+}
+
 template <class To, class From>
 inline To cast_element(From v, uint32_t flags) {
   if constexpr (is_complex_v<From>) {
@@ -129,6 +160,21 @@ void cast_contig(const CopyArgs& p) {
   for_tile(p.n, [&](size_t i) {
     static_cast<To*>(p.dst)[i] = cast_element<To>(static_cast<const From*>(p.src)[i], p.flags);
   });
+}
+
+// By fours, for devices whose items have registers of their own.
+template <class To, class From>
+void cast_fours(const CopyArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<1>();
+  const size_t c0 = it.get_group(0) * size_t{kTileElements}, c1 = c0 + kTileElements < p.n ? c0 + kTileElements : p.n;
+  for (size_t i = c0 + 4 * it.get_local_id(0); i < c1; i += 4 * it.get_local_range(0)) {
+    From v[4];
+    To r[4];
+    read_four(static_cast<const From*>(p.src), i, v);
+#pragma unroll
+    for (int k = 0; k < 4; ++k) r[k] = cast_element<To>(v[k], p.flags);
+    write_four(static_cast<To*>(p.dst), i, r);
+  }
 }
 
 template <class T>

@@ -14,6 +14,8 @@ constexpr uint32_t kRowColumns = 4096;  // of one work-group of rows, lines or s
 
 constexpr uint32_t kCopyTile = 64;         // elements of each side of a tile of blocks
 constexpr uint32_t kTransposeColumn = 32;  // elements that one item of a transpose moves
+// Elements of each side of a tile that a work-group turns in local memory: 64 bytes or more side by side.
+constexpr uint32_t turned_side(size_t element) { return element < 4 ? 64 : 32; }
 enum CopyFlags : uint32_t { kCopyConj = 1, kCopyNeg = 2 };
 
 struct CopyArgs {

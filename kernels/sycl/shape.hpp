@@ -2,6 +2,7 @@
 // that are their gradients. Gradients gather, so they need no atomics and are deterministic.
 #pragma once
 #include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/copy_columns.hpp"
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/shape_args.hpp"
 
@@ -45,8 +46,7 @@ void cat_runs(const CatArgs& p) {
       const uint32_t first = row * width;
       const T* s = src + first;
       T* d = dst + size_t{row} * p.total;
-      for_columns(first < begin ? begin - first : 0, first + width > end ? end - first : width, lane, lanes,
-                  [&](size_t c) { d[c] = s[c]; });
+      copy_columns(d, s, first < begin ? begin - first : 0, first + width > end ? end - first : width, lane, lanes);
     }
   }
 }
