@@ -77,6 +77,7 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
   if (some.numel() == 0) return;
   plan::ReductionShape shape;
   shape.ndim = static_cast<int>(in.dim());
+  shape.element = static_cast<uint32_t>(in.element_size());
   for (int d = 0; d < shape.ndim; ++d) {
     shape.size[d] = in.size(d);
     shape.in[d] = in.stride(d);
@@ -92,6 +93,7 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
 void reduce_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Tensor& out, ReductionSlots kernels) {
   plan::ReductionShape shape;
   shape.ndim = 1;
+  shape.element = static_cast<uint32_t>(in.element_size());
   shape.size[0] = count;
   shape.in[0] = stride;
   shape.out0[0] = shape.out1[0] = 0;

@@ -175,7 +175,7 @@ void Compaction::count_on_device() {
   args.counts = counts_->get<uint32_t>();
   args.error = runtime::error_flag(queue_.device);
   run(kernels::compact_count[raw_dtype(element_)]);
-  runtime::launch(queue_, kernels::compact_scan, 1, runtime::device_info(queue_.device).policy.lanes, args);
+  runtime::launch(queue_, kernels::compact_scan, 1, runtime::device_info(queue_.device).policy.team_items, args);
 }
 
 uint32_t Compaction::total() const {

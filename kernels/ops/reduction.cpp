@@ -25,9 +25,9 @@ constexpr int64_t kWideColumns = kLanes * kColumns;
 constexpr int64_t kMaxSplits = 1024;  // one item combines them one after the other
 // Elements that one accumulator takes one after the other, for the rounding error of sums.
 constexpr int64_t kRowChain = 65536, kColumnChain = 1024;
-// Of a team: longer rows are shared by more than a sub-group, with so many elements per item; from so many splits on
+// Of a team: longer rows are shared by more than a sub-group, with so many bytes per item; from so many splits on
 // the results are combined by several items.
-constexpr int64_t kTeamRow = 512, kTeamElements = 16, kTeamLeast = 64, kTeamSplits = 32;
+constexpr int64_t kTeamRow = 512, kTeamBytes = 64, kTeamLeast = 64, kTeamSplits = 32;
 constexpr size_t kHostPartial = 1 << 14;  // bytes for the results of splits on the calling thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -99,13 +99,13 @@ void divide(ReductionArgs& a, int64_t want, int64_t granule) {
 }
 
 // Rows by teams. Many groups of many items hide the time of memory; each team has one row, or one split of it.
-void plan_team(ReductionPlan& plan, int64_t outputs, int64_t target, const runtime::Policy& policy) {
+void plan_team(ReductionPlan& plan, int64_t outputs, int64_t target, uint32_t element, const runtime::Policy& policy) {
   ReductionArgs& a = plan.args;
-  const int64_t most = policy.team_items, share = most * kTeamElements;
+  const int64_t most = policy.team_items, each = std::clamp<int64_t>(kTeamBytes / element, 16, 32), share = most * each;
   plan.kernel = ReductionPlan::Kernel::team;
   divide(a, outputs < target ? std::min(ceil_div(target, outputs), a.count / share) : 1, 256);
   const int64_t items = a.inner_block <= kTeamRow ? int64_t{kLanes}
-                                                  : std::clamp(round_up(ceil_div(a.inner_block, kTeamElements), kLanes),
+                                                  : std::clamp(round_up(ceil_div(a.inner_block, each), kLanes),
                                                                std::min(kTeamLeast, most), most);
   const int64_t teams = items == kLanes ? policy.row_items / kLanes : 1, tasks = outputs * a.splits;
   a.blocks = static_cast<uint32_t>(items);
@@ -195,7 +195,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   const bool strided_rows = !unit_columns && a.inner_count >= 64 && outputs < target * 64;
   if ((unit_rows && a.inner_count > kTinyRow) || strided_rows) {
     if (policy.team_items > kLanes) {
-      plan_team(plan, outputs, target, policy);
+      plan_team(plan, outputs, target, shape.element, policy);
       check_limit(outputs * a.splits);
       if (a.splits > 1) plan_final(plan, outputs, policy);
       return ReductionFit::ok;

@@ -17,6 +17,7 @@ struct ReductionShape {
   int ndim = 0;
   int64_t size[kReductionInputDims], in[kReductionInputDims], out0[kReductionInputDims], out1[kReductionInputDims];
   bool reduced[kReductionInputDims];
+  uint32_t element = 4;  // bytes of one of the input
 };
 
 struct ReductionPlan {

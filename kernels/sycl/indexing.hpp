@@ -4,6 +4,7 @@
 
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/core/groups.hpp"
+#include "kernels/sycl/core/team_scan.hpp"
 #include "kernels/sycl/core/walk.hpp"
 #include "kernels/sycl/cpu/scalar_loop.hpp"
 #include "kernels/sycl/indexing_args.hpp"
@@ -266,20 +267,8 @@ inline void compact_count(const CompactArgs& p) {
   if (is_first_lane()) p.counts[chunk] = count;
 }
 
-// One sub-group turns counts into starts and appends the total.
-inline void compact_scan(const CompactArgs& p) {
-  auto sg = syclex::this_work_item::get_nd_item<1>().get_sub_group();
-  if (sg.get_group_linear_id() != 0) return;
-  uint32_t lanes = sg.get_local_range()[0], lane = sg.get_local_linear_id(), total = 0;
-  for (uint32_t at = 0; at < p.chunks; at += lanes) {
-    uint32_t i = at + lane;
-    uint32_t c = i < p.chunks ? p.counts[i] : 0;
-    uint32_t before = sycl::exclusive_scan_over_group(sg, c, sycl::plus<uint32_t>());
-    if (i < p.chunks) p.counts[i] = total + before;
-    total += sycl::reduce_over_group(sg, c, sycl::plus<uint32_t>());
-  }
-  if (is_first_lane()) p.counts[p.chunks] = total;
-}
+// One work-group turns counts into starts and appends the total.
+inline void compact_scan(const CompactArgs& p) { counts_to_places(p.counts, p.chunks); }
 
 // Calls emit(position among the set elements, element) for each set element of the sub-group's chunk.
 template <class T, class Emit>

@@ -86,6 +86,42 @@ template <class T, class W, bool kRms> XPU_INLINE void layer_norm_team(const Lay
   }
 }
 
+// The gradient of one row, which registers hold; adds its terms of the sums by column.
+template <bool kRms, class T, class W, class A>
+XPU_INLINE void layer_norm_backward_held(const Team& t, const T* x, const T* dy, T* dx, const W* w, uint32_t n, A mean,
+                                         A rstd, A (&held_q)[kHeld], A (&held_s)[kHeld]) {
+  const A inverse = A(1) / static_cast<A>(n);
+  A h[kHeld], g[kHeld], s = 0, q = 0;
+#pragma unroll
+  for (uint32_t j = 0; j < kHeld; j += 4) {
+    if (!holds(t, n, j)) continue;
+    A scale[4] = {1, 1, 1, 1};
+    read_four(x, four_at(t, j), h + j);
+    read_four(dy, four_at(t, j), g + j);
+    if (w) read_four(w, four_at(t, j), scale);
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) {
+      A &normal = h[j + k], &grad = g[j + k];
+      normal = (normal - mean) * rstd;
+      held_q[j + k] += grad * normal;
+      held_s[j + k] += grad;
+      grad = grad * scale[k];
+      s += grad;
+      q += grad * normal;
+    }
+  }
+  A mg = 0;
+  if constexpr (!kRms) mg = team_sum(t, s) * inverse;
+  const A mgh = team_sum(t, q) * inverse;
+#pragma unroll
+  for (uint32_t j = 0; j < kHeld; j += 4) {
+    if (!holds(t, n, j)) continue;
+#pragma unroll
+    for (uint32_t k = 0; k < 4; ++k) g[j + k] = rstd * (g[j + k] - mg - h[j + k] * mgh);
+    write_four(dx, four_at(t, j), g + j);
+  }
+}
+
 // See layer_norm_backward_row. kSums: a work-group, which is one team, adds by column for the gradients of weight and
 // bias; each item has columns of its own, whose sums its registers hold where they are few.
 template <class T, class W, bool kRms, bool kSums> XPU_INLINE void layer_norm_backward_team(const LayerNormArgs& p) {
@@ -96,12 +132,15 @@ template <class T, class W, bool kRms, bool kSums> XPU_INLINE void layer_norm_ba
   const A inverse = A(1) / static_cast<A>(n);
   A* partial = nullptr;
   A held_q[kHeld], held_s[kHeld];
-  const bool holds = n <= kHeld * size_t{t.lanes};
+  const bool held = n <= kHeld * size_t{t.lanes};
+  const bool fours = kSums && held && by_fours(static_cast<const T*>(p.x), n) &&
+                     by_fours(static_cast<const T*>(p.dy), n) && by_fours(static_cast<const T*>(p.y), n) &&
+                     by_fours(w, n);
   if constexpr (kSums) {
     partial = static_cast<A*>(p.partial) + t.first * 2 * n;
 #pragma unroll
     for (uint32_t j = 0; j < kHeld; ++j) held_q[j] = held_s[j] = A(0);
-    if (!holds)
+    if (!held)
       for (size_t at = t.lane; at < n; at += t.lanes) partial[at] = partial[n + at] = A(0);
   }
   // uniform over the group: a team of several sub-groups is the work-group
@@ -111,6 +150,10 @@ template <class T, class W, bool kRms, bool kSums> XPU_INLINE void layer_norm_ba
     A mean = 0;
     if constexpr (!kRms) mean = static_cast<const A*>(p.mean)[row];
     const A rstd = static_cast<const A*>(p.rstd)[row];
+    if (fours) {
+      layer_norm_backward_held<kRms>(t, x, dy, dx, w, p.cols, mean, rstd, held_q, held_s);
+      continue;
+    }
     auto gradient = [&](size_t at) {
       const A g = static_cast<A>(load(dy, at));
       return w ? g * static_cast<A>(load(w, at)) : g;
@@ -125,7 +168,7 @@ template <class T, class W, bool kRms, bool kSums> XPU_INLINE void layer_norm_ba
     if constexpr (!kRms) mg = team_sum(t, (s[0] + s[1]) + (s[2] + s[3])) * inverse;
     const A mgh = team_sum(t, (q[0] + q[1]) + (q[2] + q[3])) * inverse;
     auto give = [&](size_t at, A h) { store(dx, at, static_cast<T>(rstd * (gradient(at) - mg - h * mgh))); };
-    if (kSums && holds) {
+    if (kSums && held) {
       for_held<kHeld>(t, p.cols, [&](uint32_t at, int j) {
         const A h = (static_cast<A>(load(x, at)) - mean) * rstd, v = static_cast<A>(load(dy, at));
         held_q[j] += v * h;
@@ -145,8 +188,15 @@ template <class T, class W, bool kRms, bool kSums> XPU_INLINE void layer_norm_ba
     }
   }
   if constexpr (kSums) {
-    if (holds)
+    if (fours) {
+#pragma unroll
+      for (uint32_t j = 0; j < kHeld; ++j) {
+        const uint32_t at = four_at(t, j / 4 * 4) + j % 4;
+        if (at < n) partial[at] = held_q[j], partial[n + at] = held_s[j];
+      }
+    } else if (held) {
       for_held<kHeld>(t, p.cols, [&](uint32_t at, int j) { partial[at] = held_q[j], partial[n + at] = held_s[j]; });
+    }
   }
 }
 

@@ -85,6 +85,9 @@ template <class In_, class Out> struct Prod {
 };
 
 // ---- extrema; nan wins
+// Whether v is strictly better than a, or the first nan: one comparison that a nan does not pass, and its opposite.
+template <bool kMax, class V> inline bool beats(V v, V a) { return !(kMax ? v <= a : v >= a) && !is_nan(a); }
+
 template <class T, bool kMax> struct Extremum {
   using In = T;
   using Acc = compare_t<T>;
@@ -93,6 +96,12 @@ template <class T, bool kMax> struct Extremum {
   Acc identity() const { return worst(); }
   static void merge(Acc& a, Acc x) { a = kMax ? larger(a, x) : smaller(a, x); }
   void add(Acc& a, In x, int64_t) const { merge(a, static_cast<Acc>(x)); }
+  template <int kCount> void add_fours(Acc& a, const In (&x)[kCount], int64_t, uint32_t) const {
+    Acc best = static_cast<Acc>(x[0]);
+#pragma unroll
+    for (int j = 1; j < kCount; ++j) best = beats<kMax>(static_cast<Acc>(x[j]), best) ? static_cast<Acc>(x[j]) : best;
+    a = beats<kMax>(best, a) ? best : a;
+  }
   void combine(Acc& a, const Acc& b) const { merge(a, b); }
   void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
     static_cast<T*>(p.out0)[o] = static_cast<T>(a);
@@ -137,6 +146,20 @@ template <class T, bool kMax> struct ArgExtremum {
     const bool wins = (kMax ? v > a.a : v < a.a) || (is_nan(v) && !is_nan(a.a));
     a.a = wins ? v : a.a;
     a.b = wins ? index : a.b;
+  }
+  template <int kCount> void add_fours(Acc& a, const In (&x)[kCount], int64_t index, uint32_t step) const {
+    V best = static_cast<V>(x[0]);
+    uint32_t at = 0;
+#pragma unroll
+    for (uint32_t j = 1; j < kCount; ++j) {
+      const V v = static_cast<V>(x[j]);
+      const bool wins = beats<kMax>(v, best);
+      best = wins ? v : best;
+      at = wins ? j / 4 * step + j % 4 : at;
+    }
+    const bool wins = beats<kMax>(best, a.a);
+    a.a = wins ? best : a.a;
+    a.b = wins ? index + at : a.b;
   }
   void combine(Acc& a, const Acc& b) const {
     const bool na = is_nan(a.a), nb = is_nan(b.a);
@@ -230,6 +253,21 @@ template <class T> struct Variance {
     a.c += A(1);
     a.a += d / a.c;
     a.b += d * (v - a.a);
+  }
+  // Mean and squared differences of some, then one division for all of them. By differences from the first one: those of
+  // equal elements are exactly zero.
+  template <int kCount> void add_fours(Acc& a, const In (&x)[kCount], int64_t, uint32_t) const {
+    const A first = static_cast<A>(x[0]);
+    A sum = 0, squares = 0;
+#pragma unroll
+    for (int j = 1; j < kCount; ++j) sum += static_cast<A>(x[j]) - first;
+    const A mean = sum * A(1.0f / kCount);
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const A d = static_cast<A>(x[j]) - first - mean;
+      squares += d * d;
+    }
+    combine(a, Acc{first + mean, squares, A(static_cast<float>(kCount))});
   }
   void combine(Acc& a, const Acc& b) const {
     const A n = a.c + b.c, share = b.c / n, d = b.a - a.a;

@@ -1,8 +1,23 @@
 // The kernel of a reduction for devices that want many items per work-group. Included by reduction_functors.hpp.
 #pragma once
+#include "kernels/sycl/core/fours.hpp"
 #include "kernels/sycl/core/team.hpp"
 
 namespace xpu {
+
+// Elements of up to four bytes are read by fours where they lie side by side.
+template <class T> inline constexpr bool kReadByFours = sizeof(T) <= 4;
+template <class T> XPU_INLINE bool at_a_four(const T* x) {
+  return reinterpret_cast<uintptr_t>(x) % (4 * sizeof(T)) == 0;
+}
+
+// Whether a functor adds several fours as one, with one comparison or division for all of them: fours that lie `step`
+// elements apart, the first element of them with an index.
+template <class Op> constexpr auto adds_fours(int)
+    -> decltype(&Op::template add_fours<4>, true) {
+  return true;
+}
+template <class Op> constexpr bool adds_fours(long) { return false; }
 
 // ---- team: `blocks` items share one output and one split of it. With `tasks` = 0 the partial results of all splits
 // are combined: those of one output by a work-group, or of kLanes neighbouring ones by a work-group, an output per
@@ -40,7 +55,9 @@ struct Shared {
         const In* x = static_cast<const In*>(p.in) + (k.in + outer_offset(p, ro) + range.inner_begin * p.in_inner);
         const int64_t index = static_cast<int64_t>(ro) * p.inner_count + range.inner_begin;
         const size_t n = inner_end(p, range, ro) - range.inner_begin;
-        if (p.in_inner == 1)
+        if (kReadByFours<In> && p.in_inner == 1 && at_a_four(x))
+          add_row(op, t, x, n, index, a);
+        else if (p.in_inner == 1)
           for_team(t, n, [&](size_t r, int j) { op.add(a[j], load(x, r), index + r); });
         else
           for_team(t, n, [&](size_t r, int j) { op.add(a[j], load(x, r * p.in_inner), index + r); });
@@ -50,6 +67,41 @@ struct Shared {
       op.combine(a[0], a[2]);
       const Acc all = team_join(t, a[0], joined);
       if (t.leads()) finish(op, p, split, o, k, all);
+    }
+  }
+
+  template <class Op, class In, class Acc>
+  static XPU_INLINE void add_row(const Op& op, const Team& t, const In* x, size_t n, int64_t index, Acc (&a)[4]) {
+    if constexpr (kReadByFours<In>) {
+      const uint32_t step = 4 * t.lanes;
+      const size_t whole = n / 4 * 4;
+      const auto four = [&](size_t at) {
+        In v[4];
+        read_four(x, at, v);
+        if constexpr (adds_fours<Op>(0)) {
+          op.add_fours(a[0], v, index + static_cast<int64_t>(at), step);
+        } else {
+#pragma unroll
+          for (int j = 0; j < 4; ++j) op.add(a[j], v[j], index + static_cast<int64_t>(at) + j);
+        }
+      };
+      size_t r = 4 * t.lane;
+      for (; r + 3 * size_t{step} < whole; r += 4 * size_t{step}) {
+        if constexpr (adds_fours<Op>(0)) {
+          In v[16];
+#pragma unroll
+          for (uint32_t k = 0; k < 4; ++k) read_four(x, r + k * size_t{step}, v + 4 * k);
+          op.add_fours(a[0], v, index + static_cast<int64_t>(r), step);
+        } else {
+#pragma unroll
+          for (uint32_t k = 0; k < 4; ++k) [[clang::always_inline]]
+            four(r + k * size_t{step});
+        }
+      }
+#pragma clang loop unroll(disable)
+      for (; r < whole; r += step) [[clang::always_inline]]
+        four(r);
+      if (r = whole + t.lane; r < n) op.add(a[0], load(x, r), index + static_cast<int64_t>(r));
     }
   }
 

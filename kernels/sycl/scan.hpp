@@ -190,7 +190,7 @@ template <class T, bool kMax> struct ExtremeScan
 template <class T> struct MaxScan : ExtremeScan<T, true> {};
 template <class T> struct MinScan : ExtremeScan<T, false> {};
 
-// A sub-group per (line, chunk): one per work-group, or with kTeam several, which load some blocks ahead.
+// A sub-group per (line, chunk): one per work-group, or with kTeam several, whose items take neighbouring elements.
 template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE void scan_line(const ScanArgs& p) {
   using O = Op<T>;
   using S = typename O::S;
@@ -210,37 +210,52 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
   S* totals = static_cast<S*>(p.partial) + static_cast<int64_t>(line) * p.chunks;
   typename O::Carry carry{};
   bool carried = false;
-  if (!p.totals) {
-    for (uint32_t c = 0; c < part; ++c) {
-      carry = carried ? O::extend(carry, totals[c]) : O::start(totals[c]);
-      carried = true;
-    }
-  }
   // Blocks of all lanes load and store without a mask; only the last one may be short, its spare lanes repeat its end.
   auto loaded = [&](uint32_t i, size_t at) __attribute__((always_inline)) {
     return O::load(in + i, at, first + i + static_cast<int64_t>(at));
   };
-  auto scanned = [&](uint32_t i, size_t at, bool inside, S v) __attribute__((always_inline)) {
+  auto over_lanes = [&](S v) __attribute__((always_inline)) {
 #pragma unroll
     for (uint32_t d = 1; d < kScanLanes; d *= 2) {
       S before = lane_shift(v, d);
       if (sub_group_lane() >= d) v = O::join(before, v);
     }
-    if (inside && !p.totals) O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
-    S total = lane_last(v);
+    return v;
+  };
+  auto store = [&](uint32_t i, size_t at, S v) __attribute__((always_inline)) {
+    O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
+  };
+  auto carry_on = [&](S total) __attribute__((always_inline)) {
     carry = carried ? O::extend(carry, total) : O::start(total);
     carried = true;
   };
-  auto block = [&](uint32_t i, size_t at, bool inside) { scanned(i, at, inside, loaded(i, at)); };
+  if (!p.totals) {
+    uint32_t c = 0;
+    if constexpr (kTeam)  // a GPU waits long for each
+      for (; c + kScanLanes <= part; c += kScanLanes) carry_on(lane_last(over_lanes(totals[c + lane])));
+    for (; c < part; ++c) carry_on(totals[c]);
+  }
+  auto block = [&](uint32_t i, size_t at, bool inside) __attribute__((always_inline)) {
+    const S v = over_lanes(loaded(i, at));
+    if (inside && !p.totals) store(i, at, v);
+    carry_on(lane_last(v));
+  };
   uint32_t i = 0;
   if constexpr (kTeam) {
-    constexpr uint32_t kAhead = sizeof(S) > 8 ? 2 : 4;
-    for (; i + kAhead * kScanLanes <= count; i += kAhead * kScanLanes) {
-      S v[kAhead];
+    constexpr uint32_t kEach = sizeof(S) > 8 ? 2 : 4;
+    for (; i + kEach * kScanLanes <= count; i += kEach * kScanLanes) {
+      S v[kEach];
 #pragma unroll
-      for (uint32_t j = 0; j < kAhead; ++j) v[j] = loaded(i + j * kScanLanes, lane);
+      for (uint32_t j = 0; j < kEach; ++j) v[j] = loaded(i, kEach * lane + j);
 #pragma unroll
-      for (uint32_t j = 0; j < kAhead; ++j) scanned(i + j * kScanLanes, lane, true, v[j]);
+      for (uint32_t j = 1; j < kEach; ++j) v[j] = O::join(v[j - 1], v[j]);
+      const S all = over_lanes(v[kEach - 1]), before = lane_shift(all, 1);
+      if (!p.totals) {
+#pragma unroll
+        for (uint32_t j = 0; j < kEach; ++j)
+          store(i, kEach * lane + j, sub_group_lane() > 0 ? O::join(before, v[j]) : v[j]);
+      }
+      carry_on(lane_last(all));
     }
   }
   for (; i + kScanLanes <= count; i += kScanLanes) block(i, lane, true);

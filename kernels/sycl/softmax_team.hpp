@@ -67,25 +67,38 @@ template <class I, class O, bool kLog> XPU_INLINE void softmax_team(const Softma
     }
     // One pass for maximum and sum, by fours: one factor for what came before.
     SoftmaxSum<A> s{lowest, 0};
-    size_t r = t.lane;
-    const size_t step = t.lanes;
-    for (; r + 3 * step < n; r += 4 * step) {
-      A v[4];
-#pragma unroll
-      for (uint32_t j = 0; j < 4; ++j) v[j] = static_cast<A>(load(x, r + j * step));
+    const auto add_four = [&](const A(&v)[4]) {
       const A top = larger(larger(s.top, larger(v[0], v[1])), larger(v[2], v[3])), shift = top == lowest ? A(0) : top;
       s.sum *= fast_exp(s.top - shift);
 #pragma unroll
       for (uint32_t j = 0; j < 4; ++j) s.sum += fast_exp(v[j] - shift);
       s.top = top;
+    };
+    size_t r = fours ? 4 * t.lane : t.lane;
+    const size_t step = t.lanes;
+    for (; fours && r < n; r += 4 * step) {
+      A v[4];
+      read_four(x, r, v);
+      add_four(v);
+    }
+    for (; r + 3 * step < n; r += 4 * step) {
+      A v[4];
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) v[j] = static_cast<A>(load(x, r + j * step));
+      add_four(v);
     }
     for (; r < n; r += step) s = join(s, SoftmaxSum<A>{static_cast<A>(load(x, r)), A(1)});
     s = team_join(t, s, [](SoftmaxSum<A> a, SoftmaxSum<A> b) { return join(a, b); });
     const A last = kLog ? sycl::log(s.sum) : A(1) / s.sum;
-    for_team(t, n, [&](size_t at, int) {
-      const A v = static_cast<A>(load(x, at)) - s.top;
-      store(out, at, static_cast<O>(kLog ? v - last : fast_exp(v) * last));
-    });
+    const auto result = [&](A value) { return kLog ? value - s.top - last : fast_exp(value - s.top) * last; };
+    if (!fours) for_team(t, n, [&](size_t at, int) { store(out, at, static_cast<O>(result(static_cast<A>(load(x, at))))); });
+    for (r = 4 * t.lane; fours && r < n; r += 4 * step) {
+      A v[4];
+      read_four(x, r, v);
+#pragma unroll
+      for (uint32_t j = 0; j < 4; ++j) v[j] = result(v[j]);
+      write_four(out, r, v);
+    }
   }
 }
 

@@ -3,7 +3,7 @@
 // entries_take writes the elements in their order. Included by sort.hpp.
 #pragma once
 #include "kernels/sycl/core/counts.hpp"
-#include "kernels/sycl/core/team.hpp"
+#include "kernels/sycl/core/team_scan.hpp"
 
 namespace xpu {
 
@@ -17,28 +17,6 @@ struct DigitCounts {
   uint32_t base[kByteValues];
   uint32_t parts[kTeamParts];
 };
-
-// A work-group as one team.
-XPU_INLINE Team whole_team() {
-  return team_of(static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_local_range(0)));
-}
-
-// The sum of the values of the items before this one, and of all. For a team that is the work-group.
-XPU_INLINE uint32_t team_before(const Team& t, uint32_t v, uint32_t* parts, uint32_t& total) {
-  auto sg = syclex::this_work_item::get_sub_group();
-  auto group = syclex::this_work_item::get_work_group<1>();
-  uint32_t before = sycl::exclusive_scan_over_group(sg, v, sycl::plus<uint32_t>());
-  const uint32_t all = sycl::reduce_over_group(sg, v, sycl::plus<uint32_t>());
-  sycl::group_barrier(group);  // all have read what was here
-  if (is_first_lane()) parts[t.part] = all;
-  sycl::group_barrier(group);
-  total = 0;
-  for (uint32_t i = 0; i < t.parts; ++i) {
-    before += i < t.part ? parts[i] : 0;
-    total += parts[i];
-  }
-  return before;
-}
 
 // How many lanes of the sub-group have this item's digit, and how many of them come before it.
 struct DigitPeers { uint32_t ahead, count; };

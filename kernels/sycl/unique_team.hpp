@@ -16,20 +16,7 @@ template <class T> void unique_count_team(const RunArgs& p) {
 }
 
 // One work-group.
-inline void unique_scan_team(const RunArgs& p) {
-  syclexp::work_group_static<uint32_t[kTeamParts]> local;
-  uint32_t* parts = local;
-  const Team t = whole_team();
-  uint32_t sum = 0;
-  for (uint32_t first = 0; first < p.chunks; first += t.lanes) {
-    const uint32_t c = first + t.lane, n = c < p.chunks ? p.starts[c] : 0;
-    uint32_t all;
-    const uint32_t before = team_before(t, n, parts, all);
-    if (c < p.chunks) p.starts[c] = sum + before;
-    sum += all;
-  }
-  if (t.leads()) p.starts[p.chunks] = sum;
-}
+inline void unique_scan_team(const RunArgs& p) { counts_to_places(p.starts, p.chunks); }
 
 template <class T> void unique_write_team(const RunArgs& p) {
   syclexp::work_group_static<uint32_t[kTeamParts]> local;
