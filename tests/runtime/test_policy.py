@@ -24,6 +24,7 @@ SAMPLE = (
     "aten/test_reduction.py::test_layouts",
     "aten/test_rnn.py",
     "aten/test_softmax.py",
+    "aten/test_fours.py",
 )
 # Families with plans of their own where there are more cores than a few.
 MANY_CORES = ("aten/test_scan.py", "aten/test_scatter.py", "aten/test_sort.py", "aten/test_search.py")

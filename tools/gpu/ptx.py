@@ -104,7 +104,7 @@ class Toolchain:
         ]
         return [
             "-std=c++20", "-O2", "-w", "-fsycl-device-code-split=off",
-            "-fno-sycl-libspirv", "-fno-discard-value-names", f"--cuda-path={self.libdevice.parents[2]}", *linked,
+            "-fno-sycl-libspirv", "-fno-discard-value-names", "-nocudalib", *linked,
         ]  # fmt: skip
 
     def start(self, includes: Iterable[Path], log: IO[str]) -> subprocess.Popen[str]:
