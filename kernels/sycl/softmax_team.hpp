@@ -91,7 +91,8 @@ template <class I, class O, bool kLog> XPU_INLINE void softmax_team(const Softma
     s = team_join(t, s, [](SoftmaxSum<A> a, SoftmaxSum<A> b) { return join(a, b); });
     const A last = kLog ? sycl::log(s.sum) : A(1) / s.sum;
     const auto result = [&](A value) { return kLog ? value - s.top - last : fast_exp(value - s.top) * last; };
-    if (!fours) for_team(t, n, [&](size_t at, int) { store(out, at, static_cast<O>(result(static_cast<A>(load(x, at))))); });
+    if (!fours)
+      for_team(t, n, [&](size_t at, int) { store(out, at, static_cast<O>(result(static_cast<A>(load(x, at))))); });
     for (r = 4 * t.lane; fours && r < n; r += 4 * step) {
       A v[4];
       read_four(x, r, v);
