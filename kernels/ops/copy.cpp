@@ -86,8 +86,8 @@ void split(const CopyShape& s, char* dst, const char* src, size_t element, const
   }
 }
 
-// Sees runs of narrow elements as ones of `most` bytes, or of fewer, where both sides are aligned for it. Returns the new
-// element size.
+// Sees runs of narrow elements as ones of `most` bytes, or of fewer, where both sides are aligned for it. Returns the
+// new element size.
 size_t widen(CopyShape& s, const void* dst, const void* src, size_t element, size_t most) {
   if (s.ndim == 0 || s.dst[0] != 1 || s.src[0] != 1) return element;
   const uintptr_t bits = reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src);

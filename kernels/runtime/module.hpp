@@ -65,7 +65,8 @@ class KernelTable {
   }
   bool has(DType t) const { return slots_[static_cast<int>(t)] != nullptr; }
 
-  // Of pointwise rows, the same expressions for operands that step through memory, and by fours; null where there are none.
+  // Of pointwise rows, the same expressions for operands that step through memory, and by fours; null where there are
+  // none.
   const KernelTable* steps;
   const KernelTable* fours;
 

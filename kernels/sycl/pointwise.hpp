@@ -108,7 +108,8 @@ template <int Operands, class Fn> [[gnu::always_inline]] inline void for_rows(co
 
 // The row whose operands start at `one`.
 template <class F, int Operands>
-[[gnu::always_inline]] inline RowAccess<Operands> row_access(const PointwiseArgs& p, const char* const (&one)[Operands]) {
+[[gnu::always_inline]] inline RowAccess<Operands> row_access(const PointwiseArgs& p,
+                                                             const char* const (&one)[Operands]) {
   RowAccess<Operands> x{{p}, F::kOut, 0, {}, {}};
 #pragma unroll
   for (int k = 0; k < Operands; ++k) {

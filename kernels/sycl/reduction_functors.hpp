@@ -254,8 +254,8 @@ template <class T> struct Variance {
     a.a += d / a.c;
     a.b += d * (v - a.a);
   }
-  // Mean and squared differences of some, then one division for all of them. By differences from the first one: those of
-  // equal elements are exactly zero.
+  // Mean and squared differences of some, then one division for all of them. By differences from the first one: those
+  // of equal elements are exactly zero.
   template <int kCount> void add_fours(Acc& a, const In (&x)[kCount], int64_t, uint32_t) const {
     const A first = static_cast<A>(x[0]);
     A sum = 0, squares = 0;

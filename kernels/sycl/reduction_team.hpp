@@ -13,10 +13,7 @@ template <class T> XPU_INLINE bool at_a_four(const T* x) {
 
 // Whether a functor adds several fours as one, with one comparison or division for all of them: fours that lie `step`
 // elements apart, the first element of them with an index.
-template <class Op> constexpr auto adds_fours(int)
-    -> decltype(&Op::template add_fours<4>, true) {
-  return true;
-}
+template <class Op> constexpr auto adds_fours(int) -> decltype(&Op::template add_fours<4>, true) { return true; }
 template <class Op> constexpr bool adds_fours(long) { return false; }
 
 // ---- team: `blocks` items share one output and one split of it. With `tasks` = 0 the partial results of all splits

@@ -222,9 +222,8 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
     }
     return v;
   };
-  auto store = [&](uint32_t i, size_t at, S v) __attribute__((always_inline)) {
-    O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
-  };
+  auto store = [&](uint32_t i, size_t at, S v)
+                   __attribute__((always_inline)) { O::store(p, base + i, at, carried ? O::apply(carry, v) : v); };
   auto carry_on = [&](S total) __attribute__((always_inline)) {
     carry = carried ? O::extend(carry, total) : O::start(total);
     carried = true;

@@ -3,8 +3,8 @@
 
 namespace xpu {
 
-// Elements side by side. Those of 16 bytes are read four at a time: a GPU, which has them made of narrower ones, would wait
-// for each.
+// Elements side by side. Those of 16 bytes are read four at a time: a GPU, which has them made of narrower ones, would
+// wait for each.
 template <class T> inline void copy_columns(T* dst, const T* src, size_t c0, size_t c1, size_t lane, size_t lanes) {
   if constexpr (sizeof(T) == 16) {
     for (; c0 + 4 * lanes <= c1; c0 += 4 * lanes) {

@@ -1,5 +1,5 @@
-// Four neighbouring elements, which one load or store moves: a GPU's item that moves one of 16 bits at a time leaves half of
-// the memory's bandwidth unused.
+// Four neighbouring elements, which one load or store moves: a GPU's item that moves one of 16 bits at a time leaves
+// half of the memory's bandwidth unused.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/groups.hpp"
