@@ -11,7 +11,7 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv
 
-from xpu_ops.inductor.types import LANES
+from xpu_ops.block.types import LANES
 
 UNKNOWN = 1024  # taken for a size that only the run knows
 

@@ -14,6 +14,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.runtime.runtime_utils import create_bandwidth_info_str
 
+from xpu_ops.block.types import LANES
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.worker import WORKER
@@ -29,8 +30,6 @@ class Module:
 
     def add(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
         """Note a kernel: its letters (KernelSpec), the texts that it may report, its source."""
-        from xpu_ops.inductor.types import LANES
-
         spec = KernelSpec(name, LANES, signature, messages or None)
         self._kernels.setdefault(device, []).append((spec, source))
 
@@ -65,7 +64,7 @@ def generator_digest() -> str:
     """Digest of this code generator: enters the keys of Inductor's caches."""
     digest = hashlib.sha256(service.source_digest("").encode())
     here = Path(__file__).resolve().parent
-    for folder in (here, here.parent / "upstream"):
+    for folder in (here, here.parent / "block", here.parent / "upstream"):
         for path in sorted(folder.glob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

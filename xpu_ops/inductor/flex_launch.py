@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
-from xpu_ops.inductor.types import LANES
+from xpu_ops.block.types import LANES
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 

@@ -13,9 +13,9 @@ import sympy
 from torch._inductor.codegen.common import DeferredLine, IndentedBuffer
 from torch.utils._sympy.functions import FloorDiv
 
+from xpu_ops.block.types import LANES
 from xpu_ops.inductor import lines
 from xpu_ops.inductor.axes import ceil_div, hint
-from xpu_ops.inductor.types import LANES
 
 if TYPE_CHECKING:
     from xpu_ops.inductor.kernel import SyclKernel

@@ -28,12 +28,15 @@ from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.symbol import SymT, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from xpu_ops.block import parameters, printer, types
+from xpu_ops.block.parameters import Field, number, pointer
+from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.inductor import forms
 from xpu_ops.inductor.axes import Axis, hint
 from xpu_ops.inductor.overrides import SyclOverrides, Variable
 from xpu_ops.inductor.scan import Carried, Scan
-from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
-from xpu_ops.inductor.wrapper import Field, Scalar, python_argument
+from xpu_ops.inductor.types import print_index
+from xpu_ops.inductor.wrapper import Argument, Scalar, python_argument
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
 _UNBOUNDED: ValueRanges[Any] = ValueRanges.unknown()
@@ -119,7 +122,7 @@ class Step:
 
     def __init__(self, kernel: SyclKernel, var: str, index: sympy.Expr, dtype: torch.dtype, stored: str = "") -> None:
         self._kernel, self.place, self.stored = kernel, index, stored
-        self.var, self.index, self.ctype = var, kernel.index_to_str(index), CTYPE[dtype]
+        self.var, self.index, self.ctype = var, kernel.index_to_str(index), memory_type(dtype)
         self.itemsize = dtype.itemsize
         self.copy, self.pitch = "", 0  # the block's copy, where it has one
 
@@ -208,7 +211,7 @@ class SyclKernel(SIMDKernel):
         return self
 
     def dtype_to_str(self, dtype: torch.dtype) -> str:
-        return CTYPE[dtype]
+        return memory_type(dtype)
 
     # ---- sizes
 
@@ -235,7 +238,7 @@ class SyclKernel(SIMDKernel):
             return self.cse.generate(self.loads, var, dtype=dtype)
         index = self.prepare_indexing(index)
         line = self._step(var, index, dtype) if self._steps(index) else f"ld({var}, {self.index_to_str(index)})"
-        return self.cse.generate(self.loads, line, dtype=torch.float32 if is_small_float(dtype) else dtype)
+        return self.cse.generate(self.loads, line, dtype=torch.float32 if types.of(dtype).small_float else dtype)
 
     def _steps(self, index: sympy.Expr) -> bool:
         """Whether a load of a pointwise kernel goes along the rows: no neighbour in memory is the lane's."""
@@ -369,7 +372,11 @@ class SyclKernel(SIMDKernel):
         ctype = "bool" if kind == "any" else compute_type(src_dtype)
         if kind in ("sum", "prod") and not src_dtype.is_floating_point:
             ctype = "uint64_t"  # may overflow
-        initial = {"prod": "1", "max": lowest(src_dtype), "min": highest(src_dtype)}.get(kind, "0")
+        initial = {
+            "prod": "1",
+            "max": types.lowest(types.of(src_dtype)),
+            "min": types.highest(types.of(src_dtype)),
+        }.get(kind, "0")
         name = self._accumulator(ctype, initial)
         element = f"{value} != 0" if kind == "any" else f"static_cast<{ctype}>({value})"
         op = _PLAIN_REDUCTIONS[kind]
@@ -398,7 +405,7 @@ class SyclKernel(SIMDKernel):
             entry = self.range_trees[-1].full_range()
             entry.codegen()
             index = self.index_to_str(entry.symbol())
-        worst = lowest(src_dtype) if kind == "argmax" else highest(src_dtype)
+        worst = (types.lowest if kind == "argmax" else types.highest)(types.of(src_dtype))
         name = self._accumulator(f"Place<{ctype}>", f"{worst}, {_NO_PLACE}")
         op = f"Better<{'true' if kind == 'argmax' else 'false'}>"
         self._accumulate(f"{name}[j] = {op}{{}}({name}[j], Place<{ctype}>{{static_cast<{ctype}>({value}), {index}}});")
@@ -457,48 +464,40 @@ class SyclKernel(SIMDKernel):
         code = IndentedBuffer()
         for scan in self._scans:
             code.writelines(line.replace("KERNEL_NAME", name) for line in scan.declaration())
-        code.writeline(f"struct {name}_args {{")
-        with code.indent():
-            code.writelines([f"alignas(8) {ctype} {field};" for ctype, field in fields])
-        code.writelines(["};", f"XPU_KERNEL_SG(1, 16) {name}({name}_args p) {{"])
-        with code.indent():
-            code.writelines([f"{ctype} const {field} = p.{field};" for ctype, field in fields])
-            code.writelines(["const long lane = xpu_local_id(0);", "const bool first = xpu::is_first_lane();"])
-            code.splice(text)
-        code.writelines(["}", ""])
+        body = [
+            *parameters.values(fields),
+            "const long lane = xpu_local_id(0);",
+            "const bool first = xpu::is_first_lane();",
+        ]
+        code.splice(printer.kernel(name, fields, [*body, *text.splitlines()]))
         return code.getvalue()
 
-    def _parameters(self) -> list[tuple[str, str]]:
-        """Fields of the argument struct; sets the letters and texts of the call."""
-        fields: list[tuple[str, str]] = []
-        self.signature = ""
-        self.call_fields: list[Field] = []
+    def _parameters(self) -> list[Field]:
+        """Fields of the argument struct; sets the letters and values of the call."""
+        fields: list[Field] = []
+        values: list[str | Scalar | sympy.Expr] = []
         written = OrderedSet(str(v) for v in self.args.output_buffers.values())
         names, calls, kinds, _ = self.args.python_argdefs()
         for arg, call, kind in zip(names, calls, kinds, strict=True):
             if isinstance(kind, TensorArg) and V.graph.is_unspec_arg(kind.buffer):
-                self._scalar(fields, compute_type(kind.dtype), arg.name, Scalar(str(call), kind.dtype))
+                ctype = compute_type(kind.dtype)
+                fields.append(number(arg.name, ctype if ctype in ("float", "double") else "int64_t"))
+                values.append(Scalar(str(call), kind.dtype))
             elif isinstance(kind, TensorArg):
-                const = "" if arg.name in written or arg.name.startswith("in_out") else "const "
-                fields.append((f"{const}{CTYPE[kind.dtype]}*", arg.name))
-                self.signature += "p"
-                self.call_fields.append(("p", str(call)))
+                const = arg.name not in written and not arg.name.startswith("in_out")
+                fields.append(pointer(arg.name, memory_type(kind.dtype), const))
+                values.append(str(call))
             else:
                 assert isinstance(kind, SizeArg), kind
                 whole = not isinstance(call, sympy.Expr) or call.is_integer
-                self._scalar(fields, "int64_t" if whole else "double", arg.name, sympy.sympify(call))
+                fields.append(number(arg.name, "int64_t" if whole else "double"))
+                values.append(sympy.sympify(call))
         for (expr, ctype), name in self._hoisted.items():
-            self._scalar(fields, ctype, name, V.graph.sizevars.simplify(expr))
-        if self.messages:
-            fields.append(("xpu::DeviceError*", "error"))
-            fields += [("int64_t", f"text{i}") for i in range(len(self.messages))]
-        return fields
-
-    def _scalar(self, fields: list[tuple[str, str]], ctype: str, name: str, call: Scalar | sympy.Expr) -> None:
-        letter = {"float": "f", "double": "d"}.get(ctype, "i")
-        fields.append((ctype if letter != "i" else "int64_t", name))
-        self.signature += letter
-        self.call_fields.append((letter, call))
+            fields.append(number(name, ctype))
+            values.append(V.graph.sizevars.simplify(expr))
+        self.signature = parameters.signature(fields)
+        self.call_fields: list[Argument] = list(zip(self.signature, values, strict=True))
+        return [*fields, *parameters.reports(len(self.messages))]
 
     def codegen_nan_check(self) -> None:
         """The checks of config.nan_asserts, over all operands, as upstream writes them."""

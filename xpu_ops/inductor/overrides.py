@@ -11,7 +11,8 @@ from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.utils import get_bounds_index_expr
 from torch._inductor.virtualized import V, ops
 
-from xpu_ops.inductor.types import CTYPE, compute_type, is_small_float, literal
+from xpu_ops.block.types import compute_type, memory_type, of
+from xpu_ops.inductor.types import literal
 
 
 class Variable(CSEVariable):
@@ -41,15 +42,15 @@ class SyclOverrides(OpOverrides):
     ) -> str:
         text = f"xpu::convert<{compute_type(dtype)}>({x})"
         # As Inductor defines it: 16-bit floats stay float within a kernel, those of 8 bits are rounded.
-        if is_small_float(dtype) and (dtype.itemsize == 1 or not use_compute_types):
-            text = f"static_cast<float>({CTYPE[dtype]}({text}))"
+        if of(dtype).small_float and (dtype.itemsize == 1 or not use_compute_types):
+            text = f"static_cast<float>({memory_type(dtype)}({text}))"
         return text
 
     @staticmethod
     def to_dtype_bitcast(x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype) -> str:
-        source = f"{CTYPE[src_dtype]}({x})" if is_small_float(src_dtype) else str(x)
-        text = f"sycl::bit_cast<{CTYPE[dtype]}>({source})"
-        return f"static_cast<float>({text})" if is_small_float(dtype) else text
+        source = f"{memory_type(src_dtype)}({x})" if of(src_dtype).small_float else str(x)
+        text = f"sycl::bit_cast<{memory_type(dtype)}>({source})"
+        return f"static_cast<float>({text})" if of(dtype).small_float else text
 
     @staticmethod
     def constant(value: Any, dtype: torch.dtype) -> str:

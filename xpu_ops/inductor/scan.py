@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
 
-from xpu_ops.inductor.types import compute_type
+from xpu_ops.block.types import compute_type
 
 if TYPE_CHECKING:
     from xpu_ops.inductor.forms import Form

@@ -22,7 +22,7 @@ class Scalar:
 
 
 # The letter of a field (KernelSpec.signature) and its value: the name of a tensor, a scalar, an expression of sizes.
-Field = tuple[str, str | Scalar | sympy.Expr]
+Argument = tuple[str, str | Scalar | sympy.Expr]
 
 
 class SyclWrapper(wrapper.PythonWrapperCodegen):

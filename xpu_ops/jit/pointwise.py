@@ -7,11 +7,14 @@ from typing import Any
 
 import torch
 
+from xpu_ops.block import parameters, printer
+from xpu_ops.block.parameters import number, pointer
+from xpu_ops.block.types import LANES, compute_type, memory_type
 from xpu_ops.jit import service, tensors
 from xpu_ops.jit.service import KernelSpec
-from xpu_ops.jit.signature import CTYPES, Parameter
+from xpu_ops.jit.signature import Parameter
 
-LANES, TILE = 16, 4096
+TILE = 4096
 _MOST_DIMS = 6  # behind what dimensions can be joined; operands with more are copied first
 
 
@@ -96,12 +99,11 @@ class Elementwise:
         self, result: torch.dtype, dtypes: list[torch.dtype], compute: torch.dtype, dims: int
     ) -> tuple[str, str]:
         names = ["out", *(p.name for p in self.operands)]
-        fields = [f"{CTYPES[result]}* ptr_out;"]
-        fields += [f"const {CTYPES[d]}* ptr_{p.name};" for p, d in zip(self.operands, dtypes, strict=True)]
+        fields = [pointer("ptr_out", memory_type(result))]
+        fields += [pointer(f"ptr_{p.name}", memory_type(d), True) for p, d in zip(self.operands, dtypes, strict=True)]
         fields += [p.field for p in self.scalars]
-        fields += ["long rows, each, tiles;", f"long size[{dims}];"]
-        fields += [f"long step_{n}[{dims}];" for n in names]
-        letters = "p" * len(names) + "".join(p.letter for p in self.scalars) + "i" * (3 + dims + dims * len(names))
+        fields += [*map(number, ("rows", "each", "tiles")), number("size", count=dims)]
+        fields += [number(f"step_{n}", count=dims) for n in names]
         return _TEMPLATE.format(
             preamble=self._preamble,
             name=self.name,
@@ -109,7 +111,8 @@ class Elementwise:
             result=compute_type(result),
             parameters=", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars)),
             expression=self._expression,
-            fields="\n  ".join(fields),
+            struct="\n".join(printer.struct(f"{self.name}_kernel", fields)),
+            head=printer.head(f"{self.name}_kernel"),
             offsets=" ".join(f"long at_{n} = 0;" for n in names),
             advance=" ".join(f"at_{n} += i * p.step_{n}[d];" for n in names),
             last=dims - 1,
@@ -117,11 +120,11 @@ class Elementwise:
             steps=" ".join(f"const long step_{n} = p.step_{n}[{dims - 1}];" for n in names),
             arguments=self._arguments(lambda p: f"c * step_{p.name}"),
             unit_arguments=self._arguments(lambda p: "c"),
-        ), letters
+        ), parameters.signature(fields)
 
     def _arguments(self, index: Callable[[Parameter], str]) -> str:
         loads = [f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name} + at_{p.name}, {index(p)}))" for p in self.operands]
-        return ", ".join([*loads, *(f"static_cast<{s.ctype}>(p.{s.name})" for s in self.scalars)])
+        return ", ".join([*loads, *(s.field.value for s in self.scalars)])
 
 
 _TEMPLATE = """using namespace xpu::gen;
@@ -133,10 +136,8 @@ GEN_FN {result} {name}({parameters}) {{
 {expression}
   );
 }}
-struct {name}_args {{
-  {fields}
-}};
-XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
+{struct}
+{head}
   const long lane = xpu_local_id(0), g = __spirv_BuiltInWorkgroupId(0);
   const long columns = p.size[{last}], tile = g % p.tiles;
   const long begin = g / p.tiles * p.each, end = sycl::min<long>(begin + p.each, p.rows);
@@ -158,10 +159,6 @@ XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
   }}
 }}
 """
-
-
-def compute_type(dtype: torch.dtype) -> str:
-    return "float" if dtype in (torch.float16, torch.bfloat16) else CTYPES[dtype]
 
 
 def _joined(out: torch.Tensor, views: list[torch.Tensor]) -> tuple[list[int], list[list[int]]]:

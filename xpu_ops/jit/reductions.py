@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from xpu_ops.block import parameters, printer
+from xpu_ops.block.parameters import number, pointer
+from xpu_ops.block.types import LANES, compute_type, memory_type
 from xpu_ops.jit import service, tensors
-from xpu_ops.jit.pointwise import LANES, compute_type
 from xpu_ops.jit.service import KernelSpec
-from xpu_ops.jit.signature import CTYPES
 
 _ROW_ELEMENTS = 4096  # rows of one work-group hold about so many
 _LONG_ROW = 65536  # from here on few rows are cut into parts
@@ -39,12 +40,8 @@ GEN_FN {result} {name}_finish(T x, long n) {{
 {finish}
   );
 }}
-struct {name}_args {{
-  {element}* ptr_out;
-  {fields}
-  long rows, columns, each, count;
-}};
-XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
+{struct}
+{head}
   const long lane = xpu_local_id(0);
   const Span s = part(p.rows, p.each);
   for (long row = s.begin; row < s.end; ++row) {{
@@ -167,10 +164,12 @@ class Reduction:
     ) -> tuple[str, str]:
         names = ["part"] if mapped else [p.name for p in self.operands]
         scalars = [] if mapped else self.scalars
-        fields = [f"const {CTYPES[d]}* ptr_{n};" for n, d in zip(names, dtypes, strict=True)]
+        fields = [pointer("ptr_out", memory_type(result or _partial_dtype(compute)))]
+        fields += [pointer(f"ptr_{n}", memory_type(d), True) for n, d in zip(names, dtypes, strict=True)]
         fields += [s.field for s in scalars]
+        fields += map(number, ("rows", "columns", "each", "count"))
         loads = [f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name}, at + c))" for p in ([] if mapped else self.operands)] + [
-            f"static_cast<{s.ctype}>(p.{s.name})" for s in scalars
+            s.field.value for s in scalars
         ]
         ctype = compute_type(result) if result is not None else "T"
         source = _TEMPLATE.format(
@@ -180,12 +179,12 @@ class Reduction:
             parameters=", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars)),
             result=ctype,
             finish=self._finish if result is not None else "x",
-            element=CTYPES[result or _partial_dtype(compute)],
-            fields="\n  ".join(fields),
+            struct="\n".join(printer.struct(f"{self.name}_kernel", fields)),
+            head=printer.head(f"{self.name}_kernel"),
             mapped="static_cast<T>(ld(p.ptr_part, at + c))" if mapped else f"{self.name}_map({', '.join(loads)})",
             stored=f"{self.name}_finish(x, p.count)" if result is not None else "x",
         )
-        return source, "p" * (len(names) + 1) + "".join(s.letter for s in scalars) + "iiii"
+        return source, parameters.signature(fields)
 
 
 def _partial_dtype(compute: torch.dtype) -> torch.dtype:

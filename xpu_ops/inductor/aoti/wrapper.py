@@ -15,9 +15,9 @@ from torch._inductor.codegen.cpp_wrapper_cpu import CppWrapperCpu
 from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
+from xpu_ops.block.types import LANES
 from xpu_ops.inductor.aoti import package
-from xpu_ops.inductor.types import LANES
-from xpu_ops.inductor.wrapper import Field, Scalar
+from xpu_ops.inductor.wrapper import Argument, Scalar
 
 _INCLUDES = """
 #include <torch/csrc/inductor/aoti_include/common.h>
@@ -61,7 +61,7 @@ class CppWrapper(CppWrapperCpu):
     def add_kernel(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
         self.sycl_kernels[name] = (signature, messages, source)
 
-    def launch_kernel(self, name: str, groups: sympy.Expr, fields: list[Field]) -> None:
+    def launch_kernel(self, name: str, groups: sympy.Expr, fields: list[Argument]) -> None:
         arguments = [f"k_{name}", cexpr(groups)]
         for letter, value in fields:
             if letter == "p":
