@@ -7,10 +7,19 @@ import dataclasses
 import pytest
 
 from xpu_ops.block.device import CPU, GPU, Policy
-from xpu_ops.block.nests import ITEM_ELEMENTS, TEAM_ROW, TILE, Form, Problem, choose
+from xpu_ops.block.nests import BLOCK, COLUMNS, ITEM_ELEMENTS, TEAM_ROW, TILE, Form, Problem, choose
 
 PROBLEMS = [
-    (Problem(1, 10_000), CPU, Form("rows")),
+    (Problem(1, 10_000), CPU, Form("tiles")),
+    (Problem(1, 10_000, flat=True), CPU, Form("flat")),
+    (Problem(100, BLOCK, strided=True), CPU, Form("blocks")),
+    (Problem(100, BLOCK - 1, strided=True), CPU, Form("rows", rows=TILE // (BLOCK - 1))),
+    (Problem(100, 5000, reduce=True, outer=True, single=True), CPU, Form("column_reduce", tile=COLUMNS)),
+    (Problem(100, 5000, reduce=True, outer=True), CPU, Form("column_steps", tile=CPU.lanes)),
+    (Problem(TILE, 50, reduce=True, outer=True), CPU, Form("column_steps", tile=COLUMNS)),
+    (Problem(TILE, 50, reduce=True, outer=True), GPU, Form("column_items", items=128, tile=128)),
+    (Problem(4, TEAM_ROW, reduce=True, ordered=True), GPU, Form("row_reduce", items=128, rows=8)),
+    (Problem(100, 100, strided=True), GPU, Form("items", items=256, tile=256 * ITEM_ELEMENTS)),
     (Problem(1000, 16), CPU, Form("rows", rows=TILE // 16)),
     (Problem(1, 10_000), GPU, Form("items", items=256, tile=256 * ITEM_ELEMENTS)),
     (Problem(1000, 16), GPU, Form("items", items=256, tile=256 * ITEM_ELEMENTS)),

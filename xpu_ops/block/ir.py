@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from xpu_ops.block.parameters import Field
 from xpu_ops.block.types import LANES
-
 
 _RANK = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 
@@ -36,7 +35,7 @@ class Expr:
 
     def _with(self, symbol: str, other: Expr | int | str) -> Expr:
         other, rank = value(other), _RANK[symbol]
-        left = self.text if self.atom or _RANK.get(self.op, 0) >= rank else f"({self.text})"
+        left = self.text if self.atom or self.op == symbol or _RANK.get(self.op, 0) > rank else f"({self.text})"
         right = other.text if other.atom or _RANK.get(other.op, 0) > rank else f"({other.text})"
         return Expr(f"{left} {symbol} {right}", symbol, (self, other))
 
@@ -75,8 +74,18 @@ def call(function: str, *args: Expr | int | str) -> Expr:
 
 
 def least(a: Expr | int | str, b: Expr | int | str) -> Expr:
-    """The smaller of two integers that all items share: a built-in function's result would not be known as shared."""
-    return Expr(f"{value(a).text} < {value(b).text} ? {value(a).text} : {value(b).text}", "least", (value(a), value(b)))
+    """The smaller of two integers. The prelude's function is a `?:`: a built-in one's result is not the same in all items."""
+    return call("sycl::min<long>", a, b)
+
+
+def step(pointer: str, at: Expr) -> Expr:
+    """An element of an operand that steps through memory along the row: read from its block's copy where there is one."""
+    return Expr(f"ld({pointer}, {at.text})", "step", (name(pointer), at), True)
+
+
+def result(accumulator: str, op: str, field: str = "") -> Expr:
+    """What the accumulators of all lanes and ways have come to. The printer knows the loop."""
+    return Expr(f"{accumulator}{field}", "result", (accumulator, op, field), True)
 
 
 def load(pointer: Expr | str, at: Expr | str) -> Expr:
@@ -98,13 +107,56 @@ class Let:
 
 
 @dataclass(frozen=True)
+class Assign:
+    """A variable gets another value."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Check:
+    """A variable says whether a condition holds. Where it does not, text `number` is reported."""
+
+    name: str
+    condition: Expr
+    number: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report of a check whose condition is known already."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Leave:
+    """An item ends where the variable is false."""
+
+    unless: str
+
+
+@dataclass(frozen=True)
+class If:
+    """A branch that lanes may take apart."""
+
+    condition: Expr
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
 class Store:
-    """An element of a buffer. `first`: the lanes have one value, which is stored once."""
+    """An element of a buffer. `first`: the lanes have one value, which is stored once. `when`: variables that all have to hold.
+    `buffer` is what the front end calls it."""
 
     pointer: Expr
     at: Expr
     value: Expr
     first: bool = False
+    when: tuple[str, ...] = ()
+    buffer: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,6 +175,52 @@ class Accumulate:
     accumulator: str
     op: str
     element: Expr
+    when: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The value of a scan so far, per way of a loop."""
+
+    name: str
+    ctype: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of two values inside of a kernel."""
+
+    name: str
+    ctype: str
+    body: tuple[Node, ...]
+    result: Expr
+
+
+@dataclass(frozen=True)
+class ScanStep:
+    """The result of a scan at the elements that the lanes have."""
+
+    name: str
+    carried: str
+    element: Expr
+    function: str
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a work-group, and the pointer to it."""
+
+    name: str
+    pointer: str
+    ctype: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How many accumulators there are of each name; a number, or `count` where a loop gives it."""
+
+    count: int | str
 
 
 @dataclass(frozen=True)
@@ -155,6 +253,45 @@ class Lanes:
     end: Expr
     body: tuple[Node, ...]
     ways: int = 0
+    in_order: bool = False  # all lanes go together; those past the end, on the last element, find `in` false
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A loop of each lane for itself, two accumulators by turns."""
+
+    index: str
+    end: Expr
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Four vectors of columns side by side: what is in front, a loop over the rows in which each column has its accumulator,
+    what follows for each column."""
+
+    begin: Expr
+    end: Expr
+    before: tuple[Node, ...]
+    row: str
+    rows: Expr
+    body: tuple[Node, ...]
+    after: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The copy of a block of an operand that lies along the columns, transposed: read before the rows, or written after."""
+
+    function: str
+    constants: tuple[int, ...]
+    copy: str
+    ranges: tuple[str, ...]
+    definitions: tuple[Node, ...]
+    pointer: str
+    at: Expr
+    result: str = ""  # the type of the place that is written
+    buffer: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,7 +311,9 @@ class Span:
     each: Expr
 
 
-Node: TypeAlias = Let | Span | Store | Accumulator | Accumulate | Joined | Rows | Lanes | Either
+Statement: TypeAlias = Let | Assign | Check | Report | Leave | If | Store | Accumulate | Function | ScanStep
+Loop: TypeAlias = Rows | Lanes | Steps | Columns | Block | Either
+Node: TypeAlias = Statement | Loop | Span | Accumulator | Carried | Joined | Memory | Ways
 
 
 @dataclass(frozen=True)
@@ -187,3 +326,7 @@ class Kernel:
     before: str = ""
     items: int = LANES
     together: bool = True  # the items of a work-group share the rows; else each sub-group has its own
+    across: bool = True  # lanes share a result; else each has one of its own
+    slots: bool = False  # an accumulator per vector of columns, none to join
+    # Operands that step through memory along the row, by pointer and place: their block's copy and its pitch.
+    copies: Mapping[tuple[str, str, bool], tuple[str, int]] = field(default_factory=dict, compare=False)

@@ -16,6 +16,8 @@ from xpu_ops.block.ir import Accumulate, Accumulator, Either, Expr, Joined, Lane
 from xpu_ops.block.types import LANES
 
 TILE = 4096  # elements of one work-group
+BLOCK = 32  # the fewest rows and columns that are worth a block
+COLUMNS = 4 * LANES  # columns that one work-group reduces
 ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
 TEAM_ROW = 1024  # elements of a row that all sub-groups of a work-group share
 ITEM_ELEMENTS = 4  # of an item in a pointwise kernel of a GPU
@@ -28,15 +30,37 @@ class Problem:
     rows: int
     length: int
     reduce: bool = False
+    flat: bool = False  # no index needs to know the row
+    strided: bool = False  # an operand of a pointwise kernel steps through memory along the row
+    outer: bool = False  # neighbours in memory belong to different results of a reduction
+    single: bool = False  # it has one loop, and nothing before it
+    ordered: bool = False  # all lanes go along a row together, as a scan wants
+
+
+# Name: the device, for, how. docs/compilers.md has it as a table.
+FORMS = {
+    "flat": ("CPU", "elements whose indices need no row", "`tile` elements by the lanes of a sub-group"),
+    "rows": ("CPU", "short rows of elements", "`rows` rows one after the other"),
+    "tiles": ("CPU", "long rows of elements", "`tile` elements of one row"),
+    "blocks": ("CPU", "operands that step through memory", "rows and columns, operands transposed in local memory"),
+    "row_reduce": ("CPU, GPU", "reductions along memory", "`rows` rows, a sub-group on each"),
+    "column_reduce": ("CPU", "one loop of a reduction across memory", "a lane per column, four vectors side by side"),
+    "column_steps": ("CPU", "several such loops", "a lane per column"),
+    "items": ("GPU", "elements", "`tile` elements, each by an item that finds its own place"),
+    "team_reduce": ("GPU", "reductions of long rows", "all items on one row, a tree in local memory"),
+    "column_items": ("GPU", "reductions across memory", "an item per column"),
+}
+
+
+def table() -> str:
+    """The forms as a table of Markdown."""
+    rows = (f"| `{name}` | {' | '.join(texts)} |" for name, texts in FORMS.items())
+    return "\n".join(["| form | device | for | how |", "|---|---|---|---|", *rows]) + "\n"
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to go through a problem.
-
-    rows: a work-group takes `rows` rows, of long ones `tile` elements of one. items: `tile` elements, each by an item that finds
-    its own place. row_reduce: `rows` rows, a sub-group on each. team_reduce: all items of a work-group on a row.
-    """
+    """One way to go through a problem: `items` of a work-group, which takes `tile` elements or `rows` rows."""
 
     name: str
     items: int = LANES
@@ -59,18 +83,30 @@ class Form:
 
 def choose(problem: Problem, policy: Policy) -> Form:
     """The form of a kernel."""
-    length = max(problem.length, 1)
-    fitting = max(1, TILE // length)
-    if problem.reduce:
-        rows = min(fitting, max(problem.rows // ROW_GROUPS, 1))
-        if policy.single_items:
-            return Form("row_reduce", rows=rows)
-        if problem.length >= TEAM_ROW:
-            return Form("team_reduce", items=policy.team_items)
-        return Form("row_reduce", items=policy.row_items, rows=max(rows, policy.row_items // policy.lanes))
+    fitting = max(1, TILE // max(problem.length, 1))
     if policy.single_items:
-        return Form("rows", rows=fitting)
-    return Form("items", items=policy.tile_items, tile=policy.tile_items * ITEM_ELEMENTS)
+        return _choose_for_threads(problem, fitting)
+    if not problem.reduce:
+        return Form("items", items=policy.tile_items, tile=policy.tile_items * ITEM_ELEMENTS)
+    if problem.outer:
+        return Form("column_items", items=policy.row_items, tile=policy.row_items)
+    if problem.length >= TEAM_ROW and not problem.ordered:
+        return Form("team_reduce", items=policy.team_items)
+    least = policy.row_items // policy.lanes
+    return Form("row_reduce", items=policy.row_items, rows=max(min(fitting, problem.rows // ROW_GROUPS), least))
+
+
+def _choose_for_threads(problem: Problem, fitting: int) -> Form:
+    if problem.outer:
+        wide = problem.rows >= TILE or problem.single
+        return Form("column_reduce" if problem.single else "column_steps", tile=COLUMNS if wide else LANES)
+    if problem.reduce:
+        return Form("row_reduce", rows=min(fitting, max(problem.rows // ROW_GROUPS, 1)))
+    if problem.flat:
+        return Form("flat")
+    if problem.strided and problem.length >= BLOCK:
+        return Form("blocks")
+    return Form("tiles") if problem.length > TILE else Form("rows", rows=fitting)
 
 
 # ---- nests over operands whose sizes and steps are parameters: size[d], step_NAME[d]
@@ -137,6 +173,8 @@ def reduction(
     form: Form, ctype: str, identity: str, op: str, mapped: Expr, finished: Callable[[Expr], Expr]
 ) -> tuple[Node, ...]:
     """Rows of `columns` elements side by side, each one result. `mapped`: an element, at `at + c`."""
+    ways = ir.Ways(1 if form.items > LANES and form.together else 4)
+    ways = ir.Ways(1 if form.items > LANES and form.together else 4)
     row = (
         Let("at", "long", name("row") * "p.columns"),
         Accumulator("acc", ctype, identity),
@@ -145,6 +183,7 @@ def reduction(
         Store(name("p.ptr_out"), name("row"), finished(name("x")), first=True),
     )
     return (
+        ways,
         ir.Span(name("p.rows"), name("p.each")),
         Rows("row", name("s.begin"), name("s.end"), row, apart=not form.together),
     )

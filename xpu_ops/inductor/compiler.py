@@ -14,7 +14,6 @@ import torch
 from torch._inductor import config
 from torch._inductor.runtime.runtime_utils import create_bandwidth_info_str
 
-from xpu_ops.block.types import LANES
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.worker import WORKER
@@ -28,9 +27,9 @@ class Module:
     def __init__(self) -> None:
         self._kernels: dict[int, list[tuple[KernelSpec, str]]] = {}
 
-    def add(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
-        """Note a kernel: its letters (KernelSpec), the texts that it may report, its source."""
-        spec = KernelSpec(name, LANES, signature, messages or None)
+    def add(self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str) -> None:
+        """Note a kernel: items of a work-group, its letters (KernelSpec), the texts that it may report, its source."""
+        spec = KernelSpec(name, items, signature, messages or None)
         self._kernels.setdefault(device, []).append((spec, source))
 
     def build(self, scope: dict[str, Any]) -> None:

@@ -11,13 +11,14 @@ import sympy
 import torch
 from torch import fx
 from torch._inductor import ir
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, SizeArg, TensorArg
+from torch._inductor.codegen.common import CSEVariable, SizeArg, TensorArg
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from xpu_ops.block import ir as block
 from xpu_ops.block import parameters, printer
 from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.inductor import flex_launch
@@ -39,7 +40,7 @@ class _Functions(SyclKernel):
     def __init__(self) -> None:
         super().__init__({"x": sympy.S.One}, features=SIMDKernelFeatures([], sympy.S.One))
         self._given: dict[str, CSEVariable] = {}
-        self.text = IndentedBuffer()
+        self.text: list[str] = []
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         return self._given[name] if name in self._given else super().load(name, index)
@@ -58,14 +59,16 @@ class _Functions(SyclKernel):
             for p, t in parameters.items()
         }
         head = ", ".join(f"{compute_type(v.dtype)} {v}" for v in self._given.values())
-        self.text.writeline(f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{")
-        body = IndentedBuffer()
-        with self.swap_buffers(body), body.indent():
+        body: list[block.Node] = []
+        with self.swap_buffers(body):
             data = value.data
             out = data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
-            body.writeline(f"return static_cast<{result}>({out});")
-        self.text.splice(body)
-        self.text.writeline("};")
+        self.text += [
+            f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{",
+            *printer.lines(body, block.Kernel("flex", (), ())),
+            f"return static_cast<{result}>({out});",
+            "};",
+        ]
 
     def kernel(self, entry: str) -> tuple[str, list[Any], list[Any]]:
         """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
@@ -90,7 +93,7 @@ class _Functions(SyclKernel):
             f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});",
             "xpu::FlexArgs flex;",
         ]
-        body = [*parameters.values(fields), *self.text.getvalue().splitlines(), f"xpu::{entry};"]
+        body = [*parameters.values(fields), *self.text, f"xpu::{entry};"]
         text = printer.kernel("flex", fields, body, before=before, mark="GEN_INLINE ")
         source = f'#include "kernels/sycl/cpu/flex_block.hpp"\nusing namespace xpu::gen;\n{text}'
         kernel = {"source": source, "signature": parameters.signature(fields), "messages": self.messages}

@@ -6,11 +6,13 @@ from typing import Any
 
 import sympy
 import torch
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, OpOverrides
+from torch._inductor.codegen.common import CSEVariable, OpOverrides
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.utils import get_bounds_index_expr
 from torch._inductor.virtualized import V, ops
 
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr
 from xpu_ops.block.types import compute_type, memory_type, of
 from xpu_ops.inductor.types import literal
 
@@ -65,12 +67,11 @@ class SyclOverrides(OpOverrides):
         elif kernel.is_of_sizes(index):
             # Known before the launch: computed there in double, so that the kernel needs no fp64.
             kind = torch.float64 if dtype == torch.float64 else torch.float32
-            return ops.to_dtype(kernel.cse.generate(kernel.compute, kernel.hoist(index, kind), dtype=kind), dtype)
+            hoisted = ir.name(kernel.hoist(index, kind))
+            return ops.to_dtype(kernel.cse.generate(kernel.compute, hoisted, dtype=kind), dtype)
         else:
             kind = torch.float64
-        value = kernel.cse.generate(
-            kernel.compute, kernel.index_to_str(index), bounds=get_bounds_index_expr(expr), dtype=kind
-        )
+        value = kernel.cse.generate(kernel.compute, kernel.place(index), bounds=get_bounds_index_expr(expr), dtype=kind)
         return ops.to_dtype(value, dtype)
 
     value_expr = index_expr
@@ -78,16 +79,16 @@ class SyclOverrides(OpOverrides):
     @staticmethod
     def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
         """A branch, since what the body loads may not exist where the mask is false."""
-        kernel, scoped = V.kernel, IndentedBuffer()
+        kernel, scoped = V.kernel, list[ir.Node]()
         kernel.mask_depth += 1
-        with kernel.swap_buffers(scoped), scoped.indent():
+        with kernel.swap_buffers(scoped):
             value = body()
         kernel.mask_depth -= 1
         dtype = value.dtype
-        result = kernel.cse.newvar(dtype=dtype)
-        kernel.compute.writelines([f"{compute_type(dtype)} {result} = {literal(other, dtype)};", f"if ({mask}) {{"])
-        kernel.compute.splice(scoped)
-        kernel.compute.writelines([f"  {result} = static_cast<{compute_type(dtype)}>({value});", "}"])
+        ctype, result = compute_type(dtype), kernel.cse.newvar(dtype=dtype)
+        kernel.compute.append(ir.Let(str(result), ctype, Expr(literal(other, dtype), "constant", (str(other),)), False))
+        scoped.append(ir.Assign(str(result), ir.call(f"static_cast<{ctype}>", str(value))))
+        kernel.compute.append(ir.If(ir.name(str(mask)), tuple(scoped)))
         return result
 
     @staticmethod
@@ -195,8 +196,8 @@ class SyclOverrides(OpOverrides):
     @staticmethod
     def frexp(x: CSEVariable) -> tuple[CSEVariable, CSEVariable]:
         kernel = V.kernel
-        mantissa = kernel.cse.generate(kernel.compute, f"xpu::frexp_mantissa({x})", dtype=x.dtype)
-        exponent = kernel.cse.generate(kernel.compute, f"xpu::frexp_exponent({x})", dtype=torch.int32)
+        mantissa = kernel.cse.generate(kernel.compute, ir.call("xpu::frexp_mantissa", str(x)), dtype=x.dtype)
+        exponent = kernel.cse.generate(kernel.compute, ir.call("xpu::frexp_exponent", str(x)), dtype=torch.int32)
         return mantissa, exponent
 
     @staticmethod

@@ -27,7 +27,6 @@ XPU_KERNEL_SG(1, 16) largest_of_parts_kernel(largest_of_parts_kernel_args p) {
   const long lane = xpu_local_id(0);
   const bool first = xpu::is_first_lane();
   constexpr int ACC = 4;
-  (void)lane, (void)first, (void)ACC;
   const Span s = part(p.rows, p.each);
   for (long row = s.begin; row < s.end; ++row) {
     const long at = row * p.columns;

@@ -34,7 +34,6 @@ XPU_KERNEL_SG(1, 16) norm_of_long_rows_kernel(norm_of_long_rows_kernel_args p) {
   const long lane = xpu_local_id(0);
   const bool first = xpu::is_first_lane();
   constexpr int ACC = 4;
-  (void)lane, (void)first, (void)ACC;
   const Span s = part(p.rows, p.each);
   for (long row = s.begin; row < s.end; ++row) {
     const long at = row * p.columns;

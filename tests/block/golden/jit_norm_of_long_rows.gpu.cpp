@@ -35,7 +35,6 @@ XPU_KERNEL_SG(1, 16) norm_of_long_rows_kernel(norm_of_long_rows_kernel_args p) {
   const bool first = xpu::is_first_lane(), leader = first && part_of_group == 0;
   (void)item, (void)leader;
   constexpr int ACC = 1;
-  (void)lane, (void)first, (void)ACC;
   const Span s = part(p.rows, p.each);
   for (long row = s.begin; row < s.end; ++row) {
     const long at = row * p.columns;

@@ -23,13 +23,11 @@ struct one_dimension_kernel_args {
 XPU_KERNEL_SG(1, 16) one_dimension_kernel(one_dimension_kernel_args p) {
   const long lane = xpu_local_id(0);
   const bool first = xpu::is_first_lane();
-  constexpr int ACC = 4;
-  (void)lane, (void)first, (void)ACC;
   const long group = __spirv_BuiltInWorkgroupId(0);
-  const long begin = group / p.tiles * p.each;
-  const long end = begin + p.each < p.rows ? begin + p.each : p.rows;
-  const long c0 = group % p.tiles * 4096;
-  const long c1 = c0 + 4096 < p.size[0] ? c0 + 4096 : p.size[0];
+  const long begin = (group / p.tiles) * p.each;
+  const long end = sycl::min<long>(begin + p.each, p.rows);
+  const long c0 = (group % p.tiles) * 4096;
+  const long c1 = sycl::min<long>(c0 + 4096, p.size[0]);
   for (long row = begin; row < end; ++row) {
     const long at_out = 0;
     const long at_a = 0;

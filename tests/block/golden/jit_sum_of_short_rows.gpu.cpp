@@ -34,7 +34,6 @@ XPU_KERNEL_SG(1, 16) sum_of_short_rows_kernel(sum_of_short_rows_kernel_args p) {
   const bool first = xpu::is_first_lane(), leader = first && part_of_group == 0;
   (void)item, (void)leader;
   constexpr int ACC = 4;
-  (void)lane, (void)first, (void)ACC;
   const Span s = part(p.rows, p.each);
   for (long row = s.begin + part_of_group; row < s.end; row += 8) {
     const long at = row * p.columns;

@@ -20,13 +20,11 @@ struct three_dimensions_kernel_args {
 XPU_KERNEL_SG(1, 16) three_dimensions_kernel(three_dimensions_kernel_args p) {
   const long lane = xpu_local_id(0);
   const bool first = xpu::is_first_lane();
-  constexpr int ACC = 4;
-  (void)lane, (void)first, (void)ACC;
   const long group = __spirv_BuiltInWorkgroupId(0);
-  const long begin = group / p.tiles * p.each;
-  const long end = begin + p.each < p.rows ? begin + p.each : p.rows;
-  const long c0 = group % p.tiles * 4096;
-  const long c1 = c0 + 4096 < p.size[2] ? c0 + 4096 : p.size[2];
+  const long begin = (group / p.tiles) * p.each;
+  const long end = sycl::min<long>(begin + p.each, p.rows);
+  const long c0 = (group % p.tiles) * 4096;
+  const long c1 = sycl::min<long>(c0 + 4096, p.size[2]);
   for (long row = begin; row < end; ++row) {
     const long row1 = row % p.size[1];
     const long row_rest1 = row / p.size[1];

@@ -21,11 +21,9 @@ XPU_KERNEL_SG(1, 16) three_dimensions_kernel(three_dimensions_kernel_args p) {
   const long item = xpu_local_id(0), lane = xpu::sub_group_lane(), part_of_group = xpu::sub_group_number();
   const bool first = xpu::is_first_lane(), leader = first && part_of_group == 0;
   (void)item, (void)leader;
-  constexpr int ACC = 1;
-  (void)lane, (void)first, (void)ACC;
   const long group = __spirv_BuiltInWorkgroupId(0);
   const long begin = group * 1024;
-  const long end = begin + 1024 < p.rows ? begin + 1024 : p.rows;
+  const long end = sycl::min<long>(begin + 1024, p.rows);
   team<256>(begin, end, item, [&](long i) GEN_INLINE {
     const long i2 = i % p.size[2];
     const long i_rest2 = i / p.size[2];
