@@ -75,7 +75,7 @@ matrix: deps
 	$(PY) -m tools.matrix $(if $(WHOLE),--whole $(WHOLE))
 
 # The whole suite, and the operators once more with the launches of a GPU, and with memory that the host does not reach.
-POLICY_TESTS := tests/aten tests/mkl tests/onednn tests/ops tests/runtime
+POLICY_TESTS := tests/aten tests/inductor tests/jit tests/mkl tests/onednn tests/ops tests/runtime
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)

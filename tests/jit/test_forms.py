@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 
@@ -10,9 +12,11 @@ from xpu_ops.block.device import GPU
 
 
 @pytest.fixture(autouse=True)
-def policy_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (jit.pointwise, jit.reductions):
-        monkeypatch.setattr(module, "policy", lambda device: GPU)
+def policy_of_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(jit.tensors, "policy", lambda device: GPU)
+    jit.tensors.plan.cache_clear()
+    yield
+    jit.tensors.plan.cache_clear()
 
 
 @pytest.fixture(autouse=True)

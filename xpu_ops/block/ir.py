@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import dataclass_transform
 
 from xpu_ops.block.parameters import Field
 from xpu_ops.block.types import LANES
@@ -93,11 +93,23 @@ def load(pointer: Expr | str, at: Expr | str) -> Expr:
     return call("ld", pointer, at)
 
 
-# ---- statements
+def ways(count: int | str) -> Let:
+    """How many accumulators there are of each name."""
+    return Let("ACC", "constexpr int", name(count) if isinstance(count, str) else value(count), cast=False)
 
 
-@dataclass(frozen=True)
-class Let:
+# ---- statements and loops
+
+
+@dataclass_transform(frozen_default=True)
+class Node:
+    """A statement or a loop."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Let(Node):
     """A variable. Those of type "long" are indices, which never change."""
 
     name: str
@@ -106,16 +118,14 @@ class Let:
     cast: bool = True
 
 
-@dataclass(frozen=True)
-class Assign:
+class Assign(Node):
     """A variable gets another value."""
 
     name: str
     value: Expr
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Node):
     """A variable says whether a condition holds. Where it does not, text `number` is reported."""
 
     name: str
@@ -123,31 +133,27 @@ class Check:
     number: int
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Node):
     """The report of a check whose condition is known already."""
 
     name: str
     number: int
 
 
-@dataclass(frozen=True)
-class Leave:
+class Leave(Node):
     """An item ends where the variable is false."""
 
     unless: str
 
 
-@dataclass(frozen=True)
-class If:
+class If(Node):
     """A branch that lanes may take apart."""
 
     condition: Expr
     body: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(Node):
     """An element of a buffer. `first`: the lanes have one value, which is stored once. `when`: variables that all have to hold.
     `buffer` is what the front end calls it."""
 
@@ -159,17 +165,15 @@ class Store:
     buffer: str = ""
 
 
-@dataclass(frozen=True)
-class Accumulator:
-    """One value per way of a loop, before the loop."""
+class Accumulator(Node):
+    """One value per way of a loop, before the loop; ACC says how many ways there are. `initial`: '' for what needs none."""
 
     name: str
     ctype: str
     initial: str
 
 
-@dataclass(frozen=True)
-class Accumulate:
+class Accumulate(Node):
     """An element joins the accumulator of its way."""
 
     accumulator: str
@@ -178,16 +182,7 @@ class Accumulate:
     when: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Carried:
-    """The value of a scan so far, per way of a loop."""
-
-    name: str
-    ctype: str
-
-
-@dataclass(frozen=True)
-class Function:
+class Function(Node):
     """A function of two values inside of a kernel."""
 
     name: str
@@ -196,8 +191,7 @@ class Function:
     result: Expr
 
 
-@dataclass(frozen=True)
-class ScanStep:
+class ScanStep(Node):
     """The result of a scan at the elements that the lanes have."""
 
     name: str
@@ -206,8 +200,7 @@ class ScanStep:
     function: str
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(Node):
     """Memory of a work-group, and the pointer to it."""
 
     name: str
@@ -216,25 +209,7 @@ class Memory:
     count: int
 
 
-@dataclass(frozen=True)
-class Ways:
-    """How many accumulators there are of each name; a number, or `count` where a loop gives it."""
-
-    count: int | str
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What the accumulators of all lanes and ways have come to, in every lane."""
-
-    name: str
-    ctype: str
-    accumulator: str
-    op: str
-
-
-@dataclass(frozen=True)
-class Rows:
+class Rows(Node):
     """A loop by all items together. `apart`: each sub-group takes rows of its own."""
 
     row: str
@@ -244,8 +219,7 @@ class Rows:
     apart: bool = False
 
 
-@dataclass(frozen=True)
-class Lanes:
+class Lanes(Node):
     """A loop over neighbours in memory, which lie side by side in the lanes. `ways`: accumulators of a lane."""
 
     column: str
@@ -256,8 +230,7 @@ class Lanes:
     in_order: bool = False  # all lanes go together; those past the end, on the last element, find `in` false
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(Node):
     """A loop of each lane for itself, two accumulators by turns."""
 
     index: str
@@ -265,8 +238,7 @@ class Steps:
     body: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(Node):
     """Four vectors of columns side by side: what is in front, a loop over the rows in which each column has its accumulator,
     what follows for each column."""
 
@@ -279,8 +251,7 @@ class Columns:
     after: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(Node):
     """The copy of a block of an operand that lies along the columns, transposed: read before the rows, or written after."""
 
     function: str
@@ -294,8 +265,7 @@ class Block:
     buffer: str = ""
 
 
-@dataclass(frozen=True)
-class Either:
+class Either(Node):
     """A choice that all items make alike."""
 
     condition: Expr
@@ -303,17 +273,11 @@ class Either:
     otherwise: tuple[Node, ...]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Node):
     """The neighbours of `count` that belong to this work-group, `each` to every one: s.begin, s.end."""
 
     count: Expr
     each: Expr
-
-
-Statement: TypeAlias = Let | Assign | Check | Report | Leave | If | Store | Accumulate | Function | ScanStep
-Loop: TypeAlias = Rows | Lanes | Steps | Columns | Block | Either
-Node: TypeAlias = Statement | Loop | Span | Accumulator | Carried | Joined | Memory | Ways
 
 
 @dataclass(frozen=True)

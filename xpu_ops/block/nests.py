@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xpu_ops.block import ir
 from xpu_ops.block.device import Policy
-from xpu_ops.block.ir import Accumulate, Accumulator, Either, Expr, Joined, Lanes, Let, Node, Rows, Store, name
+from xpu_ops.block.ir import Accumulate, Accumulator, Either, Expr, Lanes, Let, Node, Rows, Store, name
 from xpu_ops.block.types import LANES
 
 TILE = 4096  # elements of one work-group
@@ -173,13 +173,13 @@ def reduction(
     form: Form, ctype: str, identity: str, op: str, mapped: Expr, finished: Callable[[Expr], Expr]
 ) -> tuple[Node, ...]:
     """Rows of `columns` elements side by side, each one result. `mapped`: an element, at `at + c`."""
-    ways = ir.Ways(1 if form.items > LANES and form.together else 4)
-    ways = ir.Ways(1 if form.items > LANES and form.together else 4)
+    ways = ir.ways(1 if form.items > LANES and form.together else 4)
+    ways = ir.ways(1 if form.items > LANES and form.together else 4)
     row = (
         Let("at", "long", name("row") * "p.columns"),
         Accumulator("acc", ctype, identity),
         Lanes("c", ir.value(0), name("p.columns"), (Accumulate("acc", op, mapped),), ways=4),
-        Joined("x", ctype, "acc", op),
+        Let("x", f"const {ctype}", ir.result("acc", op), cast=False),
         Store(name("p.ptr_out"), name("row"), finished(name("x")), first=True),
     )
     return (

@@ -143,9 +143,12 @@ def _number(bodies: Sequence[list[_Line]]) -> None:
         for at, x in enumerate(body):
             if isinstance(x.node, Store):
                 numbers[x.node.pointer.text] = (loop, at)  # what is loaded from there later is another value
-            if x.defines is None and x.check is None:
+            if isinstance(x.node, Check):
+                value = x.node.condition
+            elif isinstance(x.node, Let) and x.defines:
+                value = x.node.value
+            else:
                 continue
-            value = x.node.condition if isinstance(x.node, Check) else x.node.value  # type: ignore[union-attr]
             x.number = values.setdefault((x.kind, _key(value, numbers)), f"value{len(values)}")
             if x.defines is not None:
                 numbers[x.defines] = x.number

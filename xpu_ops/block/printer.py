@@ -120,10 +120,6 @@ def _result(accumulator: str, op: str, field: str, kernel: ir.Kernel) -> str:
     return joined + field
 
 
-def _joined(node: ir.Joined, kernel: ir.Kernel) -> list[str]:
-    return [f"const {node.ctype} {node.name} = {_result(node.accumulator, node.op, '', kernel)};"]
-
-
 def _let(node: ir.Let, kernel: ir.Kernel) -> list[str]:
     if node.ctype == "long":
         return [f"const long {node.name} = {node.value.text};"]
@@ -132,8 +128,9 @@ def _let(node: ir.Let, kernel: ir.Kernel) -> list[str]:
 
 
 def _accumulator(node: ir.Accumulator, kernel: ir.Kernel) -> list[str]:
-    first = f"{node.ctype} {node.name}[ACC]; for (int i = 0; i < ACC; ++i) "
-    return [f"{first}{node.name}[i] = {node.ctype}{{{node.initial}}};"]
+    text = f"{node.ctype} {node.name}[ACC];"
+    first = f" for (int i = 0; i < ACC; ++i) {node.name}[i] = {node.ctype}{{{node.initial}}};" if node.initial else ""
+    return [text + first]
 
 
 def _either(node: ir.Either, kernel: ir.Kernel) -> list[str]:
@@ -201,15 +198,12 @@ _WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
     ir.Store: _store,
     ir.Accumulator: _accumulator,
     ir.Accumulate: _accumulate,
-    ir.Carried: lambda n, k: [f"Carry<{n.ctype}> {n.name}[ACC];"],
     ir.Function: _function,
     ir.ScanStep: _scan,
     ir.Memory: _memory,
-    ir.Ways: lambda n, k: [f"constexpr int ACC = {n.count};"],
     ir.Steps: _steps,
     ir.Columns: _columns,
     ir.Block: _block,
-    ir.Joined: _joined,
     ir.Rows: _rows,
     ir.Lanes: _loop,
     ir.Either: _either,

@@ -208,7 +208,7 @@ def _columns(kernel: SyclKernel, walk: _Walk) -> list[Node]:
         [
             ir.Columns(
                 *walk.columns,
-                (ir.Ways("decltype(count)::value"), *stage.declarations),
+                (ir.ways("decltype(count)::value"), *stage.declarations),
                 "rindex",
                 kernel.x.size(kernel.r.numel),
                 (*walk.definitions, *kernel.r.whole("rindex"), *stage.body),
@@ -220,7 +220,7 @@ def _columns(kernel: SyclKernel, walk: _Walk) -> list[Node]:
 
 def _steps(kernel: SyclKernel, walk: _Walk) -> list[Node]:
     """Loops over the reduced range, one lane per column."""
-    body: list[Node] = [ir.Ways(2), *walk.definitions]
+    body: list[Node] = [ir.ways(2), *walk.definitions]
     count = kernel.x.size(kernel.r.numel)
     for stage in kernel.stages:
         body += stage.declarations
@@ -246,7 +246,7 @@ def _inner(kernel: SyclKernel, form: Form) -> tuple[list[Node], sympy.Expr]:
         row += stage.declarations
         row += _row_loop(kernel, next(changed), length) if stage.loop else stage.body
         row += stage.after
-    ways = ir.Ways(1 if form.items > LANES and form.together else 4)
+    ways = ir.ways(1 if form.items > LANES and form.together else 4)
     span = ir.Span(x.size(x.numel), ir.value(form.rows))
     loop = Rows("xindex", name("s.begin"), name("s.end"), tuple(row), apart=not form.together)
     return [span, ways, *kept, loop], ceil_div(x.numel, form.rows)

@@ -404,7 +404,7 @@ class SyclKernel(SIMDKernel):
         if not self.cse.contains(keys[0]):  # each of several results asks for all
             scan = Scan(self, len(self._scans), dtypes)
             self._scans.append(scan)
-            self._declarations.append(ir.Carried(scan.carry, scan.struct))
+            self._declarations.append(ir.Accumulator(scan.carry, f"Carry<{scan.struct}>", ""))
             for key, result in zip(keys, scan.write(combine_fn, values), strict=True):
                 self.cse.put(key, result)
         return tuple(self.cse.get(key) for key in keys)

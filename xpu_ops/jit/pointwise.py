@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from xpu_ops.block import nests, printer
-from xpu_ops.block.device import policy
 from xpu_ops.block.ir import Expr, Kernel, call
-from xpu_ops.block.nests import Form, Problem, choose
+from xpu_ops.block.nests import Form
 from xpu_ops.block.parameters import number, pointer
 from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.jit import service, tensors
@@ -74,9 +73,7 @@ class Elementwise:
             out.copy_(flat)
             return
         device = out.device.index or 0
-        problem = Problem(math.prod(sizes[:-1]), sizes[-1])
-        form = choose(problem, policy(device))
-        groups, rows, each, tiles = form.numbers(problem)
+        form, (groups, rows, each, tiles) = tensors.plan(math.prod(sizes[:-1]), sizes[-1], False, device)
         key = (device, form.name, out.dtype, compute, len(sizes), *(v.dtype for v in views))
         launch = self._launch.get(key)
         if launch is None:

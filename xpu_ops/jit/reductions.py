@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from xpu_ops.block import ir, nests, printer
-from xpu_ops.block.device import policy
 from xpu_ops.block.ir import Kernel, call
-from xpu_ops.block.nests import Form, Problem, choose
+from xpu_ops.block.nests import Form
 from xpu_ops.block.parameters import number, pointer
 from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.jit import service, tensors
@@ -109,15 +108,13 @@ class Reduction:
         stored = result or _partial_dtype(compute)
         out = torch.empty(rows, dtype=stored, device=flat[0].device)
         device = out.device.index or 0
-        problem = Problem(rows, columns, reduce=True)
-        form = choose(problem, policy(device))
+        form, (groups, _, each, _) = tensors.plan(rows, columns, True, device)
         key = (device, form.name, compute, result, mapped, *(t.dtype for t in flat))
         launch = self._launch.get(key)
         if launch is None:
             kernel = self._block(form, [t.dtype for t in flat], compute, result, mapped)
             (launch,) = service.load(printer.source(kernel), [service.spec(kernel)], device)
             self._launch[key] = launch
-        groups, _, each, _ = form.numbers(problem)
         launch(groups, out, *flat, *values, rows, columns, each, count)
         return out
 

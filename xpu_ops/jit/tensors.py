@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,19 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 from torch._prims_common import elementwise_dtypes
 
+from xpu_ops.block.device import policy
+from xpu_ops.block.nests import Form, Problem, choose
 from xpu_ops.jit.signature import DTYPES, SCALARS, Parameter, parse
 
 GENERIC = "T"  # the type that the promoted dtype is computed in
+
+
+@functools.lru_cache(4096)
+def plan(rows: int, length: int, reduce: bool, device: int) -> tuple[Form, tuple[int, int, int, int]]:
+    """The form of a kernel for so many rows, and its numbers (Form.numbers)."""
+    problem = Problem(rows, length, reduce)
+    form = choose(problem, policy(device))
+    return form, form.numbers(problem)
 
 
 def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter], list[Parameter]]:
