@@ -25,7 +25,7 @@ PIP_OPTIONS := --disable-pip-version-check --quiet --progress-bar off
 PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
 DEPS_STAMP := $(VENV)/.xpu_ops-deps
 
-.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist first-calls release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs site lock tables lint format clean
+.PHONY: all deps configure build demo test smoke matrix test-full test-robust test-sanitized test-cuda-build unity test-models test-compiled models-table bench coverage scorecard wheel dist check-dist first-calls release-part check-gpu gpu-deps gpu-ptx gpu-record gpu-plan gpu-pack gpu-replay gpu-bench gpu-report docs site lock tables golden lint format clean
 all: build
 
 # Installs again only where the pinned requirements changed.
@@ -75,7 +75,7 @@ matrix: deps
 	$(PY) -m tools.matrix $(if $(WHOLE),--whole $(WHOLE))
 
 # The whole suite, and the operators once more with the launches of a GPU, and with memory that the host does not reach.
-POLICY_TESTS := tests/aten tests/mkl tests/onednn tests/ops tests/runtime
+POLICY_TESTS := tests/aten tests/inductor tests/jit tests/mkl tests/onednn tests/ops tests/runtime
 test-full: build wheel
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
@@ -229,6 +229,10 @@ lock: deps
 # Tables in docs/ that come from code: fields of the manifest, environment variables.
 tables: deps
 	$(PY) -W ignore -m tools.doc_tables
+
+# The texts of generated kernels that tests compare: written anew, for a reviewer of the change to read.
+golden: build
+	GOLDEN=write $(RUN) -m pytest -q tests/block $(PYTEST_ARGS)
 
 CPP_FILES = $$(git ls-files '*.cpp' '*.hpp')
 lint: deps

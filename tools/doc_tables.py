@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tools.codegen import fields
 from xpu_ops import _environment, upstream
+from xpu_ops.block import nests
 
 ROOT = Path(__file__).resolve().parents[1]
 ECOSYSTEM = ("tests/models/test_ecosystem.py", "tests/models/test_lightning.py")
@@ -37,6 +38,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "environment": ("docs/environment.md", _environment.table),
     "ecosystem": ("docs/ecosystem.md", ecosystem),
     "upstream": ("docs/upstream.md", upstream.table),
+    "forms": ("docs/compilers.md", nests.table),
 }
 
 

@@ -216,6 +216,14 @@ void bind_streams(py::module_& m) {
   });
 }
 
+// What generated kernels read of the device's policy (xpu_ops/block/device.py).
+std::map<std::string, int64_t> policy_fields(const DeviceInfo& info) {
+  const runtime::Policy& p = info.policy;
+  return {{"single_items", p.single_items}, {"units", p.units},           {"lanes", p.lanes},
+          {"tile_items", p.tile_items},     {"row_items", p.row_items},   {"team_items", p.team_items},
+          {"filling", p.filling},           {"most_items", p.most_items}, {"local_bytes", int64_t(info.local_mem_size)}};
+}
+
 at::Tensor as_cpu(const at::Tensor& t) {
   TORCH_CHECK_TYPE(t.is_xpu(), "as_cpu expects a tensor on an XPU device, got one on ", t.device(), ".");
   TORCH_CHECK(runtime::host_accessible(t.device().index()), "as_cpu: the host cannot read the memory of ", t.device(),
@@ -259,6 +267,7 @@ void bind_own(py::module_& m) {
   });
   m.def("initialized", &runtime::initialized);
   m.def("host_accessible", [](int device) { return runtime::host_accessible(checked(device)); });
+  m.def("device_policy", [](int device) { return policy_fields(runtime::device_info(checked(device))); });
   m.def("inline_enabled", &runtime::inline_enabled);
   m.def("set_inline", &runtime::set_inline);
   m.def("inline_ready", [] { return runtime::inline_enabled() && runtime::current_queue().inline_ready(); });

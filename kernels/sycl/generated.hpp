@@ -382,5 +382,7 @@ GEN_FN bool check(bool condition, DeviceError* error, long text) {
 
 }  // namespace xpu::gen
 
+#include "kernels/sycl/teams.hpp"
+
 using xpu::bf16;
 using xpu::half;

@@ -13,6 +13,8 @@ namespace xpu {
 // stores reads it from here. Behind a test of the work-item's local id the CPU device's compiler may run no item but
 // those that pass it, and the exchange before then reads what nobody wrote. tests/build/test_lanes.py has the rule.
 inline size_t sub_group_lane() { return syclex::this_work_item::get_sub_group().get_local_linear_id(); }
+// Which sub-group of its work-group an item is in.
+inline size_t sub_group_number() { return syclex::this_work_item::get_sub_group().get_group_linear_id(); }
 inline bool is_first_lane() { return sub_group_lane() == 0; }
 // One lane's value, in all lanes: if all store it to one place, that is one scalar store. Behind a test of the lane the
 // CPU device's compiler makes a scatter of it, for which the loads of the next row wait (1.3 to 3 times as long).

@@ -11,7 +11,10 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv
 
-from xpu_ops.inductor.types import LANES
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr, Let
+from xpu_ops.block.passes import INDEX
+from xpu_ops.block.types import LANES
 
 UNKNOWN = 1024  # taken for a size that only the run knows
 
@@ -107,37 +110,40 @@ class Axis:
         found = max((n for n in range(1, min(most, rows) + 1) if rows % n == 0), default=0)
         return found if 4 * found >= most else 0
 
-    def by_rows(self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None) -> list[str]:
+    def by_rows(
+        self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None
+    ) -> list[ir.Node]:
         """Definitions of the index variables from a row's number (None: there is one) and the column. With `inner`, the
         row's number is also xg * inner + xn."""
-        return [f"const long {e.name} = {self._value(e, length, row, column, inner)};" for e in self.entries]
+        return [Let(e.name, INDEX, self._value(e, length, row, column, inner)) for e in self.entries]
+
+    def size(self, size: sympy.Expr) -> Expr:
+        """A size as a value."""
+        return Expr(self._expr(size), "size", (str(size),))
 
     def _value(
         self, e: IterationRangesEntry, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None
-    ) -> str:
+    ) -> Expr:
         last = self._last(e)
         if row is None:
-            return self._quotient(e, column, last)
+            return self._quotient(e, ir.name(column), last)
         if inner is not None and equals(e.divisor, length) and equals(e.length, inner):
-            return "xn"
-        if inner is not None and multiple(e.divisor, length * inner):
-            q = FloorDiv(e.divisor, length * inner)
-            value = "xg" if q == 1 else f"(xg / ({self._expr(q)}))"
-            return value if last else f"{value} % ({self._expr(e.length)})"
-        if multiple(e.divisor, length):
-            q = FloorDiv(e.divisor, length)
-            value = row if q == 1 else f"({row} / ({self._expr(q)}))"
-            return value if last else f"{value} % ({self._expr(e.length)})"
+            return ir.name("xn")
+        for outside, size in ((inner is not None and "xg", length * (inner or 1)), (row, length)):
+            if outside and multiple(e.divisor, size):
+                q = FloorDiv(e.divisor, size)
+                value = ir.name(outside) if q == 1 else ir.name(outside) // self.size(q)
+                return value if last else value % self.size(e.length)
         if e.divisor == 1 and equals(e.length, length):
-            return column
+            return ir.name(column)
         if e.divisor == 1 and not last and multiple(e.length, length):
-            return f"({row} % ({self._expr(FloorDiv(e.length, length))})) * ({self._expr(length)}) + {column}"
-        return self._quotient(e, f"({row} * ({self._expr(length)}) + {column})", last)
+            return ir.name(row) % self.size(FloorDiv(e.length, length)) * self.size(length) + column
+        return self._quotient(e, ir.name(row) * self.size(length) + column, last)
 
-    def whole(self, index: str) -> list[str]:
+    def whole(self, index: str) -> list[ir.Node]:
         """Definitions of the index variables from the index in the whole range."""
-        return [f"const long {e.name} = {self._quotient(e, index, self._last(e))};" for e in self.entries]
+        return [Let(e.name, INDEX, self._quotient(e, ir.name(index), self._last(e))) for e in self.entries]
 
-    def _quotient(self, e: IterationRangesEntry, index: str, last: bool) -> str:
-        value = index if e.divisor == 1 else f"({index} / ({self._expr(e.divisor)}))"
-        return value if last else f"{value} % ({self._expr(e.length)})"
+    def _quotient(self, e: IterationRangesEntry, index: Expr, last: bool) -> Expr:
+        value = index if e.divisor == 1 else index // self.size(e.divisor)
+        return value if last else value % self.size(e.length)

@@ -27,11 +27,9 @@ class Module:
     def __init__(self) -> None:
         self._kernels: dict[int, list[tuple[KernelSpec, str]]] = {}
 
-    def add(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
-        """Note a kernel: its letters (KernelSpec), the texts that it may report, its source."""
-        from xpu_ops.inductor.types import LANES
-
-        spec = KernelSpec(name, LANES, signature, messages or None)
+    def add(self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str) -> None:
+        """Note a kernel: items of a work-group, its letters (KernelSpec), the texts that it may report, its source."""
+        spec = KernelSpec(name, items, signature, messages or None)
         self._kernels.setdefault(device, []).append((spec, source))
 
     def build(self, scope: dict[str, Any]) -> None:
@@ -65,7 +63,7 @@ def generator_digest() -> str:
     """Digest of this code generator: enters the keys of Inductor's caches."""
     digest = hashlib.sha256(service.source_digest("").encode())
     here = Path(__file__).resolve().parent
-    for folder in (here, here.parent / "upstream"):
+    for folder in (here, here.parent / "block", here.parent / "upstream"):
         for path in sorted(folder.glob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -11,17 +11,19 @@ import sympy
 import torch
 from torch import fx
 from torch._inductor import ir
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, SizeArg, TensorArg
+from torch._inductor.codegen.common import CSEVariable, SizeArg, TensorArg
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._pytree import tree_flatten, tree_unflatten
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from xpu_ops.block import ir as block
+from xpu_ops.block import parameters, printer
+from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.inductor import flex_launch
 from xpu_ops.inductor.kernel import SyclKernel
 from xpu_ops.inductor.passes import is_xpu
-from xpu_ops.inductor.types import CTYPE, compute_type
 
 _LEAST_QUERIES = 24  # fewer are faster as whole products
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
@@ -38,7 +40,7 @@ class _Functions(SyclKernel):
     def __init__(self) -> None:
         super().__init__({"x": sympy.S.One}, features=SIMDKernelFeatures([], sympy.S.One))
         self._given: dict[str, CSEVariable] = {}
-        self.text = IndentedBuffer()
+        self.text: list[str] = []
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         return self._given[name] if name in self._given else super().load(name, index)
@@ -57,55 +59,45 @@ class _Functions(SyclKernel):
             for p, t in parameters.items()
         }
         head = ", ".join(f"{compute_type(v.dtype)} {v}" for v in self._given.values())
-        self.text.writeline(f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{")
-        body = IndentedBuffer()
-        with self.swap_buffers(body), body.indent():
+        body: list[block.Node] = []
+        with self.swap_buffers(body):
             data = value.data
             out = data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
-            body.writeline(f"return static_cast<{result}>({out});")
-        self.text.splice(body)
-        self.text.writeline("};")
+        self.text += [
+            f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{",
+            *printer.lines(body, block.Kernel("flex", (), ())),
+            f"return static_cast<{result}>({out});",
+            "};",
+        ]
 
     def kernel(self, entry: str) -> tuple[str, list[Any], list[Any]]:
         """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
         names, calls, kinds, _ = self.args.python_argdefs()
-        fields, numbers, tensors, sizes = [], [], [], []
+        fields: list[parameters.Field] = []
+        numbers: list[parameters.Field] = []
+        tensors, sizes = [], []
         for arg, call, kind in zip(names, calls, kinds, strict=True):
             if isinstance(kind, TensorArg) and not V.graph.is_unspec_arg(kind.buffer):
-                fields.append((f"const {CTYPE[kind.dtype]}*", arg.name, "p"))
+                fields.append(parameters.pointer(arg.name, memory_type(kind.dtype), True))
                 buffer = V.graph.get_buffer(kind.buffer)
                 tensors.append(buffer if isinstance(buffer, ir.TensorBox) else ir.TensorBox.create(buffer))
             elif isinstance(kind, SizeArg) and isinstance(call, sympy.Expr) and call.is_integer:
-                numbers.append(("int64_t", arg.name, "i"))
+                numbers.append(parameters.number(arg.name))
                 sizes.append(call)
             else:
                 raise _Dense
         if self._hoisted:
             raise _Dense
-        fields += numbers
-        if self.messages:
-            fields.append(("xpu::DeviceError*", "error", ""))
-            fields += [("int64_t", f"text{i}", "") for i in range(len(self.messages))]
-        code = IndentedBuffer()
-        code.writelines(
-            ['#include "kernels/sycl/cpu/flex_block.hpp"', "using namespace xpu::gen;", "struct flex_args {"]
-        )
-        with code.indent():
-            code.writeline(f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});")
-            code.writeline("xpu::FlexArgs flex;")
-            code.writelines([f"alignas(8) {ctype} {field};" for ctype, field, _ in fields])
-        code.writelines(["};", "XPU_KERNEL_SG(1, 16) GEN_INLINE flex(flex_args p) {"])
-        with code.indent():
-            code.writelines([f"{ctype} const {field} = p.{field};" for ctype, field, _ in fields])
-            code.splice(self.text)
-            code.writeline(f"xpu::{entry};")
-        code.writelines(["}", ""])
-        signature = "".join(letter for _, _, letter in fields)
-        return (
-            json.dumps({"source": code.getvalue(), "signature": signature, "messages": self.messages}),
-            tensors,
-            sizes,
-        )
+        fields += [*numbers, *parameters.reports(len(self.messages))]
+        before = [
+            f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});",
+            "xpu::FlexArgs flex;",
+        ]
+        body = [*parameters.values(fields), *self.text, f"xpu::{entry};"]
+        text = printer.kernel("flex", fields, body, before=before, mark="GEN_INLINE ")
+        source = f'#include "kernels/sycl/cpu/flex_block.hpp"\nusing namespace xpu::gen;\n{text}'
+        kernel = {"source": source, "signature": parameters.signature(fields), "messages": self.messages}
+        return json.dumps(kernel), tensors, sizes
 
 
 def _register(dtype: torch.dtype) -> torch.dtype:

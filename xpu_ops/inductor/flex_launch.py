@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from xpu_ops.inductor.types import LANES
+from xpu_ops.block.device import policy
+from xpu_ops.block.types import LANES
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 
@@ -112,7 +113,7 @@ class _Call:
 
 
 def _units(t: torch.Tensor) -> int:
-    return int(torch.xpu.get_device_properties(t.device).max_compute_units)
+    return policy(t.device.index).units
 
 
 def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kv_num_blocks: torch.Tensor,

@@ -1,116 +1,133 @@
-"""The loop nests of generated kernels, for the CPU device: lanes side by side in memory, tiles that fill its caches.
-
-Pointwise: flat tiles, rows, or blocks where an operand steps through memory along the row. Inner reduction: one
-sub-group per row. Outer reduction: one lane per column, four vectors of columns at a time.
-"""
+"""The loop nests of fused kernels: the ranges and stages of a kernel as nodes of the block language, in the form that its policy
+chooses (xpu_ops/block/nests.py)."""
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import sympy
-from torch._inductor.codegen.common import DeferredLine, IndentedBuffer
 from torch.utils._sympy.functions import FloorDiv
 
-from xpu_ops.inductor import lines
+from xpu_ops.block import ir, passes
+from xpu_ops.block.device import policy
+from xpu_ops.block.ir import Expr, Lanes, Let, Node, Rows, name
+from xpu_ops.block.nests import BLOCK, Form, Problem, choose
+from xpu_ops.block.parameters import Field
+from xpu_ops.block.types import LANES, memory_type
 from xpu_ops.inductor.axes import ceil_div, hint
-from xpu_ops.inductor.types import LANES
 
 if TYPE_CHECKING:
     from xpu_ops.inductor.kernel import SyclKernel
 
-TILE = 4096  # elements of one work-group
-BLOCK = 32  # the fewest rows and columns that are worth a block
+# Rows of a block are read faster the longer they are: with 64 elements `x.t() + y` takes 1.2 to 1.6 times as long.
 LONG_BLOCK, HIGH_BLOCK = 256, 128  # the most columns and rows of a block
 MOST_CHANNELS = 12  # whose vectors are cheaper to mix than to gather
 LOCAL_BYTES = 32768  # of transposed copies
-COLUMNS = 4 * LANES  # columns that one work-group reduces
 SHORT_ROW = LANES  # a reduced row of fewer elements leaves lanes idle
 MANY_ROWS = 1024
 FEW_ROWS = 4  # of which a work-group does not compute what its columns have in common first
 _ROW = {"xo", "xn"}  # the names that say which row it is
-ROW_GROUPS = 32  # work-groups that a reduction of many rows is given at least
+_INDEX = passes.INDEX
 
 
-@dataclasses.dataclass(frozen=True)
-class Form:
-    """How the lanes lie: along the reduced range, or (`outer`) one lane per column."""
+@dataclass
+class Nest:
+    """A kernel's body, how many work-groups run it, and how."""
 
+    form: Form
+    groups: sympy.Expr
+    body: list[Node]
     outer: bool
-    steps: bool  # a pointwise operand steps through memory along the row
-    column_slots: bool = False  # an accumulator a vector of columns, none to join
-    copied: bool = False  # the operands that step were copied, block by block
+    copies: dict[tuple[str, str, bool], tuple[str, int]] = field(default_factory=dict)
 
-    @property
-    def across(self) -> bool:
-        """Whether the lanes of a sub-group share one result."""
-        return not self.outer
+    def kernel(self, named: str, fields: Sequence[Field]) -> ir.Kernel:
+        slots = self.form.name == "column_reduce"
+        return ir.Kernel(
+            named,
+            tuple(fields),
+            tuple(self.body),
+            "",
+            self.form.items,
+            self.form.together,
+            not self.outer,
+            slots,
+            self.copies,
+        )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass
 class _Walk:
-    """The part of the range x that a work-group goes through: `rows` opens a loop, `columns` are left to the lanes."""
+    """The part of the range x that a work-group goes through: `rows` is a loop around what follows its definitions, `columns`
+    are left to the lanes."""
 
     groups: sympy.Expr
-    head: list[str]
-    rows: list[str]
-    columns: tuple[str, str]
-    tail: list[Any]
-    definitions: list[str]
-    copied: bool = False  # whether `head` has copied the operands that step
+    head: list[Node]
+    columns: tuple[Expr, Expr]
+    definitions: list[Node]
+    rows: tuple[str, Expr, Expr, list[Node]] | None = None
+    tail: list[Node] = field(default_factory=list)
     shared: int = 0  # columns that several rows have in common, 0 where there are few rows
 
-
-def loops(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr, Form]:
-    """The body, the number of work-groups and the form that was chosen."""
-    if not kernel.features.is_reduction():
-        walk = _walk(kernel, TILE)
-        return _pointwise(kernel, walk), walk.groups, dataclasses.replace(kernel.form, copied=walk.copied)
-    if not kernel.form.outer:
-        return *_inner(kernel), kernel.form
-    single = sum(stage.loop for stage in kernel.stages) == 1 and kernel.stages[0].loop
-    wide = hint(kernel.x.numel) >= TILE or single
-    walk = _walk(kernel, COLUMNS if wide else LANES)
-    if single:
-        form = dataclasses.replace(kernel.form, column_slots=True)
-        return _columns(kernel, walk), walk.groups, form
-    return _steps(kernel, walk), walk.groups, kernel.form
+    def around(self, body: list[Node]) -> list[Node]:
+        """The loop over the rows, where there is one."""
+        if self.rows is None:
+            return [*self.head, *body, *self.tail]
+        row, begin, end, first = self.rows
+        return [*self.head, Rows(row, begin, end, (*first, *body)), *self.tail]
 
 
-def _walk(kernel: SyclKernel, tile: int) -> _Walk:
-    x, expr = kernel.x, kernel.expr
-    length = x.row_length()
+def nest(kernel: SyclKernel) -> Nest:
+    """The loops around the stages of a kernel."""
+    reduce, stages = kernel.features.is_reduction(), kernel.stages
+    single = sum(s.loop for s in stages) == 1 and stages[0].loop
+    length = kernel.x.row_length()
+    rows, columns = (kernel.x.numel, kernel.r.numel) if reduce else (FloorDiv(kernel.x.numel, length), length)
+    problem = Problem(
+        hint(rows), hint(columns), reduce=reduce, flat=not reduce and kernel.x.flat(length), strided=kernel.strided,
+        outer=kernel.outer, single=single, ordered=kernel.in_order,
+    )  # fmt: skip
+    form = choose(problem, policy(kernel.device))
+    if reduce and not kernel.outer:
+        body, groups = _inner(kernel, form)
+        return Nest(form, groups, body, False)
+    copies: dict[tuple[str, str, bool], tuple[str, int]] = {}
+    walk = _blocks(kernel, length, copies) if form.name == "blocks" else _walk(kernel, form, length)
+    write = _pointwise if not reduce else _columns if form.name == "column_reduce" else _steps
+    return Nest(form, walk.groups, write(kernel, walk), kernel.outer, copies)
+
+
+def _walk(kernel: SyclKernel, form: Form, length: sympy.Expr) -> _Walk:
+    x, tile = kernel.x, form.tile
+    if form.name == "items":  # each item finds its own place
+        span = ir.Span(x.size(x.numel), ir.value(tile))
+        return _Walk(ceil_div(x.numel, tile), [span], (name("s.begin"), name("s.end")), x.whole("xc"))
     if x.flat(length):
-        return _Walk(
-            ceil_div(x.numel, tile),
-            [f"const Span s = part({expr(x.numel)}, {tile});"],
-            [],
-            ("s.begin", "s.end"),
-            [],
-            x.by_rows(length, None, "xc"),
-        )
+        span = ir.Span(x.size(x.numel), ir.value(tile))
+        return _Walk(ceil_div(x.numel, tile), [span], (name("s.begin"), name("s.end")), x.by_rows(length, None, "xc"))
     rows, definitions = FloorDiv(x.numel, length), x.by_rows(length, "xo", "xc")
-    if kernel.form.steps and hint(length) >= BLOCK and not kernel.features.is_reduction():
-        return _blocks(kernel, rows, length)
-    if hint(length) > tile or kernel.form.outer:
-        blocks = expr(ceil_div(length, tile))
-        head = [
-            "const long g = __spirv_BuiltInWorkgroupId(0);",
-            f"const long xo = g / ({blocks}), c0 = (g - xo * ({blocks})) * {tile};",
-            f"const long c1 = sycl::min<long>(c0 + {tile}, {expr(length)});",
+    if form.name != "rows":
+        blocks = x.size(ceil_div(length, tile))
+        head: list[Node] = [
+            Let("g", _INDEX, ir.call("__spirv_BuiltInWorkgroupId", 0)),
+            Let("xo", _INDEX, name("g") // blocks),
+            Let("c0", _INDEX, (name("g") - name("xo") * blocks) * tile),
+            Let("c1", _INDEX, ir.least(name("c0") + tile, x.size(length))),
         ]
-        return _Walk(rows * ceil_div(length, tile), head, [], ("c0", "c1"), [], definitions)
-    each = max(1, tile // max(hint(length), 1))
+        return _Walk(rows * ceil_div(length, tile), head, (name("c0"), name("c1")), definitions)
+    each = form.rows
     shared = int(length) if length.is_Integer and each >= FEW_ROWS else 0
-    loop = ["for (long xo = s.begin; xo < s.end; ++xo) {"]
-    extra: list[str] = []
+    extra: list[Node] = []
+    first: list[Node] = []
     if shared and (together := x.rows_together(length, each)):  # xg says which part of the outer ranges it is
-        each, extra = together, [f"const long xg = s.begin / {together};"]
-        loop.append("const long xn = xo - s.begin; (void)xn;")
+        each, extra = together, [Let("xg", _INDEX, name("s.begin") // together)]
+        first.append(Let("xn", _INDEX, name("xo") - "s.begin"))
         definitions = x.by_rows(length, "xo", "xc", sympy.Integer(together))
-    head = [f"const Span s = part({expr(rows)}, {each});", *extra]
-    return _Walk(ceil_div(rows, each), head, loop, ("0", expr(length)), ["}"], definitions, shared=shared)
+    span = ir.Span(x.size(rows), ir.value(each))
+    loop = ("xo", name("s.begin"), name("s.end"), first)
+    columns = (ir.value(0), x.size(length))
+    return _Walk(ceil_div(rows, each), [span, *extra], columns, definitions, loop, shared=shared)
 
 
 def _vectors(size: int) -> int:
@@ -118,184 +135,129 @@ def _vectors(size: int) -> int:
     return max(1, size // LANES) * LANES
 
 
-def _blocks(kernel: SyclKernel, rows: sympy.Expr, length: sympy.Expr) -> _Walk:
+def _blocks(kernel: SyclKernel, length: sympy.Expr, copies: dict[tuple[str, str, bool], tuple[str, int]]) -> _Walk:
     """Blocks of long rows, which are read faster. Operands that lie along the columns are transposed first, into local memory."""
-    x, expr = kernel.x, kernel.expr
+    x = kernel.x
+    rows = FloorDiv(x.numel, length)
     inner = x.inner_rows(length, rows)
-    copies = [s for s in kernel.steps if s.stride_of_rows(length) == 1]
+    apart = {key: s for key, s in kernel.steps.items() if s.stride_of_rows(kernel, length) == 1}
     if inner.is_Integer and inner < BLOCK:  # such as the channels of an image
         high = int(inner)
         block = min(BLOCK * BLOCK // high, hint(length)) // LANES * LANES
     else:
-        area = LOCAL_BYTES // max(sum(s.itemsize for s in copies), 4)
+        area = LOCAL_BYTES // max(sum(s.dtype.itemsize for s in apart.values()), 4)
         block = _vectors(min(LONG_BLOCK, area // BLOCK, hint(length)))
         high = _vectors(min(HIGH_BLOCK, area // block))
-    across, down = expr(ceil_div(length, block)), expr(ceil_div(inner, high))
+    across, down = x.size(ceil_div(length, block)), x.size(ceil_div(inner, high))
     definitions = x.by_rows(length, "xo", "xc", inner)
-    head = [
-        f"const long g = __spirv_BuiltInWorkgroupId(0), b0 = g / ({across}), b1 = g - b0 * ({across});",
-        f"const long xg = b0 / ({down}), n0 = (b0 - xg * ({down})) * {high};",
-        f"const long n1 = sycl::min<long>(n0 + {high}, {expr(inner)});",
-        f"const long c0 = b1 * {block}, c1 = sycl::min<long>(c0 + {block}, {expr(length)});",
+    head: list[Node] = [
+        Let("g", _INDEX, ir.call("__spirv_BuiltInWorkgroupId", 0)),
+        Let("b0", _INDEX, name("g") // across),
+        Let("b1", _INDEX, name("g") - name("b0") * across),
+        Let("xg", _INDEX, name("b0") // down),
+        Let("n0", _INDEX, (name("b0") - name("xg") * down) * high),
+        Let("n1", _INDEX, ir.least(name("n0") + high, x.size(inner))),
+        Let("c0", _INDEX, name("b1") * block),
+        Let("c1", _INDEX, ir.least(name("c0") + block, x.size(length))),
     ]
-    row = f"const long xo = xg * ({expr(inner)}) + xn;"
-    tail: list[Any] = ["}"]
+    row: Node = Let("xo", _INDEX, name("xg") * x.size(inner) + "xn")
+    tail: list[Node] = []
     room = LOCAL_BYTES
-    for k, step in enumerate(copies):
-        room -= step.itemsize * high * block
+    for k, (key, step) in enumerate(apart.items()):
+        room -= step.dtype.itemsize * high * block
         if room < 0:
             break
-        step.copy, step.pitch = f"copy{k}", block
-        head += [
-            f"syclexp::work_group_static<{step.ctype}[{high * block}]> local{k};",
-            f"{step.ctype}* const copy{k} = local{k};",
-        ]
-        function, result = ("write_block", f" -> {step.ctype}&") if step.stored else ("copy_block", "")
-        start = f"{function}<{block}>(copy{k}, c0, c1, n0, n1"
-        if inner == high <= MOST_CHANNELS and not step.stored and x.stride_along(step.place, length) == high:
-            start, result = f"copy_channels<{block}, {high}>(copy{k}, c0, c1", f" -> const {step.ctype}&"
-        lines = [
-            f"{start}, lane, [&](long xc, long xn) GEN_INLINE{result} {{",
-            *(row, *definitions),
-            f"return {step.var}[{step.index}];",
-            "});",
-        ]
-        if step.stored:
-            tail += [DeferredLine(step.stored, line) for line in lines]
-        else:
-            head += lines
-    loop = ["for (long xn = n0; xn < n1; ++xn) {", row]
+        copy, ctype = f"copy{k}", memory_type(step.dtype)
+        copies[key] = (copy, block)
+        head.append(ir.Memory(f"local{k}", copy, ctype, high * block))
+        function, result = "copy_block", ""
+        constants: tuple[int, ...] = (block,)
+        ranges: tuple[str, ...] = ("c0", "c1", "n0", "n1")
+        if step.buffer:
+            function, result = "write_block", f"{ctype}&"
+        elif inner == high <= MOST_CHANNELS and x.stride_along(step.place, length) == high:
+            function, constants, ranges, result = "copy_channels", (block, high), ("c0", "c1"), f"const {ctype}&"
+        (tail if step.buffer else head).append(
+            ir.Block(function, constants, copy, ranges, (row, *definitions), step.pointer, step.at, result, step.buffer)
+        )
     groups = ceil_div(inner, high) * FloorDiv(rows, inner) * ceil_div(length, block)
-    return _Walk(groups, head, loop, ("c0", "c1"), tail, definitions, copied=True, shared=block)
+    loop = ("xn", name("n0"), name("n1"), [row])
+    return _Walk(groups, head, (name("c0"), name("c1")), definitions, loop, tail, block)
 
 
-def _pointwise(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
-    body, inner = IndentedBuffer(), IndentedBuffer()
-    inner.writelines(walk.definitions)
-    for stage in kernel.stages:
-        inner.splice(stage.body)
-    uniform, inner, reports = lines.split(inner, {"xc"})
-    body.writelines(walk.head)
+def _pointwise(kernel: SyclKernel, walk: _Walk) -> list[Node]:
+    inner = [*walk.definitions, *(node for stage in kernel.stages for node in stage.body)]
+    uniform, inner, reports = passes.split(inner, {"xc"})
+    before: list[Node] = []
+    begin, end = walk.columns
     if walk.shared:
-        same, uniform = lines.fixed(uniform, _ROW)
-        memory, first, inner = lines.columns([*same, *uniform], inner, _ROW, walk.shared, walk.columns[0])
-        body.writelines([*memory, *same])
-        if memory:
-            _over_columns(body, walk, first)
-    body.writelines([*walk.rows, *uniform])
-    _over_columns(body, walk, inner)
-    body.writelines([*reports, *walk.tail])
-    return body
+        same, uniform = passes.fixed(uniform, _ROW)
+        column = name("xc") - begin
+        memory, first, inner = passes.columns([*same, *uniform], inner, _ROW, walk.shared, column)
+        before = [*memory, *same, *([Lanes("xc", begin, end, tuple(first))] if memory else [])]
+    walk.head += before
+    loop = Lanes("xc", begin, end, tuple(inner))
+    return walk.around([*uniform, loop, *reports])
 
 
-def _over_columns(body: IndentedBuffer, walk: _Walk, inner: IndentedBuffer) -> None:
-    body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
-    with body.indent():
-        body.splice(inner)
-    body.writeline("});")
-
-
-def _columns(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
+def _columns(kernel: SyclKernel, walk: _Walk) -> list[Node]:
     """One loop over the reduced range, in which several vectors of columns go side by side, and what follows it."""
     stage, *rest = kernel.stages
-    body = IndentedBuffer()
-    body.writelines([*walk.head, *walk.rows])
-    c0, c1 = walk.columns
-    slot = "constexpr int j = decltype(slot)::value; (void)j;"
-    body.writeline(f"columns_by4({c0}, {c1}, lane, [&](auto count, auto each) GEN_INLINE {{")
-    with body.indent():
-        body.writeline("constexpr int ACC = decltype(count)::value;")
-        body.splice(stage.declarations)
-        body.writeline(f"for (long rindex = 0; rindex < {kernel.expr(kernel.r.numel)}; ++rindex)")
-        with body.indent():
-            body.writeline("each([&](long xc, auto slot) GEN_INLINE {")
-            with body.indent():
-                body.writelines([slot, *walk.definitions, *kernel.r.whole("rindex")])
-                body.splice(stage.body)
-            body.writeline("});")
-        body.writeline("each([&](long xc, auto slot) GEN_INLINE {")
-        with body.indent():
-            body.writelines([slot, *walk.definitions])
-            body.splice(stage.after)
-            for outside in rest:
-                body.splice(outside.body)
-        body.writeline("});")
-    body.writelines(["});", *walk.tail])
-    return body
-
-
-def _steps(kernel: SyclKernel, walk: _Walk) -> IndentedBuffer:
-    """Several loops over the reduced range, one lane per column."""
-    body = IndentedBuffer()
-    body.writelines([*walk.head, *walk.rows])
-    body.writeline(f"lanes({walk.columns[0]}, {walk.columns[1]}, lane, [&](long xc) GEN_INLINE {{")
-    with body.indent():
-        body.writeline("constexpr int ACC = 2;")
-        body.writelines(walk.definitions)
-        for stage in kernel.stages:
-            body.splice(stage.declarations)
-            if stage.loop:
-                count = kernel.expr(kernel.r.numel)
-                body.writeline(f"steps_by2({count}, [&](long rindex, auto slot) GEN_INLINE {{")
-                with body.indent():
-                    body.writelines(["constexpr int j = decltype(slot)::value; (void)j;", *kernel.r.whole("rindex")])
-                    body.splice(stage.body)
-                body.writeline("});")
-            else:
-                body.splice(stage.body)
-            body.splice(stage.after)
-    body.writelines(["});", *walk.tail])
-    return body
-
-
-def _inner(kernel: SyclKernel) -> tuple[IndentedBuffer, sympy.Expr]:
-    """One sub-group per row; a work-group takes several short ones."""
-    x, r = kernel.x, kernel.r
-    length = r.row_length()
-    rows = max(1, min(TILE // max(hint(r.numel), 1), max(hint(x.numel) // ROW_GROUPS, 1)))
-    loops = [stage for stage in kernel.stages if stage.loop]
-    kept: list[str] = []
-    bodies = [stage.body for stage in loops]
-    if r.flat(length) and r.numel.is_Integer and not kernel.in_order:
-        kept, bodies = lines.keep(bodies, int(r.numel))
-    changed = dict(zip(map(id, loops), bodies, strict=True))
-    body = IndentedBuffer()
-    body.writelines(
+    after = [*walk.definitions, *stage.after, *(node for outside in rest for node in outside.body)]
+    return walk.around(
         [
-            f"const Span s = part({kernel.expr(x.numel)}, {rows});",
-            "constexpr int ACC = 4;",
-            *kept,
-            "for (long xindex = s.begin; xindex < s.end; ++xindex) {",
+            ir.Columns(
+                *walk.columns,
+                (ir.ways("decltype(count)::value"), *stage.declarations),
+                "rindex",
+                kernel.x.size(kernel.r.numel),
+                (*walk.definitions, *kernel.r.whole("rindex"), *stage.body),
+                tuple(after),
+            )
         ]
     )
-    with body.indent():
-        body.writelines(x.whole("xindex"))
-        for stage in kernel.stages:
-            body.splice(stage.declarations)
-            if stage.loop:
-                _row_loop(kernel, changed[id(stage)], length, body)
-            else:
-                body.splice(stage.body)
-            body.splice(stage.after)
-    body.writeline("}")
-    return body, ceil_div(x.numel, rows)
 
 
-def _row_loop(kernel: SyclKernel, text: IndentedBuffer, length: sympy.Expr, body: IndentedBuffer) -> None:
+def _steps(kernel: SyclKernel, walk: _Walk) -> list[Node]:
+    """Loops over the reduced range, one lane per column."""
+    body: list[Node] = [ir.ways(2), *walk.definitions]
+    count = kernel.x.size(kernel.r.numel)
+    for stage in kernel.stages:
+        body += stage.declarations
+        if stage.loop:
+            body.append(ir.Steps("rindex", count, (*kernel.r.whole("rindex"), *stage.body)))
+        else:
+            body += stage.body
+        body += stage.after
+    return walk.around([Lanes("xc", *walk.columns, tuple(body))])
+
+
+def _inner(kernel: SyclKernel, form: Form) -> tuple[list[Node], sympy.Expr]:
+    """Rows, each of one sub-group or of all of a work-group."""
+    x, r = kernel.x, kernel.r
+    length = r.row_length()
+    bodies: list[list[Node]] = [stage.body for stage in kernel.stages if stage.loop]
+    kept: list[Node] = []
+    if form.items == LANES and r.flat(length) and r.numel.is_Integer and not kernel.in_order:
+        kept, bodies = passes.keep(bodies, int(r.numel), "rc")
+    changed = iter(bodies)
+    row: list[Node] = [*x.whole("xindex")]
+    for stage in kernel.stages:
+        row += stage.declarations
+        row += _row_loop(kernel, next(changed), length) if stage.loop else stage.body
+        row += stage.after
+    ways = ir.ways(1 if form.items > LANES and form.together else 4)
+    span = ir.Span(x.size(x.numel), ir.value(form.rows))
+    loop = Rows("xindex", name("s.begin"), name("s.end"), tuple(row), apart=not form.together)
+    return [span, ways, *kept, loop], ceil_div(x.numel, form.rows)
+
+
+def _row_loop(kernel: SyclKernel, body: Sequence[Node], length: sympy.Expr) -> list[Node]:
     r = kernel.r
     flat = r.flat(length)
-    inner = IndentedBuffer()
-    inner.writelines(r.by_rows(length, None if flat else "ro", "rc"))
-    inner.splice(text)
-    uniform, inner, reports = lines.split(inner, {"rc", "ro"})
-    body.writelines(uniform)
+    inner = [*r.by_rows(length, None if flat else "ro", "rc"), *body]
+    uniform, inner, reports = passes.split(inner, {"rc", "ro"})
+    loop: Node = Lanes("rc", ir.value(0), r.size(length), tuple(inner), ways=4, in_order=kernel.in_order)
     if not flat:
-        body.writeline(f"for (long ro = 0; ro < {kernel.expr(FloorDiv(r.numel, length))}; ++ro)")
-    if kernel.in_order:
-        body.writeline(f"lanes_in_order({kernel.expr(length)}, lane, [&](long rc, bool in, auto slot) GEN_INLINE {{")
-    else:
-        body.writeline(f"lanes_by4({kernel.expr(length)}, lane, [&](long rc, auto slot) GEN_INLINE {{")
-    with body.indent():
-        body.writeline("constexpr int j = decltype(slot)::value; (void)j;")
-        body.splice(inner)
-    body.writelines(["});", *reports])
+        loop = Rows("ro", ir.value(0), r.size(FloorDiv(r.numel, length)), (loop,))
+    return [*uniform, loop, *reports]

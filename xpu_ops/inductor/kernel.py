@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import sympy
@@ -14,10 +15,10 @@ from torch._inductor.codegen.common import (
     CSE,
     CSEProxy,
     CSEVariable,
-    DeferredLine,
     IndentedBuffer,
     SizeArg,
     TensorArg,
+    is_buffer_removed,
 )
 from torch._inductor.codegen.simd import IterationRangesEntry, SIMDKernel
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
@@ -25,15 +26,21 @@ from torch._inductor.utils import sympy_index_symbol, sympy_subs
 from torch._inductor.virtualized import V
 from torch.utils import _pytree as pytree
 from torch.utils._ordered_set import OrderedSet
-from torch.utils._sympy.symbol import SymT, symbol_is_type
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.symbol import SymT, free_symbol_is_type, symbol_is_type
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from xpu_ops.block import ir, parameters, printer, types
+from xpu_ops.block.ir import Expr, Let, Store
+from xpu_ops.block.ops import GATHER
+from xpu_ops.block.parameters import Field, number, pointer
+from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.inductor import forms
 from xpu_ops.inductor.axes import Axis, hint
 from xpu_ops.inductor.overrides import SyclOverrides, Variable
-from xpu_ops.inductor.scan import Carried, Scan
-from xpu_ops.inductor.types import CTYPE, compute_type, highest, is_small_float, lowest, print_index
-from xpu_ops.inductor.wrapper import Field, Scalar, python_argument
+from xpu_ops.inductor.scan import Scan
+from xpu_ops.inductor.types import print_index
+from xpu_ops.inductor.wrapper import Argument, Scalar, python_argument
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
 _UNBOUNDED: ValueRanges[Any] = ValueRanges.unknown()
@@ -55,12 +62,13 @@ class SyclCSE(CSE):
         dtype: torch.dtype | None = None,
         shape: Any = None,
     ) -> CSEVariable:
-        if not isinstance(expr, str) or not assignment or dtype is None:
+        if not isinstance(expr, Expr):
             return super().generate(
                 buffer, expr, bounds=bounds, write=write, assignment=assignment, dtype=dtype, shape=shape
             )
+        assert dtype is not None
         ctype = compute_type(dtype)
-        key = f"{ctype} {expr}"
+        key = f"{ctype} {expr.text}"
         var = self.try_get(key)
         if var:
             var.bounds = var.bounds.tighten(bounds)
@@ -69,8 +77,14 @@ class SyclCSE(CSE):
         var = self.newvar(bounds, dtype, shape)
         self.put(key, var)
         if write:
-            buffer.writeline(f"{ctype} {var} = static_cast<{ctype}>({expr});")
+            buffer.append(Let(str(var), ctype, expr))
         return var
+
+
+def expression(op: str, text: str, *args: Any) -> Expr:
+    """A value with the variables and the constants that it is made of."""
+    values = (ir.name(str(a)) if isinstance(a, CSEVariable) else a if isinstance(a, Expr) else repr(a) for a in args)
+    return Expr(text, op, tuple(values))
 
 
 class SyclCSEProxy(CSEProxy):
@@ -85,6 +99,8 @@ class SyclCSEProxy(CSEProxy):
             dtype = getattr(DtypePropagationOpsHandler(), name)(*args, **kwargs)
 
         def declare(v: Any) -> CSEVariable:
+            if isinstance(v, str):
+                v = expression(name, v, *args, *(x for item in sorted(kwargs.items()) for x in item))
             var = V.kernel.cse.generate(V.kernel.compute, v, bounds=bounds, dtype=dtype)
             var.update_on_args(name, args, kwargs)
             return var
@@ -92,52 +108,36 @@ class SyclCSEProxy(CSEProxy):
         return pytree.tree_map(declare, value)
 
 
+Body = list[ir.Node]
+
+
 class Stage:
     """The body between two flushes: one loop over the reduced range, or code outside of it."""
 
     def __init__(self, loop: bool) -> None:
         self.loop = loop
-        self.declarations, self.body, self.after = IndentedBuffer(), IndentedBuffer(), IndentedBuffer()
+        self.declarations: Body = []
+        self.body: Body = []
+        self.after: Body = []
 
 
-class Final:
-    """An accumulator's result, written in the way of the loop form that is chosen last."""
-
-    def __init__(self, name: str, op: str, field: str = "") -> None:
-        self._name, self._op, self._field = name, op, field
-
-    def text(self, form: forms.Form) -> str:
-        if form.column_slots:
-            return f"{self._name}[j]{self._field}"
-        joined = f"join<{self._op}>({self._name})"
-        return (f"across<{self._op}>({joined})" if form.across else joined) + self._field
-
-
+@dataclass(frozen=True)
 class Step:
-    """A load, or the store to buffer `stored`, whose index steps through memory along the row; the form that is chosen
-    last says how it is written."""
+    """A load or a store whose index steps through memory along the row."""
 
-    def __init__(self, kernel: SyclKernel, var: str, index: sympy.Expr, dtype: torch.dtype, stored: str = "") -> None:
-        self._kernel, self.place, self.stored = kernel, index, stored
-        self.var, self.index, self.ctype = var, kernel.index_to_str(index), CTYPE[dtype]
-        self.itemsize = dtype.itemsize
-        self.copy, self.pitch = "", 0  # the block's copy, where it has one
+    pointer: str
+    at: Expr
+    place: sympy.Expr
+    dtype: torch.dtype
+    buffer: str = ""  # that is stored to
 
-    def stride_of_rows(self, length: sympy.Expr) -> int:
+    def stride_of_rows(self, kernel: SyclKernel, length: sympy.Expr) -> int:
         """From one row of that length to the next."""
-        at = sympy_subs(self.place, {k: v.expr for k, v in self._kernel.range_tree_nodes.items()})
-        x = sympy_index_symbol(self._kernel.range_trees[0].name)
+        at = sympy_subs(self.place, {k: v.expr for k, v in kernel.range_tree_nodes.items()})
+        x = sympy_index_symbol(kernel.range_trees[0].name)
         return V.graph.sizevars.optimization_hint(
             sympy_subs(at, {x: length}) - sympy_subs(at, {x: sympy.S.Zero}), fallback=64
         )
-
-    def text(self, form: forms.Form) -> str:
-        """A load, or the beginning of a store up to the value."""
-        if form.copied and self.copy:
-            place = f"{self.copy} + (xn - n0) * {self.pitch} - c0, xc"
-        else:
-            place = f"{self.var}, {self.index}"
-        return f"st({place}," if self.stored else f"ld({place})"
 
 
 class SyclKernel(SIMDKernel):
@@ -155,19 +155,27 @@ class SyclKernel(SIMDKernel):
         self.cse = SyclCSE(self.newvar_prefix, self.suffix)
         self.x = Axis(self.numels["x"], self.expr)
         self.r = Axis(self.numels.get("r0_", sympy.S.One), self.expr)
+        self.loads: Body = []
+        self.compute: Body = []
+        self.stores: Body = []
         self.stages: list[Stage] = []
-        self.finals: dict[str, Final | Carried] = {}
         self._scans: list[Scan] = []
-        self._step_tokens: dict[str, Step] = {}
+        self.steps: dict[tuple[str, str, bool], Step] = {}
         self.messages: list[str] = []
         self._accumulators = itertools.count()
-        self._declarations, self._after = IndentedBuffer(), IndentedBuffer()
+        self._declarations: Body = []
+        self._after: Body = []
         self._kept: OrderedSet[CSEVariable] = OrderedSet()  # values that outlive a loop over the reduced range
         self._guards: dict[str, str] = {}  # index variable: the variable that says whether it is in bounds
         self._checked: set[str] = set()
         self.mask_depth = 0  # branches around what is being written
         self._hoisted: dict[tuple[sympy.Expr, str], str] = {}
-        self.form = forms.Form(outer=False, steps=False)
+        self.outer = False  # one lane per column of a reduction, not one sub-group per row
+        self.strided = False  # a pointwise operand steps through memory along the row
+
+    @property
+    def device(self) -> int:
+        return V.graph.get_current_device_or_throw().index or 0
 
     # ---- decisions
 
@@ -189,13 +197,13 @@ class SyclKernel(SIMDKernel):
                 along_r += 1
             elif near.get("x") == 1 and near.get("r0_", 0) != 0:
                 along_x += 1
-        outer = self.features.is_reduction() and (along_x > along_r or self._short_rows())
-        self.form = forms.Form(outer=outer, steps=steps > 0)
+        self.outer = self.features.is_reduction() and (along_x > along_r or self._short_rows())
+        self.strided = steps > 0
 
     @property
     def in_order(self) -> bool:
         """Whether all lanes go along a row together, those past its end (`in` is false) on its last element."""
-        return self.form.across and self.features.contains_op("scan")
+        return not self.outer and self.features.contains_op("scan")
 
     def _short_rows(self) -> bool:
         """Whether rows leave most lanes idle, and there are enough of them to give each lane one."""
@@ -208,7 +216,7 @@ class SyclKernel(SIMDKernel):
         return self
 
     def dtype_to_str(self, dtype: torch.dtype) -> str:
-        return CTYPE[dtype]
+        return memory_type(dtype)
 
     # ---- sizes
 
@@ -232,85 +240,73 @@ class SyclKernel(SIMDKernel):
         var = self.args.input(name)
         dtype = V.graph.get_dtype(name)
         if V.graph.is_unspec_arg(name):  # a CPU scalar: its value is passed
-            return self.cse.generate(self.loads, var, dtype=dtype)
+            return self.cse.generate(self.loads, ir.name(var), dtype=dtype)
         index = self.prepare_indexing(index)
-        line = self._step(var, index, dtype) if self._steps(index) else f"ld({var}, {self.index_to_str(index)})"
-        return self.cse.generate(self.loads, line, dtype=torch.float32 if is_small_float(dtype) else dtype)
+        at = self.place(index)
+        if self._steps(index):
+            value = ir.step(var, at)
+            self.steps.setdefault((var, at.text, False), Step(var, at, index, dtype))
+        else:
+            apart = index.has(FloorDiv, ModularIndexing) or free_symbol_is_type(index, SymT.TMP)
+            value = Expr(f"ld({var}, {at.text})", GATHER if apart else "load", (ir.name(var), at))
+        return self.cse.generate(self.loads, value, dtype=torch.float32 if types.of(dtype).small_float else dtype)
+
+    def place(self, index: sympy.Expr) -> Expr:
+        """An index expression. Equal ones differ in nothing but the names of what was loaded."""
+        symbols = sorted(index.free_symbols, key=str)
+        loaded = [s for s in symbols if symbol_is_type(s, SymT.TMP)]
+        same = index.xreplace({s: sympy.Symbol(f"loaded{i}") for i, s in enumerate(loaded)})
+        return Expr(self.index_to_str(index), "index", (str(same), *(ir.name(str(s)) for s in symbols)))
 
     def _steps(self, index: sympy.Expr) -> bool:
         """Whether a load of a pointwise kernel goes along the rows: no neighbour in memory is the lane's."""
-        if self.features.is_reduction() or self.mask_depth or not self.form.steps:
+        if self.features.is_reduction() or self.mask_depth or not self.strided:
             return False
         if any(s not in self.range_tree_nodes and not symbol_is_type(s, _SIZE_SYMBOLS) for s in index.free_symbols):
             return False
         x = self.range_trees[0].index_sym()
         return abs(V.graph.sizevars.optimization_hint(self.get_strides_of_load(index).get(x, 0), fallback=64)) > 1
 
-    def _step(self, var: str, index: sympy.Expr, dtype: torch.dtype) -> str:
-        for token, step in self._step_tokens.items():
-            if not step.stored and (step.var, step.index) == (var, self.index_to_str(index)):
-                return token
-        return self._token(Step(self, var, index, dtype))
-
-    def _token(self, step: Step) -> str:
-        token = f"@step{len(self._step_tokens)}@"
-        self._step_tokens[token] = step
-        return token
-
-    @property
-    def steps(self) -> list[Step]:
-        return list(self._step_tokens.values())
-
     def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
         if mode is not None:
             raise NotImplementedError(f"xpu_ops: stores of mode {mode} run as operators")
         var = self.args.output(name)
         index = self.prepare_indexing(index)
-        conditions = [self._guards[str(s)] for s in sorted(index.free_symbols, key=str) if str(s) in self._guards]
-        if self.features.is_reduction() and not self.inside_reduction and self.form.across:
-            conditions.insert(0, "first")
+        when = [self._guards[str(s)] for s in sorted(index.free_symbols, key=str) if str(s) in self._guards]
+        first = self.features.is_reduction() and not self.inside_reduction and not self.outer
         if self.features.is_reduction() and self.inside_reduction and self.in_order:
-            conditions.insert(0, "in")
-        if self._steps(index) and not conditions:
-            start = self._token(Step(self, var, index, V.graph.get_dtype(name), stored=name))
-            self.stores.writeline(DeferredLine(name, f"{start} {value});"))
-            return
-        self.stores.writeline(DeferredLine(name, self._stored(var, self.index_to_str(index), value, conditions)))
+            when.insert(0, "in")
+        at = self.place(index)
+        if self._steps(index) and not when:
+            self.steps[var, at.text, True] = Step(var, at, index, V.graph.get_dtype(name), name)
+        self.stores.append(Store(ir.name(var), at, ir.name(str(value)), first, tuple(when), name))
 
     def store_reduction(self, name: str, index: sympy.Expr, value: CSEVariable) -> None:
         var = self.args.output(name)
         was, self.inside_reduction = self.inside_reduction, False
         try:
-            text = self.index_to_str(self.prepare_indexing(index))
+            at = self.place(self.prepare_indexing(index))
         finally:
             self.inside_reduction = was
-        line = self._stored(var, text, value, ["first"] if self.form.across else [])
-        self._after.writeline(DeferredLine(name, line))
-
-    @staticmethod
-    def _stored(var: str, index: str, value: CSEVariable, conditions: list[str]) -> str:
-        """A store behind conditions. A store of the first lane alone is a scalar one."""
-        if conditions == ["first"]:
-            return f"st_first({var}, {index}, {value});"
-        guard = f"if ({' && '.join(conditions)}) " if conditions else ""
-        return f"{guard}st({var}, {index}, {value});"
+        self._after.append(Store(ir.name(var), at, ir.name(str(value)), first=not self.outer, buffer=name))
 
     # ---- checks
 
-    def _check(self, condition: str, message: str) -> str:
+    def _check(self, condition: Expr, message: str) -> str:
         """A variable that says whether the condition holds; where it does not, the text is raised later."""
         number = self.messages.index(message) if message in self.messages else len(self.messages)
         if number == len(self.messages):
             self.messages.append(message)
         ok = f"ok{next(self._accumulators)}"
-        self.compute.writeline(f"const bool {ok} = check({condition}, error, text{number});")
+        self.compute.append(ir.Check(ok, condition, number))
         return ok
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
         if not (lower or upper):
             return
-        index, limit = self.index_to_str(self.prepare_indexing(expr)), self.index_to_str(size)
-        tests = [f"{index} >= 0"] * lower + [f"{index} < {limit}"] * upper
+        at, limit = self.place(self.prepare_indexing(expr)), self.place(size)
+        index = at.text
+        tests = [f"{index} >= 0"] * lower + [f"{index} < {limit.text}"] * upper
         loaded = isinstance(expr, sympy.Symbol) and symbol_is_type(expr, SymT.TMP)
         if loaded and not self.mask_depth:
             key = f"{expr} {size} {lower} {upper}"
@@ -318,17 +314,20 @@ class SyclKernel(SIMDKernel):
                 return
             self._checked.add(key)
         printed = f"{'0 <= ' if lower else ''}{index}{f' < {V.graph.sizevars.simplify(size)}' if upper else ''}"
-        ok = self._check(" && ".join(tests), f"index out of bounds: {printed}")
+        ok = self._check(
+            Expr(" && ".join(tests), "bounds", (at, limit, lower, upper)), f"index out of bounds: {printed}"
+        )
         if loaded:
             # Loads take element 0, stores are skipped: no access leaves the tensor.
-            self.compute.writeline(f"{expr} = {ok} ? {expr} : 0;")
+            value = Expr(f"{ok} ? {expr} : 0", "where", (ir.name(ok), ir.name(str(expr))))
+            self.compute.append(ir.Assign(str(expr), value))
             if not self.mask_depth:
                 self._guards[str(expr)] = ok
         else:
-            self.compute.writeline(f"if (!{ok}) return;")
+            self.compute.append(ir.Leave(ok))
 
     def device_assert_async(self, cond: CSEVariable, msg: str) -> None:
-        self._check(f"bool({cond})", msg)
+        self._check(expression("bool", f"bool({cond})", cond), msg)
 
     # ---- reductions
 
@@ -352,29 +351,21 @@ class SyclKernel(SIMDKernel):
 
     def _accumulator(self, ctype: str, initial: str) -> str:
         name = f"acc{next(self._accumulators)}"
-        self._declarations.writeline(
-            f"{ctype} {name}[ACC]; for (int i = 0; i < ACC; ++i) {name}[i] = {ctype}{{{initial}}};"
-        )
+        self._declarations.append(ir.Accumulator(name, ctype, initial))
         return name
 
-    def _accumulate(self, line: str) -> None:
-        self.compute.writeline(f"if (in) {line}" if self.in_order else line)
-
-    def _final(self, name: str, op: str, field: str = "") -> str:
-        token = f"@{name}{field}@"
-        self.finals[token] = Final(name, op, field)
-        return token
+    def _accumulate(self, accumulator: str, op: str, text: str, *args: Any) -> None:
+        element = expression("element", text, *args)
+        self.compute.append(ir.Accumulate(accumulator, op, element, ("in",) if self.in_order else ()))
 
     def _reduce_plain(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
-        ctype = "bool" if kind == "any" else compute_type(src_dtype)
+        ctype, element = "bool" if kind == "any" else compute_type(src_dtype), types.of(src_dtype)
         if kind in ("sum", "prod") and not src_dtype.is_floating_point:
             ctype = "uint64_t"  # may overflow
-        initial = {"prod": "1", "max": lowest(src_dtype), "min": highest(src_dtype)}.get(kind, "0")
-        name = self._accumulator(ctype, initial)
-        element = f"{value} != 0" if kind == "any" else f"static_cast<{ctype}>({value})"
-        op = _PLAIN_REDUCTIONS[kind]
-        self._accumulate(f"{name}[j] = {op}{{}}({name}[j], {element});")
-        return self.cse.generate(self._after, self._final(name, op), dtype=dtype)
+        initial = {"prod": "1", "max": types.lowest(element), "min": types.highest(element)}.get(kind, "0")
+        name, op = self._accumulator(ctype, initial), _PLAIN_REDUCTIONS[kind]
+        self._accumulate(name, op, f"{value} != 0" if kind == "any" else f"static_cast<{ctype}>({value})", value)
+        return self.cse.generate(self._after, ir.result(name, op), dtype=dtype)
 
     def _reduce_moments(
         self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any
@@ -382,13 +373,15 @@ class SyclKernel(SIMDKernel):
         ctype = compute_type(src_dtype)
         name = self._accumulator(f"Moments<{ctype}>", "0, 0, 0")
         if kind == "welford_reduce":
-            self._accumulate(f"add_sample({name}[j], static_cast<{ctype}>({value}));")
+            self._accumulate(name, "add_sample", f"static_cast<{ctype}>({value})", value)
         else:
-            mean, m2, weight = (f"static_cast<{ctype}>({v})" for v in value)
-            self._accumulate(f"{name}[j] = MergeMoments{{}}({name}[j], Moments<{ctype}>{{{mean}, {m2}, {weight}}});")
+            parts = ", ".join(f"static_cast<{ctype}>({v})" for v in value)
+            self._accumulate(name, "MergeMoments", f"Moments<{ctype}>{{{parts}}}", *value)
         joined = f"moments_{name}"
-        self._after.writeline(f"const Moments<{ctype}> {joined} = {self._final(name, 'MergeMoments')};")
-        return tuple(self.cse.generate(self._after, f"{joined}.{f}", dtype=dtype) for f in ("mean", "m2", "n"))
+        result = ir.result(name, "MergeMoments")
+        self._after.append(Let(joined, f"const Moments<{ctype}>", result, cast=False))
+        fields = (Expr(f"{joined}.{f}", f, (ir.name(joined),)) for f in ("mean", "m2", "n"))
+        return tuple(self.cse.generate(self._after, f, dtype=dtype) for f in fields)
 
     def _reduce_place(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> CSEVariable:
         ctype = compute_type(src_dtype)
@@ -397,12 +390,13 @@ class SyclKernel(SIMDKernel):
         else:
             entry = self.range_trees[-1].full_range()
             entry.codegen()
-            index = self.index_to_str(entry.symbol())
-        worst = lowest(src_dtype) if kind == "argmax" else highest(src_dtype)
+            index = self.place(entry.symbol())
+        worst = (types.lowest if kind == "argmax" else types.highest)(types.of(src_dtype))
         name = self._accumulator(f"Place<{ctype}>", f"{worst}, {_NO_PLACE}")
         op = f"Better<{'true' if kind == 'argmax' else 'false'}>"
-        self._accumulate(f"{name}[j] = {op}{{}}({name}[j], Place<{ctype}>{{static_cast<{ctype}>({value}), {index}}});")
-        return self.cse.generate(self._after, self._final(name, op, ".index"), dtype=dtype)
+        at = index.text if isinstance(index, Expr) else index
+        self._accumulate(name, op, f"Place<{ctype}>{{static_cast<{ctype}>({value}), {at}}}", value, index)
+        return self.cse.generate(self._after, ir.result(name, op, ".index"), dtype=dtype)
 
     def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Any, values: tuple[CSEVariable, ...]) -> Any:
         assert self.inside_reduction and not self.mask_depth
@@ -410,10 +404,8 @@ class SyclKernel(SIMDKernel):
         if not self.cse.contains(keys[0]):  # each of several results asks for all
             scan = Scan(self, len(self._scans), dtypes)
             self._scans.append(scan)
-            token = f"@{scan.carry}@"
-            self.finals[token] = Carried(scan.carry)
-            self._declarations.writeline(f"Carry<{scan.struct}> {scan.carry}[ACC];")
-            for key, result in zip(keys, scan.write(combine_fn, values, token), strict=True):
+            self._declarations.append(ir.Accumulator(scan.carry, f"Carry<{scan.struct}>", ""))
+            for key, result in zip(keys, scan.write(combine_fn, values), strict=True):
                 self.cse.put(key, result)
         return tuple(self.cse.get(key) for key in keys)
 
@@ -428,10 +420,9 @@ class SyclKernel(SIMDKernel):
         if not any(parts):
             return
         stage = Stage(self.inside_reduction)
-        for part in (self.loads, self.compute, self.stores):
-            stage.body.splice(part)
-        stage.declarations.splice(self._declarations)
-        stage.after.splice(self._after)
+        stage.body += [*self.loads, *self.compute, *self.stores]
+        stage.declarations += self._declarations
+        stage.after += self._after
         for part in parts:
             part.clear()
         self.stages.append(stage)
@@ -447,58 +438,45 @@ class SyclKernel(SIMDKernel):
 
     def codegen_kernel(self, name: str = "KERNEL_NAME") -> str:
         self.codegen_body()
-        body, self.groups, self.form = forms.loops(self)
-        text = body.getvalue()
-        for token, final in self.finals.items():
-            text = text.replace(token, final.text(self.form))
-        for token, step in self._step_tokens.items():
-            text = text.replace(token, step.text(self.form))
+        for stage in self.stages:
+            for part in (stage.body, stage.after):
+                part[:] = [n for n in part if not (isinstance(n, Store) and is_buffer_removed(n.buffer))]
+        self.steps = {k: s for k, s in self.steps.items() if not (s.buffer and is_buffer_removed(s.buffer))}
+        nest = forms.nest(self)
+        self.groups, self.items = nest.groups, nest.form.items
         fields = self._parameters()
         code = IndentedBuffer()
         for scan in self._scans:
             code.writelines(line.replace("KERNEL_NAME", name) for line in scan.declaration())
-        code.writeline(f"struct {name}_args {{")
-        with code.indent():
-            code.writelines([f"alignas(8) {ctype} {field};" for ctype, field in fields])
-        code.writelines(["};", f"XPU_KERNEL_SG(1, 16) {name}({name}_args p) {{"])
-        with code.indent():
-            code.writelines([f"{ctype} const {field} = p.{field};" for ctype, field in fields])
-            code.writelines(["const long lane = xpu_local_id(0);", "const bool first = xpu::is_first_lane();"])
-            code.splice(text)
-        code.writelines(["}", ""])
+        code.splice(printer.source(nest.kernel(name, fields), named=True))
         return code.getvalue()
 
-    def _parameters(self) -> list[tuple[str, str]]:
-        """Fields of the argument struct; sets the letters and texts of the call."""
-        fields: list[tuple[str, str]] = []
-        self.signature = ""
-        self.call_fields: list[Field] = []
+    def _parameters(self) -> list[Field]:
+        """Fields of the argument struct; sets the letters and values of the call."""
+        fields: list[Field] = []
+        values: list[str | Scalar | sympy.Expr] = []
         written = OrderedSet(str(v) for v in self.args.output_buffers.values())
         names, calls, kinds, _ = self.args.python_argdefs()
         for arg, call, kind in zip(names, calls, kinds, strict=True):
             if isinstance(kind, TensorArg) and V.graph.is_unspec_arg(kind.buffer):
-                self._scalar(fields, compute_type(kind.dtype), arg.name, Scalar(str(call), kind.dtype))
+                ctype = compute_type(kind.dtype)
+                fields.append(number(arg.name, ctype if ctype in ("float", "double") else "int64_t"))
+                values.append(Scalar(str(call), kind.dtype))
             elif isinstance(kind, TensorArg):
-                const = "" if arg.name in written or arg.name.startswith("in_out") else "const "
-                fields.append((f"{const}{CTYPE[kind.dtype]}*", arg.name))
-                self.signature += "p"
-                self.call_fields.append(("p", str(call)))
+                const = arg.name not in written and not arg.name.startswith("in_out")
+                fields.append(pointer(arg.name, memory_type(kind.dtype), const))
+                values.append(str(call))
             else:
                 assert isinstance(kind, SizeArg), kind
                 whole = not isinstance(call, sympy.Expr) or call.is_integer
-                self._scalar(fields, "int64_t" if whole else "double", arg.name, sympy.sympify(call))
+                fields.append(number(arg.name, "int64_t" if whole else "double"))
+                values.append(sympy.sympify(call))
         for (expr, ctype), name in self._hoisted.items():
-            self._scalar(fields, ctype, name, V.graph.sizevars.simplify(expr))
-        if self.messages:
-            fields.append(("xpu::DeviceError*", "error"))
-            fields += [("int64_t", f"text{i}") for i in range(len(self.messages))]
-        return fields
-
-    def _scalar(self, fields: list[tuple[str, str]], ctype: str, name: str, call: Scalar | sympy.Expr) -> None:
-        letter = {"float": "f", "double": "d"}.get(ctype, "i")
-        fields.append((ctype if letter != "i" else "int64_t", name))
-        self.signature += letter
-        self.call_fields.append((letter, call))
+            fields.append(number(name, ctype))
+            values.append(V.graph.sizevars.simplify(expr))
+        self.signature = parameters.signature(fields)
+        self.call_fields: list[Argument] = list(zip(self.signature, values, strict=True))
+        return [*fields, *parameters.reports(len(self.messages))]
 
     def codegen_nan_check(self) -> None:
         """The checks of config.nan_asserts, over all operands, as upstream writes them."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import sympy
 import torch
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, OpOverrides
+from torch._inductor.codegen.common import CSEVariable, OpOverrides
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.utils import get_bounds_index_expr
 from torch._inductor.virtualized import V, ops
 
-from xpu_ops.inductor.types import CTYPE, compute_type, is_small_float, literal
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr
+from xpu_ops.block.ops import FUNCTIONS, PAIRS
+from xpu_ops.block.types import compute_type, memory_type, of
+from xpu_ops.inductor.types import literal
 
 
 class Variable(CSEVariable):
@@ -32,6 +37,21 @@ def _cast(ctype: str, *args: Any) -> str:
     return ", ".join(f"static_cast<{ctype}>({a})" for a in args)
 
 
+def _infix(symbol: str, form: str = "{}") -> Any:
+    return staticmethod(lambda a, b: f"{form.format(a)} {symbol} {form.format(b)}")
+
+
+def _wrapping(symbol: str, op: str) -> Any:
+    """Sums and products: integers in unsigned numbers, which may overflow."""
+
+    def write(a: Any, b: Any) -> str:
+        dtype = _dtype(op, a, b)
+        ctype = compute_type(dtype) if dtype.is_floating_point else "uint64_t"
+        return f"static_cast<{ctype}>({a}) {symbol} static_cast<{ctype}>({b})"
+
+    return staticmethod(write)
+
+
 class SyclOverrides(OpOverrides):
     """Expressions; the kernel converts each result to its propagated type where it is assigned."""
 
@@ -41,15 +61,15 @@ class SyclOverrides(OpOverrides):
     ) -> str:
         text = f"xpu::convert<{compute_type(dtype)}>({x})"
         # As Inductor defines it: 16-bit floats stay float within a kernel, those of 8 bits are rounded.
-        if is_small_float(dtype) and (dtype.itemsize == 1 or not use_compute_types):
-            text = f"static_cast<float>({CTYPE[dtype]}({text}))"
+        if of(dtype).small_float and (dtype.itemsize == 1 or not use_compute_types):
+            text = f"static_cast<float>({memory_type(dtype)}({text}))"
         return text
 
     @staticmethod
     def to_dtype_bitcast(x: CSEVariable, dtype: torch.dtype, src_dtype: torch.dtype) -> str:
-        source = f"{CTYPE[src_dtype]}({x})" if is_small_float(src_dtype) else str(x)
-        text = f"sycl::bit_cast<{CTYPE[dtype]}>({source})"
-        return f"static_cast<float>({text})" if is_small_float(dtype) else text
+        source = f"{memory_type(src_dtype)}({x})" if of(src_dtype).small_float else str(x)
+        text = f"sycl::bit_cast<{memory_type(dtype)}>({source})"
+        return f"static_cast<float>({text})" if of(dtype).small_float else text
 
     @staticmethod
     def constant(value: Any, dtype: torch.dtype) -> str:
@@ -64,12 +84,11 @@ class SyclOverrides(OpOverrides):
         elif kernel.is_of_sizes(index):
             # Known before the launch: computed there in double, so that the kernel needs no fp64.
             kind = torch.float64 if dtype == torch.float64 else torch.float32
-            return ops.to_dtype(kernel.cse.generate(kernel.compute, kernel.hoist(index, kind), dtype=kind), dtype)
+            hoisted = ir.name(kernel.hoist(index, kind))
+            return ops.to_dtype(kernel.cse.generate(kernel.compute, hoisted, dtype=kind), dtype)
         else:
             kind = torch.float64
-        value = kernel.cse.generate(
-            kernel.compute, kernel.index_to_str(index), bounds=get_bounds_index_expr(expr), dtype=kind
-        )
+        value = kernel.cse.generate(kernel.compute, kernel.place(index), bounds=get_bounds_index_expr(expr), dtype=kind)
         return ops.to_dtype(value, dtype)
 
     value_expr = index_expr
@@ -77,16 +96,16 @@ class SyclOverrides(OpOverrides):
     @staticmethod
     def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
         """A branch, since what the body loads may not exist where the mask is false."""
-        kernel, scoped = V.kernel, IndentedBuffer()
+        kernel, scoped = V.kernel, list[ir.Node]()
         kernel.mask_depth += 1
-        with kernel.swap_buffers(scoped), scoped.indent():
+        with kernel.swap_buffers(scoped):
             value = body()
         kernel.mask_depth -= 1
         dtype = value.dtype
-        result = kernel.cse.newvar(dtype=dtype)
-        kernel.compute.writelines([f"{compute_type(dtype)} {result} = {literal(other, dtype)};", f"if ({mask}) {{"])
-        kernel.compute.splice(scoped)
-        kernel.compute.writelines([f"  {result} = static_cast<{compute_type(dtype)}>({value});", "}"])
+        ctype, result = compute_type(dtype), kernel.cse.newvar(dtype=dtype)
+        kernel.compute.append(ir.Let(str(result), ctype, Expr(literal(other, dtype), "constant", (str(other),)), False))
+        scoped.append(ir.Assign(str(result), ir.call(f"static_cast<{ctype}>", str(value))))
+        kernel.compute.append(ir.If(ir.name(str(mask)), tuple(scoped)))
         return result
 
     @staticmethod
@@ -94,41 +113,18 @@ class SyclOverrides(OpOverrides):
         ctype = compute_type(_dtype("where", a, b, c))
         return f"{a} ? {_cast(ctype, b)} : {_cast(ctype, c)}"
 
-    @staticmethod
-    def logical_and(a: CSEVariable, b: CSEVariable) -> str:
-        return f"bool({a}) && bool({b})"
-
-    @staticmethod
-    def logical_or(a: CSEVariable, b: CSEVariable) -> str:
-        return f"bool({a}) || bool({b})"
-
-    @staticmethod
-    def logical_xor(a: CSEVariable, b: CSEVariable) -> str:
-        return f"bool({a}) != bool({b})"
+    logical_and, logical_or, logical_xor = (_infix(op, "bool({})") for op in ("&&", "||", "!="))
+    and_, or_, xor = bitwise_and, bitwise_or, bitwise_xor = tuple(_infix(op) for op in ("&", "|", "^"))
 
     @staticmethod
     def logical_not(a: CSEVariable) -> str:
         return f"!bool({a})"
 
-    and_, or_, xor = (staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^"))
-    bitwise_and, bitwise_or, bitwise_xor = (staticmethod(lambda a, b, op=op: f"{a} {op} {b}") for op in ("&", "|", "^"))
-
     @staticmethod
     def bitwise_not(a: CSEVariable) -> str:
         return f"!{a}" if a.dtype == torch.bool else f"~{a}"
 
-    @staticmethod
-    def add(a: Any, b: Any) -> str:
-        return _wrapping("+", "add", a, b)
-
-    @staticmethod
-    def sub(a: Any, b: Any) -> str:
-        return _wrapping("-", "sub", a, b)
-
-    @staticmethod
-    def mul(a: Any, b: Any) -> str:
-        return _wrapping("*", "mul", a, b)
-
+    add, sub, mul = (_wrapping(op, name) for op, name in (("+", "add"), ("-", "sub"), ("*", "mul")))
     mul_rn = mul
 
     @staticmethod
@@ -175,7 +171,7 @@ class SyclOverrides(OpOverrides):
 
     @staticmethod
     def square(x: CSEVariable) -> str:
-        return _wrapping("*", "mul", x, x)
+        return SyclOverrides.mul(x, x)
 
     @staticmethod
     def reciprocal(x: CSEVariable) -> str:
@@ -194,42 +190,13 @@ class SyclOverrides(OpOverrides):
     @staticmethod
     def frexp(x: CSEVariable) -> tuple[CSEVariable, CSEVariable]:
         kernel = V.kernel
-        mantissa = kernel.cse.generate(kernel.compute, f"xpu::frexp_mantissa({x})", dtype=x.dtype)
-        exponent = kernel.cse.generate(kernel.compute, f"xpu::frexp_exponent({x})", dtype=torch.int32)
+        mantissa = kernel.cse.generate(kernel.compute, ir.call("xpu::frexp_mantissa", str(x)), dtype=x.dtype)
+        exponent = kernel.cse.generate(kernel.compute, ir.call("xpu::frexp_exponent", str(x)), dtype=torch.int32)
         return mantissa, exponent
 
     @staticmethod
     def ldexp(x: CSEVariable, n: CSEVariable) -> str:
         return f"xpu::gen::ldexp({x}, static_cast<int32_t>({n}))"
-
-    @staticmethod
-    def nextafter(a: CSEVariable, b: CSEVariable) -> str:
-        return _typed("xpu::nextafter", "nextafter", a, b)
-
-    # As C: towards zero for integers; "floats should do truediv and floor".
-    @staticmethod
-    def truncdiv(a: Any, b: Any) -> str:
-        return _typed("xpu::div_trunc", "truncdiv", a, b)
-
-    @staticmethod
-    def floordiv(a: Any, b: Any) -> str:
-        return _typed("xpu::div_floor", "floordiv", a, b)
-
-    @staticmethod
-    def mod(a: Any, b: Any) -> str:
-        return _typed("xpu::fmod", "mod", a, b)
-
-    @staticmethod
-    def fmod(a: Any, b: Any) -> str:
-        return _typed("xpu::fmod", "fmod", a, b)
-
-    @staticmethod
-    def remainder(a: Any, b: Any) -> str:
-        return _typed("xpu::remainder", "remainder", a, b)
-
-    @staticmethod
-    def pow(a: Any, b: Any) -> str:
-        return _typed("xpu::pow", "pow", a, b)
 
     @staticmethod
     def maximum(a: Any, b: Any) -> str:
@@ -238,16 +205,6 @@ class SyclOverrides(OpOverrides):
     @staticmethod
     def minimum(a: Any, b: Any) -> str:
         return _typed("xpu::minimum", "minimum", *_bound_first(a, b), explicit=True)
-
-    @staticmethod
-    def bitwise_left_shift(a: Any, b: Any) -> str:
-        return _typed("xpu::shift_left", "bitwise_left_shift", a, b)
-
-    @staticmethod
-    def bitwise_right_shift(a: Any, b: Any) -> str:
-        return _typed("xpu::shift_right", "bitwise_right_shift", a, b)
-
-    lshift, rshift = bitwise_left_shift, bitwise_right_shift
 
     @staticmethod
     def polygamma(n: Any, x: CSEVariable) -> str:
@@ -284,38 +241,6 @@ def _typed(function: str, op: str, a: Any, b: Any, explicit: bool = False) -> st
     return f"{function}{f'<{ctype}>' if explicit else ''}({_cast(ctype, a, b)})"
 
 
-def _wrapping(symbol: str, op: str, a: Any, b: Any) -> str:
-    """Sums and products: integers in unsigned numbers, which may overflow."""
-    dtype = _dtype(op, a, b)
-    ctype = compute_type(dtype)
-    if dtype.is_floating_point:
-        return f"static_cast<{ctype}>({a}) {symbol} static_cast<{ctype}>({b})"
-    return f"static_cast<uint64_t>({a}) {symbol} static_cast<uint64_t>({b})"
-
-
-# Functions of floats; arguments that are integers are converted first.
-_FUNCTIONS = {
-    **{n: f"xpu::{n}" for n in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "lgamma", "digamma")},
-    **{n: f"xpu::{n}" for n in ("erfinv", "erfcx", "igamma", "igammac", "i0", "i0e", "i1", "i1e", "log_ndtr", "ndtri")},
-    **{n: f"xpu::{n}" for n in ("bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "airy_ai", "zeta", "sigmoid")},
-    **{n: f"xpu::{n}" for n in ("modified_bessel_k0", "modified_bessel_k1", "spherical_bessel_j0")},
-    **{n: f"xpu::{n}" for n in ("scaled_modified_bessel_k0", "scaled_modified_bessel_k1")},
-    **{n: f"sycl::{n}" for n in ("sqrt", "sin", "cos", "tan", "sinh", "cosh", "asin", "acos", "atan", "asinh")},
-    **{n: f"sycl::{n}" for n in ("acosh", "atanh", "atan2", "floor", "ceil", "trunc", "erfc", "hypot")},
-    **{f"chebyshev_polynomial_{k}": f"xpu::chebyshev_{k}" for k in "tuvw"},
-    **{f"shifted_chebyshev_polynomial_{k}": f"xpu::shifted_chebyshev_{k}" for k in "tuvw"},
-    "copysign": "sycl::copysign",
-    "erf": "xpu::erf_fast",
-    "gammainc": "xpu::igamma",
-    "gammaincc": "xpu::igammac",
-    "hermite_polynomial_h": "xpu::hermite_h",
-    "hermite_polynomial_he": "xpu::hermite_he",
-    "laguerre_polynomial_l": "xpu::laguerre_l",
-    "legendre_polynomial_p": "xpu::legendre_p",
-    "modified_bessel_i0": "xpu::i0",
-    "modified_bessel_i1": "xpu::i1",
-    "round": "sycl::rint",
-}
 # Their results on integers are the integers.
 _ROUNDING = ("floor", "ceil", "trunc", "round")
 
@@ -333,8 +258,11 @@ def _function(op: str, function: str) -> Any:
     return staticmethod(call)
 
 
-for _op, _name in _FUNCTIONS.items():
+for _op, _name in FUNCTIONS.items():
     setattr(SyclOverrides, _op, _function(_op, _name))
+for _op, _name in PAIRS.items():
+    setattr(SyclOverrides, _op, staticmethod(functools.partial(_typed, _name, _op)))
+SyclOverrides.lshift, SyclOverrides.rshift = SyclOverrides.bitwise_left_shift, SyclOverrides.bitwise_right_shift
 
 for _op in ("floor_to_int", "ceil_to_int", "trunc_to_int", "round_to_int"):
 

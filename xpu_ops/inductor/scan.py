@@ -6,23 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._inductor.codegen.common import CSEVariable, IndentedBuffer
+from torch._inductor.codegen.common import CSEVariable
 
-from xpu_ops.inductor.types import compute_type
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr
+from xpu_ops.block.types import compute_type
 
 if TYPE_CHECKING:
-    from xpu_ops.inductor.forms import Form
     from xpu_ops.inductor.kernel import SyclKernel
-
-
-class Carried:
-    """The value of a scan so far; a column has its own, in the form that is chosen last."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def text(self, form: Form) -> str:
-        return f"{self._name}[{'j' if form.column_slots else '0'}]"
 
 
 class Scan:
@@ -44,30 +35,28 @@ class Scan:
             "};",
         ]
 
-    def _value(self, values: Sequence[Any]) -> str:
+    def _value(self, values: Sequence[CSEVariable]) -> Expr:
         fields = (f"static_cast<{c}>({v})" for c, v in zip(self._ctypes, values, strict=True))
-        return f"{self.struct}{{{', '.join(fields)}}}"
+        return Expr(f"{self.struct}{{{', '.join(fields)}}}", "struct", tuple(ir.name(str(v)) for v in values))
 
-    def _function(self, combine: Callable[..., Any]) -> list[str]:
-        kernel, text = self._kernel, IndentedBuffer()
-        with kernel.swap_buffers(text), text.indent():
+    def _function(self, name: str, combine: Callable[..., Any]) -> ir.Node:
+        kernel = self._kernel
+        body: list[ir.Node] = []
+        with kernel.swap_buffers(body):
             sides = []
             for side in ("a", "b"):
                 named = [kernel.cse.newvar(dtype=t) for t in self._dtypes]
                 for i, (ctype, var) in enumerate(zip(self._ctypes, named, strict=True)):
-                    text.writeline(f"const {ctype} {var} = {side}.f{i};")
+                    field = Expr(f"{side}.f{i}", "field", (side, i))
+                    body.append(ir.Let(str(var), f"const {ctype}", field, cast=False))
                 sides.append(tuple(named))
-            text.writeline(f"return {self._value(combine(*sides))};")
-        head = f"const auto combine{self._number} = [&]({self.struct} a, {self.struct} b) GEN_INLINE {{"
-        return [head, *text.getvalue().splitlines(), "};"]
+            result = self._value(combine(*sides))
+        return ir.Function(name, self.struct, tuple(body), result)
 
-    def write(self, combine: Callable[..., Any], values: Sequence[CSEVariable], token: str) -> list[CSEVariable]:
+    def write(self, combine: Callable[..., Any], values: Sequence[CSEVariable]) -> list[CSEVariable]:
         """The results, in the loop over the scanned range that is being written."""
-        kernel, n = self._kernel, self._number
-        kernel.compute.writelines(self._function(combine))
-        step = "scan_lanes" if kernel.form.across else "scan_next"
-        lane = "lane, " if kernel.form.across else ""
-        kernel.compute.writeline(f"const auto scan{n} = {step}({token}, {self._value(values)}, {lane}combine{n});")
-        return [
-            kernel.cse.generate(kernel.compute, f"scan{n}.f{i}", dtype=dtype) for i, dtype in enumerate(self._dtypes)
-        ]
+        kernel, scan, function = self._kernel, f"scan{self._number}", f"combine{self._number}"
+        kernel.compute.append(self._function(function, combine))
+        kernel.compute.append(ir.ScanStep(scan, self.carry, self._value(values), function))
+        fields = (Expr(f"{scan}.f{i}", "field", (ir.name(scan), i)) for i in range(len(self._dtypes)))
+        return [kernel.cse.generate(kernel.compute, f, dtype=t) for f, t in zip(fields, self._dtypes, strict=True)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import sympy
@@ -15,6 +16,7 @@ from torch._inductor.utils import get_fused_kernel_name
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
+from xpu_ops.block.device import policy
 from xpu_ops.inductor.compiler import generator_digest, warm_up
 from xpu_ops.inductor.kernel import SyclKernel
 from xpu_ops.inductor.wrapper import root_of
@@ -32,7 +34,8 @@ class SyclChoices(InductorChoices):
     @staticmethod
     def uuid() -> str:
         """Takes part in the key of Inductor's caches."""
-        return generator_digest()
+        shape = dataclasses.replace(policy(), units=1) if torch.xpu.is_available() else None
+        return f"{generator_digest()} {shape}"
 
     @staticmethod
     def reduction_split_factor(
@@ -86,7 +89,7 @@ class SyclScheduling(SIMDScheduling):
 
     def define_kernel(self, src_code: str, node_schedule: Any, kernel: SyclKernel) -> str:
         w = V.graph.wrapper_code
-        device = V.graph.get_current_device_or_throw().index or 0
+        device = kernel.device
         key = f"{device} {kernel.signature} {kernel.messages} {src_code}"
         if key in w.src_to_kernel:
             return w.src_to_kernel[key]
@@ -94,5 +97,5 @@ class SyclScheduling(SIMDScheduling):
         name = "_".join(filter(None, ["sycl", fused, w.next_kernel_suffix()]))
         w.src_to_kernel[key] = name
         source = src_code.replace("KERNEL_NAME", name)
-        root_of(w).add_kernel(name, device, kernel.signature, tuple(kernel.messages), source)
+        root_of(w).add_kernel(name, device, kernel.items, kernel.signature, tuple(kernel.messages), source)
         return name

@@ -22,7 +22,7 @@ class Scalar:
 
 
 # The letter of a field (KernelSpec.signature) and its value: the name of a tensor, a scalar, an expression of sizes.
-Field = tuple[str, str | Scalar | sympy.Expr]
+Argument = tuple[str, str | Scalar | sympy.Expr]
 
 
 class SyclWrapper(wrapper.PythonWrapperCodegen):
@@ -47,9 +47,11 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
         if config.profile_bandwidth:
             self.imports.writeline("from xpu_ops.inductor.compiler import timed as sycl_timed")
 
-    def add_kernel(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
+    def add_kernel(
+        self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str
+    ) -> None:
         """Have a kernel compiled with the others of the graph."""
-        self.header.writeline(f"sycl_module.add({name!r}, {device}, {signature!r}, {messages!r}, '''")
+        self.header.writeline(f"sycl_module.add({name!r}, {device}, {items}, {signature!r}, {messages!r}, '''")
         self.header.splice(source)
         self.header.writeline("''')")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from xpu_ops.block import parameters, printer
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.signature import Parameter, parse
@@ -18,12 +19,9 @@ SUB_GROUP = 16
 
 def entry_point(name: str, parameters: list[Parameter], sub_group: int | None) -> str:
     """The kernel that takes the packed struct and calls the user's function."""
-    attribute = "XPU_KERNEL(1)" if sub_group is None else f"XPU_KERNEL_SG(1, {sub_group})"
-    fields = "".join(f"  {p.field}\n" for p in parameters)
-    arguments = ", ".join(f"p.{p.name}" if p.pointer else f"static_cast<{p.ctype}>(p.{p.name})" for p in parameters)
-    return (
-        f"\nstruct {name}_args {{\n{fields}}};\n{attribute} {name}_kernel({name}_args p) {{ {name}({arguments}); }}\n"
-    )
+    fields = [p.field for p in parameters]
+    call = f"{name}({', '.join(f.value for f in fields)});"
+    return "\n" + printer.kernel(f"{name}_kernel", fields, [call], lanes=sub_group)
 
 
 def function_parameters(source: str, name: str) -> str:
@@ -67,7 +65,7 @@ class Kernel:
         """
         device = torch.xpu.current_device() if device < 0 else device
         if device not in self._launch:
-            letters = "".join(p.letter for p in self.parameters)
+            letters = parameters.signature(p.field for p in self.parameters)
             spec = KernelSpec(f"{self.name}_kernel", self._local, letters)
             (self._launch[device],) = service.load(self._source, [spec], device)
 

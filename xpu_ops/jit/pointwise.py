@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from xpu_ops.block import nests, printer
+from xpu_ops.block.ir import Expr, Kernel, call
+from xpu_ops.block.nests import Form
+from xpu_ops.block.parameters import number, pointer
+from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.jit import service, tensors
-from xpu_ops.jit.service import KernelSpec
-from xpu_ops.jit.signature import CTYPES, Parameter
 
-LANES, TILE = 16, 4096
 _MOST_DIMS = 6  # behind what dimensions can be joined; operands with more are copied first
 
 
@@ -69,99 +72,36 @@ class Elementwise:
             self._run(flat, tuple(copies), values)
             out.copy_(flat)
             return
-        launch = self._kernel(out, views, compute, len(sizes))
-        rows = 1
-        for s in sizes[:-1]:
-            rows *= s
-        tiles = -(-sizes[-1] // TILE)
-        each = max(1, TILE // sizes[-1])
-        groups = -(-rows // each) if tiles == 1 else rows * tiles
+        device = out.device.index or 0
+        form, (groups, rows, each, tiles) = tensors.plan(math.prod(sizes[:-1]), sizes[-1], False, device)
+        key = (device, form.name, out.dtype, compute, len(sizes), *(v.dtype for v in views))
+        launch = self._launch.get(key)
+        if launch is None:
+            kernel = self._block(form, out.dtype, [v.dtype for v in views], compute, len(sizes))
+            (launch,) = service.load(printer.source(kernel), [service.spec(kernel)], device)
+            self._launch[key] = launch
         steps = [s for one in strides for s in one]
         launch(groups, out, *views, *values, rows, each, tiles, *sizes, *steps)
 
-    def _kernel(
-        self, out: torch.Tensor, views: list[torch.Tensor], compute: torch.dtype, dims: int
-    ) -> Callable[..., None]:
-        device = out.device.index or 0
-        key = (device, out.dtype, compute, dims, *(v.dtype for v in views))
-        launch = self._launch.get(key)
-        if launch is None:
-            source, letters = self._source(out.dtype, [v.dtype for v in views], compute, dims)
-            spec = KernelSpec(f"{self.name}_kernel", LANES, letters)
-            (launch,) = service.load(source, [spec], device)
-            self._launch[key] = launch
-        return launch
-
-    def _source(
-        self, result: torch.dtype, dtypes: list[torch.dtype], compute: torch.dtype, dims: int
-    ) -> tuple[str, str]:
-        names = ["out", *(p.name for p in self.operands)]
-        fields = [f"{CTYPES[result]}* ptr_out;"]
-        fields += [f"const {CTYPES[d]}* ptr_{p.name};" for p, d in zip(self.operands, dtypes, strict=True)]
+    def _block(
+        self, form: Form, result: torch.dtype, dtypes: list[torch.dtype], compute: torch.dtype, dims: int
+    ) -> Kernel:
+        names = [p.name for p in self.operands]
+        fields = [pointer("ptr_out", memory_type(result))]
+        fields += [pointer(f"ptr_{n}", memory_type(d), True) for n, d in zip(names, dtypes, strict=True)]
         fields += [p.field for p in self.scalars]
-        fields += ["long rows, each, tiles;", f"long size[{dims}];"]
-        fields += [f"long step_{n}[{dims}];" for n in names]
-        letters = "p" * len(names) + "".join(p.letter for p in self.scalars) + "i" * (3 + dims + dims * len(names))
-        return _TEMPLATE.format(
-            preamble=self._preamble,
-            name=self.name,
-            type=compute_type(compute),
-            result=compute_type(result),
-            parameters=", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars)),
-            expression=self._expression,
-            fields="\n  ".join(fields),
-            offsets=" ".join(f"long at_{n} = 0;" for n in names),
-            advance=" ".join(f"at_{n} += i * p.step_{n}[d];" for n in names),
-            last=dims - 1,
-            unit=" && ".join(f"p.step_{n}[{dims - 1}] == 1" for n in names),
-            steps=" ".join(f"const long step_{n} = p.step_{n}[{dims - 1}];" for n in names),
-            arguments=self._arguments(lambda p: f"c * step_{p.name}"),
-            unit_arguments=self._arguments(lambda p: "c"),
-        ), letters
+        fields += [*map(number, ("rows", "each", "tiles")), number("size", count=dims)]
+        fields += [number(f"step_{n}", count=dims) for n in ("out", *names)]
+        declared = ", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars))
+        own = printer.function(compute_type(result), self.name, declared, self._expression, "xpu::convert")
+        scalars = [s.field.value for s in self.scalars]
 
-    def _arguments(self, index: Callable[[Parameter], str]) -> str:
-        loads = [f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name} + at_{p.name}, {index(p)}))" for p in self.operands]
-        return ", ".join([*loads, *(f"static_cast<{s.ctype}>(p.{s.name})" for s in self.scalars)])
+        def element(load: Callable[[str], Expr]) -> Expr:
+            return call(self.name, *(call(f"xpu::convert<{p.ctype}>", load(p.name)) for p in self.operands), *scalars)
 
-
-_TEMPLATE = """using namespace xpu::gen;
-{preamble}
-using T = {type};
-GEN_FN {result} {name}({parameters}) {{
-  return xpu::convert<{result}>(
-#line 1
-{expression}
-  );
-}}
-struct {name}_args {{
-  {fields}
-}};
-XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
-  const long lane = xpu_local_id(0), g = __spirv_BuiltInWorkgroupId(0);
-  const long columns = p.size[{last}], tile = g % p.tiles;
-  const long begin = g / p.tiles * p.each, end = sycl::min<long>(begin + p.each, p.rows);
-  const long c0 = p.tiles == 1 ? 0 : tile * 4096, c1 = p.tiles == 1 ? columns : sycl::min<long>(c0 + 4096, columns);
-  for (long row = begin; row < end; ++row) {{
-    {offsets}
-    long rest = row;
-    for (int d = {last} - 1; d >= 0; --d) {{
-      const long i = rest % p.size[d];
-      rest /= p.size[d];
-      {advance}
-    }}
-    if ({unit}) {{
-      lanes(c0, c1, lane, [&](long c) GEN_INLINE {{ st(p.ptr_out + at_out, c, {name}({unit_arguments})); }});
-    }} else {{
-      {steps}
-      lanes(c0, c1, lane, [&](long c) GEN_INLINE {{ st(p.ptr_out + at_out, c * step_out, {name}({arguments})); }});
-    }}
-  }}
-}}
-"""
-
-
-def compute_type(dtype: torch.dtype) -> str:
-    return "float" if dtype in (torch.float16, torch.bfloat16) else CTYPES[dtype]
+        body = nests.pointwise(form, dims, names, element)
+        before = printer.preface(self._preamble, compute_type(compute)) + own
+        return Kernel(f"{self.name}_kernel", tuple(fields), body, before, form.items)
 
 
 def _joined(out: torch.Tensor, views: list[torch.Tensor]) -> tuple[list[int], list[list[int]]]:

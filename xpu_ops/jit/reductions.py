@@ -7,59 +7,15 @@ from typing import Any
 
 import torch
 
+from xpu_ops.block import ir, nests, printer
+from xpu_ops.block.ir import Kernel, call
+from xpu_ops.block.nests import Form
+from xpu_ops.block.parameters import number, pointer
+from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.jit import service, tensors
-from xpu_ops.jit.pointwise import LANES, compute_type
-from xpu_ops.jit.service import KernelSpec
-from xpu_ops.jit.signature import CTYPES
 
-_ROW_ELEMENTS = 4096  # rows of one work-group hold about so many
 _LONG_ROW = 65536  # from here on few rows are cut into parts
 _PARTS = 64
-
-_TEMPLATE = """using namespace xpu::gen;
-{preamble}
-using T = {type};
-struct {name}_join {{
-  GEN_FN T operator()(T a, T b) const {{
-    return static_cast<T>(
-#line 1
-{combine}
-    );
-  }}
-}};
-GEN_FN T {name}_map({parameters}) {{
-  return static_cast<T>(
-#line 1
-{expression}
-  );
-}}
-GEN_FN {result} {name}_finish(T x, long n) {{
-  return xpu::convert<{result}>(
-#line 1
-{finish}
-  );
-}}
-struct {name}_args {{
-  {element}* ptr_out;
-  {fields}
-  long rows, columns, each, count;
-}};
-XPU_KERNEL_SG(1, 16) {name}_kernel({name}_args p) {{
-  const long lane = xpu_local_id(0);
-  const Span s = part(p.rows, p.each);
-  for (long row = s.begin; row < s.end; ++row) {{
-    T acc[4];
-    for (int i = 0; i < 4; ++i) acc[i] = static_cast<T>({identity});
-    const long at = row * p.columns;
-    lanes_by4(p.columns, lane, [&](long c, auto slot) GEN_INLINE {{
-      constexpr int j = decltype(slot)::value;
-      acc[j] = {name}_join{{}}(acc[j], {mapped});
-    }});
-    const T x = across<{name}_join>(join<{name}_join>(acc));
-    if (xpu::is_first_lane()) st(p.ptr_out, row, {stored});
-  }}
-}}
-"""
 
 
 class Reduction:
@@ -77,8 +33,8 @@ class Reduction:
         preamble: str,
     ) -> None:
         self.name, self._result = name, result
-        self._texts = {"expression": expression, "combine": combine, "identity": identity, "preamble": preamble}
-        self._finish = finish
+        self._expression, self._combine, self._identity, self._finish = expression, combine, identity, finish
+        self._preamble = preamble
         self.operands, self.scalars = tensors.operands_and_scalars(parameters, name)
         self._launch: dict[tuple[Any, ...], Callable[..., None]] = {}
 
@@ -152,40 +108,46 @@ class Reduction:
         stored = result or _partial_dtype(compute)
         out = torch.empty(rows, dtype=stored, device=flat[0].device)
         device = out.device.index or 0
-        key = (device, compute, result, mapped, *(t.dtype for t in flat))
+        form, (groups, _, each, _) = tensors.plan(rows, columns, True, device)
+        key = (device, form.name, compute, result, mapped, *(t.dtype for t in flat))
         launch = self._launch.get(key)
         if launch is None:
-            source, letters = self._source([t.dtype for t in flat], compute, result, mapped)
-            (launch,) = service.load(source, [KernelSpec(f"{self.name}_kernel", LANES, letters)], device)
+            kernel = self._block(form, [t.dtype for t in flat], compute, result, mapped)
+            (launch,) = service.load(printer.source(kernel), [service.spec(kernel)], device)
             self._launch[key] = launch
-        each = max(1, _ROW_ELEMENTS // max(columns, 1))
-        launch(-(-rows // each), out, *flat, *values, rows, columns, each, count)
+        launch(groups, out, *flat, *values, rows, columns, each, count)
         return out
 
-    def _source(
-        self, dtypes: list[torch.dtype], compute: torch.dtype, result: torch.dtype | None, mapped: bool
-    ) -> tuple[str, str]:
-        names = ["part"] if mapped else [p.name for p in self.operands]
-        scalars = [] if mapped else self.scalars
-        fields = [f"const {CTYPES[d]}* ptr_{n};" for n, d in zip(names, dtypes, strict=True)]
-        fields += [s.field for s in scalars]
-        loads = [f"xpu::convert<{p.ctype}>(ld(p.ptr_{p.name}, at + c))" for p in ([] if mapped else self.operands)] + [
-            f"static_cast<{s.ctype}>(p.{s.name})" for s in scalars
-        ]
-        ctype = compute_type(result) if result is not None else "T"
-        source = _TEMPLATE.format(
-            **self._texts,
-            name=self.name,
-            type=compute_type(compute),
-            parameters=", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars)),
-            result=ctype,
-            finish=self._finish if result is not None else "x",
-            element=CTYPES[result or _partial_dtype(compute)],
-            fields="\n  ".join(fields),
-            mapped="static_cast<T>(ld(p.ptr_part, at + c))" if mapped else f"{self.name}_map({', '.join(loads)})",
-            stored=f"{self.name}_finish(x, p.count)" if result is not None else "x",
+    def _block(
+        self, form: Form, dtypes: list[torch.dtype], compute: torch.dtype, result: torch.dtype | None, mapped: bool
+    ) -> Kernel:
+        """`mapped`: the elements are partial results. Results are those where `result` is None."""
+        operands, scalars = ([], []) if mapped else (self.operands, self.scalars)
+        names = ["part"] if mapped else [p.name for p in operands]
+        fields = [pointer("ptr_out", memory_type(result or _partial_dtype(compute)))]
+        fields += [pointer(f"ptr_{n}", memory_type(d), True) for n, d in zip(names, dtypes, strict=True)]
+        fields += [*(s.field for s in scalars), *map(number, ("rows", "columns", "each", "count"))]
+        loads = [ir.load(f"p.ptr_{n}", ir.name("at") + "c") for n in names]
+        if mapped:
+            element = call("static_cast<T>", *loads)
+        else:
+            converted = (call(f"xpu::convert<{p.ctype}>", x) for p, x in zip(operands, loads, strict=True))
+            element = call(f"{self.name}_map", *converted, *(s.field.value for s in scalars))
+        declared = ", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars))
+        join, finish = f"{self.name}_join", f"{self.name}_finish"
+        before = printer.preface(self._preamble, compute_type(compute)) + printer.functor(join, "T", self._combine)
+        before += printer.function("T", f"{self.name}_map", declared, self._expression)
+        if result is not None:
+            before += printer.function(compute_type(result), finish, "T x, long n", self._finish, "xpu::convert")
+        body = nests.reduction(
+            form,
+            "T",
+            f"static_cast<T>({self._identity})",
+            join,
+            element,
+            lambda x: x if result is None else call(finish, x, "p.count"),
         )
-        return source, "p" * (len(names) + 1) + "".join(s.letter for s in scalars) + "iiii"
+        return Kernel(f"{self.name}_kernel", tuple(fields), body, before, form.items, form.together)
 
 
 def _partial_dtype(compute: torch.dtype) -> torch.dtype:

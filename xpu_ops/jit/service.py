@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from xpu_ops import _autoload
+from xpu_ops.block import ir
+from xpu_ops.block.parameters import signature
 from xpu_ops.jit.worker import WORKER, CompileError, compiler_version, include_dir, options
 
 _SCHEMA = "1"  # raise it when the meaning of a cached module changes
@@ -32,6 +34,11 @@ class KernelSpec:
     local: int
     signature: str
     messages: tuple[str, ...] | None = None
+
+
+def spec(kernel: ir.Kernel) -> KernelSpec:
+    """How a kernel of the block language is launched."""
+    return KernelSpec(kernel.name, kernel.items, signature(kernel.fields))
 
 
 @dataclass(frozen=True)

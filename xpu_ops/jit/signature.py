@@ -9,23 +9,18 @@ from typing import Any
 
 import torch
 
+from xpu_ops.block.parameters import Field, number, pointer
+from xpu_ops.block.types import ELEMENTS
+
+_TAKEN = ("f32", "f64", "f16", "bf16", "b8", "i8", "u8", "i16", "i32", "i64")
+DTYPES = tuple(getattr(torch, ELEMENTS[name].torch) for name in _TAKEN)  # of tensors
 POINTED: dict[str, torch.dtype | None] = {
-    "float": torch.float32,
-    "double": torch.float64,
-    "half": torch.float16,
-    "bf16": torch.bfloat16,
-    "bool": torch.bool,
-    "int8_t": torch.int8,
-    "uint8_t": torch.uint8,
-    "int16_t": torch.int16,
-    "int32_t": torch.int32,
+    **{ELEMENTS[name].cpp: dtype for name, dtype in zip(_TAKEN, DTYPES, strict=True)},
     "int": torch.int32,
-    "int64_t": torch.int64,
     "long": torch.int64,
     "void": None,
 }
-CTYPES = {dtype: name for name, dtype in reversed(POINTED.items()) if dtype is not None}
-_SCALARS = {"float": "f", "double": "d", "bool": "i", "int": "i", "int32_t": "i", "int64_t": "i", "long": "i"}
+SCALARS = ("float", "double", "bool", "int", "int32_t", "int64_t", "long")
 _DECLARATION = re.compile(r"^(?P<const>const\s+)?(?P<type>[A-Za-z_]\w*)\s*(?P<star>\*)?\s*(?P<name>[A-Za-z_]\w*)$")
 
 
@@ -41,16 +36,9 @@ class Parameter:
     has_default: bool = False
 
     @property
-    def letter(self) -> str:
-        return "p" if self.pointer else _SCALARS[self.ctype]
-
-    @property
-    def field(self) -> str:
-        """The declaration of a field of 8 bytes."""
-        if self.pointer:
-            return f"{'const ' if self.const else ''}{self.ctype}* {self.name};"
-        kind = {"f": "float", "d": "double", "i": "int64_t"}[self.letter]
-        return f"alignas(8) {kind} {self.name};"
+    def field(self) -> Field:
+        """Its field in the argument struct."""
+        return pointer(self.name, self.ctype, self.const) if self.pointer else number(self.name, self.ctype)
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -71,7 +59,7 @@ def parse(declarations: str, kernel: str, extra_types: tuple[str, ...] = ()) -> 
         if not found:
             raise ValueError(f"{kernel}: cannot read the parameter {text!r}; write it as 'const float* x' or 'long n'")
         ctype, pointer = found["type"], found["star"] is not None
-        known = POINTED if pointer else {**_SCALARS, **dict.fromkeys(extra_types)}
+        known = POINTED if pointer else (*SCALARS, *extra_types)
         if ctype not in known:
             raise ValueError(f"{kernel}: parameter {found['name']} has the type {ctype}; known are {', '.join(known)}")
         value = ast.literal_eval(default.rstrip("fF") if default[-1:] in "fF" else default) if default else None

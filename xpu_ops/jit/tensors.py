@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,9 +10,19 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 from torch._prims_common import elementwise_dtypes
 
-from xpu_ops.jit.signature import CTYPES, Parameter, parse
+from xpu_ops.block.device import policy
+from xpu_ops.block.nests import Form, Problem, choose
+from xpu_ops.jit.signature import DTYPES, SCALARS, Parameter, parse
 
 GENERIC = "T"  # the type that the promoted dtype is computed in
+
+
+@functools.lru_cache(4096)
+def plan(rows: int, length: int, reduce: bool, device: int) -> tuple[Form, tuple[int, int, int, int]]:
+    """The form of a kernel for so many rows, and its numbers (Form.numbers)."""
+    problem = Problem(rows, length, reduce)
+    form = choose(problem, policy(device))
+    return form, form.numbers(problem)
 
 
 def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter], list[Parameter]]:
@@ -29,6 +40,8 @@ def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter],
         raise ValueError(f"{name}: at least one parameter without a default is needed: the tensors")
     if late := next((p for p in parameters[len(operands) :] if not p.has_default), None):
         raise ValueError(f"{name}: parameter {late.name} without a default comes after one with a default")
+    if typed := next((p for p in scalars if p.ctype not in SCALARS), None):
+        raise ValueError(f"{name}: parameter {typed.name} has the type {typed.ctype}; numbers are {', '.join(SCALARS)}")
     return operands, scalars
 
 
@@ -41,7 +54,7 @@ def check_tensors(name: str, operands: list[Parameter], tensors: tuple[Any, ...]
             raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
         if t.device.type != "xpu":
             raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
-        if t.dtype not in CTYPES:
+        if t.dtype not in DTYPES:
             raise TypeError(f"{name}: argument {p.name} has the dtype {t.dtype}, which these kernels do not take")
     first = tensors[0].device
     for p, t in zip(operands, tensors, strict=True):
@@ -73,8 +86,7 @@ def scalar_values(name: str, scalars: list[Parameter], given: dict[str, Any]) ->
 
 def schema(operands: list[Parameter], scalars: list[Parameter], extra: str = "") -> str:
     """The operator schema of such a kernel."""
-    numbers = {"f": "float", "d": "float", "i": "int"}
-    keywords = [f"{numbers[p.letter]} {p.name}={p.default}" for p in scalars]
+    keywords = [f"{'int' if p.field.letter == 'i' else 'float'} {p.name}={p.default}" for p in scalars]
     tail = ", ".join(filter(None, [extra, "*" if keywords else "", *keywords]))
     return f"({', '.join(f'Tensor {p.name}' for p in operands)}{', ' + tail if tail else ''}) -> Tensor"
 

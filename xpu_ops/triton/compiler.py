@@ -18,10 +18,10 @@ from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.runtime.errors import OutOfResources
 
+from xpu_ops.block.types import LANES
 from xpu_ops.triton import ttir
 from xpu_ops.triton.lower import kernel as lowering
 from xpu_ops.triton.lower.state import LOCAL_BYTES
-from xpu_ops.triton.lower.types import LANES
 
 _MAGIC = b"XPUTRI1\n"
 
@@ -75,8 +75,10 @@ def _sources_digest() -> str:
     from xpu_ops.jit.worker import compiler_version
 
     digest = hashlib.sha256(f"{headers_digest()} {compiler_version()}".encode())
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
+    here = Path(__file__).parent
+    for folder in (here, here.parent / "block"):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
     return digest.hexdigest()
 
 

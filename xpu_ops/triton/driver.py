@@ -8,9 +8,9 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
+from xpu_ops.block.types import LANES
 from xpu_ops.triton.compiler import Binary
 from xpu_ops.triton.lower.state import LOCAL_BYTES
-from xpu_ops.triton.lower.types import LANES
 
 try:
     from triton.backends.driver import decompose_descriptor, expand_signature

@@ -54,6 +54,7 @@ XPU_BUILTIN size_t __spirv_BuiltInWorkgroupId(int);
 XPU_BUILTIN size_t __spirv_BuiltInLocalInvocationId(int);
 XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupLocalInvocationId();
 XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupSize();
+XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupId();
 
 // The index within the work-group. The bound lets int32_t(2 * i) be 2 * i: the CPU device's compiler (2026.22) takes
 // the sign extension (i << 33) >> 32 for i where i << 1 is in use as well, such as for an address.
@@ -149,6 +150,7 @@ template <int D> struct nd_item {
 
 struct sub_group {
   XPU_SHIM size_t get_local_linear_id() const { return __spirv_BuiltInSubgroupLocalInvocationId(); }
+  XPU_SHIM size_t get_group_linear_id() const { return __spirv_BuiltInSubgroupId(); }
 };
 // Lanes exchange 32 or 64 bits: f of a value, or of its bits in 32.
 template <class T, class F> XPU_SHIM T exchange_bits(T v, F f) {

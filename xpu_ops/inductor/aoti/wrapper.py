@@ -16,8 +16,7 @@ from torch._inductor.utils import IndentedBuffer
 from torch._inductor.virtualized import V
 
 from xpu_ops.inductor.aoti import package
-from xpu_ops.inductor.types import LANES
-from xpu_ops.inductor.wrapper import Field, Scalar
+from xpu_ops.inductor.wrapper import Argument, Scalar
 
 _INCLUDES = """
 #include <torch/csrc/inductor/aoti_include/common.h>
@@ -33,7 +32,7 @@ class CppWrapper(CppWrapperCpu):
     def __init__(self) -> None:
         self.device = "xpu"
         super().__init__()
-        self.sycl_kernels: dict[str, tuple[str, tuple[str, ...], str]] = {}
+        self.sycl_kernels: dict[str, tuple[int, str, tuple[str, ...], str]] = {}
 
     @staticmethod
     def create(
@@ -58,10 +57,12 @@ class CppWrapper(CppWrapperCpu):
 
     # ---- kernels
 
-    def add_kernel(self, name: str, device: int, signature: str, messages: tuple[str, ...], source: str) -> None:
-        self.sycl_kernels[name] = (signature, messages, source)
+    def add_kernel(
+        self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str
+    ) -> None:
+        self.sycl_kernels[name] = (items, signature, messages, source)
 
-    def launch_kernel(self, name: str, groups: sympy.Expr, fields: list[Field]) -> None:
+    def launch_kernel(self, name: str, groups: sympy.Expr, fields: list[Argument]) -> None:
         arguments = [f"k_{name}", cexpr(groups)]
         for letter, value in fields:
             if letter == "p":
@@ -76,25 +77,25 @@ class CppWrapper(CppWrapperCpu):
             arguments.append(f"xpu_ops_model::{_FIELDS[letter]}({text})")
         self.writeline(f"kernels.sycl.launch({', '.join(arguments)});")
 
-    def _all_kernels(self) -> dict[str, tuple[str, tuple[str, ...], str]]:
+    def _all_kernels(self) -> dict[str, tuple[int, str, tuple[str, ...], str]]:
         const = V.graph.const_module
         return {**(const.wrapper_code.sycl_kernels if const else {}), **self.sycl_kernels}
 
     def codegen_model_kernels(self) -> None:
         kernels = self._all_kernels()
-        module, content = package.kernel_file(source for _, _, source in kernels.values())
+        module, content = package.kernel_file(source for *_, source in kernels.values())
         folder, _ = codecache.split_aot_inductor_output_path(config.aot_inductor.output_path)
         _, path = codecache.write(content, package.SUFFIX, hash_type="code", specified_dir=folder, key=module)
         self.additional_files.append(path)
         text = IndentedBuffer()
         text.writeline("namespace {")
         specs = []
-        for name, (signature, messages, _) in kernels.items():
+        for name, (items, signature, messages, _) in kernels.items():
             texts = "nullptr"
             if messages:
                 texts = f"t_{name}"
                 text.writeline(f"const char* const {texts}[] = {{{', '.join(map(json.dumps, messages))}}};")
-            specs.append(f'{{"{name}", {LANES}, "{signature}", {texts}, {len(messages)}}}')
+            specs.append(f'{{"{name}", {items}, "{signature}", {texts}, {len(messages)}}}')
         if kernels:
             text.writeline(f"enum : int64_t {{ {', '.join(f'k_{name}' for name in kernels)} }};")
             text.writeline(f"const XpuOpsKernel sycl_specs[] = {{{', '.join(specs)}}};")

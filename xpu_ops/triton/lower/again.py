@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, loops
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.scalar import CHEAP, ELEMENTWISE
 from xpu_ops.triton.lower.state import Shape, State, Value
-from xpu_ops.triton.lower.types import LANES
 from xpu_ops.triton.ttir import Op
 
 _MOST = 4  # operations on what was loaded

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
+from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, loops, regions
 from xpu_ops.triton.lower.element import Index
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.state import State, Value
-from xpu_ops.triton.lower.types import LANES, cpp
+from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Op, Ty
 
 

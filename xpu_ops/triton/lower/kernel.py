@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from xpu_ops.block import parameters, printer
 from xpu_ops.triton.lower import collective, control, loops
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
 from xpu_ops.triton.lower.state import LOCAL_BYTES, State, Value
-from xpu_ops.triton.lower.types import LANES, cpp
+from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Function, Op, Unsupported
 
 
@@ -174,16 +175,6 @@ LOWERED = frozenset(_VISIT)
 
 # ---- the kernel
 
-_LETTER = {"f32": "f", "f64": "d", "f16": "f", "bf16": "f"}
-
-
-def _field(elem: str, name: str) -> str:
-    if elem.startswith("ptr<"):
-        return f"{cpp(elem)} {name};"
-    return {"f32": "alignas(8) float", "f16": "alignas(8) float", "bf16": "alignas(8) float", "f64": "double"}.get(
-        elem, "int64_t"
-    ) + f" {name};"
-
 
 def lower(functions: dict[str, Function]) -> Lowered:
     """The SYCL source of a module's public function.
@@ -210,19 +201,18 @@ def lower(functions: dict[str, Function]) -> Lowered:
     k.visit = visit
     k.put("const int32_t pid0 = int32_t(group % p.grid0), pid1 = int32_t(group / p.grid0 % p.grid1);")
     k.put("const int32_t pid2 = int32_t(group / p.grid0 / p.grid1);", "(void)pid0, (void)pid1, (void)pid2;")
-    signature = ""
     fields = []
     for i, (name, t) in enumerate(f.args):
-        fields.append(_field(t.elem, f"a{i}"))
-        signature += "p" if t.pointer else _LETTER.get(t.elem, "i")
         T = cpp(t.elem)
-        k.put(f"{T} const arg{i} = {f'p.a{i}' if t.pointer else f'{T}(p.a{i})'};")
+        fields.append(parameters.Field(f"arg{i}", T, "p") if t.pointer else parameters.number(f"arg{i}", T))
         k.values[name] = Value(t, "scalar", f"arg{i}")
+    k.put(*parameters.values(fields))
+    fields += [parameters.number(f"grid{i}") for i in range(3)]
     control.graph(k, f.blocks[0], control.leave_kernel(k))
     if k.peak > LOCAL_BYTES:
         raise OutOfLocal(k.peak)
     name = re.sub(r"\W", "_", f.name)[:100]
-    return Lowered(_source(k, name, fields), name, signature + "iii", k.peak, tuple(k.messages))
+    return Lowered(_source(k, name, fields), name, parameters.signature(fields), k.peak, tuple(k.messages))
 
 
 class OutOfLocal(Exception):
@@ -233,31 +223,21 @@ class OutOfLocal(Exception):
         self.required = required
 
 
-def _source(k: State, name: str, fields: list[str]) -> str:
-    fields = [*fields, "int64_t grid0;", "int64_t grid1;", "int64_t grid2;"]
-    if k.messages:
-        fields += ["xpu::DeviceError* errors;", *(f"int64_t text{i};" for i in range(len(k.messages)))]
-    depth, body = 1, []
+def _source(k: State, name: str, fields: list[parameters.Field]) -> str:
+    depth, body = 0, []
     for line in k.lines:
         depth -= line.startswith("}") * (len(line) - len(line.lstrip("}")))
         body.append("  " * depth + line)
         depth += line.count("{") - line.count("}") + line.startswith("}") * (len(line) - len(line.lstrip("}")))
-    pool = f"  syclexp::work_group_static<tri::Pool<{k.peak}>> memory;\n" if k.peak else ""
-    pointer = "reinterpret_cast<char*>(&memory)" if k.peak else "nullptr"
-    errors = "  xpu::DeviceError* const errors = p.errors;\n" if k.messages else ""
-    return (
-        '#include "kernels/sycl/triton.hpp"\nusing namespace xpu;\n'
-        + "".join(f"{n}\n" for n in k.notes)
-        + f"struct {name}_args {{\n"
-        + "".join(f"  {x}\n" for x in fields)
-        + f"}};\nXPU_KERNEL_SG(1, {LANES}) {name}({name}_args p) {{\n"
-        + "#pragma clang fp contract(fast)\n"
-        + "  const size_t lane = xpu_local_id(0), item = xpu::sub_group_lane();\n"
-        + "  const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));\n"
-        + "  (void)lane, (void)item;\n"
-        + pool
-        + f"  char* const pool = {pointer};\n  (void)pool;\n"
-        + errors
-        + "\n".join(body)
-        + "\n}\n"
-    )
+    begin = [
+        "#pragma clang fp contract(fast)",
+        "const size_t lane = xpu_local_id(0), item = xpu::sub_group_lane();",
+        "const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));",
+        "(void)lane, (void)item;",
+        *([f"syclexp::work_group_static<tri::Pool<{k.peak}>> memory;"] if k.peak else []),
+        f"char* const pool = {'reinterpret_cast<char*>(&memory)' if k.peak else 'nullptr'};",
+        "(void)pool;",
+        *(["xpu::DeviceError* const error = p.error;"] if k.messages else []),
+    ]
+    text = printer.kernel(name, [*fields, *parameters.reports(len(k.messages))], [*begin, *body])
+    return "".join(f"{n}\n" for n in ['#include "kernels/sycl/triton.hpp"', "using namespace xpu;", *k.notes]) + text

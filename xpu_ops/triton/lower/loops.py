@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import again, element, regions
 from xpu_ops.triton.lower.element import Element, Index
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.scalar import CHEAP, expression
 from xpu_ops.triton.lower.state import Shape, State, Value
-from xpu_ops.triton.lower.types import LANES, SMALL_FLOATS, cpp
+from xpu_ops.triton.lower.types import SMALL_FLOATS, cpp
 from xpu_ops.triton.ttir import Op, Ty
 
 WRITES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")
@@ -488,7 +489,7 @@ def assertion(k: State, op: Op, condition: str) -> str:
     """Reports a text at the next synchronisation where the condition does not hold."""
     where = f"{op.where}: " if op.where else ""
     number = k.message(f"{where}device assertion: {op.attrs.get('text', '')}")
-    return f"if (!({condition})) xpu::report_error(errors, xpu::DeviceErrorCode::assertion, 0, p.text{number}, 0);"
+    return f"if (!({condition})) xpu::report_error(error, xpu::DeviceErrorCode::assertion, 0, p.text{number}, 0);"
 
 
 def _print(k: State, nest: Nest, op: Op) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpu_ops.block.ops import FUNCTIONS
 from xpu_ops.triton import libdevice
 from xpu_ops.triton.lower.types import cpp, is_float, literal, unsigned
 from xpu_ops.triton.ttir import Op, Ty
 
+_MATH = "exp exp2 expm1 log log2 log1p sin cos tan tanh erf sqrt floor ceil trunc"
 # {T}: type of the result; {0} {1} {2}: operands; {a} {b} {c}: operands, 16-bit floats widened.
 _TABLE = {
     "arith.addi": "tri::add<{T}>({0}, {1})",
@@ -45,32 +47,17 @@ _TABLE = {
     "tt.int_to_ptr": "reinterpret_cast<{T}>({0})",
     "tt.ptr_to_int": "reinterpret_cast<int64_t>({0})",
     "tt.addptr": "({0} + {1})",
-    "math.exp": "{T}(xpu::exp({a}))",
-    "math.exp2": "{T}(xpu::exp2({a}))",
-    "math.expm1": "{T}(xpu::expm1({a}))",
-    "math.log": "{T}(xpu::log({a}))",
-    "math.log2": "{T}(xpu::log2({a}))",
+    **{f"math.{n}": f"{{T}}({FUNCTIONS[n]}({{a}}))" for n in _MATH.split()},
+    **{f"math.{n}": f"{{T}}({f}({{a}}, {{b}}))" for n, f in (("powf", "xpu::pow"), ("atan2", FUNCTIONS["atan2"]))},
+    "math.copysign": "{T}(sycl::copysign({a}, {b}))",
     "math.log10": "{T}(sycl::log10({a}))",
-    "math.log1p": "{T}(xpu::log1p({a}))",
-    "math.sin": "{T}(sycl::sin({a}))",
-    "math.cos": "{T}(sycl::cos({a}))",
-    "math.tan": "{T}(sycl::tan({a}))",
-    "math.tanh": "{T}(xpu::tanh({a}))",
-    "math.erf": "{T}(xpu::erf_fast({a}))",
-    "math.sqrt": "{T}(sycl::sqrt({a}))",
     "tt.precise_sqrt": "{T}(sycl::sqrt({a}))",
     "math.rsqrt": "{T}(1 / sycl::sqrt({a}))",
     "math.absf": "{T}(sycl::fabs({a}))",
     "math.absi": "tri::abs_i<{T}>({0})",
-    "math.floor": "{T}(sycl::floor({a}))",
-    "math.ceil": "{T}(sycl::ceil({a}))",
-    "math.trunc": "{T}(sycl::trunc({a}))",
     "math.round": "{T}(tri::round_away({a}))",
     "math.roundeven": "{T}(sycl::rint({a}))",
     "math.fma": "{T}(sycl::fma({a}, {b}, {c}))",
-    "math.powf": "{T}(xpu::pow({a}, {b}))",
-    "math.copysign": "{T}(sycl::copysign({a}, {b}))",
-    "math.atan2": "{T}(sycl::atan2({a}, {b}))",
 }
 _INT = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _ORDERED = {"oeq": "==", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<="}
@@ -83,28 +70,9 @@ _SPECIAL = {
     "true": "true",
     "false": "false",
 }
-ELEMENTWISE = frozenset(
-    [
-        *_TABLE,
-        "arith.cmpi",
-        "arith.cmpf",
-        "arith.extsi",
-        "arith.extui",
-        "arith.trunci",
-        "arith.index_cast",
-        "arith.sitofp",
-        "arith.uitofp",
-        "arith.fptosi",
-        "arith.fptoui",
-        "arith.extf",
-        "arith.truncf",
-        "arith.bitcast",
-        "tt.bitcast",
-        "tt.fp_to_fp",
-        "tt.clampf",
-        "tt.extern_elementwise",
-    ]
-)
+_WRITTEN = """arith.cmpi arith.cmpf arith.extsi arith.extui arith.trunci arith.index_cast arith.sitofp arith.uitofp arith.fptosi
+arith.fptoui arith.extf arith.truncf arith.bitcast tt.bitcast tt.fp_to_fp tt.clampf tt.extern_elementwise"""
+ELEMENTWISE = frozenset([*_TABLE, *_WRITTEN.split()])
 # Operations that cost little more than a load of their result would.
 CHEAP = ELEMENTWISE - {
     *(n for n in _TABLE if n.startswith("math.")),

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xpu_ops.triton.lower.types import LANES, cpp, size_of
+from xpu_ops.block.types import LANES
+from xpu_ops.triton.lower.types import cpp, size_of
 from xpu_ops.triton.ttir import Block, Function, Op, Ty, Unsupported
 
 LOCAL_BYTES = 256 << 10

@@ -1,30 +1,12 @@
-"""Element types of Triton IR as C++ types, and literals."""
+"""Element types and constants of Triton IR by the table of xpu_ops/block/types.py."""
 
 from __future__ import annotations
 
 import re
 
+from xpu_ops.block import types
 from xpu_ops.triton.ttir import Unsupported
 
-LANES = 16
-
-_CPP = {
-    "i1": "bool",
-    "i8": "int8_t",
-    "i16": "int16_t",
-    "i32": "int32_t",
-    "i64": "int64_t",
-    "f16": "xpu::half",
-    "bf16": "xpu::bf16",
-    "f32": "float",
-    "f64": "double",
-    "f8E5M2": "xpu::f8e5m2",
-    "f8E4M3FN": "xpu::f8e4m3fn",
-    "f8E4M3FNUZ": "xpu::f8e4m3fnuz",
-    "f8E5M2FNUZ": "xpu::f8e5m2fnuz",
-}
-_SIZE = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
-_WORD = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}
 SMALL_FLOATS = ("f16", "bf16")
 
 
@@ -36,18 +18,18 @@ def cpp(elem: str) -> str:
     """
     if elem.startswith("ptr<"):
         return cpp(elem[4:-1]) + "*"
-    if elem not in _CPP:
+    if elem not in types.BY_MLIR:
         raise Unsupported(f"element type {elem}")
-    return _CPP[elem]
+    return types.BY_MLIR[elem].cpp
 
 
 def size_of(elem: str) -> int:
     """Bytes of an element in memory."""
-    return 8 if elem.startswith("ptr<") else 1 if elem.startswith("f8") else _SIZE[elem]
+    return 8 if elem.startswith("ptr<") else types.BY_MLIR[elem].size
 
 
 def unsigned(elem: str) -> str:
-    return "bool" if elem == "i1" else _WORD[size_of(elem)]
+    return "bool" if elem == "i1" else types.unsigned(size_of(elem))
 
 
 def is_integer(elem: str) -> bool:
@@ -66,21 +48,16 @@ def literal(text: str, elem: str) -> str:
         if text.startswith("["):
             raise Unsupported("a constant with different elements")
     if is_float(elem):
-        if text.startswith("0x"):
-            return f"__builtin_bit_cast({cpp(elem)}, static_cast<{_WORD[size_of(elem)]}>({text}ull))"
+        if text.startswith("0x"):  # the bits
+            return f"__builtin_bit_cast({cpp(elem)}, static_cast<{unsigned(elem)}>({text}ull))"
         return f"{cpp(elem)}({text}{'' if elem == 'f64' else 'f'})"
     if elem == "i1":
         return "true" if text in ("true", "1", "-1") else "false"
-    value = int(text)
-    bits = 8 * size_of(elem)
-    if value >= 1 << (bits - 1):
-        value -= 1 << bits
-    if value == -(1 << (bits - 1)):
-        return f"INT{bits}_MIN"
-    return f"{cpp(elem)}({value}{'l' if bits == 64 else ''})"
+    value, bits = int(text), 8 * size_of(elem)
+    return types.literal(value - (1 << bits) if value >= 1 << (bits - 1) else value, types.BY_MLIR[elem])
 
 
-_LITERAL = re.compile(r"\w+\((-?\d+)l?\)$")
+_LITERAL = re.compile(r"\w+\((-?\d+)L\)$")
 
 
 def integer_of(code: str) -> int | None:

@@ -1,0 +1,38 @@
+"""The device policy as generators of kernels see it (kernels/runtime/policy.hpp; XPU_OPS_POLICY=gpu gives a GPU's)."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from xpu_ops.block.types import LANES
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Sizes of work-groups. `single_items`: a work-group is one thread, so that one sub-group does."""
+
+    single_items: bool = True
+    units: int = 1
+    lanes: int = LANES
+    tile_items: int = LANES  # of a work-group that goes through a piece of memory, side by side
+    row_items: int = LANES  # of a work-group whose sub-groups take a row each
+    team_items: int = LANES  # most items of a work-group that share one long row
+    filling: int = 8  # work-groups per compute unit that fill the device
+    most_items: int = 1024
+    local_bytes: int = 256 << 10
+
+
+CPU = Policy()
+GPU = Policy(single_items=False, tile_items=256, row_items=128, team_items=256, local_bytes=64 << 10)
+
+
+@functools.cache
+def policy(device: int = -1) -> Policy:
+    """Of an XPU device, -1 for the current one."""
+    from xpu_ops import _autoload
+
+    c: Any = _autoload.load()
+    fields = c.device_policy(device)
+    return Policy(**(fields | {"single_items": bool(fields["single_items"])}))

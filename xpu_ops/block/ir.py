@@ -1,0 +1,296 @@
+"""A kernel as data: values, statements and loops. Passes change it, the printer writes it; neither reads C++."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import dataclass_transform
+
+from xpu_ops.block.parameters import Field
+from xpu_ops.block.types import LANES
+
+_RANK = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
+
+
+@dataclass(frozen=True)
+class Expr:
+    """A value: an operation over other values and constants, and how C++ writes it.
+
+    Two expressions are equal where operation and arguments are. `atom`: the text needs no parentheses.
+    """
+
+    text: str = field(compare=False)
+    op: str
+    args: tuple[Hashable, ...] = ()
+    atom: bool = field(default=False, compare=False)
+
+    def names(self) -> Iterator[str]:
+        """The variables in it."""
+        if self.op == "name":
+            yield str(self.args[0])
+            return
+        for a in self.args:
+            if isinstance(a, Expr):
+                yield from a.names()
+
+    def _with(self, symbol: str, other: Expr | int | str) -> Expr:
+        other, rank = value(other), _RANK[symbol]
+        left = self.text if self.atom or self.op == symbol or _RANK.get(self.op, 0) > rank else f"({self.text})"
+        right = other.text if other.atom or _RANK.get(other.op, 0) > rank else f"({other.text})"
+        return Expr(f"{left} {symbol} {right}", symbol, (self, other))
+
+    def __add__(self, other: Expr | int | str) -> Expr:
+        return self._with("+", other)
+
+    def __sub__(self, other: Expr | int | str) -> Expr:
+        return self._with("-", other)
+
+    def __mul__(self, other: Expr | int | str) -> Expr:
+        return self._with("*", other)
+
+    def __floordiv__(self, other: Expr | int | str) -> Expr:
+        return self._with("/", other)
+
+    def __mod__(self, other: Expr | int | str) -> Expr:
+        return self._with("%", other)
+
+
+def name(of: str) -> Expr:
+    """A variable."""
+    return Expr(of, "name", (of,), True)
+
+
+def value(of: Expr | int | str) -> Expr:
+    """A number, or the variable of that name."""
+    if isinstance(of, Expr):
+        return of
+    return name(of) if isinstance(of, str) else Expr(str(of), "constant", (of,), True)
+
+
+def call(function: str, *args: Expr | int | str) -> Expr:
+    """A function of the prelude or of the user."""
+    values = tuple(map(value, args))
+    return Expr(f"{function}({', '.join(v.text for v in values)})", function, values, True)
+
+
+def least(a: Expr | int | str, b: Expr | int | str) -> Expr:
+    """The smaller of two integers. The prelude's function is a `?:`: a built-in one's result is not the same in all items."""
+    return call("sycl::min<long>", a, b)
+
+
+def step(pointer: str, at: Expr) -> Expr:
+    """An element of an operand that steps through memory along the row: read from its block's copy where there is one."""
+    return Expr(f"ld({pointer}, {at.text})", "step", (name(pointer), at), True)
+
+
+def result(accumulator: str, op: str, field: str = "") -> Expr:
+    """What the accumulators of all lanes and ways have come to. The printer knows the loop."""
+    return Expr(f"{accumulator}{field}", "result", (accumulator, op, field), True)
+
+
+def load(pointer: Expr | str, at: Expr | str) -> Expr:
+    """An element of a buffer. The pointer is uniform, the place of 64 bits: a sum of 32 bits would be a gather."""
+    return call("ld", pointer, at)
+
+
+def ways(count: int | str) -> Let:
+    """How many accumulators there are of each name."""
+    return Let("ACC", "constexpr int", name(count) if isinstance(count, str) else value(count), cast=False)
+
+
+# ---- statements and loops
+
+
+@dataclass_transform(frozen_default=True)
+class Node:
+    """A statement or a loop."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Let(Node):
+    """A variable. Those of type "long" are indices, which never change."""
+
+    name: str
+    ctype: str
+    value: Expr
+    cast: bool = True
+
+
+class Assign(Node):
+    """A variable gets another value."""
+
+    name: str
+    value: Expr
+
+
+class Check(Node):
+    """A variable says whether a condition holds. Where it does not, text `number` is reported."""
+
+    name: str
+    condition: Expr
+    number: int
+
+
+class Report(Node):
+    """The report of a check whose condition is known already."""
+
+    name: str
+    number: int
+
+
+class Leave(Node):
+    """An item ends where the variable is false."""
+
+    unless: str
+
+
+class If(Node):
+    """A branch that lanes may take apart."""
+
+    condition: Expr
+    body: tuple[Node, ...]
+
+
+class Store(Node):
+    """An element of a buffer. `first`: the lanes have one value, which is stored once. `when`: variables that all have to hold.
+    `buffer` is what the front end calls it."""
+
+    pointer: Expr
+    at: Expr
+    value: Expr
+    first: bool = False
+    when: tuple[str, ...] = ()
+    buffer: str = ""
+
+
+class Accumulator(Node):
+    """One value per way of a loop, before the loop; ACC says how many ways there are. `initial`: '' for what needs none."""
+
+    name: str
+    ctype: str
+    initial: str
+
+
+class Accumulate(Node):
+    """An element joins the accumulator of its way."""
+
+    accumulator: str
+    op: str
+    element: Expr
+    when: tuple[str, ...] = ()
+
+
+class Function(Node):
+    """A function of two values inside of a kernel."""
+
+    name: str
+    ctype: str
+    body: tuple[Node, ...]
+    result: Expr
+
+
+class ScanStep(Node):
+    """The result of a scan at the elements that the lanes have."""
+
+    name: str
+    carried: str
+    element: Expr
+    function: str
+
+
+class Memory(Node):
+    """Memory of a work-group, and the pointer to it."""
+
+    name: str
+    pointer: str
+    ctype: str
+    count: int
+
+
+class Rows(Node):
+    """A loop by all items together. `apart`: each sub-group takes rows of its own."""
+
+    row: str
+    begin: Expr
+    end: Expr
+    body: tuple[Node, ...]
+    apart: bool = False
+
+
+class Lanes(Node):
+    """A loop over neighbours in memory, which lie side by side in the lanes. `ways`: accumulators of a lane."""
+
+    column: str
+    begin: Expr
+    end: Expr
+    body: tuple[Node, ...]
+    ways: int = 0
+    in_order: bool = False  # all lanes go together; those past the end, on the last element, find `in` false
+
+
+class Steps(Node):
+    """A loop of each lane for itself, two accumulators by turns."""
+
+    index: str
+    end: Expr
+    body: tuple[Node, ...]
+
+
+class Columns(Node):
+    """Four vectors of columns side by side: what is in front, a loop over the rows in which each column has its accumulator,
+    what follows for each column."""
+
+    begin: Expr
+    end: Expr
+    before: tuple[Node, ...]
+    row: str
+    rows: Expr
+    body: tuple[Node, ...]
+    after: tuple[Node, ...]
+
+
+class Block(Node):
+    """The copy of a block of an operand that lies along the columns, transposed: read before the rows, or written after."""
+
+    function: str
+    constants: tuple[int, ...]
+    copy: str
+    ranges: tuple[str, ...]
+    definitions: tuple[Node, ...]
+    pointer: str
+    at: Expr
+    result: str = ""  # the type of the place that is written
+    buffer: str = ""
+
+
+class Either(Node):
+    """A choice that all items make alike."""
+
+    condition: Expr
+    then: tuple[Node, ...]
+    otherwise: tuple[Node, ...]
+
+
+class Span(Node):
+    """The neighbours of `count` that belong to this work-group, `each` to every one: s.begin, s.end."""
+
+    count: Expr
+    each: Expr
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Parameters, the functions in front, the body; `items` of a work-group, of which sub-groups or all share a row."""
+
+    name: str
+    fields: tuple[Field, ...]
+    body: tuple[Node, ...]
+    before: str = ""
+    items: int = LANES
+    together: bool = True  # the items of a work-group share the rows; else each sub-group has its own
+    across: bool = True  # lanes share a result; else each has one of its own
+    slots: bool = False  # an accumulator per vector of columns, none to join
+    # Operands that step through memory along the row, by pointer and place: their block's copy and its pitch.
+    copies: Mapping[tuple[str, str, bool], tuple[str, int]] = field(default_factory=dict, compare=False)

@@ -1,0 +1,237 @@
+"""The C++ of kernels that are made at run time: the argument struct, the head, statements and loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from xpu_ops.block import ir
+from xpu_ops.block.parameters import Field, values
+from xpu_ops.block.types import LANES
+
+
+def struct(name: str, fields: Sequence[Field], before: Sequence[str] = ()) -> list[str]:
+    """The argument struct of a kernel; `before` are members in front of the fields."""
+    return [f"struct {name}_args {{", *(f"  {b}" for b in before), *(f"  {f.declaration}" for f in fields), "};"]
+
+
+def head(name: str, lanes: int | None = LANES, mark: str = "") -> str:
+    """The first line of a kernel: of sub-groups of `lanes` items, or of items that exchange nothing."""
+    attribute = "XPU_KERNEL(1)" if lanes is None else f"XPU_KERNEL_SG(1, {lanes})"
+    return f"{attribute} {mark}{name}({name}_args p) {{"
+
+
+def kernel(
+    name: str,
+    fields: Sequence[Field],
+    body: Iterable[str],
+    *,
+    lanes: int | None = LANES,
+    before: Sequence[str] = (),
+    mark: str = "",
+) -> str:
+    """The argument struct and the kernel around `body`, which reads the fields as p.NAME."""
+    lines = [*struct(name, fields, before), head(name, lanes, mark), *(f"  {line}" for line in body), "}", ""]
+    return "\n".join(lines)
+
+
+def preface(preamble: str, type: str) -> str:
+    """In front of the user's expressions: T is the type that they are computed in."""
+    return f"using namespace xpu::gen;\n{preamble}\nusing T = {type};\n"
+
+
+def function(result: str, name: str, parameters: str, expression: str, convert: str = "static_cast") -> str:
+    """A function around an expression of the user, whose lines count from 1."""
+    return f"GEN_FN {result} {name}({parameters}) {{\n  return {convert}<{result}>(\n#line 1\n{expression}\n  );\n}}\n"
+
+
+def functor(name: str, type: str, expression: str) -> str:
+    """A type whose call joins two partial results a and b by an expression of the user."""
+    call = function(type, "operator()", f"{type} a, {type} b", expression).replace(") {", ") const {", 1)
+    return f"struct {name} {{\n{call}}};\n"
+
+
+# ---- statements and loops
+
+
+def _loop(node: ir.Lanes, kernel: ir.Kernel) -> list[str]:
+    """The lanes of a sub-group, or the items of a work-group, side by side in memory."""
+    begin, end = node.begin.text, node.end.text
+    slot = ", auto slot" if node.ways else ""
+    function = f"[&](long {node.column}{', bool in' if node.in_order else ''}{slot}) GEN_INLINE {{"
+    if node.in_order:
+        call = f"lanes_in_order({end}, lane, {function}"
+    elif kernel.items > LANES and kernel.together:
+        call = f"{'team_ways' if node.ways else 'team'}<{kernel.items}>({begin}, {end}, item, {function}"
+    else:
+        call = f"lanes_by4({end}, lane, {function}" if node.ways else f"lanes({begin}, {end}, lane, {function}"
+    way = [_WAY] if node.ways else []
+    return [call, *_indented([*way, *lines(node.body, kernel)]), "});"]
+
+
+def _rows(node: ir.Rows, kernel: ir.Kernel) -> list[str]:
+    begin, step = node.begin.text, f"++{node.row}"
+    if node.apart:
+        begin, step = f"{begin} + part_of_group", f"{node.row} += {kernel.items // LANES}"
+    head = f"for (long {node.row} = {begin}; {node.row} < {node.end.text}; {step}) {{"
+    return [head, *_indented(lines(node.body, kernel)), "}"]
+
+
+def _store(node: ir.Store, kernel: ir.Kernel) -> list[str]:
+    """One lane's result is stored by all of them on a CPU device, where the store of one lane is a scatter for which the next
+    row's loads wait; by the first item of those that share it on a GPU."""
+    to, at = _place(node.pointer.text, node.at.text, True, kernel)
+    place = f"{to}, {at}, {node.value.text}"
+    if node.first and not node.when and kernel.items == LANES:
+        return [f"st_first({place});"]
+    one = ["leader" if kernel.items > LANES and kernel.together else "first"] if node.first else []
+    return [f"{_when((*one, *node.when))}st({place});"]
+
+
+def _when(conditions: Sequence[str]) -> str:
+    return f"if ({' && '.join(conditions)}) " if conditions else ""
+
+
+def _place(pointer: str, at: str, stored: bool, kernel: ir.Kernel) -> tuple[str, str]:
+    """In memory, or in the block's copy."""
+    copy = kernel.copies.get((pointer, at, stored))
+    return (pointer, at) if copy is None else (f"{copy[0]} + (xn - n0) * {copy[1]} - c0", "xc")
+
+
+def _text(value: ir.Expr, kernel: ir.Kernel) -> str:
+    """The C++ of a value, some of which hang on the loop."""
+    if value.op == "step":
+        pointer, at = (a for a in value.args if isinstance(a, ir.Expr))
+        return f"ld({', '.join(_place(pointer.text, at.text, False, kernel))})"
+    if value.op == "result":
+        accumulator, op, field = map(str, value.args)
+        return _result(accumulator, op, field, kernel)
+    return value.text
+
+
+def _result(accumulator: str, op: str, field: str, kernel: ir.Kernel) -> str:
+    if kernel.slots:
+        return f"{accumulator}[j]{field}"
+    joined = f"join<{op}>({accumulator})"
+    if kernel.across and kernel.items > LANES and kernel.together:
+        joined = f"across_team<{op}, {kernel.items}>({joined})"
+    elif kernel.across:
+        joined = f"across<{op}>({joined})"
+    return joined + field
+
+
+def _let(node: ir.Let, kernel: ir.Kernel) -> list[str]:
+    if node.ctype == "long":
+        return [f"const long {node.name} = {node.value.text};"]
+    value = _text(node.value, kernel)
+    return [f"{node.ctype} {node.name} = {f'static_cast<{node.ctype}>({value})' if node.cast else value};"]
+
+
+def _accumulator(node: ir.Accumulator, kernel: ir.Kernel) -> list[str]:
+    text = f"{node.ctype} {node.name}[ACC];"
+    first = f" for (int i = 0; i < ACC; ++i) {node.name}[i] = {node.ctype}{{{node.initial}}};" if node.initial else ""
+    return [text + first]
+
+
+def _either(node: ir.Either, kernel: ir.Kernel) -> list[str]:
+    sides = (_indented(lines(side, kernel)) for side in (node.then, node.otherwise))
+    return [f"if ({node.condition.text}) {{", *next(sides), "} else {", *next(sides), "}"]
+
+
+def _accumulate(node: ir.Accumulate, kernel: ir.Kernel) -> list[str]:
+    a, element = f"{node.accumulator}[j]", node.element.text
+    text = f"add_sample({a}, {element});" if node.op == "add_sample" else f"{a} = {node.op}{{}}({a}, {element});"
+    return [f"{_when(node.when)}{text}"]
+
+
+def _scan(node: ir.ScanStep, kernel: ir.Kernel) -> list[str]:
+    step, lane = ("scan_lanes", "lane, ") if kernel.across else ("scan_next", "")
+    carried = f"{node.carried}[{'j' if kernel.slots else '0'}]"
+    return [f"const auto {node.name} = {step}({carried}, {node.element.text}, {lane}{node.function});"]
+
+
+def _function(node: ir.Function, kernel: ir.Kernel) -> list[str]:
+    head = f"const auto {node.name} = [&]({node.ctype} a, {node.ctype} b) GEN_INLINE {{"
+    return [head, *_indented([*lines(node.body, kernel), f"return {node.result.text};"]), "};"]
+
+
+def _steps(node: ir.Steps, kernel: ir.Kernel) -> list[str]:
+    head = f"steps_by2({node.end.text}, [&](long {node.index}, auto slot) GEN_INLINE {{"
+    return [head, *_indented([_WAY, *lines(node.body, kernel)]), "});"]
+
+
+def _columns(node: ir.Columns, kernel: ir.Kernel) -> list[str]:
+    """One loop over the rows in which several vectors of columns go side by side."""
+    each = "each([&](long xc, auto slot) GEN_INLINE {"
+    inside = [
+        *lines(node.before, kernel),
+        f"for (long {node.row} = 0; {node.row} < {node.rows.text}; ++{node.row})",
+        *_indented([each, *_indented([_WAY, *lines(node.body, kernel)]), "});"]),
+        *[each, *_indented([_WAY, *lines(node.after, kernel)]), "});"],
+    ]
+    head = f"columns_by4({node.begin.text}, {node.end.text}, lane, [&](auto count, auto each) GEN_INLINE {{"
+    return [head, *_indented(inside), "});"]
+
+
+def _block(node: ir.Block, kernel: ir.Kernel) -> list[str]:
+    place = "long xc, long xn"
+    head = f"{node.function}<{', '.join(map(str, node.constants))}>({', '.join((node.copy, *node.ranges))}, lane, "
+    result = f" -> {node.result}" if node.result else ""
+    inside = [*lines(node.definitions, kernel), f"return {node.pointer}[{node.at.text}];"]
+    return [f"{head}[&]({place}) GEN_INLINE{result} {{", *_indented(inside), "});"]
+
+
+def _memory(node: ir.Memory, kernel: ir.Kernel) -> list[str]:
+    declared = f"syclexp::work_group_static<{node.ctype}[{node.count}]> {node.name};"
+    return [f"{declared} {node.ctype}* const {node.pointer} = {node.name};"]
+
+
+_WAY = "constexpr int j = decltype(slot)::value; (void)j;"
+_WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
+    ir.Let: _let,
+    ir.Span: lambda n, k: [f"const Span s = part({n.count.text}, {n.each.text});"],
+    ir.Assign: lambda n, k: [f"{n.name} = {n.value.text};"],
+    ir.Check: lambda n, k: [f"const bool {n.name} = check({n.condition.text}, error, text{n.number});"],
+    ir.Report: lambda n, k: [f"check({n.name}, error, text{n.number});"],
+    ir.Leave: lambda n, k: [f"if (!{n.unless}) return;"],
+    ir.If: lambda n, k: [f"if ({n.condition.text}) {{", *_indented(lines(n.body, k)), "}"],
+    ir.Store: _store,
+    ir.Accumulator: _accumulator,
+    ir.Accumulate: _accumulate,
+    ir.Function: _function,
+    ir.ScanStep: _scan,
+    ir.Memory: _memory,
+    ir.Steps: _steps,
+    ir.Columns: _columns,
+    ir.Block: _block,
+    ir.Rows: _rows,
+    ir.Lanes: _loop,
+    ir.Either: _either,
+}
+
+
+def _indented(text: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in text)
+
+
+def lines(nodes: Iterable[ir.Node], kernel: ir.Kernel) -> list[str]:
+    """The statements of a kernel."""
+    return [line for node in nodes for line in _WRITERS[type(node)](node, kernel)]
+
+
+def places(items: int) -> list[str]:
+    """Where an item is: in its sub-group, in a GPU's work-group of several."""
+    if items == LANES:
+        return ["const long lane = xpu_local_id(0);", "const bool first = xpu::is_first_lane();"]
+    return [
+        "const long item = xpu_local_id(0), lane = xpu::sub_group_lane(), part_of_group = xpu::sub_group_number();",
+        "const bool first = xpu::is_first_lane(), leader = first && part_of_group == 0;",
+        "(void)item, (void)leader;",
+    ]
+
+
+def source(k: ir.Kernel, named: bool = False) -> str:
+    """The text of a kernel, after what stands in front of it. `named`: the body knows its parameters by their names."""
+    return k.before + kernel(
+        k.name, k.fields, [*(values(k.fields) if named else ()), *places(k.items), *lines(k.body, k)]
+    )
