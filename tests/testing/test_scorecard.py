@@ -62,6 +62,14 @@ def test_sizes_of_a_problem_are_capped_and_nothing_else(tmp_path: Path) -> None:
     assert [t.numel() for t in names["get_inputs"]()] == [4096, 2000]
 
 
+def test_sizes_that_have_to_agree_are_capped_alike(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text("batch_size = 32768\nclasses = 4096\ninput_shape = (32768,)\nother_shape = (4096, 2)\nrest = (70000,)")
+    names = kernelbench.load(path)
+    assert names["batch_size"] == 1024 and names["input_shape"] == (1024,)
+    assert names["classes"] == 1024 and names["other_shape"] == (1024, 2) and names["rest"] == (70000,)
+
+
 @pytest.mark.parametrize(
     ("found", "wrong"),
     [
