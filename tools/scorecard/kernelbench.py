@@ -18,14 +18,15 @@ from typing import Any, TypeGuard
 
 SIDES = {"height", "width", "depth", "width_in", "height_in", "image_size", "H", "W", "D"}
 MOST = 1024
+ELEMENTS = 1 << 25  # of a problem's inputs
 SECONDS = 240
 
 
 class Smaller(ast.NodeTransformer):
     """Caps the integers that a problem's module assigns."""
 
-    def __init__(self, batch: int, shapes: set[int]) -> None:
-        self.batch, self.shapes = batch, shapes
+    def __init__(self, batch: int, shapes: set[int], most: int) -> None:
+        self.batch, self.shapes, self.most = batch, shapes, most
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node
@@ -38,12 +39,12 @@ class Smaller(ast.NodeTransformer):
         if isinstance(node.value, ast.Tuple):
             for size in node.value.elts:
                 if is_size(size) and size.value in self.shapes:
-                    size.value = min(size.value, MOST)
+                    size.value = min(size.value, self.most)
             return node
-        value = node.value.value if isinstance(node.value, ast.Constant) else None
-        if not isinstance(value, int) or isinstance(value, bool):
+        value = number(node.value)
+        if value is None:
             return node
-        smaller = min(value, MOST)
+        smaller = min(value, self.most)
         if value in self.shapes:
             pass
         elif any(name.startswith("batch") for name in names):
@@ -54,6 +55,14 @@ class Smaller(ast.NodeTransformer):
             smaller = min(value, 256)
         node.value = ast.Constant(smaller)
         return node
+
+
+def number(node: ast.expr) -> int | None:
+    """The integer that an expression of numbers is, such as 1024 * 2."""
+    if any(isinstance(n, ast.Name | ast.Call | ast.Attribute | ast.Subscript) for n in ast.walk(node)):
+        return None
+    value = eval(compile(ast.Expression(node), "size", "eval"))
+    return value if type(value) is int else None
 
 
 def is_size(node: ast.AST) -> TypeGuard[ast.Constant]:
@@ -68,15 +77,23 @@ def agreeing(tree: ast.Module) -> set[int]:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The names of a problem's module, with its sizes capped."""
+    """The names of a problem's module, with its sizes capped: by less than MOST where the inputs are large still."""
+    import torch
+
     text = path.read_text()
     batch = 4 if "conv" in text.lower() or "height" in text else 16
-    tree = ast.parse(text)
-    shapes = {size for size in agreeing(tree) if size > MOST}
-    tree = ast.fix_missing_locations(Smaller(batch, shapes).visit(tree))
-    names: dict[str, Any] = {"__name__": path.stem}
-    exec(compile(tree, str(path), "exec"), names)
-    return names
+    most = MOST
+    while True:
+        tree = ast.parse(text)
+        shapes = {size for size in agreeing(tree) if size > most}
+        tree = ast.fix_missing_locations(Smaller(batch, shapes, most).visit(tree))
+        names: dict[str, Any] = {"__name__": path.stem}
+        exec(compile(tree, str(path), "exec"), names)
+        with torch.device("meta"):
+            inputs = names["get_inputs"]()
+        if most <= 64 or sum(v.numel() for v in inputs if isinstance(v, torch.Tensor)) <= ELEMENTS:
+            return names
+        most //= 2
 
 
 def moved(value: Any, device: str) -> Any:
@@ -155,7 +172,9 @@ def main() -> None:
     parser.add_argument("--results", type=Path, required=True, help="file that gets a line per problem")
     parser.add_argument("--each", type=int, default=1, help="take each n-th problem")
     parser.add_argument("--compiled", action="store_true", help="through torch.compile; the CPU stays eager")
-    parser.add_argument("--repeats", type=int, default=0, help="time it: alternating repeats on the CPU, eager and compiled")
+    parser.add_argument(
+        "--repeats", type=int, default=0, help="time it: alternating repeats on the CPU, eager and compiled"
+    )
     args = parser.parse_args()
     warnings.simplefilter("ignore")
 
