@@ -1,9 +1,16 @@
 // Pooling operators: from tensors and window arguments to the problem of kernels/ops/pooling.hpp.
+#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/native/AdaptivePooling.h>
 #include <ATen/native/Pool.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/max_pool1d_with_indices.h>
+#include <ATen/ops/max_pool2d_with_indices.h>
+#include <ATen/ops/max_pool3d_with_indices.h>
+#include <ATen/ops/quantized_max_pool1d.h>
+#include <ATen/ops/quantized_max_pool2d.h>
+#include <c10/core/GradMode.h>
 
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
@@ -254,6 +261,67 @@ at::Tensor max_pool3d_with_indices_backward(const at::Tensor& grad_output, const
   max_pool3d_with_indices_backward_grad_input(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode,
                                               indices, grad_input);
   return grad_input;
+}
+
+// --- without indices ---
+
+namespace {
+
+// Max pooling whose indices nobody asks for. Undefined: a gradient is wanted, or the arguments are not those of an
+// operator that succeeds.
+at::Tensor max_pool_alone(const at::Tensor& self, int nd, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                          at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  if (at::isTensorSubclassLike(self) || self.is_quantized() || self.layout() != at::kStrided || self.is_conj() ||
+      (c10::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined())
+    return {};
+  const auto fits = [&](at::IntArrayRef v, int64_t least) {
+    return (v.size() == 1 || v.size() == static_cast<size_t>(nd)) &&
+           std::all_of(v.begin(), v.end(), [&](int64_t i) { return i >= least; });
+  };
+  if ((self.dim() != nd + 1 && self.dim() != nd + 2) || self.numel() == 0 || !fits(kernel_size, 1) ||
+      !(stride.empty() || fits(stride, 1)) || !fits(padding, 0) || !fits(dilation, 1))
+    return {};
+  const Window w = window(nd, kernel_size, stride, padding, dilation);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  for (int a = 3 - nd; a < 3; ++a) {
+    const int64_t covered = (w.kernel[a] - 1) * w.dilation[a] + 1, in = self.size(a - 3);
+    if (w.pad[a] > covered / 2 || w.pad[a] > w.kernel[a] / 2 || covered > in + 2 * w.pad[a]) return {};
+    sizes[self.dim() - 3 + a] =
+        at::native::pooling_output_shape<int64_t>(in, w.kernel[a], w.pad[a], w.stride[a], w.dilation[a], ceil_mode);
+  }
+  if (self.scalar_type() == at::kBool || at::isComplexType(self.scalar_type())) return {};
+  const at::Tensor x = nd == 1 ? self.unsqueeze(-2) : self;
+  const int planes = std::max(nd, 2);
+  const at::MemoryFormat format = nd == 1 ? at::MemoryFormat::Contiguous : format_of(x, planes);
+  if (nd == 1) sizes.insert(sizes.end() - 1, 1);
+  const at::Tensor out = new_empty(sizes, self.scalar_type(), format);
+  pool(PoolKind::max, w, planes, false, x, out, {}, format);
+  return nd == 1 ? out.squeeze(-2) : out;
+}
+
+}  // namespace
+
+at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  if (self.is_quantized()) return at::quantized_max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode);
+  const at::Tensor out = max_pool_alone(self, 1, kernel_size, stride, padding, dilation, ceil_mode);
+  if (out.defined()) return out;
+  return std::get<0>(at::max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+at::Tensor max_pool2d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  if (self.is_quantized()) return at::quantized_max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode);
+  const at::Tensor out = max_pool_alone(self, 2, kernel_size, stride, padding, dilation, ceil_mode);
+  if (out.defined()) return out;
+  return std::get<0>(at::max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
+}
+
+at::Tensor max_pool3d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
+                      at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  const at::Tensor out = max_pool_alone(self, 3, kernel_size, stride, padding, dilation, ceil_mode);
+  if (out.defined()) return out;
+  return std::get<0>(at::max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
 }
 
 // --- adaptive ---

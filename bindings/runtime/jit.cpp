@@ -144,6 +144,54 @@ PyObject* empty_strided_xpu(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+// `with scope:` makes its device the current one, as torch.xpu._DeviceGuard does in Python. One object serves every
+// thread and every depth: the devices to go back to lie on a stack of the thread.
+struct DeviceScope {
+  PyObject_HEAD int device;
+
+  static c10::SmallVector<int, 8>& before() {
+    thread_local c10::SmallVector<int, 8> devices;
+    return devices;
+  }
+  static PyObject* enter(PyObject* self, PyObject*) {
+    return guarded([&]() -> PyObject* {
+      before().push_back(runtime::exchange_device(reinterpret_cast<DeviceScope*>(self)->device));
+      Py_RETURN_NONE;
+    });
+  }
+  static PyObject* exit(PyObject*, PyObject* const*, Py_ssize_t) {
+    return guarded([&]() -> PyObject* {
+      runtime::exchange_device(before().pop_back_val());
+      Py_RETURN_FALSE;
+    });
+  }
+  static PyTypeObject* type() {
+    static PyMethodDef methods[] = {
+        {"__enter__", enter, METH_NOARGS, nullptr},
+        {"__exit__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(exit)), METH_FASTCALL, nullptr},
+        {nullptr, nullptr, 0, nullptr}};
+    static PyTypeObject type = [] {
+      PyTypeObject t = {PyVarObject_HEAD_INIT(nullptr, 0)};
+      t.tp_name = "xpu_ops._C.DeviceScope";
+      t.tp_doc = "Makes a device the current one within a with statement.";
+      t.tp_basicsize = sizeof(DeviceScope);
+      t.tp_flags = Py_TPFLAGS_DEFAULT;
+      t.tp_methods = methods;
+      t.tp_dealloc = [](PyObject* self) { Py_TYPE(self)->tp_free(self); };
+      return t;
+    }();
+    static const int ready = PyType_Ready(&type);
+    if (ready < 0) throw py::error_already_set();
+    return &type;
+  }
+  static py::object make(int device) {
+    auto* scope = PyObject_New(DeviceScope, type());
+    if (!scope) throw py::error_already_set();
+    scope->device = checked(device);
+    return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(scope));
+  }
+};
+
 // The detour is how CPython's own modules cast METH_FASTCALL functions.
 PyMethodDef empty_strided_def = {
     "_empty_strided_xpu", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty_strided_xpu)), METH_FASTCALL,
@@ -166,6 +214,7 @@ void bind_jit(py::module_& m) {
                   })
       .def("kernel", &make_jit_kernel, py::arg("name"), py::arg("local"), py::arg("signature"),
            py::arg("messages") = py::none());
+  m.def("device_scope", &DeviceScope::make, py::arg("device"));
   m.def("jit_stats", [] {
     const runtime::JitStats s = runtime::jit_stats();
     return std::map<std::string, int64_t>{{"cached", s.cached}, {"linked", s.linked}, {"added", s.added}};

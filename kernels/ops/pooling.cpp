@@ -17,6 +17,10 @@ constexpr uint32_t kLine = 16;                            // elements that are w
 constexpr size_t kLineItems = 256, kLineShare = 4096;     // items and elements of a work-group
 constexpr size_t kFilling = 8, kTileGroups = 64;          // work-groups per compute unit
 constexpr size_t kFlatItems = 256;
+constexpr int64_t kMostTaps = 512, kMostStep = 96;  // of a window along a line, between two windows
+constexpr int64_t kLeastStretch = 64;               // elements of a line that are worth an item
+constexpr int64_t kBandElements = 1 << 16;          // of a plane that stays in the cache while gradients are added
+constexpr int64_t kBandWindows = 4;                 // windows that a band is high, so that few are read for two
 
 struct PoolTables { const runtime::KernelTable &flat, &last, &wide, &plane; };
 const PoolTables& tables_of(PoolKind kind) {
@@ -49,6 +53,32 @@ bool by_tiles(const PoolProblem& p, const runtime::Policy& policy) {
          kernels::avg_pool_tiles_k2.has(p.type);
 }
 
+// Elements of dst along a line that one item computes; 0: the window does not fit.
+int64_t stretch_of(const PoolProblem& p) {
+  const PoolArgs& a = p.args;
+  const int64_t step = a.stride[2], covered = int64_t{a.kernel[2] - 1} * a.dilation[2] + 1;
+  if (step > kMostStep || covered > kMostTaps) return 0;
+  return is_back(p.kind) ? kPoolLine / 2 : (kPoolLine - covered) / step / 16 * 16;
+}
+
+bool by_lines(const PoolProblem& p, const runtime::Policy& policy) {
+  const PoolArgs& a = p.args;
+  if (!policy.single_items || a.adaptive || p.kind == PoolKind::max_back) return false;
+  // Dilation past the whole input leaves windows empty.
+  for (int d = 0; d < 3; ++d)
+    if (a.dilation[d] > a.in[d]) return false;
+  return kernels::avg_pool_lines.has(p.type) && stretch_of(p) > 0;
+}
+
+int outer_axis(const PoolArgs& a) { return a.in[0] > 1 ? 0 : a.in[1] > 1 ? 1 : 2; }
+int64_t slice_of(const PoolArgs& a, int axis) {
+  return axis == 0 ? int64_t{a.in[1]} * a.in[2] : axis == 1 ? int64_t{a.in[2]} : 1;
+}
+bool by_scatter(const PoolProblem& p, const runtime::Policy& policy) {
+  return policy.single_items && p.kind == PoolKind::max_back && kernels::max_pool_back_scatter.has(p.type) &&
+         (dtype_size(p.type) > 2 || slice_of(p.args, outer_axis(p.args)) <= kPoolBand);
+}
+
 void make_dividers(PoolArgs& a) {
   a.by_channel = xpu::make_divider(a.channels);
   for (int d = 0; d < 3; ++d) {
@@ -63,7 +93,10 @@ void make_dividers(PoolArgs& a) {
 }  // namespace
 
 PoolKernel plan_pool_planes(const PoolProblem& p, const runtime::Policy& policy) {
-  return by_plane(p) ? PoolKernel::plane : by_tiles(p, policy) ? PoolKernel::tiles : PoolKernel::flat;
+  if (by_scatter(p, policy)) return PoolKernel::scatter;
+  if (by_plane(p)) return PoolKernel::plane;
+  if (by_tiles(p, policy)) return PoolKernel::tiles;
+  return by_lines(p, policy) ? PoolKernel::lines : PoolKernel::flat;
 }
 
 bool plan_pool_turns(const PoolProblem& p, const runtime::Policy& policy) {
@@ -98,6 +131,32 @@ PoolLines plan_pool_lines(const PoolProblem& p, int64_t planes, const runtime::P
   return plan;
 }
 
+PoolItems plan_pool_items(const PoolProblem& p, PoolKernel kernel, int64_t planes, const runtime::Policy& policy) {
+  PoolItems plan;
+  const PoolArgs& a = p.args;
+  const int64_t wanted = static_cast<int64_t>(kFilling * policy.units);
+  int64_t length = a.size[2], segment, lines = planes * a.size[0] * a.size[1];
+  if (kernel == PoolKernel::lines) {
+    segment = stretch_of(p);
+    const auto even = static_cast<int64_t>(ceil_div(length * lines, wanted)) / 16 * 16;
+    segment = std::min(segment, std::max(even, kLeastStretch));
+  } else {
+    plan.axis = outer_axis(a);
+    const int64_t slice = slice_of(a, plan.axis),
+                  covered = int64_t{a.kernel[plan.axis] - 1} * a.dilation[plan.axis] + 1;
+    length = a.in[plan.axis], lines = planes;
+    const bool sums = dtype_size(p.type) == 2;
+    segment = std::max<int64_t>(1, (sums ? kPoolBand : kBandElements) / slice);
+    const int64_t least = a.adaptive ? length : covered * kBandWindows;
+    segment = std::max(std::min(segment, static_cast<int64_t>(ceil_div(length * lines, wanted))), least);
+    if (sums) segment = std::min(segment, std::max<int64_t>(1, kPoolBand / slice));
+  }
+  plan.segment = static_cast<uint32_t>(std::max<int64_t>(1, std::min(segment, length)));
+  plan.parts = static_cast<uint32_t>(ceil_div(length, plan.segment));
+  plan.items = static_cast<uint32_t>(lines * plan.parts);
+  return plan;
+}
+
 void pool(runtime::Queue& queue, const PoolProblem& problem) {
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   const PoolTables& tables = tables_of(problem.kind);
@@ -124,6 +183,21 @@ void pool(runtime::Queue& queue, const PoolProblem& problem) {
       case PoolKernel::tiles: {
         a.items = static_cast<uint32_t>(count * a.out[1]);
         const auto& kernel = a.kernel[2] == 2 ? kernels::avg_pool_tiles_k2 : kernels::avg_pool_tiles_k3;
+        runtime::launch(queue, kernel[type], std::min<size_t>(a.items, kTileGroups * policy.units), 1, a);
+        break;
+      }
+      case PoolKernel::lines:
+      case PoolKernel::scatter: {
+        const PoolItems plan_of = plan_pool_items(problem, plan.kernel, count, policy);
+        a.segment = plan_of.segment;
+        a.by_part = xpu::make_divider(plan_of.parts);
+        a.axis = plan_of.axis;
+        a.items = plan_of.items;
+        a.lanes = static_cast<uint32_t>(count * src_step);
+        const auto& kernel =
+            back ? plan.kernel == PoolKernel::scatter ? kernels::max_pool_back_scatter : kernels::avg_pool_back_lines
+            : problem.kind == PoolKind::max ? kernels::max_pool_lines
+                                            : kernels::avg_pool_lines;
         runtime::launch(queue, kernel[type], std::min<size_t>(a.items, kTileGroups * policy.units), 1, a);
         break;
       }

@@ -23,8 +23,9 @@ struct PoolProblem {
 };
 
 // plane: few outputs of wide windows. tiles: whole windows side by side. last, wide: lines of channels or of elements.
-enum class PoolKernel { flat, last, wide, plane, tiles };
-// Of contiguous planes: plane, tiles, or flat where neither serves.
+// lines, scatter: items with vectors of their own, the latter for the gradient of max pooling.
+enum class PoolKernel { flat, last, wide, plane, tiles, lines, scatter };
+// Of contiguous planes: flat where none of the others serves.
 PoolKernel plan_pool_planes(const PoolProblem& problem, const runtime::Policy& policy);
 
 // Whether contiguous planes are better turned to channels-last first, and the results back: where a vector of
@@ -43,6 +44,13 @@ struct PoolLines {
   uint32_t width = 0, segment = 1, parts = 1;  // elements of a line, steps of an item, items along the other axis
 };
 PoolLines plan_pool_lines(const PoolProblem& problem, int64_t planes, const runtime::Policy& policy);
+
+// Items of a launch of `lines` or `scatter`.
+struct PoolItems {
+  uint32_t segment = 1, parts = 1, items = 1;
+  int32_t axis = 0;
+};
+PoolItems plan_pool_items(const PoolProblem& problem, PoolKernel kernel, int64_t planes, const runtime::Policy& policy);
 
 void pool(runtime::Queue& queue, const PoolProblem& problem);
 

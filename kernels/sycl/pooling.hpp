@@ -171,7 +171,7 @@ template <class T, bool kX, bool kYZ, int J> XPU_INLINE void max_pool_one(const 
 #pragma unroll
   for (int j = 0; j < J; ++j) {
     pool_store(dst + j * kPoolLanes, i, static_cast<T>(best[j]));
-    (to + j * kPoolLanes)[i] = where[j];
+    if (p.indices) (to + j * kPoolLanes)[i] = where[j];
   }
 }
 

@@ -174,3 +174,82 @@ def test_backward_is_deterministic() -> None:
     first = torch.autograd.grad(y, x, g, retain_graph=True)[0].cpu()
     for _ in range(5):
         assert torch.equal(first, torch.autograd.grad(y, x, g, retain_graph=True)[0].cpu())
+
+
+LINES = [(8, 1, 4, 3), (3, 2, 1, 1), (2, 2, 0, 1), (4, 4, 0, 1), (7, 3, 3, 1), (11, 11, 0, 1), (5, 2, 2, 4), (2, 5, 1, 2)]
+
+
+@pytest.mark.parametrize("window", LINES, ids=str)
+def test_lines_of_contiguous_planes(window) -> None:
+    """Windows by whole lines of a plane: inputs left over, lines in several stretches, planes narrower than a vector."""
+    kernel, stride, padding, dilation = window
+    for dtype, width in itertools.product([torch.float32, torch.bfloat16, torch.float16], (33, 130, 2500)):
+        x = torch.randn(2, 3, width).to(dtype)
+        both(lambda t: F.max_pool1d(t, kernel, stride, padding, dilation, True, True), x, tolerance(dtype))
+        if dilation == 1:
+            both(lambda t: F.avg_pool1d(t, kernel, stride, padding, True, False), x, tolerance(dtype))
+    for dtype, shape in itertools.product([torch.float32, torch.bfloat16], [(29, 30), (40, 141)]):
+        x = torch.randn(2, 3, *shape).to(dtype)
+        both(lambda t: F.max_pool2d(t, kernel, stride, padding, dilation, True, True), x, tolerance(dtype))
+        if dilation == 1:
+            for pad, divisor in itertools.product((True, False), (None, 3)):
+                both(lambda t: F.avg_pool2d(t, kernel, stride, padding, True, pad, divisor), x, tolerance(dtype))
+    x = torch.randn(1, 2, 24, 27, 31)
+    if kernel < 8:
+        both(lambda t: F.max_pool3d(t, kernel, stride, padding, dilation, return_indices=True), x)
+    if dilation == 1:
+        both(lambda t: F.avg_pool3d(t, kernel, stride, padding), x, 1e-5)
+
+
+def test_lines_keep_the_last_nan_and_the_first_maximum() -> None:
+    x = torch.randint(-2, 2, (3, 2, 19, 45)).float()
+    x[0, 0, 3, 4] = x[0, 0, 4, 3] = x[0, 1, 18, 44] = x[1, 0, 0, 0] = float("nan")
+    x[2] = float("-inf")
+    for window in LINES[1:3] + LINES[4:5]:
+        kernel, stride, padding, dilation = window
+        both(lambda t: F.max_pool2d(t, kernel, stride, padding, dilation, return_indices=True), x, grad=False)
+
+
+@pytest.mark.parametrize("form", FORMATS[2])
+def test_max_pool_without_indices(form) -> None:
+    """What no gradient is wanted of, also within torch.func and under a deferred gradient."""
+    x = torch.randn(2, 20, 13, 37)
+    x[0, 0, 2, 3] = float("nan")
+    x = x.to(memory_format=form)
+    for dtype in [*FLOATS, torch.int32]:
+        y = x.nan_to_num().to(dtype) if dtype == torch.int32 else x.to(dtype)
+        both(lambda t: F.max_pool2d(t, 3, 2, 1, ceil_mode=True), y, grad=False)
+    both(lambda t: F.max_pool1d(t[0], 5, 1, 2, 1), x, grad=False)
+    both(lambda t: F.max_pool1d(t[0, 0], 5, 2, 2, 3), x, grad=False)
+    both(lambda t: F.max_pool3d(t, 3, 2, 1), x.contiguous(), grad=False)
+    both(lambda t: F.max_pool3d(t, (3, 2, 2), 2, (1, 0, 1)), x[None].contiguous(), grad=False)
+    both(lambda t: F.max_pool2d(t, 3, 2, 1), x.nan_to_num(), None)
+    y = x[:, :2].nan_to_num()
+    both(lambda t: torch.func.vmap(lambda u: F.max_pool2d(u, 2))(t), y, grad=False)
+    both(lambda t: torch.func.grad(lambda u: F.max_pool2d(u, 2).square().sum())(t), y, grad=False)
+    both(lambda t: torch.func.jvp(lambda u: F.max_pool2d(u, 3, 1), (t,), (t.cos(),))[1], y, 1e-5, grad=False)
+
+
+def test_errors_of_max_pool_without_indices() -> None:
+    for f in (
+        lambda x: F.max_pool1d(x[0], 3, padding=2),
+        lambda x: F.max_pool2d(x, 9),
+        lambda x: F.max_pool2d(x, (2, 2, 2)),
+        lambda x: F.max_pool3d(x, 2, 0),
+    ):
+        x = torch.randn(1, 1, 4, 4)
+        with pytest.raises(Exception) as expected:
+            f(x)
+        with pytest.raises(type(expected.value)):
+            f(x.to("xpu"))
+
+
+def test_gradient_of_max_pooling_in_bands() -> None:
+    """Planes of which several items compute a part each."""
+    for dtype, shape in itertools.product(FLOATS, [(1, 1, 300, 260), (1, 2, 9000)]):
+        x = torch.randn(shape).to(dtype)
+        pool = F.max_pool2d if len(shape) == 4 else F.max_pool1d
+        both(lambda t: pool(t, 5, 1, 2, return_indices=True), x, tolerance(dtype))
+        both(lambda t: pool(t, 3, 2, 1, 2, return_indices=True), x, tolerance(dtype))
+    both(lambda t: F.max_pool3d(t, 3, 1, 1, return_indices=True), torch.randn(1, 1, 60, 40, 41))
+    both(lambda t: F.max_pool3d(t, 3, 1, 1, return_indices=True), torch.randn(1, 1, 20, 40, 41).bfloat16(), 3e-2)

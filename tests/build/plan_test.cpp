@@ -468,6 +468,14 @@ void test_pooling() {
               seen.insert(plan.kernel);
               CHECK(plan.at_once * size * size * a.channels < (int64_t{1} << 31));
               CHECK(!last || plan.kernel == PoolKernel::last);
+              if (plan.kernel == PoolKernel::lines || plan.kernel == PoolKernel::scatter) {
+                const PoolItems items = plan_pool_items(problem, plan.kernel, 6, policy);
+                const bool bands = plan.kernel == PoolKernel::scatter;
+                CHECK(parts_cover(a.size[bands ? items.axis : 2], items.parts, items.segment));
+                CHECK(items.items == 6 * items.parts * (bands ? 1 : a.size[0] * a.size[1]));
+                CHECK(bands || !back || items.segment <= kPoolLine / 2);
+                CHECK(bands || back || int64_t{items.segment} * a.stride[2] + a.kernel[2] <= kPoolLine + kPoolSlack);
+              }
               if (plan.kernel != PoolKernel::last && plan.kernel != PoolKernel::wide) continue;
               const PoolLines lines = plan_pool_lines(problem, 6, policy);
               CHECK(parts_cover(a.size[last ? 2 : 1], lines.parts, lines.segment));
@@ -475,7 +483,7 @@ void test_pooling() {
                                 last ? kPoolLanes * kPoolVectors : static_cast<int64_t>(lines.local)));
               CHECK(lines.groups0 == size_t{6} * a.size[0] * (last ? a.size[1] : 1) * lines.parts);
             }
-  check_all_seen("pool", seen, PoolKernel::tiles);
+  check_all_seen("pool", seen, PoolKernel::scatter);
 }
 
 void test_factories() {

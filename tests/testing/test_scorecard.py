@@ -17,7 +17,8 @@ from tools.scorecard.suites import SUITES
 PROBLEM = """
 import torch
 batch_size = 128
-in_features = 8192
+in_features = 4096 * 2
+slope = 0.1 * 3
 height = width = 512
 divisor = 2
 shape = (batch_size, in_features)
@@ -60,6 +61,26 @@ def test_sizes_of_a_problem_are_capped_and_nothing_else(tmp_path: Path) -> None:
     assert (names["height"], names["width"], names["divisor"]) == (128, 128, 2)
     assert names["Model"]().size == 4096
     assert [t.numel() for t in names["get_inputs"]()] == [4096, 2000]
+
+
+def test_sizes_that_have_to_agree_are_capped_alike(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        "batch_size = 32768\nclasses = 4096\ninput_shape = (32768,)\nother_shape = (4096, 2)\nrest = (70000,)\n"
+        "import torch\ndef get_inputs(): return [torch.rand(batch_size, *input_shape, 2)]"
+    )
+    names = kernelbench.load(path)
+    assert names["batch_size"] == 1024 and names["input_shape"] == (1024,)
+    assert names["classes"] == 1024 and names["other_shape"] == (1024, 2) and names["rest"] == (70000,)
+
+
+def test_problems_with_large_inputs_are_capped_further(tmp_path: Path) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(
+        "import torch\nb, c = 8, 8\ni = 600\nj = 512\nk = 900\ndef get_inputs(): return [torch.rand(b, i, j, k)]"
+    )
+    names = kernelbench.load(path)
+    assert (names["b"], names["i"], names["j"], names["k"]) == (8, 128, 128, 128)
 
 
 @pytest.mark.parametrize(

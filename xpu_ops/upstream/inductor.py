@@ -215,5 +215,5 @@ def settings_have_changed(set_dirty: Callable[[bool], Any]) -> None:
 def install(module: ModuleType) -> None:
     """Make torch.compile work for xpu."""
     apply("inductor")
-    for file in ("inductor_export", "inductor_lowering"):
+    for file in ("inductor_export", "inductor_lowering", "inductor_operators"):
         install_once(file)

@@ -1,0 +1,86 @@
+"""Operators that stay operators in a compiled graph: which they are, and that values, strides and gradients are eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._inductor.utils import run_and_get_code
+
+import xpu_ops
+
+FORMATS = {4: [torch.contiguous_format, torch.channels_last], 5: [torch.contiguous_format, torch.channels_last_3d]}
+
+
+def code_of(f: Callable[..., torch.Tensor], x: torch.Tensor) -> str:
+    """The compiled graph's code, after a comparison of values, strides and gradients with eager's."""
+    leaves = [x.clone(memory_format=torch.preserve_format).requires_grad_() for _ in range(2)]
+    with xpu_ops.forbid_fallback():
+        (got, codes), expected = run_and_get_code(torch.compile(f, fullgraph=True), leaves[0]), f(leaves[1])
+        assert got.stride() == expected.stride()
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
+        weight = torch.randn_like(expected)
+        gradients = [torch.autograd.grad(t, leaf, weight)[0] for t, leaf in ((got, leaves[0]), (expected, leaves[1]))]
+        torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+        with torch.no_grad():
+            alone, more = run_and_get_code(torch.compile(f, fullgraph=True), x)
+        assert alone.stride() == expected.stride()
+        torch.testing.assert_close(alone, expected.detach(), rtol=1e-4, atol=1e-4)
+    return more[-1]
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["planes", "channels_last"])
+@pytest.mark.parametrize("shape", [(2, 8, 9, 11), (2, 8, 3, 4, 5)], ids=str)
+def test_group_norm_stays_an_operator(shape, form) -> None:
+    w, b = torch.randn(8, device="xpu"), torch.randn(8, device="xpu")
+    x = torch.randn(shape, device="xpu").to(memory_format=FORMATS[len(shape)][form])
+    assert "native_group_norm" in code_of(lambda t: torch.sigmoid(F.group_norm(t * 2, 4, w, b)), x)
+
+
+def test_group_norm_of_rows_is_fused() -> None:
+    x = torch.randn(6, 64, device="xpu")
+    code = code_of(lambda t: F.group_norm(t * 2, 4), x)
+    assert "native_group_norm.default" not in code
+
+
+def test_group_norm_behind_a_convolution() -> None:
+    """The convolution's channels last go into the operator as they are."""
+    model = nn.Sequential(nn.Conv2d(8, 32, 3), nn.Hardswish(), nn.GroupNorm(8, 32), nn.ReLU()).to("xpu").eval()
+    x = torch.randn(2, 8, 20, 20, device="xpu")
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(model)(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+POOLS: dict[str, tuple[int, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "max_pool2d": (4, lambda t: F.max_pool2d(t * 2, 3, 2, 1)),
+    "max_pool1d": (4, lambda t: F.max_pool1d((t * 2)[:, :, 0], 4, 1, 2)),
+    "max_pool3d": (5, lambda t: F.max_pool3d(t * 2, 3, 2, 1)),
+    "avg_pool2d": (4, lambda t: F.avg_pool2d(t * 2, (5, 3), 2, 1, True, False)),
+    "avg_pool3d": (5, lambda t: F.avg_pool3d(t * 2, 2)),
+}
+
+
+@pytest.mark.parametrize("form", [0, 1], ids=["planes", "channels_last"])
+@pytest.mark.parametrize("name", POOLS)
+def test_pooling_stays_an_operator(name, form) -> None:
+    rank, pool = POOLS[name]
+    x = torch.randn((2, 8, 9, 11, 7)[:rank], device="xpu").to(memory_format=FORMATS[rank][form])
+    code = code_of(lambda t: pool(t) + 1, x)
+    assert f".{name.replace('1d', '2d')}.default(" in code
+    assert "with_indices.default(" not in code  # nobody asks for them
+
+
+def test_indices_of_max_pooling() -> None:
+    def f(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = F.max_pool2d(t.relu(), 3, 2, 1, return_indices=True)
+        return values + 1, places * 2
+
+    x = torch.randn(2, 3, 17, 19, device="xpu")
+    torch.testing.assert_close(torch.compile(f, fullgraph=True)(x), f(x))
+    g = torch.compile(lambda t: F.max_pool2d(t, 2), dynamic=True, fullgraph=True)
+    for size in (8, 13):
+        y = torch.randn(1, 2, size, size + 1, device="xpu")
+        torch.testing.assert_close(g(y), F.max_pool2d(y, 2))

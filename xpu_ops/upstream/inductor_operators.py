@@ -1,0 +1,138 @@
+"""Operators whose kernels beat the loops that Inductor makes of them: they stay operators in a compiled graph.
+
+Runs after torch._inductor.compile_fx.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._inductor import config, lowering
+from torch._inductor.virtualized import V
+
+from xpu_ops.inductor.passes import is_xpu
+from xpu_ops.upstream.registry import replaces, uses
+
+aten = torch.ops.aten
+_LOWERINGS = "torch._inductor.lowering.lowerings"
+_DECOMPOSITIONS = "torch._inductor.decomposition.decompositions"
+_TEST = "tests/inductor/test_compile_operators.py"
+
+
+def _stays() -> bool:
+    """Upstream's own backend for this device gets upstream's loops."""
+    return config.xpu_backend != "triton"
+
+
+@replaces(
+    f"{_DECOMPOSITIONS}[torch.ops.aten.native_group_norm.default]",
+    since="2.13",
+    why="group norm reads groups of channels in the layout that they have; the decomposition's loops divide for every element",
+    test=f"{_TEST}::test_group_norm_stays_an_operator",
+)
+def whole_group_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        rows = x.dim() < 3 or math.prod(x.shape[2:]) == 1  # fused with what surrounds it
+        return upstream(x, *args, **kwargs) if rows or x.device.type != "xpu" or not _stays() else NotImplemented
+
+    return decompose
+
+
+@uses(
+    "torch._inductor.lowering.make_fallback",
+    since="2.13",
+    why="group norm is decomposed for other devices, and lowered for this one",
+    test=f"{_TEST}::test_group_norm_stays_an_operator",
+)
+def group_norm_operator(make_fallback: Callable[..., Any]) -> None:
+    make_fallback(aten.native_group_norm.default, warn=False, override_decomp=True)
+
+
+@replaces(
+    f"{_DECOMPOSITIONS}[torch.ops.aten.max_pool2d_with_indices.default]",
+    f"{_DECOMPOSITIONS}[torch.ops.aten.max_pool3d_with_indices.default]",
+    since="2.13",
+    why="the operator goes through whole lines; the decomposition's loops read each window element by element",
+    test=f"{_TEST}::test_pooling_stays_an_operator",
+)
+def whole_max_pool(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        return NotImplemented if x.device.type == "xpu" and _stays() else upstream(x, *args, **kwargs)
+
+    return decompose
+
+
+def _operator(upstream: Callable[..., Any], op: Any) -> Callable[..., Any]:
+    operator = lowering.fallback_handler(op, add_to_fallback_set=False)
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return operator(x, *args, **kwargs) if is_xpu(x) and _stays() else upstream(x, *args, **kwargs)
+
+    return lower
+
+
+def _max_pool(upstream: Callable[..., Any], op: Any, alone: Any) -> Callable[..., Any]:
+    whole = _operator(upstream, op)
+    values = lowering.fallback_handler(alone, add_to_fallback_set=False)
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        users = getattr(V.graph.current_node, "users", ())
+        if not is_xpu(x) or not _stays() or V.graph.cpp_wrapper or any(u.args[1:] != (0,) for u in users):
+            return whole(x, *args, **kwargs)
+        return values(x, *args, **kwargs), None  # nobody asks for the indices
+
+    return lower
+
+
+_POOLING = "windows of whole lines are the operators' vectors; upstream's loops read each window element by element"
+_POOLING_TEST = f"{_TEST}::test_pooling_stays_an_operator"
+
+
+@replaces(
+    f"{_LOWERINGS}[torch.ops.aten.max_pool2d_with_indices.default]", since="2.13", why=_POOLING, test=_POOLING_TEST
+)
+def max_pool2d(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _max_pool(upstream, aten.max_pool2d_with_indices.default, aten.max_pool2d.default)
+
+
+@replaces(
+    f"{_LOWERINGS}[torch.ops.aten.max_pool3d_with_indices.default]", since="2.13", why=_POOLING, test=_POOLING_TEST
+)
+def max_pool3d(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _max_pool(upstream, aten.max_pool3d_with_indices.default, aten.max_pool3d.default)
+
+
+@replaces(
+    f"{_LOWERINGS}[torch.ops.aten.max_pool2d_with_indices_backward.default]",
+    since="2.13",
+    why=_POOLING,
+    test=_POOLING_TEST,
+)
+def max_pool2d_backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(upstream, aten.max_pool2d_with_indices_backward.default)
+
+
+@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool2d.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
+def avg_pool2d(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(upstream, aten.avg_pool2d.default)
+
+
+@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool3d.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
+def avg_pool3d(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(upstream, aten.avg_pool3d.default)
+
+
+@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool2d_backward.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
+def avg_pool2d_backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(upstream, aten.avg_pool2d_backward.default)
+
+
+@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool3d_backward.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
+def avg_pool3d_backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    return _operator(upstream, aten.avg_pool3d_backward.default)
