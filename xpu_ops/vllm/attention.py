@@ -64,12 +64,15 @@ class XpuAttentionBackend(AttentionBackend):
 
 @dataclasses.dataclass
 class XpuMetadata(AttentionMetadata):
-    """A step's sequences."""
+    """A step's sequences: first those with one token, then the others, whose lengths the host knows."""
 
     tokens: int
-    begins: Tensor
+    single: int  # sequences with one token
+    begins: Tensor  # of those with one token
     lengths: Tensor
     table: Tensor
+    others: list[int]  # where each of the others begins, from the first of them
+    other_lengths: list[int]
     causal: bool
 
 
@@ -78,6 +81,7 @@ class XpuMetadataBuilder(AttentionMetadataBuilder[XpuMetadata]):
 
     def __init__(self, kv_cache_spec: Any, layer_names: list[str], vllm_config: Any, device: torch.device) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
+        self._init_reorder_batch_threshold(1)
 
     def build(
         self, common_prefix_len: int, common_attn_metadata: CommonAttentionMetadata, fast_build: bool = False
@@ -85,11 +89,21 @@ class XpuMetadataBuilder(AttentionMetadataBuilder[XpuMetadata]):
         common = common_attn_metadata
         if not isinstance(common.causal, bool):
             raise NotImplementedError("xpu_ops.vllm serves no attention that is causal for some sequences only")
+        begins = common.query_start_loc_cpu.tolist()
+        count = common.num_reqs
+        single = next((i for i in range(count) if begins[i + 1] - begins[i] != 1), count)
+        lengths: list[int] = []
+        if single < count:
+            known = common.seq_lens_cpu_upper_bound
+            lengths = (common.seq_lens if known is None else known)[single:count].tolist()
         return XpuMetadata(
             tokens=common.num_actual_tokens,
-            begins=common.query_start_loc,
-            lengths=common.seq_lens,
+            single=single,
+            begins=common.query_start_loc[: single + 1],
+            lengths=common.seq_lens[:single],
             table=common.block_table_tensor,
+            others=[b - begins[single] for b in begins[single : count + 1]],
+            other_lengths=lengths,
             causal=common.causal,
         )
 
@@ -144,11 +158,18 @@ class XpuAttention(AttentionImpl[XpuMetadata]):
             raise NotImplementedError("xpu_ops.vllm does not quantise the result of attention")
         if attn_metadata is None:  # a run without sequences, for memory's sake
             return output.zero_()
-        m = attn_metadata
-        paging.attend(
-            query[: m.tokens], kv_cache.transpose(1, 2), m.table, m.begins, m.lengths, output[: m.tokens],
-            scale=self.scale, causal=m.causal, window=self.sliding_window,
-        )  # fmt: skip
+        m, cache = attn_metadata, kv_cache.transpose(1, 2)
+        if m.single:
+            paging.attend_one(
+                query[: m.single], cache, m.table[: m.single], m.begins, m.lengths, output[: m.single],
+                scale=self.scale, window=self.sliding_window,
+            )  # fmt: skip
+        if m.other_lengths:
+            rest = slice(m.single, m.tokens)
+            paging.attend_many(
+                query[rest], cache, m.table[m.single :], m.others, m.other_lengths, output[rest],
+                scale=self.scale, causal=m.causal, window=self.sliding_window,
+            )  # fmt: skip
         return output
 
     def do_kv_cache_update(

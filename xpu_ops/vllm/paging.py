@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-_attend = torch.ops.aten._flash_attention_forward_no_dropout_inplace
+_attend = _attend_pages = torch.ops.aten._flash_attention_forward_no_dropout_inplace
 
 
 def slots(begins: Tensor, positions: Tensor, table: Tensor, page: int, out: Tensor) -> None:
@@ -55,7 +55,7 @@ def write(cache: Tensor, key: Tensor, value: Tensor, slot: Tensor) -> None:
     rows[..., dim:].index_copy_(0, slot, value[:count])
 
 
-def attend(
+def attend_one(
     query: Tensor,
     cache: Tensor,
     table: Tensor,
@@ -64,19 +64,17 @@ def attend(
     out: Tensor,
     *,
     scale: float,
-    causal: bool = True,
     window: int | None = None,
 ) -> None:
-    """Attention of packed queries over the pages of their sequences; the queries of a sequence are its last tokens.
+    """Attention of one query per sequence, its last token, over the pages of the sequences. Nothing waits for the device.
 
     Args:
         query, out: (tokens, heads, dim).
         cache: (pages, page, key heads, 2 * dim).
         table: (sequences, pages), int32.
-        begins: (sequences + 1,), int32.
+        begins: (sequences + 1,), int32: 0, 1, 2 and so on.
         lengths: (sequences,), int32: keys of each sequence.
         scale: of the scores.
-        causal: a query sees no later key.
         window: keys that a query sees, itself included; None for all.
 
     Raises:
@@ -86,7 +84,45 @@ def attend(
     """
     dim = query.size(-1)
     left = -1 if window is None else window - 1
-    _attend(
-        out, query, cache[..., :dim], cache[..., dim:], begins, None, 0, 0, 0.0, causal, False,
-        scale=scale, window_size_left=left, window_size_right=0 if causal else -1, seqused_k=lengths, block_table=table,
+    _attend_pages(
+        out, query, cache[..., :dim], cache[..., dim:], begins, None, 1, 0, 0.0, True, False,
+        scale=scale, window_size_left=left, window_size_right=0, seqused_k=lengths, block_table=table,
     )  # fmt: skip
+
+
+def attend_many(
+    query: Tensor,
+    cache: Tensor,
+    table: Tensor,
+    begins: list[int],
+    lengths: list[int],
+    out: Tensor,
+    *,
+    scale: float,
+    causal: bool = True,
+    window: int | None = None,
+) -> None:
+    """Attention of sequences with many queries, their last tokens, a sequence at a time.
+
+    Args:
+        query, cache, table, out, scale, window: as of :func:`attend_one`.
+        begins: where each sequence's queries begin, and where the last one ends.
+        lengths: keys of each sequence.
+        causal: a query sees no later key.
+
+    Raises:
+        RuntimeError: for shapes that do not fit.
+
+    Source: at::_flash_attention_forward.
+    """
+    dim, page = query.size(-1), cache.size(1)
+    left = -1 if window is None else window - 1
+    for i, length in enumerate(lengths):
+        mine = slice(begins[i], begins[i + 1])
+        if mine.start == mine.stop:
+            continue
+        rows = cache.index_select(0, table[i, : -(-length // page)]).flatten(0, 1)[None, :length]
+        _attend(
+            out[None, mine], query[None, mine], rows[..., :dim], rows[..., dim:], None, None, 0, 0, 0.0, causal, False,
+            scale=scale, window_size_left=left, window_size_right=0 if causal else -1,
+        )  # fmt: skip
