@@ -25,7 +25,6 @@ class XpuPlatform(Platform):
     dispatch_key: str = "XPU"
     dist_backend: str = "xccl"
     simple_compile_backend: str = "eager"
-    device_control_env_var: str = "XPU_OPS_VISIBLE_DEVICES"
 
     @classmethod
     def get_device_name(cls, device_id: int = 0) -> str:
