@@ -53,6 +53,7 @@ RUN_TIME = (
              "`0`: where a module has to be linked, no processes link the others of its family"),
     Variable("XPU_OPS_JIT_TIMEOUT", "600", "xpu_ops/jit/worker.py",
              "seconds that the compiler of kernels from source may take for one module"),
+    Variable("XPU_OPS_VLLM", "1", "xpu_ops/vllm/__init__.py", "`0`: vLLM runs as without this package; [vllm](vllm.md)"),
     Variable("XPU_OPS_TRITON_DUMP", "0", "xpu_ops/triton/compiler.py",
              "`1` prints the Triton IR and the SYCL source of each Triton kernel that is compiled"),
     Variable("XDG_CACHE_HOME", "`~/.cache`", "kernels/runtime/module_cache.cpp",

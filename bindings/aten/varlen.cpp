@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
 #include "bindings/aten/core/tensor.hpp"
+#include "kernels/ops/varlen.hpp"
 
 namespace xpu_ops::aten {
 
@@ -125,6 +128,7 @@ class Keys {
 struct Call {
   std::optional<double> scale;
   KeyWindow window;
+  int64_t max_q;
 };
 
 // out and sums are (batch, heads, queries, dim) and (batch, heads, queries).
@@ -142,6 +146,52 @@ void attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const
   sums.narrow(2, s.first, s.count).copy_(std::get<1>(result));
 }
 
+// One query per sequence, which sees all keys but those left of its window: a kernel reads the lengths, no host does.
+bool one_query_each(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& cum_q,
+                    const MaybeTensor& used, const MaybeTensor& blocks, const Call& call) {
+  const auto words = [](const at::Tensor& t) { return t.scalar_type() == at::kInt && t.stride(-1) == 1; };
+  const auto pool = [&](const at::Tensor& t) {
+    return t.dim() == 4 && t.stride(3) == 1 && t.scalar_type() == q.scalar_type() && t.size(3) == q.size(2);
+  };
+  return call.max_q == 1 && given(blocks) && given(used) && pool(k) && pool(v) && k.sizes() == v.sizes() &&
+         q.stride(2) == 1 && k.size(1) > 0 && k.size(2) > 0 && q.size(1) % k.size(2) == 0 && cum_q.dim() == 1 &&
+         cum_q.numel() > 1 && words(cum_q) && used->dim() == 1 && used->numel() >= cum_q.numel() - 1 && words(*used) &&
+         blocks->dim() == 2 && blocks->size(0) == cum_q.numel() - 1 && words(*blocks) &&
+         plan::plan_paged_serves(q.size(2), dtype_of(q), current_policy());
+}
+
+at::Tensor attend_pages(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const at::Tensor& cum_q, const at::Tensor& used, const at::Tensor& blocks, const Call& call) {
+  const at::Tensor sums = new_empty({q.size(1), q.size(0)}, at::kFloat);
+  if (q.numel() == 0) return sums;
+  const at::Tensor to = out.stride(2) == 1 ? out : new_empty(out.sizes(), out.scalar_type());
+  PagedArgs args;
+  args.q = q.const_data_ptr();
+  args.k = k.const_data_ptr();
+  args.v = v.const_data_ptr();
+  args.out = to.mutable_data_ptr();
+  args.sums = sums.mutable_data_ptr<float>();
+  args.begins = cum_q.const_data_ptr<int32_t>();
+  args.lengths = used.const_data_ptr<int32_t>();
+  args.table = blocks.const_data_ptr<int32_t>();
+  args.table_stride = blocks.stride(0);
+  for (int64_t i = 0; i < 2; ++i) args.q_stride[i] = q.stride(i), args.out_stride[i] = to.stride(i);
+  for (int64_t i = 0; i < 3; ++i) args.k_stride[i] = k.stride(i), args.v_stride[i] = v.stride(i);
+  args.pages = k.size(0);
+  args.sequences = static_cast<uint32_t>(blocks.size(0));
+  args.queries = static_cast<uint32_t>(q.size(0));
+  args.columns = static_cast<uint32_t>(blocks.size(1));
+  args.page = static_cast<uint32_t>(k.size(1));
+  args.heads = static_cast<uint32_t>(q.size(1));
+  args.dim = static_cast<uint32_t>(q.size(2));
+  args.group = static_cast<uint32_t>(q.size(1) / k.size(2));
+  args.left = static_cast<int32_t>(std::min<int64_t>(call.window.left, INT32_MAX));
+  args.scale = static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(2)))));
+  plan::paged_attention(runtime::current_queue(), dtype_of(q), args);
+  if (!to.is_same(out)) out.copy_(to);
+  return sums;
+}
+
 at::Tensor forward(const at::Tensor& out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                    const MaybeTensor& cum_q, const MaybeTensor& cum_k, double dropout, const Call& call,
                    const MaybeTensor& seqused, const MaybeTensor& alibi, const MaybeTensor& blocks) {
@@ -156,6 +206,8 @@ at::Tensor forward(const at::Tensor& out, const at::Tensor& query, const at::Ten
     return sums;
   }
   check_packed(query, key, value, given(blocks) ? 4 : 3);
+  if (one_query_each(query, key, value, *cum_q, seqused, blocks, call))
+    return attend_pages(out, query, key, value, *cum_q, *seqused, *blocks, call);
   TORCH_CHECK(given(cum_k) || (given(blocks) && given(seqused)),
               "varlen attention: needs cum_seq_k, or block_table with seqused_k");
   Packed p;
@@ -206,21 +258,24 @@ void attend_backward(const at::Tensor& grad, const at::Tensor& q, const at::Tens
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _flash_attention_forward(
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const MaybeTensor& cum_seq_q,
-    const MaybeTensor& cum_seq_k, int64_t, int64_t, double dropout_p, bool is_causal, bool, std::optional<double> scale,
-    std::optional<int64_t> window_size_left, std::optional<int64_t> window_size_right, const MaybeTensor& seqused_k,
+    const MaybeTensor& cum_seq_k, int64_t max_q, int64_t, double dropout_p, bool is_causal, bool,
+    std::optional<double> scale, std::optional<int64_t> window_size_left, std::optional<int64_t> window_size_right,
+    const MaybeTensor& seqused_k,
     const MaybeTensor& alibi_slopes, const MaybeTensor& block_table, std::optional<int64_t>) {
   const at::Tensor out = at::empty_like(query);
   const at::Tensor sums =
       forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,
-              {scale, KeyWindow(is_causal, window_size_left, window_size_right)}, seqused_k, alibi_slopes, block_table);
+              {scale, KeyWindow(is_causal, window_size_left, window_size_right), max_q}, seqused_k, alibi_slopes,
+              block_table);
   return {out, sums, at::zeros({2}, query.options().dtype(at::kUInt64)),
           at::zeros({}, query.options().dtype(at::kUInt64)), at::empty({0}, query.options())};
 }
 
 at::Tensor _flash_attention_forward_no_dropout_inplace(at::Tensor& out, const at::Tensor& query, const at::Tensor& key,
                                                        const at::Tensor& value, const MaybeTensor& cum_seq_q,
-                                                       const MaybeTensor& cum_seq_k, int64_t, int64_t, double dropout_p,
-                                                       bool is_causal, bool, std::optional<double> scale,
+                                                       const MaybeTensor& cum_seq_k, int64_t max_q, int64_t,
+                                                       double dropout_p, bool is_causal, bool,
+                                                       std::optional<double> scale,
                                                        std::optional<int64_t> window_size_left,
                                                        std::optional<int64_t> window_size_right,
                                                        const MaybeTensor& seqused_k, const MaybeTensor& alibi_slopes,
@@ -228,7 +283,7 @@ at::Tensor _flash_attention_forward_no_dropout_inplace(at::Tensor& out, const at
   TORCH_CHECK(out.sizes() == query.sizes(), "varlen attention: expected out of shape ", query.sizes(), ", got ",
               out.sizes());
   return forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,
-                 {scale, KeyWindow(is_causal, window_size_left, window_size_right)}, seqused_k, alibi_slopes,
+                 {scale, KeyWindow(is_causal, window_size_left, window_size_right), max_q}, seqused_k, alibi_slopes,
                  block_table);
 }
 
@@ -238,7 +293,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _flash_attention_backward(
     int64_t, int64_t, double dropout_p, bool is_causal, const at::Tensor&, const at::Tensor&,
     std::optional<double> scale, std::optional<int64_t> window_size_left, std::optional<int64_t> window_size_right) {
   TORCH_CHECK_NOT_IMPLEMENTED(dropout_p == 0.0, "varlen attention on xpu has no dropout, got dropout_p = ", dropout_p);
-  const Call call{scale, KeyWindow(is_causal, window_size_left, window_size_right)};
+  const Call call{scale, KeyWindow(is_causal, window_size_left, window_size_right), 0};
   const PackedGradients to{at::zeros_like(query), at::zeros_like(key), at::zeros_like(value)};
   if (!cum_seq_q.defined()) {
     const auto turned = [](const at::Tensor& t) { return t.transpose(1, 2); };

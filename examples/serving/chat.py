@@ -58,11 +58,14 @@ def free_port() -> int:
 class Server:
     """`transformers serve` as a process of its own."""
 
+    main = "transformers.cli.transformers"
+    options = ("--device", "xpu", "--continuous-batching")
+
     def __init__(self, model: str) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         self.model = model
-        code = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
-        options = ["--device", "xpu", "--continuous-batching", "--host", "127.0.0.1", "--port", str(port)]
+        code = f"import sys; from {self.main} import main; sys.exit(main())"
+        options = [*self.options, "--host", "127.0.0.1", "--port", str(port)]
         self.process = subprocess.Popen([sys.executable, "-W", "ignore", "-c", code, "serve", model, *options])
 
     def wait(self, seconds: float = 300) -> None:
@@ -112,8 +115,8 @@ def timed(server: Server, prompt: str) -> tuple[str, float, float]:
     return "".join(pieces), first, time.perf_counter() - begin
 
 
-def main(model: str) -> None:
-    server = Server(model)
+def main(model: str, kind: type[Server] = Server) -> None:
+    server = kind(model)
     try:
         server.wait()
         prompts = ["Tell me more. " * (i % 3) + f"What comes after {i}?" for i in range(CLIENTS)]

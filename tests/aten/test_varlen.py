@@ -145,3 +145,87 @@ def test_refused() -> None:
         A._flash_attention_forward(x, x, x, cu, cu, 4, 4, 0.0, False, False, alibi_slopes=torch.ones(4, device="xpu"))
     with pytest.raises(RuntimeError, match="length, heads, dim"):
         A._flash_attention_forward(x[0], x, x, cu, cu, 4, 4, 0.0, False, False)
+
+
+class Pages:
+    """Sequences with one query each whose keys lie in pages of a pool; `expected` is of float64."""
+
+    def __init__(self, lengths: list[int], heads: int, groups: int, dim: int, page: int, dtype: torch.dtype) -> None:
+        columns = max(1, max(-(-n // page) for n in lengths))
+        self.lengths, self.group, self.scale = lengths, heads // groups, dim**-0.5
+        self.q = torch.randn(len(lengths), heads, dim).to(dtype)
+        self.cache = torch.randn(columns * len(lengths) + 1, page, groups, 2 * dim).to(dtype)
+        self.table = torch.randperm(columns * len(lengths)).view(len(lengths), columns).int() + 1
+
+    def run(self, most: int = 1, left: int = -1, table: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        cache, dim = self.cache.to("xpu"), self.q.size(-1)
+        return A._flash_attention_forward(
+            self.q.to("xpu"), cache[..., :dim], cache[..., dim:], torch.arange(len(self.lengths) + 1).int().to("xpu"), None,
+            most, 0, 0.0, True, False, scale=self.scale, window_size_left=left, window_size_right=0,
+            seqused_k=torch.tensor(self.lengths).int().to("xpu"), block_table=(self.table if table is None else table).to("xpu"),
+        )[:2]  # fmt: skip
+
+    def expected(self, left: int = -1) -> tuple[torch.Tensor, torch.Tensor]:
+        outs, sums, dim = [], [], self.q.size(-1)
+        for q, pages, n in zip(self.q.double(), self.table, self.lengths, strict=True):
+            rows = self.cache[pages.long()].flatten(0, 1)[max(0, n - 1 - left) if left >= 0 else 0 : n].double()
+            k, v = (t.repeat_interleave(self.group, 1) for t in (rows[..., :dim], rows[..., dim:]))
+            scores = torch.einsum("hd,khd->hk", q, k) * self.scale
+            outs.append(torch.einsum("hk,khd->hd", scores.softmax(-1), v))
+            sums.append(scores.logsumexp(-1) if n else torch.full((q.size(0),), math.inf, dtype=torch.float64))
+        return torch.stack(outs), torch.stack(sums, 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "shape", [(16, 4, 64, 64), (4, 4, 128, 16), (6, 3, 80, 7), (2, 1, 16, 64), (10, 2, 48, 100), (8, 1, 256, 33), (3, 1, 24, 8)]
+)
+@pytest.mark.parametrize("left", [-1, 0, 9, 1000])
+def test_one_query_per_sequence_over_pages(shape: tuple[int, int, int, int], left: int, dtype: torch.dtype) -> None:
+    pages = Pages([1, 5, 200, 64, 65, 130, 0], *shape, dtype)
+    out, sums = pages.run(left=left)
+    expected, expected_sums = pages.expected(left)
+    close = {"rtol": 1e-5, "atol": 2e-6} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 1e-2}
+    torch.testing.assert_close(out.cpu().double(), expected, **close)
+    torch.testing.assert_close(sums.cpu().double(), expected_sums, rtol=1e-5, atol=1e-4 if dtype == torch.float32 else 1e-2)
+
+
+def test_scores_of_infinity_and_nan_over_pages() -> None:
+    pages = Pages([150, 150, 150], 1, 1, 16, 50, torch.float32)
+    pages.q.fill_(1)
+    dim = pages.q.size(-1)
+    pages.cache[pages.table[0, 0], :, :, :dim] = -math.inf  # the first page weighs nothing
+    pages.cache[pages.table[1, 1], 3, :, :dim] = math.nan
+    pages.cache[pages.table[2, 2], 3, :, :dim] = math.inf
+    out, _ = pages.run()
+    expected, _ = pages.expected()
+    torch.testing.assert_close(out.cpu().double(), expected, rtol=1e-5, atol=2e-6, equal_nan=True)
+    assert out[0].isfinite().all() and out[1:].isnan().all()
+
+
+@pytest.mark.parametrize("page", [-1, 99])
+def test_page_that_is_not_there(page: int) -> None:
+    pages = Pages([5, 20], 2, 1, 16, 8, torch.float32)
+    table = pages.table.clone()
+    table[1, 2] = page
+    with pytest.raises(IndexError):
+        pages.run(table=table)[0].cpu()
+    pages.run()[0].cpu()
+
+
+def test_lengths_past_the_pages() -> None:
+    pages = Pages([5, 20], 2, 1, 16, 8, torch.float32)
+    pages.lengths = [5, 25]
+    with pytest.raises(RuntimeError, match="seqused_k may not pass the pages"):
+        pages.run()[0].cpu()
+
+
+def test_more_queries_than_said() -> None:
+    pages = Pages([5, 20], 2, 1, 16, 8, torch.float32)
+    q = torch.cat([pages.q, pages.q]).to("xpu")
+    cache = pages.cache.to("xpu")
+    with pytest.raises(RuntimeError, match="cum_seq_q has to rise by 0 or 1"):
+        A._flash_attention_forward(
+            q, cache[..., :16], cache[..., 16:], torch.tensor([0, 2, 4]).int().to("xpu"), None, 1, 0, 0.0, True, False,
+            seqused_k=torch.tensor([5, 20]).int().to("xpu"), block_table=pages.table.to("xpu"),
+        )[0].cpu()  # fmt: skip

@@ -19,7 +19,7 @@ from xpu_ops.upstream import registry
 ROOT = Path(__file__).resolve().parents[2]
 # Library and release -> target -> signature. `python -m xpu_ops.upstream --signatures torch` prints those of what is installed.
 KNOWN = json.loads((Path(__file__).parent / "upstream_signatures.json").read_text())
-LIBRARIES = ("torch", "torchvision", "torchao", "transformers", "lightning")
+LIBRARIES = ("torch", "torchvision", "torchao", "transformers", "lightning", "vllm")
 
 
 def written_for(release: str) -> dict[str, str]:

@@ -34,6 +34,7 @@ DOORS = {
     "torchvision.extension": "torchvision",
     "transformers.generation.continuous_batching.cache": "transformers",
     "transformers.generation.continuous_batching.initialization": "transformers",
+    "vllm.entrypoints.cli.main": "vllm",
     "lightning.fabric.connector": "lightning",
     "lightning.pytorch.trainer.connectors.accelerator_connector": "lightning",
     "lightning_fabric.connector": "lightning",

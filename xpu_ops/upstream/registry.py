@@ -26,7 +26,7 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 _PART = re.compile(r"\.?([A-Za-z_]\w*)|\[('[^']*'|[\w.]+)\]")
@@ -173,11 +173,19 @@ def temporarily(
     return during
 
 
+def _installed(library: str) -> str:
+    """The version of a library, whose distribution may be a build for the CPU with a name of its own."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return version(f"{library}-cpu")
+
+
 def _is_past(change: Change) -> bool:
     """Whether the installed release no longer has the targets."""
     if change.until is None:
         return False
-    installed, until = (re.findall(r"\d+", text)[:2] for text in (version(change.library()), change.until))
+    installed, until = (re.findall(r"\d+", text)[:2] for text in (_installed(change.library()), change.until))
     return [int(n) for n in installed] >= [int(n) for n in until]
 
 
@@ -233,7 +241,7 @@ def signature(value: Any) -> str:
 
 def release(library: str) -> str:
     """The library and the release that is installed: "torch 2.13"."""
-    return f"{library} {'.'.join(version(library).split('.')[:2])}"
+    return f"{library} {'.'.join(_installed(library).split('.')[:2])}"
 
 
 def signatures(library: str) -> dict[str, str]:

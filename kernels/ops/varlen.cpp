@@ -1,0 +1,36 @@
+#include "kernels/ops/varlen.hpp"
+
+#include "gen/kernels/varlen_kernels.hpp"
+#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/launch.hpp"
+
+namespace xpu_ops::plan::inline varlen_family {
+namespace {
+
+constexpr size_t kFilling = 2;  // work-groups per compute unit that are left where heads are joined
+
+}  // namespace
+
+bool plan_paged_serves(int64_t dim, DType type, const runtime::Policy& policy) {
+  return policy.single_items && dim % 16 == 0 && dim > 0 && dim <= int64_t{kMostPagedDim} &&
+         (type == DType::f32 || type == DType::f16 || type == DType::bf16);
+}
+
+uint32_t plan_paged_share(const PagedArgs& args, const runtime::Policy& policy) {
+  for (uint32_t share : {4u, 2u})
+    if (args.group % share == 0 && size_t{args.sequences} * (args.heads / share) >= kFilling * policy.units)
+      return share;
+  return 1;
+}
+
+void paged_attention(runtime::Queue& queue, DType type, PagedArgs args) {
+  args.share = plan_paged_share(args, runtime::device_info(queue.device).policy);
+  args.error = runtime::error_flag(queue.device);
+  args.message = runtime::register_error_message(
+      "varlen attention: cum_seq_q has to rise by 0 or 1, as max_q says, and seqused_k may not pass the pages");
+  runtime::launch(queue, kernels::paged_attention[type], size_t{args.sequences} * (args.heads / args.share), 1, args);
+  runtime::check_kernel_errors(queue);
+}
+
+}  // namespace xpu_ops::plan::inline varlen_family

@@ -1,0 +1,21 @@
+// Attention over keys and values in pages: plan (pure host code) and launch. The arguments of the kernel are the problem;
+// `share` is the launch's.
+#pragma once
+#include <cstdint>
+
+#include "kernels/dtype.hpp"
+#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/queue.hpp"
+#include "kernels/sycl/varlen_args.hpp"
+
+namespace xpu_ops::plan::inline varlen_family {
+
+// Whether the kernel takes heads of this size; it is written for a CPU device.
+bool plan_paged_serves(int64_t dim, DType type, const runtime::Policy& policy);
+// Heads with the same keys that a work-group takes.
+uint32_t plan_paged_share(const PagedArgs& args, const runtime::Policy& policy);
+
+// `args.queries` is not 0.
+void paged_attention(runtime::Queue& queue, DType type, PagedArgs args);
+
+}  // namespace xpu_ops::plan::inline varlen_family

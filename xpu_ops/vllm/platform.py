@@ -1,0 +1,135 @@
+"""The platform that vLLM asks about the device."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from vllm.logger import init_logger
+from vllm.platforms.interface import Platform, PlatformEnum
+
+if TYPE_CHECKING:
+    from vllm.config import VllmConfig
+    from vllm.config.kernel import IrOpPriorityConfig
+
+logger = init_logger("vllm.xpu_ops")
+
+
+class XpuPlatform(Platform):
+    """Devices of torch.xpu as xpu_ops gives them."""
+
+    _enum = PlatformEnum.OOT
+    device_name: str = "xpu"
+    device_type: str = "xpu"
+    dispatch_key: str = "XPU"
+    dist_backend: str = "xccl"
+    simple_compile_backend: str = "eager"
+
+    @classmethod
+    def get_device_name(cls, device_id: int = 0) -> str:
+        return torch.xpu.get_device_name(device_id)
+
+    @classmethod
+    def get_device_uuid(cls, device_id: int = 0) -> str:
+        return str(device_id)
+
+    @classmethod
+    def get_device_total_memory(cls, device_id: int = 0) -> int:
+        return torch.xpu.get_device_properties(device_id).total_memory
+
+    @classmethod
+    def get_current_memory_usage(cls, device: Any = None) -> float:
+        torch.xpu.reset_peak_memory_stats(device)
+        return torch.xpu.max_memory_allocated(device)
+
+    @classmethod
+    def set_device(cls, device: torch.device) -> None:
+        torch.xpu.set_device(device)
+
+    @classmethod
+    def manual_seed_all(cls, seed: int) -> None:
+        torch.xpu.manual_seed_all(seed)
+
+    @classmethod
+    def device_count(cls) -> int:
+        return torch.xpu.device_count()
+
+    @classmethod
+    def num_compute_units(cls, device_id: int = 0) -> int:
+        return torch.xpu.get_device_properties(device_id).max_compute_units
+
+    @classmethod
+    def inference_mode(cls) -> Any:
+        return torch.no_grad()
+
+    @classmethod
+    def check_if_supports_dtype(cls, dtype: torch.dtype) -> None:
+        if dtype not in (torch.bfloat16, torch.float16, torch.float32):
+            raise ValueError(f"xpu_ops.vllm serves bfloat16, float16 and float32, not {dtype}")
+
+    @classmethod
+    def is_pin_memory_available(cls) -> bool:
+        return False
+
+    @classmethod
+    def opaque_attention_op(cls) -> bool:
+        return True
+
+    @classmethod
+    def support_hybrid_kv_cache(cls) -> bool:
+        return True
+
+    @classmethod
+    def check_runner_kv_caches_multi_layer(cls) -> None:
+        return None
+
+    @classmethod
+    def get_device_communicator_cls(cls) -> str:
+        return "vllm.distributed.device_communicators.xpu_communicator.XpuCommunicator"
+
+    @classmethod
+    def import_kernels(cls) -> None:
+        """No kernels of vLLM's own."""
+
+    @classmethod
+    def import_ir_kernels(cls) -> None:
+        import xpu_ops.vllm.layers  # noqa: F401
+
+    @classmethod
+    def get_default_ir_op_priority(cls, vllm_config: VllmConfig) -> IrOpPriorityConfig:
+        from vllm.config.kernel import IrOpPriorityConfig
+
+        return IrOpPriorityConfig.with_default(["xpu_ops", "native"], gelu_and_mul_sparse=["native"])
+
+    @classmethod
+    def register_triton_kernel_overrides(cls) -> None:
+        from vllm.triton_utils.dispatcher import register_kernels
+
+        from xpu_ops.vllm.worker import compute_slots
+
+        register_kernels({"vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel": compute_slots})
+
+    @classmethod
+    def get_attn_backend_cls(cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None) -> str:
+        config = attn_selector_config
+        for name, given in (("MLA", config.use_mla), ("sparse attention", config.use_sparse)):
+            if given:
+                raise NotImplementedError(f"xpu_ops.vllm does not serve {name}; VLLM_TARGET_DEVICE=cpu takes vLLM's own")
+        return "xpu_ops.vllm.attention.XpuAttentionBackend"
+
+    @classmethod
+    def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
+        from vllm.config import CompilationMode, CUDAGraphMode
+
+        compilation, parallel = vllm_config.compilation_config, vllm_config.parallel_config
+        if parallel.worker_cls == "auto":
+            parallel.worker_cls = "xpu_ops.vllm.worker.XpuWorker"
+        compilation.cudagraph_mode = CUDAGraphMode.NONE
+        if compilation.mode != CompilationMode.NONE:
+            logger.info("xpu_ops.vllm runs models eagerly, by fused operators.")
+            compilation.mode = CompilationMode.NONE
+        if compilation.compile_sizes is None:
+            compilation.compile_sizes = []
+        vllm_config.scheduler_config.async_scheduling = False
+        os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
