@@ -174,7 +174,6 @@ def reduction(
 ) -> tuple[Node, ...]:
     """Rows of `columns` elements side by side, each one result. `mapped`: an element, at `at + c`."""
     ways = ir.ways(1 if form.items > LANES and form.together else 4)
-    ways = ir.ways(1 if form.items > LANES and form.together else 4)
     row = (
         Let("at", "long", name("row") * "p.columns"),
         Accumulator("acc", ctype, identity),
