@@ -1,5 +1,5 @@
 // Work-groups of several sub-groups, the form that a GPU wants, for kernels that are made at run time. Included by
-// kernels/sycl/generated.hpp.
+// kernels/sycl/generated.hpp. core/team.hpp has the same for modules, where the number of items is known at a launch.
 #pragma once
 
 namespace xpu::gen {
@@ -9,9 +9,16 @@ template <long kItems, class F> GEN_FN void team(long c0, long c1, long item, F 
   for (long c = c0 + item; c < c1; c += kItems) [[clang::always_inline]]
     f(c);
 }
-// f(c, slot) with one accumulator per item.
-template <long kItems, class F> GEN_FN void team_ways(long c0, long c1, long item, F f) {
-  for (long c = c0 + item; c < c1; c += kItems) [[clang::always_inline]]
+// f(c, slot) with four accumulators per item.
+template <long kItems, class F> GEN_FN void team_by4(long c0, long c1, long item, F f) {
+  long c = c0 + item;
+  for (; c + 3 * kItems < c1; c += 4 * kItems) {
+    [[clang::always_inline]] f(c, Slot<0>{});
+    [[clang::always_inline]] f(c + kItems, Slot<1>{});
+    [[clang::always_inline]] f(c + 2 * kItems, Slot<2>{});
+    [[clang::always_inline]] f(c + 3 * kItems, Slot<3>{});
+  }
+  for (; c < c1; c += kItems) [[clang::always_inline]]
     f(c, Slot<0>{});
 }
 

@@ -63,4 +63,4 @@ def test_graph(name: str, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.compile(f)(*given())
     assert len(texts) == 1 and "XPU_KERNEL_SG" in texts[0]
     if torch_release.series_of(torch.__version__) == RELEASE:
-        golden.check(f"inductor_{name}.{policy}.cpp", texts[0])
+        golden.check(f"inductor_{name}.{policy}.expected", texts[0])

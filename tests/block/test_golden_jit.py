@@ -31,7 +31,7 @@ def test_pointwise(name: str, policy: Policy, request: pytest.FixtureRequest) ->
     op = jit.elementwise(name, declared, expression)
     form = choose(Problem(100, 1000), policy)
     kernel = op._block(form, dtypes[0], list(dtypes), torch.float32 if dims < 3 else torch.float16, dims)
-    golden.check(f"jit_{name}.{request.node.callspec.id.split('-')[-1]}.cpp", printer.source(kernel))
+    golden.check(f"jit_{name}.{request.node.callspec.id.split('-')[-1]}.expected", printer.source(kernel))
 
 
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
@@ -41,4 +41,4 @@ def test_reduction(name: str, policy: Policy, request: pytest.FixtureRequest) ->
     op = jit.reduction(name, declared, expression, combine=combine, identity=identity, finish="x / n")
     types = [torch.float32] * len(op.operands)
     kernel = op._block(choose(problem, policy), types, torch.float32, None if partial else torch.float32, partial)
-    golden.check(f"jit_{name}.{request.node.callspec.id.split('-')[-1]}.cpp", printer.source(kernel))
+    golden.check(f"jit_{name}.{request.node.callspec.id.split('-')[-1]}.expected", printer.source(kernel))

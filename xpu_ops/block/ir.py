@@ -84,7 +84,7 @@ def step(pointer: str, at: Expr) -> Expr:
 
 
 def result(accumulator: str, op: str, field: str = "") -> Expr:
-    """What the accumulators of all lanes and ways have come to. The printer knows the loop."""
+    """The accumulators of all lanes and ways joined. The printer knows the loop."""
     return Expr(f"{accumulator}{field}", "result", (accumulator, op, field), True)
 
 

@@ -173,7 +173,7 @@ def reduction(
     form: Form, ctype: str, identity: str, op: str, mapped: Expr, finished: Callable[[Expr], Expr]
 ) -> tuple[Node, ...]:
     """Rows of `columns` elements side by side, each one result. `mapped`: an element, at `at + c`."""
-    ways = ir.ways(1 if form.items > LANES and form.together else 4)
+
     row = (
         Let("at", "long", name("row") * "p.columns"),
         Accumulator("acc", ctype, identity),
@@ -182,7 +182,7 @@ def reduction(
         Store(name("p.ptr_out"), name("row"), finished(name("x")), first=True),
     )
     return (
-        ways,
+        ir.ways(4),
         ir.Span(name("p.rows"), name("p.each")),
         Rows("row", name("s.begin"), name("s.end"), row, apart=not form.together),
     )

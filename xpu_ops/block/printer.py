@@ -62,7 +62,7 @@ def _loop(node: ir.Lanes, kernel: ir.Kernel) -> list[str]:
     if node.in_order:
         call = f"lanes_in_order({end}, lane, {function}"
     elif kernel.items > LANES and kernel.together:
-        call = f"{'team_ways' if node.ways else 'team'}<{kernel.items}>({begin}, {end}, item, {function}"
+        call = f"{'team_by4' if node.ways else 'team'}<{kernel.items}>({begin}, {end}, item, {function}"
     else:
         call = f"lanes_by4({end}, lane, {function}" if node.ways else f"lanes({begin}, {end}, lane, {function}"
     way = [_WAY] if node.ways else []

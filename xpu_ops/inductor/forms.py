@@ -246,10 +246,9 @@ def _inner(kernel: SyclKernel, form: Form) -> tuple[list[Node], sympy.Expr]:
         row += stage.declarations
         row += _row_loop(kernel, next(changed), length) if stage.loop else stage.body
         row += stage.after
-    ways = ir.ways(1 if form.items > LANES and form.together else 4)
     span = ir.Span(x.size(x.numel), ir.value(form.rows))
     loop = Rows("xindex", name("s.begin"), name("s.end"), tuple(row), apart=not form.together)
-    return [span, ways, *kept, loop], ceil_div(x.numel, form.rows)
+    return [span, ir.ways(4), *kept, loop], ceil_div(x.numel, form.rows)
 
 
 def _row_loop(kernel: SyclKernel, body: Sequence[Node], length: sympy.Expr) -> list[Node]:
