@@ -54,6 +54,12 @@ def test_group_norm_behind_a_convolution() -> None:
         torch.testing.assert_close(torch.compile(model)(x), model(x), rtol=1e-4, atol=1e-4)
 
 
+def test_instance_norm_stays_an_operator() -> None:
+    conv = nn.Conv2d(4, 8, 3).to("xpu")
+    x = torch.randn(2, 4, 20, 20, device="xpu")
+    assert "_native_batch_norm_legit.no_stats(" in code_of(lambda t: F.instance_norm(conv(t)) / 2, x)
+
+
 POOLS: dict[str, tuple[int, Callable[[torch.Tensor], torch.Tensor]]] = {
     "max_pool2d": (4, lambda t: F.max_pool2d(t * 2, 3, 2, 1)),
     "max_pool1d": (4, lambda t: F.max_pool1d((t * 2)[:, :, 0], 4, 1, 2)),
