@@ -44,6 +44,8 @@ def scope_name(device: int) -> str:
 class SyclWrapper(wrapper.PythonWrapperCodegen):
     """Upstream's, plus the module of the graph's kernels."""
 
+    last_seen_device_guard_index: int | None
+
     @staticmethod
     def create(
         is_subgraph: bool,
