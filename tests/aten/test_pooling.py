@@ -176,7 +176,16 @@ def test_backward_is_deterministic() -> None:
         assert torch.equal(first, torch.autograd.grad(y, x, g, retain_graph=True)[0].cpu())
 
 
-LINES = [(8, 1, 4, 3), (3, 2, 1, 1), (2, 2, 0, 1), (4, 4, 0, 1), (7, 3, 3, 1), (11, 11, 0, 1), (5, 2, 2, 4), (2, 5, 1, 2)]
+LINES = [
+    (8, 1, 4, 3),
+    (3, 2, 1, 1),
+    (2, 2, 0, 1),
+    (4, 4, 0, 1),
+    (7, 3, 3, 1),
+    (11, 11, 0, 1),
+    (5, 2, 2, 4),
+    (2, 5, 1, 2),
+]
 
 
 @pytest.mark.parametrize("window", LINES, ids=str)

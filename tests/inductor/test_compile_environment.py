@@ -121,6 +121,38 @@ def test_is_compile_supported() -> None:
     assert is_compile_supported("cuda") == has_triton()
 
 
+def test_streams_are_guarded() -> None:
+    """A compiled function runs on the stream that is current at its call, and the guard's question gets torch's answer."""
+    from torch._dynamo.utils import get_current_stream
+
+    f = torch.compile(lambda a: (a * 2 + 1).relu().sum(0))
+    a = torch.randn(512, 64, device="xpu")
+    expected = f(a)
+    stream = torch.xpu.Stream()
+    with torch.xpu.stream(stream):
+        for device in (torch.device("xpu", 0), torch.device("xpu")):
+            assert get_current_stream(device) == torch.accelerator.current_stream(device)
+            assert get_current_stream(device).stream_id == stream.stream_id
+        before = stream.query()
+        got = f(a)
+        stream.synchronize()
+    assert before and torch.equal(got, expected)
+
+
+def test_a_compiled_call_runs_on_its_device_and_restores_the_current_one() -> None:
+    from xpu_ops.inductor.compiler import Module
+
+    scope = Module.scope(0)
+    with scope, scope:
+        assert torch.xpu.current_device() == 0
+    with pytest.raises(ZeroDivisionError), scope:
+        _ = 1 / 0
+    assert torch.xpu.current_device() == 0
+    with pytest.raises(RuntimeError), Module.scope(torch.xpu.device_count() + 7):
+        raise AssertionError("there is no such device")
+    assert torch.xpu.current_device() == 0
+
+
 def test_products_are_not_timed() -> None:
     """torch does so for GPUs where Triton is installed, to see whether sizes should be rounded."""
     from torch._dynamo.utils import counters

@@ -115,6 +115,28 @@ def test_a_hang_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         own.compile(tmp_path / "a.cpp", tmp_path / "a")
 
 
+def test_an_interrupted_compilation_does_not_answer_the_next(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "kernelc"
+    program.write_text('#!/bin/sh\nwhile read source prefix; do sleep 0.5; echo "{\\"of\\": \\"$source\\"}"; done\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(worker, "_program", lambda: program)
+    own = worker.Worker()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt):
+            own.compile(tmp_path / "a.cpp", tmp_path / "a")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert own.compile(tmp_path / "b.cpp", tmp_path / "b")["of"].endswith("b.cpp")
+    own.stop()
+
+
 def test_no_worker_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(worker, "package_dir", lambda: tmp_path)
     with pytest.raises(jit.CompileError, match="is missing; the installation is incomplete"):

@@ -20,11 +20,12 @@ batch_size = 128
 in_features = 4096 * 2
 slope = 0.1 * 3
 height = width = 512
+image_size = 224
 divisor = 2
 shape = (batch_size, in_features)
 
 class Model(torch.nn.Module):
-    def __init__(self, size=4096):
+    def __init__(self, size=4096, side=224):
         super().__init__()
         self.size = size
 
@@ -59,6 +60,7 @@ def test_sizes_of_a_problem_are_capped_and_nothing_else(tmp_path: Path) -> None:
     names = kernelbench.load(path)
     assert names["shape"] == (4, 1024)
     assert (names["height"], names["width"], names["divisor"]) == (128, 128, 2)
+    assert names["image_size"] == 224  # the model's default
     assert names["Model"]().size == 4096
     assert [t.numel() for t in names["get_inputs"]()] == [4096, 2000]
 

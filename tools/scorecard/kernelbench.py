@@ -13,8 +13,9 @@ import signal
 import statistics
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 SIDES = {"height", "width", "depth", "width_in", "height_in", "image_size", "H", "W", "D"}
 MOST = 1024
@@ -23,10 +24,10 @@ SECONDS = 240
 
 
 class Smaller(ast.NodeTransformer):
-    """Caps the integers that a problem's module assigns."""
+    """Caps the integers that a problem's module assigns, but for sides that a model takes by default."""
 
-    def __init__(self, batch: int, shapes: set[int], most: int) -> None:
-        self.batch, self.shapes, self.most = batch, shapes, most
+    def __init__(self, batch: int, shapes: set[int], defaults: set[int], most: int) -> None:
+        self.batch, self.shapes, self.defaults, self.most = batch, shapes, defaults, most
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node
@@ -38,8 +39,9 @@ class Smaller(ast.NodeTransformer):
         names = {t.id for t in node.targets if isinstance(t, ast.Name)}
         if isinstance(node.value, ast.Tuple):
             for size in node.value.elts:
-                if is_size(size) and size.value in self.shapes:
-                    size.value = min(size.value, self.most)
+                n = number(size)
+                if isinstance(size, ast.Constant) and n is not None and n in self.shapes:
+                    size.value = min(n, self.most)
             return node
         value = number(node.value)
         if value is None:
@@ -50,7 +52,7 @@ class Smaller(ast.NodeTransformer):
         elif any(name.startswith("batch") for name in names):
             smaller = min(value, self.batch)
         elif names & SIDES and value > 32:
-            smaller = max(value // 4, 16)
+            smaller = value if value in self.defaults else max(value // 4, 16)
         elif any(name.startswith("seq") for name in names):
             smaller = min(value, 256)
         node.value = ast.Constant(smaller)
@@ -65,15 +67,14 @@ def number(node: ast.expr) -> int | None:
     return value if type(value) is int else None
 
 
-def is_size(node: ast.AST) -> TypeGuard[ast.Constant]:
-    return isinstance(node, ast.Constant) and type(node.value) is int
+def numbers(nodes: Iterable[ast.expr]) -> set[int]:
+    return {n for node in nodes if (n := number(node)) is not None}
 
 
 def agreeing(tree: ast.Module) -> set[int]:
     """Sizes that a problem assigns both alone and in a tuple, such as a loss's batch and shape: they stay equal."""
     values = [node.value for node in tree.body if isinstance(node, ast.Assign)]
-    alone = {value.value for value in values if is_size(value)}
-    return alone & {e.value for value in values if isinstance(value, ast.Tuple) for e in value.elts if is_size(e)}
+    return numbers(values) & numbers(e for value in values if isinstance(value, ast.Tuple) for e in value.elts)
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -86,7 +87,8 @@ def load(path: Path) -> dict[str, Any]:
     while True:
         tree = ast.parse(text)
         shapes = {size for size in agreeing(tree) if size > most}
-        tree = ast.fix_missing_locations(Smaller(batch, shapes, most).visit(tree))
+        defaults = numbers(d for n in ast.walk(tree) if isinstance(n, ast.arguments) for d in n.defaults)
+        tree = ast.fix_missing_locations(Smaller(batch, shapes, defaults, most).visit(tree))
         names: dict[str, Any] = {"__name__": path.stem}
         exec(compile(tree, str(path), "exec"), names)
         with torch.device("meta"):

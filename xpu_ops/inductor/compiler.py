@@ -7,6 +7,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.runtime.runtime_utils import create_bandwidth_info_str
 
+from xpu_ops import _autoload
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.worker import WORKER
@@ -31,6 +33,13 @@ class Module:
         """Note a kernel: items of a work-group, its letters (KernelSpec), the texts that it may report, its source."""
         spec = KernelSpec(name, items, signature, messages or None)
         self._kernels.setdefault(device, []).append((spec, source))
+
+    @staticmethod
+    def scope(device: int) -> AbstractContextManager[None]:
+        """Makes a device the current one: one object for all calls."""
+        torch.xpu.init()
+        result: AbstractContextManager[None] = _autoload.load().device_scope(device)
+        return result
 
     def build(self, scope: dict[str, Any]) -> None:
         """Compile or load all kernels and define their names in `scope`."""

@@ -10,6 +10,7 @@ import torch
 from torch._inductor import config
 from torch._inductor.codegen import simd, wrapper
 from torch._inductor.utils import cache_on_self
+from torch._inductor.virtualized import V
 from torch.utils._triton import has_triton_package
 
 
@@ -25,8 +26,25 @@ class Scalar:
 Argument = tuple[str, str | Scalar | sympy.Expr]
 
 
+@dataclass
+class DeviceScopeLine(wrapper.EnterDeviceContextManagerLine):
+    """Upstream's, by one object for all calls: the module's _DeviceGuard and set_device are Python, at every call."""
+
+    def codegen(self, code: Any) -> None:
+        if V.graph.cpp_wrapper:
+            return super().codegen(code)
+        code.writeline(f"with {scope_name(self.device_idx)}:")
+        code.do_indent()
+
+
+def scope_name(device: int) -> str:
+    return f"sycl_device_{device}"
+
+
 class SyclWrapper(wrapper.PythonWrapperCodegen):
     """Upstream's, plus the module of the graph's kernels."""
+
+    last_seen_device_guard_index: int | None
 
     @staticmethod
     def create(
@@ -46,6 +64,17 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
         self.header.writeline("sycl_module = SyclModule()")
         if config.profile_bandwidth:
             self.imports.writeline("from xpu_ops.inductor.compiler import timed as sycl_timed")
+
+    def codegen_device_guard_enter(self, device_idx: int, num_streams: int = 1, *args: Any, **kwargs: Any) -> None:
+        if num_streams > 1 or config.triton.autotune_at_compile_time or config.xpu_backend == "triton":
+            super().codegen_device_guard_enter(device_idx, num_streams, *args, **kwargs)
+            return
+        line = f"{scope_name(device_idx)} = sycl_module.scope({device_idx})"
+        if not self.header.contains(line):
+            self.header.writeline(line)
+        self.writeline(DeviceScopeLine(device_idx, self.last_seen_device_guard_index))
+        self.last_seen_device_guard_index = device_idx
+        self._num_streams = num_streams
 
     def add_kernel(
         self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str

@@ -208,7 +208,10 @@ class Worker:
                     raise CompileError(
                         f"xpu_ops: the kernel compiler crashed twice on this source ({death})."
                     ) from death
-            except CompileError:
+            except BaseException as error:
+                # An interrupt, say: the answer that is still to come would be taken for that of the next source.
+                if not isinstance(error, CompileError):
+                    self._process.kill()
                 self._process = None
                 raise
         raise AssertionError

@@ -20,3 +20,18 @@ def is_compile_supported(upstream: Any) -> Any:
         return upstream("cpu" if torch.device(device_type).type == "xpu" else device_type)
 
     return supported
+
+
+@replaces(
+    "torch._dynamo.utils.get_current_stream",
+    since="2.13",
+    why="a guard asks for the stream at every call of a compiled function; upstream first looks for the accelerator, in Python",
+    test="tests/inductor/test_compile_environment.py::test_streams_are_guarded",
+)
+def current_stream(upstream: Any) -> Any:
+    current = torch._C._accelerator_getStream
+
+    def get_current_stream(device: torch.device) -> Any:
+        return current(device.index) if device.type == "xpu" and device.index is not None else upstream(device)
+
+    return get_current_stream

@@ -43,14 +43,32 @@ def whole_group_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
+@replaces(
+    f"{_DECOMPOSITIONS}[torch.ops.aten._native_batch_norm_legit.no_stats]",
+    since="2.13",
+    why="instance norm is a batch norm of one image, whose operator reads contiguous planes twice; the decomposition's loops read "
+    "a convolution's channels last element by element",
+    test=f"{_TEST}::test_instance_norm_stays_an_operator",
+)
+def whole_instance_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        one = x.dim() > 2 and x.shape[0] == 1 and x.device.type == "xpu" and _stays()
+        return NotImplemented if one else upstream(x, *args, **kwargs)
+
+    return decompose
+
+
 @uses(
     "torch._inductor.lowering.make_fallback",
     since="2.13",
-    why="group norm is decomposed for other devices, and lowered for this one",
+    why="group and instance norm are decomposed for other devices, and lowered for this one",
     test=f"{_TEST}::test_group_norm_stays_an_operator",
 )
-def group_norm_operator(make_fallback: Callable[..., Any]) -> None:
+def norm_operators(make_fallback: Callable[..., Any]) -> None:
     make_fallback(aten.native_group_norm.default, warn=False, override_decomp=True)
+    planes = aten._native_batch_norm_legit.no_stats
+    make_fallback(planes, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
 
 
 @replaces(
