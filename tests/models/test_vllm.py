@@ -68,6 +68,12 @@ def test_tokens(tmp_path: Path, family: str) -> None:
     assert cached[1] == 64, "the second run finds the first page of the long prompt"
 
 
+def test_two_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPU_OPS_CPU_DEVICES", "2")
+    _, expected, first, second, _ = generate(tmp_path, "llama", tensor_parallel_size=2)
+    assert first == expected and second == expected
+
+
 def test_prompts_in_pieces(tmp_path: Path) -> None:
     _, expected, first, second, _ = generate(tmp_path, "llama", max_num_batched_tokens=32, enable_prefix_caching=False)
     assert first == expected and second == expected

@@ -27,7 +27,7 @@ class XpuAttentionBackend(AttentionBackend):
     forward_includes_kv_cache_update: bool = False
     accept_output_buffer: bool = True
     supported_dtypes = [torch.bfloat16, torch.float32, torch.float16]  # noqa: RUF012
-    supported_kv_cache_dtypes = ["auto", "bfloat16", "float16"]  # noqa: RUF012
+    supported_kv_cache_dtypes = ["auto"]  # noqa: RUF012
 
     @staticmethod
     def get_name() -> str:
