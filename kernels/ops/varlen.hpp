@@ -1,5 +1,5 @@
-// Attention over keys and values in pages: plan (pure host code) and launch. The arguments of the kernel are the problem;
-// `share` is the launch's.
+// Attention over keys and values in pages: plan (pure host code) and launch. The arguments of the kernel are the
+// problem; `share` is the launch's.
 #pragma once
 #include <cstdint>
 

@@ -1,4 +1,5 @@
-// Attention of one query per sequence over keys and values in pages, in one pass over them (Milakov and Gimelshein 2018).
+// Attention of one query per sequence over keys and values in pages, in one pass over them (Milakov and Gimelshein
+// 2018).
 #pragma once
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/cpu/single.hpp"

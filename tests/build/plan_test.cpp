@@ -19,6 +19,7 @@
 #include "kernels/ops/shape.hpp"
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
+#include "kernels/ops/varlen.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "tests/build/plan_check.hpp"
 
@@ -512,6 +513,28 @@ void test_factories() {
   CHECK(plan_triangle(kFactoryLaunch) == kFactoryLaunch && plan_triangle(kFactoryLaunch + 1) == kFactoryLaunch + 1);
 }
 
+void test_pages() {
+  bool shares[5] = {};
+  for (const Policy& policy : policies())
+    for (const uint32_t sequences : {1u, 3u, 16u, 256u})
+      for (const uint32_t group : {1u, 2u, 3u, 4u, 6u, 8u})
+        for (const uint32_t kv_heads : {1u, 4u}) {
+          at("pages", sequences, group, kv_heads);
+          xpu_ops::PagedArgs args;
+          args.sequences = sequences, args.group = group, args.heads = group * kv_heads;
+          const uint32_t share = plan_paged_share(args, policy);
+          CHECK(group % share == 0 && (share == 1 || sequences * args.heads / share >= 2 * policy.units));
+          shares[share] = true;
+        }
+  at("pages");
+  CHECK(shares[1] && shares[2] && shares[4]);
+  Policy cpu;
+  cpu.single_items = true;
+  CHECK(plan_paged_serves(64, DType::bf16, cpu) && plan_paged_serves(256, DType::f32, cpu));
+  CHECK(!plan_paged_serves(24, DType::f32, cpu) && !plan_paged_serves(272, DType::f32, cpu));
+  CHECK(!plan_paged_serves(64, DType::f64, cpu) && !plan_paged_serves(64, DType::f32, Policy()));
+}
+
 void test_weights() {
   size_t served = 0, refused = 0;
   for (const Policy& policy : policies())
@@ -567,6 +590,7 @@ int main() {
   test_resampling();
   test_groups();
   test_sparse();
+  test_pages();
   test_weights();
   test_control_groups();
   test_native_code();

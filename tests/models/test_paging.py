@@ -94,7 +94,13 @@ def test_experts(tokens: int, bias: bool) -> None:
     torch.testing.assert_close(weights.sum(1).cpu(), torch.ones(tokens))
     assert ids.tolist() == scores.topk(2).indices.tolist()
     y = experts.mix(
-        x.to("xpu"), up.to("xpu"), down.to("xpu"), weights, ids, functional.silu, **{n: b.to("xpu") for n, b in biases.items()}
+        x.to("xpu"),
+        up.to("xpu"),
+        down.to("xpu"),
+        weights,
+        ids,
+        functional.silu,
+        **{n: b.to("xpu") for n, b in biases.items()},
     )
     expected = torch.zeros(tokens, 12)
     for t in range(tokens):
@@ -125,5 +131,7 @@ def test_platform_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_import_of_torch_brings_in_nothing_of_it() -> None:
     program = "import sys, torch; torch.ones(1, device='xpu'); print([m for m in sys.modules if 'vllm' in m])"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ), timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ), timeout=300
+    )
     assert run.stdout.strip() == "[]", run.stdout + run.stderr

@@ -16,7 +16,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
-BUDGET = {"XPU_OPS_CPU_MEMORY": "3G", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+BUDGET = {
+    "XPU_OPS_CPU_MEMORY": "3G",
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
 
 PROGRAM = """
 import json, sys, torch, transformers
@@ -63,6 +68,12 @@ def test_tokens(tmp_path: Path, family: str) -> None:
     assert cached[1] == 64, "the second run finds the first page of the long prompt"
 
 
+def test_two_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPU_OPS_CPU_DEVICES", "2")
+    _, expected, first, second, _ = generate(tmp_path, "llama", tensor_parallel_size=2)
+    assert first == expected and second == expected
+
+
 def test_prompts_in_pieces(tmp_path: Path) -> None:
     _, expected, first, second, _ = generate(tmp_path, "llama", max_num_batched_tokens=32, enable_prefix_caching=False)
     assert first == expected and second == expected
@@ -87,13 +98,19 @@ def test_what_is_not_served_is_said(tmp_path: Path) -> None:
 
 def test_command(tmp_path: Path) -> None:
     command = "import sys, vllm.entrypoints.cli.main as m; sys.argv = ['vllm', '--version']; m.main()"
-    run = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, env=os.environ | BUDGET, timeout=300)
+    run = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, env=os.environ | BUDGET, timeout=300
+    )
     assert run.returncode == 0 and run.stdout.strip()[:2] == "0.", run.stderr
 
 
 def test_server_and_clients() -> None:
     run = subprocess.run(
-        [sys.executable, str(ROOT / "examples/serving/vllm_chat.py")], capture_output=True, text=True, env=os.environ | BUDGET, timeout=900
+        [sys.executable, str(ROOT / "examples/serving/vllm_chat.py")],
+        capture_output=True,
+        text=True,
+        env=os.environ | BUDGET,
+        timeout=900,
     )
     assert run.returncode == 0, run.stderr[-4000:]
     assert "the same answers alone and together: 16 of 16" in run.stdout, run.stdout

@@ -11,6 +11,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/onednn",
         "docs/onemkl",
         "docs/ipex",
+        "docs/vllm",
         "docs/distributed",
         "docs/torchvision",
         "docs/ecosystem",

@@ -27,7 +27,7 @@ class XpuAttentionBackend(AttentionBackend):
     forward_includes_kv_cache_update: bool = False
     accept_output_buffer: bool = True
     supported_dtypes = [torch.bfloat16, torch.float32, torch.float16]  # noqa: RUF012
-    supported_kv_cache_dtypes = ["auto", "bfloat16", "float16"]  # noqa: RUF012
+    supported_kv_cache_dtypes = ["auto"]  # noqa: RUF012
 
     @staticmethod
     def get_name() -> str:
@@ -133,7 +133,9 @@ class XpuAttention(AttentionImpl[XpuMetadata]):
             (f"a cache of {kv_cache_dtype}", kv_cache_dtype.startswith(("fp8", "int8", "nvfp4"))),
         ):
             if given:
-                raise NotImplementedError(f"xpu_ops.vllm does not serve {name}; VLLM_TARGET_DEVICE=cpu takes vLLM's own")
+                raise NotImplementedError(
+                    f"xpu_ops.vllm does not serve {name}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
+                )
         self.num_heads, self.head_size, self.scale = num_heads, head_size, float(scale)
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         self.sliding_window = sliding_window

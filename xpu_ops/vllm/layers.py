@@ -18,7 +18,9 @@ _ops = torch.ops.xpu_ops
 PROVIDER = "xpu_ops"
 
 
-@ir.ops.rms_norm.register_impl(PROVIDER, supports_args=lambda x, weight, epsilon, variance_size=None: variance_size is None)
+@ir.ops.rms_norm.register_impl(
+    PROVIDER, supports_args=lambda x, weight, epsilon, variance_size=None: variance_size is None
+)
 def rms_norm(x: Tensor, weight: Tensor | None, epsilon: float, variance_size: int | None = None) -> Tensor:
     return _ops.rms_norm(x, weight, epsilon)
 
@@ -35,9 +37,7 @@ def fused_add_rms_norm(
 
 @RotaryEmbedding.register_oot(name="RotaryEmbedding")
 class XpuRotaryEmbedding(RotaryEmbedding):
-    def forward_oot(
-        self, positions: Tensor, query: Tensor, key: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward_oot(self, positions: Tensor, query: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         tables = self._match_cos_sin_cache_dtype(query).index_select(0, positions.flatten()).unsqueeze(1)
         cos, sin = tables.chunk(2, dim=-1)
         return self._rotate(query, cos, sin), None if key is None else self._rotate(key, cos, sin)
@@ -50,7 +50,11 @@ class XpuRotaryEmbedding(RotaryEmbedding):
         return turned.reshape(x.shape)
 
 
-_ACTIVATIONS = {"silu": functional.silu, "gelu": functional.gelu, "gelu_tanh": partial(functional.gelu, approximate="tanh")}
+_ACTIVATIONS: dict[str, Any] = {
+    "silu": functional.silu,
+    "gelu": functional.gelu,
+    "gelu_tanh": partial(functional.gelu, approximate="tanh"),
+}
 
 
 @UnquantizedFusedMoEMethod.register_oot(name="UnquantizedFusedMoEMethod")
@@ -60,7 +64,9 @@ class XpuExperts(UnquantizedFusedMoEMethod):
     def __init__(self, moe: Any) -> None:
         super().__init__(moe)
         if moe.moe_parallel_config.use_ep:
-            raise NotImplementedError("xpu_ops.vllm does not serve expert parallelism; leave out enable_expert_parallel")
+            raise NotImplementedError(
+                "xpu_ops.vllm does not serve expert parallelism; leave out enable_expert_parallel"
+            )
         if moe.activation.value not in _ACTIVATIONS or not moe.is_act_and_mul:
             raise NotImplementedError(f"xpu_ops.vllm does not serve experts with {moe.activation}")
 

@@ -69,6 +69,12 @@ class XpuPlatform(Platform):
             raise ValueError(f"xpu_ops.vllm serves bfloat16, float16 and float32, not {dtype}")
 
     @classmethod
+    def verify_quantization(cls, quant: str) -> None:
+        raise ValueError(
+            f"xpu_ops.vllm does not serve weights of {quant}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
+        )
+
+    @classmethod
     def is_pin_memory_available(cls) -> bool:
         return False
 
@@ -111,11 +117,15 @@ class XpuPlatform(Platform):
         register_kernels({"vllm.v1.worker.block_table.ComputeSlotMappingKernel.kernel": compute_slots})
 
     @classmethod
-    def get_attn_backend_cls(cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None) -> str:
+    def get_attn_backend_cls(
+        cls, selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
+    ) -> str:
         config = attn_selector_config
         for name, given in (("MLA", config.use_mla), ("sparse attention", config.use_sparse)):
             if given:
-                raise NotImplementedError(f"xpu_ops.vllm does not serve {name}; VLLM_TARGET_DEVICE=cpu takes vLLM's own")
+                raise NotImplementedError(
+                    f"xpu_ops.vllm does not serve {name}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
+                )
         return "xpu_ops.vllm.attention.XpuAttentionBackend"
 
     @classmethod

@@ -29,17 +29,19 @@ def compute_slots(
     block_table: Tensor,
     block_table_stride: int,
     slot_mapping: Tensor,
-    KV_CACHE_BLOCK_SIZE: int,  # noqa: N803
-    TOTAL_CP_WORLD_SIZE: int = 1,  # noqa: N803
-    TOTAL_CP_RANK: int = 0,  # noqa: N803
-    CP_KV_CACHE_INTERLEAVE_SIZE: int = 1,  # noqa: N803
-    PAD_ID: int = -1,  # noqa: N803
-    BLOCK_SIZE: int = 1024,  # noqa: N803
+    KV_CACHE_BLOCK_SIZE: int,
+    TOTAL_CP_WORLD_SIZE: int = 1,
+    TOTAL_CP_RANK: int = 0,
+    CP_KV_CACHE_INTERLEAVE_SIZE: int = 1,
+    PAD_ID: int = -1,
+    BLOCK_SIZE: int = 1024,
 ) -> None:
     """In the place of vLLM's Triton kernel of this signature; tokens past the last go to page 0, which no sequence has."""
     if TOTAL_CP_WORLD_SIZE != 1:
         raise NotImplementedError("xpu_ops.vllm does not serve context parallelism")
-    paging.slots(query_start_loc, positions[:num_tokens], block_table, KV_CACHE_BLOCK_SIZE, slot_mapping[:max_num_tokens])
+    paging.slots(
+        query_start_loc, positions[:num_tokens], block_table, KV_CACHE_BLOCK_SIZE, slot_mapping[:max_num_tokens]
+    )
 
 
 class XpuModelRunner(GPUModelRunner):
@@ -57,7 +59,9 @@ class XpuWorker(Worker):
 
         count = torch.xpu.device_count()
         if self.local_rank >= count:
-            raise ValueError(f"worker {self.local_rank} needs a device of its own, and torch.xpu has {count}; XPU_OPS_CPU_DEVICES=n gives n")
+            raise ValueError(
+                f"worker {self.local_rank} needs a device of its own, and torch.xpu has {count}; XPU_OPS_CPU_DEVICES=n gives n"
+            )
         self.device = torch.device("xpu", self.local_rank)
         torch.xpu.set_device(self.device)
         current_platform.check_if_supports_dtype(self.model_config.dtype)
