@@ -29,7 +29,7 @@ constexpr size_t kSiftParts = 8;
 constexpr int64_t kDealtSteps = 1 << 15;  // indices from which on dealing them to many threads pays
 constexpr int64_t kDealtParts = 64;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
-constexpr size_t kFewUnits = 4, kSliceColumns = 64;
+constexpr size_t kFewUnits = 4, kSliceColumns = 256;
 constexpr int64_t kPartSteps = 1 << 10;
 constexpr int64_t kTeamSteps = 16;  // of a column that is worth a sub-group
 // Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all;
@@ -172,11 +172,11 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   const bool together = args.uniform && args.unit;
   if (policy.single_items && together) {
     plan.local = coalesced ? policy.lanes : 1;
-    width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / (4 * units), kLine)) : 1;
+    width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / units, kLine)) : 1;
     if (units > kFewUnits && p.steps >= kPartSteps) {
       const size_t wide = coalesced ? even_group(args.walk.inner, std::max(width, kSliceColumns)) : width;
       const size_t pieces = args.walk.rows * ceil_div(args.walk.inner, wide);
-      if (const size_t parts = std::min(2 * units / pieces, units); parts > 1) {
+      if (const size_t parts = std::min(units / pieces, units); parts > 1) {
         width = wide;
         args.parts = static_cast<uint32_t>(std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, p.index.size)));
       }
