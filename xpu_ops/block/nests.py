@@ -34,7 +34,7 @@ class Problem:
     strided: bool = False  # an operand of a pointwise kernel steps through memory along the row
     outer: bool = False  # neighbours in memory belong to different results of a reduction
     single: bool = False  # it has one loop, and nothing before it
-    ordered: bool = False  # all lanes go along a row together, as a scan wants
+    ordered: bool = False  # a row is no more than one sub-group's, as a scan wants
 
 
 # Name: the device, for, how. docs/compilers.md has it as a table.

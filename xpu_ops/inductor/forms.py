@@ -82,11 +82,12 @@ def nest(kernel: SyclKernel) -> Nest:
     """The loops around the stages of a kernel."""
     reduce, stages = kernel.features.is_reduction(), kernel.stages
     single = sum(s.loop for s in stages) == 1 and stages[0].loop
+    leaves = any(isinstance(n, ir.Leave) for s in stages for n in s.body)  # an item that the others would wait for
     length = kernel.x.row_length()
     rows, columns = (kernel.x.numel, kernel.r.numel) if reduce else (FloorDiv(kernel.x.numel, length), length)
     problem = Problem(
         hint(rows), hint(columns), reduce=reduce, flat=not reduce and kernel.x.flat(length), strided=kernel.strided,
-        outer=kernel.outer, single=single, ordered=kernel.in_order,
+        outer=kernel.outer, single=single, ordered=kernel.in_order or leaves,
     )  # fmt: skip
     form = choose(problem, policy(kernel.device))
     if reduce and not kernel.outer:

@@ -255,8 +255,9 @@ class SyclKernel(SIMDKernel):
         """An index expression. Equal ones differ in nothing but the names of what was loaded."""
         symbols = sorted(index.free_symbols, key=str)
         loaded = [s for s in symbols if symbol_is_type(s, SymT.TMP)]
-        same = index.xreplace({s: sympy.Symbol(f"loaded{i}") for i, s in enumerate(loaded)})
-        return Expr(self.index_to_str(index), "index", (str(same), *(ir.name(str(s)) for s in symbols)))
+        text = self.index_to_str(index)
+        same = str(index.xreplace({s: sympy.Symbol(f"loaded{i}") for i, s in enumerate(loaded)})) if loaded else text
+        return Expr(text, "index", (same, *(ir.name(str(s)) for s in symbols)))
 
     def _steps(self, index: sympy.Expr) -> bool:
         """Whether a load of a pointwise kernel goes along the rows: no neighbour in memory is the lane's."""
