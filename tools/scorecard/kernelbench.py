@@ -124,14 +124,15 @@ def difference(expected: Any, found: Any) -> float:
 
 
 def measure(calls: list[Any], repeats: int) -> list[float]:
-    """Medians of alternating repeats, so that a busy machine is equally busy for all."""
+    """Medians of alternating repeats, so that a busy machine is equally busy for all; each is the first in its turn."""
     import torch
 
     times: list[list[float]] = [[] for _ in calls]
-    for _ in range(repeats):
-        for i, call in enumerate(calls):
+    for turn in range(repeats):
+        for n in range(len(calls)):
+            i = (n + turn) % len(calls)
             begin = time.perf_counter()
-            call()
+            calls[i]()
             torch.xpu.synchronize()
             times[i].append(time.perf_counter() - begin)
     return [statistics.median(t) for t in times]
