@@ -221,7 +221,7 @@ def test_lines_keep_the_last_nan_and_the_first_maximum() -> None:
 
 @pytest.mark.parametrize("form", FORMATS[2])
 def test_max_pool_without_indices(form) -> None:
-    """What no gradient is wanted of, also within torch.func and under a deferred gradient."""
+    """Calls that want no gradient, and those that torch.func makes."""
     x = torch.randn(2, 20, 13, 37)
     x[0, 0, 2, 3] = float("nan")
     x = x.to(memory_format=form)
