@@ -1,6 +1,7 @@
 """The extension: what bindings/ defines. tests/runtime/test_stub.py compares names and numbers of arguments."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, overload
 
@@ -204,6 +205,7 @@ class JitModule:
     ) -> Callable[..., None]: ...
 
 def jit_stats() -> dict[str, int]: ...
+def device_scope(device: int) -> AbstractContextManager[None]: ...
 def _empty_strided_xpu(size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype, /) -> Tensor: ...
 
 # ---- bindings/runtime/triton.cpp, used by xpu_ops/triton/driver.py

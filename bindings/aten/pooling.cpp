@@ -2,6 +2,7 @@
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/TensorUtils.h>
 #include <ATen/native/AdaptivePooling.h>
+#include <ATen/native/MaxPooling.h>
 #include <ATen/native/Pool.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/empty.h>
@@ -304,6 +305,10 @@ at::Tensor max_pool_alone(const at::Tensor& self, int nd, at::IntArrayRef kernel
 at::Tensor max_pool1d(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                       at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (self.is_quantized()) return at::quantized_max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode);
+  TORCH_CHECK((self.dim() == 2 || self.dim() == 3) && self.size(-1) != 0 && self.size(-2) != 0,
+              "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:",
+              self.sizes());
+  at::native::check_max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode);
   const at::Tensor out = max_pool_alone(self, 1, kernel_size, stride, padding, dilation, ceil_mode);
   if (out.defined()) return out;
   return std::get<0>(at::max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));

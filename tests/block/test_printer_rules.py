@@ -1,4 +1,4 @@
-"""What a device wants of a statement (docs/cpu-device.md), a test for each rule of the printer."""
+"""The rules of the printer: what a device wants of a statement (docs/cpu-device.md), a test for each."""
 
 from __future__ import annotations
 

@@ -97,4 +97,4 @@ def test_the_manifest_of_a_tutorial_is_accepted(tmp_path: Path, document: str) -
     done = subprocess.run(tool, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     # One row of four element types.
-    assert re.search(rf"^{family} +1 +\d+ +4$", done.stdout, re.M), done.stdout
+    assert re.search(rf"^{family} +1 +\d+ +7$", done.stdout, re.M), done.stdout

@@ -243,12 +243,15 @@ def pooling() -> Iterator[Case]:
     rows: dict[str, Callable[..., Any]] = {
         "max_pool2d 3/2": lambda t: F.max_pool2d(t, 3, 2, 1),
         "max_pool2d 2/2": lambda t: F.max_pool2d(t, 2),
+        "max_pool2d 3/2 indices": lambda t: F.max_pool2d(t, 3, 2, 1, return_indices=True)[0],
         "avg_pool2d 3/2": lambda t: F.avg_pool2d(t, 3, 2, 1),
         "avg_pool2d 2/2": lambda t: F.avg_pool2d(t, 2),
         "adaptive_avg 1": lambda t: F.adaptive_avg_pool2d(t, 1),
         "adaptive_avg 7": lambda t: F.adaptive_avg_pool2d(t, 7),
         "adaptive_max 7": lambda t: F.adaptive_max_pool2d(t, 7),
     }
+    lines = torch.randn(64, 192, 1024)
+    yield Case("pooling", "max_pool1d 4/4", lambda t: F.max_pool1d(t, 4), (lines,), bytes_moved=4 * lines.numel())
     for layout, fmt in (("nchw", torch.contiguous_format), ("nhwc", torch.channels_last)):
         x = torch.randn(4, 64, 112, 112).contiguous(memory_format=fmt)
         for name, fn in rows.items():

@@ -49,6 +49,23 @@ def max_pool(d: Any) -> Args:
 
 
 @recipe(
+    "max_pool2d", "max_pool3d", types=("f32", "bf16", "f16", "f64"),
+    bad={"kernel_size": [[0, 1], [1, 2, 3, 4]], "stride": [[0, 0]], "padding": [[3, 3], [-1, -1]], "dilation": [[0, 0]]},
+)  # fmt: skip
+def max_pool_alone(d: Any) -> Args:
+    return max_pool(d)
+
+
+@recipe(
+    "max_pool1d", types=("f32", "bf16", "f16", "f64"),
+    bad={"kernel_size": [[0], [1, 2]], "stride": [[0]], "padding": [[3], [-1]], "dilation": [[0]]},
+)  # fmt: skip
+def max_pool_of_lines(d: Any) -> Args:
+    x = d.tensor([*d.ints(2, 1, 4), d.int(3, 9)])
+    return {"self": x, **window(d, [x.shape[-1]], True)}
+
+
+@recipe(
     "avg_pool2d", "avg_pool3d", types=("f32", "bf16", "i64", "f16", "f64"),
     bad={"kernel_size": [[0, 1], [1, 2, 3, 4]], "padding": [[3, 3], [-1, -1]], "divisor_override": [0]},
 )  # fmt: skip
