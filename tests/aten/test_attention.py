@@ -422,10 +422,10 @@ def test_exported_and_counted() -> None:
     q = torch.randn(1, 2, 8, 16, device="xpu")
     program = torch.export.export(Attention(), (q,)).run_decompositions()
     torch.testing.assert_close(program.module()(q), Attention()(q))
-    for device in ("cpu", "xpu"):
-        with torch.inference_mode(), FlopCounterMode(display=False) as counter:
-            torch.testing.assert_close(Attention()(q.to(device)).cpu(), Attention()(q.cpu()))
-        assert counter.get_total_flops() == 0, "torch counts neither device's attention under inference_mode"
+    with torch.inference_mode(), FlopCounterMode(display=False) as counter:
+        y = Attention()(q)
+    torch.testing.assert_close(y.cpu(), Attention()(q.cpu()))
+    assert counter.get_total_flops() == 0, "torch has no formula for attention by this device's operator"
 
 
 @pytest.mark.parametrize("causal", [False, True])
