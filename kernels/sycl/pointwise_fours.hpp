@@ -42,7 +42,10 @@ template <class F> inline void pointwise_fours(const PointwiseArgs& p) {
                                 x.c = c;
                                 F::read(x);
 #pragma unroll
-                                for (x.at = 0; x.at < 4; ++x.at) F::run(x);
+                                for (int k = 0; k < 4; ++k) {
+                                  x.at = k;
+                                  F::run(x);
+                                }
                                 F::write(x);
                               }
                             });

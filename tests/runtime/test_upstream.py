@@ -130,7 +130,7 @@ def test_a_target_that_is_gone_is_named(library: Any) -> None:
 def test_a_change_ends_with_the_release_that_has_no_target(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     registry.replaces("some_library.function", until="1.10", **SAID)(lambda upstream: None)
     for installed, changed in (("1.10.1", False), ("2.0", False), ("1.9+cpu", True)):
-        monkeypatch.setattr(registry, "version", lambda name, v=installed: v.partition("+")[0])
+        monkeypatch.setattr(registry, "_installed", lambda name, v=installed: v.partition("+")[0])
         library.function = len
         registry.apply("test_upstream")
         assert (library.function is not len) == changed, installed

@@ -19,6 +19,7 @@ originals, whose signatures tests/upstream compares with those of the release th
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib
 import inspect
 import re
@@ -173,6 +174,7 @@ def temporarily(
     return during
 
 
+@functools.cache
 def _installed(library: str) -> str:
     """The version of a library, whose distribution may be a build for the CPU with a name of its own."""
     try:
@@ -181,12 +183,25 @@ def _installed(library: str) -> str:
         return version(f"{library}-cpu")
 
 
-def _is_past(change: Change) -> bool:
-    """Whether the installed release no longer has the targets."""
-    if change.until is None:
+def _has_reached(library: str, release: str) -> bool:
+    numbers = [[int(n) for n in re.findall(r"\d+", text)[:2]] for text in (_installed(library), release)]
+    return numbers[0] >= numbers[1]
+
+
+def _is_elsewhen(change: Change) -> bool:
+    """Whether the installed release no longer has the targets, or is older than they are."""
+    if change.until is not None and _has_reached(change.library(), change.until):
+        return True
+    try:
+        if _has_reached(change.library(), change.since):
+            return False
+        for target in change.targets:
+            resolve(target)
+    except PackageNotFoundError:
         return False
-    installed, until = (re.findall(r"\d+", text)[:2] for text in (_installed(change.library()), change.until))
-    return [int(n) for n in installed] >= [int(n) for n in until]
+    except (AttributeError, LookupError):
+        return True
+    return False
 
 
 def _apply(change: Change, targets: list[str]) -> None:
@@ -211,7 +226,7 @@ def apply(file: str, within: str = "") -> None:
     """Make the changes of a file of this folder, in their order, to the targets whose names begin with `within`."""
     for change in CHANGES:
         targets = [t for t in change.targets if t.startswith(within)]
-        if change.file == file and change.make is not None and targets and not _is_past(change):
+        if change.file == file and change.make is not None and targets and not _is_elsewhen(change):
             _apply(change, targets)
 
 
@@ -252,7 +267,7 @@ def signatures(library: str) -> dict[str, str]:
     out = {}
     for change in CHANGES:
         for target in change.targets:
-            if not target.startswith(f"{library}.") or _is_past(change):
+            if not target.startswith(f"{library}.") or _is_elsewhen(change):
                 continue
             if change.kind == "adds":
                 owner, _, _ = _place(target.replace("*", "_"))
