@@ -22,8 +22,15 @@ class Instance:
     owner: Owner  # what decides the module
     fp64: bool
     host: str = ""  # the definition of the same for the calling thread
+    form: str = ""  # of a pointwise kernel
 
 
+# Of a pointwise kernel: the macro that it is declared by, and the header of pointwise_<form>.
+FORMS = {
+    "rows": ("XPU_KERNEL(2)", "pointwise"),
+    "steps": ("XPU_KERNEL_SINGLE_2", "cpu/pointwise_steps"),
+    "fours": ("XPU_KERNEL(2)", "pointwise_fours"),
+}
 DEVICE_CODE = Path(__file__).resolve().parents[2] / "kernels" / "sycl"
 
 
@@ -70,21 +77,13 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
     instances, uses = [], {}
     for t in kernel.types:
         index = by_expr[tuple(kernel.exprs[t.name])]
-        name = f"{kernel.name}_{t.name}_rows"
-        uses[name] = index
         functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
-        text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_rows<{functor_type}>(p); }}"
-        instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
-        if t.name in kernel.steps:
-            name = f"{kernel.name}_{t.name}_steps"
-            uses[name] = index
-            text = f"XPU_KERNEL_SINGLE_2 {name}(PointwiseArgs p) {{ pointwise_steps<{functor_type}>(p); }}"
-            instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
-        if t.name in kernel.fours:
-            name = f"{kernel.name}_{t.name}_fours"
-            uses[name] = index
-            text = f"XPU_KERNEL(2) {name}(PointwiseArgs p) {{ pointwise_fours<{functor_type}>(p); }}"
-            instances.append(Instance(name, text, Owner(kernel.name), t.fp64))
+        for form, types in kernel.forms.items():
+            if t.name in types:
+                name = f"{kernel.name}_{t.name}_{form}"
+                uses[name] = index
+                text = f"{FORMS[form][0]} {name}(PointwiseArgs p) {{ pointwise_{form}<{functor_type}>(p); }}"
+                instances.append(Instance(name, text, Owner(kernel.name), t.fp64, form=form))
     return functors, instances, uses
 
 
@@ -144,20 +143,19 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
     functors: dict[str, list[str]] = {}
     uses: dict[str, int] = {}
     pointwise: list[Instance] = []
-    fours: list[Instance] = []
     for op in family.operators:
         if op.row.kernel:
             continue
         for kernel in op.pointwise.values():
             functors[kernel.name], instances, used = pointwise_module_parts(kernel)
             uses |= used
-            owned = [i for i in instances if shared.owner_of(i.name) == i.name]
-            pointwise += [i for i in owned if not i.name.endswith("_fours")]
-            fours += [i for i in owned if i.name.endswith("_fours")]
+            pointwise += [i for i in instances if shared.owner_of(i.name) == i.name]
     custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
     header = family.manifest.header or f"{family.name}.hpp"
     result: dict[str, tuple[str, list[str]]] = {}
-    for kind, instances in (("pointwise", pointwise), ("fours", fours), ("custom", custom)):
+    fours = [i for i in pointwise if i.form == "fours"]
+    others = [i for i in pointwise if i.form != "fours"]
+    for kind, instances in (("pointwise", others), ("fours", fours), ("custom", custom)):
         for fp64 in (False, True):
             group = [i for i in instances if i.fp64 == fp64]
             plain = kind == "custom" or (kind == "pointwise" and not custom)
@@ -169,14 +167,8 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                 if any("f8e" in m.text for m in members):
                     lines.append(device_include("float8.hpp"))
                 if kind != "custom":
-                    header_name = (
-                        "cpu/pointwise_steps"
-                        if any(m.name.endswith("_steps") for m in members)
-                        else "pointwise_fours"
-                        if kind == "fours"
-                        else "pointwise"
-                    )
-                    lines += [device_include(f"{header_name}.hpp"), "using namespace xpu;"]
+                    form = next((f for f in ("steps", "fours") if any(m.form == f for m in members)), "rows")
+                    lines += [device_include(f"{FORMS[form][1]}.hpp"), "using namespace xpu;"]
                     for owner in owners:
                         wanted = {uses[m.name] for m in members if m.owner == owner}
                         lines += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
@@ -243,16 +235,11 @@ def tables_of(family: Family) -> tuple[str, str]:
         if op.row.kernel:
             continue
         for kernel in op.pointwise.values():
-            owners = {t.name: shared.owner_of(f"{kernel.name}_{t.name}_rows") for t in kernel.types}
-            others = {"steps": kernel.steps, "fours": kernel.fours}
-            forms = "".join(f", {f'&{kernel.name}_{form}' if served else 'nullptr'}" for form, served in others.items())
-            table(f"{kernel.name}_rows", kernel.name, owners, forms)
-            for form, served in others.items():
+            others = [f"&{kernel.name}_{f}" if kernel.forms[f] else "nullptr" for f in ("steps", "fours")]
+            for form, served in kernel.forms.items():
                 if served:
-                    table(
-                        f"{kernel.name}_{form}", kernel.name,
-                        {t: shared.owner_of(f"{kernel.name}_{t}_{form}") for t in kernel.exprs if t in served},
-                    )  # fmt: skip
+                    owners = {t: shared.owner_of(f"{kernel.name}_{t}_{form}") for t in kernel.exprs if t in served}
+                    table(f"{kernel.name}_{form}", kernel.name, owners, f", {', '.join(others)}" * (form == "rows"))
     for each in family.foreach:
         table(each.name, each.base.name, {t.name: each.instance(t) for t in each.types})
     for k in family.kernels:

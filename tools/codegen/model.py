@@ -71,6 +71,11 @@ class PointwiseKernel:
     def types(self) -> list[ElementType]:
         return [TYPES[t] for t in self.exprs]
 
+    @property
+    def forms(self) -> dict[str, frozenset[str]]:
+        """The element types that each way through memory has a kernel for."""
+        return {"rows": frozenset(self.exprs), "steps": self.steps, "fours": self.fours}
+
 
 @dataclass(frozen=True)
 class ForeachKernel:

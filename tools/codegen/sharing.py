@@ -52,7 +52,6 @@ class Sharing:
     def __init__(self, kernels: list[PointwiseKernel]) -> None:
         self._owner: dict[str, str] = {}
         first: dict[object, str] = {}
-        fours: dict[object, str] = {}
         for kernel in kernels:
             for t in kernel.types:
                 key = (
@@ -63,11 +62,10 @@ class Sharing:
                     tuple(s.kind for s in kernel.scalars) if any("s" in e for e in kernel.exprs[t.name]) else (),
                     t.fp64,
                 )
-                stem = first.setdefault(key, f"{kernel.name}_{t.name}")
-                self._owner[f"{kernel.name}_{t.name}_rows"] = f"{stem}_rows"
-                if t.name in kernel.fours:
-                    stem = fours.setdefault(key, f"{kernel.name}_{t.name}")
-                    self._owner[f"{kernel.name}_{t.name}_fours"] = f"{stem}_fours"
+                for way in ("rows", "fours"):
+                    if t.name in kernel.forms[way]:
+                        own = f"{kernel.name}_{t.name}_{way}"
+                        self._owner[own] = first.setdefault((way, key), own)
 
     def owner_of(self, kernel: str) -> str:
         """The kernel that is compiled for this one; mostly itself."""

@@ -69,13 +69,10 @@ def kernels_of(family: Family) -> Iterator[tuple[str, dict[str, Any]]]:
             for p in op.pointwise.values():
                 for t in p.types:
                     outputs = output_types(p, t)
-                    for form in ("rows", "fours") if t.name in p.fours else ("rows",):
-                        yield (
-                            f"{p.name}_{t.name}_{form}",
-                            entry(family, "PointwiseArgs", 2, [t.name], outputs, op, False),
-                        )
-                    # Kernels of one item per element of a column serve the CPU device alone.
-                    yield f"{p.name}_{t.name}_steps", entry(family, "PointwiseArgs", 2, [t.name], outputs, op, True)
+                    for form, served in p.forms.items():
+                        if t.name in served:  # steps, of one item per element of a column, serve the CPU device alone
+                            found = entry(family, "PointwiseArgs", 2, [t.name], outputs, op, form == "steps")
+                            yield f"{p.name}_{t.name}_{form}", found
     for each in family.foreach:
         for t in each.types:
             yield each.instance(t), entry(family, each.args, 1, [t.name], [], None, False)
