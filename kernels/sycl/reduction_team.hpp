@@ -7,9 +7,6 @@ namespace xpu {
 
 // Elements of up to four bytes are read by fours where they lie side by side.
 template <class T> inline constexpr bool kReadByFours = sizeof(T) <= 4;
-template <class T> XPU_INLINE bool at_a_four(const T* x) {
-  return reinterpret_cast<uintptr_t>(x) % (4 * sizeof(T)) == 0;
-}
 
 // Whether a functor adds several fours as one, with one comparison or division for all of them: fours that lie `step`
 // elements apart, the first element of them with an index.

@@ -26,10 +26,12 @@ template <> struct FourBits<8> {
 template <class T> using OneOf = typename FourBits<sizeof(T)>::One;
 template <class T> using FourOf = typename FourBits<sizeof(T)>::Four;
 
-// Whether rows of n elements from here on can be moved by fours; also where there are none.
-template <class T> XPU_INLINE bool by_fours(const T* x, size_t n) {
-  return n % 4 == 0 && reinterpret_cast<uintptr_t>(x) % (4 * sizeof(T)) == 0;
+// Whether a four begins here; also where there is nothing.
+template <class T> XPU_INLINE bool at_a_four(const T* x) {
+  return reinterpret_cast<uintptr_t>(x) % (4 * sizeof(T)) == 0;
 }
+// Whether rows of n elements from here on can be moved by fours.
+template <class T> XPU_INLINE bool by_fours(const T* x, size_t n) { return n % 4 == 0 && at_a_four(x); }
 
 template <class A, class T> XPU_INLINE void read_four(const T* x, size_t at, A* v) {
   const FourOf<T> bits = *reinterpret_cast<const FourOf<T>*>(x + at);

@@ -98,6 +98,14 @@ XPU_INLINE PoolPart pool_part(int32_t from, int32_t length, int32_t width) {
   return {begin, end < length ? end : length};
 }
 
+// Calls f(element) for those of a line that are padding.
+template <class F> XPU_INLINE void pool_padding(const PoolPart& part, int32_t length, F f) {
+  for (int32_t i = 0; i < part.begin && i < length; ++i) [[clang::always_inline]]
+    f(i);
+  for (int32_t i = part.end < 0 ? 0 : part.end; i < length; ++i) [[clang::always_inline]]
+    f(i);
+}
+
 // The divisor's part along x of windows o ..
 XPU_INLINE int16v pool_counts(const PoolArgs& p, int32_t o) {
   const int16v first = (__builtin_bit_cast(int16v, kCount16) + o) * p.stride[2] - p.pad[2], last = first + p.kernel[2];
@@ -183,8 +191,7 @@ template <class T> void avg_pool_lines(const PoolArgs& p) {
         }
       store16(line + i, sum);
     }
-    for (int32_t i = 0; i < part.begin; ++i) line[i] = 0;
-    for (int32_t i = part.end; i < length; ++i) line[i] = 0;
+    pool_padding(part, length, [&](int32_t i) { line[i] = 0; });
     if (!own) own = line;
     const int32_t rows = pool_count(p, z) * pool_count(p, y);
     T* dst = static_cast<T*>(p.dst) + to;
@@ -249,8 +256,7 @@ template <class T> void max_pool_lines(const PoolArgs& p) {
             best = larger(best, pool_get(src, plane + row_of(jz, jy) + static_cast<uint32_t>(from + i), p.lanes));
         store16(line + i, best);
       }
-      for (int32_t i = 0; i < part.begin; ++i) line[i] = lowest;
-      for (int32_t i = part.end; i < length; ++i) line[i] = lowest;
+      pool_padding(part, length, [&](int32_t i) { line[i] = lowest; });
       if (!own) own = line;
       const bool slid = pool_slide(p, own, line, length,
                                    [](float16v a, float16v b) __attribute__((always_inline)) { return larger(a, b); });
@@ -282,9 +288,7 @@ template <class T> void max_pool_lines(const PoolArgs& p) {
       store16(line + i, best);
       *reinterpret_cast<int16u*>(places + i) = where + column + __builtin_bit_cast(int16v, kCount16);
     }
-    const auto none = [&](int32_t i) __attribute__((always_inline)) { line[i] = lowest, places[i] = 0x7fffffff; };
-    for (int32_t i = 0; i < part.begin; ++i) none(i);
-    for (int32_t i = part.end; i < length; ++i) none(i);
+    pool_padding(part, length, [&](int32_t i) { line[i] = lowest, places[i] = 0x7fffffff; });
     int64_t* indices = p.indices + to;
     pool_by_step(p.stride[2], [&](auto step) {
       for (int32_t i = 0; i < t.n; i += 16) {
@@ -358,8 +362,7 @@ template <class T> void avg_pool_back_lines(const PoolArgs& p) {
       if (equal && rows) sum = sum / pool_divisor(p, rows, from + i);
       store16(line + i, sum);
     }
-    for (int32_t i = 0; i < part.begin && i < length; ++i) line[i] = 0;
-    for (int32_t i = part.end < 0 ? 0 : part.end; i < length; ++i) line[i] = 0;
+    pool_padding(part, length, [&](int32_t i) { line[i] = 0; });
     const float* own = line + (most - 1);  // of window q0
     const auto phase_sum = [&](int32_t phase, int32_t i) __attribute__((always_inline)) {
       float16v sum = 0;
