@@ -219,10 +219,8 @@ void bind_streams(py::module_& m) {
 // The part of the device's policy that generated kernels read (xpu_ops/block/device.py).
 std::map<std::string, int64_t> policy_fields(const DeviceInfo& info) {
   const runtime::Policy& p = info.policy;
-  return {
-      {"single_items", p.single_items}, {"units", p.units},           {"lanes", p.lanes},
-      {"tile_items", p.tile_items},     {"row_items", p.row_items},   {"team_items", p.team_items},
-      {"filling", p.filling},           {"most_items", p.most_items}, {"local_bytes", int64_t(info.local_mem_size)}};
+  return {{"single_items", p.single_items}, {"units", p.units},         {"lanes", p.lanes},
+          {"tile_items", p.tile_items},     {"row_items", p.row_items}, {"team_items", p.team_items}};
 }
 
 at::Tensor as_cpu(const at::Tensor& t) {

@@ -19,20 +19,23 @@ class Policy:
     tile_items: int = LANES  # of a work-group that goes through a piece of memory, side by side
     row_items: int = LANES  # of a work-group whose sub-groups take a row each
     team_items: int = LANES  # most items of a work-group that share one long row
-    filling: int = 8  # work-groups per compute unit that fill the device
-    most_items: int = 1024
-    local_bytes: int = 256 << 10
 
 
 CPU = Policy()
-GPU = Policy(single_items=False, tile_items=256, row_items=128, team_items=256, local_bytes=64 << 10)
+GPU = Policy(single_items=False, tile_items=256, row_items=128, team_items=256)
 
 
-@functools.cache
-def policy(device: int = -1) -> Policy:
-    """Of an XPU device, -1 for the current one."""
+def _read(device: int) -> Policy:
     from xpu_ops import _autoload
 
     c: Any = _autoload.load()
     fields = c.device_policy(device)
     return Policy(**(fields | {"single_items": bool(fields["single_items"])}))
+
+
+_of = functools.cache(_read)
+
+
+def policy(device: int | None = None) -> Policy:
+    """Of an XPU device, None for the current one, which may be another at the next call."""
+    return _read(-1) if device is None else _of(device)
