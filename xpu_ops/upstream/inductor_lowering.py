@@ -331,20 +331,13 @@ def logical_index(upstream: Callable[..., Any]) -> Callable[..., Any]:
     why="upstream rounds the quotient down; at::floor_divide goes by the remainder, so that 1 // 0.1 is 9",
     test="tests/inductor/test_compile_front_end.py::test_floor_division_goes_by_the_remainder",
 )
-def exact_floor(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    def div_rn(a: Any, b: Any) -> Any:
-        return lowering.floordiv(a, b) if is_xpu(a) or is_xpu(b) else upstream(a, b)
-
-    return div_rn
-
-
 @replaces(
     "torch._inductor.lowering._floor_div_floating",
     since="2.14",
     why="as before it, upstream rounds the quotient down",
     test="tests/inductor/test_compile_front_end.py::test_floor_division_goes_by_the_remainder",
 )
-def exact_floor_division(upstream: Callable[..., Any]) -> Callable[..., Any]:
+def exact_floor(upstream: Callable[..., Any]) -> Callable[..., Any]:
     def floor_division(a: Any, b: Any) -> Any:
         return lowering.floordiv(a, b) if is_xpu(a) or is_xpu(b) else upstream(a, b)
 

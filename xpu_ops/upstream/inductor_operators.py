@@ -112,45 +112,20 @@ _POOLING = "windows of whole lines are the operators' vectors; upstream's loops 
 _POOLING_TEST = f"{_TEST}::test_pooling_stays_an_operator"
 
 
-@replaces(
-    f"{_LOWERINGS}[torch.ops.aten.max_pool2d_with_indices.default]", since="2.13", why=_POOLING, test=_POOLING_TEST
-)
-def max_pool2d(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _max_pool(upstream, aten.max_pool2d_with_indices.default, aten.max_pool2d.default)
+def _stays_an_operator(op: Any, make: Callable[..., Any]) -> None:
+    replaces(f"{_LOWERINGS}[torch.ops.{op}]", since="2.13", why=_POOLING, test=_POOLING_TEST)(make)
 
 
-@replaces(
-    f"{_LOWERINGS}[torch.ops.aten.max_pool3d_with_indices.default]", since="2.13", why=_POOLING, test=_POOLING_TEST
-)
-def max_pool3d(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _max_pool(upstream, aten.max_pool3d_with_indices.default, aten.max_pool3d.default)
-
-
-@replaces(
-    f"{_LOWERINGS}[torch.ops.aten.max_pool2d_with_indices_backward.default]",
-    since="2.13",
-    why=_POOLING,
-    test=_POOLING_TEST,
-)
-def max_pool2d_backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _operator(upstream, aten.max_pool2d_with_indices_backward.default)
-
-
-@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool2d.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
-def avg_pool2d(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _operator(upstream, aten.avg_pool2d.default)
-
-
-@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool3d.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
-def avg_pool3d(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _operator(upstream, aten.avg_pool3d.default)
-
-
-@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool2d_backward.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
-def avg_pool2d_backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _operator(upstream, aten.avg_pool2d_backward.default)
-
-
-@replaces(f"{_LOWERINGS}[torch.ops.aten.avg_pool3d_backward.default]", since="2.13", why=_POOLING, test=_POOLING_TEST)
-def avg_pool3d_backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _operator(upstream, aten.avg_pool3d_backward.default)
+for _op, _alone in (
+    (aten.max_pool2d_with_indices.default, aten.max_pool2d.default),
+    (aten.max_pool3d_with_indices.default, aten.max_pool3d.default),
+):
+    _stays_an_operator(_op, functools.partial(_max_pool, op=_op, alone=_alone))
+for _op in (
+    aten.max_pool2d_with_indices_backward.default,
+    aten.avg_pool2d.default,
+    aten.avg_pool3d.default,
+    aten.avg_pool2d_backward.default,
+    aten.avg_pool3d_backward.default,
+):
+    _stays_an_operator(_op, functools.partial(_operator, op=_op))
