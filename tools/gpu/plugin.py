@@ -12,6 +12,13 @@ from tools.gpu.record import Mode, Recorder, keep_jit_sources
 _recorder: Recorder | None = None
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of this process."""
+    part, _, parts = os.environ["GPU_RECORD_PART"].partition("/")
+    items[:] = items[int(part) :: int(parts)]
+
+
 def pytest_collection_finish() -> None:
     """Before the first test: nothing has used the device."""
     global _recorder

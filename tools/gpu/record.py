@@ -1,6 +1,6 @@
 """python -m tools.gpu.record: runs tests under the GPU policy and writes the launches of their kernels.
 
-Each test file is one process and one <out>/<file>.rec.xz. A kernel that has its launches already is not recorded again,
+Each part of a test file is one process and one <out>/<file>.<part>.rec.xz. A kernel that has its launches already is not recorded again,
 in whichever file they are. Sources of kernels compiled at run time go to <out>/jit, by digest.
 """
 
@@ -14,8 +14,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
+from queue import SimpleQueue
 
 from tools.gpu import recording
 
@@ -121,44 +125,79 @@ def environment(build: Path, out: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
-def record_file(build: Path, out: Path, test: str, have: Counter[str], args: argparse.Namespace) -> str:
-    """Records one test file and adds to `have`; returns pytest's last line."""
-    raw = out / f"{Path(test).stem}.rec"
-    counts = out / "counts.txt"
-    counts.write_text("".join(f"{kernel} {n}\n" for kernel, n in have.items()))
-    env = environment(build, out) | {
-        "GPU_RECORD_FILE": str(raw), "GPU_RECORD_LIBRARY": str(build_library(build)), "GPU_RECORD_COUNTS": str(counts),
-        "GPU_RECORD_JIT": str(out / "jit"), "GPU_RECORD_EACH": str(args.each), "GPU_RECORD_MOST": str(args.most),
-        "XPU_OPS_TEST_EVERY": str(args.every),
-    }  # fmt: skip
+def cores(slot: int, slots: int) -> list[int]:
+    """A share of the processor's cores: the CPU device takes its threads from it."""
+    mine = sorted(os.sched_getaffinity(0))
+    return mine[slot % len(mine) :: slots]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Each `parts`-th test of a file, from the one at `part` on."""
+
+    file: str
+    part: int
+    parts: int
+
+    @property
+    def stem(self) -> str:
+        return Path(self.file).stem + (f".{self.part}" if self.parts > 1 else "")
+
+
+def parts_of(build: Path, out: Path, files: list[str], tests: int) -> list[Part]:
+    """The files in parts of at most `tests` tests, those of large files first."""
     command = [
         sys.executable,
         "-m",
         "pytest",
         "-q",
         "-p",
-        "no:cacheprovider",
-        "-p",
         "no:xdist",
         "-p",
-        "tools.gpu.plugin",
-        test,
+        "no:cacheprovider",
+        "--collect-only",
+        *files,
     ]
-    with open(out / f"{Path(test).stem}.log", "w") as log:
+    listed = subprocess.run(command, cwd=ROOT, env=environment(build, out), capture_output=True, text=True)
+    if listed.returncode:
+        raise SystemExit(f"gpu-record: pytest does not collect these files:\n{listed.stdout}{listed.stderr}")
+    count = Counter(line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line)
+    return [
+        Part(file, part, parts)
+        for file, n in count.most_common()
+        for parts in [-(-n // tests)]
+        for part in range(parts)
+    ]
+
+
+def record_part(build: Path, out: Path, part: Part, have: Counter[str], args: argparse.Namespace, slot: int) -> str:
+    """Records a part on a share of the cores and adds to `have`; returns pytest's last line."""
+    raw, counts, log = (out / f"{part.stem}.{suffix}" for suffix in ("rec", "counts", "log"))
+    counts.write_text("".join(f"{kernel} {n}\n" for kernel, n in have.copy().items()))
+    env = environment(build, out) | {
+        "GPU_RECORD_FILE": str(raw), "GPU_RECORD_LIBRARY": str(build_library(build)), "GPU_RECORD_COUNTS": str(counts),
+        "GPU_RECORD_JIT": str(out / "jit"), "GPU_RECORD_EACH": str(args.each), "GPU_RECORD_MOST": str(args.most),
+        "GPU_RECORD_PART": f"{part.part}/{part.parts}", "XPU_OPS_TEST_EVERY": str(args.every),
+    }  # fmt: skip
+    plugins = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tools.gpu.plugin"]
+    pinned = partial(os.sched_setaffinity, 0, cores(slot, args.jobs))
+    with open(log, "w") as text:
         try:
-            subprocess.run([*command, *args.pytest], cwd=ROOT, env=env, stdout=log, stderr=log, timeout=args.seconds)
+            subprocess.run(
+                [sys.executable, "-m", "pytest", "-q", *plugins, part.file, *args.pytest],
+                cwd=ROOT, env=env, stdout=text, stderr=text, timeout=args.seconds, preexec_fn=pinned,
+            )  # fmt: skip
         except subprocess.TimeoutExpired:
-            print(f"gpu-record: {test} was cut off after {args.seconds} s", file=sys.stderr)
-    last = (out / f"{Path(test).stem}.log").read_text().rstrip().rpartition("\n")[2]
+            print(f"gpu-record: {part.stem} was cut off after {args.seconds} s", file=sys.stderr)
+    counts.unlink()
     if raw.exists():
-        for launch in recording.launches(raw):
-            have[launch.digest + launch.kernel] += 1
+        have.update(launch.digest + launch.kernel for launch in recording.launches(raw))
         # Tests draw the same numbers again and again: a dictionary of the whole file.
         with open(raw, "rb") as source, lzma.open(f"{raw}.xz", "wb", preset=4) as target:
             while piece := source.read(1 << 24):
                 target.write(piece)
         raw.unlink()
-    return last
+    return log.read_text().rstrip().rpartition("\n")[2]
 
 
 def main() -> int:
@@ -168,29 +207,43 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("build/gpu/recordings"))
     parser.add_argument("--each", type=int, default=2, help="launches of a kernel")
     parser.add_argument("--most", type=int, default=1 << 20, help="bytes that a recorded launch may reach")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once; these may record a kernel twice")
+    parser.add_argument("--tests-per-process", type=int, default=600)
     parser.add_argument("--every", type=int, default=1, help="only each n-th test")
-    parser.add_argument("--seconds", type=float, default=1800, help="limit of one file")
+    parser.add_argument("--seconds", type=float, default=1800, help="limit of one process")
     parser.add_argument("--pytest", nargs="*", default=[], help="more arguments for pytest")
     args = parser.parse_args()
     build, out = args.build.resolve(), args.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
+    build_library(build)
     files = [
-        f for t in args.tests or FOLDERS for f in (sorted(Path(t).glob("test_*.py")) if Path(t).is_dir() else [Path(t)])
+        str(f)
+        for t in args.tests or FOLDERS
+        for f in (sorted(Path(t).glob("test_*.py")) if Path(t).is_dir() else [Path(t)])
     ]
+    todo = parts_of(build, out, files, args.tests_per_process)
     have: Counter[str] = Counter()
-    todo = {f.stem for f in files}
+    stems = {p.stem for p in todo}
     for other in sorted(out.glob("*.rec.xz")):
-        if other.name.partition(".")[0] not in todo:
+        if other.name.removesuffix(".rec.xz") not in stems:
             have.update(launch.digest + launch.kernel for launch in recording.launches(other))
-    for file in files:
-        start, before = time.monotonic(), len(have)
-        last = record_file(build, out, str(file), have, args)
-        packed = out / f"{file.stem}.rec.xz"
+    slots: SimpleQueue[int] = SimpleQueue()
+    for slot in range(args.jobs):
+        slots.put(slot)
+
+    def one(part: Part) -> None:
+        slot, start = slots.get(), time.monotonic()
+        last = record_part(build, out, part, have, args, slot)
+        slots.put(slot)
+        packed = out / f"{part.stem}.rec.xz"
         size = packed.stat().st_size / 1e6 if packed.exists() else 0
         print(
-            f"{file}: {len(have) - before} new kernels, {size:.1f} MB, {time.monotonic() - start:.0f} s; {last}",
+            f"{part.stem}: {size:.1f} MB, {time.monotonic() - start:.0f} s, {len(have)} kernels so far; {last}",
             flush=True,
         )
+
+    with ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(one, todo))
     print(f"gpu-record: {len(have)} kernels, {have.total()} launches in {out}")
     return 0
 
