@@ -13,6 +13,16 @@
 #include <sycl/half_type.hpp>
 #include <sycl/sub_group.hpp>
 
+// A type of the shim (kernels/sycl/shim), which kernels made at run time are compiled with and PTX is not.
+namespace sycl {
+inline namespace _V1 {
+struct work_group {};
+inline void group_barrier(work_group) {
+  group_barrier(ext::oneapi::this_work_item::get_work_group<1>());
+}
+}  // namespace _V1
+}  // namespace sycl
+
 #if defined(__SYCL_DEVICE_ONLY__) && defined(__NVPTX__)
 #define LANES16 inline __attribute__((always_inline))
 

@@ -19,8 +19,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = items[int(part) :: int(parts)]
 
 
-def pytest_collection_finish() -> None:
-    """Before the first test: nothing has used the device."""
+def pytest_sessionstart() -> None:
+    """Before the tests are imported: some use the device then, and memory comes from the recorder from the first use on."""
     global _recorder
     env = os.environ
     keep_jit_sources(Path(env["GPU_RECORD_JIT"]))

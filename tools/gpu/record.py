@@ -1,6 +1,6 @@
 """python -m tools.gpu.record: runs tests under the GPU policy and writes the launches of their kernels.
 
-Each part of a test file is one process and one <out>/<file>.<part>.rec.xz. A kernel that has its launches already is not recorded again,
+Each part of a test file is one process and one <out>/<file>-<part>.rec.xz. A kernel that has its launches already is not recorded again,
 in whichever file they are. Sources of kernels compiled at run time go to <out>/jit, by digest.
 """
 
@@ -141,7 +141,7 @@ class Part:
 
     @property
     def stem(self) -> str:
-        return Path(self.file).stem + (f".{self.part}" if self.parts > 1 else "")
+        return Path(self.file).stem + (f"-{self.part}" if self.parts > 1 else "")
 
 
 def parts_of(build: Path, out: Path, files: list[str], tests: int) -> list[Part]:
