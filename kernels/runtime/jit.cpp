@@ -112,9 +112,17 @@ std::shared_ptr<JitModule> JitModule::add(const std::string& digest, int device,
                                           const Bytes& native, const std::string& target) {
   check_double(spirv, device);
   try {
-    const bool fits = !native.empty() && target == target_key(sycl_device(device));
-    const Bytes code = fits ? native : link(spirv, device);
-    auto module = loaded(digest, device, code);
+    Bytes code = native;
+    std::shared_ptr<JitModule> module;
+    if (!native.empty() && target == target_key(sycl_device(device))) {
+      try {
+        module = loaded(digest, device, code);
+      } catch (const sycl::exception&) {}  // a driver that refuses what it made in the compiler's process
+    }
+    if (!module) {
+      code = link(spirv, device);
+      module = loaded(digest, device, code);
+    }
     portable_file(digest).store(spirv);
     native_file(digest, device).store(code);
     ++g_added;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import time
@@ -74,6 +75,22 @@ def test_native_code_is_linked_from_the_portable_file(cache: Path) -> None:
     linked = _C.jit_stats()["linked"]
     fill(3)
     assert not service.records[-1].compiled
+    assert _C.jit_stats()["linked"] == linked + 1
+
+
+def test_native_code_that_the_driver_refuses_is_linked_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    build = service.build
+
+    def build_for_another_processor(source: str) -> service.Built:
+        built = build(source)
+        native = bytearray(built.native)
+        native[native.index(b"\x7fELF") + 18] ^= 0xFF  # e_machine
+        return dataclasses.replace(built, native=bytes(native))
+
+    monkeypatch.setattr(service, "build", build_for_another_processor)
+    linked = _C.jit_stats()["linked"]
+    fill(5)
+    assert service.records[-1].compiled
     assert _C.jit_stats()["linked"] == linked + 1
 
 
