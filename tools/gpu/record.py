@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import json
 import lzma
 import os
 import subprocess
@@ -161,7 +162,9 @@ def parts_of(build: Path, out: Path, files: list[str], tests: int) -> list[Part]
     listed = subprocess.run(command, cwd=ROOT, env=environment(build, out), capture_output=True, text=True)
     if listed.returncode:
         raise SystemExit(f"gpu-record: pytest does not collect these files:\n{listed.stdout}{listed.stderr}")
-    count = Counter(line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line)
+    # pytest shortens the name of a file outside this repository.
+    names = Counter(line.partition("::")[0] for line in listed.stdout.splitlines() if "::" in line)
+    count = Counter({next(f for f in files if f.endswith(name)): n for name, n in names.items()})
     return [
         Part(file, part, parts)
         for file, n in count.most_common()
@@ -210,6 +213,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes at once; these may record a kernel twice")
     parser.add_argument("--tests-per-process", type=int, default=600)
     parser.add_argument("--every", type=int, default=1, help="only each n-th test")
+    parser.add_argument(
+        "--compared", type=Path, nargs="*", default=[], help="replay.json of runs whose kernels are not needed"
+    )
     parser.add_argument("--seconds", type=float, default=1800, help="limit of one process")
     parser.add_argument("--pytest", nargs="*", default=[], help="more arguments for pytest")
     args = parser.parse_args()
@@ -227,6 +233,10 @@ def main() -> int:
     for other in sorted(out.glob("*.rec.xz")):
         if other.name.removesuffix(".rec.xz") not in stems:
             have.update(launch.digest + launch.kernel for launch in recording.launches(other))
+    for path in args.compared:
+        for result in json.loads(path.read_text()):
+            if result.get("state") in ("same", "within"):
+                have[result["digest"] + result["kernel"]] = args.each
     slots: SimpleQueue[int] = SimpleQueue()
     for slot in range(args.jobs):
         slots.put(slot)

@@ -60,10 +60,14 @@ class Ledger:
 
 
 def by_kernel(results: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The worst launch of each kernel; kernels compiled at run time by digest and name."""
+    """The worst launch of each kernel; kernels compiled at run time by digest and name.
+
+    A launch without code counts where no run had code for the kernel.
+    """
     worst: dict[str, dict[str, Any]] = {}
+    with_code = {r["digest"] + r["kernel"] for r in results if r.get("state", "no kernel") != "no kernel"}
     for r in results:
-        if "state" not in r:
+        if "state" not in r or (r["state"] == "no kernel" and r["digest"] + r["kernel"] in with_code):
             continue
         name = f"{r['digest']}:{r['kernel']}" if r["digest"] else r["kernel"]
         old = worst.get(name)
@@ -81,8 +85,11 @@ class Summary:
     unexplained: list[str]
 
 
-def replayed(folder: Path, kernels: dict[str, Any], ledger: Ledger) -> Summary:
-    results = json.loads((folder / "replay.json").read_text())
+def replayed(folders: list[Path], kernels: dict[str, Any], ledger: Ledger) -> Summary:
+    def records(name: str) -> list[Any]:
+        return [json.loads(path.read_text()) for folder in folders if (path := folder / name).exists()]
+
+    results = [r for launches in records("replay.json") for r in launches]
     worst = by_kernel(results)
     wanted = {k for k, e in kernels.items() if not e.get("cpu_only")}
     unexplained = []
@@ -107,14 +114,15 @@ def replayed(folder: Path, kernels: dict[str, Any], ledger: Ledger) -> Summary:
         f"| kernels compiled at run time (Inductor, Triton, jit): the same or within, others | {compiled['same'] + compiled['within']}, {compiled.total() - compiled['same'] - compiled['within']} |",
     ]
     for tool in SANITIZERS:
-        path = folder / f"{tool}.json"
-        if not path.exists():
+        runs = records(f"{tool}.json")
+        if not runs:
             lines.append(f"| {tool} | not run |")
             continue
-        record = json.loads(path.read_text())
-        open_reports = {k: r for k, r in record["reports"].items() if not ledger.explains(k, tool)}
+        checked = {k for run in runs for k in run["kernels"]}
+        reports = {k: r for run in runs for k, r in run["reports"].items()}
+        open_reports = {k: r for k, r in reports.items() if not ledger.explains(k, tool)}
         unexplained += [f"{k}: {tool} {r}" for k, r in sorted(open_reports.items())]
-        lines.append(f"| {tool}: kernels, with reports | {len(record['kernels'])}, {len(record['reports'])} |")
+        lines.append(f"| {tool}: kernels, with reports | {len(checked)}, {len(reports)} |")
     print(f"gpu-report: {len(missing)} kernels without a recorded launch: {', '.join(missing[:40])}")
     return Summary(lines, unexplained)
 
@@ -162,13 +170,13 @@ def insert(page: Path, name: str, lines: list[str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.gpu.report", description=__doc__)
-    parser.add_argument("results", type=Path, help="folder that the run on the GPU has filled")
+    parser.add_argument("results", type=Path, nargs="+", help="folders that runs on the GPU have filled")
     parser.add_argument("--types", type=Path, default=Path("build/gpu/kernels.json"))
     parser.add_argument("--page", type=Path, help="page whose tables are written: docs/gpu.md")
     args = parser.parse_args()
     ledger = Ledger()
     unexplained = []
-    if (args.results / "replay.json").exists():
+    if any((folder / "replay.json").exists() for folder in args.results):
         summary = replayed(args.results, json.loads(args.types.read_text())["kernels"], ledger)
         print("\n".join(summary.lines))
         unexplained = summary.unexplained
@@ -178,8 +186,8 @@ def main() -> int:
             print(f"  not needed in this run: {e.kernels} {e.state}")
         if args.page:
             insert(args.page, "replay", summary.lines)
-    if (args.results / "bench.json").exists():
-        lines = measured(args.results)
+    if timed := [folder for folder in args.results if (folder / "bench.json").exists()]:
+        lines = measured(timed[-1])
         print("\n".join(lines))
         if args.page:
             insert(args.page, "bench", lines)
