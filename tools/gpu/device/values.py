@@ -18,6 +18,8 @@ COMPONENTS = {
 FLOAT8 = {"f8e4m3fn": (4, 7), "f8e5m2": (5, 15), "f8e4m3fnuz": (4, 8), "f8e5m2fnuz": (5, 16), "f8e8m0fnu": (8, 127)}
 # The type that a kernel of a type computes in: its partial results have it.
 COMPUTED = {"f16": "f32", "bf16": "f32", "c32": "c64", **dict.fromkeys(FLOAT8, "f32")}
+# Norms and magnitudes of complex numbers.
+REAL = {"c32": "f16", "c64": "f32", "c128": "f64"}
 # One last place of a type, for results that were rounded once.
 LAST_PLACE = {**dict.fromkeys(("f8e4m3fn", "f8e4m3fnuz"), 2.0**-3), **dict.fromkeys(("f8e5m2", "f8e5m2fnuz"), 2.0**-2)}
 
@@ -105,7 +107,7 @@ def candidates(kernel: dict[str, Any], pointer: str, output: int | None) -> list
         return ["u32"]
     found: list[str] = []
     for t in kernel.get("types", []):
-        found += [t, COMPUTED.get(t, t)]
+        found += [t, COMPUTED.get(t, t), REAL.get(t, t)]
     return [t for t in dict.fromkeys(found) if t in COMPONENTS or t in FLOAT8] or ["u8"]
 
 
