@@ -276,6 +276,7 @@ void bind_own(py::module_& m) {
     return reason;
   });
   m.def("set_module_dir", &runtime::set_module_dir);
+  m.def("name_driver_target", &runtime::name_driver_target);
   m.def("prelink_module", [](const std::string& name, int device) {
     NoGil no_gil;
     runtime::prelink_module(name, device);

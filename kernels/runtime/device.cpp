@@ -18,9 +18,9 @@
 #include "kernels/runtime/driver_pages.hpp"
 #include "kernels/runtime/emulated.hpp"
 #include "kernels/runtime/memory_budget.hpp"
+#include "kernels/runtime/module.hpp"
 #include "kernels/runtime/platforms.hpp"
 #include "kernels/runtime/queue.hpp"
-#include "kernels/runtime/target_key.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -172,17 +172,9 @@ bool runs_modules(const sycl::platform& platform) {
   return platform.get_info<sycl::info::platform::vendor>().starts_with("Intel");
 }
 
-// Intel's CPU runtime takes the class of the first code that a process loads for its own, unless it is named: behind
-// code of a lower class it refuses what the kernel compiler, a process of its own, makes for this processor. It reads
-// the variable when it starts.
-void name_target() {
-  constexpr const char* highest = "sapphirerapids";
-  if (cpu_isa() == isa_of_target(highest)) setenv("CL_CONFIG_CPU_TARGET_ARCH", highest, 0);
-}
-
 // GPUs of one backend only, or the same device would show up twice.
 std::vector<sycl::device> pick(const std::string& mapping, std::vector<SeenDevice>& seen) {
-  name_target();
+  name_driver_target();  // the driver reads it when it starts
   std::vector<sycl::device> level_zero, opencl_gpus, cpus;
   for (const auto& platform : sycl::platform::get_platforms()) {
     for (const auto& d : platform.get_devices()) {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -313,6 +314,22 @@ std::optional<std::string> native_class(int device) {
   const auto natives = module_folder().natives_for(target_key(sycl_device(device)));
   if (natives.empty()) return std::nullopt;
   return natives.front()->folder;
+}
+
+std::string name_driver_target() {
+  constexpr const char* variable = "CL_CONFIG_CPU_TARGET_ARCH";
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (std::getenv(variable)) return;
+    try {
+      std::vector<NativeClass> classes;
+      for (const NativeFiles& n : module_folder().natives) classes.push_back({n.target, n.folder});
+      if (const auto name = target_to_name(classes, cpu_isa()); !name.empty())
+        setenv(variable, std::string(name).c_str(), 0);
+    } catch (const Error&) {}  // without modules: the first kernel says so
+  });
+  const char* named = std::getenv(variable);
+  return named ? named : "";
 }
 
 int64_t module_load_ns() { return t_load_ns; }

@@ -16,6 +16,9 @@ namespace xpu_ops::runtime {
 const sycl::kernel& load_kernel(const char* name, int device);
 // Folder with the modules; set once by the Python package before first use.
 void set_module_dir(const std::string& dir);
+// Tells the CPU driver, before it starts, to make code of the class of the installed native code: target_to_name.
+// Returns the target that is set now, by the user too; empty for the driver's own choice.
+std::string name_driver_target();
 
 // How modules came to be loaded in this process.
 struct ModuleStats {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,30 @@ inline std::optional<size_t> spare_sets(std::string_view made, std::string_view 
   for (const std::string_view name : wanted)
     if (std::ranges::find(had, name) == had.end()) return std::nullopt;
   return had.size() - wanted.size();
+}
+
+// Installed native code: its key, and its class, which is a target's name; empty where the build has no classes.
+struct NativeClass { std::string_view key, name; };
+
+// The target that the runtime is told to make code for, on a processor with these instruction sets; empty for none.
+// Unless it is told, it takes the class of the lowest code that a process has loaded, and refuses the code of a higher
+// one that the kernel compiler, a process of its own, makes for the processor.
+inline std::string_view target_to_name(std::span<const NativeClass> natives, std::string_view isa) {
+  const NativeClass* nearest = nullptr;
+  size_t spare = 0;
+  const std::string here = std::string(kIsa) + std::string(isa);
+  for (const NativeClass& n : natives) {
+    const size_t at = n.key.find(kIsa);
+    const auto more = at == n.key.npos ? std::nullopt : spare_sets(n.key.substr(at), here);
+    if (!more || (nearest && *more >= spare)) continue;
+    nearest = &n;
+    spare = *more;
+  }
+  if (!nearest) return {};
+  if (!nearest->name.empty() || spare == 0) return nearest->name;
+  // Code of an unnamed lower class: the highest target takes it.
+  constexpr std::string_view highest = "sapphirerapids";
+  return isa == isa_of_target(highest) ? highest : std::string_view();
 }
 
 }  // namespace xpu_ops::runtime

@@ -38,6 +38,21 @@ void test_native_target() {
   CHECK(!spare_sets(driver, key("skx")));
   CHECK(!spare_sets(key("skx"), driver));
 
+  at("native target: which one the runtime is told");
+  using runtime::NativeClass;
+  using runtime::target_to_name;
+  const std::string low = key("core-avx2"), middle = key("skx"), high = key("sapphirerapids");
+  const std::vector<NativeClass> release = {{low, "core-avx2"}, {middle, "skx"}, {high, "sapphirerapids"}};
+  const auto told = [&](const std::vector<NativeClass>& natives, const char* processor, const char* more = "") {
+    return target_to_name(natives, std::string(isa_of_target(processor)) + more);
+  };
+  CHECK(told(release, "corei7") == "" && told(release, "core-avx2") == "core-avx2");
+  CHECK(told(release, "skx") == "skx" && told(release, "icelake-server") == "skx");
+  CHECK(told(release, "cascadelake", "+avx512bf16") == "skx");
+  CHECK(told(release, "sapphirerapids") == "sapphirerapids");
+  CHECK(told({{middle, ""}}, "skx") == "" && told({{middle, ""}}, "sapphirerapids") == "sapphirerapids");
+  CHECK(told({{middle, ""}}, "cascadelake") == "" && told({}, "skx") == "");
+
   at("native target: a forced target of no known sets is only itself");
   CHECK(isa_of_target("").empty() && isa_of_target("skylake").empty());
   CHECK(!spare_sets(key("core-avx2"), key("skx") + " forced=other"));

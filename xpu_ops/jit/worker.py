@@ -69,6 +69,9 @@ def _environment() -> dict[str, str]:
     env = dict(os.environ)
     dirs = [str(d) for d in _autoload._library_dirs()]
     env["ONEAPI_DEVICE_SELECTOR"] = "opencl:cpu"
+    extension: Any = _autoload.load()
+    if target := extension.name_driver_target():  # code of another would be refused here
+        env["CL_CONFIG_CPU_TARGET_ARCH"] = target
     env["LD_LIBRARY_PATH"] = os.pathsep.join([*dirs, *filter(None, [env.get("LD_LIBRARY_PATH")])])
     malloc = next((p for d in dirs if (p := Path(d) / "libtbbmalloc_proxy.so.2").exists()), None)
     if malloc is not None:  # the compiler spends a fifth less time with it
