@@ -3,6 +3,7 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include "bindings/aten/fused.hpp"
+#include "bindings/runtime/cache.hpp"
 #include "bindings/runtime/module.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/postops.hpp"
@@ -14,75 +15,35 @@ namespace xpu_ops {
 namespace py = pybind11;
 using onednn::PrimitiveCache;
 using onednn::WeightCache;
+using namespace py::literals;
 
 namespace {
 
-py::dict primitive_stats() {
-  const auto s = PrimitiveCache::instance().stats();
-  py::dict d;
-  d["capacity"] = s.capacity;
-  d["size"] = s.size;
-  d["hits"] = s.hits;
-  d["misses"] = s.misses;
-  d["evictions"] = s.evictions;
-  return d;
+py::dict primitive_entry(const onednn::PrimitiveCacheEntry& e) {
+  return py::dict("op"_a = e.op, "impl"_a = e.impl, "shapes"_a = e.shapes, "scratchpad_bytes"_a = e.scratchpad_bytes,
+                  "uses"_a = e.uses);
 }
 
-py::list primitive_entries() {
-  py::list out;
-  for (const auto& e : PrimitiveCache::instance().entries()) {
-    py::dict d;
-    d["op"] = e.op;
-    d["impl"] = e.impl;
-    d["shapes"] = e.shapes;
-    d["scratchpad_bytes"] = e.scratchpad_bytes;
-    d["uses"] = e.uses;
-    out.append(d);
-  }
-  return out;
+py::dict weight_stats(const onednn::WeightCacheStats& s) {
+  return py::dict("budget"_a = s.budget, "bytes"_a = s.bytes, "size"_a = s.size, "hits"_a = s.hits,
+                  "misses"_a = s.misses, "packs"_a = s.packs, "evictions"_a = s.evictions,
+                  "invalidations"_a = s.invalidations);
 }
 
-py::dict weight_stats() {
-  const auto s = WeightCache::instance().stats();
-  py::dict d;
-  d["budget"] = s.budget;
-  d["bytes"] = s.bytes;
-  d["size"] = s.size;
-  d["hits"] = s.hits;
-  d["misses"] = s.misses;
-  d["packs"] = s.packs;
-  d["evictions"] = s.evictions;
-  d["invalidations"] = s.invalidations;
-  return d;
-}
-
-py::list weight_entries() {
-  py::list out;
-  for (const auto& e : WeightCache::instance().entries()) {
-    py::dict d;
-    d["device"] = e.device;
-    d["bytes"] = e.bytes;
-    d["version"] = e.version;
-    d["offset"] = e.offset;
-    d["uses"] = e.uses;
-    out.append(d);
-  }
-  return out;
+py::dict weight_entry(const onednn::WeightCacheEntry& e) {
+  return py::dict("device"_a = e.device, "bytes"_a = e.bytes, "version"_a = e.version, "offset"_a = e.offset,
+                  "uses"_a = e.uses);
 }
 
 }  // namespace
 
 void bind_onednn(py::module_& module) {
   py::module_ m = module.def_submodule("_onednn");
-  m.def("primitive_stats", &primitive_stats);
-  m.def("primitive_entries", &primitive_entries);
-  m.def("primitive_clear", [] { PrimitiveCache::instance().clear(); });
-  m.def("primitive_set_capacity", [](uint64_t n) { PrimitiveCache::instance().set_capacity(n); });
-  m.def("weight_stats", &weight_stats);
-  m.def("weight_entries", &weight_entries);
-  m.def("weight_clear", [] { WeightCache::instance().clear(); });
-  m.def("weight_sweep", [] { WeightCache::instance().sweep(); });
-  m.def("weight_set_budget", [](uint64_t bytes) { WeightCache::instance().set_budget(bytes); });
+  bind_cache<PrimitiveCache>(m, "primitives", &stats_dict, &primitive_entry,
+                             [](uint64_t n) { PrimitiveCache::instance().set_capacity(n); });
+  bind_cache<WeightCache>(m, "weights", &weight_stats, &weight_entry, [](uint64_t bytes) {
+    WeightCache::instance().set_budget(bytes);
+  }).def("sweep", [] { WeightCache::instance().sweep(); });
   m.def("verbose", &onednn::verbose);
   m.def("set_verbose", &onednn::set_verbose);
   m.def("eltwise_names", [] {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xpu_ops import _C
+from xpu_ops._cache import CacheView, CountedCache, Entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,69 +31,27 @@ __all__ = [
 _native = _C._onednn
 
 
-class _PrimitiveCache:
-    """The LRU of created primitives, shared by all devices and threads of the process."""
+class _PrimitiveCache(CountedCache):
+    """The LRU of created primitives. Entries: op, impl, shapes, scratchpad_bytes, uses.
 
-    @property
-    def capacity(self) -> int:
-        """Entries kept; the least recently used one goes first. 0 keeps none."""
-        return _native.primitive_stats()["capacity"]
-
-    @capacity.setter
-    def capacity(self, entries: int) -> None:
-        if entries < 0:
-            raise ValueError(f"capacity must not be negative, got {entries}")
-        _native.primitive_set_capacity(entries)
-
-    @property
-    def size(self) -> int:
-        """Entries held now."""
-        return _native.primitive_stats()["size"]
-
-    @property
-    def hits(self) -> int:
-        """Look-ups that found their primitive since the last clear()."""
-        return _native.primitive_stats()["hits"]
-
-    @property
-    def misses(self) -> int:
-        """Look-ups that had to create one, or to learn that there is none."""
-        return _native.primitive_stats()["misses"]
-
-    @property
-    def evictions(self) -> int:
-        """Entries dropped because of the capacity."""
-        return _native.primitive_stats()["evictions"]
-
-    def stats(self) -> dict[str, int]:
-        """Return capacity, size, hits, misses and evictions of one moment."""
-        return _native.primitive_stats()
-
-    def entries(self) -> list[dict[str, str | int]]:
-        """Return what is held, most recently used first: op, impl, shapes, scratchpad_bytes, uses.
-
-        impl is "refused: ..." where oneDNN has none worth running.
-        """
-        return _native.primitive_entries()
-
-    def clear(self) -> None:
-        """Drop all entries and set the counters to zero."""
-        _native.primitive_clear()
+    impl is "refused: ..." where oneDNN has none worth running.
+    """
 
 
-class _WeightCache:
-    """Weights in the layout that a primitive wants. An in-place write to a weight drops its entries, freeing it too."""
+class _WeightCache(CacheView):
+    """Weights in the layout that a primitive wants. An in-place write to a weight drops its entries, freeing it too.
+
+    Entries: device, bytes, version, offset, uses.
+    """
 
     @property
     def budget(self) -> int:
         """Bytes that packed weights may take; the least recently used go first. 0 packs at every call."""
-        return _native.weight_stats()["budget"]
+        return self.stats()["budget"]
 
     @budget.setter
     def budget(self, size: int) -> None:
-        if size < 0:
-            raise ValueError(f"budget must not be negative, got {size}")
-        _native.weight_set_budget(size)
+        self._set_limit("budget", size)
 
     @property
     def bytes(self) -> int:
@@ -100,42 +59,23 @@ class _WeightCache:
         return self.stats()["bytes"]
 
     @property
-    def size(self) -> int:
-        """Packed weights held now."""
-        return self.stats()["size"]
-
-    @property
-    def hits(self) -> int:
-        """Uses of a weight that was packed already."""
-        return _native.weight_stats()["hits"]
-
-    @property
-    def misses(self) -> int:
-        """Uses of a weight that was not."""
-        return _native.weight_stats()["misses"]
-
-    @property
     def packs(self) -> int:
         """Weights packed since the last clear()."""
-        return _native.weight_stats()["packs"]
+        return self.stats()["packs"]
 
     def stats(self) -> dict[str, int]:
         """Return budget, bytes, size, hits, misses, packs, evictions and invalidations of one moment."""
-        _native.weight_sweep()
-        return _native.weight_stats()
+        _native.weights.sweep()
+        return super().stats()
 
-    def entries(self) -> list[dict[str, int]]:
-        """Return what is held, most recently used first: device, bytes, version, offset, uses."""
-        _native.weight_sweep()
-        return _native.weight_entries()
-
-    def clear(self) -> None:
-        """Drop all entries and set the counters to zero."""
-        _native.weight_clear()
+    def entries(self) -> list[Entry]:
+        """Return what is held, most recently used first."""
+        _native.weights.sweep()
+        return super().entries()
 
 
-primitive_cache = _PrimitiveCache()
-weight_cache = _WeightCache()
+primitive_cache = _PrimitiveCache(_native.primitives)
+weight_cache = _WeightCache(_native.weights)
 
 
 def version() -> str:

@@ -7,60 +7,18 @@ Environment: XPU_OPS_MKL=0 leaves oneMKL out, so that its operators fall back to
 from __future__ import annotations
 
 from xpu_ops import _C
+from xpu_ops._cache import CountedCache
 
 __all__ = ["available", "missing", "plan_cache", "version"]
 
 _native = _C._onemkl
 
 
-class _PlanCache:
-    """The LRU of committed transforms, shared by all devices and threads of the process."""
-
-    @property
-    def capacity(self) -> int:
-        """Entries kept; the least recently used one goes first. 0 keeps none."""
-        return _native.plan_stats()["capacity"]
-
-    @capacity.setter
-    def capacity(self, entries: int) -> None:
-        if entries < 0:
-            raise ValueError(f"capacity must not be negative, got {entries}")
-        _native.plan_set_capacity(entries)
-
-    @property
-    def size(self) -> int:
-        """Entries held now."""
-        return _native.plan_stats()["size"]
-
-    @property
-    def hits(self) -> int:
-        """Transforms that found their plan since the last clear()."""
-        return _native.plan_stats()["hits"]
-
-    @property
-    def misses(self) -> int:
-        """Transforms that had to make one."""
-        return _native.plan_stats()["misses"]
-
-    @property
-    def evictions(self) -> int:
-        """Entries dropped because of the capacity."""
-        return _native.plan_stats()["evictions"]
-
-    def stats(self) -> dict[str, int]:
-        """Return capacity, size, hits, misses and evictions of one moment."""
-        return _native.plan_stats()
-
-    def entries(self) -> list[dict[str, str | int]]:
-        """Return what is held, most recently used first: kind ("r2c forward f32"), shape ("batch x lengths"), uses."""
-        return _native.plan_entries()
-
-    def clear(self) -> None:
-        """Drop all entries and set the counters to zero."""
-        _native.plan_clear()
+class _PlanCache(CountedCache):
+    """The LRU of committed transforms. Entries: kind ("r2c forward f32"), shape ("batch x lengths"), uses."""
 
 
-plan_cache = _PlanCache()
+plan_cache = _PlanCache(_native.plans)
 
 
 def available() -> bool:

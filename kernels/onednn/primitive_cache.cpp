@@ -1,15 +1,13 @@
 #include "kernels/onednn/primitive_cache.hpp"
 
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
-#include <list>
 #include <map>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 
 #include "kernels/onednn/engine.hpp"
+#include "kernels/runtime/environment.hpp"
 
 namespace xpu_ops::onednn {
 
@@ -83,16 +81,19 @@ static uint64_t intern(std::vector<uint8_t> blob) {
   return ids->emplace(std::move(blob), ids->size() + 1).first->second;
 }
 
-void PrimitiveCache::create(Entry& e, const std::function<void(Entry&)>& make) {
+std::shared_ptr<Entry> PrimitiveCache::create(Op op, const std::function<void(Entry&)>& make) {
+  auto e = std::make_shared<Entry>();
+  e->op = op;
   std::exception_ptr failure;
   std::thread([&] {
     try {
-      make(e);
-    } catch (const dnnl::error& error) { e.refuse(error.what()); } catch (...) {
+      make(*e);
+    } catch (const dnnl::error& error) { e->refuse(error.what()); } catch (...) {
       failure = std::current_exception();
     }
   }).join();
   if (failure) std::rethrow_exception(failure);
+  return e;
 }
 
 uint64_t layout_id(const dnnl::memory::desc& md) { return intern(dnnl::memory::desc(md).get_blob()); }
@@ -104,103 +105,19 @@ uint64_t packing_id(const View& from, const dnnl::memory::desc& to) {
   return intern(std::move(both));
 }
 
-struct PrimitiveCache::Impl {
-  struct Node {
-    Key key;
-    uint64_t hash;
-    std::shared_ptr<Entry> entry;
-    uint64_t uses = 0;
-  };
-  struct Identity {
-    size_t operator()(uint64_t h) const { return h; }
-  };
-  using List = std::list<Node>;
-  mutable std::mutex mutex;
-  List lru;  // most recently used first
-  std::unordered_multimap<uint64_t, List::iterator, Identity> index;
-  uint64_t capacity = 1024, hits = 0, misses = 0, evictions = 0;
-
-  List::iterator find(const Key& key, uint64_t hash) {
-    auto [first, last] = index.equal_range(hash);
-    for (; first != last; ++first)
-      if (first->second->key == key) return first->second;
-    return lru.end();
-  }
-  void shrink() {
-    while (lru.size() > capacity) {
-      auto victim = std::prev(lru.end());
-      auto [first, last] = index.equal_range(victim->hash);
-      for (; first != last; ++first)
-        if (first->second == victim) {
-          index.erase(first);
-          break;
-        }
-      lru.erase(victim);
-      ++evictions;
-    }
-  }
-};
-
 PrimitiveCache& PrimitiveCache::instance() {
   static auto* cache = new PrimitiveCache;  // never destroyed: engines may be gone when static destructors run
   return *cache;
 }
 
-PrimitiveCache::PrimitiveCache() : impl_(new Impl) {
-  if (const char* env = std::getenv("XPU_OPS_PRIMITIVE_CACHE_CAPACITY"))
-    impl_->capacity = std::strtoull(env, nullptr, 10);
-}
-
-std::shared_ptr<Entry> PrimitiveCache::find(const Key& key, uint64_t hash) {
-  std::lock_guard lock(impl_->mutex);
-  auto it = impl_->find(key, hash);
-  if (it == impl_->lru.end()) {
-    ++impl_->misses;
-    return nullptr;
-  }
-  ++impl_->hits;
-  ++it->uses;
-  if (it != impl_->lru.begin()) impl_->lru.splice(impl_->lru.begin(), impl_->lru, it);
-  if (verbose()) [[unlikely]]
-    it->entry->last_was_hit = true;
-  return it->entry;
-}
-
-std::shared_ptr<Entry> PrimitiveCache::insert(const Key& key, uint64_t hash, std::shared_ptr<Entry> e) {
-  std::lock_guard lock(impl_->mutex);
-  if (auto it = impl_->find(key, hash); it != impl_->lru.end()) return it->entry;  // another thread was first
-  if (!impl_->capacity) return e;
-  impl_->lru.push_front({key, hash, e, 1});
-  impl_->index.emplace(hash, impl_->lru.begin());
-  impl_->shrink();
-  return e;
-}
-
-void PrimitiveCache::set_capacity(uint64_t n) {
-  std::lock_guard lock(impl_->mutex);
-  impl_->capacity = n;
-  impl_->shrink();
-}
-
-PrimitiveCacheStats PrimitiveCache::stats() const {
-  std::lock_guard lock(impl_->mutex);
-  return {impl_->capacity, impl_->lru.size(), impl_->hits, impl_->misses, impl_->evictions};
-}
+PrimitiveCache::PrimitiveCache() : LruCache(runtime::env_number("XPU_OPS_PRIMITIVE_CACHE_CAPACITY", 1024)) {}
 
 std::vector<PrimitiveCacheEntry> PrimitiveCache::entries() const {
-  std::lock_guard lock(impl_->mutex);
   std::vector<PrimitiveCacheEntry> out;
-  for (const auto& n : impl_->lru)
-    out.push_back({op_name(n.entry->op), n.entry->primitive ? n.entry->impl : "refused: " + n.entry->impl,
-                   n.entry->shapes, n.entry->scratchpad_bytes, n.uses});
+  each([&](const Entry& e, uint64_t uses) {
+    out.push_back({op_name(e.op), e.primitive ? e.impl : "refused: " + e.impl, e.shapes, e.scratchpad_bytes, uses});
+  });
   return out;
-}
-
-void PrimitiveCache::clear() {
-  std::lock_guard lock(impl_->mutex);
-  impl_->index.clear();
-  impl_->lru.clear();
-  impl_->hits = impl_->misses = impl_->evictions = 0;
 }
 
 }  // namespace xpu_ops::onednn

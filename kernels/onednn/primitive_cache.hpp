@@ -15,6 +15,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "kernels/onednn/tensor.hpp"
+#include "kernels/runtime/lru.hpp"
 
 namespace xpu_ops::onednn {
 
@@ -140,40 +141,37 @@ uint64_t layout_id(const dnnl::memory::desc& md);
 // The same for a pair: views of one storage with other strides pack to the same layout but to other values.
 uint64_t packing_id(const View& from, const dnnl::memory::desc& to);
 
-struct PrimitiveCacheStats { uint64_t capacity, size, hits, misses, evictions; };
 struct PrimitiveCacheEntry {
   std::string op, impl, shapes;
   uint64_t scratchpad_bytes, uses;
 };
 
-class PrimitiveCache {
+struct KeyHash {
+  size_t operator()(const Key& key) const { return key.hash(); }
+};
+
+class PrimitiveCache : public runtime::LruCache<Key, Entry, KeyHash> {
  public:
   static PrimitiveCache& instance();
 
-  // `make(Entry&)` fills a new entry; it runs outside the lock and may run twice if two threads miss at once.
-  template <class Make>
-  std::shared_ptr<Entry> get(const Key& key, Make&& make) {
-    const uint64_t h = key.hash();
-    if (auto e = find(key, h)) return e;
-    auto e = std::make_shared<Entry>();
-    e->op = static_cast<Op>(key.data()[0] & 0xff);
-    create(*e, std::ref(make));
-    return insert(key, h, std::move(e));
+  // `make(Entry&)` fills a new entry.
+  template <class Make> std::shared_ptr<Entry> get(const Key& key, Make&& make) {
+    bool hit = true;
+    auto entry = LruCache::get(key, [&] {
+      hit = false;
+      return create(static_cast<Op>(key.data()[0] & 0xff), std::ref(make));
+    });
+    if (entry->last_was_hit.load(std::memory_order_relaxed) != hit) [[unlikely]]
+      entry->last_was_hit.store(hit, std::memory_order_relaxed);
+    return entry;
   }
-  void set_capacity(uint64_t n);
-  PrimitiveCacheStats stats() const;
   std::vector<PrimitiveCacheEntry> entries() const;  // most recently used first
-  void clear();                                      // drops all entries and sets the counters to zero
 
  private:
   PrimitiveCache();
   // Runs `make` on a thread of its own. oneDNN's code generator keeps an error in a variable of the thread and fails
   // there from then on, also in what primitives generate while they run, which any thread that waits may do.
-  static void create(Entry& e, const std::function<void(Entry&)>& make);
-  std::shared_ptr<Entry> find(const Key& key, uint64_t hash);
-  std::shared_ptr<Entry> insert(const Key& key, uint64_t hash, std::shared_ptr<Entry> e);
-  struct Impl;
-  Impl* impl_;
+  static std::shared_ptr<Entry> create(Op op, const std::function<void(Entry&)>& make);
 };
 
 }  // namespace xpu_ops::onednn

@@ -1,8 +1,6 @@
 #include "kernels/onednn/weight_cache.hpp"
 
 #include <algorithm>
-#include <cstdlib>
-#include <list>
 #include <mutex>
 #include <unordered_map>
 
@@ -11,6 +9,8 @@
 #include "kernels/runtime/allocator.hpp"
 #include "kernels/runtime/command_graph.hpp"
 #include "kernels/runtime/device.hpp"
+#include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/lru.hpp"
 #include "kernels/runtime/reclaim.hpp"
 
 namespace xpu_ops::onednn {
@@ -54,18 +54,15 @@ struct WeightCache::Impl {
       return h ^ h >> 31;
     }
   };
-  struct Node {
-    Name name;
+  struct Held {
     uint64_t version;
-    bool stale;
-    uint64_t uses;
     std::shared_ptr<PackedWeight> packed;
+    bool stale = false;
   };
-  using List = std::list<Node>;
+  using Lru = runtime::LruMap<Name, Held, Hash>;
 
   mutable std::mutex mutex;
-  List lru;
-  std::unordered_map<Name, List::iterator, Hash> index;
+  Lru lru;
   struct Weight {
     uint64_t version;
     bool written;
@@ -89,21 +86,17 @@ struct WeightCache::Impl {
       if (hooks.unpin) hooks.unpin(storage);
     }
   }
-  void drop(List::iterator it, Dropped& out) {
-    bytes -= it->packed->bytes;
-    out.packed.push_back(std::move(it->packed));
-    const uint64_t storage = it->name.storage;
-    index.erase(it->name);
-    lru.erase(it);
+  Lru::iterator drop(Lru::iterator it, Dropped& out) {
+    bytes -= it->value.packed->bytes;
+    out.packed.push_back(std::move(it->value.packed));
+    const uint64_t storage = it->key.storage;
+    const auto next = lru.erase(it);
     release(storage);
+    return next;
   }
   void sweep(Dropped& out) {
     if (!hooks.alive) return;
-    for (auto it = lru.begin(); it != lru.end();) {
-      auto next = std::next(it);
-      if (!hooks.alive(it->name.storage)) drop(it, out);
-      it = next;
-    }
+    for (auto it = lru.begin(); it != lru.end();) it = hooks.alive(it->key.storage) ? std::next(it) : drop(it, out);
   }
   void shrink(Dropped& out) {
     while (bytes > budget && !lru.empty()) {
@@ -119,10 +112,8 @@ WeightCache& WeightCache::instance() {
 }
 
 WeightCache::WeightCache() : impl_(new Impl) {
-  if (const char* env = std::getenv("XPU_OPS_WEIGHT_CACHE_BYTES"))
-    impl_->budget = std::strtoull(env, nullptr, 10);
-  else
-    impl_->budget = std::min<uint64_t>(uint64_t{4} << 30, runtime::device_info(0).total_memory / 4);
+  impl_->budget = runtime::env_number("XPU_OPS_WEIGHT_CACHE_BYTES",
+                                      std::min<uint64_t>(uint64_t{4} << 30, runtime::device_info(0).total_memory / 4));
   runtime::set_reclaimer({[] { instance().sweep(); }, [](int device) { return instance().evict(device); }});
 }
 
@@ -141,22 +132,20 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
     Impl::Dropped dropped;
     std::unique_lock lock(impl_->mutex);
     bool counted = false;  // the entry we replace holds its storage's place
-    if (auto it = impl_->index.find(name); it != impl_->index.end()) {
-      if (it->second->version == ref.version && !it->second->stale) {
+    if (auto it = impl_->lru.find(name); it != impl_->lru.end()) {
+      if (it->value.version == ref.version && !it->value.stale) {
         ++impl_->hits;
-        ++it->second->uses;
-        impl_->lru.splice(impl_->lru.begin(), impl_->lru, it->second);
-        const std::shared_ptr<PackedWeight> packed = it->second->packed;
+        impl_->lru.use(it);
+        const std::shared_ptr<PackedWeight> packed = it->value.packed;
         if (packed->stream != queue.id) packed->elsewhere = true;
         lock.unlock();
         packed->reach(queue);
         return packed;
       }
-      if (!it->second->stale) ++impl_->invalidations;
-      reuse = std::move(it->second->packed);
+      if (!it->value.stale) ++impl_->invalidations;
+      reuse = std::move(it->value.packed);
       impl_->bytes -= reuse->bytes;
-      impl_->lru.erase(it->second);
-      impl_->index.erase(it);
+      impl_->lru.erase(it);
       counted = true;
       // Another thread or queue may still read it.
       if (reuse.use_count() > 1 || reuse->bytes != bytes || reuse->stream != queue.id || reuse->elsewhere)
@@ -183,9 +172,8 @@ std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const Weig
   std::lock_guard lock(impl_->mutex);
   ++impl_->packs;
   if (!ref.storage) return packed;
-  if (bytes <= impl_->budget && writes == impl_->writes && !impl_->index.count(name)) {
-    impl_->lru.push_front({name, ref.version, false, 1, packed});
-    impl_->index.emplace(name, impl_->lru.begin());
+  if (bytes <= impl_->budget && writes == impl_->writes && impl_->lru.find(name) == impl_->lru.end()) {
+    impl_->lru.add(name, {ref.version, packed});
     impl_->bytes += bytes;
     impl_->shrink(dropped);
   } else {
@@ -219,8 +207,8 @@ void WeightCache::invalidate(uint64_t storage) {
   for (auto& [offset, weight] : s->second.weights) weight.written = true;
   ++impl_->writes;
   for (auto& node : impl_->lru)
-    if (node.name.storage == storage && !node.stale) {
-      node.stale = true;
+    if (node.key.storage == storage && !node.value.stale) {
+      node.value.stale = true;
       ++impl_->invalidations;
     }
 }
@@ -236,12 +224,12 @@ size_t WeightCache::evict(int device) {
   std::lock_guard lock(impl_->mutex);
   const uint64_t before = impl_->bytes;
   for (auto it = impl_->lru.begin(); it != impl_->lru.end();) {
-    auto next = std::next(it);
-    if (it->name.device == device) {
-      impl_->drop(it, dropped);
-      ++impl_->evictions;
+    if (it->key.device != device) {
+      ++it;
+      continue;
     }
-    it = next;
+    it = impl_->drop(it, dropped);
+    ++impl_->evictions;
   }
   return before - impl_->bytes;
 }
@@ -269,7 +257,8 @@ std::vector<WeightCacheEntry> WeightCache::entries() const {
   std::lock_guard lock(impl_->mutex);
   std::vector<WeightCacheEntry> out;
   for (const auto& n : impl_->lru)
-    out.push_back({n.name.storage, n.version, n.name.packing, n.packed->bytes, n.uses, n.name.offset, n.name.device});
+    out.push_back(
+        {n.key.storage, n.value.version, n.key.packing, n.value.packed->bytes, n.uses, n.key.offset, n.key.device});
   return out;
 }
 

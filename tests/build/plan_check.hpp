@@ -92,6 +92,7 @@ void test_groups();
 void test_sparse();
 void test_control_groups();
 void test_native_code();
+void test_lru();
 void test_native_target();
 
 }  // namespace plan_test

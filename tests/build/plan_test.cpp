@@ -594,6 +594,7 @@ int main() {
   test_weights();
   test_control_groups();
   test_native_code();
+  test_lru();
   test_native_target();
   std::printf("%d checks, %d failures\n", g_checks, g_failures);
   return g_failures == 0 ? 0 : 1;

@@ -28,7 +28,7 @@ PASSED_ON = {
 }
 READS = (
     r"getenv\(\s*\"(\w+)\"",
-    r"env_flag\(\s*\"(\w+)\"",
+    r"env_(?:flag|number)\(\s*\"(\w+)\"",
     r"os\.getenv\(\s*[\"'](\w+)[\"']",
     r"os\.environ(?:\.\w+\(|\[)\s*[\"'](\w+)[\"']",
     r"[\"'](\w+)[\"'] (?:not )?in os\.environ",

@@ -187,9 +187,9 @@ def test_empty_cache_lets_go_of_dead_weights() -> None:
             torch.conv2d(x, w)
     del w, dead
     gc.collect()
-    assert native.weight_stats()["size"] == 2
+    assert native.weights.stats()["size"] == 2
     torch.xpu.empty_cache()
-    assert native.weight_stats()["size"] == 1
+    assert native.weights.stats()["size"] == 1
     packed = onednn.weight_cache.packs
     with torch.no_grad():
         torch.conv2d(x, kept)
@@ -380,6 +380,28 @@ def test_capacity_and_eviction() -> None:
     assert torch.mm(t, t).cpu()[0, 0] == 80
     cache.clear()
     assert cache.stats() == {"capacity": 0, "size": 0, "hits": 0, "misses": 0, "evictions": 0}
+
+
+def test_threads_wait_for_one_creation() -> None:
+    x, barrier = torch.ones(192, 192, device="xpu"), threading.Barrier(6)
+    together: list[torch.Tensor] = []
+
+    def work() -> None:
+        barrier.wait()
+        together.append(torch.mm(x, x))
+
+    for _ in range(3):
+        onednn.primitive_cache.clear()
+        torch.mm(x, x)
+        alone = onednn.primitive_cache.misses
+        onednn.primitive_cache.clear()
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert onednn.primitive_cache.misses == alone
+    assert all(torch.equal(t, torch.full_like(t, 192)) for t in together)
 
 
 def test_entries_name_implementations() -> None:

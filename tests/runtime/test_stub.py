@@ -49,13 +49,20 @@ def test_members(declared: ast.ClassDef) -> None:
     )
 
 
-def test_numbers_of_arguments() -> None:
-    wrong = [f.name for f in FUNCTIONS if bound_arguments(getattr(_C, f.name)) != arguments(f)]
-    onednn = DECLARED["_onednn"]
-    assert isinstance(onednn, ast.ClassDef)
-    wrong += [
+def wrong_numbers(scope: object, declared: list[ast.stmt]) -> list[str]:
+    """Functions of a module or of the modules in it whose arguments are not as many as the stub says."""
+    return [
         f.name
-        for f in onednn.body
-        if isinstance(f, ast.FunctionDef) and bound_arguments(getattr(_C._onednn, f.name)) != arguments(f)
+        for f in declared
+        if isinstance(f, ast.FunctionDef) and bound_arguments(getattr(scope, f.name)) != arguments(f)
+    ] + [
+        name
+        for inner in declared
+        if isinstance(inner, ast.ClassDef)
+        for name in wrong_numbers(getattr(scope, inner.name), inner.body)
     ]
-    assert wrong == []
+
+
+def test_numbers_of_arguments() -> None:
+    modules = [n for n in CLASSES if n.name in ("_onednn", "_onemkl")]
+    assert wrong_numbers(_C, [*FUNCTIONS, *modules]) == []

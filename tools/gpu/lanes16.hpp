@@ -17,9 +17,7 @@
 namespace sycl {
 inline namespace _V1 {
 struct work_group {};
-inline void group_barrier(work_group) {
-  group_barrier(ext::oneapi::this_work_item::get_work_group<1>());
-}
+inline void group_barrier(work_group) { group_barrier(ext::oneapi::this_work_item::get_work_group<1>()); }
 }  // namespace _V1
 }  // namespace sycl
 

@@ -15,7 +15,8 @@ _recorder: Recorder | None = None
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of this process."""
-    part, _, parts = os.environ["GPU_RECORD_PART"].partition("/")
+    env = os.environ
+    part, _, parts = env["GPU_RECORD_PART"].partition("/")
     items[:] = items[int(part) :: int(parts)]
 
 

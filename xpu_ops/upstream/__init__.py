@@ -27,6 +27,7 @@ DOORS = {
     "torch._higher_order_ops.associative_scan": "higher_order",
     "torch._inductor.compile_fx": "inductor",
     "torch._native": "native",
+    "torch.utils.flop_counter": "flop_counter",
     "torchao.kernel.intmm": "torchao",
     "torchao.quantization.quant_api": "torchao",
     "torchao.quantization.quantize_.workflows.int8.int8_tensor": "torchao",

@@ -210,7 +210,7 @@ def _apply(change: Change, targets: list[str]) -> None:
         change.make(*(resolve(t) for t in targets))
     elif change.kind == "adds":
         for name, value in change.make().items():
-            if not any(fnmatch.fnmatchcase(name, t) for t in targets):
+            if not any(name == t or fnmatch.fnmatchcase(name, t) for t in targets):
                 raise ValueError(f"{name} is not declared by {targets}")
             set_target(name, value)
     else:
