@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from xpu_ops.block import ir
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, loops
 from xpu_ops.triton.lower.nest import Nest
@@ -135,10 +136,12 @@ def _guard(k: State, load: str, writes: list[Op], shape: Shape) -> Op:
     first = (element.const(0),)
     nest = Nest(k, shape, first, None, 0)
     source = nest.get(v.op.operands[0]).code
-    tests = [f"tri::apart({source}, {nest.get(op.operands[0]).code}, {shape[0]})" for op in writes]
-    apart, array = k.fresh("apart"), k.array(v.ty)
-    k.put(*nest.before, f"const bool {apart} = {' && '.join(dict.fromkeys(tests))};", f"if (!{apart}) {{")
-    loops.copy(k, load, array)
-    k.put("}")
+    tests = [ir.call("tri::apart", source, nest.get(op.operands[0]).code, shape[0]) for op in writes]
+    array = k.array(v.ty)
+    k.put(*nest.before)
+    apart = k.let("i1", ir.every(tests), "apart")
+    with k.nested() as copied:
+        loops.copy(k, load, array)
+    k.put(ir.If(ir.call("!", apart), tuple(copied)))
     k.values[load] = replace(v, copy=(apart, array))
     return v.op

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xpu_ops.block import parameters, printer
+from xpu_ops.block import ir, parameters, printer
 from xpu_ops.triton.lower import collective, control, loops
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
@@ -42,13 +42,13 @@ def _poison(k: State, op: Op) -> None:
 
 def _program(k: State, op: Op) -> None:
     axis = "xyz".index(op.words[0])
-    code = f"pid{axis}" if op.name == "tt.get_program_id" else f"int32_t(p.grid{axis})"
+    code = ir.name(f"pid{axis}") if op.name == "tt.get_program_id" else ir.call("int32_t", f"p.grid{axis}")
     k.values[op.results[0]] = Value(op.types[0], "scalar", code)
 
 
 def _barrier(k: State, op: Op) -> None:
     loops.flush_all(k)
-    k.put("tri::sync();")
+    k.put(ir.Sync())
 
 
 def _load(k: State, op: Op) -> None:
@@ -58,11 +58,10 @@ def _load(k: State, op: Op) -> None:
         loops.add(k, op, t.shape)
         return
     args = [k.scalar(o) for o in op.operands]
+    found = ir.pointed(args[0])
     if len(args) > 1:
-        other = args[2] if len(args) > 2 else f"{cpp(t.elem)}(0)"
-        k.define(op, f"{args[1]} ? *({args[0]}) : {other}")
-    else:
-        k.define(op, f"*({args[0]})")
+        found = ir.choice(args[1], found, args[2] if len(args) > 2 else ir.call(cpp(t.elem), 0))
+    k.define(op, found)
 
 
 def _store(k: State, op: Op) -> None:
@@ -75,8 +74,7 @@ def _store(k: State, op: Op) -> None:
         return
     loops.flush_all(k)
     args = [k.scalar(o) for o in op.operands]
-    mask = f" && {args[2]}" if len(args) > 2 else ""
-    k.put(f"if (item == 0{mask}) *({args[0]}) = {args[1]};", "tri::sync();")
+    k.put(ir.Put(ir.pointed(args[0]), args[1], args[2] if len(args) > 2 else ir.TRUE, "program"), ir.Sync())
 
 
 def _atomic(k: State, op: Op) -> None:
@@ -86,16 +84,15 @@ def _atomic(k: State, op: Op) -> None:
         loops.add(k, op, t.shape)
         return
     args = [k.scalar(o) for o in op.operands]
-    mask = ""
+    mask = ir.TRUE
     if op.name == "tt.atomic_rmw" and len(args) > 2:
-        mask, args = f" && {args[2]}", args[:2]
-    name = k.fresh()
-    T = cpp(t.pointee)
-    k.put(f"{T} {name}{{}};", f"if (item == 0{mask}) {name} = {loops.atomic_call(op, args[0], args[1:])};")
+        mask, args = args[2], args[:2]
+    found = k.variable(t.pointee)
+    k.put(ir.Put(found, loops.atomic_call(op, args[0], args[1:]), mask, "program"))
     if op.results:
-        k.put(f"{name} = tri::of_lane({name}, 0);")
-        k.values[op.results[0]] = Value(op.types[0], "scalar", name)
-    k.put("tri::sync();")
+        k.put(ir.Put(found, ir.call("tri::of_lane", found, 0)))
+        k.values[op.results[0]] = Value(op.types[0], "scalar", found)
+    k.put(ir.Sync())
 
 
 def _in_order(k: State, op: Op) -> None:
@@ -110,16 +107,16 @@ def _in_order(k: State, op: Op) -> None:
     loops.flush_all(k)
     args = [k.scalar(o) for o in op.operands]
     if op.name == "tt.assert":
-        lines = [loops.assertion(k, op, args[0])]
+        nodes = [loops.assertion(k, op, args[0])]
     else:
         values = [(a, k.values[o].ty.elem) for a, o in zip(args, op.operands, strict=True)]
-        lines = loops.print_lines(k, op, values, "0")
-    k.put("if (item == 0) {", *lines, "}")
+        nodes = loops.printed(k, op, values, ir.value(0))
+    k.put(ir.One(tuple(nodes)))
 
 
 def _unsplat(k: State, op: Op) -> None:
     array = loops.materialise(k, op.operands[0])
-    k.define(op, f"{array}[0]")
+    k.define(op, ir.at(array, 0))
 
 
 def _map(k: State, op: Op) -> None:
@@ -199,14 +196,12 @@ def lower(functions: dict[str, Function]) -> Lowered:
             raise Unsupported(f"{op.name}: {error}", op.where) from error
 
     k.visit = visit
-    k.put("const int32_t pid0 = int32_t(group % p.grid0), pid1 = int32_t(group / p.grid0 % p.grid1);")
-    k.put("const int32_t pid2 = int32_t(group / p.grid0 / p.grid1);", "(void)pid0, (void)pid1, (void)pid2;")
     fields = []
     for i, (name, t) in enumerate(f.args):
         T = cpp(t.elem)
         fields.append(parameters.Field(f"arg{i}", T, "p") if t.pointer else parameters.number(f"arg{i}", T))
-        k.values[name] = Value(t, "scalar", f"arg{i}")
-    k.put(*parameters.values(fields))
+        k.values[name] = Value(t, "scalar", ir.name(f"arg{i}"))
+    k.put(*(ir.Let(f.name, f"{f.ctype} const", ir.name(f.value), cast=False) for f in fields))
     fields += [parameters.number(f"grid{i}") for i in range(3)]
     control.graph(k, f.blocks[0], control.leave_kernel(k))
     if k.peak > LOCAL_BYTES:
@@ -224,20 +219,9 @@ class OutOfLocal(Exception):
 
 
 def _source(k: State, name: str, fields: list[parameters.Field]) -> str:
-    depth, body = 0, []
-    for line in k.lines:
-        depth -= line.startswith("}") * (len(line) - len(line.lstrip("}")))
-        body.append("  " * depth + line)
-        depth += line.count("{") - line.count("}") + line.startswith("}") * (len(line) - len(line.lstrip("}")))
-    begin = [
-        "#pragma clang fp contract(fast)",
-        "const size_t lane = xpu_local_id(0), item = xpu::sub_group_lane();",
-        "const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));",
-        "(void)lane, (void)item;",
-        *([f"syclexp::work_group_static<tri::Pool<{k.peak}>> memory;"] if k.peak else []),
-        f"char* const pool = {'reinterpret_cast<char*>(&memory)' if k.peak else 'nullptr'};",
-        "(void)pool;",
-        *(["xpu::DeviceError* const error = p.error;"] if k.messages else []),
-    ]
-    text = printer.kernel(name, [*fields, *parameters.reports(len(k.messages))], [*begin, *body])
-    return "".join(f"{n}\n" for n in ['#include "kernels/sycl/triton.hpp"', "using namespace xpu;", *k.notes]) + text
+    texts = "".join(map(printer.text_of, k.texts.values()))
+    before = f'#include "kernels/sycl/triton.hpp"\nusing namespace xpu;\n{texts}'
+    fields = [*fields, *parameters.reports(len(k.messages))]
+    return printer.source(
+        ir.Kernel(name, tuple(fields), tuple(k.body), before, items=k.items, program=True, local=k.peak)
+    )

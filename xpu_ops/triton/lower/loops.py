@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from xpu_ops.block import ir
+from xpu_ops.block.ir import FALSE, TRUE, Expr, Node
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import again, element, regions
-from xpu_ops.triton.lower.element import Element, Index
+from xpu_ops.triton.lower.element import LANE, Element, Index
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.scalar import CHEAP, expression
 from xpu_ops.triton.lower.state import Shape, State, Value
@@ -14,7 +17,8 @@ from xpu_ops.triton.lower.types import SMALL_FLOATS, cpp
 from xpu_ops.triton.ttir import Op, Ty
 
 WRITES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")
-Keep = tuple[str, str, str]  # value, array, element type of the array
+ITEM = ir.name("item")  # the place in the sub-group
+Keep = tuple[str, Expr, str]  # value, array, element type of the array
 
 
 # ---- collecting
@@ -55,7 +59,7 @@ def visit_view(k: State, op: Op) -> None:
     if op.types[0].shape is None:  # of a block with two elements, or one
         array = materialise(k, op.operands[0])
         for i in range(len(op.results)):
-            k.define(op, f"{array}[{i}]", i)
+            k.define(op, ir.at(array, i), i)
         return
     for r, t in zip(op.results, op.types, strict=True):
         k.values[r] = Value(t, "lazy", op=op)
@@ -74,14 +78,14 @@ def flush_writes(k: State) -> None:
             flush(k, shape)
 
 
-def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None:
+def flush(k: State, shape: Shape, targets: dict[str, Expr] | None = None) -> None:
     """Write the pending loop of a shape. `targets` names arrays that take a result in place of a new one."""
     ops = k.pending.pop(shape, None)
     if not ops:
         return
     inside = {id(op) for op in ops}
     keep: list[Keep] = []
-    own: set[str] = set()
+    own: set[Expr] = set()
     results = {r: t for op in ops if op.name != "tt.reduce" for r, t in zip(op.results, op.types, strict=True)}
     outside = [r for r in results if any(id(u) not in inside for u in k.uses.get(r, []))]
     repeated: dict[str, dict[str, Op]] = {}
@@ -105,7 +109,7 @@ def flush(k: State, shape: Shape, targets: dict[str, str] | None = None) -> None
     again.note(k, repeated)
 
 
-def _read_last(k: State, ops: list[Op], inside: set[int], ty: Ty, taken: set[str]) -> str | None:
+def _read_last(k: State, ops: list[Op], inside: set[int], ty: Ty, taken: set[Expr]) -> Expr | None:
     """An array of this type that the loop reads, at the place where it writes, and that nothing reads afterwards."""
     for name in dict.fromkeys(o for op in ops for o in op.operands):
         v = k.values[name]
@@ -116,7 +120,7 @@ def _read_last(k: State, ops: list[Op], inside: set[int], ty: Ty, taken: set[str
     return None
 
 
-def materialise(k: State, name: str) -> str:
+def materialise(k: State, name: str) -> Expr:
     """The array of a value, which is one afterwards."""
     v = k.values[name]
     if v.kind == "pending":
@@ -129,7 +133,7 @@ def materialise(k: State, name: str) -> str:
     return v.code
 
 
-def copy(k: State, name: str, array: str) -> str:
+def copy(k: State, name: str, array: Expr) -> Expr:
     """Write a value into an array."""
     v = k.values[name]
     run(k, v.ty.shape or (), [], [(name, array, v.ty.elem)])
@@ -145,9 +149,9 @@ class _Reduction:
 
     op: Op
     axis: int
-    results: list[tuple[str, Shape | None]]  # scalar variable or array, shape of the array
-    accumulators: list[str] = field(default_factory=list)
-    first: str = ""  # the condition under which an accumulator takes the element, "" for always
+    results: list[tuple[Expr, Shape | None]]  # scalar variable or array, shape of the array
+    accumulators: list[Expr] = field(default_factory=list)
+    first: Expr = FALSE  # where an accumulator takes the element; TRUE for always
 
     @property
     def types(self) -> list[str]:
@@ -155,11 +159,10 @@ class _Reduction:
 
 
 def _reduction(k: State, op: Op) -> _Reduction:
-    results: list[tuple[str, Shape | None]] = []
+    results: list[tuple[Expr, Shape | None]] = []
     for r, t in zip(op.results, op.types, strict=True):
         if t.shape is None:
-            name = k.fresh("r")
-            k.put(f"{cpp(t.elem)} {name}{{}};")
+            name = k.variable(t.elem, "r")
             k.values[r] = Value(t, "scalar", name)
             results.append((name, None))
         else:
@@ -184,71 +187,77 @@ def is_flat(shape: Shape) -> bool:
 def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
     """A loop over a block that does `ops` and stores the values of `keep` in arrays."""
     reduction = next((_reduction(k, op) for op in ops if op.name == "tt.reduce"), None)
-    k.put("{")
-    if is_flat(shape):
-        _flat(k, shape, ops, keep)
-    elif (other := _turned_dimension(k, shape, ops, keep)) is not None:
-        _turned(k, shape, ops, keep, other)
-    else:
-        _rows(k, shape, ops, keep, reduction)
-    k.put("}")
+    with k.nested() as body:
+        if is_flat(shape):
+            _flat(k, shape, ops, keep)
+        elif (other := _turned_dimension(k, shape, ops, keep)) is not None:
+            _turned(k, shape, ops, keep, other)
+        else:
+            _rows(k, shape, ops, keep, reduction)
+    k.put(ir.Scope(tuple(body)))
     if keep or any(op.name in WRITES or op.name == "tt.reduce" for op in ops):
-        k.put("tri::sync();")
+        k.put(ir.Sync())
+
+
+def below(n: int, body: Sequence[Node], at: Expr = ITEM) -> Sequence[Node]:
+    """For the items that have one of n elements."""
+    return body if n % LANES == 0 else (ir.If(ir.infix("<", at, n), tuple(body)),)
 
 
 def _flat(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
     n = Ty("i32", shape).numel
-    k.put(f"for (size_t c = 0; c < {n}; c += {LANES}) {{")
-    flat = Index("c", 1, LANES)
-    last = min(n, LANES) - 1
-    if n < LANES:
-        k.put(f"if (item < {n}) {{")
-    _body(k, Nest(k, shape, element.positions(flat, shape, last), flat, last), ops, keep, None)
-    k.put("}}" if n < LANES else "}")
+    flat, last = Index(ir.name("c"), 1, LANES), min(n, LANES) - 1
+    with k.nested() as body:
+        _body(k, Nest(k, shape, element.positions(flat, shape, last), flat, last), ops, keep, None)
+    k.put(ir.Count("c", n, tuple(below(n, body)), LANES))
 
 
 def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _Reduction | None) -> None:
     lane = lane_dimension(shape)
-    across = reduction is not None and reduction.axis == lane
-    inner = reduction.axis if reduction is not None and not across else None
+    inner = reduction.axis if reduction is not None and reduction.axis != lane else None
     ident = [element.const(0)] * len(shape)
-    closing = 0
+    rows: list[tuple[str, int]] = []
     for d, s in enumerate(shape):
         if s > 1 and d not in (lane, inner):
-            name = k.fresh("i")
-            k.put(f"for (size_t {name} = 0; {name} < {s}; ++{name}) {{")
-            ident[d] = Index(name)
-            closing += 1
-    n = shape[lane] if shape else 1
-    c = k.fresh("c")
-    ways = 1
+            rows.append((k.fresh("i"), s))
+            ident[d] = Index(ir.name(rows[-1][0]))
+    with k.nested() as body:
+        _row(k, shape, ident, ops, keep, reduction)
+    for name, s in reversed(rows):
+        body = [ir.Count(name, s, tuple(body))]
+    k.put(*body)
+
+
+def _row(
+    k: State, shape: Shape, ident: list[Index], ops: list[Op], keep: list[Keep], reduction: _Reduction | None
+) -> None:
+    """Where all dimensions but the lanes' and that of a reduction have their index."""
+    lane = lane_dimension(shape)
+    n, c, ways = shape[lane] if shape else 1, k.fresh("c"), 1
+    across = reduction is not None and reduction.axis == lane
     if reduction is not None and across:
         ways = 4 if n >= 8 * LANES and regions.neutral(reduction.op) else 1
-        _declare(k, reduction, f"{c} == 0" if n > LANES else "", ways)
+        _declare(k, reduction, ir.infix("==", ir.name(c), 0) if n > LANES else TRUE, ways)
     if n > 1:
-        ident[lane] = Index(c if n > LANES else "0", 1, LANES if n > LANES else 1 << 40)
+        ident[lane] = Index(ir.name(c) if n > LANES else ir.value(0), 1, LANES if n > LANES else 1 << 40)
     last = min(n, LANES) - 1
-    if reduction is not None and inner is not None:
-        k.put(f"for (size_t {c} = 0; {c} < {n}; {c} += {LANES}) {{")
-        k.put(*([f"if (item < {n}) {{"] if n < LANES else []))
-        name = k.fresh("i")
-        _declare(k, reduction, f"{name} == 0")
-        k.put(f"for (size_t {name} = 0; {name} < {shape[inner]}; ++{name}) {{")
-        ident[inner] = Index(name)
-        _body(k, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
-        k.put("}")
-    else:
+    if reduction is None or across:
         _lanes(k, c, n, ways, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
-    rest = tuple(i for d, i in enumerate(ident) if reduction is None or d != reduction.axis)
-    if reduction is not None and inner is not None:
-        _store(k, reduction, rest, by_lane=True)
-        k.put("}}" if n < LANES else "}")
-    if reduction is not None and across:
-        if ways > 1:
-            _join_ways(k, reduction, ways)
-        _across_lanes(k, reduction, min(n, LANES))
-        _store(k, reduction, rest, by_lane=False)
-    k.put("}" * closing)
+        if reduction is not None:
+            if ways > 1:
+                _join_ways(k, reduction, ways)
+            _across_lanes(k, reduction, min(n, LANES))
+            _store(k, reduction, tuple(i for d, i in enumerate(ident) if d != lane), "sub_group")
+        return
+    with k.nested() as columns:
+        name = k.fresh("i")
+        _declare(k, reduction, ir.infix("==", ir.name(name), 0))
+        ident[reduction.axis] = Index(ir.name(name))
+        with k.nested() as body:
+            _body(k, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
+        k.put(ir.Count(name, shape[reduction.axis], tuple(body)))
+        _store(k, reduction, tuple(i for d, i in enumerate(ident) if d != reduction.axis), "")
+    k.put(ir.Count(c, n, tuple(below(n, columns)), LANES))
 
 
 def _turned_dimension(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> int | None:
@@ -260,9 +269,9 @@ def _turned_dimension(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -
 
     def scattered(along: int) -> int:
         ident = [element.const(0)] * len(shape)
-        ident[along] = Index("0", 1, LANES)
+        ident[along] = Index(ir.value(0), 1, LANES)
         nest = Nest(k, shape, tuple(ident), None, LANES - 1)
-        _version(k, nest, ops, [], None, True)
+        _version(k, nest, ops, [], None, None, True)
         for name, _, _ in keep:
             nest.get(name)
         return nest.scattered
@@ -274,81 +283,87 @@ def _turned_dimension(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -
 def _turned(k: State, shape: Shape, ops: list[Op], keep: list[Keep], along: int) -> None:
     """A loop with the lanes along another dimension than the last; its results are turned, 16 rows of 16 at a time."""
     lane, row = lane_dimension(shape), k.fresh("row")
-    first: list[Index] = []
-    for d, s in enumerate(shape):
-        name = k.fresh("i")
-        k.put(f"for (size_t {name} = 0; {name} < {s}; {name} += {LANES if d in (lane, along) else 1}) {{")
-        first.append(Index(name, 0, LANES if d in (lane, along) else 1))
-    tiles = [k.fresh("x") for _ in keep]
-    k.put(*(f"{cpp(elem)} {x}[{LANES}];" for x, (_, _, elem) in zip(tiles, keep, strict=True)))
-    loop = ("#pragma unroll", f"for (size_t {row} = 0; {row} < {LANES}; ++{row}) {{")
-    k.put(*loop)
-    ident = list(first)
-    ident[along] = Index(first[along].code, 1, LANES)
-    ident[lane] = Index(f"({first[lane].code} + {row})")
-    nest = Nest(k, shape, tuple(ident), None, LANES - 1)
-    nest.results = {array: f"{x}[{row}]" for (_, array, _), x in zip(keep, tiles, strict=True)}
-    _body(k, nest, ops, keep, None)
-    k.put("}", *(f"tri::transpose({x}, lane);" for x in tiles), *loop)
-    ident[along] = Index(f"({first[along].code} + {row})")
-    ident[lane] = Index(first[lane].code, 1, LANES)
-    results = Nest(k, shape, tuple(ident), None, LANES - 1)
-    for x, (_, array, _) in zip(tiles, keep, strict=True):
-        k.put(f"{results.array_place(array, results.ident, shape)[0]} = {x}[{row}];")
-    k.put("}" * (1 + len(shape)))
+    first = [Index(ir.name(k.fresh("i")), 0, LANES if d in (lane, along) else 1) for d in range(len(shape))]
+    tiles = [ir.name(k.fresh("x")) for _ in keep]
+
+    def inside(lanes: int, other: int) -> tuple[Index, ...]:
+        ident = list(first)
+        ident[lanes], ident[other] = Index(first[lanes].code, 1, LANES), Index(first[other].code + ir.name(row))
+        return tuple(ident)
+
+    def each(body: Sequence[Node]) -> Node:
+        return ir.Count(row, LANES, tuple(body), unroll=True)
+
+    body: list[Node] = [
+        ir.Variable(x.text, cpp(elem), None, LANES) for x, (_, _, elem) in zip(tiles, keep, strict=True)
+    ]
+    nest = Nest(k, shape, inside(along, lane), None, LANES - 1)
+    nest.results = {array: ir.at(x, ir.name(row)) for (_, array, _), x in zip(keep, tiles, strict=True)}
+    with k.nested() as read:
+        _body(k, nest, ops, keep, None)
+    body.append(each(read))
+    body += [ir.Do(ir.call("tri::transpose", x, LANE)) for x in tiles]
+    results = Nest(k, shape, inside(lane, along), None, LANES - 1)
+    places = [results.array_place(array, results.ident, shape)[0] for _, array, _ in keep]
+    body.append(each([ir.Put(p, ir.at(x, ir.name(row))) for p, x in zip(places, tiles, strict=True)]))
+    for d, s in reversed(list(enumerate(shape))):
+        body = [ir.Count(first[d].code.text, s, tuple(body), LANES if d in (lane, along) else 1)]
+    k.put(*body)
 
 
-def _declare(k: State, r: _Reduction, first: str, ways: int = 1) -> None:
+def _declare(k: State, r: _Reduction, first: Expr, ways: int = 1) -> None:
     """The accumulators, `ways` of them per lane; with the neutral element in them where the operation has one."""
-    neutral = regions.neutral(r.op) if first else None
-    r.accumulators = [k.fresh("acc") for _ in r.types]
-    for a, t in zip(r.accumulators, r.types, strict=True):
-        count = f"[{ways}]" if ways > 1 else ""
-        k.put(f"{cpp(t)} {a}{count}{{{', '.join([neutral or ''] * ways)}}};")
-    r.first = first if neutral is None else "never"
-    if ways > 1:
-        r.accumulators = [f"{a}[way]" for a in r.accumulators]
+    neutral = regions.neutral(r.op) if first != TRUE else None
+    r.accumulators = [ir.name(k.fresh("acc")) for _ in r.types]
+    initial = (neutral,) * ways if neutral else ()
+    k.put(*(ir.Variable(a.text, cpp(t), initial, ways if ways > 1 else 0)
+            for a, t in zip(r.accumulators, r.types, strict=True)))  # fmt: skip
+    r.first = first if neutral is None else FALSE
 
 
 def _join_ways(k: State, r: _Reduction, ways: int) -> None:
     """One accumulator per lane of several."""
-    names = [a.removesuffix("[way]") for a in r.accumulators]
-    values = [[f"{a}[{w}]" for a in names] for w in range(ways)]
+    values = [[ir.at(a, w) for a in r.accumulators] for w in range(ways)]
     while len(values) > 1:
         pairs = zip(values[::2], values[1::2], strict=True)
-        values = [regions.inline(k, r.op.regions[0], a + b, k.lines) for a, b in pairs]
-    r.accumulators = [k.fresh("acc") for _ in names]
-    k.put(*(f"auto {a} = {v};" for a, v in zip(r.accumulators, values[0], strict=True)))
+        values = [regions.inline(k, r.op.regions[0], a + b, k.body) for a, b in pairs]
+    r.accumulators = [ir.name(k.fresh("acc")) for _ in r.accumulators]
+    k.put(*(ir.Let(a.text, "auto", v, cast=False) for a, v in zip(r.accumulators, values[0], strict=True)))
 
 
-def _accumulate(k: State, nest: Nest, r: _Reduction) -> None:
+def _accumulate(k: State, nest: Nest, r: _Reduction, way: Expr | None) -> None:
     values = [nest.code(nest.get(o)) for o in r.op.operands]
-    if not r.first:
-        nest.lines += [f"{a} = {v};" for a, v in zip(r.accumulators, values, strict=True)]
+    accumulators = [a if way is None else ir.at(a, way) for a in r.accumulators]
+    if r.first == TRUE:
+        nest.body += regions.assigned(accumulators, values)
         return
-    combined = regions.inline(k, r.op.regions[0], r.accumulators + values, nest.lines)
-    for a, v, x in zip(r.accumulators, values, combined, strict=True):
-        nest.lines.append(f"{a} = {x};" if r.first == "never" else f"{a} = {r.first} ? {v} : {x};")
+    combined = regions.inline(k, r.op.regions[0], accumulators + values, nest.body)
+    if r.first != FALSE:
+        combined = [ir.choice(r.first, v, x) for v, x in zip(values, combined, strict=True)]
+    nest.body += regions.assigned(accumulators, combined)
 
 
 def _across_lanes(k: State, r: _Reduction, lanes: int) -> None:
     step = lanes // 2
     while step:
-        other = [k.fresh("x") for _ in r.accumulators]
-        k.put(*(f"const auto {o} = tri::exchange({a}, {step});" for o, a in zip(other, r.accumulators, strict=True)))
-        combined = regions.inline(k, r.op.regions[0], r.accumulators + other, k.lines)
-        k.put(*(f"{a} = {x};" for a, x in zip(r.accumulators, combined, strict=True)))
+        _combine(k, r, [ir.call("tri::exchange", a, step) for a in r.accumulators])
         step //= 2
-    k.put(*(f"{a} = tri::uniform({a});" for a in r.accumulators))
+    k.put(*(ir.Assign(a.text, ir.call("tri::uniform", a)) for a in r.accumulators))
 
 
-def _store(k: State, r: _Reduction, idx: tuple[Index, ...], by_lane: bool) -> None:
+def _combine(k: State, r: _Reduction, others: list[Expr]) -> None:
+    """The accumulators of other items join those of this one."""
+    names = [ir.name(k.fresh("x")) for _ in others]
+    k.put(*(ir.Let(n.text, "const auto", o, cast=False) for n, o in zip(names, others, strict=True)))
+    k.put(*regions.assigned(r.accumulators, regions.inline(k, r.op.regions[0], r.accumulators + names, k.body)))
+
+
+def _store(k: State, r: _Reduction, idx: tuple[Index, ...], by: str) -> None:
     for a, (place, shape) in zip(r.accumulators, r.results, strict=True):
         if shape is None:
-            k.put(f"{place} = {a};")
+            k.put(ir.Put(place, a))
         else:
-            at = element.offset(idx, shape)
-            k.put(f"{'' if by_lane else 'if (item == 0) '}{place}[{at.value}] = {a};")
+            k.put(ir.Put(ir.at(place, element.offset(idx, shape).value), a, by=by))
 
 
 # ---- its body, in two versions
@@ -357,13 +372,23 @@ def _store(k: State, r: _Reduction, idx: tuple[Index, ...], by_lane: bool) -> No
 _TOGETHER = 128  # elements of a row that take one version
 
 
+@dataclass
+class _Versions:
+    """A body where the conditions hold, and where they do not; without conditions there is one version."""
+
+    conditions: Expr
+    before: list[Node]
+    first: list[Node]
+    second: list[Node]
+
+
 def _versions(
-    k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None
-) -> tuple[list[str], list[str], list[str]]:
-    """The conditions of the first version, its lines and those of the second; without conditions there is one version."""
-    first = _version(k, nest, ops, keep, reduction, True)
-    conditions = list(dict.fromkeys(nest.conditions))
-    return conditions, first, _version(k, nest, ops, keep, reduction, False) if conditions else []
+    k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None, way: Expr | None = None
+) -> _Versions:
+    first = _version(k, nest, ops, keep, reduction, way, True)
+    conditions = ir.every(nest.conditions)
+    second = _version(k, nest, ops, keep, reduction, way, False) if conditions != TRUE else []
+    return _Versions(conditions, nest.before, first, second)
 
 
 def _lanes(
@@ -371,58 +396,55 @@ def _lanes(
 ) -> None:
     """The loop along the lanes. Each version has loops of its own: in one loop the compiler joins them to one body with
     a mask, which computes both."""
-    conditions, first, second = _versions(k, nest, ops, keep, reduction)
-    if n < LANES:
-        first, second = [[f"if (item < {n}) {{", *v, "}"] if v else [] for v in (first, second)]
-    first, second = [*nest.before, *first], [*nest.before, *second]
-    k.put(f"size_t {c}_0 = 0;")
-    if not conditions:
-        _version_loop(k, c, n, ways, first)
+    start = f"{c}_0"
+    index, step = ir.name(start), ways * LANES
+    v = _versions(k, nest, ops, keep, reduction, ir.name("way") if ways > 1 else None)
+
+    def loop(body: list[Node], condition: Expr = TRUE) -> Node:
+        at = index + ir.name("way") * LANES if ways > 1 else index
+        inside: list[Node] = [ir.Let(c, "const size_t", at, cast=False), *v.before, *(below(n, body) if body else ())]
+        if ways > 1:
+            inside = [ir.Count("way", ways, tuple(inside), unroll=True)]
+        return ir.Vectors(start, n, step, tuple(inside), condition)
+
+    k.put(ir.Begin(start, step))
+    if v.conditions == TRUE:
+        k.put(loop(v.first))
         return
     holds, all_hold = k.fresh("holds"), k.fresh("holds")
-    k.put(f"const auto {holds} = [&](size_t {c}) {{", *nest.before, f"return {' && '.join(conditions)};", "};")
-    together = max(ways * LANES, n if n <= _TOGETHER else 0)
-    each = " && ".join(f"{holds}({c} + {at})" for at in range(0, together, LANES))
-    k.put(f"const auto {all_hold} = [&](size_t {c}) {{ return {each}; }};")
+    k.put(ir.Holds(holds, c, tuple(v.before), v.conditions))
+    together = max(step, n if n <= _TOGETHER else 0)
+    each = ir.every(ir.call(holds, ir.name(c) + at) for at in range(0, together, LANES))
+    k.put(ir.Holds(all_hold, c, (), each))
     if n <= together:
-        k.put(f"if ({all_hold}(0)) {{")
-        _version_loop(k, c, n, ways, first)
-        k.put("} else {")
-        _version_loop(k, c, n, ways, second)
-        k.put("}")
+        k.put(ir.Either(ir.call(all_hold, 0), (loop(v.first),), (loop(v.second),)))
         return
     # The compiler copies no broadcast, so that each loop leads to the other by way of this test. Without it the driver
     # gives up on vectors in some nests.
-    k.put(f"while (tri::uniform(uint32_t({c}_0)) < {n}) {{")
-    _version_loop(k, c, n, ways, first, f" && {all_hold}({c}_0)")
-    _version_loop(k, c, n, ways, second, f" && !{all_hold}({c}_0)")
-    k.put("}")
-
-
-def _version_loop(k: State, c: str, n: int, ways: int, body: list[str], condition: str = "") -> None:
-    k.put(f"for (; {c}_0 < {n}{condition}; {c}_0 += {ways * LANES}) {{")
-    if ways > 1:
-        k.put("#pragma unroll", f"for (size_t way = 0; way < {ways}; ++way) {{")
-        k.put(f"const size_t {c} = {c}_0 + way * {LANES};", *body, "}}")
-    else:
-        k.put(f"const size_t {c} = {c}_0;", *body, "}")
+    more = ir.infix("<", ir.call("tri::uniform", ir.call("uint32_t", index)), n)
+    here = ir.call(all_hold, index)
+    k.put(ir.While(more, (loop(v.first, here), loop(v.second, ir.call("!", here)))))
 
 
 def _body(k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None) -> None:
-    conditions, first, second = _versions(k, nest, ops, keep, reduction)
-    if not conditions:
-        k.put(*nest.before, *first)
-        return
-    k.put(*nest.before, f"if ({' && '.join(conditions)}) {{", *first, "} else {", *second, "}")
+    v = _versions(k, nest, ops, keep, reduction)
+    k.put(*v.before)
+    k.put(*(v.first if v.conditions == TRUE else [ir.Either(v.conditions, tuple(v.first), tuple(v.second))]))
 
 
 def _version(
-    k: State, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None, assume: bool
-) -> list[str]:
+    k: State,
+    nest: Nest,
+    ops: list[Op],
+    keep: list[Keep],
+    reduction: _Reduction | None,
+    way: Expr | None,
+    assume: bool,
+) -> list[Node]:
     nest.version(assume)
     for op in ops:
         if reduction is not None and op.name == "tt.reduce":
-            _accumulate(k, nest, reduction)
+            _accumulate(k, nest, reduction, way)
         elif op.name in _IN_LOOP:
             _IN_LOOP[op.name](k, nest, op)
         else:
@@ -431,8 +453,8 @@ def _version(
         value = nest.code(nest.get(name))
         place = nest.results.get(array) or nest.array_place(array, nest.ident, nest.shape)[0]
         source = k.values[name].ty.elem
-        nest.lines.append(f"{place} = {value if source == elem else f'{cpp(elem)}({value})'};")
-    return nest.lines
+        nest.body.append(ir.Put(place, value if source == elem else ir.call(cpp(elem), value)))
+    return nest.body
 
 
 def _load(k: State, nest: Nest, op: Op) -> None:
@@ -443,91 +465,85 @@ def _write(k: State, nest: Nest, op: Op) -> None:
     pointer = nest.get(op.operands[0])
     mask = nest.mask(nest.get(op.operands[2]) if len(op.operands) > 2 else None)
     value = nest.code(nest.get(op.operands[1]))
-    if mask != "false":
-        nest.lines.append(f"{'' if mask == 'true' else f'if ({mask}) '}{nest.place(pointer)} = {value};")
+    if mask != FALSE:
+        nest.body.append(ir.Put(nest.place(pointer), value, when=mask))
 
 
 def _atomic(k: State, nest: Nest, op: Op) -> None:
     pointer = nest.code(nest.get(op.operands[0]))
     values = [nest.code(nest.get(o)) for o in op.operands[1:]]
-    mask = None
+    mask = TRUE
     if op.name == "tt.atomic_rmw" and len(values) > 1:
         mask = nest.mask(nest.get(op.operands[2]))
         values = values[:1]
     call = atomic_call(op, pointer, values)
     if op.results and k.uses.get(op.results[0]):
         elem = op.types[0].elem
-        name = k.fresh()
-        nest.lines.append(f"{cpp(elem)} {name}{{}};")
-        nest.lines.append(f"if ({mask or 'true'}) {name} = {call};")
-        nest.define(op.results[0], Element(name, elem, None))
+        out = k.variable(elem, into=nest.body)
+        nest.body.append(ir.If(mask, (ir.Put(out, call),)))
+        nest.define(op.results[0], Element(out, elem, None))
     else:
-        nest.lines.append(f"if ({mask or 'true'}) {call};")
+        nest.body.append(ir.If(mask, (ir.Do(call),)))
 
 
-def atomic_call(op: Op, pointer: str, values: list[str]) -> str:
-    """The C++ of an atomic operation at one place."""
-    if op.name == "tt.atomic_cas":
-        return f"tri::cas({pointer}, {values[0]}, {values[1]})"
-    return f"tri::rmw_{op.words[0]}({pointer}, {values[0]})"
+def atomic_call(op: Op, pointer: Expr, values: list[Expr]) -> Expr:
+    """An atomic operation at one place."""
+    name = "cas" if op.name == "tt.atomic_cas" else f"rmw_{op.words[0]}"
+    return ir.call(f"tri::{name}", pointer, *values)
 
 
 def _map(k: State, nest: Nest, op: Op) -> None:
     args = [nest.code(nest.get(o)) for o in op.operands]
     if op.integer("pack", 1) != 1:
         raise op.fail("pack other than 1")
-    for r, t, code in zip(op.results, op.types, regions.inline(k, op.regions[0], args, nest.lines), strict=True):
+    for r, t, code in zip(op.results, op.types, regions.inline(k, op.regions[0], args, nest.body), strict=True):
         nest.define(r, Element(code, t.elem, None))
 
 
 def _assert(k: State, nest: Nest, op: Op) -> None:
-    condition = nest.code(nest.get(op.operands[0]))
-    nest.lines.append(assertion(k, op, condition))
+    nest.body.append(assertion(k, op, nest.code(nest.get(op.operands[0]))))
 
 
-def assertion(k: State, op: Op, condition: str) -> str:
+def assertion(k: State, op: Op, condition: Expr) -> Node:
     """Reports a text at the next synchronisation where the condition does not hold."""
     where = f"{op.where}: " if op.where else ""
     number = k.message(f"{where}device assertion: {op.attrs.get('text', '')}")
-    return f"if (!({condition})) xpu::report_error(error, xpu::DeviceErrorCode::assertion, 0, p.text{number}, 0);"
+    return ir.Do(ir.call("xpu::gen::check", condition, "error", f"p.text{number}"))
 
 
 def _print(k: State, nest: Nest, op: Op) -> None:
     elements = [nest.get(o) for o in op.operands]
     flat = nest.flat if nest.flat is not None else element.offset(nest.ident, nest.shape)
-    nest.lines += print_lines(k, op, [(nest.code(e), e.elem) for e in elements], f"int({flat.value})")
+    nest.body += printed(k, op, [(nest.code(e), e.elem) for e in elements], ir.call("int", flat.value))
 
 
-def print_lines(k: State, op: Op, values: list[tuple[str, str]], index: str) -> list[str]:
+def _shown(value: Expr, elem: str, signed: bool, as_hex: bool) -> tuple[str, Expr]:
+    """The form of printf for a value, and its argument."""
+    if elem.startswith("ptr<"):
+        return "0x%016lx", ir.call("uint64_t", value)
+    if as_hex or (elem[0] == "i" and not signed):
+        return "0x%lx" if as_hex else "%lu", ir.call("uint64_t", ir.call("tri::to_bits", value))
+    if elem[0] == "i":
+        return "%ld", ir.call("int64_t", value)
+    return "%f", value if elem == "f64" else ir.call("double", ir.call("float", value))
+
+
+def printed(k: State, op: Op, values: list[tuple[Expr, str]], index: Expr) -> list[Node]:
     """printf of each value, in the form of Triton's GPU backends."""
-    text = op.attrs.get("text", "").replace("%", "%%")
-    head = "pid (%d, %d, %d) idx (%d)"
+    text = "pid (%d, %d, %d) idx (%d)" + op.attrs.get("text", "").replace("%", "%%")
     signed = [x.strip() == "1" for x in op.attrs.get("isSigned", "").split(":")[-1].rstrip("> ").split(",")]
     as_hex = op.attrs.get("hex", "false").startswith("true")
-    out = []
-    for i, (code, elem) in enumerate(values):
-        if elem.startswith("ptr<"):
-            form, arg = "0x%016lx", f"uint64_t({code})"
-        elif as_hex:
-            form, arg = "0x%lx", f"uint64_t(tri::to_bits({code}))"
-        elif elem[0] == "i":
-            form, arg = (
-                ("%ld", f"int64_t({code})") if any(signed[i : i + 1]) else ("%lu", f"uint64_t(tri::to_bits({code}))")
-            )
-        else:
-            form, arg = "%f", f"double(float({code}))" if elem != "f64" else code
+    place = (*(ir.name(f"pid{d}") for d in range(3)), index)
+    out = [] if values else [ir.Print(text, place)]
+    for i, (value, elem) in enumerate(values):
+        form, argument = _shown(value, elem, any(signed[i : i + 1]), as_hex)
         operand = f"(operand {i}) " if len(values) > 1 else ""
-        name = k.fresh("text")
-        k.notes.append(f'const __attribute__((opencl_constant)) char {name}[] = "{head}{text}{operand}{form}\\n";')
-        out.append(f"__spirv_ocl_printf({name}, pid0, pid1, pid2, {index}, {arg});")
-    if not values:
-        name = k.fresh("text")
-        k.notes.append(f'const __attribute__((opencl_constant)) char {name}[] = "{head}{text}\\n";')
-        out.append(f"__spirv_ocl_printf({name}, pid0, pid1, pid2, {index});")
-    return out
+        out.append(ir.Print(text + operand + form, (*place, argument)))
+    k.texts |= {p.text: p for p in out}
+    return list(out)
 
 
-_IN_LOOP = {
+_IN_LOOP: dict[str, Callable[[State, Nest, Op], None]] = {
     "tt.load": _load,
     "tt.store": _write,
     "tt.atomic_rmw": _atomic,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpu_ops.block.ir import FALSE, TRUE, Expr
 from xpu_ops.block.ops import FUNCTIONS
 from xpu_ops.triton import libdevice
 from xpu_ops.triton.lower.types import cpp, is_float, literal, unsigned
@@ -88,12 +89,19 @@ def _widened(code: str, elem: str) -> str:
     return f"tri::up({code})" if elem in ("f16", "bf16") or elem.startswith("f8") else code
 
 
-def expression(op: Op, operands: Sequence[str], types: Sequence[Ty], out: Ty) -> str:
-    """The C++ expression of an element of `out`.
+def expression(op: Op, operands: Sequence[Expr], types: Sequence[Ty], out: Ty) -> Expr:
+    """An element of `out`.
 
     Raises:
-        Unsupported: for an operation that has none.
+        Unsupported: for an operation that has no expression.
     """
+    text = _written(op, [o.text if o.atom else f"({o.text})" for o in operands], types, out)
+    if text in ("true", "false"):
+        return TRUE if text == "true" else FALSE
+    return Expr(text, op.name, (text, *operands), True)
+
+
+def _written(op: Op, operands: Sequence[str], types: Sequence[Ty], out: Ty) -> str:
     name, T = op.name, cpp(out.elem)
     wide = [_widened(c, t.elem) for c, t in zip(operands, types, strict=True)]
     names = dict(zip("abc", wide, strict=False))
@@ -168,8 +176,8 @@ def _convert_float(op: Op, value: str, T: str, elem: str) -> str:
     return f"{T}(float({value}))"
 
 
-def constant(op: Op) -> str:
-    """The C++ of an arith.constant, of one element where it is a tensor."""
+def constant(op: Op) -> Expr:
+    """The value of an arith.constant, of one element where it is a tensor."""
     try:
         return literal(op.attrs["value"], op.types[0].elem)
     except (ValueError, KeyError):
