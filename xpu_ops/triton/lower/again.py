@@ -136,7 +136,10 @@ def _guard(k: State, load: str, writes: list[Op], shape: Shape) -> Op:
     first = (element.const(0),)
     nest = Nest(k, shape, first, None, 0)
     source = nest.get(v.op.operands[0]).code
-    tests = [ir.call("tri::apart", source, nest.get(op.operands[0]).code, shape[0]) for op in writes]
+    tests = [
+        ir.call(f"tri::apart<{'true' if k.parts == 1 else 'false'}>", source, nest.get(op.operands[0]).code, shape[0])
+        for op in writes
+    ]
     array = k.array(v.ty)
     k.put(*nest.before)
     apart = k.let("i1", ir.every(tests), "apart")

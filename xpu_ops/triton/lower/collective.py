@@ -53,10 +53,12 @@ def _reduce_short(k: State, op: Op, axis: int) -> None:
     for r, t, array in zip(op.results, results.types, arrays, strict=True):
         if t.shape is None:
             k.values[r] = Value(t, "scalar", k.let(t.elem, ir.at(array, 0), "r"))
+            k.sync_parts()
         else:
             k.set_array(r, t, array)
 
 
+_PART = loops.PART
 _PLACE = Index(ir.name("c"), 1, LANES)
 
 
@@ -68,7 +70,7 @@ def _of_lane(array: Expr) -> Expr:
 def _columns(n: int, body: list[Node]) -> Node:
     """A loop over n elements in which each lane has one of its own."""
     inside = loops.below(n, body, ir.name("c") + loops.ITEM)
-    return ir.Count("c", n, tuple(inside), LANES)
+    return ir.Count("c", n, tuple(inside), LANES, shared=True)
 
 
 def _join(k: State, op: Op, index: str, accumulators: list[Expr], values: list[Expr]) -> None:
@@ -123,7 +125,7 @@ def _scan_rows(k: State, op: Op, sources: list[Expr], arrays: list[Expr], n: int
                 k.put(*regions.assigned(carry, [ir.call("tri::of_lane", a, LANES - 1) for a in x]))
             k.put(*(ir.Put(ir.at(b, at), a, live) for a, b in zip(x, arrays, strict=True)))
         k.put(ir.Count("c", n, tuple(body), LANES))
-    k.put(ir.Count("o", outer, tuple(rows)))
+    k.put(ir.Count("o", outer, tuple(rows), shared=True))
 
 
 def _scan_columns(
@@ -198,7 +200,8 @@ def visit_dot_scaled(k: State, op: Op) -> None:
         packed = 1 - side if k_pack else side
         array = k.array(Ty("f32", (rows, columns)))
         sizes = (rows, columns, 1 - side, group, packed)
-        k.put(ir.Do(ir.call(f"tri::scaled<{_FORMATS[kind]}>", array, source, scale, *sizes, LANE)))
+        item = (LANE,) if k.parts == 1 else (LANE + _PART * LANES, k.parts * LANES)
+        k.put(ir.Do(ir.call(f"tri::scaled<{_FORMATS[kind]}>", array, source, scale, *sizes, *item)))
         wide.append((array, depth))
     k.put(ir.Sync())
     _multiply(k, op, wide[0][0], wide[1][0], rest[0], wide[0][1])
@@ -218,6 +221,7 @@ def _multiply(k: State, op: Op, left: Expr, right: Expr, c: str, depth: int) -> 
     m, n = shape[-2], shape[-1]
     for i in range(batch):
         blocks = (out + i * m * n, left + i * m * depth, right + i * depth * n)
-        k.put(ir.Do(ir.call(f"tri::dot<{m}, {n}, {depth}>", *blocks, LANE)))
+        item = (LANE,) if k.parts == 1 else (LANE, _PART, k.parts)
+        k.put(ir.Do(ir.call(f"tri::dot<{m}, {n}, {depth}>", *blocks, *item)))
     k.put(ir.Sync())
     k.set_array(op.results[0], t, out)

@@ -257,7 +257,7 @@ def visit_for(k: State, op: Op) -> None:
               for i, (_, ty) in enumerate(carried)]  # fmt: skip
     places = _enter(k, carried, op.operands[3:], moving)
     i, T = k.fresh("n"), cpp(t.elem)
-    if takes_rows_of_all(k, op):
+    if k.policy.single_items and takes_rows_of_all(k, op):
         rows = k.fresh("rows")
         k.put(ir.Let(rows, f"const tri::Rows<{T}>", ir.call(f"tri::Rows<{T}>", low, high, step), cast=False))
         low, high, step = ir.name(f"{rows}.first"), ir.name(f"{rows}.last"), ir.call(T, 1)

@@ -7,23 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xpu_ops.block import ir, parameters, printer
+from xpu_ops.block.device import CPU, Policy
+from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import collective, control, loops
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
 from xpu_ops.triton.lower.state import LOCAL_BYTES, State, Value
 from xpu_ops.triton.lower.types import cpp
-from xpu_ops.triton.ttir import Function, Op, Unsupported
+from xpu_ops.triton.ttir import Function, Op, Ty, Unsupported
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel's source, and how it is launched: name, one letter per argument, bytes of local memory, texts."""
+    """A kernel's source, and how it is launched: name, one letter per argument, bytes of local memory, texts, items of
+    a work-group."""
 
     source: str
     name: str
     signature: str
     local_bytes: int
     messages: tuple[str, ...]
+    items: int = LANES
 
 
 # ---- operations on scalars
@@ -62,6 +66,7 @@ def _load(k: State, op: Op) -> None:
     if len(args) > 1:
         found = ir.choice(args[1], found, args[2] if len(args) > 2 else ir.call(cpp(t.elem), 0))
     k.define(op, found)
+    k.sync_parts()
 
 
 def _store(k: State, op: Op) -> None:
@@ -87,10 +92,16 @@ def _atomic(k: State, op: Op) -> None:
     mask = ir.TRUE
     if op.name == "tt.atomic_rmw" and len(args) > 2:
         mask, args = args[2], args[:2]
-    found = k.variable(t.pointee)
-    k.put(ir.Put(found, loops.atomic_call(op, args[0], args[1:]), mask, "program"))
+    call = loops.atomic_call(op, args[0], args[1:])
+    if k.parts > 1:
+        place = ir.at(k.array(Ty(t.pointee, (1,))), 0)
+        k.put(ir.Put(place, call, mask, "program"), ir.Sync())
+        found = k.let(t.pointee, place)
+    else:
+        found = k.variable(t.pointee)
+        k.put(ir.Put(found, call, mask, "program"))
     if op.results:
-        k.put(ir.Put(found, ir.call("tri::of_lane", found, 0)))
+        k.put(*([ir.Put(found, ir.call("tri::of_lane", found, 0))] if k.parts == 1 else []))
         k.values[op.results[0]] = Value(op.types[0], "scalar", found)
     k.put(ir.Sync())
 
@@ -117,6 +128,7 @@ def _in_order(k: State, op: Op) -> None:
 def _unsplat(k: State, op: Op) -> None:
     array = loops.materialise(k, op.operands[0])
     k.define(op, ir.at(array, 0))
+    k.sync_parts()
 
 
 def _map(k: State, op: Op) -> None:
@@ -173,14 +185,14 @@ LOWERED = frozenset(_VISIT)
 # ---- the kernel
 
 
-def lower(functions: dict[str, Function]) -> Lowered:
-    """The SYCL source of a module's public function.
+def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
+    """The SYCL source of a module's public function. `policy` is a program's (nests.program).
 
     Raises:
         Unsupported: names the operation and the line of the user's source.
     """
     f = next(f for f in functions.values() if f.public)
-    k = State(f, functions)
+    k = State(f, functions, policy=policy)
     k.blocks = [{b.label: b for b in f.blocks}]
     k.note_uses(f.walk())
 
@@ -207,7 +219,9 @@ def lower(functions: dict[str, Function]) -> Lowered:
     if k.peak > LOCAL_BYTES:
         raise OutOfLocal(k.peak)
     name = re.sub(r"\W", "_", f.name)[:100]
-    return Lowered(_source(k, name, fields), name, parameters.signature(fields), k.peak, tuple(k.messages))
+    return Lowered(
+        _source(k, name, fields), name, parameters.signature(fields), k.peak, tuple(k.messages), policy.team_items
+    )
 
 
 class OutOfLocal(Exception):
@@ -223,5 +237,5 @@ def _source(k: State, name: str, fields: list[parameters.Field]) -> str:
     before = f'#include "kernels/sycl/triton.hpp"\nusing namespace xpu;\n{texts}'
     fields = [*fields, *parameters.reports(len(k.messages))]
     return printer.source(
-        ir.Kernel(name, tuple(fields), tuple(k.body), before, items=k.items, program=True, local=k.peak)
+        ir.Kernel(name, tuple(fields), tuple(k.body), before, items=k.policy.team_items, program=True, local=k.peak)
     )

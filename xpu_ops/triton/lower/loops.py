@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xpu_ops.block import ir
 from xpu_ops.block.ir import FALSE, TRUE, Expr, Node
+from xpu_ops.block.nests import Form, Problem, choose
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import again, element, regions
 from xpu_ops.triton.lower.element import LANE, Element, Index
@@ -17,7 +18,7 @@ from xpu_ops.triton.lower.types import SMALL_FLOATS, cpp
 from xpu_ops.triton.ttir import Op, Ty
 
 WRITES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")
-ITEM = ir.name("item")  # the place in the sub-group
+ITEM, PART = ir.name("item"), ir.name("part")  # the place in the sub-group, the sub-group in the work-group
 Keep = tuple[str, Expr, str]  # value, array, element type of the array
 
 
@@ -60,6 +61,7 @@ def visit_view(k: State, op: Op) -> None:
         array = materialise(k, op.operands[0])
         for i in range(len(op.results)):
             k.define(op, ir.at(array, i), i)
+        k.sync_parts()
         return
     for r, t in zip(op.results, op.types, strict=True):
         k.values[r] = Value(t, "lazy", op=op)
@@ -187,13 +189,22 @@ def is_flat(shape: Shape) -> bool:
 def run(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
     """A loop over a block that does `ops` and stores the values of `keep` in arrays."""
     reduction = next((_reduction(k, op) for op in ops if op.name == "tt.reduce"), None)
+    lane = lane_dimension(shape)
+    axis = reduction.axis if reduction is not None else lane
+    other = None if is_flat(shape) else _turned_dimension(k, shape, ops, keep)
+    rows = max((s for d, s in enumerate(shape) if d not in (lane, axis)), default=1)
+    length = shape[lane] if shape else 1
+    form = choose(
+        Problem(rows, length, reduction is not None, strided=other is not None, outer=axis != lane, block=True),
+        k.policy,
+    )
     with k.nested() as body:
-        if is_flat(shape):
+        if form.name == "flat":
             _flat(k, shape, ops, keep)
-        elif (other := _turned_dimension(k, shape, ops, keep)) is not None:
+        elif other is not None:
             _turned(k, shape, ops, keep, other)
         else:
-            _rows(k, shape, ops, keep, reduction)
+            _rows(k, shape, ops, keep, reduction, form)
     k.put(ir.Scope(tuple(body)))
     if keep or any(op.name in WRITES or op.name == "tt.reduce" for op in ops):
         k.put(ir.Sync())
@@ -209,10 +220,10 @@ def _flat(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> None:
     flat, last = Index(ir.name("c"), 1, LANES), min(n, LANES) - 1
     with k.nested() as body:
         _body(k, Nest(k, shape, element.positions(flat, shape, last), flat, last), ops, keep, None)
-    k.put(ir.Count("c", n, tuple(below(n, body)), LANES))
+    k.put(ir.Count("c", n, tuple(below(n, body)), LANES, shared=True))
 
 
-def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _Reduction | None) -> None:
+def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _Reduction | None, form: Form) -> None:
     lane = lane_dimension(shape)
     inner = reduction.axis if reduction is not None and reduction.axis != lane else None
     ident = [element.const(0)] * len(shape)
@@ -222,32 +233,42 @@ def _rows(k: State, shape: Shape, ops: list[Op], keep: list[Keep], reduction: _R
             rows.append((k.fresh("i"), s))
             ident[d] = Index(ir.name(rows[-1][0]))
     with k.nested() as body:
-        _row(k, shape, ident, ops, keep, reduction)
-    for name, s in reversed(rows):
-        body = [ir.Count(name, s, tuple(body))]
+        _row(k, shape, ident, ops, keep, reduction, form)
+    most = max(rows, key=lambda r: r[1], default=None) if form.name in ("rows", "row_reduce") else None
+    for row in reversed(rows):
+        body = [ir.Count(*row, tuple(body), shared=row is most)]
     k.put(*body)
 
 
 def _row(
-    k: State, shape: Shape, ident: list[Index], ops: list[Op], keep: list[Keep], reduction: _Reduction | None
+    k: State,
+    shape: Shape,
+    ident: list[Index],
+    ops: list[Op],
+    keep: list[Keep],
+    reduction: _Reduction | None,
+    form: Form,
 ) -> None:
     """Where all dimensions but the lanes' and that of a reduction have their index."""
     lane = lane_dimension(shape)
     n, c, ways = shape[lane] if shape else 1, k.fresh("c"), 1
-    across = reduction is not None and reduction.axis == lane
+    across, team = reduction is not None and reduction.axis == lane, form.name in ("tiles", "team_reduce")
     if reduction is not None and across:
         ways = 4 if n >= 8 * LANES and regions.neutral(reduction.op) else 1
-        _declare(k, reduction, ir.infix("==", ir.name(c), 0) if n > LANES else TRUE, ways)
+        begin = PART * LANES if team and k.parts > 1 else ir.value(0)
+        _declare(k, reduction, ir.infix("==", ir.name(c), begin) if n > LANES else TRUE, ways)
     if n > 1:
         ident[lane] = Index(ir.name(c) if n > LANES else ir.value(0), 1, LANES if n > LANES else 1 << 40)
     last = min(n, LANES) - 1
     if reduction is None or across:
-        _lanes(k, c, n, ways, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
+        _lanes(k, c, n, ways, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction, team)
         if reduction is not None:
             if ways > 1:
                 _join_ways(k, reduction, ways)
             _across_lanes(k, reduction, min(n, LANES))
-            _store(k, reduction, tuple(i for d, i in enumerate(ident) if d != lane), "sub_group")
+            if team:
+                _across_parts(k, reduction, min(k.parts, max(n // (ways * LANES), 1)))
+            _store(k, reduction, tuple(i for d, i in enumerate(ident) if d != lane), "program" if team else "sub_group")
         return
     with k.nested() as columns:
         name = k.fresh("i")
@@ -257,7 +278,7 @@ def _row(
             _body(k, Nest(k, shape, tuple(ident), None, last), ops, keep, reduction)
         k.put(ir.Count(name, shape[reduction.axis], tuple(body)))
         _store(k, reduction, tuple(i for d, i in enumerate(ident) if d != reduction.axis), "")
-    k.put(ir.Count(c, n, tuple(below(n, columns)), LANES))
+    k.put(ir.Count(c, n, tuple(below(n, columns)), LANES, shared=True))
 
 
 def _turned_dimension(k: State, shape: Shape, ops: list[Op], keep: list[Keep]) -> int | None:
@@ -306,8 +327,10 @@ def _turned(k: State, shape: Shape, ops: list[Op], keep: list[Keep], along: int)
     results = Nest(k, shape, inside(lane, along), None, LANES - 1)
     places = [results.array_place(array, results.ident, shape)[0] for _, array, _ in keep]
     body.append(each([ir.Put(p, ir.at(x, ir.name(row))) for p, x in zip(places, tiles, strict=True)]))
-    for d, s in reversed(list(enumerate(shape))):
-        body = [ir.Count(first[d].code.text, s, tuple(body), LANES if d in (lane, along) else 1)]
+    steps = [LANES if d in (lane, along) else 1 for d in range(len(shape))]
+    most = max(range(len(shape)), key=lambda d: shape[d] // steps[d])
+    for d in reversed(range(len(shape))):
+        body = [ir.Count(first[d].code.text, shape[d], tuple(body), steps[d], shared=d == most)]
     k.put(*body)
 
 
@@ -351,6 +374,16 @@ def _across_lanes(k: State, r: _Reduction, lanes: int) -> None:
     k.put(*(ir.Assign(a.text, ir.call("tri::uniform", a)) for a in r.accumulators))
 
 
+def _across_parts(k: State, r: _Reduction, parts: int) -> None:
+    """The values of sub-groups meet in local memory; those past `parts` had no elements."""
+    rooms = [k.array(Ty(t, (k.parts,))) for t in r.types]
+    k.put(ir.Sync())  # an earlier result has been read
+    k.put(*(ir.Put(ir.at(room, PART), a, by="sub_group") for room, a in zip(rooms, r.accumulators, strict=True)))
+    k.put(ir.Sync())
+    k.put(*regions.assigned(r.accumulators, [ir.at(room, ITEM % parts) for room in rooms]))
+    _across_lanes(k, r, parts)
+
+
 def _combine(k: State, r: _Reduction, others: list[Expr]) -> None:
     """The accumulators of other items join those of this one."""
     names = [ir.name(k.fresh("x")) for _ in others]
@@ -392,7 +425,15 @@ def _versions(
 
 
 def _lanes(
-    k: State, c: str, n: int, ways: int, nest: Nest, ops: list[Op], keep: list[Keep], reduction: _Reduction | None
+    k: State,
+    c: str,
+    n: int,
+    ways: int,
+    nest: Nest,
+    ops: list[Op],
+    keep: list[Keep],
+    reduction: _Reduction | None,
+    shared: bool,
 ) -> None:
     """The loop along the lanes. Each version has loops of its own: in one loop the compiler joins them to one body with
     a mask, which computes both."""
@@ -405,9 +446,9 @@ def _lanes(
         inside: list[Node] = [ir.Let(c, "const size_t", at, cast=False), *v.before, *(below(n, body) if body else ())]
         if ways > 1:
             inside = [ir.Count("way", ways, tuple(inside), unroll=True)]
-        return ir.Vectors(start, n, step, tuple(inside), condition)
+        return ir.Vectors(start, n, step, tuple(inside), condition, shared)
 
-    k.put(ir.Begin(start, step))
+    k.put(ir.Begin(start, step, shared))
     if v.conditions == TRUE:
         k.put(loop(v.first))
         return

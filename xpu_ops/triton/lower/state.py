@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from xpu_ops.block import ir
+from xpu_ops.block.device import CPU, Policy
 from xpu_ops.block.ir import Expr, Let, Node
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower.types import cpp, size_of
@@ -41,12 +42,12 @@ class Value:
 
 @dataclass
 class State:
-    """`items` of a work-group run a program, in sub-groups that share its loops."""
+    """The `parts` of a work-group, its sub-groups, run a program together and share its loops."""
 
     function: Function
     functions: dict[str, Function]
     values: dict[str, Value] = field(default_factory=dict)
-    items: int = LANES
+    policy: Policy = CPU
     body: list[Node] = field(default_factory=list)
     pending: dict[Shape, list[Op]] = field(default_factory=dict)
     uses: dict[str, list[Op]] = field(default_factory=dict)
@@ -102,6 +103,16 @@ class State:
             for _, values in op.targets:
                 for o in values:
                     self.uses.setdefault(o, []).append(op)
+
+    # ---- sub-groups of a program
+    @property
+    def parts(self) -> int:
+        return self.policy.team_items // LANES
+
+    def sync_parts(self) -> None:
+        """All sub-groups have read: what they read may change."""
+        if self.parts > 1:
+            self.put(ir.Sync())
 
     # ---- values
     def scalar(self, name: str) -> Expr:
