@@ -36,6 +36,10 @@ class Ty:
         return self.elem[4:-1]
 
     @property
+    def dims(self) -> tuple[int, ...]:
+        return self.shape or ()
+
+    @property
     def numel(self) -> int:
         n = 1
         for s in self.shape or ():

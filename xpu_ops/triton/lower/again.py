@@ -12,6 +12,7 @@ from dataclasses import replace
 from xpu_ops.block import ir
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, loops
+from xpu_ops.triton.lower.loop import WRITES
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.scalar import CHEAP, ELEMENTWISE
 from xpu_ops.triton.lower.state import Shape, State, Value
@@ -113,7 +114,7 @@ def settle(k: State) -> None:
 def before_writes(k: State, ops: list[Op], shape: Shape) -> list[Op]:
     """Before a loop that writes: keeps what is used after it. The loads that the loop repeats, which come first in it."""
     inside = {id(op) for op in ops}
-    writes = [op for op in ops if op.name in loops.WRITES]
+    writes = [op for op in ops if op.name in WRITES]
     rows = all(op.name == "tt.store" and _is_row(k, op) for op in writes)
     loads: list[str] = []
     for name, load in list(k.again.items()):

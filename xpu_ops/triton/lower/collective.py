@@ -9,6 +9,7 @@ from xpu_ops.block.ir import Expr, Node
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, loops, regions
 from xpu_ops.triton.lower.element import LANE, Index
+from xpu_ops.triton.lower.loop import ITEM, PART, below, is_flat
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.state import State, Value
 from xpu_ops.triton.ttir import Op, Ty
@@ -16,26 +17,20 @@ from xpu_ops.triton.ttir import Op, Ty
 
 def visit_reduce(k: State, op: Op) -> None:
     t = k.values[op.operands[0]].ty
-    shape, axis = t.shape or (), op.integer("axis")
-    if loops.is_flat(shape):
-        _reduce_short(k, op, axis)
+    if is_flat(t.dims):
+        _reduce_short(k, op, op.integer("axis"))
         return
-    for o in op.operands:
-        v = k.values[o]
-        if v.kind == "pending" and v.ty.shape != shape:
-            loops.flush(k, v.ty.shape or ())
-    k.pending.setdefault(shape, []).append(op)
-    loops.flush(k, shape)
+    loops.flush_operands(k, op, t.dims)
+    k.pending.setdefault(t.dims, []).append(op)
+    loops.flush(k, t.dims)
 
 
 def _reduce_short(k: State, op: Op, axis: int) -> None:
     """Rows shorter than a vector: every lane has a result of its own and walks along the axis."""
-    for o in op.operands:
-        if k.values[o].kind == "pending":
-            loops.flush(k, k.values[o].ty.shape or ())
-    shape = k.values[op.operands[0]].ty.shape or ()
+    loops.flush_operands(k, op)
+    shape = k.values[op.operands[0]].ty.dims
     results, op = op, regions.accumulating(op)
-    out = op.types[0].shape or ()
+    out = op.types[0].dims
     n = op.types[0].numel
     arrays = [k.array(t) for t in results.types]
     at, last = k.fresh("i"), min(n, LANES) - 1
@@ -58,7 +53,6 @@ def _reduce_short(k: State, op: Op, axis: int) -> None:
             k.set_array(r, t, array)
 
 
-_PART = loops.PART
 _PLACE = Index(ir.name("c"), 1, LANES)
 
 
@@ -69,7 +63,7 @@ def _of_lane(array: Expr) -> Expr:
 
 def _columns(n: int, body: list[Node]) -> Node:
     """A loop over n elements in which each lane has one of its own."""
-    inside = loops.below(n, body, ir.name("c") + loops.ITEM)
+    inside = below(n, body, ir.name("c") + ITEM)
     return ir.Count("c", n, tuple(inside), LANES, shared=True)
 
 
@@ -85,7 +79,7 @@ def visit_scan(k: State, op: Op) -> None:
     """tt.scan: 16 elements at a time (Hillis, Steele 1986) with a carry, or a column per lane."""
     sources = [loops.materialise(k, o) for o in op.operands]
     arrays = [k.array(t) for t in op.types]
-    shape, axis = op.types[0].shape or (), op.integer("axis")
+    shape, axis = op.types[0].dims, op.integer("axis")
     n = shape[axis]
     inner = 1
     for s in shape[axis + 1 :]:
@@ -105,7 +99,7 @@ def visit_scan(k: State, op: Op) -> None:
 def _scan_rows(k: State, op: Op, sources: list[Expr], arrays: list[Expr], n: int, outer: int, reverse: bool) -> None:
     block, row, c = op.regions[0], ir.name("o") * n, ir.name("c")
     at = row + (n - 1) - c - LANE if reverse else row + c + LANE
-    live = ir.infix("<", loops.ITEM, n) if n < LANES else ir.TRUE
+    live = ir.infix("<", ITEM, n) if n < LANES else ir.TRUE
     with k.nested() as rows:
         carry = [k.variable(t.elem, "carry") for t in op.types]
         with k.nested() as body:
@@ -171,7 +165,7 @@ def visit_dot(k: State, op: Op) -> None:
     """tt.dot: c += a b on arrays, in place of c where nothing else reads it."""
     a, b, c = op.operands[:3]
     left, right = loops.materialise(k, a), loops.materialise(k, b)
-    shape = k.values[a].ty.shape or ()
+    shape = k.values[a].ty.dims
     _multiply(k, op, left, right, c, shape[-1])
 
 
@@ -182,7 +176,7 @@ def visit_dot_scaled(k: State, op: Op) -> None:
         raise op.fail(op.text)
     rest = list(op.operands)
     wide = []
-    out = op.types[0].shape or ()
+    out = op.types[0].dims
     for side, has_scale in enumerate((m[1], m[2])):
         name = rest.pop(0)
         scale = loops.materialise(k, rest.pop(0)) if has_scale else ir.name("nullptr")
@@ -191,7 +185,7 @@ def visit_dot_scaled(k: State, op: Op) -> None:
             raise op.fail(f"format {kind}")
         k_pack = op.attrs.get(f"{('lhs', 'rhs')[side]}_k_pack", "true") != "false"
         source = loops.materialise(k, name)
-        shape = k.values[name].ty.shape or ()
+        shape = k.values[name].ty.dims
         if len(shape) != 2:
             raise op.fail("a batch")
         depth = shape[1 - side] * (2 if kind == "e2m1" and k_pack else 1)
@@ -200,7 +194,7 @@ def visit_dot_scaled(k: State, op: Op) -> None:
         packed = 1 - side if k_pack else side
         array = k.array(Ty("f32", (rows, columns)))
         sizes = (rows, columns, 1 - side, group, packed)
-        item = (LANE,) if k.parts == 1 else (LANE + _PART * LANES, k.parts * LANES)
+        item = (LANE,) if k.parts == 1 else (LANE + PART * LANES, k.parts * LANES)
         k.put(ir.Do(ir.call(f"tri::scaled<{_FORMATS[kind]}>", array, source, scale, *sizes, *item)))
         wide.append((array, depth))
     k.put(ir.Sync())
@@ -210,18 +204,18 @@ def visit_dot_scaled(k: State, op: Op) -> None:
 def _multiply(k: State, op: Op, left: Expr, right: Expr, c: str, depth: int) -> None:
     t = op.types[0]
     if k.values[c].kind == "pending":
-        loops.flush(k, t.shape or ())
+        loops.flush(k, t.dims)
     v = k.values[c]
     if v.kind == "array" and v.region == k.region and all(u is op for u in k.uses.get(c, [])):
         out = v.code
     else:
         out = loops.copy(k, c, k.array(t))
-    shape = t.shape or ()
+    shape = t.dims
     batch = shape[0] if len(shape) == 3 else 1
     m, n = shape[-2], shape[-1]
     for i in range(batch):
         blocks = (out + i * m * n, left + i * m * depth, right + i * depth * n)
-        item = (LANE,) if k.parts == 1 else (LANE, _PART, k.parts)
+        item = (LANE,) if k.parts == 1 else (LANE, PART, k.parts)
         k.put(ir.Do(ir.call(f"tri::dot<{m}, {n}, {depth}>", *blocks, *item)))
     k.put(ir.Sync())
     k.set_array(op.results[0], t, out)

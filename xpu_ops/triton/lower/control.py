@@ -185,7 +185,7 @@ def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[P
         x = k.values[v]
         if p.kind != "array" or x.kind != "pending" or v in targets or values.count(v) > 1:
             continue
-        inside = {id(o) for o in k.pending.get(x.ty.shape or (), [])}
+        inside = {id(o) for o in k.pending.get(x.ty.dims, [])}
         if not n or _settled(k, n, inside, op):
             targets[v] = p.code
     for shape in list(k.pending):

@@ -10,6 +10,7 @@ from xpu_ops.block import ir, parameters, printer
 from xpu_ops.block.device import CPU, Policy
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import collective, control, loops
+from xpu_ops.triton.lower.loop import assertion, atomic_call, printed
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
 from xpu_ops.triton.lower.state import LOCAL_BYTES, State, Value
@@ -92,7 +93,7 @@ def _atomic(k: State, op: Op) -> None:
     mask = ir.TRUE
     if op.name == "tt.atomic_rmw" and len(args) > 2:
         mask, args = args[2], args[:2]
-    call = loops.atomic_call(op, args[0], args[1:])
+    call = atomic_call(op, args[0], args[1:])
     if k.parts > 1:
         place = ir.at(k.array(Ty(t.pointee, (1,))), 0)
         k.put(ir.Put(place, call, mask, "program"), ir.Sync())
@@ -112,16 +113,16 @@ def _in_order(k: State, op: Op) -> None:
     if tensor is not None:
         for o in op.operands:  # of several shapes: scalars go with the tensors
             if k.values[o].kind == "pending" and k.values[o].ty.shape != tensor.shape:
-                loops.flush(k, k.values[o].ty.shape or ())
+                loops.flush(k, k.values[o].ty.dims)
         loops.add(k, op, tensor.shape or ())
         return
     loops.flush_all(k)
     args = [k.scalar(o) for o in op.operands]
     if op.name == "tt.assert":
-        nodes = [loops.assertion(k, op, args[0])]
+        nodes = [assertion(k, op, args[0])]
     else:
         values = [(a, k.values[o].ty.elem) for a, o in zip(args, op.operands, strict=True)]
-        nodes = loops.printed(k, op, values, ir.value(0))
+        nodes = printed(k, op, values, ir.value(0))
     k.put(ir.One(tuple(nodes)))
 
 
@@ -132,7 +133,7 @@ def _unsplat(k: State, op: Op) -> None:
 
 
 def _map(k: State, op: Op) -> None:
-    loops.add(k, op, op.types[0].shape or ())
+    loops.add(k, op, op.types[0].dims)
 
 
 def _extended(k: State, op: Op) -> None:

@@ -97,7 +97,7 @@ class Nest:
     def _compute(self, name: str, idx: tuple[Index, ...]) -> Element:
         v = self.state.values[name]
         if v.kind == "array":
-            place, uniform = self.array_place(v.code, idx, v.ty.shape or ())
+            place, uniform = self.array_place(v.code, idx, v.ty.dims)
             return Element(self.name(v.ty.elem, place, uniform), v.ty.elem, 0 if uniform else None)
         if v.kind == "moved":
             return self._moved(v.ty, self.get(v.init, idx), v.code)
@@ -333,7 +333,7 @@ def _make_range(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Elemen
 
 def _splat(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     source = nest.state.values[op.operands[0]]
-    return nest.get(op.operands[0], () if source.kind == "scalar" else (element.const(0),) * len(source.ty.shape or ()))
+    return nest.get(op.operands[0], () if source.kind == "scalar" else (element.const(0),) * len(source.ty.dims))
 
 
 def _expand_dims(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
@@ -342,7 +342,7 @@ def _expand_dims(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Eleme
 
 
 def _source_shape(nest: Nest, op: Op) -> Shape:
-    return nest.state.values[op.operands[0]].ty.shape or ()
+    return nest.state.values[op.operands[0]].ty.dims
 
 
 def _broadcast(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
@@ -359,7 +359,7 @@ def _trans(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
 
 
 def _reshape(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
-    shape = op.types[0].shape or ()
+    shape = op.types[0].dims
     if nest.flat is not None and idx == nest.ident and shape == nest.shape:
         flat = nest.flat
     else:
