@@ -55,6 +55,8 @@ def test_form_of_a_block(problem: Problem, policy: Policy, name: str) -> None:
 
 def test_items_of_a_program() -> None:
     assert [program(GPU, w).team_items for w in (1, 4, 16, 32)] == [16, 64, 256, 256]
+    assert program(dataclasses.replace(GPU, team_items=400), 32).team_items == 256
+    assert program(dataclasses.replace(GPU, team_items=1024), 64).team_items == 256
     assert program(CPU, 8) == CPU
 
 

@@ -23,6 +23,13 @@ class Expr:
     op: str
     args: tuple[Hashable, ...] = ()
     atom: bool = field(default=False, compare=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.op, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def names(self) -> Iterator[str]:
         """The variables in it."""
@@ -219,12 +226,14 @@ class Accumulate(Node):
 
 
 class Function(Node):
-    """A function of two values inside of a kernel."""
+    """A function inside of a kernel, by default of two values. `inlined`: at every call, whatever the compiler thinks."""
 
     name: str
     ctype: str
     body: tuple[Node, ...]
     result: Expr
+    parameters: tuple[str, ...] = ("a", "b")
+    inlined: bool = True
 
 
 class ScanStep(Node):
@@ -378,21 +387,13 @@ class Count(Node):
 
 
 class Vectors(Node):
-    """Such a loop, from where `index` is, as long as a condition holds. Begin has the start."""
+    """Such a loop, from where `index` is, as long as a condition holds."""
 
     index: str
     end: int
     step: int
     body: tuple[Node, ...]
     condition: Expr = TRUE
-    shared: bool = False
-
-
-class Begin(Node):
-    """The first step of an index of Vectors."""
-
-    index: str
-    step: int
     shared: bool = False
 
 
@@ -413,15 +414,6 @@ class While(Node):
 
     condition: Expr
     body: tuple[Node, ...]
-
-
-class Holds(Node):
-    """A function of an index, which says whether something holds there."""
-
-    name: str
-    index: str
-    body: tuple[Node, ...]
-    result: Expr
 
 
 class Print(Node):

@@ -104,8 +104,10 @@ def choose(problem: Problem, policy: Policy) -> Form:
 
 
 def program(policy: Policy, warps: int) -> Policy:
-    """For the blocks of a program of so many warps, each a sub-group of the work-group that runs it."""
-    items = policy.lanes if policy.single_items else min(policy.lanes * warps, policy.team_items)
+    """For the blocks of a program of so many warps, each a sub-group of the work-group that runs it. Their results meet in
+    one sub-group, by halves: a power of two, no more than it has lanes."""
+    most = 1 << (policy.team_items // policy.lanes).bit_length() - 1
+    items = policy.lanes if policy.single_items else policy.lanes * min(warps, most, policy.lanes)
     return replace(policy, tile_items=items, row_items=items, team_items=items)
 
 

@@ -152,7 +152,8 @@ def _scan(node: ir.ScanStep, kernel: ir.Kernel) -> list[str]:
 
 
 def _function(node: ir.Function, kernel: ir.Kernel) -> list[str]:
-    head = f"const auto {node.name} = [&]({node.ctype} a, {node.ctype} b) GEN_INLINE {{"
+    parameters = ", ".join(f"{node.ctype} {p}" for p in node.parameters)
+    head = f"const auto {node.name} = [&]({parameters}){' GEN_INLINE' if node.inlined else ''} {{"
     return [head, *_indented([*lines(node.body, kernel), f"return {node.result.text};"]), "};"]
 
 
@@ -220,11 +221,6 @@ def _range(node: ir.Range, kernel: ir.Kernel) -> list[str]:
     on = f"{i} = tri::add<{node.ctype}>({i}, {node.step.text})"
     head = f"for ({node.ctype} {i} = {node.begin.text}; {below}; {on}) {{"
     return [head, *_indented(lines(node.body, kernel)), "}"]
-
-
-def _holds(node: ir.Holds, kernel: ir.Kernel) -> list[str]:
-    inside = [*lines(node.body, kernel), f"return {node.result.text};"]
-    return [f"const auto {node.name} = [&](size_t {node.index}) {{", *_indented(inside), "};"]
 
 
 def _put(node: ir.Put, kernel: ir.Kernel) -> list[str]:
@@ -313,10 +309,8 @@ _WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
     ir.Jump: lambda n, k: [f"{n.word};"],
     ir.Count: _count,
     ir.Vectors: _vectors,
-    ir.Begin: lambda n, k: [f"size_t {n.index} = {_start(n.step, n.shared, k)[0]};"],
     ir.Range: _range,
     ir.While: lambda n, k: [f"while ({n.condition.text}) {{", *_indented(lines(n.body, k)), "}"],
-    ir.Holds: _holds,
     ir.Print: _print,
 }
 

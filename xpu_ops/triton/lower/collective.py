@@ -7,50 +7,18 @@ import re
 from xpu_ops.block import ir
 from xpu_ops.block.ir import Expr, Node
 from xpu_ops.block.types import LANES
-from xpu_ops.triton.lower import element, loops, regions
+from xpu_ops.triton.lower import loops, regions
 from xpu_ops.triton.lower.element import LANE, Index
 from xpu_ops.triton.lower.loop import ITEM, PART, below, is_flat
-from xpu_ops.triton.lower.nest import Nest
-from xpu_ops.triton.lower.state import State, Value
+from xpu_ops.triton.lower.state import State
 from xpu_ops.triton.ttir import Op, Ty
 
 
 def visit_reduce(k: State, op: Op) -> None:
     t = k.values[op.operands[0]].ty
-    if is_flat(t.dims):
-        _reduce_short(k, op, op.integer("axis"))
-        return
-    loops.flush_operands(k, op, t.dims)
+    loops.flush_operands(k, op, None if is_flat(t.dims) else t.dims)
     k.pending.setdefault(t.dims, []).append(op)
     loops.flush(k, t.dims)
-
-
-def _reduce_short(k: State, op: Op, axis: int) -> None:
-    """Rows shorter than a vector: every lane has a result of its own and walks along the axis."""
-    loops.flush_operands(k, op)
-    shape = k.values[op.operands[0]].ty.dims
-    results, op = op, regions.accumulating(op)
-    out = op.types[0].dims
-    n = op.types[0].numel
-    arrays = [k.array(t) for t in results.types]
-    at, last = k.fresh("i"), min(n, LANES) - 1
-    outer = element.positions(_PLACE, out, last)
-    nest = Nest(k, shape, (*outer[:axis], Index(ir.name(at)), *outer[axis:]), None, last)
-    with k.nested() as body:
-        accumulators = [k.variable(t.elem, "acc") for t in op.types]
-        values = [nest.code(nest.get(o)) for o in op.operands]
-        with k.nested() as each:
-            k.put(*nest.before, *nest.body)
-            _join(k, op, at, accumulators, values)
-        k.put(ir.Count(at, shape[axis], tuple(each)))
-        k.put(*(ir.Put(_of_lane(b), a) for a, b in zip(accumulators, arrays, strict=True)))
-    k.put(_columns(n, body), ir.Sync())
-    for r, t, array in zip(op.results, results.types, arrays, strict=True):
-        if t.shape is None:
-            k.values[r] = Value(t, "scalar", k.let(t.elem, ir.at(array, 0), "r"))
-            k.sync_parts()
-        else:
-            k.set_array(r, t, array)
 
 
 _PLACE = Index(ir.name("c"), 1, LANES)
@@ -152,13 +120,8 @@ def visit_histogram(k: State, op: Op) -> None:
     k.set_array(op.results[0], t, array)
 
 
-_FORMATS = {
-    "e4m3": "tri::Plain<xpu::f8e4m3fn>",
-    "e5m2": "tri::Plain<xpu::f8e5m2>",
-    "bf16": "tri::Plain<xpu::bf16>",
-    "fp16": "tri::Plain<xpu::half>",
-    "e2m1": "tri::E2M1",
-}
+_PLAIN = {"e4m3": "f8e4m3fn", "e5m2": "f8e5m2", "bf16": "bf16", "fp16": "half"}
+_FORMATS = {"e2m1": "tri::E2M1", **{name: f"tri::Plain<xpu::{element}>" for name, element in _PLAIN.items()}}
 
 
 def visit_dot(k: State, op: Op) -> None:

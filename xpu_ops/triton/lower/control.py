@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 from xpu_ops.block import ir
 from xpu_ops.block.ir import Expr
@@ -14,18 +14,6 @@ from xpu_ops.triton.lower.state import State, Value
 from xpu_ops.triton.lower.stride import takes_rows_of_all
 from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Block, Op, Ty, instance
-
-
-@dataclass
-class Place:
-    """Where a carried value lives: a variable, an array, or the scalar by which a block of pointers has moved."""
-
-    ty: Ty
-    kind: str
-    code: Expr
-    init: str = ""
-    region: int = 0
-
 
 # ---- blocks
 
@@ -108,59 +96,45 @@ def _moves(k: State, op: Op, position: int) -> bool:
 
 
 def _same_everywhere(k: State, name: str, makers: dict[str, Op]) -> bool:
-    op = makers.get(name) or k.values[name].op if name in k.values or name in makers else None
-    while op is not None and op.name in ("tt.broadcast", "tt.expand_dims", "arith.extsi"):
-        inner = op.operands[0]
-        op = makers.get(inner) or (k.values[inner].op if inner in k.values else None)
+    op = makers.get(name) or (k.values[name].op if name in k.values else None)
+    if op is not None and op.name in ("tt.broadcast", "tt.expand_dims", "arith.extsi"):
+        return _same_everywhere(k, op.operands[0], makers)
     return op is not None and op.name in ("tt.splat", "arith.constant")
 
 
 def _by(k: State, name: str) -> Expr:
     """The scalar that all elements of a tensor are."""
     v = k.values[name]
-    while v.kind == "lazy" and v.op is not None and v.op.operands:
-        inner = k.values[v.op.operands[0]]
-        if v.op.name == "arith.extsi":
-            return ir.call("int64_t", _by(k, v.op.operands[0]))
-        v = inner
-    if v.kind == "scalar":
+    if v.kind == "scalar" or v.op is None:
         return v.code
-    assert v.op is not None
-    return constant(v.op)
+    if not v.op.operands:
+        return constant(v.op)
+    by = _by(k, v.op.operands[0])
+    return ir.call("int64_t", by) if v.op.name == "arith.extsi" else by
 
 
-def _enter(k: State, args: list[tuple[str, Ty]], inits: list[str], moving: list[bool]) -> list[Place]:
+def _enter(k: State, args: list[tuple[str, Ty]], inits: list[str], moving: list[bool]) -> list[Value]:
     """Storage for carried values, with the first ones in it."""
     out = []
     for (_, t), init, moves in zip(args, inits, moving, strict=True):
         if t.shape is None:
-            out.append(Place(t, "scalar", k.variable(t.elem, "m", k.scalar(init))))
+            out.append(Value(t, "scalar", k.variable(t.elem, "m", k.scalar(init))))
             continue
         v = k.values[init]
         if moves and v.kind in ("lazy", "moved"):
             by = k.variable("i64" if t.pointer else t.elem, "by", ir.value(0))
-            out.append(Place(t, "moved", by, init))
+            out.append(Value(t, "moved", by, init=init))
             continue
         if v.kind == "pending":
             loops.flush(k, t.shape)
-        out.append(Place(t, "array", loops.copy(k, init, k.array(t)), region=k.region))
+        out.append(Value(t, "array", loops.copy(k, init, k.array(t)), region=k.region))
     return out
 
 
-def _empty(k: State, types: list[Ty]) -> list[Place]:
-    out = []
-    for t in types:
-        if t.shape is None:
-            out.append(Place(t, "scalar", k.variable(t.elem, "m")))
-        else:
-            out.append(Place(t, "array", k.array(t), region=k.region))
-    return out
-
-
-def _bind(k: State, names: list[str], places: list[Place]) -> None:
+def _bind(k: State, names: list[str], places: list[Value]) -> None:
     """Inside a region: an array that is carried belongs to the region, which may change it."""
     for n, p in zip(names, places, strict=True):
-        k.values[n] = Value(p.ty, p.kind, p.code, init=p.init, region=k.region)
+        k.values[n] = replace(p, region=k.region)
 
 
 def _settled(k: State, name: str, inside: set[int], op: Op) -> bool:
@@ -178,7 +152,7 @@ def _settled(k: State, name: str, inside: set[int], op: Op) -> bool:
     return True
 
 
-def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[Place]) -> None:
+def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[Value]) -> None:
     """Write what a region yields to where it is carried; all values are read before the first is written."""
     targets: dict[str, Expr] = {}
     for v, n, p in zip(values, names, places, strict=True):
@@ -277,7 +251,7 @@ def visit_while(k: State, op: Op) -> None:
     loops.flush_all(k)
     before, after = op.regions[0][0], op.regions[1][0]
     places = _enter(k, before.args, op.operands, [False] * len(op.operands))
-    results = _empty(k, op.types)
+    results = [k.storage(t) for t in op.types]
     names = [n for n, _ in before.args]
     with k.inner(), k.nested() as inside:
         _bind(k, names, places)
@@ -298,7 +272,7 @@ def visit_while(k: State, op: Op) -> None:
 
 def visit_if(k: State, op: Op) -> None:
     loops.flush_all(k)
-    places = _empty(k, op.types)
+    places = [k.storage(t) for t in op.types]
     sides: list[tuple[ir.Node, ...]] = []
     for region in op.regions:
         with k.inner(), k.nested() as side:
@@ -320,7 +294,7 @@ def visit_call(k: State, op: Op) -> None:
     k.calls += 1
     callee = instance(callee, f"{k.calls}.")
     k.note_uses(callee.walk())
-    places = _empty(k, op.types)
+    places = [k.storage(t) for t in op.types]
 
     def leave(end: Op) -> None:
         _leave(k, end, end.operands, [""] * len(places), places)

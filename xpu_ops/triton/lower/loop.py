@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xpu_ops.block import ir
 from xpu_ops.block.ir import FALSE, TRUE, Expr, Node
@@ -12,7 +13,7 @@ from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, regions
 from xpu_ops.triton.lower.element import LANE, Element, Index
 from xpu_ops.triton.lower.nest import Nest
-from xpu_ops.triton.lower.state import Shape, State, Value
+from xpu_ops.triton.lower.state import Shape, State
 from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Op, Ty
 
@@ -47,11 +48,8 @@ class Reduction:
         self.neutral = regions.neutral(self.op)
         self.accumulators: list[Expr] = []
         self.first = FALSE  # where an accumulator takes the element; TRUE for always
-        self.places: list[tuple[Expr, Shape | None]] = []  # scalar variable or array, shape of the array
-        for r, t in zip(op.results, op.types, strict=True):
-            place = k.variable(t.elem, "r") if t.shape is None else k.array(t)
-            k.values[r] = Value(t, "scalar" if t.shape is None else "array", place, region=k.region)
-            self.places.append((place, t.shape))
+        self.places = [k.storage(t, "r") for t in op.types]
+        k.values.update(zip(op.results, self.places, strict=True))
 
     def _join(self, a: list[Expr], b: list[Expr], into: list[Node]) -> list[Expr]:
         return regions.inline(self.k, self.op.regions[0], a + b, into)
@@ -107,14 +105,12 @@ class Reduction:
     def store(self, ident: Sequence[Index], by: str) -> None:
         """The results, at the indices without that of the axis."""
         idx = tuple(i for d, i in enumerate(ident) if d != self.axis)
-        for a, (place, shape) in zip(self.accumulators, self.places, strict=True):
-            scalar = shape is None
-            at = place if scalar else ir.at(place, element.offset(idx, shape or ()).value)
-            self.k.put(ir.Put(at, a, by="" if scalar else by))
+        for a, p in zip(self.accumulators, self.places, strict=True):
+            at = p.code if p.kind == "scalar" else ir.at(p.code, element.offset(idx, p.ty.dims).value)
+            self.k.put(ir.Put(at, a, by="" if p.kind == "scalar" else by))
 
 
-@dataclass
-class _Versions:
+class _Versions(NamedTuple):
     """A body where the conditions hold, and where they do not; without conditions there is one version."""
 
     conditions: Expr
@@ -146,7 +142,9 @@ class Loop:
         form = choose(Problem(rows, length, reduce, strided=strided, outer=axis != lane, block=True), k.policy)
         self.team = form.name in ("tiles", "team_reduce")
         with k.nested() as body:
-            if form.name == "flat":
+            if self.reduction is not None and is_flat(shape):
+                self._short(self.reduction)
+            elif form.name == "flat":
                 self._flat()
             elif turned is not None:
                 self._turned(turned)
@@ -188,8 +186,7 @@ class Loop:
             self._lanes(c, n, 1, ident)
         elif r.axis == lane:
             ways = 4 if n >= 8 * LANES and r.neutral is not None else 1
-            begin = PART * LANES if self.team and k.parts > 1 else ir.value(0)
-            r.declare(ir.infix("==", ir.name(c), begin) if n > LANES else TRUE, ways if ways > 1 else 0)
+            r.declare(ir.infix("==", ir.name(c), self._begin(LANES)) if n > LANES else TRUE, ways if ways > 1 else 0)
             self._lanes(c, n, ways, ident)
             if ways > 1:
                 r.join_ways(ways)
@@ -206,6 +203,22 @@ class Loop:
                 k.put(ir.Count(name, self.shape[r.axis], tuple(body)))
                 r.store(ident, "")
             k.put(ir.Count(c, n, tuple(below(n, columns)), LANES, shared=True))
+
+    def _short(self, r: Reduction) -> None:
+        """Rows shorter than a vector: every lane has a result of its own and walks along the axis."""
+        k, n = self.k, r.op.types[0].numel
+        place, last, name = Index(ir.name("c"), 1, LANES), min(n, LANES) - 1, self.k.fresh("i")
+        ident = list(element.positions(place, r.op.types[0].dims, last))
+        ident.insert(r.axis, Index(ir.name(name)))
+        with k.nested() as columns:
+            r.declare(ir.infix("==", ir.name(name), 0))
+            k.put(ir.Count(name, self.shape[r.axis], tuple(self._body(self._nest(ident, last)))))
+            k.put(*(ir.Put(ir.at(p.code + place.code, LANE), x) for x, p in zip(r.accumulators, r.places, strict=True)))
+        k.put(ir.Count("c", n, tuple(below(n, columns, place.code + ITEM)), LANES, shared=True))
+
+    def _begin(self, step: int) -> Expr:
+        """Where a sub-group begins."""
+        return PART * step if self.team and self.k.parts > 1 else ir.value(0)
 
     def _turned_dimension(self) -> int | None:
         """The dimension along which more of what is read are neighbours in memory than along the last one, None without."""
@@ -268,15 +281,15 @@ class Loop:
                 inside = (ir.Count("way", ways, inside, unroll=True),)
             return ir.Vectors(start, n, step, inside, condition, self.team)
 
-        k.put(ir.Begin(start, step, self.team))
+        k.put(ir.Let(start, "size_t", self._begin(step), False))
         if v.conditions == TRUE:
             k.put(loop(v.first))
             return
         holds, all_hold = k.fresh("holds"), k.fresh("holds")
-        k.put(ir.Holds(holds, c, tuple(v.before), v.conditions))
+        k.put(ir.Function(holds, "size_t", tuple(v.before), v.conditions, (c,), False))
         together = max(step, n if n <= _TOGETHER else 0)
         each = ir.every(ir.call(holds, ir.name(c) + at) for at in range(0, together, LANES))
-        k.put(ir.Holds(all_hold, c, (), each))
+        k.put(ir.Function(all_hold, "size_t", (), each, (c,), False))
         if n <= together:
             k.put(ir.Either(ir.call(all_hold, 0), (loop(v.first),), (loop(v.second),)))
             return

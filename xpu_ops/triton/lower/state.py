@@ -138,6 +138,12 @@ class State:
         self.peak = max(self.peak, self._top)
         return name
 
+    def storage(self, t: Ty, prefix: str = "m") -> Value:
+        """A place for a value that is written later."""
+        if t.shape is None:
+            return Value(t, "scalar", self.variable(t.elem, prefix))
+        return Value(t, "array", self.array(t), region=self.region)
+
     @contextmanager
     def inner(self) -> Iterator[None]:
         """A region of the program with variables and arrays of its own."""
