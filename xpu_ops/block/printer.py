@@ -224,8 +224,9 @@ def _range(node: ir.Range, kernel: ir.Kernel) -> list[str]:
 
 
 def _put(node: ir.Put, kernel: ir.Kernel) -> list[str]:
+    """One value is stored by all lanes on a CPU device, as in _store: they know already that it is the same."""
     one = {"": [], "sub_group": ["item == 0"], "program": [_one(kernel)]}[node.by]
-    conditions = [*one, *([] if node.when is ir.TRUE else [node.when.text])]
+    conditions = [*(one if _parts(kernel) > 1 else []), *([] if node.when is ir.TRUE else [node.when.text])]
     return [f"{_when(conditions)}{node.place.text} = {node.value.text};"]
 
 

@@ -96,11 +96,11 @@ def _atomic(k: State, op: Op) -> None:
     call = atomic_call(op, args[0], args[1:])
     if k.parts > 1:
         place = ir.at(k.array(Ty(t.pointee, (1,))), 0)
-        k.put(ir.Put(place, call, mask, "program"), ir.Sync())
+        k.put(ir.One((ir.Put(place, call, mask),)), ir.Sync())
         found = k.let(t.pointee, place)
     else:
         found = k.variable(t.pointee)
-        k.put(ir.Put(found, call, mask, "program"))
+        k.put(ir.One((ir.Put(found, call, mask),)))
     if op.results:
         k.put(*([ir.Put(found, ir.call("tri::of_lane", found, 0))] if k.parts == 1 else []))
         k.values[op.results[0]] = Value(op.types[0], "scalar", found)
