@@ -353,7 +353,7 @@ class Do(Node):
 
 
 class Sync(Node):
-    """What the items of the program have written so far is there for all of them."""
+    """All items of the program see what any has written so far."""
 
 
 class One(Node):

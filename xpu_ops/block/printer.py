@@ -257,7 +257,7 @@ def _print(node: ir.Print, kernel: ir.Kernel) -> list[str]:
 
 
 def text_of(node: ir.Print) -> str:
-    """What stands in front of a kernel that prints."""
+    """The constant in front of a kernel that prints it."""
     return f'const __attribute__((opencl_constant)) char {_text_name(node)}[] = "{node.text}\\n";\n'
 
 

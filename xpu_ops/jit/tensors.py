@@ -49,7 +49,7 @@ def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter],
 
 
 class Operator:
-    """What both kinds have: names, expressions, operands, the launches that are compiled already."""
+    """The part of both kinds: name, operands, numbers, the launches that are compiled already."""
 
     def __init__(self, name: str, parameters: str, result: torch.dtype | None, preamble: str) -> None:
         self.name, self._result, self._preamble = name, result, preamble

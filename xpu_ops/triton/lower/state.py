@@ -76,7 +76,7 @@ class State:
 
     @contextmanager
     def nested(self) -> Iterator[list[Node]]:
-        """What is put meanwhile goes to this list."""
+        """Collects the nodes that are put meanwhile."""
         outer, self.body = self.body, []
         try:
             yield self.body
