@@ -9,6 +9,7 @@
 #include "kernels/sycl/core/convert.hpp"
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/core/philox.hpp"
+#include "kernels/sycl/core/strides.hpp"
 #include "kernels/sycl/lanes.hpp"
 #include "kernels/sycl/math/integer_division.hpp"
 
@@ -51,8 +52,6 @@ template <class T, class V> GEN_FN T to_integer(V v) {
 }
 
 // ---- Loops. Slot<j> names the accumulator to use.
-
-template <int J> struct Slot { static constexpr int value = J; };
 
 struct Span { long begin, end; };
 // The `each` neighbours of n that belong to this work-group.

@@ -11,15 +11,7 @@ template <long kItems, class F> GEN_FN void team(long c0, long c1, long item, F 
 }
 // f(c, slot) with four accumulators per item.
 template <long kItems, class F> GEN_FN void team_by4(long c0, long c1, long item, F f) {
-  long c = c0 + item;
-  for (; c + 3 * kItems < c1; c += 4 * kItems) {
-    [[clang::always_inline]] f(c, Slot<0>{});
-    [[clang::always_inline]] f(c + kItems, Slot<1>{});
-    [[clang::always_inline]] f(c + 2 * kItems, Slot<2>{});
-    [[clang::always_inline]] f(c + 3 * kItems, Slot<3>{});
-  }
-  for (; c < c1; c += kItems) [[clang::always_inline]]
-    f(c, Slot<0>{});
+  strided_by4(c0 + item, c1, kItems, f);
 }
 
 // The values of all items of a work-group joined: every item gets the result. Sub-groups meet in local memory, in an

@@ -19,10 +19,18 @@ constexpr int kSubGroup = 3;
 // Local memory is ordered between the items of the sub-group.
 TRI void sync() { __spirv_ControlBarrier(kSubGroup, kSubGroup, 0x10 | 0x80 | 0x100 | 0x200); }
 
-// Whether storing n elements from y on, in order, changes no element of x before that is read: x is n elements.
-template <class X, class Y> TRI bool apart(const X* x, const Y* y, size_t n) {
+// The same for all items of a work-group of several sub-groups.
+TRI void sync_parts() {
+  constexpr int kWorkGroup = 2;
+  __spirv_ControlBarrier(kWorkGroup, kWorkGroup, 0x10 | 0x80 | 0x100 | 0x200);
+}
+
+// Whether storing n elements from y on changes no element of x before that is read: x is n elements, of which each item
+// reads those whose places it stores, one sub-group from the first to the last.
+template <bool one_sub_group = true, class X, class Y> TRI bool apart(const X* x, const Y* y, size_t n) {
   const auto from = reinterpret_cast<uint64_t>(x), to = reinterpret_cast<uint64_t>(y);
-  return from + n * sizeof(X) <= to || to + n * sizeof(Y) <= from || (sizeof(X) == sizeof(Y) && to <= from);
+  const bool behind = sizeof(X) == sizeof(Y) && (one_sub_group ? to <= from : to == from);
+  return from + n * sizeof(X) <= to || to + n * sizeof(Y) <= from || behind;
 }
 
 // ---- exchange between lanes, by the bits of the value
@@ -276,13 +284,16 @@ TRI void dot_tile(C* c, const A* a, const B* b, size_t lane) {
     for (int v = 0; v < V; ++v) (c + r * N + v * 16)[lane] = static_cast<C>(acc[r][v]);
 }
 
+// The sub-groups of a work-group, `parts`, take tiles by turns.
 template <int M, int N, int K, class C, class A, class B>
-TRI void dot(C* c, const A* a, const B* b, size_t lane) {
+TRI void dot(C* c, const A* a, const B* b, size_t lane, size_t part = 0, size_t parts = 1) {
   constexpr int R = M < 8 ? M : 8, V = N >= 32 ? 2 : 1;
   static_assert(M % R == 0);
   if (N < 16 && lane >= N) return;
+  size_t tile = 0;
   for (int n = 0; n < N; n += 16 * V)
-    for (int m = 0; m < M; m += R) dot_tile<R, V, N, K>(c + m * N + n, a + m * K, b + n, lane);
+    for (int m = 0; m < M; m += R)
+      if (parts == 1 || tile++ % parts == part) dot_tile<R, V, N, K>(c + m * N + n, a + m * K, b + n, lane);
 }
 
 #undef TRI_GLOBAL
@@ -308,11 +319,12 @@ struct E2M1 {
   }
 };
 // c (rows, columns) from a, of which two neighbours along `packed` (0 or 1) share a byte where the format has 4 bits.
-// The scale of an element is scale[at][k / group], k its place along `depth` (0 or 1), at the other one.
+// The scale of an element is scale[at][k / group], k its place along `depth` (0 or 1), at the other one. `item` is one
+// of `items`.
 template <class Format, class T>
 TRI void scaled(float* c, const T* a, const int8_t* scale, int rows, int columns, int depth, int group, int packed,
-                size_t lane) {
-  for (int i = static_cast<int>(lane); i < rows * columns; i += 16) {
+                size_t item, int items = 16) {
+  for (int i = static_cast<int>(item); i < rows * columns; i += items) {
     const int r = i / columns, q = i % columns, k = depth == 0 ? r : q, at = depth == 0 ? q : r;
     int from = i, half = 0;
     if constexpr (Format::per_byte == 2) {

@@ -4,6 +4,7 @@
 #include "kernels/sycl/core/convert.hpp"
 #include "kernels/sycl/math/bessel.hpp"
 #include "kernels/sycl/math/math.hpp"
+#include "kernels/sycl/math/special.hpp"
 
 namespace xpu::tri {
 
@@ -67,7 +68,12 @@ template <class T> TRI T normcdf(T a) {
   constexpr T high = sizeof(T) == 4 ? T(0.70710677f) : T(0.70710678118654757),
               low = sizeof(T) == 4 ? T(1.21016175e-8f) : T(-4.8336466567264567e-17);
   const T t = -a * high, error = sycl::fma(-a, low, sycl::fma(-a, high, -t)), r = T(0.5) * sycl::erfc(t);
-  return t > T(1) && isfinite(t) ? sycl::fma(T(-2) * t * error, r, r) : r;
+  return t > T(1) && r > T(0) ? sycl::fma(T(-2) * t * error, r, r) : r;
+}
+// The quantile of the normal distribution; near the middle by its series, as 1/2 has no digits beside the result there.
+template <class T> TRI T normcdfinv(T p) {
+  const T a = (p - T(0.5)) * T(2.5066282746310005), s = a * a;
+  return sycl::fabs(a) < T(2e-3) ? a + a * s * (T(1.0 / 6) + s * (T(7.0 / 120) + s * T(127.0 / 5040))) : ndtri(p);
 }
 // exp(|a|) is the square of a number that does not overflow before the result does.
 template <class T> TRI T bessel_i0(T a) {
@@ -122,14 +128,17 @@ TRI int32_t uhadd(int32_t a, int32_t b) {
 TRI int32_t urhadd(int32_t a, int32_t b) {
   return static_cast<int32_t>(static_cast<uint32_t>(a | b) - (static_cast<uint32_t>(a ^ b) >> 1));
 }
+// A byte by two products (S. E. Anderson's Bit Twiddling Hacks): the compiler knows shifts and masks as
+// llvm.bitreverse, which its translation to SPIR-V cannot write.
+TRI uint32_t reversed_byte(uint32_t b) {
+  return static_cast<uint32_t>((((b * 0x80200802ull) & 0x0884422110ull) * 0x0101010101ull) >> 32) & 0xffu;
+}
 template <class U> TRI U reversed(U v) {
-  constexpr U ones = U(~U(0));
+  U out = 0;
 #pragma unroll
-  for (uint32_t w = sizeof(U) * 4; w > 0; w /= 2) {
-    const U low = ones / U((U(1) << w) + 1);  // w ones, w zeros, w ones ...
-    v = ((v >> w) & low) | ((v & low) << w);
-  }
-  return v;
+  for (uint32_t i = 0; i < sizeof(U); ++i)
+    out = static_cast<U>(out << 8) | static_cast<U>(reversed_byte(static_cast<uint32_t>(v >> (8 * i)) & 0xffu));
+  return out;
 }
 // Four of the eight bytes of b, a; three bits of a digit of `which` say which.
 TRI int32_t byte_perm(int32_t a, int32_t b, int32_t which) {

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from xpu_ops.block.device import CPU, GPU, Policy
-from xpu_ops.block.nests import BLOCK, COLUMNS, ITEM_ELEMENTS, TEAM_ROW, TILE, Form, Problem, choose
+from xpu_ops.block.nests import BLOCK, COLUMNS, ITEM_ELEMENTS, TEAM_ROW, TILE, Form, Problem, choose, program
 
 PROBLEMS = [
     (Problem(1, 10_000), CPU, Form("tiles")),
@@ -31,6 +31,33 @@ PROBLEMS = [
     (Problem(4, TEAM_ROW, reduce=True), GPU, Form("team_reduce", items=256)),
     (Problem(0, 0), CPU, Form("rows", rows=TILE)),
 ]
+FOUR = program(GPU, warps=4)
+BLOCKS = [
+    (Problem(1, 1024, block=True), CPU, "rows"),
+    (Problem(64, 8, block=True), CPU, "flat"),
+    (Problem(64, 64, strided=True, block=True), CPU, "blocks"),
+    (Problem(1, 1024, reduce=True, block=True), CPU, "row_reduce"),
+    (Problem(1, 64, reduce=True, outer=True, block=True), CPU, "column_steps"),
+    (Problem(1, 1024, block=True), FOUR, "tiles"),
+    (Problem(4, 1024, block=True), FOUR, "rows"),
+    (Problem(64, 8, block=True), FOUR, "flat"),
+    (Problem(64, 64, strided=True, block=True), FOUR, "blocks"),
+    (Problem(3, 1024, reduce=True, block=True), FOUR, "team_reduce"),
+    (Problem(4, 1024, reduce=True, block=True), FOUR, "row_reduce"),
+    (Problem(1, 64, reduce=True, outer=True, block=True), FOUR, "column_items"),
+]
+
+
+@pytest.mark.parametrize(("problem", "policy", "name"), BLOCKS)
+def test_form_of_a_block(problem: Problem, policy: Policy, name: str) -> None:
+    assert choose(problem, policy) == Form(name, policy.team_items, problem.length, problem.rows)
+
+
+def test_items_of_a_program() -> None:
+    assert [program(GPU, w).team_items for w in (1, 4, 16, 32)] == [16, 64, 256, 256]
+    assert program(dataclasses.replace(GPU, team_items=400), 32).team_items == 256
+    assert program(dataclasses.replace(GPU, team_items=1024), 64).team_items == 256
+    assert program(CPU, 8) == CPU
 
 
 @pytest.mark.parametrize(("problem", "policy", "form"), PROBLEMS)

@@ -52,6 +52,36 @@ def test_a_result_is_joined_by_those_that_share_it(kernel: ir.Kernel, text: str)
     assert printer.lines([RESULT], kernel) == [text]
 
 
+@pytest.mark.parametrize(
+    ("kernel", "by", "text"),
+    [
+        (THREAD, "program", "if (m) y = x;"),
+        (THREAD, "sub_group", "if (m) y = x;"),
+        (TEAM, "sub_group", "if (item == 0 && m) y = x;"),
+        (TEAM, "program", "if (item == 0 && part == 0 && m) y = x;"),
+        (TEAM, "", "if (m) y = x;"),
+    ],
+)
+def test_one_value_of_a_program_is_put_once_or_by_all_of_a_thread(kernel: ir.Kernel, by: str, text: str) -> None:
+    assert printer.lines([ir.Put(name("y"), name("x"), name("m"), by)], kernel) == [text]
+
+
+def test_one_item_of_a_program_does_what_counts() -> None:
+    """An atomic operation, which all lanes must not do."""
+    once = ir.One((ir.Do(ir.call("tri::rmw_add", "y", "x")),))
+    assert printer.lines([once], THREAD) == ["if (item == 0) {", "  tri::rmw_add(y, x);", "}"]
+    assert printer.lines([once], TEAM)[0] == "if (item == 0 && part == 0) {"
+
+
+def test_sub_groups_share_the_steps_of_a_loop() -> None:
+    own, shared = (ir.Count("c", 64, (), 16, shared=s) for s in (False, True))
+    assert printer.lines([own], TEAM)[0] == printer.lines([shared], THREAD)[0]
+    assert printer.lines([own], TEAM)[0] == "for (size_t c = 0; c < 64; c += 16) {"
+    assert printer.lines([shared], TEAM)[0] == "for (size_t c = part * 16; c < 64; c += 256) {"
+    assert printer.lines([ir.Sync()], THREAD) == ["tri::sync();"]
+    assert printer.lines([ir.Sync()], TEAM) == ["tri::sync_parts();"]
+
+
 def test_rows_of_sub_groups_are_apart() -> None:
     rows = ir.Rows("row", value(0), name("n"), (), apart=True)
     assert printer.lines([rows], ROWS)[0] == "for (long row = 0 + part_of_group; row < n; row += 16) {"

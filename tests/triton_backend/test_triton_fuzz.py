@@ -24,17 +24,18 @@ def run(folder: Path, seed: int, count: int, **env: str) -> dict[str, np.ndarray
     return dict(np.load(folder / f"{name}_{seed}.npz"))
 
 
-def compare(folder: Path, seed: int, count: int) -> None:
+def compare(folder: Path, seed: int, count: int, policy: str) -> None:
     expected = run(folder, seed, count, TRITON_INTERPRET="1")
-    wrong = triton_fuzz.differences(expected, run(folder, seed, count))
+    wrong = triton_fuzz.differences(expected, run(folder, seed, count, XPU_OPS_POLICY=policy))
     assert not wrong, f"seed {seed}:\n" + "\n".join(wrong) + f"\n{folder}/kernels_{seed}.py"
 
 
-def test_a_sample(tmp_path: Path) -> None:
-    compare(tmp_path, 1000, COUNT)
+@pytest.mark.parametrize("policy", ["cpu", "gpu"])
+def test_a_sample(tmp_path: Path, policy: str) -> None:
+    compare(tmp_path, 1000, COUNT, policy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100))
 def test_ten_thousand(tmp_path: Path, seed: int) -> None:
-    compare(tmp_path, seed, 100)
+    compare(tmp_path, seed, 100, "gpu" if seed % 4 == 3 else "cpu")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 
 from xpu_ops.bench.core import Case, compare, to_xpu
 from xpu_ops.bench.triton import cases
+from xpu_ops.block.device import CPU, GPU, Policy
 
 triton = pytest.importorskip("triton")
 tl: Any = pytest.importorskip("triton.language")
@@ -163,6 +165,22 @@ def checked(x, n, BLOCK: tl.constexpr):
 def refused(x, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     tl.store(x + at, tl.inline_asm_elementwise("mov $0, $1;", "=r,r", [at], dtype=tl.int32, is_pure=True, pack=1))
+
+
+@pytest.fixture(autouse=True, params=["cpu", "gpu"])
+def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Programs of one sub-group, as a CPU device wants them, and of several, as a GPU does."""
+    policy: Policy = {"cpu": CPU, "gpu": GPU}[request.param]
+    monkeypatch.setattr("xpu_ops.triton.compiler.policy", lambda: policy)
+
+    def forget() -> None:
+        for f in [*globals().values(), *vars(kernels).values()]:
+            if isinstance(f, triton.runtime.JITFunction):
+                f.device_caches.clear()
+
+    forget()
+    yield policy is GPU
+    forget()
 
 
 def close(actual: torch.Tensor, expected: torch.Tensor, tolerance: float = 1e-5) -> None:
@@ -376,7 +394,8 @@ def test_a_tensor_of_the_cpu_is_refused() -> None:
         kernels.add_kernel[(1,)](x, x, x, 32, BLOCK=32)
 
 
-def test_warps_and_stages_do_not_compile_again() -> None:
+def test_warps_and_stages_do_not_compile_again(gpu: bool) -> None:
+    """But for warps that are the sub-groups of a work-group."""
     from xpu_ops.triton.compiler import _compile
 
     x = torch.ones(64, device="xpu")
@@ -384,7 +403,8 @@ def test_warps_and_stages_do_not_compile_again() -> None:
     kernels.add_kernel[(1,)](x, x, o, 64, BLOCK=64, num_warps=2)
     before = _compile.cache_info().misses
     kernels.add_kernel[(1,)](x, x, o, 64, BLOCK=64, num_warps=8, num_stages=3)
-    assert _compile.cache_info().misses == before
+    kernels.add_kernel[(1,)](x, x, o, 64, BLOCK=64, num_warps=8, num_stages=4)
+    assert _compile.cache_info().misses == before + gpu
 
 
 OLDER_TRITON = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from xpu_ops.block import ir
 from xpu_ops.triton import ttir
 from xpu_ops.triton.lower import kernel
 from xpu_ops.triton.lower.element import Index, const, offset, positions, split
@@ -42,7 +43,7 @@ def test_a_loop_has_a_version_without_masks() -> None:
     out = lowered("%w = arith.addf %v, %v : tensor<64xf32> loc(#loc2)")
     assert (out.name, out.signature, out.local_bytes, out.messages) == ("add", "piiii", 0, ())
     assert "[lane];" in out.source and "} else {" in out.source
-    assert "<= INT32_MAX - 15" in out.source  # the version assumes that the sum does not wrap within 16 lanes
+    assert "<= (INT32_MAX - 15)" in out.source  # the version assumes that the sum does not wrap within 16 lanes
 
 
 ROWS = """
@@ -98,10 +99,11 @@ def test_types(text: str, elem: str, shape: tuple[int, ...] | None) -> None:
 
 
 def test_indices_stay_linear_in_the_lane() -> None:
-    chunk = Index("c", 1, 16)
+    c = ir.name("c")
+    chunk = Index(c, 1, 16)
     quotient, rest = split(chunk, 64, 15)
     assert (quotient.step, rest.step) == (0, 1)
     assert split(chunk, 8, 15)[0].step is None
-    assert split(Index("c", 4, 64), 4, 15) == (Index("(c / 4)", 1, 16), const(0))
-    assert offset((Index("i"), chunk), (4, 32)) == Index("((i * 32) + c)", 1, 16)
-    assert positions(const(13), (4, 4), 15) == (const(3), Index("1", 0, 1))
+    assert split(Index(c, 4, 64), 4, 15) == (Index(c // 4, 1, 16), const(0))
+    assert offset((Index(ir.name("i")), chunk), (4, 32)) == Index(ir.name("i") * 32 + c, 1, 16)
+    assert positions(const(13), (4, 4), 15) == (const(3), Index(ir.value(1), 0, 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import dataclass_transform
 
@@ -23,6 +23,13 @@ class Expr:
     op: str
     args: tuple[Hashable, ...] = ()
     atom: bool = field(default=False, compare=False)
+    _hash: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.op, self.args)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def names(self) -> Iterator[str]:
         """The variables in it."""
@@ -60,6 +67,9 @@ def name(of: str) -> Expr:
     return Expr(of, "name", (of,), True)
 
 
+TRUE, FALSE = (Expr(text, "constant", (text,), True) for text in ("true", "false"))
+
+
 def value(of: Expr | int | str) -> Expr:
     """A number, or the variable of that name."""
     if isinstance(of, Expr):
@@ -71,6 +81,39 @@ def call(function: str, *args: Expr | int | str) -> Expr:
     """A function of the prelude or of the user."""
     values = tuple(map(value, args))
     return Expr(f"{function}({', '.join(v.text for v in values)})", function, values, True)
+
+
+def _part(of: Expr | int | str) -> str:
+    of = value(of)
+    return of.text if of.atom else f"({of.text})"
+
+
+def infix(symbol: str, a: Expr | int | str, b: Expr | int | str) -> Expr:
+    """A comparison, or another operation that Expr's own operators do not have."""
+    return Expr(f"{_part(a)} {symbol} {_part(b)}", symbol, (value(a), value(b)))
+
+
+def every(conditions: Iterable[Expr]) -> Expr:
+    """Whether all hold; true of none."""
+    found = tuple(dict.fromkeys(conditions))
+    if len(found) < 2:
+        return found[0] if found else TRUE
+    return Expr(" && ".join(map(_part, found)), "&&", found)
+
+
+def choice(which: Expr, a: Expr, b: Expr) -> Expr:
+    """The first value where the condition holds, else the second."""
+    return Expr(f"({_part(which)} ? {_part(a)} : {_part(b)})", "?:", (which, a, b), True)
+
+
+def at(base: Expr, index: Expr | int) -> Expr:
+    """A place in memory: so many elements from `base` on."""
+    return Expr(f"{_part(base)}[{value(index).text}]", "[]", (base, value(index)), True)
+
+
+def pointed(pointer: Expr) -> Expr:
+    """The place that a pointer has."""
+    return Expr(f"(*{_part(pointer)})", "[]", (pointer,), True)
 
 
 def least(a: Expr | int | str, b: Expr | int | str) -> Expr:
@@ -183,12 +226,14 @@ class Accumulate(Node):
 
 
 class Function(Node):
-    """A function of two values inside of a kernel."""
+    """A function inside of a kernel, by default of two values. `inlined`: at every call, whatever the compiler thinks."""
 
     name: str
     ctype: str
     body: tuple[Node, ...]
     result: Expr
+    parameters: tuple[str, ...] = ("a", "b")
+    inlined: bool = True
 
 
 class ScanStep(Node):
@@ -280,6 +325,104 @@ class Span(Node):
     each: Expr
 
 
+# ---- programs of blocks: what the items of a work-group do together, on arrays in its memory
+
+
+class Variable(Node):
+    """A variable, or `count` of them, that gets other values later. Without initial values it is zero, with None anything."""
+
+    name: str
+    ctype: str
+    initial: tuple[Expr, ...] | None = ()
+    count: int = 0
+
+
+class Put(Node):
+    """A place or a variable gets a value. `by`: the "sub_group" or the "program" has one value, which is put there once."""
+
+    place: Expr
+    value: Expr
+    when: Expr = TRUE
+    by: str = ""
+
+
+class Do(Node):
+    """A call for what it does."""
+
+    call: Expr
+
+
+class Sync(Node):
+    """All items of the program see what any has written so far."""
+
+
+class One(Node):
+    """Statements of one item of the program."""
+
+    body: tuple[Node, ...]
+
+
+class Scope(Node):
+    """Statements with variables of their own; `once`: an end of them is Jump("break")."""
+
+    body: tuple[Node, ...]
+    once: bool = False
+
+
+class Jump(Node):
+    """The end of a loop, or of the kernel."""
+
+    word: str
+
+
+class Count(Node):
+    """A loop over 0 <= index < end. `shared`: the sub-groups of the program take steps of it by turns."""
+
+    index: str
+    end: int
+    body: tuple[Node, ...]
+    step: int = 1
+    shared: bool = False
+    unroll: bool = False
+
+
+class Vectors(Node):
+    """Such a loop, from where `index` is, as long as a condition holds."""
+
+    index: str
+    end: int
+    step: int
+    body: tuple[Node, ...]
+    condition: Expr = TRUE
+    shared: bool = False
+
+
+class Range(Node):
+    """A loop of the user: begin <= index < end."""
+
+    index: str
+    ctype: str
+    begin: Expr
+    end: Expr
+    step: Expr
+    unsigned: bool
+    body: tuple[Node, ...]
+
+
+class While(Node):
+    """A loop that ends by its condition or by Jump("break")."""
+
+    condition: Expr
+    body: tuple[Node, ...]
+
+
+class Print(Node):
+    """printf of a text, which stands in front of the kernel, and values."""
+
+    text: str
+    values: tuple[Expr, ...]
+
+
 @dataclass(frozen=True)
 class Kernel:
     """Parameters, the functions in front, the body; `items` of a work-group, of which sub-groups or all share a row."""
@@ -294,3 +437,5 @@ class Kernel:
     slots: bool = False  # an accumulator per vector of columns, none to join
     # Operands that step through memory along the row, by pointer and place: their block's copy and its pitch.
     copies: Mapping[tuple[str, str, bool], tuple[str, int]] = field(default_factory=dict, compare=False)
+    program: bool = False  # of blocks: p.grid0 to p.grid2 say how many there are
+    local: int = 0  # bytes of memory that the arrays of a program share

@@ -8,7 +8,7 @@ in memory over all elements, a sub-group per short row, all sub-groups of a work
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xpu_ops.block import ir
 from xpu_ops.block.device import Policy
@@ -35,17 +35,22 @@ class Problem:
     outer: bool = False  # neighbours in memory belong to different results of a reduction
     single: bool = False  # it has one loop, and nothing before it
     ordered: bool = False  # a row is no more than one sub-group's, as a scan wants
+    block: bool = False  # all of it is one program's, which the items of a work-group run together
 
 
 # Name: the device, for, how. docs/compilers.md has it as a table.
 FORMS = {
-    "flat": ("CPU", "elements whose indices need no row", "`tile` elements by the lanes of a sub-group"),
-    "rows": ("CPU", "short rows of elements", "`rows` rows one after the other"),
-    "tiles": ("CPU", "long rows of elements", "`tile` elements of one row"),
-    "blocks": ("CPU", "operands that step through memory", "rows and columns, operands transposed in local memory"),
+    "flat": ("CPU, Triton", "elements whose indices need no row", "`tile` elements by the lanes of a sub-group"),
+    "rows": ("CPU, Triton", "short rows of elements", "`rows` rows one after the other"),
+    "tiles": ("CPU, Triton", "long rows of elements", "`tile` elements of one row"),
+    "blocks": (
+        "CPU, Triton",
+        "operands that step through memory",
+        "rows and columns, operands transposed in local memory",
+    ),
     "row_reduce": ("CPU, GPU", "reductions along memory", "`rows` rows, a sub-group on each"),
     "column_reduce": ("CPU", "one loop of a reduction across memory", "a lane per column, four vectors side by side"),
-    "column_steps": ("CPU", "several such loops", "a lane per column"),
+    "column_steps": ("CPU", "several such loops, and Triton's", "a lane per column"),
     "items": ("GPU", "elements", "`tile` elements, each by an item that finds its own place"),
     "team_reduce": ("GPU", "reductions of long rows", "all items on one row, a tree in local memory"),
     "column_items": ("GPU", "reductions across memory", "an item per column"),
@@ -83,6 +88,8 @@ class Form:
 
 def choose(problem: Problem, policy: Policy) -> Form:
     """The form of a kernel."""
+    if problem.block:
+        return _choose_in_program(problem, policy)
     fitting = max(1, TILE // max(problem.length, 1))
     if policy.single_items:
         return _choose_for_threads(problem, fitting)
@@ -94,6 +101,30 @@ def choose(problem: Problem, policy: Policy) -> Form:
         return Form("team_reduce", items=policy.team_items)
     least = policy.row_items // policy.lanes
     return Form("row_reduce", items=policy.row_items, rows=max(min(fitting, problem.rows // ROW_GROUPS), least))
+
+
+def program(policy: Policy, warps: int) -> Policy:
+    """For the blocks of a program of so many warps, each a sub-group of the work-group that runs it. Their results meet in
+    one sub-group, by halves: a power of two, no more than it has lanes."""
+    most = 1 << (policy.team_items // policy.lanes).bit_length() - 1
+    items = policy.lanes if policy.single_items else policy.lanes * min(warps, most, policy.lanes)
+    return replace(policy, tile_items=items, row_items=items, team_items=items)
+
+
+def _choose_in_program(problem: Problem, policy: Policy) -> Form:
+    """Sub-groups take rows by turns where there are enough, else vectors of one row."""
+    items, few = policy.team_items, problem.rows < policy.team_items // policy.lanes
+    if problem.outer:
+        name = "column_steps" if items == policy.lanes else "column_items"
+    elif problem.reduce:
+        name = "team_reduce" if few else "row_reduce"
+    elif problem.strided:
+        name = "blocks"
+    elif problem.length < policy.lanes and problem.rows > 1:
+        name = "flat"
+    else:
+        name = "tiles" if few else "rows"
+    return Form(name, items, problem.length, problem.rows)
 
 
 def _choose_for_threads(problem: Problem, fitting: int) -> Form:

@@ -43,33 +43,7 @@ PAIRS = {
     **_named("xpu", "fmod remainder pow nextafter"),
 }
 # A call of the mathematics library for sixteen lanes, or a division.
-COSTLY = frozenset(
-    [
-        "exp",
-        "exp2",
-        "expm1",
-        "log",
-        "log2",
-        "log10",
-        "log1p",
-        "log_ndtr",
-        "tanh",
-        "lgamma",
-        "erf",
-        "erfc",
-        "erfinv",
-        "erfcx",
-        "ndtr",
-        "pow",
-        "sin",
-        "sinh",
-        "cos",
-        "cosh",
-        "sigmoid",
-        "sqrt",
-        "rsqrt",
-        "truediv",
-        "div_rn",
-    ]
-)
+_COSTLY = """exp exp2 expm1 log log2 log10 log1p log_ndtr tanh lgamma erf erfc erfinv erfcx ndtr pow
+sin sinh cos cosh sigmoid sqrt rsqrt truediv div_rn"""
+COSTLY = frozenset(_COSTLY.split())
 GATHER = "gather"  # a load whose neighbours lie apart: the place was loaded, or divided

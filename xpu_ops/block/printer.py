@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from xpu_ops.block import ir
-from xpu_ops.block.parameters import Field, values
+from xpu_ops.block.parameters import REPORTS, Field, values
 from xpu_ops.block.types import LANES
 
 
@@ -134,8 +135,8 @@ def _accumulator(node: ir.Accumulator, kernel: ir.Kernel) -> list[str]:
 
 
 def _either(node: ir.Either, kernel: ir.Kernel) -> list[str]:
-    sides = (_indented(lines(side, kernel)) for side in (node.then, node.otherwise))
-    return [f"if ({node.condition.text}) {{", *next(sides), "} else {", *next(sides), "}"]
+    then, otherwise = (_indented(lines(side, kernel)) for side in (node.then, node.otherwise))
+    return [f"if ({node.condition.text}) {{", *then, *(["} else {", *otherwise] if node.otherwise else []), "}"]
 
 
 def _accumulate(node: ir.Accumulate, kernel: ir.Kernel) -> list[str]:
@@ -151,7 +152,8 @@ def _scan(node: ir.ScanStep, kernel: ir.Kernel) -> list[str]:
 
 
 def _function(node: ir.Function, kernel: ir.Kernel) -> list[str]:
-    head = f"const auto {node.name} = [&]({node.ctype} a, {node.ctype} b) GEN_INLINE {{"
+    parameters = ", ".join(f"{node.ctype} {p}" for p in node.parameters)
+    head = f"const auto {node.name} = [&]({parameters}){' GEN_INLINE' if node.inlined else ''} {{"
     return [head, *_indented([*lines(node.body, kernel), f"return {node.result.text};"]), "};"]
 
 
@@ -186,6 +188,98 @@ def _memory(node: ir.Memory, kernel: ir.Kernel) -> list[str]:
     return [f"{declared} {node.ctype}* const {node.pointer} = {node.name};"]
 
 
+# ---- programs of blocks
+
+
+def _parts(kernel: ir.Kernel) -> int:
+    return kernel.items // LANES
+
+
+def _start(step: int, shared: bool, kernel: ir.Kernel) -> tuple[str, int]:
+    """The first step of a sub-group, and how far its next one is: those of a work-group go by turns."""
+    return (f"part * {step}", step * _parts(kernel)) if shared and _parts(kernel) > 1 else ("0", step)
+
+
+def _count(node: ir.Count, kernel: ir.Kernel) -> list[str]:
+    begin, step = _start(node.step, node.shared, kernel)
+    on = f"++{node.index}" if step == 1 else f"{node.index} += {step}"
+    head = f"for (size_t {node.index} = {begin}; {node.index} < {node.end}; {on}) {{"
+    return [*(["#pragma unroll"] if node.unroll else []), head, *_indented(lines(node.body, kernel)), "}"]
+
+
+def _vectors(node: ir.Vectors, kernel: ir.Kernel) -> list[str]:
+    also = "" if node.condition is ir.TRUE else f" && {node.condition.text}"
+    _, step = _start(node.step, node.shared, kernel)
+    head = f"for (; {node.index} < {node.end}{also}; {node.index} += {step}) {{"
+    return [head, *_indented(lines(node.body, kernel)), "}"]
+
+
+def _range(node: ir.Range, kernel: ir.Kernel) -> list[str]:
+    """The counter wraps, as the user's integers do."""
+    i, end = node.index, node.end.text
+    below = f"uint64_t({i}) < uint64_t({end})" if node.unsigned else f"{i} < {end}"
+    on = f"{i} = tri::add<{node.ctype}>({i}, {node.step.text})"
+    head = f"for ({node.ctype} {i} = {node.begin.text}; {below}; {on}) {{"
+    return [head, *_indented(lines(node.body, kernel)), "}"]
+
+
+def _put(node: ir.Put, kernel: ir.Kernel) -> list[str]:
+    """One value is stored by all lanes on a CPU device, as in _store: they know already that it is the same."""
+    one = {"": [], "sub_group": ["item == 0"], "program": [_one(kernel)]}[node.by]
+    conditions = [*(one if _parts(kernel) > 1 else []), *([] if node.when is ir.TRUE else [node.when.text])]
+    return [f"{_when(conditions)}{node.place.text} = {node.value.text};"]
+
+
+def _one(kernel: ir.Kernel) -> str:
+    return "item == 0" if _parts(kernel) == 1 else "item == 0 && part == 0"
+
+
+def _variable(node: ir.Variable, kernel: ir.Kernel) -> list[str]:
+    count = f"[{node.count}]" if node.count else ""
+    first = "" if node.initial is None else f"{{{', '.join(v.text for v in node.initial)}}}"
+    return [f"{node.ctype} {node.name}{count}{first};"]
+
+
+def _scope(node: ir.Scope, kernel: ir.Kernel) -> list[str]:
+    return [
+        "do {" if node.once else "{",
+        *_indented(lines(node.body, kernel)),
+        "} while (false);" if node.once else "}",
+    ]
+
+
+def _text_name(node: ir.Print) -> str:
+    return f"text_{hashlib.sha256(node.text.encode()).hexdigest()[:12]}"
+
+
+def _print(node: ir.Print, kernel: ir.Kernel) -> list[str]:
+    return [f"__spirv_ocl_printf({', '.join([_text_name(node), *(v.text for v in node.values)])});"]
+
+
+def text_of(node: ir.Print) -> str:
+    """The constant in front of a kernel that prints it."""
+    return f'const __attribute__((opencl_constant)) char {_text_name(node)}[] = "{node.text}\\n";\n'
+
+
+def _program(k: ir.Kernel) -> list[str]:
+    """Where an item of a program is, which program it is, the memory of its arrays."""
+    several = _parts(k) > 1
+    return [
+        "#pragma clang fp contract(fast)",
+        f"const size_t lane = {'xpu::sub_group_lane()' if several else 'xpu_local_id(0)'}, item = xpu::sub_group_lane();",
+        *(["const size_t part = xpu::sub_group_number();"] if several else []),
+        "const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));",
+        "(void)lane, (void)item;",
+        *([f"syclexp::work_group_static<tri::Pool<{k.local}>> memory;"] if k.local else []),
+        f"char* const pool = {'reinterpret_cast<char*>(&memory)' if k.local else 'nullptr'};",
+        "(void)pool;",
+        *(["xpu::DeviceError* const error = p.error;"] if any(f.name == REPORTS for f in k.fields) else []),
+        "const int32_t pid0 = int32_t(group % p.grid0), pid1 = int32_t(group / p.grid0 % p.grid1);",
+        "const int32_t pid2 = int32_t(group / p.grid0 / p.grid1);",
+        "(void)pid0, (void)pid1, (void)pid2;",
+    ]
+
+
 _WAY = "constexpr int j = decltype(slot)::value; (void)j;"
 _WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
     ir.Let: _let,
@@ -207,6 +301,18 @@ _WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
     ir.Rows: _rows,
     ir.Lanes: _loop,
     ir.Either: _either,
+    ir.Variable: _variable,
+    ir.Put: _put,
+    ir.Do: lambda n, k: [f"{n.call.text};"],
+    ir.Sync: lambda n, k: ["tri::sync();" if _parts(k) == 1 else "tri::sync_parts();"],
+    ir.One: lambda n, k: [f"if ({_one(k)}) {{", *_indented(lines(n.body, k)), "}"],
+    ir.Scope: _scope,
+    ir.Jump: lambda n, k: [f"{n.word};"],
+    ir.Count: _count,
+    ir.Vectors: _vectors,
+    ir.Range: _range,
+    ir.While: lambda n, k: [f"while ({n.condition.text}) {{", *_indented(lines(n.body, k)), "}"],
+    ir.Print: _print,
 }
 
 
@@ -232,6 +338,5 @@ def places(items: int) -> list[str]:
 
 def source(k: ir.Kernel, named: bool = False) -> str:
     """The text of a kernel, after what stands in front of it. `named`: the body knows its parameters by their names."""
-    return k.before + kernel(
-        k.name, k.fields, [*(values(k.fields) if named else ()), *places(k.items), *lines(k.body, k)]
-    )
+    begin = _program(k) if k.program else [*(values(k.fields) if named else ()), *places(k.items)]
+    return k.before + kernel(k.name, k.fields, [*begin, *lines(k.body, k)])

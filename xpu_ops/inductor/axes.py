@@ -88,9 +88,7 @@ class Axis:
         else:
             candidates = [c for c in edges if multiple(self.numel, c)]
         return max(
-            candidates,
-            key=lambda c: (sum(self._simple(e, c) for e in self.entries), -hint(c)),
-            default=self.numel,
+            candidates, key=lambda c: (sum(self._simple(e, c) for e in self.entries), -hint(c)), default=self.numel
         )
 
     def flat(self, row: sympy.Expr) -> bool:

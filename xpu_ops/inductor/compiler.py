@@ -51,7 +51,7 @@ class Module:
         self._kernels.clear()
 
 
-def timed(name: str, launch: Callable[..., None], size: int, groups: int, *arguments: Any) -> None:
+def timed(name: str, launch: Callable[..., None], size: int, groups: int, *arguments: object) -> None:
     """Launch a kernel for config.profile_bandwidth: its time from an idle queue, and `size` bytes per second of it."""
     from torch._inductor.runtime import triton_heuristics
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TypeAlias
 
 import sympy
 import torch
@@ -25,6 +25,10 @@ from xpu_ops.inductor import flex_launch
 from xpu_ops.inductor.kernel import SyclKernel
 from xpu_ops.inductor.passes import is_xpu
 
+Box: TypeAlias = ir.TensorBox
+Boxes: TypeAlias = Sequence[ir.TensorBox]
+BlockMask: TypeAlias = Sequence[ir.TensorBox | ir.Subgraph | sympy.Expr | None]
+Lowering: TypeAlias = Callable[..., object]
 _LEAST_QUERIES = 24  # fewer are faster as whole products
 _TYPES = (torch.float32, torch.bfloat16, torch.float16)
 _PLACES = dict.fromkeys(("b", "h", "m", "n"), torch.int32)
@@ -50,7 +54,7 @@ class _Functions(SyclKernel):
             raise _Dense
         super().check_bounds(expr, size, lower, upper)
 
-    def write(self, name: str, result: str, parameters: dict[str, torch.dtype], value: Any) -> None:
+    def write(self, name: str, result: str, parameters: dict[str, torch.dtype], value: ir.ComputedBuffer) -> None:
         """`value`: the graph of the function as a ComputedBuffer whose inputs have the names of the parameters."""
         self.cse.invalidate(OrderedSet())
         self._checked.clear()
@@ -70,7 +74,7 @@ class _Functions(SyclKernel):
             "};",
         ]
 
-    def kernel(self, entry: str) -> tuple[str, list[Any], list[Any]]:
+    def kernel(self, entry: str) -> tuple[str, list[ir.TensorBox], list[sympy.Expr]]:
         """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
         names, calls, kinds, _ = self.args.python_argdefs()
         fields: list[parameters.Field] = []
@@ -89,10 +93,7 @@ class _Functions(SyclKernel):
         if self._hoisted:
             raise _Dense
         fields += [*numbers, *parameters.reports(len(self.messages))]
-        before = [
-            f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});",
-            "xpu::FlexArgs flex;",
-        ]
+        before = [f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});", "xpu::FlexArgs flex;"]
         body = [*parameters.values(fields), *self.text, f"xpu::{entry};"]
         text = printer.kernel("flex", fields, body, before=before, mark="GEN_INLINE ")
         source = f'#include "kernels/sycl/cpu/flex_block.hpp"\nusing namespace xpu::gen;\n{text}'
@@ -104,18 +105,18 @@ def _register(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in _TYPES else dtype
 
 
-def _of_mask(block_mask: Sequence[Any]) -> tuple[list[Any], tuple[int, int], Any]:
+def _of_mask(block_mask: BlockMask) -> tuple[list[ir.TensorBox | None], tuple[int, int], ir.Subgraph]:
     """The four lists of a BlockMask (counts, indices, and those of blocks that are seen whole), sizes of a block, the function."""
     sizevars = V.graph.sizevars
     query_block, key_block = (sizevars.guard_int(s) for s in block_mask[-3:-1])
     return list(block_mask[2:6]), (query_block, key_block), block_mask[-1]
 
 
-def _is_whole(size: Any, step: int) -> bool:
+def _is_whole(size: int | sympy.Expr, step: int) -> bool:
     return isinstance(size, int | sympy.Integer) and int(size) >= step and int(size) % step == 0
 
 
-def _check(query: Any, key: Any, value: Any, scale: Any, query_block: int, step: int) -> None:
+def _check(query: Box, key: Box, value: Box, scale: float | sympy.Expr, query_block: int, step: int) -> None:
     """`step`: elements of a head come in multiples of it."""
     dtypes = {t.get_dtype() for t in (query, key, value)}
     dim, value_dim = query.get_size()[-1], value.get_size()[-1]
@@ -129,7 +130,7 @@ def _check(query: Any, key: Any, value: Any, scale: Any, query_block: int, step:
         raise _Dense
 
 
-def _inputs(dtypes: dict[str, torch.dtype], device: torch.device) -> list[Any]:
+def _inputs(dtypes: dict[str, torch.dtype], device: torch.device) -> list[Box]:
     from torch._inductor.kernel.flex.common import create_placeholder
 
     return [create_placeholder(name, dtype, device) for name, dtype in dtypes.items()]
@@ -138,7 +139,7 @@ def _inputs(dtypes: dict[str, torch.dtype], device: torch.device) -> list[Any]:
 class _Graphs:
     """The functions of a call as buffers, with what they read realized."""
 
-    def __init__(self, query: Any, mask_graph: Any, score_buffers: Any, mask_buffers: Any) -> None:
+    def __init__(self, query: Box, mask_graph: ir.Subgraph, score_buffers: Boxes, mask_buffers: Boxes) -> None:
         from torch._inductor.kernel.flex.common import build_subgraph_buffer, freeze_irnodes, maybe_realize
 
         self._build, self._freeze = build_subgraph_buffer, freeze_irnodes
@@ -153,7 +154,7 @@ class _Graphs:
         freeze_irnodes(mask)
         self._mask = mask
 
-    def write(self, name: str, graph: Any, parameters: dict[str, torch.dtype]) -> None:
+    def write(self, name: str, graph: ir.Subgraph, parameters: dict[str, torch.dtype]) -> None:
         """The first result of the graph is that of the function."""
         built = self._build(_inputs(parameters, self.device) + self._others, graph)
         self._freeze(built)
@@ -163,8 +164,8 @@ class _Graphs:
         self.functions.write("mask", "bool", _PLACES, self._mask)
 
 
-def _call(name: str, tensors: Sequence[Any], blocks: Any, functions: _Functions, entry: str, scale: float,
-          block_sizes: tuple[int, int]) -> tuple[Any, ...]:  # fmt: skip
+def _call(name: str, tensors: Boxes, blocks: Sequence[Box | None], functions: _Functions, entry: str, scale: float,
+          block_sizes: tuple[int, int]) -> tuple[Box, ...]:  # fmt: skip
     from torch._inductor.lowering import fallback_handler
 
     kernel, captured, sizes = functions.kernel(entry)
@@ -174,8 +175,8 @@ def _call(name: str, tensors: Sequence[Any], blocks: Any, functions: _Functions,
     )
 
 
-def _forward_by_blocks(query: Any, key: Any, value: Any, graph: Any, block_mask: Any, scale: Any, options: Any,
-                       score_buffers: Any, mask_buffers: Any) -> tuple[Any, ...]:  # fmt: skip
+def _forward_by_blocks(query: Box, key: Box, value: Box, graph: ir.Subgraph, block_mask: BlockMask, scale: float,
+                       options: dict[str, object], score_buffers: Boxes, mask_buffers: Boxes) -> tuple[Box, ...]:  # fmt: skip
     blocks, block_sizes, mask_graph = _of_mask(block_mask)
     _check(query, key, value, scale, block_sizes[0], 8)
     graphs = _Graphs(query, mask_graph, score_buffers, mask_buffers)
@@ -186,9 +187,10 @@ def _forward_by_blocks(query: Any, key: Any, value: Any, graph: Any, block_mask:
                  "flex_forward(p.flex, score, mask)", scale, block_sizes)  # fmt: skip
 
 
-def _backward_by_blocks(query: Any, key: Any, value: Any, out: Any, logsumexp: Any, grad: Any, grad_logsumexp: Any,
-                        graph: Any, joint: Any, block_mask: Any, scale: Any, options: Any, score_buffers: Any,
-                        mask_buffers: Any) -> tuple[Any, ...]:  # fmt: skip
+def _backward_by_blocks(query: Box, key: Box, value: Box, out: Box, logsumexp: Box, grad: Box | None, grad_logsumexp: Box | None,
+                        graph: ir.Subgraph, joint: ir.Subgraph | None, block_mask: BlockMask, scale: float,
+                        options: dict[str, object], score_buffers: Boxes,
+                        mask_buffers: Boxes) -> tuple[Box | tuple[None, ...], ...]:  # fmt: skip
     blocks, block_sizes, mask_graph = _of_mask(block_mask)
     _check(query, key, value, scale, block_sizes[0], 16)
     if grad is None or joint is None:
@@ -206,7 +208,7 @@ def _backward_by_blocks(query: Any, key: Any, value: Any, out: Any, logsumexp: A
     return *results, tuple(None for _ in score_buffers)
 
 
-def _captured_gradients(joint: fx.GraphModule) -> list[Any]:
+def _captured_gradients(joint: fx.GraphModule) -> list[fx.Node | None]:
     """Of the tensors that a score function reads: results of its graph after those of the score and the four places."""
     return list(joint.graph.output_node().args[0][5:])
 
@@ -219,7 +221,7 @@ def _wanted(node: fx.Node) -> list[fx.Node]:
     return [a for a, g in zip(node.args[12], _captured_gradients(joint), strict=True) if g is not None]
 
 
-def _traced(dense: Callable[..., Any], node: fx.Node) -> tuple[fx.GraphModule, list[fx.Node]]:
+def _traced(dense: Callable[..., object], node: fx.Node) -> tuple[fx.GraphModule, list[fx.Node]]:
     """`dense` on the arguments of a node of the graph, as a graph of operators, and the nodes that are its inputs."""
     from torch._functorch.eager_transforms import enable_inplace_requires_grad
     from torch._inductor.pattern_matcher import fwd_only
@@ -229,7 +231,7 @@ def _traced(dense: Callable[..., Any], node: fx.Node) -> tuple[fx.GraphModule, l
     inputs = [a for a in flat if isinstance(a, fx.Node) and a.op != "get_attr"]
     functions = {a: getattr(V.graph.module, a.target) for a in flat if isinstance(a, fx.Node) and a.op == "get_attr"}
 
-    def run(*values: Any) -> Any:
+    def run(*values: torch.Tensor) -> object:
         known = {**functions, **dict(zip(inputs, values, strict=True))}
         with enable_inplace_requires_grad(True):
             known |= {a: known[a].detach().requires_grad_() for a in wanted}
@@ -239,12 +241,10 @@ def _traced(dense: Callable[..., Any], node: fx.Node) -> tuple[fx.GraphModule, l
         return fwd_only(torch.func.functionalize(run), [n.meta["val"] for n in inputs]), inputs
 
 
-def _lowering(
-    upstream: Callable[..., Any], by_blocks: Callable[..., Any], dense: Callable[..., Any]
-) -> Callable[..., Any]:
+def _lowering(upstream: Lowering, by_blocks: Lowering, dense: Callable[..., object]) -> Lowering:
     flex_launch.define()
 
-    def lower(query: Any, *rest: Any, **kwargs: Any) -> Any:
+    def lower(query: Box, *rest: object, **kwargs: object) -> object:
         if not is_xpu(query):
             return upstream(query, *rest, **kwargs)
         try:
@@ -264,14 +264,14 @@ def _lowering(
     return lower
 
 
-def forward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+def forward(upstream: Lowering) -> Lowering:
     """The lowering of flex_attention; `upstream` serves other devices."""
     from torch._higher_order_ops.flex_attention import sdpa_dense
 
     return _lowering(upstream, _forward_by_blocks, sdpa_dense)
 
 
-def backward(upstream: Callable[..., Any]) -> Callable[..., Any]:
+def backward(upstream: Lowering) -> Lowering:
     """The lowering of flex_attention's gradient; `upstream` serves other devices."""
     from torch._higher_order_ops.flex_attention import sdpa_dense_backward
 

@@ -43,18 +43,9 @@ class Nest:
     copies: dict[tuple[str, str, bool], tuple[str, int]] = field(default_factory=dict)
 
     def kernel(self, named: str, fields: Sequence[Field]) -> ir.Kernel:
-        slots = self.form.name == "column_reduce"
-        return ir.Kernel(
-            named,
-            tuple(fields),
-            tuple(self.body),
-            "",
-            self.form.items,
-            self.form.together,
-            not self.outer,
-            slots,
-            self.copies,
-        )
+        form, slots = self.form, self.form.name == "column_reduce"
+        parts = tuple(fields), tuple(self.body), ""
+        return ir.Kernel(named, *parts, form.items, form.together, not self.outer, slots, self.copies)
 
 
 @dataclass
@@ -205,18 +196,10 @@ def _columns(kernel: SyclKernel, walk: _Walk) -> list[Node]:
     """One loop over the reduced range, in which several vectors of columns go side by side, and what follows it."""
     stage, *rest = kernel.stages
     after = [*walk.definitions, *stage.after, *(node for outside in rest for node in outside.body)]
-    return walk.around(
-        [
-            ir.Columns(
-                *walk.columns,
-                (ir.ways("decltype(count)::value"), *stage.declarations),
-                "rindex",
-                kernel.x.size(kernel.r.numel),
-                (*walk.definitions, *kernel.r.whole("rindex"), *stage.body),
-                tuple(after),
-            )
-        ]
-    )
+    before = (ir.ways("decltype(count)::value"), *stage.declarations)
+    each = (*walk.definitions, *kernel.r.whole("rindex"), *stage.body)
+    rows = kernel.x.size(kernel.r.numel)
+    return walk.around([ir.Columns(*walk.columns, before, "rindex", rows, each, tuple(after))])
 
 
 def _steps(kernel: SyclKernel, walk: _Walk) -> list[Node]:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import sympy
 import torch
 from torch._inductor import config
 from torch._inductor.codegen import common, simd
-from torch._inductor.codegen.common import (
-    CSE,
-    CSEProxy,
-    CSEVariable,
-    IndentedBuffer,
-    SizeArg,
-    TensorArg,
-    is_buffer_removed,
-)
+from torch._inductor.codegen.common import CSEVariable, IndentedBuffer, SizeArg, TensorArg, is_buffer_removed
 from torch._inductor.codegen.simd import IterationRangesEntry, SIMDKernel
 from torch._inductor.dtype_propagation import DtypePropagationOpsHandler
 from torch._inductor.utils import sympy_index_symbol, sympy_subs
-from torch._inductor.virtualized import V
+from torch._inductor.virtualized import OpsValue, V
 from torch.utils import _pytree as pytree
 from torch.utils._ordered_set import OrderedSet
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
@@ -43,24 +35,25 @@ from xpu_ops.inductor.types import print_index
 from xpu_ops.inductor.wrapper import Argument, Scalar, python_argument
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
-_UNBOUNDED: ValueRanges[Any] = ValueRanges.unknown()
+_UNBOUNDED: ValueRanges[sympy.Expr] = ValueRanges.unknown()
+Values: TypeAlias = CSEVariable | tuple[CSEVariable, ...]
 _NO_PLACE = "0x7fffffffffffffffL"
 _PLAIN_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "any": "Or", "xor_sum": "Xor", "max": "Max", "min": "Min"}
 
 
-class SyclCSE(CSE):
+class SyclCSE(common.CSE):
     """Declares every value with its own type: C++ computes small integers as int."""
 
     def generate(
         self,
         buffer: IndentedBuffer,
-        expr: Any,
+        expr: Expr | CSEVariable | OpsValue | str,
         *,
-        bounds: ValueRanges[Any] = _UNBOUNDED,
+        bounds: ValueRanges[sympy.Expr] = _UNBOUNDED,
         write: bool = True,
         assignment: bool = True,
         dtype: torch.dtype | None = None,
-        shape: Any = None,
+        shape: Sequence[sympy.Expr] | None = None,
     ) -> CSEVariable:
         if not isinstance(expr, Expr):
             return super().generate(
@@ -81,16 +74,16 @@ class SyclCSE(CSE):
         return var
 
 
-def expression(op: str, text: str, *args: Any) -> Expr:
+def expression(op: str, text: str, *args: object) -> Expr:
     """A value with the variables and the constants that it is made of."""
     values = (ir.name(str(a)) if isinstance(a, CSEVariable) else a if isinstance(a, Expr) else repr(a) for a in args)
     return Expr(text, op, tuple(values))
 
 
-class SyclCSEProxy(CSEProxy):
+class SyclCSEProxy(common.CSEProxy):
     """Gives every result its type; upstream's asks for the name of the backend."""
 
-    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _default(self, name: str, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         bounds = self._bound_variable(name, *args, **kwargs)
         value = getattr(self.parent_handler, name)(*args, **kwargs)
         if isinstance(value, CSEVariable) or name in ("masked", "frexp"):
@@ -98,7 +91,7 @@ class SyclCSEProxy(CSEProxy):
         else:
             dtype = getattr(DtypePropagationOpsHandler(), name)(*args, **kwargs)
 
-        def declare(v: Any) -> CSEVariable:
+        def declare(v: Expr | CSEVariable | str) -> CSEVariable:
             if isinstance(v, str):
                 v = expression(name, v, *args, *(x for item in sorted(kwargs.items()) for x in item))
             var = V.kernel.cse.generate(V.kernel.compute, v, bounds=bounds, dtype=dtype)
@@ -149,7 +142,7 @@ class SyclKernel(SIMDKernel):
     sexpr = kexpr = staticmethod(print_index)
     pexpr = staticmethod(simd.pexpr)
 
-    def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: Any) -> None:
+    def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: object) -> None:
         super().__init__(tiling, **kwargs)
         self.inside_reduction: bool
         self.cse = SyclCSE(self.newvar_prefix, self.suffix)
@@ -179,7 +172,7 @@ class SyclKernel(SIMDKernel):
 
     # ---- decisions
 
-    def create_cse_var(self, *args: Any, **kwargs: Any) -> CSEVariable:
+    def create_cse_var(self, *args: object, **kwargs: object) -> CSEVariable:
         return Variable(*args, **kwargs)
 
     def finalize_indexing(self, indices: Sequence[sympy.Expr]) -> None:
@@ -268,7 +261,7 @@ class SyclKernel(SIMDKernel):
         x = self.range_trees[0].index_sym()
         return abs(V.graph.sizevars.optimization_hint(self.get_strides_of_load(index).get(x, 0), fallback=64)) > 1
 
-    def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: Any = None) -> None:
+    def store(self, name: str, index: sympy.Expr, value: CSEVariable, mode: str | None = None) -> None:
         if mode is not None:
             raise NotImplementedError(f"xpu_ops: stores of mode {mode} run as operators")
         var = self.args.output(name)
@@ -332,7 +325,7 @@ class SyclKernel(SIMDKernel):
 
     # ---- reductions
 
-    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: Any, value: Any) -> Any:
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, reduction_type: str, value: Values) -> Values:
         key = (src_dtype, reduction_type, value)
         if key not in self.cse.reduction_cache:
             result = self._reduce(dtype, src_dtype, reduction_type, value)
@@ -340,7 +333,7 @@ class SyclKernel(SIMDKernel):
             self._kept.update(result if isinstance(result, tuple) else (result,))
         return self.cse.reduction_cache[key]
 
-    def _reduce(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> Any:
+    def _reduce(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Values) -> Values:
         assert self.inside_reduction
         if kind in _PLAIN_REDUCTIONS:
             return self._reduce_plain(dtype, src_dtype, kind, value)
@@ -355,7 +348,7 @@ class SyclKernel(SIMDKernel):
         self._declarations.append(ir.Accumulator(name, ctype, initial))
         return name
 
-    def _accumulate(self, accumulator: str, op: str, text: str, *args: Any) -> None:
+    def _accumulate(self, accumulator: str, op: str, text: str, *args: object) -> None:
         element = expression("element", text, *args)
         self.compute.append(ir.Accumulate(accumulator, op, element, ("in",) if self.in_order else ()))
 
@@ -369,7 +362,7 @@ class SyclKernel(SIMDKernel):
         return self.cse.generate(self._after, ir.result(name, op), dtype=dtype)
 
     def _reduce_moments(
-        self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any
+        self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Values
     ) -> tuple[CSEVariable, ...]:
         ctype = compute_type(src_dtype)
         name = self._accumulator(f"Moments<{ctype}>", "0, 0, 0")
@@ -384,7 +377,7 @@ class SyclKernel(SIMDKernel):
         fields = (Expr(f"{joined}.{f}", f, (ir.name(joined),)) for f in ("mean", "m2", "n"))
         return tuple(self.cse.generate(self._after, f, dtype=dtype) for f in fields)
 
-    def _reduce_place(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> CSEVariable:
+    def _reduce_place(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Values) -> CSEVariable:
         ctype = compute_type(src_dtype)
         if isinstance(value, tuple):
             value, index = value
@@ -399,7 +392,9 @@ class SyclKernel(SIMDKernel):
         self._accumulate(name, op, f"Place<{ctype}>{{static_cast<{ctype}>({value}), {at}}}", value, index)
         return self.cse.generate(self._after, ir.result(name, op, ".index"), dtype=dtype)
 
-    def scan(self, dtypes: tuple[torch.dtype, ...], combine_fn: Any, values: tuple[CSEVariable, ...]) -> Any:
+    def scan(
+        self, dtypes: tuple[torch.dtype, ...], combine_fn: Callable[..., object], values: tuple[CSEVariable, ...]
+    ) -> tuple[CSEVariable, ...]:
         assert self.inside_reduction and not self.mask_depth
         keys = [f"scan {id(combine_fn)} {[str(v) for v in values]} {i}" for i in range(len(dtypes))]
         if not self.cse.contains(keys[0]):  # each of several results asks for all
@@ -487,7 +482,7 @@ class SyclKernel(SIMDKernel):
                 V.graph.wrapper_code.writeline(f"assert not {call}.isnan().any().item()")
                 V.graph.wrapper_code.writeline(f"assert not {call}.isinf().any().item()")
 
-    def call_kernel(self, name: str, node: Any = None, deallocate_ws: bool = True) -> None:
+    def call_kernel(self, name: str, node: object = None, deallocate_ws: bool = True) -> None:
         wrapper = V.graph.wrapper_code
         sizes = V.graph.sizevars
         launch = [sizes.simplify(sympy.sympify(e)) for e in (self.groups, *(expr for expr, _ in self._hoisted))]

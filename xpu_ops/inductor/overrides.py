@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import sympy
 import torch
@@ -18,33 +19,36 @@ from xpu_ops.block.ops import FUNCTIONS, PAIRS
 from xpu_ops.block.types import compute_type, memory_type, of
 from xpu_ops.inductor.types import literal
 
+Number: TypeAlias = bool | int | float
+Operand: TypeAlias = CSEVariable | Number
+
 
 class Variable(CSEVariable):
     """A value of a kernel."""
 
     constant = False
 
-    def update_on_args(self, name: str, args: Any, kwargs: Any) -> None:
+    def update_on_args(self, name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
         self.constant = name == "constant"
 
 
-def _dtype(name: str, *args: Any) -> torch.dtype:
+def _dtype(name: str, *args: Operand) -> torch.dtype:
     """The result type of an operation by upstream's propagation."""
     return getattr(DtypePropagationOpsHandler(), name)(*args)
 
 
-def _cast(ctype: str, *args: Any) -> str:
+def _cast(ctype: str, *args: Operand) -> str:
     return ", ".join(f"static_cast<{ctype}>({a})" for a in args)
 
 
-def _infix(symbol: str, form: str = "{}") -> Any:
+def _infix(symbol: str, form: str = "{}") -> staticmethod[[Operand, Operand], str]:
     return staticmethod(lambda a, b: f"{form.format(a)} {symbol} {form.format(b)}")
 
 
-def _wrapping(symbol: str, op: str) -> Any:
+def _wrapping(symbol: str, op: str) -> staticmethod[[CSEVariable, CSEVariable], str]:
     """Sums and products: integers in unsigned numbers, which may overflow."""
 
-    def write(a: Any, b: Any) -> str:
+    def write(a: CSEVariable, b: CSEVariable) -> str:
         dtype = _dtype(op, a, b)
         ctype = compute_type(dtype) if dtype.is_floating_point else "uint64_t"
         return f"static_cast<{ctype}>({a}) {symbol} static_cast<{ctype}>({b})"
@@ -72,11 +76,11 @@ class SyclOverrides(OpOverrides):
         return f"static_cast<float>({text})" if of(dtype).small_float else text
 
     @staticmethod
-    def constant(value: Any, dtype: torch.dtype) -> str:
+    def constant(value: Number | sympy.Expr, dtype: torch.dtype) -> str:
         return literal(value, dtype)
 
     @staticmethod
-    def index_expr(expr: sympy.Expr, dtype: torch.dtype) -> Any:
+    def index_expr(expr: sympy.Expr, dtype: torch.dtype) -> CSEVariable:
         kernel = V.kernel
         index = kernel.prepare_indexing(expr)
         if index.is_integer or (index.is_integer is None and not dtype.is_floating_point):
@@ -94,7 +98,7 @@ class SyclOverrides(OpOverrides):
     value_expr = index_expr
 
     @staticmethod
-    def masked(mask: CSEVariable, body: Any, other: Any) -> CSEVariable:
+    def masked(mask: CSEVariable, body: Callable[[], CSEVariable], other: Number) -> CSEVariable:
         """A branch, since what the body loads may not exist where the mask is false."""
         kernel, scoped = V.kernel, list[ir.Node]()
         kernel.mask_depth += 1
@@ -132,7 +136,7 @@ class SyclOverrides(OpOverrides):
         return f"-{a}" if a.dtype is None or a.dtype.is_floating_point else f"int64_t(0ul - static_cast<uint64_t>({a}))"
 
     @staticmethod
-    def truediv(a: Any, b: Any) -> str:
+    def truediv(a: Operand, b: Operand) -> str:
         ctype = compute_type(_dtype("truediv", a, b))
         return f"static_cast<{ctype}>({a}) / static_cast<{ctype}>({b})"
 
@@ -143,9 +147,18 @@ class SyclOverrides(OpOverrides):
         ctype = compute_type(_dtype("int_truediv", a, b))
         return f"xpu::convert<{ctype}>({a}) / xpu::convert<{ctype}>({b})"
 
-    @staticmethod
-    def relu(x: CSEVariable) -> str:
-        return f"{x} < 0 ? {compute_type(x.dtype)}(0) : {x}"
+    isnan = staticmethod(lambda x: f"{x} != {x}")
+    isinf = staticmethod(lambda x: f"xpu::isinf({x})" if x.dtype.is_floating_point else "false")
+    sign = staticmethod(lambda x: str(x) if x.dtype == torch.bool else f"xpu::sign({x})")
+    signbit = staticmethod(lambda x: f"xpu::signbit({x})" if x.dtype.is_floating_point else f"{x} < 0")
+    square = staticmethod(lambda x: SyclOverrides.mul(x, x))
+    relu = staticmethod(lambda x: f"{x} < 0 ? {compute_type(x.dtype)}(0) : {x}")
+    reciprocal = staticmethod(lambda x: f"{compute_type(x.dtype)}(1) / {x}")
+    ldexp = staticmethod(lambda x, n: f"xpu::gen::ldexp({x}, static_cast<int32_t>({n}))")
+    polygamma = staticmethod(lambda n, x: f"xpu::polygamma(static_cast<int64_t>({n}), {x})")
+    rand = staticmethod(lambda seed, offset: f"xpu::gen::rand({seed}, {offset})")
+    randn = staticmethod(lambda seed, offset: f"xpu::gen::randn({seed}, {offset})")
+    randint64 = staticmethod(lambda seed, offset, low, high: f"xpu::gen::randint({seed}, {offset}, {low}, {high})")
 
     @staticmethod
     def abs(x: CSEVariable) -> str:
@@ -154,36 +167,12 @@ class SyclOverrides(OpOverrides):
         return f"xpu::fabs({x})" if x.dtype.is_floating_point else f"xpu::iabs({x})"
 
     @staticmethod
-    def sign(x: CSEVariable) -> str:
-        return str(x) if x.dtype == torch.bool else f"xpu::sign({x})"
-
-    @staticmethod
-    def signbit(x: CSEVariable) -> str:
-        return f"xpu::signbit({x})" if x.dtype.is_floating_point else f"{x} < 0"
-
-    @staticmethod
-    def isnan(x: CSEVariable) -> str:
-        return f"{x} != {x}"
-
-    @staticmethod
-    def isinf(x: CSEVariable) -> str:
-        return f"xpu::isinf({x})" if x.dtype.is_floating_point else "false"
-
-    @staticmethod
-    def square(x: CSEVariable) -> str:
-        return SyclOverrides.mul(x, x)
-
-    @staticmethod
-    def reciprocal(x: CSEVariable) -> str:
-        return f"{compute_type(x.dtype)}(1) / {x}"
-
-    @staticmethod
     def rsqrt(x: CSEVariable) -> str:
         ctype = compute_type(_dtype("rsqrt", x))
         return f"{ctype}(1) / sycl::sqrt(static_cast<{ctype}>({x}))"
 
     @staticmethod
-    def fma(a: Any, b: Any, c: Any) -> str:
+    def fma(a: Operand, b: Operand, c: Operand) -> str:
         ctype = compute_type(_dtype("fma", a, b, c))
         return f"sycl::fma({_cast(ctype, a, b, c)})" if ctype in ("float", "double") else f"{a} * {b} + {c}"
 
@@ -195,45 +184,25 @@ class SyclOverrides(OpOverrides):
         return mantissa, exponent
 
     @staticmethod
-    def ldexp(x: CSEVariable, n: CSEVariable) -> str:
-        return f"xpu::gen::ldexp({x}, static_cast<int32_t>({n}))"
-
-    @staticmethod
-    def maximum(a: Any, b: Any) -> str:
+    def maximum(a: Operand, b: Operand) -> str:
         return _typed("xpu::maximum", "maximum", *_bound_first(a, b), explicit=True)
 
     @staticmethod
-    def minimum(a: Any, b: Any) -> str:
+    def minimum(a: Operand, b: Operand) -> str:
         return _typed("xpu::minimum", "minimum", *_bound_first(a, b), explicit=True)
-
-    @staticmethod
-    def polygamma(n: Any, x: CSEVariable) -> str:
-        return f"xpu::polygamma(static_cast<int64_t>({n}), {x})"
 
     @staticmethod
     def ndtr(x: CSEVariable) -> str:
         ctype = compute_type(_dtype("ndtr", x))
         return f"{ctype}(0.5) * sycl::erfc(static_cast<{ctype}>({x}) * {ctype}(-0.70710678118654752440))"
 
-    @staticmethod
-    def rand(seed: CSEVariable, offset: CSEVariable) -> str:
-        return f"xpu::gen::rand({seed}, {offset})"
 
-    @staticmethod
-    def randn(seed: CSEVariable, offset: CSEVariable) -> str:
-        return f"xpu::gen::randn({seed}, {offset})"
-
-    @staticmethod
-    def randint64(seed: CSEVariable, offset: CSEVariable, low: CSEVariable, high: CSEVariable) -> str:
-        return f"xpu::gen::randint({seed}, {offset}, {low}, {high})"
-
-
-def _bound_first(a: Any, b: Any) -> tuple[Any, Any]:
+def _bound_first(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Of two equal numbers the second is the result. A clamp keeps its operand, so that -0 stays -0 at a bound of 0."""
     return (b, a) if isinstance(b, Variable) and b.constant else (a, b)
 
 
-def _typed(function: str, op: str, a: Any, b: Any, explicit: bool = False) -> str:
+def _typed(function: str, op: str, a: Operand, b: Operand, explicit: bool = False) -> str:
     """A call with both arguments converted to the result's type, so that the overload of that type is chosen."""
     ctype = compute_type(_dtype(op, a, b))
     if ctype == "bool" and not explicit:
@@ -245,8 +214,8 @@ def _typed(function: str, op: str, a: Any, b: Any, explicit: bool = False) -> st
 _ROUNDING = ("floor", "ceil", "trunc", "round")
 
 
-def _function(op: str, function: str) -> Any:
-    def call(*args: Any) -> str:
+def _function(op: str, function: str) -> staticmethod[..., str]:
+    def call(*args: Operand) -> str:
         dtypes = [a.dtype for a in args if isinstance(a, CSEVariable)]
         if op in _ROUNDING and dtypes and not dtypes[0].is_floating_point:
             return str(args[0])

@@ -28,7 +28,7 @@ _FUSED_USERS = (
 _MOST_USERS = 5  # of gelu, decomposed
 
 
-def is_xpu(x: Any) -> bool:
+def is_xpu(x: object) -> bool:
     """Whether an IR node lies on an XPU device."""
     device = x.get_device() if hasattr(x, "get_device") else None
     return device is not None and device.type == "xpu"
@@ -55,7 +55,7 @@ class FuseLinear(CustomGraphPass):
             graph.eliminate_dead_code()
 
 
-def _value(node: Any) -> Any:
+def _value(node: object) -> Any:
     return node.meta.get("val") if isinstance(node, fx.Node) else None
 
 

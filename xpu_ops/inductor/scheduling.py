@@ -67,14 +67,8 @@ class SyclScheduling(SIMDScheduling):
 
     @classmethod
     def get_backend_features(cls, device: torch.device) -> OrderedSet[BackendFeature]:
-        return OrderedSet(
-            [
-                BackendFeature.INPLACE_BUFFERS,
-                BackendFeature.MASKED_SCATTER_WITH_INDEX,
-                BackendFeature.SCAN,
-                BackendFeature.TUPLE_REDUCTION,
-            ]
-        )
+        f = BackendFeature
+        return OrderedSet([f.INPLACE_BUFFERS, f.MASKED_SCATTER_WITH_INDEX, f.SCAN, f.TUPLE_REDUCTION])
 
     @classmethod
     def get_tiling_and_scores(

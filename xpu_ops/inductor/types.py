@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sympy
 import torch
 from torch.utils._sympy.printers import CppPrinter
@@ -11,7 +9,7 @@ from torch.utils._sympy.printers import CppPrinter
 from xpu_ops.block import types
 
 
-def literal(value: Any, dtype: torch.dtype) -> str:
+def literal(value: bool | float | sympy.Expr, dtype: torch.dtype) -> str:
     """A constant of the type that `dtype` is computed in."""
     if isinstance(value, sympy.Expr):
         value = float(value) if dtype.is_floating_point or dtype.is_complex else int(value)
@@ -21,7 +19,7 @@ def literal(value: Any, dtype: torch.dtype) -> str:
 class IndexPrinter(CppPrinter):
     """Index expressions in 64-bit integers. Divisors are positive, as upstream's are."""
 
-    def doprint(self, expr: Any) -> str:
+    def doprint(self, expr: sympy.Expr) -> str:
         text: str = super().doprint(expr)
         text = text.replace("std::numeric_limits<double>::infinity()", "__builtin_inf()")
         return text.replace("std::", "expr::").replace("math.sin", "expr::sin")

@@ -12,6 +12,7 @@ from xpu_ops.block import parameters, printer
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.signature import Parameter, parse
+from xpu_ops.jit.tensors import check_tensor
 
 _PREFACE = "using namespace xpu::gen;\n#line 1\n"
 SUB_GROUP = 16
@@ -93,10 +94,7 @@ class Kernel:
                 if isinstance(a, torch.Tensor) or not isinstance(a, (int, float)):
                     raise TypeError(f"{self.name}: argument {p.name} must be a number, not {type(a).__name__}")
                 continue
-            if not isinstance(a, torch.Tensor):
-                raise TypeError(f"{self.name}: argument {p.name} must be a tensor, not {type(a).__name__}")
-            if a.device.type != "xpu":
-                raise ValueError(f"{self.name}: argument {p.name} must be on an XPU device, not on {a.device}")
+            check_tensor(self.name, p, a)
             if p.dtype is not None and a.dtype != p.dtype:
                 raise TypeError(f"{self.name}: argument {p.name} must be {p.dtype}, not {a.dtype}")
             if not a.is_contiguous():

@@ -13,18 +13,17 @@ from xpu_ops.block.ir import Expr, Kernel, call
 from xpu_ops.block.nests import Form
 from xpu_ops.block.parameters import number, pointer
 from xpu_ops.block.types import compute_type, memory_type
-from xpu_ops.jit import service, tensors
+from xpu_ops.jit import tensors
 
 _MOST_DIMS = 6  # behind what dimensions can be joined; operands with more are copied first
 
 
-class Elementwise:
+class Elementwise(tensors.Operator):
     """A callable over tensors; made by :func:`elementwise`."""
 
     def __init__(self, name: str, parameters: str, expression: str, result: torch.dtype | None, preamble: str) -> None:
-        self.name, self._expression, self._result, self._preamble = name, expression, result, preamble
-        self.operands, self.scalars = tensors.operands_and_scalars(parameters, name)
-        self._launch: dict[tuple[Any, ...], Callable[..., None]] = {}
+        super().__init__(name, parameters, result, preamble)
+        self._expression = expression
 
     def __call__(self, *operands: torch.Tensor, **scalars: Any) -> torch.Tensor:
         tensors.check_tensors(self.name, self.operands, operands)
@@ -75,11 +74,9 @@ class Elementwise:
         device = out.device.index or 0
         form, (groups, rows, each, tiles) = tensors.plan(math.prod(sizes[:-1]), sizes[-1], False, device)
         key = (device, form.name, out.dtype, compute, len(sizes), *(v.dtype for v in views))
-        launch = self._launch.get(key)
-        if launch is None:
-            kernel = self._block(form, out.dtype, [v.dtype for v in views], compute, len(sizes))
-            (launch,) = service.load(printer.source(kernel), [service.spec(kernel)], device)
-            self._launch[key] = launch
+        launch = self._launcher(
+            key, device, lambda: self._block(form, out.dtype, [v.dtype for v in views], compute, len(sizes))
+        )
         steps = [s for one in strides for s in one]
         launch(groups, out, *views, *values, rows, each, tiles, *sizes, *steps)
 

@@ -12,13 +12,13 @@ from xpu_ops.block.ir import Kernel, call
 from xpu_ops.block.nests import Form
 from xpu_ops.block.parameters import number, pointer
 from xpu_ops.block.types import compute_type, memory_type
-from xpu_ops.jit import service, tensors
+from xpu_ops.jit import tensors
 
 _LONG_ROW = 65536  # from here on few rows are cut into parts
 _PARTS = 64
 
 
-class Reduction:
+class Reduction(tensors.Operator):
     """A callable over tensors of one shape; made by :func:`reduction`."""
 
     def __init__(
@@ -32,18 +32,11 @@ class Reduction:
         result: torch.dtype | None,
         preamble: str,
     ) -> None:
-        self.name, self._result = name, result
+        super().__init__(name, parameters, result, preamble)
         self._expression, self._combine, self._identity, self._finish = expression, combine, identity, finish
-        self._preamble = preamble
-        self.operands, self.scalars = tensors.operands_and_scalars(parameters, name)
-        self._launch: dict[tuple[Any, ...], Callable[..., None]] = {}
 
     def __call__(
-        self,
-        *operands: torch.Tensor,
-        dim: int | Sequence[int] | None = None,
-        keepdim: bool = False,
-        **scalars: Any,
+        self, *operands: torch.Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, **scalars: Any
     ) -> torch.Tensor:
         tensors.check_tensors(self.name, self.operands, operands)
         values = tensors.scalar_values(self.name, self.scalars, scalars)
@@ -110,11 +103,8 @@ class Reduction:
         device = out.device.index or 0
         form, (groups, _, each, _) = tensors.plan(rows, columns, True, device)
         key = (device, form.name, compute, result, mapped, *(t.dtype for t in flat))
-        launch = self._launch.get(key)
-        if launch is None:
-            kernel = self._block(form, [t.dtype for t in flat], compute, result, mapped)
-            (launch,) = service.load(printer.source(kernel), [service.spec(kernel)], device)
-            self._launch[key] = launch
+        dtypes = [t.dtype for t in flat]
+        launch = self._launcher(key, device, lambda: self._block(form, dtypes, compute, result, mapped))
         launch(groups, out, *flat, *values, rows, columns, each, count)
         return out
 
@@ -139,14 +129,9 @@ class Reduction:
         before += printer.function("T", f"{self.name}_map", declared, self._expression)
         if result is not None:
             before += printer.function(compute_type(result), finish, "T x, long n", self._finish, "xpu::convert")
-        body = nests.reduction(
-            form,
-            "T",
-            f"static_cast<T>({self._identity})",
-            join,
-            element,
-            lambda x: x if result is None else call(finish, x, "p.count"),
-        )
+        identity = f"static_cast<T>({self._identity})"
+        finished = (lambda x: x) if result is None else (lambda x: call(finish, x, "p.count"))
+        body = nests.reduction(form, "T", identity, join, element, finished)
         return Kernel(f"{self.name}_kernel", tuple(fields), body, before, form.items, form.together)
 
 

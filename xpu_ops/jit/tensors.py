@@ -10,8 +10,11 @@ import torch
 from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as Kind
 from torch._prims_common import elementwise_dtypes
 
+from xpu_ops.block import printer
 from xpu_ops.block.device import policy
+from xpu_ops.block.ir import Kernel
 from xpu_ops.block.nests import Form, Problem, choose
+from xpu_ops.jit import service
 from xpu_ops.jit.signature import DTYPES, SCALARS, Parameter, parse
 
 GENERIC = "T"  # the type that the promoted dtype is computed in
@@ -45,15 +48,37 @@ def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter],
     return operands, scalars
 
 
+class Operator:
+    """The part of both kinds: name, operands, numbers, the launches that are compiled already."""
+
+    def __init__(self, name: str, parameters: str, result: torch.dtype | None, preamble: str) -> None:
+        self.name, self._result, self._preamble = name, result, preamble
+        self.operands, self.scalars = operands_and_scalars(parameters, name)
+        self._launch: dict[tuple[object, ...], Callable[..., None]] = {}
+
+    def _launcher(self, key: tuple[object, ...], device: int, make: Callable[[], Kernel]) -> Callable[..., None]:
+        launch = self._launch.get(key)
+        if launch is None:
+            kernel = make()
+            (launch,) = service.load(printer.source(kernel), [service.spec(kernel)], device)
+            self._launch[key] = launch
+        return launch
+
+
+def check_tensor(name: str, p: Parameter, t: object) -> None:
+    """Raises TypeError or ValueError for what is no tensor of an XPU device."""
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
+    if t.device.type != "xpu":
+        raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+
+
 def check_tensors(name: str, operands: list[Parameter], tensors: tuple[Any, ...]) -> None:
     """Raises TypeError or ValueError that names the argument which is no real tensor of an XPU device."""
     if len(tensors) != len(operands):
         raise TypeError(f"{name}: expected {len(operands)} tensors, got {len(tensors)}")
     for p, t in zip(operands, tensors, strict=True):
-        if not isinstance(t, torch.Tensor):
-            raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
-        if t.device.type != "xpu":
-            raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+        check_tensor(name, p, t)
         if t.dtype not in DTYPES:
             raise TypeError(f"{name}: argument {p.name} has the dtype {t.dtype}, which these kernels do not take")
     first = tensors[0].device

@@ -9,7 +9,7 @@ import os
 import struct
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +18,8 @@ from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
 from triton.runtime.errors import OutOfResources
 
+from xpu_ops.block.device import policy
+from xpu_ops.block.nests import program
 from xpu_ops.block.types import LANES
 from xpu_ops.triton import ttir
 from xpu_ops.triton.lower import kernel as lowering
@@ -32,7 +34,8 @@ class UnsupportedError(NotImplementedError):
 
 @dataclass(frozen=True)
 class XpuOptions:
-    """The options that Triton, its autotuner and Inductor give. Warps and stages change nothing here."""
+    """The options that Triton, its autotuner and Inductor give. Stages change nothing here; warps only where a program
+    has several sub-groups. `items`: of the work-group that runs a program."""
 
     num_warps: int = 4
     num_ctas: int = 1
@@ -61,6 +64,7 @@ class XpuOptions:
     waves_per_eu: int = 0
     matrix_instr_nonkdim: int = 0
     kpack: int = 1
+    items: int = LANES
 
     def hash(self) -> str:
         """A digest of the options that change the code."""
@@ -156,7 +160,7 @@ class XpuBackend(BaseBackend):
                 "launch_cooperative_grid=True: programs of this device run one after the other, so that one that waits "
                 "for a later one never ends"
             )
-        return options
+        return replace(options, items=program(policy(), options.num_warps).team_items)
 
     def pack_metadata(self, metadata: Any) -> tuple[int, int, int]:
         return metadata.num_warps, metadata.num_ctas, metadata.shared
@@ -194,7 +198,7 @@ class XpuBackend(BaseBackend):
         text = str(module)
         _dump("TTIR", text)
         try:
-            lowered = lowering.lower(ttir.parse(text))
+            lowered = lowering.lower(ttir.parse(text), program(policy(), options.num_warps))
         except ttir.Unsupported as error:
             where = f" ({error.where})" if error.where else ""
             raise UnsupportedError(f"xpu: {error}{where}") from None
@@ -209,6 +213,7 @@ class XpuBackend(BaseBackend):
 
         spirv, native, target = _compile(source)
         header = {"digest": source_digest(source), "target": target, "messages": metadata["messages"]}
+        header["items"] = options.items
         return Binary(header, spirv, native).pack()
 
     def add_stages(self, stages: dict[str, Any], options: XpuOptions, language: Any = None) -> None:

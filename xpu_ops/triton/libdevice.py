@@ -24,7 +24,7 @@ _ONE = {
     "round": "tri::round_away",
     "normcdf": "tri::normcdf",
     "logb": "tri::logb",
-    "normcdfinv": "xpu::ndtri",
+    "normcdfinv": "tri::normcdfinv",
 }
 _TWO = {
     "pow": "xpu::pow",

@@ -36,6 +36,10 @@ class Ty:
         return self.elem[4:-1]
 
     @property
+    def dims(self) -> tuple[int, ...]:
+        return self.shape or ()
+
+    @property
     def numel(self) -> int:
         n = 1
         for s in self.shape or ():
@@ -200,6 +204,12 @@ _RESULTS = re.compile(r"((?:%[\w$.-]+(?::\d+)?(?:, )?)+) = (.*)$")
 _FIRST = "^first"
 
 
+def _match(pattern: str, text: str, line: str) -> re.Match[str]:
+    if (m := re.match(pattern, text)) is None:
+        raise Unsupported(f"`{line}`")
+    return m
+
+
 class _Parser:
     def __init__(self, text: str) -> None:
         self.aliases: dict[str, str] = {}
@@ -261,9 +271,7 @@ class _Parser:
                 self.closer = line, location
                 return blocks
             if line.startswith("^"):
-                m = re.match(r"(\^\w+)(?:\((.*)\))?:", line)
-                if m is None:
-                    raise Unsupported(line)
+                m = _match(r"(\^\w+)(?:\((.*)\))?:", line, line)
                 args = [(a.split(":", 1)[0].strip(), parse_type(a.split(":", 1)[1])) for a in split_top(m[2] or "")]
                 if len(blocks) == 1 and blocks[0].label == _FIRST and not blocks[0].ops:
                     blocks[0] = Block(m[1], args)
@@ -281,9 +289,7 @@ class _Parser:
             for r in m[1].split(","):
                 name, _, count = r.strip().partition(":")
                 results += [f"{name}#{i}" for i in range(int(count))] if count else [name]
-        head = re.match(r'"?([\w.]+)"?\s*', body)
-        if head is None:
-            raise Unsupported(line)
+        head = _match(r'"?([\w.]+)"?\s*', body, line)
         name, rest = head[1], body[head.end() :].strip()
         op = Op(name, results, [], text=line)
         handler: Callable[[Op, str], None] = getattr(self, "_" + name.replace(".", "_"), self._plain)
@@ -334,9 +340,7 @@ class _Parser:
 
     # ---- operations with regions
     def _combining(self, op: Op, rest: str) -> None:
-        m = re.match(r"\((.*?)\)\s*(?:<\{(.*)\}>)?\s*\(\{$", rest)
-        if m is None:
-            raise Unsupported(f"`{op.text}`")
+        m = _match(r"\((.*?)\)\s*(?:<\{(.*)\}>)?\s*\(\{$", rest, op.text)
         op.operands = _VALUE.findall(m[1])
         op.attrs = _attributes(m[2] or "")
         op.regions = [self.region([Block(_FIRST)])]
@@ -346,12 +350,11 @@ class _Parser:
     _tt_reduce = _tt_scan = _tt_map_elementwise = _combining
 
     def _scf_for(self, op: Op, rest: str) -> None:
-        m = re.match(
+        m = _match(
             r"(unsigned )?(%\S+) = (%\S+) to (%\S+) step (%\S+)\s*(?:iter_args\((.*?)\) -> \((.*)\))?\s*:?\s*(\w+)?\s*\{$",
             rest,
+            op.text,
         )
-        if m is None:
-            raise Unsupported(f"`{op.text}`")
         pairs = [a.split(" = ") for a in split_top(m[6] or "")]
         op.types = _type_list(m[7] or "")
         op.operands = [m[3], m[4], m[5], *(b.strip() for _, b in pairs)]
@@ -362,18 +365,14 @@ class _Parser:
         op.regions = [self.region([Block("^body", args)])]
 
     def _scf_if(self, op: Op, rest: str) -> None:
-        m = re.match(r"(%\S+)\s*(?:-> \((.*)\))?\s*\{$", rest)
-        if m is None:
-            raise Unsupported(f"`{op.text}`")
+        m = _match(r"(%\S+)\s*(?:-> \((.*)\))?\s*\{$", rest, op.text)
         op.operands, op.types = [m[1]], _type_list(m[2] or "")
         op.regions = [self.region([Block("^then")])]
         if "else" in self.closer[0]:
             op.regions.append(self.region([Block("^else")]))
 
     def _scf_while(self, op: Op, rest: str) -> None:
-        m = re.match(r"(?:\((.*?)\)\s*)?:\s*\((.*?)\) -> (.*?)\s*\{$", rest)
-        if m is None:
-            raise Unsupported(f"`{op.text}`")
+        m = _match(r"(?:\((.*?)\)\s*)?:\s*\((.*?)\) -> (.*?)\s*\{$", rest, op.text)
         pairs = [a.split(" = ") for a in split_top(m[1] or "")]
         op.operands, op.types = [b.strip() for _, b in pairs], _type_list(m[3])
         args = [(a.strip(), t) for (a, _), t in zip(pairs, _type_list(m[2]), strict=True)]
@@ -388,17 +387,13 @@ class _Parser:
             cond, _, rest = rest.partition(",")
             op.operands = [cond.strip()]
         for target in split_top(rest):
-            m = re.match(r"(\^\w+)(?:\((.*)\))?", target)
-            if m is None:
-                raise Unsupported(f"`{op.text}`")
+            m = _match(r"(\^\w+)(?:\((.*)\))?", target, op.text)
             op.targets.append((m[1], _VALUE.findall((m[2] or "").split(" : ")[0])))
 
     _cf_cond_br = _cf_br = _branch
 
     def _tt_call(self, op: Op, rest: str) -> None:
-        m = re.match(r'@("[^"]*"|[\w.$]+)\((.*?)\)\s*(?:\{.*\})?\s*:\s*(.*)$', rest)
-        if m is None:
-            raise Unsupported(f"`{op.text}`")
+        m = _match(r'@("[^"]*"|[\w.$]+)\((.*?)\)\s*(?:\{.*\})?\s*:\s*(.*)$', rest, op.text)
         op.attrs["callee"] = m[1].strip('"')
         op.operands = _VALUE.findall(m[2])
         ins, _, outs = m[3].partition("->")

@@ -4,6 +4,7 @@
 #include <sycl/ext/oneapi/work_group_static.hpp>
 #include <sycl/group_barrier.hpp>
 
+#include "kernels/sycl/core/strides.hpp"
 #include "kernels/sycl/lanes.hpp"
 #include "kernels/sycl/reduction.hpp"
 
@@ -61,14 +62,7 @@ template <class A> XPU_INLINE A team_max(const Team& t, A v) {
 
 // Calls f(element, j) for this item's elements of a row of n, j < 4 the accumulator to use.
 template <class F> XPU_INLINE void for_team(const Team& t, size_t n, F f) {
-  size_t r = t.lane;
-  for (; r + 3 * size_t{t.lanes} < n; r += 4 * size_t{t.lanes}) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) [[clang::always_inline]]
-      f(r + static_cast<uint32_t>(j) * size_t{t.lanes}, j);
-  }
-  for (; r < n; r += t.lanes) [[clang::always_inline]]
-    f(r, 0);
+  strided_by4(size_t{t.lane}, n, size_t{t.lanes}, f);
 }
 
 // A row that the registers of a team hold, kHeld elements per item.

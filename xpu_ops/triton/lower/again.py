@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from xpu_ops.block import ir
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import element, loops
+from xpu_ops.triton.lower.loop import WRITES
 from xpu_ops.triton.lower.nest import Nest
 from xpu_ops.triton.lower.scalar import CHEAP, ELEMENTWISE
 from xpu_ops.triton.lower.state import Shape, State, Value
@@ -112,7 +114,7 @@ def settle(k: State) -> None:
 def before_writes(k: State, ops: list[Op], shape: Shape) -> list[Op]:
     """Before a loop that writes: keeps what is used after it. The loads that the loop repeats, which come first in it."""
     inside = {id(op) for op in ops}
-    writes = [op for op in ops if op.name in loops.WRITES]
+    writes = [op for op in ops if op.name in WRITES]
     rows = all(op.name == "tt.store" and _is_row(k, op) for op in writes)
     loads: list[str] = []
     for name, load in list(k.again.items()):
@@ -135,10 +137,15 @@ def _guard(k: State, load: str, writes: list[Op], shape: Shape) -> Op:
     first = (element.const(0),)
     nest = Nest(k, shape, first, None, 0)
     source = nest.get(v.op.operands[0]).code
-    tests = [f"tri::apart({source}, {nest.get(op.operands[0]).code}, {shape[0]})" for op in writes]
-    apart, array = k.fresh("apart"), k.array(v.ty)
-    k.put(*nest.before, f"const bool {apart} = {' && '.join(dict.fromkeys(tests))};", f"if (!{apart}) {{")
-    loops.copy(k, load, array)
-    k.put("}")
+    tests = [
+        ir.call(f"tri::apart<{'true' if k.parts == 1 else 'false'}>", source, nest.get(op.operands[0]).code, shape[0])
+        for op in writes
+    ]
+    array = k.array(v.ty)
+    k.put(*nest.before)
+    apart = k.let("i1", ir.every(tests), "apart")
+    with k.nested() as copied:
+        loops.copy(k, load, array)
+    k.put(ir.If(ir.call("!", apart), tuple(copied)))
     k.values[load] = replace(v, copy=(apart, array))
     return v.op

@@ -4,70 +4,50 @@ from __future__ import annotations
 
 import re
 
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr, Node
 from xpu_ops.block.types import LANES
-from xpu_ops.triton.lower import element, loops, regions
-from xpu_ops.triton.lower.element import Index
-from xpu_ops.triton.lower.nest import Nest
-from xpu_ops.triton.lower.state import State, Value
-from xpu_ops.triton.lower.types import cpp
+from xpu_ops.triton.lower import loops, regions
+from xpu_ops.triton.lower.element import LANE, Index
+from xpu_ops.triton.lower.loop import ITEM, PART, below, is_flat
+from xpu_ops.triton.lower.state import State
 from xpu_ops.triton.ttir import Op, Ty
 
 
 def visit_reduce(k: State, op: Op) -> None:
     t = k.values[op.operands[0]].ty
-    shape, axis = t.shape or (), op.integer("axis")
-    if loops.is_flat(shape):
-        _reduce_short(k, op, axis)
-        return
-    for o in op.operands:
-        v = k.values[o]
-        if v.kind == "pending" and v.ty.shape != shape:
-            loops.flush(k, v.ty.shape or ())
-    k.pending.setdefault(shape, []).append(op)
-    loops.flush(k, shape)
+    loops.flush_operands(k, op, None if is_flat(t.dims) else t.dims)
+    k.pending.setdefault(t.dims, []).append(op)
+    loops.flush(k, t.dims)
 
 
-def _reduce_short(k: State, op: Op, axis: int) -> None:
-    """Rows shorter than a vector: every lane has a result of its own and walks along the axis."""
-    for o in op.operands:
-        if k.values[o].kind == "pending":
-            loops.flush(k, k.values[o].ty.shape or ())
-    shape = k.values[op.operands[0]].ty.shape or ()
-    results, op = op, regions.accumulating(op)
-    out = op.types[0].shape or ()
-    n = op.types[0].numel
-    arrays = [k.array(t) for t in results.types]
-    accumulators = [k.fresh("acc") for _ in arrays]
-    at = k.fresh("i")
-    k.put("{", f"for (size_t c = 0; c < {n}; c += {LANES}) {{")
-    if n % LANES:
-        k.put(f"if (c + item < {n}) {{")
-    k.put(*(f"{cpp(t.elem)} {a}{{}};" for a, t in zip(accumulators, op.types, strict=True)))
-    k.put(f"for (size_t {at} = 0; {at} < {shape[axis]}; ++{at}) {{")
-    last = min(n, LANES) - 1
-    outer = element.positions(Index("c", 1, LANES), out, last)
-    nest = Nest(k, shape, (*outer[:axis], Index(at), *outer[axis:]), None, last)
-    values = [nest.code(nest.get(o)) for o in op.operands]
-    k.put(*nest.before, *nest.lines)
-    k.put(f"if ({at} == 0) {{", *(f"{a} = {v};" for a, v in zip(accumulators, values, strict=True)), "} else {")
-    combined = regions.inline(k, op.regions[0], accumulators + values, k.lines)
-    k.put(*(f"{a} = {x};" for a, x in zip(accumulators, combined, strict=True)), "}}")
-    k.put(*(f"({b} + c)[lane] = {a};" for a, b in zip(accumulators, arrays, strict=True)))
-    k.put("}}" if n % LANES else "}", "}", "tri::sync();")
-    for r, t, array in zip(op.results, results.types, arrays, strict=True):
-        if t.shape is None:
-            name = k.fresh("r")
-            k.put(f"{cpp(t.elem)} const {name} = {array}[0];")
-            k.values[r] = Value(t, "scalar", name)
-        else:
-            k.set_array(r, t, array)
+_PLACE = Index(ir.name("c"), 1, LANES)
+
+
+def _of_lane(array: Expr) -> Expr:
+    """The lane's own element of an array, in a loop of _columns."""
+    return ir.at(array + _PLACE.code, LANE)
+
+
+def _columns(n: int, body: list[Node]) -> Node:
+    """A loop over n elements in which each lane has one of its own."""
+    inside = below(n, body, ir.name("c") + ITEM)
+    return ir.Count("c", n, tuple(inside), LANES, shared=True)
+
+
+def _join(k: State, op: Op, index: str, accumulators: list[Expr], values: list[Expr]) -> None:
+    """The elements of a step join the accumulators, which take the first ones."""
+    with k.nested() as later:
+        k.put(*regions.assigned(accumulators, regions.inline(k, op.regions[0], accumulators + values, later)))
+    first = regions.assigned(accumulators, values)
+    k.put(ir.Either(ir.infix("==", ir.name(index), 0), tuple(first), tuple(later)))
 
 
 def visit_scan(k: State, op: Op) -> None:
     """tt.scan: 16 elements at a time (Hillis, Steele 1986) with a carry, or a column per lane."""
     sources = [loops.materialise(k, o) for o in op.operands]
     arrays = [k.array(t) for t in op.types]
-    shape, axis = op.types[0].shape or (), op.integer("axis")
+    shape, axis = op.types[0].dims, op.integer("axis")
     n = shape[axis]
     inner = 1
     for s in shape[axis + 1 :]:
@@ -75,84 +55,80 @@ def visit_scan(k: State, op: Op) -> None:
     outer = op.types[0].numel // n // inner
     reverse = op.attrs.get("reverse", "false").startswith("true")
     wide = regions.accumulating(op)
-    (_scan_rows if inner == 1 else _scan_columns)(k, wide, sources, arrays, n, inner, outer, reverse)
-    k.put("tri::sync();")
+    if inner == 1:
+        _scan_rows(k, wide, sources, arrays, n, outer, reverse)
+    else:
+        _scan_columns(k, wide, sources, arrays, n, inner, outer, reverse)
+    k.put(ir.Sync())
     for r, t, array in zip(op.results, op.types, arrays, strict=True):
         k.set_array(r, t, array)
 
 
-def _scan_rows(
-    k: State, op: Op, sources: list[str], arrays: list[str], n: int, inner: int, outer: int, reverse: bool
-) -> None:
-    block = op.regions[0]
-    types = [cpp(t.elem) for t in op.types]
-    carry, x, y = ([k.fresh(p) for _ in sources] for p in ("carry", "x", "y"))
-    k.put(f"for (size_t o = 0; o < {outer}; ++o) {{")
-    k.put(*(f"{T} {c}{{}};" for T, c in zip(types, carry, strict=True)))
-    k.put(f"for (size_t c = 0; c < {n}; c += {LANES}) {{")
-    at = f"o * {n} + {n - 1} - c - lane" if reverse else f"o * {n} + c + lane"
-    live = f"item < {n}" if n < LANES else "true"
-    for T, a, s in zip(types, x, sources, strict=True):
-        k.put(f"{T} {a}{{}};", f"if ({live}) {a} = {s}[{at}];")
-    step = 1
-    while step < min(n, LANES):
-        k.put("{", *(f"{T} const {b} = tri::below({a}, {step});" for T, a, b in zip(types, x, y, strict=True)))
-        k.put(f"if (lane >= {step}) {{")
-        combined = regions.inline(k, block, y + x, k.lines)
-        k.put(*(f"{a} = {v};" for a, v in zip(x, combined, strict=True)), "}}")
-        step *= 2
-    if n > LANES:
-        k.put("if (c != 0) {")
-        combined = regions.inline(k, block, carry + x, k.lines)
-        k.put(*(f"{a} = {v};" for a, v in zip(x, combined, strict=True)), "}")
-        k.put(*(f"{c} = tri::of_lane({a}, {LANES - 1});" for c, a in zip(carry, x, strict=True)))
-    k.put(*(f"if ({live}) {b}[{at}] = {a};" for a, b in zip(x, arrays, strict=True)), "}}")
+def _scan_rows(k: State, op: Op, sources: list[Expr], arrays: list[Expr], n: int, outer: int, reverse: bool) -> None:
+    block, row, c = op.regions[0], ir.name("o") * n, ir.name("c")
+    at = row + (n - 1) - c - LANE if reverse else row + c + LANE
+    live = ir.infix("<", ITEM, n) if n < LANES else ir.TRUE
+    with k.nested() as rows:
+        carry = [k.variable(t.elem, "carry") for t in op.types]
+        with k.nested() as body:
+            x = [k.variable(t.elem, "x") for t in op.types]
+            k.put(*(ir.Put(a, ir.at(s, at), live) for a, s in zip(x, sources, strict=True)))
+            step = 1
+            while step < min(n, LANES):
+                y = [k.let(t.elem, ir.call("tri::below", a, step), "y") for t, a in zip(op.types, x, strict=True)]
+                with k.nested() as joined:
+                    k.put(*regions.assigned(x, regions.inline(k, block, y + x, joined)))
+                k.put(ir.If(ir.infix(">=", LANE, step), tuple(joined)))
+                step *= 2
+            if n > LANES:
+                with k.nested() as joined:
+                    k.put(*regions.assigned(x, regions.inline(k, block, carry + x, joined)))
+                k.put(ir.If(ir.infix("!=", c, 0), tuple(joined)))
+                k.put(*regions.assigned(carry, [ir.call("tri::of_lane", a, LANES - 1) for a in x]))
+            k.put(*(ir.Put(ir.at(b, at), a, live) for a, b in zip(x, arrays, strict=True)))
+        k.put(ir.Count("c", n, tuple(body), LANES))
+    k.put(ir.Count("o", outer, tuple(rows), shared=True))
 
 
 def _scan_columns(
-    k: State, op: Op, sources: list[str], arrays: list[str], n: int, inner: int, outer: int, reverse: bool
+    k: State, op: Op, sources: list[Expr], arrays: list[Expr], n: int, inner: int, outer: int, reverse: bool
 ) -> None:
-    count = outer * inner
-    accumulators = [k.fresh("acc") for _ in sources]
-    k.put(f"for (size_t c = 0; c < {count}; c += {LANES}) if (c + item < {count}) {{")
-    k.put(f"const size_t column = (c + lane) / {inner} * {inner * n} + (c + lane) % {inner};")
-    k.put(*(f"{cpp(t.elem)} {a}{{}};" for a, t in zip(accumulators, op.types, strict=True)))
-    k.put(f"for (size_t i = 0; i < {n}; ++i) {{")
-    k.put(f"const size_t at = column + {f'({n - 1} - i)' if reverse else 'i'} * {inner};")
-    values = [f"{s}[at]" for s in sources]
-    k.put("if (i == 0) {", *(f"{a} = {v};" for a, v in zip(accumulators, values, strict=True)), "} else {")
-    combined = regions.inline(k, op.regions[0], accumulators + values, k.lines)
-    k.put(*(f"{a} = {v};" for a, v in zip(accumulators, combined, strict=True)), "}")
-    k.put(*(f"{b}[at] = {a};" for a, b in zip(accumulators, arrays, strict=True)), "}}")
+    column, at, i, place = ir.name("column"), ir.name("at"), ir.name("i"), ir.name("c") + LANE
+    with k.nested() as body:
+        k.put(ir.Let("column", "const size_t", place // inner * (inner * n) + place % inner, cast=False))
+        accumulators = [k.variable(t.elem, "acc") for t in op.types]
+        with k.nested() as each:
+            step = ir.value(n - 1) - i if reverse else i
+            k.put(ir.Let("at", "const size_t", column + step * inner, cast=False))
+            _join(k, op, "i", accumulators, [ir.at(s, at) for s in sources])
+            k.put(*(ir.Put(ir.at(b, at), a) for a, b in zip(accumulators, arrays, strict=True)))
+        k.put(ir.Count("i", n, tuple(each)))
+    k.put(_columns(outer * inner, body))
 
 
 def visit_histogram(k: State, op: Op) -> None:
     """tt.histogram: one lane counts. Values out of range and masked ones do not count."""
     source, t = loops.materialise(k, op.operands[0]), op.types[0]
-    mask = loops.materialise(k, op.operands[1]) if len(op.operands) > 1 else None
-    n, bins = k.values[op.operands[0]].ty.numel, t.numel
+    mask = [loops.materialise(k, o) for o in op.operands[1:]]
+    n, bins, i = k.values[op.operands[0]].ty.numel, t.numel, ir.name("i")
     array = k.array(t)
-    k.put(f"for (size_t c = 0; c < {bins}; c += {LANES}) if (c + item < {bins}) {array}[c + lane] = 0;")
-    k.put("tri::sync();", f"if (item == 0) for (size_t i = 0; i < {n}; ++i) {{")
-    inside = f"size_t({source}[i]) < {bins}" + (f" && {mask}[i]" if mask else "")
-    k.put(f"if ({inside}) {array}[size_t({source}[i])] += 1;", "}", "tri::sync();")
+    value = ir.call("size_t", ir.at(source, i))
+    inside = ir.every([ir.infix("<", value, bins), *(ir.at(m, i) for m in mask)])
+    place = ir.at(array, value)
+    count = ir.Count("i", n, (ir.Put(place, place + 1, inside),))
+    k.put(_columns(bins, [ir.Put(_of_lane(array), ir.value(0))]), ir.Sync(), ir.One((count,)), ir.Sync())
     k.set_array(op.results[0], t, array)
 
 
-_FORMATS = {
-    "e4m3": "tri::Plain<xpu::f8e4m3fn>",
-    "e5m2": "tri::Plain<xpu::f8e5m2>",
-    "bf16": "tri::Plain<xpu::bf16>",
-    "fp16": "tri::Plain<xpu::half>",
-    "e2m1": "tri::E2M1",
-}
+_PLAIN = {"e4m3": "f8e4m3fn", "e5m2": "f8e5m2", "bf16": "bf16", "fp16": "half"}
+_FORMATS = {"e2m1": "tri::E2M1", **{name: f"tri::Plain<xpu::{element}>" for name, element in _PLAIN.items()}}
 
 
 def visit_dot(k: State, op: Op) -> None:
     """tt.dot: c += a b on arrays, in place of c where nothing else reads it."""
     a, b, c = op.operands[:3]
     left, right = loops.materialise(k, a), loops.materialise(k, b)
-    shape = k.values[a].ty.shape or ()
+    shape = k.values[a].ty.dims
     _multiply(k, op, left, right, c, shape[-1])
 
 
@@ -163,16 +139,16 @@ def visit_dot_scaled(k: State, op: Op) -> None:
         raise op.fail(op.text)
     rest = list(op.operands)
     wide = []
-    out = op.types[0].shape or ()
+    out = op.types[0].dims
     for side, has_scale in enumerate((m[1], m[2])):
         name = rest.pop(0)
-        scale = loops.materialise(k, rest.pop(0)) if has_scale else "nullptr"
+        scale = loops.materialise(k, rest.pop(0)) if has_scale else ir.name("nullptr")
         kind = op.attrs[("lhs", "rhs")[side]]
         if kind not in _FORMATS:
             raise op.fail(f"format {kind}")
         k_pack = op.attrs.get(f"{('lhs', 'rhs')[side]}_k_pack", "true") != "false"
         source = loops.materialise(k, name)
-        shape = k.values[name].ty.shape or ()
+        shape = k.values[name].ty.dims
         if len(shape) != 2:
             raise op.fail("a batch")
         depth = shape[1 - side] * (2 if kind == "e2m1" and k_pack else 1)
@@ -180,27 +156,29 @@ def visit_dot_scaled(k: State, op: Op) -> None:
         group = depth // (k.values[op.operands[1 if side == 0 else -2]].ty.shape or (1,))[-1] if has_scale else 32
         packed = 1 - side if k_pack else side
         array = k.array(Ty("f32", (rows, columns)))
-        call = f"tri::scaled<{_FORMATS[kind]}>({array}, {source}, {scale}, {rows}, {columns}, {1 - side}, {group}, {packed}, lane);"
-        k.put(call)
+        sizes = (rows, columns, 1 - side, group, packed)
+        item = (LANE,) if k.parts == 1 else (LANE + PART * LANES, k.parts * LANES)
+        k.put(ir.Do(ir.call(f"tri::scaled<{_FORMATS[kind]}>", array, source, scale, *sizes, *item)))
         wide.append((array, depth))
-    k.put("tri::sync();")
+    k.put(ir.Sync())
     _multiply(k, op, wide[0][0], wide[1][0], rest[0], wide[0][1])
 
 
-def _multiply(k: State, op: Op, left: str, right: str, c: str, depth: int) -> None:
+def _multiply(k: State, op: Op, left: Expr, right: Expr, c: str, depth: int) -> None:
     t = op.types[0]
     if k.values[c].kind == "pending":
-        loops.flush(k, t.shape or ())
+        loops.flush(k, t.dims)
     v = k.values[c]
     if v.kind == "array" and v.region == k.region and all(u is op for u in k.uses.get(c, [])):
         out = v.code
     else:
         out = loops.copy(k, c, k.array(t))
-    shape = t.shape or ()
+    shape = t.dims
     batch = shape[0] if len(shape) == 3 else 1
     m, n = shape[-2], shape[-1]
     for i in range(batch):
-        offsets = f"{out} + {i * m * n}, {left} + {i * m * depth}, {right} + {i * depth * n}"
-        k.put(f"tri::dot<{m}, {n}, {depth}>({offsets}, lane);")
-    k.put("tri::sync();")
+        blocks = (out + i * m * n, left + i * m * depth, right + i * depth * n)
+        item = (LANE,) if k.parts == 1 else (LANE, PART, k.parts)
+        k.put(ir.Do(ir.call(f"tri::dot<{m}, {n}, {depth}>", *blocks, *item)))
+    k.put(ir.Sync())
     k.set_array(op.results[0], t, out)

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
-from xpu_ops.triton.lower import loops
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr
+from xpu_ops.triton.lower import loops, regions
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import constant
 from xpu_ops.triton.lower.state import State, Value
 from xpu_ops.triton.lower.stride import takes_rows_of_all
 from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Block, Op, Ty, instance
-
-
-@dataclass
-class Place:
-    """Where a carried value lives: a variable, an array, or the scalar by which a block of pointers has moved."""
-
-    ty: Ty
-    kind: str
-    code: str
-    init: str = ""
-    region: int = 0
-
 
 # ---- blocks
 
@@ -51,13 +41,12 @@ def graph(k: State, block: Block, leave: Callable[[Op], None]) -> None:
                 _jump(k, *op.targets[0], leave)
             elif op.name == "cf.cond_br":
                 loops.flush_all(k)
-                k.put(f"if ({k.scalar(op.operands[0])}) {{")
-                with k.inner():
-                    _jump(k, *op.targets[0], leave)
-                k.put("} else {")
-                with k.inner():
-                    _jump(k, *op.targets[1], leave)
-                k.put("}")
+                sides = []
+                for target in op.targets:
+                    with k.inner(), k.nested() as side:
+                        _jump(k, *target, leave)
+                    sides.append(tuple(side))
+                k.put(ir.Either(k.scalar(op.operands[0]), *sides))
             elif op.name == "tt.return":
                 leave(op)
             else:
@@ -69,14 +58,14 @@ def leave_kernel(k: State) -> Callable[[Op], None]:
 
     def leave(op: Op) -> None:
         loops.flush_all(k)
-        k.put("return;")
+        k.put(ir.Jump("return"))
 
     return leave
 
 
 def _jump(k: State, label: str, arguments: list[str], leave: Callable[[Op], None]) -> None:
     block = next(blocks[label] for blocks in reversed(k.blocks) if label in blocks)
-    if len(k.lines) > 200_000:
+    if k.size > 200_000:
         raise block.ops[0].fail("too many ways through the function")
     for (name, _), value in zip(block.args, [k.values[a] for a in arguments], strict=True):
         value.own = False
@@ -107,64 +96,45 @@ def _moves(k: State, op: Op, position: int) -> bool:
 
 
 def _same_everywhere(k: State, name: str, makers: dict[str, Op]) -> bool:
-    op = makers.get(name) or k.values[name].op if name in k.values or name in makers else None
-    while op is not None and op.name in ("tt.broadcast", "tt.expand_dims", "arith.extsi"):
-        inner = op.operands[0]
-        op = makers.get(inner) or (k.values[inner].op if inner in k.values else None)
+    op = makers.get(name) or (k.values[name].op if name in k.values else None)
+    if op is not None and op.name in ("tt.broadcast", "tt.expand_dims", "arith.extsi"):
+        return _same_everywhere(k, op.operands[0], makers)
     return op is not None and op.name in ("tt.splat", "arith.constant")
 
 
-def _by(k: State, name: str) -> str:
+def _by(k: State, name: str) -> Expr:
     """The scalar that all elements of a tensor are."""
     v = k.values[name]
-    while v.kind == "lazy" and v.op is not None and v.op.operands:
-        inner = k.values[v.op.operands[0]]
-        if v.op.name == "arith.extsi":
-            return f"int64_t({_by(k, v.op.operands[0])})"
-        v = inner
-    if v.kind == "scalar":
+    if v.kind == "scalar" or v.op is None:
         return v.code
-    assert v.op is not None
-    return constant(v.op)
+    if not v.op.operands:
+        return constant(v.op)
+    by = _by(k, v.op.operands[0])
+    return ir.call("int64_t", by) if v.op.name == "arith.extsi" else by
 
 
-def _enter(k: State, args: list[tuple[str, Ty]], inits: list[str], moving: list[bool]) -> list[Place]:
+def _enter(k: State, args: list[tuple[str, Ty]], inits: list[str], moving: list[bool]) -> list[Value]:
     """Storage for carried values, with the first ones in it."""
     out = []
     for (_, t), init, moves in zip(args, inits, moving, strict=True):
         if t.shape is None:
-            name = k.fresh("m")
-            k.put(f"{cpp(t.elem)} {name} = {k.scalar(init)};")
-            out.append(Place(t, "scalar", name))
+            out.append(Value(t, "scalar", k.variable(t.elem, "m", k.scalar(init))))
             continue
         v = k.values[init]
         if moves and v.kind in ("lazy", "moved"):
-            name = k.fresh("by")
-            k.put(f"{'int64_t' if t.pointer else cpp(t.elem)} {name} = 0;")
-            out.append(Place(t, "moved", name, init))
+            by = k.variable("i64" if t.pointer else t.elem, "by", ir.value(0))
+            out.append(Value(t, "moved", by, init=init))
             continue
         if v.kind == "pending":
             loops.flush(k, t.shape)
-        out.append(Place(t, "array", loops.copy(k, init, k.array(t)), region=k.region))
+        out.append(Value(t, "array", loops.copy(k, init, k.array(t)), region=k.region))
     return out
 
 
-def _empty(k: State, types: list[Ty]) -> list[Place]:
-    out = []
-    for t in types:
-        if t.shape is None:
-            name = k.fresh("m")
-            k.put(f"{cpp(t.elem)} {name}{{}};")
-            out.append(Place(t, "scalar", name))
-        else:
-            out.append(Place(t, "array", k.array(t), region=k.region))
-    return out
-
-
-def _bind(k: State, names: list[str], places: list[Place]) -> None:
+def _bind(k: State, names: list[str], places: list[Value]) -> None:
     """Inside a region: an array that is carried belongs to the region, which may change it."""
     for n, p in zip(names, places, strict=True):
-        k.values[n] = Value(p.ty, p.kind, p.code, init=p.init, region=k.region)
+        k.values[n] = replace(p, region=k.region)
 
 
 def _settled(k: State, name: str, inside: set[int], op: Op) -> bool:
@@ -182,14 +152,14 @@ def _settled(k: State, name: str, inside: set[int], op: Op) -> bool:
     return True
 
 
-def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[Place]) -> None:
+def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[Value]) -> None:
     """Write what a region yields to where it is carried; all values are read before the first is written."""
-    targets: dict[str, str] = {}
+    targets: dict[str, Expr] = {}
     for v, n, p in zip(values, names, places, strict=True):
         x = k.values[v]
         if p.kind != "array" or x.kind != "pending" or v in targets or values.count(v) > 1:
             continue
-        inside = {id(o) for o in k.pending.get(x.ty.shape or (), [])}
+        inside = {id(o) for o in k.pending.get(x.ty.dims, [])}
         if not n or _settled(k, n, inside, op):
             targets[v] = p.code
     for shape in list(k.pending):
@@ -197,23 +167,23 @@ def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[P
             loops.flush(k, shape)
     for shape in list(k.pending):
         loops.flush(k, shape, targets)
-    after: list[str] = []
-    copies: list[tuple[str, str]] = []
+    variables: list[Expr] = []
+    after: list[Expr] = []
+    copies: list[tuple[str, Expr]] = []
     codes = {p.code for p in places}
     for v, n, p in zip(values, names, places, strict=True):
         x = k.values[v]
         if p.kind == "scalar":
-            name = k.fresh("y")
-            k.put(f"{cpp(p.ty.elem)} const {name} = {k.scalar(v)};")
-            after.append(f"{p.code} = {name};")
+            variables.append(p.code)
+            after.append(k.let(p.ty.elem, k.scalar(v), "y"))
         elif p.kind == "moved":
             steps = _steps(k, v, n)
             if steps:
-                T = "int64_t" if p.ty.pointer else cpp(p.ty.elem)
                 code = p.code
                 for s in steps:
-                    code = f"tri::add<{T}>({code}, {s})"
-                after.append(f"{p.code} = {code};")
+                    code = ir.call(f"tri::add<{'int64_t' if p.ty.pointer else cpp(p.ty.elem)}>", code, s)
+                variables.append(p.code)
+                after.append(code)
         elif x.kind == "array" and x.code == p.code:
             continue
         elif n and (x.kind != "array" or x.code in codes):
@@ -224,10 +194,10 @@ def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[P
             copies.append((v, p.code))
     for v, code in copies:
         loops.copy(k, v, code)
-    k.put(*after)
+    k.put(*regions.assigned(variables, after))
 
 
-def _steps(k: State, value: str, carried: str) -> list[str]:
+def _steps(k: State, value: str, carried: str) -> list[Expr]:
     out = []
     while value != carried:
         op = k.values[value].op
@@ -261,21 +231,19 @@ def visit_for(k: State, op: Op) -> None:
               for i, (_, ty) in enumerate(carried)]  # fmt: skip
     places = _enter(k, carried, op.operands[3:], moving)
     i, T = k.fresh("n"), cpp(t.elem)
-    if takes_rows_of_all(k, op):
+    if k.policy.single_items and takes_rows_of_all(k, op):
         rows = k.fresh("rows")
-        k.put(f"const tri::Rows<{T}> {rows}({low}, {high}, {step});")
-        low, high, step = f"{rows}.first", f"{rows}.last", f"{T}(1)"
-    below = f"uint64_t({i}) < uint64_t({high})" if "unsigned" in op.attrs else f"{i} < {high}"
-    k.put(f"for ({T} {i} = {low}; {below}; {i} = tri::add<{T}>({i}, {step})) {{")
-    with k.inner():
+        k.put(ir.Let(rows, f"const tri::Rows<{T}>", ir.call(f"tri::Rows<{T}>", low, high, step), cast=False))
+        low, high, step = ir.name(f"{rows}.first"), ir.name(f"{rows}.last"), ir.call(T, 1)
+    with k.inner(), k.nested() as inside:
         names = [n for n, _ in carried]
-        k.values[counter] = Value(t, "scalar", i)
+        k.values[counter] = Value(t, "scalar", ir.name(i))
         _bind(k, names, places)
         end = body(k, block.ops)
         if end is not None:
             _leave(k, end, end.operands, names, places)
         loops.flush_all(k)
-    k.put("}")
+    k.put(ir.Range(i, T, low, high, step, "unsigned" in op.attrs, tuple(inside)))
     _bind(k, op.results, places)
 
 
@@ -283,40 +251,37 @@ def visit_while(k: State, op: Op) -> None:
     loops.flush_all(k)
     before, after = op.regions[0][0], op.regions[1][0]
     places = _enter(k, before.args, op.operands, [False] * len(op.operands))
-    results = _empty(k, op.types)
+    results = [k.storage(t) for t in op.types]
     names = [n for n, _ in before.args]
-    k.put("while (true) {")
-    with k.inner():
+    with k.inner(), k.nested() as inside:
         _bind(k, names, places)
         end = body(k, before.ops)
         assert end is not None
         loops.flush_all(k)
-        condition = k.fresh("go")
-        k.put(f"const bool {condition} = {k.scalar(end.operands[0])};")
+        condition = k.let("i1", k.scalar(end.operands[0]), "go")
         _leave(k, end, end.operands[1:], [""] * len(results), results)
-        k.put(f"if (!{condition}) break;")
+        k.put(ir.If(ir.call("!", condition), (ir.Jump("break"),)))
         _bind(k, [n for n, _ in after.args], results)
         end = body(k, after.ops)
         assert end is not None
         loops.flush_all(k)
         _leave(k, end, end.operands, [""] * len(places), places)
-    k.put("}")
+    k.put(ir.While(ir.TRUE, tuple(inside)))
     _bind(k, op.results, results)
 
 
 def visit_if(k: State, op: Op) -> None:
     loops.flush_all(k)
-    places = _empty(k, op.types)
-    k.put(f"if ({k.scalar(op.operands[0])}) {{")
-    for i, region in enumerate(op.regions):
-        if i:
-            k.put("} else {")
-        with k.inner():
+    places = [k.storage(t) for t in op.types]
+    sides: list[tuple[ir.Node, ...]] = []
+    for region in op.regions:
+        with k.inner(), k.nested() as side:
             end = body(k, region[0].ops)
             if end is not None:
                 _leave(k, end, end.operands, [""] * len(places), places)
             loops.flush_all(k)
-    k.put("}")
+        sides.append(tuple(side))
+    k.put(ir.Either(k.scalar(op.operands[0]), *[*sides, ()][:2]))
     _bind(k, op.results, places)
 
 
@@ -329,19 +294,18 @@ def visit_call(k: State, op: Op) -> None:
     k.calls += 1
     callee = instance(callee, f"{k.calls}.")
     k.note_uses(callee.walk())
-    places = _empty(k, op.types)
+    places = [k.storage(t) for t in op.types]
 
     def leave(end: Op) -> None:
         _leave(k, end, end.operands, [""] * len(places), places)
         loops.flush_all(k)
-        k.put("break;")
+        k.put(ir.Jump("break"))
 
-    k.put("do {")
     k.blocks.append({b.label: b for b in callee.blocks})
-    with k.inner():
+    with k.inner(), k.nested() as inside:
         for (name, _), value in zip(callee.args, op.operands, strict=True):
             k.values[name] = k.values[value]
         graph(k, callee.blocks[0], leave)
     k.blocks.pop()
-    k.put("} while (false);")
+    k.put(ir.Scope(tuple(inside), once=True))
     _bind(k, op.results, places)

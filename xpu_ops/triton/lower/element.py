@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Expr
+from xpu_ops.triton.lower.types import integer_of
+
+LANE = ir.name("lane")
 _ANY = 1 << 40  # the alignment of zero
 
 
@@ -15,26 +20,31 @@ _ANY = 1 << 40  # the alignment of zero
 class Index:
     """A position of type size_t. `step` is None where it is not linear in the lane; `align` divides the uniform part."""
 
-    code: str
+    code: Expr
     step: int | None = 0
     align: int = 1
 
     @property
-    def value(self) -> str:
-        return f"({self.code} + {self.step} * lane)" if self.step else self.code
+    def value(self) -> Expr:
+        return self.code + ir.value(self.step) * LANE if self.step else self.code
+
+    @property
+    def known(self) -> int | None:
+        """The uniform part where it is a constant."""
+        return integer_of(self.code)
 
 
 def const(n: int) -> Index:
-    return Index(str(n), 0, (n & -n) or _ANY)
+    return Index(ir.value(n), 0, (n & -n) or _ANY)
 
 
 def add(a: Index, b: Index) -> Index:
     if a.step is None or b.step is None:
-        return Index(f"({a.value} + {b.value})", None)
-    if a.code.isdigit() and b.code.isdigit():
-        code = str(int(a.code) + int(b.code))
+        return Index(a.value + b.value, None)
+    if a.known is not None and b.known is not None:
+        code = ir.value(a.known + b.known)
     else:
-        code = b.code if a.code == "0" else a.code if b.code == "0" else f"({a.code} + {b.code})"
+        code = b.code if a.known == 0 else a.code if b.known == 0 else a.code + b.code
     return Index(code, a.step + b.step, min(a.align, b.align))
 
 
@@ -43,28 +53,26 @@ def scale(a: Index, n: int) -> Index:
         return a
     if n == 0:
         return const(0)
-    if a.code.isdigit():
-        return Index(str(int(a.code) * n), None if a.step is None else a.step * n, min(a.align * (n & -n), _ANY))
-    return Index(f"({a.code} * {n})", None if a.step is None else a.step * n, min(a.align * (n & -n), _ANY))
-
-
-def _divide(a: Index, n: int, op: str) -> str:
-    return str(int(a.code) // n if op == "/" else int(a.code) % n) if a.code.isdigit() else f"({a.code} {op} {n})"
+    code = ir.value(a.known * n) if a.known is not None else a.code * n
+    return Index(code, None if a.step is None else a.step * n, min(a.align * (n & -n), _ANY))
 
 
 def split(a: Index, n: int, last_lane: int) -> tuple[Index, Index]:
     """Quotient and remainder by n. Blocks have powers of two as sizes, which makes most of them linear again."""
     if n == 1:
         return a, const(0)
+    quotient, rest = a.code // n, a.code % n
+    if a.known is not None:
+        quotient, rest = ir.value(a.known // n), ir.value(a.known % n)
     if a.step == 0:
-        return Index(_divide(a, n, "/")), Index(_divide(a, n, "%"), 0, min(a.align, n & -n) if a.align < _ANY else _ANY)
+        return Index(quotient), Index(rest, 0, min(a.align, n & -n) if a.align < _ANY else _ANY)
     if a.step is not None and a.step > 0 and n & (n - 1) == 0:
         block = min(a.align, n)
         if a.step * last_lane < block:  # lanes do not carry into the quotient
-            return Index(_divide(a, n, "/")), Index(_divide(a, n, "%"), a.step, block)
+            return Index(quotient), Index(rest, a.step, block)
         if a.step % n == 0 and a.align >= n:
-            return Index(_divide(a, n, "/"), a.step // n, max(a.align // n, 1)), const(0)
-    return Index(f"({a.value} / {n})", None), Index(f"({a.value} % {n})", None)
+            return Index(quotient, a.step // n, max(a.align // n, 1)), const(0)
+    return Index(a.value // n, None), Index(a.value % n, None)
 
 
 def offset(indices: tuple[Index, ...], shape: tuple[int, ...]) -> Index:
@@ -90,16 +98,16 @@ def positions(flat: Index, shape: tuple[int, ...], last_lane: int) -> tuple[Inde
 class Element:
     """An element of a tensor: `code`, or code + step * lane for integers and pointers.
 
-    A sum of 32 bits that is widened is linear only where it does not wrap within the 16 lanes: `exact` is its code
-    without that assumption, `guard` the condition for it. Addresses do without: neighbours on both sides of the wrap
+    A sum of 32 bits that is widened is linear only where it does not wrap within the 16 lanes: `exact` is its value
+    without that assumption, `guard` are the conditions for it. Addresses do without: neighbours on both sides of the wrap
     would be 2^32 elements apart. `assumed` marks what holds in the first version of a loop's body only.
     """
 
-    code: str
+    code: Expr
     elem: str
     step: int | None = 0
-    exact: str = ""
-    guard: str = ""
+    exact: Expr | None = None
+    guard: tuple[Expr, ...] = ()
     assumed: bool = False
     small: bool = False
 

@@ -6,24 +6,29 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xpu_ops.block import parameters, printer
+from xpu_ops.block import ir, parameters, printer
+from xpu_ops.block.device import CPU, Policy
+from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import collective, control, loops
+from xpu_ops.triton.lower.loop import assertion, atomic_call, printed
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
 from xpu_ops.triton.lower.state import LOCAL_BYTES, State, Value
 from xpu_ops.triton.lower.types import cpp
-from xpu_ops.triton.ttir import Function, Op, Unsupported
+from xpu_ops.triton.ttir import Function, Op, Ty, Unsupported
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel's source, and how it is launched: name, one letter per argument, bytes of local memory, texts."""
+    """A kernel's source, and how it is launched: name, one letter per argument, bytes of local memory, texts, items of
+    a work-group."""
 
     source: str
     name: str
     signature: str
     local_bytes: int
     messages: tuple[str, ...]
+    items: int = LANES
 
 
 # ---- operations on scalars
@@ -42,13 +47,13 @@ def _poison(k: State, op: Op) -> None:
 
 def _program(k: State, op: Op) -> None:
     axis = "xyz".index(op.words[0])
-    code = f"pid{axis}" if op.name == "tt.get_program_id" else f"int32_t(p.grid{axis})"
+    code = ir.name(f"pid{axis}") if op.name == "tt.get_program_id" else ir.call("int32_t", f"p.grid{axis}")
     k.values[op.results[0]] = Value(op.types[0], "scalar", code)
 
 
 def _barrier(k: State, op: Op) -> None:
     loops.flush_all(k)
-    k.put("tri::sync();")
+    k.put(ir.Sync())
 
 
 def _load(k: State, op: Op) -> None:
@@ -58,11 +63,11 @@ def _load(k: State, op: Op) -> None:
         loops.add(k, op, t.shape)
         return
     args = [k.scalar(o) for o in op.operands]
+    found = ir.pointed(args[0])
     if len(args) > 1:
-        other = args[2] if len(args) > 2 else f"{cpp(t.elem)}(0)"
-        k.define(op, f"{args[1]} ? *({args[0]}) : {other}")
-    else:
-        k.define(op, f"*({args[0]})")
+        found = ir.choice(args[1], found, args[2] if len(args) > 2 else ir.call(cpp(t.elem), 0))
+    k.define(op, found)
+    k.sync_parts()
 
 
 def _store(k: State, op: Op) -> None:
@@ -75,8 +80,7 @@ def _store(k: State, op: Op) -> None:
         return
     loops.flush_all(k)
     args = [k.scalar(o) for o in op.operands]
-    mask = f" && {args[2]}" if len(args) > 2 else ""
-    k.put(f"if (item == 0{mask}) *({args[0]}) = {args[1]};", "tri::sync();")
+    k.put(ir.Put(ir.pointed(args[0]), args[1], args[2] if len(args) > 2 else ir.TRUE, "program"), ir.Sync())
 
 
 def _atomic(k: State, op: Op) -> None:
@@ -86,16 +90,21 @@ def _atomic(k: State, op: Op) -> None:
         loops.add(k, op, t.shape)
         return
     args = [k.scalar(o) for o in op.operands]
-    mask = ""
+    mask = ir.TRUE
     if op.name == "tt.atomic_rmw" and len(args) > 2:
-        mask, args = f" && {args[2]}", args[:2]
-    name = k.fresh()
-    T = cpp(t.pointee)
-    k.put(f"{T} {name}{{}};", f"if (item == 0{mask}) {name} = {loops.atomic_call(op, args[0], args[1:])};")
+        mask, args = args[2], args[:2]
+    call = atomic_call(op, args[0], args[1:])
+    if k.parts > 1:
+        place = ir.at(k.array(Ty(t.pointee, (1,))), 0)
+        k.put(ir.One((ir.Put(place, call, mask),)), ir.Sync())
+        found = k.let(t.pointee, place)
+    else:
+        found = k.variable(t.pointee)
+        k.put(ir.One((ir.Put(found, call, mask),)))
     if op.results:
-        k.put(f"{name} = tri::of_lane({name}, 0);")
-        k.values[op.results[0]] = Value(op.types[0], "scalar", name)
-    k.put("tri::sync();")
+        k.put(*([ir.Put(found, ir.call("tri::of_lane", found, 0))] if k.parts == 1 else []))
+        k.values[op.results[0]] = Value(op.types[0], "scalar", found)
+    k.put(ir.Sync())
 
 
 def _in_order(k: State, op: Op) -> None:
@@ -104,26 +113,27 @@ def _in_order(k: State, op: Op) -> None:
     if tensor is not None:
         for o in op.operands:  # of several shapes: scalars go with the tensors
             if k.values[o].kind == "pending" and k.values[o].ty.shape != tensor.shape:
-                loops.flush(k, k.values[o].ty.shape or ())
+                loops.flush(k, k.values[o].ty.dims)
         loops.add(k, op, tensor.shape or ())
         return
     loops.flush_all(k)
     args = [k.scalar(o) for o in op.operands]
     if op.name == "tt.assert":
-        lines = [loops.assertion(k, op, args[0])]
+        nodes = [assertion(k, op, args[0])]
     else:
         values = [(a, k.values[o].ty.elem) for a, o in zip(args, op.operands, strict=True)]
-        lines = loops.print_lines(k, op, values, "0")
-    k.put("if (item == 0) {", *lines, "}")
+        nodes = printed(k, op, values, ir.value(0))
+    k.put(ir.One(tuple(nodes)))
 
 
 def _unsplat(k: State, op: Op) -> None:
     array = loops.materialise(k, op.operands[0])
-    k.define(op, f"{array}[0]")
+    k.define(op, ir.at(array, 0))
+    k.sync_parts()
 
 
 def _map(k: State, op: Op) -> None:
-    loops.add(k, op, op.types[0].shape or ())
+    loops.add(k, op, op.types[0].dims)
 
 
 def _extended(k: State, op: Op) -> None:
@@ -145,17 +155,12 @@ _VISIT: dict[str, Callable[[State, Op], None]] = {
     **dict.fromkeys(VIEWS, loops.visit_view),
     "arith.constant": _constant,
     "ub.poison": _poison,
-    "tt.get_program_id": _program,
-    "tt.get_num_programs": _program,
-    "gpu.barrier": _barrier,
-    "ttg.barrier": _barrier,
-    "tt.debug_barrier": _barrier,
+    **dict.fromkeys(("tt.get_program_id", "tt.get_num_programs"), _program),
+    **dict.fromkeys(("gpu.barrier", "ttg.barrier", "tt.debug_barrier"), _barrier),
     "tt.load": _load,
     "tt.store": _store,
-    "tt.atomic_rmw": _atomic,
-    "tt.atomic_cas": _atomic,
-    "tt.print": _in_order,
-    "tt.assert": _in_order,
+    **dict.fromkeys(("tt.atomic_rmw", "tt.atomic_cas"), _atomic),
+    **dict.fromkeys(("tt.print", "tt.assert"), _in_order),
     "tt.unsplat": _unsplat,
     "tt.map_elementwise": _map,
     "arith.mului_extended": _extended,
@@ -176,14 +181,14 @@ LOWERED = frozenset(_VISIT)
 # ---- the kernel
 
 
-def lower(functions: dict[str, Function]) -> Lowered:
-    """The SYCL source of a module's public function.
+def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
+    """The SYCL source of a module's public function. `policy` is a program's (nests.program).
 
     Raises:
         Unsupported: names the operation and the line of the user's source.
     """
     f = next(f for f in functions.values() if f.public)
-    k = State(f, functions)
+    k = State(f, functions, policy=policy)
     k.blocks = [{b.label: b for b in f.blocks}]
     k.note_uses(f.walk())
 
@@ -199,20 +204,20 @@ def lower(functions: dict[str, Function]) -> Lowered:
             raise Unsupported(f"{op.name}: {error}", op.where) from error
 
     k.visit = visit
-    k.put("const int32_t pid0 = int32_t(group % p.grid0), pid1 = int32_t(group / p.grid0 % p.grid1);")
-    k.put("const int32_t pid2 = int32_t(group / p.grid0 / p.grid1);", "(void)pid0, (void)pid1, (void)pid2;")
     fields = []
     for i, (name, t) in enumerate(f.args):
         T = cpp(t.elem)
         fields.append(parameters.Field(f"arg{i}", T, "p") if t.pointer else parameters.number(f"arg{i}", T))
-        k.values[name] = Value(t, "scalar", f"arg{i}")
-    k.put(*parameters.values(fields))
+        k.values[name] = Value(t, "scalar", ir.name(f"arg{i}"))
+    k.put(*(ir.Let(f.name, f"{f.ctype} const", ir.name(f.value), cast=False) for f in fields))
     fields += [parameters.number(f"grid{i}") for i in range(3)]
     control.graph(k, f.blocks[0], control.leave_kernel(k))
     if k.peak > LOCAL_BYTES:
         raise OutOfLocal(k.peak)
     name = re.sub(r"\W", "_", f.name)[:100]
-    return Lowered(_source(k, name, fields), name, parameters.signature(fields), k.peak, tuple(k.messages))
+    return Lowered(
+        _source(k, name, fields), name, parameters.signature(fields), k.peak, tuple(k.messages), policy.team_items
+    )
 
 
 class OutOfLocal(Exception):
@@ -224,20 +229,9 @@ class OutOfLocal(Exception):
 
 
 def _source(k: State, name: str, fields: list[parameters.Field]) -> str:
-    depth, body = 0, []
-    for line in k.lines:
-        depth -= line.startswith("}") * (len(line) - len(line.lstrip("}")))
-        body.append("  " * depth + line)
-        depth += line.count("{") - line.count("}") + line.startswith("}") * (len(line) - len(line.lstrip("}")))
-    begin = [
-        "#pragma clang fp contract(fast)",
-        "const size_t lane = xpu_local_id(0), item = xpu::sub_group_lane();",
-        "const int64_t group = int64_t(__spirv_BuiltInWorkgroupId(0));",
-        "(void)lane, (void)item;",
-        *([f"syclexp::work_group_static<tri::Pool<{k.peak}>> memory;"] if k.peak else []),
-        f"char* const pool = {'reinterpret_cast<char*>(&memory)' if k.peak else 'nullptr'};",
-        "(void)pool;",
-        *(["xpu::DeviceError* const error = p.error;"] if k.messages else []),
-    ]
-    text = printer.kernel(name, [*fields, *parameters.reports(len(k.messages))], [*begin, *body])
-    return "".join(f"{n}\n" for n in ['#include "kernels/sycl/triton.hpp"', "using namespace xpu;", *k.notes]) + text
+    texts = "".join(map(printer.text_of, k.texts.values()))
+    before = f'#include "kernels/sycl/triton.hpp"\nusing namespace xpu;\n{texts}'
+    fields = [*fields, *parameters.reports(len(k.messages))]
+    return printer.source(
+        ir.Kernel(name, tuple(fields), tuple(k.body), before, items=k.policy.team_items, program=True, local=k.peak)
+    )

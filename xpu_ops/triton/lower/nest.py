@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from xpu_ops.block import ir
+from xpu_ops.block.ir import FALSE, TRUE, Expr, Node
 from xpu_ops.triton.lower import element
-from xpu_ops.triton.lower.element import Element, Index
+from xpu_ops.triton.lower.element import LANE, Element, Index
 from xpu_ops.triton.lower.scalar import constant, expression
 from xpu_ops.triton.lower.state import Shape, State
-from xpu_ops.triton.lower.types import cpp, integer_of, literal
+from xpu_ops.triton.lower.types import cpp, integer_of, number
 from xpu_ops.triton.ttir import Op, Ty
 
 Key = tuple[str, tuple[Index, ...]]
-_TRUE, _FALSE = "true", "false"
+_WIDE_LANE = ir.call("ptrdiff_t", LANE)
 
 
 class Nest:
@@ -26,55 +28,52 @@ class Nest:
         self, state: State, shape: Shape, ident: tuple[Index, ...], flat: Index | None, last_lane: int
     ) -> None:
         self.state, self.shape, self.ident, self.flat, self.last_lane = state, shape, ident, flat, last_lane
-        self.before: list[str] = []  # uniform statements, in front of both versions
-        self.lines: list[str] = []
-        self.conditions: list[str] = []
+        self.before: list[Node] = []  # uniform statements, in front of both versions
+        self.body: list[Node] = []
+        self.conditions: list[Expr] = []
         self.assume = True
-        self.results: dict[str, str] = {}  # where the element of an array is put instead
+        self.results: dict[Expr, Expr] = {}  # where the element of an array is put instead
         self.scattered = 0  # accesses whose lanes are not neighbours in memory
         self._shared: dict[Key, Element] = {}
         self._memo: dict[Key, Element] = {}
 
     def version(self, assume: bool) -> None:
         """Begin the first or the second version of the body."""
-        self.assume, self.lines, self._memo = assume, [], {}
+        self.assume, self.body, self._memo = assume, [], {}
 
     # ---- code
-    def name(self, elem: str, code: str, uniform: bool) -> str:
-        """A constant for an expression."""
-        if code.isidentifier() or integer_of(code) is not None:
+    def name(self, elem: str, code: Expr, uniform: bool) -> Expr:
+        """A constant for a value."""
+        if code.op in ("name", "constant"):
             return code
-        name = self.state.fresh()
-        (self.before if uniform else self.lines).append(f"{cpp(elem)} const {name} = {code};")
-        return name
+        return self.state.let(elem, code, into=self.before if uniform else self.body)
 
-    def code(self, e: Element) -> str:
+    def code(self, e: Element) -> Expr:
         """The element itself."""
-        if e.exact:
+        if e.exact is not None:
             return e.exact
         if not e.step:
             return e.code
         if e.elem.startswith("ptr<"):
-            return f"({e.code} + {e.step} * ptrdiff_t(lane))"
+            return e.code + ir.value(e.step) * _WIDE_LANE
         T = cpp(e.elem)
-        lane = f"{T}(lane)" if e.step == 1 else f"{T}({e.step} * ptrdiff_t(lane))"
-        return f"tri::add<{T}>({e.code}, {lane})"
+        return ir.call(f"tri::add<{T}>", e.code, ir.call(T, LANE if e.step == 1 else ir.value(e.step) * _WIDE_LANE))
 
-    def place(self, e: Element) -> str:
+    def place(self, e: Element) -> Expr:
         """The memory a pointer points to."""
         self.scattered += e.step not in (0, 1)
         if e.step:
-            return f"({e.code})[{'lane' if e.step == 1 else f'{e.step} * ptrdiff_t(lane)'}]"
-        return f"(*({e.code}))"
+            return ir.at(e.code, LANE if e.step == 1 else ir.value(e.step) * _WIDE_LANE)
+        return ir.pointed(e.code)
 
-    def array_place(self, array: str, idx: tuple[Index, ...], shape: Shape) -> tuple[str, bool]:
+    def array_place(self, array: Expr, idx: tuple[Index, ...], shape: Shape) -> tuple[Expr, bool]:
         """An element of an array, and whether it is the same for all lanes."""
         at = self.flat if self.flat is not None and idx == self.ident and shape == self.shape else None
         at = at or element.offset(idx, shape)
         self.scattered += at.step not in (0, 1)
         if at.step == 1:
-            return f"({array} + {at.code})[lane]", False
-        return f"{array}[{at.value}]", at.step == 0
+            return ir.at(array + at.code, LANE), False
+        return ir.at(array, at.value), at.step == 0
 
     # ---- values
     def define(self, name: str, e: Element) -> None:
@@ -98,7 +97,7 @@ class Nest:
     def _compute(self, name: str, idx: tuple[Index, ...]) -> Element:
         v = self.state.values[name]
         if v.kind == "array":
-            place, uniform = self.array_place(v.code, idx, v.ty.shape or ())
+            place, uniform = self.array_place(v.code, idx, v.ty.dims)
             return Element(self.name(v.ty.elem, place, uniform), v.ty.elem, 0 if uniform else None)
         if v.kind == "moved":
             return self._moved(v.ty, self.get(v.init, idx), v.code)
@@ -110,7 +109,7 @@ class Nest:
         view = _VIEWS.get(op.name)
         return view(self, op, name, idx) if view else self._elementwise(op, idx)
 
-    def load(self, op: Op, idx: tuple[Index, ...] | None = None, copy: tuple[str, str] | None = None) -> Element:
+    def load(self, op: Op, idx: tuple[Index, ...] | None = None, copy: tuple[Expr, Expr] | None = None) -> Element:
         """The element that a tt.load reads, or that `copy` has."""
         pointer = self.get(op.operands[0], idx)
         mask = self.mask(self.get(op.operands[1], idx) if len(op.operands) > 1 else None)
@@ -118,32 +117,25 @@ class Nest:
         if copy is not None:
             at = element.offset(idx or self.ident, self.shape)
             if pointer.step == 1 == at.step:
-                place = f"({copy[0]} ? {pointer.code} : {copy[1]} + {at.code})[lane]"
+                place = ir.at(ir.choice(copy[0], pointer.code, copy[1] + at.code), LANE)
             else:
-                place = f"({copy[0]} ? {place} : {copy[1]}[{at.value}])"
+                place = ir.choice(copy[0], place, ir.at(copy[1], at.value))
         elem = op.types[0].elem
-        T, name = cpp(elem), self.state.fresh()
-        if mask == _TRUE:
-            self.lines.append(f"{T} const {name} = {place};")
-        else:
-            other = self.code(self.get(op.operands[2], idx)) if len(op.operands) > 2 else f"{T}(0)"
-            self.lines.append(f"{T} {name} = {other};")
-            if mask != _FALSE:
-                self.lines.append(f"if ({mask}) {name} = {place};")
-        return Element(name, elem, None)
+        if mask == TRUE:
+            return Element(self.state.let(elem, place, into=self.body), elem, None)
+        other = self.code(self.get(op.operands[2], idx)) if len(op.operands) > 2 else ir.call(cpp(elem), 0)
+        out = self.state.variable(elem, value=other, into=self.body)
+        if mask != FALSE:
+            self.body.append(ir.Put(out, place, when=mask))
+        return Element(out, elem, None)
 
-    def _moved(self, ty: Ty, e: Element, by: str) -> Element:
+    def _moved(self, ty: Ty, e: Element, by: Expr) -> Element:
         if ty.pointer:
-            return Element(self._pointer(e.code, by, e.uniform or e.step is not None, ty.elem), ty.elem, e.step).taking(
-                e
-            )
-        T = cpp(ty.elem)
-        code = self.code(e) if e.exact else e.code
-        step = None if e.exact else e.step
-        return Element(self.name(ty.elem, f"tri::add<{T}>({code}, {by})", step is not None), ty.elem, step).taking(e)
-
-    def _pointer(self, base: str, by: str, uniform: bool, elem: str) -> str:
-        return self.name(elem, f"({base} + {by})", uniform)
+            code, step = e.code + by, e.step
+        else:
+            code = ir.call(f"tri::add<{cpp(ty.elem)}>", self.code(e) if e.exact is not None else e.code, by)
+            step = None if e.exact is not None else e.step
+        return Element(self.name(ty.elem, code, step is not None), ty.elem, step).taking(e)
 
     def _elementwise(self, op: Op, idx: tuple[Index, ...]) -> Element:
         if op.name == "arith.constant":
@@ -161,22 +153,23 @@ class Nest:
         code = expression(op, [self.code(a) for a in args], [Ty(a.elem) for a in args], out)
         return Element(self.name(out.elem, code, uniform), out.elem, 0 if uniform else None).taking(*args)
 
-    def no_wrap(self, e: Element) -> list[str]:
+    def no_wrap(self, e: Element) -> list[Expr]:
         """Conditions under which code + step * lane is what it says."""
         if e.small:
             return []
         bits = 64 if e.elem == "i64" else 32
         far = self.last_lane * (e.step or 0)
-        own = f"{e.code} <= INT{bits}_MAX - {far}" if far > 0 else f"{e.code} >= INT{bits}_MIN + {-far}"
-        return [own, *filter(None, [e.guard])]
+        if far > 0:
+            return [ir.infix("<=", e.code, ir.name(f"INT{bits}_MAX") - far), *e.guard]
+        return [ir.infix(">=", e.code, ir.name(f"INT{bits}_MIN") + -far), *e.guard]
 
-    def mask(self, e: Element | None) -> str:
-        """The code of a mask; a uniform one is assumed to hold in the first version."""
+    def mask(self, e: Element | None) -> Expr:
+        """A mask; a uniform one is assumed to hold in the first version."""
         if e is None:
-            return _TRUE
-        if self.assume and e.uniform and e.code not in (_TRUE, _FALSE):
+            return TRUE
+        if self.assume and e.uniform and e.code not in (TRUE, FALSE):
             self.conditions.append(e.code)
-            return _TRUE
+            return TRUE
         return self.code(e)
 
 
@@ -186,14 +179,13 @@ def _sum(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     if elem not in ("i32", "i64") or a.step is None or b.step is None or (a.uniform and b.uniform):
         return None
     sign = -1 if op.name == "arith.subi" else 1
-    T, function = cpp(elem), "sub" if sign < 0 else "add"
-    code = nest.name(elem, f"tri::{function}<{T}>({a.code}, {b.code})", True)
-    step = a.step + sign * b.step
-    exact = f"tri::{function}<{T}>({nest.code(a)}, {nest.code(b)})" if a.exact or b.exact else ""
-    if len(exact) > 200:
-        exact = nest.name(elem, exact, False)
-    guard = " && ".join(filter(None, [a.guard, b.guard]))
-    return Element(code, elem, step, exact, guard)
+    function, exact = f"tri::{'sub' if sign < 0 else 'add'}<{cpp(elem)}>", None
+    code = nest.name(elem, ir.call(function, a.code, b.code), True)
+    if a.exact is not None or b.exact is not None:
+        exact = ir.call(function, nest.code(a), nest.code(b))
+        if len(exact.text) > 200:
+            exact = nest.name(elem, exact, False)
+    return Element(code, elem, a.step + sign * b.step, exact, (*a.guard, *b.guard))
 
 
 def _product(nest: Nest, op: Op, args: list[Element]) -> Element | None:
@@ -206,10 +198,9 @@ def _product(nest: Nest, op: Op, args: list[Element]) -> Element | None:
         if args[0] is not a or not 0 <= factor < 31:
             return None
         factor = 1 << factor
-    if a.step is None or factor is None or a.exact or abs(a.step * factor) > 1 << 20:
+    if a.step is None or factor is None or a.exact is not None or abs(a.step * factor) > 1 << 20:
         return None
-    T = cpp(elem)
-    code = nest.name(elem, f"tri::mul<{T}>({a.code}, {literal(str(factor), elem)})", True)
+    code = nest.name(elem, ir.call(f"tri::mul<{cpp(elem)}>", a.code, number(factor, elem)), True)
     return Element(code, elem, a.step * factor)
 
 
@@ -218,17 +209,17 @@ def _address(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     if p.step is None or by.step is None or by.elem in ("i8", "i16"):
         return None
     elem = op.types[0].elem
-    return Element(nest.name(elem, f"({p.code} + {by.code})", True), elem, p.step + by.step)
+    return Element(nest.name(elem, p.code + by.code, True), elem, p.step + by.step)
 
 
 def _widen(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     a = args[0]
     if not a.step or op.types[0].elem != "i64" or a.elem != "i32":
         return None
-    code = nest.name("i64", f"int64_t({a.code})", True)
+    code = nest.name("i64", ir.call("int64_t", a.code), True)
     if a.small:
         return Element(code, "i64", a.step, small=True)
-    return Element(code, "i64", a.step, f"int64_t({nest.code(a)})", " && ".join(nest.no_wrap(a)))
+    return Element(code, "i64", a.step, ir.call("int64_t", nest.code(a)), tuple(nest.no_wrap(a)))
 
 
 def _widen_unsigned(nest: Nest, op: Op, args: list[Element]) -> Element | None:
@@ -237,9 +228,9 @@ def _widen_unsigned(nest: Nest, op: Op, args: list[Element]) -> Element | None:
 
 def _narrow(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     a = args[0]
-    if not a.step or a.exact or op.types[0].elem != "i32" or a.elem != "i64":
+    if not a.step or a.exact is not None or op.types[0].elem != "i32" or a.elem != "i64":
         return None
-    return Element(nest.name("i32", f"int32_t({a.code})", True), "i32", a.step)
+    return Element(nest.name("i32", ir.call("int32_t", a.code), True), "i32", a.step)
 
 
 _MIRROR = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle"}
@@ -258,8 +249,8 @@ def _compare(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     sign = _SIGN[predicate]
     far = nest.last_lane * (max(a.step, 0) if sign[0] == "<" else min(a.step, 0))
     nest.conditions += nest.no_wrap(a)
-    nest.conditions.append(f"int64_t({a.code}) + {far} {sign} int64_t({b.code})")
-    return Element(_TRUE, "i1", assumed=True)
+    nest.conditions.append(ir.infix(sign, ir.call("int64_t", a.code) + far, ir.call("int64_t", b.code)))
+    return Element(TRUE, "i1", assumed=True)
 
 
 def _divide(nest: Nest, op: Op, args: list[Element]) -> Element | None:
@@ -272,11 +263,12 @@ def _divide(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     if known is not None and known <= far:
         return None
     T = cpp(elem)
-    rest = nest.name(elem, f"tri::rem_s<{T}>({a.code}, {d.code})", True)
-    nest.conditions += [*nest.no_wrap(a), f"{a.code} >= 0", f"int64_t({rest}) + {far} < int64_t({d.code})"]
+    rest = nest.name(elem, ir.call(f"tri::rem_s<{T}>", a.code, d.code), True)
+    nest.conditions += [*nest.no_wrap(a), ir.infix(">=", a.code, 0)]
+    nest.conditions.append(ir.infix("<", ir.call("int64_t", rest) + far, ir.call("int64_t", d.code)))
     if op.name in ("arith.remsi", "arith.remui"):
         return Element(rest, elem, a.step, assumed=True)
-    return Element(nest.name(elem, f"tri::div_s<{T}>({a.code}, {d.code})", True), elem, assumed=True)
+    return Element(nest.name(elem, ir.call(f"tri::div_s<{T}>", a.code, d.code), True), elem, assumed=True)
 
 
 def _quotient(nest: Nest, op: Op, args: list[Element]) -> Element | None:
@@ -285,16 +277,16 @@ def _quotient(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     a, d = args
     if op.types[0].elem != "f32" or a.uniform or not d.uniform:
         return None
-    scale = nest.name("f32", f"tri::scale_of({d.code})", True)
-    inverse = nest.name("f32", f"1.0f / ({d.code} * {scale})", True)
-    return Element(nest.name("f32", f"{nest.code(a)} * {scale} * {inverse}", False), "f32", None)
+    scale = nest.name("f32", ir.call("tri::scale_of", d.code), True)
+    inverse = nest.name("f32", ir.name("1.0f") // (d.code * scale), True)
+    return Element(nest.name("f32", nest.code(a) * scale * inverse, False), "f32", None)
 
 
 def _both(nest: Nest, op: Op, args: list[Element]) -> Element | None:
     a, b = args
     if op.types[0].elem != "i1":
         return None
-    unit, zero = (_TRUE, _FALSE) if op.name == "arith.andi" else (_FALSE, _TRUE)
+    unit, zero = (TRUE, FALSE) if op.name == "arith.andi" else (FALSE, TRUE)
     for x, y in ((a, b), (b, a)):
         if x.code == unit:
             return y
@@ -304,7 +296,7 @@ def _both(nest: Nest, op: Op, args: list[Element]) -> Element | None:
 
 
 def _select(nest: Nest, op: Op, args: list[Element]) -> Element | None:
-    return args[1] if args[0].code == _TRUE else args[2] if args[0].code == _FALSE else None
+    return args[1] if args[0].code == TRUE else args[2] if args[0].code == FALSE else None
 
 
 _FORMS: dict[str, Callable[[Nest, Op, list[Element]], Element | None]] = {
@@ -333,16 +325,15 @@ _FORMS: dict[str, Callable[[Nest, Op, list[Element]], Element | None]] = {
 
 def _make_range(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     at = element.add(idx[0], element.const(op.integer("start")))
-    if at.step is None:
-        return Element(nest.name("i32", f"int32_t({at.code})", False), "i32", None)
-    if at.code.isdigit():
-        return Element(literal(at.code, "i32"), "i32", at.step, small=True)
-    return Element(nest.name("i32", f"int32_t({at.code})", True), "i32", at.step, small=True)
+    if at.known is not None and at.step is not None:
+        return Element(number(at.known, "i32"), "i32", at.step, small=True)
+    code = nest.name("i32", ir.call("int32_t", at.code), at.step is not None)
+    return Element(code, "i32", at.step, small=at.step is not None)
 
 
 def _splat(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     source = nest.state.values[op.operands[0]]
-    return nest.get(op.operands[0], () if source.kind == "scalar" else (element.const(0),) * len(source.ty.shape or ()))
+    return nest.get(op.operands[0], () if source.kind == "scalar" else (element.const(0),) * len(source.ty.dims))
 
 
 def _expand_dims(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
@@ -351,7 +342,7 @@ def _expand_dims(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Eleme
 
 
 def _source_shape(nest: Nest, op: Op) -> Shape:
-    return nest.state.values[op.operands[0]].ty.shape or ()
+    return nest.state.values[op.operands[0]].ty.dims
 
 
 def _broadcast(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
@@ -368,7 +359,7 @@ def _trans(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
 
 
 def _reshape(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
-    shape = op.types[0].shape or ()
+    shape = op.types[0].dims
     if nest.flat is not None and idx == nest.ident and shape == nest.shape:
         flat = nest.flat
     else:
@@ -376,18 +367,18 @@ def _reshape(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     return nest.get(op.operands[0], element.positions(flat, _source_shape(nest, op), nest.last_lane))
 
 
-def _choose(nest: Nest, which: str, uniform: bool, a: Element, b: Element) -> Element:
-    code = f"({which} ? {nest.code(b)} : {nest.code(a)})"
+def _choose(nest: Nest, which: Expr, uniform: bool, a: Element, b: Element) -> Element:
+    code = ir.choice(which, nest.code(b), nest.code(a))
     all_uniform = uniform and a.uniform and b.uniform
     return Element(nest.name(a.elem, code, all_uniform), a.elem, 0 if all_uniform else None).taking(a, b)
 
 
 def _join(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     last = idx[-1]
-    if last.code.isdigit() and last.step == 0:
-        return nest.get(op.operands[int(last.code)], idx[:-1])
+    if last.known is not None and last.step == 0:
+        return nest.get(op.operands[last.known], idx[:-1])
     a, b = (nest.get(o, idx[:-1]) for o in op.operands)
-    return _choose(nest, f"({last.value} & 1)", last.step == 0, a, b)
+    return _choose(nest, ir.infix("&", last.value, 1), last.step == 0, a, b)
 
 
 def _split(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
@@ -398,13 +389,13 @@ def _cat(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     n = _source_shape(nest, op)[0]
     half, at = element.split(idx[0], n, nest.last_lane)
     a, b = (nest.get(o, (at, *idx[1:])) for o in op.operands)
-    return _choose(nest, f"({half.value} != 0)", half.step == 0, a, b)
+    return _choose(nest, ir.infix("!=", half.value, 0), half.step == 0, a, b)
 
 
 def _gather(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     at = nest.get(op.operands[1], idx)
     axis = op.integer("axis")
-    position = Index(f"size_t({nest.code(at)})", 0 if at.uniform else None)
+    position = Index(ir.call("size_t", nest.code(at)), 0 if at.uniform else None)
     return nest.get(op.operands[0], (*idx[:axis], position, *idx[axis + 1 :]))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Assign, Expr, Let, Node
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant, expression
 from xpu_ops.triton.lower.state import State
 from xpu_ops.triton.lower.types import SMALL_FLOATS, cpp, is_float
@@ -24,7 +26,7 @@ _NEUTRAL = {
 }
 
 
-def neutral(op: Op) -> str | None:
+def neutral(op: Op) -> Expr | None:
     """The neutral element of a reduction by one operation of both arguments, where it has one."""
     body = op.regions[0][0].ops
     if len(body) != 2 or body[0].name not in _NEUTRAL or len(op.results) != 1:
@@ -33,7 +35,7 @@ def neutral(op: Op) -> str | None:
         return None
     elem = op.types[0].elem
     value = _NEUTRAL[body[0].name]
-    return f"{cpp(elem)}({value})" if is_float(elem) or elem != "i1" else None
+    return ir.call(cpp(elem), ir.name(value)) if is_float(elem) or elem != "i1" else None
 
 
 def accumulating(op: Op) -> Op:
@@ -49,19 +51,16 @@ def accumulating(op: Op) -> Op:
     return wide
 
 
-def inline(k: State, blocks: list[Block], arguments: list[str], lines: list[str]) -> list[str]:
-    """Write the operations of a region for these arguments; the expressions of what it returns."""
+def inline(k: State, blocks: list[Block], arguments: list[Expr], into: list[Node]) -> list[Expr]:
+    """Write the operations of a region for these arguments; what it returns."""
     names = {n: a for (n, _), a in zip(blocks[0].args, arguments, strict=True)}
     types = {n: t for b in blocks for n, t in b.args}
     if len(blocks) == 1:
-        return _ops(k, blocks[0].ops, names, types, lines)
+        return _ops(k, blocks[0].ops, names, types, into)
     end = next(op for b in blocks for op in b.ops if op.name.endswith(".return"))
     made = {r: t for b in blocks for op in b.ops for r, t in zip(op.results, op.types, strict=True)}
-    out = [k.fresh() for _ in end.operands]
-    for name, o in zip(out, end.operands, strict=True):
-        elem = (made.get(o) or types.get(o) or k.values[o].ty).elem
-        lines.append(f"{cpp(elem)} {name}{{}};")
-    _graph(k, {b.label: b for b in blocks}, blocks[0], names, types, lines, out)
+    out = [k.variable((made.get(o) or types.get(o) or k.values[o].ty).elem, into=into) for o in end.operands]
+    _graph(k, {b.label: b for b in blocks}, blocks[0], names, types, into, out)
     return out
 
 
@@ -69,62 +68,63 @@ def _graph(
     k: State,
     blocks: dict[str, Block],
     block: Block,
-    names: dict[str, str],
+    names: dict[str, Expr],
     types: dict[str, Ty],
-    lines: list[str],
-    out: list[str],
+    into: list[Node],
+    out: list[Expr],
 ) -> None:
     """A block and what it leads to."""
-    results = _ops(k, block.ops, names, types, lines)
+    results = _ops(k, block.ops, names, types, into)
     end = block.ops[-1]
     if not end.targets:
-        lines += [f"{a} = {b};" for a, b in zip(out, results, strict=True)]
+        into += assigned(out, results)
         return
-    for i, (label, values) in enumerate(end.targets):
-        if len(end.targets) == 2:
-            lines.append(f"if ({results[0]}) {{" if i == 0 else "} else {")
+    sides: list[list[Node]] = []
+    for label, values in end.targets:
+        sides.append(into if len(end.targets) == 1 else [])
         target = blocks[label]
         inner = {**names, **{n: names.get(v) or k.scalar(v) for (n, _), v in zip(target.args, values, strict=True)}}
-        _graph(k, blocks, target, inner, dict(types), lines, out)
-    if len(end.targets) == 2:
-        lines.append("}")
+        _graph(k, blocks, target, inner, dict(types), sides[-1], out)
+    if len(sides) == 2:
+        into.append(ir.Either(results[0], tuple(sides[0]), tuple(sides[1])))
 
 
-def _ops(k: State, ops: list[Op], names: dict[str, str], types: dict[str, Ty], lines: list[str]) -> list[str]:
-    def value(name: str) -> str:
+def assigned(out: list[Expr], values: list[Expr]) -> list[Node]:
+    """Variables get these values."""
+    return [Assign(a.text, b) for a, b in zip(out, values, strict=True)]
+
+
+def _ops(k: State, ops: list[Op], names: dict[str, Expr], types: dict[str, Ty], into: list[Node]) -> list[Expr]:
+    def value(name: str) -> Expr:
         return names[name] if name in names else k.scalar(name)
 
     for op in ops:
         if op.name.endswith(".return") or op.name in ("scf.yield", "cf.br", "cf.cond_br"):
             out = []
             for o in op.operands:  # copies: what returns an argument must not see it change
-                name = k.fresh()
-                lines.append(f"const auto {name} = {value(o)};")
-                out.append(name)
+                out.append(ir.name(k.fresh()))
+                into.append(Let(out[-1].text, "const auto", value(o), cast=False))
             return out
         if op.name == "arith.constant":
             names[op.results[0]] = constant(op)
         elif op.name == "scf.if":
-            _if(k, op, value(op.operands[0]), names, types, lines)
+            _if(k, op, value(op.operands[0]), names, types, into)
         elif op.name in ELEMENTWISE:
-            args = [value(o) for o in op.operands]
             arg_types = [types[o] if o in types else k.values[o].ty for o in op.operands]
-            name = k.fresh()
-            code = expression(op, args, arg_types, op.types[0])
-            lines.append(f"{cpp(op.types[0].elem)} const {name} = {code};")
-            names[op.results[0]] = name
+            code = expression(op, [value(o) for o in op.operands], arg_types, op.types[0])
+            names[op.results[0]] = k.let(op.types[0].elem, code, into=into)
         else:
             raise op.fail("in the region of a reduction")
         types.update(zip(op.results, op.types, strict=True))
     raise Unsupported("a region that returns nothing")
 
 
-def _if(k: State, op: Op, condition: str, names: dict[str, str], types: dict[str, Ty], lines: list[str]) -> None:
-    out = [k.fresh() for _ in op.results]
-    lines += [f"{cpp(t.elem)} {n}{{}};" for n, t in zip(out, op.types, strict=True)]
-    for i, region in enumerate(op.regions):
-        lines.append(f"if ({condition}) {{" if i == 0 else "} else {")
-        results = _ops(k, region[0].ops, dict(names), dict(types), lines) if out else []
-        lines += [f"{a} = {b};" for a, b in zip(out, results, strict=True)]
-    lines.append("}")
+def _if(k: State, op: Op, condition: Expr, names: dict[str, Expr], types: dict[str, Ty], into: list[Node]) -> None:
+    out = [k.variable(t.elem, into=into) for t in op.types]
+    sides: list[list[Node]] = []
+    for region in op.regions:
+        sides.append([])
+        results = _ops(k, region[0].ops, dict(names), dict(types), sides[-1]) if out else []
+        sides[-1] += assigned(out, results)
+    into.append(ir.Either(condition, *map(tuple, [*sides, []][:2])))
     names.update(zip(op.results, out, strict=True))

@@ -4,60 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpu_ops.block.ir import FALSE, TRUE, Expr
 from xpu_ops.block.ops import FUNCTIONS
 from xpu_ops.triton import libdevice
 from xpu_ops.triton.lower.types import cpp, is_float, literal, unsigned
 from xpu_ops.triton.ttir import Op, Ty
 
-_MATH = "exp exp2 expm1 log log2 log1p sin cos tan tanh erf sqrt floor ceil trunc"
+# Integers that wrap, and divide as Triton's: operation of arith, function of kernels/sycl/triton.hpp.
+_INTEGERS = """addi:add subi:sub muli:mul divsi:div_s remsi:rem_s divui:div_u remui:rem_u floordivsi:floor_div_s
+ceildivsi:ceil_div_s maxsi:max_s minsi:min_s maxui:max_u minui:min_u shli:shl shrsi:shr_s shrui:shr_u"""
+_FLOATS = {
+    "remf": "xpu::fmod",
+    **{f"{n}{k}f": f"tri::{n}_{f}" for n in ("max", "min") for k, f in (("num", "number"), ("imum", "nan"))},
+}
+_ONE = "exp exp2 expm1 log log2 log1p sin cos tan tanh erf sqrt floor ceil trunc"
+_UNARY = {
+    **{n: FUNCTIONS[n] for n in _ONE.split()},
+    **{"log10": "sycl::log10", "absf": "sycl::fabs", "round": "tri::round_away", "roundeven": "sycl::rint"},
+}
+_BINARY = {"powf": "xpu::pow", "atan2": FUNCTIONS["atan2"], "copysign": "sycl::copysign"}
 # {T}: type of the result; {0} {1} {2}: operands; {a} {b} {c}: operands, 16-bit floats widened.
 _TABLE = {
-    "arith.addi": "tri::add<{T}>({0}, {1})",
-    "arith.subi": "tri::sub<{T}>({0}, {1})",
-    "arith.muli": "tri::mul<{T}>({0}, {1})",
-    "arith.andi": "{T}({0} & {1})",
-    "arith.ori": "{T}({0} | {1})",
-    "arith.xori": "{T}({0} ^ {1})",
-    "arith.addf": "{T}({a} + {b})",
-    "arith.subf": "{T}({a} - {b})",
-    "arith.mulf": "{T}({a} * {b})",
-    "arith.divf": "{T}({a} / {b})",
-    "tt.precise_divf": "{T}({a} / {b})",
-    "arith.remf": "{T}(xpu::fmod({a}, {b}))",
+    **{f"arith.{n}": f"tri::{f}<{{T}}>({{0}}, {{1}})" for n, f in (x.split(":") for x in _INTEGERS.split())},
+    **{f"arith.{n}": f"{{T}}({f}({{a}}, {{b}}))" for n, f in _FLOATS.items()},
+    **{f"arith.{n}": f"{{T}}({{0}} {f} {{1}})" for n, f in (("andi", "&"), ("ori", "|"), ("xori", "^"))},
+    **{f"arith.{n}f": f"{{T}}({{a}} {f} {{b}})" for n, f in (("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"))},
+    **{f"math.{n}": f"{{T}}({f}({{a}}))" for n, f in _UNARY.items()},
+    **{f"math.{n}": f"{{T}}({f}({{a}}, {{b}}))" for n, f in _BINARY.items()},
     "arith.negf": "{T}(-{a})",
     "arith.select": "({0} ? {1} : {2})",
-    "arith.divsi": "tri::div_s<{T}>({0}, {1})",
-    "arith.remsi": "tri::rem_s<{T}>({0}, {1})",
-    "arith.divui": "tri::div_u<{T}>({0}, {1})",
-    "arith.remui": "tri::rem_u<{T}>({0}, {1})",
-    "arith.floordivsi": "tri::floor_div_s<{T}>({0}, {1})",
-    "arith.ceildivsi": "tri::ceil_div_s<{T}>({0}, {1})",
-    "arith.maxsi": "tri::max_s<{T}>({0}, {1})",
-    "arith.minsi": "tri::min_s<{T}>({0}, {1})",
-    "arith.maxui": "tri::max_u<{T}>({0}, {1})",
-    "arith.minui": "tri::min_u<{T}>({0}, {1})",
-    "arith.maxnumf": "{T}(tri::max_number({a}, {b}))",
-    "arith.minnumf": "{T}(tri::min_number({a}, {b}))",
-    "arith.maximumf": "{T}(tri::max_nan({a}, {b}))",
-    "arith.minimumf": "{T}(tri::min_nan({a}, {b}))",
-    "arith.shli": "tri::shl<{T}>({0}, {1})",
-    "arith.shrsi": "tri::shr_s<{T}>({0}, {1})",
-    "arith.shrui": "tri::shr_u<{T}>({0}, {1})",
+    "math.rsqrt": "{T}(1 / sycl::sqrt({a}))",
+    "math.absi": "tri::abs_i<{T}>({0})",
+    "math.fma": "{T}(sycl::fma({a}, {b}, {c}))",
+    "tt.precise_divf": "{T}({a} / {b})",
+    "tt.precise_sqrt": "{T}(sycl::sqrt({a}))",
     "tt.mulhiui": "tri::mul_hi_u({0}, {1})",
     "tt.int_to_ptr": "reinterpret_cast<{T}>({0})",
     "tt.ptr_to_int": "reinterpret_cast<int64_t>({0})",
     "tt.addptr": "({0} + {1})",
-    **{f"math.{n}": f"{{T}}({FUNCTIONS[n]}({{a}}))" for n in _MATH.split()},
-    **{f"math.{n}": f"{{T}}({f}({{a}}, {{b}}))" for n, f in (("powf", "xpu::pow"), ("atan2", FUNCTIONS["atan2"]))},
-    "math.copysign": "{T}(sycl::copysign({a}, {b}))",
-    "math.log10": "{T}(sycl::log10({a}))",
-    "tt.precise_sqrt": "{T}(sycl::sqrt({a}))",
-    "math.rsqrt": "{T}(1 / sycl::sqrt({a}))",
-    "math.absf": "{T}(sycl::fabs({a}))",
-    "math.absi": "tri::abs_i<{T}>({0})",
-    "math.round": "{T}(tri::round_away({a}))",
-    "math.roundeven": "{T}(sycl::rint({a}))",
-    "math.fma": "{T}(sycl::fma({a}, {b}, {c}))",
 }
 _INT = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _ORDERED = {"oeq": "==", "ogt": ">", "oge": ">=", "olt": "<", "ole": "<="}
@@ -74,26 +58,27 @@ _WRITTEN = """arith.cmpi arith.cmpf arith.extsi arith.extui arith.trunci arith.i
 arith.fptoui arith.extf arith.truncf arith.bitcast tt.bitcast tt.fp_to_fp tt.clampf tt.extern_elementwise"""
 ELEMENTWISE = frozenset([*_TABLE, *_WRITTEN.split()])
 # Operations that cost little more than a load of their result would.
-CHEAP = ELEMENTWISE - {
-    *(n for n in _TABLE if n.startswith("math.")),
-    "arith.divf",
-    "tt.precise_divf",
-    "tt.precise_sqrt",
-    "arith.remf",
-    "tt.extern_elementwise",
-}
+_DEAR = ("arith.divf", "arith.remf", "tt.precise_divf", "tt.precise_sqrt", "tt.extern_elementwise")
+CHEAP = frozenset(n for n in ELEMENTWISE if n not in _DEAR and not n.startswith("math."))
 
 
 def _widened(code: str, elem: str) -> str:
     return f"tri::up({code})" if elem in ("f16", "bf16") or elem.startswith("f8") else code
 
 
-def expression(op: Op, operands: Sequence[str], types: Sequence[Ty], out: Ty) -> str:
-    """The C++ expression of an element of `out`.
+def expression(op: Op, operands: Sequence[Expr], types: Sequence[Ty], out: Ty) -> Expr:
+    """An element of `out`.
 
     Raises:
-        Unsupported: for an operation that has none.
+        Unsupported: for an operation that has no expression.
     """
+    text = _written(op, [o.text if o.atom else f"({o.text})" for o in operands], types, out)
+    if text in ("true", "false"):
+        return TRUE if text == "true" else FALSE
+    return Expr(text, op.name, (text, *operands), True)
+
+
+def _written(op: Op, operands: Sequence[str], types: Sequence[Ty], out: Ty) -> str:
     name, T = op.name, cpp(out.elem)
     wide = [_widened(c, t.elem) for c, t in zip(operands, types, strict=True)]
     names = dict(zip("abc", wide, strict=False))
@@ -168,8 +153,8 @@ def _convert_float(op: Op, value: str, T: str, elem: str) -> str:
     return f"{T}(float({value}))"
 
 
-def constant(op: Op) -> str:
-    """The C++ of an arith.constant, of one element where it is a tensor."""
+def constant(op: Op) -> Expr:
+    """The value of an arith.constant, of one element where it is a tensor."""
     try:
         return literal(op.attrs["value"], op.types[0].elem)
     except (ValueError, KeyError):

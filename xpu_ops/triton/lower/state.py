@@ -1,4 +1,4 @@
-"""The kernel while it is being written: its values, arrays and lines."""
+"""The kernel while it is being written: its values, arrays and statements."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from xpu_ops.block import ir
+from xpu_ops.block.device import CPU, Policy
+from xpu_ops.block.ir import Expr, Let, Node
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower.types import cpp, size_of
 from xpu_ops.triton.ttir import Block, Function, Op, Ty, Unsupported
@@ -19,7 +22,7 @@ Shape = tuple[int, ...]
 class Value:
     """Where a value is.
 
-    kind: `scalar`, a C++ expression; `array`, a block in local memory; `lazy`, computed where it is used; `pending`,
+    kind: `scalar`, the same in all lanes; `array`, a block in local memory; `lazy`, computed where it is used; `pending`,
     waits for its loop; `moved`, the block `init` plus the same scalar everywhere, as pointers carried by a loop are.
     own: no other name can stand for the array.
     reads: it is lazy and reads memory.
@@ -28,28 +31,31 @@ class Value:
 
     ty: Ty
     kind: str
-    code: str = ""
+    code: Expr = ir.FALSE
     op: Op | None = None
     init: str = ""
     region: int = 0
     own: bool = False
     reads: bool = False
-    copy: tuple[str, str] | None = None
+    copy: tuple[Expr, Expr] | None = None
 
 
 @dataclass
 class State:
+    """The `parts` of a work-group, its sub-groups, run a program together and share its loops."""
+
     function: Function
     functions: dict[str, Function]
     values: dict[str, Value] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
+    policy: Policy = CPU
+    body: list[Node] = field(default_factory=list)
     pending: dict[Shape, list[Op]] = field(default_factory=dict)
     uses: dict[str, list[Op]] = field(default_factory=dict)
     done: set[int] = field(default_factory=set)
     scope: set[int] = field(default_factory=set)  # operations of the block that is being written
     again: dict[str, str] = field(default_factory=dict)  # values that are computed again, and what they load
     messages: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    texts: dict[str, ir.Print] = field(default_factory=dict)
     region: int = 0
     calls: int = 0
     blocks: list[dict[str, Block]] = field(default_factory=list)
@@ -58,13 +64,37 @@ class State:
     _regions: int = 0
     _top: int = 0
     peak: int = 0
+    size: int = 0  # statements so far
 
     def fresh(self, prefix: str = "v") -> str:
         self._count += 1
         return f"{prefix}{self._count}"
 
-    def put(self, *lines: str) -> None:
-        self.lines.extend(lines)
+    def put(self, *nodes: Node) -> None:
+        self.body.extend(nodes)
+        self.size += len(nodes)
+
+    @contextmanager
+    def nested(self) -> Iterator[list[Node]]:
+        """Collects the nodes that are put meanwhile."""
+        outer, self.body = self.body, []
+        try:
+            yield self.body
+        finally:
+            self.body = outer
+
+    def let(self, elem: str, value: Expr, prefix: str = "v", into: list[Node] | None = None) -> Expr:
+        """A constant of an element's type."""
+        name = self.fresh(prefix)
+        (self.body if into is None else into).append(Let(name, f"{cpp(elem)} const", value, cast=False))
+        return ir.name(name)
+
+    def variable(self, elem: str, prefix: str = "v", value: Expr | None = None, into: list[Node] | None = None) -> Expr:
+        """A variable of an element's type, zero without a value."""
+        name, T = self.fresh(prefix), cpp(elem)
+        node = ir.Variable(name, T) if value is None else Let(name, T, value, cast=False)
+        (self.body if into is None else into).append(node)
+        return ir.name(name)
 
     def note_uses(self, ops: Iterator[Op]) -> None:
         for op in ops:
@@ -74,30 +104,45 @@ class State:
                 for o in values:
                     self.uses.setdefault(o, []).append(op)
 
+    # ---- sub-groups of a program
+    @property
+    def parts(self) -> int:
+        return self.policy.team_items // LANES
+
+    def sync_parts(self) -> None:
+        """All sub-groups have read: what they read may change."""
+        if self.parts > 1:
+            self.put(ir.Sync())
+
     # ---- values
-    def scalar(self, name: str) -> str:
+    def scalar(self, name: str) -> Expr:
         v = self.values[name]
         if v.kind != "scalar":
             raise Unsupported("a tensor where a scalar is expected")
         return v.code
 
-    def define(self, op: Op, code: str, index: int = 0) -> None:
-        """The scalar result of an operation, as a constant of the C++ function."""
-        name = self.fresh()
-        self.put(f"{cpp(op.types[index].elem)} const {name} = {code};")
-        self.values[op.results[index]] = Value(op.types[index], "scalar", name)
+    def define(self, op: Op, value: Expr, index: int = 0) -> None:
+        """The scalar result of an operation, as a constant."""
+        t = op.types[index]
+        self.values[op.results[index]] = Value(t, "scalar", self.let(t.elem, value))
 
-    def set_array(self, name: str, ty: Ty, array: str, own: bool = False) -> None:
+    def set_array(self, name: str, ty: Ty, array: Expr, own: bool = False) -> None:
         self.values[name] = Value(ty, "array", array, region=self.region, own=own)
 
     # ---- local memory: a stack, a region gives back what was made in it
-    def array(self, ty: Ty, elem: str | None = None) -> str:
+    def array(self, ty: Ty, elem: str | None = None) -> Expr:
         elem = elem or ty.elem
-        name = self.fresh("s")
-        self.put(f"{cpp(elem)}* const {name} = reinterpret_cast<{cpp(elem)}*>(pool + {self._top});")
+        place = ir.call(f"reinterpret_cast<{cpp(elem)}*>", ir.name("pool") + self._top)
+        name = self.let(f"ptr<{elem}>", place, "s")
         self._top += (max(ty.numel, LANES) * size_of(elem) + 63) // 64 * 64
         self.peak = max(self.peak, self._top)
         return name
+
+    def storage(self, t: Ty, prefix: str = "m") -> Value:
+        """A place for a value that is written later."""
+        if t.shape is None:
+            return Value(t, "scalar", self.variable(t.elem, prefix))
+        return Value(t, "array", self.array(t), region=self.region)
 
     @contextmanager
     def inner(self) -> Iterator[None]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from xpu_ops.block import types
+from xpu_ops.block.ir import FALSE, TRUE, Expr
 from xpu_ops.triton.ttir import Unsupported
 
 SMALL_FLOATS = ("f16", "bf16")
@@ -40,8 +39,13 @@ def is_float(elem: str) -> bool:
     return elem[0] in "fb"
 
 
-def literal(text: str, elem: str) -> str:
-    """The C++ of a constant as MLIR prints it: 1, -1, true, 1.000000e+00, 0x7F800000."""
+def number(value: int, elem: str) -> Expr:
+    """An integer constant."""
+    return Expr(types.literal(value, types.BY_MLIR[elem]), "constant", (value, elem), True)
+
+
+def literal(text: str, elem: str) -> Expr:
+    """A constant as MLIR prints it: 1, -1, true, 1.000000e+00, 0x7F800000."""
     text = text.strip()
     if text.startswith("dense<"):
         text = text[6 : text.rindex(">")].strip().strip('"')
@@ -49,18 +53,17 @@ def literal(text: str, elem: str) -> str:
             raise Unsupported("a constant with different elements")
     if is_float(elem):
         if text.startswith("0x"):  # the bits
-            return f"__builtin_bit_cast({cpp(elem)}, static_cast<{unsigned(elem)}>({text}ull))"
-        return f"{cpp(elem)}({text}{'' if elem == 'f64' else 'f'})"
+            code = f"__builtin_bit_cast({cpp(elem)}, static_cast<{unsigned(elem)}>({text}ull))"
+        else:
+            code = f"{cpp(elem)}({text}{'' if elem == 'f64' else 'f'})"
+        return Expr(code, "constant", (code,), True)
     if elem == "i1":
-        return "true" if text in ("true", "1", "-1") else "false"
+        return TRUE if text in ("true", "1", "-1") else FALSE
     value, bits = int(text), 8 * size_of(elem)
-    return types.literal(value - (1 << bits) if value >= 1 << (bits - 1) else value, types.BY_MLIR[elem])
+    return number(value - (1 << bits) if value >= 1 << (bits - 1) else value, elem)
 
 
-_LITERAL = re.compile(r"\w+\((-?\d+)L\)$")
-
-
-def integer_of(code: str) -> int | None:
-    """The value of an integer literal made by `literal`, None for other code."""
-    m = _LITERAL.match(code)
-    return int(m[1]) if m else None
+def integer_of(code: Expr) -> int | None:
+    """The value of an integer constant, None for another value."""
+    known = code.args[0] if code.op == "constant" else None
+    return known if isinstance(known, int) else None
