@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import pytest
@@ -52,6 +53,34 @@ def test_group_norm_behind_a_convolution() -> None:
     x = torch.randn(2, 8, 20, 20, device="xpu")
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model)(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+NORMED = {
+    "conv3d": (nn.Conv3d(8, 16, 3), (2, 8, 8, 9, 11)),
+    "conv_transpose3d": (nn.ConvTranspose3d(8, 16, 3), (2, 8, 5, 6, 7)),
+    "conv2d": (nn.Conv2d(8, 16, 3), (2, 8, 19, 23)),
+    "transposed": (nn.Unflatten(2, (33, 17)), (2, 16, 33 * 17)),
+    "conv1d": (nn.Conv1d(8, 16, 3), (2, 8, 523)),
+}
+
+
+@pytest.mark.parametrize("padding", [False, True], ids=["dense", "padded"])
+@pytest.mark.parametrize("name", NORMED)
+def test_group_norm_takes_any_strides(name, padding) -> None:
+    """The operator wants images that are contiguous or channels last: what a graph keeps in between need not be either."""
+    layer, shape = NORMED[name]
+    layer = copy.deepcopy(layer).to("xpu").eval()
+    norm = nn.GroupNorm(4, 16).to("xpu").eval()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        y = layer(x)
+        y = y.transpose(-1, -2) if name == "transposed" else y
+        return norm(F.hardswish(y)) + norm(y)
+
+    x = torch.randn(shape, device="xpu")
+    with torch.no_grad():
+        compiled = torch.compile(model, options={"comprehensive_padding": padding})
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-4)
 
 
 def test_instance_norm_stays_an_operator() -> None:

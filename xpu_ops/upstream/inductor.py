@@ -8,9 +8,11 @@ from types import ModuleType
 from typing import Any
 
 import torch
-from torch._inductor import config
+from torch._dynamo.utils import get_runtime_metrics_context
+from torch._inductor import config, debug
 from torch._inductor.dependencies import MemoryDep
 from torch._inductor.virtualized import V
+from torch.autograd import profiler
 from torch.utils._triton import has_triton_package
 
 from xpu_ops.inductor.aoti.wrapper import CppWrapper
@@ -145,6 +147,27 @@ def no_combined_kernels(set_algorithm: Callable[..., None], upstream: Callable[[
 
 
 @replaces(
+    "torch._inductor.output_code.CompiledFxGraph.__call__",
+    since="2.13",
+    why="upstream makes contexts and asks for autotuning, recording and metrics at every call of a graph",
+    test="tests/inductor/test_compile_environment.py::test_a_profiler_sees_the_bytecode_of_a_call",
+)
+def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(upstream)
+    def call(self: Any, inputs: Any) -> Any:
+        if self._compile_context is not None or profiler._is_profiler_enabled or debug.RECORD_GRAPH_EXECUTION:
+            return upstream(self, inputs)
+        try:
+            return self.current_callable(inputs)
+        finally:
+            metrics = get_runtime_metrics_context()
+            if metrics._metrics:
+                metrics.finish()
+
+    return call
+
+
+@replaces(
     "torch._inductor.async_compile._process_pool_allowed",
     since="2.13",
     why="upstream starts a process per core for every graph on a GPU; only Triton compiles in them",
@@ -199,6 +222,17 @@ def backend(upstream: Any) -> Any:
     test="tests/inductor/test_compile_environment.py::test_products_are_not_timed",
 )
 def no_padding(upstream: Any) -> Any:
+    return False
+
+
+@replaces(
+    _default("comprehensive_padding"),
+    since="2.13",
+    why="upstream lets the rows of what a graph keeps begin at multiples of 128 bytes, but on a CPU: flat loops become rows, and "
+    "operators copy",
+    test="tests/inductor/test_compile_operators.py::test_group_norm_behind_a_convolution",
+)
+def rows_without_gaps(upstream: Any) -> Any:
     return False
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor import config, lowering
+from torch._inductor import config, ir, lowering
 from torch._inductor.virtualized import V
 
 from xpu_ops.inductor.passes import is_xpu
@@ -59,6 +59,22 @@ def whole_instance_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
+def _images(x: Any) -> Any:
+    """A tensor in memory that is contiguous or channels last, as group norm takes it; contiguous where it is neither."""
+    x = ir.ExternKernel.realize_input(x)
+    if isinstance(x, ir.StorageBox):
+        x.data.decide_layout()  # by the layouts that its kernel reads
+    size, stride = x.get_size(), x.get_stride()
+    if ir.is_contiguous_strides_for_shape(stride, size) or ir.Layout.is_channels_last_contiguous(size, stride):
+        return x
+    return ir.ExternKernel.require_contiguous(x)
+
+
+def _group_norm_operands(node: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    args, kwargs = lowering.require_contiguous(node, *args, **kwargs)
+    return (_images(x) if is_xpu(x) else ir.ExternKernel.require_contiguous(x), *args), kwargs
+
+
 @uses(
     "torch._inductor.lowering.make_fallback",
     since="2.13",
@@ -66,7 +82,8 @@ def whole_instance_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
     test=f"{_TEST}::test_group_norm_stays_an_operator",
 )
 def norm_operators(make_fallback: Callable[..., Any]) -> None:
-    make_fallback(aten.native_group_norm.default, warn=False, override_decomp=True)
+    groups = aten.native_group_norm.default
+    make_fallback(groups, layout_constraint=_group_norm_operands, warn=False, override_decomp=True)
     planes = aten._native_batch_norm_legit.no_stats
     make_fallback(planes, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
 
