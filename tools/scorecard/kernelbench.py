@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import json
 import random
 import signal
@@ -111,7 +110,7 @@ def moved(value: Any, device: str) -> Any:
 
 
 def difference(expected: Any, found: Any) -> float:
-    """The largest difference relative to the largest value: what the problems' own check allows is 1e-2."""
+    """The largest difference relative to the largest value: the problems' own check allows 1e-2, and 1e-2 of small values."""
     import torch
 
     if isinstance(expected, tuple | list):
@@ -126,7 +125,7 @@ def difference(expected: Any, found: Any) -> float:
     if not torch.equal(expected.isnan(), found.isnan()):
         return float("inf")
     e, f = expected.double().nan_to_num(), found.double().nan_to_num()
-    return float((e - f).abs().max() / e.abs().max().clamp_min(1e-6)) if e.numel() else 0.0
+    return float((e - f).abs().max() / e.abs().max().clamp_min(1e-3)) if e.numel() else 0.0
 
 
 def measure(calls: list[Any], repeats: int) -> list[float]:
@@ -144,15 +143,22 @@ def measure(calls: list[Any], repeats: int) -> list[float]:
     return [min(t) for t in times]
 
 
-def on_cpu(names: dict[str, Any]) -> tuple[Any, list[Any], Any]:
-    """The model, its inputs and its result on torch's CPU."""
+def model_of(names: dict[str, Any]) -> Any:
+    """A model with the same parameters each time. A copy of one that keeps functions would call the modules of the first."""
     import torch
 
     torch.manual_seed(0)
-    model = names["Model"](*names["get_init_inputs"]()).eval()
+    return names["Model"](*names["get_init_inputs"]()).eval()
+
+
+def on_cpu(names: dict[str, Any]) -> tuple[Any, Any, list[Any], Any]:
+    """The model on the CPU and one for the device, the inputs and the result on the CPU."""
+    import torch
+
+    models = model_of(names), model_of(names)
     inputs = names["get_inputs"]()
     with torch.no_grad():
-        return model, inputs, model(*inputs)
+        return *models, inputs, models[0](*inputs)
 
 
 def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
@@ -161,10 +167,10 @@ def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
     import xpu_ops
 
     try:
-        cpu, inputs, expected = on_cpu(load(path))
+        cpu, eager, inputs, expected = on_cpu(load(path))
     except (RuntimeError, AssertionError):  # an image too small for the model's last windows, or no multiple of its patches
-        cpu, inputs, expected = on_cpu(load(path, sides=False))
-    eager = xpu = copy.deepcopy(cpu).to("xpu")
+        cpu, eager, inputs, expected = on_cpu(load(path, sides=False))
+    xpu = eager.to("xpu")
     there = [moved(v, "xpu") for v in inputs]
     if compiled:
         torch._dynamo.reset()
