@@ -89,6 +89,90 @@ def test_instance_norm_stays_an_operator() -> None:
     assert "_native_batch_norm_legit.no_stats(" in code_of(lambda t: F.instance_norm(conv(t)) / 2, x)
 
 
+SOFTMAX: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "softmax": lambda t: torch.softmax(t, -1),
+    "logarithm": lambda t: torch.log_softmax(t, 1),
+    "middle": lambda t: torch.softmax(t + 1, 1) * 2,
+    "scaled": lambda t: torch.softmax(t * 0.37, -1),
+    "negative": lambda t: torch.softmax(t * -0.37, 0),
+    "divided": lambda t: torch.softmax(t / 7.5, -1),
+    "masked": lambda t: torch.softmax(t.masked_fill(t < 0, -torch.inf).masked_fill(t > 2, 0.5), -1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_softmax_is_one_operator(name, dtype) -> None:
+    x = torch.randn(6, 5, 33, device="xpu", dtype=dtype)
+    f = SOFTMAX[name]
+    with torch.no_grad():
+        got, codes = run_and_get_code(torch.compile(f, fullgraph=True, dynamic=name == "middle"), x)
+    expected = f(x)
+    assert got.dtype == dtype and got.stride() == expected.stride()
+    torch.testing.assert_close(got, expected)
+    assert "softmax.default(" in codes[-1]
+    if name in ("softmax", "logarithm"):
+        assert "sycl_fused" not in codes[-1]
+
+
+@pytest.mark.parametrize("name", SOFTMAX)
+def test_gradient_of_softmax(name) -> None:
+    x = torch.randn(6, 5, 33, device="xpu")
+    code_of(SOFTMAX[name], x)
+
+
+def test_parts_of_a_softmax_that_others_read() -> None:
+    """What looks like softmax and is not: other dimensions, and sums that are results."""
+
+    def mixed(t: torch.Tensor) -> torch.Tensor:
+        e = torch.exp(t - t.amax(1, keepdim=True))
+        return e / e.sum(0, keepdim=True)
+
+    def kept(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        e = torch.exp(t - t.amax(1, keepdim=True))
+        s = e.sum(1, keepdim=True)
+        return e / s, s
+
+    x = torch.randn(7, 19, device="xpu")
+    for f in (mixed, kept):
+        torch.testing.assert_close(torch.compile(f)(x), f(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_mish_takes_one_exponential(dtype) -> None:
+    x = torch.cat([torch.linspace(-90, 90, 2001), torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0, -0.0, 1e-30])])
+    x = x.to("xpu", dtype)
+    got, codes = run_and_get_code(torch.compile(F.mish), x)
+    torch.testing.assert_close(got, F.mish(x), equal_nan=True)
+    assert codes[-1].count("exp(") == 1 and "tanh(" not in codes[-1]
+    code_of(F.mish, torch.randn(50, device="xpu"))
+
+
+POSITIONS: dict[str, tuple[str, Callable[[torch.Tensor], object]]] = {
+    "argmax": ("aten.argmax.default(", lambda t: (t * 2).argmax(1)),
+    "argmin": ("aten.argmin.default(", lambda t: t.argmin(-1, keepdim=True) + 1),
+    "argmax of all": ("aten.argmax.default(", lambda t: t.transpose(0, 1).argmax()),
+    "max": ("aten.max.dim(", lambda t: torch.max(t, 1)),
+    "min": ("aten.min.dim(", lambda t: torch.min(t.transpose(0, 1), 2, keepdim=True)[1]),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_stay_operators(name) -> None:
+    call, f = POSITIONS[name]
+    x = torch.randint(-4, 4, (6, 5, 33), device="xpu").float()
+    got, codes = run_and_get_code(torch.compile(f, fullgraph=True), x)
+    torch.testing.assert_close(got, f(x), rtol=0, atol=0)
+    assert call in codes[-1]
+
+
+def test_a_maximum_without_its_position_is_fused() -> None:
+    x = torch.randn(6, 5, 33, device="xpu")
+    got, codes = run_and_get_code(torch.compile(lambda t: torch.max(t * 2, 1)[0].relu()), x)
+    torch.testing.assert_close(got, torch.max(x * 2, 1)[0].relu())
+    assert "aten.max.dim" not in codes[-1]
+
+
 POOLS: dict[str, tuple[int, Callable[[torch.Tensor], torch.Tensor]]] = {
     "max_pool2d": (4, lambda t: F.max_pool2d(t * 2, 3, 2, 1)),
     "max_pool1d": (4, lambda t: F.max_pool1d((t * 2)[:, :, 0], 4, 1, 2)),

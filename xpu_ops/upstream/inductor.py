@@ -17,7 +17,7 @@ from torch.autograd import profiler
 from torch.utils._triton import has_triton_package
 
 from xpu_ops.inductor.aoti.wrapper import CppWrapper
-from xpu_ops.inductor.passes import FuseLinear
+from xpu_ops.inductor.passes import Rewrite
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
 from xpu_ops.inductor.wrapper import Refused, SyclWrapper
 from xpu_ops.upstream import install_once
@@ -203,11 +203,11 @@ def _default(name: str) -> str:
 @replaces(
     _default("post_grad_custom_pre_pass"),
     since="2.13",
-    why="linear layers for oneDNN, before upstream's patterns, which split addmm",
+    why="linear layers for oneDNN and whole softmax, before upstream's patterns, which split addmm",
     test="tests/inductor/test_compile_models.py::test_linear_layers_take_what_follows",
 )
 def pass_over_graphs(upstream: Any) -> Any:
-    return FuseLinear()
+    return Rewrite()
 
 
 @replaces(

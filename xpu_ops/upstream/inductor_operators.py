@@ -112,6 +112,52 @@ def _operator(upstream: Callable[..., Any], op: Any) -> Callable[..., Any]:
     return lower
 
 
+@uses(
+    "torch._inductor.lowering.make_fallback",
+    since="2.13",
+    why="softmax is decomposed for what torch looks for in graphs, and made whole again (xpu_ops/inductor/softmax.py)",
+    test=f"{_TEST}::test_softmax_is_one_operator",
+)
+def softmax_operators(make_fallback: Callable[..., Any]) -> None:
+    for op in (aten._softmax.default, aten._log_softmax.default):
+        make_fallback(op, warn=False, override_decomp=True)
+
+
+@replaces(
+    f"{_DECOMPOSITIONS}[torch.ops.aten.mish.default]",
+    since="2.13",
+    why="tanh(log(1 + exp(x))) is a quotient of one exponential, as in the operator; upstream's takes three functions, at five times "
+    "the cost",
+    test=f"{_TEST}::test_mish_takes_one_exponential",
+)
+def quotient_of_mish(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor) -> Any:
+        if x.device.type != "xpu" or x.dtype.is_complex:
+            return upstream(x)
+        wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        e = torch.exp(torch.clamp_max(wide, 20.0))  # from there on the quotient is 1
+        n = e * (e + 2.0)
+        return (wide * (n / (n + 2.0))).to(x.dtype)
+
+    return decompose
+
+
+_POSITION = "the operator compares vectors and then the lanes; upstream's loop carries a position per lane"
+_POSITION_TEST = f"{_TEST}::test_positions_stay_operators"
+
+
+def _position(upstream: Callable[..., Any], op: Any) -> Callable[..., Any]:
+    whole = _operator(upstream, op)
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        users = getattr(V.graph.current_node, "users", ())
+        values_alone = op in (aten.max.dim, aten.min.dim) and not any(u.args[1:] != (0,) for u in users)
+        return (upstream if values_alone else whole)(x, *args, **kwargs)
+
+    return lower
+
+
 def _max_pool(upstream: Callable[..., Any], op: Any, alone: Any) -> Callable[..., Any]:
     whole = _operator(upstream, op)
     values = lowering.fallback_handler(alone, add_to_fallback_set=False)
@@ -138,6 +184,10 @@ for _op, _alone in (
     (aten.max_pool3d_with_indices.default, aten.max_pool3d.default),
 ):
     _stays_an_operator(_op, functools.partial(_max_pool, op=_op, alone=_alone))
+for _op in (aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim):
+    replaces(f"{_LOWERINGS}[torch.ops.{_op}]", since="2.13", why=_POSITION, test=_POSITION_TEST)(
+        functools.partial(_position, op=_op)
+    )
 for _op in (
     aten.max_pool2d_with_indices_backward.default,
     aten.avg_pool2d.default,
