@@ -168,7 +168,7 @@ def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
 
     try:
         cpu, eager, inputs, expected = on_cpu(load(path))
-    except (RuntimeError, AssertionError):  # an image too small for the model's last windows, or no multiple of its patches
+    except (RuntimeError, AssertionError):  # an image too small for the last windows, or no multiple of the patches
         cpu, eager, inputs, expected = on_cpu(load(path, sides=False))
     xpu = eager.to("xpu")
     there = [moved(v, "xpu") for v in inputs]

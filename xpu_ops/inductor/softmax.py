@@ -44,9 +44,9 @@ def _result(exp: fx.Node, total: fx.Node, shifted: fx.Node) -> tuple[fx.Node, An
             return user, aten._softmax.default
     elif user.target is aten.log.default and len(user.users) == 1 and _used_by(exp, total):
         (last,) = user.users
-        if last.target is aten.sub.Tensor and last.args == (shifted, user) and not last.kwargs:
-            if _used_by(shifted, exp, last):
-                return last, aten._log_softmax.default
+        difference = last.target is aten.sub.Tensor and last.args == (shifted, user) and not last.kwargs
+        if difference and _used_by(shifted, exp, last):
+            return last, aten._log_softmax.default
     return None
 
 
@@ -103,5 +103,5 @@ def _make_whole(graph: fx.Graph, total: fx.Node) -> bool:
 def whole_softmax(graph: fx.Graph) -> None:
     """Put the operators in the place of what they were decomposed into."""
     sums = graph.find_nodes(op="call_function", target=aten.sum.dim_IntList)
-    if any([_make_whole(graph, n) for n in sums]):
+    if sum(_make_whole(graph, n) for n in sums):
         graph.eliminate_dead_code()
