@@ -187,6 +187,45 @@ def test_a_profiler_sees_the_bytecode_of_a_call() -> None:
     assert sum(n.startswith("## Call CompiledFxGraph") for n in names) == 1
 
 
+def test_a_call_of_a_plain_graph() -> None:
+    """Results, gradients' mode and writes are eager's at the first call and later ones, with gradients on and off."""
+
+    def plain(a: torch.Tensor) -> torch.Tensor:
+        return a.sin() * 2 + 1
+
+    def writes(a: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a * 3
+
+    def views(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        b = a * 2
+        return b.t(), a[1]
+
+    def turns_off(a: torch.Tensor) -> torch.Tensor:
+        torch.set_grad_enabled(False)
+        return a * 2
+
+    for f in (plain, writes, views, turns_off):
+        compiled = torch.compile(f)
+        for enabled in (False, False, True, False, True, True):
+            a = torch.randn(4, 5, device="xpu")
+            b = a.clone()
+            with torch.set_grad_enabled(enabled):
+                expected = f(a)
+                mode = torch.is_grad_enabled()
+                torch.set_grad_enabled(enabled)
+                got = compiled(b)
+                assert torch.is_grad_enabled() == mode
+            torch.testing.assert_close((got, b), (expected, a))
+    w = torch.randn(4, 5, device="xpu", requires_grad=True)
+    compiled = torch.compile(plain)
+    for _ in range(3):
+        (g,) = torch.autograd.grad(compiled(w).sum(), w)
+        torch.testing.assert_close(g, 2 * w.detach().cos())
+        with torch.no_grad():
+            assert not compiled(w).requires_grad
+
+
 def test_functions_for_a_profiler_alone() -> None:
     from xpu_ops import _autoload
 

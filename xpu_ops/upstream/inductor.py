@@ -183,6 +183,39 @@ def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @replaces(
+    "torch._functorch._aot_autograd.runtime_wrappers._create_runtime_wrapper",
+    since="2.13",
+    why="upstream's wrapper takes nine frames of Python at every call, also where no input is written, no result is a view and "
+    "nothing is recorded",
+    test="tests/inductor/test_compile_environment.py::test_a_call_of_a_plain_graph",
+)
+def plain_wrapper(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """From its second call on a graph without side effects is called as it is, where gradients are off anyway."""
+
+    @functools.wraps(upstream)
+    def create(compiled_fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
+        whole: Callable[..., Any] = upstream(compiled_fn, **kwargs)
+        m = kwargs["runtime_metadata"]
+        written = any(i.mutates_data or i.mutates_metadata for i in m.input_info)
+        changes = m.num_outputs_aliased or m.dynamic_outputs or m.grad_enabled_mutation is not None
+        if kwargs["trace_joint"] or kwargs["disable_amp"] or written or changes:
+            return whole
+        calls_whole = True
+
+        @functools.wraps(whole)
+        def runtime_wrapper(args: list[Any]) -> Any:
+            nonlocal calls_whole
+            if calls_whole or torch.is_grad_enabled() or profiler._is_profiler_enabled:
+                calls_whole = False
+                return whole(args)
+            return compiled_fn(args)
+
+        return runtime_wrapper
+
+    return create
+
+
+@replaces(
     "torch._inductor.async_compile._process_pool_allowed",
     since="2.13",
     why="upstream starts a process per core for every graph on a GPU; only Triton compiles in them",
