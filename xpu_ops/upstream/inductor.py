@@ -170,7 +170,11 @@ def no_combined_kernels(set_algorithm: Callable[..., None], upstream: Callable[[
 def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(upstream)
     def call(self: Any, inputs: Any) -> Any:
-        if getattr(self, "_compile_context", None) is not None or profiler._is_profiler_enabled or debug.RECORD_GRAPH_EXECUTION:
+        if (
+            getattr(self, "_compile_context", None) is not None
+            or profiler._is_profiler_enabled
+            or debug.RECORD_GRAPH_EXECUTION
+        ):
             return upstream(self, inputs)
         try:
             return self.current_callable(inputs)
