@@ -148,6 +148,49 @@ def test_mish_takes_one_exponential(dtype) -> None:
     code_of(F.mish, torch.randn(50, device="xpu"))
 
 
+LOGARITHMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "softplus": F.softplus,
+    "steep": lambda t: F.softplus(t, beta=3, threshold=15),
+    "logsigmoid": F.logsigmoid,
+    "by hand": lambda t: torch.log1p(torch.exp(t)),
+    "both": lambda t: torch.exp(t.clamp_max(3)) + torch.log1p(torch.exp(t.clamp_max(3))).sum(-1, keepdim=True),
+    "of a sum": lambda t: torch.log1p(torch.exp(t.clamp_max(9).sum(-1, keepdim=True) / 99)) * t,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", LOGARITHMS)
+def test_logarithms_of_one_and_an_exponential(name, dtype) -> None:
+    f = LOGARITHMS[name]
+    special = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0, -0.0, 88.0, -104.0, 1e-30])
+    for x in (torch.linspace(-40, 40, 4001), special):
+        y = x.to("xpu", dtype)
+        got, codes = run_and_get_code(torch.compile(f, fullgraph=True), y)
+        expected = f(y.double())
+        if name == "by hand":  # float's exponential is infinite from 89 on, the sum is not
+            expected = torch.where(y == torch.inf, torch.inf, expected)
+        tolerance = {torch.float64: 1e-13, torch.float32: 1e-5, torch.bfloat16: 1e-2}[dtype]
+        torch.testing.assert_close(got.double(), expected, rtol=tolerance, atol=1e-37, equal_nan=True)
+        assert "xpu::log_one_plus_exp(" in codes[-1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_one_and_a_hyperbolic_tangent(dtype) -> None:
+    special = torch.tensor([torch.inf, -torch.inf, torch.nan, 0.0, -0.0, 88.0, -104.0, 1e-30])
+    x = torch.cat([torch.linspace(-40, 40, 4001), special]).to("xpu", dtype)
+    for f in (lambda t: 1 + torch.tanh(t), lambda t: torch.tanh(t) + 1.0):
+        got, codes = run_and_get_code(torch.compile(f, fullgraph=True), x)
+        # Eager's 16 bits round the tangent first.
+        torch.testing.assert_close(got, f(x.double()).to(dtype), equal_nan=True)
+        assert "xpu::over_one_plus_exp(" in codes[-1]
+    for approximate in ("tanh", "none"):
+        code_of(lambda t: F.gelu(t, approximate=approximate), torch.linspace(-9, 9, 501, device="xpu"))
+    for f in (lambda t: torch.tanh(t) + 2, lambda t: torch.tanh(t) + t):
+        got, codes = run_and_get_code(torch.compile(f, fullgraph=True), x)
+        torch.testing.assert_close(got, f(x.double()).to(dtype), equal_nan=True)
+        assert "xpu::over_one_plus_exp(" not in codes[-1]
+
+
 POSITIONS: dict[str, tuple[str, Callable[[torch.Tensor], object]]] = {
     "argmax": ("aten.argmax.default(", lambda t: (t * 2).argmax(1)),
     "argmin": ("aten.argmin.default(", lambda t: t.argmin(-1, keepdim=True) + 1),
