@@ -186,7 +186,8 @@ def main() -> None:
     args = parser.parse_args()
     folder = args.suites.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [s for s in SUITES if any(s.name.startswith(n) for n in args.only.split(","))]
+    named = [s for s in SUITES if s.name == args.only]  # names have commas, too
+    wanted = named or [s for s in SUITES if any(s.name.startswith(n) for n in args.only.split(","))]
     unexplained = []
     for suite in wanted:
         fetch(suite, folder)
