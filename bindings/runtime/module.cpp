@@ -343,6 +343,7 @@ PYBIND11_MODULE(_C, m) {
   bind_memory(m);
   bind_graph(m);
   bind_jit(m);
+  bind_recording(m);
   bind_triton(m);
   bind_own(m);
   bind_onednn(m);

@@ -139,6 +139,112 @@ def test_streams_are_guarded() -> None:
     assert before and torch.equal(got, expected)
 
 
+def test_streams_in_a_graph() -> None:
+    """A graph that names streams gets them at each call: the current one, one that is given, one behind an event."""
+
+    def on_current(a: torch.Tensor) -> tuple[torch.Tensor, torch.Stream]:
+        return a * 2, torch.accelerator.current_stream()
+
+    def behind(a: torch.Tensor, s: torch.Stream) -> torch.Tensor:
+        s.wait_stream(torch.xpu.current_stream())
+        with torch.xpu.stream(s):
+            b = a + 1
+        torch.xpu.current_stream().wait_stream(s)
+        return b * 3
+
+    a = torch.randn(64, device="xpu")
+    side = torch.xpu.Stream()
+    current, given = torch.compile(on_current, backend="eager"), torch.compile(behind, backend="eager")
+    for _ in range(2):
+        assert current(a)[1] == torch.accelerator.current_stream()
+        torch.testing.assert_close(given(a, side), (a + 1) * 3)
+        with torch.xpu.stream(side):
+            assert current(a)[1] == torch.accelerator.current_stream()
+            assert current(a)[1].stream_id == side.stream_id
+
+
+def test_a_graph_that_names_no_stream_asks_for_none() -> None:
+    from torch._dynamo import graph_bytecode_inputs
+
+    f = torch.compile(lambda a: a * 2 + 1)
+    a = torch.randn(64, device="xpu")
+    f(a)
+    graph_bytecode_inputs.index_to_external_object_weakref.clear()
+    torch.testing.assert_close(f(a), a * 2 + 1)
+    assert not graph_bytecode_inputs.index_to_external_object_weakref
+
+
+def test_a_profiler_sees_the_bytecode_of_a_call() -> None:
+    """A call that nobody records makes no record; one that a profiler records has torch's three."""
+    f = torch.compile(lambda a: a.sin() * 2 + 1)
+    a = torch.randn(64, device="xpu")
+    expected = f(a)
+    with torch.profiler.profile() as p:
+        got = f(a)
+    assert torch.equal(f(a), got) and torch.equal(expected, got)
+    names = [e.name for e in p.events()]
+    assert names.count("Pregraph bytecode") == 1
+    assert sum(n.startswith("## Call CompiledFxGraph") for n in names) == 1
+
+
+def test_a_call_of_a_plain_graph() -> None:
+    """Results, gradients' mode and writes are eager's at the first call and later ones, with gradients on and off."""
+
+    def plain(a: torch.Tensor) -> torch.Tensor:
+        return a.sin() * 2 + 1
+
+    def writes(a: torch.Tensor) -> torch.Tensor:
+        a.add_(1)
+        return a * 3
+
+    def views(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        b = a * 2
+        return b.t(), a[1]
+
+    def turns_off(a: torch.Tensor) -> torch.Tensor:
+        torch.set_grad_enabled(False)
+        return a * 2
+
+    for f in (plain, writes, views, turns_off):
+        compiled = torch.compile(f)
+        for enabled in (False, False, True, False, True, True):
+            a = torch.randn(4, 5, device="xpu")
+            b = a.clone()
+            with torch.set_grad_enabled(enabled):
+                expected = f(a)
+                mode = torch.is_grad_enabled()
+                torch.set_grad_enabled(enabled)
+                got = compiled(b)
+                assert torch.is_grad_enabled() == mode
+            torch.testing.assert_close((got, b), (expected, a))
+    w = torch.randn(4, 5, device="xpu", requires_grad=True)
+    compiled = torch.compile(plain)
+    for _ in range(3):
+        (g,) = torch.autograd.grad(compiled(w).sum(), w)
+        torch.testing.assert_close(g, 2 * w.detach().cos())
+        with torch.no_grad():
+            assert not compiled(w).requires_grad
+
+
+def test_functions_for_a_profiler_alone() -> None:
+    from xpu_ops import _autoload
+
+    seen: list[tuple[object, ...]] = []
+
+    def function(*args: object) -> str:
+        seen.append(args)
+        return "called"
+
+    f = _autoload.load().while_recorded(function)
+    assert f() is None and f(None) is None and not seen
+    assert f("context") == "called"
+    with torch.profiler.profile():
+        assert f() == "called" and f(None) is None
+    assert seen == [("context",), ()]
+    with pytest.raises(TypeError):
+        _autoload.load().while_recorded(len)("a", "b")
+
+
 def test_a_compiled_call_runs_on_its_device_and_restores_the_current_one() -> None:
     from xpu_ops.inductor.compiler import Module
 

@@ -83,12 +83,38 @@ def test_strides_of_gradients(name: str, layout: torch.memory_format) -> None:
     torch.testing.assert_close(gradient(torch.compile(PERMUTED[name])), gradient(PERMUTED[name]), rtol=1e-4, atol=1e-4)
 
 
-def test_images_of_a_training_step_stay_contiguous() -> None:
-    """Upstream makes them channels last, which reorders weights and gradients in each step."""
+def test_images_stay_contiguous() -> None:
+    """In a training step. Upstream makes them channels last, which reorders weights and gradients in each step."""
     model = torch.compile(nn.Sequential(nn.Conv2d(3, 16, 3), nn.ReLU(), nn.Conv2d(16, 16, 3)).to("xpu"))
     x = torch.randn(2, 3, 9, 9, device="xpu")
     _, codes = run_and_get_code(lambda: model(x).sum().backward())
     assert "(2, 16, 7, 7), (784, 49, 7, 1)" in codes[0]
+
+
+LAYERS = {
+    "depthwise": (lambda: nn.Conv2d(16, 16, 3, padding=1, groups=16), (2, 16, 9, 9), True),
+    "pointwise": (lambda: nn.Conv2d(16, 16, 1), (2, 16, 9, 9), True),
+    "1d": (lambda: nn.Conv1d(16, 16, 3, 1, 1), (2, 16, 40), True),
+    "3x3": (lambda: nn.Conv2d(16, 16, 3, padding=1), (2, 16, 9, 9), False),
+    "transposed": (lambda: nn.ConvTranspose2d(16, 16, 1), (2, 16, 9, 9), False),
+}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("name", LAYERS)
+def test_images_around_few_cheap_convolutions_stay_contiguous(
+    name: str, count: int, kernels: Callable[[], int]
+) -> None:
+    """Copies to channels last and back cost more than they save there. Weights are copied in no case."""
+    make, shape, cheap = LAYERS[name]
+    model = nn.Sequential(*(m for _ in range(count) for m in (make(), nn.ReLU()))).to("xpu").eval()
+    x = torch.randn(shape, device="xpu")
+    with torch.no_grad():
+        got, codes = run_and_get_code(torch.compile(model), x)
+        torch.testing.assert_close(got, model(x), rtol=1e-4, atol=1e-4)
+    # One for the sums of equal layers; with channels last one more before them, and another for those that end in planes.
+    assert kernels() == (1 if cheap and count < 3 else min(count, 2) + 1)
+    assert got.is_contiguous()
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

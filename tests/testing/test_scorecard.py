@@ -65,6 +65,40 @@ def test_sizes_of_a_problem_are_capped_and_nothing_else(tmp_path: Path) -> None:
     assert [t.numel() for t in names["get_inputs"]()] == [4096, 2000]
 
 
+SMALL = """
+import torch
+batch_size = 2
+image_height = 64
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 8)
+        self.last = lambda x: self.linear(x)
+
+    def forward(self, x):
+        return self.last(torch.nn.functional.avg_pool2d(x, 32).flatten(1))
+
+def get_inputs():
+    return [torch.rand(batch_size, 2, image_height, 64)]
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_images_too_small_for_a_model_keep_their_size(tmp_path: Path) -> None:
+    """16 x 64 is less than the model's window, and a copy of the model would call the first one's layer on the CPU."""
+    path = tmp_path / "problem.py"
+    path.write_text(SMALL)
+    assert kernelbench.load(path)["image_height"] == 16
+    assert kernelbench.load(path, sides=False)["image_height"] == 64
+    for compiled in (False, True):
+        line = kernelbench.run(path, compiled, 1)
+        assert line["outcome"] == "passed" and line["difference"] < 1e-5
+        assert len(line["ms"]) == 2 + compiled
+
+
 def test_sizes_that_have_to_agree_are_capped_alike(tmp_path: Path) -> None:
     path = tmp_path / "problem.py"
     path.write_text(

@@ -45,7 +45,8 @@ def fetch(suite: Suite, folder: Path) -> None:
 
 
 def pip(options: str, *arguments: str) -> None:
-    command = [sys.executable, "-m", "pip", *options.split(), "--quiet", "--no-deps", *arguments]
+    verb, *rest = options.split()
+    command = [sys.executable, "-m", "pip", verb, "--quiet", "--no-deps", *rest, *arguments]
     subprocess.run(command, check=True)
 
 
@@ -151,6 +152,7 @@ def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[
             other, _, _ = execute([*plain, *again], cwd, environment(suite, folder, True), suite.minutes)
         on_cpu = {cpu_names.get(n, n) for n, t in outcomes(other).items() if t["outcome"] == "failed"}
     ratios = {n: t["ratio"] for n, t in tests.items() if "ratio" in t}
+    eager = {n: t["ms"][1:] for n, t in tests.items() if len(t.get("ms", ())) == 3}
     return {
         "suite": suite.name, "mode": mode, "version": suite.version, "each": each,
         "date": datetime.date.today().isoformat(),
@@ -160,7 +162,7 @@ def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[
         "failed": [
             {"id": n, "error": e, "reason": reason_of(suite, n, e)} for n, e in sorted(failed.items()) if n not in on_cpu
         ],
-        "fallbacks": fallbacks(log), "used": used_the_device(log), "ratios": ratios,
+        "fallbacks": fallbacks(log), "used": used_the_device(log), "ratios": ratios, "eager": eager,
         "log": log[-1500:] if not tests else "",
     }  # fmt: skip
 
@@ -184,7 +186,8 @@ def main() -> None:
     args = parser.parse_args()
     folder = args.suites.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = [s for s in SUITES if any(s.name.startswith(n) for n in args.only.split(","))]
+    named = [s for s in SUITES if s.name == args.only]  # names have commas, too
+    wanted = named or [s for s in SUITES if any(s.name.startswith(n) for n in args.only.split(","))]
     unexplained = []
     for suite in wanted:
         fetch(suite, folder)

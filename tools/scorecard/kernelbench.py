@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
-import copy
 import json
-import random
 import signal
 import time
 import warnings
@@ -17,7 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-SIDES = {"height", "width", "depth", "width_in", "height_in", "image_size", "H", "W", "D"}
+SIDES = {"height", "width", "depth", "width_in", "height_in", "H", "W", "D"}
+SIDES |= {"image_size", "image_height", "image_width"}
 MOST = 1024
 ELEMENTS = 1 << 25  # of a problem's inputs
 SECONDS = 240
@@ -26,8 +25,8 @@ SECONDS = 240
 class Smaller(ast.NodeTransformer):
     """Caps the integers that a problem's module assigns, but for sides that a model takes by default."""
 
-    def __init__(self, batch: int, shapes: set[int], defaults: set[int], most: int) -> None:
-        self.batch, self.shapes, self.defaults, self.most = batch, shapes, defaults, most
+    def __init__(self, batch: int, shapes: set[int], defaults: set[int], most: int, sides: bool) -> None:
+        self.batch, self.shapes, self.defaults, self.most, self.sides = batch, shapes, defaults, most, sides
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node
@@ -52,7 +51,7 @@ class Smaller(ast.NodeTransformer):
         elif any(name.startswith("batch") for name in names):
             smaller = min(value, self.batch)
         elif names & SIDES and value > 32:
-            smaller = value if value in self.defaults else max(value // 4, 16)
+            smaller = value if not self.sides or value in self.defaults else max(value // 4, 16)
         elif any(name.startswith("seq") for name in names):
             smaller = min(value, 256)
         node.value = ast.Constant(smaller)
@@ -77,8 +76,13 @@ def agreeing(tree: ast.Module) -> set[int]:
     return numbers(values) & numbers(e for value in values if isinstance(value, ast.Tuple) for e in value.elts)
 
 
-def load(path: Path) -> dict[str, Any]:
-    """The names of a problem's module, with its sizes capped: by less than MOST where the inputs are large still."""
+def load(path: Path, sides: bool = True) -> dict[str, Any]:
+    """The names of a problem's module, with its sizes capped: by less than MOST where the inputs are large still.
+
+    Args:
+        path: the problem.
+        sides: whether images are made smaller, too.
+    """
     import torch
 
     text = path.read_text()
@@ -88,7 +92,7 @@ def load(path: Path) -> dict[str, Any]:
         tree = ast.parse(text)
         shapes = {size for size in agreeing(tree) if size > most}
         defaults = numbers(d for n in ast.walk(tree) if isinstance(n, ast.arguments) for d in n.defaults)
-        tree = ast.fix_missing_locations(Smaller(batch, shapes, defaults, most).visit(tree))
+        tree = ast.fix_missing_locations(Smaller(batch, shapes, defaults, most, sides).visit(tree))
         names: dict[str, Any] = {"__name__": path.stem}
         exec(compile(tree, str(path), "exec"), names)
         with torch.device("meta"):
@@ -105,7 +109,7 @@ def moved(value: Any, device: str) -> Any:
 
 
 def difference(expected: Any, found: Any) -> float:
-    """The largest difference relative to the largest value: what the problems' own check allows is 1e-2."""
+    """The largest difference relative to the largest value: the problems' own check allows 1e-2, and 1e-2 of small values."""
     import torch
 
     if isinstance(expected, tuple | list):
@@ -120,22 +124,46 @@ def difference(expected: Any, found: Any) -> float:
     if not torch.equal(expected.isnan(), found.isnan()):
         return float("inf")
     e, f = expected.double().nan_to_num(), found.double().nan_to_num()
-    return float((e - f).abs().max() / e.abs().max().clamp_min(1e-6)) if e.numel() else 0.0
+    return float((e - f).abs().max() / e.abs().max().clamp_min(1e-3)) if e.numel() else 0.0
 
 
 def measure(calls: list[Any], repeats: int) -> list[float]:
-    """The least of repeats in changing order: on a busy machine the calls behind that of the CPU wait for their turn."""
+    """The least times of rounds: the CPU's call, then the others forth and back. On a busy machine the first call behind the
+    CPU's waits for its turn: it is not counted."""
     import torch
 
     times: list[list[float]] = [[] for _ in calls]
-    order = random.Random(0)
+
+    def timed(i: int) -> None:
+        begin = time.perf_counter()
+        calls[i]()
+        torch.xpu.synchronize()
+        times[i].append(time.perf_counter() - begin)
+
     for _ in range(repeats):
-        for i in order.sample(range(len(calls)), len(calls)):
-            begin = time.perf_counter()
-            calls[i]()
-            torch.xpu.synchronize()
-            times[i].append(time.perf_counter() - begin)
+        timed(0)
+        calls[1]()
+        for i in (*range(1, len(calls)), *reversed(range(1, len(calls)))):
+            timed(i)
     return [min(t) for t in times]
+
+
+def model_of(names: dict[str, Any]) -> Any:
+    """A model with the same parameters each time. A copy of one that keeps functions would call the modules of the first."""
+    import torch
+
+    torch.manual_seed(0)
+    return names["Model"](*names["get_init_inputs"]()).eval()
+
+
+def on_cpu(names: dict[str, Any]) -> tuple[Any, Any, list[Any], Any]:
+    """The model on the CPU and one for the device, the inputs and the result on the CPU."""
+    import torch
+
+    models = model_of(names), model_of(names)
+    inputs = names["get_inputs"]()
+    with torch.no_grad():
+        return *models, inputs, models[0](*inputs)
 
 
 def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
@@ -143,19 +171,20 @@ def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
 
     import xpu_ops
 
-    names = load(path)
-    torch.manual_seed(0)
-    cpu = names["Model"](*names["get_init_inputs"]()).eval()
-    inputs = names["get_inputs"]()
-    eager = xpu = copy.deepcopy(cpu).to("xpu")
+    try:
+        cpu, eager, inputs, expected = on_cpu(load(path))
+    except (RuntimeError, AssertionError):  # an image too small for the last windows, or no multiple of the patches
+        cpu, eager, inputs, expected = on_cpu(load(path, sides=False))
+    xpu = eager.to("xpu")
     there = [moved(v, "xpu") for v in inputs]
     if compiled:
         torch._dynamo.reset()
         xpu = torch.compile(xpu)
     xpu_ops.reset_fallback_counts()
     with torch.no_grad():
-        expected, found = cpu(*inputs), xpu(*there)
-        error = difference(expected, found)
+        error = difference(expected, xpu(*there))
+        if compiled:
+            error = max(error, difference(expected, eager(*there)))
         fallbacks = xpu_ops.fallback_counts()
         line: dict[str, Any] = {"outcome": "passed", "difference": error}
         if not error <= 1e-3:
@@ -174,6 +203,7 @@ def main() -> None:
     parser.add_argument("clone", type=Path)
     parser.add_argument("--results", type=Path, required=True, help="file that gets a line per problem")
     parser.add_argument("--each", type=int, default=1, help="take each n-th problem")
+    parser.add_argument("--first", type=int, default=0, help="from this one on, counted from 0")
     parser.add_argument("--compiled", action="store_true", help="through torch.compile; the CPU stays eager")
     parser.add_argument(
         "--repeats", type=int, default=0, help="time it: alternating repeats on the CPU, eager and compiled"
@@ -186,7 +216,7 @@ def main() -> None:
 
     signal.signal(signal.SIGALRM, late)
     paths = [p for level in (1, 2, 3) for p in sorted((args.clone / "KernelBench" / f"level{level}").glob("*.py"))]
-    for path in paths[:: args.each]:
+    for path in paths[args.first :: args.each]:
         signal.alarm(SECONDS)
         try:
             line = run(path, args.compiled, args.repeats)

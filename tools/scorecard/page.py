@@ -46,6 +46,12 @@ def section(name: str, rows: list[dict[str, Any]]) -> str:
             ratios = sorted(r["ratios"].values())
             lines += ["", f"Time of torch's CPU to that of xpu, {len(ratios)} problems on a busy machine: geometric mean "
                           f"{statistics.geometric_mean(ratios):.2f}, {sum(v < 0.8 for v in ratios)} below 0.8."]  # fmt: skip
+        pairs = [(e, e / c) for e, c in r.get("eager", {}).values()]
+        if long := [v for e, v in pairs if e >= 0.5]:
+            lines += ["", "Time of eager xpu to that of compiled: geometric mean "
+                          f"{statistics.geometric_mean(v for _, v in pairs):.2f}; of the {len(long)} problems that take half a "
+                          f"millisecond or more {statistics.geometric_mean(long):.2f}, {sum(v < 0.95 for v in long)} below 0.95, "
+                          f"{sum(v < 0.8 for v in long)} below 0.8."]  # fmt: skip
     failed: dict[tuple[str, str, str], list[str]] = {}
     for r in rows:
         for f in r["failed"]:

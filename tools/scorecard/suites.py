@@ -76,11 +76,11 @@ SUITES = (
     Suite(
         "KernelBench, eager", "423217d", "KernelBench", "https://github.com/ScalingIntelligence/KernelBench",
         "Levels 1 to 3, sizes capped by `tools/scorecard/kernelbench.py`; the ratio is torch's CPU time to ours, eager.",
-        commit="423217d", module="kernelbench", modes=("",), minutes=20, reasons=CAPPED,
+        commit="423217d", module="kernelbench", packages=("einops",), modes=("",), minutes=45, reasons=CAPPED,
     ),
     Suite(
         "KernelBench, compiled", "423217d", "KernelBench", "https://github.com/ScalingIntelligence/KernelBench",
         "The same through `torch.compile`; torch's CPU stays eager.",
-        commit="423217d", module="kernelbench --compiled", modes=("",), minutes=20, reasons=CAPPED,
+        commit="423217d", module="kernelbench --compiled", packages=("einops",), modes=("",), minutes=45, reasons=CAPPED,
     ),
 )  # fmt: skip

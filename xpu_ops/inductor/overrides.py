@@ -26,10 +26,11 @@ Operand: TypeAlias = CSEVariable | Number
 class Variable(CSEVariable):
     """A value of a kernel."""
 
-    constant = False
+    made_by = ""  # the operation
+    made_of: object = None  # its first argument
 
     def update_on_args(self, name: str, args: tuple[object, ...], kwargs: Mapping[str, object]) -> None:
-        self.constant = name == "constant"
+        self.made_by, self.made_of = name, args[0] if args else None
 
 
 def _dtype(name: str, *args: Operand) -> torch.dtype:
@@ -199,7 +200,7 @@ class SyclOverrides(OpOverrides):
 
 def _bound_first(a: Operand, b: Operand) -> tuple[Operand, Operand]:
     """Of two equal numbers the second is the result. A clamp keeps its operand, so that -0 stays -0 at a bound of 0."""
-    return (b, a) if isinstance(b, Variable) and b.constant else (a, b)
+    return (b, a) if _made_by(b, "constant") else (a, b)
 
 
 def _typed(function: str, op: str, a: Operand, b: Operand, explicit: bool = False) -> str:
@@ -229,6 +230,42 @@ def _function(op: str, function: str) -> staticmethod[..., str]:
 
 for _op, _name in FUNCTIONS.items():
     setattr(SyclOverrides, _op, _function(_op, _name))
+
+
+def _made_by(x: Any, op: str) -> bool:
+    return isinstance(x, Variable) and x.made_by == op
+
+
+def _whole(function: str, op: str, x: Any, first: str = "", scale: str = "") -> Expr:
+    """A call in the place of two operations, of what the first of them was made of."""
+    ctype = "double" if x.dtype == torch.float64 else "float"
+    start = f"{ctype}({first}), {ctype}({scale}) * " if first else ""
+    return Expr(f"{function}({start}{_cast(ctype, x)})", op, (ir.name(str(x)),))
+
+
+def _softplus(log1p: Any) -> Any:
+    """log(1 + exp(x)) by one polynomial for the logarithm, whatever x is."""
+
+    def call(x: Any) -> Any:
+        return _whole("xpu::log_one_plus_exp", "log1p", x.made_of) if _made_by(x, "exp") else log1p(x)
+
+    return staticmethod(call)
+
+
+def _logistic(add: Any) -> Any:
+    """1 + tanh(x), as in gelu, is 2 / (1 + exp(-2 x)): one branch, and no cancellation."""
+
+    def call(a: Any, b: Any) -> Any:
+        for t, one in ((a, b), (b, a)):
+            if _made_by(t, "tanh") and _made_by(one, "constant") and one.made_of == 1:
+                return _whole("xpu::over_one_plus_exp", "sigmoid", t.made_of, "2", "-2")
+        return add(a, b)
+
+    return staticmethod(call)
+
+
+SyclOverrides.log1p = _softplus(SyclOverrides.log1p)
+SyclOverrides.add = _logistic(SyclOverrides.add)
 for _op, _name in PAIRS.items():
     setattr(SyclOverrides, _op, staticmethod(functools.partial(_typed, _name, _op)))
 SyclOverrides.lshift, SyclOverrides.rshift = SyclOverrides.bitwise_left_shift, SyclOverrides.bitwise_right_shift

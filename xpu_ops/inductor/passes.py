@@ -1,4 +1,4 @@
-"""Passes over graphs: linear layers that oneDNN fuses with what follows."""
+"""Passes over graphs: linear layers that oneDNN fuses with what follows, softmax as a whole."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from xpu_ops import upstream
 from xpu_ops.inductor.compiler import generator_digest
+from xpu_ops.inductor.softmax import whole_softmax
 
 aten = torch.ops.aten
 _PRODUCTS = (aten.addmm.default, aten.mm.default)
@@ -34,8 +35,9 @@ def is_xpu(x: object) -> bool:
     return device is not None and device.type == "xpu"
 
 
-class FuseLinear(CustomGraphPass):
-    """addmm and mm with a transposed weight become mkldnn::_linear_pointwise where an activation or a sum follows.
+class Rewrite(CustomGraphPass):
+    """Softmax becomes one operator; addmm and mm with a transposed weight mkldnn::_linear_pointwise where an activation or a
+    sum follows.
 
     Upstream's patterns then put that into oneDNN's post-ops. Upstream itself writes this operator only for CPU tensors of
     frozen graphs, to pack the weights; here nothing is packed ahead.
@@ -45,6 +47,7 @@ class FuseLinear(CustomGraphPass):
         return generator_digest()
 
     def __call__(self, graph: fx.Graph) -> None:
+        whole_softmax(graph)
         nodes = [n for target in _PRODUCTS for n in graph.find_nodes(op="call_function", target=target)]
         fused = [n for n in nodes if _fuse_linear(graph, n)]
         if fused:

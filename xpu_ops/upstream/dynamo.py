@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from xpu_ops import _autoload
 from xpu_ops.upstream.registry import replaces
 
 
@@ -35,3 +36,14 @@ def current_stream(upstream: Any) -> Any:
         return current(device.index) if device.type == "xpu" and device.index is not None else upstream(device)
 
     return get_current_stream
+
+
+@replaces(
+    "torch._dynamo.utils.record_pregraph_bytecode_enter",
+    "torch._dynamo.utils.record_pregraph_bytecode_exit",
+    since="2.13",
+    why="compiled code calls both around its guards' results, for the profiler alone, by four frames of Python each",
+    test="tests/inductor/test_compile_environment.py::test_a_profiler_sees_the_bytecode_of_a_call",
+)
+def without_frames(upstream: Any) -> Any:
+    return _autoload.load().while_recorded(upstream)

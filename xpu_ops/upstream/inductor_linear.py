@@ -1,4 +1,4 @@
-"""The lowerings of linear layers with post-ops. Runs with the first graph that FuseLinear changed (inductor/passes.py)."""
+"""The lowerings of linear layers with post-ops. Runs with the first graph that Rewrite changed (inductor/passes.py)."""
 
 from __future__ import annotations
 

@@ -121,7 +121,8 @@ def convolution_operands(upstream: Callable[..., Any]) -> Callable[..., Any]:
 
         def require_channels_last(t: Any) -> Any:
             if t is weight:
-                given = isinstance(t.data, ir.StorageBox) and isinstance(t.data.data, ir.InputBuffer)
+                box = t.data.data if isinstance(t.data, ir.ReinterpretView) else t.data  # a 1-d kernel with a row more
+                given = isinstance(box, ir.StorageBox) and isinstance(box.data, ir.InputBuffer)
                 return t if given else require(t)
             if len(t.get_size()) != 4 or not V.graph.sizevars.statically_known_leq(t.get_size()[1], _FEW_CHANNELS):
                 return require(t)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor import config, lowering
+from torch._inductor import config, ir, lowering
 from torch._inductor.virtualized import V
 
 from xpu_ops.inductor.passes import is_xpu
@@ -59,6 +59,22 @@ def whole_instance_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return decompose
 
 
+def _images(x: Any) -> Any:
+    """A tensor in memory that is contiguous or channels last, as group norm takes it; contiguous where it is neither."""
+    x = ir.ExternKernel.realize_input(x)
+    if isinstance(x, ir.StorageBox):
+        x.data.decide_layout()  # by the layouts that its kernel reads
+    size, stride = x.get_size(), x.get_stride()
+    if ir.is_contiguous_strides_for_shape(stride, size) or ir.Layout.is_channels_last_contiguous(size, stride):
+        return x
+    return ir.ExternKernel.require_contiguous(x)
+
+
+def _group_norm_operands(node: Any, x: Any, *args: Any, **kwargs: Any) -> Any:
+    args, kwargs = lowering.require_contiguous(node, *args, **kwargs)
+    return (_images(x) if is_xpu(x) else ir.ExternKernel.require_contiguous(x), *args), kwargs
+
+
 @uses(
     "torch._inductor.lowering.make_fallback",
     since="2.13",
@@ -66,7 +82,8 @@ def whole_instance_norm(upstream: Callable[..., Any]) -> Callable[..., Any]:
     test=f"{_TEST}::test_group_norm_stays_an_operator",
 )
 def norm_operators(make_fallback: Callable[..., Any]) -> None:
-    make_fallback(aten.native_group_norm.default, warn=False, override_decomp=True)
+    groups = aten.native_group_norm.default
+    make_fallback(groups, layout_constraint=_group_norm_operands, warn=False, override_decomp=True)
     planes = aten._native_batch_norm_legit.no_stats
     make_fallback(planes, layout_constraint=lowering.require_contiguous, warn=False, override_decomp=True)
 
@@ -91,6 +108,52 @@ def _operator(upstream: Callable[..., Any], op: Any) -> Callable[..., Any]:
 
     def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
         return operator(x, *args, **kwargs) if is_xpu(x) and _stays() else upstream(x, *args, **kwargs)
+
+    return lower
+
+
+@uses(
+    "torch._inductor.lowering.make_fallback",
+    since="2.13",
+    why="softmax is decomposed for what torch looks for in graphs, and made whole again (xpu_ops/inductor/softmax.py)",
+    test=f"{_TEST}::test_softmax_is_one_operator",
+)
+def softmax_operators(make_fallback: Callable[..., Any]) -> None:
+    for op in (aten._softmax.default, aten._log_softmax.default):
+        make_fallback(op, warn=False, override_decomp=True)
+
+
+@replaces(
+    f"{_DECOMPOSITIONS}[torch.ops.aten.mish.default]",
+    since="2.13",
+    why="tanh(log(1 + exp(x))) is a quotient of one exponential, as in the operator; upstream's takes three functions, at five times "
+    "the cost",
+    test=f"{_TEST}::test_mish_takes_one_exponential",
+)
+def quotient_of_mish(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(upstream)
+    def decompose(x: torch.Tensor) -> Any:
+        if x.device.type != "xpu" or x.dtype.is_complex:
+            return upstream(x)
+        wide = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        e = torch.exp(torch.clamp_max(wide, 20.0))  # from there on the quotient is 1
+        n = e * (e + 2.0)
+        return (wide * (n / (n + 2.0))).to(x.dtype)
+
+    return decompose
+
+
+_POSITION = "the operator compares vectors and then the lanes; upstream's loop carries a position per lane"
+_POSITION_TEST = f"{_TEST}::test_positions_stay_operators"
+
+
+def _position(upstream: Callable[..., Any], op: Any) -> Callable[..., Any]:
+    whole = _operator(upstream, op)
+
+    def lower(x: Any, *args: Any, **kwargs: Any) -> Any:
+        users = getattr(V.graph.current_node, "users", ())
+        values_alone = op in (aten.max.dim, aten.min.dim) and not any(u.args[1:] != (0,) for u in users)
+        return (upstream if values_alone else whole)(x, *args, **kwargs)
 
     return lower
 
@@ -121,6 +184,10 @@ for _op, _alone in (
     (aten.max_pool3d_with_indices.default, aten.max_pool3d.default),
 ):
     _stays_an_operator(_op, functools.partial(_max_pool, op=_op, alone=_alone))
+for _op in (aten.argmax.default, aten.argmin.default, aten.max.dim, aten.min.dim):
+    replaces(f"{_LOWERINGS}[torch.ops.{_op}]", since="2.13", why=_POSITION, test=_POSITION_TEST)(
+        functools.partial(_position, op=_op)
+    )
 for _op in (
     aten.max_pool2d_with_indices_backward.default,
     aten.avg_pool2d.default,
