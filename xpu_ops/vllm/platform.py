@@ -69,10 +69,18 @@ class XpuPlatform(Platform):
             raise ValueError(f"xpu_ops.vllm serves bfloat16, float16 and float32, not {dtype}")
 
     @classmethod
+    def pre_register_and_update(cls, parser: Any = None) -> None:
+        if parser is None:  # the command line needs the names alone, which vLLM has
+            import xpu_ops.vllm.quantised  # noqa: F401
+
+    @classmethod
     def verify_quantization(cls, quant: str) -> None:
-        raise ValueError(
-            f"xpu_ops.vllm does not serve weights of {quant}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
-        )
+        from xpu_ops.vllm.quantised import METHODS
+
+        if quant not in METHODS:
+            raise ValueError(
+                f"xpu_ops.vllm does not serve weights of {quant}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
+            )
 
     @classmethod
     def is_pin_memory_available(cls) -> bool:
