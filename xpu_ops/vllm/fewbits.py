@@ -178,19 +178,37 @@ class Integers:
         Raises:
             RuntimeError: for another K.
         """
-        rows = x.reshape(-1, x.shape[-1])
-        q, scale, zero = round_rows(rows, self.symmetric, self.scale, self.zero)
-        if len(rows) <= FEW:  # integers of up to 256 are exact in every floating type
-            y = self.weight._weigh((q if zero is None else q - zero).to(x.dtype)).mul_(scale)
-        else:
-            w = self.weight
-            y = _onednn.qlinear_pointwise(
-                q.to(torch.int8), 1.0, 0, w.packed.t(), w.scale, self.none, None, 1.0, 0, torch.float32, "none", [], ""
-            )
-            if zero is not None and self.sums is not None:
-                y.sub_(zero * self.sums)
-            y = y.mul_(scale).to(x.dtype)
+        w = self.weight
+        y = torch.ops.xpu_ops_vllm.integer_product(
+            x.reshape(-1, x.shape[-1]), w.packed, w.scale, w.rounded, self.none, self.sums, self.scale, self.zero, self.symmetric
+        )  # fmt: skip
         return _shaped(y, x, bias)
+
+
+def _integer_product(
+    rows: Tensor, packed: Tensor, weight_scale: Tensor, rounded: Tensor, none: Tensor, sums: Tensor | None,
+    scale: Tensor | None, zero: Tensor | None, symmetric: bool,
+) -> Tensor:  # fmt: skip
+    q, scale, zero = round_rows(rows, symmetric, scale, zero)
+    if len(rows) <= FEW:  # integers of up to 256 are exact in every floating type
+        few = (q if zero is None else q - zero).to(rows.dtype)
+        return Bytes(packed, weight_scale, rounded)._weigh(few).mul_(scale)
+    y = _onednn.qlinear_pointwise(
+        q.to(torch.int8), 1.0, 0, packed.t(), weight_scale, none, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+    if zero is not None and sums is not None:
+        y.sub_(zero * sums)
+    return y.mul_(scale).to(rows.dtype)
+
+
+# An operator, so that a compiled model chooses by the number of rows of each step.
+_library = torch.library.Library("xpu_ops_vllm", "FRAGMENT")
+_library.define(
+    "integer_product(Tensor rows, Tensor packed, Tensor weight_scale, Tensor rounded, Tensor none, Tensor? sums, Tensor? scale, "
+    "Tensor? zero, bool symmetric) -> Tensor"
+)
+_library.impl("integer_product", _integer_product, "XPU")
+_library.impl("integer_product", lambda rows, packed, *_: rows.new_empty(rows.size(0), packed.size(0)), "Meta")
 
 
 def round_rows(
