@@ -14,6 +14,7 @@ import json
 import os
 import random
 import shlex
+import signal
 import statistics
 import subprocess
 import sys
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--with", dest="options", default="", help="options of the server on xpu")
     parser.add_argument("--other", default="", help="options of the other server")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the servers are stopped
 
     import torch
 
