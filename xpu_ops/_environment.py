@@ -76,6 +76,7 @@ RUN_TIME = (
     Variable("CL_CONFIG_CPU_TARGET_ARCH", "of the processor", "kernels/runtime/target_key.hpp",
              "target of the CPU driver, as [Processors](#processors) lists them; while building, what native modules are made for"),
     Variable("VLLM_PLUGINS", "all", "vLLM", "the plugins that vLLM loads; without `xpu_ops` among them it does not run on xpu"),
+    Variable("VLLM_USE_AOT_COMPILE", "0", "vLLM", "whether vLLM stores compiled graphs; the plugin sets `0` where it is unset"),
     Variable("VLLM_WORKER_MULTIPROC_METHOD", "spawn", "vLLM", "how vLLM starts workers; the plugin sets `spawn` where it is unset"),
     Variable("OMP_WAIT_POLICY", "", "bindings/runtime/openmp.cpp",
              "where it or GOMP_SPINCOUNT is set, the waiting threads of torch CPU are left as they are"),

@@ -86,6 +86,26 @@ def test_in_place_after_a_write_by_an_operator(write: Callable[..., None], again
     assert torch.equal(compiled.cpu(), x)
 
 
+@torch.library.custom_op("xpu_ops_test::top", mutates_args=("weights", "places"))
+def top(weights: torch.Tensor, places: torch.Tensor, scores: torch.Tensor) -> None:
+    values, indices = scores.topk(weights.size(-1))
+    weights.copy_(values)
+    places.copy_(indices)
+
+
+def test_an_operator_writes_what_a_kernel_has_read() -> None:
+    def f(x: torch.Tensor, weights: torch.Tensor, places: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        before = weights + x  # in one kernel with what the operator reads
+        top(weights, places, x.sin())
+        return before, weights + 1, places + 1
+
+    x, weights, places = torch.rand(N, 8), torch.rand(N, 8), torch.zeros(N, 8, dtype=torch.int64)
+    given = [t.to("xpu") for t in (x, weights, places)]
+    for got, expected in zip(torch.compile(f)(*given), f(x, weights, places), strict=True):
+        torch.testing.assert_close(got.cpu(), expected)
+    torch.testing.assert_close(given[1].cpu(), weights)
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int16])
 def test_a_view_of_the_bits_is_read_before_a_later_write(dtype: torch.dtype) -> None:
     def f(x: torch.Tensor) -> torch.Tensor:

@@ -102,7 +102,9 @@ def reads_of_earlier_versions(upstream: Callable[..., bool]) -> Callable[..., bo
             real = self.mutation_real_name
             written = real.get(weak_dep.mutating_buf)
             places = {
-                w.index for w in node2.read_writes.writes if w.name == weak_dep.mutating_buf and hasattr(w, "index")
+                w.index
+                for w in node2.read_writes.writes
+                if w.name == weak_dep.mutating_buf and isinstance(w, MemoryDep)
             }
             for read in node1.read_writes.reads:
                 if real.get(read.name) == written and not (isinstance(read, MemoryDep) and {read.index} == places):

@@ -69,10 +69,18 @@ class XpuPlatform(Platform):
             raise ValueError(f"xpu_ops.vllm serves bfloat16, float16 and float32, not {dtype}")
 
     @classmethod
+    def pre_register_and_update(cls, parser: Any = None) -> None:
+        if parser is None:  # the command line needs the names alone, which vLLM has
+            import xpu_ops.vllm.quantised  # noqa: F401
+
+    @classmethod
     def verify_quantization(cls, quant: str) -> None:
-        raise ValueError(
-            f"xpu_ops.vllm does not serve weights of {quant}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
-        )
+        from xpu_ops.vllm.quantised import METHODS
+
+        if quant not in METHODS:
+            raise ValueError(
+                f"xpu_ops.vllm does not serve weights of {quant}; XPU_OPS_VLLM=0 takes vLLM's own CPU platform"
+            )
 
     @classmethod
     def is_pin_memory_available(cls) -> bool:
@@ -129,6 +137,16 @@ class XpuPlatform(Platform):
         return "xpu_ops.vllm.attention.XpuAttentionBackend"
 
     @classmethod
+    def get_compile_backend(cls) -> str:
+        return "inductor"
+
+    @classmethod
+    def apply_config_platform_defaults(cls, vllm_config: VllmConfig) -> None:
+        operators = vllm_config.compilation_config.custom_ops
+        if not {"all", "none"} & set(operators):
+            operators.append("all")  # fused operators stay so in a compiled model
+
+    @classmethod
     def check_and_update_config(cls, vllm_config: VllmConfig) -> None:
         from vllm.config import CompilationMode, CUDAGraphMode
 
@@ -136,10 +154,17 @@ class XpuPlatform(Platform):
         if parallel.worker_cls == "auto":
             parallel.worker_cls = "xpu_ops.vllm.worker.XpuWorker"
         compilation.cudagraph_mode = CUDAGraphMode.NONE
-        if compilation.mode != CompilationMode.NONE:
-            logger.info("xpu_ops.vllm runs models eagerly, by fused operators.")
+        if vllm_config.lora_config is not None:
             compilation.mode = CompilationMode.NONE
+        if compilation.mode == CompilationMode.VLLM_COMPILE:
+            # One graph for all numbers of tokens. vLLM's own way cuts it at each layer's attention, for graphs of CUDA.
+            compilation.mode = CompilationMode.DYNAMO_TRACE_ONCE
+        if compilation.mode != CompilationMode.NONE:
+            compilation.ir_enable_torch_wrap = False
+            compilation.inductor_compile_config |= {"size_asserts": False, "nan_asserts": False}
         if compilation.compile_sizes is None:
             compilation.compile_sizes = []
         vllm_config.scheduler_config.async_scheduling = False
+        # A graph that vLLM has stored does not load again; Inductor's own cache keeps its kernels.
+        os.environ.setdefault("VLLM_USE_AOT_COMPILE", "0")
         os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")

@@ -109,6 +109,6 @@ class XpuWorker(Worker):
         return room
 
     def compile_or_warm_up_model(self) -> CompilationTimes:
-        """Nothing is compiled; the profiled step has loaded the kernels."""
+        """The profiled step has compiled the model and loaded the kernels."""
         set_random_seed(self.model_config.seed, self.parallel_config.data_parallel_index)
         return CompilationTimes(language_model=0.0, encoder=0.0)
