@@ -110,7 +110,7 @@ def set_device_mapping(mapping: str) -> None:
         ValueError: for an unknown mapping.
         RuntimeError: when a device has been used already.
 
-    Source: kernels/runtime/device.cpp, which lists SYCL's devices.
+    Source: kernels/runtime/device/device.cpp, which lists SYCL's devices.
     """
     _C.set_device_mapping(mapping)
 
@@ -118,7 +118,7 @@ def set_device_mapping(mapping: str) -> None:
 def device_mapping() -> str:
     """Return the mapping in force, see :func:`set_device_mapping`.
 
-    Source: kernels/runtime/device.cpp.
+    Source: kernels/runtime/device/device.cpp.
     """
     return _C.device_mapping()
 

@@ -13,10 +13,10 @@
 #include "bindings/aoti/package.hpp"
 #include "bindings/aten/memory/allocator.hpp"
 #include "bindings/errors.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/jit.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/module/jit.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aoti {
 namespace {

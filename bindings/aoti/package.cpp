@@ -16,7 +16,7 @@
 
 #include "gen/version.hpp"
 #include "kernels/error.hpp"
-#include "kernels/runtime/module_cache.hpp"
+#include "kernels/runtime/module/module_cache.hpp"
 
 namespace xpu_ops::aoti {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "kernels/runtime/jit.hpp"
+#include "kernels/runtime/module/jit.hpp"
 
 namespace xpu_ops::aoti {
 

@@ -14,8 +14,8 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/guard.hpp"
 #include "bindings/runtime/openmp.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aoti {
 namespace {

@@ -7,8 +7,8 @@
 #include <torch/csrc/inductor/aoti_torch/utils.h>
 
 #include "bindings/errors.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 struct XPUGuardOpaque { int before; };
 

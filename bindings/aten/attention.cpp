@@ -24,7 +24,7 @@
 #include "bindings/runtime/generator.hpp"
 #include "bindings/second_kernel.hpp"
 #include "kernels/onednn/matmul.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::aten {
 namespace {

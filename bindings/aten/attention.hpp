@@ -10,7 +10,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
 #include "kernels/ops/attention.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::aten {
 

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 
-#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/module/module.hpp"
 
 namespace xpu_ops::aten {
 

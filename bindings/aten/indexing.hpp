@@ -4,9 +4,9 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/ops/scatter.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::aten {
 

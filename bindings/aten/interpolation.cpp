@@ -11,7 +11,7 @@
 #include "bindings/aten/memory/copy.hpp"
 #include "bindings/torch_compat.hpp"
 #include "kernels/ops/interpolation.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::aten {
 namespace {

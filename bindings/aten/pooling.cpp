@@ -16,7 +16,7 @@
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/ops/pooling.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::aten {
 namespace {

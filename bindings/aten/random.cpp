@@ -24,7 +24,7 @@
 #include "bindings/runtime/generator.hpp"
 #include "gen/kernels/random_kernels.hpp"
 #include "kernels/ops/random.hpp"
-#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 
 namespace xpu_ops::aten {
 namespace {

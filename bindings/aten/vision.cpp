@@ -12,7 +12,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/memory/copy.hpp"
 #include "kernels/ops/vision.hpp"
-#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 
 namespace xpu_ops::aten {
 namespace {

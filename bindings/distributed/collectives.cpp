@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "bindings/distributed/process_group.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::distributed {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "bindings/distributed/encoding.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::distributed {
 

@@ -8,7 +8,7 @@
 
 #include "bindings/distributed/process_group.hpp"
 #include "bindings/distributed/work.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::distributed {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "bindings/distributed/launcher.hpp"
 #include "bindings/distributed/work.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::distributed {
 

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "bindings/distributed/process_group.hpp"
-#include "kernels/runtime/profiler.hpp"
+#include "kernels/runtime/profile/profiler.hpp"
 
 namespace xpu_ops::distributed {
 namespace {

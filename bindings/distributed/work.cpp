@@ -14,8 +14,8 @@
 
 #include "bindings/distributed/callbacks.hpp"
 #include "bindings/errors.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/profiling.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/profile/profiling.hpp"
 
 namespace xpu_ops::distributed {
 namespace {

@@ -14,7 +14,7 @@
 #include "bindings/distributed/outstanding.hpp"
 #include "bindings/distributed/peers.hpp"
 #include "bindings/distributed/record.hpp"
-#include "kernels/runtime/event.hpp"
+#include "kernels/runtime/queue/event.hpp"
 
 namespace xpu_ops::distributed {
 

@@ -15,8 +15,8 @@
 #include "bindings/aten/memory/alias.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/second_kernel.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -20,9 +20,9 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/observer.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/environment.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -8,9 +8,9 @@
 #include <cstring>
 
 #include "bindings/errors.hpp"
-#include "kernels/runtime/command_graph.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/command_graph.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings/export.hpp"
-#include "kernels/runtime/philox.hpp"
+#include "kernels/runtime/queue/philox.hpp"
 
 namespace xpu_ops {
 

@@ -10,10 +10,10 @@
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/module.hpp"
 #include "kernels/ops/copy.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/command_graph.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/command_graph.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace py = pybind11;
 

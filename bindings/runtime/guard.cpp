@@ -15,9 +15,9 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/guard.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/event.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/event.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -7,9 +7,9 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/hooks.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

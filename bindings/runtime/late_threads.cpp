@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "kernels/runtime/redirect.hpp"
+#include "kernels/runtime/device/redirect.hpp"
 
 namespace xpu_ops {
 

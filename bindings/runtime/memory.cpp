@@ -9,8 +9,8 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/module.hpp"
 #include "bindings/runtime/stacks.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace py = pybind11;
 

@@ -26,15 +26,15 @@
 #include "bindings/runtime/observer.hpp"
 #include "bindings/runtime/openmp.hpp"
 #include "bindings/runtime/profiler.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/platforms.hpp"
 #include "kernels/runtime/environment.hpp"
-#include "kernels/runtime/event.hpp"
-#include "kernels/runtime/memory_budget.hpp"
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/platforms.hpp"
-#include "kernels/runtime/prelink.hpp"
-#include "kernels/runtime/queue.hpp"
-#include "kernels/runtime/sleep.hpp"
+#include "kernels/runtime/memory/memory_budget.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/module/prelink.hpp"
+#include "kernels/runtime/queue/event.hpp"
+#include "kernels/runtime/queue/queue.hpp"
+#include "kernels/runtime/queue/sleep.hpp"
 
 namespace py = pybind11;
 

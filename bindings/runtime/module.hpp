@@ -2,7 +2,7 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops {
 

@@ -16,8 +16,8 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/runtime/load_time.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/module/load_time.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -4,9 +4,9 @@
 #include "bindings/aten/memory/allocator.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/export.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/event.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/event.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/profiler.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/profile/profiler.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops {
 namespace {

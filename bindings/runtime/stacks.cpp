@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/runtime/symbols.hpp"
+#include "kernels/runtime/device/symbols.hpp"
 
 namespace py = pybind11;
 

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops {
 

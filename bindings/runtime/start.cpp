@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/module/module.hpp"
 
 namespace xpu_ops {
 namespace {

@@ -15,8 +15,8 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/callable.hpp"
 #include "bindings/runtime/module.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/jit.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/module/jit.hpp"
 
 namespace py = pybind11;
 

@@ -2,7 +2,7 @@
 
 #include "kernels/mkl/host.hpp"
 #include "kernels/mkl/plan_cache.hpp"
-#include "kernels/runtime/emulated.hpp"
+#include "kernels/runtime/device/emulated.hpp"
 
 namespace xpu_ops::mkl {
 namespace {

@@ -1,7 +1,7 @@
 // Fourier transforms of device memory.
 #pragma once
 #include "kernels/mkl/table.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::mkl {
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "kernels/mkl/table.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/profiler.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/profile/profiler.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::mkl {
 

@@ -2,7 +2,7 @@
 // mkl/table.hpp says what the arguments are; `a`, `b` and their kin are changed in place.
 #pragma once
 #include "kernels/mkl/table.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::mkl {
 

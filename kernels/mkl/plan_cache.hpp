@@ -10,7 +10,7 @@
 
 #include "kernels/mkl/table.hpp"
 #include "kernels/runtime/lru.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::mkl {
 

@@ -8,7 +8,7 @@
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/onednn/reorder.hpp"
 #include "kernels/onednn/weight_cache.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "kernels/onednn/postops.hpp"
 #include "kernels/onednn/tensor.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -15,11 +15,11 @@
 #include "kernels/error.hpp"
 #include "kernels/onednn/host_task.hpp"
 #include "kernels/onednn/per_device.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/command_graph.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/environment.hpp"
-#include "kernels/runtime/profiler.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/profile/profiler.hpp"
+#include "kernels/runtime/queue/command_graph.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

@@ -3,7 +3,7 @@
 #include <initializer_list>
 
 #include "kernels/onednn/primitive_cache.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -8,7 +8,7 @@
 #include "kernels/error.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/per_device.hpp"
-#include "kernels/runtime/redirect.hpp"
+#include "kernels/runtime/device/redirect.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

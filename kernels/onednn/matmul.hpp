@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/onednn/postops.hpp"
 #include "kernels/onednn/tensor.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
 

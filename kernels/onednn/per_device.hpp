@@ -3,7 +3,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -1,7 +1,7 @@
 // Copies between layouts and types through oneDNN's reorder.
 #pragma once
 #include "kernels/onednn/tensor.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
 

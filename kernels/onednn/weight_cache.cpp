@@ -6,12 +6,12 @@
 
 #include "kernels/error.hpp"
 #include "kernels/onednn/engine.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/command_graph.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/environment.hpp"
 #include "kernels/runtime/lru.hpp"
-#include "kernels/runtime/reclaim.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/memory/reclaim.hpp"
+#include "kernels/runtime/queue/command_graph.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "kernels/onednn/tensor.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
 

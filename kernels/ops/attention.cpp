@@ -4,9 +4,9 @@
 
 #include "gen/kernels/attention_block_kernels.hpp"
 #include "gen/kernels/attention_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::plan::inline attention_family {

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/attention_args.hpp"
 #include "kernels/sycl/cpu/attention_block_args.hpp"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "gen/kernels/blockscale_kernels.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline blockscale_family {
 namespace {

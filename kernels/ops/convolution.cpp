@@ -4,7 +4,7 @@
 
 #include "gen/kernels/convolution_kernels.hpp"
 #include "kernels/error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::plan::inline convolution_family {

@@ -10,7 +10,7 @@
 #include "kernels/host/bulk.hpp"
 #include "kernels/host/cast.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline copy_family {
 namespace {

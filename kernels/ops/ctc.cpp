@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "gen/kernels/ctc_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline ctc_family {
 namespace {

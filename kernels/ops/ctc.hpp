@@ -3,7 +3,7 @@
 #include <cstddef>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::plan::inline ctc_family {

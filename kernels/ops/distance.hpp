@@ -5,8 +5,8 @@
 
 #include "kernels/dtype.hpp"
 #include "kernels/ops/indexing.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/distance_args.hpp"
 
 namespace xpu_ops::plan::inline distance_family {

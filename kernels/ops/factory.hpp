@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/factory_args.hpp"
 
 namespace xpu_ops::plan::inline factory_family {

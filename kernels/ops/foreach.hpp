@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/foreach_args.hpp"
 
 namespace xpu_ops::plan::inline foreach_family {

@@ -4,8 +4,8 @@
 
 #include "gen/kernels/fused_kernels.hpp"
 #include "kernels/ops/normalization.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline fused_family {
 namespace {

@@ -8,9 +8,9 @@
 #include "kernels/error.hpp"
 #include "kernels/host/indexing.hpp"
 #include "kernels/ops/items.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 
 namespace xpu_ops::plan::inline indexing_family {

@@ -7,10 +7,10 @@
 
 #include "kernels/dtype.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/indexing_args.hpp"
 
 namespace xpu_ops::plan::inline indexing_family {

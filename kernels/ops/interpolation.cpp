@@ -13,8 +13,8 @@
 #include "gen/kernels/interpolation_kernels.hpp"
 #include "kernels/error.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 
 namespace xpu_ops::plan::inline interpolation_family {

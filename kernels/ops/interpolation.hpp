@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/interpolation_args.hpp"
 
 namespace xpu_ops::plan::inline interpolation_family {

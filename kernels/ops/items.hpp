@@ -1,8 +1,8 @@
 // Launches with an item per element.
 #pragma once
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan {
 

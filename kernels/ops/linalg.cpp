@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/linalg_kernels.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
 namespace {

@@ -1,8 +1,8 @@
 // Linear algebra on a queue, with kernels of our own.
 #pragma once
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/linalg_args.hpp"
 
 namespace xpu_ops::ops {

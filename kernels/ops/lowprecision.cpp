@@ -4,8 +4,8 @@
 
 #include "gen/kernels/dot16_kernels.hpp"
 #include "gen/kernels/lowprecision_kernels.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline lowprecision_family {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "gen/kernels/normalization_kernels.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::plan::inline normalization_family {

@@ -5,8 +5,8 @@
 
 #include "kernels/error.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline pointwise_family {
 namespace {

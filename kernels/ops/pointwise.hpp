@@ -4,9 +4,9 @@
 
 #include "kernels/dtype.hpp"
 #include "kernels/host/table.hpp"
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/pointwise_args.hpp"
 
 namespace xpu_ops::plan::inline pointwise_family {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "gen/kernels/pooling_kernels.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline pooling_family {
 namespace {

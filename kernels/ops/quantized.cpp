@@ -4,8 +4,8 @@
 
 #include "gen/kernels/quantized_kernels.hpp"
 #include "kernels/error.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 #include "kernels/sycl/quantized_args.hpp"
 

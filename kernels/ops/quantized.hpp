@@ -1,7 +1,7 @@
 // Quantized tensors: launches of the conversions.
 #pragma once
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::plan::inline quantized_family {
 

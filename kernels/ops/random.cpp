@@ -1,7 +1,7 @@
 #include "kernels/ops/random.hpp"
 
 #include "gen/kernels/random_kernels.hpp"
-#include "kernels/runtime/allocator.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::plan::inline random_family {
 namespace {

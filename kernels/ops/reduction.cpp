@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline reduction_family {
 namespace {

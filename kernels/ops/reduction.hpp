@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::plan::inline reduction_family {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/rnn_kernels.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline rnn_family {
 namespace {

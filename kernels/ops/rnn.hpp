@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/rnn_args.hpp"
 
 namespace xpu_ops::plan::inline rnn_family {

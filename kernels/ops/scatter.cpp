@@ -8,10 +8,10 @@
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/items.hpp"
 #include "kernels/ops/sort.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/counts_args.hpp"
 
 namespace xpu_ops::plan::inline scatter_family {

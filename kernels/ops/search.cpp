@@ -3,8 +3,8 @@
 #include "gen/kernels/search_kernels.hpp"
 #include "kernels/ops/items.hpp"
 #include "kernels/ops/scatter.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::plan::inline search_family {
 

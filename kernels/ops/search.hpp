@@ -1,7 +1,7 @@
 // Binary search, membership and histograms: launches.
 #pragma once
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/search_args.hpp"
 
 namespace xpu_ops::plan::inline search_family {

@@ -5,8 +5,8 @@
 
 #include "gen/kernels/shape_kernels.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline shape_family {
 namespace {

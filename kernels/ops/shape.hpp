@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/shape_args.hpp"
 
 namespace xpu_ops::plan::inline shape_family {

@@ -4,8 +4,8 @@
 
 #include "gen/kernels/softmax_kernels.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline softmax_family {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "gen/kernels/sort_kernels.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline sort_family {
 namespace {

@@ -6,10 +6,10 @@
 #include "gen/kernels/sparse_kernels.hpp"
 #include "kernels/ops/sparse_product.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline sparse_family {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::plan::inline sparse_family {

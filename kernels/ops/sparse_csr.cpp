@@ -3,9 +3,9 @@
 #include "gen/kernels/sparse_kernels.hpp"
 #include "kernels/ops/sparse.hpp"
 #include "kernels/ops/walk.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline sparse_csr_family {
 namespace {

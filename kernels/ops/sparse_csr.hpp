@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::plan::inline sparse_csr_family {

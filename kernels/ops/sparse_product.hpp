@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/policy.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/policy.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::plan::inline sparse_product_family {

@@ -1,7 +1,7 @@
 // Fractional max pooling: launch.
 #pragma once
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/unpool_args.hpp"
 
 namespace xpu_ops::plan::inline unpool_family {

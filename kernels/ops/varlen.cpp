@@ -1,9 +1,9 @@
 #include "kernels/ops/varlen.hpp"
 
 #include "gen/kernels/varlen_kernels.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/device_error.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline varlen_family {
 namespace {

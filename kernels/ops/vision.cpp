@@ -7,8 +7,8 @@
 
 #include "gen/kernels/vision_kernels.hpp"
 #include "kernels/error.hpp"
-#include "kernels/runtime/allocator.hpp"
-#include "kernels/runtime/launch.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::plan::inline vision_family {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/device/policy.hpp"
 #include "kernels/sycl/core/walk_args.hpp"
 
 namespace xpu_ops {

@@ -1,5 +1,5 @@
 // Limits of control groups, read from folders that look like the kernel's.
-#include "kernels/runtime/control_group.hpp"
+#include "kernels/runtime/device/control_group.hpp"
 
 #include <unistd.h>
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/module/module.hpp"
 
 namespace runtime = xpu_ops::runtime;
 

@@ -1,5 +1,5 @@
 // The LLVM IR in native code, in files that are written here and in damaged ones.
-#include "kernels/runtime/native_code.hpp"
+#include "kernels/runtime/module/native_code.hpp"
 
 #include <elf.h>
 

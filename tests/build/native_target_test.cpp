@@ -1,5 +1,5 @@
 // Which native code which processor takes.
-#include "kernels/runtime/native_target.hpp"
+#include "kernels/runtime/module/native_target.hpp"
 
 #include "tests/build/plan_check.hpp"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/error.hpp"
-#include "kernels/runtime/policy.hpp"
+#include "kernels/runtime/device/policy.hpp"
 
 namespace plan_test {
 

@@ -267,7 +267,7 @@ def tables_of(family: Family) -> tuple[str, str]:
     declarations += [f"extern const host::Kernel {k.name}_inline[kDTypeSlots];" for k in family.own_pointwise]
     head = "// Generated from kernels/manifest; do not edit.\n"
     header = (
-        head + '#pragma once\n#include "kernels/host/table.hpp"\n#include "kernels/runtime/module.hpp"\n\nnamespace xpu_ops::kernels {\n' + "\n".join(declarations)
+        head + '#pragma once\n#include "kernels/host/table.hpp"\n#include "kernels/runtime/module/module.hpp"\n\nnamespace xpu_ops::kernels {\n' + "\n".join(declarations)
         + "\n}  // namespace xpu_ops::kernels\n"
     )  # fmt: skip
     source = (
@@ -283,7 +283,7 @@ def index_source(index: dict[str, str]) -> str:
     rows = "\n".join(f'    {{"{name}", "{module}"}},' for name, module in sorted(index.items()))
     return (
         "// Generated from kernels/manifest; do not edit.\n"
-        '#include "kernels/runtime/kernel_index.hpp"\n\nnamespace xpu_ops::runtime {\n'
+        '#include "kernels/runtime/module/kernel_index.hpp"\n\nnamespace xpu_ops::runtime {\n'
         f"const KernelIndexEntry kKernelIndex[] = {{\n{rows}\n    {{nullptr, nullptr}},\n}};\n"
         f"const size_t kKernelIndexSize = {len(index)};\n}}  // namespace xpu_ops::runtime\n"
     )

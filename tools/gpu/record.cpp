@@ -27,9 +27,9 @@
 #include <sycl/ext/oneapi/experimental/raw_kernel_arg.hpp>
 #include <sys/mman.h>
 
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/opencl_symbol.hpp"
-#include "kernels/runtime/recording.hpp"
+#include "kernels/runtime/device/opencl_symbol.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/profile/recording.hpp"
 
 namespace {
 

@@ -57,7 +57,7 @@ def build_library(build: Path) -> Path:
 
     library, source = build / "gpu" / "librecord.so", HERE / "record.cpp"
     kernels = build / "python" / "xpu_ops" / "libxpu_ops_kernels.so"
-    header = ROOT / "kernels" / "runtime" / "recording.hpp"
+    header = ROOT / "kernels" / "runtime" / "profile" / "recording.hpp"
     if library.exists() and library.stat().st_mtime > max(p.stat().st_mtime for p in (source, header, kernels)):
         return library
     library.parent.mkdir(parents=True, exist_ok=True)

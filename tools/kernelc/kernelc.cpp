@@ -28,9 +28,9 @@
 #include <sycl/backend/opencl.hpp>
 #include <sycl/ext/oneapi/experimental/syclbin_kernel_bundle.hpp>
 
-#include "kernels/runtime/native_code.hpp"
-#include "kernels/runtime/opencl_symbol.hpp"
-#include "kernels/runtime/target_key.hpp"
+#include "kernels/runtime/device/opencl_symbol.hpp"
+#include "kernels/runtime/module/native_code.hpp"
+#include "kernels/runtime/module/target_key.hpp"
 
 namespace syclexp = sycl::ext::oneapi::experimental;
 using Bytes = std::vector<char>;

@@ -1,4 +1,5 @@
-// Links kernel modules into the cache folder for a program that goes on meanwhile (kernels/runtime/link_ahead.hpp).
+// Links kernel modules into the cache folder for a program that goes on meanwhile
+// (kernels/runtime/module/link_ahead.hpp).
 //   linker MODULE_DIR DEVICE PROCESSES     names of modules are messages on standard input, a socket
 // Starts the processes and ends; they end where the program does.
 #include <fcntl.h>
@@ -10,9 +11,9 @@
 #include <exception>
 #include <string>
 
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/module.hpp"
-#include "kernels/runtime/prelink.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/module/module.hpp"
+#include "kernels/runtime/module/prelink.hpp"
 
 namespace runtime = xpu_ops::runtime;
 

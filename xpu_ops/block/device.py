@@ -1,4 +1,4 @@
-"""The device policy as generators of kernels see it (kernels/runtime/policy.hpp; XPU_OPS_POLICY=gpu gives a GPU's)."""
+"""The device policy as generators of kernels see it (kernels/runtime/device/policy.hpp; XPU_OPS_POLICY=gpu gives a GPU's)."""
 
 from __future__ import annotations
 

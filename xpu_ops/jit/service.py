@@ -80,7 +80,7 @@ def source_digest(source: str) -> str:
 
 @dataclass(frozen=True)
 class Built:
-    """A compiled module: SPIR-V, and native code for the device that `target` names (kernels/runtime/target_key.hpp)."""
+    """A compiled module: SPIR-V, and native code for the device that `target` names (kernels/runtime/module/target_key.hpp)."""
 
     digest: str
     spirv: bytes

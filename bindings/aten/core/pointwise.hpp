@@ -6,7 +6,7 @@
 #include <c10/core/Scalar.h>
 
 #include "kernels/host/table.hpp"
-#include "kernels/runtime/module.hpp"
+#include "kernels/runtime/module/module.hpp"
 #include "kernels/sycl/pointwise_args.hpp"
 
 namespace xpu_ops::aten {

@@ -7,8 +7,8 @@
 
 #include "bindings/errors.hpp"
 #include "kernels/dtype.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aten {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aten {
 

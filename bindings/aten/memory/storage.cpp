@@ -15,8 +15,8 @@
 
 #include "bindings/aten/memory/allocator.hpp"
 #include "bindings/errors.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aten {
 

@@ -17,9 +17,9 @@
 #include "bindings/aten/memory/copy.hpp"
 #include "bindings/aten/memory/storage.hpp"
 #include "bindings/errors.hpp"
-#include "kernels/runtime/device.hpp"
-#include "kernels/runtime/event.hpp"
-#include "kernels/runtime/queue.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/event.hpp"
+#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aten {
 namespace {

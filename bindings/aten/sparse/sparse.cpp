@@ -14,7 +14,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "kernels/ops/sparse.hpp"
-#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 
 // Exported by torch, and declared in no header.
 namespace at::native {

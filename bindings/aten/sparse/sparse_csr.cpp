@@ -26,7 +26,7 @@
 #include "kernels/ops/sparse.hpp"
 #include "kernels/ops/sparse_csr.hpp"
 #include "kernels/ops/sparse_product.hpp"
-#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 
 // Exported by torch, and declared in no header.
 namespace at::native::sparse {

@@ -19,7 +19,7 @@
 #include "bindings/aten/sparse/sparse.hpp"
 #include "kernels/ops/sparse_csr.hpp"
 #include "kernels/ops/sparse_product.hpp"
-#include "kernels/runtime/device_error.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 
 namespace xpu_ops::aten {
 namespace {

@@ -1,0 +1,182 @@
+// Work of the host in order with the kernels of an OpenCL CPU device: native kernels of OpenCL, which a worker of the
+// device runs. A host task of SYCL needs a thread of its own and holds back what follows.
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+
+#include "kernels/runtime/queue/native_task.hpp"
+
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/opencl_symbol.hpp"
+#include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/queue/queue.hpp"
+
+namespace xpu_ops::runtime {
+namespace {
+
+// Tasks of a queue between waits of the host, so that it does not run ahead by minutes. The wait is for all of them:
+// only in clFinish does the waiting thread work with the device's.
+constexpr uint64_t kInFlight = 128;
+
+struct Enqueued {
+  Queue* queue;
+  NativeTask* task;
+};
+
+}  // namespace
+
+bool native_tasks(int device) {
+  static const bool on = env_flag("XPU_OPS_NATIVE_TASKS", true);
+  const sycl::device& d = sycl_device(device);
+  if (!on || d.get_backend() != sycl::backend::opencl) return false;
+  static const auto info = opencl_symbol<decltype(clGetDeviceInfo)>("clGetDeviceInfo");
+  cl_device_exec_capabilities able = 0;
+  return info && opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel") &&
+         info(sycl::get_native<sycl::backend::opencl>(d), CL_DEVICE_EXECUTION_CAPABILITIES, sizeof able, &able,
+              nullptr) == CL_SUCCESS &&
+         (able & CL_EXEC_NATIVE_KERNEL);
+}
+
+// Host work that stands side by side in a queue. The queue appends under its lock, the worker reads without one. A
+// piece is a `Head` and the bytes of its function.
+class NativeBatch {
+ public:
+  std::shared_ptr<NativeBatch> self;  // from the enqueuing until the worker leaves
+  // False where there is no room left, or the worker has run all and left.
+  bool append(void (*run)(const void*), const void* f, uint32_t bytes) {
+    const uint32_t size = (sizeof(Head) + bytes + alignof(Head) - 1) / alignof(Head) * alignof(Head);
+    uint32_t at = filled_.load(std::memory_order_relaxed);
+    if (at == kLeft || at + size > kBytes) return false;
+    new (pieces_ + at) Head{run, size};
+    std::memcpy(pieces_ + at + sizeof(Head), f, bytes);
+    return filled_.compare_exchange_strong(at, at + size, std::memory_order_release, std::memory_order_relaxed);
+  }
+  void run() {
+    for (uint32_t done = 0;;) {
+      uint32_t end = done;
+      if (filled_.compare_exchange_strong(end, kLeft, std::memory_order_acquire)) return;
+      while (done < end) {
+        const Head& head = *reinterpret_cast<const Head*>(pieces_ + done);
+        head.run(&head + 1);
+        done += head.size;
+      }
+    }
+  }
+
+ private:
+  struct alignas(std::max_align_t) Head {
+    void (*run)(const void*);
+    uint32_t size;
+  };
+  static constexpr uint32_t kBytes = 16384, kLeft = ~uint32_t{0};
+  std::atomic<uint32_t> filled_{0};  // bytes
+  alignas(Head) unsigned char pieces_[kBytes];
+};
+
+namespace {
+
+struct EnqueuedBatch {
+  Queue* queue;
+  NativeBatch* batch;
+};
+
+}  // namespace
+
+void Queue::run_batch(void* args) {
+  const EnqueuedBatch e = *static_cast<const EnqueuedBatch*>(args);
+  const std::shared_ptr<NativeBatch> batch = std::move(e.batch->self);
+  batch->run();
+  e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
+}
+
+void Queue::run_native(const void* args) {
+  const Enqueued e = *static_cast<const Enqueued*>(args);
+  try {
+    e.task->run();
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(e.queue->native_error_lock_);
+    if (!e.queue->native_error_) e.queue->native_error_ = std::current_exception();
+    e.queue->native_failed_.store(true, std::memory_order_release);
+  }
+  delete e.task;
+  e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
+}
+
+bool Queue::ask_natives() {
+  native_allowed_.store(native_tasks(device) ? Natives::yes : Natives::no, std::memory_order_relaxed);
+  return true;
+}
+
+// Behind the pieces of the last batch, if nothing has come since, or in a new one.
+bool Queue::put_native(void (*run)(const void*), const void* f, uint32_t bytes) {
+  static const auto enqueue = opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
+  if (!takes_native() || active_.load(std::memory_order_relaxed) != &q_) return false;
+  // Also a queue that has joined a graph by an event: nobody blocked its inline work.
+  if (graphs_recording() > 0 && recording(*this)) return false;
+  if (!batch_ || !batch_->append(run, f, bytes)) {
+    auto made = std::make_shared_for_overwrite<NativeBatch>();
+    if (!made->append(run, f, bytes)) return false;
+    if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(q_);
+    made->self = made;
+    EnqueuedBatch args{this, made.get()};  // OpenCL copies them
+    count_native(1);
+    if (enqueue(static_cast<cl_command_queue>(native_queue_), run_batch, &args, sizeof args, 0, nullptr, nullptr, 0,
+                nullptr, nullptr) != CL_SUCCESS) {
+      count_native(-1);
+      made->self.reset();
+      native_allowed_.store(Natives::no, std::memory_order_relaxed);
+      return false;
+    }
+    batch_ = std::move(made);
+  }
+  count_submission();
+  return true;
+}
+
+bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
+  if (!able_natives()) return false;
+  if (natives_in_flight() >= kInFlight) wait();
+  const std::lock_guard<QueueLock> turn(lock_);
+  const Enqueued piece{this, task.get()};
+  count_native(1);
+  if (put_native(run_native, &piece, sizeof piece)) {
+    task.release();
+    return true;
+  }
+  count_native(-1);
+  return false;
+}
+
+bool Queue::may_run_later(int64_t elements) {
+  return is_small(elements) && inline_allowed_.load(std::memory_order_relaxed) && able_natives() &&
+         natives_in_flight() < kInFlight;
+}
+
+bool Queue::run_later(void (*run)(const void*), const void* f, uint32_t bytes) {
+  if (!able_natives()) return false;
+  const std::lock_guard<QueueLock> turn(lock_);
+  return inline_allowed_.load(std::memory_order_relaxed) && put_native(run, f, bytes);
+}
+
+// sycl::queue takes its last own command for the last of all.
+void Queue::catch_up(sycl::queue& q) {
+  if (natives_done() || recording(*this)) return;  // what a graph records begins behind a mark
+  if (!native_mark_) native_mark_ = sycl::malloc_device<char>(1, q);
+  q.memset(native_mark_, 0, 1);
+}
+
+void Queue::throw_native_error() {
+  if (!native_failed_.load(std::memory_order_acquire)) [[likely]]
+    return;
+  std::exception_ptr error;
+  {
+    const std::lock_guard<std::mutex> lock(native_error_lock_);
+    error = std::exchange(native_error_, nullptr);
+    native_failed_.store(false, std::memory_order_relaxed);
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace xpu_ops::runtime
