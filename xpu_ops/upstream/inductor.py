@@ -173,7 +173,8 @@ def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(upstream)
     def call(self: Any, inputs: Any) -> Any:
         if (
-            getattr(self, "_compile_context", None) is not None
+            "xpu" not in self.device_types
+            or getattr(self, "_compile_context", None) is not None
             or profiler._is_profiler_enabled
             or debug.RECORD_GRAPH_EXECUTION
         ):
@@ -206,13 +207,13 @@ def plain_wrapper(upstream: Callable[..., Any]) -> Callable[..., Any]:
         changes = m.num_outputs_aliased or m.dynamic_outputs or m.grad_enabled_mutation is not None
         if kwargs["trace_joint"] or kwargs["disable_amp"] or written or changes:
             return whole
-        calls_whole = True
+        plain = False
 
         @functools.wraps(whole)
         def runtime_wrapper(args: list[Any]) -> Any:
-            nonlocal calls_whole
-            if calls_whole or torch.is_grad_enabled() or profiler._is_profiler_enabled:
-                calls_whole = False
+            nonlocal plain
+            if not plain or torch.is_grad_enabled() or profiler._is_profiler_enabled:
+                plain = any(isinstance(a, torch.Tensor) and a.device.type == "xpu" for a in args)
                 return whole(args)
             return compiled_fn(args)
 
