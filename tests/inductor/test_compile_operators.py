@@ -122,7 +122,7 @@ def test_gradient_of_softmax(name) -> None:
 
 
 def test_parts_of_a_softmax_that_others_read() -> None:
-    """What looks like softmax and is not: other dimensions, and sums that are results."""
+    """Expressions that look like softmax and are not: other dimensions, and sums that are results."""
 
     def mixed(t: torch.Tensor) -> torch.Tensor:
         e = torch.exp(t - t.amax(1, keepdim=True))

@@ -60,7 +60,7 @@ def _less_most(node: Any, dim: int) -> Any:
 
 
 def _operand(shifted: fx.Node, dim: int) -> Any:
-    """What softmax is taken of. Of x * c and x / c torch writes (x - amax(x)) * c where the whole row is finite, else plainly."""
+    """The operand of softmax. Of x * c and x / c torch writes (x - amax(x)) * c where the whole row is finite, else plainly."""
     if shifted.target is not aten.where.self:
         return _less_most(shifted, dim)
     finite, scaled, plain = shifted.args

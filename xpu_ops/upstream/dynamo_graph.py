@@ -1,4 +1,4 @@
-"""What Dynamo writes around the call of a graph. Runs after torch._dynamo.output_graph."""
+"""The code that Dynamo writes around the call of a graph. Runs after torch._dynamo.output_graph."""
 
 from __future__ import annotations
 
