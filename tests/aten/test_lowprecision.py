@@ -163,7 +163,16 @@ def test_scaled_grouped_mm_checks_its_arguments() -> None:
 # ---- _int_mm, int8 and int4 weights
 
 # Products of few rows: one, two and three of them, rows of the weight that sixteen does not divide, more than one tile.
-FEW_ROWS = [(1, 1152, 48), (1, 16768, 80), (2, 128, 161), (3, 1152, 16), (4, 2048, 600), (7, 4224, 200), (13, 256, 330)]
+FEW_ROWS = [
+    (1, 1152, 48),
+    (1, 16768, 80),
+    (2, 128, 161),
+    (3, 1152, 16),
+    (4, 2048, 600),
+    (7, 4224, 200),
+    (13, 256, 330),
+    (29, 256, 330),
+]
 
 
 @pytest.mark.parametrize("shape", [(17, 32, 48), (1, 64, 16), (5, 7, 3)], ids=str)
