@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-GPU_POLICY = os.environ.get("XPU_OPS_POLICY") == "gpu"
+GPU_POLICY = os.environ.get("XPU_OPS_POLICY", "").startswith("gpu")
 # The processor multiplies pairs of bf16: kernels/sycl/cpu/dot16.hpp is compiled for it.
 DOT16 = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
 # Small work is computed on the calling thread.
