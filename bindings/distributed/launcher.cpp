@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "kernels/runtime/device/device.hpp"
+
 namespace xpu_ops::distributed {
 
 void Launcher::push(std::function<void()> task) {
@@ -18,6 +20,11 @@ void Launcher::push(std::function<void()> task) {
 }
 
 void Launcher::stop() {
+  if (runtime::in_bad_fork()) {
+    new std::shared_ptr<Shared>(shared_);  // a thread that is not there waits on it, or has locked it: kept
+    if (thread_.joinable()) thread_.detach();
+    return;
+  }
   std::thread thread;
   {
     std::lock_guard<std::mutex> lock(shared_->mutex);
@@ -28,11 +35,6 @@ void Launcher::stop() {
   if (!thread.joinable()) return;
   if (thread.get_id() == std::this_thread::get_id()) return thread.detach();
   thread.join();
-}
-
-void Launcher::forget() {
-  new std::shared_ptr<Shared>(shared_);  // a thread that is not there waits on it: kept
-  if (thread_.joinable()) thread_.detach();
 }
 
 void Launcher::loop(const std::shared_ptr<Shared>& shared) {

@@ -20,8 +20,9 @@ class Launcher {
   void push(std::function<void()> task);  // that throws nothing
   // Whether none is waiting or being started.
   bool idle() const { return shared_->waiting.load(std::memory_order_acquire) == 0; }
-  void stop();    // after what was pushed has run; at once where a task itself calls it, which may end the group
-  void forget();  // in a forked child, which has no such thread
+  // After what was pushed has run. At once where a task itself calls it, which may end the group, and in a forked
+  // child, which has no such thread.
+  void stop();
 
  private:
   struct Shared {

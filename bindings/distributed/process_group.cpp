@@ -62,7 +62,7 @@ ProcessGroupXCCL::~ProcessGroupXCCL() { close(); }
 
 void ProcessGroupXCCL::close() {
   if (runtime::in_bad_fork()) {  // the threads to wait for are the parent's
-    launcher_.forget();
+    launcher_.stop();
     engine_.release();
     borrowed_.release();
     return;

@@ -103,8 +103,9 @@ def test_python_memory_that_the_engine_frees_last(tmp_path: Path) -> None:
     assert outs == ["freed\n", ""]
 
 
-def test_a_forked_child_does_not_wait(tmp_path: Path) -> None:
-    """The other rank joins the collective once the child has ended."""
+@pytest.mark.parametrize("discrete", ["0", "1"])
+def test_a_forked_child_does_not_wait(tmp_path: Path, discrete: str) -> None:
+    """The other rank joins the collective once the child has ended. With memory of its own a device has a thread for it."""
     ended = str(tmp_path / "ended")
     body = f"""
         group(60)
@@ -120,7 +121,7 @@ def test_a_forked_child_does_not_wait(tmp_path: Path) -> None:
             open({ended!r}, "w").close()
         work.wait()
     """
-    first, second = ranks.start_code(tmp_path, body)
+    first, second = ranks.start_code(tmp_path, body, XPU_OPS_DISCRETE=discrete)
     out, error = first.communicate(timeout=90)
     second.communicate(timeout=90)
     assert (first.returncode, second.returncode) == (0, 0), error[-3000:]
