@@ -214,7 +214,7 @@ def main() -> int:
     parser.add_argument("--tests-per-process", type=int, default=600)
     parser.add_argument("--every", type=int, default=1, help="only each n-th test")
     parser.add_argument(
-        "--compared", type=Path, nargs="*", default=[], help="replay.json of runs whose kernels are not needed"
+        "--compared", type=Path, action="append", default=[], help="replay.json of a run whose kernels are not needed"
     )
     parser.add_argument("--seconds", type=float, default=1800, help="limit of one process")
     parser.add_argument("--pytest", nargs="*", default=[], help="more arguments for pytest")
