@@ -260,7 +260,7 @@ def release(library: str) -> str:
 
 
 def signatures(library: str) -> dict[str, str]:
-    """The signature of every target in a library; of a name with `*`, and of one that is added, that of its owner.
+    """The signature of every target in a library, by name; of one with `*`, and of one that is added, that of its owner.
 
     Raises LookupError or AttributeError for a target that is gone.
     """
@@ -274,4 +274,4 @@ def signatures(library: str) -> dict[str, str]:
                 out[target] = f"of {type(owner).__name__}"
             else:
                 out[target] = signature(original(change, target))
-    return out
+    return dict(sorted(out.items()))
