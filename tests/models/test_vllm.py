@@ -5,7 +5,6 @@ Each test starts vLLM in a process of its own. Where vLLM is not installed, test
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,15 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.vllm_process import BUDGET, needs_vllm
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
-BUDGET = {
-    "XPU_OPS_CPU_MEMORY": "3G",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-}
+pytestmark = needs_vllm
 
 PROGRAM = """
 import json, sys, torch, transformers

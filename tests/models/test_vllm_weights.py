@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -12,14 +11,9 @@ from pathlib import Path
 
 import pytest
 from support import vllm_weights
+from support.vllm_process import BUDGET, needs_vllm
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed")
-BUDGET = {
-    "XPU_OPS_CPU_MEMORY": "3G",
-    "VLLM_NO_USAGE_STATS": "1",
-    "HF_HUB_OFFLINE": "1",
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-}
+pytestmark = needs_vllm
 REFUSED = {
     "fp8": r"xpu_ops\.vllm does not serve weights of fp8; XPU_OPS_VLLM=0 takes",
     "w3a16": r"weights of uint3b4 are not served",

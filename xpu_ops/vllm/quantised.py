@@ -114,22 +114,23 @@ class XpuIntegers(Int8ScaledMMLinearKernel):
         return self.weight.product(x, bias)
 
 
-class XpuGptqLinear(AutoGPTQLinearMethod):
-    """vLLM's layer without its question for CUDA's kernels."""
+class _Linear:
+    """A layer without vLLM's question for CUDA's kernels."""
 
-    def __init__(self, quant_config: AutoGPTQConfig) -> None:
+    def __init__(self, quant_config: Any) -> None:
         self.quant_config, self.quant_type, self.input_dtype = quant_config, quant_config.quant_type, None
 
 
-class XpuAwqLinear(AutoAWQMarlinLinearMethod):
-    """The same of AWQ."""
-
-    def __init__(self, quant_config: AutoAWQConfig) -> None:
-        self.quant_config, self.quant_type, self.input_dtype = quant_config, quant_config.quant_type, None
+class XpuGptqLinear(_Linear, AutoGPTQLinearMethod):
+    """A layer of GPTQ."""
 
 
-class XpuGptq(AutoGPTQConfig):
-    """GPTQ: symmetric, 4 or 8 bits."""
+class XpuAwqLinear(_Linear, AutoAWQMarlinLinearMethod):
+    """A layer of AWQ."""
+
+
+class _Method:
+    """A method for linear layers, with every floating type."""
 
     @classmethod
     def get_supported_act_dtypes(cls) -> list[torch.dtype]:
@@ -138,19 +139,23 @@ class XpuGptq(AutoGPTQConfig):
     def get_quant_method(self, layer: nn.Module, prefix: str) -> Any:
         if isinstance(layer, RoutedExperts):
             _refuse(prefix, "experts of few bits")
+        return self.for_linear(layer, prefix)
+
+    def for_linear(self, layer: nn.Module, prefix: str) -> Any:
+        raise NotImplementedError
+
+
+class XpuGptq(_Method, AutoGPTQConfig):
+    """GPTQ: symmetric, 4 or 8 bits."""
+
+    def for_linear(self, layer: nn.Module, prefix: str) -> Any:
         return get_linear_quant_method(self, layer, prefix, XpuGptqLinear)
 
 
-class XpuAwq(AutoAWQConfig):
+class XpuAwq(_Method, AutoAWQConfig):
     """AWQ: 4 bits in groups, with zeros."""
 
-    @classmethod
-    def get_supported_act_dtypes(cls) -> list[torch.dtype]:
-        return _FLOATS
-
-    def get_quant_method(self, layer: nn.Module, prefix: str) -> Any:
-        if isinstance(layer, RoutedExperts):
-            _refuse(prefix, "experts of few bits")
+    def for_linear(self, layer: nn.Module, prefix: str) -> Any:
         if not isinstance(layer, LinearBase) and not (isinstance(layer, ParallelLMHead) and self.lm_head_quantized):
             return None
         if is_layer_skipped(prefix, self.modules_to_not_convert, self.packed_modules_mapping, match_mode="substring"):
