@@ -122,7 +122,7 @@ def test_gradient_of_softmax(name) -> None:
 
 
 def test_parts_of_a_softmax_that_others_read() -> None:
-    """Expressions that look like softmax and are not: other dimensions, and sums that are results."""
+    """Expressions that look like softmax and are not: other dimensions, sums that are results, two operands."""
 
     def mixed(t: torch.Tensor) -> torch.Tensor:
         e = torch.exp(t - t.amax(1, keepdim=True))
@@ -133,8 +133,16 @@ def test_parts_of_a_softmax_that_others_read() -> None:
         s = e.sum(1, keepdim=True)
         return e / s, s
 
+    def two(t: torch.Tensor) -> torch.Tensor:
+        """The choice that torch writes for softmax of a product, between two things."""
+        a, p = t.sin(), t * t.cos()
+        bad = torch.any(t > 1, [1], True)
+        e = torch.exp(torch.where(bad.logical_not(), (a - a.amax(1, keepdim=True)) * 2, p - p.amax(1, keepdim=True)))
+        return e / e.sum(1, keepdim=True)
+
     x = torch.randn(7, 19, device="xpu")
-    for f in (mixed, kept):
+    x[:4].clamp_(max=1)
+    for f in (mixed, kept, two):
         torch.testing.assert_close(torch.compile(f)(x), f(x))
 
 

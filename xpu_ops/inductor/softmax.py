@@ -59,20 +59,26 @@ def _less_most(node: Any, dim: int) -> Any:
     return x if fits and _used_by(most, node) else None
 
 
+def _unconverted(node: Any) -> Any:
+    return node.args[0] if isinstance(node, fx.Node) and node.target is _convert else node
+
+
 def _operand(shifted: fx.Node, dim: int) -> Any:
-    """The operand of softmax. Of x * c and x / c torch writes (x - amax(x)) * c where the whole row is finite, else plainly."""
+    """The operand of softmax. Of x * c and x / c torch writes (x - amax(x)) * c where the whole row is finite, else plainly;
+    the first x is multiplied by the sign of c."""
     if shifted.target is not aten.where.self:
         return _less_most(shifted, dim)
     finite, scaled, plain = shifted.args
     if finite.target is not aten.logical_not.default or finite.args[0].target is not aten.any.dims:
         return None
-    if scaled.target not in (aten.mul.Tensor, aten.div.Tensor) or _less_most(scaled.args[0], dim) is None:
+    if scaled.target not in (aten.mul.Tensor, aten.div.Tensor):
         return None
-    x = _less_most(plain, dim)
-    if x is None or not _used_by(plain, shifted):
+    signed, x = _less_most(scaled.args[0], dim), _less_most(plain, dim)
+    if signed is None or signed.target is not aten.mul.Tensor or x is None or not _used_by(plain, shifted):
         return None
-    product = x.args[0] if x.target is _convert else x
-    return x if product.target is scaled.target else None
+    product = _unconverted(x)
+    same = product.target is scaled.target and _unconverted(signed.args[0]) in map(_unconverted, product.args)
+    return x if same else None
 
 
 def _make_whole(graph: fx.Graph, total: fx.Node) -> bool:
