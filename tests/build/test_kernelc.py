@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.kernelc.digest import Includes
+from tools.kernelc.__main__ import use_cpu_runtime
+from tools.kernelc.digest import Includes, cpu_runtime
 from tools.kernelc.pool import Job, Result, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -217,3 +218,23 @@ def test_include_scan(tmp_path: Path) -> None:
     source.write_text('#include "a.hpp"\n#include "absent.hpp"\n')
     closure = Includes([tmp_path]).closure(source)
     assert [p.name for p in closure] == ["a.hpp", "b.hpp"]
+
+
+@pytest.mark.parametrize("listed", ["", "libpocl.so.2:libnvidia-opencl.so.1", "/nowhere/libintelocl.so"])
+def test_links_by_the_own_runtime(monkeypatch: pytest.MonkeyPatch, listed: str) -> None:
+    monkeypatch.setenv("OCL_ICD_FILENAMES", listed)
+    monkeypatch.setenv("ONEAPI_DEVICE_SELECTOR", "cuda:gpu")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    use_cpu_runtime()
+    assert os.environ["OCL_ICD_FILENAMES"] == str(cpu_runtime())
+    assert os.environ["ONEAPI_DEVICE_SELECTOR"] == "opencl:cpu"
+
+
+def test_links_by_a_listed_runtime_of_intel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mine = tmp_path / "libintelocl.so"
+    mine.touch()
+    monkeypatch.setenv("OCL_ICD_FILENAMES", f"{mine}")
+    monkeypatch.setenv("ONEAPI_DEVICE_SELECTOR", "")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    use_cpu_runtime()
+    assert os.environ["OCL_ICD_FILENAMES"] == str(mine)

@@ -139,7 +139,9 @@ def identify(worker: Path) -> str:
 
 def use_cpu_runtime() -> None:
     """For the processes that are started: the compiler needs a device to link for, the CPU, whatever else the machine has."""
-    os.environ.setdefault("OCL_ICD_FILENAMES", str(cpu_runtime()))
+    listed = os.environ.get("OCL_ICD_FILENAMES", "").split(":")
+    if not any(Path(p).name.startswith("libintelocl") and Path(p).exists() for p in listed):
+        os.environ["OCL_ICD_FILENAMES"] = str(cpu_runtime())  # an image of another vendor lists its own
     os.environ["ONEAPI_DEVICE_SELECTOR"] = "opencl:cpu"
     if (malloc := fast_malloc()) is not None:
         os.environ["LD_PRELOAD"] = " ".join(filter(None, [str(malloc), os.environ.get("LD_PRELOAD")]))
