@@ -65,6 +65,9 @@ class Kernel(Strict):
     single: bool = Field(
         default=False, description="work-groups are one item, which computes in vectors of its own; for a CPU device"
     )
+    cpu_plans: bool = Field(
+        default=False, description="plans of a CPU device alone choose it (a reduction's `row` is such a kernel)"
+    )
     dims: Literal[1, 2, 3] = Field(default=1, description="dimensions of the launch")
     types: list[str] = Field(
         default_factory=list, description="element types, one kernel each; none: one untyped kernel"

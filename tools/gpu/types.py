@@ -78,7 +78,8 @@ def kernels_of(family: Family) -> Iterator[tuple[str, dict[str, Any]]]:
             yield each.instance(t), entry(family, each.args, 1, [t.name], [], None, False)
     owners = {id(k): op for op in family.operators for k in op.row.kernels}
     for k in family.kernels:
-        for _, types, instance in custom_instances(k):
+        for table, types, instance in custom_instances(k):
+            by_cpu = k.single or k.cpu_plans or k.name in cpu_functions() or (k.reduction and table.endswith("_row"))
             yield (
                 instance.name,
                 entry(
@@ -88,7 +89,7 @@ def kernels_of(family: Family) -> Iterator[tuple[str, dict[str, Any]]]:
                     [t.name for t in types],
                     [],
                     owners.get(id(k)),
-                    k.single or k.name in cpu_functions(),
+                    by_cpu,
                 ),
             )
 
@@ -221,6 +222,7 @@ def families() -> list[Family]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.gpu.types", description=__doc__)
     parser.add_argument("--build", type=Path, default=Path("build"), help="build folder, whose kernels count")
+    parser.add_argument("--jit", type=Path, default=Path("build/gpu/recordings/jit"), help="recorded run-time sources")
     parser.add_argument("--out", type=Path, default=Path("build/gpu/kernels.json"))
     args = parser.parse_args()
     built = {line.split("\t")[0] for line in (args.build / "gen" / "kernel_index.tsv").read_text().splitlines()}
@@ -229,8 +231,11 @@ def main() -> int:
         print(f"gpu-types: the manifest has no {', '.join(missing[:10])}; build first", file=sys.stderr)
         return 1
     structs = layouts(sorted({e["args"] for e in kernels.values()}))
+    doubles = sorted(source.stem for source in args.jit.glob("*.cpp") if "double" in source.read_text())
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps({"tolerances": tolerances(), "structs": structs, "kernels": kernels}))
+    args.out.write_text(
+        json.dumps({"tolerances": tolerances(), "structs": structs, "kernels": kernels, "doubles": doubles})
+    )
     by_family: dict[str, int] = defaultdict(int)
     for e in kernels.values():
         by_family["the CPU device's alone" if e.get("cpu_only") else "a GPU's"] += 1
