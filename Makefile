@@ -201,7 +201,7 @@ gpu-record: build
 gpu-plan: build
 	$(RUN) -m tools.gpu.plan --build $(BUILD) --out $(GPU)/bench $(GPU_ARGS)
 gpu-pack: build
-	$(RUN) -m tools.gpu.types --build $(BUILD) --out $(GPU)/kernels.json
+	$(RUN) -m tools.gpu.types --build $(BUILD) --jit $(GPU)/recordings/jit --out $(GPU)/kernels.json
 	$(RUN) -m tools.gpu.pack --work $(GPU) --out $(GPU)/payload
 gpu-replay:
 	bash $(GPU)/payload/run.sh assemble replay synccheck memcheck racecheck $(GPU_ARGS)

@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples/serving"), str(ROOT / "tests")]
 import chat  # type: ignore[import-not-found]  # noqa: E402
-from support import vllm_weights  # type: ignore[import-not-found]  # noqa: E402
+from support import vllm_weights  # noqa: E402
 
 SIZES = {
     "tiny": {"hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 4, "num_attention_heads": 4},

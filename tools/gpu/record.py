@@ -36,6 +36,8 @@ FOLDERS = (
     "tests/inductor",
     "tests/jit",
     "tests/triton_backend",
+    "tools/gpu/sweep.py",
+    "tools/gpu/sweep_networks.py",
 )
 
 
@@ -121,7 +123,7 @@ def environment(build: Path, out: Path) -> dict[str, str]:
     return {
         **os.environ, **caches,
         "XPU_OPS_POLICY": GPU, "XPU_OPS_DISCRETE": "1", "XPU_OPS_BUILD_DIR": str(build),
-        "PYTHONPATH": f"{build / 'python'}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": f"{build / 'python'}:{ROOT}:{ROOT / 'tests'}", "PYTHONDONTWRITEBYTECODE": "1",
         "HYPOTHESIS_PROFILE": "quick", "XPU_OPS_TEST_EXAMPLES": os.environ.get("XPU_OPS_TEST_EXAMPLES", "3"),
     }  # fmt: skip
 

@@ -129,6 +129,7 @@ class Types:
     def __init__(self, path: Path) -> None:
         table = json.loads(path.read_text())
         self._tolerances, self._structs, self._kernels = table["tolerances"], table["structs"], table["kernels"]
+        self._doubles = set(table["doubles"])
 
     def tolerances(self, kernel: str) -> dict[str, Any]:
         own = self._kernels.get(kernel, {}).get("tolerances", {})
@@ -141,7 +142,9 @@ class Types:
         if kernel is None or launch.digest:
             # A struct of 8-byte fields, any of which may be a pointer to any type.
             words = np.frombuffer(launch.args[: len(launch.args) // 8 * 8], "<u8")
-            return sorted((int(w), ["f32", "bf16", "f16", "i64", "u8"]) for w in words)
+            # f64 only where the source has it: elsewhere an error could hide in the low half of a wider number.
+            kinds = ["f32", "bf16", "f16", "i64", "u8", *(["f64"] if launch.digest in self._doubles else [])]
+            return sorted((int(w), kinds) for w in words)
         found = []
         for number, (offset, pointer) in enumerate(self._structs[kernel["args"]]):
             address = int.from_bytes(launch.args[offset : offset + 8], "little")
