@@ -93,3 +93,13 @@ def test_histogram_out_of_another_type(device: str) -> None:
 
 def test_counts_of_ids() -> None:
     same(lambda x: torch.bincount(x), ids(9, 1000))
+
+
+@pytest.mark.parametrize("bins", [1, 7, 100_000])
+@pytest.mark.parametrize("n", [15, 16, 17, 4099])
+def test_histc_counts_sixteen_at_a_time(n: int, bins: int) -> None:
+    """The bins of vectors of sixteen and of the rest; values on the edges, outside, infinite and NaN."""
+    x = torch.rand(n, generator=torch.Generator().manual_seed(n)) * 4 - 1
+    x[:8] = torch.tensor([0.0, 2.0, float("nan"), float("inf"), -float("inf"), 3e38, -3e38, 1.0])
+    for values in (x, torch.stack([x, x], 1)[:, 0]):
+        assert torch.equal(values.xpu().histc(bins, 0, 2).cpu(), values.histc(bins, 0, 2))
