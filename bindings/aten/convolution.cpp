@@ -13,10 +13,9 @@
 
 namespace xpu_ops::aten {
 
-onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding,
-                                   at::IntArrayRef dilation, at::IntArrayRef output_padding, bool transposed,
-                                   int64_t groups) {
-  onednn::ConvGeometry g;
+ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                           at::IntArrayRef output_padding, bool transposed, int64_t groups) {
+  ConvGeometry g;
   const auto at = [](at::IntArrayRef v, int i) { return v.size() == 1 ? v[0] : v[i]; };
   g.spatial = spatial;
   g.groups = groups;
@@ -30,8 +29,7 @@ onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntA
   return g;
 }
 
-std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight,
-                                      const onednn::ConvGeometry& g) {
+std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const ConvGeometry& g) {
   std::vector<int64_t> sizes{input.size(0), g.transposed ? weight.size(1) * g.groups : weight.size(0)};
   for (int i = 0; i < g.spatial; ++i) {
     const int64_t in = input.size(2 + i), reach = g.dilation[i] * (weight.size(2 + i) - 1) + 1;
@@ -60,8 +58,7 @@ at::Tensor dense(const at::Tensor& t, at::MemoryFormat format) {
 
 bool use_onednn(const at::Tensor& t) { return onednn_float(t.scalar_type()); }
 
-ConvArgs direct_args(const at::Tensor& src, const at::Tensor& weight, const at::Tensor& dst,
-                     const onednn::ConvGeometry& g) {
+ConvArgs direct_args(const at::Tensor& src, const at::Tensor& weight, const at::Tensor& dst, const ConvGeometry& g) {
   ConvArgs a{};
   const auto strides = [&](const at::Tensor& t, int64_t (&out)[5]) {
     out[0] = t.stride(0);
@@ -93,7 +90,7 @@ void launch_direct(plan::ConvPass pass, const at::Tensor& written, const ConvArg
 
 // The three products of a convolution; src and dst are those of the untransposed one. Outputs are dense.
 void direct_forward(const at::Tensor& src, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& dst,
-                    const onednn::ConvGeometry& g) {
+                    const ConvGeometry& g) {
   ConvArgs a = direct_args(src, w, dst, g);
   a.src = src.const_data_ptr();
   a.weights = w.const_data_ptr();
@@ -102,7 +99,7 @@ void direct_forward(const at::Tensor& src, const at::Tensor& w, const at::Tensor
   launch_direct(plan::ConvPass::forward, dst, a);
 }
 void direct_backward_data(const at::Tensor& dst, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& src,
-                          const onednn::ConvGeometry& g) {
+                          const ConvGeometry& g) {
   ConvArgs a = direct_args(src, w, dst, g);
   a.dst = dst.const_data_ptr();
   a.weights = w.const_data_ptr();
@@ -110,8 +107,7 @@ void direct_backward_data(const at::Tensor& dst, const at::Tensor& w, const at::
   a.src = src.mutable_data_ptr();
   launch_direct(plan::ConvPass::backward_data, src, a);
 }
-void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& w,
-                             const onednn::ConvGeometry& g) {
+void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& w, const ConvGeometry& g) {
   ConvArgs a = direct_args(src, w, dst, g);
   a.src = src.const_data_ptr();
   a.dst = dst.const_data_ptr();
@@ -120,19 +116,19 @@ void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const
 }
 
 // Whether the layer has a group per channel: x and y are the sides of the untransposed convolution.
-bool may_be_depthwise(const at::Tensor& x, const at::Tensor& y, const onednn::ConvGeometry& g) {
+bool may_be_depthwise(const at::Tensor& x, const at::Tensor& y, const ConvGeometry& g) {
   return g.spatial == 2 && !g.transposed && g.groups == x.size(1) && x.scalar_type() == y.scalar_type() &&
          x.size(2) * x.size(3) < INT32_MAX && y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX;
 }
 
 // Whether the depthwise kernels take it.
-bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
+bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const ConvGeometry& g) {
   return may_be_depthwise(x, y, g) && x.is_contiguous() && y.is_contiguous() &&
          plan::plan_depthwise_serves(direct_args(x, w, y, g), current_policy());
 }
 
 // Whether its gradients are computed in float.
-bool widens(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
+bool widens(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const ConvGeometry& g) {
   return may_be_depthwise(x, y, g) &&
          plan::plan_depthwise_widens(direct_args(x, w, y, g), dtype_of(x), current_policy());
 }
@@ -153,7 +149,7 @@ std::optional<ConvGate> gate_of(const Activation& f) {
 }  // namespace
 
 bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
-                      const onednn::ConvGeometry& g, const Activation& activation) {
+                      const ConvGeometry& g, const Activation& activation) {
   if (!is_depthwise(x, w, out, g)) return false;
   const at::Tensor weights = w.contiguous();
   ConvArgs a = direct_args(x, weights, out, g);
@@ -176,19 +172,19 @@ namespace {
 
 // 16-bit weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a
 // product that packs nothing.
-bool packs_wide(const at::Tensor& w, const onednn::WeightRef& ref, at::MemoryFormat format) {
+bool packs_wide(const at::Tensor& w, const WeightRef& ref, at::MemoryFormat format) {
   return ref.storage && (format != at::MemoryFormat::Contiguous || w.numel() != w.size(0) * w.size(1));
 }
 
 bool half_type(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
 
 void forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
-             const onednn::ConvGeometry& g, at::MemoryFormat format) {
+             const ConvGeometry& g, at::MemoryFormat format) {
   if (use_onednn(x)) {
     if (direct_depthwise(x, w, bias, out, g)) return;
     runtime::Queue& queue = runtime::current_queue();
-    const onednn::WeightRef ref = weight_ref(w);
-    onednn::View b;
+    const WeightRef ref = weight_ref(w);
+    View b;
     if (bias.defined()) b = view(bias);
     if (onednn::convolution_forward(queue, view(x), view(w), bias.defined() ? &b : nullptr, out_view(out), g, {}, ref))
       return;
@@ -212,16 +208,16 @@ void forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, c
 
 // With stride 1 the gradient is a depthwise convolution too, with the taps in reverse.
 bool depthwise_backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out,
-                             const onednn::ConvGeometry& g) {
+                             const ConvGeometry& g) {
   const int64_t k = w.size(-1);
   if (!is_depthwise(out, w, grad, g) || g.stride[0] != 1 || g.padding[0] >= k || g.padding[1] >= k) return false;
-  onednn::ConvGeometry reverse = g;
+  ConvGeometry reverse = g;
   for (int i = 0; i < 2; ++i) reverse.padding[i] = k - 1 - g.padding[i];
   return direct_depthwise(grad, w.flip({2, 3}), {}, out, reverse);
 }
 
 bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
-                                const onednn::ConvGeometry& g) {
+                                const ConvGeometry& g) {
   if (!out.is_contiguous() || !may_be_depthwise(x, grad, g)) return false;
   if (!is_depthwise(x, out, grad, g))
     return plan::plan_depthwise_copies(direct_args(x, out, grad, g), dtype_of(x), current_policy()) &&
@@ -236,7 +232,7 @@ bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, con
 
 // The gradient of the weights as one product over columns, see plan_columns_serve().
 bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
-                              const onednn::ConvGeometry& g) {
+                              const ConvGeometry& g) {
   const auto last = at::MemoryFormat::ChannelsLast;
   if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
       onednn::unwanted_source(runtime::current_queue().device, DType::bf16) ||
@@ -260,7 +256,7 @@ bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const
 
 // A 1x1 convolution with strides reads some positions only. Of contiguous images the gradient of those is a product,
 // and not a copy of all of them from another layout.
-bool skips_positions(const at::Tensor& w, const onednn::ConvGeometry& g, at::MemoryFormat format) {
+bool skips_positions(const at::Tensor& w, const ConvGeometry& g, at::MemoryFormat format) {
   bool strided = false;
   for (int i = 0; i < g.spatial; ++i) {
     if (w.size(2 + i) != 1 || g.padding[i] != 0) return false;
@@ -269,18 +265,18 @@ bool skips_positions(const at::Tensor& w, const onednn::ConvGeometry& g, at::Mem
   return strided && !g.transposed && g.groups == 1 && format == at::MemoryFormat::Contiguous;
 }
 
-at::Tensor read_positions(at::Tensor t, const onednn::ConvGeometry& g) {
+at::Tensor read_positions(at::Tensor t, const ConvGeometry& g) {
   for (int i = 0; i < g.spatial; ++i) t = t.slice(2 + i, 0, t.size(2 + i), g.stride[i]);
   return t;
 }
 
-void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const onednn::ConvGeometry& g,
+void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const ConvGeometry& g,
                    at::MemoryFormat format, onednn::LayoutCopies& copies) {
   if (use_onednn(grad)) {
     if (depthwise_backward_data(grad, w, out, g)) return;
     if (skips_positions(w, g, format)) {
       const at::Tensor read = new_empty(read_positions(out, g).sizes(), out.scalar_type());
-      onednn::ConvGeometry dense = g;
+      ConvGeometry dense = g;
       std::fill_n(dense.stride, 3, 1);
       backward_data(grad, w, read, dense, format, copies);
       out.zero_();
@@ -307,11 +303,11 @@ void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor
 
 // True if the bias gradient was made as well.
 bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& grad_bias,
-                      const onednn::ConvGeometry& g, onednn::LayoutCopies& copies) {
+                      const ConvGeometry& g, onednn::LayoutCopies& copies) {
   if (use_onednn(x)) {
     if (depthwise_backward_weights(x, grad, out, g) || columns_backward_weights(x, grad, out, g)) return false;
     const bool with_bias = grad_bias.defined() && !g.transposed;
-    onednn::View b;
+    View b;
     if (with_bias) b = out_view(grad_bias);
     if (!widens(x, out, grad, g) &&
         onednn::convolution_backward_weights(runtime::current_queue(), view(x), view(grad), out_view(out),
@@ -333,7 +329,7 @@ bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Ten
 }
 
 // Checks that at::convolution makes for its callers; others may call the operators below.
-void check_geometry(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g) {
+void check_geometry(const at::Tensor& input, const at::Tensor& weight, const ConvGeometry& g) {
   const int64_t dims = input.dim();
   TORCH_CHECK(g.groups > 0, "non-positive groups is not supported");
   TORCH_CHECK(weight.dim() == dims, "Expected ", weight.dim(), "-dimensional input for ", weight.dim(),

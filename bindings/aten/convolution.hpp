@@ -9,10 +9,9 @@
 
 namespace xpu_ops::aten {
 
-onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding,
-                                   at::IntArrayRef dilation, at::IntArrayRef output_padding, bool transposed,
-                                   int64_t groups);
-std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g);
+ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                           at::IntArrayRef output_padding, bool transposed, int64_t groups);
+std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const ConvGeometry& g);
 // Upstream's rule: channels-last if the input or the weight is.
 at::MemoryFormat conv_format(const at::Tensor& input, const at::Tensor& weight);
 
@@ -22,6 +21,6 @@ struct Activation {
 };
 // The depthwise kernel, with `bias` dense or undefined. False where it does not apply: oneDNN serves.
 bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
-                      const onednn::ConvGeometry& g, const Activation& activation = {});
+                      const ConvGeometry& g, const Activation& activation = {});
 
 }  // namespace xpu_ops::aten

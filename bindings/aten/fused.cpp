@@ -50,8 +50,8 @@ bool matmul_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bia
                  const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
   const int64_t d = a.dim();
   std::vector<at::Tensor> keep;
-  const onednn::PostOps post = parse_chain(chain, out, has_out, true, keep);
-  onednn::View bias_view;
+  const PostOps post = parse_chain(chain, out, has_out, true, keep);
+  View bias_view;
   const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
   if (bias.defined()) {
     bias_view = view(dense_bias);
@@ -59,7 +59,7 @@ bool matmul_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bia
     for (int64_t i = 0; i + 1 < d; ++i) bias_view.push(1, bias.numel());
     bias_view.push(bias.numel(), 1);
   }
-  const onednn::View* bias_ptr = bias.defined() ? &bias_view : nullptr;
+  const View* bias_ptr = bias.defined() ? &bias_view : nullptr;
   auto& queue = runtime::current_queue();
   if (onednn::matmul(queue, view(a), view(b), bias_ptr, out_view(out), post, options)) return true;
   if (options.pack && onednn::matmul(queue, view(a), view(b), bias_ptr, out_view(out), post)) return true;
@@ -69,45 +69,40 @@ bool matmul_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bia
 
 // The chain as what the depthwise kernel knows; nothing where oneDNN has to serve it.
 std::optional<Activation> single_activation(const Chain& chain) {
-  using dnnl::algorithm;
+  using F = PostFunction;
   if (chain.empty()) return Activation{};
   const auto* text = std::get_if<std::string>(&chain[0]);
   if (chain.size() > 1 || !text || sum_scale(*text)) return std::nullopt;
-  const onednn::PostOp op = onednn::parse_eltwise(*text);
+  const PostOp op = parse_eltwise(*text);
   const auto as = [&](ConvActivation kind) { return Activation{kind, op.alpha, op.beta}; };
-  switch (op.algorithm) {
-    case algorithm::eltwise_relu:
-    case algorithm::eltwise_relu_use_dst_for_bwd: return as(ConvActivation::relu);
-    case algorithm::eltwise_linear: return as(ConvActivation::linear);
-    case algorithm::eltwise_clip:
-    case algorithm::eltwise_clip_v2:
-    case algorithm::eltwise_clip_v2_use_dst_for_bwd: return as(ConvActivation::clip);
-    case algorithm::eltwise_hardswish: return as(ConvActivation::hardswish);
-    case algorithm::eltwise_hardsigmoid: return as(ConvActivation::hardsigmoid);
-    case algorithm::eltwise_swish: return as(ConvActivation::swish);
-    case algorithm::eltwise_logistic:
-    case algorithm::eltwise_logistic_use_dst_for_bwd: return as(ConvActivation::logistic);
-    case algorithm::eltwise_gelu_tanh: return as(ConvActivation::gelu_tanh);
-    case algorithm::eltwise_gelu_erf: return as(ConvActivation::gelu_erf);
+  switch (value_of(op.function)) {
+    case F::relu: return as(ConvActivation::relu);
+    case F::linear: return as(ConvActivation::linear);
+    case F::clip: return as(ConvActivation::clip);
+    case F::hardswish: return as(ConvActivation::hardswish);
+    case F::hardsigmoid: return as(ConvActivation::hardsigmoid);
+    case F::swish: return as(ConvActivation::swish);
+    case F::logistic: return as(ConvActivation::logistic);
+    case F::gelu_tanh: return as(ConvActivation::gelu_tanh);
+    case F::gelu_erf: return as(ConvActivation::gelu_erf);
     default: return std::nullopt;
   }
 }
 
-bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out,
-                      at::MemoryFormat format) {
+bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
+                      const Chain& chain, const at::Tensor& out, bool has_out, at::MemoryFormat format) {
   std::vector<at::Tensor> keep;
-  const onednn::PostOps post = parse_chain(chain, out, has_out, false, keep);
+  const PostOps post = parse_chain(chain, out, has_out, false, keep);
   const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
-  onednn::View bias_view;
+  View bias_view;
   if (bias.defined()) bias_view = view(dense_bias);
   const at::Tensor dense_x = x.is_contiguous() ? x : x.contiguous(format);
   return onednn::convolution_forward(runtime::current_queue(), view(dense_x), view(weight),
                                      bias.defined() ? &bias_view : nullptr, out_view(out), g, post, weight_ref(weight));
 }
 
-bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                        const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
+bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
+                        const Chain& chain, const at::Tensor& out, bool has_out) {
   const at::MemoryFormat format = conv_format(x, weight);
   if (convolution_once(x, weight, bias, g, chain, out, has_out, format)) return true;
   if (!is_half(x.scalar_type())) return false;
@@ -118,8 +113,8 @@ bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at:
   return true;
 }
 
-bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                     const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
+bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
+                     const Chain& chain, const at::Tensor& out, bool has_out) {
   if (const auto activation = single_activation(chain);
       activation && direct_depthwise(x, weight, bias.defined() ? bias.contiguous() : bias, out, g, *activation))
     return true;
@@ -159,18 +154,18 @@ std::optional<std::pair<std::string, at::Tensor>> take_last_operand(Chain& chain
 
 }  // namespace
 
-onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
-                            std::vector<at::Tensor>& keep) {
-  onednn::PostOps post;
+PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
+                    std::vector<at::Tensor>& keep) {
+  PostOps post;
   for (const auto& spec : chain) {
     if (const auto* text = std::get_if<std::string>(&spec)) {
       if (const auto scale = sum_scale(*text)) {
         TORCH_CHECK_VALUE(has_out, "post-op 'sum' adds what `out` holds: pass out=");
-        post.ops.push_back(onednn::PostOp::sum(*scale));
+        post.ops.push_back(PostOp::sum(*scale));
       } else {
-        const onednn::PostOp op = onednn::parse_eltwise(*text);
+        const PostOp op = parse_eltwise(*text);
         if (at::isFloatingType(out.scalar_type()))
-          onednn::append_eltwise(post.ops, op);
+          append_eltwise(post.ops, op);
         else
           post.ops.push_back(op);
       }
@@ -201,7 +196,7 @@ onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_
     if (out.dim() == 3 && matmul && name != "prelu" && t.size(0) == 1 && t.size(1) == 1 && t.size(2) > 1)
       t = t.expand({out.size(0), 1, t.size(2)}).contiguous();
     keep.push_back(t);
-    onednn::View v = view(t);
+    View v = view(t);
     int64_t dense = 1;
     for (int i = v.ndim - 1; i >= 0; --i) {
       if (v.dims[i] == 1) v.strides[i] = dense;
@@ -209,10 +204,10 @@ onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_
     }
     if (name == "prelu") {
       TORCH_CHECK_VALUE(t.scalar_type() == at::kFloat, "the slopes of post-op 'prelu' must be float32");
-      post.ops.push_back(onednn::PostOp::prelu(v));
+      post.ops.push_back(PostOp::prelu(v));
     } else {
       TORCH_CHECK_VALUE(name != "select", "post-op 'select' takes two operands and is not reachable here");
-      post.ops.push_back(onednn::PostOp::binary(onednn::parse_binary(name), v));
+      post.ops.push_back(PostOp::binary(parse_binary(name), v));
     }
   }
   return post;
@@ -228,7 +223,7 @@ onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows) {
   return options;
 }
 
-onednn::ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call) {
+ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call) {
   const int spatial = static_cast<int>(x.dim()) - 2;
   TORCH_CHECK_VALUE(spatial >= 1 && spatial <= 3 && weight.dim() == x.dim(), "expected 3-D, 4-D or 5-D operands, got ",
                     x.dim(), "-D and ", weight.dim(), "-D");
@@ -250,10 +245,9 @@ Chain take_tail(Chain& chain, const at::Tensor& out) {
   const DType type = dtype_of(out);
   const auto keeps = [&](const Chain::value_type& spec) {
     if (const auto* text = std::get_if<std::string>(&spec))
-      return sum_scale(*text).has_value() || onednn::keeps_special_values(onednn::parse_eltwise(*text), type);
+      return sum_scale(*text).has_value() || keeps_special_values(parse_eltwise(*text).function, type);
     const std::string& name = std::get<std::pair<std::string, at::Tensor>>(spec).first;
-    return name == "prelu" ||
-           onednn::keeps_special_values(onednn::PostOp::binary(onednn::parse_binary(name), {}), type);
+    return name == "prelu" || keeps_special_values(parse_binary(name), type);
   };
   const auto first = std::find_if_not(chain.begin(), chain.end(), keeps);
   Chain tail(first, chain.end());
@@ -266,19 +260,16 @@ Chain take_tail(Chain& chain, const at::Tensor& out) {
 
 void apply_chain(const at::Tensor& out, const Chain& tail) {
   if (tail.empty()) return;
-  using dnnl::algorithm;
+  using F = PostFunction;
   Chain rest = tail;
   if (const auto* text = std::get_if<std::string>(&tail[0])) {
-    const onednn::PostOp op = onednn::parse_eltwise(*text);
+    const PostOp op = parse_eltwise(*text);
     at::Tensor t = out;
     bool done = true;
-    switch (op.algorithm) {
-      case algorithm::eltwise_clip:
-      case algorithm::eltwise_clip_v2:
-      case algorithm::eltwise_clip_v2_use_dst_for_bwd: at::clamp_(t, op.alpha, op.beta); break;
-      case algorithm::eltwise_gelu_erf: at::gelu_(t); break;
-      case algorithm::eltwise_exp:
-      case algorithm::eltwise_exp_use_dst_for_bwd: at::exp_(t); break;
+    switch (value_of(op.function)) {
+      case F::clip: at::clamp_(t, op.alpha, op.beta); break;
+      case F::gelu_erf: at::gelu_(t); break;
+      case F::exp: at::exp_(t); break;
       default: done = false;
     }
     if (done) rest.erase(rest.begin());

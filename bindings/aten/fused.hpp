@@ -15,7 +15,7 @@
 #include "bindings/export.hpp"
 #include "kernels/onednn/convolution.hpp"
 #include "kernels/onednn/matmul.hpp"
-#include "kernels/onednn/postops.hpp"
+#include "kernels/postops.hpp"
 
 namespace xpu_ops::aten {
 
@@ -34,8 +34,8 @@ std::optional<std::string> unary_attribute(std::string_view name, const c10::Lis
                                            std::optional<std::string_view> algorithm);
 
 // The oneDNN post-ops of a chain; tensors that they point to are put into `keep`.
-onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
-                            std::vector<at::Tensor>& keep);
+PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
+                    std::vector<at::Tensor>& keep);
 
 // Takes off a chain what follows the first post-op whose value at NaN or infinity oneDNN has otherwise than ATen.
 // `out` is what a "sum" in it adds.
@@ -76,7 +76,7 @@ at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, cons
 at::Tensor compose_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                const ConvCall& call, const Chain& chain, const at::Tensor& accumulate = {});
 
-onednn::ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call);
+ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call);
 
 at::Tensor xpu_ops_matmul_composite(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias,
                                     c10::List<std::string> post_ops, at::TensorList operands);

@@ -278,9 +278,9 @@ at::Tensor _scaled_grouped_mm(const at::Tensor& self, const at::Tensor& mat2, co
 
 namespace {
 
-onednn::Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t group) {
-  onednn::Quantization q;
-  q.arg = DNNL_ARG_WEIGHTS;
+Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t group) {
+  Quantization q;
+  q.of = Quantization::Of::weights;
   q.zero_points = zero_points;
   q.type = dtype_of(values);
   q.data = const_cast<void*>(values.const_data_ptr());
@@ -311,10 +311,10 @@ bool few_rows(plan::WeightKind kind, const at::Tensor& a, const at::Tensor& w, i
 }
 
 // Integer weights are turned into the floating type inside the product.
-onednn::PostOps decompression(const std::vector<onednn::Quantization>& quantization) {
-  onednn::PostOps post;
+PostOps decompression(const std::vector<Quantization>& quantization) {
+  PostOps post;
   post.quantization = quantization;
-  post.fpmath = onednn::FpMath::any;
+  post.fpmath = FpMath::any;
   post.fpmath_on_integers = true;
   return post;
 }
@@ -371,13 +371,13 @@ void check_int4(const char* name, const at::Tensor& a, int64_t group) {
 // out += a @ ((q - zero) * scale): scale and zero of (k / group, n), zero of one element or the same.
 bool int4_product(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale,
                   const at::Tensor& zero, const at::Tensor& out, const at::Tensor& added) {
-  onednn::PostOps post = decompression({per_weight(scale, false, group), per_weight(zero, true, group)});
-  if (added.defined()) post.ops.push_back(onednn::PostOp::binary(dnnl::algorithm::binary_add, view(added)));
-  onednn::View b;
+  PostOps post = decompression({per_weight(scale, false, group), per_weight(zero, true, group)});
+  if (added.defined()) post.ops.push_back(PostOp::binary(PostFunction::add, view(added)));
+  View b;
   b.data = const_cast<void*>(packed.const_data_ptr());
   b.push(a.size(1), 1);
   b.push(packed.size(0), a.size(1));
-  return onednn::matmul_int4(runtime::current_queue(), view(a), b, false, nullptr, out_view(out), post);
+  return onednn::matmul(runtime::current_queue(), view(a), b, nullptr, out_view(out), post, {.int4 = true});
 }
 
 // The weight itself, (n, k) in float32: what a device without the fast product multiplies with.

@@ -52,8 +52,8 @@ bool same_memory(const at::Tensor& a, const at::Tensor& b) {
 }
 
 // As an operand that broadcasts: expanded dims (stride 0) get size 1.
-onednn::View broadcast_view(const at::Tensor& t) {
-  onednn::View v = view(t);
+View broadcast_view(const at::Tensor& t) {
+  View v = view(t);
   for (int i = 0; i < v.ndim; ++i)
     if (v.strides[i] == 0) v.dims[i] = 1;
   int64_t dense = 1;
@@ -64,23 +64,20 @@ onednn::View broadcast_view(const at::Tensor& t) {
   return v;
 }
 
-void add_activation(onednn::PostOps& post, AddmmActivation activation) {
-  if (activation == AddmmActivation::relu)
-    onednn::append_eltwise(post.ops, onednn::PostOp::eltwise(dnnl::algorithm::eltwise_relu));
-  if (activation == AddmmActivation::gelu)
-    post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_gelu_erf));
+void add_activation(PostOps& post, AddmmActivation activation) {
+  if (activation == AddmmActivation::relu) append_eltwise(post.ops, PostOp::eltwise(PostFunction::relu));
+  if (activation == AddmmActivation::gelu) post.ops.push_back(PostOp::eltwise(PostFunction::gelu_erf));
 }
 
 // One attempt; `c_in_out` says that out holds c already.
 bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool c_in_out) {
-  using onednn::PostOp;
-  onednn::PostOps post;
-  onednn::View bias;
+  PostOps post;
+  View bias;
   at::Tensor held;  // the operand that post points to
   bool has_bias = false;
   const float alpha = p.alpha.to<float>(), beta = p.c.defined() ? p.beta.to<float>() : 0.f;
   const auto scale = [&](float s) {
-    if (s != 1.f) post.ops.push_back(PostOp::eltwise(dnnl::algorithm::eltwise_linear, s, 0.f));
+    if (s != 1.f) post.ops.push_back(PostOp::eltwise(PostFunction::linear, s, 0.f));
   };
   if (beta == 0.f) {
     scale(alpha);
@@ -89,7 +86,7 @@ bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool
     post.ops.push_back(PostOp::sum(beta));
   } else {
     held = p.c;
-    onednn::View c = broadcast_view(held);
+    View c = broadcast_view(held);
     has_bias = alpha == 1.f && beta == 1.f;
     for (int i = 0; i + 1 < c.ndim; ++i) has_bias &= c.dims[i] == 1;
     has_bias &= c.strides[c.ndim - 1] == 1;
@@ -104,7 +101,7 @@ bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool
         c = broadcast_view(held);
       }
       scale(ratio);
-      post.ops.push_back(PostOp::binary(dnnl::algorithm::binary_add, c));
+      post.ops.push_back(PostOp::binary(PostFunction::add, c));
       scale(beta);
     }
   }
@@ -112,7 +109,7 @@ bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool
   // The kept weight is named by the storage and layout of p.b, not by those of a copy.
   const onednn::MatmulOptions options = same_memory(b, p.b) ? p.options : onednn::MatmulOptions{};
   auto& queue = runtime::current_queue();
-  const onednn::View av = view(a), bv = view(b), out = out_view(p.out);
+  const View av = view(a), bv = view(b), out = out_view(p.out);
   if (onednn::matmul(queue, av, bv, has_bias ? &bias : nullptr, out, post, options)) return true;
   return options.pack && !options.widen && onednn::matmul(queue, av, bv, has_bias ? &bias : nullptr, out, post, {});
 }
@@ -195,7 +192,7 @@ void activate(const at::Tensor& t, AddmmActivation activation) {
 }
 
 void run(Product p) {
-  if (p.activation == AddmmActivation::gelu && p.out.scalar_type() == at::kHalf) {  // onednn::keeps_special_values
+  if (p.activation == AddmmActivation::gelu && p.out.scalar_type() == at::kHalf) {  // keeps_special_values()
     p.activation = AddmmActivation::none;
     run(p);
     return activate(p.out, AddmmActivation::gelu);

@@ -53,9 +53,9 @@ void unpin(uint64_t name) {
 
 bool alive(uint64_t name) { return c10::raw::weak_intrusive_ptr::use_count(storage_of(name)) > 0; }
 
-onednn::View view_at(const at::Tensor& t, void* data) {
-  TORCH_CHECK(t.dim() <= onednn::kMaxDims, "tensors of more than ", onednn::kMaxDims, " dimensions are not supported");
-  onednn::View v;
+View view_at(const at::Tensor& t, void* data) {
+  TORCH_CHECK(t.dim() <= kViewDims, "tensors of more than ", kViewDims, " dimensions are not supported");
+  View v;
   v.data = data;
   v.type = dtype_of(t);
   for (int64_t i = 0; i < t.dim(); ++i) v.push(t.size(i), t.stride(i));
@@ -64,8 +64,8 @@ onednn::View view_at(const at::Tensor& t, void* data) {
 
 }  // namespace
 
-onednn::View view(const at::Tensor& t) { return view_at(t, const_cast<void*>(t.const_data_ptr())); }
-onednn::View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_ptr()); }
+View view(const at::Tensor& t) { return view_at(t, const_cast<void*>(t.const_data_ptr())); }
+View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_ptr()); }
 
 namespace {
 
@@ -83,7 +83,7 @@ struct LastStorages {
 // Whether a packed copy is likely to be used again: parameters at once, other leaves without gradients when their
 // memory comes by a second time unchanged for the same use. Not what autocast makes of a parameter, or activations, and
 // not what a compiled training step makes for its forward and its backward pass.
-bool stays(const at::Tensor& t, const onednn::WeightRef& ref, WeightUse use) {
+bool stays(const at::Tensor& t, const WeightRef& ref, WeightUse use) {
   const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
   if (!base.is_leaf()) return false;
   if (base.requires_grad()) return true;
@@ -101,7 +101,7 @@ bool stays(const at::Tensor& t, const onednn::WeightRef& ref, WeightUse use) {
 
 }  // namespace
 
-onednn::WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
+WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
   static const bool hooked = [] {
     onednn::WeightCache::instance().set_hooks({&pin, &unpin, &watch, &alive});
     return true;
@@ -114,9 +114,9 @@ onednn::WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
     std::lock_guard lock(watched().mutex);
     if (!watched().storages.count(name)) return {};
   }
-  const onednn::WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
-                              static_cast<int64_t>(t.storage_offset() * t.itemsize())};
-  return stays(t, ref, use) ? ref : onednn::WeightRef{};
+  const WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
+                      static_cast<int64_t>(t.storage_offset() * t.itemsize())};
+  return stays(t, ref, use) ? ref : WeightRef{};
 }
 
 }  // namespace xpu_ops::aten

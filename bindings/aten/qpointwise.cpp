@@ -102,9 +102,9 @@ Chain chain_of(const Other& other, const at::Tensor& result, std::string_view un
   return chain;
 }
 
-void quantize(onednn::PostOps& post, const Input& in, int channel_mask) {
-  onednn::Quantization scale;
-  scale.arg = DNNL_ARG_WEIGHTS;
+void quantize(PostOps& post, const Input& in, int channel_mask) {
+  Quantization scale;
+  scale.of = Quantization::Of::weights;
   scale.data = const_cast<void*>(in.scale.const_data_ptr());
   if (in.scale.numel() > 1) {
     scale.mask = channel_mask;
@@ -112,8 +112,8 @@ void quantize(onednn::PostOps& post, const Input& in, int channel_mask) {
   }
   post.quantization.push_back(scale);
   if (in.zero.defined()) {
-    onednn::Quantization zero;
-    zero.arg = DNNL_ARG_SRC;
+    Quantization zero;
+    zero.of = Quantization::Of::source;
     zero.zero_points = true;
     zero.type = DType::i32;
     zero.data = const_cast<void*>(in.zero.const_data_ptr());
@@ -194,10 +194,10 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
     std::vector<at::Tensor> keep;
     Chain head = chain;
     const Chain tail = at::isFloatingType(rows.scalar_type()) ? take_tail(head, rows) : Chain();
-    onednn::PostOps post = parse_chain(head, rows, other.accumulate, true, keep);
+    PostOps post = parse_chain(head, rows, other.accumulate, true, keep);
     quantize(post, in, 1 << 1);
     const at::Tensor x = in.x.reshape({-1, k});
-    onednn::View b;
+    View b;
     if (bias.defined()) {
       b = view(bias);
       b.ndim = 0;
@@ -205,7 +205,7 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
       b.push(n, 1);
     }
     auto& queue = runtime::current_queue();
-    const onednn::View* b_ptr = bias.defined() ? &b : nullptr;
+    const View* b_ptr = bias.defined() ? &b : nullptr;
     const auto options = weight_options(in.w, x.size(0));
     done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post, options);
     if (!done && options.pack) done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post);
@@ -245,9 +245,9 @@ at::Tensor qconv(const Input& in, const Other& other, const std::optional<at::Te
     std::vector<at::Tensor> keep;
     Chain head = chain;
     const Chain tail = at::isFloatingType(result.scalar_type()) ? take_tail(head, result) : Chain();
-    onednn::PostOps post = parse_chain(head, result, other.accumulate, false, keep);
+    PostOps post = parse_chain(head, result, other.accumulate, false, keep);
     quantize(post, in, g.groups > 1 ? 3 : 1);
-    onednn::View b;
+    View b;
     if (bias.defined()) b = view(bias);
     const at::Tensor x = in.x.is_contiguous() ? in.x : in.x.contiguous(format);
     if (onednn::convolution_forward(runtime::current_queue(), view(x), view(in.w), bias.defined() ? &b : nullptr,
