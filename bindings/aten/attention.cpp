@@ -23,7 +23,7 @@
 
 #include "bindings/runtime/generator.hpp"
 #include "bindings/second_kernel.hpp"
-#include "kernels/onednn/matmul.hpp"
+#include "kernels/products/run.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::aten {
@@ -52,17 +52,8 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const a
   return true;
 }
 
-const PostOps& adding() {
-  static const PostOps post = [] {
-    PostOps p;
-    p.ops.push_back(PostOp::sum());
-    return p;
-  }();
-  return post;
-}
-
 bool multiply(Attention& a, const View& x, const View& y, const View& to, bool add = false) {
-  return onednn::matmul(a.queue, x, y, nullptr, to, add ? adding() : PostOps{});
+  return products::multiply(a.queue, x, y, to, add);
 }
 
 // Keys or values of the heads of queries from keys.head0 on, of which so many share them.

@@ -8,8 +8,8 @@
 #include "bindings/aten/onednn.hpp"
 #include "kernels/onednn/convolution.hpp"
 #include "kernels/onednn/engine.hpp"
-#include "kernels/onednn/matmul.hpp"
 #include "kernels/ops/convolution.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 
@@ -249,7 +249,7 @@ bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const
   const bool direct = out.is_contiguous(last);
   const at::Tensor sums = direct ? out : new_empty(out.sizes(), out.scalar_type(), last);
   const at::Tensor product = sums.permute({0, 2, 3, 1}).view({channels, taps});
-  if (!onednn::matmul(queue, view(rows), view(columns), nullptr, out_view(product))) return false;
+  if (!products::multiply(queue, view(rows), view(columns), out_view(product))) return false;
   if (!direct) out.copy_(sums);
   return true;
 }

@@ -11,8 +11,10 @@
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "kernels/onednn/weight_cache.hpp"
+#include "kernels/onednn/convolution.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/products/chain.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -46,27 +48,6 @@ Chain widened(const Chain& chain) {
 
 at::Tensor wide(const at::Tensor& t) { return t.defined() ? t.to(at::kFloat) : t; }
 
-bool matmul_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                 const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
-  const int64_t d = a.dim();
-  std::vector<at::Tensor> keep;
-  const PostOps post = parse_chain(chain, out, has_out, true, keep);
-  View bias_view;
-  const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
-  if (bias.defined()) {
-    bias_view = view(dense_bias);
-    bias_view.ndim = 0;
-    for (int64_t i = 0; i + 1 < d; ++i) bias_view.push(1, bias.numel());
-    bias_view.push(bias.numel(), 1);
-  }
-  const View* bias_ptr = bias.defined() ? &bias_view : nullptr;
-  auto& queue = runtime::current_queue();
-  if (onednn::matmul(queue, view(a), view(b), bias_ptr, out_view(out), post, options)) return true;
-  if (options.pack && onednn::matmul(queue, view(a), view(b), bias_ptr, out_view(out), post)) return true;
-  if (a.is_contiguous() && b.is_contiguous()) return false;
-  return onednn::matmul(queue, view(a.contiguous()), view(b.contiguous()), bias_ptr, out_view(out), post);
-}
-
 // The chain as what the depthwise kernel knows; nothing where oneDNN has to serve it.
 std::optional<Activation> single_activation(const Chain& chain) {
   using F = PostFunction;
@@ -91,14 +72,16 @@ std::optional<Activation> single_activation(const Chain& chain) {
 
 bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
                       const Chain& chain, const at::Tensor& out, bool has_out, at::MemoryFormat format) {
-  std::vector<at::Tensor> keep;
-  const PostOps post = parse_chain(chain, out, has_out, false, keep);
+  const products::Epilogue epilogue{nullptr, parse_chain(chain, out, has_out), has_out};
+  products::PreparedEpilogue prepared(epilogue, out_view(out), false, false);
+  prepared.copy(runtime::current_queue());
   const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
   View bias_view;
   if (bias.defined()) bias_view = view(dense_bias);
   const at::Tensor dense_x = x.is_contiguous() ? x : x.contiguous(format);
   return onednn::convolution_forward(runtime::current_queue(), view(dense_x), view(weight),
-                                     bias.defined() ? &bias_view : nullptr, out_view(out), g, post, weight_ref(weight));
+                                     bias.defined() ? &bias_view : nullptr, out_view(out), g, prepared.post(),
+                                     weight_ref(weight));
 }
 
 bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
@@ -154,8 +137,7 @@ std::optional<std::pair<std::string, at::Tensor>> take_last_operand(Chain& chain
 
 }  // namespace
 
-PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
-                    std::vector<at::Tensor>& keep) {
+PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out) {
   PostOps post;
   for (const auto& spec : chain) {
     if (const auto* text = std::get_if<std::string>(&spec)) {
@@ -176,34 +158,20 @@ PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, boo
                       ", the result on ", out.device());
     TORCH_CHECK_VALUE(operand.dim() <= out.dim(), "the operand of post-op '", name,
                       "' has more dimensions than the result");
-    std::vector<int64_t> shape(out.dim() - operand.dim(), 1);
+    const View whole = view(operand);
+    View v;
+    v.data = whole.data;
+    v.type = whole.type;
+    for (int64_t i = operand.dim(); i < out.dim(); ++i) v.push(1, 1);
     for (int64_t i = 0; i < operand.dim(); ++i) {
       const int64_t size = operand.size(i), wanted = out.size(out.dim() - operand.dim() + i);
       TORCH_CHECK_VALUE(size == 1 || size == wanted, "the operand of post-op '", name, "' has shape ", operand.sizes(),
                         ", which does not broadcast to ", out.sizes());
-      shape.push_back(size);
+      v.push(size, operand.stride(i));
     }
-    at::Tensor t = operand;
-    if (name == "prelu" && is_half(t.scalar_type())) t = t.to(at::kFloat);
-    if (t.sizes() != at::IntArrayRef(shape)) t = t.reshape(shape);
-    if (t.sizes() == out.sizes() && t.strides() != out.strides()) {
-      // A full-size operand has to lie as the result does.
-      at::Tensor like = new_strided(out.sizes(), out.strides(), t.scalar_type());
-      like.copy_(t);
-      t = like;
-    }
-    // Broadcast over rows alone is what oneDNN's batched matmul takes; over rows and batch it is not.
-    if (out.dim() == 3 && matmul && name != "prelu" && t.size(0) == 1 && t.size(1) == 1 && t.size(2) > 1)
-      t = t.expand({out.size(0), 1, t.size(2)}).contiguous();
-    keep.push_back(t);
-    View v = view(t);
-    int64_t dense = 1;
-    for (int i = v.ndim - 1; i >= 0; --i) {
-      if (v.dims[i] == 1) v.strides[i] = dense;
-      dense = std::max(dense, v.dims[i] * v.strides[i]);
-    }
+    products::settle(v);
     if (name == "prelu") {
-      TORCH_CHECK_VALUE(t.scalar_type() == at::kFloat, "the slopes of post-op 'prelu' must be float32");
+      TORCH_CHECK_VALUE(onednn_float(operand.scalar_type()), "the slopes of post-op 'prelu' must be float32");
       post.ops.push_back(PostOp::prelu(v));
     } else {
       TORCH_CHECK_VALUE(name != "select", "post-op 'select' takes two operands and is not reachable here");
@@ -211,16 +179,6 @@ PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, boo
     }
   }
   return post;
-}
-
-onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows) {
-  onednn::MatmulOptions options;
-  // Packing costs about one pass over it, which training, where weights change at each step, would pay each time.
-  if (b.dim() == 2 && rows >= 8 && b.numel() >= (1 << 14) && !c10::GradMode::is_enabled() &&
-      static_cast<size_t>(b.numel()) * b.itemsize() == b.storage().nbytes())
-    options.weight = weight_ref(b, b.stride(-1) == 1 ? WeightUse::as_it_is : WeightUse::transposed);
-  options.pack = options.weight.storage != 0 && onednn::WeightCache::instance().pays(options.weight);
-  return options;
 }
 
 ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call) {
@@ -277,25 +235,19 @@ void apply_chain(const at::Tensor& out, const Chain& tail) {
   if (!rest.empty()) out.copy_(compose_chain(out, rest));
 }
 
-namespace {
-
-bool onednn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                   const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
-  if (matmul_once(a, b, bias, chain, out, has_out, options)) return true;
-  if (!is_half(a.scalar_type())) return false;
-  const at::Tensor result = has_out ? out.to(at::kFloat) : new_empty(out.sizes(), at::kFloat);
-  if (!matmul_once(wide(a), wide(b), wide(bias), widened(chain), result, has_out, {})) return false;
-  out.copy_(result);
-  return true;
-}
-
-}  // namespace
-
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
+                const at::Tensor& out, bool has_out, const products::Weight& weight) {
   Chain head = chain;
   const Chain tail = take_tail(head, out);
-  if (!onednn_matmul(a, b, bias, head, out, has_out, options)) return false;
+  View bias_view;
+  if (bias.defined()) bias_view = view(bias);
+  const products::FusedProblem problem{
+      .a = operand(a),
+      .b = operand(b),
+      .out = out_operand(out),
+      .epilogue = {bias.defined() ? &bias_view : nullptr, parse_chain(head, out, has_out), has_out},
+      .weight = weight};
+  if (!products::run(runtime::current_queue(), problem)) return false;
   apply_chain(out, tail);
   return true;
 }
@@ -361,7 +313,7 @@ at::Tensor linear_chain(const at::Tensor& x, const at::Tensor& weight, const at:
         pair->second = as_rows(pair->second, sizes);
     const at::Tensor a = x.reshape({-1, x.size(-1)}), b = weight.t(), result = out.view({-1, weight.size(0)});
     const auto behind = take_last_operand(rows, result);
-    if (run_matmul(a, b, bias, rows, result, false, weight_options(b, a.size(0)))) {
+    if (run_matmul(a, b, bias, rows, result, false, weight_of(b, a.size(0)))) {
       if (behind) behind->first == "add" ? result.add_(behind->second) : result.mul_(behind->second);
       return out;
     }

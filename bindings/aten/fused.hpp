@@ -13,9 +13,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "bindings/export.hpp"
-#include "kernels/onednn/convolution.hpp"
-#include "kernels/onednn/matmul.hpp"
 #include "kernels/postops.hpp"
+#include "kernels/products/problem.hpp"
 
 namespace xpu_ops::aten {
 
@@ -33,9 +32,8 @@ at::Tensor compose_chain(at::Tensor x, const Chain& chain);
 std::optional<std::string> unary_attribute(std::string_view name, const c10::List<std::optional<at::Scalar>>& scalars,
                                            std::optional<std::string_view> algorithm);
 
-// The oneDNN post-ops of a chain; tensors that they point to are put into `keep`.
-PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
-                    std::vector<at::Tensor>& keep);
+// The post-ops of a chain for a result like `out`, pointing to the chain's tensors; `has_out`: a "sum" may read it.
+PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out);
 
 // Takes off a chain what follows the first post-op whose value at NaN or infinity oneDNN has otherwise than ATen.
 // `out` is what a "sum" in it adds.
@@ -43,13 +41,10 @@ Chain take_tail(Chain& chain, const at::Tensor& out);
 // Computes such a rest in place, by this library's own kernels.
 void apply_chain(const at::Tensor& out, const Chain& tail);
 
-// Whether a (K, N) right side is worth a packed copy that stays.
-onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows);
-
 // out = chain(a @ b + bias), all 2-d or all 3-d; false if oneDNN has no fast implementation, also not around float32
 // for the 16-bit types. out may be of another type than a; `has_out`: a "sum" may read it.
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                const at::Tensor& out, bool has_out = false, const onednn::MatmulOptions& options = {});
+                const at::Tensor& out, bool has_out = false, const products::Weight& weight = {});
 
 // The functions of xpu_ops.onednn: no decomposition. NotImplementedError where oneDNN has no fast implementation, also
 // not around float32 for the 16-bit types; ValueError for an unknown post-op.

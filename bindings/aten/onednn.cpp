@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/StorageImpl.h>
 
 #include "bindings/aten/memory/alias.hpp"
@@ -11,6 +12,8 @@
 
 namespace xpu_ops::aten {
 namespace {
+
+constexpr int64_t kPackedRows = 8, kPackedWeight = 1 << 14;  // rows of a product and elements of b, at least
 
 c10::StorageImpl* storage_of(uint64_t name) { return reinterpret_cast<c10::StorageImpl*>(name); }
 
@@ -62,10 +65,29 @@ View view_at(const at::Tensor& t, void* data) {
   return v;
 }
 
+products::Operand operand_at(const at::Tensor& t, void* data) {
+  const int64_t d = t.dim();
+  products::Operand o;
+  o.data = data;
+  o.type = dtype_of(t);
+  if (d == 3) {
+    o.batched = true;
+    o.batch = t.size(0);
+    o.batch_stride = t.stride(0);
+  }
+  o.rows = t.size(d - 2);
+  o.cols = t.size(d - 1);
+  o.row_stride = t.stride(d - 2);
+  o.col_stride = t.stride(d - 1);
+  return o;
+}
+
 }  // namespace
 
 View view(const at::Tensor& t) { return view_at(t, const_cast<void*>(t.const_data_ptr())); }
 View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_ptr()); }
+products::Operand operand(const at::Tensor& t) { return operand_at(t, const_cast<void*>(t.const_data_ptr())); }
+products::Operand out_operand(const at::Tensor& t) { return operand_at(t, t.mutable_data_ptr()); }
 
 namespace {
 
@@ -117,6 +139,18 @@ WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
   const WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
                       static_cast<int64_t>(t.storage_offset() * t.itemsize())};
   return stays(t, ref, use) ? ref : WeightRef{};
+}
+
+products::Weight weight_of(const at::Tensor& b, int64_t rows) {
+  // Packing costs about one pass over it, which training, where weights change at each step, would pay each time.
+  if (b.dim() != 2 || rows < kPackedRows || b.numel() < kPackedWeight || c10::GradMode::is_enabled() ||
+      static_cast<size_t>(b.numel()) * b.itemsize() != b.storage().nbytes())
+    return {};
+  const auto name = [](const void* owner) {
+    const at::Tensor& t = *static_cast<const at::Tensor*>(owner);
+    return weight_ref(t, t.stride(-1) == 1 ? WeightUse::as_it_is : WeightUse::transposed);
+  };
+  return {name, &b};
 }
 
 }  // namespace xpu_ops::aten

@@ -10,6 +10,9 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/onednn/convolution.hpp"
+#include "kernels/products/chain.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -128,11 +131,11 @@ at::Tensor centred(const Input& in) {
 
 // x @ w in float32. A weight that is kept is converted when it is packed, another at each call.
 at::Tensor float_product(const at::Tensor& x, const at::Tensor& w) {
-  auto options = weight_options(w, x.size(0));
-  options.widen = true;
-  if (options.pack && w.scalar_type() == at::kChar) {
+  if (w.scalar_type() == at::kChar) {
     const at::Tensor y = new_empty({x.size(0), w.size(1)}, at::kFloat);
-    if (onednn::matmul(runtime::current_queue(), view(x), view(w), nullptr, out_view(y), {}, options)) return y;
+    const products::FusedProblem problem{
+        .a = operand(x), .b = operand(w), .out = out_operand(y), .epilogue = {}, .weight = weight_of(w, x.size(0))};
+    if (problem.weight.name && products::run(runtime::current_queue(), problem)) return y;
   }
   return x.mm(w.to(at::kFloat));
 }
@@ -191,24 +194,18 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
 
   bool done = false;
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && k > 0) {
-    std::vector<at::Tensor> keep;
     Chain head = chain;
     const Chain tail = at::isFloatingType(rows.scalar_type()) ? take_tail(head, rows) : Chain();
-    PostOps post = parse_chain(head, rows, other.accumulate, true, keep);
+    PostOps post = parse_chain(head, rows, other.accumulate);
     quantize(post, in, 1 << 1);
     const at::Tensor x = in.x.reshape({-1, k});
     View b;
-    if (bias.defined()) {
-      b = view(bias);
-      b.ndim = 0;
-      b.push(1, n);
-      b.push(n, 1);
-    }
-    auto& queue = runtime::current_queue();
-    const View* b_ptr = bias.defined() ? &b : nullptr;
-    const auto options = weight_options(in.w, x.size(0));
-    done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post, options);
-    if (!done && options.pack) done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post);
+    if (bias.defined()) b = view(bias);
+    done = products::run(runtime::current_queue(), {.a = operand(x),
+                                                    .b = operand(in.w),
+                                                    .out = out_operand(rows),
+                                                    .epilogue = {bias.defined() ? &b : nullptr, post, other.accumulate},
+                                                    .weight = weight_of(in.w, x.size(0))});
     if (done) apply_chain(rows, tail);
   }
   if (!done) {
@@ -242,16 +239,17 @@ at::Tensor qconv(const Input& in, const Other& other, const std::optional<at::Te
   const Chain chain = chain_of(other, result, unary, scalars, algorithm, out);
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && in.x.numel() &&
       in.w.numel()) {
-    std::vector<at::Tensor> keep;
     Chain head = chain;
     const Chain tail = at::isFloatingType(result.scalar_type()) ? take_tail(head, result) : Chain();
-    PostOps post = parse_chain(head, result, other.accumulate, false, keep);
-    quantize(post, in, g.groups > 1 ? 3 : 1);
+    products::Epilogue epilogue{nullptr, parse_chain(head, result, other.accumulate), other.accumulate};
+    quantize(epilogue.post, in, g.groups > 1 ? 3 : 1);
+    products::PreparedEpilogue prepared(epilogue, view(result), false, false);
+    prepared.copy(runtime::current_queue());
     View b;
     if (bias.defined()) b = view(bias);
     const at::Tensor x = in.x.is_contiguous() ? in.x : in.x.contiguous(format);
     if (onednn::convolution_forward(runtime::current_queue(), view(x), view(in.w), bias.defined() ? &b : nullptr,
-                                    out_view(result), g, post, weight_ref(in.w))) {
+                                    out_view(result), g, prepared.post(), weight_ref(in.w))) {
       apply_chain(result, tail);
       return result;
     }
