@@ -11,7 +11,6 @@
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "kernels/onednn/convolution.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/products/chain.hpp"
 #include "kernels/products/run.hpp"
@@ -24,8 +23,6 @@ std::optional<float> sum_scale(const std::string& text) {
   return text.size() > 4 ? std::strtof(text.c_str() + 4, nullptr) : 1.f;
 }
 
-bool is_half(at::ScalarType t) { return t == at::kHalf || t == at::kBFloat16; }
-
 void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias) {
   TORCH_CHECK_TYPE(a.is_xpu() && b.device() == a.device(), "expected both operands on one XPU device, got ", a.device(),
                    " and ", b.device());
@@ -37,75 +34,28 @@ void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optiona
                      "expected a bias of the operands' type and device");
 }
 
-// A chain whose operands are float32, for the attempt that computes in float32.
-Chain widened(const Chain& chain) {
-  Chain wide = chain;
-  for (auto& spec : wide)
-    if (auto* pair = std::get_if<std::pair<std::string, at::Tensor>>(&spec))
-      if (is_half(pair->second.scalar_type())) pair->second = pair->second.to(at::kFloat);
-  return wide;
-}
-
-at::Tensor wide(const at::Tensor& t) { return t.defined() ? t.to(at::kFloat) : t; }
-
-// The chain as what the depthwise kernel knows; nothing where oneDNN has to serve it.
-std::optional<Activation> single_activation(const Chain& chain) {
-  using F = PostFunction;
-  if (chain.empty()) return Activation{};
+// The whole chain as what the depthwise kernel knows.
+products::DepthwiseActivation single_activation(const Chain& chain) {
+  if (chain.empty()) return {};
   const auto* text = std::get_if<std::string>(&chain[0]);
-  if (chain.size() > 1 || !text || sum_scale(*text)) return std::nullopt;
-  const PostOp op = parse_eltwise(*text);
-  const auto as = [&](ConvActivation kind) { return Activation{kind, op.alpha, op.beta}; };
-  switch (value_of(op.function)) {
-    case F::relu: return as(ConvActivation::relu);
-    case F::linear: return as(ConvActivation::linear);
-    case F::clip: return as(ConvActivation::clip);
-    case F::hardswish: return as(ConvActivation::hardswish);
-    case F::hardsigmoid: return as(ConvActivation::hardsigmoid);
-    case F::swish: return as(ConvActivation::swish);
-    case F::logistic: return as(ConvActivation::logistic);
-    case F::gelu_tanh: return as(ConvActivation::gelu_tanh);
-    case F::gelu_erf: return as(ConvActivation::gelu_erf);
-    default: return std::nullopt;
-  }
-}
-
-bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
-                      const Chain& chain, const at::Tensor& out, bool has_out, at::MemoryFormat format) {
-  const products::Epilogue epilogue{nullptr, parse_chain(chain, out, has_out), has_out};
-  products::PreparedEpilogue prepared(epilogue, out_view(out), false, false);
-  prepared.copy(runtime::current_queue());
-  const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
-  View bias_view;
-  if (bias.defined()) bias_view = view(dense_bias);
-  const at::Tensor dense_x = x.is_contiguous() ? x : x.contiguous(format);
-  return onednn::convolution_forward(runtime::current_queue(), view(dense_x), view(weight),
-                                     bias.defined() ? &bias_view : nullptr, out_view(out), g, prepared.post(),
-                                     weight_ref(weight));
-}
-
-bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
-                        const Chain& chain, const at::Tensor& out, bool has_out) {
-  const at::MemoryFormat format = conv_format(x, weight);
-  if (convolution_once(x, weight, bias, g, chain, out, has_out, format)) return true;
-  if (!is_half(x.scalar_type())) return false;
-  const at::Tensor result = new_strided(out.sizes(), out.strides(), at::kFloat);
-  if (has_out) result.copy_(out);
-  if (!convolution_once(wide(x), wide(weight), wide(bias), g, widened(chain), result, has_out, format)) return false;
-  out.copy_(result);
-  return true;
+  if (chain.size() > 1 || !text || sum_scale(*text)) return {.known = false};
+  return products::activation_of(parse_eltwise(*text));
 }
 
 bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
                      const Chain& chain, const at::Tensor& out, bool has_out) {
-  if (const auto activation = single_activation(chain);
-      activation && direct_depthwise(x, weight, bias.defined() ? bias.contiguous() : bias, out, g, *activation))
-    return true;
   Chain head = chain;
   const Chain tail = take_tail(head, out);
-  if (!onednn_convolution(x, weight, bias, g, head, out, has_out)) return false;
-  apply_chain(out, tail);
-  return true;
+  View bias_view;
+  auto problem = conv_problem(x, weight, bias, out, g, bias_view);
+  problem.epilogue.post = parse_chain(head, out, has_out);
+  problem.epilogue.reads_result = has_out;
+  problem.activation = single_activation(chain);
+  problem.tail = !tail.empty();
+  problem.composed = true;
+  const auto served = products::run(runtime::current_queue(), problem);
+  if (served == products::Served::without_tail) apply_chain(out, tail);
+  return served != products::Served::no;
 }
 
 // Whether oneDNN may be asked at all; what it does not take is composed.

@@ -58,7 +58,7 @@ void serve(const Product& p) {
   if (p.weight) problem.weight = weight_of(p.b, p.a.size(0));
   const auto served = products::run(runtime::current_queue(), problem);
   TORCH_CHECK(served != products::Served::no, "matmul: no kernel for ", type, " into ", p.out.scalar_type());
-  if (served == products::Served::without_activation) activate(p.out, p.activation);
+  if (served == products::Served::without_tail) activate(p.out, p.activation);
 }
 
 void run(Product p) {

@@ -10,8 +10,6 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "kernels/onednn/convolution.hpp"
-#include "kernels/products/chain.hpp"
 #include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
@@ -241,18 +239,17 @@ at::Tensor qconv(const Input& in, const Other& other, const std::optional<at::Te
       in.w.numel()) {
     Chain head = chain;
     const Chain tail = at::isFloatingType(result.scalar_type()) ? take_tail(head, result) : Chain();
-    products::Epilogue epilogue{nullptr, parse_chain(head, result, other.accumulate), other.accumulate};
-    quantize(epilogue.post, in, g.groups > 1 ? 3 : 1);
-    products::PreparedEpilogue prepared(epilogue, view(result), false, false);
-    prepared.copy(runtime::current_queue());
     View b;
-    if (bias.defined()) b = view(bias);
-    const at::Tensor x = in.x.is_contiguous() ? in.x : in.x.contiguous(format);
-    if (onednn::convolution_forward(runtime::current_queue(), view(x), view(in.w), bias.defined() ? &b : nullptr,
-                                    out_view(result), g, prepared.post(), weight_ref(in.w))) {
-      apply_chain(result, tail);
-      return result;
-    }
+    auto problem = conv_problem(in.x, in.w, bias, result, g, b);
+    problem.epilogue.post = parse_chain(head, result, other.accumulate);
+    problem.epilogue.reads_result = other.accumulate;
+    quantize(problem.epilogue.post, in, g.groups > 1 ? 3 : 1);
+    problem.channels_last = format != at::MemoryFormat::Contiguous;
+    problem.tail = !tail.empty();
+    problem.composed = true;
+    const auto served = products::run(runtime::current_queue(), problem);
+    if (served == products::Served::without_tail) apply_chain(result, tail);
+    if (served != products::Served::no) return result;
   }
   std::vector<int64_t> channel(in.x.dim(), 1);
   channel[1] = in.scale.numel();

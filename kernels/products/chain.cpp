@@ -55,6 +55,36 @@ View wanted_operand(const PostOp& op, const View& out, bool wide, bool matrices)
   return t;
 }
 
+DepthwiseActivation activation_of(const PostOp& op) {
+  using F = PostFunction;
+  const auto as = [&](ConvActivation kind) { return DepthwiseActivation{true, kind, op.alpha, op.beta}; };
+  switch (op.kind == PostOp::Kind::eltwise ? value_of(op.function) : F::none) {
+    case F::relu: return as(ConvActivation::relu);
+    case F::linear: return as(ConvActivation::linear);
+    case F::clip: return as(ConvActivation::clip);
+    case F::hardswish: return as(ConvActivation::hardswish);
+    case F::hardsigmoid: return as(ConvActivation::hardsigmoid);
+    case F::swish: return as(ConvActivation::swish);
+    case F::logistic: return as(ConvActivation::logistic);
+    case F::gelu_tanh: return as(ConvActivation::gelu_tanh);
+    case F::gelu_erf: return as(ConvActivation::gelu_erf);
+    default: return {.known = false};
+  }
+}
+
+std::optional<ConvGate> gate_of(const DepthwiseActivation& f) {
+  switch (f.kind) {
+    case ConvActivation::none: return ConvGate{};
+    // Leaky relu has no gate: its slope is not 0 or 1.
+    case ConvActivation::relu: return f.alpha == 0 ? std::optional(ConvGate{.low = 0}) : std::nullopt;
+    case ConvActivation::linear: return ConvGate{.scale = f.alpha, .shift = f.beta};
+    case ConvActivation::clip: return ConvGate{.low = f.alpha, .high = f.beta};
+    case ConvActivation::hardswish: return ConvGate{.scale = f.alpha, .shift = f.beta, .low = 0, .high = 1, .times = 1};
+    case ConvActivation::hardsigmoid: return ConvGate{.scale = f.alpha, .shift = f.beta, .low = 0, .high = 1};
+    default: return std::nullopt;
+  }
+}
+
 PreparedEpilogue::PreparedEpilogue(const Epilogue& given, const View& out, bool wide, bool matrices) : given_(given) {
   if (given.bias) {
     bias_ = *given.bias;

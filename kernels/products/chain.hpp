@@ -17,6 +17,11 @@ void settle(View& v);
 // batched products take one that broadcasts over rows, but not over rows and batch.
 View wanted_operand(const PostOp& op, const View& out, bool wide, bool matrices);
 
+// A post-op as what the depthwise kernel knows.
+DepthwiseActivation activation_of(const PostOp& op);
+// The cheap ones as one expression.
+std::optional<ConvGate> gate_of(const DepthwiseActivation& activation);
+
 class PreparedEpilogue {
  public:
   PreparedEpilogue(const Epilogue& given, const View& out, bool wide, bool matrices);

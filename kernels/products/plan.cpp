@@ -1,6 +1,8 @@
 #include "kernels/products/plan.hpp"
 
+#include <climits>
 #include <cmath>
+#include <cstdint>
 
 namespace xpu_ops::products {
 namespace {
@@ -163,6 +165,78 @@ Plan plan_fused(const FusedProblem& p) {
     list.add_primitive({.layout = Layout::as_it_is, .wide = wide}, weight && !wide);
     if (copies) list.add_primitive({.layout = Layout::dense, .wide = wide}, false);
   }
+  return plan;
+}
+
+bool is_dense(const View& v) {
+  int64_t next = 1;
+  for (int d = v.ndim - 1; d >= 0; --d) {
+    if (v.dims[d] != 1 && v.strides[d] != next) return false;
+    next *= v.dims[d];
+  }
+  return true;
+}
+
+ConvArgs conv_args(const View& src, const View& weights, const View& dst, const ConvGeometry& g) {
+  ConvArgs a{};
+  const int missing = 3 - g.spatial;
+  const auto strides = [&](const View& v, int64_t (&out)[5]) {
+    out[0] = v.strides[0];
+    out[1] = v.strides[1];
+    for (int i = 0; i < 3; ++i) out[2 + i] = i < missing ? 0 : v.strides[2 + i - missing];
+  };
+  strides(src, a.src_strides);
+  strides(weights, a.weight_strides);
+  strides(dst, a.dst_strides);
+  a.n = src.dims[0];
+  a.ci = src.dims[1];
+  a.co = dst.dims[1];
+  a.groups = g.groups;
+  for (int i = 0; i < 3; ++i) {
+    const int s = i - missing;
+    a.in[i] = s < 0 ? 1 : src.dims[2 + s];
+    a.out[i] = s < 0 ? 1 : dst.dims[2 + s];
+    a.kernel[i] = s < 0 ? 1 : weights.dims[2 + s];
+    a.stride[i] = s < 0 ? 1 : g.stride[s];
+    a.pad[i] = s < 0 ? 0 : g.padding[s];
+    a.dilation[i] = s < 0 ? 1 : g.dilation[s];
+  }
+  return a;
+}
+
+bool may_be_depthwise(const View& src, const View& dst, const ConvGeometry& g) {
+  return g.spatial == 2 && !g.transposed && g.groups == src.dims[1] && src.type == dst.type &&
+         src.dims[2] * src.dims[3] < INT32_MAX && dst.dims[2] * dst.dims[3] < INT32_MAX && src.numel() < UINT32_MAX;
+}
+
+bool is_depthwise(const View& src, const View& weights, const View& dst, const ConvGeometry& g,
+                  const runtime::Policy& policy) {
+  return may_be_depthwise(src, dst, g) && is_dense(src) && is_dense(dst) &&
+         plan::plan_depthwise_serves(conv_args(src, weights, dst, g), policy);
+}
+
+Plan plan_convolution(const ConvProblem& p, plan::ConvPass pass, const runtime::Policy& policy) {
+  using Pass = plan::ConvPass;
+  Plan plan;
+  List list{plan};
+  const DType type = pass == Pass::backward_data ? p.dst.type : p.src.type;
+  const bool half = is_half(type);
+  if (is_int8(type) && !p.epilogue.post.quantization.empty()) list.add_primitive({}, false);
+  if (is_float(type)) {
+    if (pass == Pass::forward && p.activation.known && is_depthwise(p.src, p.weights, p.dst, p.geometry, policy))
+      list.add({});
+    // The gradients of some depthwise layers are computed in float32.
+    const bool widens = pass != Pass::forward && may_be_depthwise(p.src, p.dst, p.geometry) &&
+                        plan::plan_depthwise_widens(conv_args(p.src, p.weights, p.dst, p.geometry), type, policy);
+    if (!widens) list.add_primitive({}, false);
+    if (half && pass != Pass::backward_weights) {
+      // Weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a
+      // product that packs nothing.
+      const bool packs = p.channels_last || p.weights.numel() != p.weights.dims[0] * p.weights.dims[1];
+      list.add_primitive({.wide = true}, pass == Pass::forward && p.weight.name && packs);
+    }
+  }
+  if (!p.composed) list.add({.engine = Engine::direct, .wide = half});
   return plan;
 }
 

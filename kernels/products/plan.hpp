@@ -3,13 +3,15 @@
 #pragma once
 #include <array>
 
+#include "kernels/ops/convolution.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/products/problem.hpp"
 #include "kernels/runtime/device/policy.hpp"
 
 namespace xpu_ops::products {
 
-enum class Engine : uint8_t { own, primitive };
+// direct: the own kernels that compute any convolution, an item per element.
+enum class Engine : uint8_t { own, primitive, direct };
 // as_it_is; plain: an operand in a layout that primitives do not take is copied; dense: each that is not row-major is.
 enum class Layout : uint8_t { as_it_is, plain, dense };
 // How c is added: not, as an operand of the primitive, or from the result, into which it is copied.
@@ -43,6 +45,7 @@ struct Plan {
 // Neither the result nor the inner dimension is empty.
 Plan plan_matmul(const MatmulProblem& problem, const runtime::Policy& policy);
 Plan plan_fused(const FusedProblem& problem);
+Plan plan_convolution(const ConvProblem& problem, plan::ConvPass pass, const runtime::Policy& policy);
 
 // The first attempt that `oracle(attempt)` grants; null: none serves, the caller composes.
 template <class Oracle>
@@ -59,5 +62,15 @@ DType wide_type(DType type);
 // One of the last two strides is 1 and rows do not overlap, up to dims of size 1.
 bool is_plain(const Operand& t);
 bool is_dense(const Operand& t);  // row-major without gaps
+
+bool is_dense(const View& v);
+
+// The convolution that src, weights and dst of a problem make, without their memory.
+ConvArgs conv_args(const View& src, const View& weights, const View& dst, const ConvGeometry& g);
+// Whether the layer has a group per channel and the depthwise kernels take its operands as they lie.
+bool is_depthwise(const View& src, const View& weights, const View& dst, const ConvGeometry& g,
+                  const runtime::Policy& policy);
+// Whether the layer has a group per channel, in sizes that the depthwise kernels count.
+bool may_be_depthwise(const View& src, const View& dst, const ConvGeometry& g);
 
 }  // namespace xpu_ops::products

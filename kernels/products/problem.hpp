@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "kernels/postops.hpp"
+#include "kernels/sycl/convolution_args.hpp"
 #include "kernels/view.hpp"
 
 namespace xpu_ops::products {
@@ -59,6 +60,26 @@ struct FusedProblem {
   Epilogue epilogue;
   Weight weight;
   bool int4 = false;  // b holds unsigned integers of 4 bits
+};
+
+// The activation that a depthwise kernel applies itself, with oneDNN's meaning of alpha and beta.
+struct DepthwiseActivation {
+  bool known = true;  // false: the kernel has it not
+  ConvActivation kind = ConvActivation::none;
+  float alpha = 0, beta = 0;
+};
+
+// src, weights and dst of a convolution (N, C, spatial...) as torch has them; one of them is written. Forward: dst =
+// chain(conv(src) + bias). Gradients have no chain; `bias` is where that of the bias goes, or nothing.
+struct ConvProblem {
+  View src, weights, dst;
+  ConvGeometry geometry;
+  Epilogue epilogue;
+  DepthwiseActivation activation;  // the whole chain, for the depthwise kernel
+  Weight weight;
+  bool channels_last = false;  // the layout of an operand that is copied
+  bool tail = false;           // the chain goes on, by the caller
+  bool composed = false;       // the caller composes or converts what primitives do not take: no direct kernel
 };
 
 }  // namespace xpu_ops::products

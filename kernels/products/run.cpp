@@ -191,7 +191,7 @@ Served execute(runtime::Queue& queue, const MatmulProblem& problem, const Plan& 
   if (!served) return Served::no;
   const bool whole =
       problem.activation == Activation::none || (served->engine == Engine::primitive && !plan.activation_behind);
-  return whole ? Served::whole : Served::without_activation;
+  return whole ? Served::whole : Served::without_tail;
 }
 
 // out = chain(a @ b + bias)

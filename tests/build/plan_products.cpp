@@ -213,6 +213,85 @@ void test_epilogues() {
   CHECK(wanted_operand(slopes, out, false, true).type == DType::f32);
 }
 
+View images(int place, DType type, std::initializer_list<int64_t> dims, bool last = false) {
+  View v;
+  v.data = &g_memory[place];
+  v.type = type;
+  for (const int64_t d : dims) v.push(d, 1);
+  int64_t next = 1;
+  const auto put = [&](int d) { v.strides[d] = next, next *= v.dims[d]; };
+  if (last) put(1);
+  for (int d = v.ndim - 1; d >= 2; --d) put(d);
+  if (!last) put(1);
+  put(0);
+  return v;
+}
+ConvProblem convolution(DType type, int64_t channels, int64_t groups, bool last = false) {
+  ConvProblem p{.src = images(0, type, {4, channels, 32, 32}, last),
+                .weights = images(1, type, {channels, channels / groups, 3, 3}),
+                .dst = images(2, type, {4, channels, 30, 30}, last)};
+  p.geometry.groups = groups;
+  return p;
+}
+
+void test_convolutions() {
+  using xpu_ops::plan::ConvPass;
+  for (const Policy& policy : policies())
+    for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+      at("convolution", policy.single_items, policy.units, static_cast<int>(type));
+      ConvProblem p = convolution(type, 32, 1);
+      const Plan plan = plan_convolution(p, ConvPass::forward, policy);
+      check_list(plan);
+      CHECK(choose(plan, all)->engine == Engine::primitive && !choose(plan, all)->wide);
+      const auto no_primitives = [](const Attempt& t) { return t.engine != Engine::primitive; };
+      CHECK(choose(plan, no_primitives)->engine == Engine::direct);
+      CHECK(choose(plan, no_primitives)->wide == (type != DType::f32));
+      const auto only_wide = [](const Attempt& t) { return t.wide; };
+      CHECK((choose(plan, only_wide) != nullptr) == (type != DType::f32));
+      p.weight = a_weight();
+      if (type != DType::f32) {
+        const Plan kept = plan_convolution(p, ConvPass::forward, policy);
+        CHECK(choose(kept, only_wide)->packed);
+        ConvProblem product = p;
+        product.weights.dims[2] = product.weights.dims[3] = 1;
+        CHECK(!choose(plan_convolution(product, ConvPass::forward, policy), only_wide)->packed);
+      }
+      at("fused convolution", policy.single_items, policy.units, static_cast<int>(type));
+      p.composed = true;
+      CHECK(choose(plan_convolution(p, ConvPass::forward, policy), no_primitives) == nullptr);
+      at("depthwise convolution", policy.single_items, policy.units, static_cast<int>(type));
+      ConvProblem d = convolution(type, 32, 32);
+      const bool serves = is_depthwise(d.src, d.weights, d.dst, d.geometry, policy);
+      CHECK((choose(plan_convolution(d, ConvPass::forward, policy), all)->engine == Engine::own) == serves);
+      d.activation.known = false;
+      CHECK(choose(plan_convolution(d, ConvPass::forward, policy), all)->engine == Engine::primitive);
+      d = convolution(type, 32, 32, true);
+      CHECK(choose(plan_convolution(d, ConvPass::forward, policy), all)->engine != Engine::own);
+      at("gradients", policy.single_items, policy.units, static_cast<int>(type));
+      p = convolution(type, 32, 1);
+      const Plan data = plan_convolution(p, ConvPass::backward_data, policy);
+      CHECK(!choose(data, all)->wide && choose(data, all)->engine == Engine::primitive);
+      CHECK(choose(data, no_primitives)->engine == Engine::direct);
+      p.composed = type != DType::f32;
+      const Plan weights = plan_convolution(p, ConvPass::backward_weights, policy);
+      CHECK((choose(weights, no_primitives) == nullptr) == p.composed);
+    }
+  at("convolution of integers");
+  const Policy policy = cpu_policy(2);
+  CHECK(choose(plan_convolution(convolution(DType::i64, 8, 1), ConvPass::forward, policy), all)->engine ==
+        Engine::direct);
+  ConvProblem q = convolution(DType::u8, 8, 1);
+  q.composed = true;
+  CHECK(plan_convolution(q, ConvPass::forward, policy).count == 0);
+  q.epilogue.post.quantization.emplace_back();
+  CHECK(choose(plan_convolution(q, ConvPass::forward, policy), all)->engine == Engine::primitive);
+  at("activations of a depthwise convolution");
+  CHECK(activation_of(PostOp::eltwise(PostFunction::clip_v2_of_result, 0, 6)).kind == ConvActivation::clip);
+  CHECK(!activation_of(PostOp::eltwise(PostFunction::tanh)).known && !activation_of(PostOp::sum()).known);
+  CHECK(gate_of(activation_of(PostOp::eltwise(PostFunction::relu)))->low == 0);
+  CHECK(!gate_of(activation_of(PostOp::eltwise(PostFunction::relu, 0.1f))));
+}
+
 }  // namespace
 
 void test_products() {
@@ -223,6 +302,7 @@ void test_products() {
   test_integers_and_activations();
   test_fused_products();
   test_epilogues();
+  test_convolutions();
 }
 
 }  // namespace plan_test
