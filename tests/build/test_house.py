@@ -17,6 +17,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 LAUNCHES_IN_BINDINGS = 0
 # Adapters know no type of oneDNN; its version and its caches are shown to Python by one file.
 FILES_WITH_ONEDNN_TYPES = {"bindings/onednn_module.cpp"}
+# And none of its functions but those that name kept weights: kernels/products decides what serves a product.
+ONEDNN_CALLS_IN_ADAPTERS = 0
 
 
 def sources(*folders: str) -> Iterator[tuple[str, str]]:
@@ -66,6 +68,20 @@ def test_launches_in_bindings_only_fall() -> None:
 def test_onednn_types_stay_out_of_bindings() -> None:
     found = {p for p, text in sources("bindings") if re.search(r"\bdnnl::|\bDNNL_|dnnl\.hpp", text)}
     assert found == FILES_WITH_ONEDNN_TYPES
+
+
+def test_adapters_leave_the_choice_to_products() -> None:
+    calls = [(p, m) for p, text in sources("bindings/aten") for m in re.findall(r"\bonednn::[a-z]\w*\(", text)]
+    assert len(calls) == ONEDNN_CALLS_IN_ADAPTERS, calls
+    # The header of a layout's copies knows no type of oneDNN.
+    included = {p for p, text in sources("bindings") if '"kernels/onednn/' in text}
+    assert included == {"bindings/aten/onednn.cpp", "bindings/onednn_module.cpp"}
+
+
+def test_plans_of_products_know_no_primitive() -> None:
+    """A plan is a pure function: only what runs it may include oneDNN's layer."""
+    pure = ("problem.hpp", "plan.hpp", "plan.cpp", "chain.hpp", "chain.cpp", "copies.hpp", "copies.cpp")
+    assert not [p for p, text in sources("kernels/products") if Path(p).name in pure and "kernels/onednn/" in text]
 
 
 @pytest.mark.parametrize("folder", ["kernels", "bindings", "tools", "tests"])
