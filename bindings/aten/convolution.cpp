@@ -60,7 +60,7 @@ bool half_type(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.s
 
 bool is_last(at::MemoryFormat format) { return format != at::MemoryFormat::Contiguous; }
 
-products::Weight weight_of(const at::Tensor& w, WeightUse use) {
+products::Weight conv_weight(const at::Tensor& w, WeightUse use) {
   using Name = WeightRef (*)(const void*);
   const Name as_it_is = [](const void* t) { return weight_ref(*static_cast<const at::Tensor*>(t)); };
   const Name transposed = [](const void* t) {
@@ -88,7 +88,7 @@ products::ConvProblem conv_problem(const at::Tensor& x, const at::Tensor& weight
   if (bias.defined()) bias_view = view(bias);
   products::ConvProblem p{.src = view(x), .weights = view(weight), .dst = out_view(out), .geometry = g};
   p.epilogue.bias = bias.defined() ? &bias_view : nullptr;
-  p.weight = weight_of(weight, WeightUse::as_it_is);
+  p.weight = conv_weight(weight, WeightUse::as_it_is);
   p.channels_last = is_last(conv_format(x, weight));
   return p;
 }
@@ -175,7 +175,7 @@ void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor
     return;
   }
   products::ConvProblem p{.src = out_view(out), .weights = view(w), .dst = view(grad), .geometry = g};
-  p.weight = weight_of(w, WeightUse::transposed);
+  p.weight = conv_weight(w, WeightUse::transposed);
   products::run_backward_data(runtime::current_queue(), p, copies);
 }
 

@@ -8,14 +8,7 @@
 namespace xpu_ops::products {
 namespace {
 
-bool is_half(DType t) { return t == DType::bf16 || t == DType::f16; }
 bool has_operand(const PostOp& op) { return op.kind == PostOp::Kind::binary || op.kind == PostOp::Kind::prelu; }
-
-bool same_layout(const View& a, const View& b) {
-  for (int d = 0; d < a.ndim; ++d)
-    if (a.dims[d] != 1 && a.strides[d] != b.strides[d]) return false;
-  return true;
-}
 
 int64_t values_of(const Quantization& q) {
   int64_t n = 1;

@@ -26,12 +26,6 @@ bool fills_memory(const View& v) {
   return true;
 }
 
-bool same_layout(const View& a, const View& b) {
-  for (int d = 0; d < a.ndim; ++d)
-    if (a.dims[d] != 1 && a.strides[d] != b.strides[d]) return false;
-  return true;
-}
-
 void set_dense(View& v) {
   int64_t next = 1;
   for (int d = v.ndim - 1; d >= 0; --d) v.strides[d] = std::exchange(next, next * v.dims[d]);
@@ -67,6 +61,12 @@ void move(runtime::Queue& queue, const View& dst, const View& src) {
 }
 
 }  // namespace
+
+bool same_layout(const View& a, const View& b) {
+  for (int d = 0; d < a.ndim; ++d)
+    if (a.dims[d] != 1 && a.strides[d] != b.strides[d]) return false;
+  return true;
+}
 
 View view_of(const Operand& t) {
   View v;

@@ -10,7 +10,6 @@ namespace {
 // The factor of c that a primitive multiplies into its result and takes out again.
 constexpr float kMostRatio = 1e4f;
 
-bool is_half(DType t) { return t == DType::bf16 || t == DType::f16; }
 bool is_float(DType t) { return t == DType::f32 || is_half(t); }
 bool is_int8(DType t) { return t == DType::i8 || t == DType::u8; }
 

@@ -8,6 +8,8 @@
 
 namespace xpu_ops::products {
 
+inline bool is_half(DType t) { return t == DType::bf16 || t == DType::f16; }
+
 // A matrix, or a batch of them: sizes and strides in elements, a stride of 0 repeats.
 struct Operand {
   void* data = nullptr;  // null: none
