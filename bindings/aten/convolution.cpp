@@ -58,8 +58,6 @@ at::Tensor dense(const at::Tensor& t, at::MemoryFormat format) {
 
 bool half_type(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
 
-bool is_last(at::MemoryFormat format) { return format != at::MemoryFormat::Contiguous; }
-
 products::Weight conv_weight(const at::Tensor& w, WeightUse use) {
   using Name = WeightRef (*)(const void*);
   const Name as_it_is = [](const void* t) { return weight_ref(*static_cast<const at::Tensor*>(t)); };
@@ -84,12 +82,13 @@ bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
 }  // namespace
 
 products::ConvProblem conv_problem(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                                   const at::Tensor& out, const ConvGeometry& g, View& bias_view) {
+                                   const at::Tensor& out, const ConvGeometry& g, at::MemoryFormat format,
+                                   View& bias_view) {
   if (bias.defined()) bias_view = view(bias);
   products::ConvProblem p{.src = view(x), .weights = view(weight), .dst = out_view(out), .geometry = g};
   p.epilogue.bias = bias.defined() ? &bias_view : nullptr;
   p.weight = conv_weight(weight, WeightUse::as_it_is);
-  p.channels_last = is_last(conv_format(x, weight));
+  p.channels_last = format != at::MemoryFormat::Contiguous;
   return p;
 }
 
@@ -104,7 +103,8 @@ bool depthwise_backward_data(const at::Tensor& grad, const at::Tensor& w, const 
   for (int i = 0; i < 2; ++i) reverse.padding[i] = k - 1 - g.padding[i];
   const at::Tensor reversed = w.flip({2, 3});
   View none;
-  return products::run_depthwise(runtime::current_queue(), conv_problem(grad, reversed, {}, out, reverse, none));
+  return products::run_depthwise(runtime::current_queue(),
+                                 conv_problem(grad, reversed, {}, out, reverse, at::MemoryFormat::Contiguous, none));
 }
 
 bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
@@ -265,9 +265,7 @@ at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& w
   }
   View bias_view;
   const at::Tensor x = dense(input, format);
-  auto problem = conv_problem(x, weight, bias, out, g, bias_view);
-  problem.channels_last = is_last(format);
-  products::run(runtime::current_queue(), problem);
+  products::run(runtime::current_queue(), conv_problem(x, weight, bias, out, g, format, bias_view));
   return out;
 }
 

@@ -1,7 +1,7 @@
 #include "bindings/aten/fused.hpp"
 
-#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
@@ -34,27 +34,18 @@ void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optiona
                      "expected a bias of the operands' type and device");
 }
 
-// The whole chain as what the depthwise kernel knows.
-products::DepthwiseActivation single_activation(const Chain& chain) {
-  if (chain.empty()) return {};
-  const auto* text = std::get_if<std::string>(&chain[0]);
-  if (chain.size() > 1 || !text || sum_scale(*text)) return {.known = false};
-  return products::activation_of(parse_eltwise(*text));
-}
-
 bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
                      const Chain& chain, const at::Tensor& out, bool has_out) {
-  Chain head = chain;
-  const Chain tail = take_tail(head, out);
+  SplitChain split = split_chain(chain, out, has_out);
   View bias_view;
-  auto problem = conv_problem(x, weight, bias, out, g, bias_view);
-  problem.epilogue.post = parse_chain(head, out, has_out);
+  auto problem = conv_problem(x, weight, bias, out, g, conv_format(x, weight), bias_view);
+  problem.epilogue.post = std::move(split.post);
   problem.epilogue.reads_result = has_out;
-  problem.activation = single_activation(chain);
-  problem.tail = !tail.empty();
+  problem.activation = split.activation;
+  problem.tail = !split.tail.empty();
   problem.composed = true;
   const auto served = products::run(runtime::current_queue(), problem);
-  if (served == products::Served::without_tail) apply_chain(out, tail);
+  if (served == products::Served::without_tail) apply_chain(out, split.tail);
   return served != products::Served::no;
 }
 
@@ -87,48 +78,74 @@ std::optional<std::pair<std::string, at::Tensor>> take_last_operand(Chain& chain
 
 }  // namespace
 
-PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out) {
-  PostOps post;
-  for (const auto& spec : chain) {
-    if (const auto* text = std::get_if<std::string>(&spec)) {
-      if (const auto scale = sum_scale(*text)) {
-        TORCH_CHECK_VALUE(has_out, "post-op 'sum' adds what `out` holds: pass out=");
-        post.ops.push_back(PostOp::sum(*scale));
-      } else {
-        const PostOp op = parse_eltwise(*text);
-        if (at::isFloatingType(out.scalar_type()))
-          append_eltwise(post.ops, op);
-        else
-          post.ops.push_back(op);
-      }
-      continue;
-    }
-    const auto& [name, operand] = std::get<std::pair<std::string, at::Tensor>>(spec);
-    TORCH_CHECK_VALUE(operand.device() == out.device(), "the operand of post-op '", name, "' is on ", operand.device(),
-                      ", the result on ", out.device());
-    TORCH_CHECK_VALUE(operand.dim() <= out.dim(), "the operand of post-op '", name,
-                      "' has more dimensions than the result");
-    const View whole = view(operand);
-    View v;
-    v.data = whole.data;
-    v.type = whole.type;
-    for (int64_t i = operand.dim(); i < out.dim(); ++i) v.push(1, 1);
-    for (int64_t i = 0; i < operand.dim(); ++i) {
-      const int64_t size = operand.size(i), wanted = out.size(out.dim() - operand.dim() + i);
-      TORCH_CHECK_VALUE(size == 1 || size == wanted, "the operand of post-op '", name, "' has shape ", operand.sizes(),
-                        ", which does not broadcast to ", out.sizes());
-      v.push(size, operand.stride(i));
-    }
-    products::settle(v);
-    if (name == "prelu") {
-      TORCH_CHECK_VALUE(onednn_float(operand.scalar_type()), "the slopes of post-op 'prelu' must be float32");
-      post.ops.push_back(PostOp::prelu(v));
-    } else {
-      TORCH_CHECK_VALUE(name != "select", "post-op 'select' takes two operands and is not reachable here");
-      post.ops.push_back(PostOp::binary(parse_binary(name), v));
-    }
+namespace {
+
+// The operand of a post-op, of the result's rank.
+View operand_view(const std::string& name, const at::Tensor& operand, const at::Tensor& out) {
+  TORCH_CHECK_VALUE(operand.device() == out.device(), "the operand of post-op '", name, "' is on ", operand.device(),
+                    ", the result on ", out.device());
+  TORCH_CHECK_VALUE(operand.dim() <= out.dim(), "the operand of post-op '", name,
+                    "' has more dimensions than the result");
+  const View whole = view(operand);
+  View v;
+  v.data = whole.data;
+  v.type = whole.type;
+  for (int64_t i = operand.dim(); i < out.dim(); ++i) v.push(1, 1);
+  for (int64_t i = 0; i < operand.dim(); ++i) {
+    const int64_t size = operand.size(i), wanted = out.size(out.dim() - operand.dim() + i);
+    TORCH_CHECK_VALUE(size == 1 || size == wanted, "the operand of post-op '", name, "' has shape ", operand.sizes(),
+                      ", which does not broadcast to ", out.sizes());
+    v.push(size, operand.stride(i));
   }
-  return post;
+  products::settle(v);
+  return v;
+}
+
+// Appends one post-op. False if it, and what follows it, is the tail.
+bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool floats, SplitChain& split) {
+  std::vector<PostOp>& ops = split.post.ops;
+  if (const auto* text = std::get_if<std::string>(&spec)) {
+    if (const auto scale = sum_scale(*text)) {
+      TORCH_CHECK_VALUE(has_out, "post-op 'sum' adds what `out` holds: pass out=");
+      ops.push_back(PostOp::sum(*scale));
+      return true;
+    }
+    const PostOp op = parse_eltwise(*text);
+    split.activation = products::activation_of(op);
+    if (!floats) return ops.push_back(op), true;
+    if (!keeps_special_values(op.function, dtype_of(out))) return false;
+    append_eltwise(ops, op);
+    return true;
+  }
+  const auto& [name, operand] = std::get<std::pair<std::string, at::Tensor>>(spec);
+  if (name == "prelu") {
+    TORCH_CHECK_VALUE(onednn_float(operand.scalar_type()), "the slopes of post-op 'prelu' must be float32");
+    ops.push_back(PostOp::prelu(operand_view(name, operand, out)));
+    return true;
+  }
+  const PostFunction function = parse_binary(name);
+  if (floats && !keeps_special_values(function, dtype_of(out))) return false;
+  const View v = operand_view(name, operand, out);
+  TORCH_CHECK_VALUE(name != "select", "post-op 'select' takes two operands and is not reachable here");
+  ops.push_back(PostOp::binary(function, v));
+  return true;
+}
+
+}  // namespace
+
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out) {
+  SplitChain split;
+  const bool floats = at::isFloatingType(out.scalar_type());
+  auto first = chain.begin();
+  while (first != chain.end() && append(*first, out, has_out, floats, split)) ++first;
+  split.tail.assign(first, chain.end());
+  for (auto& spec : split.tail)
+    if (const auto* text = std::get_if<std::string>(&spec))
+      if (const auto scale = sum_scale(*text)) spec = std::pair<std::string, at::Tensor>("add", out * *scale);
+  if (!chain.empty() && (chain.size() > 1 || !std::holds_alternative<std::string>(chain[0]) ||
+                         sum_scale(std::get<std::string>(chain[0]))))
+    split.activation = {.known = false};
+  return split;
 }
 
 ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call) {
@@ -147,23 +164,6 @@ ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, con
   const auto given = [](at::IntArrayRef v, int64_t none) { return v.empty() ? std::vector<int64_t>{none} : v.vec(); };
   return conv_geometry(spatial, given(call.stride, 1), given(call.padding, 0), given(call.dilation, 1),
                        given(call.output_padding, 0), call.transposed, call.groups);
-}
-
-Chain take_tail(Chain& chain, const at::Tensor& out) {
-  const DType type = dtype_of(out);
-  const auto keeps = [&](const Chain::value_type& spec) {
-    if (const auto* text = std::get_if<std::string>(&spec))
-      return sum_scale(*text).has_value() || keeps_special_values(parse_eltwise(*text).function, type);
-    const std::string& name = std::get<std::pair<std::string, at::Tensor>>(spec).first;
-    return name == "prelu" || keeps_special_values(parse_binary(name), type);
-  };
-  const auto first = std::find_if_not(chain.begin(), chain.end(), keeps);
-  Chain tail(first, chain.end());
-  chain.erase(first, chain.end());
-  for (auto& spec : tail)
-    if (const auto* text = std::get_if<std::string>(&spec))
-      if (const auto scale = sum_scale(*text)) spec = std::pair<std::string, at::Tensor>("add", out * *scale);
-  return tail;
 }
 
 void apply_chain(const at::Tensor& out, const Chain& tail) {
@@ -187,18 +187,17 @@ void apply_chain(const at::Tensor& out, const Chain& tail) {
 
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
                 const at::Tensor& out, bool has_out, const products::Weight& weight) {
-  Chain head = chain;
-  const Chain tail = take_tail(head, out);
+  SplitChain split = split_chain(chain, out, has_out);
   View bias_view;
   if (bias.defined()) bias_view = view(bias);
   const products::FusedProblem problem{
       .a = operand(a),
       .b = operand(b),
       .out = out_operand(out),
-      .epilogue = {bias.defined() ? &bias_view : nullptr, parse_chain(head, out, has_out), has_out},
+      .epilogue = {bias.defined() ? &bias_view : nullptr, std::move(split.post), has_out},
       .weight = weight};
   if (!products::run(runtime::current_queue(), problem)) return false;
-  apply_chain(out, tail);
+  apply_chain(out, split.tail);
   return true;
 }
 

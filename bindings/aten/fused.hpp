@@ -32,13 +32,16 @@ at::Tensor compose_chain(at::Tensor x, const Chain& chain);
 std::optional<std::string> unary_attribute(std::string_view name, const c10::List<std::optional<at::Scalar>>& scalars,
                                            std::optional<std::string_view> algorithm);
 
-// The post-ops of a chain for a result like `out`, pointing to the chain's tensors; `has_out`: a "sum" may read it.
-PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out);
-
-// Takes off a chain what follows the first post-op whose value at NaN or infinity oneDNN has otherwise than ATen.
-// `out` is what a "sum" in it adds.
-Chain take_tail(Chain& chain, const at::Tensor& out);
-// Computes such a rest in place, by this library's own kernels.
+// A chain for a result like `out`, whose operands stay those of the chain. `tail`: what follows the first post-op whose
+// value at NaN or infinity oneDNN has otherwise than ATen. `activation`: the whole chain, where it is one.
+struct SplitChain {
+  PostOps post;
+  Chain tail;
+  products::DepthwiseActivation activation;
+};
+// `has_out`: a "sum" may read what out holds.
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out);
+// Computes a tail in place, by this library's own kernels.
 void apply_chain(const at::Tensor& out, const Chain& tail);
 
 // out = chain(a @ b + bias), all 2-d or all 3-d; false if oneDNN has no fast implementation, also not around float32

@@ -192,19 +192,18 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
 
   bool done = false;
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && k > 0) {
-    Chain head = chain;
-    const Chain tail = at::isFloatingType(rows.scalar_type()) ? take_tail(head, rows) : Chain();
-    PostOps post = parse_chain(head, rows, other.accumulate);
-    quantize(post, in, 1 << 1);
+    SplitChain split = split_chain(chain, rows, other.accumulate);
+    quantize(split.post, in, 1 << 1);
     const at::Tensor x = in.x.reshape({-1, k});
     View b;
     if (bias.defined()) b = view(bias);
-    done = products::run(runtime::current_queue(), {.a = operand(x),
-                                                    .b = operand(in.w),
-                                                    .out = out_operand(rows),
-                                                    .epilogue = {bias.defined() ? &b : nullptr, post, other.accumulate},
-                                                    .weight = weight_of(in.w, x.size(0))});
-    if (done) apply_chain(rows, tail);
+    done = products::run(runtime::current_queue(),
+                         {.a = operand(x),
+                          .b = operand(in.w),
+                          .out = out_operand(rows),
+                          .epilogue = {bias.defined() ? &b : nullptr, std::move(split.post), other.accumulate},
+                          .weight = weight_of(in.w, x.size(0))});
+    if (done) apply_chain(rows, split.tail);
   }
   if (!done) {
     at::Tensor y = float_product(centred(in).reshape({-1, k}), in.w) * in.scale;
@@ -237,18 +236,16 @@ at::Tensor qconv(const Input& in, const Other& other, const std::optional<at::Te
   const Chain chain = chain_of(other, result, unary, scalars, algorithm, out);
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && in.x.numel() &&
       in.w.numel()) {
-    Chain head = chain;
-    const Chain tail = at::isFloatingType(result.scalar_type()) ? take_tail(head, result) : Chain();
+    SplitChain split = split_chain(chain, result, other.accumulate);
     View b;
-    auto problem = conv_problem(in.x, in.w, bias, result, g, b);
-    problem.epilogue.post = parse_chain(head, result, other.accumulate);
+    auto problem = conv_problem(in.x, in.w, bias, result, g, format, b);
+    problem.epilogue.post = std::move(split.post);
     problem.epilogue.reads_result = other.accumulate;
     quantize(problem.epilogue.post, in, g.groups > 1 ? 3 : 1);
-    problem.channels_last = format != at::MemoryFormat::Contiguous;
-    problem.tail = !tail.empty();
+    problem.tail = !split.tail.empty();
     problem.composed = true;
     const auto served = products::run(runtime::current_queue(), problem);
-    if (served == products::Served::without_tail) apply_chain(result, tail);
+    if (served == products::Served::without_tail) apply_chain(result, split.tail);
     if (served != products::Served::no) return result;
   }
   std::vector<int64_t> channel(in.x.dim(), 1);

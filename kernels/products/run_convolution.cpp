@@ -35,19 +35,14 @@ View in_format(const View& v, bool channels_last) {
   View r = v;
   int64_t next = 1;
   const auto put = [&](int d) {
+    if (v.dims[d] != 1 && v.strides[d] != next) r.data = nullptr;
     r.strides[d] = next;
     next *= v.dims[d];
   };
   if (channels_last) put(1);
-  for (int d = v.ndim - 1; d >= 2; --d) put(d);
-  if (!channels_last) put(1);
+  for (int d = v.ndim - 1; d >= (channels_last ? 2 : 1); --d) put(d);
   put(0);
-  for (int d = 0; d < v.ndim; ++d)
-    if (v.dims[d] != 1 && v.strides[d] != r.strides[d]) {
-      r.data = nullptr;
-      return r;
-    }
-  return v;
+  return r.data ? v : r;
 }
 
 void launch_direct(runtime::Queue& queue, Pass pass, const View& src, const View& weights, const void* bias,
@@ -68,13 +63,14 @@ void launch_depthwise(runtime::Queue& queue, const ConvProblem& p) {
     w = in_format(w, false);
     fill(queue, w, p.weights, memory);
   }
-  const Epilogue bias{p.epilogue.bias, {}, false};
-  PreparedEpilogue epilogue(bias, p.dst, false, false);
-  if (epilogue.copies()) epilogue.copy(queue);
+  View bias;
+  Memory bias_memory;
+  if (p.epilogue.bias) bias = in_format(*p.epilogue.bias, false);
+  if (p.epilogue.bias) fill(queue, bias, *p.epilogue.bias, bias_memory);
   ConvArgs a = conv_args(p.src, w, p.dst, p.geometry);
   a.src = p.src.data;
   a.weights = w.data;
-  a.bias = epilogue.bias() ? epilogue.bias()->data : nullptr;
+  a.bias = bias.data;
   a.dst = p.dst.data;
   if (const auto gate = gate_of(p.activation)) {
     a.gate = *gate;
