@@ -6,9 +6,9 @@
 #include "bindings/runtime/cache.hpp"
 #include "bindings/runtime/module.hpp"
 #include "kernels/onednn/engine.hpp"
-#include "kernels/onednn/postops.hpp"
 #include "kernels/onednn/primitive_cache.hpp"
 #include "kernels/onednn/weight_cache.hpp"
+#include "kernels/postops.hpp"
 
 namespace xpu_ops {
 
@@ -48,12 +48,12 @@ void bind_onednn(py::module_& module) {
   m.def("set_verbose", &onednn::set_verbose);
   m.def("eltwise_names", [] {
     py::dict d;
-    for (const auto& e : onednn::eltwise_names()) d[e.name] = py::make_tuple(e.alpha, e.beta);
+    for (const auto& e : eltwise_names()) d[e.name] = py::make_tuple(e.alpha, e.beta);
     return d;
   });
   m.def("binary_names", [] {
     std::vector<std::string> names;
-    for (const auto& b : onednn::binary_names()) names.push_back(b.name);
+    for (const auto& b : binary_names()) names.push_back(b.name);
     return names;
   });
   m.def("version", [] {

@@ -1,7 +1,7 @@
-"""Prints the branches of kernels/ops that a run of tests did not take, from the counts of a build with XPU_OPS_COVERAGE.
+"""Prints the branches of kernels/ops and kernels/products that a run of tests did not take.
 
-Usage: python -m tools.unreached <build folder>. A line is printed with the number of its outcomes that never occurred, or
-with a dash where the line itself never ran.
+Usage: python -m tools.unreached <build folder>, of a build with XPU_OPS_COVERAGE. A line is printed with the number of
+its outcomes that never occurred, or with a dash where the line itself never ran.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 def counts_of(build: Path) -> dict[str, dict[int, tuple[int, int]]]:
     """Of each source: per line how often it ran, and how many outcomes of its branches never occurred."""
     files: dict[str, dict[int, tuple[int, int]]] = defaultdict(dict)
-    for data in sorted(build.glob("CMakeFiles/xpu_ops_kernels.dir/kernels/ops/*.gcda")):
+    kernels = build / "CMakeFiles" / "xpu_ops_kernels.dir" / "kernels"
+    for data in sorted([*kernels.glob("ops/*.gcda"), *kernels.glob("products/*.gcda")]):
         run = subprocess.run(
             ["gcov", "--json-format", "--branch-probabilities", "--stdout", data.name],
             cwd=data.parent,
@@ -28,7 +29,7 @@ def counts_of(build: Path) -> dict[str, dict[int, tuple[int, int]]]:
         )
         for file in json.loads(run.stdout)["files"]:
             source = file["file"].lstrip("./")
-            if not source.startswith("kernels/ops/") or not source.endswith(".cpp"):
+            if not source.startswith(("kernels/ops/", "kernels/products/")) or not source.endswith(".cpp"):
                 continue
             for line in file["lines"]:
                 never = sum(b["count"] == 0 and not b["throw"] for b in line["branches"])

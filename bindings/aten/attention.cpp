@@ -23,7 +23,7 @@
 
 #include "bindings/runtime/generator.hpp"
 #include "bindings/second_kernel.hpp"
-#include "kernels/onednn/matmul.hpp"
+#include "kernels/products/run.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::aten {
@@ -52,17 +52,8 @@ bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const a
   return true;
 }
 
-const onednn::PostOps& adding() {
-  static const onednn::PostOps post = [] {
-    onednn::PostOps p;
-    p.ops.push_back(onednn::PostOp::sum());
-    return p;
-  }();
-  return post;
-}
-
-bool multiply(Attention& a, const onednn::View& x, const onednn::View& y, const onednn::View& to, bool add = false) {
-  return onednn::matmul(a.queue, x, y, nullptr, to, add ? adding() : onednn::PostOps{});
+bool multiply(Attention& a, const View& x, const View& y, const View& to, bool add = false) {
+  return products::multiply(a.queue, x, y, to, add);
 }
 
 // Keys or values of the heads of queries from keys.head0 on, of which so many share them.
@@ -78,7 +69,7 @@ AttentionOneArgs one_args(const at::Tensor& kv, const Part& keys, uint32_t group
   return args;
 }
 
-void score_one(Attention& a, const onednn::View& q, const Part& keys, uint32_t group) {
+void score_one(Attention& a, const View& q, const Part& keys, uint32_t group) {
   AttentionOneArgs args = one_args(a.k, keys, group);
   args.q = q.data;
   std::copy(q.strides, q.strides + 2, args.q_stride);
@@ -86,7 +77,7 @@ void score_one(Attention& a, const onednn::View& q, const Part& keys, uint32_t g
   plan::attention_scores_one(a.queue, to_dtype(a.type), a.args.planes, args);
 }
 
-void mix_one(Attention& a, const onednn::View& out, const Part& keys, uint32_t group) {
+void mix_one(Attention& a, const View& out, const Part& keys, uint32_t group) {
   AttentionOneArgs args = one_args(a.v, keys, group);
   args.weights = a.args.weights;
   args.out = out.data;
@@ -151,7 +142,7 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     }
     const int64_t cols = keys.rows;
     // One query, as in generating text: the keys in the layout they have times a vector, instead of their transpose.
-    const onednn::View products = scratch_view(scores.get(), DType::f32, queries, cols, one);
+    const View products = scratch_view(scores.get(), DType::f32, queries, cols, one);
     if (one ? !multiply(a, part_of(a.k, keys), part_of(a.q, queries, true), products)
             : !multiply(a, part_of(a.q, queries), part_of(a.k, keys, true), products))
       return false;
@@ -217,7 +208,7 @@ bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const a
   const DType type = to_dtype(a.type);
   return a.for_tiles([&](const Part& queries, const Part& keys) {
     const int64_t cols = keys.rows;
-    const onednn::View q = part_of(a.q, queries), g = part_of(grad, queries);
+    const View q = part_of(a.q, queries), g = part_of(grad, queries);
     if (!multiply(a, q, part_of(a.k, keys, true), scratch_view(scores.get(), DType::f32, queries, cols)) ||
         !multiply(a, g, part_of(a.v, keys, true), scratch_view(slopes.get(), DType::f32, queries, cols)))
       return false;

@@ -53,8 +53,8 @@ inline at::Tensor laid_out_as(const at::Tensor& like, const at::Tensor& t) {
 // Part of a [batch, heads, length, dim] tensor as one operand of a batched product.
 struct Part { int64_t batch0, batches, head0, heads, head_step, row0, rows; };
 
-inline onednn::View part_of(const at::Tensor& t, const Part& p, bool transposed = false) {
-  onednn::View v;
+inline View part_of(const at::Tensor& t, const Part& p, bool transposed = false) {
+  View v;
   const int64_t at = p.batch0 * t.stride(0) + p.head0 * t.stride(1) + p.row0 * t.stride(2);
   v.data = static_cast<char*>(const_cast<void*>(t.const_data_ptr())) + at * static_cast<int64_t>(t.itemsize());
   v.type = dtype_of(t);
@@ -71,8 +71,8 @@ inline onednn::View part_of(const at::Tensor& t, const Part& p, bool transposed 
 }
 
 // [batches, heads, rows, cols] of scratch memory.
-inline onednn::View scratch_view(void* data, DType type, const Part& p, int64_t cols, bool transposed = false) {
-  onednn::View v;
+inline View scratch_view(void* data, DType type, const Part& p, int64_t cols, bool transposed = false) {
+  View v;
   v.data = data;
   v.type = type;
   v.push(p.batches, p.heads * p.rows * cols);

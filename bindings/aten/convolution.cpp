@@ -1,4 +1,5 @@
-// Convolution and its backward: oneDNN for the float types, direct kernels for the rest.
+// Convolution and its backward: checks, shapes and the gradients that are made of several products. kernels/products
+// decides what serves each.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/sum.h>
 
@@ -6,17 +7,15 @@
 
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "kernels/onednn/convolution.hpp"
-#include "kernels/onednn/engine.hpp"
-#include "kernels/onednn/matmul.hpp"
 #include "kernels/ops/convolution.hpp"
+#include "kernels/products/plan.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 
-onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding,
-                                   at::IntArrayRef dilation, at::IntArrayRef output_padding, bool transposed,
-                                   int64_t groups) {
-  onednn::ConvGeometry g;
+ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
+                           at::IntArrayRef output_padding, bool transposed, int64_t groups) {
+  ConvGeometry g;
   const auto at = [](at::IntArrayRef v, int i) { return v.size() == 1 ? v[0] : v[i]; };
   g.spatial = spatial;
   g.groups = groups;
@@ -30,8 +29,7 @@ onednn::ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntA
   return g;
 }
 
-std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight,
-                                      const onednn::ConvGeometry& g) {
+std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const ConvGeometry& g) {
   std::vector<int64_t> sizes{input.size(0), g.transposed ? weight.size(1) * g.groups : weight.size(0)};
   for (int i = 0; i < g.spatial; ++i) {
     const int64_t in = input.size(2 + i), reach = g.dilation[i] * (weight.size(2 + i) - 1) + 1;
@@ -58,175 +56,64 @@ at::Tensor dense(const at::Tensor& t, at::MemoryFormat format) {
   return t.contiguous(format);
 }
 
-bool use_onednn(const at::Tensor& t) { return onednn_float(t.scalar_type()); }
+bool half_type(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
 
-ConvArgs direct_args(const at::Tensor& src, const at::Tensor& weight, const at::Tensor& dst,
-                     const onednn::ConvGeometry& g) {
-  ConvArgs a{};
-  const auto strides = [&](const at::Tensor& t, int64_t (&out)[5]) {
-    out[0] = t.stride(0);
-    out[1] = t.stride(1);
-    for (int i = 0; i < 3; ++i) out[2 + i] = i < 3 - g.spatial ? 0 : t.stride(2 + i - (3 - g.spatial));
+products::Weight conv_weight(const at::Tensor& w, WeightUse use) {
+  using Name = WeightRef (*)(const void*);
+  const Name as_it_is = [](const void* t) { return weight_ref(*static_cast<const at::Tensor*>(t)); };
+  const Name transposed = [](const void* t) {
+    return weight_ref(*static_cast<const at::Tensor*>(t), WeightUse::transposed);
   };
-  strides(src, a.src_strides);
-  strides(weight, a.weight_strides);
-  strides(dst, a.dst_strides);
-  a.n = src.size(0);
-  a.ci = src.size(1);
-  a.co = dst.size(1);
-  a.groups = g.groups;
-  for (int i = 0; i < 3; ++i) {
-    const int s = i - (3 - g.spatial);
-    a.in[i] = s < 0 ? 1 : src.size(2 + s);
-    a.out[i] = s < 0 ? 1 : dst.size(2 + s);
-    a.kernel[i] = s < 0 ? 1 : weight.size(2 + s);
-    a.stride[i] = s < 0 ? 1 : g.stride[s];
-    a.pad[i] = s < 0 ? 0 : g.padding[s];
-    a.dilation[i] = s < 0 ? 1 : g.dilation[s];
-  }
-  return a;
+  return {use == WeightUse::as_it_is ? as_it_is : transposed, &w};
 }
 
-void launch_direct(plan::ConvPass pass, const at::Tensor& written, const ConvArgs& a) {
-  plan::direct_convolution(runtime::current_queue(), pass, dtype_of(written), a, written.numel());
+ConvArgs args_of(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const ConvGeometry& g) {
+  return products::conv_args(view(x), view(w), view(y), g);
 }
 
-// The three products of a convolution; src and dst are those of the untransposed one. Outputs are dense.
-void direct_forward(const at::Tensor& src, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& dst,
-                    const onednn::ConvGeometry& g) {
-  ConvArgs a = direct_args(src, w, dst, g);
-  a.src = src.const_data_ptr();
-  a.weights = w.const_data_ptr();
-  a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
-  a.dst = dst.mutable_data_ptr();
-  launch_direct(plan::ConvPass::forward, dst, a);
-}
-void direct_backward_data(const at::Tensor& dst, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& src,
-                          const onednn::ConvGeometry& g) {
-  ConvArgs a = direct_args(src, w, dst, g);
-  a.dst = dst.const_data_ptr();
-  a.weights = w.const_data_ptr();
-  a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
-  a.src = src.mutable_data_ptr();
-  launch_direct(plan::ConvPass::backward_data, src, a);
-}
-void direct_backward_weights(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& w,
-                             const onednn::ConvGeometry& g) {
-  ConvArgs a = direct_args(src, w, dst, g);
-  a.src = src.const_data_ptr();
-  a.dst = dst.const_data_ptr();
-  a.weights = w.mutable_data_ptr();
-  launch_direct(plan::ConvPass::backward_weights, w, a);
+bool may_be_depthwise(const at::Tensor& x, const at::Tensor& y, const ConvGeometry& g) {
+  return products::may_be_depthwise(view(x), view(y), g);
 }
 
-// Whether the layer has a group per channel: x and y are the sides of the untransposed convolution.
-bool may_be_depthwise(const at::Tensor& x, const at::Tensor& y, const onednn::ConvGeometry& g) {
-  return g.spatial == 2 && !g.transposed && g.groups == x.size(1) && x.scalar_type() == y.scalar_type() &&
-         x.size(2) * x.size(3) < INT32_MAX && y.size(2) * y.size(3) < INT32_MAX && x.numel() < UINT32_MAX;
-}
-
-// Whether the depthwise kernels take it.
-bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
-  return may_be_depthwise(x, y, g) && x.is_contiguous() && y.is_contiguous() &&
-         plan::plan_depthwise_serves(direct_args(x, w, y, g), current_policy());
-}
-
-// Whether its gradients are computed in float.
-bool widens(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const onednn::ConvGeometry& g) {
-  return may_be_depthwise(x, y, g) &&
-         plan::plan_depthwise_widens(direct_args(x, w, y, g), dtype_of(x), current_policy());
-}
-
-// A leaky relu is none: its factor is no clipped line.
-std::optional<ConvGate> gate_of(const Activation& f) {
-  switch (f.kind) {
-    case ConvActivation::none: return ConvGate{};
-    case ConvActivation::relu: return f.alpha == 0 ? std::optional(ConvGate{.low = 0}) : std::nullopt;
-    case ConvActivation::linear: return ConvGate{.scale = f.alpha, .shift = f.beta};
-    case ConvActivation::clip: return ConvGate{.low = f.alpha, .high = f.beta};
-    case ConvActivation::hardswish: return ConvGate{.scale = f.alpha, .shift = f.beta, .low = 0, .high = 1, .times = 1};
-    case ConvActivation::hardsigmoid: return ConvGate{.scale = f.alpha, .shift = f.beta, .low = 0, .high = 1};
-    default: return std::nullopt;
-  }
+bool is_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y, const ConvGeometry& g) {
+  return products::is_depthwise(view(x), view(w), view(y), g, current_policy());
 }
 
 }  // namespace
 
-bool direct_depthwise(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
-                      const onednn::ConvGeometry& g, const Activation& activation) {
-  if (!is_depthwise(x, w, out, g)) return false;
-  const at::Tensor weights = w.contiguous();
-  ConvArgs a = direct_args(x, weights, out, g);
-  a.src = x.const_data_ptr();
-  a.weights = weights.const_data_ptr();
-  a.bias = bias.defined() ? bias.const_data_ptr() : nullptr;
-  a.dst = out.mutable_data_ptr();
-  if (const auto gate = gate_of(activation)) {
-    a.gate = *gate;
-  } else {
-    a.activation = activation.kind;
-    a.alpha = activation.alpha;
-    a.beta = activation.beta;
-  }
-  plan::depthwise_convolution(runtime::current_queue(), dtype_of(x), activation.kind != ConvActivation::none, a);
-  return true;
+products::ConvProblem conv_problem(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                                   const at::Tensor& out, const ConvGeometry& g, at::MemoryFormat format,
+                                   View& bias_view) {
+  if (bias.defined()) bias_view = view(bias);
+  products::ConvProblem p{.src = view(x), .weights = view(weight), .dst = out_view(out), .geometry = g};
+  p.epilogue.bias = bias.defined() ? &bias_view : nullptr;
+  p.weight = conv_weight(weight, WeightUse::as_it_is);
+  p.channels_last = format != at::MemoryFormat::Contiguous;
+  return p;
 }
 
 namespace {
 
-// 16-bit weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a
-// product that packs nothing.
-bool packs_wide(const at::Tensor& w, const onednn::WeightRef& ref, at::MemoryFormat format) {
-  return ref.storage && (format != at::MemoryFormat::Contiguous || w.numel() != w.size(0) * w.size(1));
-}
-
-bool half_type(const at::Tensor& t) { return t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16; }
-
-void forward(const at::Tensor& x, const at::Tensor& w, const at::Tensor& bias, const at::Tensor& out,
-             const onednn::ConvGeometry& g, at::MemoryFormat format) {
-  if (use_onednn(x)) {
-    if (direct_depthwise(x, w, bias, out, g)) return;
-    runtime::Queue& queue = runtime::current_queue();
-    const onednn::WeightRef ref = weight_ref(w);
-    onednn::View b;
-    if (bias.defined()) b = view(bias);
-    if (onednn::convolution_forward(queue, view(x), view(w), bias.defined() ? &b : nullptr, out_view(out), g, {}, ref))
-      return;
-    if (half_type(x)) {  // a device that does not compute in this type
-      const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format), xf = x.to(at::kFloat);
-      const at::Tensor bf = bias.defined() ? bias.to(at::kFloat) : bias;
-      if (bf.defined()) b = view(bf);
-      if (!packs_wide(w, ref, format) ||
-          !onednn::convolution_forward(queue, view(xf), view(w), bf.defined() ? &b : nullptr, out_view(wide), g, {},
-                                       ref))
-        forward(xf, w.to(at::kFloat), bf, wide, g, format);
-      out.copy_(wide);
-      return;
-    }
-  }
-  if (g.transposed)
-    direct_backward_data(x, w, bias, out, g);
-  else
-    direct_forward(x, w, bias, out, g);
-}
-
 // With stride 1 the gradient is a depthwise convolution too, with the taps in reverse.
 bool depthwise_backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out,
-                             const onednn::ConvGeometry& g) {
+                             const ConvGeometry& g) {
   const int64_t k = w.size(-1);
   if (!is_depthwise(out, w, grad, g) || g.stride[0] != 1 || g.padding[0] >= k || g.padding[1] >= k) return false;
-  onednn::ConvGeometry reverse = g;
+  ConvGeometry reverse = g;
   for (int i = 0; i < 2; ++i) reverse.padding[i] = k - 1 - g.padding[i];
-  return direct_depthwise(grad, w.flip({2, 3}), {}, out, reverse);
+  const at::Tensor reversed = w.flip({2, 3});
+  View none;
+  return products::run_depthwise(runtime::current_queue(),
+                                 conv_problem(grad, reversed, {}, out, reverse, at::MemoryFormat::Contiguous, none));
 }
 
 bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
-                                const onednn::ConvGeometry& g) {
+                                const ConvGeometry& g) {
   if (!out.is_contiguous() || !may_be_depthwise(x, grad, g)) return false;
   if (!is_depthwise(x, out, grad, g))
-    return plan::plan_depthwise_copies(direct_args(x, out, grad, g), dtype_of(x), current_policy()) &&
+    return plan::plan_depthwise_copies(args_of(x, out, grad, g), dtype_of(x), current_policy()) &&
            depthwise_backward_weights(x.contiguous(), grad.contiguous(), out, g);
-  ConvArgs a = direct_args(x, out, grad, g);
+  ConvArgs a = args_of(x, out, grad, g);
   a.src = x.const_data_ptr();
   a.dst = grad.const_data_ptr();
   a.weights = out.mutable_data_ptr();
@@ -236,16 +123,16 @@ bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, con
 
 // The gradient of the weights as one product over columns, see plan_columns_serve().
 bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out,
-                              const onednn::ConvGeometry& g) {
+                              const ConvGeometry& g) {
   const auto last = at::MemoryFormat::ChannelsLast;
   if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
-      onednn::unwanted_source(runtime::current_queue().device, DType::bf16) ||
-      !plan::plan_columns_serve(direct_args(x, out, grad, g), x.is_contiguous(last), current_policy()))
+      !products::has_type(runtime::current_queue(), DType::bf16) ||
+      !plan::plan_columns_serve(args_of(x, out, grad, g), x.is_contiguous(last), current_policy()))
     return false;
   const int64_t channels = out.size(0), positions = grad.numel() / channels, taps = out.numel() / channels;
   const at::Tensor images = x.contiguous(last), columns = new_empty({positions, taps}, x.scalar_type());
   runtime::Queue& queue = runtime::current_queue();
-  ConvArgs a = direct_args(images, out, grad, g);
+  ConvArgs a = args_of(images, out, grad, g);
   a.src = images.const_data_ptr();
   a.dst = columns.mutable_data_ptr();
   plan::convolution_columns(queue, dtype_of(x), a);
@@ -253,14 +140,14 @@ bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const
   const bool direct = out.is_contiguous(last);
   const at::Tensor sums = direct ? out : new_empty(out.sizes(), out.scalar_type(), last);
   const at::Tensor product = sums.permute({0, 2, 3, 1}).view({channels, taps});
-  if (!onednn::matmul(queue, view(rows), view(columns), nullptr, out_view(product))) return false;
+  if (!products::multiply(queue, view(rows), view(columns), out_view(product))) return false;
   if (!direct) out.copy_(sums);
   return true;
 }
 
 // A 1x1 convolution with strides reads some positions only. Of contiguous images the gradient of those is a product,
 // and not a copy of all of them from another layout.
-bool skips_positions(const at::Tensor& w, const onednn::ConvGeometry& g, at::MemoryFormat format) {
+bool skips_positions(const at::Tensor& w, const ConvGeometry& g, at::MemoryFormat format) {
   bool strided = false;
   for (int i = 0; i < g.spatial; ++i) {
     if (w.size(2 + i) != 1 || g.padding[i] != 0) return false;
@@ -269,71 +156,52 @@ bool skips_positions(const at::Tensor& w, const onednn::ConvGeometry& g, at::Mem
   return strided && !g.transposed && g.groups == 1 && format == at::MemoryFormat::Contiguous;
 }
 
-at::Tensor read_positions(at::Tensor t, const onednn::ConvGeometry& g) {
+at::Tensor read_positions(at::Tensor t, const ConvGeometry& g) {
   for (int i = 0; i < g.spatial; ++i) t = t.slice(2 + i, 0, t.size(2 + i), g.stride[i]);
   return t;
 }
 
-void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const onednn::ConvGeometry& g,
-                   at::MemoryFormat format, onednn::LayoutCopies& copies) {
-  if (use_onednn(grad)) {
-    if (depthwise_backward_data(grad, w, out, g)) return;
-    if (skips_positions(w, g, format)) {
-      const at::Tensor read = new_empty(read_positions(out, g).sizes(), out.scalar_type());
-      onednn::ConvGeometry dense = g;
-      std::fill_n(dense.stride, 3, 1);
-      backward_data(grad, w, read, dense, format, copies);
-      out.zero_();
-      read_positions(out, g).copy_(read);
-      return;
-    }
-    if (!widens(out, w, grad, g) &&
-        onednn::convolution_backward_data(runtime::current_queue(), view(grad), view(w), out_view(out), g, copies,
-                                          weight_ref(w, WeightUse::transposed)))
-      return;
-    if (half_type(grad)) {
-      const at::Tensor wide = new_empty(out.sizes(), at::kFloat, format);
-      onednn::LayoutCopies none;
-      backward_data(grad.to(at::kFloat), w.to(at::kFloat), wide, g, format, none);
-      out.copy_(wide);
-      return;
-    }
+void backward_data(const at::Tensor& grad, const at::Tensor& w, const at::Tensor& out, const ConvGeometry& g,
+                   at::MemoryFormat format, products::SharedCopies& copies) {
+  const bool floats = onednn_float(grad.scalar_type());
+  if (floats && depthwise_backward_data(grad, w, out, g)) return;
+  if (floats && skips_positions(w, g, format)) {
+    const at::Tensor read = new_empty(read_positions(out, g).sizes(), out.scalar_type());
+    ConvGeometry dense = g;
+    std::fill_n(dense.stride, 3, 1);
+    backward_data(grad, w, read, dense, format, copies);
+    out.zero_();
+    read_positions(out, g).copy_(read);
+    return;
   }
-  if (g.transposed)
-    direct_forward(grad, w, {}, out, g);
-  else
-    direct_backward_data(grad, w, {}, out, g);
+  products::ConvProblem p{.src = out_view(out), .weights = view(w), .dst = view(grad), .geometry = g};
+  p.weight = conv_weight(w, WeightUse::transposed);
+  products::run_backward_data(runtime::current_queue(), p, copies);
 }
 
 // True if the bias gradient was made as well.
 bool backward_weights(const at::Tensor& x, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& grad_bias,
-                      const onednn::ConvGeometry& g, onednn::LayoutCopies& copies) {
-  if (use_onednn(x)) {
-    if (depthwise_backward_weights(x, grad, out, g) || columns_backward_weights(x, grad, out, g)) return false;
-    const bool with_bias = grad_bias.defined() && !g.transposed;
-    onednn::View b;
-    if (with_bias) b = out_view(grad_bias);
-    if (!widens(x, out, grad, g) &&
-        onednn::convolution_backward_weights(runtime::current_queue(), view(x), view(grad), out_view(out),
-                                             with_bias ? &b : nullptr, g, copies))
-      return with_bias;
-    if (half_type(x)) {
-      const at::Tensor wide = new_empty(out.sizes(), at::kFloat);
-      onednn::LayoutCopies none;
-      backward_weights(x.to(at::kFloat), grad.to(at::kFloat), wide, {}, g, none);
-      out.copy_(wide);
-      return false;
-    }
-  }
-  if (g.transposed)
-    direct_backward_weights(grad, x, out, g);
-  else
-    direct_backward_weights(x, grad, out, g);
+                      const ConvGeometry& g, products::SharedCopies& copies) {
+  if (onednn_float(x.scalar_type()) &&
+      (depthwise_backward_weights(x, grad, out, g) || columns_backward_weights(x, grad, out, g)))
+    return false;
+  const bool with_bias = grad_bias.defined() && !g.transposed;
+  products::ConvProblem p{.src = view(x), .weights = out_view(out), .dst = view(grad), .geometry = g};
+  View b;
+  if (with_bias) b = out_view(grad_bias);
+  p.epilogue.bias = with_bias ? &b : nullptr;
+  p.composed = half_type(x);
+  const auto served = products::run_backward_weights(runtime::current_queue(), p, copies);
+  if (served != products::Served::no) return with_bias && served == products::Served::whole;
+  const at::Tensor wide = new_empty(out.sizes(), at::kFloat);
+  products::SharedCopies none;
+  backward_weights(x.to(at::kFloat), grad.to(at::kFloat), wide, {}, g, none);
+  out.copy_(wide);
   return false;
 }
 
 // Checks that at::convolution makes for its callers; others may call the operators below.
-void check_geometry(const at::Tensor& input, const at::Tensor& weight, const onednn::ConvGeometry& g) {
+void check_geometry(const at::Tensor& input, const at::Tensor& weight, const ConvGeometry& g) {
   const int64_t dims = input.dim();
   TORCH_CHECK(g.groups > 0, "non-positive groups is not supported");
   TORCH_CHECK(weight.dim() == dims, "Expected ", weight.dim(), "-dimensional input for ", weight.dim(),
@@ -395,7 +263,9 @@ at::Tensor convolution_overrideable(const at::Tensor& input, const at::Tensor& w
     }
     return out;
   }
-  forward(dense(input, format), weight, bias, out, g, format);
+  View bias_view;
+  const at::Tensor x = dense(input, format);
+  products::run(runtime::current_queue(), conv_problem(x, weight, bias, out, g, format, bias_view));
   return out;
 }
 
@@ -418,7 +288,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward_overrideable
   const at::MemoryFormat format = conv_format(input, weight);
   const at::Tensor grad = dense(grad_output, format), x = dense(input, format);
   at::Tensor grad_input, grad_weight, grad_bias;
-  onednn::LayoutCopies copies;
+  products::SharedCopies copies;
   const bool empty = grad.numel() == 0 || x.numel() == 0 || weight.numel() == 0;
   if (output_mask[0]) {
     grad_input = new_empty(input.sizes(), input.scalar_type(), format);

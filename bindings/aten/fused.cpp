@@ -1,7 +1,7 @@
 #include "bindings/aten/fused.hpp"
 
-#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/clamp.h>
@@ -11,8 +11,9 @@
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "kernels/onednn/weight_cache.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/products/chain.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -21,8 +22,6 @@ std::optional<float> sum_scale(const std::string& text) {
   if (text.rfind("sum", 0) != 0 || (text.size() > 3 && text[3] != ':')) return std::nullopt;
   return text.size() > 4 ? std::strtof(text.c_str() + 4, nullptr) : 1.f;
 }
-
-bool is_half(at::ScalarType t) { return t == at::kHalf || t == at::kBFloat16; }
 
 void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias) {
   TORCH_CHECK_TYPE(a.is_xpu() && b.device() == a.device(), "expected both operands on one XPU device, got ", a.device(),
@@ -35,99 +34,19 @@ void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optiona
                      "expected a bias of the operands' type and device");
 }
 
-// A chain whose operands are float32, for the attempt that computes in float32.
-Chain widened(const Chain& chain) {
-  Chain wide = chain;
-  for (auto& spec : wide)
-    if (auto* pair = std::get_if<std::pair<std::string, at::Tensor>>(&spec))
-      if (is_half(pair->second.scalar_type())) pair->second = pair->second.to(at::kFloat);
-  return wide;
-}
-
-at::Tensor wide(const at::Tensor& t) { return t.defined() ? t.to(at::kFloat) : t; }
-
-bool matmul_once(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                 const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
-  const int64_t d = a.dim();
-  std::vector<at::Tensor> keep;
-  const onednn::PostOps post = parse_chain(chain, out, has_out, true, keep);
-  onednn::View bias_view;
-  const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
-  if (bias.defined()) {
-    bias_view = view(dense_bias);
-    bias_view.ndim = 0;
-    for (int64_t i = 0; i + 1 < d; ++i) bias_view.push(1, bias.numel());
-    bias_view.push(bias.numel(), 1);
-  }
-  const onednn::View* bias_ptr = bias.defined() ? &bias_view : nullptr;
-  auto& queue = runtime::current_queue();
-  if (onednn::matmul(queue, view(a), view(b), bias_ptr, out_view(out), post, options)) return true;
-  if (options.pack && onednn::matmul(queue, view(a), view(b), bias_ptr, out_view(out), post)) return true;
-  if (a.is_contiguous() && b.is_contiguous()) return false;
-  return onednn::matmul(queue, view(a.contiguous()), view(b.contiguous()), bias_ptr, out_view(out), post);
-}
-
-// The chain as what the depthwise kernel knows; nothing where oneDNN has to serve it.
-std::optional<Activation> single_activation(const Chain& chain) {
-  using dnnl::algorithm;
-  if (chain.empty()) return Activation{};
-  const auto* text = std::get_if<std::string>(&chain[0]);
-  if (chain.size() > 1 || !text || sum_scale(*text)) return std::nullopt;
-  const onednn::PostOp op = onednn::parse_eltwise(*text);
-  const auto as = [&](ConvActivation kind) { return Activation{kind, op.alpha, op.beta}; };
-  switch (op.algorithm) {
-    case algorithm::eltwise_relu:
-    case algorithm::eltwise_relu_use_dst_for_bwd: return as(ConvActivation::relu);
-    case algorithm::eltwise_linear: return as(ConvActivation::linear);
-    case algorithm::eltwise_clip:
-    case algorithm::eltwise_clip_v2:
-    case algorithm::eltwise_clip_v2_use_dst_for_bwd: return as(ConvActivation::clip);
-    case algorithm::eltwise_hardswish: return as(ConvActivation::hardswish);
-    case algorithm::eltwise_hardsigmoid: return as(ConvActivation::hardsigmoid);
-    case algorithm::eltwise_swish: return as(ConvActivation::swish);
-    case algorithm::eltwise_logistic:
-    case algorithm::eltwise_logistic_use_dst_for_bwd: return as(ConvActivation::logistic);
-    case algorithm::eltwise_gelu_tanh: return as(ConvActivation::gelu_tanh);
-    case algorithm::eltwise_gelu_erf: return as(ConvActivation::gelu_erf);
-    default: return std::nullopt;
-  }
-}
-
-bool convolution_once(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out,
-                      at::MemoryFormat format) {
-  std::vector<at::Tensor> keep;
-  const onednn::PostOps post = parse_chain(chain, out, has_out, false, keep);
-  const at::Tensor dense_bias = bias.defined() ? bias.contiguous() : at::Tensor();
-  onednn::View bias_view;
-  if (bias.defined()) bias_view = view(dense_bias);
-  const at::Tensor dense_x = x.is_contiguous() ? x : x.contiguous(format);
-  return onednn::convolution_forward(runtime::current_queue(), view(dense_x), view(weight),
-                                     bias.defined() ? &bias_view : nullptr, out_view(out), g, post, weight_ref(weight));
-}
-
-bool onednn_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                        const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
-  const at::MemoryFormat format = conv_format(x, weight);
-  if (convolution_once(x, weight, bias, g, chain, out, has_out, format)) return true;
-  if (!is_half(x.scalar_type())) return false;
-  const at::Tensor result = new_strided(out.sizes(), out.strides(), at::kFloat);
-  if (has_out) result.copy_(out);
-  if (!convolution_once(wide(x), wide(weight), wide(bias), g, widened(chain), result, has_out, format)) return false;
-  out.copy_(result);
-  return true;
-}
-
-bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                     const onednn::ConvGeometry& g, const Chain& chain, const at::Tensor& out, bool has_out) {
-  if (const auto activation = single_activation(chain);
-      activation && direct_depthwise(x, weight, bias.defined() ? bias.contiguous() : bias, out, g, *activation))
-    return true;
-  Chain head = chain;
-  const Chain tail = take_tail(head, out);
-  if (!onednn_convolution(x, weight, bias, g, head, out, has_out)) return false;
-  apply_chain(out, tail);
-  return true;
+bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
+                     const Chain& chain, const at::Tensor& out, bool has_out) {
+  SplitChain split = split_chain(chain, out, has_out);
+  View bias_view;
+  auto problem = conv_problem(x, weight, bias, out, g, conv_format(x, weight), bias_view);
+  problem.epilogue.post = std::move(split.post);
+  problem.epilogue.reads_result = has_out;
+  problem.activation = split.activation;
+  problem.tail = !split.tail.empty();
+  problem.composed = true;
+  const auto served = products::run(runtime::current_queue(), problem);
+  if (served == products::Served::without_tail) apply_chain(out, split.tail);
+  return served != products::Served::no;
 }
 
 // Whether oneDNN may be asked at all; what it does not take is composed.
@@ -159,76 +78,77 @@ std::optional<std::pair<std::string, at::Tensor>> take_last_operand(Chain& chain
 
 }  // namespace
 
-onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
-                            std::vector<at::Tensor>& keep) {
-  onednn::PostOps post;
-  for (const auto& spec : chain) {
-    if (const auto* text = std::get_if<std::string>(&spec)) {
-      if (const auto scale = sum_scale(*text)) {
-        TORCH_CHECK_VALUE(has_out, "post-op 'sum' adds what `out` holds: pass out=");
-        post.ops.push_back(onednn::PostOp::sum(*scale));
-      } else {
-        const onednn::PostOp op = onednn::parse_eltwise(*text);
-        if (at::isFloatingType(out.scalar_type()))
-          onednn::append_eltwise(post.ops, op);
-        else
-          post.ops.push_back(op);
-      }
-      continue;
-    }
-    const auto& [name, operand] = std::get<std::pair<std::string, at::Tensor>>(spec);
-    TORCH_CHECK_VALUE(operand.device() == out.device(), "the operand of post-op '", name, "' is on ", operand.device(),
-                      ", the result on ", out.device());
-    TORCH_CHECK_VALUE(operand.dim() <= out.dim(), "the operand of post-op '", name,
-                      "' has more dimensions than the result");
-    std::vector<int64_t> shape(out.dim() - operand.dim(), 1);
-    for (int64_t i = 0; i < operand.dim(); ++i) {
-      const int64_t size = operand.size(i), wanted = out.size(out.dim() - operand.dim() + i);
-      TORCH_CHECK_VALUE(size == 1 || size == wanted, "the operand of post-op '", name, "' has shape ", operand.sizes(),
-                        ", which does not broadcast to ", out.sizes());
-      shape.push_back(size);
-    }
-    at::Tensor t = operand;
-    if (name == "prelu" && is_half(t.scalar_type())) t = t.to(at::kFloat);
-    if (t.sizes() != at::IntArrayRef(shape)) t = t.reshape(shape);
-    if (t.sizes() == out.sizes() && t.strides() != out.strides()) {
-      // A full-size operand has to lie as the result does.
-      at::Tensor like = new_strided(out.sizes(), out.strides(), t.scalar_type());
-      like.copy_(t);
-      t = like;
-    }
-    // Broadcast over rows alone is what oneDNN's batched matmul takes; over rows and batch it is not.
-    if (out.dim() == 3 && matmul && name != "prelu" && t.size(0) == 1 && t.size(1) == 1 && t.size(2) > 1)
-      t = t.expand({out.size(0), 1, t.size(2)}).contiguous();
-    keep.push_back(t);
-    onednn::View v = view(t);
-    int64_t dense = 1;
-    for (int i = v.ndim - 1; i >= 0; --i) {
-      if (v.dims[i] == 1) v.strides[i] = dense;
-      dense = std::max(dense, v.dims[i] * v.strides[i]);
-    }
-    if (name == "prelu") {
-      TORCH_CHECK_VALUE(t.scalar_type() == at::kFloat, "the slopes of post-op 'prelu' must be float32");
-      post.ops.push_back(onednn::PostOp::prelu(v));
-    } else {
-      TORCH_CHECK_VALUE(name != "select", "post-op 'select' takes two operands and is not reachable here");
-      post.ops.push_back(onednn::PostOp::binary(onednn::parse_binary(name), v));
-    }
+namespace {
+
+// The operand of a post-op, of the result's rank.
+View operand_view(const std::string& name, const at::Tensor& operand, const at::Tensor& out) {
+  TORCH_CHECK_VALUE(operand.device() == out.device(), "the operand of post-op '", name, "' is on ", operand.device(),
+                    ", the result on ", out.device());
+  TORCH_CHECK_VALUE(operand.dim() <= out.dim(), "the operand of post-op '", name,
+                    "' has more dimensions than the result");
+  const View whole = view(operand);
+  View v;
+  v.data = whole.data;
+  v.type = whole.type;
+  for (int64_t i = operand.dim(); i < out.dim(); ++i) v.push(1, 1);
+  for (int64_t i = 0; i < operand.dim(); ++i) {
+    const int64_t size = operand.size(i), wanted = out.size(out.dim() - operand.dim() + i);
+    TORCH_CHECK_VALUE(size == 1 || size == wanted, "the operand of post-op '", name, "' has shape ", operand.sizes(),
+                      ", which does not broadcast to ", out.sizes());
+    v.push(size, operand.stride(i));
   }
-  return post;
+  products::settle(v);
+  return v;
 }
 
-onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows) {
-  onednn::MatmulOptions options;
-  // Packing costs about one pass over it, which training, where weights change at each step, would pay each time.
-  if (b.dim() == 2 && rows >= 8 && b.numel() >= (1 << 14) && !c10::GradMode::is_enabled() &&
-      static_cast<size_t>(b.numel()) * b.itemsize() == b.storage().nbytes())
-    options.weight = weight_ref(b, b.stride(-1) == 1 ? WeightUse::as_it_is : WeightUse::transposed);
-  options.pack = options.weight.storage != 0 && onednn::WeightCache::instance().pays(options.weight);
-  return options;
+// Appends one post-op. False if it, and what follows it, is the tail.
+bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool floats, SplitChain& split) {
+  std::vector<PostOp>& ops = split.post.ops;
+  if (const auto* text = std::get_if<std::string>(&spec)) {
+    if (const auto scale = sum_scale(*text)) {
+      TORCH_CHECK_VALUE(has_out, "post-op 'sum' adds what `out` holds: pass out=");
+      ops.push_back(PostOp::sum(*scale));
+      return true;
+    }
+    const PostOp op = parse_eltwise(*text);
+    split.activation = products::activation_of(op);
+    if (!floats) return ops.push_back(op), true;
+    if (!keeps_special_values(op.function, dtype_of(out))) return false;
+    append_eltwise(ops, op);
+    return true;
+  }
+  const auto& [name, operand] = std::get<std::pair<std::string, at::Tensor>>(spec);
+  if (name == "prelu") {
+    TORCH_CHECK_VALUE(onednn_float(operand.scalar_type()), "the slopes of post-op 'prelu' must be float32");
+    ops.push_back(PostOp::prelu(operand_view(name, operand, out)));
+    return true;
+  }
+  const PostFunction function = parse_binary(name);
+  if (floats && !keeps_special_values(function, dtype_of(out))) return false;
+  const View v = operand_view(name, operand, out);
+  TORCH_CHECK_VALUE(name != "select", "post-op 'select' takes two operands and is not reachable here");
+  ops.push_back(PostOp::binary(function, v));
+  return true;
 }
 
-onednn::ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call) {
+}  // namespace
+
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out) {
+  SplitChain split;
+  const bool floats = at::isFloatingType(out.scalar_type());
+  auto first = chain.begin();
+  while (first != chain.end() && append(*first, out, has_out, floats, split)) ++first;
+  split.tail.assign(first, chain.end());
+  for (auto& spec : split.tail)
+    if (const auto* text = std::get_if<std::string>(&spec))
+      if (const auto scale = sum_scale(*text)) spec = std::pair<std::string, at::Tensor>("add", out * *scale);
+  if (!chain.empty() && (chain.size() > 1 || !std::holds_alternative<std::string>(chain[0]) ||
+                         sum_scale(std::get<std::string>(chain[0]))))
+    split.activation = {.known = false};
+  return split;
+}
+
+ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call) {
   const int spatial = static_cast<int>(x.dim()) - 2;
   TORCH_CHECK_VALUE(spatial >= 1 && spatial <= 3 && weight.dim() == x.dim(), "expected 3-D, 4-D or 5-D operands, got ",
                     x.dim(), "-D and ", weight.dim(), "-D");
@@ -246,39 +166,18 @@ onednn::ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& wei
                        given(call.output_padding, 0), call.transposed, call.groups);
 }
 
-Chain take_tail(Chain& chain, const at::Tensor& out) {
-  const DType type = dtype_of(out);
-  const auto keeps = [&](const Chain::value_type& spec) {
-    if (const auto* text = std::get_if<std::string>(&spec))
-      return sum_scale(*text).has_value() || onednn::keeps_special_values(onednn::parse_eltwise(*text), type);
-    const std::string& name = std::get<std::pair<std::string, at::Tensor>>(spec).first;
-    return name == "prelu" ||
-           onednn::keeps_special_values(onednn::PostOp::binary(onednn::parse_binary(name), {}), type);
-  };
-  const auto first = std::find_if_not(chain.begin(), chain.end(), keeps);
-  Chain tail(first, chain.end());
-  chain.erase(first, chain.end());
-  for (auto& spec : tail)
-    if (const auto* text = std::get_if<std::string>(&spec))
-      if (const auto scale = sum_scale(*text)) spec = std::pair<std::string, at::Tensor>("add", out * *scale);
-  return tail;
-}
-
 void apply_chain(const at::Tensor& out, const Chain& tail) {
   if (tail.empty()) return;
-  using dnnl::algorithm;
+  using F = PostFunction;
   Chain rest = tail;
   if (const auto* text = std::get_if<std::string>(&tail[0])) {
-    const onednn::PostOp op = onednn::parse_eltwise(*text);
+    const PostOp op = parse_eltwise(*text);
     at::Tensor t = out;
     bool done = true;
-    switch (op.algorithm) {
-      case algorithm::eltwise_clip:
-      case algorithm::eltwise_clip_v2:
-      case algorithm::eltwise_clip_v2_use_dst_for_bwd: at::clamp_(t, op.alpha, op.beta); break;
-      case algorithm::eltwise_gelu_erf: at::gelu_(t); break;
-      case algorithm::eltwise_exp:
-      case algorithm::eltwise_exp_use_dst_for_bwd: at::exp_(t); break;
+    switch (value_of(op.function)) {
+      case F::clip: at::clamp_(t, op.alpha, op.beta); break;
+      case F::gelu_erf: at::gelu_(t); break;
+      case F::exp: at::exp_(t); break;
       default: done = false;
     }
     if (done) rest.erase(rest.begin());
@@ -286,26 +185,19 @@ void apply_chain(const at::Tensor& out, const Chain& tail) {
   if (!rest.empty()) out.copy_(compose_chain(out, rest));
 }
 
-namespace {
-
-bool onednn_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                   const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
-  if (matmul_once(a, b, bias, chain, out, has_out, options)) return true;
-  if (!is_half(a.scalar_type())) return false;
-  const at::Tensor result = has_out ? out.to(at::kFloat) : new_empty(out.sizes(), at::kFloat);
-  if (!matmul_once(wide(a), wide(b), wide(bias), widened(chain), result, has_out, {})) return false;
-  out.copy_(result);
-  return true;
-}
-
-}  // namespace
-
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                const at::Tensor& out, bool has_out, const onednn::MatmulOptions& options) {
-  Chain head = chain;
-  const Chain tail = take_tail(head, out);
-  if (!onednn_matmul(a, b, bias, head, out, has_out, options)) return false;
-  apply_chain(out, tail);
+                const at::Tensor& out, bool has_out, const products::Weight& weight) {
+  SplitChain split = split_chain(chain, out, has_out);
+  View bias_view;
+  if (bias.defined()) bias_view = view(bias);
+  const products::FusedProblem problem{
+      .a = operand(a),
+      .b = operand(b),
+      .out = out_operand(out),
+      .epilogue = {bias.defined() ? &bias_view : nullptr, std::move(split.post), has_out},
+      .weight = weight};
+  if (!products::run(runtime::current_queue(), problem)) return false;
+  apply_chain(out, split.tail);
   return true;
 }
 
@@ -370,7 +262,7 @@ at::Tensor linear_chain(const at::Tensor& x, const at::Tensor& weight, const at:
         pair->second = as_rows(pair->second, sizes);
     const at::Tensor a = x.reshape({-1, x.size(-1)}), b = weight.t(), result = out.view({-1, weight.size(0)});
     const auto behind = take_last_operand(rows, result);
-    if (run_matmul(a, b, bias, rows, result, false, weight_options(b, a.size(0)))) {
+    if (run_matmul(a, b, bias, rows, result, false, weight_of(b, a.size(0)))) {
       if (behind) behind->first == "add" ? result.add_(behind->second) : result.mul_(behind->second);
       return out;
     }

@@ -13,9 +13,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "bindings/export.hpp"
-#include "kernels/onednn/convolution.hpp"
-#include "kernels/onednn/matmul.hpp"
-#include "kernels/onednn/postops.hpp"
+#include "kernels/postops.hpp"
+#include "kernels/products/problem.hpp"
 
 namespace xpu_ops::aten {
 
@@ -33,23 +32,22 @@ at::Tensor compose_chain(at::Tensor x, const Chain& chain);
 std::optional<std::string> unary_attribute(std::string_view name, const c10::List<std::optional<at::Scalar>>& scalars,
                                            std::optional<std::string_view> algorithm);
 
-// The oneDNN post-ops of a chain; tensors that they point to are put into `keep`.
-onednn::PostOps parse_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool matmul,
-                            std::vector<at::Tensor>& keep);
-
-// Takes off a chain what follows the first post-op whose value at NaN or infinity oneDNN has otherwise than ATen.
-// `out` is what a "sum" in it adds.
-Chain take_tail(Chain& chain, const at::Tensor& out);
-// Computes such a rest in place, by this library's own kernels.
+// A chain for a result like `out`, whose operands stay those of the chain. `tail`: what follows the first post-op whose
+// value at NaN or infinity oneDNN has otherwise than ATen. `activation`: the whole chain, where it is one.
+struct SplitChain {
+  PostOps post;
+  Chain tail;
+  products::DepthwiseActivation activation;
+};
+// `has_out`: a "sum" may read what out holds.
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out);
+// Computes a tail in place, by this library's own kernels.
 void apply_chain(const at::Tensor& out, const Chain& tail);
-
-// Whether a (K, N) right side is worth a packed copy that stays.
-onednn::MatmulOptions weight_options(const at::Tensor& b, int64_t rows);
 
 // out = chain(a @ b + bias), all 2-d or all 3-d; false if oneDNN has no fast implementation, also not around float32
 // for the 16-bit types. out may be of another type than a; `has_out`: a "sum" may read it.
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
-                const at::Tensor& out, bool has_out = false, const onednn::MatmulOptions& options = {});
+                const at::Tensor& out, bool has_out = false, const products::Weight& weight = {});
 
 // The functions of xpu_ops.onednn: no decomposition. NotImplementedError where oneDNN has no fast implementation, also
 // not around float32 for the 16-bit types; ValueError for an unknown post-op.
@@ -76,7 +74,7 @@ at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, cons
 at::Tensor compose_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                                const ConvCall& call, const Chain& chain, const at::Tensor& accumulate = {});
 
-onednn::ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call);
+ConvGeometry checked_geometry(const at::Tensor& x, const at::Tensor& weight, const ConvCall& call);
 
 at::Tensor xpu_ops_matmul_composite(const at::Tensor& a, const at::Tensor& b, const std::optional<at::Tensor>& bias,
                                     c10::List<std::string> post_ops, at::TensorList operands);

@@ -24,57 +24,49 @@
 namespace xpu_ops::aten {
 namespace {
 
-using dnnl::algorithm;
-
-at::Tensor eltwise(const at::Tensor& x, const onednn::PostOp& op) {
+at::Tensor eltwise(const at::Tensor& x, const PostOp& op) {
+  using F = PostFunction;
   const double a = op.alpha, b = op.beta;
-  switch (op.algorithm) {
-    case algorithm::eltwise_relu:
-    case algorithm::eltwise_relu_use_dst_for_bwd: return a == 0 ? x.relu() : at::leaky_relu(x, a);
-    case algorithm::eltwise_tanh:
-    case algorithm::eltwise_tanh_use_dst_for_bwd: return x.tanh();
-    case algorithm::eltwise_elu:
-    case algorithm::eltwise_elu_use_dst_for_bwd: return at::elu(x, a);
-    case algorithm::eltwise_square: return x * x;
-    case algorithm::eltwise_abs: return x.abs();
-    case algorithm::eltwise_sqrt:
-    case algorithm::eltwise_sqrt_use_dst_for_bwd: return x.sqrt();
-    case algorithm::eltwise_swish: return a == 1 ? at::silu(x) : x * (x * a).sigmoid();
-    case algorithm::eltwise_linear: return x * a + b;
-    case algorithm::eltwise_soft_relu: return at::softplus(x, a);
-    case algorithm::eltwise_mish: return at::mish(x);
-    case algorithm::eltwise_logistic:
-    case algorithm::eltwise_logistic_use_dst_for_bwd: return x.sigmoid();
-    case algorithm::eltwise_exp:
-    case algorithm::eltwise_exp_use_dst_for_bwd: return x.exp();
-    case algorithm::eltwise_gelu_tanh: return at::gelu(x, "tanh");
-    case algorithm::eltwise_gelu_erf: return at::gelu(x);
-    case algorithm::eltwise_log: return x.log();
-    case algorithm::eltwise_clip:
-    case algorithm::eltwise_clip_v2:
-    case algorithm::eltwise_clip_v2_use_dst_for_bwd: return at::clamp(x, a, b);
-    case algorithm::eltwise_pow: return a * x.pow(b);
-    case algorithm::eltwise_round: return x.round();
-    case algorithm::eltwise_hardswish: return x * at::clamp(x * a + b, 0, 1);
-    case algorithm::eltwise_hardsigmoid: return at::clamp(x * a + b, 0, 1);
+  switch (value_of(op.function)) {
+    case F::relu: return a == 0 ? x.relu() : at::leaky_relu(x, a);
+    case F::tanh: return x.tanh();
+    case F::elu: return at::elu(x, a);
+    case F::square: return x * x;
+    case F::abs: return x.abs();
+    case F::sqrt: return x.sqrt();
+    case F::swish: return a == 1 ? at::silu(x) : x * (x * a).sigmoid();
+    case F::linear: return x * a + b;
+    case F::soft_relu: return at::softplus(x, a);
+    case F::mish: return at::mish(x);
+    case F::logistic: return x.sigmoid();
+    case F::exp: return x.exp();
+    case F::gelu_tanh: return at::gelu(x, "tanh");
+    case F::gelu_erf: return at::gelu(x);
+    case F::log: return x.log();
+    case F::clip: return at::clamp(x, a, b);
+    case F::pow: return a * x.pow(b);
+    case F::round: return x.round();
+    case F::hardswish: return x * at::clamp(x * a + b, 0, 1);
+    case F::hardsigmoid: return at::clamp(x * a + b, 0, 1);
     default: TORCH_CHECK_NOT_IMPLEMENTED(false, "post-op has no composition");
   }
 }
 
-at::Tensor binary(const at::Tensor& x, algorithm algo, const at::Tensor& y) {
-  switch (algo) {
-    case algorithm::binary_add: return x + y;
-    case algorithm::binary_sub: return x - y;
-    case algorithm::binary_mul: return x * y;
-    case algorithm::binary_div: return x / y;
-    case algorithm::binary_max: return at::maximum(x, y);
-    case algorithm::binary_min: return at::minimum(x, y);
-    case algorithm::binary_ge: return x.ge(y);
-    case algorithm::binary_gt: return x.gt(y);
-    case algorithm::binary_le: return x.le(y);
-    case algorithm::binary_lt: return x.lt(y);
-    case algorithm::binary_eq: return x.eq(y);
-    case algorithm::binary_ne: return x.ne(y);
+at::Tensor binary(const at::Tensor& x, PostFunction function, const at::Tensor& y) {
+  using F = PostFunction;
+  switch (function) {
+    case F::add: return x + y;
+    case F::sub: return x - y;
+    case F::mul: return x * y;
+    case F::div: return x / y;
+    case F::max: return at::maximum(x, y);
+    case F::min: return at::minimum(x, y);
+    case F::ge: return x.ge(y);
+    case F::gt: return x.gt(y);
+    case F::le: return x.le(y);
+    case F::lt: return x.lt(y);
+    case F::eq: return x.eq(y);
+    case F::ne: return x.ne(y);
     default: TORCH_CHECK_VALUE(false, "post-op 'select' takes two operands and is not reachable here");
   }
 }
@@ -98,9 +90,9 @@ Chain make_chain(const c10::List<std::string>& names, at::TensorList operands) {
   size_t used = 0;
   for (const std::string& name : names.vec()) {
     bool takes_operand = name == "prelu";
-    for (const auto& b : onednn::binary_names()) takes_operand |= name == b.name;
+    for (const auto& b : binary_names()) takes_operand |= name == b.name;
     if (!takes_operand) {
-      onednn::parse_eltwise(name);  // for its error
+      parse_eltwise(name);  // for its error
       chain.emplace_back(name);
       continue;
     }
@@ -117,10 +109,10 @@ at::Tensor compose_chain(at::Tensor x, const Chain& chain) {
   const at::ScalarType type = x.scalar_type();
   for (const auto& spec : chain) {
     if (const auto* text = std::get_if<std::string>(&spec)) {
-      x = eltwise(x, onednn::parse_eltwise(*text));
+      x = eltwise(x, parse_eltwise(*text));
     } else {
       const auto& [name, operand] = std::get<std::pair<std::string, at::Tensor>>(spec);
-      x = name == "prelu" ? at::where(x.gt(0), x, x * operand) : binary(x, onednn::parse_binary(name), operand);
+      x = name == "prelu" ? at::where(x.gt(0), x, x * operand) : binary(x, parse_binary(name), operand);
     }
     if (x.scalar_type() != type) x = x.to(type);
   }
@@ -141,7 +133,7 @@ std::optional<std::string> unary_attribute(std::string_view name, const c10::Lis
   if (name == "leaky_relu") return with_parameters("relu", {scalar(0)});
   if (name == "hardtanh" || name == "clamp") return with_parameters("clip", {scalar(0), scalar(1)});
   if (name == "elu") return with_parameters("elu", {scalar(0)});
-  onednn::parse_eltwise(name);  // for its error
+  parse_eltwise(name);  // for its error
   return std::string(name);
 }
 

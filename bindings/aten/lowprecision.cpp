@@ -11,6 +11,7 @@
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
 #include "kernels/ops/lowprecision.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -278,9 +279,9 @@ at::Tensor _scaled_grouped_mm(const at::Tensor& self, const at::Tensor& mat2, co
 
 namespace {
 
-onednn::Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t group) {
-  onednn::Quantization q;
-  q.arg = DNNL_ARG_WEIGHTS;
+Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t group) {
+  Quantization q;
+  q.of = Quantization::Of::weights;
   q.zero_points = zero_points;
   q.type = dtype_of(values);
   q.data = const_cast<void*>(values.const_data_ptr());
@@ -311,10 +312,10 @@ bool few_rows(plan::WeightKind kind, const at::Tensor& a, const at::Tensor& w, i
 }
 
 // Integer weights are turned into the floating type inside the product.
-onednn::PostOps decompression(const std::vector<onednn::Quantization>& quantization) {
-  onednn::PostOps post;
+PostOps decompression(const std::vector<Quantization>& quantization) {
+  PostOps post;
   post.quantization = quantization;
-  post.fpmath = onednn::FpMath::any;
+  post.fpmath = FpMath::any;
   post.fpmath_on_integers = true;
   return post;
 }
@@ -339,11 +340,9 @@ at::Tensor _weight_int8pack_mm(const at::Tensor& self, const at::Tensor& mat2, c
     const at::Tensor b = mat2.t(), factor = scales.contiguous();
     if (few_rows(plan::WeightKind::int8, self, mat2, 0, factor, {}, out)) return out;
     const auto post = decompression({per_weight(factor, false, 0)});
-    auto& queue = runtime::current_queue();
-    if (onednn::matmul(queue, view(self), view(b), nullptr, out_view(out), post)) return out;
-    const at::Tensor wide = new_empty(out.sizes(), at::kFloat), a = self.to(at::kFloat), f = scales.to(at::kFloat);
-    const auto wide_post = decompression({per_weight(f, false, 0)});
-    if (onednn::matmul(queue, view(a), view(b), nullptr, out_view(wide), wide_post)) return out.copy_(wide);
+    if (products::run(runtime::current_queue(),
+                      {.a = operand(self), .b = operand(b), .out = out_operand(out), .epilogue = {nullptr, post}}))
+      return out;
   }
   return at::mm(self.to(at::kFloat), mat2.t().to(at::kFloat)).mul(scales.to(at::kFloat)).to(self.scalar_type());
 }
@@ -371,13 +370,15 @@ void check_int4(const char* name, const at::Tensor& a, int64_t group) {
 // out += a @ ((q - zero) * scale): scale and zero of (k / group, n), zero of one element or the same.
 bool int4_product(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale,
                   const at::Tensor& zero, const at::Tensor& out, const at::Tensor& added) {
-  onednn::PostOps post = decompression({per_weight(scale, false, group), per_weight(zero, true, group)});
-  if (added.defined()) post.ops.push_back(onednn::PostOp::binary(dnnl::algorithm::binary_add, view(added)));
-  onednn::View b;
-  b.data = const_cast<void*>(packed.const_data_ptr());
-  b.push(a.size(1), 1);
-  b.push(packed.size(0), a.size(1));
-  return onednn::matmul_int4(runtime::current_queue(), view(a), b, false, nullptr, out_view(out), post);
+  PostOps post = decompression({per_weight(scale, false, group), per_weight(zero, true, group)});
+  if (added.defined()) post.ops.push_back(PostOp::binary(PostFunction::add, view(added)));
+  const products::Operand b{.data = const_cast<void*>(packed.const_data_ptr()),
+                            .rows = a.size(1),
+                            .cols = packed.size(0),
+                            .row_stride = 1,
+                            .col_stride = a.size(1)};
+  return products::run(runtime::current_queue(),
+                       {.a = operand(a), .b = b, .out = out_operand(out), .epilogue = {nullptr, post}, .int4 = true});
 }
 
 // The weight itself, (n, k) in float32: what a device without the fast product multiplies with.
@@ -393,7 +394,7 @@ at::Tensor int4_weight(const at::Tensor& packed, int64_t k, int64_t group, const
   return w.view({n, k});
 }
 
-at::Tensor int4_mm(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale_in,
+at::Tensor int4_mm(const at::Tensor& a, const at::Tensor& packed, int64_t group, const at::Tensor& scale,
                    const at::Tensor& zero, const at::Tensor& offset, const at::Tensor& out) {
   const int64_t k = a.size(1);
   if (k == 0) return out.zero_();
@@ -401,9 +402,7 @@ at::Tensor int4_mm(const at::Tensor& a, const at::Tensor& packed, int64_t group,
   at::Tensor added;
   if (offset.defined())
     added = at::mm(a.to(at::kFloat).view({a.size(0), k / group, group}).sum(-1), offset.to(at::kFloat));
-  if (int4_product(a, packed, group, scale_in, zero, out, added)) return out;
-  const at::Tensor wide = new_empty(out.sizes(), at::kFloat), scale = scale_in.to(at::kFloat);
-  if (int4_product(a.to(at::kFloat), packed, group, scale, zero, wide, added)) return out.copy_(wide);
+  if (int4_product(a, packed, group, scale, zero, out, added)) return out;
   return out.copy_(at::mm(a.to(at::kFloat), int4_weight(packed, k, group, scale, zero, offset).t()));
 }
 

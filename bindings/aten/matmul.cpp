@@ -1,4 +1,4 @@
-// Matrix products: oneDNN where it has a fast implementation, own kernels for the rest.
+// Matrix products: checks and shapes. kernels/products decides what serves them.
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/addmm.h>
@@ -15,195 +15,56 @@
 #include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/core/structured.hpp"
 #include "bindings/aten/core/tensor.hpp"
-#include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
-#include "kernels/onednn/matmul.hpp"
 #include "kernels/ops/matmul.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 namespace {
 
-enum class AddmmActivation { none, relu, gelu };
+using products::Activation;
 
-// out = activation(alpha * a @ b + beta * c), all 2-d or all 3-d; c may be undefined and has out's sizes.
+// out = activation(alpha * a @ b + beta * c), all 2-d or all 3-d; c may be undefined and broadcasts to out's sizes.
 struct Product {
   at::Tensor a, b, c, out;
   at::Scalar beta = 0, alpha = 1;
-  AddmmActivation activation = AddmmActivation::none;
-  bool weight = false;              // b may be a layer's weight: keep it packed
-  onednn::MatmulOptions options{};  // how, once that was asked
+  Activation activation = Activation::none;
+  bool weight = false;  // b may be a layer's weight: keep it packed
 };
 
-// One of the last two strides is 1 and rows do not overlap, up to dims of size 1.
-bool is_plain(const at::Tensor& t) {
-  const int64_t d = t.dim(), rows = t.size(d - 2), cols = t.size(d - 1), sr = t.stride(d - 2), sc = t.stride(d - 1);
-  const bool row_major = (sc == 1 || cols == 1) && (sr >= cols || rows == 1);
-  const bool column_major = (sr == 1 || rows == 1) && (sc >= rows || cols == 1);
-  return row_major || column_major;
-}
-bool is_row_major(const at::Tensor& t) {
-  const int64_t d = t.dim();
-  return (t.stride(d - 1) == 1 || t.size(d - 1) == 1) && (t.stride(d - 2) >= t.size(d - 1) || t.size(d - 2) == 1);
-}
-at::Tensor as_plain(const at::Tensor& t) { return is_plain(t) ? t : t.contiguous(); }
-
-bool same_memory(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_same(b) || (a.const_data_ptr() == b.const_data_ptr() && a.strides() == b.strides());
+void activate(const at::Tensor& t, Activation activation) {
+  if (activation == Activation::relu) t.relu_();
+  if (activation == Activation::gelu) at::gelu_(const_cast<at::Tensor&>(t));
 }
 
-// As an operand that broadcasts: expanded dims (stride 0) get size 1.
-onednn::View broadcast_view(const at::Tensor& t) {
-  onednn::View v = view(t);
-  for (int i = 0; i < v.ndim; ++i)
-    if (v.strides[i] == 0) v.dims[i] = 1;
-  int64_t dense = 1;
-  for (int i = v.ndim - 1; i >= 0; --i) {
-    if (v.dims[i] == 1) v.strides[i] = dense;
-    dense = std::max(dense, v.dims[i] * v.strides[i]);
-  }
-  return v;
-}
-
-void add_activation(onednn::PostOps& post, AddmmActivation activation) {
-  if (activation == AddmmActivation::relu)
-    onednn::append_eltwise(post.ops, onednn::PostOp::eltwise(dnnl::algorithm::eltwise_relu));
-  if (activation == AddmmActivation::gelu)
-    post.ops.push_back(onednn::PostOp::eltwise(dnnl::algorithm::eltwise_gelu_erf));
-}
-
-// One attempt; `c_in_out` says that out holds c already.
-bool try_onednn(const Product& p, const at::Tensor& a, const at::Tensor& b, bool c_in_out) {
-  using onednn::PostOp;
-  onednn::PostOps post;
-  onednn::View bias;
-  at::Tensor held;  // the operand that post points to
-  bool has_bias = false;
-  const float alpha = p.alpha.to<float>(), beta = p.c.defined() ? p.beta.to<float>() : 0.f;
-  const auto scale = [&](float s) {
-    if (s != 1.f) post.ops.push_back(PostOp::eltwise(dnnl::algorithm::eltwise_linear, s, 0.f));
-  };
-  if (beta == 0.f) {
-    scale(alpha);
-  } else if (c_in_out) {
-    scale(alpha);
-    post.ops.push_back(PostOp::sum(beta));
-  } else {
-    held = p.c;
-    onednn::View c = broadcast_view(held);
-    has_bias = alpha == 1.f && beta == 1.f;
-    for (int i = 0; i + 1 < c.ndim; ++i) has_bias &= c.dims[i] == 1;
-    has_bias &= c.strides[c.ndim - 1] == 1;
-    if (has_bias) {
-      bias = c;
-    } else {
-      const float ratio = alpha / beta;
-      if (!(std::abs(ratio) > 1e-4f && std::abs(ratio) < 1e4f)) return false;
-      // Batched, oneDNN takes a binary operand that broadcasts over rows, but not over rows and batch.
-      if (c.ndim == 3 && c.dims[0] == 1 && c.dims[1] == 1 && c.dims[2] > 1) {
-        held = held.narrow(1, 0, 1).contiguous();
-        c = broadcast_view(held);
-      }
-      scale(ratio);
-      post.ops.push_back(PostOp::binary(dnnl::algorithm::binary_add, c));
-      scale(beta);
-    }
-  }
-  add_activation(post, p.activation);
-  // The kept weight is named by the storage and layout of p.b, not by those of a copy.
-  const onednn::MatmulOptions options = same_memory(b, p.b) ? p.options : onednn::MatmulOptions{};
-  auto& queue = runtime::current_queue();
-  const onednn::View av = view(a), bv = view(b), out = out_view(p.out);
-  if (onednn::matmul(queue, av, bv, has_bias ? &bias : nullptr, out, post, options)) return true;
-  return options.pack && !options.widen && onednn::matmul(queue, av, bv, has_bias ? &bias : nullptr, out, post, {});
-}
-
-bool run_onednn(const Product& p) {
-  const at::Tensor a = as_plain(p.a), b = as_plain(p.b);
+// Of operands that are read as they are, into an out that has elements.
+void serve(const Product& p) {
+  const at::ScalarType type = p.a.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(type != at::kBool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
   const bool with_c = p.c.defined() && !is_zero(p.beta);
-  const bool in_place = with_c && same_memory(p.c, p.out);
-  if (try_onednn(p, a, b, in_place)) return true;
-  if (with_c && !in_place) {
-    p.out.copy_(p.c);
-    if (try_onednn(p, a, b, true)) return true;
+  products::MatmulProblem problem;
+  problem.a = operand(p.a);
+  problem.b = operand(p.b);
+  problem.out = out_operand(p.out);
+  if (with_c) problem.c = operand(p.c);
+  if (onednn_float(type)) {
+    problem.alpha = p.alpha.to<float>();
+    problem.beta = with_c ? p.beta.to<float>() : 0.f;
+    if (problem.beta == 0.f) problem.c = {};  // too small for a float
   }
-  if (a.is_contiguous() && b.is_contiguous()) return false;
-  return try_onednn(p, a.contiguous(), b.contiguous(), with_c);
-}
-
-Matrix strides_of(const at::Tensor& t) {
-  const int64_t d = t.dim();
-  return {d == 3 ? t.stride(0) : 0, t.stride(d - 2), t.stride(d - 1)};
-}
-
-// Rows of a and columns of b are contiguous, as where b is a transposed weight.
-bool by_dots(const Product& p) {
-  const int64_t d = p.a.dim();
-  return onednn_float(p.a.scalar_type()) && p.b.stride(d - 2) == 1 && p.b.stride(d - 1) != 1 &&
-         (p.a.stride(d - 1) == 1 || p.a.size(d - 1) == 1);
-}
-
-bool few_rows(const Product& p, plan::MatmulForm form) {
-  const int64_t d = p.out.dim();
-  return plan::plan_few_rows(dtype_of(p.a), p.out.size(d - 2), p.out.size(d - 1), form, current_policy());
-}
-
-plan::MatmulForm form_of(const Product& p) {
-  using Form = plan::MatmulForm;
-  if (!current_policy().single_items || !onednn_float(p.a.scalar_type())) return Form::any;
-  if (by_dots(p)) return Form::dots;
-  return p.b.stride(p.b.dim() - 1) == 1 && few_rows(p, Form::across) ? Form::across : Form::any;
-}
-
-void run_kernel(const Product& p) {
-  const int64_t d = p.a.dim();
-  TORCH_CHECK_NOT_IMPLEMENTED(p.a.scalar_type() != at::kBool, "\"addmm_impl_cpu_\" not implemented for 'Bool'");
-  MatmulArgs args{};
-  at::Tensor b = p.b;
-  const plan::MatmulForm form = form_of(p);
-  // Neighbouring items read neighbouring columns: a b that lies the other way costs less to copy than to gather.
-  if (form == plan::MatmulForm::any && b.stride(d - 1) != 1 && p.a.size(d - 2) >= 8) b = b.contiguous();
-  args.m = p.out.size(d - 2);
-  args.n = p.out.size(d - 1);
-  args.k = p.a.size(d - 1);
-  args.a = p.a.const_data_ptr();
-  args.b = b.const_data_ptr();
-  args.out = p.out.mutable_data_ptr();
-  args.as = strides_of(p.a);
-  args.bs = strides_of(b);
-  args.os = strides_of(p.out);
-  if (p.c.defined() && !is_zero(p.beta)) {
-    args.c = p.c.const_data_ptr();
-    args.cs = strides_of(p.c);
-  }
-  put_scalar(args.alpha, p.alpha, p.a.scalar_type());
-  put_scalar(args.beta, p.beta, p.a.scalar_type());
-  plan::matmul(runtime::current_queue(), dtype_of(p.a), args, d == 3 ? p.out.size(0) : 1, form);
-}
-
-bool is_small(const Product& p) {
-  const int64_t d = p.a.dim();
-  if (!onednn_float(p.a.scalar_type()) || p.out.scalar_type() != p.a.scalar_type()) return false;
-  const plan::MatmulForm form = form_of(p);
-  if (few_rows(p, form)) return true;
-  return (form == plan::MatmulForm::dots || p.b.stride(d - 1) == 1) &&
-         plan::plan_small_matmul(p.out.numel(), p.a.size(d - 1), current_policy());
-}
-
-void activate(const at::Tensor& t, AddmmActivation activation) {
-  if (activation == AddmmActivation::relu) t.relu_();
-  if (activation == AddmmActivation::gelu) at::gelu_(const_cast<at::Tensor&>(t));
+  put_scalar(problem.alpha_bits, p.alpha, type);
+  put_scalar(problem.beta_bits, p.beta, type);
+  problem.activation = p.activation;
+  if (p.weight) problem.weight = weight_of(p.b, p.a.size(0));
+  const auto served = products::run(runtime::current_queue(), problem);
+  TORCH_CHECK(served != products::Served::no, "matmul: no kernel for ", type, " into ", p.out.scalar_type());
+  if (served == products::Served::without_tail) activate(p.out, p.activation);
 }
 
 void run(Product p) {
-  if (p.activation == AddmmActivation::gelu && p.out.scalar_type() == at::kHalf) {  // onednn::keeps_special_values
-    p.activation = AddmmActivation::none;
-    run(p);
-    return activate(p.out, AddmmActivation::gelu);
-  }
-  const int64_t d = p.out.dim();
-  if (p.c.defined()) p.c = p.c.expand(p.out.sizes());
+  if (p.c.defined() && p.c.sizes() != p.out.sizes()) p.c = p.c.expand(p.out.sizes());
   if (p.out.numel() == 0) return;
-  if (p.a.size(d - 1) == 0) {
+  if (p.a.size(-1) == 0) {
     if (!p.c.defined() || is_zero(p.beta)) {
       p.out.zero_();
     } else {
@@ -212,64 +73,17 @@ void run(Product p) {
     }
     return activate(p.out, p.activation);
   }
-  const bool complex = p.a.is_complex();
-  if (complex) {
+  if (p.a.is_complex()) {
     p.a = p.a.resolve_conj().resolve_neg();
     p.b = p.b.resolve_conj().resolve_neg();
     if (p.c.defined()) p.c = p.c.resolve_conj().resolve_neg();
   }
-  // An output in an odd layout, or one that only pretends to hold its values, is computed aside.
-  const bool lazy = p.out.is_conj() || p.out.is_neg();
-  const bool aside =
-      lazy || p.out.is_same(p.a) || p.out.is_same(p.b) || (onednn_float(p.a.scalar_type()) && !is_row_major(p.out));
-  if (aside && !lazy && d == 2 && p.out.stride(0) == 1 && p.out.stride(1) >= p.out.size(0) && !p.out.is_same(p.a) &&
-      !p.out.is_same(p.b)) {
-    // A column-major result is the transpose of a row-major one.
-    Product t = p;
-    t.a = p.b.t();
-    t.b = p.a.t();
-    t.out = p.out.t();
-    if (p.c.defined()) t.c = p.c.t();
-    t.weight = false;
-    return run(t);
-  }
-  if (aside) {
-    Product t = p;
-    t.out = new_empty(p.out.sizes(), p.out.scalar_type());
-    run(t);
-    p.out.copy_(t.out);
-    return;
-  }
-  if (is_small(p)) {
-    run_kernel(p);
-    return activate(p.out, p.activation);
-  }
-  if (onednn_float(p.a.scalar_type())) {
-    if (p.weight) p.options = weight_options(p.b, p.a.size(0));
-    p.weight = false;
-    if (run_onednn(p)) return;
-    if (p.a.scalar_type() != at::kFloat) {  // a device that does not compute in this type
-      Product f = p;
-      f.a = p.a.to(at::kFloat);
-      if (p.c.defined()) f.c = p.c.to(at::kFloat);
-      f.out = new_empty(p.out.sizes(), at::kFloat);
-      f.options.widen = true;  // a weight is converted when it is packed, not at each call
-      bool done = p.options.pack && run_onednn(f);
-      if (!done) {
-        f.b = p.b.to(at::kFloat);
-        f.options = {};
-        done = run_onednn(f);
-      }
-      if (done) {
-        p.out.copy_(f.out);
-        return;
-      }
-    }
-    TORCH_CHECK(p.out.scalar_type() == p.a.scalar_type(), "matmul: no kernel for ", p.a.scalar_type(), " into ",
-                p.out.scalar_type());
-  }
-  run_kernel(p);
-  activate(p.out, p.activation);
+  // An output that only pretends to hold its values is computed aside.
+  if (!p.out.is_conj() && !p.out.is_neg()) return serve(p);
+  const at::Tensor out = p.out;
+  p.out = new_empty(out.sizes(), out.scalar_type());
+  serve(p);
+  out.copy_(p.out);
 }
 
 void check_types(const char* what, const at::Tensor& a, const at::Tensor& b) {
@@ -311,7 +125,7 @@ void _addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at:
        .out = out,
        .beta = beta,
        .alpha = alpha,
-       .activation = use_gelu ? AddmmActivation::gelu : AddmmActivation::relu,
+       .activation = use_gelu ? Activation::gelu : Activation::relu,
        .weight = mat2.stride(0) == 1});
 }
 
@@ -496,10 +310,7 @@ at::Tensor& _int_mm_out(const at::Tensor& self, const at::Tensor& mat2, at::Tens
   TORCH_CHECK(out.is_contiguous(), name, ": Expected result to be contiguous.");
   if (out.numel() == 0) return out;
   if (self.size(1) == 0) return out.zero_();
-  const at::Tensor a = as_plain(self), b = as_plain(mat2);
-  auto& queue = runtime::current_queue();
-  if (onednn::matmul(queue, view(a), view(b), nullptr, out_view(out))) return out;
-  run_kernel({.a = self.to(at::kInt), .b = mat2.to(at::kInt), .out = out});
+  serve({.a = self, .b = mat2, .out = out});
   return out;
 }
 at::Tensor _int_mm(const at::Tensor& self, const at::Tensor& mat2) {

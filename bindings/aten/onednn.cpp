@@ -4,6 +4,7 @@
 #include <mutex>
 #include <unordered_set>
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/StorageImpl.h>
 
 #include "bindings/aten/memory/alias.hpp"
@@ -11,6 +12,8 @@
 
 namespace xpu_ops::aten {
 namespace {
+
+constexpr int64_t kPackedRows = 8, kPackedWeight = 1 << 14;  // rows of a product and elements of b, at least
 
 c10::StorageImpl* storage_of(uint64_t name) { return reinterpret_cast<c10::StorageImpl*>(name); }
 
@@ -53,19 +56,38 @@ void unpin(uint64_t name) {
 
 bool alive(uint64_t name) { return c10::raw::weak_intrusive_ptr::use_count(storage_of(name)) > 0; }
 
-onednn::View view_at(const at::Tensor& t, void* data) {
-  TORCH_CHECK(t.dim() <= onednn::kMaxDims, "tensors of more than ", onednn::kMaxDims, " dimensions are not supported");
-  onednn::View v;
+View view_at(const at::Tensor& t, void* data) {
+  TORCH_CHECK(t.dim() <= kViewDims, "tensors of more than ", kViewDims, " dimensions are not supported");
+  View v;
   v.data = data;
   v.type = dtype_of(t);
   for (int64_t i = 0; i < t.dim(); ++i) v.push(t.size(i), t.stride(i));
   return v;
 }
 
+products::Operand operand_at(const at::Tensor& t, void* data) {
+  const int64_t d = t.dim();
+  products::Operand o;
+  o.data = data;
+  o.type = dtype_of(t);
+  if (d == 3) {
+    o.batched = true;
+    o.batch = t.size(0);
+    o.batch_stride = t.stride(0);
+  }
+  o.rows = t.size(d - 2);
+  o.cols = t.size(d - 1);
+  o.row_stride = t.stride(d - 2);
+  o.col_stride = t.stride(d - 1);
+  return o;
+}
+
 }  // namespace
 
-onednn::View view(const at::Tensor& t) { return view_at(t, const_cast<void*>(t.const_data_ptr())); }
-onednn::View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_ptr()); }
+View view(const at::Tensor& t) { return view_at(t, const_cast<void*>(t.const_data_ptr())); }
+View out_view(const at::Tensor& t) { return view_at(t, t.mutable_data_ptr()); }
+products::Operand operand(const at::Tensor& t) { return operand_at(t, const_cast<void*>(t.const_data_ptr())); }
+products::Operand out_operand(const at::Tensor& t) { return operand_at(t, t.mutable_data_ptr()); }
 
 namespace {
 
@@ -83,7 +105,7 @@ struct LastStorages {
 // Whether a packed copy is likely to be used again: parameters at once, other leaves without gradients when their
 // memory comes by a second time unchanged for the same use. Not what autocast makes of a parameter, or activations, and
 // not what a compiled training step makes for its forward and its backward pass.
-bool stays(const at::Tensor& t, const onednn::WeightRef& ref, WeightUse use) {
+bool stays(const at::Tensor& t, const WeightRef& ref, WeightUse use) {
   const at::TensorBase base = t.is_view() ? t._base() : at::TensorBase(t);
   if (!base.is_leaf()) return false;
   if (base.requires_grad()) return true;
@@ -101,7 +123,7 @@ bool stays(const at::Tensor& t, const onednn::WeightRef& ref, WeightUse use) {
 
 }  // namespace
 
-onednn::WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
+WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
   static const bool hooked = [] {
     onednn::WeightCache::instance().set_hooks({&pin, &unpin, &watch, &alive});
     return true;
@@ -114,9 +136,21 @@ onednn::WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
     std::lock_guard lock(watched().mutex);
     if (!watched().storages.count(name)) return {};
   }
-  const onednn::WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
-                              static_cast<int64_t>(t.storage_offset() * t.itemsize())};
-  return stays(t, ref, use) ? ref : onednn::WeightRef{};
+  const WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
+                      static_cast<int64_t>(t.storage_offset() * t.itemsize())};
+  return stays(t, ref, use) ? ref : WeightRef{};
+}
+
+products::Weight weight_of(const at::Tensor& b, int64_t rows) {
+  // Packing costs about one pass over it, which training, where weights change at each step, would pay each time.
+  if (b.dim() != 2 || rows < kPackedRows || b.numel() < kPackedWeight || c10::GradMode::is_enabled() ||
+      static_cast<size_t>(b.numel()) * b.itemsize() != b.storage().nbytes())
+    return {};
+  const auto name = [](const void* owner) {
+    const at::Tensor& t = *static_cast<const at::Tensor*>(owner);
+    return weight_ref(t, t.stride(-1) == 1 ? WeightUse::as_it_is : WeightUse::transposed);
+  };
+  return {name, &b};
 }
 
 }  // namespace xpu_ops::aten

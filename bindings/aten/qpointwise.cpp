@@ -10,6 +10,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/products/run.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -102,9 +103,9 @@ Chain chain_of(const Other& other, const at::Tensor& result, std::string_view un
   return chain;
 }
 
-void quantize(onednn::PostOps& post, const Input& in, int channel_mask) {
-  onednn::Quantization scale;
-  scale.arg = DNNL_ARG_WEIGHTS;
+void quantize(PostOps& post, const Input& in, int channel_mask) {
+  Quantization scale;
+  scale.of = Quantization::Of::weights;
   scale.data = const_cast<void*>(in.scale.const_data_ptr());
   if (in.scale.numel() > 1) {
     scale.mask = channel_mask;
@@ -112,8 +113,8 @@ void quantize(onednn::PostOps& post, const Input& in, int channel_mask) {
   }
   post.quantization.push_back(scale);
   if (in.zero.defined()) {
-    onednn::Quantization zero;
-    zero.arg = DNNL_ARG_SRC;
+    Quantization zero;
+    zero.of = Quantization::Of::source;
     zero.zero_points = true;
     zero.type = DType::i32;
     zero.data = const_cast<void*>(in.zero.const_data_ptr());
@@ -128,11 +129,11 @@ at::Tensor centred(const Input& in) {
 
 // x @ w in float32. A weight that is kept is converted when it is packed, another at each call.
 at::Tensor float_product(const at::Tensor& x, const at::Tensor& w) {
-  auto options = weight_options(w, x.size(0));
-  options.widen = true;
-  if (options.pack && w.scalar_type() == at::kChar) {
+  if (w.scalar_type() == at::kChar) {
     const at::Tensor y = new_empty({x.size(0), w.size(1)}, at::kFloat);
-    if (onednn::matmul(runtime::current_queue(), view(x), view(w), nullptr, out_view(y), {}, options)) return y;
+    const products::FusedProblem problem{
+        .a = operand(x), .b = operand(w), .out = out_operand(y), .epilogue = {}, .weight = weight_of(w, x.size(0))};
+    if (problem.weight.name && products::run(runtime::current_queue(), problem)) return y;
   }
   return x.mm(w.to(at::kFloat));
 }
@@ -191,25 +192,18 @@ at::Tensor qlinear(const Input& in, const Other& other, const std::optional<at::
 
   bool done = false;
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && k > 0) {
-    std::vector<at::Tensor> keep;
-    Chain head = chain;
-    const Chain tail = at::isFloatingType(rows.scalar_type()) ? take_tail(head, rows) : Chain();
-    onednn::PostOps post = parse_chain(head, rows, other.accumulate, true, keep);
-    quantize(post, in, 1 << 1);
+    SplitChain split = split_chain(chain, rows, other.accumulate);
+    quantize(split.post, in, 1 << 1);
     const at::Tensor x = in.x.reshape({-1, k});
-    onednn::View b;
-    if (bias.defined()) {
-      b = view(bias);
-      b.ndim = 0;
-      b.push(1, n);
-      b.push(n, 1);
-    }
-    auto& queue = runtime::current_queue();
-    const onednn::View* b_ptr = bias.defined() ? &b : nullptr;
-    const auto options = weight_options(in.w, x.size(0));
-    done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post, options);
-    if (!done && options.pack) done = onednn::matmul(queue, view(x), view(in.w), b_ptr, out_view(rows), post);
-    if (done) apply_chain(rows, tail);
+    View b;
+    if (bias.defined()) b = view(bias);
+    done = products::run(runtime::current_queue(),
+                         {.a = operand(x),
+                          .b = operand(in.w),
+                          .out = out_operand(rows),
+                          .epilogue = {bias.defined() ? &b : nullptr, std::move(split.post), other.accumulate},
+                          .weight = weight_of(in.w, x.size(0))});
+    if (done) apply_chain(rows, split.tail);
   }
   if (!done) {
     at::Tensor y = float_product(centred(in).reshape({-1, k}), in.w) * in.scale;
@@ -242,19 +236,17 @@ at::Tensor qconv(const Input& in, const Other& other, const std::optional<at::Te
   const Chain chain = chain_of(other, result, unary, scalars, algorithm, out);
   if (is_int8(in.x.scalar_type()) && in.w.scalar_type() == at::kChar && type != at::kFloat8_e4m3fn && in.x.numel() &&
       in.w.numel()) {
-    std::vector<at::Tensor> keep;
-    Chain head = chain;
-    const Chain tail = at::isFloatingType(result.scalar_type()) ? take_tail(head, result) : Chain();
-    onednn::PostOps post = parse_chain(head, result, other.accumulate, false, keep);
-    quantize(post, in, g.groups > 1 ? 3 : 1);
-    onednn::View b;
-    if (bias.defined()) b = view(bias);
-    const at::Tensor x = in.x.is_contiguous() ? in.x : in.x.contiguous(format);
-    if (onednn::convolution_forward(runtime::current_queue(), view(x), view(in.w), bias.defined() ? &b : nullptr,
-                                    out_view(result), g, post, weight_ref(in.w))) {
-      apply_chain(result, tail);
-      return result;
-    }
+    SplitChain split = split_chain(chain, result, other.accumulate);
+    View b;
+    auto problem = conv_problem(in.x, in.w, bias, result, g, format, b);
+    problem.epilogue.post = std::move(split.post);
+    problem.epilogue.reads_result = other.accumulate;
+    quantize(problem.epilogue.post, in, g.groups > 1 ? 3 : 1);
+    problem.tail = !split.tail.empty();
+    problem.composed = true;
+    const auto served = products::run(runtime::current_queue(), problem);
+    if (served == products::Served::without_tail) apply_chain(result, split.tail);
+    if (served != products::Served::no) return result;
   }
   std::vector<int64_t> channel(in.x.dim(), 1);
   channel[1] = in.scale.numel();

@@ -4,9 +4,11 @@
 #include <list>
 
 #include "kernels/error.hpp"
+#include "kernels/onednn/attributes.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/onednn/reorder.hpp"
+#include "kernels/onednn/tensor.hpp"
 #include "kernels/onednn/weight_cache.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 
@@ -146,8 +148,9 @@ bool is_shallow(const View& big, const View& w, const ConvGeometry& g) {
 const char* wrong_forward(const View& src, const View& dst, const View& w, const ConvGeometry& g, const PostOps& post) {
   if (src.type != DType::f32 && is_shallow(g.transposed ? dst : src, w, g))
     return "wrong for volumes less deep than the kernel";
-  const bool zero_point = std::any_of(post.quantization.begin(), post.quantization.end(),
-                                      [](const Quantization& q) { return q.arg == DNNL_ARG_SRC && q.zero_points; });
+  const bool zero_point = std::any_of(post.quantization.begin(), post.quantization.end(), [](const Quantization& q) {
+    return q.of == Quantization::Of::source && q.zero_points;
+  });
   if (!zero_point || g.transposed) return nullptr;
   if (only_padding(src, dst, w, g, Meets::windows)) return "wrong for windows in padding";
   if (g.groups > 1 && w.dims[1] == 1 && w.dims[0] > 16 * g.groups)
@@ -237,7 +240,7 @@ bool pointwise_forward(runtime::Queue& queue, const View& src, const View& w, co
   column.push(1, w.dims[0]);
   column.push(w.dims[0], 1);
   column.push(1, 1);
-  flat.ops.insert(flat.ops.begin(), PostOp::binary(dnnl::algorithm::binary_add, column));
+  flat.ops.insert(flat.ops.begin(), PostOp::binary(PostFunction::add, column));
   return matmul(queue, k, x, nullptr, y, flat);
 }
 
@@ -275,7 +278,7 @@ void make_forward(Entry& e, int device, const View& x, const View& k, const View
     return;
   }
   const memory::desc x_md = to_desc(x), y_md = to_desc(y);
-  const auto attr = post.attributes();
+  const auto attr = attributes(post);
   constexpr auto kind = dnnl::prop_kind::forward_inference;
   const auto pd =
       bias ? typename Primitive::primitive_desc(engine(device), kind, algorithm, x_md, any_layout(k, x), to_desc(*bias),
@@ -291,7 +294,7 @@ void make_forward(Entry& e, int device, const View& x, const View& k, const View
   e.packing = packing_id(k, e.weights);
   e.args = {{DNNL_ARG_SRC, x_md}, {DNNL_ARG_WEIGHTS, e.weights}, {DNNL_ARG_DST, y_md}};
   if (bias) e.args.push_back({DNNL_ARG_BIAS, to_desc(*bias)});
-  post.add_args(e.args);
+  add_args(e.args, post);
   e.accept(pd, Primitive(pd));
 }
 
@@ -309,22 +312,23 @@ dnnl::convolution_forward::primitive_desc forward_hint(const dnnl::engine& eng, 
           win.dilation,
           win.left,
           win.right,
-          PostOps{}.attributes(),
+          attributes({}),
           true};
 }
 
-}  // namespace
-
-void* LayoutCopies::read(runtime::Queue& queue, const View& v, const memory::desc& md, uint64_t layout) {
+// v's own memory if it is channels-last, else a copy in the layout `md`; `layout` is layout_id(md).
+void* read_layout(LayoutCopies& copies, runtime::Queue& queue, const View& v, const memory::desc& md, uint64_t layout) {
   if (is_channels_last(v)) return v.data;
-  for (const Copy& c : copies_)
+  for (const LayoutCopy& c : copies)
     if (c.layout == layout && c.from.data == v.data && std::equal(v.strides, v.strides + v.ndim, c.from.strides))
       return c.memory.get();
-  copies_.emplace_back(v, layout, md.get_size());
-  if (!reorder(queue, v, md, layout, copies_.back().memory.get()))
+  copies.emplace_back(v, layout, md.get_size());
+  if (!reorder(queue, v, md, layout, copies.back().memory.get()))
     throw Error(ErrorKind::runtime, "oneDNN cannot read the layout of a convolution's operand");
-  return copies_.back().memory.get();
+  return copies.back().memory.get();
 }
+
+}  // namespace
 
 bool convolution_forward(runtime::Queue& queue, const View& src, const View& weights, const View* bias, const View& dst,
                          const ConvGeometry& g, const PostOps& post_in, const WeightRef& weight) {
@@ -343,7 +347,7 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
   Key key(g.transposed ? Op::deconv_forward : Op::conv_forward, queue.device);
   key.add(x).add(k).add(y).add(bias ? static_cast<int64_t>(bias->type) : -1);
   add_geometry(key, g);
-  post.add_key(key);
+  add_key(key, post);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(src, weights, dst, g, post.ops.size());
     if (const char* reason = wrong_forward(src, dst, weights, g, post)) {
@@ -378,7 +382,7 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
   const auto packed = packed_weights(queue, *entry, k, weight);
   std::vector<void*> pointers{x_data.data, packed->data, y_data.data};
   if (bias) pointers.push_back(bias->data);
-  post.add_pointers(pointers);
+  add_pointers(pointers, post);
   run(queue, *entry, pointers.data(), static_cast<int>(pointers.size()));
   if (y_data.data != dst.data && !reorder(queue, y_data, dst))
     throw Error(ErrorKind::runtime, "oneDNN cannot write the layout of the result of " + entry->shapes);
@@ -406,7 +410,7 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
     if (const char* reason = unwanted_source(queue.device, diff_dst.type)) return e.refuse(reason);
     if (diff_dst.type != DType::f32 && is_shallow(diff_src, weights, g))
       return e.refuse("wrong for volumes less deep than the kernel");
-    const auto attr = PostOps{}.attributes();
+    const auto attr = attributes({});
     const auto& eng = engine(queue.device);
     const auto win = windows(diff_src, diff_dst, weights, g);
     const memory::desc dx_md = preferred_layout(diff_src), dy_md = preferred_layout(diff_dst);
@@ -429,7 +433,7 @@ bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, cons
   runtime::Scratch scratch(last ? 0 : entry->src.get_size());
   void* const dx_data = last ? diff_src.data : scratch.get();
   const auto packed = packed_weights(queue, *entry, k, weight);
-  run(queue, *entry, {copies.read(queue, diff_dst, entry->dst, entry->dst_layout), packed->data, dx_data});
+  run(queue, *entry, {read_layout(copies, queue, diff_dst, entry->dst, entry->dst_layout), packed->data, dx_data});
   if (!last && !reorder(queue, entry->src, entry->src_layout, dx_data, diff_src))
     throw Error(ErrorKind::runtime, "oneDNN cannot write the layout of the result of " + entry->shapes);
   return true;
@@ -460,7 +464,7 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
     // jit_bf16 does not write their gradients.
     if (diff_weights.type != DType::f32 && only_padding(src, diff_dst, diff_weights, g, Meets::places))
       return e.refuse("wrong for places in padding");
-    const auto attr = PostOps{}.attributes();
+    const auto attr = attributes({});
     const auto& eng = engine(queue.device);
     const auto win = windows(src, diff_dst, diff_weights, g);
     const memory::desc x_md = preferred_layout(src), dy_md = preferred_layout(diff_dst);
@@ -482,8 +486,8 @@ bool convolution_backward_weights(runtime::Queue& queue, const View& src, const 
     return e.accept(pd, dnnl::convolution_backward_weights(pd));
   });
   if (!*entry) return false;
-  void* const x_data = copies.read(queue, src, entry->src, entry->src_layout);
-  void* const dy_data = copies.read(queue, diff_dst, entry->dst, entry->dst_layout);
+  void* const x_data = read_layout(copies, queue, src, entry->src, entry->src_layout);
+  void* const dy_data = read_layout(copies, queue, diff_dst, entry->dst, entry->dst_layout);
   const runtime::Scratch scratch(entry->weights.get_size());
   void* const packed = scratch.get();
   if (diff_bias)

@@ -2,22 +2,11 @@
 #pragma once
 #include <list>
 
-#include "kernels/onednn/postops.hpp"
-#include "kernels/onednn/tensor.hpp"
+#include "kernels/postops.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
-
-struct ConvGeometry {
-  int spatial = 2;
-  int64_t stride[3] = {1, 1, 1};
-  int64_t padding[3] = {0, 0, 0};
-  int64_t dilation[3] = {1, 1, 1};
-  int64_t output_padding[3] = {0, 0, 0};  // transposed only
-  int64_t groups = 1;
-  bool transposed = false;
-};
 
 // All views have logical dims (N, C, spatial...) and any dense strides; weights as torch keeps them: (O, I/groups,
 // k...), transposed (I, O/groups, k...). Layouts that are not channels-last are reordered through scratch memory,
@@ -30,20 +19,13 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
 
 // Copies of operands in the layouts that implementations chose, for the two gradients of one convolution to share.
 // Its tensors must live as long, and no one write to them.
-class LayoutCopies {
- public:
-  // v's own memory if it is channels-last, else a copy in the layout `md`; `layout` is layout_id(md).
-  void* read(runtime::Queue& queue, const View& v, const dnnl::memory::desc& md, uint64_t layout);
-
- private:
-  struct Copy {
-    Copy(const View& v, uint64_t id, size_t bytes) : from(v), layout(id), memory(bytes) {}
-    View from;
-    uint64_t layout;
-    runtime::Scratch memory;
-  };
-  std::list<Copy> copies_;
+struct LayoutCopy {
+  LayoutCopy(const View& v, uint64_t id, size_t bytes) : from(v), layout(id), memory(bytes) {}
+  View from;
+  uint64_t layout;
+  runtime::Scratch memory;
 };
+using LayoutCopies = std::list<LayoutCopy>;
 
 bool convolution_backward_data(runtime::Queue& queue, const View& diff_dst, const View& weights, const View& diff_src,
                                const ConvGeometry& geometry, LayoutCopies& copies, const WeightRef& weight = {});

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "kernels/error.hpp"
+#include "kernels/onednn/attributes.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/reorder.hpp"
+#include "kernels/onednn/tensor.hpp"
 #include "kernels/onednn/weight_cache.hpp"
 
 namespace xpu_ops::onednn {
@@ -87,20 +89,25 @@ std::string shape_text(const View& a, const View& b, const View& dst, bool bias,
          (post.ops.empty() ? "" : " post-ops=" + std::to_string(post.ops.size()));
 }
 
-bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type, const View* bias_in, View dst,
-                const PostOps& post, const MatmulOptions& options, bool int4) {
+}  // namespace
+
+bool matmul(runtime::Queue& queue, const View& a_in, const View& b_in, const View* bias_in, const View& dst_in,
+            const PostOps& post, const MatmulOptions& options) {
+  View a = a_in, b = b_in, dst = dst_in;
+  const bool pack = options.pack && options.weight.storage;
+  const auto b_type =
+      options.int4 ? memory::data_type::u4 : to_dnnl(options.pack && options.widen ? DType::f32 : b.type);
   View bias;
   if (bias_in) bias = *bias_in;
   // post-ops that broadcast over the batch keep its dims
-  if (!int4) collapse_rows(a, b, bias_in ? &bias : nullptr, dst, post);
+  if (!options.int4) collapse_rows(a, b, bias_in ? &bias : nullptr, dst, post);
   if (!normalise(a) || !normalise(b) || !normalise(dst)) return false;
   // Of results whose matrices lie apart oneDNN takes rows, not columns; a single column may be either.
   if (dst.ndim > 2 && dst.dims[dst.ndim - 1] == 1) dst.strides[dst.ndim - 1] = 1;
-  const bool pack = options.pack && options.weight.storage;
   Key key(Op::matmul, queue.device);
   key.add(a).add(static_cast<int64_t>(b_type)).add(b).add(dst).add(static_cast<int64_t>(pack) << 1 | !!bias_in);
   if (bias_in) key.add(bias);
-  post.add_key(key);
+  add_key(key, post);
   auto entry = PrimitiveCache::instance().get(key, [&](Entry& e) {
     e.shapes = shape_text(a, b, dst, bias_in, post);
     if (broadcasts(post, dst) && !is_dense(dst))
@@ -113,7 +120,7 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
     const memory::desc a_md = to_desc(a), dst_md = to_desc(dst);
     const memory::desc b_md =
         pack ? memory::desc(b_dims, b_type, memory::format_tag::any) : memory::desc(b_dims, b_type, b_strides);
-    const auto attr = post.attributes();
+    const auto attr = attributes(post);
     const auto& eng = engine(queue.device);
     const auto pd = bias_in ? dnnl::matmul::primitive_desc(eng, a_md, b_md, to_desc(bias), dst_md, attr, true)
                             : dnnl::matmul::primitive_desc(eng, a_md, b_md, dst_md, attr, true);
@@ -126,10 +133,10 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
     }
     e.args = {{DNNL_ARG_SRC, a_md}, {DNNL_ARG_WEIGHTS, e.weights}, {DNNL_ARG_DST, dst_md}};
     if (bias_in) e.args.push_back({DNNL_ARG_BIAS, to_desc(bias)});
-    post.add_args(e.args);
+    add_args(e.args, post);
     return e.accept(pd, dnnl::matmul(pd));
   });
-  if (!*entry) return false;
+  if (!*entry || options.ask) return static_cast<bool>(*entry);
   std::shared_ptr<PackedWeight> packed;
   if (pack) {
     packed =
@@ -146,22 +153,9 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
   thread_local std::vector<void*> pointers;
   pointers.assign({a.data, b.data, dst.data});
   if (bias_in) pointers.push_back(bias.data);
-  post.add_pointers(pointers);
+  add_pointers(pointers, post);
   run(queue, *entry, pointers.data(), static_cast<int>(pointers.size()));
   return true;
-}
-
-}  // namespace
-
-bool matmul(runtime::Queue& queue, const View& a, const View& b, const View* bias, const View& dst, const PostOps& post,
-            const MatmulOptions& options) {
-  const auto type = to_dnnl(options.pack && options.widen ? DType::f32 : b.type);
-  return run_matmul(queue, a, b, type, bias, dst, post, options, false);
-}
-
-bool matmul_int4(runtime::Queue& queue, const View& a, const View& b, bool is_signed, const View* bias, const View& dst,
-                 const PostOps& post) {
-  return run_matmul(queue, a, b, is_signed ? memory::data_type::s4 : memory::data_type::u4, bias, dst, post, {}, true);
 }
 
 }  // namespace xpu_ops::onednn

@@ -1,7 +1,6 @@
 // dst = post(a @ b + bias) through oneDNN.
 #pragma once
-#include "kernels/onednn/postops.hpp"
-#include "kernels/onednn/tensor.hpp"
+#include "kernels/postops.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::onednn {
@@ -10,6 +9,10 @@ struct MatmulOptions {
   WeightRef weight;    // of b; used when pack is set
   bool pack = false;   // let the implementation choose b's layout and keep b packed
   bool widen = false;  // and as float32: for a 16-bit b where the device does not compute in its type
+  // b holds unsigned integers of 4 bits, two per byte, the low nibble first along the dimension of stride 1; its view
+  // gives the logical dims and strides in 4-bit elements.
+  bool int4 = false;
+  bool ask = false;  // only say whether there is a fast implementation; memory is not looked at
 };
 
 // a (..., M, K), b (..., K, N), dst (..., M, N), all of one rank >= 2; batch dims of a and b may be 1 (or have stride
@@ -19,10 +22,5 @@ struct MatmulOptions {
 // False if oneDNN has no fast implementation: nothing was run and the caller takes another path.
 bool matmul(runtime::Queue& queue, const View& a, const View& b, const View* bias, const View& dst,
             const PostOps& post = {}, const MatmulOptions& options = {});
-
-// b as packed 4-bit integers, two an element, the low nibble first along the dimension of stride 1; `b` gives the
-// logical dims and strides in 4-bit elements, its type is ignored.
-bool matmul_int4(runtime::Queue& queue, const View& a, const View& b, bool is_signed, const View* bias, const View& dst,
-                 const PostOps& post);
 
 }  // namespace xpu_ops::onednn

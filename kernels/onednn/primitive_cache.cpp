@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/onednn/engine.hpp"
+#include "kernels/onednn/tensor.hpp"
 #include "kernels/runtime/environment.hpp"
 
 namespace xpu_ops::onednn {

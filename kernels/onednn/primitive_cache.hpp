@@ -14,8 +14,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include "kernels/onednn/tensor.hpp"
 #include "kernels/runtime/lru.hpp"
+#include "kernels/view.hpp"
 
 namespace xpu_ops::onednn {
 

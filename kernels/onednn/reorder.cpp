@@ -1,6 +1,7 @@
 #include "kernels/onednn/reorder.hpp"
 
 #include "kernels/onednn/engine.hpp"
+#include "kernels/onednn/tensor.hpp"
 
 namespace xpu_ops::onednn {
 namespace {

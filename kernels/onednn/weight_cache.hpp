@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/onednn/tensor.hpp"
 #include "kernels/runtime/queue/queue.hpp"
+#include "kernels/view.hpp"
 
 namespace xpu_ops::onednn {
 

@@ -89,6 +89,7 @@ void test_layers();
 void test_resampling();
 void test_pointwise();
 void test_groups();
+void test_products();
 void test_sparse();
 void test_control_groups();
 void test_native_code();

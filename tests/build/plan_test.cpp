@@ -589,6 +589,7 @@ int main() {
   test_layers();
   test_resampling();
   test_groups();
+  test_products();
   test_sparse();
   test_pages();
   test_weights();

@@ -15,6 +15,10 @@ ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 # Launches that families of bindings/ still plan themselves. The number may only fall; kernels/ops is their place.
 LAUNCHES_IN_BINDINGS = 0
+# Adapters know no type of oneDNN; its version and its caches are shown to Python by one file.
+FILES_WITH_ONEDNN_TYPES = {"bindings/onednn_module.cpp"}
+# And none of its functions but those that name kept weights: kernels/products decides what serves a product.
+ONEDNN_CALLS_IN_ADAPTERS = 0
 
 
 def sources(*folders: str) -> Iterator[tuple[str, str]]:
@@ -59,6 +63,25 @@ def test_launches_in_bindings_only_fall() -> None:
     count = sum(len(re.findall(r"runtime::launch2?\(", text)) for _, text in sources("bindings"))
     assert count <= LAUNCHES_IN_BINDINGS, "a family launches from kernels/ops"
     assert count == LAUNCHES_IN_BINDINGS, "fewer launches: write the new number down"
+
+
+def test_onednn_types_stay_out_of_bindings() -> None:
+    found = {p for p, text in sources("bindings") if re.search(r"\bdnnl::|\bDNNL_|dnnl\.hpp", text)}
+    assert found == FILES_WITH_ONEDNN_TYPES
+
+
+def test_adapters_leave_the_choice_to_products() -> None:
+    calls = [(p, m) for p, text in sources("bindings/aten") for m in re.findall(r"\bonednn::[a-z]\w*\(", text)]
+    assert len(calls) == ONEDNN_CALLS_IN_ADAPTERS, calls
+    # The header of a layout's copies knows no type of oneDNN.
+    included = {p for p, text in sources("bindings") if '"kernels/onednn/' in text}
+    assert included == {"bindings/aten/onednn.cpp", "bindings/onednn_module.cpp"}
+
+
+def test_plans_of_products_know_no_primitive() -> None:
+    """A plan is a pure function: only what runs it may include oneDNN's layer."""
+    pure = ("problem.hpp", "plan.hpp", "plan.cpp", "chain.hpp", "chain.cpp", "copies.hpp", "copies.cpp")
+    assert not [p for p, text in sources("kernels/products") if Path(p).name in pure and "kernels/onednn/" in text]
 
 
 @pytest.mark.parametrize("folder", ["kernels", "bindings", "tools", "tests"])
@@ -186,7 +209,7 @@ def test_an_assignment_into_own_things_is_not() -> None:
 
 # Rates written with "a" in C++ that the modules of device code depend on: a comment there compiles a hundred of them anew.
 # The number may only fall.
-RATES_IN_KERNELS = 39
+RATES_IN_KERNELS = 38
 COUNTED = (
     "block|box|byte|bit|call|column|element|expression|file|GB|instruction|item|kernel|kB|KB|lane|launch|load|MB|module|pass|"
     "point|product|queue|recipe|row|store|stream|sub-group|task|thread|tile|time|token|value|vector|work-group|work-item|worker"
