@@ -18,6 +18,7 @@
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
 #include "kernels/onednn/matmul.hpp"
+#include "kernels/ops/copy.hpp"
 #include "kernels/ops/matmul.hpp"
 
 namespace xpu_ops::aten {
@@ -253,7 +254,7 @@ void run(Product p) {
       f.a = p.a.to(at::kFloat);
       if (p.c.defined()) f.c = p.c.to(at::kFloat);
       f.out = new_empty(p.out.sizes(), at::kFloat);
-      f.options.widen = true;  // a weight is converted when it is packed, not at each call
+      f.options.widen = plan::cast_to_float;  // a weight is converted when it is packed, not at each call
       bool done = p.options.pack && run_onednn(f);
       if (!done) {
         f.b = p.b.to(at::kFloat);

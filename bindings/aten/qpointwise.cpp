@@ -10,6 +10,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/fused.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/ops/copy.hpp"
 
 namespace xpu_ops::aten {
 namespace {
@@ -129,7 +130,7 @@ at::Tensor centred(const Input& in) {
 // x @ w in float32. A weight that is kept is converted when it is packed, another at each call.
 at::Tensor float_product(const at::Tensor& x, const at::Tensor& w) {
   auto options = weight_options(w, x.size(0));
-  options.widen = true;
+  options.widen = plan::cast_to_float;
   if (options.pack && w.scalar_type() == at::kChar) {
     const at::Tensor y = new_empty({x.size(0), w.size(1)}, at::kFloat);
     if (onednn::matmul(runtime::current_queue(), view(x), view(w), nullptr, out_view(y), {}, options)) return y;

@@ -5,6 +5,7 @@
 #include "kernels/error.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/reorder.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/onednn/weight_cache.hpp"
 
 namespace xpu_ops::onednn {
@@ -87,6 +88,20 @@ std::string shape_text(const View& a, const View& b, const View& dst, bool bias,
          (post.ops.empty() ? "" : " post-ops=" + std::to_string(post.ops.size()));
 }
 
+// oneDNN converts and packs at once through its reference, which takes many times as long as the two steps.
+bool pack_weight(runtime::Queue& queue, const View& b, memory::data_type type, const memory::desc& md, uint64_t layout,
+                 void* to, Widen widen) {
+  View wide = b;
+  wide.type = DType::f32;
+  const size_t bytes = static_cast<size_t>(b.numel()) * sizeof(float);
+  const bool gaps = to_desc(wide).get_size() != bytes;
+  if (!widen || gaps || to_dnnl(b.type) == type) return reorder(queue, b, md, layout, to);
+  const runtime::Scratch scratch(bytes);
+  wide.data = scratch.get();
+  widen(queue, wide.data, b.data, b.type, b.numel());
+  return reorder(queue, wide, md, layout, to);
+}
+
 bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type, const View* bias_in, View dst,
                 const PostOps& post, const MatmulOptions& options, bool int4) {
   View bias;
@@ -134,7 +149,7 @@ bool run_matmul(runtime::Queue& queue, View a, View b, memory::data_type b_type,
   if (pack) {
     packed =
         WeightCache::instance().get(queue, options.weight, entry->packing, entry->weights.get_size(), [&](void* to) {
-          if (!reorder(queue, b, entry->weights, entry->weights_layout, to))
+          if (!pack_weight(queue, b, b_type, entry->weights, entry->weights_layout, to, options.widen))
             throw Error(ErrorKind::runtime, "oneDNN cannot pack " + entry->shapes);
         });
     b.data = packed->data;

@@ -6,10 +6,14 @@
 
 namespace xpu_ops::onednn {
 
+// n elements side by side as float32.
+using Widen = void (*)(runtime::Queue&, void* to, const void* from, DType type, int64_t n);
+
 struct MatmulOptions {
   WeightRef weight;    // of b; used when pack is set
   bool pack = false;   // let the implementation choose b's layout and keep b packed
-  bool widen = false;  // and as float32: for a 16-bit b where the device does not compute in its type
+  // And as float32, converted by this: for a b where the device does not compute in its type.
+  Widen widen = nullptr;
 };
 
 // a (..., M, K), b (..., K, N), dst (..., M, N), all of one rank >= 2; batch dims of a and b may be 1 (or have stride
