@@ -20,6 +20,9 @@ IndexSource index_source(const at::Tensor& index, int64_t size, int64_t stride, 
 // plan::move_indexed on the current queue.
 void move_indexed(bool write, void* plain, void* data, size_t element_size, const IndexSource& index, Dims3 dims);
 
+// Whether sums of so many terms into 16-bit elements go through float32.
+bool adds_widely(const at::Tensor& out, int64_t terms);
+
 // out[.., index[i], ..] op= src[.., i, ..] along `dim`, all of the same rank; index has the rank of out (scatter) or
 // one dim (index_add). Bad indices are reported with `code`.
 void scatter_columns(Reduce op, const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src,

@@ -21,11 +21,22 @@ void move_indexed(bool write, void* plain, void* data, size_t element_size, cons
   plan::move_indexed(runtime::current_queue(), {write, plain, data, element_size, index, std::move(dims)});
 }
 
+bool adds_widely(const at::Tensor& out, int64_t terms) {
+  constexpr int64_t kTerms = 4;  // per element from which on roundings of 16 bits add up
+  return at::isReducedFloatingType(out.scalar_type()) && out.itemsize() == 2 && terms / kTerms >= out.numel();
+}
+
 void scatter_columns(Reduce op, const at::Tensor& out, int64_t dim, const at::Tensor& index, const at::Tensor& src,
                      DeviceErrorCode code, bool wrap, std::optional<int64_t> skip) {
   if (index.numel() == 0) return;
   const bool vector = index.dim() <= 1 && out.dim() != index.dim();  // index_add: one index for a whole slice
   const at::Tensor& shape = vector ? src : index;
+  if (op == Reduce::add && adds_widely(out, shape.numel())) {
+    const at::Tensor wide = out.to(at::kFloat);
+    scatter_columns(op, wide, dim, index, src.to(at::kFloat), code, wrap, skip);
+    out.copy_(wide);
+    return;
+  }
   Dims3 columns;
   for (int64_t d = 0; d < out.dim(); ++d)
     if (d != dim)

@@ -41,6 +41,10 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
 // n elements side by side, converted as Tensor.to does. `flags` are CopyFlags, applied to the source value.
 void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags);
 
+inline void cast_to_float(runtime::Queue& queue, void* to, const void* from, DType type, int64_t n) {
+  cast(queue, to, DType::f32, from, type, n, 0);
+}
+
 // Sets every element of dst (shape.size, shape.dst) to the `element` bytes at `value`.
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape);
 

@@ -205,7 +205,8 @@ void group_norm_coefficients(runtime::Queue& queue, DType type, DType parameter,
 }
 
 void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
-  coefficients(queue, kernels::group_norm_backward_coef(type, parameter), size_t{args.batch} * args.channels, args);
+  runtime::launch(queue, kernels::group_norm_backward_coef(type, parameter),
+                  row_groups(int64_t{args.batch} * args.groups, policy_of(queue)), kLanes, args);
 }
 
 void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {

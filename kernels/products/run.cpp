@@ -45,7 +45,7 @@ class KeptWeight {
     }
     to.weight = ref_;
     to.pack = true;
-    to.widen = attempt.wide;
+    to.widen = attempt.wide ? plan::cast_to_float : nullptr;
     return kept_;
   }
 

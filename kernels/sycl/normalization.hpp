@@ -511,25 +511,35 @@ template <class T, class W> void group_norm_coef(const NormCoefArgs& p) {
 }
 
 // sum0, sum1: [batch][channels] sums of dy * x and dy over the positions; count: channels of a group x positions.
+// A sub-group per group of channels of a sample: what its channels share is summed once.
 template <class T, class W> void group_norm_backward_coef(const NormCoefArgs& p) {
   using A = opmath_t<T>;
-  const uint32_t i = global_id();
-  if (i >= p.batch * p.channels) return;
-  const uint32_t n = div(i, p.by_channels), c = i - n * p.channels, per = p.by_group.d, k = div(c, p.by_group);
-  const uint32_t g = n * p.groups + k, first = n * p.channels + k * per;
-  const W* w = static_cast<const W*>(p.weight);
-  const A mean = static_cast<const A*>(p.mean)[g], rstd = static_cast<const A*>(p.rstd)[g];
-  A dot = 0, sum = 0;
-  for (uint32_t j = 0; j < per; ++j) {
-    const A weight = w ? static_cast<A>(w[k * per + j]) : A(1);
-    dot += weight * static_cast<const A*>(p.sum0)[first + j];
-    sum += weight * static_cast<const A*>(p.sum1)[first + j];
-  }
+  auto item = syclex::this_work_item::get_nd_item<1>();
+  const size_t lane = item.get_local_id(0), per = p.by_group.d;
+  const RowRange mine = group_rows(p.batch * p.groups);
   const A count = value<A>(p.count);
-  static_cast<A*>(p.a)[i] = w ? rstd * static_cast<A>(w[c]) : rstd;
-  static_cast<A*>(p.m)[i] = mean;
-  static_cast<A*>(p.d)[i] = -rstd * rstd * rstd * (dot - mean * sum) / count;
-  static_cast<A*>(p.b)[i] = -rstd * sum / count;
+  for (uint32_t g = mine.begin; g < mine.end; ++g) {
+    const size_t first = g * per;
+    const W* w = p.weight ? static_cast<const W*>(p.weight) + g % p.groups * per : nullptr;
+    const A *dots = static_cast<const A*>(p.sum0) + first, *sums = static_cast<const A*>(p.sum1) + first;
+    const A mean = static_cast<const A*>(p.mean)[g], rstd = static_cast<const A*>(p.rstd)[g];
+    A d[4] = {0, 0, 0, 0}, s[4] = {0, 0, 0, 0};
+    for_row(per, lane, [&](size_t r, int j) {
+      const A weight = w ? static_cast<A>((w + r)[lane]) : A(1);
+      d[j] += weight * (dots + r)[lane];
+      s[j] += weight * (sums + r)[lane];
+    });
+    const A dot = lane_sum(d), sum = lane_sum(s), inner = -rstd * rstd * rstd * (dot - mean * sum) / count,
+            outer = -rstd * sum / count;
+    A *pa = static_cast<A*>(p.a) + first, *pm = static_cast<A*>(p.m) + first, *pd = static_cast<A*>(p.d) + first,
+      *pb = static_cast<A*>(p.b) + first;
+    for_row(per, lane, [&](size_t r, int) {
+      (pa + r)[lane] = w ? rstd * static_cast<A>((w + r)[lane]) : rstd;
+      (pm + r)[lane] = mean;
+      (pd + r)[lane] = inner;
+      (pb + r)[lane] = outer;
+    });
+  }
 }
 
 // An item a channel: gradients of weight and bias.

@@ -208,3 +208,20 @@ def test_mean_of_complex_numbers() -> None:
         )
         got = x.to("xpu").index_reduce(0, index.to("xpu"), source.to("xpu"), "mean", include_self=include_self)
         torch.testing.assert_close(got.cpu(), torch.complex(real, imag))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_many_terms_of_16_bits_are_rounded_once(dtype: torch.dtype) -> None:
+    x, index, source = data(7, dtype=dtype), ids(7, 4000), data(4000, dtype=dtype, seed=3).abs()
+    want = x.float().scatter_add(0, index, source.float()).to(dtype)
+    here, there, values = x.to("xpu"), index.to("xpu"), source.to("xpu")
+    for got in (
+        here.scatter_add(0, there, values),
+        here.index_add(0, there, values),
+        here.index_put((there,), values, accumulate=True),
+        here.clone().put_(there, values, accumulate=True),
+    ):
+        torch.testing.assert_close(got.cpu(), want, rtol=torch.finfo(dtype).eps, atol=0)
+    table = torch.ops.aten.embedding_dense_backward(values[:, None], there, 7, -1, False)[:, 0]
+    want = torch.zeros(7).scatter_add(0, index, source.float()).to(dtype)
+    torch.testing.assert_close(table.cpu(), want, rtol=torch.finfo(dtype).eps, atol=0)

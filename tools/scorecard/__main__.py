@@ -28,7 +28,9 @@ RECORD = ROOT / "docs" / "scorecard.json"
 def fetch(suite: Suite, folder: Path) -> None:
     """The suite's files, and what it imports, below `folder`. What is there stays."""
     if not (folder / suite.folder).is_dir():
-        if suite.source == "pypi":
+        if not suite.source:  # all of it is a package
+            (folder / suite.folder).mkdir()
+        elif suite.source == "pypi":
             pip("download --no-binary :all: --no-build-isolation -d", str(folder), f"{suite.name}=={suite.version}")
             subprocess.run(["tar", "xzf", folder / f"{suite.folder}.tar.gz", "-C", folder], check=True)
         else:
@@ -128,29 +130,37 @@ def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[
     cwd = folder / suite.folder
     arguments = command(suite, mode, each, repeats)
     lines, log, early = execute(arguments, cwd, environment(suite, folder, False), suite.minutes)
+    row = counted(suite, mode, each, arguments, (lines, log, early))
+    failed = {f["id"]: f for f in row["failed"]}
+    if failed and not suite.module:
+        on_cpu = fails_on_cpu(suite, folder, list(failed))
+        row["fails_on_cpu"] = sorted(on_cpu)
+        row["failed"] = [f for n, f in failed.items() if n not in on_cpu]
+    return row
+
+
+def fails_on_cpu(suite: Suite, folder: Path, failed: list[str]) -> set[str]:
+    """Those tests that fail on torch's CPU, with the device hidden, too."""
+    cwd = folder / suite.folder
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as ids:
+        tests = [t if t != "xpu" else "cpu" for t in suite.tests]
+        plain = ["-m", "pytest", *tests, "-p", "tools.scorecard.part", "-q"]
+        again = ["-p", "no:cacheprovider", "--only-ids", ids.name]
+        cpu_names = {n.replace("xpu", "cpu"): n for n in failed}
+        Path(ids.name).write_text("\n".join({*failed, *cpu_names}) + "\n")
+        other, _, _ = execute([*plain, *again], cwd, environment(suite, folder, True), suite.minutes)
+    return {cpu_names.get(n, n) for n, t in outcomes(other).items() if t["outcome"] == "failed"} & set(failed)
+
+
+def counted(suite: Suite, mode: str, each: int, arguments: list[str], ran: tuple[list[dict[str, Any]], str, str]) -> dict[str, Any]:
+    """The row of a run. Lines of a module may say how a test that failed ends on the CPU."""
+    lines, log, early = ran
     tests = outcomes(lines)
     if early.startswith("stopped"):
         tests = {n: t for n, t in tests.items() if t.get("error") != "the process ended in this test"}
     counts = collections.Counter(t["outcome"] for t in tests.values())
     failed = {n: t["error"] for n, t in tests.items() if t["outcome"] == "failed"}
-    on_cpu: set[str] = set()
-    if failed and not suite.module:
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as ids:
-            ids.write("\n".join(failed) + "\n")
-            ids.flush()
-            plain = [
-                "-m",
-                "pytest",
-                *(t if t != "xpu" else "cpu" for t in suite.tests),
-                "-p",
-                "tools.scorecard.part",
-                "-q",
-            ]
-            again = ["-p", "no:cacheprovider", "--only-ids", ids.name]
-            cpu_names = {n.replace("xpu", "cpu"): n for n in failed}
-            Path(ids.name).write_text("\n".join({*failed, *cpu_names}) + "\n")
-            other, _, _ = execute([*plain, *again], cwd, environment(suite, folder, True), suite.minutes)
-        on_cpu = {cpu_names.get(n, n) for n, t in outcomes(other).items() if t["outcome"] == "failed"}
+    on_cpu = {n for n in failed if "on_cpu" in tests[n]}
     ratios = {n: t["ratio"] for n, t in tests.items() if "ratio" in t}
     eager = {n: t["ms"][1:] for n, t in tests.items() if len(t.get("ms", ())) == 3}
     return {
@@ -158,7 +168,7 @@ def run(suite: Suite, mode: str, folder: Path, each: int, repeats: int) -> dict[
         "date": datetime.date.today().isoformat(),
         "command": "python " + shlex.join(a for a in arguments if a),
         "counts": dict(counts), "early": early,
-        "fails_on_cpu": sorted(on_cpu & set(failed)),
+        "fails_on_cpu": sorted(on_cpu),
         "failed": [
             {"id": n, "error": e, "reason": reason_of(suite, n, e)} for n, e in sorted(failed.items()) if n not in on_cpu
         ],

@@ -12,7 +12,7 @@ class Suite:
     name: str
     version: str
     folder: str
-    source: str  # `pypi` for an sdist, or a repository
+    source: str  # `pypi` for an sdist, a repository, or nothing where the packages are all
     about: str
     commit: str = ""
     tests: tuple[str, ...] = ()
@@ -82,5 +82,24 @@ SUITES = (
         "KernelBench, compiled", "423217d", "KernelBench", "https://github.com/ScalingIntelligence/KernelBench",
         "The same through `torch.compile`; torch's CPU stays eager.",
         commit="423217d", module="kernelbench --compiled", packages=("einops",), modes=("",), minutes=45, reasons=CAPPED,
+    ),
+    Suite(
+        "operator inputs", "8a3d43c", "torchdynamo", "https://github.com/pytorch/torchdynamo",
+        "The operator calls that PyTorch's benchmarks traced from 155 trainings of Hugging Face, timm and TorchBench models: 18,208 distinct "
+        "operators with shapes, element types and strides. Values are held against the CPU's in the same type and in a wider one; large "
+        "rows run with a smaller leading dimension, and one row of each kind is timed. Skipped: cuDNN's recurrent layers, and rows that "
+        "no smaller form was found for.",
+        commit="8a3d43c", module="opinputs --elements 500000", modes=("",), minutes=90,
+    ),
+    Suite(
+        "TorchCTS", "0.4.1", "torchcts", "",
+        "A conformance suite for PyTorch's devices, level 8, with its broadest manifest. What fails on torch's CPU, too, or is skipped there, is apart.",
+        module="cts", modes=("",), minutes=240, packages=("torchcts==0.4.1", "psutil", "expecttest", "mpmath<2"),
+        reasons=(
+            ("test_native_quantization", "quantized tensors are those of the CPU: the device has none"),
+            ("guard_alloc", "torch.xpu has no `guard_allocator_enabled`; the manifest claims it for every device"),
+            ("test_stride_and_storage_offset_metadata", "wants the strides of a view with gaps from its copy on the CPU, which is dense"),
+            ("test_rrelu_train_false_variants", "compares noise that no call has written"),
+        ),
     ),
 )  # fmt: skip

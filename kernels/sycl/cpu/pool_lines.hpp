@@ -431,10 +431,17 @@ template <class T> void max_pool_back_scatter(const PoolArgs& p) {
     const int64_t* indices = p.indices + plane * outputs;
     if constexpr (kSums) {
       for (uint64_t i = 0; i < count; i += 16) store16(sums + i, float16v(0));
-      for (size_t o = from; o < to; ++o) {
+      auto add = [&](size_t o, float g) {
         const uint64_t at = static_cast<uint64_t>(indices[o]) - first;
-        if (at < count) sums[at] += static_cast<float>(pool_load(src, o));
+        if (at < count) sums[at] += g;
+      };
+      size_t o = from;
+      for (float g[16]; o + 16 <= to; o += 16) {  // converted one by one they take three times as long
+        store16(g, load16(src + o));
+#pragma unroll
+        for (int j = 0; j < 16; ++j) add(o + j, g[j]);
       }
+      for (; o < to; ++o) add(o, static_cast<float>(pool_load(src, o)));
       for (uint64_t i = 0; i < count; i += 16) pool_put(dst + i, load16(sums + i), static_cast<int32_t>(count - i));
     } else {
       uint64_t zeros = 0;

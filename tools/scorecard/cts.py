@@ -1,0 +1,129 @@
+"""TorchCTS on xpu: `python -m tools.scorecard.cts <folder>`. Also the pytest plugin of its runs.
+
+Nodes that fail run again on torch's CPU. A process that a node ends, or that stays in one, is followed by one from the next
+node on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SECONDS = 300  # of a node
+COLLECTING = 1800  # seconds: TorchCTS asks the CPU about every sample before the first node
+SETTINGS = "XPU_OPS_CTS"  # JSON for the plugin: the file of results, n of every n-th, ids, the id after which to begin
+
+
+def settings() -> dict[str, Any]:
+    return dict(json.loads(os.environ.get(SETTINGS, "{}")))
+
+
+def pytest_configure() -> None:
+    """Its table of releases is made once: it goes through all operators at each question otherwise."""
+    from torchcts import op_metadata
+
+    slow = op_metadata._validation_metadata
+    once = functools.cache(lambda: slow(None))
+    op_metadata._validation_metadata = lambda metadata: slow(metadata) if metadata is not None else once()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    wanted = settings()
+    if ids := wanted.get("ids"):
+        items[:] = [item for item in items if item.nodeid in set(ids)]
+    items[:] = items[:: wanted.get("each", 1)]
+    names = [item.nodeid for item in items]
+    if wanted.get("after") in names:
+        del items[: names.index(wanted["after"]) + 1]
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    write({"id": nodeid, "started": True})
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    from tools.scorecard.part import _first_line
+
+    if report.when != "call" and report.outcome == "passed":
+        return
+    line = {"id": report.nodeid, "when": report.when, "outcome": report.outcome}
+    write(line | ({"error": _first_line(report.longrepr)} if report.failed else {}))
+
+
+def write(line: dict[str, Any]) -> None:
+    if path := settings().get("results"):
+        with Path(path).open("a") as out:
+            out.write(json.dumps(line) + "\n")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def nodes(folder: Path, device: str, level: int, part: list[str], wanted: dict[str, Any]) -> None:
+    """Runs nodes in processes until none is left."""
+    results = Path(wanted["results"])
+    while True:
+        command = [sys.executable, "-m", "torchcts", "run", "--device", device, "--level", str(level), "--non-interactive"]
+        command += ["--results-dir", str(folder / "results"), "--memory-mode", "performance"]
+        command += ["-p", "tools.scorecard.cts", "-q", *part]
+        size = results.stat().st_size if results.exists() else 0
+        since, limit = time.monotonic(), COLLECTING
+        child = subprocess.Popen(command, cwd=folder, env=os.environ | {SETTINGS: json.dumps(wanted)})
+        while child.poll() is None:
+            time.sleep(1)
+            if results.exists() and (now := results.stat().st_size) != size:
+                size, since, limit = now, time.monotonic(), SECONDS
+            elif time.monotonic() - since > limit:
+                child.kill()
+        found = lines(results)
+        if not found or not found[-1].get("started") or found[-1]["id"] == wanted.get("after"):
+            return
+        wanted["after"] = found[-1]["id"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.scorecard.cts", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where its manifest and results go")
+    parser.add_argument("--results", type=Path, required=True, help="file that gets two lines per node")
+    parser.add_argument("--each", type=int, default=1, help="take each n-th node")
+    parser.add_argument("--repeats", type=int, default=0, help="unused: nothing is timed")
+    parser.add_argument("--level", type=int, default=8)
+    parser.add_argument("--part", action="append", default=[], help="a file or folder of its tests; may be repeated")
+    args = parser.parse_args()
+    import torchcts
+
+    folder = args.folder.resolve()
+    if not (folder / "manifest.py").exists():
+        init = ["init", "--template", "complete", "--non-interactive"]
+        subprocess.run([sys.executable, "-m", "torchcts", *init], cwd=folder, check=True)
+    tests = Path(torchcts.__file__).parent
+    part = [str(tests / p) for p in args.part]
+    results = args.results.resolve()
+    nodes(folder, "xpu", args.level, part, {"results": str(results), "each": args.each})
+    from tools.scorecard.__main__ import outcomes
+
+    failed = [name for name, line in outcomes(lines(results)).items() if line["outcome"] == "failed"]
+    if failed:
+        other = results.with_suffix(".cpu")
+        files = sorted({str((folder / name.partition("::")[0]).resolve()) for name in failed})
+        nodes(folder, "cpu", args.level, files, {"results": str(other), "ids": failed})
+        on_cpu = outcomes(lines(other))
+        with results.open("a") as out:
+            for name, line in outcomes(lines(results)).items():
+                if line["outcome"] == "failed" and on_cpu.get(name, {}).get("outcome") != "passed":
+                    out.write(json.dumps(line | {"on_cpu": on_cpu.get(name, {}).get("outcome", "missing")}) + "\n")
+
+
+if __name__ == "__main__":
+    main()
