@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-__all__ = ["install", "uninstall"]
+__all__ = ["install", "refused", "uninstall"]
 
 PACKAGE = "vllm_xpu_kernels"
 
@@ -52,6 +52,13 @@ def register(namespace: str) -> None:
     if namespace == "_C":
         _load_vllm_cpu()
     registry.enter([op for op in registry.OPERATORS.values() if op.namespace == namespace])
+
+
+def refused() -> dict[str, str]:
+    """Operators that another library defined with other arguments: they keep its schema and get no kernel."""
+    from xpu_ops.vllm.kernels import registry
+
+    return registry.refused()
 
 
 def _load_vllm_cpu() -> None:

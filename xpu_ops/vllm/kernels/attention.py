@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.common import require
+from xpu_ops.vllm.kernels.common import cast, require
 from xpu_ops.vllm.kernels.registry import operator
 
 _attend = torch.ops.aten._flash_attention_forward_no_dropout_inplace
@@ -120,7 +120,9 @@ def varlen_fwd(
     left = window_size_left
     if softcap:
         lengths = seqused_k if seqused_k is not None else cu_seqlens_k.diff()
-        sums = _capped(q, k, v, to, cu_seqlens_q.tolist(), lengths.tolist(), table, softcap, softmax_scale, causal, left, right)
+        sums = _capped(
+            q, k, v, to, cu_seqlens_q.tolist(), lengths.tolist(), table, softcap, softmax_scale, causal, left, right
+        )
     else:
         sums = _attend(
             to, q, k, v, cu_seqlens_q, None if table is not None else cu_seqlens_k, max_seqlen_q, max_seqlen_k, 0.0,
@@ -180,8 +182,6 @@ def merge_attn_states(
     share = [torch.where(total > 0, part / total, 0.0).t().unsqueeze(-1) for part in (a, b)]
     merged = prefix[:count].float() * share[0] + suffix[:count].float() * share[1]
     if output_scale is not None:
-        from xpu_ops.vllm.kernels.common import cast
-
         factor = output_scale.float().reciprocal()
         out[:count].copy_(cast(merged * factor, out.dtype))
         out[count:].copy_(cast(suffix[count:].float() * factor, out.dtype))

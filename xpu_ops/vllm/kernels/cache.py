@@ -23,7 +23,7 @@ def format_of(name: str) -> torch.dtype | None:
 
 
 def _stored(x: Tensor, cache: Tensor, kind: torch.dtype | None, scale: Tensor | float) -> Tensor:
-    """What a cache keeps of values."""
+    """Values as a cache keeps them."""
     if kind is None:
         require(x.dtype == cache.dtype, f"expected a cache of {x.dtype}, got {cache.dtype}")
         return x
@@ -83,9 +83,7 @@ def reshape_and_cache_flash(
     "concat_and_cache_mla(Tensor kv_c, Tensor k_pe, Tensor! kv_cache, Tensor slot_mapping, str kv_cache_dtype, "
     "Tensor scale) -> ()",
 )
-def concat_and_cache_mla(
-    kv_c: Tensor, k_pe: Tensor, cache: Tensor, slots: Tensor, kind: str, scale: Tensor
-) -> None:
+def concat_and_cache_mla(kv_c: Tensor, k_pe: Tensor, cache: Tensor, slots: Tensor, kind: str, scale: Tensor) -> None:
     width = kv_c.size(1) + k_pe.size(-1)
     require(cache.size(2) == width, f"concat_and_cache_mla: expected entries of {width}, got {cache.size(2)}")
     slots, (kv_c, k_pe) = _placed(slots, kv_c, k_pe.reshape(k_pe.size(0), -1))

@@ -1,4 +1,4 @@
-"""What the operators share: results that fit their place, heads, blocks with a scale."""
+"""Helpers of the operators: results that fit their place, heads, blocks with a scale."""
 
 from __future__ import annotations
 

@@ -39,7 +39,10 @@ def deepseek_qnorm_rope_kv_insert(
     block_size: int,
     kind: str,
 ) -> None:
-    require(kind in ("bf16", "fp8_ds_mla"), f"deepseek_qnorm_rope_kv_insert: kv_cache_dtype must be bf16 or fp8_ds_mla, got {kind!r}")
+    require(
+        kind in ("bf16", "fp8_ds_mla"),
+        f"deepseek_qnorm_rope_kv_insert: kv_cache_dtype must be bf16 or fp8_ds_mla, got {kind!r}",
+    )
     plain = q.size(-1) - cos_sin_cache.size(1)
     q.copy_(_turned(fused.rms_norm(q.float(), None, eps), positions, cos_sin_cache, plain))
     slots, (kv, positions) = _placed(slots, kv, positions)
@@ -86,7 +89,9 @@ def deepseek_inv_rope_bf16(
 def deepseek_inv_rope_fp8_quant(
     x: Tensor, positions: Tensor, cos_sin_cache: Tensor, groups: int, heads: int, nope_dim: int, rope_dim: int
 ) -> tuple[Tensor, Tensor]:
-    require(groups * heads == x.size(1), f"deepseek_inv_rope_fp8_quant: expected {groups * heads} heads, got {x.size(1)}")
+    require(
+        groups * heads == x.size(1), f"deepseek_inv_rope_fp8_quant: expected {groups * heads} heads, got {x.size(1)}"
+    )
     require(x.size(2) % 128 == 0, f"deepseek_inv_rope_fp8_quant: groups of 128 do not divide {x.size(2)}")
     y = _turned(x, positions, cos_sin_cache, nope_dim, inverse=True)
     parts = y.view(x.size(0), groups, heads * x.size(2) // 128, 128).transpose(0, 1).contiguous()
@@ -157,7 +162,11 @@ def _scores(q: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
     for first in range(0, q.size(0), step):
         part = q[first : first + step]
         scores = torch.mm(part.flatten(0, 1), keys.t(), out_dtype=torch.float32).relu_()
-        torch.bmm(weights[first : first + step, None].float(), scores.view(*part.shape[:2], -1), out=out[first : first + step, None])
+        torch.bmm(
+            weights[first : first + step, None].float(),
+            scores.view(*part.shape[:2], -1),
+            out=out[first : first + step, None],
+        )
     return out
 
 
@@ -167,7 +176,8 @@ def _scores(q: Tensor, keys: Tensor, weights: Tensor) -> Tensor:
 )
 def fp8_mqa_logits(q: Tensor, kv: Tensor, scales: Tensor, weights: Tensor, begins: Tensor, ends: Tensor) -> Tensor:
     require(
-        q.dim() == 3 and kv.dim() == 2 and q.size(2) == kv.size(1), f"fp8_mqa_logits: {tuple(q.shape)} and {tuple(kv.shape)}"
+        q.dim() == 3 and kv.dim() == 2 and q.size(2) == kv.size(1),
+        f"fp8_mqa_logits: {tuple(q.shape)} and {tuple(kv.shape)}",
     )
     out = _scores(q.to(torch.bfloat16), kv.to(torch.bfloat16), weights).mul_(scales.float().view(1, -1))
     at = torch.arange(kv.size(0), device=q.device)

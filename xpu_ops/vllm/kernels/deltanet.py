@@ -5,6 +5,7 @@ Sequences of one length are computed together, and a sequence in pieces of 64 to
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 
 import torch
@@ -67,7 +68,7 @@ def _lengths(begins: Tensor) -> dict[int, list[tuple[int, int]]]:
     """Which sequences have a length, with the first token of each."""
     starts = begins.tolist()
     out: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for i, (first, last) in enumerate(zip(starts, starts[1:], strict=False)):
+    for i, (first, last) in enumerate(itertools.pairwise(starts)):
         if last > first:
             out[last - first].append((i, first))
     return out
@@ -129,7 +130,9 @@ def causal_conv1d_non_spec(
     for length, members in _lengths(begins).items():
         sequence, at = _group(members, length, mixed.device)
         slot = slots[sequence].to(torch.int64)
-        window = torch.cat((_initial(states, slot, None if known is None else known[sequence]).to(mixed.dtype), mixed[at]), 1)
+        window = torch.cat(
+            (_initial(states, slot, None if known is None else known[sequence]).to(mixed.dtype), mixed[at]), 1
+        )
         states.index_copy_(0, slot, window[:, window.size(1) - history :].to(states.dtype))
         out[at] = _convolve(window, weights, bias, activation).to(mixed.dtype)
     return [*_heads(out, keys // parts, values // parts, key_dim, value_dim), b, a]
@@ -309,7 +312,8 @@ def gated_delta_rule_spec(
     tokens = tokens.to(torch.int64)
     for step in range(length):  # every step's state is kept: the next call begins where tokens were accepted
         one = slice(step, step + 1)
-        y, state = _rule(*(r[:, :, one] for r in rows), state)
+        qs, ks, vs, bs, ds = (r[:, :, one] for r in rows)
+        y, state = _rule(qs, ks, vs, bs, ds, state)
         states.index_copy_(0, slots[:sequences, step].to(torch.int64), state.to(states.dtype))
         out[tokens[at[:, step]]] = y.squeeze(2).to(out.dtype)
 

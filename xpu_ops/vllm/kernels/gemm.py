@@ -93,7 +93,12 @@ def _check(name: str, a: Tensor, b: Tensor) -> None:
     "fp8_gemm(Tensor A, Tensor B, ScalarType? out_dtype, Tensor? A_scale_, Tensor? B_scale_, Tensor? bias_) -> Tensor",
 )
 def fp8_gemm(
-    a: Tensor, b: Tensor, out_dtype: torch.dtype | None, a_scale: Tensor | None, b_scale: Tensor | None, bias: Tensor | None
+    a: Tensor,
+    b: Tensor,
+    out_dtype: torch.dtype | None,
+    a_scale: Tensor | None,
+    b_scale: Tensor | None,
+    bias: Tensor | None,
 ) -> Tensor:
     _check("fp8_gemm", a, b)
     return _bias(_product(a, b, a_scale, b_scale), bias).to(out_dtype or torch.float16)
@@ -118,7 +123,8 @@ def fp8_gemm_out(
     require(out.device == a.device, f"fp8_gemm_out: out must be on the device {a.device}, got {out.device}")
     require(out.shape == shape, f"fp8_gemm_out: out must have the shape {shape}, got {tuple(out.shape)}")
     require(
-        out_dtype is None or out.dtype == out_dtype, f"fp8_gemm_out: out must have the dtype {out_dtype}, got {out.dtype}"
+        out_dtype is None or out.dtype == out_dtype,
+        f"fp8_gemm_out: out must have the dtype {out_dtype}, got {out.dtype}",
     )
     out.copy_(_bias(_product(a, b, a_scale, b_scale), bias))
     return out
@@ -129,7 +135,12 @@ def fp8_gemm_out(
     "fp8_bmm(Tensor A, Tensor B, ScalarType? out_dtype, Tensor? A_scale_, Tensor? B_scale_, Tensor? bias_) -> Tensor",
 )
 def fp8_bmm(
-    a: Tensor, b: Tensor, out_dtype: torch.dtype | None, a_scale: Tensor | None, b_scale: Tensor | None, bias: Tensor | None
+    a: Tensor,
+    b: Tensor,
+    out_dtype: torch.dtype | None,
+    a_scale: Tensor | None,
+    b_scale: Tensor | None,
+    bias: Tensor | None,
 ) -> Tensor:
     _check("fp8_bmm", a, b)
     return _bias(_product(a, b, a_scale, b_scale), bias).to(out_dtype or torch.float16)
@@ -139,12 +150,15 @@ def fp8_bmm(
 def fp8_gemm_w8a16(a: Tensor, b: Tensor, b_scale: Tensor | None, bias: Tensor | None) -> Tensor:
     _check("fp8_gemm_w8a16", a, b)
     scale = _columns_scale(b, b_scale)
-    if _of_row(scale, -2):
-        y = torch.matmul(a, b.to(a.dtype))
-        y = y if scale is None else (y.float() * scale).to(a.dtype)
+    after = _of_row(scale, -2)
+    weight = b.to(a.dtype) if after else (b.float() * _spread(scale, b.shape)).to(a.dtype)
+    if b.dim() == 2 and a.dtype != torch.float32:
+        y = torch.mm(a.reshape(-1, a.size(-1)), weight, out_dtype=torch.float32).view(*a.shape[:-1], b.size(1))
     else:
-        y = torch.matmul(a, (b.float() * _spread(scale, b.shape)).to(a.dtype))
-    return _bias(y, bias)
+        y = torch.matmul(a.float(), weight.float())
+    if after and scale is not None:
+        y.mul_(scale)
+    return _bias(y, bias).to(a.dtype)
 
 
 @operator(
@@ -155,7 +169,9 @@ def fp4_gemm(
     a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, out_dtype: torch.dtype | None, bias: Tensor | None
 ) -> Tensor:
     # b is the transposed view of packed rows (N, K / 2), and its scales may be (N, groups) or their transposed view.
-    require(a.dim() == 2 and b.dim() == 2 and a.size(1) == b.size(0), f"fp4_gemm: {tuple(a.shape)} times {tuple(b.shape)}")
+    require(
+        a.dim() == 2 and b.dim() == 2 and a.size(1) == b.size(0), f"fp4_gemm: {tuple(a.shape)} times {tuple(b.shape)}"
+    )
     first, second = from_e2m1(a), from_e2m1(b.t().contiguous())
     rows, columns = first.size(0), second.size(0)
     scales = e8m0(b_scale)
@@ -165,13 +181,18 @@ def fp4_gemm(
         a_scale.size(0) == rows and scales.size(0) == columns and first.size(1) % scales.size(1) == 0,
         f"fp4_gemm: scales {tuple(a_scale.shape)} and {tuple(b_scale.shape)} fit no groups",
     )
-    y = torch.matmul(
-        first * _spread(e8m0(a_scale), first.shape), (second * _spread(scales, second.shape)).t()
-    )
+    y = torch.matmul(first * _spread(e8m0(a_scale), first.shape), (second * _spread(scales, second.shape)).t())
     return _bias(y, bias).to(out_dtype or torch.float16)
 
 
 # ---- integers of 4 bits
+
+
+def _once(weight: fewbits.Nibbles, rows: Tensor, bias: Tensor | None) -> Tensor:
+    """The product plus `bias`, rounded once."""
+    if bias is None or rows.dtype == torch.float32:
+        return weight.product(rows, bias)
+    return weight.product(rows.float(), bias.float()).to(rows.dtype)
 
 
 def _zeros(zero: Tensor, scale: Tensor) -> Tensor | None:
@@ -200,7 +221,7 @@ def int4_gemm_w4a16(
         values = fewbits.unpack(packed, 4, 1).t() - (8 if zeros is None else zeros.repeat_interleave(groups, 0))
         y = torch.matmul(a, (values * scale.repeat_interleave(groups, 0)).to(a.dtype))
     else:
-        y = fewbits.Nibbles.of(packed, scale, zeros).product(a)
+        return _once(fewbits.Nibbles.of(packed, scale, zeros), a, None if bias is None or bias.numel() == 0 else bias)
     return _bias(y, bias)
 
 
@@ -270,13 +291,18 @@ def cutlass_grouped_gemm_interface(
     num_experts: int,
 ) -> Tensor:
     require(a_scale is None, "cutlass_grouped_gemm_interface: rows with scales are not served; give them in 16 bits")
-    require(a.dim() == 2 and a.size(1) == k, f"cutlass_grouped_gemm_interface: expected {k} columns, got {tuple(a.shape)}")
+    require(
+        a.dim() == 2 and a.size(1) == k, f"cutlass_grouped_gemm_interface: expected {k} columns, got {tuple(a.shape)}"
+    )
     require(
         out.shape == (a.size(0), n),
         f"cutlass_grouped_gemm_interface: expected an output of shape {(a.size(0), n)}, got {tuple(out.shape)}",
     )
-    require(b.size(0) == num_experts, f"cutlass_grouped_gemm_interface: expected {num_experts} experts, got {b.size(0)}")
     whole = b.dtype in (torch.int8, torch.uint8)
+    shape = (num_experts, n, k // 2) if whole or b.dtype == torch.float4_e2m1fn_x2 else (num_experts, k, n)
+    require(
+        b.shape == shape, f"cutlass_grouped_gemm_interface: expected weights of shape {shape}, got {tuple(b.shape)}"
+    )
     if whole:
         require(b_scale is not None, "cutlass_grouped_gemm_interface: weights of 4 bits need scales")
     begin = 0
@@ -288,7 +314,7 @@ def cutlass_grouped_gemm_interface(
         scale = None if b_scale is None else b_scale[expert]
         added = None if bias is None else bias[expert]
         if whole:
-            to.copy_(_nibbles(b[expert], scale).product(rows, added))
+            to.copy_(_once(_nibbles(b[expert], scale), rows, added))
         elif added is None:
             torch.mm(rows, _expert_weight(b[expert], scale, rows.dtype), out=to)
         else:

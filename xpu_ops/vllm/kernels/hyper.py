@@ -41,7 +41,8 @@ def mhc_pre(
     mixes = _mixes(streams, fn, rms_eps)
     sizes = [count, count, count * count]
     pre, post, comb = (
-        part * scale[i] + start for i, (part, start) in enumerate(zip(mixes.split(sizes, 1), base.split(sizes), strict=True))
+        part * scale[i] + start
+        for i, (part, start) in enumerate(zip(mixes.split(sizes, 1), base.split(sizes), strict=True))
     )
     comb = comb.view(-1, count, count).softmax(-1) + sinkhorn_eps
     comb = comb / (comb.sum(-2, keepdim=True) + sinkhorn_eps)

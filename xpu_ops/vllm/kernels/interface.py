@@ -128,7 +128,12 @@ def flash_attn_varlen_func(
 
     Source: Dao, FlashAttention-2, arXiv:2307.08691; vLLM's flash_attn_varlen_func.
     """
-    refused = {"q_v": q_v, "q_descale": q_descale, "scheduler_metadata": scheduler_metadata, "alibi_slopes": alibi_slopes}
+    refused = {
+        "q_v": q_v,
+        "q_descale": q_descale,
+        "scheduler_metadata": scheduler_metadata,
+        "alibi_slopes": alibi_slopes,
+    }
     for name, value in refused.items():
         if value is not None:
             raise NotImplementedError(f"flash_attn_varlen_func: xpu_ops does not serve {name}")

@@ -59,7 +59,9 @@ def bgmv_shrink(out: Tensor, x: Tensor, weights: Tensor, indices: Tensor, scale:
     _write(out[:, : y.size(1)], y * scale, there, False)
 
 
-@operator("_xpu_C", "bgmv_expand(Tensor! outputs, Tensor inputs, Tensor weights, Tensor indices, bool add_to_output) -> ()")
+@operator(
+    "_xpu_C", "bgmv_expand(Tensor! outputs, Tensor inputs, Tensor weights, Tensor indices, bool add_to_output) -> ()"
+)
 def bgmv_expand(out: Tensor, x: Tensor, weights: Tensor, indices: Tensor, add: bool) -> None:
     y, there = _apply(x, weights, indices)
     common = min(y.size(1), out.size(1))
@@ -76,7 +78,7 @@ def bgmv_expand_slice(
 ) -> None:
     y, there = _apply(x, weights, indices)
     require(
-        size == y.size(1) and 0 <= offset and offset + size <= out.size(1),
+        size == y.size(1) and offset >= 0 and offset + size <= out.size(1),
         f"bgmv_expand_slice: columns {offset} to {offset + size} do not fit {y.size(1)} into {out.size(1)}",
     )
     _write(out[:, offset : offset + size], y, there, add)

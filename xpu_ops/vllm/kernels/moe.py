@@ -17,7 +17,9 @@ FUSEDMOE_UNAVAILABLE_REASON = None
 _EIGHT = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
-def _grouped(rows: Tensor, weights: Tensor, scales: Tensor | None, bias: Tensor | None, out: Tensor, counts: Tensor) -> Tensor:
+def _grouped(
+    rows: Tensor, weights: Tensor, scales: Tensor | None, bias: Tensor | None, out: Tensor, counts: Tensor
+) -> Tensor:
     return torch.ops._xpu_C.cutlass_grouped_gemm_interface(
         rows, None, weights, scales, bias, out, counts, out.size(1), rows.size(1), weights.size(0)
     )
@@ -130,9 +132,10 @@ class XpuFusedMoe:
             raise ValueError("XpuFusedMoe: situ needs activation_situ_beta, finite and above zero")
         self.activate, self.gated = table[name], name != "relu2_no_mul"
         self.is_int4, self.is_mxfp4 = w13.dtype == torch.uint8, w13.dtype == torch.float4_e2m1fn_x2
-        eight = w13.dtype in _EIGHT and w13_scales is not None
-        self.is_mxfp8 = eight and w13_scales.dtype in (torch.uint8, torch.float8_e8m0fnu)
-        self.is_block_fp8 = eight and w13_scales.dtype == torch.float32 and w13_scales.dim() == 3
+        kind, dims = (None, 0) if w13_scales is None else (w13_scales.dtype, w13_scales.dim())
+        eight = w13.dtype in _EIGHT and kind is not None
+        self.is_mxfp8 = eight and kind in (torch.uint8, torch.float8_e8m0fnu)
+        self.is_block_fp8 = eight and kind == torch.float32 and dims == 3
         self.is_fp8 = eight and not self.is_mxfp8 and not self.is_block_fp8
         few = self.is_int4 or self.is_mxfp4
         self._use_ref = self._block_fp8_promoted = False  # names that callers of the distribution read
@@ -202,4 +205,8 @@ class XpuFusedMoe:
     def _widen(self, rows: Tensor, scale: Tensor) -> Tensor:
         if self.recipe == "mxfp4":
             return moe_formats.dequant_mxfp4(rows, scale)
-        return moe_formats.dequant_mxfp8(rows, scale) if self.recipe == "mxfp8" else moe_formats.dequant_fp8_block_act(rows, scale)
+        return (
+            moe_formats.dequant_mxfp8(rows, scale)
+            if self.recipe == "mxfp8"
+            else moe_formats.dequant_fp8_block_act(rows, scale)
+        )

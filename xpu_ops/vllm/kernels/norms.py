@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from xpu_ops.vllm.kernels.activations import round_blocks, round_e2m1
@@ -25,7 +24,9 @@ def fused_add_rms_norm(x: Tensor, residual: Tensor, weight: Tensor | None, epsil
 def _normed(x: Tensor, weight: Tensor, epsilon: float, residual: Tensor | None) -> Tensor:
     """The norm in float32, of the sum with the residual, which the sum replaces."""
     if residual is not None:
-        require(residual.shape == x.shape, f"expected a residual of shape {tuple(x.shape)}, got {tuple(residual.shape)}")
+        require(
+            residual.shape == x.shape, f"expected a residual of shape {tuple(x.shape)}, got {tuple(residual.shape)}"
+        )
         x = residual.add_(x)
     return fused.rms_norm(x.float(), weight.float(), epsilon)
 

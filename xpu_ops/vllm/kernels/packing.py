@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from xpu_ops.vllm import fewbits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _AWQ = (0, 2, 4, 6, 1, 3, 5, 7)  # which value each nibble of AWQ holds, the lowest first
 
@@ -52,8 +57,8 @@ class GPTQUtils:
 class AWQUtils:
     """Weights (K, N / 8) of int32, in AWQ's order of nibbles."""
 
-    AWQ_PACK_ORDER = list(_AWQ)
-    REVERSE_AWQ_PACK_ORDER = [_AWQ.index(i) for i in range(8)]
+    AWQ_PACK_ORDER = _AWQ
+    REVERSE_AWQ_PACK_ORDER = tuple(_AWQ.index(i) for i in range(8))
 
     @classmethod
     def pack(cls, values: Tensor, direction: str = "column") -> Tensor:
@@ -66,7 +71,7 @@ class AWQUtils:
         return fewbits.unpack(words, 4, 1 if direction == "column" else 0).to(torch.int8)
 
     @classmethod
-    def apply_order(cls, values: Tensor, direction: str = "column", order: list[int] | None = None) -> Tensor:
+    def apply_order(cls, values: Tensor, direction: str = "column", order: Sequence[int] | None = None) -> Tensor:
         """Values in another order within every eight columns, or rows."""
         dim = 1 if direction == "column" else 0
         index = torch.tensor(cls.AWQ_PACK_ORDER if order is None else order, device=values.device)
@@ -79,10 +84,14 @@ class AWQUtils:
         return cls.pack(plain[0], "row"), cls.pack(plain[1], "column")
 
 
-def dequantize(qweight: Tensor, scales: Tensor, qzeros: Tensor | None, group_size: int, g_idx: Tensor | None = None) -> Tensor:
+def dequantize(
+    qweight: Tensor, scales: Tensor, qzeros: Tensor | None, group_size: int, g_idx: Tensor | None = None
+) -> Tensor:
     """The values (K, N) of a weight in GPTQ's packing, in the type of the scales."""
     values = fewbits.unpack(qweight, 4, 0)
-    group = torch.arange(values.size(0), device=values.device) // group_size if g_idx is None else g_idx.to(values.device)
+    group = (
+        torch.arange(values.size(0), device=values.device) // group_size if g_idx is None else g_idx.to(values.device)
+    )
     group = group.to(torch.int64)
     zero = 8 if qzeros is None else fewbits.unpack(qzeros, 4, 1)[group]
     return (values - zero).to(scales.dtype) * scales[group]

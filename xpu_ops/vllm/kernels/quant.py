@@ -21,8 +21,12 @@ def static_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor, group_shape: 
         return
     rows, columns = x.shape
     if scale.dim() == 1:
-        require(group_shape is not None, "static_scaled_fp8_quant: group_shape says what a scale of one dimension is of")
-        factor = factor.view(-1, 1) if group_shape is not None and group_shape[1] in (-1, columns) else factor.view(1, -1)
+        require(
+            group_shape is not None, "static_scaled_fp8_quant: group_shape says what a scale of one dimension is of"
+        )
+        factor = (
+            factor.view(-1, 1) if group_shape is not None and group_shape[1] in (-1, columns) else factor.view(1, -1)
+        )
     require(
         rows % factor.size(0) == 0 and columns % factor.size(1) == 0,
         f"static_scaled_fp8_quant: scales {tuple(scale.shape)} do not divide {tuple(x.shape)}",

@@ -12,9 +12,7 @@ from xpu_ops.vllm.kernels.registry import operator
 def _turn(heads: Tensor, tables: Tensor, neox: bool, *, offset: int = 0, inverse: bool = False) -> None:
     """Rotate (..., heads, size) in place by tables (tokens, rotated dimensions), cosines before sines."""
     lead = heads.shape[:-2]
-    require(
-        tables.size(0) == lead.numel(), f"expected {tables.size(0)} tokens, one per position, got {tuple(lead)}"
-    )
+    require(tables.size(0) == lead.numel(), f"expected {tables.size(0)} tokens, one per position, got {tuple(lead)}")
     width = tables.size(1)
     require(offset + width <= heads.size(-1), f"{width} dimensions to rotate are more than those of a head")
     cos, sin = tables.view(*lead, 1, width).chunk(2, -1)
@@ -76,7 +74,10 @@ def fused_qk_norm_rope(
     )
     cos, sin = tables.unsqueeze(1).chunk(2, -1)
     turned = tables.size(1)
-    for part, weight in ((heads[:, :num_heads_q], q_weight), (heads[:, num_heads_q : num_heads_q + num_heads_k], k_weight)):
+    for part, weight in (
+        (heads[:, :num_heads_q], q_weight),
+        (heads[:, num_heads_q : num_heads_q + num_heads_k], k_weight),
+    ):
         y = fused.rms_norm(part.float(), weight.float(), eps)
         part[..., turned:].copy_(y[..., turned:])
         part[..., :turned].copy_(fused.rotary_embedding(y[..., :turned], cos, sin, not is_neox))
@@ -97,7 +98,9 @@ def deepseek_scaling_rope(
     is_neox: bool,
 ) -> tuple[Tensor, Tensor]:
     tables = _tables(cos_sin_cache, positions if offsets is None else positions + offsets, query)
-    require(tables.size(1) == rotary_dim, f"deepseek_scaling_rope: expected tables of {rotary_dim}, got {tables.size(1)}")
+    require(
+        tables.size(1) == rotary_dim, f"deepseek_scaling_rope: expected tables of {rotary_dim}, got {tables.size(1)}"
+    )
     query, key = query.clone(), key.clone()
     for x in (query, key):
         _turn(x, tables, is_neox)
@@ -123,7 +126,9 @@ def multimodal_rotary_embedding(
         positions.dim() == 2 and positions.size(0) == len(mrope_section),
         f"multimodal_rotary_embedding: expected positions of {len(mrope_section)} sections, got {tuple(positions.shape)}",
     )
-    require(sum(mrope_section) == half, f"multimodal_rotary_embedding: sections must add up to {half}, got {mrope_section}")
+    require(
+        sum(mrope_section) == half, f"multimodal_rotary_embedding: sections must add up to {half}, got {mrope_section}"
+    )
     cache, parts, at = cos_sin_cache.to(query.dtype).unflatten(1, (2, half)), [], 0
     for row, size in zip(positions, mrope_section, strict=True):
         parts.append(cache[..., at : at + size].index_select(0, row))

@@ -107,7 +107,8 @@ def topk_softplus_sqrt(
 ) -> None:
     chosen = None
     if tid2eid is not None:
-        require(input_ids is not None, "topk_softplus_sqrt: tid2eid needs input_ids")
+        if input_ids is None:
+            raise RuntimeError("topk_softplus_sqrt: tid2eid needs input_ids")
         chosen = tid2eid[input_ids.to(torch.int64)].to(torch.int64)
     scores = functional.softplus(gating.float()).sqrt_()
     _choose(weights, ids, sources, scores, renormalize, bias, is_padding, factor=factor, chosen=chosen)
@@ -256,7 +257,14 @@ def moe_lora_align_block_size(
             continue
         key = torch.where(owner == lora, every, num_experts)
         _align(
-            key, num_experts, block_size, sorted_ids[lora], expert_ids[lora], total[lora : lora + 1], expert_map, empty=-1
+            key,
+            num_experts,
+            block_size,
+            sorted_ids[lora],
+            expert_ids[lora],
+            total[lora : lora + 1],
+            expert_map,
+            empty=-1,
         )
 
 
@@ -297,7 +305,7 @@ def moe_gather(out: Tensor, rows: Tensor, weights: Tensor, places: Tensor, num_e
     )
     places = places.view(tokens, count)
     there = places >= 0
-    picked = rows.index_select(0, places.clamp(min=0).flatten()).view(tokens, count, -1)
+    picked = rows.index_select(0, places.clamp(min=0).flatten()).view(tokens, count, rows.size(1))
     share = torch.where(there, weights, 0).to(picked.dtype)
     if rows.dtype == torch.float32:
         out.copy_(torch.bmm(share.unsqueeze(1), picked).squeeze(1))
@@ -339,11 +347,11 @@ def remap_hidden_states(
     local_experts: int,
 ) -> None:
     require(x.size(0) == topk_ids.size(0), f"remap_hidden_states: expected {topk_ids.size(0)} rows, got {x.size(0)}")
-    require(
-        rows_per_expert.numel() == local_experts, f"remap_hidden_states: expected {local_experts} counts of rows"
-    )
+    require(rows_per_expert.numel() == local_experts, f"remap_hidden_states: expected {local_experts} counts of rows")
     ids = topk_ids.flatten().to(torch.int64)
-    if expert_map is not None:
+    if expert_map is not None and expert_map.numel() == 0:
+        ids = torch.full_like(ids, -1)
+    elif expert_map is not None:
         ids = torch.where(ids >= 0, expert_map[ids.clamp(0, total_experts - 1)].to(torch.int64), -1)
     key = torch.where((ids >= 0) & (ids < local_experts), ids, local_experts)
     counts = _count(key, local_experts)
@@ -354,7 +362,11 @@ def remap_hidden_states(
     source = torch.div(order, topk_ids.size(1), rounding_mode="floor")
     for given, to in ((x, out), (scales, out_scales)):
         if given is not None and to is not None:
-            _bytes(to)[: source.numel()].copy_(_bytes(given).index_select(0, source))
+            room, rows = _bytes(to)[: source.numel()], _bytes(given).index_select(0, source)
+            if expert_map is not None:  # rows behind those of this device's experts stay as they are
+                here = (key[order] < local_experts).view(-1, *([1] * (rows.dim() - 1)))
+                rows = torch.where(here, rows, room)
+            room.copy_(rows)
 
 
 @operator(

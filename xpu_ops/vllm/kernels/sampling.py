@@ -78,12 +78,15 @@ def topk_topp_sampler(
 
 def _best_of_rows(logits: Tensor, begins: Tensor, ends: Tensor, out: Tensor, rows: int, count: int) -> None:
     """Write the places of the `count` largest of each row's part, counted from its begin; -1 behind the last."""
-    require(out.size(0) >= rows and out.size(1) >= count, f"expected places for {rows} rows of {count}, got {tuple(out.shape)}")
+    require(
+        out.size(0) >= rows and out.size(1) >= count,
+        f"expected places for {rows} rows of {count}, got {tuple(out.shape)}",
+    )
     at = torch.arange(logits.size(1), device=logits.device)
     begins, ends = begins[:rows, None].to(torch.int64), ends[:rows, None].to(torch.int64)
     inside = (at >= begins) & (at < ends)
     width = min(count, logits.size(1))
-    best, index = logits[:rows].float().masked_fill(~inside, float("-inf")).topk(width, -1)
+    index = logits[:rows].float().masked_fill(~inside, float("-inf")).topk(width, -1)[1]
     index = torch.where(inside.gather(1, index), index - begins, -1)
     out[:rows, :width].copy_(index)
     out[:rows, width:count].fill_(-1)

@@ -53,7 +53,9 @@ def get_xpu_view_from_cpu_tensor(x: Tensor) -> Tensor:
     key="CompositeExplicitAutograd",
 )
 def xpu_memcpy_sync(target: int, source: int, size: int, kind: int, device: int = -1) -> None:
-    require(kind in (0, 1, 2), f"xpu_memcpy_sync: Unsupported memcpy kind {kind}; 0 is to the device, 1 from it, 2 on it")
+    require(
+        kind in (0, 1, 2), f"xpu_memcpy_sync: Unsupported memcpy kind {kind}; 0 is to the device, 1 from it, 2 on it"
+    )
     if size <= 0:
         return
     host, there = torch.device("cpu"), torch.device("xpu", torch.xpu.current_device() if device < 0 else device)
