@@ -35,9 +35,9 @@ def _placed(slots: Tensor, *values: Tensor) -> tuple[Tensor, list[Tensor]]:
     count = slots.numel()
     values = tuple(v[:count] for v in values)
     require(all(v.size(0) == count for v in values), f"expected {count} tokens, one per slot")
-    with_place = (slots >= 0).nonzero().squeeze(1)
-    if with_place.numel() == count:
+    if count == 0 or int(slots.amin()) >= 0:
         return slots, list(values)
+    with_place = (slots >= 0).nonzero().squeeze(1)
     return slots[with_place], [v[with_place] for v in values]
 
 
@@ -67,15 +67,23 @@ def reshape_and_cache_flash(
     key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor, kind: str, k_scale: Tensor, v_scale: Tensor
 ) -> None:
     require(keys.dim() == 4 and values.dim() == 4, "reshape_and_cache_flash: expected caches of 4 dimensions")
-    dtype, page = format_of(kind), keys.size(1)
+    dtype = format_of(kind)
     slots, (key, value) = _placed(slots, key, value)
-    place = torch.div(slots, page, rounding_mode="floor"), slots % page
     for cache, x, scale in ((keys, key, k_scale), (values, value, v_scale)):
         require(
             cache.shape[2:] == x.shape[1:],
             f"reshape_and_cache_flash: expected heads {tuple(cache.shape[2:])}, got {tuple(x.shape[1:])}",
         )
-        cache.index_put_(place, _stored(x, cache, dtype, scale))
+        _write(cache, slots, _stored(x, cache, dtype, scale))
+
+
+def _write(cache: Tensor, slots: Tensor, x: Tensor) -> None:
+    """Put rows into the slots of a cache (pages, page, ...)."""
+    page = cache.size(1)
+    if cache.stride(0) == page * cache.stride(1):
+        cache.flatten(0, 1).index_copy_(0, slots, x)
+    else:  # pages of several layers lie between each other
+        cache.index_put_((torch.div(slots, page, rounding_mode="floor"), slots % page), x)
 
 
 @operator(
@@ -88,8 +96,7 @@ def concat_and_cache_mla(kv_c: Tensor, k_pe: Tensor, cache: Tensor, slots: Tenso
     require(cache.size(2) == width, f"concat_and_cache_mla: expected entries of {width}, got {cache.size(2)}")
     slots, (kv_c, k_pe) = _placed(slots, kv_c, k_pe.reshape(k_pe.size(0), -1))
     rows = _stored(torch.cat((kv_c, k_pe), 1), cache, format_of(kind), scale)
-    page = cache.size(1)
-    cache.index_put_((torch.div(slots, page, rounding_mode="floor"), slots % page), rows)
+    _write(cache, slots, rows)
 
 
 def _rows(cache: Tensor, table: Tensor, sequence: Tensor, position: Tensor, starts: Tensor | None) -> Tensor:

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from xpu_ops.vllm.kernels.common import require
+from xpu_ops.vllm.kernels.common import put, require
 from xpu_ops.vllm.kernels.registry import operator
 
 
 def _best(scores: Tensor, count: int) -> Tensor:
     """The columns of the `count` largest scores of each row; of equals, the first."""
     require(count <= scores.size(-1), f"{count} experts of a token are more than the {scores.size(-1)} there are")
-    return scores.sort(dim=-1, descending=True, stable=True)[1][..., :count]
+    return scores.topk(count, -1)[1]
 
 
 def _choose(
@@ -299,22 +299,10 @@ def moe_sum(x: Tensor, out: Tensor, topk_ids: Tensor | None = None, expert_map: 
 )
 def moe_gather(out: Tensor, rows: Tensor, weights: Tensor, places: Tensor, num_experts: int) -> None:
     tokens, count = weights.shape
-    require(
-        out.shape == (tokens, rows.size(1)),
-        f"moe_gather: expected an output of shape {(tokens, rows.size(1))}, got {tuple(out.shape)}",
-    )
     places = places.view(tokens, count)
-    there = places >= 0
     picked = rows.index_select(0, places.clamp(min=0).flatten()).view(tokens, count, rows.size(1))
-    share = torch.where(there, weights, 0).to(picked.dtype)
-    if rows.dtype == torch.float32:
-        out.copy_(torch.bmm(share.unsqueeze(1), picked).squeeze(1))
-    else:
-        picked = torch.where(there.unsqueeze(-1), picked, 0)
-        total = picked[:, 0].float() * weights[:, :1]
-        for k in range(1, count):
-            total.addcmul_(picked[:, k].float(), weights[:, k : k + 1])
-        out.copy_(total)
+    picked = torch.where((places >= 0).unsqueeze(-1), picked, 0).float()
+    put(out, torch.bmm(weights.float().unsqueeze(1), picked).squeeze(1))
 
 
 @operator("_moe_C", "init_expert_map(Tensor expert_map, int num_experts, int ep_rank, int ep_size) -> ()")
