@@ -45,7 +45,7 @@ REASONS = {
     "test_apply_rotary_emb_wrapper": "its reference rounds to bfloat16 after every product; ours once, nearer to float64",
     "test_int4_gemm_w4a16": "its reference rounds the weight to float16 before the product; ours is nearer to float64",
     "test_deepseek_scaling_rope": "its reference has a dimension more than its operator",
-    "test_fp8_bmm_batched_weight_per_block": "in its mini scope sizes are no multiples of its groups, which it asserts",
+    "test_fp8_bmm_batched_weight_per_block": "in its mini scope sizes are no multiples of its groups, which it asserts; passes in the full scope",
     "test_fused_moe_clamp_limit": "in its mini scope its own results with and without a limit are equal within its tolerance",
     "test_mla_decode_rejects_large_q_packed": "expects a limit of Xe's local memory; 16 heads are served here",
 }

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import xpu_ops
+from xpu_ops import _C
 from xpu_ops.vllm import kernels
 from xpu_ops.vllm.kernels import moe, moe_formats
 from xpu_ops.vllm.kernels.packing import AWQUtils, GPTQUtils, dequantize
@@ -447,6 +448,10 @@ def test_memory() -> None:
     free, total = CACHE.getMemoryInfo(0)
     assert 0 < free <= total
     pinned = torch.arange(12, dtype=torch.int32, pin_memory=True)
+    if not _C.host_accessible(0):
+        with pytest.raises(RuntimeError, match="does not work on host memory"):
+            C.get_xpu_view_from_cpu_tensor(pinned)
+        return
     view = C.get_xpu_view_from_cpu_tensor(pinned)
     pinned[3] = 77
     assert view.device.type == "xpu" and view.tolist() == pinned.tolist()
