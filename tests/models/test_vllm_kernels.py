@@ -298,6 +298,35 @@ def test_rounding_with_scales() -> None:
         C.per_token_group_fp8_quant(x.to("xpu"), out, scale, 48, 1e-10, -448.0, 448.0, False, False, False)
 
 
+def test_nan_is_a_value() -> None:
+    nan = float("nan")
+    x = torch.ones(3, 64)
+    x[1, 5] = nan
+    on, scale = x.to("xpu"), torch.empty(3, 2, device="xpu")
+    out, packed = torch.empty(3, 64, dtype=FP8, device="xpu"), torch.empty(3, 32, dtype=torch.uint8, device="xpu")
+    C.per_token_group_quant_mxfp4(on, packed, scale, 32, 1e-10)
+    assert scale.isnan().tolist() == [[False, False], [True, False], [False, False]]
+    C.per_token_group_fp8_quant(on, out, scale, 32, 1e-10, -448.0, 448.0, True, False, False)
+    assert scale.isnan().tolist() == [[False, False], [True, False], [False, False]]
+    C.silu_and_mul_per_block_quant(out.view(torch.int8)[:, :32], on, scale[:, :1], 32)
+    assert scale[:, 0].isnan().tolist() == [False, True, False]
+    half = torch.empty(3, 32, device="xpu")
+    C.swigluoai_and_mul(half, on)
+    C.rms_norm(on, on.clone(), None, 1e-6)
+    assert half.isnan().any(1).tolist() == on.isnan().any(1).tolist() == [False, True, False]
+    parts = torch.ones(2, 1, 4), torch.tensor([[nan, 0.0]])
+    merged = torch.empty(2, 1, 4, device="xpu")
+    C.merge_attn_states(merged, None, *(p.to("xpu") for p in (*parts, parts[0], torch.zeros(1, 2))))
+    assert merged.isnan().all((1, 2)).tolist() == [True, False]
+    q = torch.ones(2, 1, 8)
+    q[0] = nan
+    for cap in (0.0, 3.0):
+        y = flash_attn_varlen_func(
+            q.to("xpu"), *(torch.ones(3, 1, 8, device="xpu") for _ in range(2)), 2, at(0, 2), 3, at(0, 3), softcap=cap
+        )
+        assert y.isnan().all((1, 2)).tolist() == [True, False]
+
+
 # ---- caches and attention
 
 

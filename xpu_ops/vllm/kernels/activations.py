@@ -184,7 +184,7 @@ def round_blocks(
     if least is not None:
         scale = most.clamp(min=least) / top
     elif out.dtype == torch.int8:
-        scale = torch.where(most > 0, most / top, 1.0)
+        scale = torch.where(most == 0, 1.0, most / top)
     else:
         scale = (most / top).clamp_(min=1.0 / (top * 512.0))
     if exponents:

@@ -50,8 +50,10 @@ def _capped(
         if left >= 0:
             hidden |= column < place - left
         scores.masked_fill_(hidden, float("-inf"))
-        sums[:, first:last] = scores.logsumexp(-1)
-        out[first:last] = torch.matmul(scores.softmax(-1).nan_to_num_(0.0), value).transpose(0, 1).to(out.dtype)
+        none = hidden.all(-1)  # queries that see no key
+        sums[:, first:last] = scores.logsumexp(-1).masked_fill_(none, float("inf"))
+        shares = scores.softmax(-1).masked_fill_(none[:, None], 0.0)
+        out[first:last] = torch.matmul(shares, value).transpose(0, 1).to(out.dtype)
     return sums
 
 
@@ -179,7 +181,7 @@ def merge_attn_states(
     most = torch.where(torch.isinf(most), 0.0, most)
     a, b = torch.exp(first - most), torch.exp(second - most)
     total = a + b
-    share = [torch.where(total > 0, part / total, 0.0).t().unsqueeze(-1) for part in (a, b)]
+    share = [torch.where(total == 0, 0.0, part / total).t().unsqueeze(-1) for part in (a, b)]
     merged = prefix[:count].float() * share[0] + suffix[:count].float() * share[1]
     if output_scale is not None:
         factor = output_scale.float().reciprocal()

@@ -43,7 +43,8 @@ def limit(dtype: torch.dtype) -> float:
 def power_of_two(scale: Tensor) -> Tensor:
     """The least powers of two that are no less than the scales (float32, above zero)."""
     mantissa, exponent = torch.frexp(scale)
-    return torch.ldexp(torch.ones_like(scale), exponent - (mantissa == 0.5).to(exponent.dtype))
+    power = torch.ldexp(torch.ones_like(scale), exponent - (mantissa == 0.5).to(exponent.dtype))
+    return torch.where(torch.isfinite(scale), power, scale)
 
 
 def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -58,7 +59,7 @@ def dynamic_scale(x: Tensor, dtype: torch.dtype, bound: Tensor | None = None) ->
     """The scale of each row of the last dimension, that dimension kept, float32; never zero."""
     top = torch.linalg.vector_norm(x, float("inf"), -1, keepdim=True, dtype=torch.float32)
     if dtype == torch.int8:
-        return torch.where(top > 0, top / 127.0, 1.0)
+        return torch.where(top == 0, 1.0, top / 127.0)
     if bound is not None:
         top = torch.minimum(top, bound.float())
     return (top / limit(dtype)).clamp_(min=1.0 / (limit(dtype) * 512.0))
