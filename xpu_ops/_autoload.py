@@ -192,6 +192,8 @@ def load() -> ModuleType:
     for file in upstream.AFTER_CORE:
         upstream.install_once(file)
     _extension = extension
+    if os.environ.get("XPU_OPS_VLLM_KERNELS", "0") == "1":
+        importlib.import_module("xpu_ops.vllm.kernels").install()
     return extension
 
 

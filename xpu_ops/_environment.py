@@ -54,6 +54,8 @@ RUN_TIME = (
     Variable("XPU_OPS_JIT_TIMEOUT", "600", "xpu_ops/jit/worker.py",
              "seconds that the compiler of kernels from source may take for one module"),
     Variable("XPU_OPS_VLLM", "1", "xpu_ops/vllm/__init__.py", "`0`: vLLM runs as without this package; [vllm](vllm.md)"),
+    Variable("XPU_OPS_VLLM_KERNELS", "0", "xpu_ops/_autoload.py",
+             "`1`: `import vllm_xpu_kernels` resolves to `xpu_ops.vllm.kernels`; [vllm](vllm.md)"),
     Variable("XPU_OPS_TRITON_DUMP", "0", "xpu_ops/triton/compiler.py",
              "`1` prints the Triton IR and the SYCL source of each Triton kernel that is compiled"),
     Variable("XDG_CACHE_HOME", "`~/.cache`", "kernels/runtime/module/module_cache.cpp",

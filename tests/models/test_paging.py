@@ -90,9 +90,7 @@ def test_experts(tokens: int, bias: bool) -> None:
     x, up, down = torch.randn(tokens, 12), torch.randn(5, 16, 12), torch.randn(5, 12, 8)
     biases = {"up_bias": torch.randn(5, 16), "down_bias": torch.randn(5, 12)} if bias else {}
     scores = torch.randn(tokens, 5)
-    weights, ids = experts.best(scores.to("xpu"), 2, renormalize=True)
-    torch.testing.assert_close(weights.sum(1).cpu(), torch.ones(tokens))
-    assert ids.tolist() == scores.topk(2).indices.tolist()
+    weights, ids = (t.to("xpu") for t in scores.softmax(1).topk(2))
     y = experts.mix(
         x.to("xpu"),
         up.to("xpu"),

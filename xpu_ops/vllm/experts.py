@@ -18,23 +18,6 @@ def gated(h: Tensor, activation: Callable[[Tensor], Tensor]) -> Tensor:
     return activation(gate) * up
 
 
-def best(scores: Tensor, count: int, renormalize: bool) -> tuple[Tensor, Tensor]:
-    """The softmax of the `count` best experts of each token, in float32, and the experts, int64.
-
-    Args:
-        scores: (tokens, experts).
-        count: experts of a token.
-        renormalize: the weights of a token add up to 1.
-
-    Raises:
-        RuntimeError: for more experts of a token than there are.
-
-    Source: vLLM's operator topk_softmax (Jiang et al., Mixtral of Experts, arXiv:2401.04088).
-    """
-    weights, ids = scores.float().softmax(-1).topk(count, -1)
-    return (weights / weights.sum(-1, keepdim=True) if renormalize else weights), ids
-
-
 def mix(
     x: Tensor,
     up: Tensor,

@@ -13,6 +13,7 @@ from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import Un
 from vllm.model_executor.layers.rotary_embedding.base import RotaryEmbedding
 
 from xpu_ops.vllm import experts
+from xpu_ops.vllm.kernels import registry, routing  # noqa: F401  (routing has the operator)
 
 _ops = torch.ops.xpu_ops
 PROVIDER = "xpu_ops"
@@ -90,25 +91,4 @@ class XpuExperts(UnquantizedFusedMoEMethod):
         )  # fmt: skip
 
 
-def _topk_softmax(
-    topk_weights: Tensor,
-    topk_indices: Tensor,
-    token_expert_indices: Tensor,
-    gating_output: Tensor,
-    renormalize: bool,
-    bias: Tensor | None = None,
-    is_padding: Tensor | None = None,
-) -> None:
-    if bias is not None:
-        raise NotImplementedError("xpu_ops.vllm does not serve a router with a correction bias")
-    weights, ids = experts.best(gating_output, topk_weights.size(-1), renormalize)
-    topk_weights.copy_(weights)
-    topk_indices.copy_(ids)
-
-
-_library = torch.library.Library("_moe_C", "FRAGMENT")
-_library.define(
-    "topk_softmax(Tensor! topk_weights, Tensor! topk_indices, Tensor! token_expert_indices, Tensor gating_output, "
-    "bool renormalize, Tensor? bias, Tensor? is_padding=None) -> ()"
-)
-_library.impl("topk_softmax", _topk_softmax, "XPU")
+registry.enter([registry.OPERATORS["_moe_C::topk_softmax"]])

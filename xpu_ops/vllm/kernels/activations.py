@@ -1,0 +1,201 @@
+"""Gated units and activations, under the names of `_C`. Values round as those of torch's operators one after another."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from xpu_ops.vllm.kernels.common import cast, halves, limit, mx_scale, power_of_two, put, require, to_e2m1
+from xpu_ops.vllm.kernels.registry import operator
+
+_aten = torch.ops.aten
+
+
+def _check(out: Tensor, x: Tensor, shape: tuple[int, ...]) -> None:
+    require(out.shape == shape, f"expected an output of shape {tuple(shape)}, got {tuple(out.shape)}")
+    require(out.dtype == x.dtype, f"expected an output of {x.dtype}, got {out.dtype}")
+
+
+def _pair(out: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    first, second = halves(x)
+    _check(out, x, first.shape)
+    return first, second
+
+
+@operator("_C", "silu_and_mul(Tensor! result, Tensor input) -> ()")
+def silu_and_mul(out: Tensor, x: Tensor) -> None:
+    gate, up = _pair(out, x)
+    _aten.silu.out(gate, out=out).mul_(up)
+
+
+@operator("_C", "mul_and_silu(Tensor! out, Tensor input) -> ()")
+def mul_and_silu(out: Tensor, x: Tensor) -> None:
+    up, gate = _pair(out, x)
+    _aten.silu.out(gate, out=out).mul_(up)
+
+
+@operator("_C", "gelu_and_mul(Tensor! out, Tensor input) -> ()")
+def gelu_and_mul(out: Tensor, x: Tensor) -> None:
+    gate, up = _pair(out, x)
+    _aten.gelu.out(gate, out=out).mul_(up)
+
+
+@operator("_C", "gelu_tanh_and_mul(Tensor! out, Tensor input) -> ()")
+def gelu_tanh_and_mul(out: Tensor, x: Tensor) -> None:
+    gate, up = _pair(out, x)
+    _aten.gelu.out(gate, approximate="tanh", out=out).mul_(up)
+
+
+@operator("_C", "fatrelu_and_mul(Tensor! out, Tensor! input, float threshold) -> ()")
+def fatrelu_and_mul(out: Tensor, x: Tensor, threshold: float) -> None:
+    gate, up = _pair(out, x)
+    _aten.threshold.out(gate, threshold, 0.0, out=out).mul_(up)
+
+
+@operator("_C", "situ_and_mul(Tensor! out, Tensor input, float beta=1.0, float linear_beta=-1.0) -> ()")
+def situ_and_mul(out: Tensor, x: Tensor, beta: float = 1.0, linear_beta: float = -1.0) -> None:
+    require(math.isfinite(beta) and beta > 0, f"situ_and_mul: beta must be finite and greater than zero, got {beta}")
+    require(math.isfinite(linear_beta), f"situ_and_mul: linear_beta must be finite, got {linear_beta}")
+    require(
+        x.dim() > 0 and x.size(-1) > 0 and x.size(-1) % 2 == 0,
+        "situ_and_mul: the last dimension must be positive and even",
+    )
+    require(x.is_contiguous(), "situ_and_mul: input must be contiguous")
+    require(out.is_contiguous(), "situ_and_mul: output must be contiguous")
+    require(
+        out.dim() == x.dim() and out.size(-1) * 2 == x.size(-1),
+        "situ_and_mul: output last dimension must be half of the input's",
+    )
+    require(out.shape[:-1] == x.shape[:-1], "situ_and_mul: leading dimensions must be equal")
+    require(out.dtype == x.dtype, "situ_and_mul: input and output must have the same dtype")
+    gate, up = halves(x.float())
+    gate = torch.tanh(gate / beta).mul_(beta).mul_(torch.sigmoid(gate))
+    out.copy_(gate.mul_(torch.tanh(up / linear_beta).mul_(linear_beta) if linear_beta > 0 else up))
+
+
+@operator("_C", "swigluoai_and_mul(Tensor! out, Tensor input, float alpha=1.702, float limit=7.0) -> ()")
+def swigluoai_and_mul(out: Tensor, x: Tensor, alpha: float = 1.702, limit: float = 7.0) -> None:
+    require(x.size(-1) % 2 == 0, f"swigluoai_and_mul: the last dimension must be even, got {x.size(-1)}")
+    gate, up = x[..., ::2], x[..., 1::2]
+    _check(out, x, gate.shape)
+    gate = gate.clamp(max=limit)
+    torch.mul(up.clamp(-limit, limit).add_(1), torch.sigmoid(gate * alpha).mul_(gate), out=out)
+
+
+@operator("_C", "swiglustep_and_mul(Tensor! out, Tensor input, float limit=7.0) -> ()")
+def swiglustep_and_mul(out: Tensor, x: Tensor, limit: float = 7.0) -> None:
+    gate, up = _pair(out, x)
+    _aten.silu.out(gate, out=out).clamp_(max=limit).mul_(up.clamp(-limit, limit))
+
+
+@operator("_C", "gelu_fast(Tensor! out, Tensor input) -> ()")
+def gelu_fast(out: Tensor, x: Tensor) -> None:
+    _check(out, x, x.shape)
+    _aten.gelu.out(x, approximate="tanh", out=out)
+
+
+@operator("_C", "gelu_new(Tensor! out, Tensor input) -> ()")
+def gelu_new(out: Tensor, x: Tensor) -> None:
+    _check(out, x, x.shape)
+    _aten.gelu.out(x, approximate="tanh", out=out)
+
+
+@operator("_C", "gelu_quick(Tensor! out, Tensor input) -> ()")
+def gelu_quick(out: Tensor, x: Tensor) -> None:
+    _check(out, x, x.shape)
+    torch.mul(torch.sigmoid(x * 1.702), x, out=out)
+
+
+@operator("_C", "relu2_no_mul(Tensor! out, Tensor! input) -> ()")
+def relu2_no_mul(out: Tensor, x: Tensor) -> None:
+    _check(out, x, x.shape)
+    torch.square(functional.relu(x), out=out)
+
+
+# ---- with rounding to few bits
+
+
+@operator("_C", "silu_and_mul_quant(Tensor! result, Tensor input, Tensor scale) -> ()")
+def silu_and_mul_quant(out: Tensor, x: Tensor, scale: Tensor) -> None:
+    gate, up = halves(x)
+    y = functional.silu(gate).mul_(up)
+    put(out, cast(y.float() * scale.float().reciprocal(), out.dtype))
+
+
+@operator(
+    "_C",
+    "silu_and_mul_per_block_quant(Tensor! out, Tensor input, Tensor! scales, int group_size, Tensor? scale_ub=None, "
+    "bool is_scale_transposed=False, bool scale_ue8m0=False) -> ()",
+)
+def silu_and_mul_per_block_quant(
+    out: Tensor,
+    x: Tensor,
+    scales: Tensor,
+    group_size: int,
+    scale_ub: Tensor | None = None,
+    is_scale_transposed: bool = False,
+    scale_ue8m0: bool = False,
+) -> None:
+    gate, up = halves(x)
+    y = functional.silu(gate.float()).mul_(up)
+    round_blocks(out, y, scales, group_size, bound=scale_ub, exponents=scale_ue8m0)
+
+
+@operator(
+    "_C",
+    "silu_and_mul_mxfp4_quant(Tensor! out, Tensor input, Tensor! scales, int group_size, float eps=1e-10) -> ()",
+)
+def silu_and_mul_mxfp4_quant(out: Tensor, x: Tensor, scales: Tensor, group_size: int, eps: float = 1e-10) -> None:
+    gate, up = halves(x)
+    round_e2m1(out, functional.silu(gate.float()).mul_(up), scales, group_size)
+
+
+def blocks(x: Tensor, group: int) -> Tensor:
+    """(..., groups, group) of (..., columns)."""
+    require(group > 0 and x.size(-1) % group == 0, f"groups of {group} do not divide {x.size(-1)} columns")
+    return x.unflatten(-1, (-1, group))
+
+
+def round_blocks(
+    out: Tensor,
+    x: Tensor,
+    scales: Tensor,
+    group: int,
+    *,
+    bound: Tensor | None = None,
+    exponents: bool = False,
+    least: float | None = None,
+) -> None:
+    """Round float32 values to 8 bits with a scale per group of columns.
+
+    Args:
+        bound: no scale stands for a larger value.
+        exponents: scales are powers of two.
+        least: of the largest value of a group, or of a scale where None.
+    """
+    parts = blocks(x, group)
+    most = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True, dtype=torch.float32)
+    if bound is not None:
+        most = torch.minimum(most, bound.float())
+    top = limit(out.dtype)
+    if least is not None:
+        scale = most.clamp(min=least) / top
+    elif out.dtype == torch.int8:
+        scale = torch.where(most == 0, 1.0, most / top)
+    else:
+        scale = (most / top).clamp_(min=1.0 / (top * 512.0))
+    if exponents:
+        scale = power_of_two(scale.clamp_(min=1e-10))
+    put(out, cast(parts / scale, out.dtype).flatten(-2))
+    put(scales.view(scale.shape[:-1]) if scales.dim() != scale.dim() - 1 else scales, scale.squeeze(-1))
+
+
+def round_e2m1(out: Tensor, x: Tensor, scales: Tensor, group: int) -> None:
+    """Round float32 values to floats of 4 bits, two per byte, with a power of two per group of columns."""
+    parts = blocks(x, group)
+    scale = mx_scale(parts, 6.0)
+    put(out, to_e2m1((parts / scale).flatten(-2)))
+    put(scales, scale.squeeze(-1))

@@ -1,0 +1,82 @@
+"""Rounding to 8 and 4 bits with scales, under the names of `_C`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from xpu_ops.vllm.kernels.activations import round_blocks, round_e2m1
+from xpu_ops.vllm.kernels.common import cast, dynamic_scale, limit, put, require
+from xpu_ops.vllm.kernels.registry import operator
+
+
+@operator(
+    "_C",
+    "static_scaled_fp8_quant(Tensor! result, Tensor input, Tensor scale, (int, int)? group_shape=None) -> ()",
+)
+def static_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor, group_shape: tuple[int, int] | None = None) -> None:
+    factor = scale.float().reciprocal()
+    if scale.numel() == 1:
+        put(out, cast(x.float() * factor.view(()), out.dtype))
+        return
+    rows, columns = x.shape
+    if scale.dim() == 1:
+        require(
+            group_shape is not None, "static_scaled_fp8_quant: group_shape says what a scale of one dimension is of"
+        )
+        factor = (
+            factor.view(-1, 1) if group_shape is not None and group_shape[1] in (-1, columns) else factor.view(1, -1)
+        )
+    require(
+        rows % factor.size(0) == 0 and columns % factor.size(1) == 0,
+        f"static_scaled_fp8_quant: scales {tuple(scale.shape)} do not divide {tuple(x.shape)}",
+    )
+    parts = x.float().view(factor.size(0), rows // factor.size(0), factor.size(1), columns // factor.size(1))
+    put(out, cast(parts * factor[:, None, :, None], out.dtype).view(rows, columns))
+
+
+@operator("_C", "dynamic_scaled_fp8_quant(Tensor! result, Tensor input, Tensor! scale) -> ()")
+def dynamic_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor) -> None:
+    require(scale.numel() == 1, f"dynamic_scaled_fp8_quant: expected one scale, got {scale.numel()}")
+    top = torch.linalg.vector_norm(x, float("inf"), dtype=torch.float32) / limit(out.dtype)
+    scale.copy_(top.expand(scale.shape))
+    put(out, cast(x.float() * torch.where(top > 0, top, 1.0).reciprocal(), out.dtype))
+
+
+@operator(
+    "_C",
+    "dynamic_per_token_scaled_fp8_quant(Tensor! result, Tensor input, Tensor! scale, Tensor? scale_ub) -> ()",
+)
+def dynamic_per_token_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor, scale_ub: Tensor | None) -> None:
+    factor = dynamic_scale(x, out.dtype, scale_ub)
+    put(out, cast(x.float() / factor, out.dtype))
+    require(scale.numel() == factor.numel(), f"expected {factor.numel()} scales, got {scale.numel()}")
+    scale.view(factor.shape).copy_(factor)
+
+
+@operator(
+    "_C",
+    "per_token_group_fp8_quant(Tensor input, Tensor! output_q, Tensor! output_s, int group_size, float eps, float fp8_min, "
+    "float fp8_max, bool scale_ue8m0, bool dummy_is_scale_transposed, bool dummy_is_tma_aligned) -> ()",
+)
+def per_token_group_fp8_quant(
+    x: Tensor,
+    out: Tensor,
+    scales: Tensor,
+    group_size: int,
+    eps: float,
+    fp8_min: float,
+    fp8_max: float,
+    scale_ue8m0: bool,
+    dummy_is_scale_transposed: bool = False,
+    dummy_is_tma_aligned: bool = False,
+) -> None:
+    round_blocks(out, x.float(), scales, group_size, exponents=bool(scale_ue8m0), least=eps)
+
+
+@operator(
+    "_C",
+    "per_token_group_quant_mxfp4(Tensor input, Tensor! output_q, Tensor! output_s, int group_size, float eps) -> ()",
+)
+def per_token_group_quant_mxfp4(x: Tensor, out: Tensor, scales: Tensor, group_size: int, eps: float) -> None:
+    round_e2m1(out, x.float(), scales, group_size)
