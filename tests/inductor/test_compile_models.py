@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor.utils import run_and_get_code
-from torch._inductor.utils import run_and_get_code
 
 import xpu_ops
 

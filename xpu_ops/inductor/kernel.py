@@ -142,6 +142,8 @@ class SyclKernel(SIMDKernel):
     sexpr = kexpr = staticmethod(print_index)
     pexpr = staticmethod(simd.pexpr)
 
+    simplify_indexing: Callable[[sympy.Expr], sympy.Expr]
+
     def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: object) -> None:
         super().__init__(tiling, **kwargs)
         self.inside_reduction: bool
@@ -164,7 +166,7 @@ class SyclKernel(SIMDKernel):
         self.mask_depth = 0  # branches around what is being written
         self._hoisted: dict[tuple[sympy.Expr, str], str] = {}
         self.outer = False  # one lane per column of a reduction, not one sub-group per row
-        simplify = self.simplify_indexing  # which upstream sets for each kernel
+        simplify: Callable[[sympy.Expr], sympy.Expr] = self.simplify_indexing  # upstream sets it for each kernel
         self.simplify_indexing = lambda index: self._by_entries(simplify(index))
         self.strided = False  # a pointwise operand steps through memory along the row
 
