@@ -144,6 +144,31 @@ PyObject* empty_strided_xpu(PyObject*, PyObject* const* args, Py_ssize_t n) {
   });
 }
 
+bool has_layout(const at::Tensor& t, PyObject* sizes, PyObject* strides) {
+  if (t.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) return false;
+  const Py_ssize_t dims = t.dim();
+  if (PyTuple_GET_SIZE(sizes) != dims || PyTuple_GET_SIZE(strides) != dims) return false;
+  for (Py_ssize_t i = 0; i < dims; ++i) {
+    const int64_t size = t.sizes()[i];
+    if (PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i)) != size) return false;
+    if (size > 1 && PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i)) != t.strides()[i]) return false;
+  }
+  return true;
+}
+
+// As torch._C._dynamo.guards.assert_size_stride, which makes a stream for its message first, at ten times the cost.
+// A tensor that does not fit goes to it.
+PyObject* assert_size_stride(PyObject*, PyObject* const* args, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    if (n >= 3 && THPVariable_Check(args[0]) && PyTuple_CheckExact(args[1]) && PyTuple_CheckExact(args[2]) &&
+        has_layout(THPVariable_Unpack(args[0]), args[1], args[2]))
+      Py_RETURN_NONE;
+    PyErr_Clear();
+    const py::object upstream = py::module_::import("torch._C._dynamo.guards").attr("assert_size_stride");
+    return PyObject_Vectorcall(upstream.ptr(), args, static_cast<size_t>(n), nullptr);
+  });
+}
+
 // `with scope:` makes its device the current one, as torch.xpu._DeviceGuard does in Python. One object serves every
 // thread and every depth: the devices to go back to lie on a stack of the thread.
 struct DeviceScope {
@@ -197,6 +222,11 @@ PyMethodDef empty_strided_def = {
     "_empty_strided_xpu", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(empty_strided_xpu)), METH_FASTCALL,
     "_empty_strided_xpu(size: tuple, stride: tuple, dtype: torch.dtype) -> Tensor\n\n"
     "Empty tensor on the current XPU device."};
+PyMethodDef assert_size_stride_def = {
+    "assert_size_stride", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(assert_size_stride)),
+    METH_FASTCALL,
+    "assert_size_stride(item: Tensor, size: tuple, stride: tuple, op_name: str = None) -> None\n\n"
+    "Raises AssertionError where a tensor has another layout."};
 
 }  // namespace
 
@@ -219,6 +249,7 @@ void bind_jit(py::module_& m) {
     const runtime::JitStats s = runtime::jit_stats();
     return std::map<std::string, int64_t>{{"cached", s.cached}, {"linked", s.linked}, {"added", s.added}};
   });
+  m.attr("assert_size_stride") = py::reinterpret_steal<py::object>(PyCFunction_New(&assert_size_stride_def, nullptr));
   m.attr("_empty_strided_xpu") = py::reinterpret_steal<py::object>(PyCFunction_New(&empty_strided_def, nullptr));
 }
 

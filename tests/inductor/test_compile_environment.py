@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import script
+from torch._inductor.utils import run_and_get_code
 
 GRAPH = """
 import torch
@@ -267,3 +268,23 @@ def test_products_are_not_timed() -> None:
     a, b = torch.randn(255, 255, device="xpu"), torch.randn(255, 255, device="xpu")
     torch.testing.assert_close(torch.compile(lambda x, y: (x @ y).relu())(a, b), (a @ b).relu())
     assert counters["inductor"]["pad_mm_bench"] == 0
+
+
+def test_checks_of_a_graph_are_torchs() -> None:
+    """The check of a tensor's layout at each call accepts and refuses what torch's does, with its words."""
+    from xpu_ops.inductor.compiler import Module
+
+    x = torch.randn(4, 5, 1, 6, device="xpu")
+    own, torchs = Module.layout_check(), torch._C._dynamo.guards.assert_size_stride
+    for check in (own, torchs):
+        check(x, (4, 5, 1, 6), (30, 6, 6, 1), "input")
+        check(x, (4, 5, 1, 6), (30, 6, 99, 1))  # no stride goes along one element
+    for wrong in (((4, 5, 1, 7), (30, 6, 6, 1)), ((4, 5, 1, 6), (30, 7, 6, 1)), ((4, 5, 6), (30, 6, 1)), ([4], (1,))):
+        texts = []
+        for check in (own, torchs):
+            with pytest.raises((AssertionError, TypeError)) as error:
+                check(x, *wrong, "op")
+            texts.append((error.type, str(error.value)))
+        assert texts[0] == texts[1]
+    _, (code, *_) = run_and_get_code(torch.compile(torch.sin), x)
+    assert "assert_size_stride = sycl_module.layout_check()" in code

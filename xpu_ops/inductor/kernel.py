@@ -28,7 +28,7 @@ from xpu_ops.block.ops import GATHER
 from xpu_ops.block.parameters import Field, number, pointer
 from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.inductor import forms
-from xpu_ops.inductor.axes import Axis, hint
+from xpu_ops.inductor.axes import Axis, equals, hint, multiple
 from xpu_ops.inductor.overrides import SyclOverrides, Variable
 from xpu_ops.inductor.scan import Scan
 from xpu_ops.inductor.types import print_index
@@ -142,6 +142,8 @@ class SyclKernel(SIMDKernel):
     sexpr = kexpr = staticmethod(print_index)
     pexpr = staticmethod(simd.pexpr)
 
+    simplify_indexing: Callable[[sympy.Expr], sympy.Expr]
+
     def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: object) -> None:
         super().__init__(tiling, **kwargs)
         self.inside_reduction: bool
@@ -164,6 +166,8 @@ class SyclKernel(SIMDKernel):
         self.mask_depth = 0  # branches around what is being written
         self._hoisted: dict[tuple[sympy.Expr, str], str] = {}
         self.outer = False  # one lane per column of a reduction, not one sub-group per row
+        simplify: Callable[[sympy.Expr], sympy.Expr] = self.simplify_indexing  # upstream sets it for each kernel
+        self.simplify_indexing = lambda index: self._by_entries(simplify(index))
         self.strided = False  # a pointwise operand steps through memory along the row
 
     @property
@@ -197,6 +201,23 @@ class SyclKernel(SIMDKernel):
     def in_order(self) -> bool:
         """Whether all lanes go along a row together, those past its end (`in` is false) on its last element."""
         return not self.outer and self.features.contains_op("scan")
+
+    def _by_entries(self, index: sympy.Expr) -> sympy.Expr:
+        """The index with quotients and remainders of a range as entries of that range, of which rows are made."""
+        found = {part: self._entry_of(part) for part in index.atoms(ModularIndexing, FloorDiv)}
+        known = {part: entry.symbol() for part, entry in found.items() if entry is not None}
+        return sympy_subs(index, known) if known else index
+
+    def _entry_of(self, part: sympy.Expr) -> IterationRangesEntry | None:
+        base, divisor, *modulus = part.args
+        entry = self.range_tree_nodes.get(base)
+        if entry is None or not divisor.is_Integer or not all(m.is_Integer for m in modulus):
+            return None
+        length = modulus[0] if modulus else FloorDiv(entry.length, divisor)
+        last = bool(modulus) and equals(entry.divisor * entry.length, entry.root.numel)
+        if not last and not multiple(entry.length, divisor * length):
+            return None
+        return entry.root.lookup(entry.divisor * divisor, length)
 
     def _short_rows(self) -> bool:
         """Whether rows leave most lanes idle, and there are enough of them to give each lane one."""

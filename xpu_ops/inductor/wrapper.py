@@ -62,6 +62,7 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
         super().write_header()
         self.imports.writeline("from xpu_ops.inductor.compiler import Module as SyclModule")
         self.header.writeline("sycl_module = SyclModule()")
+        self.header.writeline("assert_size_stride = sycl_module.layout_check()")
         if config.profile_bandwidth:
             self.imports.writeline("from xpu_ops.inductor.compiler import timed as sycl_timed")
 

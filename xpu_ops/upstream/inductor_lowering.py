@@ -100,6 +100,14 @@ _channels_last = temporarily(
 )
 
 
+_device_type = temporarily(
+    "torch._inductor.ir.get_device_type",
+    since="2.13",
+    why="the lowering of a convolution leaves the bias to it for images of the CPU alone",
+    test="tests/inductor/test_compile_models.py::test_convolutions_take_their_bias",
+)
+
+
 @replaces(
     "torch._inductor.kernel.conv.convolution",
     f"{_LOWERINGS}[torch.ops.aten.convolution.default]",
@@ -109,15 +117,22 @@ _channels_last = temporarily(
 )
 def convolution_operands(upstream: Callable[..., Any]) -> Callable[..., Any]:
     """Weights that are operands of the graph are not copied for each call: oneDNN keeps them packed. Images of few channels
-    are copied by the operator: a generated kernel stores element by element where so few follow each other.
+    are copied by the operator: a generated kernel stores element by element where so few follow each other. The bias stays
+    with oneDNN, which adds it for nothing; upstream adds it in a kernel of its own where an operator follows.
     """
     require = ir.ExternKernel.require_channels_last
+    type_of = ir.get_device_type
     clone = lowering.fallback_handler(aten.clone.default, add_to_fallback_set=False)
 
     @functools.wraps(upstream)
-    def convolution(x: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+    def convolution(x: Any, weight: Any, bias: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_xpu(x):
-            return upstream(x, weight, *args, **kwargs)
+            return upstream(x, weight, bias, *args, **kwargs)
+        # Upstream makes images of 1-d convolutions, without a batch too, and comes back. The symbolic strides of an operator's
+        # result in 3-d are too much for its comparisons.
+        size = x.get_size()
+        known = len(size) < 5 or all(sympy.sympify(s).is_number for s in size[1:])
+        whole = bias is not None and known and len(size) == len(weight.get_size()) > 3
 
         def require_channels_last(t: Any) -> Any:
             if t is weight:
@@ -132,8 +147,11 @@ def convolution_operands(upstream: Callable[..., Any]) -> Callable[..., Any]:
             planar = ir.is_contiguous_strides_for_shape(t.get_stride(), t.get_size())
             return clone(t, memory_format=torch.channels_last) if planar else require(t)
 
-        with _channels_last(require_channels_last):
-            return upstream(x, weight, *args, **kwargs)
+        def device_type(t: Any) -> str | None:
+            return "cpu" if whole and t is x else type_of(t)
+
+        with _channels_last(require_channels_last), _device_type(device_type):
+            return upstream(x, weight, bias, *args, **kwargs)
 
     return convolution  # the original calls itself by name for other ranks
 

@@ -57,10 +57,11 @@ XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupSize();
 XPU_BUILTIN uint32_t __spirv_BuiltInSubgroupId();
 
 // The index within the work-group. The bound lets int32_t(2 * i) be 2 * i: the CPU device's compiler (2026.22) takes
-// the sign extension (i << 33) >> 32 for i where i << 1 is in use as well, such as for an address.
+// the sign extension (i << 33) >> 32 for i where i << 1 is in use as well, such as for an address. A small bound would
+// make `row * length + i` an `or` where the length is a multiple of it, and what `or` makes is gathered item by item.
 XPU_SHIM size_t xpu_local_id(int dimension) {
   const size_t i = __spirv_BuiltInLocalInvocationId(dimension);
-  __builtin_assume(i < 1u << 15);
+  __builtin_assume(i < 1u << 27);
   return i;
 }
 
