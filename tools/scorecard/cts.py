@@ -86,7 +86,17 @@ def nodes(folder: Path, device: str, level: int, part: list[str], wanted: dict[s
     """Runs nodes in processes until none is left."""
     results = Path(wanted["results"])
     while True:
-        command = [sys.executable, "-m", "torchcts", "run", "--device", device, "--level", str(level), "--non-interactive"]
+        command = [
+            sys.executable,
+            "-m",
+            "torchcts",
+            "run",
+            "--device",
+            device,
+            "--level",
+            str(level),
+            "--non-interactive",
+        ]
         command += ["--results-dir", str(folder / "results"), "--memory-mode", "performance"]
         command += ["-p", "tools.scorecard.cts", "-q", *part]
         size = results.stat().st_size if results.exists() else 0
