@@ -63,7 +63,7 @@ def found(row: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> list[An
 def widened(name: str, args: list[Any]) -> list[Any]:
     """Arguments in float32, of which softmax has nothing to convert."""
     import torch
-    from support.compare import widen
+    from support.compare import widen  # type: ignore[import-not-found]
 
     args = widen(args, torch.float32)
     return [*args[:2], False] if name in ("_softmax", "_log_softmax") else args
@@ -112,7 +112,9 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
             reasons.append(f"{type(error).__name__}: {error}")
             continue
         cpu_kwargs = named(kwargs, "cpu")
-        wide, own, lacks = None, None, False
+        wide: list[Any] | None = None
+        own: list[Any] | None = None
+        lacks = False
         half = any(getattr(v, "dtype", v) in (torch.float16, torch.complex32) for v in tree_leaves((args, kwargs)))
         tell("the CPU")
         try:
@@ -136,10 +138,10 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
             torch.xpu.synchronize()
             fallbacks = xpu_ops.fallback_counts()
             if base in UNSET:
-                actual, expected = ([(t.shape, t.stride(), t.dtype) for t in v[:1]] for v in (actual, own))
-                assert actual == expected, f"{actual}, expected {expected}"
+                made, expected = ([(t.shape, t.stride(), t.dtype) for t in (v or [])[:1]] for v in (actual, own))
+                assert made == expected, f"{made}, expected {expected}"
             if base in FIRST:
-                actual, wide, own = (v and v[:1] for v in (actual, wide, own))
+                actual, wide, own = actual[:1], wide and wide[:1], own and own[:1]
             if base not in UNSET and (wide is None or not close(actual, wide)):
                 tell("the CPU")
                 if own is None:
