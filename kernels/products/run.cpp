@@ -5,6 +5,7 @@
 
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/onednn/weight_cache.hpp"
+#include "kernels/ops/copy.hpp"
 #include "kernels/products/chain.hpp"
 #include "kernels/products/copies.hpp"
 #include "kernels/products/plan.hpp"

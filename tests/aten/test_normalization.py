@@ -125,7 +125,9 @@ def test_rms_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]) 
 
 
 @pytest.mark.parametrize("mix", MIXES)
-@pytest.mark.parametrize("shape", [(2, 6, 5), (3, 12, 7, 9), (2, 64, 1, 1), (1, 32, 40, 40), (2, 4, 3, 3, 3), (4, 6), (2, 150, 2, 2)])
+@pytest.mark.parametrize(
+    "shape", [(2, 6, 5), (3, 12, 7, 9), (2, 64, 1, 1), (1, 32, 40, 40), (2, 4, 3, 3, 3), (4, 6), (2, 150, 2, 2)]
+)
 def test_group_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]) -> None:
     x = values(shape, mix[0], 0, 2, 0.5)
     w, b = values((shape[1],), mix[1], 1), values((shape[1],), mix[1], 2)

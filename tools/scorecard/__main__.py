@@ -152,7 +152,9 @@ def fails_on_cpu(suite: Suite, folder: Path, failed: list[str]) -> set[str]:
     return {cpu_names.get(n, n) for n, t in outcomes(other).items() if t["outcome"] == "failed"} & set(failed)
 
 
-def counted(suite: Suite, mode: str, each: int, arguments: list[str], ran: tuple[list[dict[str, Any]], str, str]) -> dict[str, Any]:
+def counted(
+    suite: Suite, mode: str, each: int, arguments: list[str], ran: tuple[list[dict[str, Any]], str, str]
+) -> dict[str, Any]:
     """The row of a run. Lines of a module may say how a test that failed ends on the CPU."""
     lines, log, early = ran
     tests = outcomes(lines)

@@ -7,7 +7,6 @@ node on.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import subprocess
@@ -32,23 +31,36 @@ def pytest_configure() -> None:
     from torchcts import op_metadata
 
     slow = op_metadata._validation_metadata
-    once = functools.cache(lambda: slow(None))
-    op_metadata._validation_metadata = lambda metadata: slow(metadata) if metadata is not None else once()
+    known: dict[int, Any] = {}
+    kept: list[Any] = []  # so that no other table gets the id of one
+
+    def once(metadata: dict[str, Any] | None) -> Any:
+        if id(metadata) not in known:
+            kept.append(metadata)
+            known[id(metadata)] = slow(metadata)
+        return known[id(metadata)]
+
+    op_metadata._validation_metadata = once
+
+
+def name_of(nodeid: str) -> str:
+    """A node's id below the package: the part before depends on what runs beside it."""
+    return nodeid.rpartition("torchcts/")[2]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     wanted = settings()
     if ids := wanted.get("ids"):
-        items[:] = [item for item in items if item.nodeid in set(ids)]
+        items[:] = [item for item in items if name_of(item.nodeid) in set(ids)]
     items[:] = items[:: wanted.get("each", 1)]
-    names = [item.nodeid for item in items]
+    names = [name_of(item.nodeid) for item in items]
     if wanted.get("after") in names:
         del items[: names.index(wanted["after"]) + 1]
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    write({"id": nodeid, "started": True})
+    write({"id": name_of(nodeid), "started": True})
 
 
 def pytest_runtest_logreport(report: Any) -> None:
@@ -56,7 +68,7 @@ def pytest_runtest_logreport(report: Any) -> None:
 
     if report.when != "call" and report.outcome == "passed":
         return
-    line = {"id": report.nodeid, "when": report.when, "outcome": report.outcome}
+    line = {"id": name_of(report.nodeid), "when": report.when, "outcome": report.outcome}
     write(line | ({"error": _first_line(report.longrepr)} if report.failed else {}))
 
 
@@ -74,7 +86,17 @@ def nodes(folder: Path, device: str, level: int, part: list[str], wanted: dict[s
     """Runs nodes in processes until none is left."""
     results = Path(wanted["results"])
     while True:
-        command = [sys.executable, "-m", "torchcts", "run", "--device", device, "--level", str(level), "--non-interactive"]
+        command = [
+            sys.executable,
+            "-m",
+            "torchcts",
+            "run",
+            "--device",
+            device,
+            "--level",
+            str(level),
+            "--non-interactive",
+        ]
         command += ["--results-dir", str(folder / "results"), "--memory-mode", "performance"]
         command += ["-p", "tools.scorecard.cts", "-q", *part]
         size = results.stat().st_size if results.exists() else 0
@@ -116,7 +138,7 @@ def main() -> None:
     failed = [name for name, line in outcomes(lines(results)).items() if line["outcome"] == "failed"]
     if failed:
         other = results.with_suffix(".cpu")
-        files = sorted({str((folder / name.partition("::")[0]).resolve()) for name in failed})
+        files = sorted({str(tests / name.partition("::")[0]) for name in failed})
         nodes(folder, "cpu", args.level, files, {"results": str(other), "ids": failed})
         on_cpu = outcomes(lines(other))
         with results.open("a") as out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,6 +93,10 @@ def indices(of: Spec, listed: list[Any], fill: Fill) -> list[Any]:
     return found
 
 
+def filled(fill: Fill, range_of: Callable[[int, Spec], tuple[int, int] | None], place: int, of: Any) -> Any:
+    return fill(of, *(range_of(place, of) or (1, 8))) if isinstance(of, Spec) else of
+
+
 def arguments(row: Row) -> tuple[list[Any], dict[str, Any]]:
     """Tensors of the CPU for a row."""
     fill = Fill(row)
@@ -102,7 +107,7 @@ def arguments(row: Row) -> tuple[list[Any], dict[str, Any]]:
         if name in ("index", "index_put", "index_put_", "_index_put_impl_") and place == 1:
             args.append(indices(row.args[0], of, fill))
             continue
-        args.append(mapped(of, lambda v, p=place: fill(v, *(range_of(p, v) or (1, 8))) if isinstance(v, Spec) else v))
+        args.append(mapped(of, partial(filled, fill, range_of, place)))
     kwargs = mapped(row.kwargs, lambda v: fill(v) if isinstance(v, Spec) else v)
     adjust(name, args)
     return args, kwargs

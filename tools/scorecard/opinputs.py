@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,11 @@ def found(row: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> list[An
     """What a call gives; of positions of the largest values, among which equal ones have no order, the values there."""
     result = call(*args, **kwargs)
     if row.operator in ("topk.default", "max.dim", "min.dim"):
-        dim = -1 if row.operator.startswith("topk") and len(row.args) < 3 else row.args[2 if row.operator[0] == "t" else 1]
+        dim = (
+            -1
+            if row.operator.startswith("topk") and len(row.args) < 3
+            else row.args[2 if row.operator[0] == "t" else 1]
+        )
         keep = row.operator.startswith("topk") or result[1].dim() == args[0].dim()
         at = result[1] if keep else result[1].unsqueeze(dim)
         result = result[0], args[0].gather(dim, at)
@@ -58,10 +63,14 @@ def found(row: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> list[An
 def widened(name: str, args: list[Any]) -> list[Any]:
     """Arguments in float32, of which softmax has nothing to convert."""
     import torch
-    from support.compare import widen
+    from support.compare import widen  # type: ignore[import-not-found]
 
     args = widen(args, torch.float32)
     return [*args[:2], False] if name in ("_softmax", "_log_softmax") else args
+
+
+def taken(row: Any, call: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
+    return found(row, call, args, kwargs)
 
 
 def close(actual: Any, expected: Any) -> bool:
@@ -103,7 +112,9 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
             reasons.append(f"{type(error).__name__}: {error}")
             continue
         cpu_kwargs = named(kwargs, "cpu")
-        wide, own, lacks = None, None, False
+        wide: list[Any] | None = None
+        own: list[Any] | None = None
+        lacks = False
         half = any(getattr(v, "dtype", v) in (torch.float16, torch.complex32) for v in tree_leaves((args, kwargs)))
         tell("the CPU")
         try:
@@ -127,10 +138,10 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
             torch.xpu.synchronize()
             fallbacks = xpu_ops.fallback_counts()
             if base in UNSET:
-                actual, expected = ([(t.shape, t.stride(), t.dtype) for t in v[:1]] for v in (actual, own))
-                assert actual == expected, f"{actual}, expected {expected}"
+                made, expected = ([(t.shape, t.stride(), t.dtype) for t in (v or [])[:1]] for v in (actual, own))
+                assert made == expected, f"{made}, expected {expected}"
             if base in FIRST:
-                actual, wide, own = (v and v[:1] for v in (actual, wide, own))
+                actual, wide, own = actual[:1], wide and wide[:1], own and own[:1]
             if base not in UNSET and (wide is None or not close(actual, wide)):
                 tell("the CPU")
                 if own is None:
@@ -138,7 +149,7 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
                 assert_same(
                     actual,
                     own,
-                    reference=lambda: reference(lambda *a, **k: found(row, call, a, k), *clone(args), **cpu_kwargs),
+                    reference=bound(partial(reference, partial(taken, row, call)), clone(args), cpu_kwargs),
                     accumulates=ACCUMULATES,
                 )
             if fallbacks:
@@ -152,6 +163,10 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
     return {"outcome": "skipped", "error": reasons[-1]}, None, None
 
 
+def bound(call: Callable[..., Any], args: Any, kwargs: Any) -> Callable[[], Any]:
+    return lambda: call(*args, **kwargs)
+
+
 def once(call: Callable[[], Any], count: int, wait: Callable[[], None]) -> float:
     begin = time.perf_counter()
     for _ in range(count):
@@ -160,7 +175,9 @@ def once(call: Callable[[], Any], count: int, wait: Callable[[], None]) -> float
     return (time.perf_counter() - begin) / count
 
 
-def measure(ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, tell: Callable[[str], None]) -> tuple[float, float]:
+def measure(
+    ours: Callable[[], Any], theirs: Callable[[], Any], repeats: int, tell: Callable[[str], None]
+) -> tuple[float, float]:
     """The least times of alternating rounds, of which each takes a millisecond or more. A slow row has more rounds: on a busy
     machine one side may have had all the others' time."""
     import torch
@@ -210,10 +227,9 @@ def work(args: argparse.Namespace) -> None:
                 line["seconds"] = round(time.perf_counter() - begin, 3)
                 if str(row) in timed and line["outcome"] == "passed":
                     call, own, keywords = here
+                    ours, theirs = bound(call, *there), bound(call, own, keywords)
                     with torch.no_grad():
-                        times = measure(
-                            lambda: call(*there[0], **there[1]), lambda: call(*own, **keywords), args.repeats, tell
-                        )
+                        times = measure(ours, theirs, args.repeats, tell)
                     line["ms"] = [round(1e3 * t, 5) for t in times]
                     if max(times) >= LEAST:
                         line["ratio"] = times[0] / times[1]
@@ -240,7 +256,9 @@ def watch(args: argparse.Namespace, options: list[str]) -> None:
     first = args.first
     while True:
         args.results.touch()
-        child = subprocess.Popen([sys.executable, "-m", "tools.scorecard.opinputs", *options, "--work", "--first", str(first)])
+        child = subprocess.Popen(
+            [sys.executable, "-m", "tools.scorecard.opinputs", *options, "--work", "--first", str(first)]
+        )
         size, since = -1, time.monotonic()
         while child.poll() is None:
             time.sleep(0.5)

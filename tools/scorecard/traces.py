@@ -192,6 +192,17 @@ def less(spec: Spec, n: int, m: int) -> Spec:
     return Spec((m, *spec.shape[1:]), spec.dtype, stride)
 
 
+def leading_of(n: int, m: int) -> Callable[[Any], Any]:
+    """Tensors and shapes with m instead of n in front."""
+
+    def change(of: Any) -> Any:
+        if isinstance(of, Spec):
+            return less(of, n, m)
+        return [m, *of[1:]] if of[0] == n and len(of) > 1 else of
+
+    return change
+
+
 def view(row: Row, most: int) -> Row:
     """A view's tensor and its shape, with the leading dimensions divided by a number that both are multiples of."""
     of, shape = row.args
@@ -222,15 +233,10 @@ def smaller(row: Row, most: int) -> list[Row]:
         leading.insert(0, large.shape[0])
     for n in leading:
         m = n
-
-        def change(of: Any, n: int = n) -> Any:
-            if isinstance(of, Spec):
-                return less(of, n, m)  # noqa: B023: called at once
-            return [m, *of[1:]] if of[0] == n and len(of) > 1 else of  # noqa: B023
-
         found: list[Row] = []
         while m > 1:
             m = (m + 1) // 2
+            change = leading_of(n, m)
             args = tuple(mapped(v, change) if i in batched else v for i, v in enumerate(row.args))
             found.append(replace(row, args=args, kwargs=mapped(row.kwargs, change)))
         # What does not shrink sets a bound: one row of the rest would be another kind of call.
