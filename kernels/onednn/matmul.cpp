@@ -5,8 +5,8 @@
 #include "kernels/error.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/reorder.hpp"
-#include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/onednn/weight_cache.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::onednn {
 namespace {
