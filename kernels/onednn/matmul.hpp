@@ -9,8 +9,8 @@ namespace xpu_ops::onednn {
 using Widen = void (*)(runtime::Queue&, void* to, const void* from, DType type, int64_t n);
 
 struct MatmulOptions {
-  WeightRef weight;    // of b; used when pack is set
-  bool pack = false;   // let the implementation choose b's layout and keep b packed
+  WeightRef weight;   // of b; used when pack is set
+  bool pack = false;  // let the implementation choose b's layout and keep b packed
   // And as float32, converted by this: for a b where the device does not compute in its type.
   Widen widen = nullptr;
   // b holds unsigned integers of 4 bits, two per byte, the low nibble first along the dimension of stride 1; its view

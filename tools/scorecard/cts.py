@@ -19,7 +19,7 @@ import pytest
 
 SECONDS = 300  # of a node
 COLLECTING = 1800  # seconds: TorchCTS asks the CPU about every sample before the first node
-SETTINGS = "XPU_OPS_CTS"  # JSON for the plugin: the file of results, n of every n-th, ids, the id after which to begin
+SETTINGS = "SCORECARD_CTS"  # JSON for the plugin: file of results, n of every n-th, ids, id after which to begin
 
 
 def settings() -> dict[str, Any]:

@@ -35,7 +35,7 @@ def named(of: dict[str, Any], device: str) -> dict[str, Any]:
 
 
 def seen(result: Any, args: Any) -> list[Any]:
-    """What a call gave: its result and its arguments, which it may have written to, dense where they were sparse."""
+    """The result of a call and its arguments, which it may have written to, dense where they were sparse."""
     import torch
     from torch.utils._pytree import tree_flatten
 
@@ -46,7 +46,7 @@ def seen(result: Any, args: Any) -> list[Any]:
 
 
 def found(row: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> list[Any]:
-    """What a call gives; of positions of the largest values, among which equal ones have no order, the values there."""
+    """The results of a call; of positions of the largest values, among which equal ones have no order, the values there."""
     result = call(*args, **kwargs)
     if row.operator in ("topk.default", "max.dim", "min.dim"):
         dim = (

@@ -76,7 +76,7 @@ def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def value(node: ast.expr) -> Any:
-    """What an expression of a trace stands for: nothing else is accepted."""
+    """The value of an expression of a trace: nothing else is accepted."""
     match node:
         case ast.Constant(v):
             return v
@@ -239,7 +239,7 @@ def smaller(row: Row, most: int) -> list[Row]:
             change = leading_of(n, m)
             args = tuple(mapped(v, change) if i in batched else v for i, v in enumerate(row.args))
             found.append(replace(row, args=args, kwargs=mapped(row.kwargs, change)))
-        # What does not shrink sets a bound: one row of the rest would be another kind of call.
+        # The operands that stay set a bound: one row of the rest would be another kind of call.
         bound = max(most, 2 * elements(found[-1]))
         forms.append(next(f for f in found if elements(f) <= bound))
     return [f for f in (*sorted(forms, key=lambda f: elements(f) > most), row) if elements(f) <= most * BEYOND]
