@@ -63,7 +63,7 @@ def found(row: Any, call: Callable[..., Any], args: Any, kwargs: Any) -> list[An
 def widened(name: str, args: list[Any]) -> list[Any]:
     """Arguments in float32, of which softmax has nothing to convert."""
     import torch
-    from support.compare import widen  # type: ignore[import-not-found]
+    from support.compare import widen
 
     args = widen(args, torch.float32)
     return [*args[:2], False] if name in ("_softmax", "_log_softmax") else args
