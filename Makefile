@@ -174,12 +174,12 @@ PART_VENV = $(if $(wildcard .venv$(CELL)/bin/python),.venv$(CELL),.venv-part$(CE
 # A build folder of its own: it makes nothing but the extension.
 release-part: BUILD := build-part$(CELL)
 release-part:
-	test -d $(PART_VENV) || { $(PYTHON3) -m venv $(PART_VENV).new && \
-	  $(PART_VENV).new/bin/python -m pip install $(PIP_OPTIONS) --no-deps torch===$(TORCH) && \
-	  $(PART_VENV).new/bin/python -m pip install $(PIP_OPTIONS) -r requirements/build.txt && mv $(PART_VENV).new $(PART_VENV); }
+	[ $(PART_VENV) != .venv-part$(CELL) ] || [ -e $(PART_VENV)/ready ] || { rm -rf $(PART_VENV) && $(PYTHON3) -m venv $(PART_VENV) && \
+	  $(PART_VENV)/bin/python -m pip install $(PIP_OPTIONS) --no-deps torch===$(TORCH) && \
+	  $(PART_VENV)/bin/python -m pip install $(PIP_OPTIONS) -r requirements/build.txt && touch $(PART_VENV)/ready; }
 	$(MAKE) $(BUILD)/build.ninja BUILD=$(BUILD) VENV=$(PART_VENV) DEPS=0 CMAKE_ARGS="-DXPU_OPS_KERNELS=$(KERNELS)"
 	PATH=$(abspath $(PART_VENV))/bin:$$PATH ninja -C $(BUILD) -j $(JOBS) _C
-	PATH=$(abspath $(PART_VENV))/bin:$$PATH cmake --install $(BUILD) --component release --prefix $(INTO)
+	PATH=$(abspath $(PART_VENV))/bin:$$PATH cmake --install $(BUILD) --component release --strip --prefix $(INTO)
 
 # Compiles every module for Intel GPUs offline and validates its SPIR-V. Needs Debian's spirv-tools and intel-opencl-icd;
 # proves that the code compiles, nothing more.

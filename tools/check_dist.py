@@ -52,9 +52,7 @@ def environment(folder: Path, *requirements: str) -> Path:
 
 
 def check_files(path: Path, folder: Path) -> None:
-    """Size, metadata, licence, one folder per release and per class of processors, and the tag that the libraries keep."""
-    if path.stat().st_size > LIMIT_MB * 1e6:
-        sys.exit(f"{path.name} has more than {LIMIT_MB} MB")
+    """Metadata, licence, one folder per release and per class of processors, and the tag that the libraries keep."""
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
     for release in torch_release.settings()["torch"]:
@@ -105,6 +103,8 @@ def main() -> None:
         for torch in args.torch:
             print(f"torch {torch}: ", end="", flush=True)
             check_installed(path, torch, Path(folder))
+    if path.stat().st_size > LIMIT_MB * 1e6:
+        sys.exit(f"{path.name} has more than {LIMIT_MB} MB")
 
 
 if __name__ == "__main__":
