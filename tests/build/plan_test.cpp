@@ -585,6 +585,7 @@ int main() {
   test_factories();
   test_copy();
   test_reduction();
+  test_few_columns();
   test_pointwise();
   test_layers();
   test_resampling();
