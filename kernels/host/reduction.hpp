@@ -116,16 +116,24 @@ struct Col {
     }
     if (p.mode == ColMode::flat) {
       const uint32_t width = p.splits * p.kept[0].d, full = p.inner_count / p.splits;
-      for (uint32_t i = 0; i < width; ++i) {
-        const uint32_t split = xpu::div(i, p.kept[0]);
-        const int64_t c = i - split * p.kept[0].d;
-        Acc acc = op.identity();
-        const In* x = in + i;
-        int64_t index = split;
-        for (uint32_t n = 0; n < full; ++n, x += width, index += p.splits) op.add(acc, *x, index);
-        if (index < p.inner_count) op.add(acc, *x, index);
-        const xpu::KeptOffsets kc{c, c * p.out0_kept[0], c * p.out1_kept[0]};
-        xpu::finish(op, p, split, static_cast<uint32_t>(c), kc, acc);
+      for (uint32_t i0 = 0; i0 < width; i0 += kWide) {
+        const uint32_t wide = xpu::least(kWide, width - i0);
+        Acc acc[kWide];
+        int64_t index[kWide];
+        for (uint32_t j = 0; j < wide; ++j) acc[j] = op.identity(), index[j] = xpu::div(i0 + j, p.kept[0]);
+        const In* x = in + i0;
+        for (uint32_t n = 0; n < full; ++n, x += width)
+          if (wide == kWide)
+            for (uint32_t j = 0; j < kWide; ++j) op.add(acc[j], x[j], index[j] + int64_t{n} * p.splits);
+          else
+            for (uint32_t j = 0; j < wide; ++j) op.add(acc[j], x[j], index[j] + int64_t{n} * p.splits);
+        for (uint32_t j = 0; j < wide; ++j) {
+          const auto split = static_cast<uint32_t>(index[j]);
+          const int64_t c = i0 + j - split * p.kept[0].d, last = index[j] + int64_t{full} * p.splits;
+          if (last < p.inner_count) op.add(acc[j], x[j], last);
+          const xpu::KeptOffsets kc{c, c * p.out0_kept[0], c * p.out1_kept[0]};
+          xpu::finish(op, p, split, static_cast<uint32_t>(c), kc, acc[j]);
+        }
       }
       return;
     }

@@ -414,17 +414,19 @@ def test_repeatable() -> None:
     assert all(torch.equal(wide.sum(0), wide.sum(0)) for _ in range(5))
 
 
-@pytest.mark.parametrize("columns", [8, 9, 12, 31, 48, 63, 64, 70])
-def test_the_calling_thread_reduces_columns_with_the_same_bits(columns: int) -> None:
-    x = make((3, 50, columns), torch.float32).to("xpu")
+@pytest.mark.parametrize("shape", [(3, 50), (90,), (135,)])
+@pytest.mark.parametrize("columns", [3, 8, 9, 12, 31, 48, 63, 64, 70])
+def test_the_calling_thread_reduces_columns_with_the_same_bits(columns: int, shape: tuple[int, ...]) -> None:
+    x = make((*shape, columns), torch.float32).to("xpu")
+    dim = len(shape) - 1
     results, before = [], xpu_ops.inline_enabled()
     for inline in (True, False):
         xpu_ops.set_inline(inline)
-        results.append([x.sum(1), x.var(1), x.argmax(1)])
+        results.append([x.sum(dim), x.var(dim), x.argmax(dim)])
     xpu_ops.set_inline(before)
     for here, there in zip(*results, strict=True):
         assert here.equal(there)
-    assert_same(results[0][0], x.cpu().sum(1), tol=(2e-5, 2e-5))
+    assert_same(results[0][0], x.cpu().sum(dim), tol=(2e-5, 2e-5))
 
 
 def test_sum_is_accurate() -> None:
