@@ -1,4 +1,6 @@
-// Plans of reductions over all but a few columns; other reductions are in plan_test.cpp.
+// Plans of rows that are short: reductions before few columns, moves by an index for each element. Others of these
+// families are in plan_test.cpp.
+#include "kernels/ops/indexing.hpp"
 #include "kernels/ops/reduction.hpp"
 #include "tests/build/plan_check.hpp"
 
@@ -41,6 +43,28 @@ void test_few_columns() {
   }
   CHECK(mode_of({64, 100, 7}, Policy{}) == ColMode::gather);
   CHECK(mode_of({64, 4, 8}, Policy{}) == ColMode::gather);
+}
+
+// An index is expanded over the first dimension, or has an element of its own everywhere.
+void test_short_indexed_rows() {
+  for (const int64_t columns : {2, 4, 16, 200, 5000})
+    for (const bool expanded : {true, false})
+      for (const Policy& policy : policies()) {
+        at("short indexed rows", columns, expanded, policy.single_items);
+        const IndexSource source{nullptr, nullptr, 300, 1, DeviceErrorCode::none, 0, 0, 0};
+        const IndexedPlan plan = plan_indexed({false,
+                                               nullptr,
+                                               nullptr,
+                                               4,
+                                               source,
+                                               {{40, {7 * columns, 2100, expanded ? 0 : 7 * columns}},
+                                                {7, {columns, 300, columns}},
+                                                {columns, {1, 0, 1}}}},
+                                              policy);
+        const bool rows = policy.single_items ? columns >= 4 : columns >= 256;
+        CHECK((plan.args.mode == IndexMode::unit) == rows);
+        if (rows) CHECK(plan.args.walk.inner == columns && plan.args.walk.rows == 280);
+      }
 }
 
 }  // namespace plan_test
