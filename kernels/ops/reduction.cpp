@@ -206,8 +206,8 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   const bool unit_columns = !kept.empty() && kept[0].in == 1;
   const bool unit_rows = a.in_inner == 1;
   // A work-group that is a thread reads the columns of a row as vectors, where items of their own would gather them.
-  const bool narrow = unit_columns && columns >= kNarrowColumns && columns * count >= kNarrowElements &&
-                      policy.team_items <= kLanes;
+  const bool narrow =
+      unit_columns && columns >= kNarrowColumns && columns * count >= kNarrowElements && policy.team_items <= kLanes;
 
   // Rows by lanes: contiguous elements, or long strided ones of few outputs.
   const bool strided_rows = !unit_columns && a.inner_count >= 64 && outputs < target * 64;
