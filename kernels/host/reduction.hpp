@@ -78,7 +78,7 @@ struct Row {
 };
 
 struct Col {
-  // Adjacent outputs side by side: as many as a work-group of ColMode::columns has.
+  // Adjacent outputs side by side: as many as a work-group of ColMode::columns has, or all where there are fewer.
   static constexpr uint32_t kWide = kLanes * kColumns;
 
   template <class Op>
@@ -89,9 +89,10 @@ struct Col {
     const In* in = static_cast<const In*>(p.in);
     if (p.mode == ColMode::columns) {
       const uint32_t columns = p.kept[0].d, rows = p.kept_count / columns;
-      for (uint32_t task = 0; task < rows * p.splits * p.blocks; ++task) {
-        const uint32_t rest = task / p.blocks, row = rest / p.splits, split = rest - row * p.splits;
-        const uint32_t c0 = xpu::least((task - rest * p.blocks) * kWide, columns - kWide);
+      const uint32_t wide = xpu::least(kWide, columns), blocks = columns < kWide ? 1 : p.blocks;
+      for (uint32_t task = 0; task < rows * p.splits * blocks; ++task) {
+        const uint32_t rest = task / blocks, row = rest / p.splits, split = rest - row * p.splits;
+        const uint32_t c0 = xpu::least((task - rest * blocks) * kWide, columns - wide);
         const xpu::KeptOffsets k = kept_but_first(p, row);
         const xpu::SplitRange range = xpu::split_range(p, split);
         Acc acc[kWide];
@@ -100,9 +101,12 @@ struct Col {
           const In* x = in + (k.in + outer(p, ro) + range.inner_begin * p.in_inner + c0);
           const int64_t index = static_cast<int64_t>(ro) * p.inner_count;
           for (uint32_t r = range.inner_begin; r < range.inner_end; ++r, x += p.in_inner)
-            for (uint32_t j = 0; j < kWide; ++j) op.add(acc[j], x[j], index + r);
+            if (wide == kWide)
+              for (uint32_t j = 0; j < kWide; ++j) op.add(acc[j], x[j], index + r);
+            else
+              for (uint32_t j = 0; j < wide; ++j) op.add(acc[j], x[j], index + r);
         }
-        for (uint32_t j = 0; j < kWide; ++j) {
+        for (uint32_t j = 0; j < wide; ++j) {
           const int64_t c = c0 + j;
           const xpu::KeptOffsets kc{0, k.out0 + c * p.out0_kept[0], k.out1 + c * p.out1_kept[0]};
           xpu::finish(op, p, split, row * columns + c0 + j, kc, acc[j]);
@@ -112,16 +116,24 @@ struct Col {
     }
     if (p.mode == ColMode::flat) {
       const uint32_t width = p.splits * p.kept[0].d, full = p.inner_count / p.splits;
-      for (uint32_t i = 0; i < width; ++i) {
-        const uint32_t split = xpu::div(i, p.kept[0]);
-        const int64_t c = i - split * p.kept[0].d;
-        Acc acc = op.identity();
-        const In* x = in + i;
-        int64_t index = split;
-        for (uint32_t n = 0; n < full; ++n, x += width, index += p.splits) op.add(acc, *x, index);
-        if (index < p.inner_count) op.add(acc, *x, index);
-        const xpu::KeptOffsets kc{c, c * p.out0_kept[0], c * p.out1_kept[0]};
-        xpu::finish(op, p, split, static_cast<uint32_t>(c), kc, acc);
+      for (uint32_t i0 = 0; i0 < width; i0 += kWide) {
+        const uint32_t wide = xpu::least(kWide, width - i0);
+        Acc acc[kWide];
+        int64_t index[kWide];
+        for (uint32_t j = 0; j < wide; ++j) acc[j] = op.identity(), index[j] = xpu::div(i0 + j, p.kept[0]);
+        const In* x = in + i0;
+        for (uint32_t n = 0; n < full; ++n, x += width)
+          if (wide == kWide)
+            for (uint32_t j = 0; j < kWide; ++j) op.add(acc[j], x[j], index[j] + int64_t{n} * p.splits);
+          else
+            for (uint32_t j = 0; j < wide; ++j) op.add(acc[j], x[j], index[j] + int64_t{n} * p.splits);
+        for (uint32_t j = 0; j < wide; ++j) {
+          const auto split = static_cast<uint32_t>(index[j]);
+          const int64_t c = i0 + j - split * p.kept[0].d, last = index[j] + int64_t{full} * p.splits;
+          if (last < p.inner_count) op.add(acc[j], x[j], last);
+          const xpu::KeptOffsets kc{c, c * p.out0_kept[0], c * p.out1_kept[0]};
+          xpu::finish(op, p, split, static_cast<uint32_t>(c), kc, acc[j]);
+        }
       }
       return;
     }

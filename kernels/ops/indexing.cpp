@@ -22,6 +22,7 @@ using runtime::ceil_div;
 constexpr size_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
 constexpr int64_t kHostMove = 20;
 constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one index
+constexpr uint32_t kAloneRow = 4;     // elements that are worth a row that one item walks
 constexpr size_t kFilling = 8;        // work-groups per compute unit
 constexpr size_t kGroupShare = 8192;  // a group costs about as much as moving a thousand elements: it gets several rows
 constexpr size_t kPiece = 4096;       // least items of a piece of a row
@@ -95,8 +96,12 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
   plan.element = p.element;
   IndexedArgs& args = plan.args;
   args = args_of(p, 2);
+  // A row that has one index, and is long enough, is not joined with the next.
   const bool one_index = stride(args, 2) == 0 && stride(args, 0) == 1 && stride(args, 1) == 1;
-  if (wide || !(one_index && args.walk.inner >= kIndexRow)) args.walk = make_walk<3>(p.dims, false, 256);
+  // Nor is a row joined with the next that one item walks alone, with an index for each element.
+  const bool alone_row = policy.single_items && args.walk.inner >= kAloneRow && mode_of(args) == IndexMode::unit;
+  const bool own_row = !wide && ((one_index && args.walk.inner >= kIndexRow) || alone_row);
+  if (!own_row) args.walk = make_walk<3>(p.dims, false, 256);
   args.mode = mode_of(args);
   args.shared = true;
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;

@@ -22,6 +22,8 @@ constexpr int64_t kMostGroups = int64_t{1} << 24, kGroupElements = 16384;
 constexpr int64_t kShortRow = 384;  // rows up to this length are reduced by fours
 constexpr int64_t kTinyRow = 8;     // rows up to this length are reduced by one item
 constexpr int64_t kWideColumns = kLanes * kColumns;
+// Fewer columns, whose work-groups have so many elements, are read as vectors too where a work-group is a thread.
+constexpr int64_t kNarrowColumns = 8, kNarrowElements = 64;
 constexpr int64_t kMaxSplits = 1024;  // one item combines them one after the other
 // Elements that one accumulator takes one after the other, for the rounding error of sums.
 constexpr int64_t kRowChain = 65536, kColumnChain = 1024;
@@ -114,6 +116,19 @@ void plan_team(ReductionPlan& plan, int64_t outputs, int64_t target, uint32_t el
   plan.groups = ceil_div(tasks, a.tasks * teams);
 }
 
+// Adjacent columns by groups of `local` items, which take kColumns of them each.
+void plan_columns(ReductionPlan& plan, int64_t outputs, int64_t columns, int64_t local, int64_t target) {
+  ReductionArgs& a = plan.args;
+  plan.kernel = ReductionPlan::Kernel::col;
+  plan.local = static_cast<size_t>(local);
+  a.mode = ColMode::columns;
+  a.blocks = static_cast<uint32_t>(ceil_div(columns, local * kColumns));
+  const int64_t groups = a.blocks * (outputs / columns);
+  const int64_t want = groups < target ? std::min(ceil_div(target, groups), a.count / 32) : 1;
+  divide(a, std::max(want, a.count / kColumnChain), 1);
+  plan.groups = static_cast<size_t>(groups * a.splits);
+}
+
 // Items that combine the results of splits: one per output, or more where there are many splits.
 void plan_final(ReductionPlan& plan, int64_t outputs, const runtime::Policy& policy) {
   const int64_t splits = plan.args.splits, most = policy.team_items;
@@ -190,6 +205,9 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
   const int64_t columns = kept.empty() ? 1 : kept[0].size;
   const bool unit_columns = !kept.empty() && kept[0].in == 1;
   const bool unit_rows = a.in_inner == 1;
+  // A work-group that is a thread reads the columns of a row as vectors, where items of their own would gather them.
+  const bool narrow =
+      unit_columns && columns >= kNarrowColumns && columns * count >= kNarrowElements && policy.team_items <= kLanes;
 
   // Rows by lanes: contiguous elements, or long strided ones of few outputs.
   const bool strided_rows = !unit_columns && a.inner_count >= 64 && outputs < target * 64;
@@ -218,15 +236,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, ceil_div(tasks, kMostGroups)));
     plan.groups = ceil_div(tasks, a.tasks);
   } else if (unit_columns && columns >= kWideColumns) {
-    plan.kernel = ReductionPlan::Kernel::col;
-    plan.local = std::min<int64_t>(policy.row_items, columns / kWideColumns * kLanes);
-    a.mode = ColMode::columns;
-    a.blocks = static_cast<uint32_t>(ceil_div(columns, static_cast<int64_t>(plan.local * kColumns)));
-    const int64_t groups = a.blocks * (outputs / columns);
-    int64_t want = groups < target ? std::min(ceil_div(target, groups), count / 32) : 1;
-    want = std::max(want, count / kColumnChain);
-    divide(a, want, 1);
-    plan.groups = groups * a.splits;
+    plan_columns(plan, outputs, columns, std::min<int64_t>(policy.row_items, columns / kWideColumns * kLanes), target);
   } else if (unit_columns && kept.size() == 1 && a.outer_count == 1 && a.in_inner == columns && count >= 64) {
     plan.kernel = ReductionPlan::Kernel::col;
     plan.local = 256;
@@ -234,6 +244,8 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     const int64_t want = std::max(count / kColumnChain, std::min(4096 / columns, count / 16));
     a.splits = static_cast<uint32_t>(std::clamp<int64_t>(want, 1, 4 * kMaxSplits));
     plan.groups = ceil_div(a.splits * columns, 256);
+  } else if (narrow) {
+    plan_columns(plan, outputs, columns, columns / kColumns, target);
   } else {
     plan.kernel = ReductionPlan::Kernel::col;
     plan.local = 256;

@@ -161,6 +161,19 @@ def test_gather_shapes() -> None:
     same(lambda x, i: x.gather(1, i), data(3, 5), torch.empty(3, 0, dtype=torch.long))
 
 
+@pytest.mark.parametrize("columns", [2, 4, 7, 33, 300])
+def test_gather_by_an_expanded_index(columns: int) -> None:
+    x, index = data(90, 12, 40), ids(40, 12, columns).expand(90, 12, columns)
+    same(lambda x, i: x.gather(-1, i), x, index)
+    same(lambda x, i: x.half().gather(-1, i.int()), x, index)
+    same(lambda x, i: x.scatter(-1, i[..., :1], 3.0), x, index)
+    bad = index.clone()
+    bad[89, 11, columns - 1] = 40
+    with pytest.raises((IndexError, RuntimeError), match="index 40 is out of bounds"):
+        x.to("xpu").gather(-1, bad.to("xpu"))
+        torch.xpu.synchronize()
+
+
 @pytest.mark.parametrize("n", [0, 1, 17, 2047, 2048, 2049, 100_000])
 def test_compaction_sizes(n: int) -> None:
     for p in (0.0, 0.03, 0.5, 1.0):

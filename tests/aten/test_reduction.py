@@ -37,6 +37,8 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor]
     "tall": ((5000, 3), lambda t: t),
     "batch": ((7, 33, 70), lambda t: t),
     "batch_few": ((9, 200, 5), lambda t: t),
+    "batch_narrow": ((9, 200, 21), lambda t: t),
+    "batch_narrow_steps": ((5, 3, 40, 60), lambda t: t[:, :, ::3, 2:58]),
     "transposed": ((90, 77), lambda t: t.t()),
     "steps": ((64, 90), lambda t: t[1::2, 3::3]),
     "expanded": ((1, 40), lambda t: t.expand(30, 40)),
@@ -410,6 +412,21 @@ def test_repeatable() -> None:
     assert all(torch.equal(x.sum(), first) for _ in range(10))
     wide = make((5000, 70), torch.float32).to("xpu")
     assert all(torch.equal(wide.sum(0), wide.sum(0)) for _ in range(5))
+
+
+@pytest.mark.parametrize("shape", [(3, 50), (90,), (135,)])
+@pytest.mark.parametrize("columns", [3, 8, 9, 12, 31, 48, 63, 64, 70])
+def test_the_calling_thread_reduces_columns_with_the_same_bits(columns: int, shape: tuple[int, ...]) -> None:
+    x = make((*shape, columns), torch.float32).to("xpu")
+    dim = len(shape) - 1
+    results, before = [], xpu_ops.inline_enabled()
+    for inline in (True, False):
+        xpu_ops.set_inline(inline)
+        results.append([x.sum(dim), x.var(dim), x.argmax(dim)])
+    xpu_ops.set_inline(before)
+    for here, there in zip(*results, strict=True):
+        assert here.equal(there)
+    assert_same(results[0][0], x.cpu().sum(dim), tol=(2e-5, 2e-5))
 
 
 def test_sum_is_accurate() -> None:

@@ -585,6 +585,8 @@ int main() {
   test_factories();
   test_copy();
   test_reduction();
+  test_few_columns();
+  test_short_indexed_rows();
   test_pointwise();
   test_layers();
   test_resampling();
