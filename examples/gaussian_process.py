@@ -50,7 +50,7 @@ def fit(x: torch.Tensor, y: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tenso
 
 def main() -> None:
     given = data()
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         mean, deviation, likelihood = (t.cpu() for t in fit(*(t.to("xpu") for t in given)))
     expected = fit(*given)
     error = (mean - torch.sin(given[2][:, 0])).abs().max()

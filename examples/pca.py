@@ -28,7 +28,7 @@ def components(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def main() -> None:
     x = data()
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         variance, rebuilt = (t.cpu() for t in components(x.to("xpu")))
     expected = components(x)
     print("share of the variance:", " ".join(f"{v:.3f}" for v in variance[: KEPT + 1]))

@@ -65,7 +65,7 @@ def main() -> None:
     torch.manual_seed(0)
     w, (cos, sin) = weights("xpu"), rotation("xpu")
     x = torch.randn(1, TOKENS, WIDTH).to("xpu", torch.bfloat16)
-    with xpu_ops.forbid_fallback():  # an operator without a kernel would raise
+    with xpu_ops.fallback.forbid():  # an operator without a kernel would raise
         expected, got = plain_layer(x, w, cos, sin), fused_layer(x, w, cos, sin)
         error = ((got - expected).float().norm() / expected.float().norm()).item()
         one, all_at_once = (milliseconds(lambda f=f: f(x, w, cos, sin)) for f in (plain_layer, fused_layer))

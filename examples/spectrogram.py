@@ -27,7 +27,7 @@ def analyse(signal: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
 
 def main() -> None:
     signal = chirp()
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         power, loudest, again = (t.cpu() for t in analyse(signal.to("xpu")))
     expected = analyse(signal)
     print(f"frames: {power.shape[1]}, from {loudest[5]:.0f} Hz to {loudest[-6]:.0f} Hz")

@@ -32,7 +32,7 @@ def main() -> None:
     for o in trace.leaves[:6]:
         print(f"  {o.total_ms:7.3f} ms {o.calls:3} calls  {o.how:9} {o.name}")
     print("without a kernel:", ", ".join(sorted(o.name for o in trace.fallbacks)) or "none")
-    print("counted without a trace:", xpu_ops.fallback_counts())
+    print("counted without a trace:", xpu_ops.fallback.counts())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 `import torch` brings the device to life by itself (entry point group `torch.backends`); this package is its public API.
 
+- :mod:`xpu_ops.fallback`: operators that run on the CPU, counted and forbidden
 - :mod:`xpu_ops.fused`: operators with post-ops, norms with residual, rotary embedding
 - :mod:`xpu_ops.ipex`: IPEX's names on this package
 - :mod:`xpu_ops.jit`: kernels from C++ text
@@ -12,8 +13,6 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xpu_ops import _interpreter  # noqa: F401  # isort: skip  (first: torch would hang in a subinterpreter)
@@ -25,14 +24,21 @@ from xpu_ops import _autoload, _paths
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xpu_ops import _C, ipex, jit, onednn, onemkl, vision
+    from xpu_ops import _C, fallback, ipex, jit, onednn, onemkl, vision
     from xpu_ops._accelerate import function as accelerate_cpu
     from xpu_ops._optimize import WeightFormat
     from xpu_ops._optimize import function as optimize
     from xpu_ops.coverage.trace import trace_ops
 
 # Modules of the public API, which load at their first use.
-_MODULES = ("fused", "ipex", "jit", "onednn", "onemkl", "vision")
+_MODULES = ("fallback", "fused", "ipex", "jit", "onednn", "onemkl", "vision")
+
+# Old names that still work, with a warning, until the release after 0.1.
+_RENAMED = {
+    "fallback_counts": ("fallback", "counts"),
+    "forbid_fallback": ("fallback", "forbid"),
+    "reset_fallback_counts": ("fallback", "reset"),
+}
 
 __all__ = [
     "WeightFormat",
@@ -40,8 +46,7 @@ __all__ = [
     "as_cpu",
     "as_xpu",
     "device_mapping",
-    "fallback_counts",
-    "forbid_fallback",
+    "fallback",
     "fused",
     "inline_enabled",
     "ipex",
@@ -49,7 +54,6 @@ __all__ = [
     "onednn",
     "onemkl",
     "optimize",
-    "reset_fallback_counts",
     "set_device_mapping",
     "set_inline",
     "trace_ops",
@@ -88,7 +92,20 @@ def __getattr__(name: str) -> Any:
         return _accelerate.function
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _RENAMED:
+        return _renamed(name)
     raise AttributeError(f"module 'xpu_ops' has no attribute '{name}'")
+
+
+def _renamed(old: str) -> Any:
+    import warnings
+
+    module, name = _RENAMED[old]
+    text = f"xpu_ops.{old} is now xpu_ops.{module}.{name}; the old name goes with the release after 0.1"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)
+    # From now on __getattr__ is not asked: one warning per name and process, unless it was an error.
+    globals()[old] = value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    return value
 
 
 def __dir__() -> list[str]:
@@ -179,32 +196,3 @@ def inline_enabled() -> bool:
     Source: `Queue::run_inline`, docs/threads.md.
     """
     return _C.inline_enabled()
-
-
-def fallback_counts() -> dict[str, int]:
-    """Return how often each operator overload had no XPU kernel and ran on the CPU, most frequent first.
-
-    Source: the boxed kernel of c10's dispatcher for XPU (bindings/runtime/fallback.cpp).
-    """
-    return dict(sorted(_C.fallback_counts().items(), key=lambda item: (-item[1], item[0])))
-
-
-def reset_fallback_counts() -> None:
-    """Start counting fallbacks from zero.
-
-    Source: bindings/runtime/fallback.cpp.
-    """
-    _C.reset_fallback_counts()
-
-
-@contextmanager
-def forbid_fallback() -> Iterator[None]:
-    """Within this context an operator without an XPU kernel raises NotImplementedError, on every thread.
-
-    Source: bindings/runtime/fallback.cpp.
-    """
-    _C.forbid_fallback(True)
-    try:
-        yield
-    finally:
-        _C.forbid_fallback(False)

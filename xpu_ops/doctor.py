@@ -279,7 +279,7 @@ CHECKS: dict[str, Callable[[str], Any]] = {
 
 def self_check() -> Iterator[Finding]:
     """Four programs on xpu against the CPU, without any fallback, in seconds."""
-    from xpu_ops import forbid_fallback
+    from xpu_ops import fallback
     from xpu_ops.bench.core import compare
 
     section = "self-check"
@@ -292,7 +292,7 @@ def self_check() -> Iterator[Finding]:
                 torch.manual_seed(0)
                 expected = program("cpu")
                 torch.manual_seed(0)
-                with forbid_fallback():
+                with fallback.forbid():
                     actual = program("xpu")
                 difference = compare(actual, expected, 1e-4)
         except Exception as error:

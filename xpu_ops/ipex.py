@@ -21,7 +21,10 @@ __all__ = ["enable_onednn_fusion", "llm", "optimize", "quantization"]
 
 
 class WoqWeightDtype(enum.IntEnum):
-    """Types of quantised weights; NF4 has no kernel here."""
+    """Types of quantised weights; NF4 has no kernel here.
+
+    Source: intel_extension_for_pytorch.quantization.WoqWeightDtype, its names and numbers.
+    """
 
     INT8 = 1
     INT4 = 2
@@ -29,7 +32,10 @@ class WoqWeightDtype(enum.IntEnum):
 
 
 class WoqWeightQScheme(enum.IntEnum):
-    """How weights are quantised."""
+    """How weights are quantised.
+
+    Source: intel_extension_for_pytorch.quantization.WoqWeightQScheme.
+    """
 
     UNDEFINED = 0
     ASYMMETRIC = 1
@@ -62,6 +68,8 @@ def get_weight_only_quant_qconfig_mapping(
     Raises:
         NotImplementedError: for NF4, asymmetric INT8, or INT8 in groups.
         ValueError: for another group.
+
+    Source: intel_extension_for_pytorch.quantization.get_weight_only_quant_qconfig_mapping; xpu_ops/_optimize/weights.py.
     """
     if weight_dtype == WoqWeightDtype.INT4:
         symmetric = weight_qscheme == WoqWeightQScheme.SYMMETRIC
@@ -114,6 +122,8 @@ def optimize(
 
     Raises:
         ValueError: for another level.
+
+    Source: intel_extension_for_pytorch.optimize; :func:`xpu_ops.optimize` does the work.
     """
     if level not in ("O0", "O1"):
         raise ValueError(f"ipex.optimize: level must be 'O0' or 'O1', got {level!r}")
@@ -153,6 +163,8 @@ def _optimize_llm(
 
     Raises:
         NotImplementedError: for an optimizer, a static quantisation or a low-precision checkpoint.
+
+    Source: intel_extension_for_pytorch.llm.optimize; :func:`xpu_ops.optimize` does the work.
     """
     for name, value in {
         "optimizer": optimizer,
@@ -173,7 +185,13 @@ def _optimize_llm(
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Taken, without effect: operators are fused by :func:`optimize` or by torch.compile, not in TorchScript."""
+    """Taken, without effect: operators are fused by :func:`optimize` or by torch.compile, not in TorchScript.
+
+    Args:
+        enabled: either value.
+
+    Source: intel_extension_for_pytorch.enable_onednn_fusion.
+    """
 
 
 llm = SimpleNamespace(optimize=_optimize_llm)

@@ -35,6 +35,8 @@ class _PrimitiveCache(CountedCache):
     """The LRU of created primitives. Entries: op, impl, shapes, scratchpad_bytes, uses.
 
     impl is "refused: ..." where oneDNN has none worth running.
+
+    Source: kernels/onednn/primitive_cache.cpp, after oneDNN's own cache of primitives.
     """
 
 
@@ -42,6 +44,8 @@ class _WeightCache(CacheView):
     """Weights in the layout that a primitive wants. An in-place write to a weight drops its entries, freeing it too.
 
     Entries: device, bytes, version, offset, uses.
+
+    Source: kernels/onednn/weight_cache.cpp; the layouts are those that oneDNN's primitives ask for.
     """
 
     @property

@@ -110,7 +110,7 @@ class Plugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        xpu_ops.reset_fallback_counts()
+        xpu_ops.fallback.reset()
         self.before = allocations()
         if self.strict:
             torch.manual_seed(SEED)
@@ -133,7 +133,7 @@ class Plugin:
         if torch.xpu.is_initialized():
             for index in range(torch.xpu.device_count()):
                 torch.xpu.synchronize(index)
-        refused = {op: n for op, n in xpu_ops.fallback_counts().items() if not self.may_fall_back(item, op)}
+        refused = {op: n for op, n in xpu_ops.fallback.counts().items() if not self.may_fall_back(item, op)}
         if refused:
             pytest.fail(
                 f"ran on the CPU, without a kernel for xpu: {_listed(refused)}. PYTORCH_ENABLE_XPU_FALLBACK=0 raises "
@@ -155,7 +155,7 @@ class Plugin:
         report = yield
         if call.when == "teardown":
             # Attributes of a report travel from pytest-xdist's workers to the process that prints the summary.
-            counts = xpu_ops.fallback_counts()
+            counts = xpu_ops.fallback.counts()
             report.xpu_fallbacks = counts
             report.xpu_refused = [op for op in counts if not self.may_fall_back(item, op)]
             report.xpu_used = allocations() > self.before

@@ -66,7 +66,7 @@ void admit(const c10::OperatorHandle& op) {
   } else {
     TORCH_WARN_ONCE("The operator '", name,
                     "' has no kernel for the XPU device and runs on the CPU; others may follow. "
-                    "xpu_ops.fallback_counts() lists them, PYTORCH_DEBUG_XPU_FALLBACK=1 names each call.");
+                    "xpu_ops.fallback.counts() lists them, PYTORCH_DEBUG_XPU_FALLBACK=1 names each call.");
   }
 }
 

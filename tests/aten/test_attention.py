@@ -322,7 +322,7 @@ def test_transformer_layers_in_evaluation(masked) -> None:
     x = torch.randn(3, 7, 16)
     mask = torch.arange(7) >= torch.tensor([7, 4, 5])[:, None] if masked else None
     there = copy.deepcopy(layer).to("xpu"), x.to("xpu"), None if mask is None else mask.to("xpu")
-    with torch.no_grad(), xpu_ops.forbid_fallback():
+    with torch.no_grad(), xpu_ops.fallback.forbid():
         got, want = (m(t, src_key_padding_mask=p) for m, t, p in (there, (layer, x, mask)))
         keep = torch.ones(3, 7, dtype=torch.bool) if mask is None else ~mask
         assert_near(got * keep.to("xpu").unsqueeze(-1), want * keep.unsqueeze(-1))

@@ -20,7 +20,7 @@ B128, SQUARE = ScalingType.BlockWise1x128, ScalingType.BlockWise128x128
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Any:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

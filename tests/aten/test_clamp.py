@@ -45,7 +45,7 @@ def test_bounds_out_of_range(call: str, dtype: torch.dtype) -> None:
 
         for given in (x, x[:0], x.repeat(3000)):
             expected = outcome(run, given)
-            with xpu_ops.forbid_fallback():
+            with xpu_ops.fallback.forbid():
                 found = outcome(run, given.to("xpu"))
             if isinstance(expected, str):
                 assert found == expected, (low, high)

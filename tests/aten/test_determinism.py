@@ -96,7 +96,7 @@ def test_same_bits(name: str, dtype: torch.dtype, mode: None) -> None:
         out = CALLS[name](table, values, places)
         return [out] if isinstance(out, torch.Tensor) else list(out)
 
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         first = run()
         for _ in range(RUNS - 1):
             for a, b in zip(first, run(), strict=True):

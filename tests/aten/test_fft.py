@@ -20,7 +20,7 @@ FLOAT_TOL = {"rtol": 1e-4, "atol": 1e-3}
 
 @pytest.fixture(autouse=True)
 def native() -> Any:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

@@ -22,7 +22,7 @@ NAN = float("nan")
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

@@ -94,7 +94,7 @@ def test_forward_and_backward(name: str, dtype: torch.dtype, lead: tuple[int, ..
     eye = torch.eye(4, dtype=dtype)
     operands = (a + 4 * eye, a @ a.mH + 4 * eye, t, v, w)
     results = []
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         for device in ("cpu", "xpu"):
             leaves = [x.detach().to(device).requires_grad_() for x in operands]
             out = CALLS[name](*leaves)

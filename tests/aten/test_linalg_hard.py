@@ -43,7 +43,7 @@ PLACES = {"on the diagonal": (2, 2), "first": (0, 0), "last": (4, 4), "below": (
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

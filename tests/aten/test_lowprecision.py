@@ -16,7 +16,7 @@ TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 1.6e-2, torch.float16: 2e-3}
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Any:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

@@ -16,7 +16,7 @@ OFFSETS = torch.tensor([0, 2, 2, 7])
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Iterator[None]:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

@@ -19,7 +19,7 @@ WIDTH = 16
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Iterator[None]:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

@@ -66,12 +66,12 @@ def compare(
     fn: Callable[..., torch.Tensor], tensors: list[torch.Tensor | None], backward: bool = True, widen: float = 1
 ) -> None:
     want = fn(*wide(*tensors))
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         got = fn(*there(*tensors))
     check(got, want, tensors[0].dtype, widen)
     if backward and want.numel() > 0:
         grad = values(tuple(want.shape), tensors[0].dtype, 99)
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             have = gradients(fn, there(*tensors), grad.to("xpu"))
         for g, w, t in zip(
             have, gradients(fn, wide(*tensors), grad.double()), [t for t in tensors if t is not None], strict=True
@@ -92,7 +92,7 @@ def test_layer_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]
 
 def test_layer_norm_details() -> None:
     x = values((6, 40), torch.float32, 0)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         out, mean, rstd = ATEN.native_layer_norm(x.to("xpu"), [40], None, None, 1e-5)
     assert mean.shape == rstd.shape == (6, 1)
     torch.testing.assert_close(mean.cpu(), x.mean(1, keepdim=True))
@@ -116,7 +116,7 @@ def test_rms_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]) 
         w = values(normalized, mix[1], 1)
         for p in (w, None):
             if mix[0] != mix[1] and p is not None:
-                with xpu_ops.forbid_fallback():
+                with xpu_ops.fallback.forbid():
                     y, rstd = ATEN._fused_rms_norm(x.to("xpu"), list(normalized), p.to("xpu"), 1e-5)
                 check(y, F.rms_norm(x.double(), normalized, p.double(), 1e-5), mix[0])
                 assert rstd.dtype == torch.float32

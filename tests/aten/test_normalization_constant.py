@@ -47,7 +47,7 @@ NORMS: dict[str, Norm] = {
 @pytest.mark.parametrize("norm", NORMS)
 def test_norm_of_a_constant(norm: str, dtype: torch.dtype, value: float) -> None:
     for n in LENGTHS:
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             y = NORMS[norm](torch.full((4, n), value, dtype=dtype, device="xpu"))
         assert not y.count_nonzero(), (n, y.flatten()[:3])
 
@@ -89,7 +89,7 @@ def test_variance_of_a_constant(layout: str, dtype: torch.dtype, value: float) -
     for n in [2, 3, 16, 17, 65, 1000, 4097]:
         x = LAYOUTS[layout](torch.full((3, n, 5), value, dtype=dtype, device="xpu"))
         for dim in (0, 1, 2, (0, 2), (1, 2), None):
-            with xpu_ops.forbid_fallback():
+            with xpu_ops.fallback.forbid():
                 var, mean = torch.var_mean(x, dim, correction=0)
                 std = torch.std(x, dim, correction=0)
             assert not var.count_nonzero() and not std.count_nonzero(), (n, dim)

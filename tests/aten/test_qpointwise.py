@@ -29,7 +29,7 @@ X_SCALE, OUT_SCALE, OUT_ZERO = 0.02, 0.05, 3
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Any:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

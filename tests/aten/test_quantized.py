@@ -26,7 +26,7 @@ def no_fallback(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.function.__name__.endswith("_fall_back"):
         yield
         return
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 
@@ -371,9 +371,9 @@ def test_other_operators_fall_back() -> None:
         lambda q: q.mean(1, keepdim=True),
         lambda q: q.topk(2)[0],
     ):
-        xpu_ops.reset_fallback_counts()
+        xpu_ops.fallback.reset()
         a, b = function(got), function(want)
-        assert sum(xpu_ops.fallback_counts().values()) >= 1
+        assert sum(xpu_ops.fallback.counts().values()) >= 1
         same(a, b)
     mask = torch.arange(6) % 2 == 0
     got.masked_fill_(mask.to("xpu"), 1.5)
@@ -424,10 +424,10 @@ def test_dynamic_layers_fall_back() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU(), torch.nn.Linear(6, 3)).eval()
     x = torch.randn(5, 8)
     want = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, torch.qint8)
-    xpu_ops.reset_fallback_counts()
+    xpu_ops.fallback.reset()
     for there in (
         torch.ao.quantization.quantize_dynamic(copy.deepcopy(model).to("xpu"), {torch.nn.Linear}, torch.qint8),
         copy.deepcopy(want).to("xpu"),
     ):
         assert_same(there(x.to("xpu")), want(x))
-    assert xpu_ops.fallback_counts()["quantized::linear_dynamic"] == 4
+    assert xpu_ops.fallback.counts()["quantized::linear_dynamic"] == 4

@@ -95,7 +95,7 @@ def compare(fn: Callable[..., Any], cpu: torch.Tensor, xpu: torch.Tensor, **tol:
         with pytest.raises(type(error)):
             fn(xpu)
         return
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         got = fn(xpu)
     check(got, want, wide=lambda: reference(fn, cpu), **tol)
 

@@ -45,14 +45,14 @@ def compare(module: nn.Module, inputs: tuple, dtype: torch.dtype) -> None:
 def test_layers(kind, dtype, bias) -> None:
     for batch, hidden, layers, both, first in [(3, 17, 2, True, True), (1, 300, 1, False, False)]:
         m = kind(11, hidden, layers, bias=bias, bidirectional=both, batch_first=first)
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             compare(m, (torch.randn(batch, 5, 11) if first else torch.randn(5, batch, 11),), dtype)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 def test_cells(kind) -> None:
     state = torch.randn(4, 9)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         compare(
             kind(6, 9), (torch.randn(4, 6), (state, torch.randn(4, 9)) if kind is nn.LSTMCell else state), torch.float32
         )
@@ -65,7 +65,7 @@ def test_inference(kind, context) -> None:
     for dtype in TOL:
         for options in ({}, {"num_layers": 2, "bidirectional": True, "batch_first": True}):
             m, x = kind(5, 7, **options).eval().to(dtype), torch.randn(3, 4, 5, dtype=dtype)
-            with context(), xpu_ops.forbid_fallback():
+            with context(), xpu_ops.fallback.forbid():
                 want = tensors(copy.deepcopy(m).double()(x.double()))
                 got = tensors(copy.deepcopy(m).to("xpu")(x.to("xpu")))
             assert {t.dtype for t in got} == {dtype}
@@ -89,7 +89,7 @@ def test_projection_dropout_and_unbatched() -> None:
 def test_packed_sequences(lengths, context) -> None:
     torch.manual_seed(0)
     m, x = nn.LSTM(4, 6, bidirectional=True), torch.randn(5, 3, 4)
-    with xpu_ops.forbid_fallback(), context():
+    with xpu_ops.fallback.forbid(), context():
         want = m(nn.utils.rnn.pack_padded_sequence(x, torch.tensor(lengths)))
         got = copy.deepcopy(m).to("xpu")(nn.utils.rnn.pack_padded_sequence(x.to("xpu"), torch.tensor(lengths)))
     assert_near([got[0].data, *got[1]], [want[0].data, *want[1]])
@@ -108,7 +108,7 @@ def test_step_by_step(kind, batch, hidden, options) -> None:
     many = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
     states = [torch.randn(many, batch, hidden) for _ in "hc"]
     inputs = (x, tuple(states) if kind is nn.LSTM else states[0])
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         compare(m, inputs, torch.float32)
     on = copy.deepcopy(m).to("xpu")
     kept = tensors(on(x.to("xpu")))

@@ -52,7 +52,7 @@ def check(got: torch.Tensor, want: torch.Tensor, wide: torch.Tensor | None = Non
 def test_forward(fn: object, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     cpu = values(shape, dtype)
     for dim in range(-1, len(shape)):
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             got = fn(cpu.to("xpu"), dim)
         # torch's CPU rounds log_softmax of 16-bit floats more than once.
         check(got, fn(cpu, dim), fn(cpu.double(), dim))
@@ -66,7 +66,7 @@ def test_backward(fn: object, shape: tuple[int, ...], dtype: torch.dtype) -> Non
     for dim in range(len(shape)):
         out = fn(cpu, dim)
         op = torch.ops.aten._softmax_backward_data if fn is torch.softmax else torch.ops.aten._log_softmax_backward_data
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             got = op(weight.to("xpu"), out.to("xpu"), dim, dtype)
         check(got, op(weight.double(), out.double(), dim, torch.float64).to(dtype))
 

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(autouse=True)
 def native(request: pytest.FixtureRequest) -> Iterator[None]:
-    with nullcontext() if request.function.__name__ == "test_what_is_missing" else xpu_ops.forbid_fallback():
+    with nullcontext() if request.function.__name__ == "test_what_is_missing" else xpu_ops.fallback.forbid():
         yield
 
 

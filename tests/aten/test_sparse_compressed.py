@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(autouse=True)
 def native() -> Iterator[None]:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 
@@ -247,7 +247,7 @@ def test_triangular_systems(dtype: torch.dtype, upper: bool, transpose: bool, un
     flags = {"upper": upper, "transpose": transpose, "unitriangular": unit}
     want = torch.triangular_solve(b, a, **flags).solution
     for s in (a.to_sparse_csr(), a.to_sparse_bsr((3, 2))):
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             got = torch.triangular_solve(b.to("xpu"), s.to("xpu"), **flags)
         torch.testing.assert_close(got.solution.cpu(), want, rtol=1e-4, atol=1e-5)
         assert got.cloned_coefficient.numel() == 0

@@ -41,7 +41,7 @@ OPS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 def launched() -> Iterator[None]:
     before = xpu_ops.inline_enabled()
     xpu_ops.set_inline(False)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
     xpu_ops.set_inline(before)
 

@@ -20,7 +20,7 @@ FULL, CAUSAL = (-1, -1), (-1, 0)
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Iterator[None]:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

@@ -21,7 +21,7 @@ FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 
 @pytest.fixture(autouse=True)
 def no_fallback() -> Any:
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

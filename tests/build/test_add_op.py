@@ -28,7 +28,7 @@ USE = f"""
 import torch, xpu_ops
 for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64):
     x = torch.arange(-50, 50).to(dtype)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         y = torch.ops.aten.{OP}(x.to("xpu").reshape(10, 10).t())
     assert y.stride() == (1, 10) and y.dtype == (torch.float32 if dtype == torch.int64 else dtype)
     want = VALUE
@@ -39,7 +39,7 @@ FAMILY_USE = f"""
 import torch, xpu_ops
 for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     for x in (torch.arange(1000).to(dtype).reshape(10, 100).t()[::2], torch.empty(0, dtype=dtype)):
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             y = torch.ops.aten.{OP}(x.to("xpu"))
         assert torch.equal(y.cpu(), 2 * x)
 print("ran")

@@ -28,7 +28,7 @@ assert "site-packages" in xpu_ops.__file__, xpu_ops.__file__
 from xpu_ops import onemkl
 assert onemkl.missing() == "no libmkl_core.so.3", onemkl.missing()
 assert torch.linalg.inv(2 * torch.eye(2, device="xpu")).tolist() == [[0.5, 0], [0, 0.5]]
-assert list(xpu_ops.fallback_counts()) == ["aten::linalg_inv_ex"], xpu_ops.fallback_counts()
+assert list(xpu_ops.fallback.counts()) == ["aten::linalg_inv_ex"], xpu_ops.fallback.counts()
 print(tuple(y.shape), torch.xpu.get_device_name())
 """
 COMPILED = """

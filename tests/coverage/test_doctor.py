@@ -78,7 +78,7 @@ def test_broken_installation_does_not_break_torch() -> None:
     print(torch.ones(2).sum().item(), torch.xpu.is_available())
     import xpu_ops
     try:
-        xpu_ops.fallback_counts()
+        xpu_ops.fallback.counts()
     except ImportError as e:
         print("libsvml" in str(e))
     """

@@ -46,7 +46,7 @@ def test_composites(pair: tuple[str, str]) -> None:
     if pair not in pairs():
         pytest.skip(f"torch {torch.__version__} does not declare {pair[0]} for the peer")
     call = COMPOSITES[pair]
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         got = call(X.to("xpu"))
     assert_near(got, call(X))
 

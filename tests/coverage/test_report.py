@@ -178,12 +178,12 @@ def test_forced_runs_agree(document: Any) -> None:
         needed = [a for a in schema.arguments if not a.has_default_value()]
         if [str(a.type) for a in needed] != ["Tensor"] or [str(r.type) for r in schema.returns] != ["Tensor"]:
             continue
-        xpu_ops.reset_fallback_counts()
+        xpu_ops.fallback.reset()
         try:
             op(x)
         except (RuntimeError, NotImplementedError, IndexError, ValueError, TypeError):
             continue
-        fell_back = f"aten::{row['name']}" in xpu_ops.fallback_counts()
+        fell_back = f"aten::{row['name']}" in xpu_ops.fallback.counts()
         seen[row["registration"]] += 1
         if fell_back != (row["registration"] == "fallback"):
             wrong.append((row["name"], row["registration"], fell_back))

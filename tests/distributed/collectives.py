@@ -423,4 +423,4 @@ def check_dtypes_must_agree(rank: int) -> None:
 def check_fallback_was_not_used(rank: int) -> None:
     import xpu_ops
 
-    assert not [name for name in xpu_ops.fallback_counts() if name.startswith("c10d")]
+    assert not [name for name in xpu_ops.fallback.counts() if name.startswith("c10d")]

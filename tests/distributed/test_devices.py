@@ -19,7 +19,7 @@ def test_indices_are_devices() -> None:
             assert "same device" in str(e), e
         else:
             raise AssertionError("operands of two devices were added")
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             c = a.to("xpu:2")
             assert c.device == torch.device("xpu:2") and torch.equal((c + b).cpu(), a.cpu() + 1)
             assert torch.equal(a.t()[::2].to("xpu:1").cpu(), a.cpu().t()[::2])

@@ -64,7 +64,7 @@ def test_scores(name: str) -> None:
     q, k, v = operands()
     score = SCORES[name]()
     expected = flex_attention(q, k, v, score_mod=score)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         actual = torch.compile(flex_attention, fullgraph=True)(q, k, v, score_mod=score)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
 

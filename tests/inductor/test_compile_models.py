@@ -55,7 +55,7 @@ def test_training(name: str, dynamic: bool | None) -> None:
     model = make().to("xpu")
     reference = copy.deepcopy(model).to(torch.float64)
     x = torch.randn(shape, device="xpu")
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         torch.compile(model, dynamic=dynamic, fullgraph=True)(x).square().mean().backward()
         reference(x.double()).square().mean().backward()
     largest = max(p.grad.abs().max() for p in reference.parameters())

@@ -19,7 +19,7 @@ FORMATS = {4: [torch.contiguous_format, torch.channels_last], 5: [torch.contiguo
 def code_of(f: Callable[..., torch.Tensor], x: torch.Tensor) -> str:
     """The compiled graph's code, after a comparison of values, strides and gradients with eager's."""
     leaves = [x.clone(memory_format=torch.preserve_format).requires_grad_() for _ in range(2)]
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         got, expected = torch.compile(f, fullgraph=True)(leaves[0]), f(leaves[1])
         assert got.stride() == expected.stride()
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)

@@ -73,7 +73,7 @@ def test_quantised_graph(make: Any, shape: tuple[int, ...], operator: str) -> No
         expected = model(x)
         model = model.to("xpu")
         program = torch.export.export(model, (x.to("xpu"),)).module()
-        with config.patch(freezing=True), xpu_ops.forbid_fallback():
+        with config.patch(freezing=True), xpu_ops.fallback.forbid():
             actual, code = run_and_get_code(torch.compile(program), x.to("xpu"))
     assert any(operator in text for text in code), code
     step = SCALE * expected.abs().max() / expected.std()

@@ -40,7 +40,7 @@ def export(model: nn.Module, args: tuple[Any, ...], path: Path, **options: Any) 
 
 
 def same(package: str, model: nn.Module, *args: torch.Tensor, **tolerance: float) -> None:
-    with torch.no_grad(), xpu_ops.forbid_fallback():
+    with torch.no_grad(), xpu_ops.fallback.forbid():
         torch.testing.assert_close(aoti_load_package(package)(*args), model(*args), **tolerance)
 
 
@@ -82,7 +82,7 @@ def test_in_a_fresh_process(example: tuple[str, nn.Module], tmp_path: Path) -> N
         x = torch.load({str(tmp_path / "x.pt")!r})
         torch.save(model(x.to("xpu")).cpu(), {str(tmp_path / "y.pt")!r})
         import xpu_ops
-        assert not xpu_ops.fallback_counts(), xpu_ops.fallback_counts()
+        assert not xpu_ops.fallback.counts(), xpu_ops.fallback.counts()
         """,
         XPU_OPS_CACHE_DIR=str(tmp_path / "cache"),
         CXX="/nowhere",

@@ -17,7 +17,7 @@ def test_without_it_calls_fall_back() -> None:
     print(onemkl.available(), onemkl.missing())
     a = 2 * torch.eye(3, device="xpu")
     print(torch.linalg.inv(a).diagonal().tolist(), torch.fft.fft(a)[0].real.tolist())
-    print(sorted(xpu_ops.fallback_counts()))
+    print(sorted(xpu_ops.fallback.counts()))
     print([f.state for f in doctor.caches() if f.name == "oneMKL"])
     from xpu_ops.coverage import dispatcher
     found = {r.name: r.registration for r in dispatcher.scan()}
@@ -74,7 +74,7 @@ def test_memory_that_the_host_does_not_reach() -> None:
         lambda t: torch.linalg.ldl_factor(t(x))[0], lambda t: torch.linalg.eigvals(t(x)).abs().sort()[0],
         lambda t: torch.linalg.lstsq(t(x)[..., :3], t(x), driver="gelsd"), lambda t: torch.cholesky_inverse(t(x)),
     ]
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         for i, call in enumerate(calls):
             actual, expected = call(lambda v: v.to("xpu")), call(lambda v: v)
             for a, e in zip(*(r if isinstance(r, tuple) else (r,) for r in (actual, expected))):

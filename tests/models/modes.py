@@ -253,7 +253,7 @@ def check(actual: Tensors, reference: Tensors, exact: Tensors, tol: float, noisy
 @contextmanager
 def no_fallback() -> Iterator[None]:
     """Forbids fallbacks and shows that none was counted."""
-    xpu_ops.reset_fallback_counts()
-    with xpu_ops.forbid_fallback():
+    xpu_ops.fallback.reset()
+    with xpu_ops.fallback.forbid():
         yield
-    assert not xpu_ops.fallback_counts()
+    assert not xpu_ops.fallback.counts()

@@ -81,10 +81,10 @@ def native_share(name: str) -> float:
     """Part of the operator calls of one training step that had a kernel of the device's own."""
     step = _stepper(name, "xpu", 1)
     step()
-    xpu_ops.reset_fallback_counts()
+    xpu_ops.fallback.reset()
     with _Count() as count:
         step()
-    return 1.0 - sum(xpu_ops.fallback_counts().values()) / count.calls
+    return 1.0 - sum(xpu_ops.fallback.counts().values()) / count.calls
 
 
 def step_times(name: str) -> tuple[float, float]:

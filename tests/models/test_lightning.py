@@ -45,7 +45,7 @@ def trained(accelerator: str, **options: Any) -> Classifier:
 @pytest.mark.parametrize("accelerator", ["auto", "xpu", "gpu"])
 def test_trainer(accelerator: str) -> None:
     """Lightning's Trainer takes `auto`, `xpu` and `gpu`, and trains to the weights of the CPU."""
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         model = trained(accelerator)
     assert model.seen == {"xpu"}
     torch.testing.assert_close(model.layer.weight.cpu(), trained("cpu").layer.weight)

@@ -31,7 +31,7 @@ if OPTIMIZE:
     xpu_ops.optimize(model)
 model.generation_config.do_sample, model.generation_config.max_new_tokens = False, 8
 prompts = [torch.randint(1, 128, (n,)).tolist() for n in (5, 17, 9, 1, 30, 12, 3, 8)]
-with xpu_ops.forbid_fallback():
+with xpu_ops.fallback.forbid():
     out = model.generate_batch(prompts, generation_config=model.generation_config)
 alone = [model.generate(torch.tensor([p], device="xpu"))[0, len(p):].tolist() for p in prompts]
 reserved = torch.xpu.max_memory_reserved()

@@ -55,7 +55,7 @@ def test_gradients(name: str, function: Any, type_name: str) -> None:
     def run(data: Any) -> None:
         args = Draw(data.draw, row_of(name), name, TORCH_TYPES[type_name]).call()
         expected = gradients(call, clone(args))
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             actual = gradients(call, to_device(clone(args)))
 
         def wide() -> Any:

@@ -98,7 +98,7 @@ def check(op: OpInfo, function: Any, sample: SampleInput, dtype: torch.dtype) ->
         xkwargs["device"] = "xpu"
     expected, error = call_cpu(function, clone(args), clone(kwargs))
     wide = reference(function, *args, **kwargs) if error is not None and cpu_refuses(error) else None
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         torch.manual_seed(0)
         try:
             actual = function(*xargs, **xkwargs)
@@ -183,7 +183,7 @@ def test_out(op: OpInfo, dtype: torch.dtype) -> None:
                 op.op(*to_device(args), **to_device(kwargs), out=xouts[0] if single else tuple(xouts))
             continue
         pointers = [t.data_ptr() for t in xouts if t.layout == torch.strided]
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             op.op(*to_device(args), **{**to_device(kwargs), **place}, out=xouts[0] if single else tuple(xouts))
         assert [t.data_ptr() for t in xouts if t.layout == torch.strided] == pointers
         if not undetermined(op, args, kwargs):
@@ -234,7 +234,7 @@ def test_backward(op: OpInfo) -> None:
             expected = gradients(args, kwargs)
         except RuntimeError:
             continue
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             actual = gradients(xargs, xkwargs)
         assert_same(
             actual,
@@ -252,7 +252,7 @@ def test_error_inputs(op: OpInfo) -> None:
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         host = to_device((args, kwargs), "cpu") if all(t.is_xpu for t in tensors) else None
         try:
-            with xpu_ops.forbid_fallback():
+            with xpu_ops.fallback.forbid():
                 op.op(*args, **kwargs)
         except case.error_type as error:
             assert re.search(case.error_regex, str(error)), f"{error}, expected {case.error_regex}"

@@ -38,7 +38,7 @@ def test_values(row: dict[str, Any], type_name: str) -> None:
         except Exception as error:
             wide = reference(op, *args) if cpu_refuses(error) else None
             if wide is None:
-                with pytest.raises(type(error)), xpu_ops.forbid_fallback():
+                with pytest.raises(type(error)), xpu_ops.fallback.forbid():
                     op(*xargs)
                 return
             # The row declares a type that the CPU lacks.
@@ -47,7 +47,7 @@ def test_values(row: dict[str, Any], type_name: str) -> None:
         try:
             for inline in (False, True):
                 xpu_ops.set_inline(inline)
-                with xpu_ops.forbid_fallback():
+                with xpu_ops.fallback.forbid():
                     results.append(op(*to_device(args)))
         finally:
             xpu_ops.set_inline(True)

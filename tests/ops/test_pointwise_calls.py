@@ -135,7 +135,7 @@ def test_out(row: dict[str, Any], name: str) -> None:
 
         here, there = given_on("cpu"), given_on("xpu")
         before = {k: there[k].data_ptr() for k in outs}
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             actual = observed(lambda: op(**there))
         strides = name not in OWN_LAYOUT or kind not in ("empty", "size")
         wide = lambda: reference(overload(row["functional"]), *args.values())  # noqa: E731
@@ -183,7 +183,7 @@ def test_inplace(row: dict[str, Any], name: str) -> None:
 
         here, there = given_on("cpu"), given_on("xpu")
         pointer = there[first].data_ptr()
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             actual = observed(lambda: op(**there))
         # The last digits of the CPU's functions hang on its instruction set.
         wide = lambda: reference(op, **given_on("cpu"))  # noqa: E731
@@ -220,14 +220,14 @@ def test_errors(row: dict[str, Any], name: str) -> None:
             away = data.draw(st.sampled_from(tensors))
             there[away] = here[away]
             tensor = here[away].dim() > 0 and any(here[t].dim() or t == away for t in tensors)
-            with xpu_ops.forbid_fallback():
+            with xpu_ops.fallback.forbid():
                 actual = observed(lambda: op(**there))
             if tensor:
                 assert isinstance(actual[1], RuntimeError), f"{actual[1]!r}, expected that devices differ"
             elif actual[1] is None:
                 same_end(row, type_name, actual, observed(lambda: op(**here)), wide=wide)
             return
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             actual = observed(lambda: op(**there))
         same_end(row, type_name, actual, observed(lambda: op(**here)), wide=wide)
 

@@ -94,7 +94,7 @@ def test_values_report_state_and_undo(name: str, device: str) -> None:
     ids = tokens().to(device)
     before = {k: v.clone() for k, v in model.state_dict().items()}
     assert optimize(model, example=(ids,)) is model
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         out = model(ids).logits
     assert out.device.type == device
     assert off(out, reference(tokens()).logits) < 1e-5
@@ -144,7 +144,7 @@ def with_weights_of(model: nn.Module, quantized: nn.Module) -> nn.Module:
 def test_weights_of_few_bits(name: str, weights: WeightFormat) -> None:
     reference = family(name, tie_word_embeddings=False)
     model = optimize(copy.deepcopy(reference).to("xpu"), weights=weights)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         out = model(tokens().to("xpu")).logits
     exact = with_weights_of(copy.deepcopy(reference), model)(tokens()).logits
     assert off(out, exact) < 1e-4

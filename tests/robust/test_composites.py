@@ -67,7 +67,7 @@ def asserts(op: Any, dtype: torch.dtype) -> Iterator[str]:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_no_form_asserts(shard: int) -> None:
     found, count = [], 0
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         for op in op_db[shard::SHARDS]:
             for dtype in DTYPES:
                 count += 1

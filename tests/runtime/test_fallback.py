@@ -85,7 +85,7 @@ ops = torch.ops.xpu_ops_test
 
 @pytest.fixture(autouse=True)
 def reset():
-    xpu_ops.reset_fallback_counts()
+    xpu_ops.fallback.reset()
 
 
 def x34() -> torch.Tensor:
@@ -96,7 +96,7 @@ def test_functional():
     r = ops.twice(x34().to("xpu"))
     assert r.device == torch.device("xpu", 0)
     assert r.cpu().equal(x34() * 2)
-    assert xpu_ops.fallback_counts() == {"xpu_ops_test::twice": 1}
+    assert xpu_ops.fallback.counts() == {"xpu_ops_test::twice": 1}
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_work_before_and_after_is_ordered():
 
 def test_forbid():
     x = torch.ones(2, device="xpu")
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         with pytest.raises(NotImplementedError, match="xpu_ops_test::twice' has no kernel for the XPU device"):
             ops.twice(x)
-        with xpu_ops.forbid_fallback(), pytest.raises(NotImplementedError):
+        with xpu_ops.fallback.forbid(), pytest.raises(NotImplementedError):
             ops.twice(x)
         seen = []
 
@@ -220,7 +220,7 @@ def test_forbid():
         t.join()
         assert len(seen) == 1
     assert ops.twice(x).cpu().tolist() == [2, 2]
-    assert xpu_ops.fallback_counts() == {"xpu_ops_test::twice": 1}
+    assert xpu_ops.fallback.counts() == {"xpu_ops_test::twice": 1}
 
 
 def test_counts_reset_and_order():
@@ -228,9 +228,32 @@ def test_counts_reset_and_order():
     ops.twice(x)
     for _ in range(3):
         ops.parts(x)
-    assert list(xpu_ops.fallback_counts().items()) == [("xpu_ops_test::parts", 3), ("xpu_ops_test::twice", 1)]
-    xpu_ops.reset_fallback_counts()
-    assert xpu_ops.fallback_counts() == {}
+    assert list(xpu_ops.fallback.counts().items()) == [("xpu_ops_test::parts", 3), ("xpu_ops_test::twice", 1)]
+    xpu_ops.fallback.reset()
+    assert xpu_ops.fallback.counts() == {}
+
+
+def test_forbid_ends_with_an_error_and_decorates():
+    x = torch.ones(2, device="xpu")
+    with pytest.raises(KeyError), xpu_ops.fallback.forbid():
+        raise KeyError
+    ops.twice(x)
+
+    @xpu_ops.fallback.forbid()
+    def strict():
+        return ops.twice(x)
+
+    for _ in range(2):
+        with pytest.raises(NotImplementedError):
+            strict()
+    ops.twice(x)
+    assert xpu_ops.fallback.counts() == {"xpu_ops_test::twice": 2}
+
+
+def test_counts_are_a_copy():
+    ops.twice(torch.ones(2, device="xpu"))
+    xpu_ops.fallback.counts().clear()
+    assert xpu_ops.fallback.counts() == {"xpu_ops_test::twice": 1}
 
 
 PRELUDE = """
@@ -264,9 +287,9 @@ def test_forced_operators():
         PRELUDE
         + """
     torch.neg(x)
-    print(xpu_ops.fallback_counts().get("aten::set_.source_Tensor", 0), xpu_ops.fallback_counts().get("aten::is_set_to", 0))
+    print(xpu_ops.fallback.counts().get("aten::set_.source_Tensor", 0), xpu_ops.fallback.counts().get("aten::is_set_to", 0))
     x.is_set_to(x)
-    print(xpu_ops.fallback_counts().get("aten::is_set_to", 0))
+    print(xpu_ops.fallback.counts().get("aten::is_set_to", 0))
     """
     )
     assert script.out(code, PYTORCH_XPU_FALLBACK_OP="is_set_to").splitlines() == ["0 0", "1"]
@@ -277,3 +300,90 @@ def test_results_of_other_layouts_are_refused():
     x = torch.rand(3, 4, device="xpu")
     with pytest.raises(NotImplementedError, match="gave a .* on the CPU, which the XPU device does not have"):
         x.to_mkldnn()
+
+
+OLD_NAMES = {"fallback_counts": "counts", "forbid_fallback": "forbid", "reset_fallback_counts": "reset"}
+
+
+@pytest.mark.parametrize("old", OLD_NAMES)
+@pytest.mark.parametrize(
+    "use", ["xpu_ops.{}", "importlib.import_module('xpu_ops').{}", "exec('from xpu_ops import {}')"]
+)
+def test_old_names_warn_once(old, use):
+    """At the user's line, with the new name; the function is the new one."""
+    use = use.format(old)
+    code = f"""
+        import importlib, warnings, torch, xpu_ops
+        assert "{old}" not in dir(xpu_ops) and "{old}" not in xpu_ops.__all__
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(3):
+                {use}
+        print([(w.category.__name__, w.filename, str(w.message).split("; ")[0]) for w in caught])
+        print(xpu_ops.{old} is xpu_ops.fallback.{OLD_NAMES[old]})
+    """
+    message = f"xpu_ops.{old} is now xpu_ops.fallback.{OLD_NAMES[old]}"
+    warned, same = script.out(code).splitlines()
+    assert warned == str([("DeprecationWarning", "<string>", message)])
+    assert same == "True"
+
+
+def test_old_names_still_work():
+    code = (
+        PRELUDE
+        + """
+    xpu_ops.reset_fallback_counts()
+    torch.ops.xpu_ops_test.twice(x)
+    print(xpu_ops.fallback_counts())
+    try:
+        with xpu_ops.forbid_fallback():
+            torch.ops.xpu_ops_test.twice(x)
+    except NotImplementedError:
+        print("refused")
+    from xpu_ops import *
+    print("fallback_counts" in globals(), fallback.counts())
+    """
+    )
+    done = script.run(code)
+    assert done.stdout.splitlines() == ["{'xpu_ops_test::twice': 1}", "refused", "False {'xpu_ops_test::twice': 1}"]
+    assert done.stderr.count("DeprecationWarning: xpu_ops.") == 3
+
+
+COMPILED = """
+    import torch, xpu_ops
+    x = torch.ones(3, device="xpu")
+
+    @torch.compile(backend="eager")
+    def f(x):
+        with xpu_ops.{forbid}():
+            return x + 1
+
+    print([f(x).tolist() for _ in range(2)])
+"""
+
+
+def test_new_names_do_not_warn_in_a_compiled_function():
+    """A warning of ours that is an error would end the program: the listing, a first use and Dynamo's look-ups give none."""
+    code = """
+    import warnings
+    warnings.filterwarnings("error", message="xpu_ops")
+    """
+    use = """
+    import inspect
+    inspect.getmembers(xpu_ops), hasattr(xpu_ops, "__warningregistry__"), xpu_ops.fallback.reset()
+    """
+    assert script.out(code + COMPILED.format(forbid="fallback.forbid") + use) == "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]"
+    old = script.run(code + COMPILED.format(forbid="forbid_fallback"))
+    assert "xpu_ops.forbid_fallback is now xpu_ops.fallback.forbid" in old.stderr
+    lenient = script.out(COMPILED.format(forbid="forbid_fallback"), PYTHONWARNINGS="ignore")
+    assert lenient == "[[2.0, 2.0, 2.0], [2.0, 2.0, 2.0]]"
+
+
+def test_import_does_not_load_the_module():
+    code = "import sys, torch, xpu_ops; print('xpu_ops.fallback' in sys.modules, 'fallback' in dir(xpu_ops))"
+    assert script.out(code) == "False True"
+
+
+def test_the_first_warning_names_the_list():
+    done = script.run(PRELUDE + "    torch.ops.xpu_ops_test.twice(x)")
+    assert "xpu_ops.fallback.counts() lists them" in done.stderr

@@ -14,7 +14,7 @@ import xpu_ops
 
 @pytest.fixture(autouse=True)
 def no_fallback():
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

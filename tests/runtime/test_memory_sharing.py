@@ -125,7 +125,7 @@ def test_item():
 
 def test_views_are_views():
     x = torch.zeros(4, 6, device="xpu")
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         for v in (
             x.view(24),
             x.t(),

@@ -151,7 +151,7 @@ def check_call(row: dict[str, Any], name: str, type_name: str, call: Call) -> No
     dirty_memory()
     xpu_ops.set_inline(call.inline)
     try:
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             actual, raised = run(lambda: op(**device))
     finally:
         xpu_ops.set_inline(True)

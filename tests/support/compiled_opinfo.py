@@ -84,7 +84,7 @@ def on_host(x: Any) -> Any:
 def without_fallback(run: Callable[..., Any], op: OpInfo, dynamic: bool, on_xpu: Any, on_cpu: Any) -> Any:
     """run(function, args, kwargs) with the compiled operator; None where upstream's tracing refuses CPU tensors alike."""
     try:
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             return run(compiled(op.op, dynamic), *on_xpu)
     except Exception as error:
         try:
@@ -109,7 +109,7 @@ def _forward(case: Case, sample: SampleInput) -> bool:
     if "device" in xkwargs:
         xkwargs["device"] = "xpu"
     try:
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             expected = op.op(*clone(xargs), **clone(xkwargs))
     except Exception:  # tests/ops compares what eager refuses, and forbids the same
         return False
@@ -155,7 +155,7 @@ def _backward(case: Case, sample: SampleInput) -> bool:
 
     xargs, xkwargs = to_xpu(op, args, kwargs)
     try:
-        with xpu_ops.forbid_fallback():
+        with xpu_ops.fallback.forbid():
             expected = gradients(op.op, clone(xargs), clone(xkwargs))
     except Exception:  # tests/ops compares what eager refuses, and forbids the same
         return False

@@ -130,7 +130,7 @@ def main() -> int:
     )
     table = Table("model", "precision", "device", "accuracy", "ms/step", "CPU/xpu", "loss curve")
     failures: list[str] = []
-    xpu_ops.reset_fallback_counts()
+    xpu_ops.fallback.reset()
     with Progress(console=console) as progress:
         for name, kind in (("ResNet", SmallResNet), ("transformer", SmallTransformer)):
             for autocast in (False, True):
@@ -164,7 +164,7 @@ def main() -> int:
                 if abs(ends[0] - ends[1]) > 0.1:
                     failures.append(f"{label}: ends at loss {ends[0]:.3f}, the CPU at {ends[1]:.3f}")
     console.print(table)
-    counts = xpu_ops.fallback_counts()
+    counts = xpu_ops.fallback.counts()
     console.print("fallbacks: " + (", ".join(f"{k} x{v}" for k, v in sorted(counts.items())) if counts else "none"))
     if counts:
         failures.append(f"{len(counts)} operators fell back to the CPU")

@@ -180,12 +180,12 @@ def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
     if compiled:
         torch._dynamo.reset()
         xpu = torch.compile(xpu)
-    xpu_ops.reset_fallback_counts()
+    xpu_ops.fallback.reset()
     with torch.no_grad():
         error = difference(expected, xpu(*there))
         if compiled:
             error = max(error, difference(expected, eager(*there)))
-        fallbacks = xpu_ops.fallback_counts()
+        fallbacks = xpu_ops.fallback.counts()
         line: dict[str, Any] = {"outcome": "passed", "difference": error}
         if not error <= 1e-3:
             line |= {"outcome": "failed", "error": f"differs by {error:.1e} of the largest value"}

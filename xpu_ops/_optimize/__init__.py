@@ -227,8 +227,13 @@ def undo(model: nn.Module) -> nn.Module:
 
     Element types stay, and so do the values that few bits have left of a weight.
 
+    Args:
+        model: that :func:`optimize` returned.
+
     Raises:
         ValueError: where the model is not optimized.
+
+    Source: the steps that :func:`optimize` noted in its :class:`Report`, in reverse.
     """
     taken = report(model)
     del model.__dict__[_ATTRIBUTE]
@@ -238,10 +243,15 @@ def undo(model: nn.Module) -> nn.Module:
 
 
 def report(model: nn.Module) -> Report:
-    """The :class:`Report` of an optimized model.
+    """Return the :class:`Report` of an optimized model.
+
+    Args:
+        model: that :func:`optimize` returned.
 
     Raises:
         ValueError: where the model is not optimized.
+
+    Source: an attribute of the model, which :func:`optimize` sets.
     """
     if _ATTRIBUTE not in model.__dict__:
         raise ValueError("the model is not optimized: xpu_ops.optimize(model) was not called with it")

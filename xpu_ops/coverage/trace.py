@@ -13,6 +13,8 @@ import torch
 
 from . import observe
 
+__all__ = ["Operator", "Trace", "trace_ops"]
+
 SCHEMA = 1
 SHAPES_SHOWN = 8
 
@@ -23,6 +25,8 @@ class Operator:
 
     how: native, composite (its time is also that of the calls it is made of), fallback. host: until the call returned;
     device: from then until the queue was empty. below: CPU operators that the kernel itself called.
+
+    Source: at::RecordFunction (bindings/runtime/observer.cpp).
     """
 
     name: str
@@ -52,7 +56,10 @@ class Operator:
 
 
 class Trace:
-    """Filled when the block of :func:`trace_ops` ends."""
+    """Filled when the block of :func:`trace_ops` ends.
+
+    Source: at::RecordFunction (bindings/runtime/observer.cpp).
+    """
 
     def __init__(self, timed: bool) -> None:
         self.timed = timed

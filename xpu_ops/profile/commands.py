@@ -60,7 +60,7 @@ def _run(target: str, arguments: list[str], module: bool) -> int:
 
 def record(target: str, arguments: list[str], *, module: bool, stacks: bool, file: Path) -> tuple[int, Report, Trace]:
     """Run a program under torch.profiler, and write its trace to a file. Returns its exit code and what was found."""
-    counts, before = dict(xpu_ops.fallback_counts()), _memory()
+    counts, before = dict(xpu_ops.fallback.counts()), _memory()
     if torch.xpu.is_initialized():
         torch.xpu.reset_peak_memory_stats()
     prof = profile(
@@ -76,7 +76,7 @@ def record(target: str, arguments: list[str], *, module: bool, stacks: bool, fil
         prof.stop()
     after = _memory()
     prof.export_chrome_trace(str(file))
-    fallback = {n: c - counts.get(n, 0) for n, c in xpu_ops.fallback_counts().items() if c > counts.get(n, 0)}
+    fallback = {n: c - counts.get(n, 0) for n, c in xpu_ops.fallback.counts().items() if c > counts.get(n, 0)}
     memory = Memory(
         before=before["allocated"],
         after=after["allocated"],

@@ -195,7 +195,7 @@ def build(trace: Trace, fallback: dict[str, int], memory: Memory) -> Report:
 
     Args:
         trace: of :func:`xpu_ops.profile.trace.read`.
-        fallback: calls of the CPU fallback by operator, as :func:`xpu_ops.fallback_counts` has them.
+        fallback: calls of the CPU fallback by operator, as :func:`xpu_ops.fallback.counts` has them.
         memory: of the caching allocator.
     """
     launched = [x for x in trace.executions if not x.inlined]

@@ -12,7 +12,10 @@ __all__ = ["platform"]
 
 
 def platform() -> str | None:
-    """The class of the platform, or None where the variable turns it off or there is no device."""
+    """Return the path of the platform's class, or None where XPU_OPS_VLLM=0 turns it off or there is no device.
+
+    Source: vllm.platforms, which calls it for its plugins; the class is that of xpu_ops/vllm/platform.py.
+    """
     if os.environ.get("XPU_OPS_VLLM", "1") == "0":
         return None
     import torch
