@@ -157,6 +157,7 @@ dist: build
 	set -e; for torch in $$($(PY) -m tools.torch_release --others); do $(MAKE) release-part TORCH=$$torch INTO=$(abspath $(BUILD))/releases KERNELS=$(abspath $(BUILD))/python/xpu_ops/libxpu_ops_kernels.so; done
 	XPU_OPS_EVERY_TORCH=1 $(PIP_WHEEL)
 	rm -rf $(BUILD)/releases
+	$(PY) -m tools.pack_wheel $(DIST_WHEEL)
 	@ls -l $(DIST_WHEEL) | awk '{printf "wheel: %s %.1f MB\n", $$NF, $$5 / 1e6}'
 
 # The sdist beside it, and both as a user meets them: metadata, tag, an installation per release of torch.

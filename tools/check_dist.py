@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path
 
 from tools import torch_release
-from tools.kernelc.classes import CLASSES, TARGET
+from tools.kernelc.classes import CLASSES, TARGET, serves
 
 ROOT = Path(__file__).resolve().parents[1]
 TOOLS = ("twine==7.0.0", "auditwheel==6.8.2")
@@ -61,7 +61,8 @@ def check_files(path: Path, folder: Path) -> None:
                 sys.exit(f"{path.name} lacks {library} for torch {release}")
     portable = {name.removesuffix(".spv.syclbin") for name in names if name.endswith(".spv.syclbin")}
     for kind in CLASSES:
-        native = {f"xpu_ops/modules/{kind}/{Path(name).name}.native.syclbin" for name in portable} - {*names}
+        own = {Path(name).name for name in portable if serves(kind, Path(name).name)}
+        native = {f"xpu_ops/modules/{kind}/{name}.native.syclbin" for name in own} - {*names}
         # Assembly for bf16, which only the last class has.
         if native - ({f"xpu_ops/modules/{kind}/dot16.native.syclbin"} if kind != CLASSES[-1] else set()):
             sys.exit(f"{path.name} lacks {len(native)} modules for {kind}")

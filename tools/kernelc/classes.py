@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,24 @@ from .pool import Job, Result, run_all
 # instruction sets the runtime's code does not use; fp16 and what else came with Sapphire Rapids.
 CLASSES = ("core-avx2", "skx", "sapphirerapids")
 TARGET = "CL_CONFIG_CPU_TARGET_ARCH"
+# The last class has the families where it is faster than skx by more than a few per cent (docs/environment.md), and their kin; a
+# processor of that class takes the code of skx for the others.
+FAMILIES = {
+    "sapphirerapids": {
+        "attention", "attention_block", "blockscale", "dot16", "fused", "interpolation", "lowprecision", "matmul", "quantized",
+        "rnn", "varlen",
+    }
+}  # fmt: skip
+
+
+def family(module: str) -> str:
+    """A module is a family, or a part of it: sort_0110, sort_fp64, sort_01_fp64."""
+    return re.sub(r"(_[01]+)?(_fp64)?$", "", module)
+
+
+def serves(name: str, module: str) -> bool:
+    """Whether a class has a module of its own."""
+    return name not in FAMILIES or family(module) in FAMILIES[name]
 
 
 def link_class(name: str, worker: Path, modules: Path, out: Path, jobs: int, cache: Cache) -> tuple[str, list[str]]:
@@ -35,6 +54,8 @@ def link_class(name: str, worker: Path, modules: Path, out: Path, jobs: int, cac
     todo: list[Job] = []
     for portable in sorted(modules.glob(f"*{PORTABLE}")):
         module = portable.name.removesuffix(PORTABLE)
+        if not serves(name, module):
+            continue
         digests[module] = sha256(f"{environment} {sha256(portable.read_bytes())}".encode())
         if cache.fetch(digests[module], out / module) is None:
             todo.append(Job(module, portable.resolve(), (out / module).resolve()))
