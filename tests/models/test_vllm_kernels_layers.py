@@ -24,7 +24,7 @@ FP8 = torch.float8_e4m3fn
 @pytest.fixture(autouse=True)
 def no_fallback() -> Iterator[None]:
     torch.manual_seed(0)
-    with xpu_ops.forbid_fallback():
+    with xpu_ops.fallback.forbid():
         yield
 
 

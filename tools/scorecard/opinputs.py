@@ -133,10 +133,10 @@ def check(row: Any, forms: list[Any], tell: Callable[[str], None]) -> tuple[dict
             line["as"] = str(form)
         try:
             tell("xpu")
-            xpu_ops.reset_fallback_counts()
+            xpu_ops.fallback.reset()
             actual = found(row, call, clone(there[0]), there[1])
             torch.xpu.synchronize()
-            fallbacks = xpu_ops.fallback_counts()
+            fallbacks = xpu_ops.fallback.counts()
             if base in UNSET:
                 made, expected = ([(t.shape, t.stride(), t.dtype) for t in (v or [])[:1]] for v in (actual, own))
                 assert made == expected, f"{made}, expected {expected}"
