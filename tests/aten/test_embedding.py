@@ -38,6 +38,12 @@ def test_renorm(p: float) -> None:
     same(lambda w, i: torch.embedding_renorm_(w, i, 1.5, p), data(40, 17), ids(40, 30))
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_renorm_of_complex_rows(p: float, dtype: torch.dtype) -> None:
+    same(lambda w, i: torch.embedding_renorm_(w, i, 1.5, p), data(40, 17, dtype=dtype), ids(40, 30), tol=(1e-5, 1e-6))
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 3])
 def test_bag(mode: str, padding: int | None) -> None:
