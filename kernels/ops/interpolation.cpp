@@ -91,7 +91,12 @@ std::vector<Taps> forward_taps(Filter filter, int64_t in, int64_t out, bool alig
     }
     default: break;
   }
-  // Antialiased: the window grows with the input step, weights are normalised.
+  // Antialiased: the window grows with the input step, weights are normalised. As upstream does, an axis that keeps its
+  // size is left alone for any scale: weights of nothing would make NaN of its neighbours' infinities.
+  if (in == out) {
+    for (int64_t o = 0; o < out; ++o) taps[o] = {{static_cast<int32_t>(o), 1.}};
+    return taps;
+  }
   const F half = filter == Filter::linear_aa ? 1 : filter == Filter::cubic_aa ? 2 : 3;
   const F step = axis_scale<F>(in, out, align, scale);
   const F support = step >= 1 ? half * step : half, shrink = step >= 1 ? 1 / step : F(1);
@@ -267,8 +272,8 @@ TableCache& tables() {
 
 }  // namespace
 
-Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners,
-                   Precision precision, bool transposed) {
+Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, Precision precision,
+                   bool transposed) {
   return tables().get(queue, filter, axis, align_corners, precision, transposed);
 }
 

@@ -54,8 +54,8 @@ struct Axis {
   std::optional<double> scale;
 };
 // Kept for the next call of the same sizes. Throws Error{out_of_memory}.
-Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners,
-                   Precision precision, bool transposed);
+Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, Precision precision,
+                   bool transposed);
 
 // rows: inner elements side by side. lanes: an item per output of a row. walk: an item per row.
 struct ResamplePlan {
