@@ -497,7 +497,9 @@ int64_t checked_chunks(at::TensorList tensors, int64_t dim, int64_t chunks) {
 
 // Each tensor is `chunks` rows of the result, as many elements of it as they take; zeros fill the last ones.
 // Upstream's composite for all devices but the CPU concatenates the tensors as they are.
-at::Tensor& _stack_out(at::TensorList tensors, int64_t dim, at::Tensor& out) { return at::stack_out(out, tensors, dim); }
+at::Tensor& _stack_out(at::TensorList tensors, int64_t dim, at::Tensor& out) {
+  return at::stack_out(out, tensors, dim);
+}
 
 at::Tensor& _chunk_cat_out(at::TensorList tensors, int64_t dim, int64_t chunks, at::Tensor& out) {
   dim = checked_chunks(tensors, dim, chunks);

@@ -345,7 +345,12 @@ def test_infinities_of_complex_products(dtype: torch.dtype) -> None:
     c = torch.tensor([[complex(1, 1), complex(INF, 0)], [complex(-INF, 2), complex(0, 0)]], dtype=dtype)
     x, y, z = (t.to("xpu") for t in (a, b, c))
     # (2 + 0i) * (inf + 0i) has the imaginary part 2 * 0 + 0 * inf, which is no number; the real one stays.
-    for got, add in ((x @ y, 0), (torch.bmm(x[None], y[None])[0], 0), (torch.addmm(z, x, y), 1), (z.clone().addmm_(x, y), 1)):
+    for got, add in (
+        (x @ y, 0),
+        (torch.bmm(x[None], y[None])[0], 0),
+        (torch.addmm(z, x, y), 1),
+        (z.clone().addmm_(x, y), 1),
+    ):
         real = [[INF, -1], [INF, 1]] if not add else [[INF, INF], [NAN, 1]]
         imaginary = [[NAN, 2], [NAN, 1]]
         torch.testing.assert_close(got.real.cpu(), torch.tensor(real, dtype=got.real.dtype), equal_nan=True)
