@@ -18,6 +18,7 @@ namespace {
 
 using plan::Axis;
 using plan::Filter;
+using plan::Precision;
 using plan::Table;
 using Scale = std::optional<double>;
 
@@ -51,21 +52,23 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
   if (!out.is_contiguous(format)) out = new_empty(out_.sizes(), out_.scalar_type(), format);
   const Layout layout(out, format);
   const DType type = dtype_of(out);
-  const bool wide = type == DType::f64;
-  const DType between = wide ? DType::f64 : DType::f32;
+  const bool bytes = type == DType::u8;
+  const Precision precision = bytes ? Precision::fixed : type == DType::f64 ? Precision::twice : Precision::single;
+  const DType between = bytes || type == DType::f64 ? type : DType::f32;
   runtime::Queue& queue = runtime::current_queue();
   std::vector<Table> table;
   std::vector<int64_t> size;
   for (const Axis& a : axes) {
-    table.push_back(plan::device_table(queue, filter, a, align, wide, transposed));
+    table.push_back(plan::device_table(queue, filter, a, align, precision, transposed));
     size.push_back(table.back()->in);
   }
   // First the axes that shrink, then the innermost (its lookups are gathers, so the fewer rows the better), then the
-  // rest.
+  // rest. What is rounded between passes goes from the innermost outwards, as upstream does.
   std::vector<size_t> order;
   for (size_t i = 0; i < axes.size(); ++i)
     if (!table[i]->identity) order.push_back(i);
   auto rank = [&](size_t i) {
+    if (bytes) return -static_cast<double>(i);
     const double ratio = static_cast<double>(table[i]->out) / table[i]->in;
     return ratio < 1 ? ratio : i + 1 == axes.size() ? 1. : 1. + ratio;
   };
@@ -74,8 +77,8 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
     out_.copy_(in);
     return;
   }
-  // Both axes at once save memory what lies between.
-  if (order.size() == 2 && axes.size() == 2 && layout.inner == 1 &&
+  // Both axes at once save memory what lies between. Bytes are rounded there, which two passes do faster.
+  if (!bytes && order.size() == 2 && axes.size() == 2 && layout.inner == 1 &&
       plan::plan_resample_plane_serves(*table[0], *table[1], type, out.numel(), in.numel())) {
     plan::resample_plane(queue, *table[0], *table[1], type, in.const_data_ptr(), mutable_ptr(out), layout.rows);
     if (!out.is_same(out_)) out_.copy_(out);
@@ -112,7 +115,7 @@ void nearest(const at::Tensor& in_, const at::Tensor& out_, const std::vector<Ax
   for (int d = 0; d < 3; ++d) {
     const int k = d - 3 + static_cast<int>(axes.size());
     const Axis axis = k < 0 ? Axis{1, 1, std::nullopt} : axes[k];
-    table[d] = plan::device_table(queue, filter, axis, false, false, false);
+    table[d] = plan::device_table(queue, filter, axis, false, Precision::single, false);
     args.index[d] = table[d]->index;
     args.in_size[d] = static_cast<uint32_t>(axis.in);
     args.out_size[d] = static_cast<uint32_t>(axis.out);

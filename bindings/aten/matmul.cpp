@@ -64,9 +64,13 @@ void serve(const Product& p) {
 void run(Product p) {
   if (p.c.defined() && p.c.sizes() != p.out.sizes()) p.c = p.c.expand(p.out.sizes());
   if (p.out.numel() == 0) return;
-  if (p.a.size(-1) == 0) {
+  // As in a BLAS, operands times zero are not read: their infinities are none of the result's. torch reads 16-bit ones.
+  const bool reads = !is_zero(p.alpha) || p.a.scalar_type() == at::kHalf || p.a.scalar_type() == at::kBFloat16;
+  if (p.a.size(-1) == 0 || !reads) {
     if (!p.c.defined() || is_zero(p.beta)) {
       p.out.zero_();
+    } else if (p.beta.equal(1)) {
+      p.out.copy_(p.c);
     } else {
       at::Tensor out = p.out;
       at::mul_out(out, p.c, at::scalar_tensor(p.beta, p.out.options().device(at::kCPU)));

@@ -6,6 +6,7 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -495,6 +496,11 @@ int64_t checked_chunks(at::TensorList tensors, int64_t dim, int64_t chunks) {
 }  // namespace
 
 // Each tensor is `chunks` rows of the result, as many elements of it as they take; zeros fill the last ones.
+// Upstream's composite for all devices but the CPU concatenates the tensors as they are.
+at::Tensor& _stack_out(at::TensorList tensors, int64_t dim, at::Tensor& out) {
+  return at::stack_out(out, tensors, dim);
+}
+
 at::Tensor& _chunk_cat_out(at::TensorList tensors, int64_t dim, int64_t chunks, at::Tensor& out) {
   dim = checked_chunks(tensors, dim, chunks);
   TORCH_CHECK_TYPE(at::canCast(tensors[0].scalar_type(), out.scalar_type()),

@@ -91,7 +91,12 @@ std::vector<Taps> forward_taps(Filter filter, int64_t in, int64_t out, bool alig
     }
     default: break;
   }
-  // Antialiased: the window grows with the input step, weights are normalised.
+  // Antialiased: the window grows with the input step, weights are normalised. As upstream does, an axis that keeps its
+  // size is left alone for any scale: weights of nothing would make NaN of its neighbours' infinities.
+  if (in == out) {
+    for (int64_t o = 0; o < out; ++o) taps[o] = {{static_cast<int32_t>(o), 1.}};
+    return taps;
+  }
   const F half = filter == Filter::linear_aa ? 1 : filter == Filter::cubic_aa ? 2 : 3;
   const F step = axis_scale<F>(in, out, align, scale);
   const F support = step >= 1 ? half * step : half, shrink = step >= 1 ? 1 / step : F(1);
@@ -144,11 +149,41 @@ bool AxisTable::identity() const {
   return true;
 }
 
+namespace {
+
+// Rounds weights as torch's CPU kernels for bytes do, which are of integers: to as many binary places as 16 bits hold
+// of the largest. Taps beyond the border are first added to its own.
+void to_fixed_point(std::vector<Taps>& taps) {
+  double most = 0;
+  for (Taps& list : taps) {
+    Taps joined;
+    for (const auto& [index, weight] : list) {
+      if (!joined.empty() && joined.back().first == index)
+        joined.back().second += weight;
+      else
+        joined.push_back({index, weight});
+      most = std::max(most, joined.back().second);
+    }
+    if (joined.size() < list.size() && list.size() == 2) joined.push_back({joined[0].first, 0.});  // two-tap kernels
+    list = std::move(joined);
+  }
+  int places = 0;
+  while (places < 22 && static_cast<int>(0.5 + most * (1 << (places + 1))) < (1 << 15)) ++places;
+  const double unit = 1 << places;
+  for (Taps& list : taps)
+    for (auto& tap : list) tap.second = std::trunc(tap.second * unit + (tap.second < 0 ? -0.5 : 0.5)) / unit;
+}
+
+}  // namespace
+
 AxisTable axis_table(Filter filter, int64_t in, int64_t out, bool align_corners, std::optional<double> scale,
-                     bool wide) {
-  return pack(wide ? forward_taps<double>(filter, in, out, align_corners, scale)
-                   : forward_taps<float>(filter, in, out, align_corners, scale),
-              in);
+                     Precision precision) {
+  if (precision == Precision::single) return pack(forward_taps<float>(filter, in, out, align_corners, scale), in);
+  const bool fixed = precision == Precision::fixed;
+  if (fixed && in == out) scale = std::nullopt;  // upstream leaves such an axis alone for any scale
+  std::vector<Taps> taps = forward_taps<double>(filter, in, out, align_corners, scale);
+  if (fixed) to_fixed_point(taps);
+  return pack(taps, in);
 }
 
 AxisTable transpose(const AxisTable& table) {
@@ -207,23 +242,24 @@ Table upload(runtime::Queue& queue, const AxisTable& t, bool wide) {
 
 class TableCache {
  public:
-  Table get(runtime::Queue& queue, Filter filter, const Axis& a, bool align, bool wide, bool transposed) {
+  Table get(runtime::Queue& queue, Filter filter, const Axis& a, bool align, Precision precision, bool transposed) {
     const Key key{queue.device, static_cast<int>(filter),
                   a.in,         a.out,
-                  align,        wide,
+                  align,        precision,
                   transposed,   a.scale ? std::bit_cast<uint64_t>(*a.scale) : ~uint64_t{0}};
     std::lock_guard lock(mutex_);
     auto it = entries_.find(key);
     if (it == entries_.end()) {
       if (entries_.size() >= kCapacity) entries_.clear();
-      const AxisTable table = axis_table(filter, a.in, a.out, align, a.scale, wide);
+      const AxisTable table = axis_table(filter, a.in, a.out, align, a.scale, precision);
+      const bool wide = precision == Precision::twice;
       it = entries_.emplace(key, upload(queue, transposed ? transpose(table) : table, wide)).first;
     }
     return it->second;
   }
 
  private:
-  using Key = std::tuple<int, int, int64_t, int64_t, bool, bool, bool, uint64_t>;
+  using Key = std::tuple<int, int, int64_t, int64_t, bool, Precision, bool, uint64_t>;
   static constexpr size_t kCapacity = 256;
   std::mutex mutex_;
   std::map<Key, Table> entries_;
@@ -236,9 +272,9 @@ TableCache& tables() {
 
 }  // namespace
 
-Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, bool wide,
+Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, Precision precision,
                    bool transposed) {
-  return tables().get(queue, filter, axis, align_corners, wide, transposed);
+  return tables().get(queue, filter, axis, align_corners, precision, transposed);
 }
 
 // --- launches ---

@@ -23,10 +23,13 @@ struct AxisTable {
   bool identity() const;              // every output is the input of the same number
 };
 
-// `scale`: as the caller gave it (out / in) or none. `wide`: positions in double, else in float as upstream computes
-// them for every type but double.
+// Of positions and weights: float as upstream computes them for every float but double, double, or computed in double
+// and rounded to what upstream's integers for bytes hold.
+enum class Precision : uint8_t { single, twice, fixed };
+
+// `scale`: as the caller gave it (out / in) or none.
 AxisTable axis_table(Filter filter, int64_t in, int64_t out, bool align_corners, std::optional<double> scale,
-                     bool wide);
+                     Precision precision);
 // Contributions of the outputs to each input: the table of the gradient.
 AxisTable transpose(const AxisTable& table);
 
@@ -51,7 +54,7 @@ struct Axis {
   std::optional<double> scale;
 };
 // Kept for the next call of the same sizes. Throws Error{out_of_memory}.
-Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, bool wide,
+Table device_table(runtime::Queue& queue, Filter filter, const Axis& axis, bool align_corners, Precision precision,
                    bool transposed);
 
 // rows: inner elements side by side. lanes: an item per output of a row. walk: an item per row.

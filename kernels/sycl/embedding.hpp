@@ -367,7 +367,8 @@ inline void bag_sample_grad(const BagSampleGradArgs& p) {
 // One sub-group a row.
 template <class T>
 inline void renorm_rows(const RenormArgs& p) {
-  using M = opmath_t<T>;
+  using V = opmath_t<T>;
+  using M = real_t<V>;
   auto item = syclex::this_work_item::get_nd_item<1>();
   auto sg = item.get_sub_group();
   uint32_t row = item.get_group(0) * sg.get_group_range()[0] + sg.get_group_linear_id();
@@ -378,7 +379,12 @@ inline void renorm_rows(const RenormArgs& p) {
   const bool infinite = p.norm == 0;
   M sum = M(0);
   for (uint32_t f = lane; f < p.features; f += lanes) {
-    M v = sycl::fabs(M(weight[f * p.stride1]));
+    const V x = static_cast<V>(weight[f * p.stride1]);
+    M v;
+    if constexpr (is_complex_v<V>)
+      v = sycl::hypot(x.re, x.im);
+    else
+      v = sycl::fabs(x);
     if (infinite)
       sum = sycl::fmax(sum, v);
     else
@@ -393,7 +399,8 @@ inline void renorm_rows(const RenormArgs& p) {
   }
   if (norm > real_as<M>(p.max_norm)) {
     M scale = real_as<M>(p.max_norm) / (norm + M(1e-7f));
-    for (uint32_t f = lane; f < p.features; f += lanes) weight[f * p.stride1] = T(M(weight[f * p.stride1]) * scale);
+    for (uint32_t f = lane; f < p.features; f += lanes)
+      weight[f * p.stride1] = static_cast<T>(static_cast<V>(weight[f * p.stride1]) * V(scale));
   }
 }
 

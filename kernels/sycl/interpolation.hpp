@@ -15,8 +15,9 @@ using xpu_ops::ResampleArgs;
 using xpu_ops::ResamplePlaneArgs;
 
 template <class T, class M> inline T store_as(M v) { return T(v); }
+// As torch's integers do, halves go up.
 template <> inline uint8_t store_as<uint8_t, float>(float v) {
-  v = sycl::rint(v);
+  v = sycl::floor(v + 0.5f);
   return static_cast<uint8_t>(v < 0.f ? 0.f : v > 255.f ? 255.f : v);
 }
 template <class T> struct resample_math { using type = opmath_t<T>; };
@@ -151,6 +152,13 @@ inline void resample_plane(const ResamplePlaneArgs& p) {
     const M wb = wy[height + y];
     for_columns(0, width, lane, lanes, [&](size_t x) {
       const int32_t left = p.index[1][x], right = (p.index[1] + width)[x];
+      if constexpr (sizeof(T) == 1) {  // columns first, rounded to bytes, as in two passes
+        const M u = wx[x], v = (wx + width)[x];
+        const M above = M(store_as<T, M>(u * M(a[left]) + v * M(a[right])));
+        const M below = M(store_as<T, M>(u * M(b[left]) + v * M(b[right])));
+        out[x] = store_as<T, M>(wa * above + wb * below);
+        return;
+      }
       M l = wa * M(a[left]), r = wa * M(a[right]);
       l += wb * M(b[left]), r += wb * M(b[right]);
       M sum = wx[x] * l;

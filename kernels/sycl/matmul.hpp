@@ -35,6 +35,14 @@ inline A from_bits(const uint64_t (&bits)[2]) {
   }
 }
 
+// x times a factor. A real one has no imaginary part of which an infinity would make NaN.
+template <class A> inline A times_factor(A factor, A x) {
+  if constexpr (is_complex_v<A>) {
+    if (factor.im == 0) return A(factor.re * x.re, factor.re * x.im);
+  }
+  return factor * x;
+}
+
 template <class T> inline T matmul_load(const T* x, size_t lane) { return x[lane]; }
 inline bf16 matmul_load(const bf16* x, size_t lane) {
   bf16 v;
@@ -70,8 +78,8 @@ XPU_INLINE void matmul_column(const MatmulArgs& p, size_t j0, size_t lane, uint3
   for (int r = 0; r < kRows; ++r) {
     const uint32_t i = i0 + r;
     if (i < p.m) {
-      A v = alpha * sum[r];
-      if (p.c) v = v + beta * static_cast<A>(c[i * p.cs.row + lane * p.cs.col]);
+      A v = times_factor(alpha, sum[r]);
+      if (p.c) v = v + times_factor(beta, static_cast<A>(c[i * p.cs.row + lane * p.cs.col]));
       out[i * p.os.row + lane * p.os.col] = static_cast<T>(v);
     }
   }

@@ -122,12 +122,13 @@ template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typ
   static S join(S a, S b) { return a * b; }
 };
 
-// log(exp(a) + exp(b)) of complex numbers; the larger real part is taken out.
+// log(exp(a) + exp(b)) of complex numbers; the larger real part is taken out. NaN in one part is NaN in both.
 template <class R> inline cplx<R> log_add(cplx<R> a, cplx<R> b) {
-  if (is_nan(a) || is_nan(b)) return a + b;
+  if (is_nan(a) || is_nan(b)) return {std::numeric_limits<R>::quiet_NaN(), std::numeric_limits<R>::quiet_NaN()};
   cplx<R> low = a.re < b.re ? a : b, high = a.re < b.re ? b : a;
   const R inf = std::numeric_limits<R>::infinity();
   if (low.re == high.re && low.re == -inf) return low;
+  if (low.re != high.re && (low.re == -inf || high.re == inf)) return high;  // plus nothing, of whatever angle
   // Equal real parts, infinite ones too, leave only the angle.
   R size = low.re == high.re ? R(1) : sycl::exp(low.re - high.re), angle = low.im - high.im;
   cplx<R> sum = {size * sycl::cos(angle) + R(1), size * sycl::sin(angle)};
@@ -148,10 +149,12 @@ template <class T> struct LogSumScan : PlainCarry<LogSumScan<T>, typename log_st
   using S = typename log_state<M>::type;
   using Carry = S;
   static S load(const T* in, size_t lane, int64_t) {
-    if constexpr (is_complex_v<M>)
-      return static_cast<S>(scan_read(in, lane));
-    else
+    if constexpr (is_complex_v<M>) {
+      const S v = static_cast<S>(scan_read(in, lane));
+      return is_nan(v) ? S(v.re + v.im, v.re + v.im) : v;
+    } else {
       return {static_cast<M>(scan_read(in, lane)), M(1)};
+    }
   }
   static void store(const ScanArgs& p, int64_t at, size_t lane, S v) {
     if constexpr (is_complex_v<M>)

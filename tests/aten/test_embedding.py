@@ -38,6 +38,20 @@ def test_renorm(p: float) -> None:
     same(lambda w, i: torch.embedding_renorm_(w, i, 1.5, p), data(40, 17), ids(40, 30))
 
 
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.0, float("inf")])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_renorm_of_complex_rows(p: float, dtype: torch.dtype) -> None:
+    same(lambda w, i: torch.embedding_renorm_(w, i, 1.5, p), data(40, 17, dtype=dtype), ids(40, 30), tol=(1e-5, 1e-6))
+
+
+def test_renorm_of_half_complex_rows() -> None:
+    w = data(40, 17, dtype=torch.complex64)
+    got = torch.embedding_renorm_(w.to(torch.complex32).to("xpu"), ids(40, 30).to("xpu"), 1.5, 2.0).cpu()
+    assert got.dtype == torch.complex32
+    want = torch.embedding_renorm_(w, ids(40, 30), 1.5, 2.0)
+    torch.testing.assert_close(got.to(torch.complex64), want, rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 3])
 def test_bag(mode: str, padding: int | None) -> None:

@@ -71,6 +71,17 @@ def test_antialias(mode: str, align: bool) -> None:
     check(data(2, 3, 70, 90).to(memory_format=torch.channels_last), size=(20, 30), mode=mode, antialias=True)
 
 
+@pytest.mark.parametrize("operator", ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa"])
+def test_antialias_along_one_axis(operator: str) -> None:
+    """An axis that keeps its size is left alone for any scale, and its infinities stay where they are."""
+    x = data(2, 3, 7, 9)
+    x[0, 0, 2, 3], x[1, 2, 4, 4] = torch.inf, torch.nan
+    function = getattr(torch.ops.aten, operator).default
+    for size in ((7, 9), (7, 20), (3, 9)):
+        same(lambda x, size=size: function(x, size, False, None, None), x, tol=TOL[torch.float32])
+        same(lambda x, size=size: function(x, size, False, 1.05, 1.05), data(2, 3, 7, 9), tol=TOL[torch.float32])
+
+
 def test_layout_of_results() -> None:
     x = data(2, 8, 7, 9).to(memory_format=torch.channels_last)
     for mode in ("nearest", "bilinear"):
@@ -93,12 +104,37 @@ def test_types_that_torch_refuses(dtype: torch.dtype) -> None:
                     F.interpolate(x.to(device), scale_factor=2, mode=mode)
 
 
-@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
-def test_bytes(mode: str) -> None:
+def test_nearest_of_bytes() -> None:
     x = data(1, 3, 8, 8, dtype=torch.uint8)
-    expected = F.interpolate(x, size=(13, 5), mode=mode)
-    actual = F.interpolate(x.to("xpu"), size=(13, 5), mode=mode).cpu()
-    assert (actual.int() - expected.int()).abs().max() <= (0 if mode == "nearest" else 1)
+    assert torch.equal(F.interpolate(x.to("xpu"), size=(13, 5)).cpu(), F.interpolate(x, size=(13, 5)))
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("antialias", [False, True])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_bytes(mode: str, antialias: bool, align: bool) -> None:
+    """The bytes of torch's CPU, which rounds weights to 16 bits and what lies between the passes to bytes.
+
+    Sums of many taps are floats here, integers there: one in thousands rounds to the neighbour.
+    """
+    generator = torch.Generator().manual_seed(3)
+    for height, width in ((7, 9), (1, 12), (32, 48), (60, 2)):
+        for size in ((13, 5), (6, 7), (64, 96), (16, 24), (height, 5), (3, width)):
+            b = torch.randint(0, 256, (2, 3, height, width), generator=generator, dtype=torch.uint8)
+            for x in (b, b.contiguous(memory_format=torch.channels_last), (b > 127).to(torch.uint8) * 255):
+                options = {"size": size, "mode": mode, "antialias": antialias, "align_corners": align}
+                off = (F.interpolate(x.to("xpu"), **options).cpu().int() - F.interpolate(x, **options).int()).abs()
+                many = antialias and (height > 2 * size[0] or width > 2 * size[1])
+                assert off.max() <= many and off.sum() <= off.numel() / 200, (height, width, size)
+
+
+@pytest.mark.parametrize("operator", ["upsample_bilinear2d", "upsample_bicubic2d", "_upsample_bicubic2d_aa"])
+def test_bytes_by_scales(operator: str) -> None:
+    """An axis whose size stays is left alone for any scale."""
+    x = data(2, 3, 15, 6, dtype=torch.uint8)
+    function = getattr(torch.ops.aten, operator).vec
+    for scales in ((1.02, 2.5), (0.4, 1.01), (1.7, 0.6)):
+        assert torch.equal(function(x.to("xpu"), None, False, scales).cpu(), function(x, None, False, scales)), scales
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,19 @@ def test_logcumsumexp(dtype) -> None:
             same(lambda x, dim=dim: x.logcumsumexp(dim), x, tol=tol and (tol, tol))
 
 
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_logcumsumexp_of_complex_numbers_without_value(dtype) -> None:
+    """NaN in one part is NaN in both from there on; beside an infinite real part the rest is nothing, of any angle."""
+    nan, inf = float("nan"), float("inf")
+    rows = [
+        [complex(1, nan), 1, 2], [complex(nan, 1), 1, 2], [1, complex(2, nan), 0], [1, complex(inf, 2), 0],
+        [complex(inf, inf), 1, 2], [1, complex(-inf, inf), 2], [1, complex(-inf, 3), 0.5], [2, complex(inf, -inf), 1],
+    ]  # fmt: skip
+    x = torch.tensor(rows, dtype=dtype)
+    same(lambda x: x.logcumsumexp(1), x, tol=(1e-5, 1e-6))
+    same(lambda x: x.logcumsumexp(1), x.repeat(1, 30)[:, :3], tol=(1e-5, 1e-6))
+
+
 def test_views_inplace_out_and_dtype() -> None:
     x = torch.randn(4, 5, 6).transpose(0, 2)
     g = x.to("xpu")

@@ -96,6 +96,21 @@ def test_lines_of_a_copy(dtype: torch.dtype) -> None:
         same(f, x)
 
 
+def test_private_stack() -> None:
+    parts = [data(2, 3), data(2, 3, seed=9), data(2, 3, seed=7)]
+    for dim in (0, 1, 2, -1):
+        same(lambda *t, dim=dim: ATEN._stack(t, dim), *parts)
+        same(lambda *t, dim=dim: ATEN._stack.out(t[:-1], dim, out=t[-1]), *parts, torch.empty(0))
+
+
+def test_col2im_of_truths() -> None:
+    """The sum of truths is whether any is true."""
+    for stride in (1, 2):
+        blocks = ((8 - 3) // stride + 1) * ((9 - 2) // stride + 1)
+        x = data(2, 4 * 6, blocks) > 1
+        same(ATEN.col2im, x, [8, 9], [3, 2], [1, 1], [0, 0], [stride, stride])
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_col2im(dtype: torch.dtype) -> None:
     for kernel, dilation, padding, stride in (

@@ -251,6 +251,18 @@ def test_addmm(
     same(lambda a, v: torch.mv(a, v), a, values([k], dtype, seed))
 
 
+def test_addmm_of_a_sparse_addend_is_refused() -> None:
+    indices = torch.tensor([[0, 1], [0, 1]])
+    for device in ("cpu", "xpu"):
+        a = torch.sparse_coo_tensor(indices, torch.ones(2), (3, 3), check_invariants=True).to(device)
+        b = torch.ones(3, 3, device=device)
+        for call in (lambda a, b: torch.sparse.addmm(a, a, b), lambda a, b: a.clone().addmm_(a, b)):
+            with pytest.raises(RuntimeError, match="addmm_sparse_dense: expected strided result tensor"):
+                call(a, b)
+        with pytest.raises(RuntimeError, match="expected 't' to have strided layout"):
+            torch.addmm(a, a, b, out=torch.empty(3, 3, device=device))
+
+
 @given(
     shape=SHAPES, nnz=st.integers(0, 30), dtype=st.sampled_from(FLOATS), seed=st.integers(0, 9),
     beta=st.sampled_from([0, 1, 2]), layout=st.sampled_from([torch.sparse_csr, torch.sparse_csc]), short=st.booleans(),

@@ -322,3 +322,40 @@ def test_gradients(name: str, dtype: torch.dtype) -> None:
         assert x.grad is not None
         grads.append(x.grad[: len(VALUES)].cpu())
     agree(grads[1], grads[0], (name, dtype), 3e-8 if name == "hardsigmoid" else CANCEL.get(name, 0), signed=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+def test_products_times_zero_are_not_read(dtype: torch.dtype) -> None:
+    """As in a BLAS; what is added is kept as it is where its factor is one."""
+    a, c = torch.full((3, 3), INF, dtype=dtype), torch.tensor([[INF, 1, NAN]] * 3, dtype=dtype)
+    for beta in (0, 1):
+        want = c if beta else torch.zeros_like(c)
+        got = torch.addmm(c.to("xpu"), a.to("xpu"), a.to("xpu"), beta=beta, alpha=0).cpu()
+        torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(torch.addmm(c, a, a, beta=beta, alpha=0), want, rtol=0, atol=0, equal_nan=True)
+        got = torch.addmv(c[0].to("xpu"), a.to("xpu"), a[0].to("xpu"), beta=beta, alpha=0).cpu()
+        torch.testing.assert_close(got, want[0], rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
+def test_infinities_of_complex_products(dtype: torch.dtype) -> None:
+    """A real factor, such as the one that products have, does not turn an infinite part into NaN."""
+    a = torch.tensor([[complex(2, 0), complex(3, 0)], [complex(1, 0), complex(0, 0)]], dtype=dtype)
+    b = torch.tensor([[complex(INF, 0), complex(1, 1)], [complex(1, 2), complex(-1, 0)]], dtype=dtype)
+    c = torch.tensor([[complex(1, 1), complex(INF, 0)], [complex(-INF, 2), complex(0, 0)]], dtype=dtype)
+    x, y, z = (t.to("xpu") for t in (a, b, c))
+    # (2 + 0i) * (inf + 0i) has the imaginary part 2 * 0 + 0 * inf, which is no number; the real one stays.
+    for got, add in (
+        (x @ y, 0),
+        (torch.bmm(x[None], y[None])[0], 0),
+        (torch.addmm(z, x, y), 1),
+        (z.clone().addmm_(x, y), 1),
+    ):
+        real = [[INF, -1], [INF, 1]] if not add else [[INF, INF], [NAN, 1]]
+        imaginary = [[NAN, 2], [NAN, 1]]
+        torch.testing.assert_close(got.real.cpu(), torch.tensor(real, dtype=got.real.dtype), equal_nan=True)
+        torch.testing.assert_close(got.imag.cpu(), torch.tensor(imaginary, dtype=got.real.dtype), equal_nan=True)
+    for alpha, beta in ((1, 1), (2, 0.5), (0.5, 2)):
+        got = torch.addmm(z, torch.ones_like(x), torch.ones_like(y), alpha=alpha, beta=beta).cpu()
+        want = torch.complex(c.real * beta + 2 * alpha, c.imag * beta)
+        torch.testing.assert_close(got, want, rtol=0, atol=0)

@@ -166,6 +166,10 @@ namespace {
 
 at::Tensor& coo_addmm(at::Tensor& out, const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                       const at::Scalar& beta, const at::Scalar& alpha) {
+  TORCH_CHECK(out.layout() == at::kStrided,
+              "addmm_sparse_dense: expected strided result tensor, got tensor with layout ", out.layout());
+  TORCH_CHECK(self.layout() == at::kStrided,
+              "addmm_sparse_dense: expected 't' to have strided layout, got tensor with layout ", self.layout());
   TORCH_CHECK(mat1.is_sparse() && !mat2.is_sparse(), "addmm: expected a sparse 'mat1' and a dense 'mat2', but got ",
               mat1.layout(), " and ", mat2.layout());
   TORCH_CHECK(mat1.sparse_dim() == 2, "addmm: matrices expected, got ", mat1.sparse_dim(), "D tensor");
@@ -204,6 +208,7 @@ void check_matrices(const char* name, const at::Tensor& sparse, const at::Tensor
 
 at::Tensor& sparse_addmm_out(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2,
                              const at::Scalar& beta, const at::Scalar& alpha, at::Tensor& out) {
+  if (self.layout() != at::kStrided) return coo_addmm(out, self, mat1, mat2, beta, alpha);  // refuses it
   const auto expanded = at::expand_size(self, {mat1.size(0), mat2.size(1)}, "addmm_out");
   return coo_addmm(out, *expanded, mat1, mat2, beta, alpha);
 }
