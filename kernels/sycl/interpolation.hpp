@@ -128,7 +128,7 @@ inline void resample_rows(const ResampleArgs& p) {
 // tap of weight 0 is none: gradients of lookups that left something out.
 template <class T, int kTaps>
 inline void resample_plane(const ResamplePlaneArgs& p) {
-  using M = typename resample_math<T>::type;
+  using M = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0), lanes = item.get_local_range(0), height = p.out_size[0],
                width = p.out_size[1];
@@ -145,25 +145,18 @@ inline void resample_plane(const ResamplePlaneArgs& p) {
     if constexpr (kTaps == 1) {
       for_columns(0, width, lane, lanes, [&](size_t x) {
         const M v = M(a[p.index[1][x]]) * wa * wx[x];
-        out[x] = store_as<T, M>(wa != M(0) && wx[x] != M(0) ? v : M(0));
+        out[x] = T(wa != M(0) && wx[x] != M(0) ? v : M(0));
       });
       continue;
     }
     const M wb = wy[height + y];
     for_columns(0, width, lane, lanes, [&](size_t x) {
       const int32_t left = p.index[1][x], right = (p.index[1] + width)[x];
-      if constexpr (sizeof(T) == 1) {  // columns first, rounded to bytes, as in two passes
-        const M u = wx[x], v = (wx + width)[x];
-        const M above = M(store_as<T, M>(u * M(a[left]) + v * M(a[right])));
-        const M below = M(store_as<T, M>(u * M(b[left]) + v * M(b[right])));
-        out[x] = store_as<T, M>(wa * above + wb * below);
-        return;
-      }
       M l = wa * M(a[left]), r = wa * M(a[right]);
       l += wb * M(b[left]), r += wb * M(b[right]);
       M sum = wx[x] * l;
       sum += (wx + width)[x] * r;
-      out[x] = store_as<T, M>(sum);
+      out[x] = T(sum);
     });
   }
 }

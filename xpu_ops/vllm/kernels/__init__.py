@@ -55,7 +55,10 @@ def register(namespace: str) -> None:
 
 
 def refused() -> dict[str, str]:
-    """Operators that another library defined with other arguments: they keep its schema and get no kernel."""
+    """Operators that another library defined with other arguments: they keep its schema and get no kernel.
+
+    Source: the schemas of vllm-xpu-kernels against those of torch's dispatcher.
+    """
     from xpu_ops.vllm.kernels import registry
 
     return registry.refused()
@@ -123,6 +126,8 @@ def install() -> None:
 
     Raises:
         RuntimeError: where the distribution has been imported already.
+
+    Source: the modules of the distribution vllm-xpu-kernels.
     """
     loaded = sys.modules.get(PACKAGE)
     if loaded is not None and not isinstance(getattr(loaded.__spec__, "loader", None), _Loader):
@@ -132,7 +137,10 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Take back :func:`install`; operators that are defined stay."""
+    """Take back :func:`install`; operators that are defined stay.
+
+    Source: the modules of the distribution vllm-xpu-kernels.
+    """
     if _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
     for name in [n for n in sys.modules if n == PACKAGE or n.startswith(f"{PACKAGE}.")]:
