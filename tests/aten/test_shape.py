@@ -101,6 +101,11 @@ def test_private_stack() -> None:
     for dim in (0, 1, 2, -1):
         same(lambda *t, dim=dim: ATEN._stack(t, dim), *parts)
         same(lambda *t, dim=dim: ATEN._stack.out(t[:-1], dim, out=t[-1]), *parts, torch.empty(0))
+    # torch's CPU does not check these.
+    x = data(2, 3).xpu()
+    for tensors, error in (([], "non-empty TensorList"), ([x, x[:, :2]], "equal size, but got")):
+        with pytest.raises(RuntimeError, match=error):
+            ATEN._stack.out(tensors, 0, out=torch.empty(0, device="xpu"))
 
 
 def test_col2im_of_truths() -> None:

@@ -1,4 +1,4 @@
-"""What `make dist` puts into a wheel: classes of processors, compression."""
+"""Classes of processors and compression of the wheel of `make dist`."""
 
 from __future__ import annotations
 

@@ -252,6 +252,7 @@ def fused_attention(d: Any) -> Args:
 
 
 UNDRAWN.update({
+    r"_stack\.out": "torch's CPU ends the process where this private call is refused; test_shape.py calls it",
     r"_fused_sdp_choice": "names a kernel, another one on every device: aten/test_attention.py",
     r"_scaled_dot_product_fused_attention_overrideable_backward":
         "takes what its forward keeps for it; ops/test_gradients.py draws it as the gradient of attention",
