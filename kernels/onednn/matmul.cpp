@@ -8,7 +8,6 @@
 #include "kernels/onednn/reorder.hpp"
 #include "kernels/onednn/tensor.hpp"
 #include "kernels/onednn/weight_cache.hpp"
-#include "kernels/runtime/memory/allocator.hpp"
 
 namespace xpu_ops::onednn {
 namespace {
@@ -90,20 +89,6 @@ std::string shape_text(const View& a, const View& b, const View& dst, bool bias,
          (post.ops.empty() ? "" : " post-ops=" + std::to_string(post.ops.size()));
 }
 
-// oneDNN converts and packs at once through its reference, which takes many times as long as the two steps.
-bool pack_weight(runtime::Queue& queue, const View& b, memory::data_type type, const memory::desc& md, uint64_t layout,
-                 void* to, Widen widen) {
-  View wide = b;
-  wide.type = DType::f32;
-  const size_t bytes = static_cast<size_t>(b.numel()) * sizeof(float);
-  const bool gaps = to_desc(wide).get_size() != bytes;
-  if (!widen || gaps || to_dnnl(b.type) == type) return reorder(queue, b, md, layout, to);
-  const runtime::Scratch scratch(bytes);
-  wide.data = scratch.get();
-  widen(queue, wide.data, b.data, b.type, b.numel());
-  return reorder(queue, wide, md, layout, to);
-}
-
 }  // namespace
 
 bool matmul(runtime::Queue& queue, const View& a_in, const View& b_in, const View* bias_in, const View& dst_in,
@@ -156,7 +141,7 @@ bool matmul(runtime::Queue& queue, const View& a_in, const View& b_in, const Vie
   if (pack) {
     packed =
         WeightCache::instance().get(queue, options.weight, entry->packing, entry->weights.get_size(), [&](void* to) {
-          if (!pack_weight(queue, b, b_type, entry->weights, entry->weights_layout, to, options.widen))
+          if (!reorder(queue, b, entry->weights, entry->weights_layout, to))
             throw Error(ErrorKind::runtime, "oneDNN cannot pack " + entry->shapes);
         });
     b.data = packed->data;

@@ -5,14 +5,10 @@
 
 namespace xpu_ops::onednn {
 
-// n elements side by side as float32.
-using Widen = void (*)(runtime::Queue&, void* to, const void* from, DType type, int64_t n);
-
 struct MatmulOptions {
-  WeightRef weight;   // of b; used when pack is set
-  bool pack = false;  // let the implementation choose b's layout and keep b packed
-  // And as float32, converted by this: for a b where the device does not compute in its type.
-  Widen widen = nullptr;
+  WeightRef weight;    // of b; used when pack is set
+  bool pack = false;   // let the implementation choose b's layout and keep b packed
+  bool widen = false;  // and as float32: for a b where the device does not compute in its type
   // b holds unsigned integers of 4 bits, two per byte, the low nibble first along the dimension of stride 1; its view
   // gives the logical dims and strides in 4-bit elements.
   bool int4 = false;

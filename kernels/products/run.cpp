@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "kernels/onednn/matmul.hpp"
+#include "kernels/onednn/reorder.hpp"
 #include "kernels/onednn/weight_cache.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/products/chain.hpp"
@@ -33,6 +34,9 @@ void copy_if_wanted(runtime::Queue& queue, Operand& t, const Operand& from, Memo
   convert(queue, t, from);
 }
 
+// Weights of 16 bits that are packed as float32.
+[[maybe_unused]] const bool kWidens = (onednn::set_widen(&plan::cast_to_float), true);
+
 // The weight's name is asked once, when the first attempt wants it.
 class KeptWeight {
  public:
@@ -46,7 +50,7 @@ class KeptWeight {
     }
     to.weight = ref_;
     to.pack = true;
-    to.widen = attempt.wide ? plan::cast_to_float : nullptr;
+    to.widen = attempt.wide;
     return kept_;
   }
 
