@@ -201,11 +201,10 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
   }
   value = value.expand(a.sizes);
   if (value.numel() == 0) return self;
-  if (accumulate && adds_widely(self, value.numel())) {
-    at::Tensor wide = self.to(at::kFloat);
-    _index_put_impl_(wide, indices, value.to(at::kFloat), true, unsafe);
-    return self.copy_(wide);
-  }
+  if (accumulate && add_widely(self, value.numel(), value, [&](at::Tensor wide, const at::Tensor& terms) {
+        _index_put_impl_(wide, indices, terms, true, unsafe);
+      }))
+    return self;
   std::vector<int64_t> index_strides;
   at::Tensor keep;
   const bool in_order = accumulate || at::globalContext().deterministicAlgorithms();
@@ -360,10 +359,9 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
   at::assert_no_overlap(self, index);
   at::assert_no_overlap(self, source);
   if (index.numel() == 0) return self;
-  if (accumulate && adds_widely(self, index.numel())) {
-    at::Tensor wide = self.to(at::kFloat);
-    return self.copy_(put_(wide, index, source.to(at::kFloat), true));
-  }
+  if (accumulate && add_widely(self, index.numel(), source,
+                               [&](at::Tensor wide, const at::Tensor& terms) { put_(wide, index, terms, true); }))
+    return self;
   at::Tensor flat = self.contiguous();
   const at::Tensor idx = index.contiguous(), src = source.contiguous();
   const IndexSource from = index_source(idx, flat.numel(), 1, DeviceErrorCode::take, 0, true);

@@ -22,6 +22,15 @@ void move_indexed(bool write, void* plain, void* data, size_t element_size, cons
 
 // Whether sums of so many terms into 16-bit elements go through float32.
 bool adds_widely(const at::Tensor& out, int64_t terms);
+// If so, calls add(out, src) for them in float32 and rounds the sums once.
+template <class Add>
+bool add_widely(const at::Tensor& out, int64_t terms, const at::Tensor& src, Add&& add) {
+  if (!adds_widely(out, terms)) return false;
+  const at::Tensor wide = out.to(at::kFloat);
+  add(wide, src.to(at::kFloat));
+  out.copy_(wide);
+  return true;
+}
 
 // out[.., index[i], ..] op= src[.., i, ..] along `dim`, all of the same rank; index has the rank of out (scatter) or
 // one dim (index_add). Bad indices are reported with `code`.

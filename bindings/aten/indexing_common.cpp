@@ -31,12 +31,10 @@ void scatter_columns(Reduce op, const at::Tensor& out, int64_t dim, const at::Te
   if (index.numel() == 0) return;
   const bool vector = index.dim() <= 1 && out.dim() != index.dim();  // index_add: one index for a whole slice
   const at::Tensor& shape = vector ? src : index;
-  if (op == Reduce::add && adds_widely(out, shape.numel())) {
-    const at::Tensor wide = out.to(at::kFloat);
-    scatter_columns(op, wide, dim, index, src.to(at::kFloat), code, wrap, skip);
-    out.copy_(wide);
+  if (op == Reduce::add && add_widely(out, shape.numel(), src, [&](const at::Tensor& wide, const at::Tensor& terms) {
+        scatter_columns(op, wide, dim, index, terms, code, wrap, skip);
+      }))
     return;
-  }
   Dims3 columns;
   for (int64_t d = 0; d < out.dim(); ++d)
     if (d != dim)
