@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from xpu_ops.vllm.kernels.common import cast, halves, limit, mx_scale, power_of_two, put, require, to_e2m1
+from xpu_ops.vllm.kernels.common import halves, require, round_blocks, round_by, round_e2m1
 from xpu_ops.vllm.kernels.registry import operator
 
 _aten = torch.ops.aten
@@ -92,13 +92,8 @@ def swiglustep_and_mul(out: Tensor, x: Tensor, limit: float = 7.0) -> None:
 
 
 @operator("_C", "gelu_fast(Tensor! out, Tensor input) -> ()")
-def gelu_fast(out: Tensor, x: Tensor) -> None:
-    _check(out, x, x.shape)
-    _aten.gelu.out(x, approximate="tanh", out=out)
-
-
 @operator("_C", "gelu_new(Tensor! out, Tensor input) -> ()")
-def gelu_new(out: Tensor, x: Tensor) -> None:
+def gelu_tanh(out: Tensor, x: Tensor) -> None:
     _check(out, x, x.shape)
     _aten.gelu.out(x, approximate="tanh", out=out)
 
@@ -121,8 +116,7 @@ def relu2_no_mul(out: Tensor, x: Tensor) -> None:
 @operator("_C", "silu_and_mul_quant(Tensor! result, Tensor input, Tensor scale) -> ()")
 def silu_and_mul_quant(out: Tensor, x: Tensor, scale: Tensor) -> None:
     gate, up = halves(x)
-    y = functional.silu(gate).mul_(up)
-    put(out, cast(y.float() * scale.float().reciprocal(), out.dtype))
+    round_by(out, functional.silu(gate).mul_(up), scale)
 
 
 @operator(
@@ -151,51 +145,3 @@ def silu_and_mul_per_block_quant(
 def silu_and_mul_mxfp4_quant(out: Tensor, x: Tensor, scales: Tensor, group_size: int, eps: float = 1e-10) -> None:
     gate, up = halves(x)
     round_e2m1(out, functional.silu(gate.float()).mul_(up), scales, group_size)
-
-
-def blocks(x: Tensor, group: int) -> Tensor:
-    """(..., groups, group) of (..., columns)."""
-    require(group > 0 and x.size(-1) % group == 0, f"groups of {group} do not divide {x.size(-1)} columns")
-    return x.unflatten(-1, (-1, group))
-
-
-def round_blocks(
-    out: Tensor,
-    x: Tensor,
-    scales: Tensor,
-    group: int,
-    *,
-    bound: Tensor | None = None,
-    exponents: bool = False,
-    least: float | None = None,
-) -> None:
-    """Round float32 values to 8 bits with a scale per group of columns.
-
-    Args:
-        bound: no scale stands for a larger value.
-        exponents: scales are powers of two.
-        least: of the largest value of a group, or of a scale where None.
-    """
-    parts = blocks(x, group)
-    most = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True, dtype=torch.float32)
-    if bound is not None:
-        most = torch.minimum(most, bound.float())
-    top = limit(out.dtype)
-    if least is not None:
-        scale = most.clamp(min=least) / top
-    elif out.dtype == torch.int8:
-        scale = torch.where(most == 0, 1.0, most / top)
-    else:
-        scale = (most / top).clamp_(min=1.0 / (top * 512.0))
-    if exponents:
-        scale = power_of_two(scale.clamp_(min=1e-10))
-    put(out, cast(parts / scale, out.dtype).flatten(-2))
-    put(scales.view(scale.shape[:-1]) if scales.dim() != scale.dim() - 1 else scales, scale.squeeze(-1))
-
-
-def round_e2m1(out: Tensor, x: Tensor, scales: Tensor, group: int) -> None:
-    """Round float32 values to floats of 4 bits, two per byte, with a power of two per group of columns."""
-    parts = blocks(x, group)
-    scale = mx_scale(parts, 6.0)
-    put(out, to_e2m1((parts / scale).flatten(-2)))
-    put(scales, scale.squeeze(-1))

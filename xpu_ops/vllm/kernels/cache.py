@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.common import cast, power_of_two, require
+from xpu_ops.vllm.kernels.common import cast, fp8_scale, power_of_two, require
 from xpu_ops.vllm.kernels.registry import operator
 
 _FORMATS = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
@@ -30,7 +30,12 @@ def _stored(x: Tensor, cache: Tensor, kind: torch.dtype | None, scale: Tensor | 
     return cast(x.float() / scale, kind).view(cache.dtype)
 
 
-def _placed(slots: Tensor, *values: Tensor) -> tuple[Tensor, list[Tensor]]:
+def places(slots: Tensor, page: int) -> tuple[Tensor, Tensor]:
+    """The page of each slot, and the place there."""
+    return torch.div(slots, page, rounding_mode="floor"), slots % page
+
+
+def placed(slots: Tensor, *values: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Slots and values of the tokens that have a place."""
     count = slots.numel()
     values = tuple(v[:count] for v in values)
@@ -51,8 +56,8 @@ def reshape_and_cache(
 ) -> None:
     require(keys.dim() == 5 and values.dim() == 4, "reshape_and_cache: expected caches of 5 and 4 dimensions")
     dtype, page = format_of(kind), values.size(3)
-    slots, (key, value) = _placed(slots, key, value)
-    block, at = torch.div(slots, page, rounding_mode="floor"), slots % page
+    slots, (key, value) = placed(slots, key, value)
+    block, at = places(slots, page)
     key = _stored(key, keys, dtype, k_scale).unflatten(-1, (-1, keys.size(4)))
     keys.permute(0, 3, 1, 2, 4).index_put_((block, at), key)
     values.permute(0, 3, 1, 2).index_put_((block, at), _stored(value, values, dtype, v_scale))
@@ -68,7 +73,7 @@ def reshape_and_cache_flash(
 ) -> None:
     require(keys.dim() == 4 and values.dim() == 4, "reshape_and_cache_flash: expected caches of 4 dimensions")
     dtype = format_of(kind)
-    slots, (key, value) = _placed(slots, key, value)
+    slots, (key, value) = placed(slots, key, value)
     for cache, x, scale in ((keys, key, k_scale), (values, value, v_scale)):
         require(
             cache.shape[2:] == x.shape[1:],
@@ -83,7 +88,7 @@ def _write(cache: Tensor, slots: Tensor, x: Tensor) -> None:
     if cache.stride(0) == page * cache.stride(1):
         cache.flatten(0, 1).index_copy_(0, slots, x)
     else:  # pages of several layers lie between each other
-        cache.index_put_((torch.div(slots, page, rounding_mode="floor"), slots % page), x)
+        cache.index_put_(places(slots, page), x)
 
 
 @operator(
@@ -94,7 +99,7 @@ def _write(cache: Tensor, slots: Tensor, x: Tensor) -> None:
 def concat_and_cache_mla(kv_c: Tensor, k_pe: Tensor, cache: Tensor, slots: Tensor, kind: str, scale: Tensor) -> None:
     width = kv_c.size(1) + k_pe.size(-1)
     require(cache.size(2) == width, f"concat_and_cache_mla: expected entries of {width}, got {cache.size(2)}")
-    slots, (kv_c, k_pe) = _placed(slots, kv_c, k_pe.reshape(k_pe.size(0), -1))
+    slots, (kv_c, k_pe) = placed(slots, kv_c, k_pe.reshape(k_pe.size(0), -1))
     rows = _stored(torch.cat((kv_c, k_pe), 1), cache, format_of(kind), scale)
     _write(cache, slots, rows)
 
@@ -102,10 +107,10 @@ def concat_and_cache_mla(kv_c: Tensor, k_pe: Tensor, cache: Tensor, slots: Tenso
 def _rows(cache: Tensor, table: Tensor, sequence: Tensor, position: Tensor, starts: Tensor | None) -> Tensor:
     """The row of a cache, pages one after another, for each token's sequence and position."""
     page = cache.size(1)
-    block = torch.div(position, page, rounding_mode="floor")
+    block, at = places(position, page)
     if starts is not None:
         block = block + torch.div(starts, page, rounding_mode="floor")[sequence]
-    return table[sequence, block].to(torch.int64) * page + position % page
+    return table[sequence, block].to(torch.int64) * page + at
 
 
 def _tokens(begins: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -202,13 +207,12 @@ def indexer_k_quant_and_cache(k: Tensor, cache: Tensor, slots: Tensor, group: in
     head = k.size(-1)
     require(group > 0 and head % group == 0, f"indexer_k_quant_and_cache: groups of {group} do not divide {head}")
     values, scales = _halves_of_page(cache, head, head // group)
-    slots, (k,) = _placed(slots.flatten(), k.reshape(-1, head))
+    slots, (k,) = placed(slots.flatten(), k.reshape(-1, head))
     parts = k.float().unflatten(-1, (-1, group))
-    scale = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True).clamp_(min=1e-4) / 448.0
+    scale = fp8_scale(parts, 1e-4)
     if scale_fmt == "ue8m0":
         scale = power_of_two(scale)
-    page = cache.size(1)
-    place = torch.div(slots, page, rounding_mode="floor"), slots % page
+    place = places(slots, cache.size(1))
     values.index_put_(place, cast(parts / scale, torch.float8_e4m3fn).flatten(-2).view(torch.uint8))
     scales.index_put_(place, scale.squeeze(-1))
 
@@ -225,7 +229,7 @@ def cp_gather_indexer_k_quant_cache(
     values, scales = _halves_of_page(cache, head, groups)
     count = min(int(begins[-1]), out.size(0))
     sequence, position = _tokens(begins, count)
-    page = cache.size(1)
-    block = table[sequence, torch.div(position, page, rounding_mode="floor")]
-    out[:count].view(torch.uint8).copy_(values[block, position % page])
-    out_scale[:count].view(torch.float32).copy_(scales[block, position % page])
+    block, at = places(position, cache.size(1))
+    block = table[sequence, block]
+    out[:count].view(torch.uint8).copy_(values[block, at])
+    out_scale[:count].view(torch.float32).copy_(scales[block, at])

@@ -40,6 +40,12 @@ def limit(dtype: torch.dtype) -> float:
     return 127.0 if dtype == torch.int8 else torch.finfo(dtype).max
 
 
+def fp8_scale(parts: Tensor, least: float) -> Tensor:
+    """The scale of each row of e4m3's values, that dimension kept, float32; of rows below `least` that of `least`."""
+    most = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True)
+    return most.clamp_(min=least) / limit(torch.float8_e4m3fn)
+
+
 def power_of_two(scale: Tensor) -> Tensor:
     """The least powers of two that are no less than the scales (float32, above zero)."""
     mantissa, exponent = torch.frexp(scale)
@@ -103,3 +109,64 @@ def mx_scale(x: Tensor, top: float) -> Tensor:
     least = 2.0**-126
     scale = power_of_two((most / top).clamp(min=least))
     return torch.where(most == 0, 1.0, scale)
+
+
+def blocks(x: Tensor, group: int) -> Tensor:
+    """(..., groups, group) of (..., columns)."""
+    require(group > 0 and x.size(-1) % group == 0, f"groups of {group} do not divide {x.size(-1)} columns")
+    return x.unflatten(-1, (-1, group))
+
+
+def round_blocks(
+    out: Tensor,
+    x: Tensor,
+    scales: Tensor,
+    group: int,
+    *,
+    bound: Tensor | None = None,
+    exponents: bool = False,
+    least: float | None = None,
+) -> None:
+    """Round float32 values to 8 bits with a scale per group of columns.
+
+    Args:
+        bound: no scale stands for a larger value.
+        exponents: scales are powers of two.
+        least: of the largest value of a group, or of a scale where None.
+    """
+    parts = blocks(x, group)
+    most = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True, dtype=torch.float32)
+    if bound is not None:
+        most = torch.minimum(most, bound.float())
+    top = limit(out.dtype)
+    if least is not None:
+        scale = most.clamp(min=least) / top
+    elif out.dtype == torch.int8:
+        scale = torch.where(most == 0, 1.0, most / top)
+    else:
+        scale = (most / top).clamp_(min=1.0 / (top * 512.0))
+    if exponents:
+        scale = power_of_two(scale.clamp_(min=1e-10))
+    put(out, cast(parts / scale, out.dtype).flatten(-2))
+    put(scales.view(scale.shape[:-1]) if scales.dim() != scale.dim() - 1 else scales, scale.squeeze(-1))
+
+
+def round_rows(out: Tensor, x: Tensor, scale: Tensor, bound: Tensor | None) -> None:
+    """Round values to 8 bits with a scale per row of the last dimension; no scale stands for a value above `bound`."""
+    factor = dynamic_scale(x, out.dtype, bound)
+    put(out, cast(x.float() / factor, out.dtype))
+    require(scale.numel() == factor.numel(), f"expected {factor.numel()} scales, got {scale.numel()}")
+    scale.view(factor.shape).copy_(factor)
+
+
+def round_by(out: Tensor, x: Tensor, scale: Tensor) -> None:
+    """Round values to 8 bits with the scales that are given."""
+    put(out, cast(x.float() * scale.float().reciprocal(), out.dtype))
+
+
+def round_e2m1(out: Tensor, x: Tensor, scales: Tensor, group: int) -> None:
+    """Round float32 values to floats of 4 bits, two per byte, with a power of two per group of columns."""
+    parts = blocks(x, group)
+    scale = mx_scale(parts, 6.0)
+    put(out, to_e2m1((parts / scale).flatten(-2)))
+    put(scales, scale.squeeze(-1))

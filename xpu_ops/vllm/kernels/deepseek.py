@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.cache import _placed
-from xpu_ops.vllm.kernels.common import cast, fused, mx_scale, power_of_two, require, to_e2m1
+from xpu_ops.vllm.kernels.cache import placed, places
+from xpu_ops.vllm.kernels.common import cast, fp8_scale, fused, mx_scale, power_of_two, require, to_e2m1
 from xpu_ops.vllm.kernels.registry import operator
 
 _FP8 = torch.float8_e4m3fn
@@ -45,16 +45,16 @@ def deepseek_qnorm_rope_kv_insert(
     )
     plain = q.size(-1) - cos_sin_cache.size(1)
     q.copy_(_turned(fused.rms_norm(q.float(), None, eps), positions, cos_sin_cache, plain))
-    slots, (kv, positions) = _placed(slots, kv, positions)
+    slots, (kv, positions) = placed(slots, kv, positions)
     turned = _turned(kv, positions, cos_sin_cache, plain).to(kv.dtype)
-    block, at = torch.div(slots, block_size, rounding_mode="floor"), slots % block_size
+    block, at = places(slots, block_size)
     if kind == "bf16":
         cache.view(-1, block_size, kv.size(-1)).index_put_((block, at), turned)
         return
     group, tail = 64, turned[:, plain:].contiguous().view(torch.uint8)
     data, marks = plain + tail.size(1), plain // group + 1
     parts = turned[:, :plain].float().unflatten(-1, (-1, group))
-    scale = power_of_two(torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True).clamp_(min=1e-4) / 448.0)
+    scale = power_of_two(fp8_scale(parts, 1e-4))
     values = cast(parts / scale, _FP8).flatten(1).view(torch.uint8)
     pages = cache.view(torch.uint8).view(cache.size(0), -1)
     require(
@@ -95,8 +95,7 @@ def deepseek_inv_rope_fp8_quant(
     require(x.size(2) % 128 == 0, f"deepseek_inv_rope_fp8_quant: groups of 128 do not divide {x.size(2)}")
     y = _turned(x, positions, cos_sin_cache, nope_dim, inverse=True)
     parts = y.view(x.size(0), groups, heads * x.size(2) // 128, 128).transpose(0, 1).contiguous()
-    most = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True).clamp_(min=1e-10)
-    scale = power_of_two(most / 448.0)
+    scale = power_of_two(fp8_scale(parts, 1e-10))
     return cast(parts / scale, _FP8).flatten(-2), scale.squeeze(-1)
 
 
@@ -122,7 +121,7 @@ def deepseek_fused_indexer_q_rope_fp8(
     weights_out: Tensor,
 ) -> None:
     y = _query(q, positions, cos_sin_cache)
-    scale = power_of_two(torch.linalg.vector_norm(y, float("inf"), -1, keepdim=True).clamp_(min=1e-4) / 448.0)
+    scale = power_of_two(fp8_scale(y, 1e-4))
     out.view(torch.uint8).copy_(cast(y / scale, _FP8).view(torch.uint8))
     weights_out.copy_(weights.float() * scale.squeeze(-1) * (softmax_scale * head_scale))
 

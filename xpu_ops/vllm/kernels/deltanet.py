@@ -87,6 +87,12 @@ def _initial(states: Tensor, slots: Tensor, known: Tensor | None) -> Tensor:
     return torch.where(known.to(torch.bool).view(-1, *([1] * (states.dim() - 1))), start, 0)
 
 
+def _accepted(states: Tensor, slots: Tensor, accepted: Tensor) -> Tensor:
+    """The states after the last accepted token of each sequence, whose steps have the slots (sequences, steps)."""
+    last = (accepted[: slots.size(0), None] - 1).clamp(min=0).to(torch.int64)
+    return states.index_select(0, slots.gather(1, last).squeeze(1).to(torch.int64))
+
+
 @operator(
     "_xpu_C",
     "causal_conv1d_non_spec(Tensor! z, Tensor projected_states_qkvz, Tensor projected_states_ba, int num_k_heads, "
@@ -173,9 +179,8 @@ def causal_conv1d_spec(
     length = slots.size(1)
     tokens = tokens[: sequences * length].to(torch.int64)
     z.index_copy_(0, tokens, gate[tokens])
-    start = slots[:sequences].gather(1, (accepted[:sequences, None] - 1).clamp(min=0).to(torch.int64)).squeeze(1)
     rows = mixed[tokens].view(sequences, length, -1)
-    window = torch.cat((states.index_select(0, start.to(torch.int64)).to(mixed.dtype), rows), 1)
+    window = torch.cat((_accepted(states, slots[:sequences], accepted).to(mixed.dtype), rows), 1)
     history = weights.size(1) - 1
     states.index_copy_(
         0, slots[:sequences, length - 1].to(torch.int64), window[:, window.size(1) - history :].to(states.dtype)
@@ -189,6 +194,17 @@ def _normed(x: Tensor, repeat: int) -> Tensor:
     y = x.float()
     y = y * torch.rsqrt(y.square().sum(-1, keepdim=True) + 1e-6)
     return y.repeat_interleave(repeat, -2).transpose(-2, -3)
+
+
+def _rows(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, decay: Tensor, at: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The operands of the rule for the tokens `at` (sequences, length)."""
+    repeat, scale = v.size(1) // q.size(1), q.size(2) ** -0.5
+    return (
+        _normed(q[at], repeat) * scale, _normed(k[at], repeat), v[at].float().transpose(1, 2), beta[at].transpose(1, 2),
+        decay[at].transpose(1, 2),
+    )  # fmt: skip
 
 
 def _rule(q: Tensor, k: Tensor, v: Tensor, beta: Tensor, decay: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
@@ -257,15 +273,11 @@ def gated_delta_rule_non_spec(
     parts: int,
 ) -> None:
     beta, decay = _gates(b, a, a_log, dt_bias)
-    repeat, scale = v.size(1) // q.size(1), q.size(2) ** -0.5
     for length, members in _lengths(begins).items():
         sequence, at = _group(members, length, q.device)
         slot = slots[sequence].to(torch.int64)
         state = _initial(states, slot, None if known is None else known[sequence]).float()
-        y, state = _rule(
-            _normed(q[at], repeat) * scale, _normed(k[at], repeat), v[at].float().transpose(1, 2),
-            beta[at].transpose(1, 2), decay[at].transpose(1, 2), state,
-        )  # fmt: skip
+        y, state = _rule(*_rows(q, k, v, beta, decay, at), state)
         states.index_copy_(0, slot, state.to(states.dtype))
         to = at if tokens is None else tokens.to(torch.int64)[at]
         out[to] = y.transpose(1, 2).to(out.dtype)
@@ -301,14 +313,10 @@ def gated_delta_rule_spec(
     parts: int,
 ) -> None:
     beta, decay = _gates(b, a, a_log, dt_bias)
-    length, repeat, scale = slots.size(1), v.size(1) // q.size(1), q.size(2) ** -0.5
+    length = slots.size(1)
     at = torch.arange(sequences * length, device=q.device).view(sequences, length)
-    rows = [
-        _normed(q[at], repeat) * scale, _normed(k[at], repeat), v[at].float().transpose(1, 2), beta[at].transpose(1, 2),
-        decay[at].transpose(1, 2),
-    ]  # fmt: skip
-    start = slots[:sequences].gather(1, (accepted[:sequences, None] - 1).clamp(min=0).to(torch.int64)).squeeze(1)
-    state = states.index_select(0, start.to(torch.int64)).float()
+    rows = _rows(q, k, v, beta, decay, at)
+    state = _accepted(states, slots[:sequences], accepted).float()
     tokens = tokens.to(torch.int64)
     for step in range(length):  # every step's state is kept: the next call begins where tokens were accepted
         one = slice(step, step + 1)

@@ -88,6 +88,13 @@ def _check(name: str, a: Tensor, b: Tensor) -> None:
     )
 
 
+def _scaled(
+    name: str, a: Tensor, b: Tensor, a_scale: Tensor | None, b_scale: Tensor | None, bias: Tensor | None
+) -> Tensor:
+    _check(name, a, b)
+    return _bias(_product(a, b, a_scale, b_scale), bias)
+
+
 @operator(
     "_xpu_C",
     "fp8_gemm(Tensor A, Tensor B, ScalarType? out_dtype, Tensor? A_scale_, Tensor? B_scale_, Tensor? bias_) -> Tensor",
@@ -100,8 +107,7 @@ def fp8_gemm(
     b_scale: Tensor | None,
     bias: Tensor | None,
 ) -> Tensor:
-    _check("fp8_gemm", a, b)
-    return _bias(_product(a, b, a_scale, b_scale), bias).to(out_dtype or torch.float16)
+    return _scaled("fp8_gemm", a, b, a_scale, b_scale, bias).to(out_dtype or torch.float16)
 
 
 @operator(
@@ -142,8 +148,7 @@ def fp8_bmm(
     b_scale: Tensor | None,
     bias: Tensor | None,
 ) -> Tensor:
-    _check("fp8_bmm", a, b)
-    return _bias(_product(a, b, a_scale, b_scale), bias).to(out_dtype or torch.float16)
+    return _scaled("fp8_bmm", a, b, a_scale, b_scale, bias).to(out_dtype or torch.float16)
 
 
 @operator("_xpu_C", "fp8_gemm_w8a16(Tensor A, Tensor B, Tensor? B_scale_, Tensor? bias_) -> Tensor")

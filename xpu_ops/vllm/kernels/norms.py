@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.activations import round_blocks, round_e2m1
-from xpu_ops.vllm.kernels.common import cast, dynamic_scale, fused, put, require
+from xpu_ops.vllm.kernels.common import fused, put, require, round_blocks, round_by, round_e2m1, round_rows
 from xpu_ops.vllm.kernels.registry import operator
 
 
@@ -45,11 +44,7 @@ def rms_norm_dynamic_per_token_quant(
     scale_ub: Tensor | None,
     residual: Tensor | None,
 ) -> None:
-    y = _normed(x, weight, epsilon, residual)
-    factor = dynamic_scale(y, out.dtype, scale_ub)
-    put(out, cast(y / factor, out.dtype))
-    require(scale.numel() == factor.numel(), f"expected {factor.numel()} scales, got {scale.numel()}")
-    scale.view(factor.shape).copy_(factor)
+    round_rows(out, _normed(x, weight, epsilon, residual), scale, scale_ub)
 
 
 @operator(
@@ -89,7 +84,7 @@ def rms_norm_mxfp4_quant(
     "rms_norm_static_fp8_quant(Tensor! result, Tensor input, Tensor weight, Tensor scale, float epsilon) -> ()",
 )
 def rms_norm_static_fp8_quant(out: Tensor, x: Tensor, weight: Tensor, scale: Tensor, epsilon: float) -> None:
-    put(out, cast(_normed(x, weight, epsilon, None) * scale.float().reciprocal(), out.dtype))
+    round_by(out, _normed(x, weight, epsilon, None), scale)
 
 
 @operator(
@@ -100,4 +95,4 @@ def rms_norm_static_fp8_quant(out: Tensor, x: Tensor, weight: Tensor, scale: Ten
 def fused_add_rms_norm_static_fp8_quant(
     out: Tensor, x: Tensor, residual: Tensor, weight: Tensor, scale: Tensor, epsilon: float
 ) -> None:
-    put(out, cast(_normed(x, weight, epsilon, residual) * scale.float().reciprocal(), out.dtype))
+    round_by(out, _normed(x, weight, epsilon, residual), scale)

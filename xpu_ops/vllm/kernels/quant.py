@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.activations import round_blocks, round_e2m1
-from xpu_ops.vllm.kernels.common import cast, dynamic_scale, limit, put, require
+from xpu_ops.vllm.kernels.common import cast, limit, put, require, round_blocks, round_e2m1, round_rows
 from xpu_ops.vllm.kernels.registry import operator
 
 
@@ -48,10 +47,7 @@ def dynamic_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor) -> None:
     "dynamic_per_token_scaled_fp8_quant(Tensor! result, Tensor input, Tensor! scale, Tensor? scale_ub) -> ()",
 )
 def dynamic_per_token_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor, scale_ub: Tensor | None) -> None:
-    factor = dynamic_scale(x, out.dtype, scale_ub)
-    put(out, cast(x.float() / factor, out.dtype))
-    require(scale.numel() == factor.numel(), f"expected {factor.numel()} scales, got {scale.numel()}")
-    scale.view(factor.shape).copy_(factor)
+    round_rows(out, x, scale, scale_ub)
 
 
 @operator(

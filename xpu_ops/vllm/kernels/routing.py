@@ -162,13 +162,17 @@ def _count(key: Tensor, experts: int) -> Tensor:
     return torch.zeros(experts + 1, dtype=torch.int64, device=key.device).scatter_add_(0, key, torch.ones_like(key))
 
 
+def _whole_blocks(counts: Tensor, block: int) -> Tensor:
+    return torch.div(counts + (block - 1), block, rounding_mode="floor") * block
+
+
 def _align(
     key: Tensor, experts: int, block: int, sorted_ids: Tensor, expert_ids: Tensor, total: Tensor, names: Tensor | None,
     empty: int = 0,
 ) -> None:  # fmt: skip
     """Write choices by expert, each expert's padded to whole blocks, and the expert of each block."""
     counts = _count(key, experts)
-    padded = torch.div(counts[:experts] + (block - 1), block, rounding_mode="floor") * block
+    padded = _whole_blocks(counts[:experts], block)
     ends = padded.cumsum(0)
     begins = functional.pad(ends - padded, (0, 1), value=sorted_ids.numel())
     order = key.argsort(stable=True)
@@ -216,7 +220,7 @@ def batched_moe_align_block_size(
 ) -> None:
     require(block_size > 0, f"batched_moe_align_block_size: block_size must be above zero, got {block_size}")
     experts, counts = counts.numel(), counts.to(torch.int64)
-    padded = torch.div(counts + (block_size - 1), block_size, rounding_mode="floor") * block_size
+    padded = _whole_blocks(counts, block_size)
     ends = padded.cumsum(0)
     at = torch.arange(sorted_ids.numel(), device=counts.device)
     expert = torch.searchsorted(ends, at, right=True).clamp_(max=experts - 1)
