@@ -42,7 +42,9 @@ def serves(name: str, module: str) -> bool:
     return name not in FAMILIES or family(module) in FAMILIES[name]
 
 
-def link_class(name: str, worker: Path, modules: Path, out: Path, jobs: int, cache: Cache) -> tuple[str, list[str]]:
+def link_class(
+    name: str, worker: Path, modules: Path, out: Path, jobs: int, cache: Cache, whole: bool
+) -> tuple[str, list[str]]:
     """The key of the class, and the modules that failed. A module that the class cannot have gets no file."""
     os.environ[TARGET] = name
     key = identify(worker)
@@ -54,7 +56,7 @@ def link_class(name: str, worker: Path, modules: Path, out: Path, jobs: int, cac
     todo: list[Job] = []
     for portable in sorted(modules.glob(f"*{PORTABLE}")):
         module = portable.name.removesuffix(PORTABLE)
-        if not serves(name, module):
+        if not (whole or serves(name, module)):
             continue
         digests[module] = sha256(f"{environment} {sha256(portable.read_bytes())}".encode())
         if cache.fetch(digests[module], out / module) is None:
@@ -85,6 +87,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("-j", dest="jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--classes", nargs="+", default=CLASSES, help=f"of {', '.join(CLASSES)}; default all")
+    parser.add_argument("--whole", action="store_true", help="every module for every class, to compare them")
     args = parser.parse_args(argv)
 
     use_cpu_runtime()
@@ -94,7 +97,7 @@ def main(argv: list[str] | None = None) -> int:
     targets: list[str] = []
     failed: list[str] = []
     for name in args.classes:
-        key, bad = link_class(name, args.worker, args.modules, args.out / name, max(1, args.jobs), cache)
+        key, bad = link_class(name, args.worker, args.modules, args.out / name, max(1, args.jobs), cache, args.whole)
         targets.append(f"target\t{key}\t{name}")
         failed += [f"{name}/{module}" for module in bad]
     rows = [row for row in (args.modules / "modules.tsv").read_text().splitlines() if not row.startswith("target\t")]
