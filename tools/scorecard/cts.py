@@ -12,14 +12,16 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 SECONDS = 300  # of a node
-COLLECTING = 1800  # seconds: TorchCTS asks the CPU about every sample before the first node
-SETTINGS = "SCORECARD_CTS"  # JSON for the plugin: file of results, n of every n-th, ids, id after which to begin
+COLLECTING = 600  # seconds: TorchCTS asks the CPU about every sample before the first node
+# JSON for the plugin: file of results, n of every n-th, [k, n] to take the k-th of n parts, ids, id after which to begin
+SETTINGS = "SCORECARD_CTS"
 
 
 def settings() -> dict[str, Any]:
@@ -27,8 +29,15 @@ def settings() -> dict[str, Any]:
 
 
 def pytest_configure() -> None:
-    """Its table of releases is made once: it goes through all operators at each question otherwise."""
+    """Leaves out what takes most of its time: its table of releases is made once, and samples have no test to be named after.
+
+    For the latter torch goes through the stack with the sources of each frame, 80 ms per operator and type.
+    """
+    from torch.testing._internal import common_utils
+    from torch.testing._internal.opinfo import core
     from torchcts import op_metadata
+
+    common_utils.extract_test_fn = core.extract_test_fn = lambda: None
 
     slow = op_metadata._validation_metadata
     known: dict[int, Any] = {}
@@ -54,6 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if ids := wanted.get("ids"):
         items[:] = [item for item in items if name_of(item.nodeid) in set(ids)]
     items[:] = items[:: wanted.get("each", 1)]
+    first, step = wanted.get("part", (0, 1))
+    items[:] = items[first::step]
     names = [name_of(item.nodeid) for item in items]
     if wanted.get("after") in names:
         del items[: names.index(wanted["after"]) + 1]
@@ -82,26 +93,43 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def nodes(folder: Path, device: str, level: int, part: list[str], wanted: dict[str, Any]) -> None:
-    """Runs nodes in processes until none is left."""
+def nodes(folder: Path, device: str, level: int, part: list[str], wanted: dict[str, Any], jobs: int = 1) -> None:
+    """Runs nodes in processes, `jobs` at a time, each on a processor of its own where there are several."""
     results = Path(wanted["results"])
+    processors = sorted(os.sched_getaffinity(0))
+    if jobs == 1:
+        return in_turn(folder, device, level, part, wanted, set(processors))
+    files = [results.with_suffix(f".{k}") for k in range(jobs)]
+
+    def one(k: int) -> None:
+        own = folder / f"part{k}"
+        own.mkdir(exist_ok=True)
+        (own / "manifest.py").write_text((folder / "manifest.py").read_text())
+        mine = wanted | {"results": str(files[k]), "part": [k, jobs]}
+        in_turn(own, device, level, part, mine, {processors[k % len(processors)]})
+
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(one, range(jobs)))
+    with results.open("a") as out:
+        for file in files:
+            if file.exists():
+                out.write(file.read_text())
+                file.unlink()
+
+
+def in_turn(
+    folder: Path, device: str, level: int, part: list[str], wanted: dict[str, Any], processors: set[int]
+) -> None:
+    """Runs nodes in one process after the other until none is left."""
+    results = Path(wanted["results"])
+    options = ["--device", device, "--level", str(level), "--non-interactive"]
+    options += ["--results-dir", str(folder / "results"), "--memory-mode", "performance"]
+    command = [sys.executable, "-m", "torchcts", "run", *options, "-p", "tools.scorecard.cts", "-q", *part]
     while True:
-        command = [
-            sys.executable,
-            "-m",
-            "torchcts",
-            "run",
-            "--device",
-            device,
-            "--level",
-            str(level),
-            "--non-interactive",
-        ]
-        command += ["--results-dir", str(folder / "results"), "--memory-mode", "performance"]
-        command += ["-p", "tools.scorecard.cts", "-q", *part]
         size = results.stat().st_size if results.exists() else 0
         since, limit = time.monotonic(), COLLECTING
         child = subprocess.Popen(command, cwd=folder, env=os.environ | {SETTINGS: json.dumps(wanted)})
+        os.sched_setaffinity(child.pid, processors)
         while child.poll() is None:
             time.sleep(1)
             if results.exists() and (now := results.stat().st_size) != size:
@@ -121,6 +149,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1, help="take each n-th node")
     parser.add_argument("--repeats", type=int, default=0, help="unused: nothing is timed")
     parser.add_argument("--level", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--part", action="append", default=[], help="a file or folder of its tests; may be repeated")
     args = parser.parse_args()
     import torchcts
@@ -132,14 +161,14 @@ def main() -> None:
     tests = Path(torchcts.__file__).parent
     part = [str(tests / p) for p in args.part]
     results = args.results.resolve()
-    nodes(folder, "xpu", args.level, part, {"results": str(results), "each": args.each})
+    nodes(folder, "xpu", args.level, part, {"results": str(results), "each": args.each}, args.jobs)
     from tools.scorecard.__main__ import outcomes
 
     failed = [name for name, line in outcomes(lines(results)).items() if line["outcome"] == "failed"]
     if failed:
         other = results.with_suffix(".cpu")
         files = sorted({str(tests / name.partition("::")[0]) for name in failed})
-        nodes(folder, "cpu", args.level, files, {"results": str(other), "ids": failed})
+        nodes(folder, "cpu", args.level, files, {"results": str(other), "ids": failed}, min(args.jobs, len(failed)))
         on_cpu = outcomes(lines(other))
         with results.open("a") as out:
             for name, line in outcomes(lines(results)).items():
