@@ -87,3 +87,33 @@ def test_masks_that_are_aligned() -> None:
         args = x, m
         want = A._nested_tensor_from_mask_left_aligned(*args)
         assert A._nested_tensor_from_mask_left_aligned(*to_device(args)) is want
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(causal: bool, dtype: torch.dtype) -> None:
+    """Of sequences of several lengths, as each alone; queries and keys may differ in number. The gradients, too."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-2
+    generator = torch.Generator().manual_seed(0)
+    for queries, keys, dim in (((3, 7, 5), (3, 7, 5), 64), ((4, 1), (6, 2), 20), ((1,), (1,), 8)):
+        if causal and queries != keys:
+            continue
+        parts = [
+            [torch.randn(n, 2, dim, generator=generator).to(dtype).requires_grad_() for n in lengths]
+            for lengths in (queries, keys, keys)
+        ]
+        there = [[p.detach().to("xpu").requires_grad_() for p in operand] for operand in parts]
+        nested = [torch.nested.as_nested_tensor(o, layout=torch.jagged).transpose(1, 2) for o in there]
+        out = attention(*nested, is_causal=causal).transpose(1, 2)
+        wanted = [
+            attention(*(p.float().transpose(0, 1)[None] for p in one), is_causal=causal)
+            for one in zip(*parts, strict=True)
+        ]
+        for got, want in zip(out.unbind(), wanted, strict=True):
+            torch.testing.assert_close(got.cpu().float(), want[0].transpose(0, 1), rtol=tolerance, atol=tolerance)
+        out.values().square().sum().backward()
+        sum(w.square().sum() for w in wanted).backward()
+        for got_operand, operand in zip(there, parts, strict=True):
+            for got, want in zip(got_operand, operand, strict=True):
+                torch.testing.assert_close(got.grad.cpu(), want.grad, rtol=8 * tolerance, atol=8 * tolerance)

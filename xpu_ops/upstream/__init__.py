@@ -28,6 +28,7 @@ DOORS = {
     "torch._higher_order_ops.associative_scan": "higher_order",
     "torch._inductor.compile_fx": "inductor",
     "torch._native": "native",
+    "torch.nested._internal.sdpa": "nested",
     "torch.utils.flop_counter": "flop_counter",
     "torchao.kernel.intmm": "torchao",
     "torchao.quantization.quant_api": "torchao",
