@@ -1,6 +1,7 @@
 // Products with scaled 8-bit and 4-bit operands.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
@@ -25,7 +26,7 @@ void multiply(const at::Tensor& a, const at::Tensor& b, const Chain& chain, bool
     out.copy_(compose_chain(at::mm(a.to(at::kFloat), b.to(at::kFloat)), chain));
 }
 at::Tensor bias_row(const std::optional<at::Tensor>& bias) {
-  return bias && bias->defined() ? bias->reshape({1, -1}).to(at::kFloat) : at::Tensor();
+  return bias && bias->defined() ? bias->reshape({1, -1}).to(at::kFloat).contiguous() : at::Tensor();
 }
 bool direct(const at::Tensor& out) {
   return out.is_contiguous() && (out.scalar_type() == at::kFloat || out.scalar_type() == at::kBFloat16);
@@ -39,6 +40,7 @@ void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   // A factor a row is no post-op that oneDNN has fast code for: it takes a pass of its own.
   const bool by_row = scale_a.numel() != 1, here = !by_row && direct(out);
   const at::Tensor row = bias_row(bias);
+  if (few_rows(a, b, scale_a, scale_b, row, out)) return;
   Chain chain{Scaling("mul", operand(scale_b))};
   if (!by_row) chain.emplace_back(Scaling("mul", operand(scale_a)));
   if (!by_row && row.defined()) chain.emplace_back(Scaling("add", row));
@@ -75,15 +77,18 @@ void block_product(const Operands& x, const std::optional<at::Tensor>& bias, con
   if (out.numel() == 0) return;
   if (x.a.size(1) == 0) return out.zero_(), void();
   const at::Tensor row = bias_row(bias);
+  if (few_rows(x, row, out)) return;
+  const at::Tensor factor =
+      x.factor[0].defined() ? at::mul(x.factor[0].reshape({}), x.factor[1].reshape({})) : at::Tensor();
   const bool whole = out.is_contiguous() && out.scalar_type() == at::kFloat;
   if (const at::Tensor sum = whole ? out : new_empty(out.sizes(), at::kFloat); few_rows(x, sum)) {
-    if (x.factor.defined()) sum.mul_(x.factor);
+    if (factor.defined()) sum.mul_(factor);
     if (row.defined()) sum.add_(row);
     if (!whole) out.copy_(sum);
     return;
   }
   Chain chain;
-  if (x.factor.defined()) chain.emplace_back(Scaling("mul", x.factor.reshape({1, 1})));
+  if (factor.defined()) chain.emplace_back(Scaling("mul", factor.reshape({1, 1})));
   if (row.defined()) chain.emplace_back(Scaling("add", row));
   const bool slim = narrow(x.scale_a) && narrow(x.scale_b) && current_policy().products16;
   const auto type = slim ? at::kBFloat16 : at::kFloat;

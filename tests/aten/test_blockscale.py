@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from support.modes import DOTS8
 from torch.nn.functional import ScalingType, SwizzleType, scaled_mm
 
 import xpu_ops
@@ -102,6 +103,8 @@ FORMATS = [
 BLOCK = {B16: 16, B32: 32, B128: 128, SQUARE: 128}
 # Rows of a and columns of b: one, a partial tile of scales, a whole one and one more; values of a row: part of a block.
 SHAPES = [(1, 16, 16), (1, 144, 272), (5, 32, 96), (16, 128, 128), (129, 144, 160), (33, 256, 1040), (128, 16, 512)]
+# Those of the kernel for few rows: one, two, a team of rows, several, more than it holds; inputs taken in several parts.
+SHAPES += [(1, 48, 16512), (2, 144, 4224), (3, 32, 2176), (12, 32, 4224), (40, 272, 2304)]
 
 
 def random_bytes(dtype: torch.dtype, *shape: int, seed: int) -> torch.Tensor:
@@ -233,6 +236,42 @@ def test_extreme_scales(fmt: Format, exponents: tuple[int, int]) -> None:
         left = exact(case.a) * spread(raw.view(E8M0), fmt.left, 9, 128)
         mixed = mixed._replace(scale_a=raw.view(E8M0), left=left)
     check(run(fmt, mixed, True, torch.float32), mixed)
+
+
+@pytest.mark.parametrize("fmt", FORMATS[:2], ids=lambda f: f.name)
+@pytest.mark.parametrize("rows", [1, 2, 5], ids=str)
+def test_scales_that_make_up_for_each_other(fmt: Format, rows: int) -> None:
+    """Values times their own scales are no floats; the products are. A processor without the instructions loses them."""
+    if not DOTS8:
+        pytest.skip("the processor lacks AVX512-BF16 or AVX512-VBMI")
+    case = make(fmt, rows, 32, 256, low=250, high=255)
+    other = make(fmt, rows, 32, 256, low=0, high=4)
+    for mixed in (
+        Case(case.a, other.b, case.scale_a, other.scale_b, case.left, other.right),
+        Case(other.a, case.b, other.scale_a, case.scale_b, other.left, case.right),
+    ):
+        check(run(fmt, mixed, True, torch.float32), mixed)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 17], ids=str)
+def test_every_nan_reaches_its_row_or_column(rows: int) -> None:
+    for fmt in FORMATS:
+        case = make(fmt, rows, 48, 256)
+        places = [("scale_a", rows - 1, None), ("scale_b", None, 0 if fmt.right == SQUARE else 37)]
+        places += [("a", rows - 1, None), ("b", None, 37)] if fmt.value == E4M3 else []
+        for name, row, column in places:
+            t = getattr(case, name)
+            at = t.t() if name == "b" else t
+            raw = at.clone() if at.dtype == torch.float32 else at.view(torch.uint8).clone()
+            nan = math.nan if at.dtype == torch.float32 else 255 if at.dtype == E8M0 else 0x7F
+            raw[0 if name == "scale_a" and fmt.left == SQUARE else (column if row is None else row), -1] = nan
+            raw = raw.view(at.dtype)
+            got = run(fmt, case._replace(**{name: raw.t() if name == "b" else raw}), True, torch.float32).cpu().isnan()
+            want = torch.zeros_like(got)
+            rows_hit = slice(None) if row is None or (name == "scale_a" and fmt.left == SQUARE) else row
+            columns_hit = slice(None) if column is None or (name == "scale_b" and fmt.right == SQUARE) else column
+            want[rows_hit, columns_hit] = True
+            assert torch.equal(got, want), (fmt.name, name)
 
 
 def test_special_values() -> None:
