@@ -52,4 +52,13 @@ bool few_rows(const Operands& operands, const at::Tensor& bias, const at::Tensor
 bool few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
               const at::Tensor& bias, const at::Tensor& out);
 
+// out = (a @ b) * scale_a * scale_b + bias for float8.
+void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+                    const std::optional<at::Tensor>& bias, const at::Tensor& out);
+// out = a @ b.T + bias with the scales of blocks applied first, and the factors to the product.
+void block_product(const Operands& x, const std::optional<at::Tensor>& bias, const at::Tensor& out);
+// The conditions of torch on products with block scales; an element holds so many values.
+void check_block_product(const at::Tensor& a, const at::Tensor& b, int64_t per_element, bool use_fast_accum,
+                         const std::optional<at::Tensor>& bias, at::ScalarType out);
+
 }  // namespace xpu_ops::aten

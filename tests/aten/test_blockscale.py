@@ -142,11 +142,12 @@ class Case(NamedTuple):
     right: torch.Tensor
 
 
-def make(fmt: Format, m: int, n: int, k: int, **scales: int) -> Case:
+def make(fmt: Format, m: int, n: int, k: int, seed: int = 0, **scales: int) -> Case:
     packed = k // 2 if fmt.value == F4 else k
-    a, b = random_bytes(fmt.value, m, packed, seed=0), random_bytes(fmt.value, n, packed, seed=1)
-    sa = random_scale(fmt.scale, *scale_shape(fmt.left, m, k), seed=2, **scales)
-    sb = random_scale(fmt.scale, *scale_shape(fmt.right, n, k), seed=3, **scales)
+    seed *= 4
+    a, b = random_bytes(fmt.value, m, packed, seed=seed), random_bytes(fmt.value, n, packed, seed=seed + 1)
+    sa = random_scale(fmt.scale, *scale_shape(fmt.left, m, k), seed=seed + 2, **scales)
+    sb = random_scale(fmt.scale, *scale_shape(fmt.right, n, k), seed=seed + 3, **scales)
     left, right = exact(a) * spread(sa, fmt.left, m, k), exact(b) * spread(sb, fmt.right, n, k)
     return Case(a, b.t(), sa, sb, left, right.t())
 
@@ -335,6 +336,74 @@ def test_layouts_of_the_operands(fmt: Format) -> None:
     loose[:, : case.a.shape[1]] = case.a.view(torch.uint8)
     other = case._replace(a=loose.view(fmt.value)[:, : case.a.shape[1]], b=column_major(case.b.t()).t())
     check(run(fmt, other, False, torch.float32), case, 2.25 if fmt.levels == 2 else 1.0)
+
+
+# ---- a product per group; scales are swizzled, tiles of a matrix that is cut are those of each group
+
+
+@pytest.mark.parametrize("fmt", FORMATS[:4], ids=lambda f: f.name)
+@pytest.mark.parametrize("form", ["2d-3d", "3d-3d", "2d-2d", "3d-2d"])
+def test_groups(fmt: Format, form: str) -> None:
+    left, right = form.split("-")
+    if form == "2d-2d" and fmt.value == F4:
+        with pytest.raises(NotImplementedError, match="no groups of two matrices of float4"):
+            a = torch.zeros(16, 64, dtype=torch.uint8, device="xpu").view(F4)
+            scale, one = torch.zeros(128, 4, dtype=torch.uint8, device="xpu"), torch.ones(1, device="xpu")
+            scales, recipe = [scale.view(fmt.scale), one][: fmt.levels], [r.value for r in recipes(fmt)[0]]
+            offs = torch.tensor([32, 64], dtype=torch.int32, device="xpu")
+            torch._scaled_grouped_mm_v2(a, a.t(), scales, recipe, [1], scales, recipe, [1], offs)
+        return
+    sizes = [48, 0, 96] if form == "2d-3d" else [32, 64, 32]
+    cases = [
+        make(
+            fmt,
+            size if form == "2d-3d" else 16,
+            size if form == "3d-2d" else 32,
+            size if form == "2d-2d" else 96,
+            seed=g,
+        )
+        for g, size in enumerate(sizes)
+    ]
+
+    def blocks(of: Any) -> torch.Tensor:
+        """The groups' tiles, one after the other."""
+        return torch.cat([swizzled(of(c)).view(torch.uint8) for c in cases]).view(fmt.scale)
+
+    a = torch.stack([c.a.view(torch.uint8) for c in cases]) if left == "3d" else None
+    b = torch.stack([c.b.t().view(torch.uint8) for c in cases]) if right == "3d" else None
+    if a is None:
+        a = torch.cat([c.a.view(torch.uint8) for c in cases], 1 if right == "2d" else 0)
+    if b is None:
+        b = torch.cat([c.b.t().view(torch.uint8) for c in cases], 1 if left == "2d" else 0)
+    scales = [blocks(lambda c: c.scale_a), blocks(lambda c: c.scale_b)]
+    shapes = [(3, -1) if left == "3d" else (128, -1), (3, -1) if right == "3d" else (128, -1)]
+    given = [[s.view(shape).to("xpu")] for s, shape in zip(scales, shapes, strict=True)]
+    factors = torch.tensor([0.5, 3.0, 2.0]) if fmt.levels == 2 else torch.ones(3)
+    if fmt.levels == 2:
+        given[0].append(factors.to("xpu"))
+        given[1].append(torch.ones(1, device="xpu"))
+    offs = None if form == "3d-3d" else torch.tensor(sizes).cumsum(0).int().to("xpu")
+    ra, rb = ([r.value for r in recipe] for recipe in recipes(fmt))
+    swizzle = [1] + [0] * (fmt.levels - 1)
+    moved = [a.view(fmt.value).to("xpu"), b.view(fmt.value).to("xpu").mT]
+    got = torch._scaled_grouped_mm_v2(*moved, given[0], ra, swizzle, given[1], rb, swizzle, offs)
+    assert got.dtype == torch.bfloat16
+    begin = 0
+    for g, (case, size) in enumerate(zip(cases, sizes, strict=True)):
+        part = (
+            got[begin : begin + size]
+            if form == "2d-3d"
+            else got[:, begin : begin + size]
+            if form == "3d-2d"
+            else got[g]
+        )
+        begin += size
+        check(part, case, factors[g].item())
+    if fmt == FORMATS[0]:
+        first = torch._scaled_grouped_mm(*moved, given[0][0], given[1][0], offs, out_dtype=torch.bfloat16)
+        assert torch.equal(first.cpu(), got.cpu())
+        with pytest.raises(ValueError, match="for block-scaled groups scale_b must have"):
+            torch._scaled_grouped_mm(*moved, given[0][0], given[1][0][:, :-4].contiguous(), offs)
 
 
 def test_empty() -> None:
