@@ -265,10 +265,11 @@ template <class S> XPU_INLINE uint32_t scale_stride(const BlockScaleArgs& p) {
   return kWeightChunk / p.block / 4 * (p.tiles ? 512 : 4);
 }
 
+constexpr int64_t kMostAhead = 4096;
 // Asks for a line of the first cache. The address may lie past the end.
 XPU_INLINE void fetch(const void* p) { asm volatile("prefetcht0 (%0)" ::"r"(p)); }
 
-// kSides rows of the weight, the next of which begin `ahead` bytes on, whose results are kWeightBlocks sets apart for
+// kSides rows of the weight, read `ahead` bytes ahead, whose results are kWeightBlocks sets apart for
 // each row of a.
 template <class V, uint32_t kM, uint32_t kSides>
 XPU_INLINE void dots_rows(float* const* out, uint32_t at, const typename V::Tables& tables,
@@ -303,6 +304,8 @@ XPU_INLINE void dots_team(float* const* out, const uint8_t* a, const BlockScaleA
   using S = typename V::Scales::Scale;
   constexpr uint32_t kSides = kM == kDotsTeam ? 2 : kWeightSides;
   const uint32_t step = p->tiles ? 512 : 4, stride = V::kBlocks ? scale_stride<S>(*p) : 0;
+  // The next row, or of long ones the next part, which leaves the first cache to the inputs.
+  const int64_t ahead = count == p->k && p->in_row > kMostAhead ? kMostAhead / 2 : p->in_row;
   const typename V::Tables tables;
   for (uint32_t side = 0; side < kWeightSides; side += kSides)
     for (uint32_t r = 0; r < kWeightRows; ++r) {
@@ -313,7 +316,7 @@ XPU_INLINE void dots_team(float* const* out, const uint8_t* a, const BlockScaleA
         w[s] = static_cast<const uint8_t*>(p->in) + row * p->in_row + from / V::kPerByte;
         scale[s] = V::kBlocks ? scales_at<S>(*p, row, from) : w[s];
       }
-      dots_rows<V, kM, kSides>(out + side, at + r, tables, w, scale, step, stride, a, count, p->in_row);
+      dots_rows<V, kM, kSides>(out + side, at + r, tables, w, scale, step, stride, a, count, ahead);
     }
 }
 // The same times all rows of a. What many of them take together stays in the second cache.
