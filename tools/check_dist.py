@@ -64,7 +64,8 @@ def check_files(path: Path, folder: Path) -> None:
         own = {Path(name).name for name in portable if serves(kind, Path(name).name)}
         native = {f"xpu_ops/modules/{kind}/{name}.native.syclbin" for name in own} - {*names}
         # Assembly for bf16, which only the last class has.
-        if native - ({f"xpu_ops/modules/{kind}/dot16.native.syclbin"} if kind != CLASSES[-1] else set()):
+        assembly = {f"xpu_ops/modules/{kind}/{name}.native.syclbin" for name in ("dot16", "dots8")}
+        if native - (assembly if kind != CLASSES[-1] else set()):
             sys.exit(f"{path.name} lacks {len(native)} modules for {kind}")
     if not any(name.endswith("/LICENSE") for name in names):
         sys.exit(f"{path.name} lacks its licence")

@@ -1,7 +1,6 @@
 #include "bindings/aten/blockscale.hpp"
 
 #include <ATen/ceil_div.h>
-#include <ATen/ops/mul.h>
 
 #include <algorithm>
 
@@ -159,18 +158,26 @@ BlockScales required_scales(const char* name, const at::Tensor& rows, const at::
   return *block_scales(rows, s, recipe, swizzle);
 }
 
-// All but what is written, or nothing where rows are not dense.
-std::optional<BlockScaleArgs> scale_args(const at::Tensor& rows, const BlockScales& scales) {
+// The values, or nothing where rows are not dense.
+std::optional<BlockScaleArgs> value_args(const at::Tensor& rows) {
   if (rows.stride(1) != 1 && rows.size(1) != 1) return std::nullopt;
   const int64_t k = row_values(rows);
   TORCH_CHECK(rows.size(0) <= INT32_MAX && k <= INT32_MAX, "A scaled product takes sizes up to ", INT32_MAX,
               ", but got ", rows.size(0), " rows of ", k, " values.");
   BlockScaleArgs args;
   args.in = rows.const_data_ptr();
-  args.scale = scales.values.const_data_ptr();
   args.in_row = rows.stride(0);
   args.rows = static_cast<uint32_t>(rows.size(0));
   args.k = static_cast<uint32_t>(k);
+  return args;
+}
+
+// All but what is written.
+std::optional<BlockScaleArgs> scale_args(const at::Tensor& rows, const BlockScales& scales) {
+  auto found = value_args(rows);
+  if (!found) return found;
+  BlockScaleArgs& args = *found;
+  args.scale = scales.values.const_data_ptr();
   args.block = static_cast<uint32_t>(block_of(scales.recipe));
   args.scale_rows = static_cast<uint32_t>(scale_rows(scales.recipe));
   if (scales.swizzled) {
@@ -179,7 +186,7 @@ std::optional<BlockScaleArgs> scale_args(const at::Tensor& rows, const BlockScal
     args.scale_row = scales.values.stride(0);
     args.scale_block = scales.values.stride(1);
   }
-  return args;
+  return found;
 }
 
 }  // namespace
@@ -218,7 +225,8 @@ Operands named_operands(const at::Tensor& a, const at::Tensor& b, at::TensorList
   if (c->levels == 2) {
     TORCH_CHECK_VALUE(scale_a[1].numel() == 1 && scale_b[1].numel() == 1,
                       "For two-level-scaled NVFP4, both global scales must have 1 Float element");
-    operands.factor = at::mul(scale_a[1].reshape({}), scale_b[1].reshape({}));
+    operands.factor[0] = scale_a[1];
+    operands.factor[1] = scale_b[1];
   }
   return operands;
 }
@@ -256,6 +264,58 @@ bool few_rows(const Operands& x, const at::Tensor& out) {
   args.weight.a_row = a.stride(0);
   args.weight.out = out.mutable_data_ptr();
   return plan::block_rows(runtime::current_queue(), values, scale, args);
+}
+
+namespace {
+
+void size_dots(BlockDotsArgs& args, const at::Tensor& bias, const at::Tensor& out) {
+  args.weight.m = args.a.rows;
+  args.weight.n = args.w.rows;
+  args.weight.k = args.w.k;
+  args.weight.out = out.data_ptr();
+  args.bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr;
+}
+bool dots_type(const at::Tensor& out) {
+  return out.scalar_type() == at::kFloat || out.scalar_type() == at::kBFloat16 || out.scalar_type() == at::kHalf;
+}
+
+}  // namespace
+
+bool few_rows(const Operands& x, const at::Tensor& bias, const at::Tensor& out) {
+  const auto values = values_of(x.b.scalar_type());
+  const auto scale = scale_of(x.scale_b.values.scalar_type());
+  if (x.a.scalar_type() != x.b.scalar_type() || !out.is_contiguous() || !dots_type(out)) return false;
+  const auto a = scale_args(x.a, x.scale_a), w = scale_args(x.b, x.scale_b);
+  if (!a || !w) return false;
+  BlockDotsArgs args;
+  args.a = *a;
+  args.w = *w;
+  for (int i = 0; i < 2; ++i) args.factor[i] = x.factor[i].defined() ? x.factor[i].const_data_ptr<float>() : nullptr;
+  size_dots(args, bias, out);
+  return plan::block_dots(runtime::current_queue(), values, scale, false, to_dtype(out.scalar_type()), args);
+}
+
+bool few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+              const at::Tensor& bias, const at::Tensor& out) {
+  if (a.scalar_type() != at::kFloat8_e4m3fn || b.scalar_type() != at::kFloat8_e4m3fn || !out.is_contiguous() ||
+      !dots_type(out))
+    return false;
+  const auto rows = [](const at::Tensor& m, const at::Tensor& scale) {
+    auto args = value_args(m);
+    if (args) {
+      args->scale = scale.const_data_ptr();
+      args->scale_row = scale.numel() != 1;
+    }
+    return args;
+  };
+  const auto of_a = rows(a, scale_a), of_w = rows(b.t(), scale_b);
+  if (!of_a || !of_w) return false;
+  BlockDotsArgs args;
+  args.a = *of_a;
+  args.w = *of_w;
+  size_dots(args, bias, out);
+  return plan::block_dots(runtime::current_queue(), plan::BlockValues::e4m3fn, plan::BlockScale::f32, true,
+                          to_dtype(out.scalar_type()), args);
 }
 
 }  // namespace xpu_ops::aten

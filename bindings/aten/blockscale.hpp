@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,7 @@ struct BlockScales {
 struct Operands {
   at::Tensor a, b;  // rows of both are contracted
   BlockScales scale_a, scale_b;
-  at::Tensor factor;  // of the product, where there is one
+  std::array<at::Tensor, 2> factor;  // of the product, where there are two
 };
 // Those of _scaled_mm(a, b), which tells combinations from one another by their shapes.
 std::optional<Operands> block_operands(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a,
@@ -45,5 +46,19 @@ at::Tensor widened(const at::Tensor& rows, const BlockScales& scales, at::Scalar
 // out = a @ b.T for a few rows of a, with the scales of blocks, by a kernel of its own. out is dense, of float32. False
 // where the plan leaves the product to others.
 bool few_rows(const Operands& operands, const at::Tensor& out);
+// The same with the factor and a bias, a row of float32. out is dense, of float32, bf16 or f16.
+bool few_rows(const Operands& operands, const at::Tensor& bias, const at::Tensor& out);
+// out = a @ b * scale_a * scale_b + bias for float8, with scales of the tensors or of rows and columns.
+bool few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+              const at::Tensor& bias, const at::Tensor& out);
+
+// out = (a @ b) * scale_a * scale_b + bias for float8.
+void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
+                    const std::optional<at::Tensor>& bias, const at::Tensor& out);
+// out = a @ b.T + bias with the scales of blocks applied first, and the factors to the product.
+void block_product(const Operands& x, const std::optional<at::Tensor>& bias, const at::Tensor& out);
+// The conditions of torch on products with block scales; an element holds so many values.
+void check_block_product(const at::Tensor& a, const at::Tensor& b, int64_t per_element, bool use_fast_accum,
+                         const std::optional<at::Tensor>& bias, at::ScalarType out);
 
 }  // namespace xpu_ops::aten

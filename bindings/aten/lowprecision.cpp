@@ -1,6 +1,7 @@
 // Products with scaled 8-bit and 4-bit operands.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/stack.h>
 
 #include <algorithm>
@@ -25,13 +26,15 @@ void multiply(const at::Tensor& a, const at::Tensor& b, const Chain& chain, bool
     out.copy_(compose_chain(at::mm(a.to(at::kFloat), b.to(at::kFloat)), chain));
 }
 at::Tensor bias_row(const std::optional<at::Tensor>& bias) {
-  return bias && bias->defined() ? bias->reshape({1, -1}).to(at::kFloat) : at::Tensor();
+  return bias && bias->defined() ? bias->reshape({1, -1}).to(at::kFloat).contiguous() : at::Tensor();
 }
 bool direct(const at::Tensor& out) {
   return out.is_contiguous() && (out.scalar_type() == at::kFloat || out.scalar_type() == at::kBFloat16);
 }
 
-// out = (a @ b) * scale_a * scale_b + bias. Every float8 value is a bf16 one, and products are added in float32.
+}  // namespace
+
+// Every float8 value is a bf16 one, and products are added in float32.
 void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
                     const std::optional<at::Tensor>& bias, const at::Tensor& out) {
   if (out.numel() == 0) return;
@@ -39,6 +42,7 @@ void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   // A factor a row is no post-op that oneDNN has fast code for: it takes a pass of its own.
   const bool by_row = scale_a.numel() != 1, here = !by_row && direct(out);
   const at::Tensor row = bias_row(bias);
+  if (few_rows(a, b, scale_a, scale_b, row, out)) return;
   Chain chain{Scaling("mul", operand(scale_b))};
   if (!by_row) chain.emplace_back(Scaling("mul", operand(scale_a)));
   if (!by_row && row.defined()) chain.emplace_back(Scaling("add", row));
@@ -50,6 +54,8 @@ void scaled_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
   }
   if (!here) out.copy_(result);
 }
+
+namespace {
 
 void check_matrices(const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.dim() == 2, "mat1 must be a matrix");
@@ -70,20 +76,24 @@ bool row_wise(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sa, co
          sb.size(1) == b.size(1) && sa.is_contiguous() && sb.is_contiguous();
 }
 
-// out = a @ b.T + bias with the scales of blocks applied first, and the factor to the product.
+}  // namespace
+
 void block_product(const Operands& x, const std::optional<at::Tensor>& bias, const at::Tensor& out) {
   if (out.numel() == 0) return;
   if (x.a.size(1) == 0) return out.zero_(), void();
   const at::Tensor row = bias_row(bias);
+  if (few_rows(x, row, out)) return;
+  const at::Tensor factor =
+      x.factor[0].defined() ? at::mul(x.factor[0].reshape({}), x.factor[1].reshape({})) : at::Tensor();
   const bool whole = out.is_contiguous() && out.scalar_type() == at::kFloat;
   if (const at::Tensor sum = whole ? out : new_empty(out.sizes(), at::kFloat); few_rows(x, sum)) {
-    if (x.factor.defined()) sum.mul_(x.factor);
+    if (factor.defined()) sum.mul_(factor);
     if (row.defined()) sum.add_(row);
     if (!whole) out.copy_(sum);
     return;
   }
   Chain chain;
-  if (x.factor.defined()) chain.emplace_back(Scaling("mul", x.factor.reshape({1, 1})));
+  if (factor.defined()) chain.emplace_back(Scaling("mul", factor.reshape({1, 1})));
   if (row.defined()) chain.emplace_back(Scaling("add", row));
   const bool slim = narrow(x.scale_a) && narrow(x.scale_b) && current_policy().products16;
   const auto type = slim ? at::kBFloat16 : at::kFloat;
@@ -92,7 +102,6 @@ void block_product(const Operands& x, const std::optional<at::Tensor>& bias, con
   if (!result.is_same(out)) out.copy_(result);
 }
 
-// The conditions of torch on products with block scales; an element holds so many values.
 void check_block_product(const at::Tensor& a, const at::Tensor& b, int64_t per_element, bool use_fast_accum,
                          const std::optional<at::Tensor>& bias, at::ScalarType out) {
   const int64_t k = a.size(1) * per_element, n = b.size(1);
@@ -106,8 +115,6 @@ void check_block_product(const at::Tensor& a, const at::Tensor& b, int64_t per_e
                     "Bias must be Float32 or BFloat16 or Half, but got ", bias->scalar_type());
   TORCH_CHECK_VALUE(onednn_float(out) || is_float8(out), "Expected an output of a floating type, but got ", out);
 }
-
-}  // namespace
 
 // scale_result is not applied, as on the CPU.
 at::Tensor& _scaled_mm_out(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
@@ -181,98 +188,6 @@ at::Tensor _scaled_mm_v2(const at::Tensor& self, const at::Tensor& mat2, at::Ten
   at::Tensor out = new_empty({0}, out_dtype.value_or(self.scalar_type()));
   return _scaled_mm_v2_out(self, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype,
                            contraction_dim, use_fast_accum, out);
-}
-
-// ---- a product for each group, row-wise scales
-
-namespace {
-
-// Where the groups end along the dimension that they share; offsets are read back.
-std::vector<int64_t> group_ends(const at::Tensor& offs, int64_t size) {
-  const at::Tensor host = offs.to(at::kCPU).contiguous();
-  std::vector<int64_t> ends;
-  for (int64_t g = 0; g < host.numel(); ++g) {
-    const int64_t begin = g ? ends.back() : 0, end = host.const_data_ptr<int32_t>()[g];
-    TORCH_CHECK(begin <= end && end <= size, "Offsets must not decrease or exceed ", size, ", but got ", end, " after ",
-                begin, ".");
-    ends.push_back(end);
-  }
-  return ends;
-}
-
-void check_group_scale(const char* name, const at::Tensor& scale, const at::Tensor& mat, int64_t dim, int64_t times) {
-  if (mat.dim() == 2) {
-    TORCH_CHECK(scale.is_contiguous(), "Expected ", name, " to be contiguous.");
-    TORCH_CHECK(scale.dim() == 1, "Expected ", name, " to be 1D tensor, but got ", scale.dim(), "D tensor.");
-    TORCH_CHECK(scale.size(0) == mat.size(dim) * times, "Expected ", name, " to have ", mat.size(dim) * times,
-                " elements, got ", scale.size(0), " elements.");
-  } else {
-    TORCH_CHECK(scale.dim() == 2, "Expected ", name, " to be 2D tensor, but got ", scale.dim(), "D tensor.");
-    TORCH_CHECK(scale.stride(1) == 1, "Expected ", name, " to be contiguous in the last dimension.");
-    TORCH_CHECK(scale.size(0) == mat.size(0), "Expected ", name, " batch dimension to be ", mat.size(0), ", got ",
-                scale.size(0), ".");
-    TORCH_CHECK(scale.size(1) == mat.size(1 + dim), "Expected ", name, " non-batch dimension to be ", mat.size(1 + dim),
-                ", got ", scale.size(1), ".");
-  }
-}
-
-}  // namespace
-
-at::Tensor _scaled_grouped_mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& scale_a,
-                              const at::Tensor& scale_b, const std::optional<at::Tensor>& offs,
-                              const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& scale_result,
-                              std::optional<at::ScalarType> out_dtype, bool) {
-  const at::Tensor &a = self, &b = mat2;
-  TORCH_CHECK(a.scalar_type() == at::kFloat8_e4m3fn && b.scalar_type() == at::kFloat8_e4m3fn,
-              "Expected inputs of E4M3 FP8 type but got mat_a.dtype=", a.scalar_type(),
-              " and mat_b.dtype=", b.scalar_type(), ".");
-  const bool a2 = a.dim() == 2, b2 = b.dim() == 2;
-  TORCH_CHECK((a2 || a.dim() == 3) && (b2 || b.dim() == 3),
-              "Multiplicands must be 2D or 3D but got mat_a.dim()=", a.dim(), " and mat_b.dim()=", b.dim());
-  TORCH_CHECK(a.size(-1) == b.size(-2), "contraction dimension of mat_a and mat_b must match");
-  TORCH_CHECK(scale_a.scalar_type() == at::kFloat && scale_b.scalar_type() == at::kFloat,
-              "For FP8 scales must both be float32. Got scale_a.dtype=", scale_a.scalar_type(),
-              " and scale_b.dtype=", scale_b.scalar_type(), ".");
-  const bool given = offs && offs->defined();
-  TORCH_CHECK(given || !(a2 || b2), "Offsets tensor not provided, but is needed for ", a.dim(), "D/", b.dim(),
-              "D multiplicand layouts.");
-  TORCH_CHECK(!given || a2 || b2, "Offsets tensor provided, but is not needed for 3D/3D multiplicand layouts.");
-  if (given) {
-    TORCH_CHECK(offs->dim() == 1, "Offsets tensor must be 1D, but got offs.dim()=", offs->dim(), ".");
-    TORCH_CHECK(offs->scalar_type() == at::kInt, "Offsets tensor must be integer (int32) tensor, but got ",
-                offs->scalar_type(), ".");
-  }
-  const int64_t groups = a2 && b2 ? offs->size(0) : a2 ? b.size(0) : a.size(0);
-  TORCH_CHECK(!given || offs->size(0) == groups, "matrix batch sizes have to match");
-  TORCH_CHECK(given || b.size(0) == groups, "batched dimension has to match");
-  const int64_t times = a2 && b2 ? groups : 1;
-  check_group_scale("scale_a", scale_a, a, 0, times);
-  check_group_scale("scale_b", scale_b, b, 1, times);
-  TORCH_CHECK(!scale_result || !scale_result->defined(), "Scale result tensor provided, but it is not supported yet.");
-  TORCH_CHECK(!bias || !bias->defined(), "Bias tensor provided, but it is not supported yet.");
-  TORCH_CHECK(!out_dtype || *out_dtype == at::kBFloat16, "If output dtype provided, it must be torch.bfloat16.");
-
-  const int64_t m = a.size(-2), n = b.size(-1);
-  const at::Tensor out = a2 != b2 ? new_empty({m, n}, at::kBFloat16) : new_empty({groups, m, n}, at::kBFloat16);
-  const std::vector<int64_t> ends = given ? group_ends(*offs, a2 && b2 ? a.size(1)
-                                                              : a2     ? m
-                                                                       : n)
-                                          : std::vector<int64_t>();
-  if (a2 != b2) const_cast<at::Tensor&>(out).zero_();  // what lies behind the last group
-  for (int64_t g = 0; g < groups; ++g) {
-    const int64_t begin = given && g ? ends[g - 1] : 0, size = given ? ends[g] - begin : 0;
-    at::Tensor ga = a2 ? a.narrow(b2 ? 1 : 0, begin, size) : a.select(0, g);
-    at::Tensor gb = b2 ? b.narrow(a2 ? 0 : 1, begin, size) : b.select(0, g);
-    const at::Tensor sa = !a2  ? scale_a.select(0, g)
-                          : b2 ? scale_a.narrow(0, g * m, m)
-                               : scale_a.narrow(0, begin, size);
-    const at::Tensor sb = !b2  ? scale_b.select(0, g)
-                          : a2 ? scale_b.narrow(0, g * n, n)
-                               : scale_b.narrow(0, begin, size);
-    scaled_product(ga, gb, sa.reshape({-1, 1}), sb.reshape({1, -1}), {},
-                   a2 == b2 ? out.select(0, g) : out.narrow(a2 ? 0 : 1, begin, size));
-  }
-  return out;
 }
 
 // ---- integer weights of a float product

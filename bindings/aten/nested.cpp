@@ -4,6 +4,7 @@
 
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/WrapDimUtils.h>
 #include <ATen/native/nested/NestedTensorMath.h>
 #include <ATen/ops/_nested_from_padded_native.h>
 #include <ATen/ops/arange.h>
@@ -14,6 +15,10 @@
 #include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/repeat_interleave.h>
+#include <ATen/ops/sum.h>
+
+#include <algorithm>
+#include <numeric>
 
 #include "bindings/aten/core/tensor.hpp"
 
@@ -214,6 +219,71 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> nested_native_layer_norm_backward
   if (grad_weight.defined()) grad_weight = grad_weight.view(normalized_shape);
   if (grad_bias.defined()) grad_bias = grad_bias.view(normalized_shape);
   return {grad_input, grad_weight, grad_bias};
+}
+
+namespace {
+
+// f(matrix of buffer, columns) for the rows of each item, all at once where they are of one length. Flat results follow
+// one another. `one`: the buffer has one element per row.
+template <class F>
+at::Tensor by_last_dim(const at::Tensor& buffer, const at::Tensor& sizes, bool one, F f) {
+  const at::Tensor plain = sizes.contiguous();
+  const int64_t items = plain.size(0), dims = items ? plain.size(1) : 0;
+  std::vector<int64_t> rows(items, 1), columns(items);
+  for (int64_t i = 0; i < items; ++i) {
+    const int64_t* size = plain.const_data_ptr<int64_t>() + i * dims;
+    for (int64_t d = 0; d + 1 < dims; ++d) rows[i] *= size[d];
+    columns[i] = size[dims - 1];
+  }
+  if (items == 0) return buffer;
+  if (std::all_of(columns.begin(), columns.end(), [&](int64_t c) { return c == columns[0]; })) {
+    rows = {std::accumulate(rows.begin(), rows.end(), int64_t{0})};
+    columns.resize(1);
+  }
+  std::vector<at::Tensor> parts;
+  int64_t begin = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int64_t width = one ? 1 : columns[i];
+    parts.push_back(f(buffer.narrow(0, begin, rows[i] * width).view({rows[i], width}), columns[i]).flatten());
+    begin += rows[i] * width;
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+}  // namespace
+
+at::Tensor nested_sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,
+                                  std::optional<at::ScalarType> dtype) {
+  const auto* impl = at::native::get_nested_tensor_impl(self);
+  TORCH_CHECK(dim && dim->size() == 1, "NestedTensor only allows reduction of a single dimension for now.");
+  const int64_t along = at::maybe_wrap_dim((*dim)[0], self.dim());
+  TORCH_CHECK(along == self.dim() - 1,
+              "NestedTensor can only be reduced across the last dimension for now got dimension ", along, " instead.");
+  TORCH_CHECK(keepdim, "NestedTensor always requires keepdim=True for now.");
+  TORCH_CHECK(!dtype, "NestedTensor does not support dtype argument for now.");
+  TORCH_CHECK(at::native::nested_tensor_impl_is_contiguous(impl),
+              "NestedTensor does not support reductions when the input is noncontiguous for now.");
+  const at::Tensor& sizes = impl->get_nested_sizes();
+  if (sizes.dim() == 0) return self.clone();
+  at::Tensor sums = sizes.clone();
+  sums.select(1, -1).fill_(1);
+  const auto sum = [&](const at::Tensor& rows, int64_t) { return at::sum(rows, {1}, false, self.scalar_type()); };
+  return nested_of(by_last_dim(impl->get_buffer(), sizes, false, sum), sums);
+}
+
+at::Tensor nested__nested_sum_backward(const at::Tensor& grad, const at::Tensor& self, at::OptionalIntArrayRef, bool) {
+  const at::Tensor& sizes = at::native::get_nested_tensor_impl(self)->get_nested_sizes();
+  if (sizes.dim() == 0) return self.clone();
+  const at::Tensor given = grad.contiguous();
+  const auto* impl = at::native::get_nested_tensor_impl(given);
+  at::Tensor expected = sizes.clone();
+  expected.select(1, -1).fill_(1);
+  TORCH_CHECK(impl->get_nested_sizes().equal(expected),
+              "_nested_sum_backward: expected a gradient with one element per row of the nested tensor");
+  const auto spread = [](const at::Tensor& rows, int64_t columns) {
+    return rows.expand({rows.size(0), columns}).contiguous();
+  };
+  return nested_of(by_last_dim(impl->get_buffer(), sizes, true, spread), sizes);
 }
 
 }  // namespace xpu_ops::aten

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/blockscale_kernels.hpp"
+#include "gen/kernels/dots8_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
@@ -11,9 +12,34 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr uint32_t kValues = 4096;      // of a work-group, about
-constexpr uint32_t kMostRows = 32;      // up to which a product with the weights as they are is the faster one
+constexpr uint32_t kValues = 4096;       // of a work-group, about
+constexpr uint32_t kManyValues = 32768;  // of one that computes in vectors
+constexpr uint32_t kMostRows = 32;       // up to which a product with the weights as they are is the faster one
+// The same where both operands stay as they are. Scales of float32 have no product by bf16 to turn to.
+constexpr uint32_t kMostNibbleDots = 64, kMostFloatDots = 256;
 constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
+
+const runtime::KernelTable& vectors(BlockValues values, BlockScale scale) {
+  const bool e8m0 = scale == BlockScale::e8m0;
+  if (values == BlockValues::e4m3fn)
+    return e8m0 ? kernels::blockscale_widen_e4m3fn_e8m0 : kernels::blockscale_widen_e4m3fn_f32;
+  return e8m0 ? kernels::blockscale_widen_e2m1_e8m0 : kernels::blockscale_widen_e2m1_e4m3;
+}
+
+// Scales of a chunk side by side.
+bool dense(BlockScale scale, const BlockScaleArgs& args) {
+  return scale == BlockScale::f32 || args.tiles || args.scale_block == 1;
+}
+bool few(BlockValues values, const WeightArgs& w, uint32_t most) {
+  return (values == BlockValues::e4m3fn || values == BlockValues::e2m1) && w.m && w.m <= most && w.n >= kWeightRows &&
+         w.k && w.k % kWeightChunk == 0;
+}
+void share_sets(BlockRowsPlan& plan, uint32_t n, const runtime::Policy& policy) {
+  const size_t sets = ceil_div(n, kWeightRows);
+  const size_t share = ceil_div(sets, policy.units * kGroupsPerUnit * kWeightSides) * kWeightSides;
+  plan.blocks = static_cast<uint32_t>(std::min<size_t>(share, kWeightBlocks));
+  plan.groups = ceil_div(sets, plan.blocks);
+}
 
 const runtime::KernelTable& table(BlockValues values, BlockScale scale) {
   const bool e8m0 = scale == BlockScale::e8m0;
@@ -32,23 +58,29 @@ const runtime::KernelTable& table(BlockValues values, BlockScale scale) {
 
 }  // namespace
 
-BlockScalePlan plan_blockscale(const BlockScaleArgs& args, const runtime::Policy& policy) {
+BlockScalePlan plan_blockscale(BlockValues values, const BlockScaleArgs& args, const runtime::Policy& policy) {
   BlockScalePlan plan;
   if (!args.rows || !args.k) return plan;
-  plan.local1 = policy.lanes;
-  plan.local0 = std::max<size_t>(policy.row_items / policy.lanes, 1);
+  plan.vectors =
+      policy.single_items && args.k % 16 == 0 && (values == BlockValues::e4m3fn || values == BlockValues::e2m1);
+  const uint32_t each = plan.vectors ? kManyValues : kValues;
+  if (!plan.vectors) {
+    plan.local1 = policy.lanes;
+    plan.local0 = std::max<size_t>(policy.row_items / policy.lanes, 1);
+  }
   const uint32_t whole = static_cast<uint32_t>(ceil_div(args.k, args.block)) * args.block;
-  plan.column_each = std::min(whole, std::max(kValues / args.block, 1u) * args.block);
-  plan.row_each = std::max(kValues / plan.column_each, 1u);
+  plan.column_each = std::min(whole, std::max(each / args.block, 1u) * args.block);
+  plan.row_each = std::max(each / plan.column_each, 1u);
   plan.groups0 = ceil_div(args.rows, plan.local0 * plan.row_each);
   plan.groups1 = ceil_div(args.k, plan.column_each);
   return plan;
 }
 
 void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale scale, BlockScaleArgs args) {
-  const BlockScalePlan plan = plan_blockscale(args, runtime::device_info(queue.device).policy);
+  const BlockScalePlan plan = plan_blockscale(values, args, runtime::device_info(queue.device).policy);
   args.row_each = plan.row_each;
   args.column_each = plan.column_each;
+  if (plan.vectors) return runtime::launch(queue, vectors(values, scale)[to], plan.groups0 * plan.groups1, 1, args);
   runtime::launch2(queue, table(values, scale)[to], plan.groups0, plan.groups1, plan.local0, plan.local1, args);
 }
 
@@ -56,14 +88,8 @@ BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockR
                               const runtime::Policy& policy) {
   BlockRowsPlan plan;
   const WeightArgs& w = args.weight;
-  const bool dense = scale == BlockScale::f32 || args.scales.tiles || args.scales.scale_block == 1;
-  plan.served = policy.single_items && (values == BlockValues::e4m3fn || values == BlockValues::e2m1) && dense && w.m &&
-                w.m <= kMostRows && w.n >= kWeightRows && w.k && w.k % kWeightChunk == 0;
-  if (!plan.served) return plan;
-  const size_t sets = ceil_div(w.n, kWeightRows);
-  const size_t share = ceil_div(sets, policy.units * kGroupsPerUnit * kWeightSides) * kWeightSides;
-  plan.blocks = static_cast<uint32_t>(std::min<size_t>(share, kWeightBlocks));
-  plan.groups = ceil_div(sets, plan.blocks);
+  plan.served = policy.single_items && dense(scale, args.scales) && few(values, w, kMostRows);
+  if (plan.served) share_sets(plan, w.n, policy);
   return plan;
 }
 
@@ -75,6 +101,33 @@ bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, Blo
   runtime::KernelSlot& kernel = values == BlockValues::e2m1
                                     ? (e8m0 ? kernels::blockscale_rows_e2m1_e8m0 : kernels::blockscale_rows_e2m1_e4m3)
                                     : (e8m0 ? kernels::blockscale_rows_e4m3_e8m0 : kernels::blockscale_rows_e4m3_f32);
+  runtime::launch(queue, kernel, plan.groups, 1, args);
+  return true;
+}
+
+BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows, const BlockDotsArgs& args,
+                              const runtime::Policy& policy) {
+  BlockRowsPlan plan;
+  const uint32_t most = values == BlockValues::e2m1            ? kMostNibbleDots
+                        : scale == BlockScale::f32 && !by_rows ? kMostFloatDots
+                                                               : kMostRows;
+  plan.served =
+      policy.dots8 && few(values, args.weight, most) && (by_rows || (dense(scale, args.a) && dense(scale, args.w)));
+  if (plan.served) share_sets(plan, args.weight.n, policy);
+  return plan;
+}
+
+bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, bool by_rows, DType out,
+                BlockDotsArgs args) {
+  const BlockRowsPlan plan = plan_block_dots(values, scale, by_rows, args, runtime::device_info(queue.device).policy);
+  if (!plan.served) return false;
+  args.weight.blocks = plan.blocks;
+  args.type = out == DType::f32 ? 0 : out == DType::bf16 ? 1 : 2;
+  const bool e8m0 = scale == BlockScale::e8m0;
+  runtime::KernelSlot& kernel = values == BlockValues::e2m1
+                                    ? (e8m0 ? kernels::block_dots_e2m1_e8m0 : kernels::block_dots_e2m1_e4m3)
+                                : by_rows ? kernels::block_dots_e4m3_rows
+                                          : (e8m0 ? kernels::block_dots_e4m3_e8m0 : kernels::block_dots_e4m3_f32);
   runtime::launch(queue, kernel, plan.groups, 1, args);
   return true;
 }

@@ -16,8 +16,9 @@ enum class BlockScale { f32, e8m0, e4m3 };
 struct BlockScalePlan {
   uint32_t row_each = 1, column_each = 0;  // of a work-group's row of items
   size_t groups0 = 0, groups1 = 0, local0 = 1, local1 = 1;
+  bool vectors = false;  // a work-group is one item that computes in vectors
 };
-BlockScalePlan plan_blockscale(const BlockScaleArgs& args, const runtime::Policy& policy);
+BlockScalePlan plan_blockscale(BlockValues values, const BlockScaleArgs& args, const runtime::Policy& policy);
 
 // Whether bf16 holds every product of a value with a scale.
 constexpr bool exact_in_bf16(BlockScale scale) { return scale != BlockScale::f32; }
@@ -35,5 +36,13 @@ BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockR
                               const runtime::Policy& policy);
 // The same product without wide weights, for a few rows of a. False where the plan does not serve it.
 bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, BlockRowsArgs args);
+
+// The same where a and the weight are both of e4m3fn or both of e2m1 with the same scales, which stay as they are, and
+// the result has a factor and a bias. By instructions of the processor. `by_rows`: a scale of float32 per row in place
+// of one per block.
+BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows, const BlockDotsArgs& args,
+                              const runtime::Policy& policy);
+bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, bool by_rows, DType out,
+                BlockDotsArgs args);
 
 }  // namespace xpu_ops::plan::inline blockscale_family

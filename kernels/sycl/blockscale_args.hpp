@@ -27,4 +27,14 @@ struct BlockRowsArgs {
   BlockScaleArgs scales;
 };
 
+// out = (a @ w.T) * factors + bias with the scales of both operands, where factors and bias are there. out and what
+// counts the work as `weight` says; a block of k values is a scale per row.
+struct BlockDotsArgs {
+  WeightArgs weight;
+  BlockScaleArgs a, w;
+  const float* factor[2] = {};
+  const float* bias = nullptr;  // of each column
+  uint32_t type = 0;            // of out: f32, bf16, f16
+};
+
 }  // namespace xpu_ops

@@ -24,15 +24,53 @@ template <class S> XPU_INLINE float16v scale_lanes(uint16v code) {
   }
 }
 
-// How chunks of 128 values of a row of the weight are multiplied. `at` is where their scales begin, `step` the bytes
-// from four of them to the next four.
-
+using bytes8u __attribute__((ext_vector_type(8), aligned(1))) = uint8_t;
 using bytes16u __attribute__((ext_vector_type(16), aligned(1))) = uint8_t;
 using words16u __attribute__((ext_vector_type(16), aligned(1))) = uint16_t;
 using words16v = uint16_t __attribute__((ext_vector_type(16)));
 
 // Bits of halfs as floats.
 XPU_INLINE float16v half_lanes(words16v y) { return __builtin_convertvector(__builtin_bit_cast(half16v, y), float16v); }
+// Codes of e4m3 as halfs, whose exponent bias is larger by eight: exact, subnormals included. NaN is looked for beside.
+XPU_INLINE float16v e4m3_lanes(words16v b) {
+  return half_lanes((b << words16v(7) & words16v(0x3f80)) | (b << words16v(8) & words16v(0x8000)));
+}
+
+// Sixteen values of a row from column c on.
+template <class V> XPU_INLINE float16v values16(const uint8_t* in, uint32_t c) {
+  if constexpr (__is_same(V, f4e2m1x2)) {
+    const auto b = *reinterpret_cast<const bytes8u*>(in + c / 2);
+    const auto twice = __builtin_shufflevector(b, b, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    const uint16v n = __builtin_convertvector(twice, uint16v) >> (kCount16 % 2 * 4);
+    const float16v x = __builtin_bit_cast(float16v, (n << 22 & 0x01c00000u) + 0x3f800000u);
+    const float16v half = 0.5f * x, less = x - 1.0f, v = half < less ? half : less;
+    return __builtin_bit_cast(float16v, __builtin_bit_cast(uint16v, v) | (n << 28 & 0x80000000u));
+  } else {
+    static_assert(__is_same(V, f8e4m3fn));
+    const auto b = *reinterpret_cast<const bytes16u*>(in + c);
+    const float16v v = 0x1p8f * e4m3_lanes(__builtin_convertvector(b, words16v));
+    return (__builtin_convertvector(b, uint16v) & 0x7fu) == 0x7fu ? __builtin_bit_cast(float16v, uint16v(0x7fc00000u))
+                                                                  : v;
+  }
+}
+// blockscale_dequantize by work-groups of one item, for blocks that sixteen divides.
+template <class T, class V, class S> void blockscale_widen(const BlockScaleArgs& p) {
+  const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0));
+  const uint32_t across = (p.k + p.column_each - 1) / p.column_each, first = group / across * p.row_each;
+  const uint32_t c0 = group % across * p.column_each, c1 = least(c0 + p.column_each, p.k);
+  for (uint32_t row = first; row < first + p.row_each && row < p.rows; ++row) {
+    const uint8_t* in = static_cast<const uint8_t*>(p.in) + row * p.in_row;
+    T* out = static_cast<T*>(p.out) + static_cast<size_t>(row) * p.k;
+    for (uint32_t c = c0; c < c1; c += p.block) {
+      const float scale = static_cast<float>(static_cast<const S*>(p.scale)[scale_place(p, row, c / p.block)]);
+      const uint32_t end = least(c + p.block, c1);
+      for (uint32_t i = c; i < end; i += 16) store16(out + i, values16<V>(in, i) * scale);
+    }
+  }
+}
+
+// How chunks of 128 values of a row of the weight are multiplied. `at` is where their scales begin, `step` the bytes
+// from four of them to the next four.
 
 // As halfs, whose exponent bias is larger by fourteen: exact, subnormals included. Nibble j of the 32 words of a chunk:
 // the elements 4 l + j.
@@ -99,7 +137,6 @@ template <class S> struct E2m1Row {
   static XPU_INLINE float16v finish(float16v sum, const State&) { return sum; }
 };
 
-// As halfs, whose exponent bias is larger by eight: exact, subnormals included. NaN is looked for beside.
 template <class S> struct E4m3Row {
   static constexpr uint32_t kPerByte = 1;
   static constexpr float kUnit = 0x1p8f;
@@ -114,8 +151,7 @@ template <class S> struct E4m3Row {
 #pragma unroll
     for (uint32_t h = 0; h < 4; ++h) {  // a quarter has one scale
       const auto sixteen = [](const uint8_t* from) __attribute__((always_inline)) {
-        const words16v b = __builtin_convertvector(*reinterpret_cast<const bytes16u*>(from), words16v);
-        return half_lanes((b << words16v(7) & words16v(0x3f80)) | (b << words16v(8) & words16v(0x8000)));
+        return e4m3_lanes(__builtin_convertvector(*reinterpret_cast<const bytes16u*>(from), words16v));
       };
       const float16v low = sixteen(w + 32 * h), high = sixteen(w + 32 * h + 16);
       float16v s;
@@ -178,11 +214,14 @@ __attribute__((noinline)) void block_sets(float* const* out, const WeightInputs*
 }
 
 template <class V, class S> void blockscale_rows(const BlockRowsArgs& p) {
-  weight_rows<float, WeightInputs>(
+  weight_rows<WeightInputs>(
       p.weight, 1, [](uint32_t, uint32_t) {},
-      [](WeightInputs& inputs, uint32_t first, const float* a, uint32_t count) __attribute__((always_inline)) {
-        for (uint32_t c = 0; c < count; c += kWeightChunk) V::order(inputs.a + first + c, a + c);
-      },
+      [&](WeightInputs& inputs, uint32_t place, uint32_t rows, uint32_t m, uint32_t from, uint32_t count)
+          __attribute__((always_inline)) {
+            const float* a = input_row<float>(p.weight, m) + from;
+            const uint32_t first = place * inputs_of<WeightInputs>(rows);
+            for (uint32_t c = 0; c < count; c += kWeightChunk) V::order(inputs.a + first + c, a + c);
+          },
       [&](uint32_t rows, const WeightInputs* inputs, uint32_t from, const uint32_t* row, uint32_t count,
           float* const* sums) {
         const BlockScaleArgs scales = p.scales;
@@ -193,7 +232,7 @@ template <class V, class S> void blockscale_rows(const BlockRowsArgs& p) {
         else
           block_sets<V, S, 4>(sums, inputs, &scales, row, from, count);
       },
-      [](uint32_t, float16v v) { return v * V::kUnit; });
+      [&](uint32_t m, uint32_t row, float16v v) { store16(result_row<float>(p.weight, m) + row, v * V::kUnit); });
 }
 
 }  // namespace xpu

@@ -51,7 +51,8 @@ struct alignas(64) WholeInputs {
 };
 // Elements from one row to the next where so many share them.
 template <class Inputs> constexpr uint32_t inputs_of(uint32_t rows) {
-  return Inputs::kElements / rows < kWeightInputs ? Inputs::kElements / rows : kWeightInputs;
+  const uint32_t most = Inputs::kElements / rows / kWeightChunk * kWeightChunk;
+  return most < kWeightInputs ? most : kWeightInputs;
 }
 // The scales of sixteen rows of the weight, by the parts of the chunks. Where a chunk has several, fewer chunks are
 // taken at once.
@@ -299,26 +300,25 @@ __attribute__((noinline)) void sets_int8(float* const* out, const WeightInputs* 
 }
 
 // The sets of sixteen rows of this work-group. touch(group, row) reads something of the scales of a set, which lie far
-// apart; order(inputs, first, a, count) brings a row into order; add(rows, inputs, from, row, count, sums) multiplies
-// so many rows of a with the sets from each `row` on, from column `from` on; finish(row, sum) gives the results. A part
-// of what `inputs` can hold is taken at once.
-template <class T, class Inputs, class Touch, class Order, class Add, class Finish>
+// apart; order(inputs, place, rows, m, from, count) brings row m of a into order as
+// that place of so many, from column `from` on; add(rows, inputs,
+// from, row, count, sums) multiplies so many rows of a with the sets from each `row` on; finish(m, row, sum) stores the
+// results. A part of what `inputs` can hold is taken at once.
+template <class Inputs, class Touch, class Order, class Add, class Finish>
 XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Touch touch, Order order, Add add, Finish finish) {
   constexpr uint32_t kStep = kWeightBlocks * kWeightRows;
   const uint32_t sets = (p.n + kWeightRows - 1) / kWeightRows;
   const uint32_t begin = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0)) * p.blocks;
   const uint32_t end = begin + p.blocks < sets ? begin + p.blocks : sets;
   const uint32_t turns = (end - begin + kWeightSides - 1) / kWeightSides;
-  const T* a = static_cast<const T*>(p.a);
-  T* out = static_cast<T*>(p.out);
   // The last set overlaps the one before where rows are left over.
   const auto row_of = [&](uint32_t set) {
     return (set + 1) * kWeightRows <= p.n ? set * kWeightRows : p.n - kWeightRows;
   };
-  for (uint32_t m0 = 0; m0 < p.m; m0 += kWeightVectors) {
-    const uint32_t left = p.m - m0, rows = left == 1 ? 1 : left == 2 ? 2 : kWeightVectors;
+  for (uint32_t m0 = 0; m0 < p.m; m0 += Inputs::kRows) {
+    const uint32_t left = p.m - m0, rows = left <= 2 ? left : least((left + 3) / 4 * 4, Inputs::kRows);
     const uint32_t most = inputs_of<Inputs>(rows);
-    float sums[kWeightVectors * kStep], spare[kWeightVectors * kStep];
+    float sums[Inputs::kRows * kStep], spare[Inputs::kRows * kStep];
     for (uint32_t i = 0; i < rows * kStep; i += 16) {
       store16(sums + i, float16v(0.0f));
       store16(spare + i, float16v(0.0f));
@@ -331,7 +331,7 @@ XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Touch touch, Ord
           touch(g, row_of(set));
       for (uint32_t m = 0; m < rows; ++m)  // rows past the end repeat the last one
           [[clang::always_inline]]
-        order(inputs, m * most, a + (m0 + (m < left ? m : left - 1)) * p.a_row + from, count);
+        order(inputs, m, rows, m0 + (m < left ? m : left - 1), from, count);
       for (uint32_t turn = 0; turn < turns; ++turn) {
         uint32_t row[kWeightSides];
         float* to[kWeightSides];
@@ -345,11 +345,17 @@ XPU_INLINE void weight_rows(const WeightArgs& p, uint32_t part, Touch touch, Ord
     }
     for (uint32_t set = begin; set < end; ++set)
       for (uint32_t m = 0; m < rows && m < left; ++m) {
-        float16v v = load16(sums + m * kStep + (set - begin) * kWeightRows);
-        [[clang::always_inline]] v = finish(row_of(set), v);
-        store16(out + static_cast<size_t>(m0 + m) * p.n + row_of(set), v);
+        const float16v v = load16(sums + m * kStep + (set - begin) * kWeightRows);
+        [[clang::always_inline]] finish(m0 + m, row_of(set), v);
       }
   }
+}
+
+template <class T> XPU_INLINE const T* input_row(const WeightArgs& p, uint32_t m) {
+  return static_cast<const T*>(p.a) + m * p.a_row;
+}
+template <class T> XPU_INLINE T* result_row(const WeightArgs& p, uint32_t m) {
+  return static_cast<T*>(p.out) + static_cast<size_t>(m) * p.n;
 }
 
 template <class T> XPU_INLINE void copy_int8(WeightInputs& inputs, uint32_t first, const T* a, uint32_t count) {
@@ -358,10 +364,10 @@ template <class T> XPU_INLINE void copy_int8(WeightInputs& inputs, uint32_t firs
 template <class T, class Inputs = WeightInputs> void weight_int8(const WeightArgs& p) {
   const int8_t* w = static_cast<const int8_t*>(p.w);
   const T* scale = static_cast<const T*>(p.scale);
-  weight_rows<T, Inputs>(
+  weight_rows<Inputs>(
       p, 1, [](uint32_t, uint32_t) {},
-      [](Inputs& inputs, uint32_t first, const T* a, uint32_t count)
-          __attribute__((always_inline)) { copy_int8(inputs, first, a, count); },
+      [&](Inputs& inputs, uint32_t place, uint32_t rows, uint32_t m, uint32_t from, uint32_t count) __attribute__((
+          always_inline)) { copy_int8(inputs, place * inputs_of<Inputs>(rows), input_row<T>(p, m) + from, count); },
       [&](uint32_t rows, const Inputs* inputs, uint32_t from, const uint32_t* row, uint32_t count, float* const* sums) {
         const int8_t* lines[kWeightSides];
         for (uint32_t s = 0; s < kWeightSides; ++s) lines[s] = w + static_cast<size_t>(row[s]) * p.k + from;
@@ -372,7 +378,7 @@ template <class T, class Inputs = WeightInputs> void weight_int8(const WeightArg
         else
           sets_int8<4>(sums, inputs, lines, p.k, count);
       },
-      [&](uint32_t row, float16v v) { return v * load16(scale + row); });
+      [&](uint32_t m, uint32_t row, float16v v) { store16(result_row<T>(p, m) + row, v * load16(scale + row)); });
 }
 
 struct ScaleOffset { float16v scale, offset; };
@@ -385,14 +391,15 @@ XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
     if (p.m == 1) return int4_rows<T, WholeInputs>(p, per_group, load);
   const uint8_t* w = static_cast<const uint8_t*>(p.w);
   const uint32_t parts = p.group < kWeightChunk ? kWeightChunk / p.group : 1, step = kWeightChunk / parts;
-  weight_rows<T, Inputs>(
+  weight_rows<Inputs>(
       p, parts,
       [&](uint32_t group, uint32_t row) {
         const size_t at = (static_cast<size_t>(group) * p.n + row) * per_group * sizeof(T);
         (void)static_cast<const volatile uint8_t*>(p.scale)[at];
       },
-      [&](Inputs& inputs, uint32_t first, const T* a, uint32_t count) {
-        [[clang::always_inline]] order_int4(inputs, first, a, count, parts);
+      [&](Inputs& inputs, uint32_t place, uint32_t rows, uint32_t m, uint32_t from, uint32_t count) {
+        [[clang::always_inline]] order_int4(inputs, place * inputs_of<Inputs>(rows), input_row<T>(p, m) + from, count,
+                                            parts);
       },
       [&](uint32_t rows, const Inputs* inputs, uint32_t from, const uint32_t* row, uint32_t count, float* const* sums) {
         WeightScales scales[kWeightSides];
@@ -423,7 +430,7 @@ XPU_INLINE void int4_rows(const WeightArgs& p, uint32_t per_group, Load load) {
             sets_int4<4>(sums, inputs, scales, lines, w_row, count, parts);
         }
       },
-      [](uint32_t, float16v v) { return v; });
+      [&](uint32_t m, uint32_t row, float16v v) { store16(result_row<T>(p, m) + row, v); });
 }
 
 // (q - 8) * scale + zero, which lie side by side.

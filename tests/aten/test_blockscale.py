@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from support.modes import DOTS8
 from torch.nn.functional import ScalingType, SwizzleType, scaled_mm
 
 import xpu_ops
@@ -102,6 +103,8 @@ FORMATS = [
 BLOCK = {B16: 16, B32: 32, B128: 128, SQUARE: 128}
 # Rows of a and columns of b: one, a partial tile of scales, a whole one and one more; values of a row: part of a block.
 SHAPES = [(1, 16, 16), (1, 144, 272), (5, 32, 96), (16, 128, 128), (129, 144, 160), (33, 256, 1040), (128, 16, 512)]
+# Those of the kernel for few rows: one, two, a team of rows, several, more than it holds; inputs taken in several parts.
+SHAPES += [(1, 48, 16512), (2, 144, 4224), (3, 32, 2176), (12, 32, 4224), (40, 272, 2304)]
 
 
 def random_bytes(dtype: torch.dtype, *shape: int, seed: int) -> torch.Tensor:
@@ -139,11 +142,12 @@ class Case(NamedTuple):
     right: torch.Tensor
 
 
-def make(fmt: Format, m: int, n: int, k: int, **scales: int) -> Case:
+def make(fmt: Format, m: int, n: int, k: int, seed: int = 0, **scales: int) -> Case:
     packed = k // 2 if fmt.value == F4 else k
-    a, b = random_bytes(fmt.value, m, packed, seed=0), random_bytes(fmt.value, n, packed, seed=1)
-    sa = random_scale(fmt.scale, *scale_shape(fmt.left, m, k), seed=2, **scales)
-    sb = random_scale(fmt.scale, *scale_shape(fmt.right, n, k), seed=3, **scales)
+    seed *= 4
+    a, b = random_bytes(fmt.value, m, packed, seed=seed), random_bytes(fmt.value, n, packed, seed=seed + 1)
+    sa = random_scale(fmt.scale, *scale_shape(fmt.left, m, k), seed=seed + 2, **scales)
+    sb = random_scale(fmt.scale, *scale_shape(fmt.right, n, k), seed=seed + 3, **scales)
     left, right = exact(a) * spread(sa, fmt.left, m, k), exact(b) * spread(sb, fmt.right, n, k)
     return Case(a, b.t(), sa, sb, left, right.t())
 
@@ -235,6 +239,42 @@ def test_extreme_scales(fmt: Format, exponents: tuple[int, int]) -> None:
     check(run(fmt, mixed, True, torch.float32), mixed)
 
 
+@pytest.mark.parametrize("fmt", FORMATS[:2], ids=lambda f: f.name)
+@pytest.mark.parametrize("rows", [1, 2, 5], ids=str)
+def test_scales_that_make_up_for_each_other(fmt: Format, rows: int) -> None:
+    """Values times their own scales are no floats; the products are. A processor without the instructions loses them."""
+    if not DOTS8:
+        pytest.skip("the processor lacks AVX512-BF16 or AVX512-VBMI")
+    case = make(fmt, rows, 32, 256, low=250, high=255)
+    other = make(fmt, rows, 32, 256, low=0, high=4)
+    for mixed in (
+        Case(case.a, other.b, case.scale_a, other.scale_b, case.left, other.right),
+        Case(other.a, case.b, other.scale_a, case.scale_b, other.left, case.right),
+    ):
+        check(run(fmt, mixed, True, torch.float32), mixed)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 17], ids=str)
+def test_every_nan_reaches_its_row_or_column(rows: int) -> None:
+    for fmt in FORMATS:
+        case = make(fmt, rows, 48, 256)
+        places = [("scale_a", rows - 1, None), ("scale_b", None, 0 if fmt.right == SQUARE else 37)]
+        places += [("a", rows - 1, None), ("b", None, 37)] if fmt.value == E4M3 else []
+        for name, row, column in places:
+            t = getattr(case, name)
+            at = t.t() if name == "b" else t
+            raw = at.clone() if at.dtype == torch.float32 else at.view(torch.uint8).clone()
+            nan = math.nan if at.dtype == torch.float32 else 255 if at.dtype == E8M0 else 0x7F
+            raw[0 if name == "scale_a" and fmt.left == SQUARE else (column if row is None else row), -1] = nan
+            raw = raw.view(at.dtype)
+            got = run(fmt, case._replace(**{name: raw.t() if name == "b" else raw}), True, torch.float32).cpu().isnan()
+            want = torch.zeros_like(got)
+            rows_hit = slice(None) if row is None or (name == "scale_a" and fmt.left == SQUARE) else row
+            columns_hit = slice(None) if column is None or (name == "scale_b" and fmt.right == SQUARE) else column
+            want[rows_hit, columns_hit] = True
+            assert torch.equal(got, want), (fmt.name, name)
+
+
 def test_special_values() -> None:
     for fmt in (FORMATS[0], FORMATS[1], FORMATS[4]):
         case = make(fmt, 4, 32, 128)
@@ -296,6 +336,74 @@ def test_layouts_of_the_operands(fmt: Format) -> None:
     loose[:, : case.a.shape[1]] = case.a.view(torch.uint8)
     other = case._replace(a=loose.view(fmt.value)[:, : case.a.shape[1]], b=column_major(case.b.t()).t())
     check(run(fmt, other, False, torch.float32), case, 2.25 if fmt.levels == 2 else 1.0)
+
+
+# ---- a product per group; scales are swizzled, tiles of a matrix that is cut are those of each group
+
+
+@pytest.mark.parametrize("fmt", FORMATS[:4], ids=lambda f: f.name)
+@pytest.mark.parametrize("form", ["2d-3d", "3d-3d", "2d-2d", "3d-2d"])
+def test_groups(fmt: Format, form: str) -> None:
+    left, right = form.split("-")
+    if form == "2d-2d" and fmt.value == F4:
+        with pytest.raises(NotImplementedError, match="no groups of two matrices of float4"):
+            a = torch.zeros(16, 64, dtype=torch.uint8, device="xpu").view(F4)
+            scale, one = torch.zeros(128, 4, dtype=torch.uint8, device="xpu"), torch.ones(1, device="xpu")
+            scales, recipe = [scale.view(fmt.scale), one][: fmt.levels], [r.value for r in recipes(fmt)[0]]
+            offs = torch.tensor([32, 64], dtype=torch.int32, device="xpu")
+            torch._scaled_grouped_mm_v2(a, a.t(), scales, recipe, [1], scales, recipe, [1], offs)
+        return
+    sizes = [48, 0, 96] if form == "2d-3d" else [32, 64, 32]
+    cases = [
+        make(
+            fmt,
+            size if form == "2d-3d" else 16,
+            size if form == "3d-2d" else 32,
+            size if form == "2d-2d" else 96,
+            seed=g,
+        )
+        for g, size in enumerate(sizes)
+    ]
+
+    def blocks(of: Any) -> torch.Tensor:
+        """The groups' tiles, one after the other."""
+        return torch.cat([swizzled(of(c)).view(torch.uint8) for c in cases]).view(fmt.scale)
+
+    a = torch.stack([c.a.view(torch.uint8) for c in cases]) if left == "3d" else None
+    b = torch.stack([c.b.t().view(torch.uint8) for c in cases]) if right == "3d" else None
+    if a is None:
+        a = torch.cat([c.a.view(torch.uint8) for c in cases], 1 if right == "2d" else 0)
+    if b is None:
+        b = torch.cat([c.b.t().view(torch.uint8) for c in cases], 1 if left == "2d" else 0)
+    scales = [blocks(lambda c: c.scale_a), blocks(lambda c: c.scale_b)]
+    shapes = [(3, -1) if left == "3d" else (128, -1), (3, -1) if right == "3d" else (128, -1)]
+    given = [[s.view(shape).to("xpu")] for s, shape in zip(scales, shapes, strict=True)]
+    factors = torch.tensor([0.5, 3.0, 2.0]) if fmt.levels == 2 else torch.ones(3)
+    if fmt.levels == 2:
+        given[0].append(factors.to("xpu"))
+        given[1].append(torch.ones(1, device="xpu"))
+    offs = None if form == "3d-3d" else torch.tensor(sizes).cumsum(0).int().to("xpu")
+    ra, rb = ([r.value for r in recipe] for recipe in recipes(fmt))
+    swizzle = [1] + [0] * (fmt.levels - 1)
+    moved = [a.view(fmt.value).to("xpu"), b.view(fmt.value).to("xpu").mT]
+    got = torch._scaled_grouped_mm_v2(*moved, given[0], ra, swizzle, given[1], rb, swizzle, offs)
+    assert got.dtype == torch.bfloat16
+    begin = 0
+    for g, (case, size) in enumerate(zip(cases, sizes, strict=True)):
+        part = (
+            got[begin : begin + size]
+            if form == "2d-3d"
+            else got[:, begin : begin + size]
+            if form == "3d-2d"
+            else got[g]
+        )
+        begin += size
+        check(part, case, factors[g].item())
+    if fmt == FORMATS[0]:
+        first = torch._scaled_grouped_mm(*moved, given[0][0], given[1][0], offs, out_dtype=torch.bfloat16)
+        assert torch.equal(first.cpu(), got.cpu())
+        with pytest.raises(ValueError, match="for block-scaled groups scale_b must have"):
+            torch._scaled_grouped_mm(*moved, given[0][0], given[1][0][:, :-4].contiguous(), offs)
 
 
 def test_empty() -> None:

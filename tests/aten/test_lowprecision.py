@@ -94,27 +94,78 @@ def test_scaled_mm_errors() -> None:
         torch.ops.aten._scaled_mm_v2(a, b, [sa], [3], [0], [sb], [3], [0], None, torch.float32, [], False)
 
 
-@pytest.mark.parametrize("form", ["2d-3d", "3d-3d", "2d-2d", "3d-2d"])
-def test_grouped_mm(form: str) -> None:
-    """torch composes it of products; what matters is that it runs here, with gradients."""
-    dtype = torch.bfloat16
+FORMS = ["2d-3d", "3d-3d", "2d-2d", "3d-2d"]
+
+
+def group_parts(
+    form: str, a: torch.Tensor, b: torch.Tensor, ends: list[int]
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
     left, right = form.split("-")
-    offsets = torch.tensor([16, 32, 64], dtype=torch.int32)
-    a = values(*((3, 32, 48) if left == "3d" else (32, 64) if form == "2d-2d" else (64, 48)))
-    b = values(*((3, 48, 32) if right == "3d" else (64, 32) if form == "2d-2d" else (48, 64)), seed=1)
-    offs = None if form == "3d-3d" else offsets
-    inputs = [t.to(dtype) for t in (a, b)]
-    expected = torch._grouped_mm(*inputs, offs)
-    moved = [t.to("xpu").requires_grad_() for t in inputs]
-    actual = torch._grouped_mm(*moved, None if offs is None else offs.to("xpu"))
-    close(actual.detach(), expected.double(), dtype)
-    grad = values(*actual.shape, seed=2).to(dtype)
-    actual.backward(grad.to("xpu"))
-    inputs = [t.requires_grad_() for t in inputs]
-    torch._grouped_mm(*inputs, offs).backward(grad)
-    for m, e in zip(moved, inputs, strict=True):
-        assert m.grad is not None and e.grad is not None
-        close(m.grad, e.grad.double(), dtype)
+    parts = []
+    for g in range(3):
+        part = slice(ends[g - 1] if g else 0, ends[g])
+        x = a[g] if left == "3d" else a[:, part] if right == "2d" else a[part]
+        y = b[g] if right == "3d" else b[part] if left == "2d" else b[:, part]
+        parts.append((x, y))
+    return parts
+
+
+def joined(form: str, products: list[torch.Tensor], size: int) -> torch.Tensor:
+    """Zero where no group reaches."""
+    if form in ("3d-3d", "2d-2d"):
+        return torch.stack(products)
+    dim = 0 if form == "2d-3d" else 1
+    out = torch.cat(products, dim)
+    shape = list(out.shape)
+    shape[dim] = size - shape[dim]
+    return torch.cat([out, out.new_zeros(shape)], dim)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("ends", [[16, 32, 64], [0, 16, 64], [16, 16, 48], [8, 40, 40], [0, 0, 0]], ids=str)
+def test_grouped_mm(form: str, dtype: torch.dtype, ends: list[int]) -> None:
+    left, right = form.split("-")
+    a = values(*((3, 32, 48) if left == "3d" else (32, 64) if form == "2d-2d" else (64, 48))).to(dtype)
+    b = values(*((3, 48, 32) if right == "3d" else (64, 32) if form == "2d-2d" else (48, 64)), seed=1).to(dtype)
+    offs = None if form == "3d-3d" else torch.tensor(ends, dtype=torch.int32, device="xpu")
+    for turned in (False, True):
+        x, y = a.to("xpu"), b.to("xpu")
+        if turned:
+            x, y = x.mT.contiguous().mT, y.mT.contiguous().mT
+        moved = [t.requires_grad_() for t in (x, y)]
+        exact = [t.double().requires_grad_() for t in (a, b)]
+        expected = joined(form, [p @ q for p, q in group_parts(form, *exact, ends)], 64)
+        torch.empty(64 * 64, device="xpu").fill_(torch.nan)  # what a result must not keep
+        actual = torch._grouped_mm(*moved, offs)
+        close(actual.detach(), expected.detach(), dtype)
+        grad = values(*actual.shape, seed=2).to(dtype)
+        actual.backward(grad.to("xpu"))
+        expected.backward(grad.double())
+        for m, e in zip(moved, exact, strict=True):
+            assert m.grad is not None and e.grad is not None
+            close(m.grad, e.grad, dtype)
+
+
+def test_grouped_mm_errors() -> None:
+    a, b = torch.ones(32, 64, device="xpu"), torch.ones(2, 64, 32, device="xpu")
+    offs = torch.tensor([16, 32], dtype=torch.int32, device="xpu")
+    for args, text in (
+        ((a.bfloat16(), b, offs), "same dtype"),
+        ((a, b), "Have to provide offsets"),
+        ((b, b.mT, offs), "Have to provide offsets"),
+        ((a.double(), b.double(), offs), "Expected mat_a to be Float32, BFloat16 or Float16"),
+        ((a, b[:, :32], offs), "contraction dimension"),
+        ((a, b, offs[:1]), "matrix batch sizes have to match"),
+        ((b, b[:1].mT), "batched dimension has to match"),
+        ((a, b, offs.long()), "Offsets have to be int32"),
+        ((a, b, offs[None]), "offs has to be 1D"),
+        ((a, b, offs + 8), "Offsets must not decrease or exceed 32"),
+        ((a, b, offs.flip(0)), "Offsets must not decrease or exceed 32"),
+        ((a[0], b, offs), "mat_a has to be 2 or 3d"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            torch._grouped_mm(*args)
 
 
 @pytest.mark.parametrize("form", ["2d-3d", "3d-3d", "2d-2d", "3d-2d"])

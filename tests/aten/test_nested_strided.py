@@ -92,6 +92,39 @@ def test_layer_norm(dtype: torch.dtype) -> None:
         assert_same(a.grad, b.grad, tol=tol)
 
 
+@pytest.mark.parametrize("widths", [(4, 4, 4), (4, 0, 7), (0, 0, 0)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_sum_of_rows(widths: tuple[int, ...], dtype: torch.dtype) -> None:
+    items = [torch.arange(n * 2 * w).view(n, 2, w).to(dtype) for n, w in zip(LENGTHS, widths, strict=True)]
+    want = [x.sum(-1, keepdim=True, dtype=dtype) for x in items]
+    x = torch.nested.nested_tensor(items).to("xpu")
+    got = torch.sum(x, -1, keepdim=True)
+    assert got.dtype == dtype
+    same_items(got, torch.nested.nested_tensor(want))
+    spread = A._nested_sum_backward(got, x, [-1], True)
+    same_items(spread, torch.nested.nested_tensor([w.expand_as(x).clone() for w, x in zip(want, items, strict=True)]))
+    if dtype.is_floating_point:
+        leaf = x.detach().requires_grad_()
+        torch.sum(leaf, -1, keepdim=True).backward(got)
+        same_items(leaf.grad, spread.cpu())
+
+
+def test_sum_of_rows_refuses() -> None:
+    x = nested(4).to("xpu")
+    for call, text in (
+        (lambda: torch.sum(x, [-1]), "always requires keepdim=True"),
+        (lambda: torch.sum(x, [1], keepdim=True), "only be reduced across the last dimension"),
+        (lambda: torch.sum(x, [1, 2], keepdim=True), "only allows reduction of a single dimension"),
+        (lambda: torch.sum(x, [-1], keepdim=True, dtype=torch.float64), "does not support dtype argument"),
+        (lambda: torch.sum(x.transpose(1, 2), [-1], keepdim=True), "when the input is noncontiguous"),
+        (lambda: A._nested_sum_backward(x, x, [-1], True), "one element per row"),
+        (lambda: A._nested_sum_backward(torch.ones(2, device="xpu"), x, [-1], True), "requires a NestedTensor"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            call()
+    assert torch.sum(torch.nested.nested_tensor([]).to("xpu"), [-1], keepdim=True).numel() == 0
+
+
 def test_operators() -> None:
     x, weight = nested(4), torch.randn(6, 4)
     same_items(F.linear(x.to("xpu"), weight.to("xpu")), F.linear(x, weight), (1e-5, 1e-5))

@@ -217,7 +217,7 @@ void test_attention() {
 void test_block_scales() {
   int served = 0, refused = 0;
   for (const Policy& policy : policies())
-    for (const uint32_t rows : {0u, 1u, 32u, 33u, 5000u})
+    for (const uint32_t rows : {0u, 1u, 32u, 33u, 256u, 5000u})
       for (const uint32_t k : {0u, 16u, 48u, 128u, 4096u, 4112u})
         for (const auto& [scale, values, block] : {std::tuple{BlockScale::e4m3, BlockValues::e2m1, 16u},
                                                    std::tuple{BlockScale::e8m0, BlockValues::e5m2, 32u},
@@ -225,7 +225,7 @@ void test_block_scales() {
           at("block scales", rows, k, block);
           xpu_ops::BlockRowsArgs args;
           args.scales.rows = rows, args.scales.k = k, args.scales.block = block, args.scales.scale_block = 1;
-          const BlockScalePlan plan = plan_blockscale(args.scales, policy);
+          const BlockScalePlan plan = plan_blockscale(values, args.scales, policy);
           CHECK((plan.groups0 * plan.groups1 == 0) == (rows * k == 0));
           if (rows * k) {
             CHECK(plan.column_each % block == 0 && plan.local0 * plan.local1 <= policy.most_items);
@@ -239,6 +239,15 @@ void test_block_scales() {
           CHECK(!few.served || (policy.single_items && rows && rows <= 32 && k && k % xpu_ops::kWeightChunk == 0));
           CHECK(!few.served || values != BlockValues::e5m2);
           if (few.served) CHECK(parts_cover((300 + 15) / 16, static_cast<int64_t>(few.groups), few.blocks));
+          xpu_ops::BlockDotsArgs both;
+          both.weight = args.weight;
+          both.a = both.w = args.scales;
+          Policy dots = policy;
+          dots.dots8 = policy.single_items;
+          const BlockRowsPlan more = plan_block_dots(values, scale, false, both, dots);
+          CHECK(more.served >= few.served && (!more.served || (policy.single_items && rows <= 256)));
+          if (few.served) CHECK(more.groups == few.groups && plan_block_dots(values, scale, true, both, dots).served);
+          CHECK(!plan_block_dots(values, scale, false, both, policy).served);
         }
   at("block scales");
   CHECK(served && refused);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -302,9 +304,35 @@ def test_graph_break() -> None:
 
 @pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"])
 def test_modes(mode: str) -> None:
+    """A mode that asks for more than it gets says so once."""
     a, w = rand(16, 32), rand(32, 32)
-    got = torch.compile(lambda a, w: (a @ w).relu() + 1, mode=mode)(a, w)
-    torch.testing.assert_close(got, (a @ w).relu() + 1, rtol=1e-4, atol=1e-4)
+    importlib.import_module("xpu_ops.upstream.inductor")._tell.cache_clear()
+    said = []
+    for _ in range(2):
+        torch._dynamo.reset()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            got = torch.compile(lambda a, w: (a @ w).relu() + 1, mode=mode)(a, w)
+        torch.testing.assert_close(got, (a @ w).relu() + 1, rtol=1e-4, atol=1e-4)
+        said.append([str(w.message) for w in caught if "on xpu" in str(w.message)])
+    graphs, tuned = mode in ("reduce-overhead", "max-autotune"), mode.startswith("max-autotune")
+    assert len(said[0]) == graphs + tuned and said[1] == []
+    assert any("records no graphs" in text for text in said[0]) == graphs
+
+
+def test_a_graph_of_a_compiled_function() -> None:
+    """The line about graphs advises this."""
+    a, w = rand(16, 32), rand(32, 32)
+    f = torch.compile(lambda a, w: ((a @ w).relu() + 1).softmax(-1))
+    with torch.no_grad():
+        f(a, w)
+        graph = torch.xpu.XPUGraph()
+        with torch.xpu.graph(graph):
+            out = f(a, w)
+        for seed in range(3):
+            a.copy_(torch.randn(16, 32, generator=torch.Generator().manual_seed(seed)))
+            graph.replay()
+            assert torch.equal(out, f(a, w))
 
 
 @pytest.mark.parametrize("option", ["nan_asserts", "combo_kernels", "benchmark_fusion"])

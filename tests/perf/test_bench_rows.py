@@ -22,7 +22,7 @@ WITHOUT_ROW = {
         sparse_coo_tensor.indices_size _empty_affine_quantized _empty_per_channel_affine_quantized""",
     "torch has no kernel of it for the CPU": """
         batch_norm_stats batch_norm_elemt batch_norm_gather_stats batch_norm_backward_reduce batch_norm_backward_elemt
-        _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm
+        _fused_dropout _masked_scale _weight_int4pack_mm_with_scales_and_zeros _scaled_mm_v2 _scaled_grouped_mm _scaled_grouped_mm_v2
         _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward _nested_tensor_from_mask_left_aligned
         _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward _spsolve
         _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable
@@ -34,7 +34,7 @@ WITHOUT_ROW = {
         _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv
         kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer
         _nested_compute_contiguous_strides_offsets quantize_per_tensor_dynamic _make_per_tensor_quantized_tensor
-        _make_per_channel_quantized_tensor addr _chunk_cat _stack.out split_with_sizes_copy.out""",
+        _grouped_mm _nested_sum_backward _make_per_channel_quantized_tensor addr _chunk_cat _stack.out split_with_sizes_copy.out""",
 }  # fmt: skip
 if not vision.comparable():
     WITHOUT_ROW["the CPU's kernels are in torchvision's binary, which does not load here"] = """

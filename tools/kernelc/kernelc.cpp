@@ -242,7 +242,8 @@ class Compiler {
 
  private:
   static constexpr const char* kPortable = ".spv.syclbin";
-  static constexpr const char* kAssemblyIsa = "avx512bf16";  // vdpbf16ps, the only assembly in kernels
+  static constexpr const char* kAssemblyIsa =
+      "avx512bf16";  // all processors with it have what assembly in kernels needs but one
 
   sycl::kernel_bundle<sycl::bundle_state::object> compile(const std::string& source, std::string& log) {
     auto bundle = syclexp::create_kernel_bundle_from_source(context_, syclexp::source_language::sycl,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -187,6 +188,33 @@ def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
                 metrics.finish()
 
     return call
+
+
+@functools.cache
+def _tell(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=2)
+
+
+@replaces(
+    "torch._inductor.output_code.CompiledFxGraph.post_compile",
+    since="2.13",
+    why='mode="reduce-overhead" and "max-autotune" ask for what is done for CUDA only, and upstream says nothing',
+    test="tests/inductor/test_compile_graphs.py::test_modes",
+)
+def told_modes(upstream: Callable[..., None]) -> Callable[..., None]:
+    """One line each, once per process."""
+
+    @functools.wraps(upstream)
+    def post_compile(self: Any, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        upstream(self, example_inputs, constants, graph_kwargs)
+        if "xpu" not in self.device_types or config.xpu_backend != BACKEND:
+            return
+        if config.triton.cudagraphs:
+            _tell("torch.compile records no graphs on xpu: torch.xpu.graph captures calls of the compiled function.")
+        if config.max_autotune:
+            _tell("torch.compile tunes no products on xpu: oneDNN has chosen their kernels.")
+
+    return post_compile
 
 
 @replaces(

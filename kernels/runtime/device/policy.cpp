@@ -77,6 +77,7 @@ Policy policy_of(const DeviceInfo& device) {
   p.matrices = info.has_matrix;
   p.products16 = !info.is_cpu || info.has_matrix || processor_has_dot16();
   p.dot16 = p.single_items && processor_has_dot16();
+  p.dots8 = p.single_items && processor_has_dots8();
   if (env_flag("XPU_OPS_DISCRETE") || (info.is_cpu && emulating())) p.host_memory = false;
   return p;
 }

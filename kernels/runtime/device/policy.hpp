@@ -29,6 +29,7 @@ struct Policy {
   bool matrices = false;            // units for products of 16-bit matrices
   bool products16 = true;           // instructions for products of 16-bit floats
   bool dot16 = false;               // kernels/sycl/cpu/dot16.hpp serves
+  bool dots8 = false;               // kernels/sycl/cpu/dots8.hpp serves
 };
 
 // By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is

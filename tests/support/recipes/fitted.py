@@ -199,13 +199,21 @@ def flash_gradient(d: Any) -> Args:
                     "philox_offset": none}  # fmt: skip
 
 
-# ---- groups of scaled products
+# ---- groups of products
 def grouped_oracle(
-    self: Any, mat2: Any, scale_a: Any, scale_b: Any, offs: Any, out_dtype: Any, **_: Any
+    self: Any, mat2: Any, offs: Any, out_dtype: Any, scale_a: Any = None, scale_b: Any = None, **_: Any
 ) -> torch.Tensor:
     left, right = self.dim(), mat2.dim()
     groups = self.shape[0] if left == 3 else mat2.shape[0] if right == 3 else len(offs)
     ends = offs.tolist() if offs is not None else []
+    if isinstance(scale_a, list):
+        scale_a, scale_b = scale_a[0], scale_b[0]
+    elif scale_a is None:
+        times = groups if left == right == 2 else 1
+        scale_a, scale_b = (
+            torch.ones(n, dtype=torch.float64) for n in (times * self.shape[-2], times * mat2.shape[-1])
+        )
+        scale_a, scale_b = (s.expand(groups, -1) if d == 3 else s for s, d in ((scale_a, left), (scale_b, right)))
     if left == right == 2:
         scale_a, scale_b = scale_a.view(groups, -1), scale_b.view(groups, -1)
     shape = (self.shape[-2], mat2.shape[-1])
@@ -222,15 +230,18 @@ def grouped_oracle(
     return out.to(out_dtype)
 
 
-# torch has it for CUDA only.
-@recipe("_scaled_grouped_mm", types=("f8e4m3fn",), oracle=grouped_oracle)
+# torch has those with scales for CUDA only, and the other leaves what no group reaches to chance.
+@recipe("_grouped_mm", types=("f32", "bf16", "f16"), oracle=grouped_oracle)
+@recipe("_scaled_grouped_mm", "_scaled_grouped_mm_v2", types=("f8e4m3fn",), oracle=grouped_oracle)
 def grouped(d: Any) -> Args:
     left, right, groups = d.int(2, 3), d.int(2, 3), d.int(1, 3)
     m, k, n = (16 * d.int(1, 3) for _ in range(3))
     # The size that is cut is the one that only a matrix has.
     cut = {(2, 3): m, (3, 2): n, (2, 2): k}.get((left, right))
     ends = sorted(16 * d.int(0, cut // 16) for _ in range(groups - 1)) if cut else []
-    offs = torch.tensor([*ends, cut], dtype=torch.int32) if cut else None
+    offs = (
+        torch.tensor([*ends, 16 * d.int(ends[-1] // 16 if ends else 0, cut // 16)], dtype=torch.int32) if cut else None
+    )
 
     def bytes_of(*shape: int) -> torch.Tensor:
         return d.plain(*shape, dtype=torch.float32).contiguous().to(d.dtype)
@@ -241,8 +252,21 @@ def grouped(d: Any) -> Args:
 
     a = bytes_of(*([groups] if left == 3 else []), m, k)
     b = bytes_of(*([groups] if right == 3 else []), n, k).transpose(-2, -1)
-    return {"self": a, "mat2": b, "scale_a": scales(left == 3, m), "scale_b": scales(right == 3, n), "offs": offs,
-            "out_dtype": torch.bfloat16, "use_fast_accum": False}  # fmt: skip
+    given: Args = {"self": a, "mat2": b, "offs": offs, "out_dtype": torch.bfloat16, "use_fast_accum": False}
+    if d.name == "_grouped_mm":
+        del given["use_fast_accum"]
+        return given | {"out_dtype": d.dtype}
+    sa, sb = scales(left == 3, m), scales(right == 3, n)
+    if "v2" not in d.name:
+        return given | {"scale_a": sa, "scale_b": sb}
+    return given | {
+        "scale_a": [sa],
+        "scale_b": [sb],
+        "recipe_a": [1],
+        "recipe_b": [1],
+        "swizzle_a": [0],
+        "swizzle_b": [0],
+    }
 
 
 # ---- sparse layouts
