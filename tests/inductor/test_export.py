@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -110,6 +112,77 @@ def test_on_another_stream(example: tuple[str, nn.Module]) -> None:
     stream.synchronize()
     with torch.no_grad():
         torch.testing.assert_close(y, model(x))
+
+
+def test_loading_runs_no_programs(example: tuple[str, nn.Module]) -> None:
+    """Torch looks for the instructions of this processor at each load; the package does not depend on them."""
+    package, model = example
+    with zipfile.ZipFile(package) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith("wrapper_metadata.json"))
+        assert "AOTI_CPU_ISA" not in json.loads(archive.read(name))
+    printed = script.out(
+        f"""
+        import subprocess, torch
+        import torch._inductor.package
+        def refused(*args, **kwargs):
+            raise AssertionError(args)
+        subprocess.Popen = subprocess.run = subprocess.check_output = refused
+        from torch._inductor import cpu_vec_isa
+        cpu_vec_isa.pick_vec_isa = refused
+        print(torch._inductor.aoti_load_package({package!r})(torch.ones(4, 64, device="xpu")).shape)
+        """
+    )
+    assert printed == "torch.Size([4, 64])"
+
+
+def test_load_without_torch_compile(example: tuple[str, nn.Module]) -> None:
+    """xpu_ops.aoti: no module of torch.compile is imported."""
+    package, model = example
+    x = torch.randn(7, 64)
+    printed = script.out(
+        f"""
+        import sys, torch, xpu_ops
+        model = xpu_ops.aoti.load({package!r})
+        assert model.metadata()["xpu_ops"] == xpu_ops.__version__
+        y = model(torch.tensor({x.tolist()}, device="xpu"))
+        assert "torch._inductor" not in sys.modules and "torch._dynamo" not in sys.modules
+        print(y.cpu().tolist())
+        """
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(torch.tensor(ast.literal_eval(printed)), model(x.to("xpu")).cpu())
+
+
+def test_the_arguments_of_a_package(example: tuple[str, nn.Module]) -> None:
+    package, model = example
+    loaded, x = xpu_ops.aoti.load(package), torch.ones(4, 64, device="xpu")
+    with pytest.raises(TypeError, match="of the structure"):
+        loaded(x, x)
+    with pytest.raises(TypeError, match="keyword arguments"):
+        loaded(x, y=x)
+    assert "up.weight" in loaded.constant_names()
+    with torch.no_grad():
+        other = copy.deepcopy(model)
+        other.up.weight.mul_(0.5)  # type: ignore[operator]
+        loaded.load_constants(other.state_dict())
+        torch.testing.assert_close(loaded(x), other(x))
+    with pytest.raises(RuntimeError):
+        loaded.load_constants({})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
+def test_products_of_groups(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Experts of transformers: torch's shapes without data know bf16 alone, and transformers then takes Python."""
+
+    class Groups(nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+            return F.grouped_mm(x, w, offs=ends).relu()
+
+    x, w = (torch.randn(shape, device="xpu", dtype=dtype) for shape in ((12, 16), (3, 16, 32)))
+    ends = torch.tensor([4, 4, 12], device="xpu", dtype=torch.int32)
+    same(export(Groups(), (x, w, ends), tmp_path / "m.pt2"), Groups(), x, w, ends)
+    with pytest.raises(RuntimeError, match="type"):
+        F.grouped_mm(x.to("meta"), w.double().to("meta"), offs=ends.to("meta"))
 
 
 def test_no_gradient_is_recorded(example: tuple[str, nn.Module]) -> None:

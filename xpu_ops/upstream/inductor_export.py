@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch._inductor import config, cpp_builder, cpu_vec_isa, exc
+from torch._inductor import codecache, config, cpp_builder, cpu_vec_isa, exc
 
 from xpu_ops._paths import release_dir
 from xpu_ops.upstream.registry import replaces, temporarily
@@ -57,6 +57,14 @@ _instructions = temporarily(
 )
 
 
+_information = temporarily(
+    "torch._inductor.codecache.get_device_information",
+    since="2.13",
+    why="a package names the processor's instructions only where its code needs them",
+    test="tests/inductor/test_export.py::test_loading_runs_no_programs",
+)
+
+
 @replaces(
     "torch._inductor.codecache.AotCodeCompiler.compile",
     since="2.13",
@@ -70,6 +78,7 @@ def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
         from xpu_ops._built import VERSION
 
         isa = cpu_vec_isa.pick_vec_isa()
+        information = {k: str(v) for k, v in codecache.get_device_information(device_type).items()}
         changes: dict[str, Any] = {
             "aot_inductor.metadata": {
                 **config.aot_inductor.metadata,
@@ -83,10 +92,11 @@ def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
             # The host's code only calls; for this processor alone it would end a process on another one.
             changes["cpp.march"] = ""
             isa = cpu_vec_isa.invalid_vec_isa
+            del information["AOTI_CPU_ISA"]
         if config.aot_inductor.package_constants_on_disk_format != "binary_blob":
             # As text, which upstream's C++ for xpu writes, weights take minutes to compile; so they follow the library.
             changes["aot_inductor.force_mmap_weights"] = True
-        with config.patch(changes), _instructions(lambda: isa):
+        with config.patch(changes), _instructions(lambda: isa), _information(lambda device: information):
             return upstream(model, *args, device_type=device_type, **kwargs)
 
     return compile
