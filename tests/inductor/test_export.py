@@ -270,6 +270,25 @@ def test_an_operator_without_a_c_function(tmp_path: Path) -> None:
     same(export(Roll(), (x,), tmp_path / "m.pt2"), Roll(), x)
 
 
+def test_whole_operators_have_c_functions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No call by name through the proxy executor, which boxes its arguments."""
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.cell = nn.GroupNorm(2, 4), nn.GRU(8, 8, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = self.norm(x.view(2, 4, -1, 8))
+            return torch.softmax(y, -1), self.cell(x)[0], y.argmax(-1), y.max(2).values
+
+    model, x = Whole().to("xpu"), torch.randn(2, 12, 8, device="xpu")
+    same(package := export(model, (x,), tmp_path / "m.pt2"), model, x)
+    assert "proxy executor" not in caplog.text
+    with zipfile.ZipFile(package) as archive:
+        assert not any(n.endswith("wrapper.json") and len(archive.read(n)) > 20 for n in archive.namelist())
+
+
 @pytest.mark.slow
 def test_weights_outside_of_the_package(tmp_path: Path) -> None:
     model, x = Encoder().eval().to("xpu"), torch.randn(2, 9, 64, device="xpu")

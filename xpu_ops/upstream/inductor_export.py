@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch._inductor import codecache, config, cpp_builder, cpu_vec_isa, exc
+from torchgen.aoti.fallback_ops import inductor_fallback_ops
 
 from xpu_ops._paths import release_dir
 from xpu_ops.upstream.registry import replaces, temporarily
@@ -102,6 +104,21 @@ def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return compile
 
 
+_functions = temporarily(
+    "torchgen.aoti.fallback_ops.inductor_fallback_ops",
+    since="2.13",
+    why="this library has C functions for more operators than torch: those that it keeps whole",
+    test="tests/inductor/test_export.py::test_whole_operators_have_c_functions",
+)
+
+
+@functools.cache
+def _operators() -> dict[str, Any]:
+    text = (Path(__file__).resolve().parents[1] / "data" / "aoti_operators.txt").read_text()
+    more = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {**dict.fromkeys(more, {}), **inductor_fallback_ops}
+
+
 @replaces(
     "torch._inductor.graph.GraphLowering.codegen_with_cpp_wrapper",
     since="2.13",
@@ -114,6 +131,7 @@ def one_pass(upstream: Callable[..., Any]) -> Callable[..., Any]:
         if "xpu" not in self.device_types or config.xpu_backend != "sycl":
             return upstream(self)
         _check_compiler()
-        return self.codegen()
+        with _functions(_operators()):
+            return self.codegen()
 
     return codegen_with_cpp_wrapper
