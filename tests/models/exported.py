@@ -76,7 +76,8 @@ class Refused(Exception):
     """torch.export does not take the model on the CPU, either."""
 
 
-def _program(name: str, device: str, dtype: torch.dtype) -> torch.export.ExportedProgram:
+def program(name: str, device: str, dtype: torch.dtype = torch.float32) -> torch.export.ExportedProgram:
+    """A family in inference, exported on a device."""
     m = modes.cast(modes.model(name, "cpu", dtype), device, dtype).eval()
     config = getattr(m, "config", None)
     if getattr(config, "use_cache", False):
@@ -94,16 +95,16 @@ def package(name: str, folder: Path, dtype: torch.dtype = torch.float32) -> Path
     """
     torch.save(modes.move(modes.batch(name, labels=False), dtype=dtype), folder / "inputs.pt")
     try:
-        program = _program(name, "xpu", dtype)
+        there = program(name, "xpu", dtype)
     except Exception as error:
         try:
-            _program(name, "cpu", dtype)
+            program(name, "cpu", dtype)
         except Exception as cpu:
             sentence = str(cpu).splitlines()[0]
             raise Refused(f"torch.export refuses it on the CPU, too: {type(cpu).__name__}: {sentence}") from error
         raise
     with torch.no_grad():
-        return Path(torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "model.pt2")))
+        return Path(torch._inductor.aoti_compile_and_package(there, package_path=str(folder / "model.pt2")))
 
 
 def run(folder: Path) -> tuple[list[modes.Tensors], float, dict[str, int]]:

@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 
 import exported
+import modes
 import pytest
 import torch
 import zoo
+from torch.export.passes import move_to_device_pass
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="exporting a model needs g++")
 SAMPLE = {"llama", "mixtral", "swin", "detr"}
@@ -32,3 +34,27 @@ def test_family(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["gpt2", pytest.param("vit", marks=pytest.mark.slow)])
 def test_bfloat16(name: str, tmp_path: Path) -> None:
     assert exported.check(name, tmp_path, torch.bfloat16).fallbacks == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=() if n == "detr" else pytest.mark.slow) for n in ("detr", "llama", "lstm", "resnet50", "t5", "unet")],
+)
+def test_programs(name: str, tmp_path: Path) -> None:
+    """An exported program as torch's tools change it: decomposed, saved and loaded, moved from the CPU and back."""
+    reference, exact = modes.inference_reference(name, torch.float32)
+    data = modes.batch(name, labels=False)
+
+    def check(program: torch.export.ExportedProgram, device: str) -> None:
+        assert all(t.device.type == device for t in (*program.state_dict.values(), *program.constants.values()))
+        with torch.no_grad():
+            results = modes.named_tensors(program.module()(**modes.move(data, device)))
+        modes.check(results, reference, exact, exported.TOL[torch.float32])
+
+    there = exported.program(name, "xpu")
+    with modes.no_fallback():
+        check(there.run_decompositions(), "xpu")
+        torch.export.save(there, tmp_path / "p.pt2")
+        check(torch.export.load(tmp_path / "p.pt2"), "xpu")
+        check(move_to_device_pass(exported.program(name, "cpu"), "xpu"), "xpu")
+    check(move_to_device_pass(there, "cpu"), "cpu")
