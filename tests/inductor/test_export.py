@@ -29,6 +29,7 @@ import xpu_ops
 from xpu_ops import _paths
 from xpu_ops.inductor.aoti import package as package_file
 
+aten = torch.ops.aten
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).parent
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="exporting a model needs g++")
@@ -246,6 +247,42 @@ def test_weights_of_8_bits(make: Callable[[], nn.Module], shape: tuple[int, ...]
     torch.testing.assert_close(actual, expected, rtol=1e-3, atol=float(step))
 
 
+class FewBits(nn.Module):
+    """A linear layer by one of ATen's operators for packed weights; the scales are rounded in the graph."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        g = torch.Generator().manual_seed(0)
+        self.bits = bits
+        packed = torch.randint(0, 256, (128, 128 if bits == 4 else 256), generator=g, dtype=torch.uint8)
+        packed = packed.to("xpu")
+        self.register_buffer("packed", aten._convert_weight_to_int4pack(packed, 2) if bits == 4 else packed.view(torch.int8))
+        self.register_buffer("scales", torch.rand((4, 128, 2) if bits == 4 else (128,), generator=g).to("xpu"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scales = self.scales.to(x.dtype)
+        if self.bits == 4:
+            return aten._weight_int4pack_mm(x, self.packed, 64, scales).relu() + 1
+        return aten._weight_int8pack_mm(x, self.packed, scales).relu() + 1
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_of_few_bits(bits: int, tmp_path: Path) -> None:
+    model, x = FewBits(bits), torch.randn(4, 256, device="xpu").bfloat16()
+    same(package := export(model, (x,), tmp_path / "m.pt2"), model, x)
+    (size,) = (z.file_size for z in zipfile.ZipFile(package).infolist() if z.filename.endswith(".so"))
+    assert size < 400_000  # the weights of 128 x 256 and the host's code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["int4", "int8"])
+def test_optimized_models(weights: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 128, bias=False)).bfloat16().eval()
+    model, x = xpu_ops.optimize(net.to("xpu"), weights=weights), torch.randn(4, 256, device="xpu").bfloat16()
+    same(export(model, (x,), tmp_path / "m.pt2"), model, x)
+
+
 @pytest.mark.slow
 def test_a_conditional(tmp_path: Path) -> None:
     class Branch(nn.Module):
@@ -402,6 +439,10 @@ CHANGES = {
         ".",
     ),
     "nodes cut off": (replaced("wrapper.json", lambda c: c[:10]), "."),
+    "weights of another length": (replaced(".so", lambda c: c + bytes(64)), "."),
+    "no metadata": (without("_metadata.json"), "."),
+    "metadata is no JSON": (replaced("wrapper_metadata.json", lambda c: b"}" * 80), "."),
+    "two modules of kernels": (replaced(".xpu_ops", lambda c: c + c), "damaged.*cut off"),
 }
 
 

@@ -89,6 +89,8 @@ def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
             },
             # The precompiled header is that of an XPU build.
             "aot_inductor.precompile_headers": False,
+            # Four fifths of a small package; aot_inductor.debug_symbols brings them back.
+            "aot_inductor.enable_line_tables": False,
         }
         if "cpu" not in model.device_types:
             # The host's code only calls; for this processor alone it would end a process on another one.
