@@ -70,6 +70,4 @@ def load(
     Raises:
         RuntimeError: where the file is damaged, or was made for another device or release of torch.
     """
-    return Package(
-        torch._C._aoti.AOTIModelPackageLoader(os.fspath(path), model, single_threaded, 1, device_index)
-    )
+    return Package(torch._C._aoti.AOTIModelPackageLoader(os.fspath(path), model, single_threaded, 1, device_index))

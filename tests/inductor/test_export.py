@@ -256,7 +256,9 @@ class FewBits(nn.Module):
         self.bits = bits
         packed = torch.randint(0, 256, (128, 128 if bits == 4 else 256), generator=g, dtype=torch.uint8)
         packed = packed.to("xpu")
-        self.register_buffer("packed", aten._convert_weight_to_int4pack(packed, 2) if bits == 4 else packed.view(torch.int8))
+        self.register_buffer(
+            "packed", aten._convert_weight_to_int4pack(packed, 2) if bits == 4 else packed.view(torch.int8)
+        )
         self.register_buffer("scales", torch.rand((4, 128, 2) if bits == 4 else (128,), generator=g).to("xpu"))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:

@@ -150,7 +150,7 @@ def page(rows: list[Row]) -> str:
     return "\n".join(
         [
             BEGIN,
-            f"`python tests/models/exported.py` exports the families of [models](models.md) in f32, in their small configurations, and loads",
+            "`python tests/models/exported.py` exports the families of [models](models.md) in f32, in their small configurations, and loads",
             "each package in a process of its own with an empty cache, by `xpu_ops.aoti.load` and by torch. *Right*: as in",
             "models.md, and the largest relative error. *First result*: milliseconds from the beginning of `xpu_ops.aoti.load` to the",
             f"end of the first call; median {seconds[len(seconds) // 2] * 1e3:.0f}, on a machine with a load average of {os.getloadavg()[0]:.1f}.",

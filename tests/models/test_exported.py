@@ -38,7 +38,10 @@ def test_bfloat16(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=() if n == "detr" else pytest.mark.slow) for n in ("detr", "llama", "lstm", "resnet50", "t5", "unet")],
+    [
+        pytest.param(n, marks=() if n == "detr" else pytest.mark.slow)
+        for n in ("detr", "llama", "lstm", "resnet50", "t5", "unet")
+    ],
 )
 def test_programs(name: str, tmp_path: Path) -> None:
     """An exported program as torch's tools change it: decomposed, saved and loaded, moved from the CPU and back."""

@@ -37,7 +37,7 @@ def files(torch: Torch) -> dict[str, str]:
     declarations, definitions, roots = [], [], set()
     by_name = {get_fallback_op_name(f): f for f in torch.functions.values()}
     more = [line for line in _MORE.read_text().splitlines() if line and not line.startswith("#")]
-    for name, versions in sorted({**dict.fromkeys(more, {}), **inductor_fallback_ops}.items()):
+    for name, versions in sorted({**{name: {} for name in more}, **inductor_fallback_ops}.items()):
         f = by_name.get(name)
         if f is None:
             continue  # of another release

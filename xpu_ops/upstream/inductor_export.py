@@ -118,7 +118,7 @@ _functions = temporarily(
 def _operators() -> dict[str, Any]:
     text = (Path(__file__).resolve().parents[1] / "data" / "aoti_operators.txt").read_text()
     more = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {**dict.fromkeys(more, {}), **inductor_fallback_ops}
+    return {**{name: {} for name in more}, **inductor_fallback_ops}
 
 
 @replaces(
