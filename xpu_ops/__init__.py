@@ -2,6 +2,7 @@
 
 `import torch` brings the device to life by itself (entry point group `torch.backends`); this package is its public API.
 
+- :mod:`xpu_ops.aoti`: loads exported models without torch.compile's modules
 - :mod:`xpu_ops.fallback`: operators that run on the CPU, counted and forbidden
 - :mod:`xpu_ops.fused`: operators with post-ops, norms with residual, rotary embedding
 - :mod:`xpu_ops.ipex`: IPEX's names on this package
@@ -24,14 +25,14 @@ from xpu_ops import _autoload, _paths
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from xpu_ops import _C, fallback, ipex, jit, onednn, onemkl, vision
+    from xpu_ops import _C, aoti, fallback, ipex, jit, onednn, onemkl, vision
     from xpu_ops._accelerate import function as accelerate_cpu
     from xpu_ops._optimize import WeightFormat
     from xpu_ops._optimize import function as optimize
     from xpu_ops.coverage.trace import trace_ops
 
 # Modules of the public API, which load at their first use.
-_MODULES = ("fallback", "fused", "ipex", "jit", "onednn", "onemkl", "vision")
+_MODULES = ("aoti", "fallback", "fused", "ipex", "jit", "onednn", "onemkl", "vision")
 
 # Old names that still work, with a warning, until the release after 0.1.
 _RENAMED = {
@@ -43,6 +44,7 @@ _RENAMED = {
 __all__ = [
     "WeightFormat",
     "accelerate_cpu",
+    "aoti",
     "as_cpu",
     "as_xpu",
     "device_mapping",

@@ -27,6 +27,17 @@ def test_floor_division_goes_by_the_remainder(dtype: torch.dtype) -> None:
         assert torch.equal(compiled.cpu().signbit() | eager.isnan(), eager.signbit() | eager.isnan())
 
 
+def test_floor_division_of_known_floats() -> None:
+    """Where both ends of a range are known floats, their quotient as integers is none."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        steps = torch.arange(31, dtype=torch.float32, device=x.device)
+        return torch.cat([x, x + torch.div(steps, 2, rounding_mode="floor")])
+
+    x = torch.randn(31)
+    torch.testing.assert_close(torch.compile(f)(x.to("xpu")).cpu(), f(x))
+
+
 @pytest.mark.parametrize(
     "f",
     [

@@ -436,3 +436,14 @@ def test_group_norm_of_permuted_gradients(backend: str) -> None:
     want = torch.autograd.grad(f(*operands).sum(), operands)
     got = torch.autograd.grad(torch.compile(f, backend=backend)(*operands).sum(), operands)
     torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-4)
+
+
+def test_rows_of_reversed_windows() -> None:
+    """As in Swin: quotients and remainders of one index overlap, and are no digits of a number."""
+
+    def f(x: torch.Tensor, windows: torch.Tensor) -> torch.Tensor:
+        y = windows.view(-1, 2, 2, 7, 7, 32).permute(0, 1, 3, 2, 4, 5).reshape(-1, 14, 14, 32)
+        return F.layer_norm((x + y).reshape(x.shape[0], -1, 32) * 2, (32,))
+
+    x, windows = rand(4, 14, 14, 32), rand(16, 49, 32)
+    torch.testing.assert_close(torch.compile(f)(x, windows @ rand(32, 32) * 0 + windows), f(x, windows))

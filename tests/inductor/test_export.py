@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -27,6 +29,7 @@ import xpu_ops
 from xpu_ops import _paths
 from xpu_ops.inductor.aoti import package as package_file
 
+aten = torch.ops.aten
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = Path(torch.__file__).parent
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="exporting a model needs g++")
@@ -112,6 +115,77 @@ def test_on_another_stream(example: tuple[str, nn.Module]) -> None:
         torch.testing.assert_close(y, model(x))
 
 
+def test_loading_runs_no_programs(example: tuple[str, nn.Module]) -> None:
+    """Torch looks for the instructions of this processor at each load; the package does not depend on them."""
+    package, model = example
+    with zipfile.ZipFile(package) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith("wrapper_metadata.json"))
+        assert "AOTI_CPU_ISA" not in json.loads(archive.read(name))
+    printed = script.out(
+        f"""
+        import subprocess, torch
+        import torch._inductor.package
+        def refused(*args, **kwargs):
+            raise AssertionError(args)
+        subprocess.Popen = subprocess.run = subprocess.check_output = refused
+        from torch._inductor import cpu_vec_isa
+        cpu_vec_isa.pick_vec_isa = refused
+        print(torch._inductor.aoti_load_package({package!r})(torch.ones(4, 64, device="xpu")).shape)
+        """
+    )
+    assert printed == "torch.Size([4, 64])"
+
+
+def test_load_without_torch_compile(example: tuple[str, nn.Module]) -> None:
+    """xpu_ops.aoti: no module of torch.compile is imported."""
+    package, model = example
+    x = torch.randn(7, 64)
+    printed = script.out(
+        f"""
+        import sys, torch, xpu_ops
+        model = xpu_ops.aoti.load({package!r})
+        assert model.metadata()["xpu_ops"] == xpu_ops.__version__
+        y = model(torch.tensor({x.tolist()}, device="xpu"))
+        assert "torch._inductor" not in sys.modules and "torch._dynamo" not in sys.modules
+        print(y.cpu().tolist())
+        """
+    )
+    with torch.no_grad():
+        torch.testing.assert_close(torch.tensor(ast.literal_eval(printed)), model(x.to("xpu")).cpu())
+
+
+def test_the_arguments_of_a_package(example: tuple[str, nn.Module]) -> None:
+    package, model = example
+    loaded, x = xpu_ops.aoti.load(package), torch.ones(4, 64, device="xpu")
+    with pytest.raises(TypeError, match="of the structure"):
+        loaded(x, x)
+    with pytest.raises(TypeError, match="keyword arguments"):
+        loaded(x, y=x)
+    assert "up.weight" in loaded.constant_names()
+    with torch.no_grad():
+        other = copy.deepcopy(model)
+        other.up.weight.mul_(0.5)  # type: ignore[operator]
+        loaded.load_constants(other.state_dict())
+        torch.testing.assert_close(loaded(x), other(x))
+    with pytest.raises(RuntimeError):
+        loaded.load_constants({})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
+def test_products_of_groups(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Experts of transformers: torch's shapes without data know bf16 alone, and transformers then takes Python."""
+
+    class Groups(nn.Module):
+        def forward(self, x: torch.Tensor, w: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+            return F.grouped_mm(x, w, offs=ends).relu()
+
+    x, w = (torch.randn(shape, device="xpu", dtype=dtype) for shape in ((12, 16), (3, 16, 32)))
+    ends = torch.tensor([4, 4, 12], device="xpu", dtype=torch.int32)
+    same(export(Groups(), (x, w, ends), tmp_path / "m.pt2"), Groups(), x, w, ends)
+    with pytest.raises(RuntimeError, match="type"):
+        F.grouped_mm(x.to("meta"), w.double().to("meta"), offs=ends.to("meta"))
+
+
 def test_no_gradient_is_recorded(example: tuple[str, nn.Module]) -> None:
     x = torch.randn(5, 64, device="xpu", requires_grad=True)
     assert not aoti_load_package(example[0])(x).requires_grad
@@ -173,6 +247,44 @@ def test_weights_of_8_bits(make: Callable[[], nn.Module], shape: tuple[int, ...]
     torch.testing.assert_close(actual, expected, rtol=1e-3, atol=float(step))
 
 
+class FewBits(nn.Module):
+    """A linear layer by one of ATen's operators for packed weights; the scales are rounded in the graph."""
+
+    def __init__(self, bits: int) -> None:
+        super().__init__()
+        g = torch.Generator().manual_seed(0)
+        self.bits = bits
+        packed = torch.randint(0, 256, (128, 128 if bits == 4 else 256), generator=g, dtype=torch.uint8)
+        packed = packed.to("xpu")
+        self.register_buffer(
+            "packed", aten._convert_weight_to_int4pack(packed, 2) if bits == 4 else packed.view(torch.int8)
+        )
+        self.register_buffer("scales", torch.rand((4, 128, 2) if bits == 4 else (128,), generator=g).to("xpu"))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scales = self.scales.to(x.dtype)
+        if self.bits == 4:
+            return aten._weight_int4pack_mm(x, self.packed, 64, scales).relu() + 1
+        return aten._weight_int8pack_mm(x, self.packed, scales).relu() + 1
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_weights_of_few_bits(bits: int, tmp_path: Path) -> None:
+    model, x = FewBits(bits), torch.randn(4, 256, device="xpu").bfloat16()
+    same(package := export(model, (x,), tmp_path / "m.pt2"), model, x)
+    (size,) = (z.file_size for z in zipfile.ZipFile(package).infolist() if z.filename.endswith(".so"))
+    assert size < 400_000  # the weights of 128 x 256 and the host's code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["int4", "int8"])
+def test_optimized_models(weights: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 128, bias=False)).bfloat16().eval()
+    model, x = xpu_ops.optimize(net.to("xpu"), weights=weights), torch.randn(4, 256, device="xpu").bfloat16()
+    same(export(model, (x,), tmp_path / "m.pt2"), model, x)
+
+
 @pytest.mark.slow
 def test_a_conditional(tmp_path: Path) -> None:
     class Branch(nn.Module):
@@ -195,6 +307,25 @@ def test_an_operator_without_a_c_function(tmp_path: Path) -> None:
 
     x = torch.rand(6, 5, device="xpu")
     same(export(Roll(), (x,), tmp_path / "m.pt2"), Roll(), x)
+
+
+def test_whole_operators_have_c_functions(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """No call by name through the proxy executor, which boxes its arguments."""
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.cell = nn.GroupNorm(2, 4), nn.GRU(8, 8, batch_first=True)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            y = self.norm(x.view(2, 4, -1, 8))
+            return torch.softmax(y, -1), self.cell(x)[0], y.argmax(-1), y.max(2).values
+
+    model, x = Whole().to("xpu"), torch.randn(2, 12, 8, device="xpu")
+    same(package := export(model, (x,), tmp_path / "m.pt2"), model, x)
+    assert "proxy executor" not in caplog.text
+    with zipfile.ZipFile(package) as archive:
+        assert not any(n.endswith("wrapper.json") and len(archive.read(n)) > 20 for n in archive.namelist())
 
 
 @pytest.mark.slow
@@ -310,6 +441,10 @@ CHANGES = {
         ".",
     ),
     "nodes cut off": (replaced("wrapper.json", lambda c: c[:10]), "."),
+    "weights of another length": (replaced(".so", lambda c: c + bytes(64)), "."),
+    "no metadata": (without("_metadata.json"), "."),
+    "metadata is no JSON": (replaced("wrapper_metadata.json", lambda c: b"}" * 80), "."),
+    "two modules of kernels": (replaced(".xpu_ops", lambda c: c + c), "damaged.*cut off"),
 }
 
 

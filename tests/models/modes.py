@@ -87,15 +87,19 @@ def batch(name: str, *, labels: bool, seed: int = 1) -> zoo.Batch:
     return {**{k: v for k, v in inputs.items() if not k.startswith("decoder_")}, **targets}
 
 
-def named_tensors(out: Any) -> Tensors:
+def results(out: Any) -> list[torch.Tensor]:
     """The floating-point results of a forward pass; caches and integers are left out."""
     if hasattr(out, "items"):
         out = {k: v for k, v in out.items() if k not in ("past_key_values", "cache_params", "loss_dict")}
     flat = tree_flatten(out if isinstance(out, (dict, tuple, list, torch.Tensor)) else tuple(out.to_tuple()))[0]
     if isinstance(out, dict):
         flat = [t for v in out.values() for t in tree_flatten(v)[0]]
-    kept = [t for t in flat if isinstance(t, torch.Tensor) and t.is_floating_point()]
-    return {f"out{i}": t.detach().cpu().clone() for i, t in enumerate(kept)}
+    return [t for t in flat if isinstance(t, torch.Tensor) and t.is_floating_point()]
+
+
+def named_tensors(out: Any) -> Tensors:
+    """results() on the CPU, by their places."""
+    return {f"out{i}": t.detach().cpu().clone() for i, t in enumerate(results(out))}
 
 
 def loss_of(name: str, m: nn.Module, data: zoo.Batch) -> torch.Tensor:

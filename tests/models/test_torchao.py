@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import shutil
 import warnings
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,6 +66,24 @@ def test_layers(case: str, rows: int) -> None:
     assert operator in names
     assert not names & {"mm", "addmm"}
     assert 0 < off(out, reference(x.float())) < bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.skipif(shutil.which("g++") is None, reason="exporting a model needs g++")
+def test_packages(case: str, tmp_path: Path) -> None:
+    config, operator, bound = CASES[case]
+    model, x = net().to("xpu"), torch.randn(4, 256, device="xpu").bfloat16()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quantize_(model, config)
+    with torch.no_grad(), xpu_ops.fallback.forbid():
+        expected = model(x)
+        program = torch.export.export(model, (x,))
+        path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "m.pt2"))
+        assert off(torch._inductor.aoti_load_package(path)(x), expected.float().cpu()) < bound
+    with zipfile.ZipFile(path) as archive:
+        assert any(operator.encode() in archive.read(n) for n in archive.namelist() if n.endswith(".so"))
 
 
 def test_int8_equals_torchaos_formula() -> None:

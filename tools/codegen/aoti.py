@@ -5,6 +5,8 @@ torch's CPU build has those of the CPU alone. A call goes through the dispatcher
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from torchgen.aoti.fallback_ops import inductor_fallback_ops
 from torchgen.gen_aoti_c_shim import (
     gen_declaration_and_definition,
@@ -17,6 +19,7 @@ from .torch_ops import Torch
 
 _DEVICE = "xpu"
 _HEADER = "aoti/xpu_ops_operators.h"
+_MORE = Path(__file__).resolve().parents[2] / "xpu_ops" / "data" / "aoti_operators.txt"
 
 
 def _callee(f: NativeFunction) -> str:
@@ -33,7 +36,8 @@ def files(torch: Torch) -> dict[str, str]:
     """The header that models include, and the source; by path below the output folder."""
     declarations, definitions, roots = [], [], set()
     by_name = {get_fallback_op_name(f): f for f in torch.functions.values()}
-    for name, versions in sorted(inductor_fallback_ops.items()):
+    more = [line for line in _MORE.read_text().splitlines() if line and not line.startswith("#")]
+    for name, versions in sorted({**{name: {} for name in more}, **inductor_fallback_ops}.items()):
         f = by_name.get(name)
         if f is None:
             continue  # of another release

@@ -208,6 +208,15 @@ class SyclKernel(SIMDKernel):
         known = {part: entry.symbol() for part, entry in found.items() if entry is not None}
         return sympy_subs(index, known) if known else index
 
+    def _combine_contiguous_dims(self, index: sympy.Expr, tree: simd.IterationRangesRoot) -> sympy.Expr:
+        """Upstream takes the entries of an index for digits of one number: entries that overlap are not, and stay."""
+        entries = [e for s in index.free_symbols if (e := self.range_tree_nodes.get(s)) and e.root is tree]
+        entries.sort(key=lambda e: (hint(e.divisor), hint(e.length)))
+        for inner, outer in itertools.pairwise(entries):
+            if hint(inner.divisor * inner.length) > hint(outer.divisor):
+                return index
+        return super()._combine_contiguous_dims(index, tree)
+
     def _entry_of(self, part: sympy.Expr) -> IterationRangesEntry | None:
         base, divisor, *modulus = part.args
         entry = self.range_tree_nodes.get(base)

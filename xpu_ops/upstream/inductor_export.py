@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch._inductor import config, cpp_builder, cpu_vec_isa, exc
+from torch._inductor import codecache, config, cpp_builder, cpu_vec_isa, exc
+from torchgen.aoti.fallback_ops import inductor_fallback_ops
 
 from xpu_ops._paths import release_dir
 from xpu_ops.upstream.registry import replaces, temporarily
@@ -57,6 +59,14 @@ _instructions = temporarily(
 )
 
 
+_information = temporarily(
+    "torch._inductor.codecache.get_device_information",
+    since="2.13",
+    why="a package names the processor's instructions only where its code needs them",
+    test="tests/inductor/test_export.py::test_loading_runs_no_programs",
+)
+
+
 @replaces(
     "torch._inductor.codecache.AotCodeCompiler.compile",
     since="2.13",
@@ -70,6 +80,7 @@ def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
         from xpu_ops._built import VERSION
 
         isa = cpu_vec_isa.pick_vec_isa()
+        information = {k: str(v) for k, v in codecache.get_device_information(device_type).items()}
         changes: dict[str, Any] = {
             "aot_inductor.metadata": {
                 **config.aot_inductor.metadata,
@@ -78,18 +89,36 @@ def compile_package(upstream: Callable[..., Any]) -> Callable[..., Any]:
             },
             # The precompiled header is that of an XPU build.
             "aot_inductor.precompile_headers": False,
+            # Four fifths of a small package; aot_inductor.debug_symbols brings them back.
+            "aot_inductor.enable_line_tables": False,
         }
         if "cpu" not in model.device_types:
             # The host's code only calls; for this processor alone it would end a process on another one.
             changes["cpp.march"] = ""
             isa = cpu_vec_isa.invalid_vec_isa
+            del information["AOTI_CPU_ISA"]
         if config.aot_inductor.package_constants_on_disk_format != "binary_blob":
             # As text, which upstream's C++ for xpu writes, weights take minutes to compile; so they follow the library.
             changes["aot_inductor.force_mmap_weights"] = True
-        with config.patch(changes), _instructions(lambda: isa):
+        with config.patch(changes), _instructions(lambda: isa), _information(lambda device: information):
             return upstream(model, *args, device_type=device_type, **kwargs)
 
     return compile
+
+
+_functions = temporarily(
+    "torchgen.aoti.fallback_ops.inductor_fallback_ops",
+    since="2.13",
+    why="this library has C functions for more operators than torch: those that it keeps whole",
+    test="tests/inductor/test_export.py::test_whole_operators_have_c_functions",
+)
+
+
+@functools.cache
+def _operators() -> dict[str, Any]:
+    text = (Path(__file__).resolve().parents[1] / "data" / "aoti_operators.txt").read_text()
+    more = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return {**{name: {} for name in more}, **inductor_fallback_ops}
 
 
 @replaces(
@@ -104,6 +133,7 @@ def one_pass(upstream: Callable[..., Any]) -> Callable[..., Any]:
         if "xpu" not in self.device_types or config.xpu_backend != "sycl":
             return upstream(self)
         _check_compiler()
-        return self.codegen()
+        with _functions(_operators()):
+            return self.codegen()
 
     return codegen_with_cpp_wrapper

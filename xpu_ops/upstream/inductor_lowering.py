@@ -16,6 +16,7 @@ from torch._inductor import config, ir, lowering
 from torch._inductor.dependencies import MemoryDep
 from torch._inductor.kernel import flex as _flex_kernels  # noqa: F401  registers the lowerings of flex_attention
 from torch._inductor.virtualized import V, ops
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from xpu_ops.inductor import flex
 from xpu_ops.inductor.passes import is_xpu
@@ -361,6 +362,20 @@ def exact_floor(upstream: Callable[..., Any]) -> Callable[..., Any]:
         return lowering.floordiv(a, b) if is_xpu(a) or is_xpu(b) else upstream(a, b)
 
     return floor_division
+
+
+@replaces(
+    "torch.utils._sympy.value_ranges.SymPyValueRangeAnalysis.floordiv",
+    since="2.13",
+    why="upstream knows the operation for integers alone, and compares two quotients of floats that have no value",
+    test="tests/inductor/test_compile_front_end.py::test_floor_division_of_known_floats",
+)
+def floats_divided(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    def floordiv(a: Any, b: Any) -> ValueRanges[Any]:
+        a, b = ValueRanges.wrap(a), ValueRanges.wrap(b)
+        return ValueRanges.unknown() if a.is_float or b.is_float else upstream(a, b)
+
+    return floordiv
 
 
 _splits_of_a_scan = temporarily(

@@ -1,4 +1,4 @@
-"""Continuous batching of transformers on xpu: how much memory its key-value cache plans for.
+"""Transformers on xpu: how much memory the key-value cache of continuous batching plans for, and products of experts.
 
 transformers takes 0.9 of the total memory of an xpu device, less what the program itself holds. Where the device is the CPU
 that memory is the machine's: other programs hold some of it, and page files are no place for a cache.
@@ -51,3 +51,16 @@ def plan_share(upstream: Any) -> Any:
         upstream(*args, device=device, **kwargs)
 
     return resolve_max_memory_percent
+
+
+@replaces(
+    "transformers.integrations.moe._can_use_grouped_mm",
+    since="5.23",
+    why="while a graph is traced it takes an operator of its own, written in Python, for all types but bf16",
+    test="tests/inductor/test_export.py::test_products_of_groups",
+)
+def products_of_groups(upstream: Any) -> Any:
+    def _can_use_grouped_mm(input: torch.Tensor, weight: torch.Tensor, offs: torch.Tensor) -> bool:
+        return weight.device.type == "xpu" or upstream(input, weight, offs)
+
+    return _can_use_grouped_mm
