@@ -94,7 +94,9 @@ def public_functions(text: str, name: str) -> list[str]:
     body = re.search(rf"^class {name}\b[^;{{]*{{\n(.*?)^}};", text, re.S | re.M)
     assert body is not None
     parts = re.split(r"^ (public|private|protected):\n", "private:\n" + body.group(1), flags=re.M)
-    public = "".join(part for access, part in zip(["private", *parts[1::2]], parts[::2], strict=True) if access == "public")
+    public = "".join(
+        part for access, part in zip(["private", *parts[1::2]], parts[::2], strict=True) if access == "public"
+    )
     # Members are indented by two, what is inside of them by more.
     return re.findall(r"^  (?! )(?:using \w+::|(?!//|using|friend|template)[^\n(]*?)(\w+)(?=\(|;$)", public, re.M)
 
@@ -138,7 +140,9 @@ def test_states_decide_in_one_place() -> None:
         for p, text in sources("kernels", "bindings")
         if p not in allowed
         for line in text.splitlines()
-        if re.search(r"QueueMode::open\b|QueueState::(?!shared)", line) and "set_mode" not in line and "mode_(" not in line
+        if re.search(r"QueueMode::open\b|QueueState::(?!shared)", line)
+        and "set_mode" not in line
+        and "mode_(" not in line
     ]
     assert not found
 
