@@ -140,6 +140,15 @@ class Program {
     if (took) model_.command(true);
     if (!took) launch();
   }
+  // An event stands for all commands before it, tasks of workers included.
+  void mark() {
+    if (by_host_) return;
+    sycl::event end = queue_->submit_marker([](sycl::queue& q) { return q.ext_oneapi_submit_barrier(); });
+    model_.command();
+    using sycl::info::event_command_status;
+    const auto status = end.get_info<sycl::info::event::command_execution_status>();
+    CHECK(!model_.gated || status != event_command_status::complete);
+  }
   // Nothing behind it runs until it opens: work of a worker, or of the host by SYCL where the queue takes none.
   void close_gate() {
     if (model_.gated) return;
@@ -243,6 +252,7 @@ class Program {
         return;
       default: break;
     }
+    if (choice < 15) return mark();
     if (choice < 20) {
       ++k_;
       launch();
@@ -281,6 +291,7 @@ void test_threads(uint32_t seed) {
       if (s->inside.exchange(1) != 0) ++s->overlaps;
       if (s->last[thread] >= number) ++s->disorder;
       s->last[thread] = number;
+      if (number % 4 == 0) std::this_thread::yield();  // so that others may meet it
       ++s->count;
       s->inside.store(0);
     }
@@ -295,9 +306,7 @@ void test_threads(uint32_t seed) {
         const Piece piece{&shared, t, n};
         switch (draw() % 16) {
           case 0: queue.submit([&](sycl::queue& q) { q.memcpy(words, words + 1, sizeof *words); }); break;
-          case 1:
-            if (draw() % 8 == 0) queue.wait();
-            break;
+          case 1: queue.wait(); break;
           case 2: queue.natives().hold(); break;
           case 3: t == 0 ? queue.small().close() : queue.small().open(); break;
           case 4:
