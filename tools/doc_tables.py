@@ -1,10 +1,11 @@
 """python -m tools.doc_tables [--check]: writes the tables of docs that come from code: manifest fields, environment, ecosystem,
-changes in torch and other libraries."""
+changes in torch and other libraries, forms of loops, states of a queue."""
 
 from __future__ import annotations
 
 import argparse
 import ast
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,11 +34,31 @@ def ecosystem() -> str:
     return "\n".join(lines) + "\n"
 
 
+STATES = "kernels/runtime/queue/states.hpp"
+
+
+def states() -> str:
+    """One row per state of a queue, from the table of `STATES`.
+
+    Raises ValueError where a state has no row that can be read.
+    """
+    text = (ROOT / STATES).read_text()
+    named = re.search(r"enum class QueueState : uint8_t \{(.*?)\}", text, re.S)
+    rows = re.findall(r'\{QueueState::(\w+),\s+"(.*?)",\s+"(.*?)",\s+\{(\w+), (\w+), (\w+)\}\},', text)
+    if not named or [row[0] for row in rows] != re.findall(r"\w+", named.group(1)):
+        raise ValueError(f"{STATES}: not one row per state")
+    lines = ["| state | when | now | later | native |", "|---|---|---|---|---|"]
+    for _, name, when, *may in rows:
+        lines.append(f"| {name} | {when} | " + " | ".join("yes" if m == "true" else "no" for m in may) + " |")
+    return "\n".join(lines) + "\n"
+
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "fields": ("docs/adding-an-op.md", fields.table),
     "environment": ("docs/environment.md", _environment.table),
     "ecosystem": ("docs/ecosystem.md", ecosystem),
     "upstream": ("docs/upstream.md", upstream.table),
+    "states": ("docs/threads.md", states),
     "forms": ("docs/compilers.md", nests.table),
 }
 

@@ -187,7 +187,7 @@ def set_inline(on: bool) -> None:
     Args:
         on: False launches a kernel for every call.
 
-    Source: `Queue::run_inline`, docs/threads.md.
+    Source: `SmallWork::run`, docs/threads.md.
     """
     _C.set_inline(on)
 
@@ -195,6 +195,6 @@ def set_inline(on: bool) -> None:
 def inline_enabled() -> bool:
     """Return whether small work may run on the calling thread, see :func:`set_inline`.
 
-    Source: `Queue::run_inline`, docs/threads.md.
+    Source: `SmallWork::run`, docs/threads.md.
     """
     return _C.inline_enabled()

@@ -16,7 +16,7 @@ std::vector<int64_t> reduced_sizes(const at::Tensor& self, DimMask mask, bool ke
 
 namespace {
 
-// Cost of a reduction on the calling thread, in units of Queue::may_run_inline: indices and 16-bit floats do not
+// Cost of a reduction on the calling thread, in units of SmallWork::run: indices and 16-bit floats do not
 // vectorise there, and every result has lanes to combine.
 int64_t host_cost(int64_t elements, at::ScalarType type, int64_t results, const ReductionOptions& options) {
   constexpr int64_t kOrdered = 6, kShort = 4, kResult = 64;

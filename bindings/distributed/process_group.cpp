@@ -37,7 +37,7 @@ void end_elsewhere(Engine engine, c10::weak_intrusive_ptr<c10d::Backend> borrowe
 // Idle, or so soon that a thread of its own is not worth it. Neither is it on one core: the device computes at the pace
 // of the thread that waits, and the call travels while the next kernels are submitted.
 bool ready(runtime::Queue& queue) {
-  return queue.inline_ready() || runtime::idle(queue) || runtime::device_info(queue.device).policy.units == 1;
+  return queue.small().ready() || runtime::idle(queue) || runtime::device_info(queue.device).policy.units == 1;
 }
 
 }  // namespace
@@ -187,7 +187,7 @@ ProcessGroupXCCL::Result ProcessGroupXCCL::enqueue(Call call, c10::Device device
 
     std::lock_guard<std::mutex> order(order_);
     if (shared && launcher_.idle() && (!async || ready(queue))) {
-      if (!queue.inline_ready()) runtime::synchronize(queue);
+      if (!queue.small().ready()) runtime::synchronize(queue);
       work->launch(*engine, nullptr, ticket, !async);
     } else {
       auto event = std::make_shared<runtime::Event>();

@@ -269,7 +269,7 @@ bool XcclWork::await(milliseconds timeout) {
   drive(timeout);
   if (!discrete_ && timeout == kNoTimeout && !isCompleted()) {
     runtime::Queue& queue = runtime::current_queue(device_.index());
-    if (queue.submitted_here()) queue.settle();
+    if (queue.stream().submitted_here()) queue.settle();
   }
   std::exception_ptr error;
   {

@@ -49,10 +49,10 @@ class Graph {
     runtime::begin_allocate_to_pool(queue_->device, pool_, {std::nullopt, queue_->id});
     try {
       graph_.emplace(*queue_);
-      queue_->block_inline();  // first: no thread computes inline what should be recorded
+      queue_->small().close();  // first: no thread computes inline what should be recorded
       graph_->begin();
     } catch (...) {
-      queue_->unblock_inline();
+      queue_->small().open();
       graph_.reset();
       runtime::end_allocate_to_pool(queue_->device, pool_);
       runtime::release_pool(queue_->device, pool_);
@@ -151,7 +151,7 @@ class Graph {
     capturing_ = false;
     runtime::end_allocate_to_pool(queue_->device, pool_);
     graph_->end();
-    queue_->unblock_inline();
+    queue_->small().open();
     for (Source& s : sources_) s.drawn = s.generator().end_graph(graph_->number);
   }
 

@@ -76,7 +76,7 @@ void record_history(const std::optional<std::string>& enabled, const std::option
 }
 
 uintptr_t stream_value(int device, runtime::StreamId id) {
-  return id == 0 ? 0 : reinterpret_cast<uintptr_t>(runtime::queue(device, id).handle());
+  return id == 0 ? 0 : reinterpret_cast<uintptr_t>(runtime::queue(device, id).stream().handle());
 }
 
 py::dict snapshot(const std::optional<PoolId>& pool) {

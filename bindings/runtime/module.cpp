@@ -269,7 +269,8 @@ void bind_own(py::module_& m) {
   m.def("device_policy", [](int device) { return policy_fields(runtime::device_info(checked(device))); });
   m.def("inline_enabled", &runtime::inline_enabled);
   m.def("set_inline", &runtime::set_inline);
-  m.def("inline_ready", [] { return runtime::inline_enabled() && runtime::current_queue().inline_ready(); });
+  m.def("inline_ready", [] { return runtime::inline_enabled() && runtime::current_queue().small().ready(); });
+  m.def("queue_state", [] { return runtime::kStateTable[static_cast<int>(runtime::current_queue().state())].name; });
   m.def("hide_cuda", [] {
     std::string reason = hide_cuda();
     if (!reason.empty()) hide_xpu();

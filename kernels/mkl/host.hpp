@@ -14,7 +14,7 @@ namespace xpu_ops::mkl {
 
 // Returns when everything on the queue is done.
 inline void finish(runtime::Queue& queue) {
-  if (!queue.inline_ready()) queue.wait();
+  if (!queue.small().ready()) queue.wait();
 }
 
 // f() computes on the calling thread; `name` is how a profile calls it.

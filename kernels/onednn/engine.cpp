@@ -174,9 +174,9 @@ void run(runtime::Queue& queue, Entry& entry, void* const* pointers, int count) 
                       [entry = entry.shared_from_this(), device = queue.device,
                        args = std::shared_ptr<ArgSet>(std::move(args))] { host_task(device, *entry, args->c_args)(); });
   }
-  if (host && !talk && queue.takes_native() && takes_host_tasks()) {
+  if (host && !talk && queue.natives().takes() && takes_host_tasks()) {
     std::unique_ptr<runtime::NativeTask> task = std::make_unique<Execution>(entry, std::move(args), queue.device);
-    if (queue.submit_native(task)) return;
+    if (queue.natives().submit(task)) return;
     args = static_cast<Execution&>(*task).take();
   }
   // A wait of another thread on this queue makes sycl::queue forget its last kernel, and the host task would not stand

@@ -302,7 +302,7 @@ void fill_here(void* to, size_t element, const void* value, const CopyShape& s) 
   });
 }
 
-// Cost of moving a shape on the calling thread, in units of Queue::may_run_inline: four bytes side by side.
+// Cost of moving a shape on the calling thread, in units of SmallWork::run: four bytes side by side.
 int64_t cost_here(const CopyShape& s, size_t element, bool reads) {
   const int64_t n = numel(s), words = (n * static_cast<int64_t>(element) + 3) / 4;
   const bool dense = s.ndim == 0 || (s.dst[0] == 1 && (!reads || s.src[0] == 1));
@@ -347,8 +347,8 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
     if (!collapse(s, true)) return;
     const auto here = [&] { copy_here(dst, src, element, s); };
     const auto later = [&] { return [=] { copy_here(dst, src, element, s); }; };
-    if (queue.run_small(cost_here(s, element, true), here, later,
-                        [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
+    if (queue.small().run(cost_here(s, element, true), here, later,
+                          [&]() -> auto& { return kernels::copy_rows[raw_dtype(element)]; }))
       return;
   }
   const auto kernel = [](const CopyLaunch& l) -> Slots& {
@@ -376,11 +376,11 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
 }
 
 void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType from, int64_t n, uint32_t flags) {
-  if (queue.may_run_small(n * kCastCost)) {
+  if (queue.small().takes(n * kCastCost)) {
     if (host::Cast here = host::cast(to, from)) {
       CopyArgs a{};
       a.dst = dst, a.src = src, a.n = static_cast<uint32_t>(n), a.flags = flags;
-      if (queue.run_small([here, a] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
+      if (queue.small().run_taken([here, a] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
     }
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
@@ -404,7 +404,7 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
   if (!collapse(shape, false)) return;
   Bytes16 bytes{};
   std::memcpy(&bytes, value, element);
-  if (queue.run_small(
+  if (queue.small().run(
           cost_here(shape, element, false), [=] { fill_here(dst, element, &bytes, shape); },
           [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
     return;

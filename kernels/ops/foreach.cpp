@@ -24,8 +24,8 @@ void update_scale_here(const UpdateScaleArgs& a) {
 }  // namespace
 
 void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
-  if (queue.run_inline(
-          static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); },
+  if (queue.small().run(
+          static_cast<int64_t>(bytes / sizeof(uint64_t)), [&] { std::memcpy(dst, src, bytes); }, runtime::not_later,
           kernels::foreach_table))
     return;
   constexpr size_t kPart = sizeof(ForeachTableArgs::word);
@@ -51,7 +51,7 @@ void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot&
 }
 
 void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args) {
-  if (queue.run_small(1, [args] { update_scale_here(args); }, kernels::amp_update_scale)) return;
+  if (queue.small().run(1, [args] { update_scale_here(args); }, kernels::amp_update_scale)) return;
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 

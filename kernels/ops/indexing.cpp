@@ -18,7 +18,7 @@ namespace {
 
 using runtime::ceil_div;
 
-// Cost of an element moved by its index, or of a row, on the calling thread in units of Queue::may_run_inline().
+// Cost of an element moved by its index, or of a row, on the calling thread in units of SmallWork::run().
 constexpr size_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
 constexpr int64_t kHostMove = 20;
 constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one index
@@ -53,7 +53,7 @@ bool move_inline(runtime::Queue& queue, const IndexedProblem& p) {
   const int64_t each = stride(args, 2) == 0 ? std::max<int64_t>(1, static_cast<int64_t>(p.element) / 4) : kHostMove,
                 cost = int64_t{args.walk.rows} * (kHostMove + args.walk.inner * each);
   if (args.walk.inner_ndim > 1) return false;
-  return queue.run_small(
+  return queue.small().run(
       cost, [args, write = p.write, element = p.element] { host::indexed_move(write, args, element); },
       [&]() -> auto& { return mover(p.write, p.element); });
 }
@@ -167,8 +167,8 @@ Compaction::Compaction(runtime::Queue& queue, const void* mask, int64_t n, size_
   if (now && args.chunks == 1 && runtime::inline_enabled() && runtime::host_accessible(queue.device)) {
     runtime::synchronize(queue);
     args.counts = counts_here_;
-    if (queue.run_inline(
-            cost_, [&] { counts_here_[1] = host::compact_count(args, element); },
+    if (queue.small().run(
+            cost_, [&] { counts_here_[1] = host::compact_count(args, element); }, runtime::not_later,
             [&]() -> auto& { return kernels::compact_count[raw_dtype(element)]; }))
       return;
   }
@@ -195,7 +195,7 @@ uint32_t Compaction::total() const {
 template <class F, class L>
 bool Compaction::write_here(F&& write, const L& kernel) {
   if (!here()) return false;
-  if (queue_.run_inline(cost_, write, kernel)) return true;
+  if (queue_.small().run(cost_, write, runtime::not_later, kernel)) return true;
   count_on_device();
   return false;
 }

@@ -17,7 +17,7 @@ using runtime::ceil_div;
 constexpr size_t kPartialShare = 4096, kPartialMost = 64;  // elements of such a work-group, and the most groups
 constexpr size_t kWideShare = 16, kWideMost = 2;           // elements of an item, groups per unit, of wide groups
 constexpr size_t kPointItems = 1024, kTargetItems = 256, kRowItems = 64;
-constexpr int64_t kTargetCost = 16;  // of a target on the calling thread, in units of Queue::may_run_inline
+constexpr int64_t kTargetCost = 16;  // of a target on the calling thread, in units of SmallWork::run
 
 struct LossKernels { const runtime::KernelTable &point, &back, &partial; };
 const LossKernels& kernels_of(LossKind kind) {
@@ -92,7 +92,7 @@ void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* o
   const auto [groups, items] = plan_partial(args.n, policy_of(queue));
   const size_t count = groups * items;
   if (const host::NllSum here = groups == 1 && !args.weight ? host::nll_sum(type) : nullptr)
-    if (queue.run_small(
+    if (queue.small().run(
             int64_t{args.n} * kTargetCost, [=] { here(args, out, total_weight, mean); },
             [&]() -> auto& { return kernels::nll_partial[type]; }))
       return;

@@ -214,12 +214,13 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
   int64_t elements = 1;
   for (int d = 0; d < p.shape.ndim; ++d) elements *= p.shape.sizes[d];
   const int64_t cost = elements * p.cost * (dense ? 1 : host::kStridedShare);
-  if (p.small.run && queue.may_run_small(cost)) {
+  if (p.small.run && queue.small().takes(cost)) {
     take_outers();
     const Layout layout = dense ? Layout::rows : Layout::strided;
     const auto part = [&] { host::run(p.small.run, args, p.types, p.outputs, p.shape.operands, dense); };
-    if (queue.run_inline([&] { each_part(layout, part); }, [&]() -> auto& { return p.rows[p.common]; })) return true;
-    if (outers == 0) {
+    const auto here = [&] { each_part(layout, part); };
+    const auto label = [&]() -> auto& { return p.rows[p.common]; };
+    const auto later = [&] {
       host::Call call;
       std::copy_n(p.ptr, shape->operands, args.ptr);
       std::copy_n(p.types, shape->operands, call.types);
@@ -227,8 +228,12 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
       call.args = args;
       call.kernel = p.small.run;
       call.outputs = p.outputs, call.operands = shape->operands, call.dense = dense;
-      if (queue.run_later(call)) return true;
-    }
+      return call;
+    };
+    // Of several parts a worker would need more than one call.
+    if (outers == 0 ? queue.small().run_taken(here, later, label)
+                    : queue.small().run_taken(here, runtime::not_later, label))
+      return true;
   }
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   const runtime::KernelTable* steps = fits == Layout::rows ? nullptr : p.rows.steps;

@@ -56,7 +56,7 @@ struct PointwiseProblem {
   const runtime::KernelTable& rows;
   DType common;
   const host::Kernel& small;  // of the common type
-  int64_t cost;               // of an element on the calling thread, in units of Queue::may_run_inline()
+  int64_t cost;               // of an element on the calling thread, in units of SmallWork::run()
 };
 // none: operands step through the memory of a row and there is no kernel for that, or not on this device.
 enum class PointwiseKernel { rows, steps, none };

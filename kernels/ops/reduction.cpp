@@ -295,7 +295,7 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
         run_here(mine, run, final);
       };
     };
-    if (queue.run_small(problem.cost, here, later, first)) return true;
+    if (queue.small().run(problem.cost, here, later, first)) return true;
   }
   if (args.splits == 1) {
     runtime::launch(queue, first, plan.groups, plan.local, args);

@@ -53,7 +53,7 @@ struct ReductionProblem {
   double parameter;  // of the functor
   uint64_t bits;     // instead of the parameter, if not 0
   uint32_t flags;
-  int64_t cost;  // on the calling thread, in units of Queue::may_run_inline()
+  int64_t cost;  // on the calling thread, in units of SmallWork::run()
 };
 // False, and nothing is done, where there are too many dimensions.
 bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels);

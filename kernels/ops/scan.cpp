@@ -20,7 +20,7 @@ constexpr int64_t kChunk = 16384;                        // least elements that 
 constexpr int64_t kTeamFilling = 32, kTeamChunk = 2048;  // the same where a unit holds many work-groups
 constexpr int64_t kLongestChunk = int64_t{1} << 30;      // elements that 32 bits number
 constexpr size_t kTotal = 16;                            // bytes of the longest total
-constexpr int64_t kHostShare = 2;  // of an element on the calling thread, in units of Queue::may_run_inline()
+constexpr int64_t kHostShare = 2;  // of an element on the calling thread, in units of SmallWork::run()
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s,
     }
     case ScanPlan::Kernel::line:
       if (kernels.line.host() &&
-          queue.run_small(
+          queue.small().run(
               s.outer * s.length * kHostShare,
               [args, run = kernels.line.host(), lines = args.lines] { run(&args, lines); }, kernels.line))
         return;

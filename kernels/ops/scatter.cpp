@@ -19,7 +19,7 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kHostMove = 20;                             // of a step, in units of Queue::may_run_inline()
+constexpr int64_t kHostMove = 20;                             // of a step, in units of SmallWork::run()
 constexpr int64_t kNearBytes = int64_t{1} << 19;              // of the second cache, which a tile adds to
 constexpr uint32_t kLine = 16;                                // columns that are worth a vector
 constexpr size_t kGroup = 64;                                 // items, where an item has a column
@@ -246,10 +246,10 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     if (!kernel.host()) return false;
     ColumnArgs args = args_of(p);
     const int64_t cost = p.steps * (args.walk.rows * int64_t{args.walk.inner}) * kHostMove;
-    if (args.walk.inner_ndim > 1 || !queue.may_run_small(cost)) return false;
+    if (args.walk.inner_ndim > 1 || !queue.small().takes(cost)) return false;
     args.inner = index_step(p);
     args.outer = columns_step(args);
-    return queue.run_small([args, run = kernel.host()] { run(&args, 0); }, kernel);
+    return queue.small().run_taken([args, run = kernel.host()] { run(&args, 0); }, kernel);
   };
   if (!here()) {
     const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);

@@ -15,7 +15,7 @@ using runtime::ceil_div;
 
 constexpr int64_t kPadShare = 4096, kCol2imShare = 1024;  // elements of a work-group
 constexpr int64_t kMostRows = 128;
-constexpr int64_t kRunCost = 64;  // of a run of cat on the calling thread, in units of Queue::may_run_inline
+constexpr int64_t kRunCost = 64;  // of a run of cat on the calling thread, in units of SmallWork::run
 
 const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
 
@@ -35,7 +35,7 @@ bool Cat::add(const void* src, uint32_t width, int64_t step, uint32_t offset) {
                      runs = args_.outer, bytes, apart, total] {
     for (size_t r = 0; r < runs; ++r) std::memcpy(to + r * total, from + r * apart, bytes);
   };
-  if (queue_.run_small(args_.outer * (kRunCost + static_cast<int64_t>(bytes / 4)), here, kernel_)) return true;
+  if (queue_.small().run(args_.outer * (kRunCost + static_cast<int64_t>(bytes / 4)), here, kernel_)) return true;
   if (step != width) return false;
   auto& in = args_.in[args_.count++];
   in.src = src;

@@ -97,5 +97,6 @@ void test_control_groups();
 void test_native_code();
 void test_lru();
 void test_native_target();
+void test_queue_states();
 
 }  // namespace plan_test

@@ -599,6 +599,7 @@ int main() {
   test_native_code();
   test_lru();
   test_native_target();
+  test_queue_states();
   std::printf("%d checks, %d failures\n", g_checks, g_failures);
   return g_failures == 0 ? 0 : 1;
 }

@@ -84,6 +84,69 @@ def test_plans_of_products_know_no_primitive() -> None:
     assert not [p for p, text in sources("kernels/products") if Path(p).name in pure and "kernels/onednn/" in text]
 
 
+# Functions that the class Queue offers, its constructor and what it takes over from Stream included. The number may only
+# fall: what else a queue does is a part's (kernels/runtime/queue).
+QUEUE_FUNCTIONS = 13
+
+
+def public_functions(text: str, name: str) -> list[str]:
+    """Names of the functions in the public parts of a class, those of `using` included, as often as they are declared."""
+    body = re.search(rf"^class {name}\b[^;{{]*{{\n(.*?)^}};", text, re.S | re.M)
+    assert body is not None
+    parts = re.split(r"^ (public|private|protected):\n", "private:\n" + body.group(1), flags=re.M)
+    public = "".join(
+        part for access, part in zip(["private", *parts[1::2]], parts[::2], strict=True) if access == "public"
+    )
+    # Members are indented by two, what is inside of them by more.
+    return re.findall(r"^  (?! )(?:using \w+::|(?!//|using|friend|template)[^\n(]*?)(\w+)(?=\(|;$)", public, re.M)
+
+
+def test_functions_of_queue_only_fall() -> None:
+    text = (ROOT / "kernels/runtime/queue/queue.hpp").read_text()
+    fields = {"device", "id", "priority"}  # of the identity
+    found = [f for f in public_functions(text, "Queue") if f not in fields]
+    assert len(found) <= QUEUE_FUNCTIONS, found
+    assert len(found) == QUEUE_FUNCTIONS, "fewer functions: write the new number down"
+
+
+def test_public_functions_are_found() -> None:
+    text = """class A final : B {
+  int hidden();
+
+ public:
+  using B::taken;
+  A(int x) : B(x) {}
+  // Not f(x); this.
+  template <class F>
+  auto one(F&& f) {
+    return f(two());
+  }
+  void two() const;
+  int& three() { return x_; }
+
+ private:
+  void not_this();
+  int x_;
+};
+"""
+    assert public_functions(text, "A") == ["taken", "A", "one", "two", "three"]
+
+
+def test_states_decide_in_one_place() -> None:
+    """Who asks what a queue may do asks the table: no part compares modes or counts by itself, but to change them."""
+    allowed = ("kernels/runtime/queue/states.hpp", "tests/build/queue_states_test.cpp", "tests/build/queue_test.cpp")
+    found = [
+        (p, line.strip())
+        for p, text in sources("kernels", "bindings")
+        if p not in allowed
+        for line in text.splitlines()
+        if re.search(r"QueueMode::open\b|QueueState::(?!shared)", line)
+        and "set_mode" not in line
+        and "mode_(" not in line
+    ]
+    assert not found
+
+
 @pytest.mark.parametrize("folder", ["kernels", "bindings", "tools", "tests"])
 def test_includes_are_spelled_from_the_repository(folder: str) -> None:
     tracked = set(

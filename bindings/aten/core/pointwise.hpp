@@ -38,7 +38,7 @@ Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 // The same of a CPU tensor without dimensions.
 Value number_value(const at::Tensor& t, DType common);
 
-// Cost of an element on the calling thread, in units of Queue::may_run_inline.
+// Cost of an element on the calling thread, in units of SmallWork::run.
 inline int64_t cost_of(const host::Kernel& kernel, DType common) {
   return kernel.cost * (common == DType::f16 || common == DType::bf16 ? host::kConvertedShare : 1);
 }

@@ -51,7 +51,7 @@ SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initia
   if (!shape_ || common_ == at::ScalarType::Undefined || !at::isFloatingType(common_)) return;
   const host::Kernel& kernel = op.small[static_cast<int>(common_)];
   const int64_t n = shape_->numel();
-  if (!kernel.run || n == 0 || !runtime::current_queue().may_run_small(n * cost_of(kernel, to_dtype(common_)))) return;
+  if (!kernel.run || n == 0 || !runtime::current_queue().small().takes(n * cost_of(kernel, to_dtype(common_)))) return;
   if (number_ >= 0) {
     const at::Tensor& number = *inputs_[number_];
     // sub refuses a bool operand in its meta function, which this way leaves out.
@@ -101,7 +101,7 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
   args.n = static_cast<uint32_t>(out.numel());
   call.kernel = op_.small[static_cast<int>(common_)].run;
   call.outputs = 1, call.operands = 1 + op_.inputs, call.dense = true;
-  if (!runtime::current_queue().run_small(call, [&]() -> auto& { return op_.rows[common]; })) [[unlikely]]
+  if (!runtime::current_queue().small().run_taken(call, [&]() -> auto& { return op_.rows[common]; })) [[unlikely]]
     launch(args, types);
 }
 

@@ -200,7 +200,7 @@ template <class F>
 void submit(Queue& queue, Command c, bool own_event, F&& f) {
   c.call = detail::profile_clock();
   queue.submit([&](sycl::queue& q) {
-    detail::CommandLog* log = queue.profile_log();
+    detail::CommandLog* log = queue.profile().log();
     if (!log || (graphs_recording() > 0 && recording(queue))) {
       f(q);
       return;
@@ -211,7 +211,7 @@ void submit(Queue& queue, Command c, bool own_event, F&& f) {
     const bool timed = q.has_property<sycl::property::queue::enable_profiling>();
     auto marker = [&] {
       sycl::event e = q.ext_oneapi_submit_barrier();
-      return timed ? e : queue.timed().ext_oneapi_submit_barrier({e});
+      return timed ? e : queue.profile().timed().ext_oneapi_submit_barrier({e});
     };
     Open o;
     if (timed && own_event) {
@@ -277,9 +277,9 @@ int64_t profile_clock() noexcept {
 
 CommandLog* new_log() { return new CommandLog; }
 
-void profile_inline(Queue& queue, const Label& label, int64_t begin) {
+void profile_inline(ProfileTap& tap, const Label& label, int64_t begin) {
   const int64_t end = profile_clock();
-  CommandLog* log = queue.profile_log();
+  CommandLog* log = tap.log();
   if (!log) return;
   Command c;
   c.kind = label.kind;
@@ -288,8 +288,8 @@ void profile_inline(Queue& queue, const Label& label, int64_t begin) {
   if (label.kernel) c.detail = label.kernel;
   c.bytes = label.bytes;
   sign(c);
-  c.device = queue.device;
-  c.stream = queue.id;
+  c.device = tap.stream().device;
+  c.stream = tap.stream().id;
   c.call = c.begin = begin;
   c.returned = c.end = end;
   log->done.push_back(std::move(c));
@@ -327,7 +327,7 @@ void prepare_profiling() {
     bool used = false;
     for_each_queue(device, [&](Queue& q) {
       used = true;
-      q.prepare_profile();
+      q.profile().timed();
     });
     if (used) sample_clock(device);
   }
@@ -355,7 +355,7 @@ void start_profiling() {
   watch(true);
   // A queue that is made from here on begins by itself.
   if (!initialized() || in_bad_fork()) return;
-  for (int device = 0; device < device_count(); ++device) for_each_queue(device, [](Queue& q) { q.begin_profile(); });
+  for (int device = 0; device < device_count(); ++device) for_each_queue(device, [](Queue& q) { q.profile().begin(); });
 }
 
 Profile stop_profiling() {
@@ -368,7 +368,7 @@ Profile stop_profiling() {
     for (int device = 0; device < device_count(); ++device) {
       std::vector<detail::CommandLog*> logs;
       for_each_queue(device, [&](Queue& q) {
-        if (detail::CommandLog* log = q.end_profile()) logs.push_back(log);
+        if (detail::CommandLog* log = q.profile().end()) logs.push_back(log);
       });
       if (logs.empty()) continue;
       DeviceClock& clock = clocks[device];
@@ -459,7 +459,7 @@ void submit_profiled(Queue& queue, Command command, const std::function<sycl::ev
 
 void profile_on_host(Queue& queue, const std::string& name, int64_t begin) {
   const Label label{name.c_str()};
-  queue.submit([&](sycl::queue&) { detail::profile_inline(queue, label, begin); });
+  queue.submit([&](sycl::queue&) { detail::profile_inline(queue.profile(), label, begin); });
 }
 
 void profile_call(const std::string& name, int device, int64_t begin, CommandKind kind) {

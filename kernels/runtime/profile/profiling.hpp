@@ -10,6 +10,7 @@
 
 namespace xpu_ops::runtime {
 
+class ProfileTap;
 class Queue;
 
 enum class CommandKind : uint8_t { kernel, primitive, copy, fill, graph, wait, collective };
@@ -28,7 +29,7 @@ extern std::atomic<bool> g_profiling;
 struct CommandLog;
 CommandLog* new_log();
 int64_t profile_clock() noexcept;
-void profile_inline(Queue& queue, const Label& label, int64_t begin);  // under the queue's lock
+void profile_inline(ProfileTap& tap, const Label& label, int64_t begin);  // under the queue's lock
 void profile_wait(int device, int64_t begin, const char* name = "wait") noexcept;
 }  // namespace detail
 

@@ -13,7 +13,6 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/opencl_symbol.hpp"
 #include "kernels/runtime/profile/profiler.hpp"
-#include "kernels/runtime/queue/native_task.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -238,7 +237,7 @@ void CommandGraph::replay(Queue& queue) {
     if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
   }
   // Kernels that OpenCL gets directly would overtake what SYCL holds back behind a host task.
-  if (keeps_ && !queue.takes_native()) queue.wait();
+  if (keeps_ && !queue.natives().takes()) queue.wait();
   submit_named(queue, {"graph", CommandKind::graph, 0, false}, [&](sycl::queue& q) { return enqueue(q); });
 }
 

@@ -28,7 +28,7 @@ void Event::record(Queue& queue) {
   stamp_.reset();
   const CommandGraph* graph = graph_of(queue);
   graph_ = graph && graph->keeps() ? graph->number : 0;
-  place_ = queue.submitted();
+  place_ = queue.stream().submitted();
   if (graph_) {  // its commands have one order
     event_.emplace();
     return;
@@ -41,10 +41,10 @@ void Event::record(Queue& queue) {
     }
     event_ = q.ext_oneapi_submit_barrier();
     if (!timing_) return;
-    sycl::queue& timed = queue.timed();
+    sycl::queue& timed = queue.profile().timed();
     stamp_ = q == timed ? *event_ : timed.ext_oneapi_submit_barrier({*event_});
   });
-  place_ = queue.submitted();
+  place_ = queue.stream().submitted();
 }
 
 void Event::block(Queue& queue) const {
@@ -52,7 +52,8 @@ void Event::block(Queue& queue) const {
   check_fork();
   if (graph_) return join_graph(graph_, queue);
   queue.submit([&](sycl::queue& q) { q.ext_oneapi_submit_barrier({*event_}); });
-  if (queue_->shared()) queue.hold_natives();  // a host task of theirs may stand before it
+  if (queue_->stream().mode() == QueueMode::shared)
+    queue.natives().hold();  // a host task of theirs may stand before it
 }
 
 bool Event::query() const {
@@ -68,7 +69,8 @@ void Event::synchronize() const {
   const Synchronization shown("synchronize event", device_);
   sycl::event e = stamp_ ? *stamp_ : *event_;
   const int64_t begin = profiling() && !is_complete(e) ? detail::profile_clock() : 0;
-  if (place_ == queue_->submitted() && queue_->submitted_here() && !is_complete(e) && !recording(*queue_))
+  if (place_ == queue_->stream().submitted() && queue_->stream().submitted_here() && !is_complete(e) &&
+      !recording(*queue_))
     queue_->wait();
   e.wait_and_throw();
   if (begin) detail::profile_wait(device_, begin);

@@ -18,7 +18,7 @@ void sleep(Queue& queue, int64_t cycles) {
   queue.submit([&](sycl::queue& q) {
     q.submit([&](sycl::handler& h) { h.host_task([time] { std::this_thread::sleep_for(time); }); });
   });
-  queue.hold_natives();
+  queue.natives().hold();
 }
 
 }  // namespace xpu_ops::runtime

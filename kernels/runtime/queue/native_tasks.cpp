@@ -3,25 +3,21 @@
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
-#include "kernels/runtime/queue/native_task.hpp"
+#include "kernels/runtime/queue/native_tasks.hpp"
 
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/opencl_symbol.hpp"
 #include "kernels/runtime/environment.hpp"
-#include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
 
-// Tasks of a queue between waits of the host, so that it does not run ahead by minutes. The wait is for all of them:
-// only in clFinish does the waiting thread work with the device's.
-constexpr uint64_t kInFlight = 128;
-
 struct Enqueued {
-  Queue* queue;
+  NativeTasks* queue;
   NativeTask* task;
 };
 
@@ -78,103 +74,102 @@ class NativeBatch {
 namespace {
 
 struct EnqueuedBatch {
-  Queue* queue;
+  NativeTasks* queue;
   NativeBatch* batch;
 };
 
 }  // namespace
 
-void Queue::run_batch(void* args) {
+void NativeTasks::run_batch(void* args) {
   const EnqueuedBatch e = *static_cast<const EnqueuedBatch*>(args);
   const std::shared_ptr<NativeBatch> batch = std::move(e.batch->self);
   batch->run();
-  e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
+  e.queue->ended_.fetch_add(1, std::memory_order_release);
 }
 
-void Queue::run_native(const void* args) {
+void NativeTasks::run_task(const void* args) {
   const Enqueued e = *static_cast<const Enqueued*>(args);
   try {
     e.task->run();
   } catch (...) {
-    const std::lock_guard<std::mutex> lock(e.queue->native_error_lock_);
-    if (!e.queue->native_error_) e.queue->native_error_ = std::current_exception();
-    e.queue->native_failed_.store(true, std::memory_order_release);
+    const std::lock_guard<std::mutex> lock(e.queue->error_lock_);
+    if (!e.queue->error_) e.queue->error_ = std::current_exception();
+    e.queue->failed_.store(true, std::memory_order_release);
   }
   delete e.task;
-  e.queue->natives_ended_.fetch_add(1, std::memory_order_release);
+  e.queue->ended_.fetch_add(1, std::memory_order_release);
 }
 
-bool Queue::ask_natives() {
-  native_allowed_.store(native_tasks(device) ? Natives::yes : Natives::no, std::memory_order_relaxed);
+bool NativeTasks::ask() {
+  allowed_.store(native_tasks(stream_.device) ? Allowed::yes : Allowed::no, std::memory_order_relaxed);
   return true;
 }
 
-// Behind the pieces of the last batch, if nothing has come since, or in a new one.
-bool Queue::put_native(void (*run)(const void*), const void* f, uint32_t bytes) {
+// Commands go to the queue with profiling until the profile has ended here, too. A queue that has joined a graph by an
+// event records: nobody closed it.
+QueueFacts NativeTasks::facts() const {
+  return {.mode = stream_.mode(),
+          .idle = stream_.settled(),
+          .batching = batch_ != nullptr,
+          .held = held(),
+          .profiled = profiling() || &stream_.active() != &stream_.own(),
+          .recording = graphs_recording() > 0 && stream_.recording()};
+}
+
+bool NativeTasks::put(Way way, void (*run)(const void*), const void* f, uint32_t bytes) {
   static const auto enqueue = opencl_symbol<decltype(clEnqueueNativeKernel)>("clEnqueueNativeKernel");
-  if (!takes_native() || active_.load(std::memory_order_relaxed) != &q_) return false;
-  // Also a queue that has joined a graph by an event: nobody blocked its inline work.
-  if (graphs_recording() > 0 && recording(*this)) return false;
+  if (!takes(way, facts())) return false;
   if (!batch_ || !batch_->append(run, f, bytes)) {
     auto made = std::make_shared_for_overwrite<NativeBatch>();
     if (!made->append(run, f, bytes)) return false;
-    if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(q_);
+    if (!native_queue_) native_queue_ = sycl::get_native<sycl::backend::opencl>(stream_.own());
     made->self = made;
     EnqueuedBatch args{this, made.get()};  // OpenCL copies them
-    count_native(1);
+    count(1);
     if (enqueue(static_cast<cl_command_queue>(native_queue_), run_batch, &args, sizeof args, 0, nullptr, nullptr, 0,
                 nullptr, nullptr) != CL_SUCCESS) {
-      count_native(-1);
+      count(-1);
       made->self.reset();
-      native_allowed_.store(Natives::no, std::memory_order_relaxed);
+      allowed_.store(Allowed::no, std::memory_order_relaxed);
       return false;
     }
     batch_ = std::move(made);
   }
-  count_submission();
+  stream_.count();
   return true;
 }
 
-bool Queue::submit_native(std::unique_ptr<NativeTask>& task) {
-  if (!able_natives()) return false;
-  if (natives_in_flight() >= kInFlight) wait();
-  const std::lock_guard<QueueLock> turn(lock_);
+bool NativeTasks::submit(std::unique_ptr<NativeTask>& task) {
+  if (!able(Way::native)) return false;
+  // The wait is for all of them: only in clFinish does the waiting thread work with the device's.
+  if (full()) {
+    stream_.wait();
+    throw_error();
+  }
+  const std::lock_guard<QueueLock> turn(stream_.lock());
   const Enqueued piece{this, task.get()};
-  count_native(1);
-  if (put_native(run_native, &piece, sizeof piece)) {
+  count(1);
+  if (put(Way::native, run_task, &piece, sizeof piece)) {
     task.release();
     return true;
   }
-  count_native(-1);
+  count(-1);
   return false;
 }
 
-bool Queue::may_run_later(int64_t elements) {
-  return is_small(elements) && inline_allowed_.load(std::memory_order_relaxed) && able_natives() &&
-         natives_in_flight() < kInFlight;
-}
-
-bool Queue::run_later(void (*run)(const void*), const void* f, uint32_t bytes) {
-  if (!able_natives()) return false;
-  const std::lock_guard<QueueLock> turn(lock_);
-  return inline_allowed_.load(std::memory_order_relaxed) && put_native(run, f, bytes);
-}
-
 // sycl::queue takes its last own command for the last of all.
-void Queue::catch_up(sycl::queue& q) {
-  if (natives_done() || recording(*this)) return;  // what a graph records begins behind a mark
-  if (!native_mark_) native_mark_ = sycl::malloc_device<char>(1, q);
-  q.memset(native_mark_, 0, 1);
+void NativeTasks::catch_up(sycl::queue& q) {
+  if (done() || stream_.recording()) return;  // what a graph records begins behind a mark
+  if (!mark_) mark_ = sycl::malloc_device<char>(1, q);
+  q.memset(mark_, 0, 1);
 }
 
-void Queue::throw_native_error() {
-  if (!native_failed_.load(std::memory_order_acquire)) [[likely]]
-    return;
+void NativeTasks::throw_first() {
   std::exception_ptr error;
   {
-    const std::lock_guard<std::mutex> lock(native_error_lock_);
-    error = std::exchange(native_error_, nullptr);
-    native_failed_.store(false, std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> lock(error_lock_);
+    error = std::exchange(error_, nullptr);
+    failed_.store(false, std::memory_order_relaxed);
   }
   if (error) std::rethrow_exception(error);
 }
