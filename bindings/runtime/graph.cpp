@@ -9,6 +9,7 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/module.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
@@ -49,6 +50,8 @@ class Graph {
     runtime::begin_allocate_to_pool(queue_->device, pool_, {std::nullopt, queue_->id});
     try {
       graph_.emplace(*queue_);
+      graph_->weights_stay = weights_stay_;
+      writes_before_ = onednn::WeightCache::instance().writes();
       queue_->block_inline();  // first: no thread computes inline what should be recorded
       graph_->begin();
     } catch (...) {
@@ -104,6 +107,13 @@ class Graph {
     holds_pool_ = false;
   }
 
+  // Before the capture: whoever replays asks weights_written() each time, and no replay packs what is packed.
+  void weights_stay() {
+    TORCH_CHECK(!graph_, "Weights are said to stay before the capture begins.");
+    weights_stay_ = true;
+  }
+  bool weights_written() const { return onednn::WeightCache::instance().writes() != writes_before_; }
+
   PoolId pool() const {
     TORCH_CHECK(holds_pool_, "Called XPUGraph::pool() without a preceding successful capture.");
     return pool_;
@@ -156,12 +166,41 @@ class Graph {
   }
 
   bool keep_;
-  bool capturing_ = false, holds_pool_ = false;
-  uint64_t refused_before_ = 0;
+  bool capturing_ = false, holds_pool_ = false, weights_stay_ = false;
+  uint64_t refused_before_ = 0, writes_before_ = 0;
   runtime::Queue* queue_ = nullptr;
   PoolId pool_{0, 0};
   std::vector<Source> sources_;
   std::optional<runtime::CommandGraph> graph_;
+};
+
+// Which memory some tensors are, and how often it was written: what a recording that reads it relies on.
+class TensorStates {
+ public:
+  explicit TensorStates(const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& t : tensors) states_.push_back({t.storage().getWeakStorageImpl(), t.const_data_ptr(), version(t)});
+  }
+  bool same(const std::vector<at::Tensor>& tensors) const {
+    if (tensors.size() != states_.size()) return false;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const at::Tensor& t = tensors[i];
+      const State& s = states_[i];
+      if (t.storage().unsafeGetStorageImpl() != s.storage._unsafe_get_target() || t.const_data_ptr() != s.data ||
+          version(t) != s.version)
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  // A storage that is held weakly never has the address of another.
+  struct State {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    const void* data;
+    uint64_t version;
+  };
+  static uint64_t version(const at::Tensor& t) { return t.is_inference() ? 0 : static_cast<uint64_t>(t._version()); }
+  std::vector<State> states_;
 };
 
 }  // namespace
@@ -175,12 +214,17 @@ void bind_graph(py::module_& m) {
       .def("instantiate", &Graph::instantiate, NoGil())
       .def("replay", &Graph::replay, NoGil())
       .def("reset", &Graph::reset, NoGil())
+      .def("weights_stay", &Graph::weights_stay)
+      .def("weights_written", &Graph::weights_written)
       .def("pool", &Graph::pool)
       .def("register_generator_state", &Graph::register_generator_state)
       .def("enable_debug_mode", [](Graph&) {})  // everything debug_dump writes is recorded anyway
       .def("debug_dump", &Graph::debug_dump, py::arg("debug_path"))
       .def("raw_xpu_graph", &Graph::raw_graph)
       .def("raw_xpu_graph_exec", &Graph::raw_executable);
+  py::class_<TensorStates>(m, "TensorStates")
+      .def(py::init<const std::vector<at::Tensor>&>())
+      .def("same", &TensorStates::same);
   m.def("_xpu_graph_pool_handle", [] { return runtime::new_pool_id(true); });
   m.def("_xpu_isCurrentStreamCapturing",
         [] { return runtime::graphs_recording() && runtime::recording(runtime::current_queue()); });

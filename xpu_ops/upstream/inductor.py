@@ -18,6 +18,7 @@ from torch.utils._triton import has_triton_package
 
 from xpu_ops.inductor.aoti.wrapper import CppWrapper
 from xpu_ops.inductor.passes import Rewrite
+from xpu_ops.inductor.replay import Replayed
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
 from xpu_ops.inductor.wrapper import Refused, SyclWrapper
 from xpu_ops.upstream import install_once
@@ -187,6 +188,32 @@ def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
                 metrics.finish()
 
     return call
+
+
+@replaces(
+    "torch._inductor.output_code.CompiledFxGraph.post_compile",
+    since="2.13",
+    why="upstream records graphs of CUDA alone for mode=\"reduce-overhead\"",
+    test="tests/inductor/test_compile_replay.py::test_a_graph_is_replayed",
+)
+def recorded_graphs(upstream: Callable[..., None]) -> Callable[..., None]:
+    """Static graphs of inference that write none of their inputs."""
+
+    @functools.wraps(upstream)
+    def post_compile(self: Any, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
+        upstream(self, example_inputs, constants, graph_kwargs)
+        fx = self.fx_kwargs
+        if (
+            config.triton.cudagraphs
+            and config.xpu_backend == BACKEND
+            and set(self.device_types) == {"xpu"}
+            and fx["is_inference"]
+            and not (self.mutated_inputs or self.mutated_input_idxs)
+            and "torch.ops._c10d_functional" not in self.source_code
+        ):
+            self.current_callable = Replayed(self.current_callable, fx["static_input_idxs"] or ())
+
+    return post_compile
 
 
 @replaces(
