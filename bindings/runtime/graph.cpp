@@ -9,7 +9,6 @@
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/module.hpp"
-#include "kernels/onednn/weight_cache.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
@@ -51,7 +50,6 @@ class Graph {
     try {
       graph_.emplace(*queue_);
       graph_->weights_stay = weights_stay_;
-      writes_before_ = onednn::WeightCache::instance().writes();
       queue_->block_inline();  // first: no thread computes inline what should be recorded
       graph_->begin();
     } catch (...) {
@@ -107,12 +105,11 @@ class Graph {
     holds_pool_ = false;
   }
 
-  // Before the capture: whoever replays asks weights_written() each time, and no replay packs what is packed.
+  // Before the capture: whoever replays sees to it that no weight was written, and no replay packs.
   void weights_stay() {
     TORCH_CHECK(!graph_, "Weights are said to stay before the capture begins.");
     weights_stay_ = true;
   }
-  bool weights_written() const { return onednn::WeightCache::instance().writes() != writes_before_; }
 
   PoolId pool() const {
     TORCH_CHECK(holds_pool_, "Called XPUGraph::pool() without a preceding successful capture.");
@@ -167,7 +164,7 @@ class Graph {
 
   bool keep_;
   bool capturing_ = false, holds_pool_ = false, weights_stay_ = false;
-  uint64_t refused_before_ = 0, writes_before_ = 0;
+  uint64_t refused_before_ = 0;
   runtime::Queue* queue_ = nullptr;
   PoolId pool_{0, 0};
   std::vector<Source> sources_;
@@ -178,7 +175,8 @@ class Graph {
 class TensorStates {
  public:
   explicit TensorStates(const std::vector<at::Tensor>& tensors) {
-    for (const at::Tensor& t : tensors) states_.push_back({t.storage().getWeakStorageImpl(), t.const_data_ptr(), version(t)});
+    for (const at::Tensor& t : tensors)
+      states_.push_back({t.storage().getWeakStorageImpl(), t.const_data_ptr(), version(t)});
   }
   bool same(const std::vector<at::Tensor>& tensors) const {
     if (tensors.size() != states_.size()) return false;
@@ -215,7 +213,6 @@ void bind_graph(py::module_& m) {
       .def("replay", &Graph::replay, NoGil())
       .def("reset", &Graph::reset, NoGil())
       .def("weights_stay", &Graph::weights_stay)
-      .def("weights_written", &Graph::weights_written)
       .def("pool", &Graph::pool)
       .def("register_generator_state", &Graph::register_generator_state)
       .def("enable_debug_mode", [](Graph&) {})  // everything debug_dump writes is recorded anyway

@@ -98,7 +98,7 @@ struct WeightCache::Impl {
     if (!hooks.alive) return;
     for (auto it = lru.begin(); it != lru.end();) it = hooks.alive(it->key.storage) ? std::next(it) : drop(it, out);
   }
-  // What is packed already, for as long as the graph lives. Its storage stays pinned and watched as long.
+  // A weight that is packed already, for as long as the graph lives. Its storage stays pinned and watched as long.
   std::shared_ptr<PackedWeight> hold(const Name& name, uint64_t version, runtime::CommandGraph& graph) {
     struct Hold {
       Impl& cache;
@@ -144,10 +144,10 @@ WeightCache::WeightCache() : impl_(new Impl) {
 std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const WeightRef& ref, uint64_t packing,
                                                size_t bytes, const std::function<void(void*)>& pack) {
   if (runtime::CommandGraph* graph = runtime::graph_of(queue)) {
-    if (std::shared_ptr<PackedWeight> kept = graph->weights_stay && ref.storage
-                                                 ? impl_->hold({ref.storage, packing, ref.offset, queue.device},
-                                                               ref.version, *graph)
-                                                 : nullptr)
+    if (std::shared_ptr<PackedWeight> kept =
+            graph->weights_stay && ref.storage
+                ? impl_->hold({ref.storage, packing, ref.offset, queue.device}, ref.version, *graph)
+                : nullptr)
       return kept;
     // Nobody sees what is written between replays, so each packs anew.
     auto packed = std::make_shared<PackedWeight>(queue, bytes, false);

@@ -164,7 +164,7 @@ def test_another_stream_and_a_profile(replays: list[Recording]) -> None:
 
 
 def test_threads_at_once(replays: list[Recording]) -> None:
-    model, f = net(), None
+    model = net()
     f = compiled(model)
     for _ in range(5):
         f(image())
@@ -177,7 +177,7 @@ def test_threads_at_once(replays: list[Recording]) -> None:
             with torch.no_grad():
                 for _ in range(20):
                     same(f(x), want)
-        except BaseException as e:  # noqa: BLE001
+        except BaseException as e:
             wrong.append(e)
 
     threads = [threading.Thread(target=work, args=a) for a in zip(images, wanted, strict=True)]

@@ -17,18 +17,21 @@ _MOST = 16  # recordings of a graph whose weights are written again and again
 
 
 class Recording:
-    """What one call of a graph put on the device: operands and results have places of their own."""
+    """The commands of one call of a graph: operands and results have places of their own."""
 
     def __init__(self, call: Callable[[list[Any]], Sequence[Any]], inputs: list[Tensor], own: list[int]) -> None:
         device = inputs[0].device
         places = list(inputs)
         with torch.inference_mode(False), torch.no_grad():
-            self.operands = [torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device) for t in _at(inputs, own)]
+            self.operands = [
+                torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=device) for t in _at(inputs, own)
+            ]
             for i, place in zip(own, self.operands, strict=True):
                 places[i] = place
             self.graph = torch.xpu.XPUGraph()
             self.graph.weights_stay()
             torch.xpu.synchronize(device)
+            self._writes = _weights().writes()
             with torch.xpu.stream(torch.xpu.Stream(device)):
                 self.graph.capture_begin()
                 try:
@@ -46,6 +49,10 @@ class Recording:
             if at in taken:
                 raise NotImplementedError("a result shares its memory")
             taken.add(at)
+
+    def is_stale(self) -> bool:
+        """Whether a weight may have been written that a command reads packed. Versions do not tell all writes."""
+        return _weights().writes() != self._writes
 
     def replay(self, inputs: list[Tensor], own: list[int]) -> list[Tensor]:
         with torch.no_grad():
@@ -94,7 +101,7 @@ class Replayed:
         if self._states is None or not self._states.same(fixed) or stream != self._stream:
             self._states, self._stream = _autoload.load().TensorStates(fixed), stream
             self._recording, self._alike = None, 0
-        elif self._recording is not None and self._recording.graph.weights_written():
+        elif self._recording is not None and self._recording.is_stale():
             self._recording, self._alike = None, 0
         if self._recording is None:
             self._alike += 1
@@ -118,6 +125,10 @@ class Replayed:
             return False
         self._own = own
         return True
+
+
+def _weights() -> Any:
+    return _autoload.load()._onednn.weights
 
 
 def _at(tensors: list[Any], places: list[int]) -> list[Any]:

@@ -193,7 +193,7 @@ def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
 @replaces(
     "torch._inductor.output_code.CompiledFxGraph.post_compile",
     since="2.13",
-    why="upstream records graphs of CUDA alone for mode=\"reduce-overhead\"",
+    why='upstream records graphs of CUDA alone for mode="reduce-overhead"',
     test="tests/inductor/test_compile_replay.py::test_a_graph_is_replayed",
 )
 def recorded_graphs(upstream: Callable[..., None]) -> Callable[..., None]:

@@ -47,7 +47,8 @@ class CommandGraph {
   bool records(const Queue& queue) const;
   void add(const Launch& launch);
   void add(const char* name, std::function<void()> work);
-  // Whoever replays it sees to it that no packed weight is written: set before begin(). What it reads then lives with it.
+  // Whoever replays it sees to it that no packed weight is written: set before begin(). What it reads then lives with
+  // it.
   bool weights_stay = false;
   void hold(std::shared_ptr<void> held);
   // The queue records from here on; its work comes after all that was recorded.
