@@ -39,6 +39,7 @@ class CommandGraph {
   void end();  // on every queue that records
   void instantiate();
   bool instantiated() const { return instantiated_; }
+  size_t size() const { return parts_.size(); }  // commands, where it keeps them
   void replay(Queue& queue);
   void print(const std::string& path) const;
 
