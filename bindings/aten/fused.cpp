@@ -7,10 +7,13 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/relu.h>
 
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/ops/convolution.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/products/chain.hpp"
 #include "kernels/products/run.hpp"
@@ -36,7 +39,7 @@ void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optiona
 
 bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
                      const Chain& chain, const at::Tensor& out, bool has_out) {
-  SplitChain split = split_chain(chain, out, has_out);
+  SplitChain split = split_chain(chain, out, has_out, plan::plan_relu_behind(current_policy()));
   View bias_view;
   auto problem = conv_problem(x, weight, bias, out, g, conv_format(x, weight), bias_view);
   problem.epilogue.post = std::move(split.post);
@@ -101,8 +104,8 @@ View operand_view(const std::string& name, const at::Tensor& operand, const at::
   return v;
 }
 
-// Appends one post-op. False if it, and what follows it, is the tail.
-bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool floats, SplitChain& split) {
+// Appends one post-op. False if it, and what follows it, is the tail. `relu`: it may be one without a slope.
+bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool floats, bool relu, SplitChain& split) {
   std::vector<PostOp>& ops = split.post.ops;
   if (const auto* text = std::get_if<std::string>(&spec)) {
     if (const auto scale = sum_scale(*text)) {
@@ -113,7 +116,7 @@ bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool fl
     const PostOp op = parse_eltwise(*text);
     split.activation = products::activation_of(op);
     if (!floats) return ops.push_back(op), true;
-    if (!keeps_special_values(op.function, dtype_of(out))) return false;
+    if (!keeps_special_values(op.function, dtype_of(out)) || (!relu && is_relu(op))) return false;
     append_eltwise(ops, op);
     return true;
   }
@@ -133,11 +136,15 @@ bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool fl
 
 }  // namespace
 
-SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out) {
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool relu_behind) {
   SplitChain split;
   const bool floats = at::isFloatingType(out.scalar_type());
   auto first = chain.begin();
-  while (first != chain.end() && append(*first, out, has_out, floats, split)) ++first;
+  while (first != chain.end()) {
+    const bool behind = relu_behind && std::next(first) == chain.end();
+    if (!append(*first, out, has_out, floats, !behind, split)) break;
+    ++first;
+  }
   split.tail.assign(first, chain.end());
   for (auto& spec : split.tail)
     if (const auto* text = std::get_if<std::string>(&spec))
@@ -176,6 +183,7 @@ void apply_chain(const at::Tensor& out, const Chain& tail) {
     bool done = true;
     switch (value_of(op.function)) {
       case F::clip: at::clamp_(t, op.alpha, op.beta); break;
+      case F::relu: is_relu(op) ? at::relu_(t) : at::leaky_relu_(t, op.alpha); break;
       case F::gelu_erf: at::gelu_(t); break;
       case F::exp: at::exp_(t); break;
       default: done = false;

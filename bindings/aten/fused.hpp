@@ -39,8 +39,8 @@ struct SplitChain {
   Chain tail;
   products::DepthwiseActivation activation;
 };
-// `has_out`: a "sum" may read what out holds.
-SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out);
+// `has_out`: a "sum" may read what out holds. `relu_behind`: a relu at the end is the tail, too.
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool relu_behind = false);
 // Computes a tail in place, by this library's own kernels.
 void apply_chain(const at::Tensor& out, const Chain& tail);
 
