@@ -209,7 +209,8 @@ def test_weights_that_are_written_each_time_are_not_recorded(replays: list[Recor
 
 def test_recordings_of_a_graph_are_counted() -> None:
     w, x = torch.ones(4, device="xpu"), torch.ones(4, device="xpu")
-    f = Replayed(lambda inputs: [inputs[0] * inputs[1] * 1 * 1 * 1], [0])
+    ends: list[int] = []
+    f = Replayed(lambda inputs: [inputs[0] * inputs[1] * 1 * 1 * 1], [0], lambda: ends.append(1))
     made = 0
     for i in range(60):
         if i % 3 == 0:
@@ -217,7 +218,7 @@ def test_recordings_of_a_graph_are_counted() -> None:
         (got,) = f([w, x])
         assert torch.equal(got, w * x)
         made += f._recording is not None
-    assert f._left == 0 and made == 15
+    assert f._left == 0 and made == 15 and ends == [1]
 
 
 def test_a_few_commands_are_called(replays: list[Recording]) -> None:

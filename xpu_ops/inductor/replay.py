@@ -74,12 +74,15 @@ class Replayed:
     Args:
         call: the graph. It may empty the list of its inputs.
         fixed: the places of the inputs that are weights. The others are copied into the recording.
+        give_up: called where the graph will never be replayed.
 
     The graph is called on another stream than at first, beside another call, in a profile and in a recording around it.
     """
 
-    def __init__(self, call: Callable[[list[Any]], Sequence[Any]], fixed: Sequence[int]) -> None:
-        self._call = call
+    def __init__(
+        self, call: Callable[[list[Any]], Sequence[Any]], fixed: Sequence[int], give_up: Callable[[], object]
+    ) -> None:
+        self._call, self._give_up = call, give_up
         self._fixed = sorted(fixed)
         self._own: list[int] | None = None
         self._lock = threading.Lock()
@@ -104,7 +107,7 @@ class Replayed:
     def _without(self, inputs: list[Any]) -> Sequence[Any]:
         """A call where no recording serves, which may make one."""
         if self._own is None and not self._may_record(inputs):
-            self._left = 0
+            self._end()
             return self._call(inputs)
         assert self._own is not None
         stream = torch._C._xpu_getCurrentStream(inputs[0].device.index)
@@ -120,13 +123,18 @@ class Replayed:
             return self._call(inputs)
         self._left -= 1
         if not self._left:
+            self._end()
             return self._call(inputs)
         try:
             self._recording = Recording(self._call, inputs, self._fixed, self._own)
         except (RuntimeError, NotImplementedError, TooSmall):  # it waits for the device, for one
-            self._left = 0
+            self._end()
         results = self._recording.replay(inputs) if self._recording is not None else None
         return self._call(inputs) if results is None else results
+
+    def _end(self) -> None:
+        self._left = 0
+        self._give_up()
 
     def _may_record(self, inputs: list[Any]) -> bool:
         if not inputs or not all(isinstance(t, Tensor) and t.device.type == "xpu" for t in inputs):

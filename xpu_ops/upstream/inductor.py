@@ -211,7 +211,9 @@ def recorded_graphs(upstream: Callable[..., None]) -> Callable[..., None]:
             and not (self.mutated_inputs or self.mutated_input_idxs)
             and "torch.ops._c10d_functional" not in self.source_code
         ):
-            self.current_callable = Replayed(self.current_callable, fx["static_input_idxs"] or ())
+            call = self.current_callable
+            give_up = functools.partial(setattr, self, "current_callable", call)
+            self.current_callable = Replayed(call, fx["static_input_idxs"] or (), give_up)
 
     return post_compile
 
