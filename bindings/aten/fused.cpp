@@ -285,11 +285,13 @@ at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, cons
   for (int64_t s : sizes) TORCH_CHECK_VALUE(s >= 0, "the kernel is larger than the padded input");
   TORCH_CHECK(!accumulate.defined() || accumulate.sizes() == at::IntArrayRef(sizes), "expected a tensor of shape ",
               at::IntArrayRef(sizes), " to add to, got ", accumulate.sizes());
-  const at::Tensor out = accumulate.defined() ? accumulate : new_empty(sizes, x.scalar_type(), conv_format(x, weight));
+  const at::MemoryFormat format = call.format ? *call.format : conv_format(x, weight);
+  const at::Tensor out = accumulate.defined() ? accumulate : new_empty(sizes, x.scalar_type(), format);
   if (plain_call(x, weight, bias, out) && out.scalar_type() == x.scalar_type() &&
       run_convolution(x, weight, bias, g, chain, out, accumulate.defined()))
     return out;
-  return compose_convolution(x, weight, bias, call, chain, accumulate);
+  const at::Tensor composed = compose_convolution(x, weight, bias, call, chain, accumulate);
+  return call.format && !accumulate.defined() ? composed.contiguous(format) : composed;
 }
 
 // ---- torch.ops.xpu_ops
@@ -341,6 +343,18 @@ Chain with_attribute(Chain chain, std::string_view name, const c10::List<std::op
   return chain;
 }
 
+// The layout that torch's compiler takes the result to have: that of the images alone, whatever the weights'.
+at::MemoryFormat format_like(const at::Tensor& x) {
+  int64_t dense = 1;
+  bool contiguous = true;
+  for (int64_t d = x.dim() - 1; d >= 0; --d) {
+    contiguous = contiguous && x.stride(d) == dense;
+    dense *= x.size(d);
+  }
+  if (contiguous || x.dim() < 4 || x.dim() > 5 || x.stride(0) == 0) return at::MemoryFormat::Contiguous;
+  return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+}
+
 void check_alpha(const std::optional<at::Scalar>& alpha) {
   TORCH_CHECK(!alpha || alpha->toDouble() == 1.0, "the alpha value for the binary fusion should be none or 1.0");
 }
@@ -363,7 +377,8 @@ at::Tensor mkldnn__convolution_pointwise(const at::Tensor& X, const at::Tensor& 
                                          int64_t groups, c10::string_view attr,
                                          c10::List<std::optional<at::Scalar>> scalars,
                                          std::optional<c10::string_view> algorithm) {
-  return convolution_chain(X, W, B.value_or(at::Tensor()), {stride, padding, dilation, groups},
+  return convolution_chain(X, W, B.value_or(at::Tensor()),
+                           {stride, padding, dilation, groups, false, {}, format_like(X)},
                            with_attribute({}, attr, scalars, algorithm));
 }
 
@@ -375,7 +390,8 @@ at::Tensor mkldnn__convolution_pointwise_binary(const at::Tensor& X, const at::T
                                                 c10::List<std::optional<at::Scalar>> unary_scalars,
                                                 std::optional<c10::string_view> unary_algorithm) {
   check_alpha(alpha);
-  return convolution_chain(X, W, B.value_or(at::Tensor()), {stride, padding, dilation, groups},
+  return convolution_chain(X, W, B.value_or(at::Tensor()),
+                           {stride, padding, dilation, groups, false, {}, format_like(X)},
                            with_attribute({std::pair<std::string, at::Tensor>(binary_attr, other)},
                                           unary_attr.value_or("none"), unary_scalars, unary_algorithm));
 }
@@ -402,7 +418,8 @@ at::Tensor mkldnn__convolution_transpose_pointwise(const at::Tensor& X, const at
                                                    at::IntArrayRef dilation, int64_t groups, c10::string_view attr,
                                                    c10::List<std::optional<at::Scalar>> scalars,
                                                    std::optional<c10::string_view> algorithm) {
-  return convolution_chain(X, W, B.value_or(at::Tensor()), {stride, padding, dilation, groups, true, output_padding},
+  return convolution_chain(X, W, B.value_or(at::Tensor()),
+                           {stride, padding, dilation, groups, true, output_padding, format_like(X)},
                            with_attribute({}, attr, scalars, algorithm));
 }
 

@@ -67,6 +67,7 @@ struct ConvCall {
   int64_t groups = 1;
   bool transposed = false;
   at::IntArrayRef output_padding;
+  std::optional<at::MemoryFormat> format = std::nullopt;  // of the result; none: as at::convolution has it
 };
 // `accumulate`, if defined, is overwritten by the result; a chain that starts with "sum" adds what it held.
 at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

@@ -206,8 +206,8 @@ class TensorStates {
   std::vector<State> states_;
 };
 
-// A call of a compiled graph as its recording: inputs are copied to where the recording reads them, results from where it
-// leaves them. Weights are read where they are.
+// A call of a compiled graph as its recording: inputs are copied to where the recording reads them, results from where
+// it leaves them. Weights are read where they are.
 class Replay {
  public:
   Replay(std::shared_ptr<Graph> graph, std::vector<size_t> fixed, const std::vector<at::Tensor>& weights,
