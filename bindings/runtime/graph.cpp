@@ -227,6 +227,9 @@ class Replay {
     const runtime::Queue& queue = runtime::current_queue(device_);
     if (queue.id != stream_ || aten::packed_weight_writes() != writes_) return std::nullopt;
     if (runtime::graphs_recording() && runtime::recording(queue)) return std::nullopt;
+    for (const py::handle h : inputs)
+      if (!THPVariable_Check(h.ptr())) return std::nullopt;
+    if (inputs.size() != fixed_.size() + own_.size()) return std::nullopt;
     const auto input = [&](size_t i) -> const at::Tensor& {
       return THPVariable_Unpack(PyList_GetItem(inputs.ptr(), static_cast<Py_ssize_t>(i)));
     };
