@@ -43,7 +43,9 @@ void bind_onednn(py::module_& module) {
                              [](uint64_t n) { PrimitiveCache::instance().set_capacity(n); });
   bind_cache<WeightCache>(m, "weights", &weight_stats, &weight_entry, [](uint64_t bytes) {
     WeightCache::instance().set_budget(bytes);
-  }).def("sweep", [] { WeightCache::instance().sweep(); });
+  }).def("sweep", [] {
+      WeightCache::instance().sweep();
+    }).def("writes", [] { return WeightCache::instance().writes(); });
   m.def("verbose", &onednn::verbose);
   m.def("set_verbose", &onednn::set_verbose);
   m.def("eltwise_names", [] {

@@ -37,13 +37,9 @@ PostOp PostOp::prelu(const View& slopes) {
   return p;
 }
 
-namespace {
-
 bool is_relu(const PostOp& op) {
   return op.kind == PostOp::Kind::eltwise && op.alpha == 0 && value_of(op.function) == PostFunction::relu;
 }
-
-}  // namespace
 
 bool keeps_special_values(PostFunction function, DType type) {
   using F = PostFunction;

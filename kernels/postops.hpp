@@ -123,6 +123,7 @@ struct PostOps {
 // `type`. oneDNN's comparisons drop NaN, exp has infinity for it, log rounds denormals, and gelu_erf has NaN at
 // infinity, as at::gelu of float has, but not of half (3.13, x86-64; tests/onednn/test_special_values.py).
 bool keeps_special_values(PostFunction function, DType type);
+bool is_relu(const PostOp& op);  // without a slope
 // Appends an eltwise post-op. For relu it appends two with its value that keep NaN: elu of slope 0, and an addition
 // that makes its -0 a 0.
 void append_eltwise(std::vector<PostOp>& ops, const PostOp& op);

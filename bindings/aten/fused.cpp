@@ -7,10 +7,13 @@
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/leaky_relu.h>
+#include <ATen/ops/relu.h>
 
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/onednn.hpp"
+#include "kernels/ops/convolution.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/products/chain.hpp"
 #include "kernels/products/run.hpp"
@@ -36,7 +39,7 @@ void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optiona
 
 bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
                      const Chain& chain, const at::Tensor& out, bool has_out) {
-  SplitChain split = split_chain(chain, out, has_out);
+  SplitChain split = split_chain(chain, out, has_out, plan::plan_relu_behind(current_policy()));
   View bias_view;
   auto problem = conv_problem(x, weight, bias, out, g, conv_format(x, weight), bias_view);
   problem.epilogue.post = std::move(split.post);
@@ -101,8 +104,8 @@ View operand_view(const std::string& name, const at::Tensor& operand, const at::
   return v;
 }
 
-// Appends one post-op. False if it, and what follows it, is the tail.
-bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool floats, SplitChain& split) {
+// Appends one post-op. False if it, and what follows it, is the tail. `relu`: it may be one without a slope.
+bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool floats, bool relu, SplitChain& split) {
   std::vector<PostOp>& ops = split.post.ops;
   if (const auto* text = std::get_if<std::string>(&spec)) {
     if (const auto scale = sum_scale(*text)) {
@@ -113,7 +116,7 @@ bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool fl
     const PostOp op = parse_eltwise(*text);
     split.activation = products::activation_of(op);
     if (!floats) return ops.push_back(op), true;
-    if (!keeps_special_values(op.function, dtype_of(out))) return false;
+    if (!keeps_special_values(op.function, dtype_of(out)) || (!relu && is_relu(op))) return false;
     append_eltwise(ops, op);
     return true;
   }
@@ -133,11 +136,15 @@ bool append(const PostOpSpec& spec, const at::Tensor& out, bool has_out, bool fl
 
 }  // namespace
 
-SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out) {
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool relu_behind) {
   SplitChain split;
   const bool floats = at::isFloatingType(out.scalar_type());
   auto first = chain.begin();
-  while (first != chain.end() && append(*first, out, has_out, floats, split)) ++first;
+  while (first != chain.end()) {
+    const bool behind = relu_behind && std::next(first) == chain.end();
+    if (!append(*first, out, has_out, floats, !behind, split)) break;
+    ++first;
+  }
   split.tail.assign(first, chain.end());
   for (auto& spec : split.tail)
     if (const auto* text = std::get_if<std::string>(&spec))
@@ -176,6 +183,7 @@ void apply_chain(const at::Tensor& out, const Chain& tail) {
     bool done = true;
     switch (value_of(op.function)) {
       case F::clip: at::clamp_(t, op.alpha, op.beta); break;
+      case F::relu: is_relu(op) ? at::relu_(t) : at::leaky_relu_(t, op.alpha); break;
       case F::gelu_erf: at::gelu_(t); break;
       case F::exp: at::exp_(t); break;
       default: done = false;
@@ -277,11 +285,13 @@ at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, cons
   for (int64_t s : sizes) TORCH_CHECK_VALUE(s >= 0, "the kernel is larger than the padded input");
   TORCH_CHECK(!accumulate.defined() || accumulate.sizes() == at::IntArrayRef(sizes), "expected a tensor of shape ",
               at::IntArrayRef(sizes), " to add to, got ", accumulate.sizes());
-  const at::Tensor out = accumulate.defined() ? accumulate : new_empty(sizes, x.scalar_type(), conv_format(x, weight));
+  const at::MemoryFormat format = call.format ? *call.format : conv_format(x, weight);
+  const at::Tensor out = accumulate.defined() ? accumulate : new_empty(sizes, x.scalar_type(), format);
   if (plain_call(x, weight, bias, out) && out.scalar_type() == x.scalar_type() &&
       run_convolution(x, weight, bias, g, chain, out, accumulate.defined()))
     return out;
-  return compose_convolution(x, weight, bias, call, chain, accumulate);
+  const at::Tensor composed = compose_convolution(x, weight, bias, call, chain, accumulate);
+  return call.format && !accumulate.defined() ? composed.contiguous(format) : composed;
 }
 
 // ---- torch.ops.xpu_ops
@@ -333,6 +343,18 @@ Chain with_attribute(Chain chain, std::string_view name, const c10::List<std::op
   return chain;
 }
 
+// The layout that torch's compiler takes the result to have: that of the images alone, whatever the weights'.
+at::MemoryFormat format_like(const at::Tensor& x) {
+  int64_t dense = 1;
+  bool contiguous = true;
+  for (int64_t d = x.dim() - 1; d >= 0; --d) {
+    contiguous = contiguous && x.stride(d) == dense;
+    dense *= x.size(d);
+  }
+  if (contiguous || x.dim() < 4 || x.dim() > 5 || x.stride(0) == 0) return at::MemoryFormat::Contiguous;
+  return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+}
+
 void check_alpha(const std::optional<at::Scalar>& alpha) {
   TORCH_CHECK(!alpha || alpha->toDouble() == 1.0, "the alpha value for the binary fusion should be none or 1.0");
 }
@@ -355,7 +377,8 @@ at::Tensor mkldnn__convolution_pointwise(const at::Tensor& X, const at::Tensor& 
                                          int64_t groups, c10::string_view attr,
                                          c10::List<std::optional<at::Scalar>> scalars,
                                          std::optional<c10::string_view> algorithm) {
-  return convolution_chain(X, W, B.value_or(at::Tensor()), {stride, padding, dilation, groups},
+  return convolution_chain(X, W, B.value_or(at::Tensor()),
+                           {stride, padding, dilation, groups, false, {}, format_like(X)},
                            with_attribute({}, attr, scalars, algorithm));
 }
 
@@ -367,7 +390,8 @@ at::Tensor mkldnn__convolution_pointwise_binary(const at::Tensor& X, const at::T
                                                 c10::List<std::optional<at::Scalar>> unary_scalars,
                                                 std::optional<c10::string_view> unary_algorithm) {
   check_alpha(alpha);
-  return convolution_chain(X, W, B.value_or(at::Tensor()), {stride, padding, dilation, groups},
+  return convolution_chain(X, W, B.value_or(at::Tensor()),
+                           {stride, padding, dilation, groups, false, {}, format_like(X)},
                            with_attribute({std::pair<std::string, at::Tensor>(binary_attr, other)},
                                           unary_attr.value_or("none"), unary_scalars, unary_algorithm));
 }
@@ -394,7 +418,8 @@ at::Tensor mkldnn__convolution_transpose_pointwise(const at::Tensor& X, const at
                                                    at::IntArrayRef dilation, int64_t groups, c10::string_view attr,
                                                    c10::List<std::optional<at::Scalar>> scalars,
                                                    std::optional<c10::string_view> algorithm) {
-  return convolution_chain(X, W, B.value_or(at::Tensor()), {stride, padding, dilation, groups, true, output_padding},
+  return convolution_chain(X, W, B.value_or(at::Tensor()),
+                           {stride, padding, dilation, groups, true, output_padding, format_like(X)},
                            with_attribute({}, attr, scalars, algorithm));
 }
 

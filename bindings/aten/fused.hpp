@@ -39,8 +39,8 @@ struct SplitChain {
   Chain tail;
   products::DepthwiseActivation activation;
 };
-// `has_out`: a "sum" may read what out holds.
-SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out);
+// `has_out`: a "sum" may read what out holds. `relu_behind`: a relu at the end is the tail, too.
+SplitChain split_chain(const Chain& chain, const at::Tensor& out, bool has_out, bool relu_behind = false);
 // Computes a tail in place, by this library's own kernels.
 void apply_chain(const at::Tensor& out, const Chain& tail);
 
@@ -67,6 +67,7 @@ struct ConvCall {
   int64_t groups = 1;
   bool transposed = false;
   at::IntArrayRef output_padding;
+  std::optional<at::MemoryFormat> format = std::nullopt;  // of the result; none: as at::convolution has it
 };
 // `accumulate`, if defined, is overwritten by the result; a chain that starts with "sum" adds what it held.
 at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

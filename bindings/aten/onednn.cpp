@@ -141,6 +141,8 @@ WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
   return stays(t, ref, use) ? ref : WeightRef{};
 }
 
+uint64_t packed_weight_writes() { return onednn::WeightCache::instance().writes(); }
+
 products::Weight weight_of(const at::Tensor& b, int64_t rows) {
   // Packing costs about one pass over it, which training, where weights change at each step, would pay each time.
   if (b.dim() != 2 || rows < kPackedRows || b.numel() < kPackedWeight || c10::GradMode::is_enabled() ||

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "bindings/aten/core/tensor.hpp"
+#include "bindings/export.hpp"
 #include "kernels/products/problem.hpp"
 #include "kernels/view.hpp"
 
@@ -22,6 +23,9 @@ enum class WeightUse : uint8_t { as_it_is, transposed };
 // that is blind (.data, inference tensors), through the storage's materialization hook, which torch calls before it
 // hands out a mutable pointer. storage is 0 where a cache would not be safe or would not pay.
 WeightRef weight_ref(const at::Tensor& t, WeightUse use = WeightUse::as_it_is);
+
+// Counts the writes that were seen to storages of packed weights.
+XPU_OPS_EXPORT uint64_t packed_weight_writes();
 
 // b as a weight, where a packed copy of it is worth its making; the tensor has to live as long.
 products::Weight weight_of(const at::Tensor& b, int64_t rows);

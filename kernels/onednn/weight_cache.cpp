@@ -98,6 +98,30 @@ struct WeightCache::Impl {
     if (!hooks.alive) return;
     for (auto it = lru.begin(); it != lru.end();) it = hooks.alive(it->key.storage) ? std::next(it) : drop(it, out);
   }
+  // A weight that is packed already, for as long as the graph lives. Its storage stays pinned and watched as long.
+  std::shared_ptr<PackedWeight> hold(const Name& name, uint64_t version, runtime::CommandGraph& graph) {
+    struct Hold {
+      Impl& cache;
+      std::shared_ptr<PackedWeight> packed;
+      uint64_t storage;
+      ~Hold() {
+        const std::lock_guard lock(cache.mutex);
+        cache.release(storage);
+      }
+    };
+    std::shared_ptr<Hold> hold;
+    {
+      const std::lock_guard lock(mutex);
+      const auto it = lru.find(name);
+      if (it == lru.end() || it->value.version != version || it->value.stale) return nullptr;
+      ++storages[name.storage].entries;
+      hold = std::make_shared<Hold>(*this, it->value.packed, name.storage);
+      hold->packed->elsewhere = true;
+      if (hooks.watch) hooks.watch(name.storage);
+    }
+    graph.hold(hold);
+    return hold->packed;
+  }
   void shrink(Dropped& out) {
     while (bytes > budget && !lru.empty()) {
       drop(std::prev(lru.end()), out);
@@ -119,8 +143,13 @@ WeightCache::WeightCache() : impl_(new Impl) {
 
 std::shared_ptr<PackedWeight> WeightCache::get(runtime::Queue& queue, const WeightRef& ref, uint64_t packing,
                                                size_t bytes, const std::function<void(void*)>& pack) {
-  // Nobody sees what is written between replays, so each packs anew.
-  if (runtime::graph_of(queue)) {
+  if (runtime::CommandGraph* graph = runtime::graph_of(queue)) {
+    if (std::shared_ptr<PackedWeight> kept =
+            graph->weights_stay && ref.storage
+                ? impl_->hold({ref.storage, packing, ref.offset, queue.device}, ref.version, *graph)
+                : nullptr)
+      return kept;
+    // Nobody sees what is written between replays, so each packs anew.
     auto packed = std::make_shared<PackedWeight>(queue, bytes, false);
     pack(packed->data);
     return packed;
@@ -245,6 +274,11 @@ void WeightCache::set_budget(uint64_t bytes) {
   std::lock_guard lock(impl_->mutex);
   impl_->budget = bytes;
   impl_->shrink(dropped);
+}
+
+uint64_t WeightCache::writes() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->writes;
 }
 
 WeightCacheStats WeightCache::stats() const {

@@ -64,6 +64,8 @@ class WeightCache {
   // Whether to pack a weight that a primitive takes as it lies, too: not where it changes before each second use, as in
   // compiled training, until it comes by unchanged. To be asked once per use, before get().
   bool pays(const WeightRef& ref);
+  // Counts the writes to storages of which it has packed weights, or a graph.
+  uint64_t writes() const;
   // Forgets what was packed from the storage; the memory stays for the next packing.
   void invalidate(uint64_t storage);
   void sweep();              // drops entries of storages that are gone; torch.xpu.empty_cache() calls it

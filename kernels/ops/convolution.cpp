@@ -54,6 +54,8 @@ bool plan_depthwise_widens(const ConvArgs& a, DType type, const runtime::Policy&
          (type == DType::f16 || (type == DType::bf16 && strided));
 }
 
+bool plan_relu_behind(const runtime::Policy& policy) { return policy.single_items; }
+
 // oneDNN's channels-last kernels for more than 3x3 weights take 2 to 40 times as long as depthwise_weights and the
 // copies.
 bool plan_depthwise_copies(const ConvArgs& a, DType type, const runtime::Policy& policy) {

@@ -20,6 +20,8 @@ bool plan_depthwise_serves(const ConvArgs& args, const runtime::Policy& policy);
 // Whether the gradients of a depthwise layer of 16-bit images are computed in float, where depthwise_* do not take
 // them.
 bool plan_depthwise_widens(const ConvArgs& args, DType type, const runtime::Policy& policy);
+// Whether relu is a pass behind a primitive: as its post-op that keeps NaN it takes an exponential for each element.
+bool plan_relu_behind(const runtime::Policy& policy);
 // Whether channels-last images are copied for depthwise_weights.
 bool plan_depthwise_copies(const ConvArgs& args, DType type, const runtime::Policy& policy);
 // Rows of an image that a work-group computes, and work-groups of an image.

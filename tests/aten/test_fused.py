@@ -454,3 +454,13 @@ def test_compile() -> None:
             torch.testing.assert_close(
                 model(x), F.layer_norm(2 * h, (16,)) + F.rms_norm(h, (16,)), rtol=1e-4, atol=1e-4
             )
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_results_of_torchs_convolutions_lie_as_their_images(layout: torch.memory_format) -> None:
+    """torch's compiler asserts it of xpu, also where a frozen weight is channels last (ConvNeXt)."""
+    x = torch.randn(1, 8, 6, 6, device="xpu").contiguous(memory_format=layout)
+    w = torch.randn(8, 8, 2, 2, device="xpu").contiguous(memory_format=torch.channels_last)
+    y = torch.ops.mkldnn._convolution_pointwise(x, w, None, [0, 0], [2, 2], [1, 1], 1, "relu", [], None)
+    assert y.is_contiguous(memory_format=layout)
+    torch.testing.assert_close(y, F.conv2d(x, w, stride=2).relu(), rtol=1e-4, atol=1e-5)

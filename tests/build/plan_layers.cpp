@@ -71,6 +71,7 @@ void test_matmul() {
     CHECK(!serves(DType::f64, 1, cpu));
   }
   CHECK(plan_few_rows(DType::f32, 1, 2 * kLanes * cpu.units, MatmulForm::dots, cpu));
+  CHECK(plan_relu_behind(cpu) && !plan_relu_behind(gpu));
   CHECK(plan_operand_behind(DType::f32, 4 << 20, cpu) && !plan_operand_behind(DType::f32, (4 << 20) - 1, cpu));
   CHECK(!plan_operand_behind(DType::bf16, 4 << 20, cpu) && !plan_operand_behind(DType::f32, 4 << 20, gpu));
   CHECK(!plan_few_rows(DType::f32, 1, 2 * kLanes * cpu.units, MatmulForm::across, cpu));

@@ -19,6 +19,7 @@ from torch.utils._triton import has_triton_package
 
 from xpu_ops.inductor.aoti.wrapper import CppWrapper
 from xpu_ops.inductor.passes import Rewrite
+from xpu_ops.inductor.replay import Replayed
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
 from xpu_ops.inductor.wrapper import Refused, SyclWrapper
 from xpu_ops.upstream import install_once
@@ -198,21 +199,33 @@ def _tell(text: str) -> None:
 @replaces(
     "torch._inductor.output_code.CompiledFxGraph.post_compile",
     since="2.13",
-    why='mode="reduce-overhead" and "max-autotune" ask for what is done for CUDA only, and upstream says nothing',
-    test="tests/inductor/test_compile_graphs.py::test_modes",
+    why='upstream records graphs of CUDA alone for mode="reduce-overhead", and says nothing where it does not',
+    test="tests/inductor/test_compile_replay.py::test_a_graph_is_replayed",
 )
-def told_modes(upstream: Callable[..., None]) -> Callable[..., None]:
-    """One line each, once per process."""
+def recorded_graphs(upstream: Callable[..., None]) -> Callable[..., None]:
+    """Static graphs of inference that write none of their inputs. A mode that asks for more than it gets says so once."""
 
     @functools.wraps(upstream)
     def post_compile(self: Any, example_inputs: Any, constants: Any, graph_kwargs: Any) -> None:
         upstream(self, example_inputs, constants, graph_kwargs)
         if "xpu" not in self.device_types or config.xpu_backend != BACKEND:
             return
-        if config.triton.cudagraphs:
-            _tell("torch.compile records no graphs on xpu: torch.xpu.graph captures calls of the compiled function.")
         if config.max_autotune:
             _tell("torch.compile tunes no products on xpu: oneDNN has chosen their kernels.")
+        if not config.triton.cudagraphs:
+            return
+        fx = self.fx_kwargs
+        if (
+            set(self.device_types) == {"xpu"}
+            and fx["is_inference"]
+            and not (self.mutated_inputs or self.mutated_input_idxs)
+            and "torch.ops._c10d_functional" not in self.source_code
+        ):
+            call = self.current_callable
+            give_up = functools.partial(setattr, self, "current_callable", call)
+            self.current_callable = Replayed(call, fx["static_input_idxs"] or (), give_up)
+        else:
+            _tell("torch.compile records graphs of inference on xpu that write no input: others are called.")
 
     return post_compile
 

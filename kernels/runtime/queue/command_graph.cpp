@@ -188,43 +188,52 @@ void CommandGraph::add(const char* name, std::function<void()> work) {
   add(std::move(part));
 }
 
+void CommandGraph::hold(std::shared_ptr<void> held) {
+  const std::lock_guard lock(mutex_);
+  held_.push_back(std::move(held));
+}
+
 void CommandGraph::join(Queue& queue) {
   const std::lock_guard lock(mutex_);
   if (!records(queue)) queue.submit_marker([&](sycl::queue& q) { recorded_->begin_recording(q); });
 }
 
-namespace {
-
-struct WorkOfGraph {
-  CommandGraph* graph;
-  const std::function<void()>* work;
-};
-
-}  // namespace
-
-void CommandGraph::run_work(void* args) {
-  const WorkOfGraph e = *static_cast<const WorkOfGraph*>(args);
-  try {
-    (*e.work)();
-  } catch (...) {
-    const std::lock_guard lock(e.graph->error_mutex_);
-    if (!e.graph->error_) e.graph->error_ = std::current_exception();
+// Neighbours without a kernel between them are one native kernel of OpenCL.
+void CommandGraph::run_work(size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    try {
+      parts_[i]->work();
+    } catch (...) {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
   }
 }
 
 sycl::event CommandGraph::enqueue(sycl::queue& queue) {
   if (parts_.size() == 1 && parts_[0]->executable) return queue.ext_oneapi_graph(*parts_[0]->executable);
+  struct Works {
+    CommandGraph* graph;
+    size_t begin, end;
+  };
+  const auto run = [](void* args) {
+    const Works w = *static_cast<const Works*>(args);
+    w.graph->run_work(w.begin, w.end);
+  };
   const cl_command_queue native = sycl::get_native<sycl::backend::opencl>(queue);
-  for (const auto& part : parts_) {
-    if (part->executable) {
-      queue.ext_oneapi_graph(*part->executable);
-    } else if (part->kernel) {
-      check(opencl().launch(native, part->kernel, part->dims, nullptr, part->global, part->local, 0, nullptr, nullptr),
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = *parts_[i];
+    if (part.executable) {
+      queue.ext_oneapi_graph(*part.executable);
+    } else if (part.kernel) {
+      check(opencl().launch(native, part.kernel, part.dims, nullptr, part.global, part.local, 0, nullptr, nullptr),
             "launch a kernel of a graph");
     } else {
-      WorkOfGraph args{this, &part->work};  // OpenCL copies it
-      check(opencl().work(native, run_work, &args, sizeof args, 0, nullptr, nullptr, 0, nullptr, nullptr),
+      Works works{this, i, i + 1};  // OpenCL copies it
+      while (works.end < parts_.size() && parts_[works.end]->work) ++works.end;
+      check(opencl().work(native, run, &works, sizeof works, 0, nullptr, nullptr, 0, nullptr, nullptr),
             "enqueue work of a graph");
+      i = works.end - 1;
     }
   }
   opencl().release_queue(native);

@@ -39,6 +39,7 @@ class CommandGraph {
   void end();  // on every queue that records
   void instantiate();
   bool instantiated() const { return instantiated_; }
+  size_t size() const { return parts_.size(); }  // commands, where it keeps them
   void replay(Queue& queue);
   void print(const std::string& path) const;
 
@@ -47,6 +48,10 @@ class CommandGraph {
   bool records(const Queue& queue) const;
   void add(const Launch& launch);
   void add(const char* name, std::function<void()> work);
+  // Whoever replays it sees to it that no packed weight is written: set before begin(). What it reads then lives with
+  // it.
+  bool weights_stay = false;
+  void hold(std::shared_ptr<void> held);
   // The queue records from here on; its work comes after all that was recorded.
   void join(Queue& queue);
 
@@ -55,12 +60,13 @@ class CommandGraph {
   void add(std::unique_ptr<Part> part);
   void close();  // the commands that SYCL has recorded become a part
   sycl::event enqueue(sycl::queue& queue);
-  static void run_work(void* args);
+  void run_work(size_t begin, size_t end);
 
   Queue& queue_;
   bool keeps_ = false, instantiated_ = false;
   std::optional<sycl::ext::oneapi::experimental::command_graph<>> recorded_;
   std::vector<std::unique_ptr<Part>> parts_;
+  std::vector<std::shared_ptr<void>> held_;
   mutable std::mutex mutex_;  // of what is recorded
   char* mark_ = nullptr;      // written at the end of a replay
   std::mutex error_mutex_;
