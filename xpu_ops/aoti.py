@@ -18,7 +18,10 @@ __all__ = ["Package", "load"]
 
 
 class Package:
-    """A loaded model. Call it as the module that was exported."""
+    """A loaded model. Call it as the module that was exported.
+
+    Source: bindings/aoti/runner.cpp, which torch's loader finds in its registry.
+    """
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -69,5 +72,7 @@ def load(
 
     Raises:
         RuntimeError: where the file is damaged, or was made for another device or release of torch.
+
+    Source: torch's AOTIModelPackageLoader; bindings/aoti/package.cpp checks the package.
     """
     return Package(torch._C._aoti.AOTIModelPackageLoader(os.fspath(path), model, single_threaded, 1, device_index))

@@ -144,7 +144,7 @@ def measure(name: str) -> Row:
 
 
 def page(rows: list[Row]) -> str:
-    """What stands between the marks of docs/export.md."""
+    """The text between the marks of docs/export.md."""
     good = [r for r in rows if not r.refused and not r.wrong]
     seconds = sorted(r.seconds for r in good)
     return "\n".join(
