@@ -6,6 +6,7 @@
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
 #include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/rnn_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {
