@@ -36,6 +36,8 @@ def link_headers(include: Path) -> None:
     """Headers for sources compiled at run time, spelled from the repository's root."""
     (include / "kernels").mkdir(parents=True, exist_ok=True)
     link(ROOT / "kernels" / "sycl", include / "kernels" / "sycl")
+    (include / "kernels" / "ops").mkdir(exist_ok=True)
+    link(ROOT / "kernels" / "ops" / "problem", include / "kernels" / "ops" / "problem")
 
 
 def link_model_headers(folder: Path, gen: Path) -> None:

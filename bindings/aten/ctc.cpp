@@ -12,7 +12,7 @@ namespace {
 
 struct Ctc {
   at::Tensor log_probs, targets, lengths;
-  CtcArgs args{};
+  plan::CtcProblem problem{};
   int64_t longest = 0;
 
   Ctc(const at::Tensor& log_probs_, const at::Tensor& targets_, at::IntArrayRef input_lengths,
@@ -52,20 +52,20 @@ struct Ctc {
     }
     targets = targets_.to(at::kLong).contiguous();
     lengths = at::from_blob(host.data(), {3 * batch}, at::kLong).to(log_probs.device());
-    args.log_probs = log_probs.const_data_ptr();
-    args.targets = targets.const_data_ptr<int64_t>();
-    args.input_lengths = lengths.const_data_ptr<int64_t>();
-    args.target_lengths = args.input_lengths + batch;
-    args.target_offsets = args.input_lengths + 2 * batch;
-    args.stride_t = log_probs.stride(0);
-    args.stride_n = log_probs.stride(1);
-    args.stride_c = log_probs.stride(2);
-    args.steps = static_cast<uint32_t>(steps);
-    args.batch = static_cast<uint32_t>(batch);
-    args.classes = static_cast<uint32_t>(classes);
-    args.states = static_cast<uint32_t>(2 * longest + 1);
-    args.target_stride = 1;
-    args.blank = static_cast<uint32_t>(blank);
+    problem.log_probs = log_probs.const_data_ptr();
+    problem.targets = targets.const_data_ptr<int64_t>();
+    problem.input_lengths = lengths.const_data_ptr<int64_t>();
+    problem.target_lengths = problem.input_lengths + batch;
+    problem.target_offsets = problem.input_lengths + 2 * batch;
+    problem.stride_t = log_probs.stride(0);
+    problem.stride_n = log_probs.stride(1);
+    problem.stride_c = log_probs.stride(2);
+    problem.steps = static_cast<uint32_t>(steps);
+    problem.batch = static_cast<uint32_t>(batch);
+    problem.classes = static_cast<uint32_t>(classes);
+    problem.states = static_cast<uint32_t>(2 * longest + 1);
+    problem.target_stride = 1;
+    problem.blank = static_cast<uint32_t>(blank);
   }
 };
 
@@ -84,9 +84,9 @@ std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const 
   Ctc ctc(log_probs, targets, input_lengths, target_lengths, blank);
   at::Tensor loss = new_empty({log_probs.size(1)}, log_probs.scalar_type());
   at::Tensor alpha = new_empty({log_probs.size(1), log_probs.size(0), 2 * ctc.longest + 1}, log_probs.scalar_type());
-  ctc.args.alpha = alpha.mutable_data_ptr();
-  ctc.args.loss = loss.mutable_data_ptr();
-  plan::ctc_loss(runtime::current_queue(), dtype_of(log_probs), ctc.args);
+  ctc.problem.alpha = alpha.mutable_data_ptr();
+  ctc.problem.loss = loss.mutable_data_ptr();
+  plan::ctc_loss(runtime::current_queue(), dtype_of(log_probs), ctc.problem);
   return {loss, alpha};
 }
 
@@ -106,17 +106,17 @@ at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_prob
   TORCH_CHECK(log_alpha.dim() == 3 && log_alpha.size(0) == log_probs.size(1) &&
                   log_alpha.size(1) == log_probs.size(0) && log_alpha.size(2) > 2 * ctc.longest,
               "log_alpha does not fit the lengths: ", log_alpha.sizes());
-  ctc.args.states = static_cast<uint32_t>(log_alpha.size(2));  // FakeTensorMode calls with lengths of zero
+  ctc.problem.states = static_cast<uint32_t>(log_alpha.size(2));  // FakeTensorMode calls with lengths of zero
   const at::Tensor alpha = log_alpha.contiguous(), loss = neg_log_likelihood.contiguous();
   const at::Tensor scale = grad.expand({log_probs.size(1)}).contiguous();
   at::Tensor out = new_empty(log_probs.sizes(), log_probs.scalar_type());
-  ctc.args.alpha = alpha.mutable_data_ptr();
-  ctc.args.loss = loss.mutable_data_ptr();
-  ctc.args.grad_out = scale.const_data_ptr();
-  ctc.args.grad_out_stride = 1;
-  ctc.args.grad = out.mutable_data_ptr();
-  ctc.args.zero_infinity = zero_infinity;
-  plan::ctc_loss_backward(runtime::current_queue(), dtype_of(log_probs), ctc.args);
+  ctc.problem.alpha = alpha.mutable_data_ptr();
+  ctc.problem.loss = loss.mutable_data_ptr();
+  ctc.problem.grad_out = scale.const_data_ptr();
+  ctc.problem.grad_out_stride = 1;
+  ctc.problem.grad = out.mutable_data_ptr();
+  ctc.problem.zero_infinity = zero_infinity;
+  plan::ctc_loss_backward(runtime::current_queue(), dtype_of(log_probs), ctc.problem);
   return out;
 }
 

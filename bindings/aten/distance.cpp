@@ -12,8 +12,6 @@
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/WrapDimMinimal.h>
 
-#include <cmath>
-
 #include "bindings/aten/indexing.hpp"
 #include "bindings/aten/reduction.hpp"
 #include "kernels/ops/distance.hpp"
@@ -24,14 +22,6 @@ void sum_dim_IntList(const at::Tensor& self, at::OptionalIntArrayRef dim, bool k
                      std::optional<at::ScalarType> dtype, const at::Tensor& out);  // reduction.cpp
 
 namespace {
-
-NormKind kind_of(double p) {
-  if (p == 0.) return NormKind::zero;
-  if (p == 1.) return NormKind::one;
-  if (p == 2.) return NormKind::two;
-  if (std::isinf(p)) return NormKind::infinity;
-  return p < 2. ? NormKind::below_two : NormKind::above_two;
-}
 
 // Both operands over their common batch, dense, as [batch, rows, features].
 struct Pair {
@@ -53,17 +43,27 @@ struct Pair {
   }
 };
 
-CdistArgs args_of(const Pair& pair, double p) {
-  CdistArgs args{};
-  args.x1 = pair.x1.const_data_ptr();
-  args.x2 = pair.x2.const_data_ptr();
-  args.batch = static_cast<uint32_t>(pair.count);
-  args.rows1 = static_cast<uint32_t>(pair.x1.size(1));
-  args.rows2 = static_cast<uint32_t>(pair.x2.size(1));
-  args.features = static_cast<uint32_t>(pair.x1.size(2));
-  args.kind = kind_of(p);
-  args.p = Real(p);
-  return args;
+plan::CdistProblem problem_of(const Pair& pair, double p) {
+  plan::CdistProblem problem{};
+  problem.x1 = pair.x1.const_data_ptr();
+  problem.x2 = pair.x2.const_data_ptr();
+  problem.batch = static_cast<uint32_t>(pair.count);
+  problem.rows1 = static_cast<uint32_t>(pair.x1.size(1));
+  problem.rows2 = static_cast<uint32_t>(pair.x2.size(1));
+  problem.features = static_cast<uint32_t>(pair.x1.size(2));
+  problem.p = p;
+  return problem;
+}
+
+// The pairs of rows of one tensor.
+plan::CdistProblem pairs_of(const at::Tensor& self, double p, const at::Tensor& out) {
+  plan::CdistProblem problem{};
+  problem.x1 = self.const_data_ptr();
+  problem.out = mutable_ptr(out);
+  problem.rows1 = static_cast<uint32_t>(self.size(0));
+  problem.features = static_cast<uint32_t>(self.size(1));
+  problem.p = p;
+  return problem;
 }
 
 }  // namespace
@@ -89,11 +89,11 @@ at::Tensor _cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, 
   if (p == 2. && (mode == 1 || (mode == 0 && (rows1 > 25 || rows2 > 25))))
     return at::_euclidean_dist(pair.x1, pair.x2).view(sizes);
   at::Tensor out = new_empty(sizes, x1.scalar_type());
-  CdistArgs args = args_of(pair, p);
+  plan::CdistProblem problem = problem_of(pair, p);
   const at::Tensor turned = pair.x2.transpose(1, 2).contiguous();
-  args.x2 = turned.const_data_ptr();
-  args.out = mutable_ptr(out);
-  plan::cdist(runtime::current_queue(), dtype_of(x1), args);
+  problem.x2 = turned.const_data_ptr();
+  problem.out = mutable_ptr(out);
+  plan::cdist(runtime::current_queue(), dtype_of(x1), problem);
   return out;
 }
 
@@ -114,11 +114,11 @@ at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const a
     return at::zeros_like(x1);  // of x1's size, not the batch's: as at::_cdist_backward
   at::Tensor out = new_empty(sizes, x1.scalar_type());
   const at::Tensor g = grad.contiguous(), dist = cdist.contiguous();
-  CdistArgs args = args_of(pair, p);
-  args.grad = g.const_data_ptr();
-  args.distance = dist.const_data_ptr();
-  args.out = mutable_ptr(out);
-  plan::cdist_backward(runtime::current_queue(), dtype_of(x1), args);
+  plan::CdistProblem problem = problem_of(pair, p);
+  problem.grad = g.const_data_ptr();
+  problem.distance = dist.const_data_ptr();
+  problem.out = mutable_ptr(out);
+  plan::cdist_backward(runtime::current_queue(), dtype_of(x1), problem);
   return out;
 }
 
@@ -128,18 +128,11 @@ at::Tensor _pdist_forward(const at::Tensor& self, double p) {
   at::Tensor out = new_empty({n <= 1 ? 0 : n * (n - 1) / 2}, self.scalar_type());
   if (n <= 1) return out;
   TORCH_CHECK(self.dim() == 2, "_pdist_forward: expected self to be 2-D, but got ", self.sizes());
-  const int64_t features = self.size(1);
-  if (features == 0) return out.zero_();
+  if (self.size(1) == 0) return out.zero_();
   const at::Tensor turned = self.t().contiguous();
-  CdistArgs args{};
-  args.x1 = self.const_data_ptr();
-  args.x2 = turned.const_data_ptr();
-  args.out = mutable_ptr(out);
-  args.rows1 = static_cast<uint32_t>(n);
-  args.features = static_cast<uint32_t>(features);
-  args.kind = kind_of(p);
-  args.p = Real(p);
-  plan::pdist(runtime::current_queue(), dtype_of(self), args);
+  plan::CdistProblem problem = pairs_of(self, p, out);
+  problem.x2 = turned.const_data_ptr();
+  plan::pdist(runtime::current_queue(), dtype_of(self), problem);
   return out;
 }
 
@@ -158,29 +151,22 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   const runtime::Policy& policy = current_policy();
   if (const int64_t parts = plan::plan_pdist_parts(self.size(0), self.size(1), policy)) {
     const at::Tensor sums = new_empty({parts, self.size(0), self.size(1)}, self.scalar_type());
-    PdistSumArgs args{};
-    args.x = self.const_data_ptr();
-    args.grad = g.const_data_ptr();
-    args.distance = pdist.const_data_ptr();
-    args.sums = mutable_ptr(sums);
-    args.rows = static_cast<uint32_t>(self.size(0));
-    args.features = static_cast<uint32_t>(self.size(1));
-    args.parts = static_cast<uint32_t>(parts);
-    args.kind = kind_of(p);
-    args.p = Real(p);
-    plan::pdist_backward_parts(runtime::current_queue(), dtype_of(self), args);
+    plan::PdistSumProblem problem{};
+    problem.x = self.const_data_ptr();
+    problem.grad = g.const_data_ptr();
+    problem.distance = pdist.const_data_ptr();
+    problem.sums = mutable_ptr(sums);
+    problem.rows = static_cast<uint32_t>(self.size(0));
+    problem.features = static_cast<uint32_t>(self.size(1));
+    problem.parts = static_cast<uint32_t>(parts);
+    problem.p = p;
+    plan::pdist_backward_parts(runtime::current_queue(), dtype_of(self), problem);
     return at::sum_out(out, sums, 0);
   }
-  CdistArgs args{};
-  args.x1 = self.const_data_ptr();
-  args.grad = g.const_data_ptr();
-  args.distance = pdist.const_data_ptr();
-  args.out = mutable_ptr(out);
-  args.rows1 = static_cast<uint32_t>(self.size(0));
-  args.features = static_cast<uint32_t>(self.size(1));
-  args.kind = kind_of(p);
-  args.p = Real(p);
-  plan::pdist_backward(runtime::current_queue(), dtype_of(self), args);
+  plan::CdistProblem problem = pairs_of(self, p, out);
+  problem.grad = g.const_data_ptr();
+  problem.distance = pdist.const_data_ptr();
+  plan::pdist_backward(runtime::current_queue(), dtype_of(self), problem);
   return out;
 }
 
@@ -188,17 +174,17 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
   if (out.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, out.dim());
   const at::Tensor a = self.expand(out.sizes()), b = other.expand(out.sizes());
-  CrossArgs args{};
-  args.out = mutable_ptr(out);
-  args.a = a.const_data_ptr();
-  args.b = b.const_data_ptr();
-  args.step[0] = out.stride(dim);
-  args.step[1] = a.stride(dim);
-  args.step[2] = b.stride(dim);
+  plan::CrossProblem problem{};
+  problem.out = mutable_ptr(out);
+  problem.a = a.const_data_ptr();
+  problem.b = b.const_data_ptr();
+  problem.step[0] = out.stride(dim);
+  problem.step[1] = a.stride(dim);
+  problem.step[2] = b.stride(dim);
   Dims3 dims;
   for (int64_t d = 0; d < out.dim(); ++d)
     if (d != dim) dims.push_back({out.size(d), {out.stride(d), a.stride(d), b.stride(d)}});
-  plan::cross(runtime::current_queue(), dtype_of(out), args, dims);
+  plan::cross(runtime::current_queue(), dtype_of(out), problem, dims);
 }
 
 at::Tensor trace(const at::Tensor& self) {

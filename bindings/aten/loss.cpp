@@ -52,14 +52,13 @@ void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& t
   }
   const std::vector<at::Tensor> t = aligned({self, target, weight}, out.scalar_type());
   const DType type = dtype_of(out);
-  LossArgs p{};
+  plan::LossProblem p{};
   p.input = t[0].const_data_ptr();
   p.target = t[1].const_data_ptr();
   p.weight = weight.defined() ? t[2].const_data_ptr() : nullptr;
   p.n = checked_count(t[0].numel());
   p.param = plan::loss_scalar(param);
   runtime::Queue& queue = runtime::current_queue();
-  if (kind == LossKind::bce) p.error = runtime::error_flag(queue.device);
   if (reduction == at::Reduction::None) {
     const bool direct = out.strides() == t[0].strides();
     const at::Tensor dense = direct ? out : new_strided(t[0].sizes(), t[0].strides(), out.scalar_type());
@@ -68,9 +67,10 @@ void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& t
     if (!direct) out.copy_(dense);
   } else {
     const double divisor = reduction == at::Reduction::Mean ? static_cast<double>(p.n) : 1.0;
-    plan::loss_sum(queue, kind, type, p, divisor, out.mutable_data_ptr());
+    p.out = out.mutable_data_ptr();
+    plan::loss_sum(queue, kind, type, p, divisor);
   }
-  if (p.error) runtime::check_kernel_errors(queue);
+  if (kind == LossKind::bce) runtime::check_kernel_errors(queue);
 }
 
 // The gradient of a pair as torch's TensorIterator makes it: the operands, grad_output among them, broadcast and
@@ -91,7 +91,7 @@ void elementwise_backward(LossKind kind, const at::Tensor& grad_output, const at
   const at::Tensor grad = one ? grad_output.to(grad_input.scalar_type()) : t[3];
   TORCH_CHECK(t[0].sizes() == grad_input.sizes(), "output with shape ", grad_input.sizes(),
               " doesn't match the broadcast shape ", t[0].sizes());
-  LossArgs p{};
+  plan::LossProblem p{};
   p.input = t[0].const_data_ptr();
   p.target = t[1].const_data_ptr();
   p.weight = weight.defined() ? t[2].const_data_ptr() : nullptr;
@@ -220,7 +220,7 @@ namespace {
 
 struct Nll {
   at::Tensor target, weight;
-  NllArgs args{};
+  plan::NllProblem problem{};
   // `self` is [C], [N, C] or [N, C, H, W]; `target` has one element for each of N * H * W.
   Nll(const at::Tensor& self, const at::Tensor& target_, const at::Tensor& weight_, int64_t ignore_index) {
     const bool bytes = target_.scalar_type() == at::kByte && self.dim() <= 2;
@@ -234,21 +234,20 @@ struct Nll {
     const int64_t spatial = self.dim() == 4 ? self.size(2) * self.size(3) : 1;
     TORCH_CHECK_NOT_IMPLEMENTED(classes * std::max<int64_t>(spatial, 1) < (int64_t{1} << 31), "nll_loss over rows of ",
                                 classes * spatial, " elements");
-    args.target = target.const_data_ptr();
-    args.weight = weight.defined() ? weight.const_data_ptr() : nullptr;
-    args.error = runtime::error_flag(runtime::current_queue().device);
-    args.ignore_index = ignore_index;
-    args.n = checked_count(target.numel());
-    args.classes = static_cast<uint32_t>(classes);
-    args.byte_target = bytes;
-    args.spatial = xpu::make_divider(static_cast<uint32_t>(std::max<int64_t>(spatial, 1)));
+    problem.target = target.const_data_ptr();
+    problem.weight = weight.defined() ? weight.const_data_ptr() : nullptr;
+    problem.ignore_index = ignore_index;
+    problem.n = checked_count(target.numel());
+    problem.classes = static_cast<uint32_t>(classes);
+    problem.byte_target = bytes;
+    problem.places = static_cast<uint32_t>(std::max<int64_t>(spatial, 1));
   }
 };
 
 void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
                  int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight) {
   Nll nll(self, target, weight, ignore_index);
-  NllArgs& p = nll.args;
+  plan::NllProblem& p = nll.problem;
   const DType type = dtype_of(self);
   const at::Tensor input = self.contiguous();
   p.input = input.const_data_ptr();
@@ -261,8 +260,9 @@ void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Ten
     if (!dense.is_same(output)) output.copy_(dense);
     total_weight.zero_();
   } else {
-    plan::nll_sum(queue, type, p, reduction == at::Reduction::Mean, output.mutable_data_ptr(),
-                  total_weight.mutable_data_ptr());
+    p.mean = reduction == at::Reduction::Mean;
+    p.out = output.mutable_data_ptr();
+    plan::nll_sum(queue, type, p, total_weight.mutable_data_ptr());
   }
   runtime::check_kernel_errors(queue);
 }
@@ -272,7 +272,7 @@ void nll_backward(const at::Tensor& grad_output, const at::Tensor& self, const a
                   const at::Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
   Nll nll(self, target, weight, ignore_index);
-  NllArgs& p = nll.args;
+  plan::NllProblem& p = nll.problem;
   const at::Tensor grad = grad_output.contiguous();
   const at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_like(grad_input);
   p.input = grad.const_data_ptr();
@@ -363,7 +363,7 @@ namespace {
 
 struct Margin {
   at::Tensor input, target, weight;
-  MarginArgs args{};
+  plan::MarginProblem problem{};
   Margin(const at::Tensor& self, const at::Tensor& target_, const at::Tensor& weight_, int64_t rows, int64_t classes) {
     TORCH_CHECK(target_.scalar_type() == at::kLong, "expected scalar type Long but found ", target_.scalar_type());
     TORCH_CHECK(!weight_.defined() || weight_.scalar_type() == self.scalar_type(), "expected scalar type ",
@@ -371,12 +371,11 @@ struct Margin {
     input = self.contiguous();
     target = target_.contiguous();
     if (weight_.defined()) weight = weight_.contiguous();
-    args.input = input.const_data_ptr();
-    args.target = target.const_data_ptr<int64_t>();
-    args.weight = weight.defined() ? weight.const_data_ptr() : nullptr;
-    args.error = runtime::error_flag(runtime::current_queue().device);
-    args.rows = checked_count(rows);
-    args.classes = checked_count(classes);
+    problem.input = input.const_data_ptr();
+    problem.target = target.const_data_ptr<int64_t>();
+    problem.weight = weight.defined() ? weight.const_data_ptr() : nullptr;
+    problem.rows = checked_count(rows);
+    problem.classes = checked_count(classes);
   }
 
   // Row losses into `out`, summed where a reduction asks for it.
@@ -384,8 +383,9 @@ struct Margin {
     runtime::Queue& queue = runtime::current_queue();
     const bool each = reduction == at::Reduction::None, direct = out.is_contiguous();
     const at::Tensor dense = direct ? out : new_like(out);
-    const double divisor = each ? 0 : reduction == at::Reduction::Mean ? args.rows : 1;
-    plan::margin(queue, kind, dtype_of(input), args, divisor, dense.mutable_data_ptr());
+    const double divisor = each ? 0 : reduction == at::Reduction::Mean ? problem.rows : 1;
+    problem.out = dense.mutable_data_ptr();
+    plan::margin(queue, kind, dtype_of(input), problem, divisor);
     if (!direct) out.copy_(dense);
     runtime::check_kernel_errors(queue);
   }
@@ -398,25 +398,25 @@ struct Margin {
   void backward(plan::MarginKind kind, const at::Tensor& grad_output, int64_t reduction, const at::Tensor& grad_input) {
     const at::Tensor grad = grad_output.contiguous();
     const at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_like(grad_input);
-    args.grad = grad.const_data_ptr();
-    args.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
-    const double rows = reduction == at::Reduction::Mean ? args.rows : 1;
-    args.scale = plan::loss_scalar(1.0 / (rows * args.classes));
-    args.out = dense.mutable_data_ptr();
-    plan::margin_backward(runtime::current_queue(), kind, dtype_of(input), args);
+    problem.grad = grad.const_data_ptr();
+    problem.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
+    const double rows = reduction == at::Reduction::Mean ? problem.rows : 1;
+    problem.scale = plan::loss_scalar(1.0 / (rows * problem.classes));
+    problem.out = dense.mutable_data_ptr();
+    plan::margin_backward(runtime::current_queue(), kind, dtype_of(input), problem);
     if (!dense.is_same(grad_input)) grad_input.copy_(dense);
   }
 };
 
-Margin multi_margin_args(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
-                         const at::Scalar& margin, const std::optional<at::Tensor>& weight) {
+Margin multi_margin(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
+                    const std::optional<at::Tensor>& weight) {
   int64_t rows = 0, classes = 0;
   at::native::multi_margin_loss_shape_check(rows, classes, self.dim(), self, target, weight);
   const int64_t power = p.toLong();
   TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
   Margin m(self, target, optional(weight), rows, classes);
-  m.args.square = power == 2;
-  m.args.margin = plan::loss_scalar(margin.toDouble());
+  m.problem.square = power == 2;
+  m.problem.margin = plan::loss_scalar(margin.toDouble());
   return m;
 }
 
@@ -425,9 +425,10 @@ Margin multi_margin_args(const at::Tensor& self, const at::Tensor& target, const
 at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p,
                                   const at::Scalar& margin, const std::optional<at::Tensor>& weight, int64_t reduction,
                                   at::Tensor& out) {
-  Margin m = multi_margin_args(self, target, p, margin, weight);
-  const std::vector<int64_t> sizes =
-      reduction == at::Reduction::None && target.dim() > 0 ? std::vector<int64_t>{m.args.rows} : std::vector<int64_t>{};
+  Margin m = multi_margin(self, target, p, margin, weight);
+  const std::vector<int64_t> sizes = reduction == at::Reduction::None && target.dim() > 0
+                                         ? std::vector<int64_t>{m.problem.rows}
+                                         : std::vector<int64_t>{};
   resize_out(out, sizes, {}, self.options());
   if (self.numel() != 0)
     m.forward(plan::MarginKind::multi, reduction, out);
@@ -446,7 +447,7 @@ at::Tensor& multi_margin_loss_backward_grad_input(const at::Tensor& grad_output,
                                                   const at::Tensor& target, const at::Scalar& p,
                                                   const at::Scalar& margin, const std::optional<at::Tensor>& weight,
                                                   int64_t reduction, at::Tensor& grad_input) {
-  Margin m = multi_margin_args(self, target, p, margin, weight);
+  Margin m = multi_margin(self, target, p, margin, weight);
   resize_out(grad_input, self.sizes(), {}, self.options());
   if (self.numel() != 0) m.backward(plan::MarginKind::multi, grad_output, reduction, grad_input);
   return grad_input;
@@ -474,7 +475,7 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_output(const
     return {output, is_target};
   }
   const at::Tensor flags = is_target.is_contiguous() ? is_target : new_like(is_target);
-  m.args.is_target = flags.mutable_data_ptr();
+  m.problem.is_target = flags.mutable_data_ptr();
   m.forward(plan::MarginKind::multilabel, reduction, output);
   if (!flags.is_same(is_target)) is_target.copy_(flags);
   return {output, is_target};
@@ -498,7 +499,7 @@ at::Tensor& multilabel_margin_loss_backward_grad_input(const at::Tensor& grad_ou
   if (self.numel() == 0) return grad_input;
   Margin m(self, target, {}, rows, classes);
   const at::Tensor flags = is_target.contiguous();
-  m.args.is_target = flags.mutable_data_ptr();
+  m.problem.is_target = flags.mutable_data_ptr();
   m.backward(plan::MarginKind::multilabel, grad_output, reduction, grad_input);
   return grad_input;
 }

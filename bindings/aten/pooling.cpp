@@ -58,8 +58,7 @@ at::MemoryFormat channels_last(int nd) {
 plan::PoolProblem problem_of(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output,
                              bool last) {
   const bool back = kind == PoolKind::max_back || kind == PoolKind::avg_back;
-  plan::PoolProblem problem{kind, dtype_of(back ? output : input), nd, last, 0, {}};
-  PoolArgs& p = problem.args;
+  plan::PoolProblem p{{}, kind, dtype_of(back ? output : input), nd, last, 0};
   for (int a = 0; a < 3; ++a) {
     const int dim = a - 3;
     const int64_t in = a < 3 - nd ? 1 : input.size(dim), out = a < 3 - nd ? 1 : output.size(dim);
@@ -71,11 +70,6 @@ plan::PoolProblem problem_of(PoolKind kind, const Window& w, int nd, const at::T
     p.stride[a] = static_cast<int32_t>(w.stride[a]);
     p.pad[a] = static_cast<int32_t>(w.pad[a]);
     p.dilation[a] = static_cast<int32_t>(w.dilation[a]);
-    const int64_t covered = (w.kernel[a] - 1) * w.dilation[a];
-    const int64_t reach = back ? (w.adaptive ? std::min(out, (out + in - 1) / in + 1) : covered / w.stride[a] + 1)
-                               : (w.adaptive ? std::min(in, (in + out - 1) / out + 1) : w.kernel[a]);
-    p.reach[a] = static_cast<int32_t>(reach);
-    p.size[a] = static_cast<int32_t>(back ? in : out);
   }
   const int64_t channels = input.size(-nd - 1);
   const int64_t batch = input.dim() == nd + 2 ? input.size(0) : 1;
@@ -83,8 +77,8 @@ plan::PoolProblem problem_of(PoolKind kind, const Window& w, int nd, const at::T
   p.divisor = static_cast<int32_t>(w.divisor);
   p.adaptive = w.adaptive;
   p.include_pad = w.include_pad;
-  problem.planes = last ? batch : batch * channels;
-  return problem;
+  p.planes = last ? batch : batch * channels;
+  return p;
 }
 
 // dst and indices are dense in `format`; src is made so.
@@ -94,14 +88,14 @@ void launch_pool(PoolKind kind, const Window& w, int nd, bool back, at::Tensor s
   src = src.contiguous(format);
   plan::PoolProblem problem =
       problem_of(kind, w, nd, back ? dst : src, back ? src : dst, format != at::MemoryFormat::Contiguous);
-  problem.args.src = src.const_data_ptr();
-  problem.args.dst = dst.mutable_data_ptr();
-  if (indices.defined()) problem.args.indices = indices.mutable_data_ptr<int64_t>();
+  problem.src = src.const_data_ptr();
+  problem.dst = dst.mutable_data_ptr();
+  if (indices.defined()) problem.indices = indices.mutable_data_ptr<int64_t>();
   plan::pool(runtime::current_queue(), problem);
 }
 
 bool turns(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output) {
-  return plan::plan_pool_turns(problem_of(kind, w, nd, input, output, false), current_policy());
+  return plan::plan_pool_turns(problem_of(kind, w, nd, input, output, false), input.size(1), current_policy());
 }
 
 // The operator over outputs of any strides: computes into dense ones where they are not.
@@ -110,7 +104,7 @@ void pool(PoolKind kind, const Window& w, int nd, bool back, const at::Tensor& s
   const auto dense = [&](const at::Tensor& t) {
     return !t.defined() || t.is_contiguous(format) ? t : at::empty(t.sizes(), t.options().memory_format(format));
   };
-  if (format == at::MemoryFormat::Contiguous && dst.dim() == nd + 2 && dst.size(1) >= kPoolLanes && dst.numel() != 0 &&
+  if (format == at::MemoryFormat::Contiguous && dst.dim() == nd + 2 && dst.numel() != 0 &&
       turns(kind, w, nd, back ? dst : src, back ? src : dst))
     format = channels_last(nd);
   const at::Tensor d = dense(dst);

@@ -28,7 +28,7 @@ class Cell {
                 " * hidden] gates, got ", like.sizes());
     batch_ = like.size(0);
     hidden_ = like.size(1) / parts;
-    args.hidden = static_cast<uint32_t>(hidden_);
+    problem.hidden = static_cast<uint32_t>(hidden_);
   }
 
   // A dense operand of `parts` parts; null where it is absent.
@@ -44,9 +44,9 @@ class Cell {
   }
   at::Tensor output(int64_t parts) const { return new_empty({batch_, parts * hidden_}, type_); }
 
-  void run(plan::RnnKind kind) { plan::rnn_cell(runtime::current_queue(), kind, to_dtype(type_), batch_, args); }
+  void run(plan::RnnKind kind) { plan::rnn_cell(runtime::current_queue(), kind, to_dtype(type_), batch_, problem); }
 
-  RnnCellArgs args{};
+  plan::RnnCellProblem problem{};
 
  private:
   void check(const at::Tensor& t, at::IntArrayRef sizes) const {
@@ -69,11 +69,11 @@ void forward_operands(Cell& cell, int64_t parts, const at::Tensor& input_gates, 
                       const std::optional<at::Tensor>& hidden_bias) {
   TORCH_CHECK((input_bias.has_value() && input_bias->defined()) == (hidden_bias.has_value() && hidden_bias->defined()),
               "expected both biases or none");
-  cell.args.input_gates = cell.matrix(input_gates, parts);
-  cell.args.hidden_gates = cell.matrix(hidden_gates, parts);
-  cell.args.state = cell.matrix(state, 1);
-  cell.args.input_bias = cell.bias(input_bias);
-  cell.args.hidden_bias = cell.bias(hidden_bias);
+  cell.problem.input_gates = cell.matrix(input_gates, parts);
+  cell.problem.hidden_gates = cell.matrix(hidden_gates, parts);
+  cell.problem.state = cell.matrix(state, 1);
+  cell.problem.input_bias = cell.bias(input_bias);
+  cell.problem.hidden_bias = cell.bias(hidden_bias);
 }
 
 }  // namespace
@@ -86,9 +86,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _thnn_fused_lstm_cell(const at::T
   Cell cell("_thnn_fused_lstm_cell", input_gates, 4);
   forward_operands(cell, 4, input_gates, hidden_gates, cx, input_bias, hidden_bias);
   at::Tensor hy = cell.output(1), cy = cell.output(1), workspace = cell.output(4);
-  cell.args.hy = hy.mutable_data_ptr();
-  cell.args.cy = cy.mutable_data_ptr();
-  cell.args.workspace = workspace.mutable_data_ptr();
+  cell.problem.hy = hy.mutable_data_ptr();
+  cell.problem.cy = cy.mutable_data_ptr();
+  cell.problem.workspace = workspace.mutable_data_ptr();
   cell.run(plan::RnnKind::lstm);
   return {hy, cy, workspace};
 }
@@ -98,14 +98,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _thnn_fused_lstm_cell_backward_im
     const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
   if (!(grad_hy.has_value() && grad_hy->defined()) && !(grad_cy.has_value() && grad_cy->defined())) return {};
   Cell cell("_thnn_fused_lstm_cell_backward", workspace, 4);
-  cell.args.saved = cell.matrix(workspace, 4);
-  cell.args.state = cell.matrix(cx, 1);
-  cell.args.new_state = cell.matrix(cy, 1);
-  cell.args.grad_hy = cell.matrix(grad_hy, 1);
-  cell.args.grad_cy = cell.matrix(grad_cy, 1);
+  cell.problem.saved = cell.matrix(workspace, 4);
+  cell.problem.state = cell.matrix(cx, 1);
+  cell.problem.new_state = cell.matrix(cy, 1);
+  cell.problem.grad_hy = cell.matrix(grad_hy, 1);
+  cell.problem.grad_cy = cell.matrix(grad_cy, 1);
   at::Tensor grad_gates = cell.output(4), grad_cx = cell.output(1);
-  cell.args.grad_input_gates = grad_gates.mutable_data_ptr();
-  cell.args.grad_state = grad_cx.mutable_data_ptr();
+  cell.problem.grad_input_gates = grad_gates.mutable_data_ptr();
+  cell.problem.grad_state = grad_cx.mutable_data_ptr();
   cell.run(plan::RnnKind::lstm_backward);
   return {grad_gates, grad_cx, has_bias ? grad_gates.sum(0) : at::Tensor()};
 }
@@ -117,8 +117,8 @@ std::tuple<at::Tensor, at::Tensor> _thnn_fused_gru_cell(const at::Tensor& input_
   Cell cell("_thnn_fused_gru_cell", input_gates, 3);
   forward_operands(cell, 3, input_gates, hidden_gates, hx, input_bias, hidden_bias);
   at::Tensor hy = cell.output(1), workspace = cell.output(5);
-  cell.args.hy = hy.mutable_data_ptr();
-  cell.args.workspace = workspace.mutable_data_ptr();
+  cell.problem.hy = hy.mutable_data_ptr();
+  cell.problem.workspace = workspace.mutable_data_ptr();
   cell.run(plan::RnnKind::gru);
   return {hy, workspace};
 }
@@ -126,12 +126,12 @@ std::tuple<at::Tensor, at::Tensor> _thnn_fused_gru_cell(const at::Tensor& input_
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fused_gru_cell_backward(
     const at::Tensor& grad_hy, const at::Tensor& workspace, bool has_bias) {
   Cell cell("_thnn_fused_gru_cell_backward", workspace, 5);
-  cell.args.saved = cell.matrix(workspace, 5);
-  cell.args.grad_hy = cell.matrix(grad_hy, 1);
+  cell.problem.saved = cell.matrix(workspace, 5);
+  cell.problem.grad_hy = cell.matrix(grad_hy, 1);
   at::Tensor grad_input = cell.output(3), grad_hidden = cell.output(3), grad_hx = cell.output(1);
-  cell.args.grad_input_gates = grad_input.mutable_data_ptr();
-  cell.args.grad_hidden_gates = grad_hidden.mutable_data_ptr();
-  cell.args.grad_state = grad_hx.mutable_data_ptr();
+  cell.problem.grad_input_gates = grad_input.mutable_data_ptr();
+  cell.problem.grad_hidden_gates = grad_hidden.mutable_data_ptr();
+  cell.problem.grad_state = grad_hx.mutable_data_ptr();
   cell.run(plan::RnnKind::gru_backward);
   if (!has_bias) return {grad_input, grad_hidden, grad_hx, at::Tensor(), at::Tensor()};
   return {grad_input, grad_hidden, grad_hx, grad_input.sum(0), grad_hidden.sum(0)};
@@ -203,25 +203,25 @@ Forward forward_steps(const RnnLayer& l, bool keep) {
   if (l.lstm()) f.cells = new_empty({steps, batch, hidden}, at::kFloat);
   f.work = new_empty({keep ? steps : 1, batch, (l.lstm() ? 4 : 5) * hidden}, at::kFloat);
   const Steps in(gates), out(f.out), cells(l.lstm() ? f.cells : f.out), work(f.work, !keep);
-  RnnStepArgs args{};
-  args.weight = weight.const_data_ptr();
-  args.batch = static_cast<uint32_t>(batch);
-  args.cell.hidden = static_cast<uint32_t>(hidden);
-  args.cell.input_bias = data(input_bias);
-  args.cell.hidden_bias = data(hidden_bias);
-  args.left = h0.const_data_ptr();
-  args.cell.state = l.lstm() ? c0.const_data_ptr() : args.left;
+  plan::RnnStepProblem problem{};
+  problem.weight = weight.const_data_ptr();
+  problem.batch = static_cast<uint32_t>(batch);
+  problem.cell.hidden = static_cast<uint32_t>(hidden);
+  problem.cell.input_bias = data(input_bias);
+  problem.cell.hidden_bias = data(hidden_bias);
+  problem.left = h0.const_data_ptr();
+  problem.cell.state = l.lstm() ? c0.const_data_ptr() : problem.left;
   const plan::RnnKind kind = l.lstm() ? plan::RnnKind::lstm : plan::RnnKind::gru;
   auto& queue = runtime::current_queue();
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = l.reverse ? steps - 1 - i : i;
-    args.cell.input_gates = in[t];
-    args.cell.hy = out[t];
-    args.cell.cy = l.lstm() ? cells[t] : nullptr;
-    args.cell.workspace = work[t];
-    plan::rnn_step(queue, kind, args);
-    args.left = out[t];
-    args.cell.state = cells[t];
+    problem.cell.input_gates = in[t];
+    problem.cell.hy = out[t];
+    problem.cell.cy = l.lstm() ? cells[t] : nullptr;
+    problem.cell.workspace = work[t];
+    plan::rnn_step(queue, kind, problem);
+    problem.left = out[t];
+    problem.cell.state = cells[t];
   }
   return f;
 }
@@ -245,30 +245,30 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
   const auto read = [](const at::Tensor& t, int64_t i) {
     return static_cast<const char*>(t.const_data_ptr()) + i * t.stride(0) * t.element_size();
   };
-  RnnStepArgs args{};
-  args.weight = weight.const_data_ptr();
-  args.batch = static_cast<uint32_t>(batch);
-  args.cell.hidden = static_cast<uint32_t>(hidden);
-  args.cell.grad_cy = gc.defined() ? gc.const_data_ptr() : nullptr;
-  args.cell.grad_state = g.state.mutable_data_ptr();
+  plan::RnnStepProblem problem{};
+  problem.weight = weight.const_data_ptr();
+  problem.batch = static_cast<uint32_t>(batch);
+  problem.cell.hidden = static_cast<uint32_t>(hidden);
+  problem.cell.grad_cy = gc.defined() ? gc.const_data_ptr() : nullptr;
+  problem.cell.grad_state = g.state.mutable_data_ptr();
   const plan::RnnKind kind = l.lstm() ? plan::RnnKind::lstm_backward : plan::RnnKind::gru_backward;
   auto& queue = runtime::current_queue();
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = l.reverse ? i : steps - 1 - i, before = l.reverse ? t + 1 : t - 1;
-    args.cell.saved = read(f.work, t);
-    args.cell.grad_hy = gy.defined() ? read(gy, t) : nullptr;
+    problem.cell.saved = read(f.work, t);
+    problem.cell.grad_hy = gy.defined() ? read(gy, t) : nullptr;
     if (l.lstm()) {
-      args.cell.state = i + 1 < steps ? read(f.cells, before) : c0.const_data_ptr();
-      args.cell.new_state = read(f.cells, t);
+      problem.cell.state = i + 1 < steps ? read(f.cells, before) : c0.const_data_ptr();
+      problem.cell.new_state = read(f.cells, t);
     }
-    args.cell.grad_input_gates = in[t];
-    args.cell.grad_hidden_gates = hid[t];
+    problem.cell.grad_input_gates = in[t];
+    problem.cell.grad_hidden_gates = hid[t];
     if (i == 0)
-      plan::rnn_first_step(queue, kind, args);
+      plan::rnn_first_step(queue, kind, problem);
     else
-      plan::rnn_step(queue, kind, args);
-    args.left = hid[t];
-    args.cell.grad_cy = args.cell.grad_state;
+      plan::rnn_step(queue, kind, problem);
+    problem.left = hid[t];
+    problem.cell.grad_cy = problem.cell.grad_state;
   }
   return g;
 }

@@ -23,7 +23,7 @@ void scan(const Tables& tables, const at::Tensor& self, int64_t dim, const at::T
   const bool place = indices.defined();
   const at::Tensor places = !place || indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
 
-  ScanArgs p{};
+  plan::ScanPointers p{};
   p.in = in.const_data_ptr();
   p.out = values.mutable_data_ptr();
   p.indices = place ? places.mutable_data_ptr<int64_t>() : nullptr;

@@ -35,18 +35,18 @@ void search_into(const at::Tensor& bounds_, const at::Tensor& values_, bool out_
   const at::Tensor values = values_.to(common).contiguous(), bounds = bounds_.to(common).contiguous();
   const at::Tensor sorter = sorter_given.defined() ? sorter_given.contiguous() : sorter_given;
   at::Tensor dense = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
-  SearchArgs args{};
-  args.values = values.const_data_ptr();
-  args.bounds = bounds.const_data_ptr();
-  args.sorter = sorter.defined() ? sorter.const_data_ptr<int64_t>() : nullptr;
-  args.out = mutable_ptr(dense);
-  args.n = static_cast<uint32_t>(values.numel());
-  args.one_row = bounds.dim() <= 1;
-  args.row_values = static_cast<uint32_t>(values.dim() == 0 ? 1 : values.size(-1));
-  args.bounds_length = static_cast<uint32_t>(bounds.dim() == 0 ? 1 : bounds.size(-1));
-  args.right = side.has_value() ? *side == "right" : right;
-  args.out32 = out_int32;
-  plan::search_sorted(runtime::current_queue(), to_dtype(common), args);
+  plan::SearchProblem problem{};
+  problem.values = values.const_data_ptr();
+  problem.bounds = bounds.const_data_ptr();
+  problem.sorter = sorter.defined() ? sorter.const_data_ptr<int64_t>() : nullptr;
+  problem.out = mutable_ptr(dense);
+  problem.n = static_cast<uint32_t>(values.numel());
+  problem.one_row = bounds.dim() <= 1;
+  problem.row_values = static_cast<uint32_t>(values.dim() == 0 ? 1 : values.size(-1));
+  problem.bounds_length = static_cast<uint32_t>(bounds.dim() == 0 ? 1 : bounds.size(-1));
+  problem.right = side.has_value() ? *side == "right" : right;
+  problem.out32 = out_int32;
+  plan::search_sorted(runtime::current_queue(), to_dtype(common), problem);
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
@@ -114,15 +114,15 @@ void isin_Tensor_Tensor(const at::Tensor& elements, const at::Tensor& test_eleme
   const bool sorted = static_cast<double>(test.numel()) >= 10. * std::pow(static_cast<double>(e.numel()), 0.145);
   if (sorted) test = std::get<0>(test.sort());
   at::Tensor dense = out.is_contiguous() ? out : new_empty(out.sizes(), at::kBool);
-  IsinArgs args{};
-  args.elements = e.const_data_ptr();
-  args.test = test.const_data_ptr();
-  args.out = dense.mutable_data_ptr<bool>();
-  args.n = static_cast<uint32_t>(e.numel());
-  args.tests = static_cast<uint32_t>(test.numel());
-  args.sorted = sorted;
-  args.invert = invert;
-  plan::is_in(runtime::current_queue(), to_dtype(common), args);
+  plan::IsinProblem problem{};
+  problem.elements = e.const_data_ptr();
+  problem.test = test.const_data_ptr();
+  problem.out = dense.mutable_data_ptr<bool>();
+  problem.n = static_cast<uint32_t>(e.numel());
+  problem.tests = static_cast<uint32_t>(test.numel());
+  problem.sorted = sorted;
+  problem.invert = invert;
+  plan::is_in(runtime::current_queue(), to_dtype(common), problem);
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
@@ -167,28 +167,28 @@ std::pair<double, double> outer_edges(const char* name, const at::Tensor& values
 }
 
 void bin_axis(const at::Tensor& values, const at::Tensor& edges, at::Tensor& flat, BinSearch search, bool first) {
-  BinArgs args{};
-  args.values = values.const_data_ptr();
-  args.edges = edges.const_data_ptr();
-  args.flat = flat.mutable_data_ptr<int64_t>();
-  args.value_stride = values.numel() > 1 ? values.stride(0) : 1;
-  args.n = static_cast<uint32_t>(values.numel());
-  args.bins = static_cast<uint32_t>(edges.numel() - 1);
-  args.search = search;
-  args.first = first;
-  plan::find_bins(runtime::current_queue(), dtype_of(values), args);
+  plan::BinProblem problem{};
+  problem.values = values.const_data_ptr();
+  problem.edges = edges.const_data_ptr();
+  problem.flat = flat.mutable_data_ptr<int64_t>();
+  problem.value_stride = values.numel() > 1 ? values.stride(0) : 1;
+  problem.n = static_cast<uint32_t>(values.numel());
+  problem.bins = static_cast<uint32_t>(edges.numel() - 1);
+  problem.search = search;
+  problem.first = first;
+  plan::find_bins(runtime::current_queue(), dtype_of(values), problem);
 }
 
 // Counts of values in bins of one width, without a bin an element in memory.
 at::Tensor count_even_bins(const at::Tensor& values, const at::Tensor& edges) {
-  BinCountArgs args{};
-  args.values = values.const_data_ptr();
-  args.edges = edges.const_data_ptr();
-  args.value_stride = values.numel() > 1 ? values.stride(0) : 1;
-  args.n = static_cast<uint32_t>(values.numel());
-  args.bins = static_cast<uint32_t>(edges.numel() - 1);
-  const at::Tensor out = new_empty({int64_t{args.bins}}, at::kLong);
-  plan::count_even_bins(runtime::current_queue(), dtype_of(values), args, out.mutable_data_ptr<int64_t>());
+  plan::BinCountProblem problem{};
+  problem.values = values.const_data_ptr();
+  problem.edges = edges.const_data_ptr();
+  problem.value_stride = values.numel() > 1 ? values.stride(0) : 1;
+  problem.n = static_cast<uint32_t>(values.numel());
+  problem.bins = static_cast<uint32_t>(edges.numel() - 1);
+  const at::Tensor out = new_empty({int64_t{problem.bins}}, at::kLong);
+  plan::count_even_bins(runtime::current_queue(), dtype_of(values), problem, out.mutable_data_ptr<int64_t>());
   return out;
 }
 

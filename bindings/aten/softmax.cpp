@@ -15,11 +15,11 @@ void run(bool log, const at::Tensor& x, const at::Tensor& y, int64_t dim, const 
   if (out.numel() == 0) return;
   const at::Tensor in = x.contiguous();
   at::Tensor result = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
-  SoftmaxArgs args;
-  args.x = in.const_data_ptr();
+  plan::SoftmaxProblem problem;
+  problem.x = in.const_data_ptr();
   const at::Tensor saved = y.defined() ? y.contiguous() : at::Tensor();
-  if (saved.defined()) args.y = saved.const_data_ptr();
-  args.out = result.mutable_data_ptr();
+  if (saved.defined()) problem.y = saved.const_data_ptr();
+  problem.out = result.mutable_data_ptr();
   int64_t outer = 1, inner = 1, n = 1;
   if (in.dim() > 0) {
     dim = at::maybe_wrap_dim(dim, in.dim());
@@ -29,10 +29,10 @@ void run(bool log, const at::Tensor& x, const at::Tensor& y, int64_t dim, const 
   }
   TORCH_CHECK_NOT_IMPLEMENTED(outer < INT32_MAX && n < INT32_MAX && inner < INT32_MAX,
                               "softmax over tensors with 2^31 and more rows is not supported");
-  args.outer = static_cast<uint32_t>(outer);
-  args.dim = static_cast<uint32_t>(n);
-  args.inner = static_cast<uint32_t>(inner);
-  plan::softmax(runtime::current_queue(), log, dtype_of(in), dtype_of(out), args);
+  problem.outer = static_cast<uint32_t>(outer);
+  problem.dim = static_cast<uint32_t>(n);
+  problem.inner = static_cast<uint32_t>(inner);
+  plan::softmax(runtime::current_queue(), log, dtype_of(in), dtype_of(out), problem);
   if (!result.is_same(out)) out.copy_(result);
 }
 

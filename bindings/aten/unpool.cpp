@@ -133,20 +133,21 @@ void fractional(const char* name, const at::Tensor& self, at::IntArrayRef pool, 
   const at::Tensor in = self.contiguous(), samples = samples_.contiguous();
   at::Tensor out = output.is_contiguous() ? output : new_empty(output.sizes(), output.scalar_type());
   at::Tensor where = indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
-  FractionalArgs args{};
-  args.in = in.const_data_ptr();
-  args.samples = samples.const_data_ptr();
-  args.out = mutable_ptr(out);
-  args.indices = where.mutable_data_ptr<int64_t>();
+  plan::FractionalProblem problem{};
+  problem.in = in.const_data_ptr();
+  problem.samples = samples.const_data_ptr();
+  problem.out = mutable_ptr(out);
+  problem.indices = where.mutable_data_ptr<int64_t>();
   for (int d = 0; d < 3; ++d) {
     const int64_t k = d - 3 + dims;
-    args.in_size[d] = k < 0 ? 1 : static_cast<uint32_t>(in.size(in.dim() - 3 + d));
-    args.out_size[d] = k < 0 ? 1 : static_cast<uint32_t>(output_size[k]);
-    args.pool[d] = k < 0 ? 1 : static_cast<uint32_t>(pool[k]);
+    problem.in_size[d] = k < 0 ? 1 : static_cast<uint32_t>(in.size(in.dim() - 3 + d));
+    problem.out_size[d] = k < 0 ? 1 : static_cast<uint32_t>(output_size[k]);
+    problem.pool[d] = k < 0 ? 1 : static_cast<uint32_t>(pool[k]);
   }
-  args.dims = static_cast<uint32_t>(dims);
-  args.planes = static_cast<uint32_t>(out.numel() / (int64_t{args.out_size[0]} * args.out_size[1] * args.out_size[2]));
-  plan::fractional_max_pool(runtime::current_queue(), dtype_of(self), args);
+  problem.dims = static_cast<uint32_t>(dims);
+  problem.planes =
+      static_cast<uint32_t>(out.numel() / (int64_t{problem.out_size[0]} * problem.out_size[1] * problem.out_size[2]));
+  plan::fractional_max_pool(runtime::current_queue(), dtype_of(self), problem);
   if (!out.is_same(output)) output.copy_(out);
   if (!where.is_same(indices)) indices.copy_(where);
 }

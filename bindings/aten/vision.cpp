@@ -36,24 +36,23 @@ void check_same_type(const char* kernel, const at::Tensor& first, const char* na
 }
 
 // `map`: what a kernel reads; sizes are those of the input.
-RoiArgs roi_args(const char* what, const at::Tensor& map, const at::Tensor& rois, at::IntArrayRef input,
-                 const RoiWindow& window) {
+plan::RoiProblem roi_problem(const char* what, const at::Tensor& map, const at::Tensor& rois, at::IntArrayRef input,
+                             const RoiWindow& window) {
   TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, "rois must have shape as Tensor[K, 5]");
-  RoiArgs args{};
-  args.map = map.const_data_ptr();
-  args.rois = rois.const_data_ptr();
-  args.error = runtime::error_flag(runtime::current_device());
-  for (int d = 0; d < 4; ++d) args.stride[d] = map.stride(d);
-  args.roi_count = narrowed(rois.size(0), what);
-  args.images = narrowed(input[0], what), args.channels = narrowed(input[1], what);
-  args.height = narrowed(input[2], what), args.width = narrowed(input[3], what);
+  plan::RoiProblem problem{};
+  problem.map = map.const_data_ptr();
+  problem.rois = rois.const_data_ptr();
+  for (int d = 0; d < 4; ++d) problem.stride[d] = map.stride(d);
+  problem.roi_count = narrowed(rois.size(0), what);
+  problem.images = narrowed(input[0], what), problem.channels = narrowed(input[1], what);
+  problem.height = narrowed(input[2], what), problem.width = narrowed(input[3], what);
   narrowed(input[2] * input[3], what);
-  args.pooled[0] = narrowed(window.rows, what), args.pooled[1] = narrowed(window.columns, what);
+  problem.pooled[0] = narrowed(window.rows, what), problem.pooled[1] = narrowed(window.columns, what);
   narrowed(rois.size(0) * window.rows, what);
-  args.sampling = static_cast<int32_t>(std::clamp<int64_t>(window.sampling, 0, kMost - 1));
-  args.scale = Real(window.scale);
-  args.aligned = window.aligned;
-  return args;
+  problem.sampling = static_cast<int32_t>(std::clamp<int64_t>(window.sampling, 0, kMost - 1));
+  problem.scale = Real(window.scale);
+  problem.aligned = window.aligned;
+  return problem;
 }
 
 void check_map(const at::Tensor& input) {
@@ -63,20 +62,20 @@ void check_map(const at::Tensor& input) {
 }
 
 // Fills `out`, and `index` where there is one.
-using Launch = void (*)(runtime::Queue&, DType, const RoiArgs&);
+using Launch = void (*)(runtime::Queue&, DType, const plan::RoiProblem&);
 void pool(const char* what, Launch launch, const at::Tensor& input_, const at::Tensor& rois_, const RoiWindow& window,
           const at::Tensor& out, const at::Tensor& index, bool by_channels) {
   const at::Tensor rois = plain(rois_);
   at::Tensor input = input_;
-  RoiArgs args = roi_args(what, input, rois, input.sizes(), window);
-  if (by_channels && plan::plan_roi(args).channels_last) {
+  plan::RoiProblem problem = roi_problem(what, input, rois, input.sizes(), window);
+  if (by_channels && plan::plan_roi(problem).channels_last) {
     input = input.contiguous(at::MemoryFormat::ChannelsLast);
-    args.map = input.const_data_ptr();
-    for (int d = 0; d < 4; ++d) args.stride[d] = input.stride(d);
+    problem.map = input.const_data_ptr();
+    for (int d = 0; d < 4; ++d) problem.stride[d] = input.stride(d);
   }
-  args.out = out.mutable_data_ptr();
-  if (index.defined()) args.index = index.mutable_data_ptr<int32_t>();
-  launch(runtime::current_queue(), dtype_of(input), args);
+  problem.out = out.mutable_data_ptr();
+  if (index.defined()) problem.index = index.mutable_data_ptr<int32_t>();
+  launch(runtime::current_queue(), dtype_of(input), problem);
   runtime::check_kernel_errors(runtime::current_queue());
 }
 
@@ -99,13 +98,13 @@ at::Tensor pooled_grad(const char* what, Launch launch, const at::Tensor& grad_,
   if (grad_.numel() == 0 || c10::multiply_integers(input) == 0) return at::zeros(input, grad_.options());
   TORCH_CHECK(grad_.dim() == 4, "expected a 4-dimensional gradient, got ", grad_.dim(), " dimensions");
   const at::Tensor grad = strided ? grad_ : plain(grad_), rois = plain(rois_);
-  RoiArgs args = roi_args(what, grad, rois, input, window);
+  plan::RoiProblem problem = roi_problem(what, grad, rois, input, window);
   std::vector<int64_t> sizes = input.vec();
   if (channels_last) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
   const at::Tensor sums = at::zeros(sizes, grad.options().dtype(at::toOpMathType(grad.scalar_type())));
-  args.out = sums.mutable_data_ptr();
-  if (index.defined()) args.index = const_cast<int32_t*>(index.const_data_ptr<int32_t>());
-  launch(runtime::current_queue(), dtype_of(grad), args);
+  problem.out = sums.mutable_data_ptr();
+  if (index.defined()) problem.index = const_cast<int32_t*>(index.const_data_ptr<int32_t>());
+  launch(runtime::current_queue(), dtype_of(grad), problem);
   runtime::check_kernel_errors(runtime::current_queue());
   if (!channels_last && sums.scalar_type() == grad.scalar_type()) return sums;
   const at::Tensor result = new_empty(input, grad.scalar_type());
@@ -135,13 +134,12 @@ int64_t ps_channels(int64_t channels, const RoiWindow& window) {
   return channels / (window.rows * window.columns);
 }
 
-template <plan::PsPool kKind> void ps_forward(runtime::Queue& queue, DType type, const RoiArgs& args) {
-  plan::ps_roi(queue, kKind, type, args);
+template <plan::PsPool kKind> void ps_forward(runtime::Queue& queue, DType type, const plan::RoiProblem& problem) {
+  plan::ps_roi(queue, kKind, type, problem);
 }
-template <plan::PsPool kKind> void ps_backward(runtime::Queue& queue, DType type, const RoiArgs& args) {
-  plan::ps_roi_grad(queue, kKind, type, args);
+template <plan::PsPool kKind> void ps_backward(runtime::Queue& queue, DType type, const plan::RoiProblem& problem) {
+  plan::ps_roi_grad(queue, kKind, type, problem);
 }
-void align_backward(runtime::Queue& queue, DType type, const RoiArgs& args) { plan::roi_align_grad(queue, type, args); }
 
 }  // namespace
 
@@ -158,12 +156,12 @@ at::Tensor torchvision_nms(const at::Tensor& dets, const at::Tensor& scores, dou
   if (dets.numel() == 0) return keep;
   const at::Tensor order = std::get<1>(at::sort(scores, /*stable=*/true, 0, /*descending=*/true));
   const at::Tensor boxes = at::index_select(dets, 0, order);
-  NmsArgs args{};
-  args.boxes = boxes.const_data_ptr();
-  args.order = order.const_data_ptr<int64_t>();
-  args.keep = keep.mutable_data_ptr<int64_t>();
-  args.n = narrowed(dets.size(0), "nms");
-  return keep.narrow(0, 0, plan::nms(runtime::current_queue(), dtype_of(dets), args, iou_threshold));
+  plan::NmsProblem problem{};
+  problem.boxes = boxes.const_data_ptr();
+  problem.order = order.const_data_ptr<int64_t>();
+  problem.keep = keep.mutable_data_ptr<int64_t>();
+  problem.n = narrowed(dets.size(0), "nms");
+  return keep.narrow(0, 0, plan::nms(runtime::current_queue(), dtype_of(dets), problem, iou_threshold));
 }
 
 at::Tensor torchvision_roi_align(const at::Tensor& input, const at::Tensor& rois, double spatial_scale,
@@ -182,8 +180,8 @@ at::Tensor torchvision__roi_align_backward(const at::Tensor& grad, const at::Ten
   check_same_type("roi_align_backward_kernel", grad, "grad", rois);
   const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned};
   check_grad(grad, rois, channels, window);
-  return pooled_grad("roi_align", align_backward, grad, rois, {}, window, {batch_size, channels, height, width}, true,
-                     true);
+  return pooled_grad("roi_align", plan::roi_align_grad, grad, rois, {}, window, {batch_size, channels, height, width},
+                     true, true);
 }
 
 std::tuple<at::Tensor, at::Tensor> torchvision_roi_pool(const at::Tensor& input, const at::Tensor& rois,
@@ -260,7 +258,7 @@ namespace {
 // One call: operands as the kernels want them, checked.
 struct Deform {
   at::Tensor input, weight, offset, mask;  // channels innermost: [images, y, x, channels], [groups, out, taps * in]
-  DeformArgs args{};
+  plan::DeformProblem problem{};
   int64_t out_channels, positions, row;  // row: columns of one group
   DType type;
   uint32_t at_once;
@@ -303,38 +301,38 @@ struct Deform {
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(dtype), "\"deformable_im2col\" not implemented for '", dtype, "'");
 
     const char* what = "deform_conv2d";
-    args.images = narrowed(input_c.size(0), what), args.channels = narrowed(input_c.size(1), what);
-    args.height = narrowed(input_c.size(2), what), args.width = narrowed(input_c.size(3), what);
-    args.out_height = narrowed(out_h, what), args.out_width = narrowed(out_w, what);
-    args.kernel_height = narrowed(weight_h, what), args.kernel_width = narrowed(weight_w, what);
+    problem.images = narrowed(input_c.size(0), what), problem.channels = narrowed(input_c.size(1), what);
+    problem.height = narrowed(input_c.size(2), what), problem.width = narrowed(input_c.size(3), what);
+    problem.out_height = narrowed(out_h, what), problem.out_width = narrowed(out_w, what);
+    problem.kernel_height = narrowed(weight_h, what), problem.kernel_width = narrowed(weight_w, what);
     for (int d = 0; d < 2; ++d) {
-      args.stride[d] = static_cast<int32_t>(narrowed(stride[d], what));
-      args.padding[d] = static_cast<int32_t>(narrowed(pad[d], what));
-      args.dilation[d] = static_cast<int32_t>(narrowed(dilation[d], what));
+      problem.stride[d] = static_cast<int32_t>(narrowed(stride[d], what));
+      problem.padding[d] = static_cast<int32_t>(narrowed(pad[d], what));
+      problem.dilation[d] = static_cast<int32_t>(narrowed(dilation[d], what));
     }
     for (int64_t reach : {out_h * stride[0] + ker_h, out_w * stride[1] + ker_w, out_h * out_w}) narrowed(reach, what);
-    args.groups = narrowed(n_weight_grps, what), args.offset_groups = narrowed(n_offset_grps, what);
+    problem.groups = narrowed(n_weight_grps, what), problem.offset_groups = narrowed(n_offset_grps, what);
     out_channels = weight_c.size(0), positions = out_h * out_w, row = weight_c.size(1) * weight_h * weight_w;
     type = to_dtype(dtype);
     input = plain(input_c.permute({0, 2, 3, 1}));
     weight = plain(weight_c.permute({0, 2, 3, 1})).view({n_weight_grps, out_channels / n_weight_grps, row});
     offset = plain(offset_c);
     if (use_mask) mask = plain(mask_c);
-    at_once =
-        args.channels == 0
-            ? 1
-            : plan::plan_deform(args, dtype_size(type), runtime::device_info(runtime::current_device()).policy).images;
+    at_once = problem.channels == 0
+                  ? 1
+                  : plan::plan_deform(problem, dtype_size(type), runtime::device_info(runtime::current_device()).policy)
+                        .images;
   }
 
-  bool empty() const { return args.images == 0 || args.channels == 0 || out_channels == 0; }
+  bool empty() const { return problem.images == 0 || problem.channels == 0 || out_channels == 0; }
 
   at::Tensor new_columns() const {
-    return new_empty({std::min<int64_t>(at_once, args.images), positions, args.groups, row}, input.scalar_type());
+    return new_empty({std::min<int64_t>(at_once, problem.images), positions, problem.groups, row}, input.scalar_type());
   }
 
   // The problem of some images.
-  DeformArgs part(int64_t first, int64_t count, const at::Tensor& columns) const {
-    DeformArgs p = args;
+  plan::DeformProblem part(int64_t first, int64_t count, const at::Tensor& columns) const {
+    plan::DeformProblem p = problem;
     const auto at = [first](const at::Tensor& t) {
       return t.defined() ? static_cast<const char*>(t.const_data_ptr()) + first * t.stride(0) * t.element_size()
                          : nullptr;
@@ -347,13 +345,13 @@ struct Deform {
 
   // Calls f(first image, their number) until all are done.
   template <class F> void for_parts(F f) const {
-    for (int64_t first = 0; first < args.images; first += at_once)
-      f(first, std::min<int64_t>(at_once, args.images - first));
+    for (int64_t first = 0; first < problem.images; first += at_once)
+      f(first, std::min<int64_t>(at_once, problem.images - first));
   }
 
   // [groups, channels, positions] of one image of a result or its gradient.
   at::Tensor by_group(const at::Tensor& out, int64_t image) const {
-    return out.select(0, image).view({args.groups, out_channels / args.groups, positions});
+    return out.select(0, image).view({problem.groups, out_channels / problem.groups, positions});
   }
 };
 
@@ -369,7 +367,8 @@ at::Tensor torchvision_deform_conv2d(const at::Tensor& input, const at::Tensor& 
                                      int64_t groups, int64_t offset_groups, bool use_mask) {
   const Deform call(input, weight, offset, mask, {stride_h, stride_w}, {pad_h, pad_w}, {dilation_h, dilation_w}, groups,
                     offset_groups, use_mask);
-  const std::vector<int64_t> sizes{call.args.images, call.out_channels, call.args.out_height, call.args.out_width};
+  const std::vector<int64_t> sizes{call.problem.images, call.out_channels, call.problem.out_height,
+                                   call.problem.out_width};
   at::Tensor out = call.empty() ? at::zeros(sizes, input.options()) : new_empty(sizes, input.scalar_type());
   if (!call.empty()) {
     const at::Tensor columns = call.new_columns();
@@ -390,7 +389,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> torchvisi
     int64_t dilation_h, int64_t dilation_w, int64_t groups, int64_t offset_groups, bool use_mask) {
   const Deform call(input, weight, offset, mask, {stride_h, stride_w}, {pad_h, pad_w}, {dilation_h, dilation_w}, groups,
                     offset_groups, use_mask);
-  const DeformArgs& a = call.args;
+  const plan::DeformProblem& a = call.problem;
   TORCH_CHECK(grad.sizes() == at::IntArrayRef({a.images, call.out_channels, a.out_height, a.out_width}),
               "expected a gradient of shape [", a.images, ", ", call.out_channels, ", ", a.out_height, ", ",
               a.out_width, "], got ", grad.sizes());
@@ -409,7 +408,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> torchvisi
                    weight_sums = at::zeros(call.weight.sizes(), weight.options().dtype(compute));
   call.for_parts([&](int64_t first, int64_t count) {
     runtime::Queue& queue = runtime::current_queue();
-    DeformArgs part = call.part(first, count, columns);
+    plan::DeformProblem part = call.part(first, count, columns);
     part.grad_input = part_of(sums, first), part.grad_offset = part_of(grad_offset, first);
     if (use_mask) part.grad_mask = part_of(grad_mask, first);
     plan::deform_columns(queue, call.type, part);

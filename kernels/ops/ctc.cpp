@@ -5,6 +5,7 @@
 #include "gen/kernels/ctc_kernels.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::plan::inline ctc_family {
 namespace {
@@ -15,13 +16,14 @@ constexpr size_t kMostItems = 128;
 
 size_t plan_ctc(uint32_t states) { return std::min(kMostItems, runtime::ceil_div(states, 16) * 16); }
 
-void ctc_loss(runtime::Queue& queue, DType type, const CtcArgs& args) {
+void ctc_loss(runtime::Queue& queue, DType type, const CtcProblem& problem) {
+  const CtcArgs args{problem, nullptr};
   runtime::launch(queue, kernels::ctc_forward[type], args.batch, plan_ctc(args.states), args);
 }
 
-void ctc_loss_backward(runtime::Queue& queue, DType type, CtcArgs args) {
-  const runtime::Scratch beta(size_t{args.batch} * args.steps * args.states * dtype_size(type));
-  args.beta = beta.get();
+void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& problem) {
+  const runtime::Scratch beta(size_t{problem.batch} * problem.steps * problem.states * dtype_size(type));
+  const CtcArgs args{problem, beta.get()};
   runtime::launch(queue, kernels::ctc_backward[type], args.batch, plan_ctc(args.states), args);
 }
 

@@ -3,16 +3,15 @@
 #include <cstddef>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/loss.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::plan::inline ctc_family {
 
 // Items of the work-group of one batch entry.
 size_t plan_ctc(uint32_t states);
 
-void ctc_loss(runtime::Queue& queue, DType type, const CtcArgs& args);
-// `beta` of the arguments is left as it is.
-void ctc_loss_backward(runtime::Queue& queue, DType type, CtcArgs args);
+void ctc_loss(runtime::Queue& queue, DType type, const CtcProblem& problem);
+void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& problem);
 
 }  // namespace xpu_ops::plan::inline ctc_family

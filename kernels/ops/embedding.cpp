@@ -1,12 +1,15 @@
 #include "kernels/ops/embedding.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 #include "gen/kernels/embedding_kernels.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/embedding_args.hpp"
 
 namespace xpu_ops::plan::inline embedding_family {
 namespace {
@@ -22,28 +25,42 @@ constexpr int64_t kBagFilling = 16, kGradFilling = 4;  // work-groups per comput
 constexpr int64_t kMostBags = 256, kMostParts = 64;
 constexpr uint32_t kGradTile = 256;  // columns: about a kilobyte
 
+uint8_t norm_of(const Real& norm) {
+  const double p = std::bit_cast<double>(norm.f64_bits);
+  return p == std::numeric_limits<double>::infinity() ? 0 : p == 1. ? 1 : p == 2. ? 2 : 3;
+}
+
 }  // namespace
 
-BagPlan plan_bags(DType type, const BagArgs& args, const runtime::Policy& policy) {
+BagPlan plan_bags(DType type, const BagProblem& p, const runtime::Policy& policy) {
   BagPlan plan;
-  const int64_t bags = args.bags;
-  const bool vectors = args.mode != BagMode::max && args.weight_stride1 == 1 && args.features >= kVectorColumns,
+  const int64_t bags = p.bags;
+  const bool vectors = p.mode != BagMode::max && p.weight_stride1 == 1 && p.features >= kVectorColumns,
              single = vectors && policy.single_items && kernels::embedding_bag_single.has(type);
-  const int64_t elements = std::max<int64_t>(1, int64_t{args.count} * args.features / std::max<int64_t>(1, bags)),
+  const int64_t elements = std::max<int64_t>(1, int64_t{p.count} * p.features / std::max<int64_t>(1, bags)),
                 share = single ? kSingleShare : kBagShare;
   plan.kernel = single ? BagPlan::Kernel::single : vectors ? BagPlan::Kernel::vectors : BagPlan::Kernel::any;
   plan.bags_per_group = static_cast<uint32_t>(
       std::clamp<int64_t>(std::min(share / elements, bags / (kBagFilling * int64_t{policy.units})), 1, kMostBags));
-  plan.groups = ceil_div(args.bags, plan.bags_per_group);
+  plan.groups = ceil_div(p.bags, plan.bags_per_group);
   plan.local = single ? 1 : kBagItems;
   return plan;
 }
 
-void embedding_bag(runtime::Queue& queue, DType type, BagArgs args) {
-  const BagPlan plan = plan_bags(type, args, runtime::device_info(queue.device).policy);
+void embedding_bag(runtime::Queue& queue, DType type, const BagProblem& problem) {
+  const BagPlan plan = plan_bags(type, problem, runtime::device_info(queue.device).policy);
   const runtime::KernelTable& table = plan.kernel == BagPlan::Kernel::single    ? kernels::embedding_bag_single
                                       : plan.kernel == BagPlan::Kernel::vectors ? kernels::embedding_bag_vectors
                                                                                 : kernels::embedding_bag;
+  BagArgs args{problem};
+  args.index = {.ptr = problem.indices,
+                .error = runtime::error_flag(queue.device),
+                .size = problem.rows,
+                .stride = 1,
+                .code = DeviceErrorCode::bag_index,
+                .dim = 0,
+                .is32 = problem.is32,
+                .wrap = false};
   args.bags_per_group = plan.bags_per_group;
   runtime::launch(queue, table[type], plan.groups, plan.local, args);
   runtime::check_kernel_errors(queue);
@@ -65,24 +82,23 @@ BagGradPlan plan_bag_grad(int64_t rows, int64_t features, const runtime::Policy&
   return plan;
 }
 
-void embedding_bag_grad(runtime::Queue& queue, DType type, BagGradArgs args) {
-  const BagGradPlan plan = plan_bag_grad(args.rows, args.features, runtime::device_info(queue.device).policy);
-  args.tile = plan.tile;
-  args.tiles = plan.tiles;
-  args.rows_per_part = plan.rows_per_part;
+void embedding_bag_grad(runtime::Queue& queue, DType type, const BagGradProblem& problem) {
+  const BagGradPlan plan = plan_bag_grad(problem.rows, problem.features, runtime::device_info(queue.device).policy);
+  const BagGradArgs args{problem, runtime::error_flag(queue.device), plan.rows_per_part, plan.tile, plan.tiles};
   runtime::launch(queue, kernels::bag_grad[type], plan.groups, kBagItems, args);
   runtime::check_kernel_errors(queue);
 }
 
-void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradArgs& args) {
-  const RowGroups rows = sub_group_rows(args.count, runtime::device_info(queue.device).policy);
-  runtime::launch(queue, kernels::bag_sample_grad[type], rows.groups, rows.local, args);
+void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradProblem& problem) {
+  const RowGroups rows = sub_group_rows(problem.count, runtime::device_info(queue.device).policy);
+  runtime::launch(queue, kernels::bag_sample_grad[type], rows.groups, rows.local,
+                  BagSampleGradArgs{problem, runtime::error_flag(queue.device)});
   runtime::check_kernel_errors(queue);
 }
 
-void renorm_rows(runtime::Queue& queue, DType type, const RenormArgs& args) {
-  const RowGroups rows = sub_group_rows(args.rows, runtime::device_info(queue.device).policy);
-  runtime::launch(queue, kernels::renorm_rows[type], rows.groups, rows.local, args);
+void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem) {
+  const RowGroups rows = sub_group_rows(problem.rows, runtime::device_info(queue.device).policy);
+  runtime::launch(queue, kernels::renorm_rows[type], rows.groups, rows.local, RenormArgs{problem, norm_of(problem.p)});
 }
 
 }  // namespace xpu_ops::plan::inline embedding_family

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/embedding.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/embedding_args.hpp"
 
 namespace xpu_ops::plan::inline embedding_family {
 
@@ -16,9 +16,9 @@ struct BagPlan {
   uint32_t bags_per_group = 1;
   size_t groups = 0, local = 1;
 };
-BagPlan plan_bags(DType type, const BagArgs& args, const runtime::Policy& policy);
-// All of the arguments but bags_per_group are given.
-void embedding_bag(runtime::Queue& queue, DType type, BagArgs args);
+BagPlan plan_bags(DType type, const BagProblem& problem, const runtime::Policy& policy);
+// This and the gradients raise what the kernels report.
+void embedding_bag(runtime::Queue& queue, DType type, const BagProblem& problem);
 
 // Whether embedding_bag_grad serves: each of a few groups goes through all indices, which suits few compute units.
 bool plan_bag_grad_serves(DType type, const runtime::Policy& policy);
@@ -29,10 +29,9 @@ struct BagGradPlan {
   size_t groups = 0;
 };
 BagGradPlan plan_bag_grad(int64_t rows, int64_t features, const runtime::Policy& policy);
-// All of the arguments but tiles and parts are given.
-void embedding_bag_grad(runtime::Queue& queue, DType type, BagGradArgs args);
-void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradArgs& args);
+void embedding_bag_grad(runtime::Queue& queue, DType type, const BagGradProblem& problem);
+void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradProblem& problem);
 
-void renorm_rows(runtime::Queue& queue, DType type, const RenormArgs& args);
+void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem);
 
 }  // namespace xpu_ops::plan::inline embedding_family

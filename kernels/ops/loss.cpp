@@ -6,8 +6,10 @@
 #include "gen/kernels/loss_kernels.hpp"
 #include "kernels/host/loss.hpp"
 #include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/loss_args.hpp"
 
 namespace xpu_ops::plan::inline loss_family {
 namespace {
@@ -53,6 +55,18 @@ void launch_points(runtime::Queue& queue, runtime::KernelSlot& kernel, const Los
   runtime::launch(queue, kernel, ceil_div(args.n, local), local, args);
 }
 
+LossArgs to_args(runtime::Queue& queue, LossKind kind, const LossProblem& problem) {
+  return {problem, kind == LossKind::bce ? runtime::error_flag(queue.device) : nullptr};
+}
+
+NllArgs to_args(runtime::Queue& queue, const NllProblem& problem) {
+  return {problem, runtime::error_flag(queue.device), xpu::make_divider(problem.places)};
+}
+
+MarginArgs to_args(runtime::Queue& queue, const MarginProblem& problem) {
+  return {problem, runtime::error_flag(queue.device)};
+}
+
 }  // namespace
 
 LossScalar loss_scalar(double value) { return {static_cast<float>(value), std::bit_cast<int64_t>(value)}; }
@@ -63,37 +77,43 @@ PartialPlan plan_partial(size_t n, const runtime::Policy& policy) {
   return {std::clamp<size_t>(ceil_div(n, kWideShare * items), 1, kWideMost * policy.units), items};
 }
 
-void loss(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
-  launch_points(queue, kernels_of(kind).point[type], args);
+void loss(runtime::Queue& queue, LossKind kind, DType type, const LossProblem& problem) {
+  launch_points(queue, kernels_of(kind).point[type], to_args(queue, kind, problem));
 }
 
-void loss_backward(runtime::Queue& queue, LossKind kind, DType type, const LossArgs& args) {
-  launch_points(queue, kernels_of(kind).back[type], args);
+void loss_backward(runtime::Queue& queue, LossKind kind, DType type, const LossProblem& problem) {
+  launch_points(queue, kernels_of(kind).back[type], to_args(queue, kind, problem));
 }
 
-void loss_sum(runtime::Queue& queue, LossKind kind, DType type, LossArgs args, double divisor, void* out) {
-  const auto [groups, items] = plan_partial(args.n, policy_of(queue));
+void loss_sum(runtime::Queue& queue, LossKind kind, DType type, const LossProblem& problem, double divisor) {
+  const auto [groups, items] = plan_partial(problem.n, policy_of(queue));
   const size_t count = groups * items;
   const runtime::Scratch partial(count * accumulator_bytes(type));
+  LossArgs args = to_args(queue, kind, problem);
   args.out = partial.get();
   runtime::launch(queue, kernels_of(kind).partial[type], groups, items, args);
-  finish(queue, type, partial.get(), count, divisor, out, nullptr, false);
+  finish(queue, type, partial.get(), count, divisor, problem.out, nullptr, false);
 }
 
-void nll(runtime::Queue& queue, DType type, const NllArgs& args) {
-  runtime::launch(queue, kernels::nll_point[type], ceil_div(args.n, kTargetItems), kTargetItems, args);
+void nll(runtime::Queue& queue, DType type, const NllProblem& problem) {
+  runtime::launch(queue, kernels::nll_point[type], ceil_div(problem.n, kTargetItems), kTargetItems,
+                  to_args(queue, problem));
 }
 
-void nll_backward(runtime::Queue& queue, DType type, const NllArgs& args) {
-  runtime::launch(queue, kernels::nll_back[type], ceil_div(args.n, kTargetItems), kTargetItems, args);
+void nll_backward(runtime::Queue& queue, DType type, const NllProblem& problem) {
+  runtime::launch(queue, kernels::nll_back[type], ceil_div(problem.n, kTargetItems), kTargetItems,
+                  to_args(queue, problem));
 }
 
-void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* out, void* total_weight) {
-  const auto [groups, items] = plan_partial(args.n, policy_of(queue));
+void nll_sum(runtime::Queue& queue, DType type, const NllProblem& problem, void* total_weight) {
+  const auto [groups, items] = plan_partial(problem.n, policy_of(queue));
   const size_t count = groups * items;
-  if (const host::NllSum here = groups == 1 && !args.weight ? host::nll_sum(type) : nullptr)
+  NllArgs args = to_args(queue, problem);
+  void* const out = problem.out;
+  const bool mean = problem.mean;
+  if (const host::NllSum here = groups == 1 && !problem.weight ? host::nll_sum(type) : nullptr)
     if (queue.small().run(
-            int64_t{args.n} * kTargetCost, [=] { here(args, out, total_weight, mean); },
+            int64_t{problem.n} * kTargetCost, [=] { here(args, out, total_weight, mean); },
             [&]() -> auto& { return kernels::nll_partial[type]; }))
       return;
   const runtime::Scratch partial(2 * count * accumulator_bytes(type));
@@ -102,19 +122,20 @@ void nll_sum(runtime::Queue& queue, DType type, NllArgs args, bool mean, void* o
   finish(queue, type, partial.get(), count, 1, out, total_weight, mean);
 }
 
-void margin(runtime::Queue& queue, MarginKind kind, DType type, MarginArgs args, double divisor, void* out) {
+void margin(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem, double divisor) {
   runtime::KernelSlot& kernel =
       kind == MarginKind::multi ? kernels::multi_margin[type] : kernels::multilabel_margin[type];
-  const runtime::Scratch losses(divisor != 0 ? args.rows * dtype_size(type) : 0);
-  args.out = divisor != 0 ? losses.get() : out;
-  runtime::launch(queue, kernel, ceil_div(args.rows, kRowItems), kRowItems, args);
-  if (divisor != 0) finish(queue, type, losses.get(), args.rows, divisor, out, nullptr, false);
+  const runtime::Scratch losses(divisor != 0 ? problem.rows * dtype_size(type) : 0);
+  MarginArgs args = to_args(queue, problem);
+  if (divisor != 0) args.out = losses.get();
+  runtime::launch(queue, kernel, ceil_div(problem.rows, kRowItems), kRowItems, args);
+  if (divisor != 0) finish(queue, type, losses.get(), problem.rows, divisor, problem.out, nullptr, false);
 }
 
-void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginArgs& args) {
+void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem) {
   runtime::KernelSlot& kernel =
       kind == MarginKind::multi ? kernels::multi_margin_back[type] : kernels::multilabel_margin_back[type];
-  runtime::launch(queue, kernel, ceil_div(args.rows, kRowItems), kRowItems, args);
+  runtime::launch(queue, kernel, ceil_div(problem.rows, kRowItems), kRowItems, to_args(queue, problem));
 }
 
 }  // namespace xpu_ops::plan::inline loss_family

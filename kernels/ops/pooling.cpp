@@ -5,6 +5,7 @@
 #include "gen/kernels/pooling_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/pooling_args.hpp"
 
 namespace xpu_ops::plan::inline pooling_family {
 namespace {
@@ -36,16 +37,16 @@ const PoolTables& tables_of(PoolKind kind) {
 }
 
 bool is_back(PoolKind kind) { return kind == PoolKind::max_back || kind == PoolKind::avg_back; }
+const int32_t (&dst_size(const PoolProblem& p))[3] { return is_back(p.kind) ? p.in : p.out; }
 int64_t volume(const int32_t (&size)[3]) { return int64_t{size[0]} * size[1] * size[2]; }
 
 bool by_plane(const PoolProblem& p) {
-  const PoolArgs& a = p.args;
-  if (p.kind == PoolKind::max_back) return volume(a.in) >= kPlaneBackRatio * volume(a.out);
-  return a.adaptive && a.in[2] >= kPlaneRatio * a.out[2];
+  if (p.kind == PoolKind::max_back) return volume(p.in) >= kPlaneBackRatio * volume(p.out);
+  return p.adaptive && p.in[2] >= kPlaneRatio * p.out[2];
 }
 
 bool by_tiles(const PoolProblem& p, const runtime::Policy& policy) {
-  const PoolArgs& a = p.args;
+  const PoolWindows& a = p;
   const int32_t k = a.kernel[2];
   return policy.single_items && p.kind == PoolKind::avg && p.dims == 2 && !a.adaptive && !a.divisor &&
          (k == 2 || k == 3) && a.kernel[1] == k && a.stride[1] == k && a.stride[2] == k && a.pad[1] == 0 &&
@@ -55,14 +56,14 @@ bool by_tiles(const PoolProblem& p, const runtime::Policy& policy) {
 
 // Elements of dst along a line that one item computes; 0: the window does not fit.
 int64_t stretch_of(const PoolProblem& p) {
-  const PoolArgs& a = p.args;
+  const PoolWindows& a = p;
   const int64_t step = a.stride[2], covered = int64_t{a.kernel[2] - 1} * a.dilation[2] + 1;
   if (step > kMostStep || covered > kMostTaps) return 0;
   return is_back(p.kind) ? kPoolLine / 2 : (kPoolLine - covered) / step / 16 * 16;
 }
 
 bool by_lines(const PoolProblem& p, const runtime::Policy& policy) {
-  const PoolArgs& a = p.args;
+  const PoolWindows& a = p;
   if (!policy.single_items || a.adaptive || p.kind == PoolKind::max_back) return false;
   // Dilation past the whole input leaves windows empty.
   for (int d = 0; d < 3; ++d)
@@ -70,16 +71,25 @@ bool by_lines(const PoolProblem& p, const runtime::Policy& policy) {
   return kernels::avg_pool_lines.has(p.type) && stretch_of(p) > 0;
 }
 
-int outer_axis(const PoolArgs& a) { return a.in[0] > 1 ? 0 : a.in[1] > 1 ? 1 : 2; }
-int64_t slice_of(const PoolArgs& a, int axis) {
+int outer_axis(const PoolWindows& a) { return a.in[0] > 1 ? 0 : a.in[1] > 1 ? 1 : 2; }
+int64_t slice_of(const PoolWindows& a, int axis) {
   return axis == 0 ? int64_t{a.in[1]} * a.in[2] : axis == 1 ? int64_t{a.in[2]} : 1;
 }
 bool by_scatter(const PoolProblem& p, const runtime::Policy& policy) {
   return policy.single_items && p.kind == PoolKind::max_back && kernels::max_pool_back_scatter.has(p.type) &&
-         (dtype_size(p.type) > 2 || slice_of(p.args, outer_axis(p.args)) <= kPoolBand);
+         (dtype_size(p.type) > 2 || slice_of(p, outer_axis(p)) <= kPoolBand);
 }
 
-void make_dividers(PoolArgs& a) {
+PoolArgs to_args(const PoolProblem& p) {
+  PoolArgs a{p};
+  const bool back = is_back(p.kind);
+  for (int d = 0; d < 3; ++d) {
+    const int64_t in = p.in[d], out = p.out[d], covered = (int64_t{p.kernel[d]} - 1) * p.dilation[d];
+    const int64_t reach = back ? (p.adaptive ? std::min(out, (out + in - 1) / in + 1) : covered / p.stride[d] + 1)
+                               : (p.adaptive ? std::min(in, (in + out - 1) / out + 1) : p.kernel[d]);
+    a.reach[d] = static_cast<int32_t>(reach);
+    a.size[d] = dst_size(p)[d];
+  }
   a.by_channel = xpu::make_divider(a.channels);
   for (int d = 0; d < 3; ++d) {
     a.by_size[d] = xpu::make_divider(static_cast<uint32_t>(a.size[d]));
@@ -88,6 +98,7 @@ void make_dividers(PoolArgs& a) {
     a.by_stride[d] = xpu::make_divider(static_cast<uint32_t>(a.stride[d]));
     a.by_dilation[d] = xpu::make_divider(static_cast<uint32_t>(a.dilation[d]));
   }
+  return a;
 }
 
 }  // namespace
@@ -99,26 +110,26 @@ PoolKernel plan_pool_planes(const PoolProblem& p, const runtime::Policy& policy)
   return by_lines(p, policy) ? PoolKernel::lines : PoolKernel::flat;
 }
 
-bool plan_pool_turns(const PoolProblem& p, const runtime::Policy& policy) {
-  return policy.single_items && plan_pool_planes(p, policy) == PoolKernel::flat;
+bool plan_pool_turns(const PoolProblem& p, int64_t channels, const runtime::Policy& policy) {
+  return channels >= kPoolLanes && policy.single_items && plan_pool_planes(p, policy) == PoolKernel::flat;
 }
 
 PoolPlan plan_pool(const PoolProblem& p, const runtime::Policy& policy) {
   PoolPlan plan;
   if (!p.last) plan.kernel = plan_pool_planes(p, policy);
-  const uint32_t width = p.last ? p.args.channels : static_cast<uint32_t>(p.args.size[2]);
+  const uint32_t width = p.last ? p.channels : static_cast<uint32_t>(dst_size(p)[2]);
   if (plan.kernel == PoolKernel::flat && width >= kLine) plan.kernel = p.last ? PoolKernel::last : PoolKernel::wide;
-  const int64_t largest = std::max(volume(p.args.in), volume(p.args.out)) * p.args.channels;
+  const int64_t largest = std::max(volume(p.in), volume(p.out)) * p.channels;
   plan.at_once = std::max<int64_t>(1, kMaxLaunch / std::max<int64_t>(1, largest));
   return plan;
 }
 
 PoolLines plan_pool_lines(const PoolProblem& p, int64_t planes, const runtime::Policy& policy) {
   PoolLines plan;
-  const PoolArgs& a = p.args;
-  plan.width = p.last ? a.channels : static_cast<uint32_t>(a.size[2]);
-  const size_t lines = static_cast<size_t>(planes) * a.size[0] * (p.last ? a.size[1] : 1);
-  const size_t length = a.size[p.last ? 2 : 1];
+  const auto& size = dst_size(p);
+  plan.width = p.last ? p.channels : static_cast<uint32_t>(size[2]);
+  const size_t lines = static_cast<size_t>(planes) * size[0] * (p.last ? size[1] : 1);
+  const size_t length = size[p.last ? 2 : 1];
   plan.local = p.last ? kPoolLanes : std::min(kLineItems, ceil_div(plan.width, 16) * 16);
   const size_t across = p.last ? kPoolLanes * kPoolVectors : plan.local;
   plan.groups1 = ceil_div(plan.width, across);
@@ -133,9 +144,10 @@ PoolLines plan_pool_lines(const PoolProblem& p, int64_t planes, const runtime::P
 
 PoolItems plan_pool_items(const PoolProblem& p, PoolKernel kernel, int64_t planes, const runtime::Policy& policy) {
   PoolItems plan;
-  const PoolArgs& a = p.args;
+  const PoolWindows& a = p;
   const int64_t wanted = static_cast<int64_t>(kFilling * policy.units);
-  int64_t length = a.size[2], segment, lines = planes * a.size[0] * a.size[1];
+  const auto& size = dst_size(p);
+  int64_t length = size[2], segment, lines = planes * size[0] * size[1];
   if (kernel == PoolKernel::lines) {
     segment = stretch_of(p);
     const auto even = static_cast<int64_t>(ceil_div(length * lines, wanted)) / 16 * 16;
@@ -163,16 +175,15 @@ void pool(runtime::Queue& queue, const PoolProblem& problem) {
   const DType type = problem.type;
   runtime::KernelSlot& flat = tables.flat[type];  // the error for types that are not pooled
   const PoolPlan plan = plan_pool(problem, policy);
-  PoolArgs a = problem.args;
-  make_dividers(a);
+  PoolArgs a = to_args(problem);
   const bool back = is_back(problem.kind);
   const int64_t dst_step = volume(a.size) * a.channels, src_step = volume(back ? a.out : a.in) * a.channels;
   const int64_t item = static_cast<int64_t>(dtype_size(type));
   for (int64_t first = 0; first < problem.planes; first += plan.at_once) {
     const int64_t count = std::min(plan.at_once, problem.planes - first);
-    a.src = static_cast<const char*>(problem.args.src) + first * src_step * item;
-    a.dst = static_cast<char*>(problem.args.dst) + first * dst_step * item;
-    if (a.indices) a.indices = problem.args.indices + first * (back ? src_step : dst_step);
+    a.src = static_cast<const char*>(problem.src) + first * src_step * item;
+    a.dst = static_cast<char*>(problem.dst) + first * dst_step * item;
+    if (a.indices) a.indices = problem.indices + first * (back ? src_step : dst_step);
     a.items = static_cast<uint32_t>(count * dst_step);
     switch (plan.kernel) {
       case PoolKernel::plane: {

@@ -4,22 +4,21 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/pooling.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/pooling_args.hpp"
 
 namespace xpu_ops::plan::inline pooling_family {
 
 enum class PoolKind { max, max_back, avg, avg_back };
 
-// Sizes, windows and options of the arguments are given, pointers are those of the first plane; the rest is planned.
-struct PoolProblem {
+// Pointers are those of the first plane.
+struct PoolProblem : PoolWindows {
   PoolKind kind;
   DType type;
   int dims;        // 2 or 3
-  bool last;       // channels-last: args.channels is their number, else 1
+  bool last;       // channels-last
   int64_t planes;  // batches where `last`, else batches times channels
-  PoolArgs args;
 };
 
 // plane: few outputs of wide windows. tiles: whole windows side by side. last, wide: lines of channels or of elements.
@@ -29,8 +28,8 @@ enum class PoolKernel { flat, last, wide, plane, tiles, lines, scatter };
 PoolKernel plan_pool_planes(const PoolProblem& problem, const runtime::Policy& policy);
 
 // Whether contiguous planes are better turned to channels-last first, and the results back: where a vector of
-// neighbouring outputs costs one gather per tap.
-bool plan_pool_turns(const PoolProblem& problem, const runtime::Policy& policy);
+// neighbouring outputs costs one gather per tap, and there are `channels` enough.
+bool plan_pool_turns(const PoolProblem& problem, int64_t channels, const runtime::Policy& policy);
 
 struct PoolPlan {
   PoolKernel kernel = PoolKernel::flat;

@@ -4,6 +4,7 @@
 
 #include "gen/kernels/rnn_kernels.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/rnn_args.hpp"
 
 namespace xpu_ops::plan::inline rnn_family {
 namespace {
@@ -39,10 +40,10 @@ RnnPlan plan_rnn_cell(int64_t batch, int64_t hidden) {
   return plan;
 }
 
-void rnn_cell(runtime::Queue& queue, RnnKind kind, DType type, int64_t batch, const RnnCellArgs& args) {
-  if (batch == 0 || args.hidden == 0) return;
-  const RnnPlan plan = plan_rnn_cell(batch, args.hidden);
-  runtime::launch2(queue, cell_of(kind, type), plan.groups0, plan.groups1, 1, plan.local, args);
+void rnn_cell(runtime::Queue& queue, RnnKind kind, DType type, int64_t batch, const RnnCellProblem& problem) {
+  if (batch == 0 || problem.hidden == 0) return;
+  const RnnPlan plan = plan_rnn_cell(batch, problem.hidden);
+  runtime::launch2(queue, cell_of(kind, type), plan.groups0, plan.groups1, 1, plan.local, problem);
 }
 
 bool plan_rnn_steps_serve(int64_t batch, int64_t hidden, const runtime::Policy& policy) {
@@ -57,14 +58,14 @@ RnnPlan plan_rnn_step(RnnKind kind, int64_t batch, int64_t hidden) {
   return plan;
 }
 
-void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepArgs& args) {
-  const RnnPlan plan = plan_rnn_step(kind, args.batch, args.cell.hidden);
-  runtime::launch2(queue, step_of(kind), plan.groups0, plan.groups1, 1, plan.local, args);
+void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem) {
+  const RnnPlan plan = plan_rnn_step(kind, problem.batch, problem.cell.hidden);
+  runtime::launch2(queue, step_of(kind), plan.groups0, plan.groups1, 1, plan.local, problem);
 }
 
-void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepArgs& args) {
-  runtime::launch2(queue, cell_of(kind, DType::f32), args.batch, ceil_div(args.cell.hidden, kStepUnits), 1, kStepUnits,
-                   args.cell);
+void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem) {
+  runtime::launch2(queue, cell_of(kind, DType::f32), problem.batch, ceil_div(problem.cell.hidden, kStepUnits), 1,
+                   kStepUnits, problem.cell);
 }
 
 }  // namespace xpu_ops::plan::inline rnn_family

@@ -6,6 +6,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/scan_args.hpp"
 
 namespace xpu_ops::plan::inline scan_family {
 namespace {
@@ -21,6 +22,16 @@ constexpr int64_t kTeamFilling = 32, kTeamChunk = 2048;  // the same where a uni
 constexpr int64_t kLongestChunk = int64_t{1} << 30;      // elements that 32 bits number
 constexpr size_t kTotal = 16;                            // bytes of the longest total
 constexpr int64_t kHostShare = 2;  // of an element on the calling thread, in units of SmallWork::run()
+
+ScanArgs to_args(const ScanShape& s, const ScanPointers& pointers, const ScanPlan& plan) {
+  ScanArgs args{pointers};
+  args.length = static_cast<uint64_t>(s.length);
+  args.inner = static_cast<uint32_t>(s.inner);
+  args.chunk = plan.chunk;
+  args.chunks = plan.chunks;
+  args.lines = static_cast<uint32_t>(s.outer);
+  return args;
+}
 
 }  // namespace
 
@@ -54,13 +65,9 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   return plan;
 }
 
-void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s, ScanArgs args) {
+void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s, const ScanPointers& pointers) {
   const ScanPlan plan = plan_scan(s, runtime::device_info(queue.device).policy);
-  args.length = static_cast<uint64_t>(s.length);
-  args.inner = static_cast<uint32_t>(s.inner);
-  args.chunk = plan.chunk;
-  args.chunks = plan.chunks;
-  args.lines = static_cast<uint32_t>(s.outer);
+  ScanArgs args = to_args(s, pointers, plan);
   runtime::KernelSlot& line = plan.team ? kernels.team : kernels.line;
   switch (plan.kernel) {
     case ScanPlan::Kernel::axis:

@@ -3,10 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/ops/problem/scan.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/scan_args.hpp"
 
 namespace xpu_ops::plan::inline scan_family {
 
@@ -23,7 +23,6 @@ ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
 
 // `line` and `team` serve where inner is 1, `axis` elsewhere.
 struct ScanKernels { runtime::KernelSlot &line, &team, &axis; };
-// `args` has the pointers.
-void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, ScanArgs args);
+void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, const ScanPointers& pointers);
 
 }  // namespace xpu_ops::plan::inline scan_family

@@ -6,6 +6,8 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/softmax_args.hpp"
 
 namespace xpu_ops::plan::inline softmax_family {
 namespace {
@@ -26,37 +28,44 @@ const runtime::KernelTable2& kernel_of(SoftmaxPlan::Kernel kernel, bool backward
   return log ? kernels::softmax_col_log : kernels::softmax_col_plain;
 }
 
+SoftmaxArgs to_args(const SoftmaxProblem& problem, const SoftmaxPlan& plan) {
+  SoftmaxArgs args{problem};
+  args.blocks = plan.blocks;
+  args.team = plan.team;
+  return args;
+}
+
 }  // namespace
 
-SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy) {
+SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& p, const runtime::Policy& policy) {
   using Kernel = SoftmaxPlan::Kernel;
   SoftmaxPlan plan;
-  if (args.inner == 1 && policy.team_items > kLanes) {
-    const RowTeams teams = row_teams(args.outer, args.dim, args.y ? kTeamPairs : kTeamElements, policy);
+  if (p.inner == 1 && policy.team_items > kLanes) {
+    const RowTeams teams = row_teams(p.outer, p.dim, p.y ? kTeamPairs : kTeamElements, policy);
     plan.kernel = Kernel::team;
     plan.team = static_cast<uint32_t>(teams.items);
     plan.local = teams.local;
     plan.groups = teams.groups;
     return plan;
   }
-  if (args.inner == 1) {
-    const bool fours = !args.y && from != DType::f64 && args.dim >= kLanes && args.dim <= kSoftmaxShort;
+  if (p.inner == 1) {
+    const bool fours = !p.y && from != DType::f64 && p.dim >= kLanes && p.dim <= kSoftmaxShort;
     plan.kernel = fours && policy.single_items ? Kernel::fours : Kernel::row;
     plan.local = plan.kernel == Kernel::fours ? 1 : kLanes;
     const size_t each = plan.kernel == Kernel::fours ? kSoftmaxRows : 1;
-    plan.groups = std::min<size_t>(runtime::ceil_div(args.outer, each), kRowGroups * policy.units);
+    plan.groups = std::min<size_t>(runtime::ceil_div(p.outer, each), kRowGroups * policy.units);
     return plan;
   }
-  plan.blocks = static_cast<uint32_t>(runtime::ceil_div(args.inner, kSoftmaxVectors * kLanes));
-  plan.groups = size_t{plan.blocks} * args.outer;
+  plan.local = kLanes;
+  plan.blocks = static_cast<uint32_t>(runtime::ceil_div(p.inner, kSoftmaxVectors * kLanes));
+  plan.groups = size_t{plan.blocks} * p.outer;
   return plan;
 }
 
-void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args) {
-  const SoftmaxPlan plan = plan_softmax(from, args, runtime::device_info(queue.device).policy);
-  args.blocks = plan.blocks;
-  args.team = plan.team;
-  runtime::launch(queue, kernel_of(plan.kernel, args.y, log)(from, to), plan.groups, plan.local, args);
+void softmax(runtime::Queue& queue, bool log, DType from, DType to, const SoftmaxProblem& problem) {
+  const SoftmaxPlan plan = plan_softmax(from, problem, runtime::device_info(queue.device).policy);
+  runtime::launch(queue, kernel_of(plan.kernel, problem.y, log)(from, to), plan.groups, plan.local,
+                  to_args(problem, plan));
 }
 
 }  // namespace xpu_ops::plan::inline softmax_family

@@ -4,10 +4,9 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/softmax.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/reduction_args.hpp"
-#include "kernels/sycl/softmax_args.hpp"
 
 namespace xpu_ops::plan::inline softmax_family {
 
@@ -16,11 +15,10 @@ struct SoftmaxPlan {
   Kernel kernel = Kernel::columns;
   uint32_t blocks = 1;  // work-groups over columns
   uint32_t team = 1;    // items that share a row
-  size_t groups = 0, local = kLanes;
+  size_t groups = 0, local = 0;
 };
-SoftmaxPlan plan_softmax(DType from, const SoftmaxArgs& args, const runtime::Policy& policy);
+SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& problem, const runtime::Policy& policy);
 
-// The gradient where `y` is given. `blocks` and `team` of the arguments are left as they are.
-void softmax(runtime::Queue& queue, bool log, DType from, DType to, SoftmaxArgs args);
+void softmax(runtime::Queue& queue, bool log, DType from, DType to, const SoftmaxProblem& problem);
 
 }  // namespace xpu_ops::plan::inline softmax_family

@@ -5,9 +5,9 @@
 
 namespace xpu_ops::plan::inline unpool_family {
 
-void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalArgs& args) {
-  launch_item_rows(queue, kernels::fractional_max_pool[type], size_t{args.planes} * args.out_size[0] * args.out_size[1],
-                   args.out_size[2], args);
+void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalProblem& problem) {
+  launch_item_rows(queue, kernels::fractional_max_pool[type],
+                   size_t{problem.planes} * problem.out_size[0] * problem.out_size[1], problem.out_size[2], problem);
 }
 
 }  // namespace xpu_ops::plan::inline unpool_family

@@ -1,11 +1,11 @@
 // Fractional max pooling: launch.
 #pragma once
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/unpool.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/unpool_args.hpp"
 
 namespace xpu_ops::plan::inline unpool_family {
 
-void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalArgs& args);
+void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalProblem& problem);
 
 }  // namespace xpu_ops::plan::inline unpool_family

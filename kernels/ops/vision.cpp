@@ -7,8 +7,10 @@
 
 #include "gen/kernels/vision_kernels.hpp"
 #include "kernels/error.hpp"
+#include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/vision_args.hpp"
 
 namespace xpu_ops::plan::inline vision_family {
 namespace {
@@ -27,9 +29,16 @@ const runtime::Policy& policy(const runtime::Queue& queue) { return runtime::dev
 // Loops that go different ways in every item: one item a group where that is a thread.
 size_t lonely(const runtime::Queue& queue) { return policy(queue).single_items ? 1 : kSubGroup; }
 
-void launch_planes(runtime::Queue& queue, runtime::KernelSlot& kernel, const RoiArgs& args) {
+RoiArgs to_args(runtime::Queue& queue, const RoiProblem& problem) {
+  RoiArgs args{problem};
+  args.error = runtime::error_flag(queue.device);
+  return args;
+}
+
+void launch_planes(runtime::Queue& queue, runtime::KernelSlot& kernel, const RoiProblem& problem) {
   const size_t local = lonely(queue);
-  runtime::launch(queue, kernel, ceil_div(size_t{args.images} * args.channels, local), local, args);
+  runtime::launch(queue, kernel, ceil_div(size_t{problem.images} * problem.channels, local), local,
+                  to_args(queue, problem));
 }
 
 }  // namespace
@@ -39,8 +48,9 @@ float nms_threshold(double threshold) {
   return near > threshold ? std::nextafterf(near, -std::numeric_limits<float>::infinity()) : near;
 }
 
-int64_t nms(runtime::Queue& queue, DType type, NmsArgs args, double threshold) {
+int64_t nms(runtime::Queue& queue, DType type, const NmsProblem& problem, double threshold) {
   runtime::refuse_recording(queue, "torchvision::nms");
+  NmsArgs args{problem};
   args.threshold = Real(threshold);
   args.threshold.f32 = nms_threshold(threshold);
   const size_t bits = size_t{kNmsBlock} * kNmsWords * sizeof(uint64_t), kept = kNmsBlock * sizeof(uint32_t);
@@ -69,75 +79,80 @@ int64_t nms(runtime::Queue& queue, DType type, NmsArgs args, double threshold) {
   return count;
 }
 
-RoiPlan plan_roi(const RoiArgs& args) {
-  const size_t rows = size_t{args.roi_count} * args.pooled[0];
+RoiPlan plan_roi(const RoiProblem& p) {
+  const size_t rows = size_t{p.roi_count} * p.pooled[0];
   // Four samples a bin of four pixels each, where boxes decide; the map is read and written once to be turned.
-  const size_t samples = args.sampling > 0 ? size_t(args.sampling) * args.sampling : 4;
-  const bool turn = rows * args.pooled[1] * samples * 4 > 2 * size_t{args.images} * args.height * args.width;
-  return {turn && args.channels >= kSubGroup / 2, rows, ceil_div(args.channels, kRoiChannels), kSubGroup};
+  const size_t samples = p.sampling > 0 ? size_t(p.sampling) * p.sampling : 4;
+  const bool turn = rows * p.pooled[1] * samples * 4 > 2 * size_t{p.images} * p.height * p.width;
+  return {turn && p.channels >= kSubGroup / 2, rows, ceil_div(p.channels, kRoiChannels), kSubGroup};
 }
 
-RoiPlan plan_roi_align_grad(RoiArgs& args, const runtime::Policy& policy) {
-  const size_t blocks = ceil_div(args.channels, kRoiChannels), wanted = 2 * size_t{policy.units},
-               bands = ceil_div(wanted, std::max<size_t>(1, blocks * args.images));
-  args.lines = static_cast<uint32_t>(std::max<size_t>(ceil_div(args.height, bands), 8));
-  args.bands = static_cast<uint32_t>(ceil_div(args.height, args.lines));
-  return {true, size_t{args.images} * args.bands, blocks, kSubGroup};
+RoiPlan plan_roi_align_grad(const RoiProblem& p, const runtime::Policy& policy) {
+  const size_t blocks = ceil_div(p.channels, kRoiChannels), wanted = 2 * size_t{policy.units},
+               bands = ceil_div(wanted, std::max<size_t>(1, blocks * p.images));
+  const auto lines = static_cast<uint32_t>(std::max<size_t>(ceil_div(p.height, bands), 8)),
+             used = static_cast<uint32_t>(ceil_div(p.height, lines));
+  return {true, size_t{p.images} * used, blocks, kSubGroup, used, lines};
 }
 
-void roi_align(runtime::Queue& queue, DType type, const RoiArgs& args) {
-  const RoiPlan plan = plan_roi(args);
-  const auto& table = args.stride[1] == 1 ? kernels::roi_align_last : kernels::roi_align_any;
-  runtime::launch2(queue, table[type], plan.groups0, plan.groups1, 1, plan.local, args);
+void roi_align(runtime::Queue& queue, DType type, const RoiProblem& problem) {
+  const RoiPlan plan = plan_roi(problem);
+  const auto& table = problem.stride[1] == 1 ? kernels::roi_align_last : kernels::roi_align_any;
+  runtime::launch2(queue, table[type], plan.groups0, plan.groups1, 1, plan.local, to_args(queue, problem));
 }
 
-void roi_align_grad(runtime::Queue& queue, DType type, RoiArgs args) {
-  const RoiPlan plan = plan_roi_align_grad(args, policy(queue));
+void roi_align_grad(runtime::Queue& queue, DType type, const RoiProblem& problem) {
+  const RoiPlan plan = plan_roi_align_grad(problem, policy(queue));
+  RoiArgs args = to_args(queue, problem);
+  args.bands = plan.bands;
+  args.lines = plan.lines;
   runtime::launch2(queue, kernels::roi_align_grad[type], plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-void roi_pool(runtime::Queue& queue, DType type, const RoiArgs& args) {
-  const RoiPlan plan = plan_roi(args);
-  const auto& table = args.stride[1] == 1 ? kernels::roi_pool_last : kernels::roi_pool_any;
-  runtime::launch2(queue, table[type], plan.groups0, plan.groups1, 1, plan.local, args);
+void roi_pool(runtime::Queue& queue, DType type, const RoiProblem& problem) {
+  const RoiPlan plan = plan_roi(problem);
+  const auto& table = problem.stride[1] == 1 ? kernels::roi_pool_last : kernels::roi_pool_any;
+  runtime::launch2(queue, table[type], plan.groups0, plan.groups1, 1, plan.local, to_args(queue, problem));
 }
 
-void roi_pool_grad(runtime::Queue& queue, DType type, const RoiArgs& args) {
-  launch_planes(queue, kernels::roi_pool_grad[type], args);
+void roi_pool_grad(runtime::Queue& queue, DType type, const RoiProblem& problem) {
+  launch_planes(queue, kernels::roi_pool_grad[type], problem);
 }
 
-void ps_roi(runtime::Queue& queue, PsPool kind, DType type, RoiArgs args) {
+void ps_roi(runtime::Queue& queue, PsPool kind, DType type, const RoiProblem& problem) {
+  RoiArgs args = to_args(queue, problem);
   args.items = kPsItems;
   const auto& table = kind == PsPool::align ? kernels::ps_roi_align : kernels::ps_roi_pool;
   runtime::launch2(queue, table[type], args.roi_count, ceil_div(args.channels, kPsItems), 1, lonely(queue), args);
 }
 
-void ps_roi_grad(runtime::Queue& queue, PsPool kind, DType type, const RoiArgs& args) {
+void ps_roi_grad(runtime::Queue& queue, PsPool kind, DType type, const RoiProblem& problem) {
   const auto& table = kind == PsPool::align ? kernels::ps_roi_align_grad : kernels::ps_roi_pool_grad;
-  launch_planes(queue, table[type], args);
+  launch_planes(queue, table[type], problem);
 }
 
-DeformPlan plan_deform(const DeformArgs& args, size_t element, const runtime::Policy& policy) {
-  const size_t positions = size_t{args.out_height} * args.out_width,
-               row = size_t{args.channels} * args.kernel_height * args.kernel_width * element;
+DeformPlan plan_deform(const DeformProblem& p, size_t element, const runtime::Policy& policy) {
+  const size_t positions = size_t{p.out_height} * p.out_width,
+               row = size_t{p.channels} * p.kernel_height * p.kernel_width * element;
   DeformPlan plan;
-  plan.segment = std::gcd(args.channels / args.groups, args.channels / args.offset_groups);
-  plan.segments = args.channels / plan.segment;
+  plan.segment = std::gcd(p.channels / p.groups, p.channels / p.offset_groups);
+  plan.segments = p.channels / plan.segment;
   plan.images = static_cast<uint32_t>(
-      std::clamp<size_t>(kColumnBytes / std::max<size_t>(1, positions * row), 1, std::max(1u, args.images)));
-  const size_t share = positions * args.images / (4 * size_t{std::max(1u, policy.units)});
+      std::clamp<size_t>(kColumnBytes / std::max<size_t>(1, positions * row), 1, std::max(1u, p.images)));
+  const size_t share = positions * p.images / (4 * size_t{std::max(1u, policy.units)});
   plan.block = static_cast<uint32_t>(std::clamp<size_t>(share, 1, kMostPositions));
   return plan;
 }
 
 namespace {
 
-DeformPlan prepare(const runtime::Queue& queue, DType type, DeformArgs& args) {
-  const DeformPlan plan = plan_deform(args, dtype_size(type), policy(queue));
-  args.segment = plan.segment;
-  args.block = plan.block;
-  args.by_width = make_divider(args.out_width);
-  return plan;
+DeformPlan plan_on(const runtime::Queue& queue, DType type, const DeformProblem& problem) {
+  return plan_deform(problem, dtype_size(type), policy(queue));
+}
+
+// `block`: positions, or channels.
+DeformArgs to_args(const DeformProblem& problem, const DeformPlan& plan, uint32_t block) {
+  return {problem, plan.segment, block, make_divider(problem.out_width)};
 }
 
 size_t position_blocks(const DeformArgs& args) {
@@ -146,20 +161,22 @@ size_t position_blocks(const DeformArgs& args) {
 
 }  // namespace
 
-void deform_columns(runtime::Queue& queue, DType type, DeformArgs args) {
-  const DeformPlan plan = prepare(queue, type, args);
+void deform_columns(runtime::Queue& queue, DType type, const DeformProblem& problem) {
+  const DeformPlan plan = plan_on(queue, type, problem);
+  const DeformArgs args = to_args(problem, plan, plan.block);
   runtime::launch2(queue, kernels::deform_columns[type], position_blocks(args), plan.segments, 1, kSubGroup, args);
 }
 
-void deform_input_grad(runtime::Queue& queue, DType type, DeformArgs args) {
-  const DeformPlan plan = prepare(queue, type, args);
-  args.block = kSubGroup;  // of channels
+void deform_input_grad(runtime::Queue& queue, DType type, const DeformProblem& problem) {
+  const DeformPlan plan = plan_on(queue, type, problem);
+  const DeformArgs args = to_args(problem, plan, kSubGroup);
   runtime::launch2(queue, kernels::deform_input_grad[type], args.images,
                    plan.segments * ceil_div(plan.segment, args.block), 1, kSubGroup, args);
 }
 
-void deform_offset_grad(runtime::Queue& queue, DType type, DeformArgs args) {
-  prepare(queue, type, args);
+void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& problem) {
+  const DeformPlan plan = plan_on(queue, type, problem);
+  const DeformArgs args = to_args(problem, plan, plan.block);
   const size_t taps = size_t{args.kernel_height} * args.kernel_width;
   runtime::launch2(queue, kernels::deform_offset_grad[type], position_blocks(args), args.offset_groups * taps, 1,
                    kSubGroup, args);

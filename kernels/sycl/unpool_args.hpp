@@ -1,17 +1,9 @@
 // Arguments of fractional max pooling; shared by host and device. Unpooling itself is a column_assign.
 #pragma once
-#include <cstdint>
+#include "kernels/ops/problem/unpool.hpp"
 
 namespace xpu_ops {
 
-// Planes (n, c) of [depth, height, width]; depth 1 in two dimensions. Everything contiguous.
-struct FractionalArgs {
-  const void* in;
-  const void* samples;  // [planes, dims]: of depth, height, width (three) or width, height (two)
-  void* out;
-  int64_t* indices;
-  uint32_t in_size[3], out_size[3], pool[3];
-  uint32_t planes, dims;
-};
+using FractionalArgs = plan::FractionalProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -118,9 +118,9 @@ void test_moves() {
 void test_rows() {
   at("softmax, items");
   const auto softmax = [](const Policy& policy, uint32_t rows, uint32_t n) {
-    SoftmaxArgs args;
-    args.outer = rows, args.dim = n;
-    return plan_softmax(DType::f32, args, policy);
+    SoftmaxProblem problem;
+    problem.outer = rows, problem.dim = n;
+    return plan_softmax(DType::f32, problem, policy);
   };
   CHECK(softmax(cpu_policy(2), 65536, 2048).local == 16 && softmax(cpu_policy(2), 65536, 2048).team == 1);
   CHECK(softmax(gpu_policy(kUnits), 65536, 128).local == 128 && softmax(gpu_policy(kUnits), 65536, 128).team == 16);

@@ -6,6 +6,7 @@
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
 #include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/rnn_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {
@@ -158,10 +159,10 @@ void test_embedding() {
         for (const BagMode mode : {BagMode::sum, BagMode::max})
           for (const int64_t stride : {1, 2}) {
             at("bags", policy.single_items, policy.units, bags, features, stride);
-            BagArgs args{};
-            args.bags = static_cast<uint32_t>(bags), args.count = args.bags * 3, args.features = features;
-            args.mode = mode, args.weight_stride1 = stride;
-            const BagPlan plan = plan_bags(DType::f32, args, policy);
+            BagProblem problem{};
+            problem.bags = static_cast<uint32_t>(bags), problem.count = problem.bags * 3, problem.features = features;
+            problem.mode = mode, problem.weight_stride1 = stride;
+            const BagPlan plan = plan_bags(DType::f32, problem, policy);
             seen.insert(plan.kernel);
             CHECK(parts_cover(bags, static_cast<int64_t>(plan.groups), plan.bags_per_group));
             CHECK((plan.kernel == BagPlan::Kernel::single) == (plan.local == 1));

@@ -20,7 +20,9 @@
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/ops/varlen.hpp"
+#include "kernels/sycl/pooling_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/softmax_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {
@@ -106,11 +108,11 @@ void test_scan_softmax() {
           } else {
             CHECK(plan.groups0 == static_cast<size_t>(outer) && parts_cover(inner, plan.groups1, plan.local));
           }
-          SoftmaxArgs args;
-          args.outer = static_cast<uint32_t>(outer), args.dim = static_cast<uint32_t>(length);
-          args.inner = static_cast<uint32_t>(inner);
+          SoftmaxProblem problem;
+          problem.outer = static_cast<uint32_t>(outer), problem.dim = static_cast<uint32_t>(length);
+          problem.inner = static_cast<uint32_t>(inner);
           for (const xpu_ops::DType type : {xpu_ops::DType::f32, xpu_ops::DType::f64}) {
-            const SoftmaxPlan softmax = plan_softmax(type, args, policy);
+            const SoftmaxPlan softmax = plan_softmax(type, problem, policy);
             using Kernel = SoftmaxPlan::Kernel;
             softmaxes.insert(softmax.kernel);
             CHECK(softmax.groups >= 1);
@@ -455,34 +457,33 @@ void test_pooling() {
           for (const int32_t size : {4, 40, 600})
             for (const int32_t window : {1, 2, 8}) {
               at("pool", static_cast<int>(kind), last, adaptive, size, window, policy.units);
-              PoolProblem problem{kind, DType::f32, 2, last, 6, {}};
-              PoolArgs& a = problem.args;
+              PoolProblem a{{}, kind, DType::f32, 2, last, 6};
               const bool back = kind == PoolKind::max_back || kind == PoolKind::avg_back;
               a.channels = last ? 40 : 1;
               a.adaptive = adaptive;
               for (int d = 0; d < 3; ++d) {
                 a.in[d] = d == 0 ? 1 : size, a.out[d] = d == 0 ? 1 : std::max(1, size / window);
-                a.size[d] = back ? a.in[d] : a.out[d];
                 a.kernel[d] = a.stride[d] = d == 0 ? 1 : window;
               }
-              const PoolPlan plan = plan_pool(problem, policy);
+              const auto& size_of = back ? a.in : a.out;
+              const PoolPlan plan = plan_pool(a, policy);
               seen.insert(plan.kernel);
               CHECK(plan.at_once * size * size * a.channels < (int64_t{1} << 31));
               CHECK(!last || plan.kernel == PoolKernel::last);
               if (plan.kernel == PoolKernel::lines || plan.kernel == PoolKernel::scatter) {
-                const PoolItems items = plan_pool_items(problem, plan.kernel, 6, policy);
+                const PoolItems items = plan_pool_items(a, plan.kernel, 6, policy);
                 const bool bands = plan.kernel == PoolKernel::scatter;
-                CHECK(parts_cover(a.size[bands ? items.axis : 2], items.parts, items.segment));
-                CHECK(items.items == 6 * items.parts * (bands ? 1 : a.size[0] * a.size[1]));
+                CHECK(parts_cover(size_of[bands ? items.axis : 2], items.parts, items.segment));
+                CHECK(items.items == 6 * items.parts * (bands ? 1 : size_of[0] * size_of[1]));
                 CHECK(bands || !back || items.segment <= kPoolLine / 2);
                 CHECK(bands || back || int64_t{items.segment} * a.stride[2] + a.kernel[2] <= kPoolLine + kPoolSlack);
               }
               if (plan.kernel != PoolKernel::last && plan.kernel != PoolKernel::wide) continue;
-              const PoolLines lines = plan_pool_lines(problem, 6, policy);
-              CHECK(parts_cover(a.size[last ? 2 : 1], lines.parts, lines.segment));
+              const PoolLines lines = plan_pool_lines(a, 6, policy);
+              CHECK(parts_cover(size_of[last ? 2 : 1], lines.parts, lines.segment));
               CHECK(parts_cover(lines.width, static_cast<int64_t>(lines.groups1),
                                 last ? kPoolLanes * kPoolVectors : static_cast<int64_t>(lines.local)));
-              CHECK(lines.groups0 == size_t{6} * a.size[0] * (last ? a.size[1] : 1) * lines.parts);
+              CHECK(lines.groups0 == size_t{6} * size_of[0] * (last ? size_of[1] : 1) * lines.parts);
             }
   check_all_seen("pool", seen, PoolKernel::scatter);
 }
