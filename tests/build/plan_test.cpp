@@ -20,6 +20,8 @@
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/ops/varlen.hpp"
+#include "kernels/sycl/fused_args.hpp"
+#include "kernels/sycl/normalization_args.hpp"
 #include "kernels/sycl/pooling_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/softmax_args.hpp"
@@ -146,7 +148,7 @@ void test_norms() {
         }
         at("norm_apply", policy.single_items, policy.units, rows, cols);
         for (const uint32_t by_column : {0u, 1u}) {
-          NormApplyArgs args;
+          NormApplyProblem args;
           args.rows = static_cast<uint32_t>(rows), args.cols = static_cast<uint32_t>(cols);
           args.by_column = by_column;
           const ApplyPlan plan = plan_norm_apply(args, policy);
