@@ -523,7 +523,7 @@ void test_pages() {
       for (const uint32_t group : {1u, 2u, 3u, 4u, 6u, 8u})
         for (const uint32_t kv_heads : {1u, 4u}) {
           at("pages", sequences, group, kv_heads);
-          xpu_ops::PagedArgs args;
+          PagedProblem args;
           args.sequences = sequences, args.group = group, args.heads = group * kv_heads;
           const uint32_t share = plan_paged_share(args, policy);
           CHECK(group % share == 0 && (share == 1 || sequences * args.heads / share >= 2 * policy.units));
