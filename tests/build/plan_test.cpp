@@ -23,6 +23,7 @@
 #include "kernels/sycl/fused_args.hpp"
 #include "kernels/sycl/normalization_args.hpp"
 #include "kernels/sycl/pooling_args.hpp"
+#include "kernels/sycl/random_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 #include "tests/build/plan_check.hpp"
