@@ -67,16 +67,16 @@ ChannelSums channel_sums(const Batch& b, const at::Tensor& dy, const at::Tensor&
     return {dot, sum, 1};
   }
   ChannelSums s{new_empty({b.N, b.C}, stats), new_empty({b.N, b.C}, stats), b.N};
-  RowSumArgs args;
-  args.x = b.x.const_data_ptr();
-  args.dy = dy.const_data_ptr();
-  args.shift = data_or_null(shift);
-  args.out0 = s.dot.mutable_data_ptr();
-  args.out1 = s.sum.mutable_data_ptr();
-  args.rows = static_cast<uint32_t>(b.rows());
-  args.cols = static_cast<uint32_t>(b.HW);
-  args.period = static_cast<uint32_t>(b.C);
-  plan::row_sums(runtime::current_queue(), dtype_of(b.x), args);
+  plan::RowSumProblem problem;
+  problem.x = b.x.const_data_ptr();
+  problem.dy = dy.const_data_ptr();
+  problem.shift = data_or_null(shift);
+  problem.out0 = s.dot.mutable_data_ptr();
+  problem.out1 = s.sum.mutable_data_ptr();
+  problem.rows = static_cast<uint32_t>(b.rows());
+  problem.cols = static_cast<uint32_t>(b.HW);
+  problem.period = static_cast<uint32_t>(b.C);
+  plan::row_sums(runtime::current_queue(), dtype_of(b.x), problem);
   return s;
 }
 
@@ -137,30 +137,30 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   const at::Tensor rm = as_parameter(running_mean, type), rv = as_parameter(running_var, type);
   const at::Tensor w = as_parameter(weight, type), bi = as_parameter(bias, type);
   const Coefficients c = channel_coefficients(b, false);
-  NormCoefArgs args;
+  plan::NormCoefProblem problem;
   std::pair<at::Tensor, at::Tensor> found;
   const double count = static_cast<double>(b.N * b.HW);
-  args.rstd = r.invstd.mutable_data_ptr();
+  problem.rstd = r.invstd.mutable_data_ptr();
   if (train) {
     found = moments(b);
     r.mean = new_empty({b.C}, stats);
-    args.var = found.first.const_data_ptr();
-    args.mean = found.second.const_data_ptr();
-    args.save_mean = r.mean.mutable_data_ptr();
-    args.momentum = Real(momentum);
-    args.unbiased = Real(count / (count - 1));
+    problem.var = found.first.const_data_ptr();
+    problem.mean = found.second.const_data_ptr();
+    problem.save_mean = r.mean.mutable_data_ptr();
+    problem.momentum = Real(momentum);
+    problem.unbiased = Real(count / (count - 1));
   }
-  args.channels = static_cast<uint32_t>(b.C);
-  args.train = train;
-  args.eps = Real(eps);
-  args.weight = data_or_null(w);
-  args.bias = data_or_null(bi);
-  if (rm.defined()) args.running_mean = rm.mutable_data_ptr();
-  if (rv.defined()) args.running_var = rv.mutable_data_ptr();
-  args.a = c.a.mutable_data_ptr();
-  args.m = c.m.mutable_data_ptr();
-  args.b = c.b.mutable_data_ptr();
-  plan::batch_norm_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), args);
+  problem.channels = static_cast<uint32_t>(b.C);
+  problem.train = train;
+  problem.eps = Real(eps);
+  problem.weight = data_or_null(w);
+  problem.bias = data_or_null(bi);
+  if (rm.defined()) problem.running_mean = rm.mutable_data_ptr();
+  if (rv.defined()) problem.running_var = rv.mutable_data_ptr();
+  problem.a = c.a.mutable_data_ptr();
+  problem.m = c.m.mutable_data_ptr();
+  problem.b = c.b.mutable_data_ptr();
+  plan::batch_norm_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), problem);
   if (train && rm.defined() && !rm.is_same(running_mean)) running_mean.copy_(rm);
   if (train && rv.defined() && !rv.is_same(running_var)) running_var.copy_(rv);
   if (!train) r.mean = c.m;  // the running statistics, as on CUDA and in the decomposition
@@ -273,30 +273,30 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   }
   const ChannelSums sums = channel_sums(b, dy, mean);
   const at::Tensor w = as_parameter(weight, type);
-  NormCoefArgs args;
-  args.channels = static_cast<uint32_t>(b.C);
-  args.train = train;
-  args.sum_rows = static_cast<uint32_t>(sums.rows);
-  args.sum0 = sums.dot.const_data_ptr();
-  args.sum1 = sums.sum.const_data_ptr();
-  args.mean = mean.const_data_ptr();
-  if (train) args.rstd = const_cast<void*>(invstd.const_data_ptr());
-  args.running_mean = const_cast<void*>(data_or_null(rm));
-  args.running_var = const_cast<void*>(data_or_null(rv));
-  args.weight = data_or_null(w);
-  args.eps = Real(eps);
-  args.count = Real(static_cast<double>(b.N * b.HW));
-  if (mask[1]) args.grad_weight = dw.mutable_data_ptr();
-  if (mask[2]) args.grad_bias = db.mutable_data_ptr();
+  plan::NormCoefProblem problem;
+  problem.channels = static_cast<uint32_t>(b.C);
+  problem.train = train;
+  problem.sum_rows = static_cast<uint32_t>(sums.rows);
+  problem.sum0 = sums.dot.const_data_ptr();
+  problem.sum1 = sums.sum.const_data_ptr();
+  problem.mean = mean.const_data_ptr();
+  if (train) problem.rstd = const_cast<void*>(invstd.const_data_ptr());
+  problem.running_mean = const_cast<void*>(data_or_null(rm));
+  problem.running_var = const_cast<void*>(data_or_null(rv));
+  problem.weight = data_or_null(w);
+  problem.eps = Real(eps);
+  problem.count = Real(static_cast<double>(b.N * b.HW));
+  if (mask[1]) problem.grad_weight = dw.mutable_data_ptr();
+  if (mask[2]) problem.grad_bias = db.mutable_data_ptr();
   Coefficients c;
   if (mask[0]) {
     c = channel_coefficients(b, true);
-    args.a = c.a.mutable_data_ptr();
-    args.m = c.m.mutable_data_ptr();
-    args.b = c.b.mutable_data_ptr();
-    args.d = c.d.mutable_data_ptr();
+    problem.a = c.a.mutable_data_ptr();
+    problem.m = c.m.mutable_data_ptr();
+    problem.b = c.b.mutable_data_ptr();
+    problem.d = c.d.mutable_data_ptr();
   }
-  plan::batch_norm_backward_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), args);
+  plan::batch_norm_backward_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), problem);
   if (mask[0]) norm_apply(b.x, dy, dx, b.rows(), b.cols(), c);
   return {dx, mask[1] ? dw.to(result) : dw, mask[2] ? db.to(result) : db};
 }

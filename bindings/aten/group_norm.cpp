@@ -12,14 +12,12 @@
 namespace xpu_ops::aten {
 namespace {
 
-NormCoefArgs group_args(int64_t batch, int64_t channels, int64_t groups) {
-  NormCoefArgs args;
-  args.batch = static_cast<uint32_t>(batch);
-  args.channels = static_cast<uint32_t>(channels);
-  args.groups = static_cast<uint32_t>(groups);
-  args.by_channels = make_divider(args.channels);
-  args.by_group = make_divider(args.channels / args.groups);
-  return args;
+plan::NormCoefProblem group_problem(int64_t batch, int64_t channels, int64_t groups) {
+  plan::NormCoefProblem problem;
+  problem.batch = static_cast<uint32_t>(batch);
+  problem.channels = static_cast<uint32_t>(channels);
+  problem.groups = static_cast<uint32_t>(groups);
+  return problem;
 }
 
 void check_inputs(const at::Tensor& weight, const at::Tensor& bias, int64_t channels, int64_t groups) {
@@ -96,17 +94,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
              XPU_OPS_REDUCTION(moments, dtype_of(x)));
     const Coefficients c = coefficients(N, C, stats, last, false);
     const at::Tensor w = as_parameter(weight, type), b = as_parameter(bias, type);
-    NormCoefArgs args = group_args(N, C, group);
-    args.mean = mean.const_data_ptr();
-    args.var = var.const_data_ptr();
-    args.rstd = rstd.mutable_data_ptr();
-    args.weight = data_or_null(w);
-    args.bias = data_or_null(b);
-    args.a = c.a.mutable_data_ptr();
-    args.m = c.m.mutable_data_ptr();
-    args.b = c.b.mutable_data_ptr();
-    args.eps = Real(eps);
-    plan::group_norm_coefficients(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
+    plan::NormCoefProblem problem = group_problem(N, C, group);
+    problem.mean = mean.const_data_ptr();
+    problem.var = var.const_data_ptr();
+    problem.rstd = rstd.mutable_data_ptr();
+    problem.weight = data_or_null(w);
+    problem.bias = data_or_null(b);
+    problem.a = c.a.mutable_data_ptr();
+    problem.m = c.m.mutable_data_ptr();
+    problem.b = c.b.mutable_data_ptr();
+    problem.eps = Real(eps);
+    plan::group_norm_coefficients(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
     norm_apply(x, at::Tensor(), y, N * (last ? HxW : C), last ? C : HxW, c);
   } else {
     mean.fill_(0);
@@ -144,7 +142,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
     std::tie(dot, sum) = column_sums(x, dy, HxW, C, {.type = stats, .batches = N});
   } else {
     dot = new_empty({N * C}, stats), sum = new_empty({N * C}, stats);
-    RowSumArgs rows;
+    plan::RowSumProblem rows;
     rows.x = x.const_data_ptr();
     rows.dy = dy.const_data_ptr();
     rows.out0 = dot.mutable_data_ptr();
@@ -154,26 +152,26 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
     plan::row_sums(queue, dtype_of(x), rows);
   }
 
-  NormCoefArgs args = group_args(N, C, group);
-  args.mean = mean.const_data_ptr();
-  args.rstd = const_cast<void*>(rstd.const_data_ptr());
-  args.weight = data_or_null(w);
-  args.sum0 = dot.const_data_ptr();
-  args.sum1 = sum.const_data_ptr();
-  args.count = Real(static_cast<double>(C / group * HxW));
+  plan::NormCoefProblem problem = group_problem(N, C, group);
+  problem.mean = mean.const_data_ptr();
+  problem.rstd = const_cast<void*>(rstd.const_data_ptr());
+  problem.weight = data_or_null(w);
+  problem.sum0 = dot.const_data_ptr();
+  problem.sum1 = sum.const_data_ptr();
+  problem.count = Real(static_cast<double>(C / group * HxW));
   if (mask[0]) {
     const Coefficients c = coefficients(N, C, stats, last, true);
-    args.a = c.a.mutable_data_ptr();
-    args.m = c.m.mutable_data_ptr();
-    args.b = c.b.mutable_data_ptr();
-    args.d = c.d.mutable_data_ptr();
-    plan::group_norm_backward_coefficients(queue, dtype_of(x), to_dtype(type), args);
+    problem.a = c.a.mutable_data_ptr();
+    problem.m = c.m.mutable_data_ptr();
+    problem.b = c.b.mutable_data_ptr();
+    problem.d = c.d.mutable_data_ptr();
+    plan::group_norm_backward_coefficients(queue, dtype_of(x), to_dtype(type), problem);
     norm_apply(x, dy, dx, N * (last ? HxW : C), last ? C : HxW, c);
   }
   if (mask[1] || mask[2]) {
-    if (mask[1]) args.grad_weight = dw.mutable_data_ptr();
-    if (mask[2]) args.grad_bias = db.mutable_data_ptr();
-    plan::group_norm_backward_parameters(queue, dtype_of(x), to_dtype(type), args);
+    if (mask[1]) problem.grad_weight = dw.mutable_data_ptr();
+    if (mask[2]) problem.grad_bias = db.mutable_data_ptr();
+    plan::group_norm_backward_parameters(queue, dtype_of(x), to_dtype(type), problem);
     if (mask[1]) dw = dw.to(result);
     if (mask[2]) db = db.to(result);
   }

@@ -108,21 +108,21 @@ void nearest(const at::Tensor& in_, const at::Tensor& out_, const std::vector<Ax
   if (!out.is_contiguous(format)) out = new_empty(out_.sizes(), out_.scalar_type(), format);
   const Layout layout(out, format);
   runtime::Queue& queue = runtime::current_queue();
-  NearestArgs args{};
-  args.in = in.const_data_ptr();
-  args.out = mutable_ptr(out);
+  plan::NearestProblem problem{};
+  problem.in = in.const_data_ptr();
+  problem.out = mutable_ptr(out);
   Table table[3];
   for (int d = 0; d < 3; ++d) {
     const int k = d - 3 + static_cast<int>(axes.size());
     const Axis axis = k < 0 ? Axis{1, 1, std::nullopt} : axes[k];
     table[d] = plan::device_table(queue, filter, axis, false, Precision::single, false);
-    args.index[d] = table[d]->index;
-    args.in_size[d] = static_cast<uint32_t>(axis.in);
-    args.out_size[d] = static_cast<uint32_t>(axis.out);
+    problem.index[d] = table[d]->index;
+    problem.in_size[d] = static_cast<uint32_t>(axis.in);
+    problem.out_size[d] = static_cast<uint32_t>(axis.out);
   }
-  args.rows = static_cast<uint32_t>(layout.rows) * args.out_size[0] * args.out_size[1];
-  args.inner = static_cast<uint32_t>(layout.inner);
-  plan::nearest(queue, in.element_size(), args);
+  problem.rows = static_cast<uint32_t>(layout.rows) * problem.out_size[0] * problem.out_size[1];
+  problem.inner = static_cast<uint32_t>(layout.inner);
+  plan::nearest(queue, in.element_size(), problem);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
@@ -225,24 +225,28 @@ void five(int64_t (&to)[5], at::IntArrayRef from, int64_t depth) {
 }
 
 // `grid` is contiguous, `over` (the output or its gradient) so in the dims after the second.
-GridArgs grid_args(const at::Tensor& input, const at::Tensor& grid, const at::Tensor& over, int64_t padding,
-                   bool align) {
-  GridArgs args{};
-  args.input = input.const_data_ptr();
-  args.grid = grid.const_data_ptr();
-  five(args.in_size, input.sizes(), 1);
-  five(args.in_stride, input.strides(), 0);
-  for (int d = 0; d < 2; ++d) args.out_stride[d] = over.stride(d);
+plan::GridProblem grid_problem(const at::Tensor& input, const at::Tensor& grid, const at::Tensor& over, int64_t mode,
+                               int64_t padding, bool align) {
+  plan::GridProblem problem{};
+  problem.type = dtype_of(input);
+  problem.volume = input.dim() == 5;
+  problem.channels = input.size(1);
+  problem.taps = plan::grid_taps(problem.volume, static_cast<GridMode>(mode));
+  problem.input = input.const_data_ptr();
+  problem.grid = grid.const_data_ptr();
+  five(problem.in_size, input.sizes(), 1);
+  five(problem.in_stride, input.strides(), 0);
+  for (int d = 0; d < 2; ++d) problem.out_stride[d] = over.stride(d);
   const int64_t positions = grid.numel() / grid.size(0) / grid.size(-1);
   TORCH_CHECK_NOT_IMPLEMENTED(positions < (int64_t{1} << 31), "grid_sampler of 2^31 positions and more");
-  args.samples = static_cast<uint32_t>(grid.size(0));
-  args.positions = static_cast<uint32_t>(positions);
+  problem.samples = static_cast<uint32_t>(grid.size(0));
+  problem.positions = static_cast<uint32_t>(positions);
   int64_t reach = 0;  // of an offset in a plane of the input
-  for (int d = 2; d < 5; ++d) reach += (args.in_size[d] - 1) * args.in_stride[d];
+  for (int d = 2; d < 5; ++d) reach += (problem.in_size[d] - 1) * problem.in_stride[d];
   TORCH_CHECK_NOT_IMPLEMENTED(reach < (int64_t{1} << 31), "grid_sampler of planes of 2^31 elements and more");
-  args.padding = static_cast<GridPadding>(padding);
-  args.align = align;
-  return args;
+  problem.padding = static_cast<GridPadding>(padding);
+  problem.align = align;
+  return problem;
 }
 
 // Whether the dims after the second lie side by side.
@@ -251,11 +255,6 @@ bool dense_planes(const at::Tensor& t) {
   for (int64_t d = t.dim() - 1; d >= 2; step *= t.size(d--))
     if (t.stride(d) != step && t.size(d) != 1) return false;
   return true;
-}
-
-plan::GridProblem grid_problem(const at::Tensor& input, int64_t mode) {
-  const bool volume = input.dim() == 5;
-  return {dtype_of(input), volume, input.size(1), plan::grid_taps(volume, static_cast<GridMode>(mode))};
 }
 
 // The size of the result, of arguments that it checks.
@@ -272,9 +271,9 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_
   at::Tensor out = new_empty(grid_result(input, grid_, mode, volume), input.scalar_type());
   const at::Tensor grid = grid_.contiguous();
   if (out.numel() == 0) return out;
-  GridArgs args = grid_args(input, grid, out, padding, align);
-  args.out = mutable_ptr(out);
-  plan::grid_sample(runtime::current_queue(), grid_problem(input, mode), args);
+  plan::GridProblem problem = grid_problem(input, grid, out, mode, padding, align);
+  problem.out = mutable_ptr(out);
+  plan::grid_sample(runtime::current_queue(), problem);
   return out;
 }
 
@@ -291,33 +290,32 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
     grad_grid.zero_();
     return {grad_input, grad_grid};
   }
-  GridArgs args = grid_args(input, grid, flow, padding, align);
-  args.grad_out = flow.const_data_ptr();
-  args.grad_grid = mutable_ptr(grad_grid);
-  const plan::GridProblem problem = grid_problem(input, mode);
+  plan::GridProblem problem = grid_problem(input, grid, flow, mode, padding, align);
+  problem.grad_out = flow.const_data_ptr();
+  problem.grad_grid = mutable_ptr(grad_grid);
   runtime::Queue& queue = runtime::current_queue();
   if (!mask[0]) {
-    plan::grid_sample_grid_grad(queue, problem, args);
+    plan::grid_sample_grid_grad(queue, problem);
     return {grad_input, grad_grid};
   }
   // The 16-bit floats are summed in float.
   const at::ScalarType compute = at::toOpMathType(input.scalar_type());
-  args.pitch = args.positions + 48;
-  const size_t entries = static_cast<size_t>(input.size(0) * problem.taps) * args.pitch;
+  problem.pitch = problem.positions + 48;
+  const size_t entries = static_cast<size_t>(input.size(0) * problem.taps) * problem.pitch;
   const int64_t pixels = input.numel() / input.size(0) / input.size(1);
   TORCH_CHECK_NOT_IMPLEMENTED(pixels < (int64_t{1} << 31), "the gradient of grid_sampler for 2^31 pixels and more");
   const runtime::Scratch pixel(entries * sizeof(int32_t)), weight(entries * at::elementSize(compute));
-  args.pixel = pixel.get<int32_t>(), args.weight = weight.get();
-  plan::grid_sample_grid_grad(queue, problem, args);
+  problem.pixel = pixel.get<int32_t>(), problem.weight = weight.get();
+  plan::grid_sample_grid_grad(queue, problem);
   const bool planes = plan::plan_grid_planes(input.size(1), pixels, current_policy());
   const at::Tensor grads = planes ? plain(grad) : grad.movedim(1, -1).contiguous();
   std::vector<int64_t> laid_out = input.sizes().vec();
   if (!planes) std::rotate(laid_out.begin() + 1, laid_out.begin() + 2, laid_out.end());
   const at::Tensor sums = planes ? new_empty(laid_out, compute) : at::zeros(laid_out, input.options().dtype(compute));
-  GridSumArgs sum{mutable_ptr(sums), grads.const_data_ptr(), args.pixel, args.weight};
+  plan::GridSumProblem sum{mutable_ptr(sums), grads.const_data_ptr(), problem.pixel, problem.weight};
   sum.pixels = static_cast<uint64_t>(pixels), sum.channels = static_cast<uint64_t>(input.size(1));
-  sum.positions = args.positions, sum.pitch = args.pitch, sum.taps = static_cast<uint64_t>(problem.taps);
-  plan::grid_sample_input_grad(queue, problem, planes, input.size(0), sum);
+  sum.positions = problem.positions, sum.pitch = problem.pitch, sum.taps = static_cast<uint64_t>(problem.taps);
+  plan::grid_sample_input_grad(queue, problem, planes, sum);
   if (planes && compute == input.scalar_type()) return {sums, grad_grid};
   grad_input = at::empty_like(input, input.options(), at::MemoryFormat::Contiguous);
   grad_input.copy_(planes ? sums : sums.movedim(-1, 1));

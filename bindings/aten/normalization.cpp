@@ -15,72 +15,72 @@ namespace xpu_ops::aten {
 
 namespace {
 
-ColumnSumArgs column_args(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols) {
+plan::ColumnSumProblem column_problem(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols) {
   TORCH_CHECK_NOT_IMPLEMENTED(batches * cols < INT32_MAX, "normalisation of 2^31 and more columns is not supported");
-  ColumnSumArgs args;
-  args.x = x.const_data_ptr();
-  args.batches = static_cast<uint32_t>(batches);
-  args.rows = static_cast<uint32_t>(rows);
-  args.cols = static_cast<uint32_t>(cols);
-  return args;
+  plan::ColumnSumProblem problem;
+  problem.x = x.const_data_ptr();
+  problem.batches = static_cast<uint32_t>(batches);
+  problem.rows = static_cast<uint32_t>(rows);
+  problem.cols = static_cast<uint32_t>(cols);
+  return problem;
 }
 
 }  // namespace
 
 std::pair<at::Tensor, at::Tensor> column_sums(const at::Tensor& x, const at::Tensor& dy, int64_t rows, int64_t cols,
                                               const ColumnSums& options) {
-  ColumnSumArgs args = column_args(x, options.batches, rows, cols);
+  plan::ColumnSumProblem problem = column_problem(x, options.batches, rows, cols);
   std::pair<at::Tensor, at::Tensor> result;
   if (options.first) result.first = new_empty({options.batches * cols}, options.type);
   if (options.second) result.second = new_empty({options.batches * cols}, options.type);
-  args.dy = dy.const_data_ptr();
-  args.row_shift = data_or_null(options.row_shift);
-  args.row_scale = data_or_null(options.row_scale);
-  args.column_shift = data_or_null(options.column_shift);
-  if (options.first) args.out0 = result.first.mutable_data_ptr();
-  if (options.second) args.out1 = result.second.mutable_data_ptr();
-  plan::column_sums(runtime::current_queue(), dtype_of(x), to_dtype(options.type), args);
+  problem.dy = dy.const_data_ptr();
+  problem.row_shift = data_or_null(options.row_shift);
+  problem.row_scale = data_or_null(options.row_scale);
+  problem.column_shift = data_or_null(options.column_shift);
+  if (options.first) problem.out0 = result.first.mutable_data_ptr();
+  if (options.second) problem.out1 = result.second.mutable_data_ptr();
+  plan::column_sums(runtime::current_queue(), dtype_of(x), to_dtype(options.type), problem);
   return result;
 }
 
 void column_group_moments(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols, int64_t groups,
                           const at::Tensor& var, const at::Tensor& mean) {
-  ColumnSumArgs args = column_args(x, batches, rows, cols);
-  args.groups = static_cast<uint32_t>(groups);
-  args.out0 = var.mutable_data_ptr();
-  args.out1 = mean.mutable_data_ptr();
-  plan::column_group_moments(runtime::current_queue(), dtype_of(x), args);
+  plan::ColumnSumProblem problem = column_problem(x, batches, rows, cols);
+  problem.groups = static_cast<uint32_t>(groups);
+  problem.out0 = var.mutable_data_ptr();
+  problem.out1 = mean.mutable_data_ptr();
+  plan::column_group_moments(runtime::current_queue(), dtype_of(x), problem);
 }
 
 void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, int64_t rows, int64_t cols,
                 const Coefficients& c) {
-  NormApplyArgs args;
-  args.x = x.const_data_ptr();
-  args.dy = data_or_null(dy);
-  args.y = y.mutable_data_ptr();
-  args.a = c.a.const_data_ptr();
-  args.m = c.m.const_data_ptr();
-  args.b = c.b.const_data_ptr();
-  args.d = data_or_null(c.d);
-  args.rows = static_cast<uint32_t>(rows / c.batches);
-  args.cols = static_cast<uint32_t>(cols);
-  args.period = static_cast<uint32_t>(c.period);
-  args.by_column = c.by_column;
-  args.batches = static_cast<uint32_t>(c.batches);
-  plan::norm_apply(runtime::current_queue(), dtype_of(x), args);
+  plan::NormApplyProblem problem;
+  problem.x = x.const_data_ptr();
+  problem.dy = data_or_null(dy);
+  problem.y = y.mutable_data_ptr();
+  problem.a = c.a.const_data_ptr();
+  problem.m = c.m.const_data_ptr();
+  problem.b = c.b.const_data_ptr();
+  problem.d = data_or_null(c.d);
+  problem.rows = static_cast<uint32_t>(rows / c.batches);
+  problem.cols = static_cast<uint32_t>(cols);
+  problem.period = static_cast<uint32_t>(c.period);
+  problem.by_column = c.by_column;
+  problem.batches = static_cast<uint32_t>(c.batches);
+  plan::norm_apply(runtime::current_queue(), dtype_of(x), problem);
 }
 
 namespace {
 
-LayerNormArgs layer_args(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t rows,
-                         int64_t cols) {
-  LayerNormArgs args;
-  args.x = x.const_data_ptr();
-  args.weight = data_or_null(weight);
-  args.bias = data_or_null(bias);
-  args.rows = static_cast<uint32_t>(rows);
-  args.cols = static_cast<uint32_t>(cols);
-  return args;
+plan::LayerNormProblem layer_problem(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                                     int64_t rows, int64_t cols) {
+  plan::LayerNormProblem problem;
+  problem.x = x.const_data_ptr();
+  problem.weight = data_or_null(weight);
+  problem.bias = data_or_null(bias);
+  problem.rows = static_cast<uint32_t>(rows);
+  problem.cols = static_cast<uint32_t>(cols);
+  return problem;
 }
 
 // Gradients of layer or RMS norm (`mean` undefined): dx, and the sums over rows that are those of weight and bias.
@@ -97,14 +97,14 @@ LayerGradients layer_backward(const at::Tensor& x, const at::Tensor& dy, const a
   }
   g.dx = new_empty(x.sizes(), x.scalar_type());
   const at::Tensor w = as_parameter(weight, type);
-  LayerNormArgs args = layer_args(x, w, at::Tensor(), rows, cols);
-  args.dy = dy.const_data_ptr();
-  args.y = g.dx.mutable_data_ptr();
-  args.mean = const_cast<void*>(data_or_null(mean));
-  args.rstd = const_cast<void*>(rstd.const_data_ptr());
+  plan::LayerNormProblem problem = layer_problem(x, w, at::Tensor(), rows, cols);
+  problem.dy = dy.const_data_ptr();
+  problem.y = g.dx.mutable_data_ptr();
+  problem.mean = const_cast<void*>(data_or_null(mean));
+  problem.rstd = const_cast<void*>(rstd.const_data_ptr());
   if (mask[1]) g.weight = new_empty({cols}, type);
   if (mask[2]) g.bias = new_empty({cols}, type);
-  plan::layer_norm_backward(runtime::current_queue(), dtype_of(x), to_dtype(type), args,
+  plan::layer_norm_backward(runtime::current_queue(), dtype_of(x), to_dtype(type), problem,
                             mask[1] ? g.weight.mutable_data_ptr() : nullptr,
                             mask[2] ? g.bias.mutable_data_ptr() : nullptr);
   return g;
@@ -144,12 +144,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
   const at::ScalarType type = parameter_type(x.scalar_type(), weight.defined() ? weight : bias);
   weight = as_parameter(weight, type);
   bias = as_parameter(bias, type);
-  LayerNormArgs args = layer_args(x, weight, bias, rows, cols);
-  args.y = y.mutable_data_ptr();
-  args.mean = mean.mutable_data_ptr();
-  args.rstd = rstd.mutable_data_ptr();
-  args.eps = Real(eps);
-  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
+  plan::LayerNormProblem problem = layer_problem(x, weight, bias, rows, cols);
+  problem.y = y.mutable_data_ptr();
+  problem.mean = mean.mutable_data_ptr();
+  problem.rstd = rstd.mutable_data_ptr();
+  problem.eps = Real(eps);
+  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
   return {y, mean, rstd};
 }
 
@@ -190,13 +190,13 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm(const at::Tensor& input, at::
   if (rows == 0) return {y, rstd};
   const at::ScalarType type = parameter_type(x.scalar_type(), weight);
   weight = as_parameter(weight, type);
-  LayerNormArgs args = layer_args(x, weight, at::Tensor(), rows, cols);
-  args.y = y.mutable_data_ptr();
-  args.rstd = rstd.mutable_data_ptr();
+  plan::LayerNormProblem problem = layer_problem(x, weight, at::Tensor(), rows, cols);
+  problem.y = y.mutable_data_ptr();
+  problem.rstd = rstd.mutable_data_ptr();
   const double smallest = rstd.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                             : std::numeric_limits<float>::epsilon();
-  args.eps = Real(eps.value_or(smallest));
-  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), args);
+  problem.eps = Real(eps.value_or(smallest));
+  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
   return {input.is_contiguous() ? y : laid_out_as_traced(y, input, normalized_shape), rstd};
 }
 
@@ -232,11 +232,11 @@ bool weight_norm_by_rows(const at::Tensor& v, int64_t dim) {
   return dim == 0 && rows < INT32_MAX && v.numel() / rows < INT32_MAX;
 }
 
-void weight_norm(const at::Tensor& v, WeightNormArgs& args) {
-  args.v = v.const_data_ptr();
-  args.rows = static_cast<uint32_t>(v.size(0));
-  args.cols = static_cast<uint32_t>(v.numel() / v.size(0));
-  plan::weight_norm(runtime::current_queue(), dtype_of(v), args);
+void weight_norm(const at::Tensor& v, plan::WeightNormProblem& problem) {
+  problem.v = v.const_data_ptr();
+  problem.rows = static_cast<uint32_t>(v.size(0));
+  problem.cols = static_cast<uint32_t>(v.numel() / v.size(0));
+  plan::weight_norm(runtime::current_queue(), dtype_of(v), problem);
 }
 
 }  // namespace
@@ -251,11 +251,11 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, c
     std::vector<int64_t> sizes(v.dim(), 1);
     sizes[0] = v.size(0);
     const at::Tensor norms = new_empty(sizes, wide);
-    WeightNormArgs args;
-    args.g = factor.const_data_ptr();
-    args.norms = norms.mutable_data_ptr();
-    args.out = w.mutable_data_ptr();
-    weight_norm(rows, args);
+    plan::WeightNormProblem problem;
+    problem.g = factor.const_data_ptr();
+    problem.norms = norms.mutable_data_ptr();
+    problem.out = w.mutable_data_ptr();
+    weight_norm(rows, problem);
     return {w, norms.to(norm_type)};
   }
   const at::Tensor norms = at::norm_except_dim(v.to(wide), 2, dim);
@@ -279,13 +279,13 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
     const at::Tensor dw = grad_w.to(saved_v.scalar_type()).contiguous(), g = saved_g.to(wide),
                      norms = saved_norms.to(wide), grad_v = new_empty(saved_v.sizes(), saved_v.scalar_type()),
                      grad_g = new_empty(saved_g.sizes(), wide);
-    WeightNormArgs args;
-    args.dw = dw.const_data_ptr();
-    args.g = g.const_data_ptr();
-    args.norms = const_cast<void*>(norms.const_data_ptr());
-    args.grad_g = grad_g.mutable_data_ptr();
-    args.out = grad_v.mutable_data_ptr();
-    weight_norm(saved_v, args);
+    plan::WeightNormProblem problem;
+    problem.dw = dw.const_data_ptr();
+    problem.g = g.const_data_ptr();
+    problem.norms = const_cast<void*>(norms.const_data_ptr());
+    problem.grad_g = grad_g.mutable_data_ptr();
+    problem.out = grad_v.mutable_data_ptr();
+    weight_norm(saved_v, problem);
     return {grad_v, grad_g.to(saved_g.scalar_type())};
   }
   const at::Tensor gw = grad_w.to(wide), v = saved_v.to(wide), g = saved_g.to(wide), norms = saved_norms.to(wide);

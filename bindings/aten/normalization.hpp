@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "bindings/aten/core/tensor.hpp"
-#include "kernels/sycl/normalization_args.hpp"
+#include "kernels/ops/problem/normalization.hpp"
 
 namespace xpu_ops::aten {
 

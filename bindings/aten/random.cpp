@@ -42,7 +42,7 @@ void take_numbers(Args& a, const Gen& generator) {
 
 // Fills `self` from a distribution; `values` elements come from one counter.
 void fill_random(const at::Tensor& self, const Gen& generator, const runtime::KernelTable& table, size_t values,
-                 RandomArgs a) {
+                 plan::RandomProblem a) {
   if (self.numel() == 0) return;
   const runtime::KernelTable& checked = table;
   (void)checked[dtype_of(self)];  // an unsupported dtype must not move the generator
@@ -56,11 +56,11 @@ void fill_random(const at::Tensor& self, const Gen& generator, const runtime::Ke
   target.finish();
 }
 
-RandomArgs parameters(double a, double b = 0) {
-  RandomArgs args{};
-  args.a = static_cast<float>(a), args.b = static_cast<float>(b);
-  args.a64 = std::bit_cast<uint64_t>(a), args.b64 = std::bit_cast<uint64_t>(b);
-  return args;
+plan::RandomProblem parameters(double a, double b = 0) {
+  plan::RandomProblem problem{};
+  problem.a = static_cast<float>(a), problem.b = static_cast<float>(b);
+  problem.a64 = std::bit_cast<uint64_t>(a), problem.b64 = std::bit_cast<uint64_t>(b);
+  return problem;
 }
 
 // A distribution of floats: 32 bits per element, 64 for doubles.
@@ -73,7 +73,7 @@ void fill_float(const at::Tensor& self, const Gen& generator, const runtime::Ker
 }
 
 void fill_integer(const at::Tensor& self, const Gen& generator, uint64_t range, int64_t base) {
-  RandomArgs a{};
+  plan::RandomProblem a{};
   a.range = range, a.base = base;
   // 32 random bits give values of a small range with a bias below 2^-12.
   if (range != 0 && range <= (uint64_t{1} << 20))
@@ -124,7 +124,7 @@ template <class>
 struct Bernoulli {
   void operator()(const at::Tensor& self, double p, const Gen& g) {
     const double scaled = std::ceil(p * 4294967296.0);
-    RandomArgs a{};
+    plan::RandomProblem a{};
     a.range = scaled > 0 ? static_cast<uint64_t>(scaled) - 1 : 0;
     fill_random(self, g, kernels::random_discrete_bernoulli, 4, a);
     if (scaled == 0) self.zero_();
@@ -135,7 +135,7 @@ struct Bernoulli {
     runtime::KernelSlot& slot = kernels::bernoulli_from(dtype_of(self), dtype_of(probs));
     ContiguousOut target(self);
     runtime::Queue& queue = runtime::current_queue();
-    RandomFromArgs a{};
+    plan::RandomFromProblem a{};
     a.error = runtime::error_flag(queue.device);
     static const int64_t message = runtime::register_error_message(
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities in [0, 1]");
@@ -190,7 +190,7 @@ at::Tensor from_parameters(const runtime::KernelTable& table, const at::Tensor& 
   if (out.numel() == 0) return out;
   (void)table[dtype_of(out)];
   const int64_t size = static_cast<int64_t>(out.element_size());
-  RandomFromArgs a{};
+  plan::RandomFromProblem a{};
   a.error = runtime::error_flag(runtime::current_queue().device);
   a.message = message;
   for (int64_t done = 0; done < out.numel(); done += kLaunch) {
@@ -217,7 +217,7 @@ at::Tensor from_inputs(const runtime::KernelTable& table, at::TensorList inputs)
   at::Tensor out = new_empty(sizes, inputs[0].scalar_type());
   (void)table[dtype_of(out)];
   const int64_t size = static_cast<int64_t>(out.element_size());
-  RandomFromArgs a{};
+  plan::RandomFromProblem a{};
   for (int64_t done = 0; done < out.numel(); done += kLaunch) {
     auto at_offset = [&](const at::Tensor& t) {
       return static_cast<char*>(const_cast<void*>(t.const_data_ptr())) + done * size;
@@ -241,7 +241,7 @@ std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double k
   const at::Tensor x = dense(input);
   at::Tensor out = at::empty_like(x), mask = at::empty_like(x, x.options().dtype(mask_type));
   if (x.numel() == 0) return {out, mask};
-  RandomFromArgs a{};
+  plan::RandomFromProblem a{};
   runtime::KernelSlot& slot = kernels::dropout(dtype_of(x), to_dtype(mask_type));
   take_numbers(a, generator);
   a.dst = out.mutable_data_ptr(), a.dst2 = mask.mutable_data_ptr(), a.x = x.const_data_ptr();
@@ -258,7 +258,7 @@ at::Tensor scale_masked(const at::Tensor& input, const at::Tensor& mask, double 
   const at::Tensor m =
       mask.strides() == x.strides() ? mask : new_strided(x.sizes(), x.strides(), mask.scalar_type()).copy_(mask);
   at::Tensor out = at::empty_like(x);
-  RandomFromArgs a{};
+  plan::RandomFromProblem a{};
   for (int64_t done = 0; done < x.numel(); done += kLaunch) {
     const int64_t offset = done * static_cast<int64_t>(x.element_size());
     a.dst = static_cast<char*>(out.mutable_data_ptr()) + offset;
@@ -370,7 +370,7 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   TORCH_CHECK(self.numel() <= kLaunch, "rrelu of more than 2^30 elements is not supported on XPU");
   const at::Tensor x = plain(self);
   ContiguousOut target(out), noise_target(noise);
-  RandomFromArgs a{};
+  plan::RandomFromProblem a{};
   (void)kernels::rrelu[dtype_of(self)];
   take_numbers(a, generator);
   a.dst = target.data(), a.dst2 = noise_target.data(), a.x = x.const_data_ptr();
@@ -471,7 +471,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   const at::ScalarType type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor sums = plain(at::cumsum(self, -1, type));
   ContiguousOut target(out);
-  MultinomialArgs a{};
+  plan::MultinomialProblem a{};
   take_numbers(a, generator);
   TORCH_CHECK(out.numel() < (int64_t{1} << 31), "multinomial of 2^31 samples and more is not supported on XPU");
   a.dst = target.data(), a.cumulative = sums.const_data_ptr();

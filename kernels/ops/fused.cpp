@@ -6,6 +6,7 @@
 #include "kernels/ops/normalization.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/fused_args.hpp"
 
 namespace xpu_ops::plan::inline fused_family {
 namespace {
@@ -23,10 +24,10 @@ AddNormKernel plan_add_norm(int64_t rows, int64_t cols, size_t bytes, const runt
   return past ? AddNormKernel::vectors_past : AddNormKernel::vectors;
 }
 
-void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormArgs& args) {
+void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormProblem& problem) {
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
-  const bool rms = !args.norm.mean;
-  AddNormKernel kernel = plan_add_norm(args.norm.rows, args.norm.cols, dtype_size(type), policy);
+  const bool rms = !problem.norm.mean;
+  AddNormKernel kernel = plan_add_norm(problem.norm.rows, problem.norm.cols, dtype_size(type), policy);
   if (!kernels::add_norm_vectors_plain.has(type, parameter)) kernel = AddNormKernel::row;
   const runtime::KernelTable2* const tables[][2] = {
       {&kernels::add_norm_row_plain, &kernels::add_norm_row_rms},
@@ -35,7 +36,7 @@ void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormA
   };
   const runtime::KernelTable2& table = *tables[static_cast<int>(kernel)][rms];
   const size_t local = kernel == AddNormKernel::row ? policy.lanes : 1;
-  runtime::launch(queue, table(type, parameter), row_groups(args.norm.rows, policy), local, args);
+  runtime::launch(queue, table(type, parameter), row_groups(problem.norm.rows, policy), local, problem);
 }
 
 RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& policy) {
@@ -47,9 +48,9 @@ RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& polic
   return plan;
 }
 
-void rotary(runtime::Queue& queue, DType type, DType table, RotaryArgs args, bool interleaved) {
-  const RotaryPlan plan = plan_rotary(args.rows, args.half, runtime::device_info(queue.device).policy);
-  args.rows_per_group = plan.rows_per_group;
+void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem& problem, bool interleaved) {
+  const RotaryPlan plan = plan_rotary(problem.rows, problem.half, runtime::device_info(queue.device).policy);
+  const RotaryArgs args{problem, plan.rows_per_group};
   const auto& kernel = interleaved ? kernels::rotary_rows_interleaved : kernels::rotary_rows_halves;
   runtime::launch2(queue, kernel(type, table), plan.groups0, plan.groups1, 1, plan.local, args);
 }

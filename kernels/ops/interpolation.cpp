@@ -16,6 +16,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
+#include "kernels/sycl/interpolation_args.hpp"
 
 namespace xpu_ops::plan::inline interpolation_family {
 namespace {
@@ -401,21 +402,21 @@ void resample_plane(runtime::Queue& queue, const DeviceTable& y, const DeviceTab
                   args);
 }
 
-NearestPlan plan_nearest(const NearestArgs& args, const runtime::Policy& policy) {
+NearestPlan plan_nearest(const NearestProblem& p, const runtime::Policy& policy) {
   NearestPlan plan;
   // About a tile of elements per work-group, and work for every compute unit.
-  const size_t width = size_t{args.out_size[2]} * args.inner;
+  const size_t width = size_t{p.out_size[2]} * p.inner;
   plan.rows_per_group = static_cast<uint32_t>(
-      std::clamp<size_t>(std::min(kTileElements / width, args.rows / wanted_groups(policy)), 1, kMostNearestRows));
-  plan.groups = ceil_div(args.rows, plan.rows_per_group);
-  const bool alone = policy.single_items && args.inner == 1 && args.out_size[2] < args.in_size[2];
+      std::clamp<size_t>(std::min(kTileElements / width, p.rows / wanted_groups(policy)), 1, kMostNearestRows));
+  plan.groups = ceil_div(p.rows, plan.rows_per_group);
+  const bool alone = policy.single_items && p.inner == 1 && p.out_size[2] < p.in_size[2];
   plan.local = alone ? 1 : policy.lanes;
   return plan;
 }
 
-void nearest(runtime::Queue& queue, size_t element, NearestArgs args) {
-  const NearestPlan plan = plan_nearest(args, runtime::device_info(queue.device).policy);
-  args.rows_per_group = plan.rows_per_group;
+void nearest(runtime::Queue& queue, size_t element, const NearestProblem& problem) {
+  const NearestPlan plan = plan_nearest(problem, runtime::device_info(queue.device).policy);
+  const NearestArgs args{problem, plan.rows_per_group};
   runtime::launch(queue, kernels::nearest_lookup[raw_dtype(element)], plan.groups, plan.local, args);
 }
 
@@ -427,17 +428,23 @@ int64_t grid_taps(bool volume, GridMode mode) {
   }
 }
 
-GridPlan plan_grid_sample(const GridProblem& p, uint32_t positions, const runtime::Policy& policy) {
+namespace {
+
+const GridArgs& to_args(const GridProblem& problem) { return problem; }
+
+}  // namespace
+
+GridPlan plan_grid_sample(const GridProblem& p, const runtime::Policy& policy) {
   GridPlan plan;
   plan.block = policy.single_items && !p.volume && p.taps == 4 && p.channels >= kGridChannels &&
                kernels::grid_sample_block.has(p.type);
-  plan.local = plan.block ? 1 : grid_items(positions);
-  plan.groups = ceil_div(positions, plan.block ? kGridBlock : plan.local);
+  plan.local = plan.block ? 1 : grid_items(p.positions);
+  plan.groups = ceil_div(p.positions, plan.block ? kGridBlock : plan.local);
   return plan;
 }
 
-void grid_sample(runtime::Queue& queue, const GridProblem& p, const GridArgs& args) {
-  const GridPlan plan = plan_grid_sample(p, args.positions, runtime::device_info(queue.device).policy);
+void grid_sample(runtime::Queue& queue, const GridProblem& p) {
+  const GridPlan plan = plan_grid_sample(p, runtime::device_info(queue.device).policy);
   const runtime::KernelTable& table =
       plan.block     ? kernels::grid_sample_block
       : p.taps == 64 ? kernels::grid_sample_3d_cubic
@@ -445,26 +452,25 @@ void grid_sample(runtime::Queue& queue, const GridProblem& p, const GridArgs& ar
       : p.taps == 1  ? kernels::grid_sample_2d_nearest
       : p.taps == 16 ? kernels::grid_sample_2d_cubic
                      : kernels::grid_sample_2d_linear;
-  runtime::launch2(queue, table[p.type], args.samples, plan.groups, 1, plan.local, args);
+  runtime::launch2(queue, table[p.type], p.samples, plan.groups, 1, plan.local, to_args(p));
 }
 
-void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& p, const GridArgs& args) {
+void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& p) {
   const runtime::KernelTable& table =
       p.taps == 64  ? kernels::grid_sample_grid_grad_3d_cubic
       : p.volume    ? p.taps == 1 ? kernels::grid_sample_grid_grad_3d_nearest : kernels::grid_sample_grid_grad_3d_linear
       : p.taps == 1 ? kernels::grid_sample_grid_grad_2d_nearest
       : p.taps == 16 ? kernels::grid_sample_grid_grad_2d_cubic
                      : kernels::grid_sample_grid_grad_2d_linear;
-  const size_t local = grid_items(args.positions);
-  runtime::launch2(queue, table[p.type], args.samples, ceil_div(args.positions, local), 1, local, args);
+  const size_t local = grid_items(p.positions);
+  runtime::launch2(queue, table[p.type], p.samples, ceil_div(p.positions, local), 1, local, to_args(p));
 }
 
 bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& policy) {
   return channels < kChannelLanes || (policy.single_items && pixels <= kCachedPlane);
 }
 
-void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool planes, int64_t samples,
-                            const GridSumArgs& args) {
+void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool planes, const GridSumProblem& sum) {
   const runtime::KernelTable& table = !planes        ? kernels::grid_sample_input_grad
                                       : p.taps == 1  ? kernels::grid_sample_plane_grad_t1
                                       : p.taps == 4  ? kernels::grid_sample_plane_grad_t4
@@ -472,9 +478,9 @@ void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool pl
                                       : p.taps == 16 ? kernels::grid_sample_plane_grad_t16
                                                      : kernels::grid_sample_plane_grad_t64;
   if (planes)
-    runtime::launch2(queue, table[p.type], samples, args.channels, 1, 1, args);
+    runtime::launch2(queue, table[p.type], p.samples, sum.channels, 1, 1, sum);
   else
-    runtime::launch2(queue, table[p.type], samples, ceil_div(args.channels, kChannelLanes), 1, kChannelLanes, args);
+    runtime::launch2(queue, table[p.type], p.samples, ceil_div(sum.channels, kChannelLanes), 1, kChannelLanes, sum);
 }
 
 }  // namespace xpu_ops::plan::inline interpolation_family

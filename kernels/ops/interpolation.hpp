@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/interpolation.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/interpolation_args.hpp"
 
 namespace xpu_ops::plan::inline interpolation_family {
 
@@ -84,13 +84,12 @@ struct NearestPlan {
   uint32_t rows_per_group = 1;
   size_t groups = 0, local = 1;
 };
-NearestPlan plan_nearest(const NearestArgs& args, const runtime::Policy& policy);
-// All of the arguments but rows_per_group are given.
-void nearest(runtime::Queue& queue, size_t element, NearestArgs args);
+NearestPlan plan_nearest(const NearestProblem& problem, const runtime::Policy& policy);
+void nearest(runtime::Queue& queue, size_t element, const NearestProblem& problem);
 
 // Pixels that one output position reads.
 int64_t grid_taps(bool volume, GridMode mode);
-struct GridProblem {
+struct GridProblem : GridPoints {
   DType type;
   bool volume;
   int64_t channels, taps;
@@ -100,14 +99,13 @@ struct GridPlan {
   bool block = false;
   size_t groups = 0, local = 1;  // of a sample
 };
-GridPlan plan_grid_sample(const GridProblem& problem, uint32_t positions, const runtime::Policy& policy);
-void grid_sample(runtime::Queue& queue, const GridProblem& problem, const GridArgs& args);
-// The gradient of the grid and, where the arguments have room for them, pixels and weights for that of the input.
-void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& problem, const GridArgs& args);
+GridPlan plan_grid_sample(const GridProblem& problem, const runtime::Policy& policy);
+void grid_sample(runtime::Queue& queue, const GridProblem& problem);
+// The gradient of the grid and, where the problem has room for them, pixels and weights for that of the input.
+void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& problem);
 // Whether the gradient of the input is summed by planes, by one item each, and not by channels, which lie innermost
 // then: where a vector of channels would not be full, or needs copies that cost more than it saves.
 bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& policy);
-void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& problem, bool planes, int64_t samples,
-                            const GridSumArgs& args);
+void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& problem, bool planes, const GridSumProblem& sum);
 
 }  // namespace xpu_ops::plan::inline interpolation_family

@@ -8,6 +8,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/normalization_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
 namespace xpu_ops::plan::inline normalization_family {
@@ -33,11 +34,18 @@ bool by_teams(const runtime::Policy& policy) { return policy.team_items > policy
 
 size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
 
-void apply(ColumnSumArgs& args, const ColumnSumPlan& plan) {
+ColumnSumArgs to_args(const ColumnSumProblem& problem, const ColumnSumPlan& plan) {
+  ColumnSumArgs args{problem};
   args.by_cols = xpu::make_divider(args.cols);
   args.blocks = plan.blocks;
   args.block = plan.block;
   args.splits = plan.splits;
+  return args;
+}
+
+// Dividers are those of group norm.
+NormCoefArgs to_args(const NormCoefProblem& problem) {
+  return {problem, xpu::make_divider(problem.channels), xpu::make_divider(problem.channels / problem.groups)};
 }
 
 size_t partial_bytes(const ColumnSumArgs& args, DType type) {
@@ -76,25 +84,26 @@ ColumnSumPlan plan_column_sums(int64_t batches, int64_t rows, int64_t cols, cons
   return plan;
 }
 
-void column_sums(runtime::Queue& queue, DType type, DType out, ColumnSumArgs args) {
-  const ColumnSumPlan plan = plan_column_sums(args.batches, args.rows, args.cols, policy_of(queue));
-  apply(args, plan);
+void column_sums(runtime::Queue& queue, DType type, DType out, const ColumnSumProblem& problem) {
+  const ColumnSumPlan plan = plan_column_sums(problem.batches, problem.rows, problem.cols, policy_of(queue));
+  ColumnSumArgs args = to_args(problem, plan);
   const runtime::Scratch partial(partial_bytes(args, type));
   args.partial = partial.get();
   runtime::launch(queue, kernels::norm_column_sums[type], plan.groups, kLanes, args);
   add_columns(queue, type, out, args);
 }
 
-void column_group_moments(runtime::Queue& queue, DType type, ColumnSumArgs args) {
-  const ColumnSumPlan plan = plan_column_sums(args.batches, args.rows, args.cols, policy_of(queue));
-  apply(args, plan);
+void column_group_moments(runtime::Queue& queue, DType type, const ColumnSumProblem& problem) {
+  const ColumnSumPlan plan = plan_column_sums(problem.batches, problem.rows, problem.cols, policy_of(queue));
+  ColumnSumArgs args = to_args(problem, plan);
   const runtime::Scratch partial(partial_bytes(args, type));
   args.partial = partial.get();
   runtime::launch(queue, kernels::norm_column_moments[type], plan.groups, kLanes, args);
   runtime::launch(queue, kernels::norm_group_moments[type], size_t{args.batches} * args.groups, kLanes, args);
 }
 
-void row_sums(runtime::Queue& queue, DType type, RowSumArgs args) {
+void row_sums(runtime::Queue& queue, DType type, const RowSumProblem& problem) {
+  RowSumArgs args{problem};
   const runtime::Policy& policy = policy_of(queue);
   if (by_teams(policy)) {
     const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
@@ -104,10 +113,10 @@ void row_sums(runtime::Queue& queue, DType type, RowSumArgs args) {
   runtime::launch(queue, kernels::norm_row_sums[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
 }
 
-ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& policy) {
+ApplyPlan plan_norm_apply(const NormApplyProblem& p, const runtime::Policy& policy) {
   ApplyPlan plan;
-  const int64_t cols = args.cols, rows = int64_t{args.rows} * args.batches;
-  const bool along = !(args.by_column || by_teams(policy)) ||
+  const int64_t cols = p.cols, rows = int64_t{p.rows} * p.batches;
+  const bool along = !(p.by_column || by_teams(policy)) ||
                      (policy.single_items && cols >= kRowColumnsLeast && cols <= kRowColumnsMost);
   if (along && rows >= kRowsPerUnit * int64_t{policy.units}) {
     plan.by_row = true;
@@ -121,13 +130,14 @@ ApplyPlan plan_norm_apply(const NormApplyArgs& args, const runtime::Policy& poli
       ceil_div(cols, by_teams(policy) ? policy.tile_items : std::min<size_t>(kApplyItems, policy.most_items));
   plan.local = ceil_div(ceil_div(cols, plan.groups1), 16) * 16;
   plan.rows_per_group = static_cast<uint32_t>(std::max<size_t>(1, kApplyItems / plan.local));
-  plan.parts = static_cast<uint32_t>(ceil_div(args.rows, plan.rows_per_group));
-  plan.groups0 = size_t{plan.parts} * args.batches;
+  plan.parts = static_cast<uint32_t>(ceil_div(p.rows, plan.rows_per_group));
+  plan.groups0 = size_t{plan.parts} * p.batches;
   return plan;
 }
 
-void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args) {
-  const ApplyPlan plan = plan_norm_apply(args, policy_of(queue));
+void norm_apply(runtime::Queue& queue, DType type, const NormApplyProblem& problem) {
+  const ApplyPlan plan = plan_norm_apply(problem, policy_of(queue));
+  NormApplyArgs args{problem};
   args.rows_per_group = plan.rows_per_group;
   args.parts = plan.parts;
   if (plan.by_row)
@@ -136,7 +146,8 @@ void norm_apply(runtime::Queue& queue, DType type, NormApplyArgs args) {
     runtime::launch2(queue, kernels::norm_apply[type], plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-void layer_norm(runtime::Queue& queue, DType type, DType parameter, LayerNormArgs args) {
+void layer_norm(runtime::Queue& queue, DType type, DType parameter, const LayerNormProblem& problem) {
+  LayerNormArgs args{problem};
   if (const runtime::Policy& policy = policy_of(queue); by_teams(policy)) {
     const runtime::KernelTable2& kernel = args.mean ? kernels::layer_norm_team_plain : kernels::layer_norm_team_rms;
     const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
@@ -152,8 +163,9 @@ size_t plan_layer_sums(int64_t rows, const runtime::Policy& policy) {
   return std::max<int64_t>(1, std::max(std::min(filling, rows / kLeast), std::min(rows / kChain, kMostSplits)));
 }
 
-void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, LayerNormArgs args, void* grad_weight,
-                         void* grad_bias) {
+void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, const LayerNormProblem& problem,
+                         void* grad_weight, void* grad_bias) {
+  LayerNormArgs args{problem};
   const runtime::Policy& policy = policy_of(queue);
   const bool plain = args.mean, wide = by_teams(policy);
   if (!grad_weight && !grad_bias) {
@@ -187,30 +199,34 @@ void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, Lay
   add_columns(queue, type, parameter, last);
 }
 
-void weight_norm(runtime::Queue& queue, DType type, const WeightNormArgs& args) {
-  const auto& kernel = args.dw ? kernels::weight_norm_backward_row : kernels::weight_norm_row;
-  runtime::launch(queue, kernel[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
+void weight_norm(runtime::Queue& queue, DType type, const WeightNormProblem& problem) {
+  const auto& kernel = problem.dw ? kernels::weight_norm_backward_row : kernels::weight_norm_row;
+  runtime::launch(queue, kernel[type], row_groups(problem.rows, policy_of(queue)), kLanes, problem);
 }
 
-void batch_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
-  coefficients(queue, kernels::batch_norm_coef(type, parameter), args.channels, args);
+void batch_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefProblem& problem) {
+  coefficients(queue, kernels::batch_norm_coef(type, parameter), problem.channels, NormCoefArgs{problem});
 }
 
-void batch_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
-  coefficients(queue, kernels::batch_norm_backward_coef(type, parameter), args.channels, args);
+void batch_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter,
+                                      const NormCoefProblem& problem) {
+  coefficients(queue, kernels::batch_norm_backward_coef(type, parameter), problem.channels, NormCoefArgs{problem});
 }
 
-void group_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
-  coefficients(queue, kernels::group_norm_coef(type, parameter), size_t{args.batch} * args.channels, args);
+void group_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefProblem& problem) {
+  coefficients(queue, kernels::group_norm_coef(type, parameter), size_t{problem.batch} * problem.channels,
+               to_args(problem));
 }
 
-void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
+void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter,
+                                      const NormCoefProblem& problem) {
   runtime::launch(queue, kernels::group_norm_backward_coef(type, parameter),
-                  row_groups(int64_t{args.batch} * args.groups, policy_of(queue)), kLanes, args);
+                  row_groups(int64_t{problem.batch} * problem.groups, policy_of(queue)), kLanes, to_args(problem));
 }
 
-void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter, const NormCoefArgs& args) {
-  coefficients(queue, kernels::group_norm_backward_params(type, parameter), args.channels, args);
+void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter,
+                                    const NormCoefProblem& problem) {
+  coefficients(queue, kernels::group_norm_backward_params(type, parameter), problem.channels, to_args(problem));
 }
 
 }  // namespace xpu_ops::plan::inline normalization_family

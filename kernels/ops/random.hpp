@@ -3,9 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/ops/problem/random.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/random_args.hpp"
 
 namespace xpu_ops::plan::inline random_family {
 
@@ -13,10 +13,10 @@ namespace xpu_ops::plan::inline random_family {
 // work-group: see random_fill.
 size_t plan_draws(size_t n, size_t values);
 
-template <class Args>
-void draw(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t items, const Args& args) {
+template <class Problem>
+void draw(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t items, const Problem& problem) {
   const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
-  runtime::launch(queue, kernel, runtime::ceil_div(items, group), group, args);
+  runtime::launch(queue, kernel, runtime::ceil_div(items, group), group, problem);
 }
 
 // Buckets of a permutation of n numbers, and the parts that items count and move.

@@ -4,6 +4,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/varlen_args.hpp"
 
 namespace xpu_ops::plan::inline varlen_family {
 namespace {
@@ -17,15 +18,15 @@ bool plan_paged_serves(int64_t dim, DType type, const runtime::Policy& policy) {
          (type == DType::f32 || type == DType::f16 || type == DType::bf16);
 }
 
-uint32_t plan_paged_share(const PagedArgs& args, const runtime::Policy& policy) {
+uint32_t plan_paged_share(const PagedProblem& p, const runtime::Policy& policy) {
   for (uint32_t share : {4u, 2u})
-    if (args.group % share == 0 && size_t{args.sequences} * (args.heads / share) >= kFilling * policy.units)
-      return share;
+    if (p.group % share == 0 && size_t{p.sequences} * (p.heads / share) >= kFilling * policy.units) return share;
   return 1;
 }
 
-void paged_attention(runtime::Queue& queue, DType type, PagedArgs args) {
-  args.share = plan_paged_share(args, runtime::device_info(queue.device).policy);
+void paged_attention(runtime::Queue& queue, DType type, const PagedProblem& problem) {
+  PagedArgs args{problem};
+  args.share = plan_paged_share(problem, runtime::device_info(queue.device).policy);
   args.error = runtime::error_flag(queue.device);
   args.message = runtime::register_error_message(
       "varlen attention: cum_seq_q has to rise by 0 or 1, as max_q says, and seqused_k may not pass the pages");

@@ -1,21 +1,20 @@
-// Attention over keys and values in pages: plan (pure host code) and launch. The arguments of the kernel are the
-// problem; `share` is the launch's.
+// Attention over keys and values in pages: plan (pure host code) and launch.
 #pragma once
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/varlen.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/varlen_args.hpp"
 
 namespace xpu_ops::plan::inline varlen_family {
 
 // Whether the kernel takes heads of this size; it is written for a CPU device.
 bool plan_paged_serves(int64_t dim, DType type, const runtime::Policy& policy);
 // Heads with the same keys that a work-group takes.
-uint32_t plan_paged_share(const PagedArgs& args, const runtime::Policy& policy);
+uint32_t plan_paged_share(const PagedProblem& problem, const runtime::Policy& policy);
 
-// `args.queries` is not 0.
-void paged_attention(runtime::Queue& queue, DType type, PagedArgs args);
+// `problem.queries` is not 0.
+void paged_attention(runtime::Queue& queue, DType type, const PagedProblem& problem);
 
 }  // namespace xpu_ops::plan::inline varlen_family

@@ -1,105 +1,38 @@
-// Launch arguments of the normalisation kernels. Statistics and coefficients are in the accumulator's type: float,
-// or double for double inputs. Pointers may be null where a comment says so.
+// Launch arguments of the normalisation kernels.
 #pragma once
-#include <cstdint>
-
+#include "kernels/ops/problem/normalization.hpp"
 #include "kernels/sycl/core/divide.hpp"
-#include "kernels/sycl/core/real_args.hpp"
 
 namespace xpu_ops {
 
-// Layer norm and RMS norm over contiguous rows.
-struct LayerNormArgs {
-  const void* x = nullptr;
-  const void* dy = nullptr;      // backward
-  const void* weight = nullptr;  // may be null
-  const void* bias = nullptr;    // may be null
-  void* y = nullptr;             // forward: result; backward: gradient of the input
-  void* mean = nullptr;          // [rows]; null for RMS norm
-  void* rstd = nullptr;          // [rows]
-  void* partial = nullptr;       // backward with sums: [groups][2][cols]
-  uint32_t rows = 0, cols = 0;
-  uint32_t team = 1;  // team: items that share a row
-  Real eps;
+struct LayerNormArgs : plan::LayerNormProblem {
+  void* partial = nullptr;  // backward with sums: [groups][2][cols]
+  uint32_t team = 1;        // team: items that share a row
 };
 
 constexpr uint32_t kColumnVectors = 4;  // vectors of columns that an item of the column sums takes
 
-// Over the rows of contiguous matrices, one after the other in memory, column by column: sums of dy and of
-// dy * (x - shift) * scale, or mean and squared differences of x.
-struct ColumnSumArgs {
-  const void* x = nullptr;
-  const void* dy = nullptr;
-  const void* row_shift = nullptr;                     // [rows], may be null
-  const void* row_scale = nullptr;                     // [rows], may be null
-  const void* column_shift = nullptr;                  // [cols], may be null
-  void* partial = nullptr;                             // [batches][splits][2][cols]
-  void* out0 = nullptr;                                // [batches][cols] sums of dy * (x - shift) * scale; may be null
-  void* out1 = nullptr;                                // [batches][cols] sums of dy; may be null
-  uint32_t rows = 0, cols = 0, splits = 1, block = 1;  // of one matrix; a split takes `block` rows
-  uint32_t batches = 1;
-  uint32_t blocks = 1;  // work-groups over columns
-  uint32_t groups = 1;  // moments: of columns
-  uint32_t once = 1;    // see whole_or_part
+struct ColumnSumArgs : plan::ColumnSumProblem {
+  void* partial = nullptr;         // [batches][splits][2][cols]
+  uint32_t splits = 1, block = 1;  // of one matrix; a split takes `block` rows
+  uint32_t blocks = 1;             // work-groups over columns
+  uint32_t once = 1;               // see whole_or_part
   Divider by_cols{};
 };
 
-// The same two sums along each row: dy * (x - shift[row % period]) and dy.
-struct RowSumArgs {
-  const void* x = nullptr;
-  const void* dy = nullptr;
-  const void* shift = nullptr;  // [period], may be null
-  void* out0 = nullptr;         // [rows]
-  void* out1 = nullptr;         // [rows]
-  uint32_t rows = 0, cols = 0, period = 1;
+struct RowSumArgs : plan::RowSumProblem {
   uint32_t team = 1;  // team: items that share a row
 };
 
-// w = v * g / |v| by rows; the gradients of v (out) and g where dw is given.
-struct WeightNormArgs {
-  const void* v = nullptr;
-  const void* dw = nullptr;  // backward
-  const void* g = nullptr;   // [rows], accumulator's type, as the next two
-  void* norms = nullptr;     // [rows]; backward reads it
-  void* grad_g = nullptr;    // [rows], backward
-  void* out = nullptr;
-  uint32_t rows = 0, cols = 0;
-};
+using WeightNormArgs = plan::WeightNormProblem;  // nothing is planned
 
-// y = a * (x - m) + b, or y = a * dy + d * (x - m) + b. Coefficients belong to rows (row % period) or to the columns of
-// one of the matrices that lie one after the other, of `rows` rows each.
-struct NormApplyArgs {
-  const void* x = nullptr;
-  const void* dy = nullptr;
-  void* y = nullptr;
-  const void *a = nullptr, *m = nullptr, *b = nullptr, *d = nullptr;
-  uint32_t rows = 0, cols = 0, period = 1;
-  uint32_t by_column = 0;
+struct NormApplyArgs : plan::NormApplyProblem {
   uint32_t rows_per_group = 1;
-  uint32_t parts = 1;    // work-groups over the rows of one matrix
-  uint32_t batches = 1;  // matrices, each with columns' coefficients of its own
+  uint32_t parts = 1;  // work-groups over the rows of one matrix
 };
 
-// Per-channel work of batch norm and per-group work of group norm: from statistics to coefficients.
-struct NormCoefArgs {
-  const void* mean = nullptr;    // statistics [channels], or [batch * groups]
-  const void* var = nullptr;     // biased variance, or null where rstd is given
-  void* rstd = nullptr;          // written from var, or read
-  const void* weight = nullptr;  // [channels], may be null
-  const void* bias = nullptr;    // [channels], may be null
-  void* running_mean = nullptr;  // may be null
-  void* running_var = nullptr;   // may be null
-  const void* sum0 = nullptr;    // backward: sums of dy * (x - mean) (batch norm) or of dy * x (group norm)
-  const void* sum1 = nullptr;    // backward: sums of dy
-  void* save_mean = nullptr;     // may be null
-  void *a = nullptr, *m = nullptr, *b = nullptr, *d = nullptr;
-  void* grad_weight = nullptr;  // may be null
-  void* grad_bias = nullptr;    // may be null
-  uint32_t channels = 0, batch = 1, groups = 1;
+struct NormCoefArgs : plan::NormCoefProblem {
   Divider by_channels{}, by_group{};  // group norm: channels, and channels of a group
-  uint32_t train = 0;
-  uint32_t sum_rows = 1;                // batch norm: sum0 and sum1 are [sum_rows][channels], added here
-  Real eps, momentum, count, unbiased;  // unbiased: count / (count - 1)
 };
 
 }  // namespace xpu_ops

@@ -1,8 +1,8 @@
-// Launch structs of the random kernels. 64-bit parameters are kept as bits: a double in the struct would make every
-// kernel need fp64.
+// Launch structs of the random kernels.
 #pragma once
 #include <cstdint>
 
+#include "kernels/ops/problem/random.hpp"
 #include "kernels/sycl/core/device_error_args.hpp"
 
 namespace xpu_ops {
@@ -11,38 +11,10 @@ namespace xpu_ops {
 // knob.
 constexpr uint32_t kRandomStride = 1024;
 
-struct RandomArgs {
-  void* dst;
-  uint64_t seed, offset;
-  const uint64_t* state;  // of a graph, else null: see philox_key
-  uint32_t n;
-  float a, b;         // parameters of the distribution
-  uint64_t a64, b64;  // the same as bits of doubles
-  uint64_t range;     // random_: values are base + [0, range); 0 means 2^64
-  int64_t base;
-};
-
-// Elementwise kernels that read parameters from memory.
-struct RandomFromArgs {
-  void* dst;
-  void* dst2;
-  const void *x, *y;
-  DeviceError* error;  // of bernoulli_: a value that is no probability, reported as the registered text `message`
-  int64_t message;
-  uint64_t seed, offset;
-  const uint64_t* state;  // of a graph, else null: see philox_key
-  uint32_t n;
-  float a, b;
-};
-
-// Draws with replacement: row r of `cumulative` has `categories` running sums that end in its total.
-struct MultinomialArgs {
-  void* dst;
-  const void* cumulative;
-  uint64_t seed, offset;
-  const uint64_t* state;  // of a graph, else null: see philox_key
-  uint32_t n, samples, categories;
-};
+// Nothing is planned.
+using RandomArgs = plan::RandomProblem;
+using RandomFromArgs = plan::RandomFromProblem;
+using MultinomialArgs = plan::MultinomialProblem;
 
 // randperm. Upper half of a key: the bucket; lower half: a place in it.
 struct ShuffleArgs {

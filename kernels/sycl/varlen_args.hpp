@@ -1,32 +1,16 @@
 // Arguments of attention over pages; shared by host and device.
 #pragma once
-#include <cstdint>
-
+#include "kernels/ops/problem/varlen.hpp"
 #include "kernels/sycl/core/device_error_args.hpp"
 
 namespace xpu_ops {
 
 constexpr uint32_t kMostPagedDim = 256;
 
-// One query per sequence, as in generating text, against the keys and values of its pages.
-struct PagedArgs {
-  const void* q = nullptr;           // [queries][heads][dim] by strides
-  const void* k = nullptr;           // [pages][page][kv_heads][dim] by strides
-  const void* v = nullptr;           // likewise
-  void* out = nullptr;               // as q
-  float* sums = nullptr;             // [heads][queries]: logarithms of the sums of exponentials
-  const int32_t* begins = nullptr;   // [sequences + 1]: a sequence's query, or none
-  const int32_t* lengths = nullptr;  // [sequences]: its keys
-  const int32_t* table = nullptr;    // [sequences][columns] by table_stride: its pages
+struct PagedArgs : plan::PagedProblem {
   DeviceError* error = nullptr;
   int64_t message = 0;  // of the error, where begins or lengths cannot be right
-  int64_t q_stride[2] = {}, out_stride[2] = {}, k_stride[3] = {}, v_stride[3] = {}, table_stride = 0;
-  int64_t pages = 0;
-  uint32_t sequences = 0, queries = 0, columns = 0, page = 1;
-  uint32_t heads = 1, dim = 0, group = 1;  // group: heads with the same keys
-  uint32_t share = 1;                      // of these, as many as a work-group takes: 1, 2 or 4
-  int32_t left = -1;                       // keys seen before the last one; negative: all
-  float scale = 1;
+  uint32_t share = 1;   // of the heads with the same keys, as many as a work-group takes: 1, 2 or 4
 };
 
 }  // namespace xpu_ops

@@ -128,7 +128,7 @@ void test_rows() {
   CHECK(softmax(gpu_policy(kUnits), 4096, 32768).local == 256 &&
         softmax(gpu_policy(kUnits), 4096, 32768).groups == 4096);
   at("norm_apply, items");
-  NormApplyArgs apply;
+  NormApplyProblem apply;
   apply.rows = 64 * 256, apply.cols = 56 * 56, apply.period = 256;
   CHECK(plan_norm_apply(apply, cpu_policy(2)).by_row && !plan_norm_apply(apply, gpu_policy(kUnits)).by_row);
   CHECK(plan_norm_apply(apply, gpu_policy(kUnits)).local == 256);

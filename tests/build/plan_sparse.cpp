@@ -3,6 +3,7 @@
 #include "kernels/ops/sparse.hpp"
 #include "kernels/ops/sparse_product.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
+#include "kernels/sycl/interpolation_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {
@@ -33,7 +34,7 @@ void test_resample() {
             CHECK(parts_cover(rows * out, static_cast<int64_t>(plane.groups), plane.lines_per_group));
             CHECK((plane.local == 1) == (policy.single_items && !one));
           }
-          NearestArgs args{};
+          NearestProblem args{};
           args.rows = static_cast<uint32_t>(rows), args.inner = static_cast<uint32_t>(inner);
           args.in_size[2] = 100, args.out_size[2] = static_cast<uint32_t>(out);
           const NearestPlan nearest = plan_nearest(args, policy);
@@ -61,9 +62,10 @@ void test_grid() {
       for (const bool volume : {false, true})
         for (const GridMode mode : {GridMode::bilinear, GridMode::nearest, GridMode::bicubic})
           for (const int64_t channels : {1, 32}) {
-            const GridProblem problem{DType::f32, volume, channels, grid_taps(volume, mode)};
+            GridProblem problem{{}, DType::f32, volume, channels, grid_taps(volume, mode)};
+            problem.positions = static_cast<uint32_t>(n);
             at("grid", policy.single_items, n, volume, channels, problem.taps);
-            const GridPlan plan = plan_grid_sample(problem, static_cast<uint32_t>(n), policy);
+            const GridPlan plan = plan_grid_sample(problem, policy);
             (plan.block ? block : items) = true;
             CHECK(!plan.block || policy.single_items);
             CHECK(parts_cover(n, static_cast<int64_t>(plan.groups),

@@ -20,7 +20,10 @@
 #include "kernels/ops/softmax.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/ops/varlen.hpp"
+#include "kernels/sycl/fused_args.hpp"
+#include "kernels/sycl/normalization_args.hpp"
 #include "kernels/sycl/pooling_args.hpp"
+#include "kernels/sycl/random_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 #include "tests/build/plan_check.hpp"
@@ -146,7 +149,7 @@ void test_norms() {
         }
         at("norm_apply", policy.single_items, policy.units, rows, cols);
         for (const uint32_t by_column : {0u, 1u}) {
-          NormApplyArgs args;
+          NormApplyProblem args;
           args.rows = static_cast<uint32_t>(rows), args.cols = static_cast<uint32_t>(cols);
           args.by_column = by_column;
           const ApplyPlan plan = plan_norm_apply(args, policy);
@@ -521,7 +524,7 @@ void test_pages() {
       for (const uint32_t group : {1u, 2u, 3u, 4u, 6u, 8u})
         for (const uint32_t kv_heads : {1u, 4u}) {
           at("pages", sequences, group, kv_heads);
-          xpu_ops::PagedArgs args;
+          PagedProblem args;
           args.sequences = sequences, args.group = group, args.heads = group * kv_heads;
           const uint32_t share = plan_paged_share(args, policy);
           CHECK(group % share == 0 && (share == 1 || sequences * args.heads / share >= 2 * policy.units));

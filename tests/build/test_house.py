@@ -17,8 +17,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 LAUNCHES_IN_BINDINGS = 0
 # Launch structs of the device that adapters still fill, and files that do. The numbers may only fall: an adapter fills a
 # problem of kernels/ops/problem, and the plan makes the launch struct from it.
-LAUNCH_STRUCTS_IN_BINDINGS = 60
-FILES_WITH_LAUNCH_STRUCTS = 28
+LAUNCH_STRUCTS_IN_BINDINGS = 40
+FILES_WITH_LAUNCH_STRUCTS = 20
 # Adapters know no type of oneDNN; its version and its caches are shown to Python by one file.
 FILES_WITH_ONEDNN_TYPES = {"bindings/onednn_module.cpp"}
 # And none of its functions but those that name kept weights: kernels/products decides what serves a product.
@@ -80,10 +80,10 @@ def test_launch_structs_in_bindings_only_fall() -> None:
         if path.endswith("_args.hpp"):
             declared |= set(re.findall(r"\b(?:struct|using) ([A-Z]\w*Args)\b", text))
     found = {path: names for path, text in sources("bindings") if (names := launch_structs(text) & declared)}
-    count = (len(set().union(*found.values())), len(found))
-    assert count <= (LAUNCH_STRUCTS_IN_BINDINGS, FILES_WITH_LAUNCH_STRUCTS), "fill a problem of kernels/ops/problem"
-    assert count[1] <= FILES_WITH_LAUNCH_STRUCTS, "fill a problem of kernels/ops/problem"
-    assert count == (LAUNCH_STRUCTS_IN_BINDINGS, FILES_WITH_LAUNCH_STRUCTS), "fewer launch structs: write the numbers down"
+    kinds, files = len(set().union(*found.values())), len(found)
+    most = (LAUNCH_STRUCTS_IN_BINDINGS, FILES_WITH_LAUNCH_STRUCTS)
+    assert kinds <= most[0] and files <= most[1], "an adapter fills a problem of kernels/ops/problem"
+    assert (kinds, files) == most, "fewer launch structs: write the numbers down"
 
 
 def test_problems_are_small_headers() -> None:
@@ -92,7 +92,7 @@ def test_problems_are_small_headers() -> None:
         (p, name)
         for p, text in sources("kernels/ops/problem")
         for name in re.findall(r"#\s*include\s*[<\"]([^>\"]+)", text)
-        if not re.fullmatch(r"cstdint|kernels/sycl/core/real_args\.hpp", name)
+        if not re.fullmatch(r"cstdint|kernels/ops/problem/\w+\.hpp|kernels/sycl/core/real_args\.hpp", name)
     ]
     assert not found
     assert not [p for p, text in sources("kernels/ops/problem") if launch_structs(text)]
@@ -305,7 +305,7 @@ def test_an_assignment_into_own_things_is_not() -> None:
 
 # Rates written with "a" in C++ that the modules of device code depend on: a comment there compiles a hundred of them anew.
 # The number may only fall.
-RATES_IN_KERNELS = 36
+RATES_IN_KERNELS = 35
 COUNTED = (
     "block|box|byte|bit|call|column|element|expression|file|GB|instruction|item|kernel|kB|KB|lane|launch|load|MB|module|pass|"
     "point|product|queue|recipe|row|store|stream|sub-group|task|thread|tile|time|token|value|vector|work-group|work-item|worker"
