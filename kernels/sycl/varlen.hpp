@@ -1,11 +1,14 @@
 // Attention of one query per sequence over keys and values in pages, in one pass over them (Milakov and Gimelshein
 // 2018).
 #pragma once
+#include "kernels/sycl/core/copy_columns.hpp"
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/cpu/single.hpp"
 #include "kernels/sycl/varlen_args.hpp"
 
 namespace xpu {
+
+using xpu_ops::PlaceArgs;
 
 constexpr uint32_t kPagedKeys = 64;  // that are scored before their values are read
 
@@ -154,6 +157,33 @@ template <class T> void paged_attention(const PagedArgs& p) {
     paged_heads<T, 2>(p, sequence, head);
   else
     paged_heads<T, 1>(p, sequence, head);
+}
+
+// 2-D: a work-group puts the key or the value of one token into its slot.
+template <class T> void place_rows(const PlaceArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1), token = it.get_group(0);
+  const xpu_ops::PlacePart& part = p.part[it.get_group(1)];
+  const int64_t slot = p.slots[token];
+  if (slot < 0) return;
+  const int64_t page = slot / p.page;
+  if (page >= p.pages) {
+    if (lane == 0) report_error(p.error, DeviceErrorCode::index, 0, slot, p.pages * p.page);
+    return;
+  }
+  const T* src = static_cast<const T*>(part.src) + static_cast<int64_t>(token) * part.src_stride[0];
+  T* dst = static_cast<T*>(part.dst) + (page * part.dst_stride[0] + (slot - page * p.page) * part.dst_stride[1]);
+  const int64_t from = part.src_stride[3], to = part.dst_stride[4];
+  for (uint32_t i = 0; i < part.size[0]; ++i)
+    for (uint32_t j = 0; j < part.size[1]; ++j) {
+      const T* s = src + (i * part.src_stride[1] + j * part.src_stride[2]);
+      T* d = dst + (i * part.dst_stride[2] + j * part.dst_stride[3]);
+      if (from == 1 && to == 1)
+        copy_columns(d, s, 0, part.size[2], lane, lanes);
+      else
+        for (size_t c = lane; c < part.size[2]; c += lanes)
+          d[static_cast<int64_t>(c) * to] = s[static_cast<int64_t>(c) * from];
+    }
 }
 
 }  // namespace xpu

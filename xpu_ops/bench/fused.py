@@ -21,6 +21,19 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     return x * cos + torch.cat((-second, first), -1) * sin
 
 
+def swiglu(x: torch.Tensor) -> torch.Tensor:
+    """The gated unit of one tensor, in one kernel."""
+    gate, up = x.chunk(2, -1)
+    out = torch.empty_like(gate)
+    torch.ops.xpu_ops._gated_unit(out, gate, up, "silu")
+    return out
+
+
+def swiglu_in_two(x: torch.Tensor) -> torch.Tensor:
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate).mul_(up)
+
+
 def cases() -> Iterator[Case]:
     """Rows whose ratio is unfused time / fused time. Operations and bytes are those of the fused form: they tell which of
     the shapes are bound by memory."""
@@ -103,3 +116,5 @@ def cases() -> Iterator[Case]:
         angles = torch.randn(1, 1, 1024, 32)
         cos, sin = (torch.cat((t, t), -1).to(dtype) for t in (angles.cos(), angles.sin()))
         yield row(f"rotary 32 heads, 1024 tokens {kind}", ops.rotary_embedding, rotate, q, cos, sin, out=q.numel())
+        both = torch.randn(512, 8192).to(dtype)
+        yield row(f"silu and mul 512x4096 {kind}", swiglu, swiglu_in_two, both, out=both.numel() // 2)
