@@ -1,8 +1,8 @@
 // Attention of one query per sequence over keys and values in pages, in one pass over them (Milakov and Gimelshein
 // 2018).
 #pragma once
-#include "kernels/sycl/core/copy_columns.hpp"
 #include "kernels/sycl/core/device_error.hpp"
+#include "kernels/sycl/core/lane_row.hpp"
 #include "kernels/sycl/cpu/single.hpp"
 #include "kernels/sycl/varlen_args.hpp"
 
@@ -159,8 +159,20 @@ template <class T> void paged_attention(const PagedArgs& p) {
     paged_heads<T, 1>(p, sequence, head);
 }
 
+// Rows side by side, by one item in vectors; the last one overlaps the one before it.
+template <class T> XPU_INLINE void place_span(T* dst, const T* src, uint32_t size) {
+  constexpr uint32_t N = 16;
+  using V = lane_row<T, N>;
+  if (size < N) {
+    for (uint32_t c = 0; c < size; ++c) dst[c] = src[c];
+  } else {
+    for (uint32_t c = 0; c + N <= size; c += N) store_row(dst + c, load_row<V>(src + c));
+    store_row(dst + size - N, load_row<V>(src + size - N));
+  }
+}
+
 // 2-D: a work-group puts the key or the value of one token into its slot.
-template <class T> void place_rows(const PlaceArgs& p) {
+template <class T, bool Alone> XPU_INLINE void place_token(const PlaceArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<2>();
   const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1), token = it.get_group(0);
   const xpu_ops::PlacePart& part = p.part[it.get_group(1)];
@@ -178,12 +190,16 @@ template <class T> void place_rows(const PlaceArgs& p) {
     for (uint32_t j = 0; j < part.size[1]; ++j) {
       const T* s = src + (i * part.src_stride[1] + j * part.src_stride[2]);
       T* d = dst + (i * part.dst_stride[2] + j * part.dst_stride[3]);
-      if (from == 1 && to == 1)
-        copy_columns(d, s, 0, part.size[2], lane, lanes);
+      if (Alone && from == 1 && to == 1)
+        place_span(d, s, part.size[2]);
       else
         for (size_t c = lane; c < part.size[2]; c += lanes)
           d[static_cast<int64_t>(c) * to] = s[static_cast<int64_t>(c) * from];
     }
 }
+
+template <class T> void place_rows(const PlaceArgs& p) { place_token<T, false>(p); }
+// For a CPU device: work-groups of one item.
+template <class T> void place_spans(const PlaceArgs& p) { place_token<T, true>(p); }
 
 }  // namespace xpu
