@@ -360,10 +360,12 @@ PlacePart place_part(const at::Tensor& cache, const at::Tensor& rows) {
 void _place_rows(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, const at::Tensor& value,
                  const at::Tensor& slots) {
   check_places(keys, values, key, value, slots);
-  TORCH_CHECK_NOT_IMPLEMENTED(slots.numel() < INT32_MAX && keys.numel() / std::max<int64_t>(keys.size(0), 1) < INT32_MAX &&
+  TORCH_CHECK_NOT_IMPLEMENTED(slots.numel() < INT32_MAX &&
+                                  keys.numel() / std::max<int64_t>(keys.size(0), 1) < INT32_MAX &&
                                   values.numel() / std::max<int64_t>(values.size(0), 1) < INT32_MAX,
                               "pages of 2^31 and more elements are not supported");
-  TORCH_CHECK_NOT_IMPLEMENTED(keys.element_size() <= 8, "elements of ", keys.element_size(), " bytes are not supported");
+  TORCH_CHECK_NOT_IMPLEMENTED(keys.element_size() <= 8, "elements of ", keys.element_size(),
+                              " bytes are not supported");
   for (const at::Tensor* cache : {&keys, &values})
     if (!cache->is_inference()) cache->unsafeGetTensorImpl()->bump_version();
   if (slots.numel() == 0 || (key.numel() == 0 && value.numel() == 0)) return;

@@ -7,7 +7,6 @@
 
 namespace xpu {
 
-
 // One exchange of the butterfly: lanes whose bit S is set change places between rows that are S apart.
 template <int S, int N, class V, int... L>
 inline void exchange(V& a, V& b, LaneList<int, L...>) {

@@ -31,8 +31,8 @@ struct PagedArgs {
 
 // Rows of tokens and the pages of a cache that they go to; strides are in elements.
 struct PlacePart {
-  const void* src = nullptr;               // [tokens][size 0][size 1][size 2] by strides
-  void* dst = nullptr;                     // [pages][page][size 0][size 1][size 2] by strides
+  const void* src = nullptr;  // [tokens][size 0][size 1][size 2] by strides
+  void* dst = nullptr;        // [pages][page][size 0][size 1][size 2] by strides
   int64_t src_stride[4] = {0, 0, 0, 1}, dst_stride[5] = {0, 0, 0, 0, 1};
   uint32_t size[3] = {1, 1, 1};
 };

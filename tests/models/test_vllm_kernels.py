@@ -431,9 +431,12 @@ def test_places_of_other_types_and_layouts() -> None:
             (torch.randn(6, 5, 3) * 9).to(dtype).transpose(1, 2),
             (torch.randn(6, 3, 10) * 9).to(dtype)[..., ::2],
         ]
-        for caches, (key, value) in (((both[:, 0], both[:, 1]), (rows[0][:6], rows[1])), (layers, (rows[2], rows[0][:6]))):
-            on = [c.to("xpu") for c in (both if caches[0]._base is both else None,) if c is not None]
-            mine = (on[0][:, 0], on[0][:, 1]) if on else tuple(c.to("xpu") for c in caches)
+        joined = both.to("xpu")
+        cases = [
+            ((both[:, 0], both[:, 1]), (joined[:, 0], joined[:, 1]), (rows[0][:6], rows[1])),
+            (layers, tuple(c.to("xpu") for c in layers), (rows[2], rows[0][:6])),
+        ]
+        for caches, mine, (key, value) in cases:
             for cache, x in zip(caches, (key, value), strict=True):
                 cache[pages, place] = x[slots >= 0]
             place_rows(*mine, key.to("xpu"), value.to("xpu"), slots.to("xpu"))
@@ -442,7 +445,8 @@ def test_places_of_other_types_and_layouts() -> None:
             again = [torch.zeros_like(c) for c in caches]
             place_rows(*again, key, value, slots)
             assert all(torch.equal(a, c) for a, c in zip(again, caches, strict=True))
-    cache, x, none = torch.zeros(3, 8, 3, 5, device="xpu"), torch.randn(6, 3, 5, device="xpu"), at([], dtype=torch.int64)
+    cache, x = torch.zeros(3, 8, 3, 5, device="xpu"), torch.randn(6, 3, 5, device="xpu")
+    none = at([], dtype=torch.int64)
     place_rows(cache, cache.clone(), x[:0], x[:0], none)
     before = cache._version
     place_rows(cache, cache.clone(), x, x, torch.full((6,), -1).to("xpu"))
