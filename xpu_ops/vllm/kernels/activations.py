@@ -1,4 +1,4 @@
-"""Gated units and activations, under the names of `_C`. A gated unit is one kernel and rounds once."""
+"""Gated units and activations, under the names of `_C`. A gated unit is one kernel; silu and gelu round before the product, as torch's operators do."""
 
 from __future__ import annotations
 
