@@ -282,12 +282,22 @@ def _fake_rotary_embedding(
     return torch.empty_like(x if x.stride(-1) == 1 else x.contiguous())
 
 
+def _fake__gated_unit(
+    out: Tensor, gate: Tensor, up: Tensor, activation: str, first: float = 0.0, second: float = 0.0
+) -> None:
+    return None
+
+
+def _fake__place_rows(keys: Tensor, values: Tensor, key: Tensor, value: Tensor, slots: Tensor) -> None:
+    return None
+
+
 def _register(fake: Callable[..., object]) -> None:
     torch.library.register_fake(f"xpu_ops::{fake.__name__.removeprefix('_fake_')}", fake)
 
 
 for _fake in (
     _fake_linear, _fake_matmul, _fake_conv, _fake_gated_linear, _fake_rms_norm, _fake_add_rms_norm,
-    _fake_add_layer_norm, _fake_rotary_embedding,
+    _fake_add_layer_norm, _fake_rotary_embedding, _fake__gated_unit, _fake__place_rows,
 ):  # fmt: skip
     _register(_fake)

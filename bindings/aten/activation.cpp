@@ -2,9 +2,16 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/WrapDimUtils.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/clamp_max.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/glu_backward_jvp_native.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/threshold.h>
 
 #include <cmath>
 
@@ -203,6 +210,66 @@ at::Tensor glu_backward_jvp(const at::Tensor& grad_x, const at::Tensor& grad_glu
                             const at::Tensor& dgrad_glu, const at::Tensor& dx, int64_t dim) {
   // upstream composes it from other operators, but only for the devices it names
   return at::native::glu_backward_jvp(grad_x, grad_glu, x, dgrad_glu, dx, dim);
+}
+
+namespace {
+
+const PointwiseOp& gated_unit(std::string_view activation) {
+  if (activation == "silu") return k_gated_unit_silu;
+  if (activation == "gelu") return k_gated_unit_gelu;
+  if (activation == "gelu_tanh") return k_gated_unit_gelu_tanh;
+  if (activation == "fatrelu") return k_gated_unit_fatrelu;
+  if (activation == "situ") return k_gated_unit_situ;
+  if (activation == "swigluoai") return k_gated_unit_swigluoai;
+  TORCH_CHECK_VALUE(activation == "swiglustep", "unknown activation of a gated unit: ", activation);
+  return k_gated_unit_swiglustep;
+}
+
+void check_gated_unit(const at::Tensor& out, const at::Tensor& gate, const at::Tensor& up) {
+  for (const at::Tensor* t : {&gate, &up})
+    TORCH_CHECK(t->sym_sizes() == out.sym_sizes() && t->scalar_type() == out.scalar_type(),
+                "expected operands like the output, ", out.sym_sizes(), " of ", out.scalar_type(), ", got ",
+                t->sym_sizes(), " of ", t->scalar_type());
+}
+
+}  // namespace
+
+void _gated_unit(at::Tensor& out, const at::Tensor& gate, const at::Tensor& up, std::string_view activation,
+                 double first, double second) {
+  const PointwiseOp& op = gated_unit(activation);
+  check_gated_unit(out, gate, up);
+  auto it = at::TensorIteratorConfig()
+                .add_output(out)
+                .add_const_input(gate)
+                .add_const_input(up)
+                .resize_outputs(false)
+                .build();
+  pointwise(it, op, {{first}, {second}});
+  if (!out.is_inference()) out.unsafeGetTensorImpl()->bump_version();
+}
+
+void _gated_unit_composite(at::Tensor& out, const at::Tensor& gate, const at::Tensor& up, std::string_view activation,
+                           double first, double second) {
+  const PointwiseOp& op = gated_unit(activation);
+  check_gated_unit(out, gate, up);
+  const auto limited = [&](const at::Tensor& t) { return at::clamp(t, -second, second); };
+  if (&op == &k_gated_unit_silu) {
+    out.copy_(at::silu(gate) * up);
+  } else if (&op == &k_gated_unit_gelu) {
+    out.copy_(at::gelu(gate) * up);
+  } else if (&op == &k_gated_unit_gelu_tanh) {
+    out.copy_(at::gelu(gate, "tanh") * up);
+  } else if (&op == &k_gated_unit_fatrelu) {
+    out.copy_(at::threshold(gate, first, 0) * up);
+  } else if (&op == &k_gated_unit_situ) {
+    const at::Tensor bent = at::tanh(gate / first) * first * at::sigmoid(gate);
+    out.copy_(bent * (second > 0 ? at::tanh(up / second) * second : up));
+  } else if (&op == &k_gated_unit_swigluoai) {
+    const at::Tensor below = at::clamp_max(gate, second);
+    out.copy_(at::sigmoid(below * first) * below * (limited(up) + 1));
+  } else {
+    out.copy_(at::clamp_max(at::silu(gate), second) * limited(up));
+  }
 }
 
 }  // namespace xpu_ops::aten

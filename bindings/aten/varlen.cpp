@@ -310,4 +310,85 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _flash_attention_backward(
   return {to.q, to.k, to.v};
 }
 
+// ---- keys and values into their pages
+
+namespace {
+
+void check_places(const at::Tensor& keys, const at::Tensor& values, const at::Tensor& key, const at::Tensor& value,
+                  const at::Tensor& slots) {
+  TORCH_CHECK(slots.dim() == 1 && slots.scalar_type() == at::kLong, "expected a vector of int64 slots");
+  const at::Tensor* pairs[][2] = {{&keys, &key}, {&values, &value}};
+  for (const auto& [cache, rows] : pairs) {
+    TORCH_CHECK(rows->dim() >= 2 && rows->dim() <= 4 && cache->dim() == rows->dim() + 1 &&
+                    cache->sizes().slice(2) == rows->sizes().slice(1) && rows->size(0) == slots.size(0),
+                "expected caches (pages, page, ...) and rows (tokens, ...) that fit, got ", cache->sizes(), " and ",
+                rows->sizes(), " for ", slots.size(0), " slots");
+    TORCH_CHECK(cache->scalar_type() == rows->scalar_type() && keys.element_size() == cache->element_size(),
+                "expected rows of the caches' type, got ", rows->scalar_type(), " for ", cache->scalar_type());
+  }
+  TORCH_CHECK(keys.size(0) == values.size(0) && keys.size(1) == values.size(1),
+              "expected two caches of as many pages, got ", keys.sizes(), " and ", values.sizes());
+}
+
+PlacePart place_part(const at::Tensor& cache, const at::Tensor& rows) {
+  PlacePart part;
+  part.src = rows.const_data_ptr();
+  part.dst = cache.mutable_data_ptr();
+  part.src_stride[0] = rows.stride(0);
+  part.dst_stride[0] = cache.stride(0);
+  part.dst_stride[1] = cache.stride(1);
+  int at = 2;  // the last dimension there is, of those that are joined
+  for (int64_t i = rows.dim() - 1; i > 0; --i) {
+    const int64_t size = rows.size(i), from = rows.stride(i), to = cache.stride(i + 1);
+    const bool first = part.size[at] == 1;
+    if (size == 1) continue;
+    if (!first && (part.src_stride[at + 1] * part.size[at] != from || part.dst_stride[at + 2] * part.size[at] != to))
+      --at;
+    else if (!first) {
+      part.size[at] *= static_cast<uint32_t>(size);
+      continue;
+    }
+    part.size[at] = static_cast<uint32_t>(size);
+    part.src_stride[at + 1] = from;
+    part.dst_stride[at + 2] = to;
+  }
+  return part;
+}
+
+}  // namespace
+
+void _place_rows(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, const at::Tensor& value,
+                 const at::Tensor& slots) {
+  check_places(keys, values, key, value, slots);
+  TORCH_CHECK_NOT_IMPLEMENTED(slots.numel() < INT32_MAX &&
+                                  keys.numel() / std::max<int64_t>(keys.size(0), 1) < INT32_MAX &&
+                                  values.numel() / std::max<int64_t>(values.size(0), 1) < INT32_MAX,
+                              "pages of 2^31 and more elements are not supported");
+  TORCH_CHECK_NOT_IMPLEMENTED(keys.element_size() <= 8, "elements of ", keys.element_size(),
+                              " bytes are not supported");
+  for (const at::Tensor* cache : {&keys, &values})
+    if (!cache->is_inference()) cache->unsafeGetTensorImpl()->bump_version();
+  if (slots.numel() == 0 || (key.numel() == 0 && value.numel() == 0)) return;
+  const at::Tensor places = slots.contiguous();
+  PlaceArgs args;
+  args.part[0] = place_part(keys, key);
+  args.part[1] = place_part(values, value);
+  if (key.numel() == 0) args.part[0].size[0] = 0;
+  if (value.numel() == 0) args.part[1].size[0] = 0;
+  args.slots = places.const_data_ptr<int64_t>();
+  args.pages = keys.size(0);
+  args.page = std::max<int64_t>(keys.size(1), 1);
+  args.tokens = static_cast<uint32_t>(slots.numel());
+  plan::place_rows(runtime::current_queue(), keys.element_size(), args);
+}
+
+void _place_rows_composite(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, const at::Tensor& value,
+                           const at::Tensor& slots) {
+  check_places(keys, values, key, value, slots);
+  const at::Tensor with_place = slots.ge(0).nonzero().squeeze(1), chosen = slots.index_select(0, with_place);
+  const at::Tensor page = chosen.floor_divide(keys.size(1)), place = chosen.remainder(keys.size(1));
+  keys.index_put_({page, place}, key.index_select(0, with_place));
+  values.index_put_({page, place}, value.index_select(0, with_place));
+}
+
 }  // namespace xpu_ops::aten

@@ -1,6 +1,9 @@
 #include "kernels/ops/varlen.hpp"
 
+#include <algorithm>
+
 #include "gen/kernels/varlen_kernels.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
@@ -31,6 +34,19 @@ void paged_attention(runtime::Queue& queue, DType type, const PagedProblem& prob
   args.message = runtime::register_error_message(
       "varlen attention: cum_seq_q has to rise by 0 or 1, as max_q says, and seqused_k may not pass the pages");
   runtime::launch(queue, kernels::paged_attention[type], size_t{args.sequences} * (args.heads / args.share), 1, args);
+  runtime::check_kernel_errors(queue);
+}
+
+size_t plan_place_items(const PlaceArgs& args, const runtime::Policy& policy) {
+  if (policy.single_items) return 1;
+  return tile_group(std::max(args.part[0].size[2], args.part[1].size[2]), policy);
+}
+
+void place_rows(runtime::Queue& queue, size_t element, PlaceArgs args) {
+  args.error = runtime::error_flag(queue.device);
+  const size_t items = plan_place_items(args, runtime::device_info(queue.device).policy);
+  const auto& table = items == 1 ? kernels::place_spans : kernels::place_rows;
+  runtime::launch2(queue, table[raw_dtype(element)], args.tokens, 2, 1, items, args);
   runtime::check_kernel_errors(queue);
 }
 

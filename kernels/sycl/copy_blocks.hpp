@@ -3,19 +3,9 @@
 #pragma once
 #include "kernels/sycl/copy_args.hpp"
 #include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/lane_row.hpp"
 
 namespace xpu {
-
-template <class T, int N> using lane_row = T __attribute__((ext_vector_type(N)));
-template <class, int... I> struct LaneList {};
-template <int N> using lane_list = __make_integer_seq<LaneList, int, N>;
-
-template <class V, class T> inline V load_row(const T* p) {
-  V v;
-  __builtin_memcpy(&v, p, sizeof v);
-  return v;
-}
-template <class V, class T> inline void store_row(T* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
 
 // One exchange of the butterfly: lanes whose bit S is set change places between rows that are S apart.
 template <int S, int N, class V, int... L>

@@ -2,10 +2,13 @@
 // 2018).
 #pragma once
 #include "kernels/sycl/core/device_error.hpp"
+#include "kernels/sycl/core/lane_row.hpp"
 #include "kernels/sycl/cpu/single.hpp"
 #include "kernels/sycl/varlen_args.hpp"
 
 namespace xpu {
+
+using xpu_ops::PlaceArgs;
 
 constexpr uint32_t kPagedKeys = 64;  // that are scored before their values are read
 
@@ -155,5 +158,48 @@ template <class T> void paged_attention(const PagedArgs& p) {
   else
     paged_heads<T, 1>(p, sequence, head);
 }
+
+// Rows side by side, by one item in vectors; the last one overlaps the one before it.
+template <class T> XPU_INLINE void place_span(T* dst, const T* src, uint32_t size) {
+  constexpr uint32_t N = 16;
+  using V = lane_row<T, N>;
+  if (size < N) {
+    for (uint32_t c = 0; c < size; ++c) dst[c] = src[c];
+  } else {
+    for (uint32_t c = 0; c + N <= size; c += N) store_row(dst + c, load_row<V>(src + c));
+    store_row(dst + size - N, load_row<V>(src + size - N));
+  }
+}
+
+// 2-D: a work-group puts the key or the value of one token into its slot.
+template <class T, bool Alone> XPU_INLINE void place_token(const PlaceArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1), token = it.get_group(0);
+  const xpu_ops::PlacePart& part = p.part[it.get_group(1)];
+  const int64_t slot = p.slots[token];
+  if (slot < 0) return;
+  const int64_t page = slot / p.page;
+  if (page >= p.pages) {
+    if (lane == 0) report_error(p.error, DeviceErrorCode::index, 0, slot, p.pages * p.page);
+    return;
+  }
+  const T* src = static_cast<const T*>(part.src) + static_cast<int64_t>(token) * part.src_stride[0];
+  T* dst = static_cast<T*>(part.dst) + (page * part.dst_stride[0] + (slot - page * p.page) * part.dst_stride[1]);
+  const int64_t from = part.src_stride[3], to = part.dst_stride[4];
+  for (uint32_t i = 0; i < part.size[0]; ++i)
+    for (uint32_t j = 0; j < part.size[1]; ++j) {
+      const T* s = src + (i * part.src_stride[1] + j * part.src_stride[2]);
+      T* d = dst + (i * part.dst_stride[2] + j * part.dst_stride[3]);
+      if (Alone && from == 1 && to == 1)
+        place_span(d, s, part.size[2]);
+      else
+        for (size_t c = lane; c < part.size[2]; c += lanes)
+          d[static_cast<int64_t>(c) * to] = s[static_cast<int64_t>(c) * from];
+    }
+}
+
+template <class T> void place_rows(const PlaceArgs& p) { place_token<T, false>(p); }
+// For a CPU device: work-groups of one item.
+template <class T> void place_spans(const PlaceArgs& p) { place_token<T, true>(p); }
 
 }  // namespace xpu

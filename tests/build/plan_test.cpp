@@ -532,6 +532,13 @@ void test_pages() {
         }
   at("pages");
   CHECK(shares[1] && shares[2] && shares[4]);
+  for (const Policy& policy : policies())
+    for (const uint32_t width : {1u, 16u, 128u, 1024u}) {
+      xpu_ops::PlaceArgs args;
+      args.part[1].size[2] = width;
+      const size_t items = plan_place_items(args, policy);
+      CHECK(policy.single_items ? items == 1 : items >= 16 && items <= policy.tile_items);
+    }
   Policy cpu;
   cpu.single_items = true;
   CHECK(plan_paged_serves(64, DType::bf16, cpu) && plan_paged_serves(256, DType::f32, cpu));

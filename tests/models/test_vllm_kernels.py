@@ -187,6 +187,66 @@ def test_units_with_arguments() -> None:
     close(out, (up + 1) * gate * torch.sigmoid(1.5 * gate), torch.float32)
 
 
+UNITS = {
+    "silu": (functional.silu, 0.0, 0.0),
+    "gelu": (functional.gelu, 0.0, 0.0),
+    "gelu_tanh": (lambda x: functional.gelu(x, approximate="tanh"), 0.0, 0.0),
+    "fatrelu": (lambda x: functional.threshold(x, 0.5, 0.0), 0.5, 0.0),
+    "situ": (lambda x: torch.tanh(x / 1.5) * 1.5 * torch.sigmoid(x), 1.5, 0.0),
+}
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float64], ids=str)
+@pytest.mark.parametrize("shape", [(0, 6), (1, 1), (3, 17), (2, 5, 64), (1, 11008)], ids=str)
+@pytest.mark.parametrize("name", sorted(UNITS))
+def test_gated_units_are_one_kernel(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """The bits of the activation and the product as two operators, whatever the strides; NaN and infinity are values."""
+    activation, first, second = UNITS[name]
+    whole = (torch.randn(*shape[:-1], 2 * shape[-1]) * 3).to(dtype)
+    if whole.numel() > 60:
+        whole[..., 3], whole[..., 5], whole[..., 7] = float("nan"), float("inf"), -float("inf")
+    cases = [whole.chunk(2, -1), (whole[..., ::2], whole[..., 1::2])]
+    if len(shape) == 3:
+        cases.append((whole[..., :32].transpose(0, 1), whole[..., 32:64].transpose(0, 1)))
+    on = whole.to("xpu")
+    for i, (gate, up) in enumerate(cases):
+        mine = (
+            on.chunk(2, -1) if i == 0 else (on[..., ::2], on[..., 1::2]) if i == 1
+            else (on[..., :32].transpose(0, 1), on[..., 32:64].transpose(0, 1))
+        )  # fmt: skip
+        wide = torch.promote_types(dtype, torch.float32)
+        if name != "situ":
+            wide = dtype
+        expected = (activation(mine[0].to(wide)) * mine[1].to(wide)).to(dtype).cpu()
+        out, cpu = torch.empty(gate.shape, dtype=dtype, device="xpu"), torch.empty(gate.shape, dtype=dtype)
+        torch.ops.xpu_ops._gated_unit(out, *mine, name, first, second)
+        torch.ops.xpu_ops._gated_unit(cpu, gate, up, name, first, second)
+        if name == "situ":  # torch multiplies by the reciprocal of beta
+            torch.testing.assert_close(out.cpu(), expected, equal_nan=True)
+        else:
+            torch.testing.assert_close(out.cpu(), expected, rtol=0, atol=0, equal_nan=True)
+        finite = gate.isfinite() & up.isfinite()
+        close(cpu[finite] / 16, expected[finite] / 16, torch.float32 if dtype == torch.float64 else dtype)
+
+
+def test_gated_units_say_what_is_wrong() -> None:
+    x, out = torch.randn(16, 96, device="xpu"), torch.empty(16, 48, device="xpu")
+    unit, before = torch.ops.xpu_ops._gated_unit, out._version
+    unit(out, *x.chunk(2, -1), "silu")
+    assert out._version == before + 1
+    gate, up = (t.detach().requires_grad_() for t in x.chunk(2, -1))
+    result = torch.empty(16, 48, device="xpu")
+    unit(result, gate, up, "silu")
+    result.sum().backward()
+    torch.testing.assert_close(up.grad, functional.silu(gate.detach()))
+    with pytest.raises(ValueError, match="unknown activation"):
+        unit(out, *x.chunk(2, -1), "tanh")
+    with pytest.raises(RuntimeError, match="operands like the output"):
+        unit(out.half(), *x.chunk(2, -1), "silu")
+    with pytest.raises(RuntimeError, match="operands like the output"):
+        unit(out[:1], *x.chunk(2, -1), "silu")
+
+
 def turn(x: Tensor, cos: Tensor, sin: Tensor, neox: bool) -> Tensor:
     a, b = x.chunk(2, -1) if neox else (x[..., ::2], x[..., 1::2])
     parts = a * cos - b * sin, b * cos + a * sin
@@ -358,6 +418,47 @@ def test_caches(kind: str) -> None:
         )
     with pytest.raises(RuntimeError, match="not served"):
         CACHE.reshape_and_cache_flash(key.to("xpu"), value.to("xpu"), keys, values, slots.to("xpu"), "int2", one, one)
+
+
+def test_places_of_other_types_and_layouts() -> None:
+    """Every size of an element, caches whose pages lie between each other's, rows of any strides, no row at all."""
+    slots, spare = torch.tensor([3, -1, 17, 8, -7, 0]), 2
+    pages, place = slots[slots >= 0] // 8, slots[slots >= 0] % 8
+    place_rows = torch.ops.xpu_ops._place_rows
+    for dtype in (*DTYPES, torch.float64, torch.int8):
+        both = torch.zeros(3, 2, 8, 3, 5, dtype=dtype)
+        layers = torch.zeros(3, 8, 3, 5, dtype=dtype), torch.zeros(3, 3, 5, 8, dtype=dtype).permute(0, 3, 1, 2)
+        rows = [
+            (torch.randn(6 + spare, 3, 5) * 9).to(dtype),
+            (torch.randn(6, 5, 3) * 9).to(dtype).transpose(1, 2),
+            (torch.randn(6, 3, 10) * 9).to(dtype)[..., ::2],
+        ]
+        joined = both.to("xpu")
+        cases = [
+            ((both[:, 0], both[:, 1]), (joined[:, 0], joined[:, 1]), (rows[0][:6], rows[1])),
+            (layers, tuple(c.to("xpu") for c in layers), (rows[2], rows[0][:6])),
+        ]
+        for caches, mine, (key, value) in cases:
+            for cache, x in zip(caches, (key, value), strict=True):
+                cache[pages, place] = x[slots >= 0]
+            place_rows(*mine, key.to("xpu"), value.to("xpu"), slots.to("xpu"))
+            for got, cache in zip(mine, caches, strict=True):
+                assert torch.equal(got.cpu(), cache)
+            again = [torch.zeros_like(c) for c in caches]
+            place_rows(*again, key, value, slots)
+            assert all(torch.equal(a, c) for a, c in zip(again, caches, strict=True))
+    cache, x = torch.zeros(3, 8, 3, 5, device="xpu"), torch.randn(6, 3, 5, device="xpu")
+    none = at([], dtype=torch.int64)
+    place_rows(cache, cache.clone(), x[:0], x[:0], none)
+    before = cache._version
+    place_rows(cache, cache.clone(), x, x, torch.full((6,), -1).to("xpu"))
+    assert not cache.any() and cache._version > before
+    with pytest.raises(IndexError, match="index 24 is out of bounds"):
+        place_rows(cache, cache.clone(), x[:1], x[:1], at([24], dtype=torch.int64))
+        torch.xpu.synchronize()
+    for bad in ((x[:5], x), (x[..., :4], x), (x.half(), x)):
+        with pytest.raises(RuntimeError, match="expected"):
+            place_rows(cache, cache.clone(), *bad, slots.to("xpu"))
 
 
 def test_gathering_and_moving_pages() -> None:

@@ -259,7 +259,12 @@ class Builder:
                 raise self.fail(family, row, "schemas", f"{text}: {error}") from error
         if overloads[0].base_name != name:
             raise self.fail(family, row, "schemas", f"the first has to be that of {name}")
-        return Operator(family, row, overloads, None)
+        op = Operator(family, row, overloads, None)
+        if row.expr is not None:
+            if row.impl is None or row.operands is None:
+                raise self.fail(family, row, "expr", "outside aten it needs `impl` and `operands`")
+            op.pointwise = self.pointwise(family, row, overloads[0])
+        return op
 
     def shared(self, family: str, row: Row, key: Key) -> Operator:
         """A row of torch's own functions: those of the whole group that torch gives to both its devices."""
@@ -370,10 +375,10 @@ class Builder:
             if not isinstance(variants, dict):
                 raise self.fail(family, row, "expr", "select needs one expression for each value")
             named: dict[str, tuple[str, object]] = {
-                key: (row.op.replace(".", "_") + "_" + key, value) for key, value in variants.items()
+                key: (kernel_stem(row) + "_" + key, value) for key, value in variants.items()
             }
         else:
-            named = {"": (row.op.replace(".", "_"), row.expr)}
+            named = {"": (kernel_stem(row), row.expr)}
         result: dict[str, PointwiseKernel] = {}
         for key, (name, expr) in named.items():
             exprs = {}
@@ -402,6 +407,11 @@ class Builder:
                     value = expr[key]
                     return value if isinstance(value, (str, list)) else str(value)
         return None
+
+
+def kernel_stem(row: Row) -> str:
+    """The start of the names of a pointwise row's kernels."""
+    return row.op.replace("xpu_ops::_", "").replace("::", "_").replace(".", "_")
 
 
 def functional_of(op: Operator) -> Overload:

@@ -31,7 +31,7 @@ def rows(families: list[Family]) -> list[dict[str, Any]]:
                     "functional": functional_of(op).name,
                     "overloads": [o.name for o in op.overloads],
                     "key": op.key,
-                    "kind": "pointwise" if op.pointwise else "adapter",
+                    "kind": "pointwise" if op.pointwise and not op.row.schemas else "adapter",
                     "by": "composite" if row.shared else row.by,
                     "types": types,
                     "scalars": row.scalars,

@@ -21,6 +21,34 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     return x * cos + torch.cat((-second, first), -1) * sin
 
 
+def swiglu(x: torch.Tensor) -> torch.Tensor:
+    """The gated unit of one tensor, in one kernel."""
+    gate, up = x.chunk(2, -1)
+    out = torch.empty_like(gate)
+    torch.ops.xpu_ops._gated_unit(out, gate, up, "silu")
+    return out
+
+
+def swiglu_in_two(x: torch.Tensor) -> torch.Tensor:
+    gate, up = x.chunk(2, -1)
+    return F.silu(gate).mul_(up)
+
+
+def place(key: torch.Tensor, value: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    """Keys and values into the pages of a cache, in one kernel."""
+    pages = torch.zeros(2, 64, 16, *key.shape[1:], dtype=key.dtype, device=key.device)
+    torch.ops.xpu_ops._place_rows(pages[0], pages[1], key, value, slots)
+    return pages
+
+
+def place_in_two(key: torch.Tensor, value: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    pages = torch.zeros(2, 64, 16, *key.shape[1:], dtype=key.dtype, device=key.device)
+    kept = slots >= 0
+    for rows, x in zip(pages.flatten(1, 2), (key, value), strict=True):
+        rows.index_copy_(0, slots[kept], x[kept])
+    return pages
+
+
 def cases() -> Iterator[Case]:
     """Rows whose ratio is unfused time / fused time. Operations and bytes are those of the fused form: they tell which of
     the shapes are bound by memory."""
@@ -103,3 +131,9 @@ def cases() -> Iterator[Case]:
         angles = torch.randn(1, 1, 1024, 32)
         cos, sin = (torch.cat((t, t), -1).to(dtype) for t in (angles.cos(), angles.sin()))
         yield row(f"rotary 32 heads, 1024 tokens {kind}", ops.rotary_embedding, rotate, q, cos, sin, out=q.numel())
+        both = torch.randn(512, 8192).to(dtype)
+        tokens, slots = torch.randn(16, 8, 128).to(dtype), torch.arange(15, -1, -1) * 3
+        yield row(
+            f"16 tokens into pages {kind}", place, place_in_two, tokens, tokens + 1, slots, out=tokens.numel() * 2
+        )
+        yield row(f"silu and mul 512x4096 {kind}", swiglu, swiglu_in_two, both, out=both.numel() // 2)

@@ -39,9 +39,9 @@ def write(cache: Tensor, key: Tensor, value: Tensor, slot: Tensor) -> None:
     """Put keys and values (tokens, heads, dim) into the slots of a cache.
 
     Args:
-        cache: (pages, page, heads, 2 * dim), contiguous.
+        cache: (pages, page, heads, 2 * dim).
         key, value: (tokens or more, heads, dim).
-        slot: (tokens,), int64, none below 0.
+        slot: (tokens,), int64; a token with one below 0 has no place.
 
     Raises:
         RuntimeError: for shapes that do not fit.
@@ -50,9 +50,7 @@ def write(cache: Tensor, key: Tensor, value: Tensor, slot: Tensor) -> None:
     Source: vLLM's operator reshape_and_cache_flash.
     """
     count, dim = slot.numel(), key.size(-1)
-    rows = cache.view(-1, cache.size(2), cache.size(3))
-    rows[..., :dim].index_copy_(0, slot, key[:count])
-    rows[..., dim:].index_copy_(0, slot, value[:count])
+    torch.ops.xpu_ops._place_rows(cache[..., :dim], cache[..., dim:], key[:count], value[:count], slot)
 
 
 def attend_one(

@@ -1,4 +1,4 @@
-"""Gated units and activations, under the names of `_C`. Values round as those of torch's operators one after another."""
+"""Gated units and activations, under the names of `_C`. A gated unit is one kernel; silu and gelu round before the product, as torch's operators do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from xpu_ops.vllm.kernels.common import halves, require, round_blocks, round_by, round_e2m1
+from xpu_ops.vllm.kernels.common import fused, halves, require, round_blocks, round_by, round_e2m1
 from xpu_ops.vllm.kernels.registry import operator
 
 _aten = torch.ops.aten
@@ -25,34 +25,39 @@ def _pair(out: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     return first, second
 
 
+def _unit(out: Tensor, gate: Tensor, up: Tensor, activation: str, first: float = 0.0, second: float = 0.0) -> None:
+    """One kernel: the activation of one half times the other."""
+    fused._gated_unit(out, gate, up, activation, first, second)
+
+
 @operator("_C", "silu_and_mul(Tensor! result, Tensor input) -> ()")
 def silu_and_mul(out: Tensor, x: Tensor) -> None:
     gate, up = _pair(out, x)
-    _aten.silu.out(gate, out=out).mul_(up)
+    _unit(out, gate, up, "silu")
 
 
 @operator("_C", "mul_and_silu(Tensor! out, Tensor input) -> ()")
 def mul_and_silu(out: Tensor, x: Tensor) -> None:
     up, gate = _pair(out, x)
-    _aten.silu.out(gate, out=out).mul_(up)
+    _unit(out, gate, up, "silu")
 
 
 @operator("_C", "gelu_and_mul(Tensor! out, Tensor input) -> ()")
 def gelu_and_mul(out: Tensor, x: Tensor) -> None:
     gate, up = _pair(out, x)
-    _aten.gelu.out(gate, out=out).mul_(up)
+    _unit(out, gate, up, "gelu")
 
 
 @operator("_C", "gelu_tanh_and_mul(Tensor! out, Tensor input) -> ()")
 def gelu_tanh_and_mul(out: Tensor, x: Tensor) -> None:
     gate, up = _pair(out, x)
-    _aten.gelu.out(gate, approximate="tanh", out=out).mul_(up)
+    _unit(out, gate, up, "gelu_tanh")
 
 
 @operator("_C", "fatrelu_and_mul(Tensor! out, Tensor! input, float threshold) -> ()")
 def fatrelu_and_mul(out: Tensor, x: Tensor, threshold: float) -> None:
     gate, up = _pair(out, x)
-    _aten.threshold.out(gate, threshold, 0.0, out=out).mul_(up)
+    _unit(out, gate, up, "fatrelu", threshold)
 
 
 @operator("_C", "situ_and_mul(Tensor! out, Tensor input, float beta=1.0, float linear_beta=-1.0) -> ()")
@@ -71,9 +76,8 @@ def situ_and_mul(out: Tensor, x: Tensor, beta: float = 1.0, linear_beta: float =
     )
     require(out.shape[:-1] == x.shape[:-1], "situ_and_mul: leading dimensions must be equal")
     require(out.dtype == x.dtype, "situ_and_mul: input and output must have the same dtype")
-    gate, up = halves(x.float())
-    gate = torch.tanh(gate / beta).mul_(beta).mul_(torch.sigmoid(gate))
-    out.copy_(gate.mul_(torch.tanh(up / linear_beta).mul_(linear_beta) if linear_beta > 0 else up))
+    gate, up = halves(x)
+    _unit(out, gate, up, "situ", beta, linear_beta)
 
 
 @operator("_C", "swigluoai_and_mul(Tensor! out, Tensor input, float alpha=1.702, float limit=7.0) -> ()")
@@ -81,14 +85,13 @@ def swigluoai_and_mul(out: Tensor, x: Tensor, alpha: float = 1.702, limit: float
     require(x.size(-1) % 2 == 0, f"swigluoai_and_mul: the last dimension must be even, got {x.size(-1)}")
     gate, up = x[..., ::2], x[..., 1::2]
     _check(out, x, gate.shape)
-    gate = gate.clamp(max=limit)
-    torch.mul(up.clamp(-limit, limit).add_(1), torch.sigmoid(gate * alpha).mul_(gate), out=out)
+    _unit(out, gate, up, "swigluoai", alpha, limit)
 
 
 @operator("_C", "swiglustep_and_mul(Tensor! out, Tensor input, float limit=7.0) -> ()")
 def swiglustep_and_mul(out: Tensor, x: Tensor, limit: float = 7.0) -> None:
     gate, up = _pair(out, x)
-    _aten.silu.out(gate, out=out).clamp_(max=limit).mul_(up.clamp(-limit, limit))
+    _unit(out, gate, up, "swiglustep", 0.0, limit)
 
 
 @operator("_C", "gelu_fast(Tensor! out, Tensor input) -> ()")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.common import cast, fp8_scale, power_of_two, require
+from xpu_ops.vllm.kernels.common import cast, fp8_scale, fused, power_of_two, require
 from xpu_ops.vllm.kernels.registry import operator
 
 _FORMATS = {"fp8": torch.float8_e4m3fn, "fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
@@ -35,6 +35,13 @@ def places(slots: Tensor, page: int) -> tuple[Tensor, Tensor]:
     return torch.div(slots, page, rounding_mode="floor"), slots % page
 
 
+def _tokens_of(slots: Tensor, x: Tensor) -> Tensor:
+    """The rows of the tokens that have a slot; more may follow, which is how programs pad."""
+    count = slots.numel()
+    require(x.size(0) >= count, f"expected {count} tokens, one per slot")
+    return x[:count]
+
+
 def placed(slots: Tensor, *values: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Slots and values of the tokens that have a place."""
     count = slots.numel()
@@ -55,12 +62,10 @@ def reshape_and_cache(
     key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor, kind: str, k_scale: Tensor, v_scale: Tensor
 ) -> None:
     require(keys.dim() == 5 and values.dim() == 4, "reshape_and_cache: expected caches of 5 and 4 dimensions")
-    dtype, page = format_of(kind), values.size(3)
-    slots, (key, value) = placed(slots, key, value)
-    block, at = places(slots, page)
-    key = _stored(key, keys, dtype, k_scale).unflatten(-1, (-1, keys.size(4)))
-    keys.permute(0, 3, 1, 2, 4).index_put_((block, at), key)
-    values.permute(0, 3, 1, 2).index_put_((block, at), _stored(value, values, dtype, v_scale))
+    dtype = format_of(kind)
+    key = _stored(_tokens_of(slots, key), keys, dtype, k_scale).unflatten(-1, (-1, keys.size(4)))
+    value = _stored(_tokens_of(slots, value), values, dtype, v_scale)
+    fused._place_rows(keys.permute(0, 3, 1, 2, 4), values.permute(0, 3, 1, 2), key, value, slots)
 
 
 @operator(
@@ -73,13 +78,14 @@ def reshape_and_cache_flash(
 ) -> None:
     require(keys.dim() == 4 and values.dim() == 4, "reshape_and_cache_flash: expected caches of 4 dimensions")
     dtype = format_of(kind)
-    slots, (key, value) = placed(slots, key, value)
-    for cache, x, scale in ((keys, key, k_scale), (values, value, v_scale)):
+    for cache, x in ((keys, key), (values, value)):
         require(
             cache.shape[2:] == x.shape[1:],
             f"reshape_and_cache_flash: expected heads {tuple(cache.shape[2:])}, got {tuple(x.shape[1:])}",
         )
-        _write(cache, slots, _stored(x, cache, dtype, scale))
+    key = _stored(_tokens_of(slots, key), keys, dtype, k_scale)
+    value = _stored(_tokens_of(slots, value), values, dtype, v_scale)
+    fused._place_rows(keys, values, key, value, slots)
 
 
 def _write(cache: Tensor, slots: Tensor, x: Tensor) -> None:
