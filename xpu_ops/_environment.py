@@ -71,7 +71,7 @@ RUN_TIME = (
     Variable("TORCH_DEVICE_BACKEND_AUTOLOAD", "1", "torch",
              "`0`: `import torch` does not load xpu_ops; `import xpu_ops` does"),
     Variable("OCL_ICD_FILENAMES", "pip's CPU driver", "the OpenCL loader",
-             "the OpenCL drivers; at import Intel's own is put before those that are listed"),
+             "the OpenCL drivers; at import Intel's own is put before those that are listed, each of which takes its time to start (pocl and NVIDIA's 0.5 s together)"),
     Variable("CL_CONFIG_CPU_FORCE_MAX_MEM_ALLOC_SIZE", "the host's memory", "the OpenCL CPU driver",
              "the largest block; the driver's own limit is half of the memory. Set at import where it is unset, with a unit"),
     Variable("ONEAPI_DEVICE_SELECTOR", "", "SYCL", "which devices SYCL sees, such as `opencl:cpu` or `level_zero:gpu`"),

@@ -345,13 +345,7 @@ Chain with_attribute(Chain chain, std::string_view name, const c10::List<std::op
 
 // The layout that torch's compiler takes the result to have: that of the images alone, whatever the weights'.
 at::MemoryFormat format_like(const at::Tensor& x) {
-  int64_t dense = 1;
-  bool contiguous = true;
-  for (int64_t d = x.dim() - 1; d >= 0; --d) {
-    contiguous = contiguous && x.stride(d) == dense;
-    dense *= x.size(d);
-  }
-  if (contiguous || x.dim() < 4 || x.dim() > 5 || x.stride(0) == 0) return at::MemoryFormat::Contiguous;
+  if (x.is_contiguous() || x.dim() < 4 || x.dim() > 5 || x.stride(0) == 0) return at::MemoryFormat::Contiguous;
   return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
 }
 

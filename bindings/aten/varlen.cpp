@@ -330,8 +330,8 @@ void check_places(const at::Tensor& keys, const at::Tensor& values, const at::Te
               "expected two caches of as many pages, got ", keys.sizes(), " and ", values.sizes());
 }
 
-PlacePart place_part(const at::Tensor& cache, const at::Tensor& rows) {
-  PlacePart part;
+plan::PlacePart place_part(const at::Tensor& cache, const at::Tensor& rows) {
+  plan::PlacePart part;
   part.src = rows.const_data_ptr();
   part.dst = cache.mutable_data_ptr();
   part.src_stride[0] = rows.stride(0);
@@ -370,16 +370,16 @@ void _place_rows(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, co
     if (!cache->is_inference()) cache->unsafeGetTensorImpl()->bump_version();
   if (slots.numel() == 0 || (key.numel() == 0 && value.numel() == 0)) return;
   const at::Tensor places = slots.contiguous();
-  PlaceArgs args;
-  args.part[0] = place_part(keys, key);
-  args.part[1] = place_part(values, value);
-  if (key.numel() == 0) args.part[0].size[0] = 0;
-  if (value.numel() == 0) args.part[1].size[0] = 0;
-  args.slots = places.const_data_ptr<int64_t>();
-  args.pages = keys.size(0);
-  args.page = std::max<int64_t>(keys.size(1), 1);
-  args.tokens = static_cast<uint32_t>(slots.numel());
-  plan::place_rows(runtime::current_queue(), keys.element_size(), args);
+  plan::PlaceProblem problem;
+  problem.part[0] = place_part(keys, key);
+  problem.part[1] = place_part(values, value);
+  if (key.numel() == 0) problem.part[0].size[0] = 0;
+  if (value.numel() == 0) problem.part[1].size[0] = 0;
+  problem.slots = places.const_data_ptr<int64_t>();
+  problem.pages = keys.size(0);
+  problem.page = std::max<int64_t>(keys.size(1), 1);
+  problem.tokens = static_cast<uint32_t>(slots.numel());
+  plan::place_rows(runtime::current_queue(), keys.element_size(), problem);
 }
 
 void _place_rows_composite(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, const at::Tensor& value,

@@ -37,14 +37,15 @@ void paged_attention(runtime::Queue& queue, DType type, const PagedProblem& prob
   runtime::check_kernel_errors(queue);
 }
 
-size_t plan_place_items(const PlaceArgs& args, const runtime::Policy& policy) {
+size_t plan_place_items(const PlaceProblem& p, const runtime::Policy& policy) {
   if (policy.single_items) return 1;
-  return tile_group(std::max(args.part[0].size[2], args.part[1].size[2]), policy);
+  return tile_group(std::max(p.part[0].size[2], p.part[1].size[2]), policy);
 }
 
-void place_rows(runtime::Queue& queue, size_t element, PlaceArgs args) {
+void place_rows(runtime::Queue& queue, size_t element, const PlaceProblem& problem) {
+  PlaceArgs args{problem};
   args.error = runtime::error_flag(queue.device);
-  const size_t items = plan_place_items(args, runtime::device_info(queue.device).policy);
+  const size_t items = plan_place_items(problem, runtime::device_info(queue.device).policy);
   const auto& table = items == 1 ? kernels::place_spans : kernels::place_rows;
   runtime::launch2(queue, table[raw_dtype(element)], args.tokens, 2, 1, items, args);
   runtime::check_kernel_errors(queue);

@@ -18,8 +18,8 @@ uint32_t plan_paged_share(const PagedProblem& problem, const runtime::Policy& po
 void paged_attention(runtime::Queue& queue, DType type, const PagedProblem& problem);
 
 // Items of a work-group, which moves one part of one token; one item has a kernel of its own.
-size_t plan_place_items(const PlaceArgs& args, const runtime::Policy& policy);
-// `args.tokens` is not 0; elements of `element` bytes, at most 8.
-void place_rows(runtime::Queue& queue, size_t element, PlaceArgs args);
+size_t plan_place_items(const PlaceProblem& problem, const runtime::Policy& policy);
+// `problem.tokens` is not 0; elements of `element` bytes, at most 8.
+void place_rows(runtime::Queue& queue, size_t element, const PlaceProblem& problem);
 
 }  // namespace xpu_ops::plan::inline varlen_family

@@ -175,7 +175,7 @@ template <class T> XPU_INLINE void place_span(T* dst, const T* src, uint32_t siz
 template <class T, bool Alone> XPU_INLINE void place_token(const PlaceArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<2>();
   const size_t lane = it.get_local_id(1), lanes = it.get_local_range(1), token = it.get_group(0);
-  const xpu_ops::PlacePart& part = p.part[it.get_group(1)];
+  const auto& part = p.part[it.get_group(1)];
   const int64_t slot = p.slots[token];
   if (slot < 0) return;
   const int64_t page = slot / p.page;

@@ -534,7 +534,7 @@ void test_pages() {
   CHECK(shares[1] && shares[2] && shares[4]);
   for (const Policy& policy : policies())
     for (const uint32_t width : {1u, 16u, 128u, 1024u}) {
-      xpu_ops::PlaceArgs args;
+      PlaceProblem args;
       args.part[1].size[2] = width;
       const size_t items = plan_place_items(args, policy);
       CHECK(policy.single_items ? items == 1 : items >= 16 && items <= policy.tile_items);

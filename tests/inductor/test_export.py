@@ -273,7 +273,7 @@ def test_weights_of_few_bits(bits: int, tmp_path: Path) -> None:
     model, x = FewBits(bits), torch.randn(4, 256, device="xpu").bfloat16()
     same(package := export(model, (x,), tmp_path / "m.pt2"), model, x)
     (size,) = (z.file_size for z in zipfile.ZipFile(package).infolist() if z.filename.endswith(".so"))
-    assert size < 400_000  # the weights of 128 x 256 and the host's code
+    assert size < 450_000  # the weights of 128 x 256 and the host's code
 
 
 @pytest.mark.slow

@@ -173,7 +173,10 @@ def main() -> None:
         with results.open("a") as out:
             for name, line in outcomes(lines(results)).items():
                 if line["outcome"] == "failed" and on_cpu.get(name, {}).get("outcome") != "passed":
-                    out.write(json.dumps(line | {"on_cpu": on_cpu.get(name, {}).get("outcome", "missing")}) + "\n")
+                    out.write(
+                        json.dumps({"id": name} | line | {"on_cpu": on_cpu.get(name, {}).get("outcome", "missing")})
+                        + "\n"
+                    )
 
 
 if __name__ == "__main__":

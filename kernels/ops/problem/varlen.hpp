@@ -22,4 +22,19 @@ struct PagedProblem {
   float scale = 1;
 };
 
+// Rows of tokens and the pages of a cache that they go to; strides are in elements.
+struct PlacePart {
+  const void* src = nullptr;  // [tokens][size 0][size 1][size 2] by strides
+  void* dst = nullptr;        // [pages][page][size 0][size 1][size 2] by strides
+  int64_t src_stride[4] = {0, 0, 0, 1}, dst_stride[5] = {0, 0, 0, 0, 1};
+  uint32_t size[3] = {1, 1, 1};
+};
+
+struct PlaceProblem {
+  PlacePart part[2];               // keys and values
+  const int64_t* slots = nullptr;  // [tokens]: a page times `page` plus the place there; below 0: none
+  int64_t pages = 0, page = 1;
+  uint32_t tokens = 0;
+};
+
 }  // namespace xpu_ops::plan

@@ -477,7 +477,6 @@ def csr_to_coo(d: Any) -> Args:
 UNDRAWN.update({
     r"set_\.source_Storage.*": "a storage is of its device, and no value of Hypothesis: runtime/test_memory_sharing.py",
     r"_nested_(tensor_from_mask|from_padded|view_from_buffer)": "makes nested tensors: aten/test_nested_strided.py",
-    r"_nested_sum_backward": "of nested tensors: aten/test_nested_strided.py",
     r"(_validate_)?sparse_coo_tensor(_args|\.indices.*)": "makes or checks sparse tensors: aten/test_sparse_compressed.py",
     r"split_with_sizes_copy\.out": "writes to a list and returns nothing: aten/test_shape.py",
     r"record_stream": "does nothing that a result shows: runtime/test_allocator.py",
