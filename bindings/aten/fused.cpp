@@ -343,12 +343,6 @@ Chain with_attribute(Chain chain, std::string_view name, const c10::List<std::op
   return chain;
 }
 
-// The layout that torch's compiler takes the result to have: that of the images alone, whatever the weights'.
-at::MemoryFormat format_like(const at::Tensor& x) {
-  if (x.is_contiguous() || x.dim() < 4 || x.dim() > 5 || x.stride(0) == 0) return at::MemoryFormat::Contiguous;
-  return x.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
-}
-
 void check_alpha(const std::optional<at::Scalar>& alpha) {
   TORCH_CHECK(!alpha || alpha->toDouble() == 1.0, "the alpha value for the binary fusion should be none or 1.0");
 }
@@ -372,7 +366,7 @@ at::Tensor mkldnn__convolution_pointwise(const at::Tensor& X, const at::Tensor& 
                                          c10::List<std::optional<at::Scalar>> scalars,
                                          std::optional<c10::string_view> algorithm) {
   return convolution_chain(X, W, B.value_or(at::Tensor()),
-                           {stride, padding, dilation, groups, false, {}, format_like(X)},
+                           {stride, padding, dilation, groups, false, {}, X.suggest_memory_format()},
                            with_attribute({}, attr, scalars, algorithm));
 }
 
@@ -385,7 +379,7 @@ at::Tensor mkldnn__convolution_pointwise_binary(const at::Tensor& X, const at::T
                                                 std::optional<c10::string_view> unary_algorithm) {
   check_alpha(alpha);
   return convolution_chain(X, W, B.value_or(at::Tensor()),
-                           {stride, padding, dilation, groups, false, {}, format_like(X)},
+                           {stride, padding, dilation, groups, false, {}, X.suggest_memory_format()},
                            with_attribute({std::pair<std::string, at::Tensor>(binary_attr, other)},
                                           unary_attr.value_or("none"), unary_scalars, unary_algorithm));
 }
@@ -413,7 +407,7 @@ at::Tensor mkldnn__convolution_transpose_pointwise(const at::Tensor& X, const at
                                                    c10::List<std::optional<at::Scalar>> scalars,
                                                    std::optional<c10::string_view> algorithm) {
   return convolution_chain(X, W, B.value_or(at::Tensor()),
-                           {stride, padding, dilation, groups, true, output_padding, format_like(X)},
+                           {stride, padding, dilation, groups, true, output_padding, X.suggest_memory_format()},
                            with_attribute({}, attr, scalars, algorithm));
 }
 

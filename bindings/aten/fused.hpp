@@ -67,7 +67,8 @@ struct ConvCall {
   int64_t groups = 1;
   bool transposed = false;
   at::IntArrayRef output_padding;
-  std::optional<at::MemoryFormat> format = std::nullopt;  // of the result; none: as at::convolution has it
+  // Of the result; none: as at::convolution has it. Torch's compiler takes it for that of the images.
+  std::optional<at::MemoryFormat> format = std::nullopt;
 };
 // `accumulate`, if defined, is overwritten by the result; a chain that starts with "sum" adds what it held.
 at::Tensor convolution_chain(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
