@@ -416,8 +416,10 @@ def linear_pointwise(d: Any) -> Args:
     return given | activation(d)
 
 
+# Strides: as the images here, which torch's compiler counts on, as images or weights on the CPU: aten/test_fused.py.
 @recipe("mkldnn::_convolution_pointwise", "mkldnn::_convolution_pointwise.binary",
-        "mkldnn::_convolution_pointwise_.binary", "mkldnn::_convolution_transpose_pointwise", types=("f32",))  # fmt: skip
+        "mkldnn::_convolution_pointwise_.binary", "mkldnn::_convolution_transpose_pointwise", types=("f32",),
+        strides=False)  # fmt: skip
 def convolution_pointwise(d: Any) -> Args:
     groups, transposed = d.int(1, 2), "transpose" in d.name
     inner, outer, kernel = groups * d.int(1, 3), groups * d.int(1, 3), d.ints(2, 1, 3)
