@@ -104,7 +104,8 @@ def outcomes(lines: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if line.get("started"):
             found.setdefault(name, {"outcome": "failed", "error": "the process ended in this test", "when": "call"})
         elif (
-            found.get(name, {}).get("outcome") != "failed"
+            "on_cpu" in line
+            or found.get(name, {}).get("outcome") != "failed"
             or found[name].get("error") == "the process ended in this test"
         ):
             found[name] = line
