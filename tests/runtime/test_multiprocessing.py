@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.multiprocessing as mp
-from support import mp_child
+from support import mp_child, script
 
 import xpu_ops
 from xpu_ops import _C
@@ -161,3 +161,19 @@ def test_nothing_is_left_behind(echo: Echo) -> None:
         echo.send(torch.ones(1000, device="xpu"))
     after = state()
     assert after[0] <= before[0] + 2 and after[1] <= before[1] + 4096, (before, after)
+
+
+@pytest.mark.parametrize("discrete", ["0", "1"])
+def test_a_forked_child_ends_while_the_device_works(discrete: str) -> None:
+    """The driver would wait in it for threads that the child has not."""
+    body = """
+        import os, sys, torch
+        x = torch.randn(2000, 2000, device="xpu")
+        for _ in range(6):
+            x = (x @ x).tanh().cumsum(0)
+        if (child := os.fork()) == 0:
+            sys.exit(7)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), bool(x.isfinite().all()))
+    """
+    done = script.run(body, XPU_OPS_DISCRETE=discrete)
+    assert (done.returncode, done.stdout) == (0, "7 True\n"), done.stderr

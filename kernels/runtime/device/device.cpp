@@ -224,6 +224,13 @@ void child_after_fork() {
   detail::forget_current_queues();
 }
 
+// A forked child lacks the driver's threads, for which the driver's own end would wait where work was under way.
+void leave_forked_child(int status, void*) {
+  if (!g_bad_fork.load(std::memory_order_relaxed)) return;
+  std::fflush(nullptr);
+  _exit(status);
+}
+
 void enumerate(Registry& r) {
   std::lock_guard<std::mutex> lock(r.mutex);
   if (r.ready.load(std::memory_order_acquire)) return;
@@ -248,7 +255,10 @@ void enumerate(Registry& r) {
     r.entries.clear();
     r.failure = std::string("SYCL cannot list its devices: ") + e.what();
   }
-  if (!r.entries.empty()) pthread_atfork(nullptr, nullptr, child_after_fork);
+  if (!r.entries.empty()) {
+    pthread_atfork(nullptr, nullptr, child_after_fork);
+    on_exit(leave_forked_child, nullptr);
+  }
   release_driver_pages();
   r.ready.store(true, std::memory_order_release);
 }
