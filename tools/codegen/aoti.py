@@ -6,6 +6,7 @@ torch's CPU build has those of the CPU alone. A call goes through the dispatcher
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from torchgen.aoti.fallback_ops import inductor_fallback_ops
 from torchgen.gen_aoti_c_shim import (
@@ -19,6 +20,8 @@ from .torch_ops import Torch
 
 _DEVICE = "xpu"
 _HEADER = "aoti/xpu_ops_operators.h"
+# Operators that stay whole in graphs for xpu, beside torchgen's: a package calls each by a C function, too. With another
+# name it goes through torch's proxy executor.
 _MORE = Path(__file__).resolve().parents[2] / "xpu_ops" / "data" / "aoti_operators.txt"
 
 
@@ -36,8 +39,8 @@ def files(torch: Torch) -> dict[str, str]:
     """The header that models include, and the source; by path below the output folder."""
     declarations, definitions, roots = [], [], set()
     by_name = {get_fallback_op_name(f): f for f in torch.functions.values()}
-    more = [line for line in _MORE.read_text().splitlines() if line and not line.startswith("#")]
-    for name, versions in sorted({**{name: {} for name in more}, **inductor_fallback_ops}.items()):
+    more: dict[str, Any] = {name: {} for name in _MORE.read_text().split()}
+    for name, versions in sorted({**more, **inductor_fallback_ops}.items()):
         f = by_name.get(name)
         if f is None:
             continue  # of another release

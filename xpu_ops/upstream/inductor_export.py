@@ -116,9 +116,9 @@ _functions = temporarily(
 
 @functools.cache
 def _operators() -> dict[str, Any]:
-    text = (Path(__file__).resolve().parents[1] / "data" / "aoti_operators.txt").read_text()
-    more = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return {**{name: {} for name in more}, **inductor_fallback_ops}
+    """Torch's with those that tools/codegen/aoti.py makes besides."""
+    names = (Path(__file__).resolve().parents[1] / "data" / "aoti_operators.txt").read_text().split()
+    return {**{name: {} for name in names}, **inductor_fallback_ops}
 
 
 @replaces(
