@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <string_view>
 
 #include "kernels/error.hpp"
 #include "kernels/onednn/attributes.hpp"
@@ -270,9 +271,17 @@ bool pointwise_backward_weights(runtime::Queue& queue, const View& src, const Vi
   return direct || reorder(queue, sum, k);
 }
 
+// Whether a transposed convolution leaves places of the result that no window reaches.
+bool has_gaps(const View& weights, const ConvGeometry& g) {
+  bool gaps = false;
+  for (int i = 0; i < weights.ndim - 2; ++i)
+    gaps |= g.transposed && g.stride[i] > (weights.dims[i + 2] - 1) * g.dilation[i] + 1;
+  return gaps;
+}
+
 template <class Primitive>
 void make_forward(Entry& e, int device, const View& x, const View& k, const View* bias, const View& y,
-                  const Windows& win, dnnl::algorithm algorithm, const PostOps& post) {
+                  const Windows& win, dnnl::algorithm algorithm, const PostOps& post, bool gaps = false) {
   if (const char* reason = unwanted_source(device, x.type)) {
     e.refuse(reason);
     return;
@@ -287,6 +296,10 @@ void make_forward(Entry& e, int device, const View& x, const View& k, const View
                                                 win.stride, win.dilation, win.left, win.right, attr, true);
   if (!pd || Entry::is_reference(pd.impl_info_str())) {
     e.refuse(pd ? pd.impl_info_str() : "no implementation");
+    return;
+  }
+  if (gaps && (bias || !post.empty()) && std::string_view(pd.impl_info_str()).find("amx") != std::string_view::npos) {
+    e.refuse("wrong at places that no window reaches");
     return;
   }
   e.weights = pd.weights_desc();
@@ -356,7 +369,7 @@ bool convolution_forward(runtime::Queue& queue, const View& src, const View& wei
     }
     if (g.transposed)
       make_forward<dnnl::deconvolution_forward>(e, queue.device, x, k, bias, y, windows(dst, src, weights, g),
-                                                dnnl::algorithm::deconvolution_direct, post);
+                                                dnnl::algorithm::deconvolution_direct, post, has_gaps(weights, g));
     else
       make_forward<dnnl::convolution_forward>(e, queue.device, x, k, bias, y, windows(src, dst, weights, g),
                                               dnnl::algorithm::convolution_direct, post);

@@ -8,6 +8,7 @@
 #include "kernels/onednn/reorder.hpp"
 #include "kernels/onednn/tensor.hpp"
 #include "kernels/onednn/weight_cache.hpp"
+#include "kernels/runtime/device/device.hpp"
 
 namespace xpu_ops::onednn {
 namespace {
@@ -78,6 +79,26 @@ bool broadcasts(const PostOps& post, const View& dst) {
   return false;
 }
 
+// Where threads share the inner dimension, brg_matmul of oneDNN 3.13 sums all matrices of a batch into one buffer. It does
+// so for float32 and few matrices of these sizes, with more threads than matrices.
+bool sums_matrices_of_a_batch(int device, const View& a, const View& b, const View& dst) {
+  const int r = dst.ndim - 2, c = dst.ndim - 1;
+  int64_t batch = 1;
+  for (int i = 0; i < r; ++i) batch *= dst.dims[i];
+  return a.dims[c] >= 20'000 && batch > 1 && dst.dims[r] <= 512 && dst.dims[c] <= 512 && a.type == DType::f32 &&
+         b.type == DType::f32 && dst.type == DType::f32 && batch < runtime::device_info(device).max_compute_units;
+}
+
+// The operands at one index of the first dimension, which is dropped.
+View at(const View& v, int64_t index) {
+  View out = v;
+  if (v.dims[0] > 1) out.data = static_cast<char*>(v.data) + index * v.strides[0] * dtype_size(v.type);
+  std::copy(v.dims + 1, v.dims + v.ndim, out.dims);
+  std::copy(v.strides + 1, v.strides + v.ndim, out.strides);
+  --out.ndim;
+  return out;
+}
+
 std::string shape_text(const View& a, const View& b, const View& dst, bool bias, const PostOps& post) {
   auto dims = [](const View& v) {
     std::string s = dtype_suffix(v.type);
@@ -102,6 +123,20 @@ bool matmul(runtime::Queue& queue, const View& a_in, const View& b_in, const Vie
   // post-ops that broadcast over the batch keep its dims
   if (!options.int4) collapse_rows(a, b, bias_in ? &bias : nullptr, dst, post);
   if (!normalise(a) || !normalise(b) || !normalise(dst)) return false;
+  if (sums_matrices_of_a_batch(queue.device, a, b, dst)) {
+    MatmulOptions one = options;
+    one.pack &= b.dims[0] == 1;
+    for (int64_t i = 0; i < dst.dims[0]; ++i) {
+      PostOps ops = post;
+      for (PostOp& op : ops.ops)
+        for (View* other : {&op.other, &op.other2})
+          if (other->ndim) *other = at(*other, i);
+      const View row = bias_in ? at(bias, i) : View{};
+      if (!matmul(queue, at(a, i), at(b, i), bias_in ? &row : nullptr, at(dst, i), ops, one)) return false;
+      if (options.ask) break;
+    }
+    return true;
+  }
   // Of results whose matrices lie apart oneDNN takes rows, not columns; a single column may be either.
   if (dst.ndim > 2 && dst.dims[dst.ndim - 1] == 1) dst.strides[dst.ndim - 1] = 1;
   Key key(Op::matmul, queue.device);

@@ -122,6 +122,9 @@ def agree(got: torch.Tensor, want: torch.Tensor, what: object, absolute: float =
         signed = False
         exact = F.gelu(values(torch.float64).repeat(COPIES))[: len(got)].to(got.dtype)
         want = torch.where((got == exact) & (exact.abs() > 1e38), exact, want)
+    if got.dtype == torch.float16 and "gelu" in str(what) and "gelu_tanh" not in str(what):
+        # torch's CPU has the limit at infinity, or NaN where the processor computes in float16.
+        want = torch.where((values(got.dtype).repeat(COPIES)[: len(got)] == INF) & (got == INF), got, want)
     if not got.is_floating_point():
         assert torch.equal(got, want), what
         return
@@ -131,6 +134,10 @@ def agree(got: torch.Tensor, want: torch.Tensor, what: object, absolute: float =
     if signed:
         zeros = (got == 0) & (want == 0)
         assert torch.equal(got[zeros].signbit(), want[zeros].signbit()), (what, values(want.dtype)[: len(want)][zeros])
+
+
+def signs(x: torch.Tensor) -> torch.Tensor:
+    return x.signbit() & ~x.isnan()
 
 
 def product(rows: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -205,10 +212,10 @@ def test_schemas_of_torch(name: str, dtype: torch.dtype) -> None:
     plain = name != "relu"  # a denormal may become -0 in the product, and relu keeps that, as in eager
     y = torch.ops.mkldnn._convolution_pointwise(image, kernel, b, [0, 0], [1, 1], [1, 1], 1, *rest)
     agree(y[0, :, 1, 1], want, (name, dtype, "convolution"), FUSED, signed=plain)
-    assert plain or torch.equal(y.signbit(), torch.relu(F.conv2d(image, kernel, b)).signbit())
+    assert plain or torch.equal(signs(y), signs(torch.relu(F.conv2d(image, kernel, b))))
     y = torch.ops.mkldnn._convolution_transpose_pointwise(image, turned, b, [0, 0], [0, 0], [1, 1], [1, 1], 1, *rest)
     agree(y[0, :, 1, 1], want, (name, dtype, "transposed"), FUSED, signed=plain)
-    assert plain or torch.equal(y.signbit(), torch.relu(F.conv_transpose2d(image, turned, b)).signbit())
+    assert plain or torch.equal(signs(y), signs(torch.relu(F.conv_transpose2d(image, turned, b))))
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu"])

@@ -90,7 +90,8 @@ def test_inline_work_is_marked(tmp_path):
         INLINE,
         False,
     ]
-    assert len({e["args"]["kernel"] for e in trace}) == 1
+    # A GPU's plan moves four elements of the larger one per load.
+    assert len({e["args"]["kernel"].replace("_fours", "_rows") for e in trace}) == 1
 
 
 @pytest.mark.usefixtures("own_stream")
