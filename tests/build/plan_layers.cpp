@@ -5,6 +5,7 @@
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
+#include "kernels/sycl/lowprecision_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/rnn_args.hpp"
 #include "tests/build/plan_check.hpp"
@@ -92,7 +93,8 @@ void test_convolution() {
     return !plan_depthwise_serves(other, cpu);
   };
   CHECK(without([](ConvArgs& c) { c.groups = 16; }) && without([](ConvArgs& c) { c.co = 64; }));
-  CHECK(without([](ConvArgs& c) { c.kernel[1] = 5; }) && without([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 4; }));
+  CHECK(without([](ConvArgs& c) { c.kernel[1] = 5; }) &&
+        without([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 4; }));
   CHECK(without([](ConvArgs& c) { c.stride[2] = 2; }) && !without([](ConvArgs& c) { c.stride[1] = 2; }));
   CHECK(without([](ConvArgs& c) { c.dilation[1] = 2; }));
   const auto gradients = [&](DType type, int32_t kernel, int32_t stride, const Policy& policy) {
@@ -225,7 +227,7 @@ void test_block_scales() {
                                                    std::tuple{BlockScale::e8m0, BlockValues::e5m2, 32u},
                                                    std::tuple{BlockScale::f32, BlockValues::e4m3fn, 128u}}) {
           at("block scales", rows, k, block);
-          xpu_ops::BlockRowsArgs args;
+          BlockRowsProblem args;
           args.scales.rows = rows, args.scales.k = k, args.scales.block = block, args.scales.scale_block = 1;
           const BlockScalePlan plan = plan_blockscale(values, args.scales, policy);
           CHECK((plan.groups0 * plan.groups1 == 0) == (rows * k == 0));
@@ -241,7 +243,7 @@ void test_block_scales() {
           CHECK(!few.served || (policy.single_items && rows && rows <= 32 && k && k % xpu_ops::kWeightChunk == 0));
           CHECK(!few.served || values != BlockValues::e5m2);
           if (few.served) CHECK(parts_cover((300 + 15) / 16, static_cast<int64_t>(few.groups), few.blocks));
-          xpu_ops::BlockDotsArgs both;
+          BlockDotsProblem both;
           both.weight = args.weight;
           both.a = both.w = args.scales;
           Policy dots = policy;
