@@ -82,23 +82,23 @@ void test_matmul() {
 void test_convolution() {
   Policy cpu, gpu;
   cpu.single_items = true;
-  ConvArgs a{};
+  DirectProblem a{};
   a.n = 2, a.ci = a.co = a.groups = 32;
   for (int d = 0; d < 3; ++d) a.in[d] = a.out[d] = 20, a.kernel[d] = 3, a.stride[d] = a.dilation[d] = 1;
   at("depthwise");
   CHECK(plan_depthwise_serves(a, cpu) && !plan_depthwise_serves(a, gpu));
   const auto without = [&](auto&& change) {
-    ConvArgs other = a;
+    DirectProblem other = a;
     change(other);
     return !plan_depthwise_serves(other, cpu);
   };
-  CHECK(without([](ConvArgs& c) { c.groups = 16; }) && without([](ConvArgs& c) { c.co = 64; }));
-  CHECK(without([](ConvArgs& c) { c.kernel[1] = 5; }) &&
-        without([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 4; }));
-  CHECK(without([](ConvArgs& c) { c.stride[2] = 2; }) && !without([](ConvArgs& c) { c.stride[1] = 2; }));
-  CHECK(without([](ConvArgs& c) { c.dilation[1] = 2; }));
+  CHECK(without([](DirectProblem& c) { c.groups = 16; }) && without([](DirectProblem& c) { c.co = 64; }));
+  CHECK(without([](DirectProblem& c) { c.kernel[1] = 5; }) &&
+        without([](DirectProblem& c) { c.kernel[1] = c.kernel[2] = 4; }));
+  CHECK(without([](DirectProblem& c) { c.stride[2] = 2; }) && !without([](DirectProblem& c) { c.stride[1] = 2; }));
+  CHECK(without([](DirectProblem& c) { c.dilation[1] = 2; }));
   const auto gradients = [&](DType type, int32_t kernel, int32_t stride, const Policy& policy) {
-    ConvArgs g = a;
+    DirectProblem g = a;
     g.kernel[1] = g.kernel[2] = kernel, g.stride[1] = g.stride[2] = stride;
     return std::pair(plan_depthwise_widens(g, type, policy), plan_depthwise_copies(g, type, policy));
   };
@@ -117,7 +117,7 @@ void test_convolution() {
       CHECK(parts_cover(height, plan.blocks, plan.rows));
     }
   at("columns");
-  ConvArgs c = a;
+  DirectProblem c = a;
   c.ci = c.co = 512, c.out[1] = c.out[2] = 14;
   CHECK(plan_columns_serve(c, false, cpu) && !plan_columns_serve(c, false, gpu));
   c.co = 8;  // few weights: only with strides and of images that are channels-last
