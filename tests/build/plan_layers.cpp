@@ -5,6 +5,7 @@
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
+#include "kernels/sycl/cpu/attention_block_args.hpp"
 #include "kernels/sycl/lowprecision_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/rnn_args.hpp"
@@ -200,15 +201,15 @@ void test_attention() {
             CHECK(!by_blocks || (policy.single_items && queries >= 24));
             CHECK(!plan_attention_blocks_serve(shape, true, policy));
             CHECK(plan_attention_one_serves(1, policy) == policy.single_items && !plan_attention_one_serves(2, policy));
-            AttentionBlockArgs args;
+            AttentionBlockProblem args;
+            args.batch = 2, args.heads = 8, args.nq = static_cast<uint32_t>(queries),
             args.nk = static_cast<uint32_t>(keys), args.dim = args.value_dim = 64;
             args.head_step = static_cast<uint32_t>(8 / kv_heads);
-            args.blocks = static_cast<uint32_t>((queries + kBlockQueries - 1) / kBlockQueries);
-            args.total = 16 * args.blocks;
+            const int64_t by_plane = (queries + kBlockQueries - 1) / kBlockQueries;
             const size_t groups = plan_attention_blocks(args, policy);
-            CHECK(groups >= 1 && groups <= args.total);
+            CHECK(groups >= 1 && groups <= static_cast<size_t>(16 * by_plane));
             const int64_t splits = plan_attention_splits(args, 2 * kv_heads, policy);
-            CHECK(splits >= 1 && splits <= std::max<int64_t>(1, args.blocks * args.head_step));
+            CHECK(splits >= 1 && splits <= std::max<int64_t>(1, by_plane * args.head_step));
           }
   at("attention");
   CHECK(blocks && tiles);
