@@ -17,8 +17,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 LAUNCHES_IN_BINDINGS = 0
 # Launch structs of the device that adapters still fill, and files that do. The numbers may only fall: an adapter fills a
 # problem of kernels/ops/problem, and the plan makes the launch struct from it.
-LAUNCH_STRUCTS_IN_BINDINGS = 5
-FILES_WITH_LAUNCH_STRUCTS = 2
+LAUNCH_STRUCTS_IN_BINDINGS = 0
+FILES_WITH_LAUNCH_STRUCTS = 0
 # Adapters know no type of oneDNN; its version and its caches are shown to Python by one file.
 FILES_WITH_ONEDNN_TYPES = {"bindings/onednn_module.cpp"}
 # And none of its functions but those that name kept weights: kernels/products decides what serves a product.
