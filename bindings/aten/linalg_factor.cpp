@@ -113,7 +113,7 @@ at::Tensor permutation_of(const at::Tensor& pivots, at::IntArrayRef shape) {
   problem.rows = shape.back();
   problem.batch = order.numel() / problem.rows;
   problem.swaps = swaps.size(-1);
-  ops::lu_permutation(runtime::current_queue(), problem);
+  plan::lu_permutation(runtime::current_queue(), problem);
   return order;
 }
 

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/linalg_args.hpp"
 
-namespace xpu_ops::ops {
+namespace xpu_ops::plan {
+inline namespace linalg_family {
 namespace {
 
 constexpr size_t kGroup = 64;            // matrices of one work-group
@@ -34,7 +35,7 @@ const runtime::KernelTable& table_of(SmallRoutine routine, bool packs) {
 
 }  // namespace
 
-void lu_permutation(runtime::Queue& queue, const plan::PermutationProblem& problem) {
+void lu_permutation(runtime::Queue& queue, const PermutationProblem& problem) {
   runtime::launch(queue, kernels::lu_permutation, runtime::ceil_div(problem.batch, kGroup), kGroup, problem);
 }
 
@@ -43,7 +44,7 @@ bool small_serves(const runtime::Policy& policy, DType type, int64_t count, int6
   return side <= kSmallSide && count >= (policy.host_memory ? kSmallCount : 2);
 }
 
-SmallPlan plan_small(const runtime::Policy& policy, DType type, const plan::SmallProblem& p) {
+SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallProblem& p) {
   const auto bytes = static_cast<int64_t>(dtype_size(type));
   SmallPlan plan{};
   plan.packs = policy.single_items;
@@ -58,7 +59,7 @@ SmallPlan plan_small(const runtime::Policy& policy, DType type, const plan::Smal
   return plan;
 }
 
-void small(runtime::Queue& queue, SmallRoutine routine, DType type, const plan::SmallProblem& problem) {
+void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallProblem& problem) {
   const SmallPlan plan = plan_small(runtime::device_info(queue.device).policy, type, problem);
   const runtime::Scratch scratch(static_cast<size_t>(plan.scratch_bytes));
   const SmallArgs args{problem, scratch.get(), plan.elements, plan.workers};
@@ -66,4 +67,5 @@ void small(runtime::Queue& queue, SmallRoutine routine, DType type, const plan::
   runtime::launch(queue, table_of(routine, plan.packs)[type], runtime::ceil_div(plan.workers, local), local, args);
 }
 
-}  // namespace xpu_ops::ops
+}  // namespace linalg_family
+}  // namespace xpu_ops::plan

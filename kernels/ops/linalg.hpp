@@ -5,9 +5,10 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::ops {
+namespace xpu_ops::plan {
+inline namespace linalg_family {
 
-void lu_permutation(runtime::Queue& queue, const plan::PermutationProblem& problem);
+void lu_permutation(runtime::Queue& queue, const PermutationProblem& problem);
 
 // Routines on batches of small matrices. Results that have no data are left out; results may be operands.
 enum class SmallRoutine : int8_t {
@@ -34,8 +35,9 @@ struct SmallPlan {
   int32_t elements;  // of scratch memory per worker and lane
   int64_t scratch_bytes;
 };
-SmallPlan plan_small(const runtime::Policy& policy, DType type, const plan::SmallProblem& problem);
+SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallProblem& problem);
 
-void small(runtime::Queue& queue, SmallRoutine routine, DType type, const plan::SmallProblem& problem);
+void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallProblem& problem);
 
-}  // namespace xpu_ops::ops
+}  // namespace linalg_family
+}  // namespace xpu_ops::plan
