@@ -11,7 +11,8 @@
 #include "kernels/sycl/cpu/attention_block_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline attention_family {
+namespace xpu_ops::plan {
+inline namespace attention_family {
 namespace {
 
 using runtime::ceil_div;
@@ -166,4 +167,5 @@ void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const
   runtime::launch(queue, kernels::attention_one_mix[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
-}  // namespace xpu_ops::plan::inline attention_family
+}  // namespace attention_family
+}  // namespace xpu_ops::plan

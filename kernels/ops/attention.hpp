@@ -9,7 +9,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline attention_family {
+namespace xpu_ops::plan {
+inline namespace attention_family {
 
 enum class AttentionMask { none, boolean, additive };
 
@@ -60,4 +61,5 @@ void attention_dropout(runtime::Queue& queue, const AttentionProblem& problem);
 void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
 void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
 
-}  // namespace xpu_ops::plan::inline attention_family
+}  // namespace attention_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/blockscale_args.hpp"
 
-namespace xpu_ops::plan::inline blockscale_family {
+namespace xpu_ops::plan {
+inline namespace blockscale_family {
 namespace {
 
 using runtime::ceil_div;
@@ -130,4 +131,5 @@ bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, boo
   return true;
 }
 
-}  // namespace xpu_ops::plan::inline blockscale_family
+}  // namespace blockscale_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/sycl/convolution_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline convolution_family {
+namespace xpu_ops::plan {
+inline namespace convolution_family {
 namespace {
 
 using runtime::ceil_div;
@@ -107,4 +108,5 @@ void convolution_columns(runtime::Queue& queue, DType type, const DirectProblem&
   runtime::launch(queue, kernels::conv_columns[type], size_t{args.n} * static_cast<size_t>(args.out[1]), kLanes, args);
 }
 
-}  // namespace xpu_ops::plan::inline convolution_family
+}  // namespace convolution_family
+}  // namespace xpu_ops::plan

@@ -9,7 +9,8 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/foreach_args.hpp"
 
-namespace xpu_ops::plan::inline foreach_family {
+namespace xpu_ops::plan {
+inline namespace foreach_family {
 namespace {
 
 constexpr size_t kReduceItems = 16;  // of a work-group of a reduction
@@ -101,4 +102,5 @@ void update_scale(runtime::Queue& queue, const UpdateScaleProblem& args) {
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 
-}  // namespace xpu_ops::plan::inline foreach_family
+}  // namespace foreach_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline foreach_family {
+namespace xpu_ops::plan {
+inline namespace foreach_family {
 
 constexpr int64_t kForeachLimit = int64_t{1} << 31;  // elements of one tensor
 
@@ -51,4 +52,5 @@ void reduce_each(const ForeachTensors<ForeachTensor<2>>& tensors, runtime::Kerne
 
 void update_scale(runtime::Queue& queue, const UpdateScaleProblem& problem);
 
-}  // namespace xpu_ops::plan::inline foreach_family
+}  // namespace foreach_family
+}  // namespace xpu_ops::plan

@@ -13,7 +13,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 
-namespace xpu_ops::plan::inline indexing_family {
+namespace xpu_ops::plan {
+inline namespace indexing_family {
 namespace {
 
 using runtime::ceil_div;
@@ -246,4 +247,5 @@ void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& 
   runtime::check_kernel_errors(queue);
 }
 
-}  // namespace xpu_ops::plan::inline indexing_family
+}  // namespace indexing_family
+}  // namespace xpu_ops::plan

@@ -14,7 +14,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/indexing_args.hpp"
 
-namespace xpu_ops::plan::inline indexing_family {
+namespace xpu_ops::plan {
+inline namespace indexing_family {
 
 using Dims3 = std::vector<WalkDim<3>>;
 
@@ -88,4 +89,5 @@ void fill_tail(runtime::Queue& queue, const FillTailArgs& args);
 // Reports the message of the problem where the element, of so many bytes, is zero.
 void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& problem);
 
-}  // namespace xpu_ops::plan::inline indexing_family
+}  // namespace indexing_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/lowprecision_args.hpp"
 
-namespace xpu_ops::plan::inline lowprecision_family {
+namespace xpu_ops::plan {
+inline namespace lowprecision_family {
 namespace {
 
 using runtime::ceil_div;
@@ -46,4 +47,5 @@ bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const We
   return true;
 }
 
-}  // namespace xpu_ops::plan::inline lowprecision_family
+}  // namespace lowprecision_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline lowprecision_family {
+namespace xpu_ops::plan {
+inline namespace lowprecision_family {
 
 // int4_pairs: scale and zero of each group side by side, as _weight_int4pack_mm has them.
 enum class WeightKind { int8, int4_pairs, int4_zeros };
@@ -23,4 +24,5 @@ WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& problem
 // False where the plan leaves the product to oneDNN.
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const WeightProblem& problem);
 
-}  // namespace xpu_ops::plan::inline lowprecision_family
+}  // namespace lowprecision_family
+}  // namespace xpu_ops::plan

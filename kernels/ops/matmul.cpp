@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline matmul_family {
+namespace xpu_ops::plan {
+inline namespace matmul_family {
 namespace {
 
 using runtime::ceil_div;
@@ -108,4 +109,5 @@ void dot(runtime::Queue& queue, DType type, const DotProblem& problem) {
   runtime::launch(queue, kernels::dot_final[type], 1, 1, args);
 }
 
-}  // namespace xpu_ops::plan::inline matmul_family
+}  // namespace matmul_family
+}  // namespace xpu_ops::plan

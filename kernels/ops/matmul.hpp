@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/matmul_args.hpp"
 
-namespace xpu_ops::plan::inline matmul_family {
+namespace xpu_ops::plan {
+inline namespace matmul_family {
 
 // How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
 // of b.
@@ -40,4 +41,5 @@ struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);
 void dot(runtime::Queue& queue, DType type, const DotProblem& problem);
 
-}  // namespace xpu_ops::plan::inline matmul_family
+}  // namespace matmul_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline pointwise_family {
+namespace xpu_ops::plan {
+inline namespace pointwise_family {
 namespace {
 
 constexpr uint32_t kFewUnits = 4;      // up to which a tile is worth a work-group
@@ -264,4 +265,5 @@ void DenseCall::launch(runtime::Queue& queue) {
   launch_rows(queue, rows_, common_, shape, runtime::device_info(queue.device).policy, args);
 }
 
-}  // namespace xpu_ops::plan::inline pointwise_family
+}  // namespace pointwise_family
+}  // namespace xpu_ops::plan

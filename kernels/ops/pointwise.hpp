@@ -9,7 +9,8 @@
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline pointwise_family {
+namespace xpu_ops::plan {
+inline namespace pointwise_family {
 
 enum class Layout { rows, strided };  // strided: also for kernels of steps
 
@@ -111,4 +112,5 @@ class DenseCall {
   host::Call call_;
 };
 
-}  // namespace xpu_ops::plan::inline pointwise_family
+}  // namespace pointwise_family
+}  // namespace xpu_ops::plan

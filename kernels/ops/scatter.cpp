@@ -14,7 +14,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/counts_args.hpp"
 
-namespace xpu_ops::plan::inline scatter_family {
+namespace xpu_ops::plan {
+inline namespace scatter_family {
 namespace {
 
 using runtime::ceil_div;
@@ -327,4 +328,5 @@ void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentPro
   launch_item_rows(queue, kernels::segment_reduce_backward[type], size_t{p.outer} * p.segments, p.inner, p);
 }
 
-}  // namespace xpu_ops::plan::inline scatter_family
+}  // namespace scatter_family
+}  // namespace xpu_ops::plan

@@ -9,7 +9,8 @@
 #include "kernels/ops/problem/scatter.hpp"
 #include "kernels/sycl/scatter_args.hpp"
 
-namespace xpu_ops::plan::inline scatter_family {
+namespace xpu_ops::plan {
+inline namespace scatter_family {
 
 enum class Reduce { assign, add, mul, max, min };
 
@@ -56,4 +57,5 @@ void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint3
 void segment_reduce(runtime::Queue& queue, DType type, const SegmentProblem& problem);
 void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentProblem& problem);
 
-}  // namespace xpu_ops::plan::inline scatter_family
+}  // namespace scatter_family
+}  // namespace xpu_ops::plan

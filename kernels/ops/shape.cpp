@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline shape_family {
+namespace xpu_ops::plan {
+inline namespace shape_family {
 namespace {
 
 using runtime::ceil_div;
@@ -122,4 +123,5 @@ void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProb
   runtime::launch(queue, kernels::unfold_backward[type], ceil_div(p.n, group), group, args);
 }
 
-}  // namespace xpu_ops::plan::inline shape_family
+}  // namespace shape_family
+}  // namespace xpu_ops::plan

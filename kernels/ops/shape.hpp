@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/shape_args.hpp"
 
-namespace xpu_ops::plan::inline shape_family {
+namespace xpu_ops::plan {
+inline namespace shape_family {
 
 // Gathers the parts of a concatenation; launches whenever the arguments are full, and at the end.
 class Cat {
@@ -39,4 +40,5 @@ void im2col(runtime::Queue& queue, size_t element, const Im2colProblem& problem)
 void col2im(runtime::Queue& queue, DType type, const Im2colProblem& problem);
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& problem);
 
-}  // namespace xpu_ops::plan::inline shape_family
+}  // namespace shape_family
+}  // namespace xpu_ops::plan

@@ -12,7 +12,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_family {
+namespace xpu_ops::plan {
+inline namespace sparse_family {
 namespace {
 
 using runtime::ceil_div;
@@ -157,4 +158,5 @@ void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangePro
   runtime::launch(queue, kernels::range_fill, chunks.items, 1, chunked<RangeArgs>(problem, chunks));
 }
 
-}  // namespace xpu_ops::plan::inline sparse_family
+}  // namespace sparse_family
+}  // namespace xpu_ops::plan

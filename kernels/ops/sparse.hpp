@@ -9,7 +9,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline sparse_family {
+namespace xpu_ops::plan {
+inline namespace sparse_family {
 
 // Few items with `chunk` of `n` each in turn. `work`: elements that they read in all.
 struct ItemChunks {
@@ -69,4 +70,5 @@ void dense_at(runtime::Queue& queue, size_t element, const DenseAtProblem& probl
 void count_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
 void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
 
-}  // namespace xpu_ops::plan::inline sparse_family
+}  // namespace sparse_family
+}  // namespace xpu_ops::plan

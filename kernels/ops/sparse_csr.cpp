@@ -7,7 +7,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_csr_family {
+namespace xpu_ops::plan {
+inline namespace sparse_csr_family {
 namespace {
 
 // Bits of all columns, and of all words of them.
@@ -84,4 +85,5 @@ void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks
   runtime::launch(queue, kernels::csr_reduce_fill[type], args.items, 1, args);
 }
 
-}  // namespace xpu_ops::plan::inline sparse_csr_family
+}  // namespace sparse_csr_family
+}  // namespace xpu_ops::plan

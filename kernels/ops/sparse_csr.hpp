@@ -13,7 +13,8 @@ namespace xpu_ops {
 
 struct CsrBlockArgs;
 
-namespace plan::inline sparse_csr_family {
+namespace plan {
+inline namespace sparse_csr_family {
 
 void pointers_to_rows(runtime::Queue& queue, int64_t batches, const CompressProblem& problem);
 void rows_to_pointers(runtime::Queue& queue, const CompressProblem& problem);
@@ -44,5 +45,6 @@ void fill_merged(runtime::Queue& queue, DType type, const ItemChunks& chunks, co
 
 void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks, const CsrReduceProblem& problem);
 
-}  // namespace plan::inline sparse_csr_family
+}  // namespace sparse_csr_family
+}  // namespace plan
 }  // namespace xpu_ops

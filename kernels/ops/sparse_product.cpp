@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_product_family {
+namespace xpu_ops::plan {
+inline namespace sparse_product_family {
 namespace {
 
 using runtime::ceil_div;
@@ -127,4 +128,5 @@ void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& prob
   runtime::launch(queue, kernels::row_places, static_cast<size_t>(rows), kPlaceItems, problem);
 }
 
-}  // namespace xpu_ops::plan::inline sparse_product_family
+}  // namespace sparse_product_family
+}  // namespace xpu_ops::plan

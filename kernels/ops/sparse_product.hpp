@@ -14,7 +14,8 @@ namespace xpu_ops {
 
 struct SpgemmArgs;
 
-namespace plan::inline sparse_product_family {
+namespace plan {
+inline namespace sparse_product_family {
 
 // Rows that a work-group takes in turn: enough groups for the device to share them out, long ones on a CPU.
 uint32_t plan_group_rows(int64_t rows, const runtime::Policy& policy);
@@ -64,5 +65,6 @@ void sampled_product(runtime::Queue& queue, DType type, bool rows, const Sampled
 
 void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& problem);
 
-}  // namespace plan::inline sparse_product_family
+}  // namespace sparse_product_family
+}  // namespace plan
 }  // namespace xpu_ops

@@ -82,6 +82,13 @@ def test_adapters_know_no_launch_struct() -> None:
     assert not [p for p, text in sources("bindings") if '"kernels/sycl/' in text]
 
 
+def test_indexers_find_the_names_of_families() -> None:
+    """ctags reads nothing behind `namespace a::inline b`."""
+    assert not [
+        p for p, text in sources("kernels", "bindings", "tests") if re.search(r"\bnamespace [\w:]*::inline ", text)
+    ]
+
+
 def test_problems_are_small_headers() -> None:
     """Adapters and device code both include them: no type of SYCL, and no launch struct."""
     found = [
