@@ -57,67 +57,66 @@ bool multiply(Attention& a, const View& x, const View& y, const View& to, bool a
 }
 
 // Keys or values of the heads of queries from keys.head0 on, of which so many share them.
-AttentionOneArgs one_args(const at::Tensor& kv, const Part& keys, uint32_t group) {
-  AttentionOneArgs args;
-  args.kv = static_cast<const char*>(kv.const_data_ptr()) + keys.batch0 * kv.stride(0) * kv.element_size();
-  for (int d = 0; d < 3; ++d) args.kv_stride[d] = kv.stride(d);
-  args.tile_heads = static_cast<uint32_t>(keys.heads);
-  args.head0 = static_cast<uint32_t>(keys.head0);
-  args.group = group;
-  args.cols = static_cast<uint32_t>(keys.rows);
-  args.dim = static_cast<uint32_t>(kv.size(3));
-  return args;
+plan::AttentionOneProblem one_problem(const at::Tensor& kv, const Part& keys, uint32_t group) {
+  plan::AttentionOneProblem problem;
+  problem.kv = static_cast<const char*>(kv.const_data_ptr()) + keys.batch0 * kv.stride(0) * kv.element_size();
+  for (int d = 0; d < 3; ++d) problem.kv_stride[d] = kv.stride(d);
+  problem.tile_heads = static_cast<uint32_t>(keys.heads);
+  problem.head0 = static_cast<uint32_t>(keys.head0);
+  problem.group = group;
+  problem.cols = static_cast<uint32_t>(keys.rows);
+  problem.dim = static_cast<uint32_t>(kv.size(3));
+  return problem;
 }
 
 void score_one(Attention& a, const View& q, const Part& keys, uint32_t group) {
-  AttentionOneArgs args = one_args(a.k, keys, group);
-  args.q = q.data;
-  std::copy(q.strides, q.strides + 2, args.q_stride);
-  args.scores = a.args.scores;
-  plan::attention_scores_one(a.queue, to_dtype(a.type), a.args.planes, args);
+  plan::AttentionOneProblem problem = one_problem(a.k, keys, group);
+  problem.q = q.data;
+  std::copy(q.strides, q.strides + 2, problem.q_stride);
+  problem.scores = a.problem.scores;
+  plan::attention_scores_one(a.queue, to_dtype(a.type), a.problem.planes, problem);
 }
 
 void mix_one(Attention& a, const View& out, const Part& keys, uint32_t group) {
-  AttentionOneArgs args = one_args(a.v, keys, group);
-  args.weights = a.args.weights;
-  args.out = out.data;
-  std::copy(out.strides, out.strides + 2, args.out_stride);
-  plan::attention_mix_one(a.queue, to_dtype(a.type), a.args.planes, args);
+  plan::AttentionOneProblem problem = one_problem(a.v, keys, group);
+  problem.weights = a.problem.weights;
+  problem.out = out.data;
+  std::copy(out.strides, out.strides + 2, problem.out_stride);
+  plan::attention_mix_one(a.queue, to_dtype(a.type), a.problem.planes, problem);
 }
 
 void set_strides(int64_t (&to)[3], const at::Tensor& t) {
   for (int d = 0; d < 3; ++d) to[d] = t.stride(d);
 }
 
-AttentionBlockArgs block_args(const Attention& a, const at::Tensor& logsumexp) {
-  AttentionBlockArgs args;
-  args.q = a.q.const_data_ptr<float>();
-  args.k = a.k.const_data_ptr<float>();
-  args.v = a.v.const_data_ptr<float>();
-  args.logsumexp = logsumexp.mutable_data_ptr<float>();
-  args.mask = a.args.mask;
-  set_strides(args.q_stride, a.q);
-  set_strides(args.k_stride, a.k);
-  set_strides(args.v_stride, a.v);
-  std::copy(std::begin(a.args.mask_stride), std::end(a.args.mask_stride), args.mask_stride);
-  args.heads = a.args.heads;
-  args.head_step = a.args.head_step;
-  args.nq = a.args.nq;
-  args.nk = static_cast<uint32_t>(a.k.size(2));
-  args.dim = static_cast<uint32_t>(a.q.size(3));
-  args.value_dim = static_cast<uint32_t>(a.v.size(3));
-  args.blocks = (args.nq + kBlockQueries - 1) / kBlockQueries;
-  args.total = static_cast<uint32_t>(a.q.size(0)) * args.heads * args.blocks;
-  args.causal = a.args.causal;
-  args.scale = a.args.scale;
-  return args;
+plan::AttentionBlockProblem block_problem(const Attention& a, const at::Tensor& logsumexp) {
+  plan::AttentionBlockProblem problem;
+  problem.q = a.q.const_data_ptr<float>();
+  problem.k = a.k.const_data_ptr<float>();
+  problem.v = a.v.const_data_ptr<float>();
+  problem.logsumexp = logsumexp.mutable_data_ptr<float>();
+  problem.mask = a.problem.mask;
+  set_strides(problem.q_stride, a.q);
+  set_strides(problem.k_stride, a.k);
+  set_strides(problem.v_stride, a.v);
+  std::copy(std::begin(a.problem.mask_stride), std::end(a.problem.mask_stride), problem.mask_stride);
+  problem.heads = a.problem.heads;
+  problem.head_step = a.problem.head_step;
+  problem.nq = a.problem.nq;
+  problem.nk = static_cast<uint32_t>(a.k.size(2));
+  problem.dim = static_cast<uint32_t>(a.q.size(3));
+  problem.value_dim = static_cast<uint32_t>(a.v.size(3));
+  problem.batch = static_cast<uint32_t>(a.q.size(0));
+  problem.causal = a.problem.causal;
+  problem.scale = a.problem.scale;
+  return problem;
 }
 
 void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  AttentionBlockArgs args = block_args(a, logsumexp);
-  args.out = out.mutable_data_ptr<float>();
-  set_strides(args.out_stride, out);
-  plan::attention_blocks(a.queue, a.kind, args);
+  plan::AttentionBlockProblem problem = block_problem(a, logsumexp);
+  problem.out = out.mutable_data_ptr<float>();
+  set_strides(problem.out_stride, out);
+  plan::attention_blocks(a.queue, a.kind, problem);
 }
 
 // False where oneDNN has no fast product of this type.
@@ -126,17 +125,17 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     forward_by_blocks(a, out, logsumexp);
     return true;
   }
-  const bool single = a.type == at::kFloat, one = a.args.nq == 1;
-  const bool own_products = plan::plan_attention_one_serves(a.args.nq, current_policy());
+  const bool single = a.type == at::kFloat, one = a.problem.nq == 1;
+  const bool own_products = plan::plan_attention_one_serves(a.problem.nq, current_policy());
   const uint32_t group = own_products ? a.join_groups() : 1;
   runtime::Scratch scores(a.tile_elements() * sizeof(float)), narrow(single ? 1 : a.tile_elements() * 2);
-  a.args.scores = scores.get<float>();
-  a.args.weights = single ? scores.get() : narrow.get();
-  a.args.logsumexp = logsumexp.mutable_data_ptr<float>();
+  a.problem.scores = scores.get<float>();
+  a.problem.weights = single ? scores.get() : narrow.get();
+  a.problem.logsumexp = logsumexp.mutable_data_ptr<float>();
   return a.for_tiles([&](const Part& queries, const Part& keys) {
     if (own_products) {
       score_one(a, part_of(a.q, queries), keys, group);
-      plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.args);
+      plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.problem);
       mix_one(a, part_of(out, queries), keys, group);
       return true;
     }
@@ -146,8 +145,8 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     if (one ? !multiply(a, part_of(a.k, keys), part_of(a.q, queries, true), products)
             : !multiply(a, part_of(a.q, queries), part_of(a.k, keys, true), products))
       return false;
-    plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.args);
-    return multiply(a, scratch_view(a.args.weights, to_dtype(a.type), queries, cols), part_of(a.v, keys),
+    plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.problem);
+    return multiply(a, scratch_view(a.problem.weights, to_dtype(a.type), queries, cols), part_of(a.v, keys),
                     part_of(out, queries));
   });
 }
@@ -156,17 +155,17 @@ struct Gradients { at::Tensor q, k, v; };
 
 void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
                         const at::Tensor& delta) {
-  AttentionBlockArgs args = block_args(a, logsumexp);
-  args.grad = grad.const_data_ptr<float>();
-  args.delta = delta.const_data_ptr<float>();
-  set_strides(args.grad_stride, grad);
+  plan::AttentionBlockProblem problem = block_problem(a, logsumexp);
+  problem.grad = grad.const_data_ptr<float>();
+  problem.delta = delta.const_data_ptr<float>();
+  set_strides(problem.grad_stride, grad);
   if (to.q.defined()) {
-    args.q_grad = to.q.mutable_data_ptr<float>();
-    set_strides(args.q_grad_stride, to.q);
+    problem.q_grad = to.q.mutable_data_ptr<float>();
+    set_strides(problem.q_grad_stride, to.q);
   }
   const int64_t planes = a.shape.batch * a.shape.kv_heads,
-                splits = plan::plan_attention_splits(args, planes, current_policy());
-  args.splits = static_cast<uint32_t>(splits);
+                splits = plan::plan_attention_splits(problem, planes, current_policy());
+  problem.splits = static_cast<uint32_t>(splits);
   const auto sums = [&](const at::Tensor& t, float*& data, int64_t (&stride)[3], int64_t& split) {
     if (!t.defined()) return at::Tensor();
     const at::Tensor all =
@@ -177,9 +176,9 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
     split = one.numel();
     return all;
   };
-  const at::Tensor k_sums = sums(to.k, args.k_grad, args.k_grad_stride, args.k_grad_split);
-  const at::Tensor v_sums = sums(to.v, args.v_grad, args.v_grad_stride, args.v_grad_split);
-  plan::attention_blocks_backward(a.queue, a.kind, planes, args);
+  const at::Tensor k_sums = sums(to.k, problem.k_grad, problem.k_grad_stride, problem.k_grad_split);
+  const at::Tensor v_sums = sums(to.v, problem.v_grad, problem.v_grad_stride, problem.v_grad_split);
+  plan::attention_blocks_backward(a.queue, a.kind, planes, problem);
   if (splits == 1) return;
   for (const auto& [from, t] : {std::pair{k_sums, to.k}, std::pair{v_sums, to.v}}) {
     at::Tensor out = t;
@@ -199,12 +198,12 @@ bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const a
   const int64_t elements = a.tile_elements();
   runtime::Scratch scores(elements * sizeof(float)), slopes(elements * sizeof(float));
   runtime::Scratch weights16(single ? 1 : elements * 2), slopes16(single ? 1 : elements * 2);
-  a.args.scores = scores.get<float>();
-  a.args.slopes = slopes.get<float>();
-  a.args.weights = single ? scores.get() : weights16.get();
-  a.args.slopes_out = single ? slopes.get() : slopes16.get();
-  a.args.logsumexp = logsumexp.mutable_data_ptr<float>();
-  a.args.delta = delta.const_data_ptr<float>();
+  a.problem.scores = scores.get<float>();
+  a.problem.slopes = slopes.get<float>();
+  a.problem.weights = single ? scores.get() : weights16.get();
+  a.problem.slopes_out = single ? slopes.get() : slopes16.get();
+  a.problem.logsumexp = logsumexp.mutable_data_ptr<float>();
+  a.problem.delta = delta.const_data_ptr<float>();
   const DType type = to_dtype(a.type);
   return a.for_tiles([&](const Part& queries, const Part& keys) {
     const int64_t cols = keys.rows;
@@ -212,15 +211,15 @@ bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const a
     if (!multiply(a, q, part_of(a.k, keys, true), scratch_view(scores.get(), DType::f32, queries, cols)) ||
         !multiply(a, g, part_of(a.v, keys, true), scratch_view(slopes.get(), DType::f32, queries, cols)))
       return false;
-    plan::attention_slopes(a.queue, a.kind, a.drop, type, a.args);
-    if (to.q.defined() &&
-        !multiply(a, scratch_view(a.args.slopes_out, type, queries, cols), part_of(a.k, keys), part_of(to.q, queries)))
+    plan::attention_slopes(a.queue, a.kind, a.drop, type, a.problem);
+    if (to.q.defined() && !multiply(a, scratch_view(a.problem.slopes_out, type, queries, cols), part_of(a.k, keys),
+                                    part_of(to.q, queries)))
       return false;
     if (to.k.defined() &&
-        !multiply(a, scratch_view(a.args.slopes_out, type, queries, cols, true), q, part_of(to.k, keys), true))
+        !multiply(a, scratch_view(a.problem.slopes_out, type, queries, cols, true), q, part_of(to.k, keys), true))
       return false;
     return !to.v.defined() ||
-           multiply(a, scratch_view(a.args.weights, type, queries, cols, true), g, part_of(to.v, keys), true);
+           multiply(a, scratch_view(a.problem.weights, type, queries, cols, true), g, part_of(to.v, keys), true);
   });
 }
 
@@ -255,16 +254,16 @@ std::pair<at::Tensor, at::Tensor> saved_numbers(const PhiloxState& state) {
   saved.select(0, 1).add_(static_cast<int64_t>(state.offset));
   return {saved.select(0, 0), saved.select(0, 1)};
 }
-void take_numbers(AttentionArgs& args, const at::Tensor& seed, const at::Tensor& offset) {
+void take_numbers(plan::AttentionProblem& problem, const at::Tensor& seed, const at::Tensor& offset) {
   if (!seed.is_xpu()) {
-    args.seed = static_cast<uint64_t>(seed.item<int64_t>());
-    args.offset = static_cast<uint64_t>(offset.item<int64_t>());
+    problem.seed = static_cast<uint64_t>(seed.item<int64_t>());
+    problem.offset = static_cast<uint64_t>(offset.item<int64_t>());
     return;
   }
   const auto* state = seed.const_data_ptr<int64_t>();
   TORCH_CHECK(seed.numel() == 1 && offset.numel() == 1 && offset.const_data_ptr<int64_t>() == state + 1,
               "xpu_ops: philox_seed and philox_offset on the device are those that the forward pass returned");
-  args.state = reinterpret_cast<const uint64_t*>(state);
+  problem.state = reinterpret_cast<const uint64_t*>(state);
 }
 
 }  // namespace
@@ -281,7 +280,7 @@ _scaled_dot_product_fused_attention_overrideable(const at::Tensor& query, const 
   const at::Tensor logsumexp = new_empty({b, h, n}, at::kFloat);
   for (at::ScalarType type : compute_types(query, key, value, dropout_p)) {
     Attention a(query, key, value, mask, is_causal, scale, dropout_p, type);
-    a.args.seed = random.seed, a.args.offset = random.offset, a.args.state = random.state;
+    a.problem.seed = random.seed, a.problem.offset = random.offset, a.problem.state = random.state;
     const at::Tensor out = new_like(query, value.size(3), type);
     if (forward(a, out, logsumexp))
       return {laid_out_as(query, out.to(query.scalar_type())),
@@ -309,15 +308,15 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
   const at::Tensor lse = logsumexp.contiguous(), delta = new_empty(lse.sizes(), at::kFloat);
   for (at::ScalarType type : compute_types(query, key, value, dropout_p)) {
     Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
-    if (dropout_p != 0.0) take_numbers(a.args, seed, offset);
+    if (dropout_p != 0.0) take_numbers(a.problem, seed, offset);
     const at::Tensor grad = own_rows(grad_out, type), y = plain_rows(out, type);
-    AttentionDeltaArgs d;
+    plan::AttentionDeltaProblem d;
     d.grad = grad.const_data_ptr();
     d.out = y.const_data_ptr();
     for (int i = 0; i < 3; ++i) d.grad_stride[i] = grad.stride(i), d.out_stride[i] = y.stride(i);
     d.delta = delta.mutable_data_ptr<float>();
-    d.heads = a.args.heads;
-    d.nq = a.args.nq;
+    d.heads = a.problem.heads;
+    d.nq = a.problem.nq;
     d.cols = static_cast<uint32_t>(y.size(3));
     d.total = static_cast<uint32_t>(lse.numel());
     plan::attention_delta(a.queue, to_dtype(type), d);
@@ -397,12 +396,12 @@ at::Tensor& _fill_mem_eff_dropout_mask_(at::Tensor& self, double dropout_p, int6
   TORCH_CHECK(rows <= std::numeric_limits<uint32_t>::max() && cols <= std::numeric_limits<uint32_t>::max(),
               "_fill_mem_eff_dropout_mask_: expected at most 2^32 - 1 queries and keys, but got ", self.sizes());
   if (self.numel() == 0) return self;
-  AttentionArgs args;
-  args.weights = self.mutable_data_ptr();
-  args.seed = static_cast<uint64_t>(seed), args.offset = static_cast<uint64_t>(offset);
-  args.rows = static_cast<uint32_t>(rows), args.cols = static_cast<uint32_t>(cols);
-  args.keep = static_cast<float>(1.0 - dropout_p);
-  plan::attention_dropout(runtime::current_queue(), args);
+  plan::AttentionProblem problem;
+  problem.weights = self.mutable_data_ptr();
+  problem.seed = static_cast<uint64_t>(seed), problem.offset = static_cast<uint64_t>(offset);
+  problem.rows = static_cast<uint32_t>(rows), problem.cols = static_cast<uint32_t>(cols);
+  problem.keep = static_cast<float>(1.0 - dropout_p);
+  plan::attention_dropout(runtime::current_queue(), problem);
   return self;
 }
 

@@ -95,13 +95,13 @@ class Attention {
         shape(shape_of(query, key, value, causal)),
         blocks(type == at::kFloat && plan::plan_attention_blocks_serve(shape, drop, current_policy())),
         tiles_(plan::plan_attention_tiles(shape, current_policy())) {
-    args.heads = static_cast<uint32_t>(q.size(1));
-    args.nq = static_cast<uint32_t>(q.size(2));
-    args.head_step = args.heads / static_cast<uint32_t>(shape.kv_heads);
-    args.causal = causal;
-    args.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3)))));
-    args.keep = static_cast<float>(1.0 - dropout);
-    args.keep_scale = dropout == 1.0 ? 0.0f : static_cast<float>(1.0 / (1.0 - dropout));
+    problem.heads = static_cast<uint32_t>(q.size(1));
+    problem.nq = static_cast<uint32_t>(q.size(2));
+    problem.head_step = problem.heads / static_cast<uint32_t>(shape.kv_heads);
+    problem.causal = causal;
+    problem.scale = static_cast<float>(scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(3)))));
+    problem.keep = static_cast<float>(1.0 - dropout);
+    problem.keep_scale = dropout == 1.0 ? 0.0f : static_cast<float>(1.0 / (1.0 - dropout));
     if (mask.defined()) {
       kind = mask.scalar_type() == at::kBool ? AttentionMask::boolean : AttentionMask::additive;
       mask_ = kind == AttentionMask::boolean ? mask : mask.to(at::kFloat);
@@ -111,15 +111,15 @@ class Attention {
       mask_ = mask_.expand(sizes);
       if (mask_.stride(-1) != 1 && k.size(2) != 1) mask_ = mask_.contiguous();
       mask_ = mask_.expand({q.size(0), q.size(1), q.size(2), k.size(2)});
-      args.mask = mask_.const_data_ptr();
-      for (int d = 0; d < 3; ++d) args.mask_stride[d] = mask_.stride(d);
+      problem.mask = mask_.const_data_ptr();
+      for (int d = 0; d < 3; ++d) problem.mask_stride[d] = mask_.stride(d);
     }
   }
 
   // For one query of each head: heads that share keys and values go into one tile. Returns how many share them.
   uint32_t join_groups() {
-    const uint32_t group = std::exchange(args.head_step, 1);
-    shape.kv_heads = args.heads;
+    const uint32_t group = std::exchange(problem.head_step, 1);
+    shape.kv_heads = problem.heads;
     tiles_ = plan::plan_attention_tiles(shape, current_policy());
     return group;
   }
@@ -129,7 +129,7 @@ class Attention {
   // Calls f(queries, keys) for every tile, queries of one key head after another; stops where f returns false.
   template <class F>
   bool for_tiles(F f) {
-    const int64_t batch = shape.batch, nq = shape.queries, nk = shape.keys, group = args.head_step;
+    const int64_t batch = shape.batch, nq = shape.queries, nk = shape.keys, group = problem.head_step;
     const int64_t kv_heads = shape.kv_heads, step = tiles_.causal_step;
     for (int64_t b = 0; b < batch; b += tiles_.batches)
       for (int64_t h = 0; h < kv_heads; h += tiles_.heads)
@@ -138,14 +138,14 @@ class Attention {
             const int64_t nb = std::min(tiles_.batches, batch - b), nh = std::min(tiles_.heads, kv_heads - h);
             const int64_t rows = std::min(tiles_.rows, nq - i);
             const int64_t cols = shape.causal ? std::min(nk, (i + rows + step - 1) / step * step) : nk;
-            args.planes = static_cast<uint32_t>(nb * nh);
-            args.rows = static_cast<uint32_t>(rows);
-            args.cols = static_cast<uint32_t>(cols);
-            args.batch0 = static_cast<uint32_t>(b);
-            args.head0 = static_cast<uint32_t>(h);
-            args.tile_heads = static_cast<uint32_t>(nh);
-            args.head_offset = static_cast<uint32_t>(g);
-            args.query0 = static_cast<uint32_t>(i);
+            problem.planes = static_cast<uint32_t>(nb * nh);
+            problem.rows = static_cast<uint32_t>(rows);
+            problem.cols = static_cast<uint32_t>(cols);
+            problem.batch0 = static_cast<uint32_t>(b);
+            problem.head0 = static_cast<uint32_t>(h);
+            problem.tile_heads = static_cast<uint32_t>(nh);
+            problem.head_offset = static_cast<uint32_t>(g);
+            problem.query0 = static_cast<uint32_t>(i);
             if (!f(Part{b, nb, h * group + g, nh, group, i, rows}, Part{b, nb, h, nh, 1, 0, cols})) return false;
           }
     return true;
@@ -154,7 +154,7 @@ class Attention {
   runtime::Queue& queue = runtime::current_queue();
   at::ScalarType type;
   at::Tensor q, k, v;
-  AttentionArgs args;
+  plan::AttentionProblem problem;
   AttentionMask kind = AttentionMask::none;
   bool drop;
   plan::AttentionShape shape;

@@ -159,12 +159,12 @@ BlockScales required_scales(const char* name, const at::Tensor& rows, const at::
 }
 
 // The values, or nothing where rows are not dense.
-std::optional<BlockScaleArgs> value_args(const at::Tensor& rows) {
+std::optional<plan::BlockScaleProblem> value_args(const at::Tensor& rows) {
   if (rows.stride(1) != 1 && rows.size(1) != 1) return std::nullopt;
   const int64_t k = row_values(rows);
   TORCH_CHECK(rows.size(0) <= INT32_MAX && k <= INT32_MAX, "A scaled product takes sizes up to ", INT32_MAX,
               ", but got ", rows.size(0), " rows of ", k, " values.");
-  BlockScaleArgs args;
+  plan::BlockScaleProblem args;
   args.in = rows.const_data_ptr();
   args.in_row = rows.stride(0);
   args.rows = static_cast<uint32_t>(rows.size(0));
@@ -173,10 +173,10 @@ std::optional<BlockScaleArgs> value_args(const at::Tensor& rows) {
 }
 
 // All but what is written.
-std::optional<BlockScaleArgs> scale_args(const at::Tensor& rows, const BlockScales& scales) {
+std::optional<plan::BlockScaleProblem> scale_args(const at::Tensor& rows, const BlockScales& scales) {
   auto found = value_args(rows);
   if (!found) return found;
-  BlockScaleArgs& args = *found;
+  plan::BlockScaleProblem& args = *found;
   args.scale = scales.values.const_data_ptr();
   args.block = static_cast<uint32_t>(block_of(scales.recipe));
   args.scale_rows = static_cast<uint32_t>(scale_rows(scales.recipe));
@@ -253,7 +253,7 @@ bool few_rows(const Operands& x, const at::Tensor& out) {
   if (!b_args || x.a.size(0) == 0 || x.a.size(0) > INT32_MAX) return false;
   const auto values = values_of(x.b.scalar_type());
   const auto scale = scale_of(x.scale_b.values.scalar_type());
-  BlockRowsArgs args;
+  plan::BlockRowsProblem args;
   args.scales = *b_args;
   args.weight.m = static_cast<uint32_t>(x.a.size(0));
   args.weight.n = static_cast<uint32_t>(x.b.size(0));
@@ -268,7 +268,7 @@ bool few_rows(const Operands& x, const at::Tensor& out) {
 
 namespace {
 
-void size_dots(BlockDotsArgs& args, const at::Tensor& bias, const at::Tensor& out) {
+void size_dots(plan::BlockDotsProblem& args, const at::Tensor& bias, const at::Tensor& out) {
   args.weight.m = args.a.rows;
   args.weight.n = args.w.rows;
   args.weight.k = args.w.k;
@@ -287,7 +287,7 @@ bool few_rows(const Operands& x, const at::Tensor& bias, const at::Tensor& out) 
   if (x.a.scalar_type() != x.b.scalar_type() || !out.is_contiguous() || !dots_type(out)) return false;
   const auto a = scale_args(x.a, x.scale_a), w = scale_args(x.b, x.scale_b);
   if (!a || !w) return false;
-  BlockDotsArgs args;
+  plan::BlockDotsProblem args;
   args.a = *a;
   args.w = *w;
   for (int i = 0; i < 2; ++i) args.factor[i] = x.factor[i].defined() ? x.factor[i].const_data_ptr<float>() : nullptr;
@@ -310,7 +310,7 @@ bool few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_
   };
   const auto of_a = rows(a, scale_a), of_w = rows(b.t(), scale_b);
   if (!of_a || !of_w) return false;
-  BlockDotsArgs args;
+  plan::BlockDotsProblem args;
   args.a = *of_a;
   args.w = *of_w;
   size_dots(args, bias, out);

@@ -11,7 +11,6 @@
 
 namespace xpu_ops::aten {
 
-using plan::ForeachLaunch;
 using plan::kForeachLimit;
 
 namespace {
@@ -20,25 +19,25 @@ template <int OPERANDS>
 void run_pointwise(const ForeachOp& op, at::TensorList outputs, std::initializer_list<ForeachInput> inputs,
                    const ForeachInput& scalar, at::ArrayRef<at::Scalar> scalar_list) {
   const DType type = dtype_of(outputs[0]);
-  ForeachArgs<OPERANDS> a{};
+  plan::ForeachProblem p{};
   // A scalar operand lives in the tensor's entry; then the expression's own scalar is shared by all.
   const ForeachInput* immediate = nullptr;
   int k = 0;
   for (const ForeachInput& in : inputs) {
     const bool value = in.kind == ForeachInput::scalar || in.kind == ForeachInput::scalars;
-    a.mode[k++] = value ? kImmediate : in.kind == ForeachInput::tensor ? kBroadcast : kElement;
+    p.mode[k++] = value ? kImmediate : in.kind == ForeachInput::tensor ? kBroadcast : kElement;
     if (value) immediate = &in;
   }
-  a.own_scalar = immediate == nullptr;
-  if (immediate) a.shared = to_value(*scalar.value, type, ScalarArg::compute);
+  p.own_scalar = immediate == nullptr;
+  if (immediate) p.shared = to_value(*scalar.value, type, ScalarArg::compute);
   const ForeachInput& own = immediate ? *immediate : scalar;
   Value shared{};
   if (own.kind == ForeachInput::scalar) shared = to_value(*own.value, type, ScalarArg::compute);
   if (own.kind == ForeachInput::scalars) scalar_list = own.values;
-  ForeachLaunch<ForeachArgs<OPERANDS>> launch;
+  plan::ForeachOperands<OPERANDS> tensors;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].numel() == 0) continue;
-    auto& t = launch.add(outputs[i].numel());
+    auto& t = tensors.add(outputs[i].numel());
     t.ptr[0] = outputs[i].mutable_data_ptr();
     int operand = 1;
     for (const ForeachInput& in : inputs) {
@@ -48,7 +47,7 @@ void run_pointwise(const ForeachOp& op, at::TensorList outputs, std::initializer
     }
     t.scalar = scalar_list.empty() ? shared : to_value(scalar_list[i], type, ScalarArg::compute);
   }
-  launch.run(op.table[type], a);
+  plan::foreach_elements(tensors, op.table[type], p);
 }
 
 bool small(at::TensorList tensors) {
@@ -69,13 +68,13 @@ std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, ru
   std::vector<at::Tensor> result;
   result.reserve(self.size());
   for (size_t i = 0; i < self.size(); ++i) result.push_back(new_empty({}, type));
-  ForeachLaunch<ForeachReduceArgs> launch;
+  plan::ForeachTensors<ForeachTensor<2>> tensors;
   for (size_t i = 0; i < self.size(); ++i) {
-    auto& t = launch.add(self[i].numel());
+    auto& t = tensors.add(self[i].numel());
     t.ptr[0] = result[i].mutable_data_ptr();
     t.ptr[1] = const_cast<void*>(self[i].const_data_ptr());
   }
-  plan::reduce_each(launch, kernel, final_kernel, sizeof(Value));
+  plan::reduce_each(tensors, kernel, final_kernel, sizeof(Value));
   return result;
 }
 
@@ -140,26 +139,24 @@ void _foreach_copy_(at::TensorList self, at::TensorList src, bool non_blocking) 
   at::native::check_foreach_api_restrictions(self, src);
   const bool fused = self[0].is_xpu() && at::native::can_use_fast_route(self, src) && small(self) && small(src);
   if (!fused) return at::native::foreach_tensor_copy_list_kernel_slow_(self, src, non_blocking);
-  ForeachArgs<2> a{};
-  ForeachLaunch<ForeachArgs<2>> launch;
+  plan::ForeachOperands<2> tensors;
   for (size_t i = 0; i < self.size(); ++i) {
     if (self[i].numel() == 0 || self[i].is_same(src[i])) continue;
-    auto& t = launch.add(self[i].numel());
+    auto& t = tensors.add(self[i].numel());
     t.ptr[0] = self[i].mutable_data_ptr();
     t.ptr[1] = const_cast<void*>(src[i].const_data_ptr());
   }
-  launch.run(kernels::foreach_copy[raw_dtype(self[0].element_size())], a);
+  plan::foreach_elements(tensors, kernels::foreach_copy[raw_dtype(self[0].element_size())], {});
   bump_versions(self);
 }
 
 void _foreach_zero_(at::TensorList self) {
   at::native::check_foreach_api_restrictions(self);
   if (!at::native::can_use_fast_route(self) || !small(self)) return at::native::foreach_tensor_zero_slow_(self);
-  ForeachArgs<1> a{};
-  ForeachLaunch<ForeachArgs<1>> launch;
+  plan::ForeachOperands<1> tensors;
   for (const at::Tensor& t : self)
-    if (t.numel() > 0) launch.add(t.numel()).ptr[0] = t.mutable_data_ptr();
-  launch.run(kernels::foreach_zero[raw_dtype(self[0].element_size())], a);
+    if (t.numel() > 0) tensors.add(t.numel()).ptr[0] = t.mutable_data_ptr();
+  plan::foreach_elements(tensors, kernels::foreach_zero[raw_dtype(self[0].element_size())], {});
   bump_versions(self);
 }
 
@@ -209,21 +206,21 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
     TORCH_CHECK(at::isFloatingType(t.scalar_type()),
                 "\"_amp_foreach_non_finite_check_and_unscale\" not implemented for '", t.scalar_type(), "'");
   }
-  UnscaleArgs a{};
-  a.found_inf = found_inf.mutable_data_ptr<float>();
-  a.inv_scale = inv_scale.const_data_ptr<float>();
+  plan::UnscaleProblem p{};
+  p.found_inf = found_inf.mutable_data_ptr<float>();
+  p.inv_scale = inv_scale.const_data_ptr<float>();
   // One table for each dtype; tensors that are not dense are unscaled as a dense copy.
   for (at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
-    ForeachLaunch<UnscaleArgs> launch;
+    plan::ForeachTensors<ForeachTensor<1>> tensors;
     for (const at::Tensor& t : self) {
       if (t.scalar_type() != type || t.numel() == 0) continue;
       TORCH_CHECK(t.numel() < kForeachLimit, "gradients of 2^31 elements and more are not supported on XPU");
       at::Tensor dense = t;
       if (!t.is_non_overlapping_and_dense()) copies.emplace_back(t, dense = t.contiguous());
-      launch.add(t.numel()).ptr[0] = dense.mutable_data_ptr();
+      tensors.add(t.numel()).ptr[0] = dense.mutable_data_ptr();
     }
-    launch.run(kernels::amp_unscale[to_dtype(type)], a);
+    plan::unscale_each(tensors, kernels::amp_unscale[to_dtype(type)], p);
     for (auto& [t, dense] : copies) t.copy_(dense);
   }
 }
@@ -239,10 +236,10 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   TORCH_CHECK(growth_tracker.scalar_type() == at::kInt, "growth_tracker must be an int tensor.");
   TORCH_CHECK(self.scalar_type() == at::kFloat, "current_scale must be a float tensor.");
   TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
-  UpdateScaleArgs a{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
-                    found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
-                    static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
-  plan::update_scale(runtime::current_queue(), a);
+  const plan::UpdateScaleProblem p{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
+                                   found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
+                                   static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
+  plan::update_scale(runtime::current_queue(), p);
   return self;
 }
 

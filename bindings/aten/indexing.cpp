@@ -52,19 +52,19 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
     for (size_t k = 0; k < operands.size(); ++k) dim.strides[k + 1] = operands[k].strides[d];
     dims.push_back(dim);
   }
-  LinearizeArgs args{};
-  args.out = out.mutable_data_ptr<int64_t>();
+  plan::LinearizeProblem problem{};
+  problem.out = out.mutable_data_ptr<int64_t>();
   runtime::Queue& queue = runtime::current_queue();
-  args.error = runtime::error_flag(queue.device);
-  args.count = static_cast<uint32_t>(operands.size());
+  problem.error = runtime::error_flag(queue.device);
+  problem.count = static_cast<uint32_t>(operands.size());
   for (size_t k = 0; k < operands.size(); ++k) {
-    args.index[k] = operands[k].ptr;
-    args.size[k] = operands[k].size;
-    args.stride[k] = operands[k].stride;
-    args.dim[k] = static_cast<uint32_t>(k);
-    args.is32[k] = operands[k].is32;
+    problem.index[k] = operands[k].ptr;
+    problem.size[k] = operands[k].size;
+    problem.stride[k] = operands[k].stride;
+    problem.dim[k] = static_cast<uint32_t>(k);
+    problem.is32[k] = operands[k].is32;
   }
-  plan::linearize(queue, args, dims);
+  plan::linearize(queue, problem, dims);
   return out;
 }
 
@@ -508,11 +508,11 @@ void assert_true(const at::Tensor& self, const std::string& message) {
   TORCH_CHECK(self.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
   runtime::Queue& queue = runtime::current_queue();
   const KeepBits keep = keep_bits(self.scalar_type());
-  const AssertArgs args{self.const_data_ptr(),
-                        {keep.bits[0], keep.bits[1]},
-                        runtime::error_flag(queue.device),
-                        runtime::register_error_message(message)};
-  plan::assert_nonzero(queue, self.element_size(), args);
+  const plan::AssertProblem problem{self.const_data_ptr(),
+                                    {keep.bits[0], keep.bits[1]},
+                                    runtime::error_flag(queue.device),
+                                    runtime::register_error_message(message)};
+  plan::assert_nonzero(queue, self.element_size(), problem);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace xpu_ops::aten::linalg::small {
 namespace {
 
-using ops::SmallRoutine;
+using plan::SmallRoutine;
 
 // The leading sizes of a tensor as one; nothing where its strides do not allow it.
 std::optional<int64_t> batch_stride(const at::Tensor& t) {
@@ -37,9 +37,9 @@ const runtime::Policy& policy() { return runtime::device_info(runtime::current_d
 class Call {
  public:
   Call(SmallRoutine routine, const at::Tensor& a) : routine_(routine), type_(dtype_of(a)) {
-    args.count = matrices_of(a);
-    fits_ = ops::small_serves(policy(), type_, args.count, 1);
-    args.a = read(a);
+    problem.count = matrices_of(a);
+    fits_ = plan::small_serves(policy(), type_, problem.count, 1);
+    problem.a = read(a);
   }
 
   SmallMatrices read(const at::Tensor& t, bool transposed = false) {
@@ -65,20 +65,17 @@ class Call {
 
   bool run() {
     if (!fits_) return false;
-    const ops::SmallPlan plan = ops::plan_small(policy(), type_, args);
-    const at::Tensor scratch = new_empty({plan.scratch_bytes}, at::kByte);
-    args.scratch = scratch.mutable_data_ptr();
-    ops::small(runtime::current_queue(), routine_, type_, plan, args);
+    plan::run_small(runtime::current_queue(), routine_, type_, problem);
     return true;
   }
 
-  SmallArgs args{};
+  plan::SmallProblem problem{};
 
  private:
   SmallMatrices view(const at::Tensor& t, bool transposed) {
     const int64_t rows = transposed ? -1 : -2, columns = transposed ? -2 : -1;
-    fits_ = fits_ && std::max(t.size(-1), t.size(-2)) <= ops::kSmallSide && t.numel() > 0 &&
-            t.numel() == args.count * t.size(-1) * t.size(-2);
+    fits_ = fits_ && std::max(t.size(-1), t.size(-2)) <= plan::kSmallSide && t.numel() > 0 &&
+            t.numel() == problem.count * t.size(-1) * t.size(-2);
     return {t.data_ptr(),
             *batch_stride(t),
             t.stride(rows),
@@ -102,45 +99,45 @@ void transpose(SmallMatrices& m) {
 }  // namespace
 
 bool serves(const at::Tensor& a) {
-  return ops::small_serves(policy(), dtype_of(a), matrices_of(a), std::max(a.size(-2), a.size(-1)));
+  return plan::small_serves(policy(), dtype_of(a), matrices_of(a), std::max(a.size(-2), a.size(-1)));
 }
 
 bool cholesky(const at::Tensor& a, bool upper, const at::Tensor& l, const at::Tensor& info) {
   Call call(SmallRoutine::cholesky, a);
-  call.args.x = call.write(l, upper);
-  call.args.info = call.integers(info);
-  if (upper) transpose(call.args.a);
+  call.problem.x = call.write(l, upper);
+  call.problem.info = call.integers(info);
+  if (upper) transpose(call.problem.a);
   return call.run();
 }
 
 bool cholesky_solve(const at::Tensor& a, bool upper, const at::Tensor& b, const at::Tensor& x, const at::Tensor& info) {
   Call call(SmallRoutine::cholesky_solve, a);
-  if (upper) transpose(call.args.a);
-  call.args.b = call.read(b);
-  call.args.x = call.write(x);
-  call.args.info = call.integers(info);
+  if (upper) transpose(call.problem.a);
+  call.problem.b = call.read(b);
+  call.problem.x = call.write(x);
+  call.problem.info = call.integers(info);
   return call.run();
 }
 
 bool lu(const at::Tensor& a, bool pivot, const at::Tensor& lu, const at::Tensor& pivots, const at::Tensor& info,
         const at::Tensor& determinant) {
   Call call(SmallRoutine::lu, a);
-  call.args.x = call.write(lu);
-  call.args.pivots = call.integers(pivots);
-  call.args.info = call.integers(info);
-  call.args.values = call.values(determinant);
-  call.args.pivoting = pivot;
+  call.problem.x = call.write(lu);
+  call.problem.pivots = call.integers(pivots);
+  call.problem.info = call.integers(info);
+  call.problem.values = call.values(determinant);
+  call.problem.pivoting = pivot;
   return call.run();
 }
 
 bool solve(const at::Tensor& a, const at::Tensor& b, const at::Tensor& x, const at::Tensor& lu,
            const at::Tensor& pivots, const at::Tensor& info) {
   Call call(SmallRoutine::solve, a);
-  call.args.b = call.read(b);
-  call.args.x = call.write(x);
-  call.args.y = call.write(lu);
-  call.args.pivots = call.integers(pivots);
-  call.args.info = call.integers(info);
+  call.problem.b = call.read(b);
+  call.problem.x = call.write(x);
+  call.problem.y = call.write(lu);
+  call.problem.pivots = call.integers(pivots);
+  call.problem.info = call.integers(info);
   return call.run();
 }
 
@@ -148,46 +145,46 @@ bool triangular(const at::Tensor& a, const at::Tensor& b, bool left, bool upper,
                 const at::Tensor& x) {
   Call call(SmallRoutine::triangular, a);
   // x a = b is a^T x^T = b^T
-  if (transposed == left) transpose(call.args.a);
-  call.args.b = call.read(b, !left);
-  call.args.x = call.write(x, !left);
-  call.args.upper = upper != (transposed == left);
-  call.args.unit = unit;
+  if (transposed == left) transpose(call.problem.a);
+  call.problem.b = call.read(b, !left);
+  call.problem.x = call.write(x, !left);
+  call.problem.upper = upper != (transposed == left);
+  call.problem.unit = unit;
   return call.run();
 }
 
 bool qr(const at::Tensor& a, const at::Tensor& q, const at::Tensor& r) {
   Call call(SmallRoutine::qr, a);
-  call.args.x = call.write(q);
-  call.args.y = call.write(r);
+  call.problem.x = call.write(q);
+  call.problem.y = call.write(r);
   return call.run();
 }
 
 bool geqrf(const at::Tensor& a, const at::Tensor& result, const at::Tensor& tau) {
   Call call(SmallRoutine::qr, a);
-  call.args.y = call.write(result);
-  call.args.values = call.values(tau);
-  call.args.unit = true;
+  call.problem.y = call.write(result);
+  call.problem.values = call.values(tau);
+  call.problem.unit = true;
   return call.run();
 }
 
 bool eigh(const at::Tensor& a, bool upper, const at::Tensor& w, const at::Tensor& v, const at::Tensor& info) {
   Call call(SmallRoutine::eigh, a);
-  call.args.x = call.write(v);
-  call.args.values = call.values(w);
-  call.args.info = call.integers(info);
-  call.args.upper = upper;
+  call.problem.x = call.write(v);
+  call.problem.values = call.values(w);
+  call.problem.info = call.integers(info);
+  call.problem.upper = upper;
   return call.run();
 }
 
 bool svd(const at::Tensor& a, const at::Tensor& u, const at::Tensor& s, const at::Tensor& vh, const at::Tensor& info) {
   Call call(SmallRoutine::svd, a);
   const bool wide = a.size(-1) > a.size(-2);  // the transpose has them the other way round
-  if (wide) transpose(call.args.a);
-  call.args.x = wide ? call.write(vh, true) : call.write(u);
-  call.args.z = wide ? call.write(u, true) : call.write(vh);
-  call.args.values = call.values(s);
-  call.args.info = call.integers(info);
+  if (wide) transpose(call.problem.a);
+  call.problem.x = wide ? call.write(vh, true) : call.write(u);
+  call.problem.z = wide ? call.write(u, true) : call.write(vh);
+  call.problem.values = call.values(s);
+  call.problem.info = call.integers(info);
   return call.run();
 }
 

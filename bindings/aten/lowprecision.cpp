@@ -212,18 +212,18 @@ Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t grou
 bool few_rows(plan::WeightKind kind, const at::Tensor& a, const at::Tensor& w, int64_t group, const at::Tensor& scale,
               const at::Tensor& zero, const at::Tensor& out) {
   if (a.stride(1) != 1 || std::max({a.size(0), a.size(1), out.size(1)}) > INT32_MAX) return false;
-  WeightArgs args;
-  args.a = a.const_data_ptr();
-  args.w = w.const_data_ptr();
-  args.scale = scale.const_data_ptr();
-  args.zero = zero.defined() ? zero.const_data_ptr() : nullptr;
-  args.out = out.mutable_data_ptr();
-  args.a_row = a.stride(0);
-  args.m = static_cast<uint32_t>(a.size(0));
-  args.n = static_cast<uint32_t>(out.size(1));
-  args.k = static_cast<uint32_t>(a.size(1));
-  args.group = static_cast<uint32_t>(group);
-  return plan::weight_product(runtime::current_queue(), kind, dtype_of(a), args);
+  plan::WeightProblem problem;
+  problem.a = a.const_data_ptr();
+  problem.w = w.const_data_ptr();
+  problem.scale = scale.const_data_ptr();
+  problem.zero = zero.defined() ? zero.const_data_ptr() : nullptr;
+  problem.out = out.mutable_data_ptr();
+  problem.a_row = a.stride(0);
+  problem.m = static_cast<uint32_t>(a.size(0));
+  problem.n = static_cast<uint32_t>(out.size(1));
+  problem.k = static_cast<uint32_t>(a.size(1));
+  problem.group = static_cast<uint32_t>(group);
+  return plan::weight_product(runtime::current_queue(), kind, dtype_of(a), problem);
 }
 
 // Integer weights are turned into the floating type inside the product.

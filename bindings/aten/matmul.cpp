@@ -192,16 +192,16 @@ at::Tensor dot_product(const char* name, const at::Tensor& a, const at::Tensor& 
   at::Tensor out = new_empty({}, a.scalar_type());
   if (a.numel() == 0) return out.zero_();
   const at::Tensor x = a.resolve_conj().resolve_neg(), y = b.resolve_conj().resolve_neg();
-  DotArgs args{};
-  args.a = x.const_data_ptr();
-  args.b = y.const_data_ptr();
-  args.out = out.mutable_data_ptr();
-  args.a_stride = x.stride(0);
-  args.b_stride = y.stride(0);
+  plan::DotProblem problem{};
+  problem.a = x.const_data_ptr();
+  problem.b = y.const_data_ptr();
+  problem.out = out.mutable_data_ptr();
+  problem.a_stride = x.stride(0);
+  problem.b_stride = y.stride(0);
   TORCH_CHECK(x.numel() < (int64_t{1} << 31), name, ": 2^31 or more elements are not supported");
-  args.n = x.numel();
-  args.conj = conj;
-  plan::dot(runtime::current_queue(), dtype_of(x), args);
+  problem.n = x.numel();
+  problem.conj = conj;
+  plan::dot(runtime::current_queue(), dtype_of(x), problem);
   return out;
 }
 

@@ -57,20 +57,20 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
   for (const at::Tensor& t : steps)
     TORCH_CHECK(t.is_xpu() && t.numel() == 1 && t.scalar_type() == at::kFloat, name,
                 ": state_steps must be 1-element float tensors on the device of the params");
-  OptimizerArgs a{};
+  plan::OptimizerProblem problem{};
   at::Tensor lr;  // lives until the launch is queued
   if (h.lr_tensor) {
     lr = h.lr_tensor->to(at::kFloat);
-    a.lr_tensor = lr.const_data_ptr();
+    problem.lr_tensor = lr.const_data_ptr();
   }
-  a.lr = static_cast<float>(h.lr), a.lr64 = double_bits(h.lr);
-  a.a = static_cast<float>(h.a), a.a64 = double_bits(h.a);
-  a.b = static_cast<float>(h.b), a.b64 = double_bits(h.b);
-  a.weight_decay = static_cast<float>(h.weight_decay), a.weight_decay64 = double_bits(h.weight_decay);
-  a.eps = static_cast<float>(h.eps), a.eps64 = double_bits(h.eps);
-  a.grad_scale = flag_ptr(grad_scale, "grad_scale"), a.found_inf = flag_ptr(found_inf, "found_inf");
-  a.maximize = h.maximize, a.first_step = h.first_step, a.nesterov = h.nesterov;
-  plan::ForeachLaunch<OptimizerArgs> launch;
+  problem.lr = static_cast<float>(h.lr), problem.lr64 = double_bits(h.lr);
+  problem.a = static_cast<float>(h.a), problem.a64 = double_bits(h.a);
+  problem.b = static_cast<float>(h.b), problem.b64 = double_bits(h.b);
+  problem.weight_decay = static_cast<float>(h.weight_decay), problem.weight_decay64 = double_bits(h.weight_decay);
+  problem.eps = static_cast<float>(h.eps), problem.eps64 = double_bits(h.eps);
+  problem.grad_scale = flag_ptr(grad_scale, "grad_scale"), problem.found_inf = flag_ptr(found_inf, "found_inf");
+  problem.maximize = h.maximize, problem.first_step = h.first_step, problem.nesterov = h.nesterov;
+  plan::ForeachTensors<ForeachTensor<6>> tensors;
   // A tensor whose layout differs from its parameter's takes part as a copy.
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   auto pointer = [&](const at::Tensor& t, const at::Tensor& param) -> void* {
@@ -84,7 +84,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
     if (params[i].numel() == 0) continue;
     at::Tensor param = params[i];
     if (!param.is_non_overlapping_and_dense()) copies.emplace_back(params[i], param = param.contiguous());
-    auto& t = launch.add(param.numel());
+    auto& t = tensors.add(param.numel());
     for (void*& p : t.ptr) p = nullptr;
     t.ptr[0] = param.mutable_data_ptr();
     t.ptr[1] = pointer(grads[i], param);
@@ -95,7 +95,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
     }
     if (!steps.empty()) t.ptr[5] = steps[i].mutable_data_ptr();
   }
-  launch.run(table[to_dtype(type)], a);
+  plan::optimize_each(tensors, table[to_dtype(type)], problem);
   for (auto& [t, same] : copies) t.copy_(same);
 }
 

@@ -223,13 +223,13 @@ at::Tensor& index_fill__int_Tensor(at::Tensor& self, int64_t dim, const at::Tens
 
 at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
   const at::Tensor out = new_empty({bins}, at::kLong);
-  CountArgs args{};
-  args.index = index.const_data_ptr();
-  args.is32 = index.scalar_type() == at::kInt;
-  args.out = out.mutable_data_ptr<int64_t>();
-  args.n = static_cast<uint32_t>(index.numel());
-  args.bins = static_cast<uint32_t>(bins);
-  plan::count_indices(runtime::current_queue(), args);
+  plan::CountProblem problem{};
+  problem.index = index.const_data_ptr();
+  problem.is32 = index.scalar_type() == at::kInt;
+  problem.out = out.mutable_data_ptr<int64_t>();
+  problem.n = static_cast<uint32_t>(index.numel());
+  problem.bins = static_cast<uint32_t>(bins);
+  plan::count_indices(runtime::current_queue(), problem);
   return out;
 }
 
@@ -278,8 +278,8 @@ at::Tensor offsets_of(const std::optional<at::Tensor>& lengths, const std::optio
   return result;
 }
 
-SegmentArgs segment_args(const at::Tensor& data, const at::Tensor& offsets, int64_t axis, SegmentOp op,
-                         const std::optional<at::Scalar>& initial) {
+plan::SegmentProblem segment_problem(const at::Tensor& data, const at::Tensor& offsets, int64_t axis, SegmentOp op,
+                                     const std::optional<at::Scalar>& initial) {
   TORCH_CHECK_NOT_IMPLEMENTED(offsets.scalar_type() == at::kInt || offsets.scalar_type() == at::kLong,
                               "\"segment_reduce\" not implemented for offsets of type '",
                               c10::toString(offsets.scalar_type()), "'");
@@ -287,20 +287,20 @@ SegmentArgs segment_args(const at::Tensor& data, const at::Tensor& offsets, int6
                   offsets.size(-1) > 0,
               "segment_reduce(): expected offsets of size ", data.sizes().slice(0, axis),
               " and one more than segments, but got ", offsets.sizes());
-  SegmentArgs args{};
+  plan::SegmentProblem problem{};
   int64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < axis; ++d) outer *= data.size(d);
   for (int64_t d = axis + 1; d < data.dim(); ++d) inner *= data.size(d);
-  args.outer = static_cast<uint32_t>(outer);
-  args.axis = static_cast<uint32_t>(data.size(axis));
-  args.inner = static_cast<uint32_t>(inner);
-  args.segments = static_cast<uint32_t>(offsets.size(-1) - 1);
-  args.op = op;
-  args.is32 = offsets.scalar_type() == at::kInt;
-  args.has_initial = initial.has_value();
-  args.initial = Real(initial.has_value() ? initial->to<double>() : 0.);
-  args.offsets = offsets.const_data_ptr();
-  return args;
+  problem.outer = static_cast<uint32_t>(outer);
+  problem.axis = static_cast<uint32_t>(data.size(axis));
+  problem.inner = static_cast<uint32_t>(inner);
+  problem.segments = static_cast<uint32_t>(offsets.size(-1) - 1);
+  problem.op = op;
+  problem.is32 = offsets.scalar_type() == at::kInt;
+  problem.has_initial = initial.has_value();
+  problem.initial = Real(initial.has_value() ? initial->to<double>() : 0.);
+  problem.offsets = offsets.const_data_ptr();
+  return problem;
 }
 
 }  // namespace
@@ -329,14 +329,14 @@ at::Tensor segment_reduce(const at::Tensor& data, c10::string_view reduce, const
         "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.");
   }
   const at::Tensor dense = data.contiguous(), starts = offsets_of(lengths, offsets);
-  SegmentArgs args = segment_args(dense, starts, axis, segment_op(reduce), initial);
+  plan::SegmentProblem problem = segment_problem(dense, starts, axis, segment_op(reduce), initial);
   std::vector<int64_t> sizes = data.sizes().vec();
-  sizes[axis] = args.segments;
+  sizes[axis] = problem.segments;
   at::Tensor out = new_empty(sizes, data.scalar_type());
   if (out.numel() == 0) return out;
-  args.data = dense.const_data_ptr();
-  args.out = mutable_ptr(out);
-  plan::segment_reduce(runtime::current_queue(), dtype_of(data), args);
+  problem.data = dense.const_data_ptr();
+  problem.out = mutable_ptr(out);
+  plan::segment_reduce(runtime::current_queue(), dtype_of(data), problem);
   return out;
 }
 
@@ -349,20 +349,20 @@ at::Tensor _segment_reduce_backward(const at::Tensor& grad, const at::Tensor& ou
               "segment_reduce(): Either lengths or offsets must be defined.");
   const at::Tensor g = grad.contiguous(), out = output.contiguous(), dense = data.contiguous();
   const at::Tensor starts = offsets_of(lengths, offsets);
-  SegmentArgs args = segment_args(dense, starts, axis, segment_op(reduce), initial);
+  plan::SegmentProblem problem = segment_problem(dense, starts, axis, segment_op(reduce), initial);
   std::vector<int64_t> expected = data.sizes().vec();
-  expected[axis] = args.segments;
+  expected[axis] = problem.segments;
   for (const at::Tensor& t : {g, out})
     TORCH_CHECK(t.sizes() == expected && t.scalar_type() == data.scalar_type(),
                 "_segment_reduce_backward(): expected grad and output of size ", at::IntArrayRef(expected),
                 " and type ", data.scalar_type(), ", but got ", t.sizes(), " and ", t.scalar_type());
   at::Tensor result = at::zeros(data.sizes(), grad.options());
   if (result.numel() == 0) return result;
-  args.data = dense.const_data_ptr();
-  args.out = mutable_ptr(out);
-  args.grad = g.const_data_ptr();
-  args.result = mutable_ptr(result);
-  plan::segment_reduce_backward(runtime::current_queue(), dtype_of(data), args);
+  problem.data = dense.const_data_ptr();
+  problem.out = mutable_ptr(out);
+  problem.grad = g.const_data_ptr();
+  problem.result = mutable_ptr(result);
+  plan::segment_reduce_backward(runtime::current_queue(), dtype_of(data), problem);
   return result;
 }
 

@@ -68,23 +68,17 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
              const int64_t (&write)[3], int64_t numel, int64_t other_numel, bool reflect) {
   TORCH_CHECK(numel < kLimit && other_numel < kLimit,
               "padding of tensors of 2^31 elements and more is not supported on XPU");
-  PadArgs a{};
-  a.dst = dst, a.src = src;
-  a.rows = static_cast<uint32_t>(numel / write[0]);
-  a.write1 = make_divider(static_cast<uint32_t>(write[1]));
-  a.write2 = make_divider(static_cast<uint32_t>(write[2]));
+  plan::PadProblem p{};
+  p.dst = dst, p.src = src;
+  p.rows = static_cast<uint32_t>(numel / write[0]);
   for (int d = 0; d < 3; ++d) {
-    a.in[d] = static_cast<int32_t>(s.in[d]);
-    a.out[d] = static_cast<int32_t>(s.out[d]);
-    a.pad[d] = static_cast<int32_t>(s.pad[d]);
-    a.mirror[d] = a.pad[d];
+    p.written[d] = static_cast<uint32_t>(write[d]);
+    p.in[d] = static_cast<int32_t>(s.in[d]);
+    p.out[d] = static_cast<int32_t>(s.out[d]);
+    p.pad[d] = static_cast<int32_t>(s.pad[d]);
   }
-  const int32_t in = a.in[0], out = a.out[0], pad = a.pad[0];
-  a.begin = std::clamp(pad, 0, out);
-  a.end = std::max(a.begin, std::min(pad + in, out));
-  a.left = reflect ? pad : 0;
-  a.right = reflect ? 2 * (in - 1) - (a.end - pad) : in - 1;
-  plan::pad(runtime::current_queue(), table[type], write[0], a);
+  p.reflect = reflect;
+  plan::pad(runtime::current_queue(), table[type], p);
 }
 
 void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
@@ -161,24 +155,18 @@ void check_pair(at::IntArrayRef values, const char* name) {
   TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ", values.size());
 }
 
-Im2colArgs im2col_args(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef dilation,
-                       at::IntArrayRef padding, at::IntArrayRef stride) {
-  Im2colArgs a{};
+plan::Im2colProblem im2col_problem(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef dilation,
+                                   at::IntArrayRef padding, at::IntArrayRef stride) {
+  plan::Im2colProblem p{};
   auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
-  a.height = i32(height), a.width = i32(width);
-  a.kernel_h = i32(kernel[0]), a.kernel_w = i32(kernel[1]);
-  a.dilation_h = i32(dilation[0]), a.dilation_w = i32(dilation[1]);
-  a.pad_h = i32(padding[0]), a.pad_w = i32(padding[1]);
-  a.stride_h = i32(stride[0]), a.stride_w = i32(stride[1]);
-  a.out_height = i32((height + 2 * padding[0] - (dilation[0] * (kernel[0] - 1) + 1)) / stride[0] + 1);
-  a.out_width = i32((width + 2 * padding[1] - (dilation[1] * (kernel[1] - 1) + 1)) / stride[1] + 1);
-  a.by_kernel_h = make_divider(static_cast<uint32_t>(kernel[0]));
-  a.by_kernel_w = make_divider(static_cast<uint32_t>(kernel[1]));
-  a.by_out_width = make_divider(static_cast<uint32_t>(a.out_width));
-  a.by_height = make_divider(static_cast<uint32_t>(height));
-  a.by_stride_h = make_divider(static_cast<uint32_t>(stride[0]));
-  a.by_stride_w = make_divider(static_cast<uint32_t>(stride[1]));
-  return a;
+  p.height = i32(height), p.width = i32(width);
+  p.kernel_h = i32(kernel[0]), p.kernel_w = i32(kernel[1]);
+  p.dilation_h = i32(dilation[0]), p.dilation_w = i32(dilation[1]);
+  p.pad_h = i32(padding[0]), p.pad_w = i32(padding[1]);
+  p.stride_h = i32(stride[0]), p.stride_w = i32(stride[1]);
+  p.out_height = i32((height + 2 * padding[0] - (dilation[0] * (kernel[0] - 1) + 1)) / stride[0] + 1);
+  p.out_width = i32((width + 2 * padding[1] - (dilation[1] * (kernel[1] - 1) + 1)) / stride[1] + 1);
+  return p;
 }
 
 }  // namespace
@@ -367,8 +355,8 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
                                  padding[0], padding[1], stride[0], stride[1]);
   const bool batched = self.dim() == 4;
   const int64_t batch = batched ? self.size(0) : 1, channels = self.size(-3);
-  Im2colArgs a = im2col_args(self.size(-2), self.size(-1), kernel_size, dilation, padding, stride);
-  const int64_t rows = channels * kernel_size[0] * kernel_size[1], columns = int64_t{a.out_height} * a.out_width;
+  plan::Im2colProblem p = im2col_problem(self.size(-2), self.size(-1), kernel_size, dilation, padding, stride);
+  const int64_t rows = channels * kernel_size[0] * kernel_size[1], columns = int64_t{p.out_height} * p.out_width;
   if (batched)
     out.resize_({batch, rows, columns});
   else
@@ -378,8 +366,9 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
               "im2col of 2^31 elements and more is not supported on XPU");
   const at::Tensor src = plain(self);
   ContiguousOut target(out);
-  a.dst = target.data(), a.src = src.const_data_ptr();
-  plan::im2col(runtime::current_queue(), self.itemsize(), static_cast<size_t>(batch * rows), a);
+  p.dst = target.data(), p.src = src.const_data_ptr();
+  p.rows = static_cast<uint32_t>(batch * rows);
+  plan::im2col(runtime::current_queue(), self.itemsize(), p);
   target.finish();
   return out;
 }
@@ -409,10 +398,10 @@ at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::
               "col2im of 2^31 elements and more is not supported on XPU");
   const at::Tensor src = plain(self);
   ContiguousOut target(out);
-  Im2colArgs a = im2col_args(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
-  a.dst = target.data(), a.src = src.const_data_ptr();
-  a.rows = static_cast<uint32_t>(batch * channels * output_size[0]);
-  plan::col2im(runtime::current_queue(), dtype_of(self), output_size[1], a);
+  plan::Im2colProblem p = im2col_problem(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
+  p.dst = target.data(), p.src = src.const_data_ptr();
+  p.rows = static_cast<uint32_t>(batch * channels * output_size[0]);
+  plan::col2im(runtime::current_queue(), dtype_of(self), p);
   target.finish();
   return out;
 }
@@ -455,15 +444,14 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   TORCH_CHECK(grad.numel() < kLimit && grad_in.numel() < kLimit,
               "unfold_backward of 2^31 elements and more is not supported on XPU");
   const at::Tensor src = plain(grad_in);
-  UnfoldBackwardArgs a{};
-  a.grad = grad.mutable_data_ptr(), a.grad_in = src.const_data_ptr();
-  a.inner = make_divider(static_cast<uint32_t>(grad.stride(dim)));
-  a.length = make_divider(static_cast<uint32_t>(input_sizes[dim]));
-  a.by_step = make_divider(static_cast<uint32_t>(step));
-  a.windows = static_cast<int32_t>(grad_in.size(dim));
-  a.size = static_cast<int32_t>(size), a.step = static_cast<int32_t>(step);
-  a.n = static_cast<uint32_t>(grad.numel());
-  plan::unfold_backward(runtime::current_queue(), dtype_of(grad), a);
+  plan::UnfoldBackwardProblem p{};
+  p.grad = grad.mutable_data_ptr(), p.grad_in = src.const_data_ptr();
+  p.inner = static_cast<uint32_t>(grad.stride(dim));
+  p.length = static_cast<uint32_t>(input_sizes[dim]);
+  p.windows = static_cast<int32_t>(grad_in.size(dim));
+  p.size = static_cast<int32_t>(size), p.step = static_cast<int32_t>(step);
+  p.n = static_cast<uint32_t>(grad.numel());
+  plan::unfold_backward(runtime::current_queue(), dtype_of(grad), p);
   return grad;
 }
 

@@ -7,9 +7,12 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/attention_args.hpp"
+#include "kernels/sycl/cpu/attention_block_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline attention_family {
+namespace xpu_ops::plan {
+inline namespace attention_family {
 namespace {
 
 using runtime::ceil_div;
@@ -36,9 +39,20 @@ size_t line_groups(runtime::Queue& queue, size_t lines) {
 }
 
 void launch_rows(runtime::Queue& queue, const RowTables& tables, AttentionMask mask, bool dropout, DType type,
-                 const AttentionArgs& args) {
+                 const AttentionProblem& problem) {
   runtime::launch(queue, (*tables[static_cast<int>(mask)][dropout])[type],
-                  line_groups(queue, size_t{args.planes} * args.rows), kLanes, args);
+                  line_groups(queue, size_t{problem.planes} * problem.rows), kLanes, problem);
+}
+
+// Blocks of the queries of a plane.
+uint32_t query_blocks(const AttentionBlockProblem& p) { return static_cast<uint32_t>(ceil_div(p.nq, kBlockQueries)); }
+
+AttentionBlockArgs block_args(const AttentionBlockProblem& p, size_t slot) {
+  AttentionBlockArgs args{p};
+  args.slot = slot;
+  args.blocks = query_blocks(p);
+  args.total = p.batch * p.heads * args.blocks;
+  return args;
 }
 
 }  // namespace
@@ -68,83 +82,90 @@ bool plan_attention_blocks_backward_serve(const AttentionShape& s) {
   return s.dim % kLanes == 0 && s.value_dim % kLanes == 0;
 }
 
-size_t plan_attention_blocks(const AttentionBlockArgs& args, const runtime::Policy& policy) {
-  return std::min<size_t>(args.total, size_t{policy.units} * kBlockFilling);
+size_t plan_attention_blocks(const AttentionBlockProblem& p, const runtime::Policy& policy) {
+  return std::min<size_t>(size_t{p.batch} * p.heads * query_blocks(p), size_t{policy.units} * kBlockFilling);
 }
 
-int64_t plan_attention_splits(const AttentionBlockArgs& args, int64_t planes, const runtime::Policy& policy) {
-  const int64_t blocks = int64_t{args.blocks} * args.head_step, units = policy.units;
+int64_t plan_attention_splits(const AttentionBlockProblem& p, int64_t planes, const runtime::Policy& policy) {
+  const int64_t blocks = int64_t{query_blocks(p)} * p.head_step, units = policy.units;
   const auto each = [&](int64_t groups) { return (groups + planes - 1) / planes; };
-  const int64_t one_split = planes * args.nk * (args.dim + args.value_dim) * int64_t{sizeof(float)};
+  const int64_t one_split = planes * p.nk * (p.dim + p.value_dim) * int64_t{sizeof(float)};
   const int64_t most = std::max(blocks / 4, std::min(blocks, each(units)));
   return std::max<int64_t>(1, std::min({each(kSplitFilling * units), most, kSplitBytes / one_split}));
 }
 
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy) { return rows == 1 && policy.single_items; }
 
-void attention_blocks(runtime::Queue& queue, AttentionMask mask, AttentionBlockArgs args) {
+void attention_blocks(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& p) {
   static const MaskTables tables = {&kernels::attention_block_none, &kernels::attention_block_boolean,
                                     &kernels::attention_block_additive};
-  args.slot = size_t{args.dim + args.value_dim + 2 * kBlockKeys} * kBlockQueries;
-  const size_t groups = plan_attention_blocks(args, runtime::device_info(queue.device).policy);
+  AttentionBlockArgs args = block_args(p, size_t{p.dim + p.value_dim + 2 * kBlockKeys} * kBlockQueries);
+  const size_t groups = plan_attention_blocks(p, runtime::device_info(queue.device).policy);
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
   runtime::launch(queue, table_of(tables, mask)[DType::f32], groups, kLanes, args);
 }
 
-void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes, AttentionBlockArgs args) {
+void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes,
+                               const AttentionBlockProblem& p) {
   static const MaskTables tables = {&kernels::attention_block_backward_none, &kernels::attention_block_backward_boolean,
                                     &kernels::attention_block_backward_additive};
-  args.slot = size_t{2 * args.dim + args.value_dim + 3 * kBlockKeys} * kBlockQueries;
+  AttentionBlockArgs args = block_args(p, size_t{2 * p.dim + p.value_dim + 3 * kBlockKeys} * kBlockQueries);
   const size_t groups = static_cast<size_t>(planes) * args.splits;
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
   runtime::launch(queue, table_of(tables, mask)[DType::f32], groups, kLanes, args);
 }
 
-void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args) {
+void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type,
+                       const AttentionProblem& problem) {
   static const RowTables tables = {{&kernels::attention_softmax_none, &kernels::attention_softmax_none_drop},
                                    {&kernels::attention_softmax_boolean, &kernels::attention_softmax_boolean_drop},
                                    {&kernels::attention_softmax_additive, &kernels::attention_softmax_additive_drop}};
-  launch_rows(queue, tables, mask, dropout, type, args);
+  launch_rows(queue, tables, mask, dropout, type, problem);
 }
 
-void attention_slopes(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args) {
+void attention_slopes(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type,
+                      const AttentionProblem& problem) {
   static const RowTables tables = {{&kernels::attention_slopes_none, &kernels::attention_slopes_none_drop},
                                    {&kernels::attention_slopes_boolean, &kernels::attention_slopes_boolean_drop},
                                    {&kernels::attention_slopes_additive, &kernels::attention_slopes_additive_drop}};
-  launch_rows(queue, tables, mask, dropout, type, args);
+  launch_rows(queue, tables, mask, dropout, type, problem);
 }
 
-void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaArgs& args) {
-  runtime::launch(queue, kernels::attention_delta[type], line_groups(queue, args.total), kLanes, args);
+void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaProblem& problem) {
+  runtime::launch(queue, kernels::attention_delta[type], line_groups(queue, problem.total), kLanes, problem);
 }
 
-void attention_dropout(runtime::Queue& queue, AttentionArgs args) {
+void attention_dropout(runtime::Queue& queue, const AttentionProblem& problem) {
+  AttentionArgs args = problem;
   args.keep_scale = 1;
   runtime::launch(queue, kernels::attention_dropout[DType::f32], line_groups(queue, args.rows), kLanes, args);
 }
 
-uint32_t plan_attention_one_share(const AttentionOneArgs& args, uint32_t planes, const runtime::Policy& policy) {
+uint32_t plan_attention_one_share(const AttentionOneProblem& p, uint32_t planes, size_t blocks,
+                                  const runtime::Policy& policy) {
   for (uint32_t share : {4u, 2u})
-    if (args.group % share == 0 && args.tile_heads % share == 0 && args.head0 % share == 0 &&
-        planes / share * args.blocks >= kOneFilling * policy.units)
+    if (p.group % share == 0 && p.tile_heads % share == 0 && p.head0 % share == 0 &&
+        planes / share * blocks >= size_t{kOneFilling} * policy.units)
       return share;
   return 1;
 }
 
-void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
+void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& p) {
+  AttentionOneArgs args{p};
   args.block = kKeysOfGroup;
-  args.blocks = static_cast<uint32_t>(ceil_div(args.cols, args.block));
-  args.share = plan_attention_one_share(args, planes, runtime::device_info(queue.device).policy);
+  args.blocks = static_cast<uint32_t>(ceil_div(p.cols, args.block));
+  args.share = plan_attention_one_share(p, planes, args.blocks, runtime::device_info(queue.device).policy);
   runtime::launch(queue, kernels::attention_one_scores[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
-void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args) {
-  args.share = plan_attention_one_share(args, planes, runtime::device_info(queue.device).policy);
-  args.blocks =
-      static_cast<uint32_t>(ceil_div(args.dim, size_t{kLanes} * one_mix_vectors(static_cast<int>(args.share))));
+void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& p) {
+  AttentionOneArgs args{p};
+  args.share = plan_attention_one_share(p, planes, 1, runtime::device_info(queue.device).policy);
+  args.blocks = static_cast<uint32_t>(ceil_div(p.dim, size_t{kLanes} * one_mix_vectors(static_cast<int>(args.share))));
   runtime::launch(queue, kernels::attention_one_mix[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
-}  // namespace xpu_ops::plan::inline attention_family
+}  // namespace attention_family
+}  // namespace xpu_ops::plan

@@ -5,12 +5,12 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/attention.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/attention_args.hpp"
-#include "kernels/sycl/cpu/attention_block_args.hpp"
 
-namespace xpu_ops::plan::inline attention_family {
+namespace xpu_ops::plan {
+inline namespace attention_family {
 
 enum class AttentionMask { none, boolean, additive };
 
@@ -33,30 +33,33 @@ bool plan_attention_blocks_serve(const AttentionShape& shape, bool dropout, cons
 // The same for its gradients.
 bool plan_attention_blocks_backward_serve(const AttentionShape& shape);
 // Work-groups of the forward; each has `slot` elements of scratch memory.
-size_t plan_attention_blocks(const AttentionBlockArgs& args, const runtime::Policy& policy);
+size_t plan_attention_blocks(const AttentionBlockProblem& problem, const runtime::Policy& policy);
 // Heads of keys that are too few for the device are split by queries; each split has sums of its own, added at the end.
-int64_t plan_attention_splits(const AttentionBlockArgs& args, int64_t planes, const runtime::Policy& policy);
+int64_t plan_attention_splits(const AttentionBlockProblem& problem, int64_t planes, const runtime::Policy& policy);
 // Whether one query per plane goes through attention_scores_one and attention_mix_one: two kernels instead of two
 // submissions to oneDNN, which cost more than the work.
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy);
-// Heads with the same keys that a work-group takes; `blocks` of the arguments is set.
-uint32_t plan_attention_one_share(const AttentionOneArgs& args, uint32_t planes, const runtime::Policy& policy);
+// Heads with the same keys that a work-group takes. `blocks`: work-groups of a plane.
+uint32_t plan_attention_one_share(const AttentionOneProblem& problem, uint32_t planes, size_t blocks,
+                                  const runtime::Policy& policy);
 
-// Scratch memory and blocks of the arguments are the launch's.
-void attention_blocks(runtime::Queue& queue, AttentionMask mask, AttentionBlockArgs args);
-// `planes`: batches times heads of keys. args.splits is planned.
-void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes, AttentionBlockArgs args);
+void attention_blocks(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& problem);
+// `planes`: batches times heads of keys. problem.splits is planned.
+void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes,
+                               const AttentionBlockProblem& problem);
 
 // Between the products of a tile.
-void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args);
-void attention_slopes(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type, const AttentionArgs& args);
-void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaArgs& args);
+void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type,
+                       const AttentionProblem& problem);
+void attention_slopes(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type,
+                      const AttentionProblem& problem);
+void attention_delta(runtime::Queue& queue, DType type, const AttentionDeltaProblem& problem);
 
-// 1 where dropout keeps a weight, else 0: [rows][cols] floats into args.weights.
-void attention_dropout(runtime::Queue& queue, AttentionArgs args);
+// 1 where dropout keeps a weight, else 0: [rows][cols] floats into problem.weights.
+void attention_dropout(runtime::Queue& queue, const AttentionProblem& problem);
 
-// Blocks of the arguments are the launch's.
-void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args);
-void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, AttentionOneArgs args);
+void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
+void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
 
-}  // namespace xpu_ops::plan::inline attention_family
+}  // namespace attention_family
+}  // namespace xpu_ops::plan

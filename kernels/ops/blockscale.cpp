@@ -6,8 +6,10 @@
 #include "gen/kernels/dots8_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/blockscale_args.hpp"
 
-namespace xpu_ops::plan::inline blockscale_family {
+namespace xpu_ops::plan {
+inline namespace blockscale_family {
 namespace {
 
 using runtime::ceil_div;
@@ -27,10 +29,10 @@ const runtime::KernelTable& vectors(BlockValues values, BlockScale scale) {
 }
 
 // Scales of a chunk side by side.
-bool dense(BlockScale scale, const BlockScaleArgs& args) {
-  return scale == BlockScale::f32 || args.tiles || args.scale_block == 1;
+bool dense(BlockScale scale, const BlockScaleProblem& p) {
+  return scale == BlockScale::f32 || p.tiles || p.scale_block == 1;
 }
-bool few(BlockValues values, const WeightArgs& w, uint32_t most) {
+bool few(BlockValues values, const WeightProblem& w, uint32_t most) {
   return (values == BlockValues::e4m3fn || values == BlockValues::e2m1) && w.m && w.m <= most && w.n >= kWeightRows &&
          w.k && w.k % kWeightChunk == 0;
 }
@@ -58,45 +60,43 @@ const runtime::KernelTable& table(BlockValues values, BlockScale scale) {
 
 }  // namespace
 
-BlockScalePlan plan_blockscale(BlockValues values, const BlockScaleArgs& args, const runtime::Policy& policy) {
+BlockScalePlan plan_blockscale(BlockValues values, const BlockScaleProblem& p, const runtime::Policy& policy) {
   BlockScalePlan plan;
-  if (!args.rows || !args.k) return plan;
-  plan.vectors =
-      policy.single_items && args.k % 16 == 0 && (values == BlockValues::e4m3fn || values == BlockValues::e2m1);
+  if (!p.rows || !p.k) return plan;
+  plan.vectors = policy.single_items && p.k % 16 == 0 && (values == BlockValues::e4m3fn || values == BlockValues::e2m1);
   const uint32_t each = plan.vectors ? kManyValues : kValues;
   if (!plan.vectors) {
     plan.local1 = policy.lanes;
     plan.local0 = std::max<size_t>(policy.row_items / policy.lanes, 1);
   }
-  const uint32_t whole = static_cast<uint32_t>(ceil_div(args.k, args.block)) * args.block;
-  plan.column_each = std::min(whole, std::max(each / args.block, 1u) * args.block);
+  const uint32_t whole = static_cast<uint32_t>(ceil_div(p.k, p.block)) * p.block;
+  plan.column_each = std::min(whole, std::max(each / p.block, 1u) * p.block);
   plan.row_each = std::max(each / plan.column_each, 1u);
-  plan.groups0 = ceil_div(args.rows, plan.local0 * plan.row_each);
-  plan.groups1 = ceil_div(args.k, plan.column_each);
+  plan.groups0 = ceil_div(p.rows, plan.local0 * plan.row_each);
+  plan.groups1 = ceil_div(p.k, plan.column_each);
   return plan;
 }
 
-void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale scale, BlockScaleArgs args) {
-  const BlockScalePlan plan = plan_blockscale(values, args, runtime::device_info(queue.device).policy);
-  args.row_each = plan.row_each;
-  args.column_each = plan.column_each;
+void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale scale, const BlockScaleProblem& p) {
+  const BlockScalePlan plan = plan_blockscale(values, p, runtime::device_info(queue.device).policy);
+  const BlockScaleArgs args{p, plan.row_each, plan.column_each};
   if (plan.vectors) return runtime::launch(queue, vectors(values, scale)[to], plan.groups0 * plan.groups1, 1, args);
   runtime::launch2(queue, table(values, scale)[to], plan.groups0, plan.groups1, plan.local0, plan.local1, args);
 }
 
-BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockRowsArgs& args,
+BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockRowsProblem& p,
                               const runtime::Policy& policy) {
   BlockRowsPlan plan;
-  const WeightArgs& w = args.weight;
-  plan.served = policy.single_items && dense(scale, args.scales) && few(values, w, kMostRows);
+  const WeightProblem& w = p.weight;
+  plan.served = policy.single_items && dense(scale, p.scales) && few(values, w, kMostRows);
   if (plan.served) share_sets(plan, w.n, policy);
   return plan;
 }
 
-bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, BlockRowsArgs args) {
-  const BlockRowsPlan plan = plan_block_rows(values, scale, args, runtime::device_info(queue.device).policy);
+bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, const BlockRowsProblem& p) {
+  const BlockRowsPlan plan = plan_block_rows(values, scale, p, runtime::device_info(queue.device).policy);
   if (!plan.served) return false;
-  args.weight.blocks = plan.blocks;
+  const BlockRowsArgs args{{p.weight, plan.blocks}, {p.scales}};
   const bool e8m0 = scale == BlockScale::e8m0;
   runtime::KernelSlot& kernel = values == BlockValues::e2m1
                                     ? (e8m0 ? kernels::blockscale_rows_e2m1_e8m0 : kernels::blockscale_rows_e2m1_e4m3)
@@ -105,24 +105,23 @@ bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, Blo
   return true;
 }
 
-BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows, const BlockDotsArgs& args,
+BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows, const BlockDotsProblem& p,
                               const runtime::Policy& policy) {
   BlockRowsPlan plan;
   const uint32_t most = values == BlockValues::e2m1            ? kMostNibbleDots
                         : scale == BlockScale::f32 && !by_rows ? kMostFloatDots
                                                                : kMostRows;
-  plan.served =
-      policy.dots8 && few(values, args.weight, most) && (by_rows || (dense(scale, args.a) && dense(scale, args.w)));
-  if (plan.served) share_sets(plan, args.weight.n, policy);
+  plan.served = policy.dots8 && few(values, p.weight, most) && (by_rows || (dense(scale, p.a) && dense(scale, p.w)));
+  if (plan.served) share_sets(plan, p.weight.n, policy);
   return plan;
 }
 
 bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, bool by_rows, DType out,
-                BlockDotsArgs args) {
-  const BlockRowsPlan plan = plan_block_dots(values, scale, by_rows, args, runtime::device_info(queue.device).policy);
+                const BlockDotsProblem& p) {
+  const BlockRowsPlan plan = plan_block_dots(values, scale, by_rows, p, runtime::device_info(queue.device).policy);
   if (!plan.served) return false;
-  args.weight.blocks = plan.blocks;
-  args.type = out == DType::f32 ? 0 : out == DType::bf16 ? 1 : 2;
+  const uint32_t to = out == DType::f32 ? 0 : out == DType::bf16 ? 1 : 2;
+  const BlockDotsArgs args{{p.weight, plan.blocks}, {p.a}, {p.w}, {p.factor[0], p.factor[1]}, p.bias, to};
   const bool e8m0 = scale == BlockScale::e8m0;
   runtime::KernelSlot& kernel = values == BlockValues::e2m1
                                     ? (e8m0 ? kernels::block_dots_e2m1_e8m0 : kernels::block_dots_e2m1_e4m3)
@@ -132,4 +131,5 @@ bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, boo
   return true;
 }
 
-}  // namespace xpu_ops::plan::inline blockscale_family
+}  // namespace blockscale_family
+}  // namespace xpu_ops::plan

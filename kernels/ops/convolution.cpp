@@ -5,9 +5,11 @@
 #include "gen/kernels/convolution_kernels.hpp"
 #include "kernels/error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/convolution_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline convolution_family {
+namespace xpu_ops::plan {
+inline namespace convolution_family {
 namespace {
 
 using runtime::ceil_div;
@@ -32,15 +34,17 @@ const runtime::KernelTable& by_taps(int32_t k, const runtime::KernelTable& k3, c
 
 }  // namespace
 
-void direct_convolution(runtime::Queue& queue, ConvPass pass, DType type, ConvArgs args, int64_t written) {
+void direct_convolution(runtime::Queue& queue, ConvPass pass, DType type, const DirectProblem& problem,
+                        int64_t written) {
   if (written >= (int64_t{1} << 32))
     throw Error(ErrorKind::runtime, "convolution: results of 2^32 or more elements are not supported");
+  ConvArgs args{problem};
   args.items = static_cast<uint32_t>(written);
   runtime::launch(queue, table_of(pass)[type], ceil_div(args.items, kDirectItems), kDirectItems, args);
 }
 
 // oneDNN wants images channels-last; for a depthwise convolution the copies there and back cost more than all of it.
-bool plan_depthwise_serves(const ConvArgs& a, const runtime::Policy& policy) {
+bool plan_depthwise_serves(const DirectProblem& a, const runtime::Policy& policy) {
   const int32_t k = a.kernel[2];
   return policy.single_items && a.groups == a.ci && a.groups == a.co && a.kernel[1] == k &&
          (k == 3 || k == 5 || k == 7) && a.stride[2] == 1 && a.dilation[1] == 1 && a.dilation[2] == 1;
@@ -48,7 +52,7 @@ bool plan_depthwise_serves(const ConvArgs& a, const runtime::Policy& policy) {
 
 // oneDNN's loops over strided images, and over all of float16, take 3 to 50 times as long as its float kernel and the
 // copies.
-bool plan_depthwise_widens(const ConvArgs& a, DType type, const runtime::Policy& policy) {
+bool plan_depthwise_widens(const DirectProblem& a, DType type, const runtime::Policy& policy) {
   const bool strided = a.stride[1] > 1 || a.stride[2] > 1;
   return policy.single_items && a.groups > 1 && a.groups == a.ci && a.groups == a.co &&
          (type == DType::f16 || (type == DType::bf16 && strided));
@@ -58,19 +62,20 @@ bool plan_relu_behind(const runtime::Policy& policy) { return policy.single_item
 
 // oneDNN's channels-last kernels for more than 3x3 weights take 2 to 40 times as long as depthwise_weights and the
 // copies.
-bool plan_depthwise_copies(const ConvArgs& a, DType type, const runtime::Policy& policy) {
+bool plan_depthwise_copies(const DirectProblem& a, DType type, const runtime::Policy& policy) {
   return plan_depthwise_serves(a, policy) && (type == DType::f16 || a.kernel[2] > 3);
 }
 
-DepthwisePlan plan_depthwise(const ConvArgs& args) {
+DepthwisePlan plan_depthwise(const DirectProblem& p) {
   DepthwisePlan plan;
-  plan.rows = static_cast<uint32_t>(std::clamp<int64_t>(kDepthwiseShare / args.out[2], 1, args.out[1]));
-  plan.blocks = static_cast<uint32_t>(ceil_div(args.out[1], plan.rows));
+  plan.rows = static_cast<uint32_t>(std::clamp<int64_t>(kDepthwiseShare / p.out[2], 1, p.out[1]));
+  plan.blocks = static_cast<uint32_t>(ceil_div(p.out[1], plan.rows));
   return plan;
 }
 
-void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, ConvArgs args) {
-  const DepthwisePlan plan = plan_depthwise(args);
+void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, const DirectProblem& problem) {
+  const DepthwisePlan plan = plan_depthwise(problem);
+  ConvArgs args{problem};
   args.rows = plan.rows;
   args.blocks = plan.blocks;
   const int32_t k = args.kernel[2];
@@ -81,7 +86,8 @@ void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, C
   runtime::launch(queue, table[type], size_t{args.n} * args.ci * args.blocks, kLanes, args);
 }
 
-void depthwise_weights(runtime::Queue& queue, DType type, const ConvArgs& args) {
+void depthwise_weights(runtime::Queue& queue, DType type, const DirectProblem& problem) {
+  const ConvArgs args{problem};
   const runtime::KernelTable& table = by_taps(args.kernel[2], kernels::conv_depthwise_weights_k3,
                                               kernels::conv_depthwise_weights_k5, kernels::conv_depthwise_weights_k7);
   runtime::launch(queue, table[type], args.ci, kLanes, args);
@@ -89,7 +95,7 @@ void depthwise_weights(runtime::Queue& queue, DType type, const ConvArgs& args) 
 
 // oneDNN transposes 16-bit operands of a weight gradient once for every block of weights where its threads cannot wait
 // for each other (TBB's cannot). Where that is often, or the columns are few, one product over columns is faster.
-bool plan_columns_serve(const ConvArgs& a, bool last, const runtime::Policy& policy) {
+bool plan_columns_serve(const DirectProblem& a, bool last, const runtime::Policy& policy) {
   if (!policy.single_items) return false;
   const int64_t window = int64_t{a.kernel[1]} * a.kernel[2], taps = window * a.ci;
   const bool few = a.stride[1] > 1 && a.stride[2] > 1 && last;
@@ -97,8 +103,10 @@ bool plan_columns_serve(const ConvArgs& a, bool last, const runtime::Policy& pol
   return int64_t{a.n} * a.out[1] * a.out[2] * taps <= kMostColumns;
 }
 
-void convolution_columns(runtime::Queue& queue, DType type, const ConvArgs& args) {
+void convolution_columns(runtime::Queue& queue, DType type, const DirectProblem& problem) {
+  const ConvArgs args{problem};
   runtime::launch(queue, kernels::conv_columns[type], size_t{args.n} * static_cast<size_t>(args.out[1]), kLanes, args);
 }
 
-}  // namespace xpu_ops::plan::inline convolution_family
+}  // namespace convolution_family
+}  // namespace xpu_ops::plan

@@ -12,7 +12,8 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline copy_family {
+namespace xpu_ops::plan {
+inline namespace copy_family {
 namespace {
 
 constexpr uint32_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
@@ -441,4 +442,5 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
   });
 }
 
-}  // namespace xpu_ops::plan::inline copy_family
+}  // namespace copy_family
+}  // namespace xpu_ops::plan

@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/copy_args.hpp"
 
-namespace xpu_ops::plan::inline copy_family {
+namespace xpu_ops::plan {
+inline namespace copy_family {
 
 constexpr int kMaxDims = 64;
 
@@ -48,4 +49,5 @@ inline void cast_to_float(runtime::Queue& queue, void* to, const void* from, DTy
 // Sets every element of dst (shape.size, shape.dst) to the `element` bytes at `value`.
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape);
 
-}  // namespace xpu_ops::plan::inline copy_family
+}  // namespace copy_family
+}  // namespace xpu_ops::plan

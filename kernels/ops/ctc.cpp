@@ -7,7 +7,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
-namespace xpu_ops::plan::inline ctc_family {
+namespace xpu_ops::plan {
+inline namespace ctc_family {
 namespace {
 
 constexpr size_t kMostItems = 128;
@@ -27,4 +28,5 @@ void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& prob
   runtime::launch(queue, kernels::ctc_backward[type], args.batch, plan_ctc(args.states), args);
 }
 
-}  // namespace xpu_ops::plan::inline ctc_family
+}  // namespace ctc_family
+}  // namespace xpu_ops::plan

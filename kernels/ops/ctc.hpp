@@ -6,7 +6,8 @@
 #include "kernels/ops/problem/loss.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline ctc_family {
+namespace xpu_ops::plan {
+inline namespace ctc_family {
 
 // Items of the work-group of one batch entry.
 size_t plan_ctc(uint32_t states);
@@ -14,4 +15,5 @@ size_t plan_ctc(uint32_t states);
 void ctc_loss(runtime::Queue& queue, DType type, const CtcProblem& problem);
 void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& problem);
 
-}  // namespace xpu_ops::plan::inline ctc_family
+}  // namespace ctc_family
+}  // namespace xpu_ops::plan

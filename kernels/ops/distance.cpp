@@ -7,7 +7,8 @@
 #include "kernels/ops/items.hpp"
 #include "kernels/sycl/distance_args.hpp"
 
-namespace xpu_ops::plan::inline distance_family {
+namespace xpu_ops::plan {
+inline namespace distance_family {
 namespace {
 
 constexpr size_t kNarrow = 16;                   // items, where rows are of many lengths
@@ -66,4 +67,5 @@ void cross(runtime::Queue& queue, DType type, const CrossProblem& problem, const
   launch_item_rows(queue, kernels::cross[type], args.walk.rows, args.walk.inner, args);
 }
 
-}  // namespace xpu_ops::plan::inline distance_family
+}  // namespace distance_family
+}  // namespace xpu_ops::plan

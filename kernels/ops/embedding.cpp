@@ -11,7 +11,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/embedding_args.hpp"
 
-namespace xpu_ops::plan::inline embedding_family {
+namespace xpu_ops::plan {
+inline namespace embedding_family {
 namespace {
 
 using runtime::ceil_div;
@@ -101,4 +102,5 @@ void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem
   runtime::launch(queue, kernels::renorm_rows[type], rows.groups, rows.local, RenormArgs{problem, norm_of(problem.p)});
 }
 
-}  // namespace xpu_ops::plan::inline embedding_family
+}  // namespace embedding_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline embedding_family {
+namespace xpu_ops::plan {
+inline namespace embedding_family {
 
 // vectors: rows of elements side by side. single: the same by one item per work-group.
 struct BagPlan {
@@ -34,4 +35,5 @@ void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampl
 
 void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem);
 
-}  // namespace xpu_ops::plan::inline embedding_family
+}  // namespace embedding_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/factory_args.hpp"
 
-namespace xpu_ops::plan::inline factory_family {
+namespace xpu_ops::plan {
+inline namespace factory_family {
 namespace {
 
 using runtime::ceil_div;
@@ -75,4 +76,5 @@ void repeat_indices(runtime::Queue& queue, DType type, const RepeatProblem& prob
   runtime::launch(queue, kernels::repeat_indices[type], s.groups, s.local, args);
 }
 
-}  // namespace xpu_ops::plan::inline factory_family
+}  // namespace factory_family
+}  // namespace xpu_ops::plan

@@ -9,7 +9,8 @@
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline factory_family {
+namespace xpu_ops::plan {
+inline namespace factory_family {
 
 constexpr int64_t kFactoryLaunch = int64_t{1} << 30;  // elements of one launch
 
@@ -30,4 +31,5 @@ void complex_from(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t n,
 
 void repeat_indices(runtime::Queue& queue, DType type, const RepeatProblem& problem);
 
-}  // namespace xpu_ops::plan::inline factory_family
+}  // namespace factory_family
+}  // namespace xpu_ops::plan

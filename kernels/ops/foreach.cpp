@@ -5,14 +5,18 @@
 #include <cstring>
 
 #include "gen/kernels/foreach_kernels.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/sycl/foreach_args.hpp"
 
-namespace xpu_ops::plan::inline foreach_family {
+namespace xpu_ops::plan {
+inline namespace foreach_family {
 namespace {
 
 constexpr size_t kReduceItems = 16;  // of a work-group of a reduction
 
 // amp_update_scale on the calling thread.
-void update_scale_here(const UpdateScaleArgs& a) {
+void update_scale_here(const UpdateScaleProblem& a) {
   const bool found = *a.found_inf != 0.0f;
   const float grown = *a.scale * (found ? a.backoff : a.growth);
   const int32_t steps = found ? 0 : *a.tracker + 1;
@@ -39,20 +43,64 @@ void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes) {
   }
 }
 
-void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot& kernel,
+namespace {
+
+// Calls launch(queue, table) with the table of the tensors in device memory, if there is anything to do.
+template <class Tensor, class F>
+void with_table(const ForeachTensors<Tensor>& tensors, F&& launch) {
+  const std::vector<Tensor>& entries = tensors.table();
+  if (entries.empty()) return;
+  runtime::Queue& queue = runtime::current_queue();
+  const size_t bytes = entries.size() * sizeof(Tensor);
+  const runtime::Scratch table(bytes);
+  upload(queue, table.get(), entries.data(), bytes);
+  launch(queue, ForeachTable<Tensor>{table.template get<const Tensor>(), static_cast<uint32_t>(entries.size())});
+}
+
+template <class Args, class Tensor, class Problem>
+void launch_each(const ForeachTensors<Tensor>& tensors, runtime::KernelSlot& kernel, const Problem& problem) {
+  with_table(tensors, [&](runtime::Queue& queue, const ForeachTable<Tensor>& table) {
+    const Args args{table, problem};
+    runtime::launch(queue, kernel, tensors.groups(), runtime::device_info(queue.device).policy.tile_items, args);
+  });
+}
+
+}  // namespace
+
+template <int OPERANDS>
+void foreach_elements(const ForeachOperands<OPERANDS>& tensors, runtime::KernelSlot& kernel,
+                      const ForeachProblem& problem) {
+  launch_each<ForeachArgs<OPERANDS>>(tensors, kernel, problem);
+}
+template void foreach_elements<1>(const ForeachOperands<1>&, runtime::KernelSlot&, const ForeachProblem&);
+template void foreach_elements<2>(const ForeachOperands<2>&, runtime::KernelSlot&, const ForeachProblem&);
+template void foreach_elements<3>(const ForeachOperands<3>&, runtime::KernelSlot&, const ForeachProblem&);
+template void foreach_elements<4>(const ForeachOperands<4>&, runtime::KernelSlot&, const ForeachProblem&);
+
+void optimize_each(const ForeachTensors<ForeachTensor<6>>& tensors, runtime::KernelSlot& kernel,
+                   const OptimizerProblem& problem) {
+  launch_each<OptimizerArgs>(tensors, kernel, problem);
+}
+
+void unscale_each(const ForeachTensors<ForeachTensor<1>>& tensors, runtime::KernelSlot& kernel,
+                  const UnscaleProblem& problem) {
+  launch_each<UnscaleArgs>(tensors, kernel, problem);
+}
+
+void reduce_each(const ForeachTensors<ForeachTensor<2>>& tensors, runtime::KernelSlot& kernel,
                  runtime::KernelSlot& final_kernel, size_t accumulator) {
-  ForeachReduceArgs args{};
-  tensors.run(args, [&](runtime::Queue& queue, size_t groups) {
-    const runtime::Scratch partial(groups * kReduceItems * accumulator);
-    args.partial = partial.get();
-    runtime::launch(queue, kernel, groups, kReduceItems, args);
+  with_table(tensors, [&](runtime::Queue& queue, const ForeachTable<ForeachTensor<2>>& table) {
+    const runtime::Scratch partial(tensors.groups() * kReduceItems * accumulator);
+    const ForeachReduceArgs args{table, partial.get()};
+    runtime::launch(queue, kernel, tensors.groups(), kReduceItems, args);
     runtime::launch(queue, final_kernel, args.count, kReduceItems, args);
   });
 }
 
-void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args) {
+void update_scale(runtime::Queue& queue, const UpdateScaleProblem& args) {
   if (queue.small().run(1, [args] { update_scale_here(args); }, kernels::amp_update_scale)) return;
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 
-}  // namespace xpu_ops::plan::inline foreach_family
+}  // namespace foreach_family
+}  // namespace xpu_ops::plan

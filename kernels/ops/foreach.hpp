@@ -4,24 +4,22 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/runtime/device/device.hpp"
-#include "kernels/runtime/memory/allocator.hpp"
+#include "kernels/ops/problem/foreach.hpp"
+#include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/foreach_args.hpp"
 
-namespace xpu_ops::plan::inline foreach_family {
+namespace xpu_ops::plan {
+inline namespace foreach_family {
 
 constexpr int64_t kForeachLimit = int64_t{1} << 31;  // elements of one tensor
 
 // Puts a table into device memory, in the order of the queue.
 void upload(runtime::Queue& queue, void* dst, const void* src, size_t bytes);
 
-// Gathers the tensors of a multi-tensor launch.
-template <class Args>
-class ForeachLaunch {
+// The tensors of a multi-tensor launch.
+template <class Tensor>
+class ForeachTensors {
  public:
-  using Tensor = typename Args::Tensor;
-
   // The entry of a tensor of n elements; its pointers are the caller's to fill before the next call.
   Tensor& add(int64_t n) {
     Tensor& t = tensors_.emplace_back();
@@ -30,33 +28,29 @@ class ForeachLaunch {
     groups_ += runtime::ceil_div(static_cast<size_t>(n), kForeachBlock);
     return t;
   }
-  // Calls launch(queue, groups) with args that hold the table, if there is anything to do.
-  template <class F>
-  void run(Args& args, F&& launch) {
-    if (tensors_.empty()) return;
-    runtime::Queue& queue = runtime::current_queue();
-    const size_t bytes = tensors_.size() * sizeof(Tensor);
-    runtime::Scratch table(bytes);
-    upload(queue, table.get(), tensors_.data(), bytes);
-    args.table = table.get<const Tensor>();
-    args.count = static_cast<uint32_t>(tensors_.size());
-    launch(queue, groups_);
-  }
-  void run(runtime::KernelSlot& kernel, Args& args) {
-    run(args, [&](runtime::Queue& queue, size_t groups) {
-      runtime::launch(queue, kernel, groups, runtime::device_info(queue.device).policy.tile_items, args);
-    });
-  }
+  const std::vector<Tensor>& table() const { return tensors_; }
+  size_t groups() const { return groups_; }
 
  private:
   std::vector<Tensor> tensors_;
   size_t groups_ = 0;
 };
+template <int OPERANDS>
+using ForeachOperands = ForeachTensors<ForeachValueTensor<OPERANDS>>;
 
+// Launches on the current queue, where there are tensors. OPERANDS: 1 to 4.
+template <int OPERANDS>
+void foreach_elements(const ForeachOperands<OPERANDS>& tensors, runtime::KernelSlot& kernel,
+                      const ForeachProblem& problem);
+void optimize_each(const ForeachTensors<ForeachTensor<6>>& tensors, runtime::KernelSlot& kernel,
+                   const OptimizerProblem& problem);
+void unscale_each(const ForeachTensors<ForeachTensor<1>>& tensors, runtime::KernelSlot& kernel,
+                  const UnscaleProblem& problem);
 // A reduction of each tensor: partial results of `accumulator` bytes per item, then one work-group per tensor.
-void reduce_each(ForeachLaunch<ForeachReduceArgs>& tensors, runtime::KernelSlot& kernel,
+void reduce_each(const ForeachTensors<ForeachTensor<2>>& tensors, runtime::KernelSlot& kernel,
                  runtime::KernelSlot& final_kernel, size_t accumulator);
 
-void update_scale(runtime::Queue& queue, const UpdateScaleArgs& args);
+void update_scale(runtime::Queue& queue, const UpdateScaleProblem& problem);
 
-}  // namespace xpu_ops::plan::inline foreach_family
+}  // namespace foreach_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/fused_args.hpp"
 
-namespace xpu_ops::plan::inline fused_family {
+namespace xpu_ops::plan {
+inline namespace fused_family {
 namespace {
 
 using runtime::ceil_div;
@@ -55,4 +56,5 @@ void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem&
   runtime::launch2(queue, kernel(type, table), plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-}  // namespace xpu_ops::plan::inline fused_family
+}  // namespace fused_family
+}  // namespace xpu_ops::plan

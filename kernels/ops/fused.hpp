@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline fused_family {
+namespace xpu_ops::plan {
+inline namespace fused_family {
 
 // Results go past the last cache where they alone would fill it.
 enum class AddNormKernel { row, vectors, vectors_past };
@@ -25,4 +26,5 @@ RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& polic
 // `table`: type of sines and cosines.
 void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem& problem, bool interleaved);
 
-}  // namespace xpu_ops::plan::inline fused_family
+}  // namespace fused_family
+}  // namespace xpu_ops::plan

@@ -13,7 +13,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 
-namespace xpu_ops::plan::inline indexing_family {
+namespace xpu_ops::plan {
+inline namespace indexing_family {
 namespace {
 
 using runtime::ceil_div;
@@ -146,10 +147,9 @@ LinearizePlan plan_linearize(const LinearDims& dims, const runtime::Policy& poli
   return plan;
 }
 
-void linearize(runtime::Queue& queue, LinearizeArgs args, const LinearDims& dims) {
+void linearize(runtime::Queue& queue, const LinearizeProblem& problem, const LinearDims& dims) {
   const LinearizePlan plan = plan_linearize(dims, runtime::device_info(queue.device).policy);
-  args.walk = plan.walk;
-  args.rows_per_group = plan.rows_per_group;
+  const LinearizeArgs args{problem, plan.rows_per_group, plan.walk};
   runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1, plan.local, args);
   runtime::check_kernel_errors(queue);
 }
@@ -242,9 +242,10 @@ void fill_tail(runtime::Queue& queue, const FillTailArgs& args) {
   launch_items(queue, kernels::nonzero_fill_tail, static_cast<size_t>(args.rows), args);
 }
 
-void assert_nonzero(runtime::Queue& queue, size_t element, const AssertArgs& args) {
-  runtime::launch(queue, kernels::assert_nonzero[raw_dtype(element)], 1, kAssertItems, args);
+void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& problem) {
+  runtime::launch(queue, kernels::assert_nonzero[raw_dtype(element)], 1, kAssertItems, problem);
   runtime::check_kernel_errors(queue);
 }
 
-}  // namespace xpu_ops::plan::inline indexing_family
+}  // namespace indexing_family
+}  // namespace xpu_ops::plan

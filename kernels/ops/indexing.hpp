@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/indexing.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
@@ -13,7 +14,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/indexing_args.hpp"
 
-namespace xpu_ops::plan::inline indexing_family {
+namespace xpu_ops::plan {
+inline namespace indexing_family {
 
 using Dims3 = std::vector<WalkDim<3>>;
 
@@ -44,8 +46,7 @@ struct LinearizePlan {
   size_t groups0 = 0, groups1 = 0, local = 1;
 };
 LinearizePlan plan_linearize(const LinearDims& dims, const runtime::Policy& policy);
-// All of the arguments but the walk is given.
-void linearize(runtime::Queue& queue, LinearizeArgs args, const LinearDims& dims);
+void linearize(runtime::Queue& queue, const LinearizeProblem& problem, const LinearDims& dims);
 
 // A contiguous mask and its set elements: counts and starts of chunks on the device. Who needs the count `now` waits
 // for it, and has a small mask looked at on the calling thread.
@@ -85,7 +86,8 @@ class Compaction {
 // Rows past the total get a value: see FillTailArgs.
 void fill_tail(runtime::Queue& queue, const FillTailArgs& args);
 
-// Reports the message of the arguments where the element, of so many bytes, is zero.
-void assert_nonzero(runtime::Queue& queue, size_t element, const AssertArgs& args);
+// Reports the message of the problem where the element, of so many bytes, is zero.
+void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& problem);
 
-}  // namespace xpu_ops::plan::inline indexing_family
+}  // namespace indexing_family
+}  // namespace xpu_ops::plan

@@ -18,7 +18,8 @@
 #include "kernels/sycl/core/tile_args.hpp"
 #include "kernels/sycl/interpolation_args.hpp"
 
-namespace xpu_ops::plan::inline interpolation_family {
+namespace xpu_ops::plan {
+inline namespace interpolation_family {
 namespace {
 
 using Taps = std::vector<std::pair<int32_t, double>>;
@@ -483,4 +484,5 @@ void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool pl
     runtime::launch2(queue, table[p.type], p.samples, ceil_div(sum.channels, kChannelLanes), 1, kChannelLanes, sum);
 }
 
-}  // namespace xpu_ops::plan::inline interpolation_family
+}  // namespace interpolation_family
+}  // namespace xpu_ops::plan

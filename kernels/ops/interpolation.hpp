@@ -12,7 +12,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline interpolation_family {
+namespace xpu_ops::plan {
+inline namespace interpolation_family {
 
 enum class Filter : uint8_t { nearest, nearest_exact, linear, cubic, linear_aa, cubic_aa, lanczos_aa };
 
@@ -108,4 +109,5 @@ void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& problem);
 bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& policy);
 void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& problem, bool planes, const GridSumProblem& sum);
 
-}  // namespace xpu_ops::plan::inline interpolation_family
+}  // namespace interpolation_family
+}  // namespace xpu_ops::plan

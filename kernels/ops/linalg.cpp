@@ -3,9 +3,13 @@
 #include <algorithm>
 
 #include "gen/kernels/linalg_kernels.hpp"
+#include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/linalg_args.hpp"
 
-namespace xpu_ops::ops {
+namespace xpu_ops::plan {
+inline namespace linalg_family {
 namespace {
 
 constexpr size_t kGroup = 64;            // matrices of one work-group
@@ -31,8 +35,8 @@ const runtime::KernelTable& table_of(SmallRoutine routine, bool packs) {
 
 }  // namespace
 
-void lu_permutation(runtime::Queue& queue, const PermutationArgs& args) {
-  runtime::launch(queue, kernels::lu_permutation, runtime::ceil_div(args.batch, kGroup), kGroup, args);
+void lu_permutation(runtime::Queue& queue, const PermutationProblem& problem) {
+  runtime::launch(queue, kernels::lu_permutation, runtime::ceil_div(problem.batch, kGroup), kGroup, problem);
 }
 
 bool small_serves(const runtime::Policy& policy, DType type, int64_t count, int64_t side) {
@@ -40,27 +44,28 @@ bool small_serves(const runtime::Policy& policy, DType type, int64_t count, int6
   return side <= kSmallSide && count >= (policy.host_memory ? kSmallCount : 2);
 }
 
-SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallArgs& args) {
+SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallProblem& p) {
   const auto bytes = static_cast<int64_t>(dtype_size(type));
   SmallPlan plan{};
   plan.packs = policy.single_items;
   int64_t side = 1;
-  for (const SmallMatrices* m : {&args.a, &args.b, &args.x, &args.y, &args.z})
-    side = std::max<int64_t>({side, m->rows, m->columns});
+  for (const SmallMatrices* m : {&p.a, &p.b, &p.x, &p.y, &p.z}) side = std::max<int64_t>({side, m->rows, m->columns});
   // No routine has more than three tiles and a vector.
   plan.elements = static_cast<int32_t>(3 * (side | 1) * side + side);
   const int64_t lanes = plan.packs ? kVectorBytes / bytes : 1;
   const int64_t most = plan.packs ? kGroupsPerUnit * policy.units : kMostItems;
-  plan.workers = static_cast<uint32_t>(std::min(ceil_div(args.count, lanes), most));
+  plan.workers = static_cast<uint32_t>(std::min(ceil_div(p.count, lanes), most));
   plan.scratch_bytes = plan.elements * lanes * bytes * plan.workers;
   return plan;
 }
 
-void small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallPlan& plan, SmallArgs args) {
-  args.workers = plan.workers;
-  args.elements = plan.elements;
+void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallProblem& problem) {
+  const SmallPlan plan = plan_small(runtime::device_info(queue.device).policy, type, problem);
+  const runtime::Scratch scratch(static_cast<size_t>(plan.scratch_bytes));
+  const SmallArgs args{problem, scratch.get(), plan.elements, plan.workers};
   const size_t local = plan.packs ? 1 : kGroup;
   runtime::launch(queue, table_of(routine, plan.packs)[type], runtime::ceil_div(plan.workers, local), local, args);
 }
 
-}  // namespace xpu_ops::ops
+}  // namespace linalg_family
+}  // namespace xpu_ops::plan

@@ -1,13 +1,14 @@
 // Linear algebra on a queue, with kernels of our own.
 #pragma once
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/linalg.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/linalg_args.hpp"
 
-namespace xpu_ops::ops {
+namespace xpu_ops::plan {
+inline namespace linalg_family {
 
-void lu_permutation(runtime::Queue& queue, const PermutationArgs& args);
+void lu_permutation(runtime::Queue& queue, const PermutationProblem& problem);
 
 // Routines on batches of small matrices. Results that have no data are left out; results may be operands.
 enum class SmallRoutine : int8_t {
@@ -34,9 +35,9 @@ struct SmallPlan {
   int32_t elements;  // of scratch memory per worker and lane
   int64_t scratch_bytes;
 };
-SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallArgs& args);
+SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallProblem& problem);
 
-// args.scratch has plan.scratch_bytes.
-void small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallPlan& plan, SmallArgs args);
+void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallProblem& problem);
 
-}  // namespace xpu_ops::ops
+}  // namespace linalg_family
+}  // namespace xpu_ops::plan

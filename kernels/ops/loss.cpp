@@ -11,7 +11,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/loss_args.hpp"
 
-namespace xpu_ops::plan::inline loss_family {
+namespace xpu_ops::plan {
+inline namespace loss_family {
 namespace {
 
 using runtime::ceil_div;
@@ -138,4 +139,5 @@ void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const M
   runtime::launch(queue, kernel, ceil_div(problem.rows, kRowItems), kRowItems, to_args(queue, problem));
 }
 
-}  // namespace xpu_ops::plan::inline loss_family
+}  // namespace loss_family
+}  // namespace xpu_ops::plan

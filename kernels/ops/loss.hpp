@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline loss_family {
+namespace xpu_ops::plan {
+inline namespace loss_family {
 
 LossScalar loss_scalar(double value);
 
@@ -32,4 +33,5 @@ enum class MarginKind { multi, multilabel };
 void margin(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem, double divisor);
 void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem);
 
-}  // namespace xpu_ops::plan::inline loss_family
+}  // namespace loss_family
+}  // namespace xpu_ops::plan

@@ -6,8 +6,10 @@
 #include "gen/kernels/lowprecision_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/lowprecision_args.hpp"
 
-namespace xpu_ops::plan::inline lowprecision_family {
+namespace xpu_ops::plan {
+inline namespace lowprecision_family {
 namespace {
 
 using runtime::ceil_div;
@@ -18,25 +20,25 @@ constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still s
 
 }  // namespace
 
-WeightPlan plan_weight(WeightKind kind, DType type, const WeightArgs& args, const runtime::Policy& policy) {
+WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& p, const runtime::Policy& policy) {
   WeightPlan plan;
   const bool int4 = kind != WeightKind::int8;
-  plan.pairs = type == DType::bf16 && policy.dot16 && (int4 || args.m > 1);  // one row by bytes: floats cost less
+  plan.pairs = type == DType::bf16 && policy.dot16 && (int4 || p.m > 1);  // one row by bytes: floats cost less
   const uint32_t most = int4 ? kMostRows4 : plan.pairs ? kMostPairs8 : kMostRows8;
-  plan.served = policy.single_items && args.m && args.m <= most && args.n >= kWeightRows && args.k &&
-                args.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || args.group >= kWeightGroup);
+  plan.served = policy.single_items && p.m && p.m <= most && p.n >= kWeightRows && p.k &&
+                p.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || p.group >= kWeightGroup);
   if (!plan.served) return plan;
-  const size_t sets = ceil_div(args.n, kWeightRows);
+  const size_t sets = ceil_div(p.n, kWeightRows);
   const size_t share = ceil_div(sets, policy.units * kGroupsPerUnit * kWeightSides) * kWeightSides;
   plan.blocks = static_cast<uint32_t>(std::min<size_t>(share, kWeightBlocks));
   plan.groups = ceil_div(sets, plan.blocks);
   return plan;
 }
 
-bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args) {
-  const WeightPlan plan = plan_weight(kind, type, args, runtime::device_info(queue.device).policy);
+bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const WeightProblem& problem) {
+  const WeightPlan plan = plan_weight(kind, type, problem, runtime::device_info(queue.device).policy);
   if (!plan.served) return false;
-  args.blocks = plan.blocks;
+  const WeightArgs args{problem, plan.blocks};
   const auto& table = kind == WeightKind::int8         ? plan.pairs ? kernels::weight_int8_pairs : kernels::weight_int8
                       : kind == WeightKind::int4_pairs ? plan.pairs ? kernels::weight_int4_pairs : kernels::weight_int4
                       : plan.pairs                     ? kernels::weight_int4_zeros_pairs
@@ -45,4 +47,5 @@ bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightAr
   return true;
 }
 
-}  // namespace xpu_ops::plan::inline lowprecision_family
+}  // namespace lowprecision_family
+}  // namespace xpu_ops::plan

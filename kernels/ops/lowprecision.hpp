@@ -4,11 +4,12 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/lowprecision.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/lowprecision_args.hpp"
 
-namespace xpu_ops::plan::inline lowprecision_family {
+namespace xpu_ops::plan {
+inline namespace lowprecision_family {
 
 // int4_pairs: scale and zero of each group side by side, as _weight_int4pack_mm has them.
 enum class WeightKind { int8, int4_pairs, int4_zeros };
@@ -19,8 +20,9 @@ struct WeightPlan {
   uint32_t blocks = 1;
   size_t groups = 0;
 };
-WeightPlan plan_weight(WeightKind kind, DType type, const WeightArgs& args, const runtime::Policy& policy);
-// All of the arguments but the blocks are given. False where the plan leaves the product to oneDNN.
-bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, WeightArgs args);
+WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& problem, const runtime::Policy& policy);
+// False where the plan leaves the product to oneDNN.
+bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const WeightProblem& problem);
 
-}  // namespace xpu_ops::plan::inline lowprecision_family
+}  // namespace lowprecision_family
+}  // namespace xpu_ops::plan

@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline matmul_family {
+namespace xpu_ops::plan {
+inline namespace matmul_family {
 namespace {
 
 using runtime::ceil_div;
@@ -100,14 +101,13 @@ DotPlan plan_dot(uint32_t n) {
   return plan;
 }
 
-void dot(runtime::Queue& queue, DType type, DotArgs args) {
-  const DotPlan plan = plan_dot(args.n);
-  args.chunk = plan.chunk;
-  args.items = plan.items;
-  const runtime::Scratch partial(args.items * kDotBytes);
-  args.partial = partial.get();
+void dot(runtime::Queue& queue, DType type, const DotProblem& problem) {
+  const DotPlan plan = plan_dot(problem.n);
+  const runtime::Scratch partial(plan.items * kDotBytes);
+  const DotArgs args{problem, partial.get(), plan.items, plan.chunk};
   runtime::launch(queue, kernels::dot_partial[type], args.items / kDotItems, kDotItems, args);
   runtime::launch(queue, kernels::dot_final[type], 1, 1, args);
 }
 
-}  // namespace xpu_ops::plan::inline matmul_family
+}  // namespace matmul_family
+}  // namespace xpu_ops::plan

@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/matmul.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/matmul_args.hpp"
 
-namespace xpu_ops::plan::inline matmul_family {
+namespace xpu_ops::plan {
+inline namespace matmul_family {
 
 // How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
 // of b.
@@ -37,7 +39,7 @@ bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& polic
 
 struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);
-// Operands, result, strides, n and conj of the arguments are given.
-void dot(runtime::Queue& queue, DType type, DotArgs args);
+void dot(runtime::Queue& queue, DType type, const DotProblem& problem);
 
-}  // namespace xpu_ops::plan::inline matmul_family
+}  // namespace matmul_family
+}  // namespace xpu_ops::plan

@@ -11,7 +11,8 @@
 #include "kernels/sycl/normalization_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline normalization_family {
+namespace xpu_ops::plan {
+inline namespace normalization_family {
 namespace {
 
 using runtime::ceil_div;
@@ -229,4 +230,5 @@ void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType par
   coefficients(queue, kernels::group_norm_backward_params(type, parameter), problem.channels, to_args(problem));
 }
 
-}  // namespace xpu_ops::plan::inline normalization_family
+}  // namespace normalization_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline pointwise_family {
+namespace xpu_ops::plan {
+inline namespace pointwise_family {
 namespace {
 
 constexpr uint32_t kFewUnits = 4;      // up to which a tile is worth a work-group
@@ -201,7 +202,8 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
     shape = &rest;
     while (take_outer(rest, outer[outers])) ++outers;
   };
-  PointwiseArgs& args = p.args;
+  PointwiseArgs args;  // fill() sets what else is read
+  static_cast<PointwiseValues&>(args) = p.values;
   const auto each_part = [&](Layout layout, auto&& work) {
     each_place(outer, outers, shape->operands, p.ptr, [&](char* const* ptr) {
       for (int k = 0; k < shape->operands; ++k) args.ptr[k] = ptr[k];
@@ -247,10 +249,21 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
   return true;
 }
 
-void pointwise_dense(runtime::Queue& queue, const runtime::KernelTable& rows, DType type, const PointwiseShape& shape,
-                     PointwiseArgs& args, int outputs) {
-  fill(shape, Layout::rows, args, outputs);
-  launch_rows(queue, rows, type, shape, runtime::device_info(queue.device).policy, args);
+void DenseCall::launch(runtime::Queue& queue) {
+  PointwiseArgs& args = call_.args;
+  PointwiseShape shape;
+  shape.ndim = 1;
+  shape.operands = call_.operands;
+  shape.sizes[0] = args.n;
+  for (int k = 0; k < shape.operands; ++k) {
+    shape.immediate[k] = k > 0 && args.mode[k - 1] == kImmediate;
+    shape.element[k] = static_cast<uint8_t>(dtype_size(call_.types[k]));
+    shape.strides[0][k] = shape.immediate[k] ? 0 : 1;
+  }
+  collapse(shape);
+  fill(shape, Layout::rows, args, 1);
+  launch_rows(queue, rows_, common_, shape, runtime::device_info(queue.device).policy, args);
 }
 
-}  // namespace xpu_ops::plan::inline pointwise_family
+}  // namespace pointwise_family
+}  // namespace xpu_ops::plan

@@ -4,12 +4,13 @@
 
 #include "kernels/dtype.hpp"
 #include "kernels/host/table.hpp"
+#include "kernels/ops/problem/pointwise.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/pointwise_args.hpp"
 
-namespace xpu_ops::plan::inline pointwise_family {
+namespace xpu_ops::plan {
+inline namespace pointwise_family {
 
 enum class Layout { rows, strided };  // strided: also for kernels of steps
 
@@ -49,9 +50,9 @@ void fill(const PointwiseShape& shape, Layout layout, PointwiseArgs& args, int o
 
 struct PointwiseProblem {
   const PointwiseShape& shape;  // collapsed
-  PointwiseArgs& args;          // scalars and immediate values are given
-  void* const* ptr;             // of the operands; outputs first
-  const DType* types;           // that the kernel expects
+  const PointwiseValues& values;
+  void* const* ptr;    // of the operands; outputs first
+  const DType* types;  // that the kernel expects
   int outputs;
   const runtime::KernelTable& rows;
   DType common;
@@ -73,8 +74,43 @@ RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& p
 bool by_fours(const PointwiseShape& shape, const PointwiseArgs& args, const runtime::Policy& policy);
 // False, and nothing is done, where there is no kernel.
 bool pointwise(runtime::Queue& queue, const PointwiseProblem& problem);
-// One launch over elements side by side; all of the arguments but what fill() fills is given.
-void pointwise_dense(runtime::Queue& queue, const runtime::KernelTable& rows, DType type, const PointwiseShape& shape,
-                     PointwiseArgs& args, int outputs);
 
-}  // namespace xpu_ops::plan::inline pointwise_family
+// An operator of one output over elements side by side, which the calling thread or the queue's worker computes. Where
+// another thread has put work on the queue meanwhile, its kernel is launched.
+class DenseCall {
+ public:
+  // `small`: the loop of the common type.
+  DenseCall(const runtime::KernelTable& rows, DType common, host::Block small, uint32_t n)
+      : rows_(rows), common_(common) {
+    call_.kernel = small;
+    call_.args.n = n;
+    call_.outputs = call_.operands = 1, call_.dense = true;
+  }
+  Value& scalar(int i) { return call_.args.s[i]; }
+  // Operands in their order, the output first.
+  void output(void* ptr, DType type) { call_.args.ptr[0] = ptr, call_.types[0] = type; }
+  void input(const void* ptr, DType type) { add(const_cast<void*>(ptr), type, kElement); }
+  void number(const Value& value, DType type) {
+    call_.args.imm[call_.operands - 1] = value;
+    add(call_.args.ptr[0], type, kImmediate);
+  }
+  void run(runtime::Queue& queue) {
+    if (!queue.small().run_taken(call_, [&]() -> auto& { return rows_[common_]; })) [[unlikely]]
+      launch(queue);
+  }
+
+ private:
+  void add(void* ptr, DType type, OperandMode mode) {
+    call_.args.mode[call_.operands - 1] = mode;
+    call_.args.ptr[call_.operands] = ptr, call_.types[call_.operands] = type;
+    ++call_.operands;
+  }
+  void launch(runtime::Queue& queue);
+
+  const runtime::KernelTable& rows_;
+  DType common_;
+  host::Call call_;
+};
+
+}  // namespace pointwise_family
+}  // namespace xpu_ops::plan

@@ -7,7 +7,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/pooling_args.hpp"
 
-namespace xpu_ops::plan::inline pooling_family {
+namespace xpu_ops::plan {
+inline namespace pooling_family {
 namespace {
 
 using runtime::ceil_div;
@@ -227,4 +228,5 @@ void pool(runtime::Queue& queue, const PoolProblem& problem) {
   }
 }
 
-}  // namespace xpu_ops::plan::inline pooling_family
+}  // namespace pooling_family
+}  // namespace xpu_ops::plan

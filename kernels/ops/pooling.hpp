@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline pooling_family {
+namespace xpu_ops::plan {
+inline namespace pooling_family {
 
 enum class PoolKind { max, max_back, avg, avg_back };
 
@@ -53,4 +54,5 @@ PoolItems plan_pool_items(const PoolProblem& problem, PoolKernel kernel, int64_t
 
 void pool(runtime::Queue& queue, const PoolProblem& problem);
 
-}  // namespace xpu_ops::plan::inline pooling_family
+}  // namespace pooling_family
+}  // namespace xpu_ops::plan

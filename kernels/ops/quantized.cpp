@@ -9,7 +9,8 @@
 #include "kernels/sycl/core/tile_args.hpp"
 #include "kernels/sycl/quantized_args.hpp"
 
-namespace xpu_ops::plan::inline quantized_family {
+namespace xpu_ops::plan {
+inline namespace quantized_family {
 namespace {
 
 void launch(runtime::Queue& queue, runtime::KernelSlot& kernel, const void* in, size_t in_size, void* out,
@@ -56,4 +57,5 @@ void dequantize(runtime::Queue& queue, DType type, const void* in, float* out, i
   launch(queue, kernel, in, dtype_size(type), out, sizeof(float), n, grid);
 }
 
-}  // namespace xpu_ops::plan::inline quantized_family
+}  // namespace quantized_family
+}  // namespace xpu_ops::plan

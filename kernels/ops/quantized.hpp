@@ -3,7 +3,8 @@
 #include "kernels/dtype.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline quantized_family {
+namespace xpu_ops::plan {
+inline namespace quantized_family {
 
 // Distance of the points of a grid and the place of zero: one of each, or one per channel (scales is set).
 struct Grid {
@@ -23,4 +24,5 @@ int64_t plan_step(const Grid& grid);
 void quantize(runtime::Queue& queue, DType type, const float* in, void* out, int64_t n, const Grid& grid);
 void dequantize(runtime::Queue& queue, DType type, const void* in, float* out, int64_t n, const Grid& grid);
 
-}  // namespace xpu_ops::plan::inline quantized_family
+}  // namespace quantized_family
+}  // namespace xpu_ops::plan

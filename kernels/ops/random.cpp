@@ -4,7 +4,8 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/random_args.hpp"
 
-namespace xpu_ops::plan::inline random_family {
+namespace xpu_ops::plan {
+inline namespace random_family {
 namespace {
 
 using runtime::ceil_div;
@@ -45,4 +46,5 @@ void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* d
   runtime::launch(queue, kernels::shuffle_bucket, size_t{1} << plan.bits, 1, args);
 }
 
-}  // namespace xpu_ops::plan::inline random_family
+}  // namespace random_family
+}  // namespace xpu_ops::plan

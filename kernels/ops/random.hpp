@@ -7,7 +7,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline random_family {
+namespace xpu_ops::plan {
+inline namespace random_family {
 
 // As many items as draw n elements, `values` each. Those of one item are a fixed distance apart, whatever the
 // work-group: see random_fill.
@@ -28,4 +29,5 @@ ShufflePlan plan_shuffle(uint32_t n, const runtime::Policy& policy);
 // Writes a permutation of n numbers in the order of their keys.
 void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* dst);
 
-}  // namespace xpu_ops::plan::inline random_family
+}  // namespace random_family
+}  // namespace xpu_ops::plan

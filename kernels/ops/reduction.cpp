@@ -9,7 +9,8 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline reduction_family {
+namespace xpu_ops::plan {
+inline namespace reduction_family {
 namespace {
 
 struct Dim { int64_t size, in, out0, out1; };
@@ -309,4 +310,5 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   return true;
 }
 
-}  // namespace xpu_ops::plan::inline reduction_family
+}  // namespace reduction_family
+}  // namespace xpu_ops::plan

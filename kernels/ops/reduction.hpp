@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 
-namespace xpu_ops::plan::inline reduction_family {
+namespace xpu_ops::plan {
+inline namespace reduction_family {
 
 constexpr int kReductionInputDims = 64;
 
@@ -58,4 +59,5 @@ struct ReductionProblem {
 // False, and nothing is done, where there are too many dimensions.
 bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels);
 
-}  // namespace xpu_ops::plan::inline reduction_family
+}  // namespace reduction_family
+}  // namespace xpu_ops::plan

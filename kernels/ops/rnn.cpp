@@ -6,7 +6,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/rnn_args.hpp"
 
-namespace xpu_ops::plan::inline rnn_family {
+namespace xpu_ops::plan {
+inline namespace rnn_family {
 namespace {
 
 using runtime::ceil_div;
@@ -68,4 +69,5 @@ void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& p
                    kStepUnits, problem.cell);
 }
 
-}  // namespace xpu_ops::plan::inline rnn_family
+}  // namespace rnn_family
+}  // namespace xpu_ops::plan

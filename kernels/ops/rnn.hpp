@@ -9,7 +9,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline rnn_family {
+namespace xpu_ops::plan {
+inline namespace rnn_family {
 
 enum class RnnKind { lstm, lstm_backward, gru, gru_backward };
 
@@ -26,4 +27,5 @@ void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem
 // The step at which backward begins: no product yet.
 void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem);
 
-}  // namespace xpu_ops::plan::inline rnn_family
+}  // namespace rnn_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/scan_args.hpp"
 
-namespace xpu_ops::plan::inline scan_family {
+namespace xpu_ops::plan {
+inline namespace scan_family {
 namespace {
 
 using runtime::ceil_div;
@@ -90,4 +91,5 @@ void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s,
   }
 }
 
-}  // namespace xpu_ops::plan::inline scan_family
+}  // namespace scan_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline scan_family {
+namespace xpu_ops::plan {
+inline namespace scan_family {
 
 // A dense tensor as [outer, length, inner], scanned along length; no size is 0.
 struct ScanShape { int64_t outer, length, inner; };
@@ -25,4 +26,5 @@ ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
 struct ScanKernels { runtime::KernelSlot &line, &team, &axis; };
 void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, const ScanPointers& pointers);
 
-}  // namespace xpu_ops::plan::inline scan_family
+}  // namespace scan_family
+}  // namespace xpu_ops::plan

@@ -14,7 +14,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/counts_args.hpp"
 
-namespace xpu_ops::plan::inline scatter_family {
+namespace xpu_ops::plan {
+inline namespace scatter_family {
 namespace {
 
 using runtime::ceil_div;
@@ -307,7 +308,8 @@ void count_together(runtime::Queue& queue, CountArgs args, const runtime::Policy
 }
 }  // namespace
 
-void count_indices(runtime::Queue& queue, CountArgs args) {
+void count_indices(runtime::Queue& queue, const CountProblem& problem) {
+  CountArgs args{problem};
   const runtime::Policy& policy = runtime::device_info(queue.device).policy;
   if (!policy.single_items && args.bins > kLocalBins) return count_together(queue, args, policy);
   const CountPlan plan = plan_counts(args.n, args.bins, policy);
@@ -318,12 +320,13 @@ void count_indices(runtime::Queue& queue, CountArgs args) {
   merge_counts(queue, args.counts, plan.tables, args.bins, args.out);
 }
 
-void segment_reduce(runtime::Queue& queue, DType type, const SegmentArgs& args) {
-  launch_item_rows(queue, kernels::segment_reduce[type], size_t{args.outer} * args.segments, args.inner, args);
+void segment_reduce(runtime::Queue& queue, DType type, const SegmentProblem& p) {
+  launch_item_rows(queue, kernels::segment_reduce[type], size_t{p.outer} * p.segments, p.inner, p);
 }
 
-void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentArgs& args) {
-  launch_item_rows(queue, kernels::segment_reduce_backward[type], size_t{args.outer} * args.segments, args.inner, args);
+void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentProblem& p) {
+  launch_item_rows(queue, kernels::segment_reduce_backward[type], size_t{p.outer} * p.segments, p.inner, p);
 }
 
-}  // namespace xpu_ops::plan::inline scatter_family
+}  // namespace scatter_family
+}  // namespace xpu_ops::plan

@@ -6,9 +6,11 @@
 
 #include "kernels/dtype.hpp"
 #include "kernels/ops/indexing.hpp"
+#include "kernels/ops/problem/scatter.hpp"
 #include "kernels/sycl/scatter_args.hpp"
 
-namespace xpu_ops::plan::inline scatter_family {
+namespace xpu_ops::plan {
+inline namespace scatter_family {
 
 enum class Reduce { assign, add, mul, max, min };
 
@@ -48,11 +50,12 @@ struct CountPlan {
   size_t groups = 1, local = 1;
 };
 CountPlan plan_counts(int64_t n, int64_t bins, const runtime::Policy& policy);
-// How often each of [0, bins) occurs; other values are left out. Tables of the arguments are left as they are.
-void count_indices(runtime::Queue& queue, CountArgs args);
+// How often each of [0, bins) occurs; other values are left out.
+void count_indices(runtime::Queue& queue, const CountProblem& problem);
 void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint32_t bins, int64_t* out);
 
-void segment_reduce(runtime::Queue& queue, DType type, const SegmentArgs& args);
-void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentArgs& args);
+void segment_reduce(runtime::Queue& queue, DType type, const SegmentProblem& problem);
+void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentProblem& problem);
 
-}  // namespace xpu_ops::plan::inline scatter_family
+}  // namespace scatter_family
+}  // namespace xpu_ops::plan

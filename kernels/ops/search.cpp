@@ -7,7 +7,8 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/search_args.hpp"
 
-namespace xpu_ops::plan::inline search_family {
+namespace xpu_ops::plan {
+inline namespace search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchProblem& problem) {
   launch_items(queue, kernels::searchsorted[type], problem.n, problem);
@@ -30,4 +31,5 @@ void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& p
   merge_counts(queue, args.counts, plan.tables, problem.bins, out);
 }
 
-}  // namespace xpu_ops::plan::inline search_family
+}  // namespace search_family
+}  // namespace xpu_ops::plan

@@ -4,7 +4,8 @@
 #include "kernels/ops/problem/search.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline search_family {
+namespace xpu_ops::plan {
+inline namespace search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchProblem& problem);
 void is_in(runtime::Queue& queue, DType type, const IsinProblem& problem);
@@ -12,4 +13,5 @@ void find_bins(runtime::Queue& queue, DType type, const BinProblem& problem);
 // Counts in bins of one width into `out`, without a bin per element in memory.
 void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& problem, int64_t* out);
 
-}  // namespace xpu_ops::plan::inline search_family
+}  // namespace search_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline shape_family {
+namespace xpu_ops::plan {
+inline namespace shape_family {
 namespace {
 
 using runtime::ceil_div;
@@ -82,26 +83,45 @@ uint32_t plan_rows(int64_t row, int64_t share) {
   return static_cast<uint32_t>(std::clamp<int64_t>(share / row, 1, kMostRows));
 }
 
-void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t row, PadArgs args) {
-  args.group = plan_rows(row, kPadShare);
-  runtime::launch(queue, kernel, ceil_div(args.rows, args.group),
-                  tile_group(static_cast<size_t>(row), policy_of(queue)), args);
+void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, const PadProblem& p) {
+  PadArgs args{p};
+  args.group = plan_rows(p.written[0], kPadShare);
+  args.write1 = make_divider(p.written[1]);
+  args.write2 = make_divider(p.written[2]);
+  std::copy_n(p.pad, 3, args.mirror);
+  const int32_t in = p.in[0], out = p.out[0], pad = p.pad[0];
+  args.begin = std::clamp(pad, 0, out);
+  args.end = std::max(args.begin, std::min(pad + in, out));
+  args.left = p.reflect ? pad : 0;
+  args.right = p.reflect ? 2 * (in - 1) - (args.end - pad) : in - 1;
+  runtime::launch(queue, kernel, ceil_div(p.rows, args.group), tile_group(p.written[0], policy_of(queue)), args);
 }
 
-void im2col(runtime::Queue& queue, size_t element, size_t rows, const Im2colArgs& args) {
-  const size_t local = tile_group(static_cast<size_t>(std::max(args.out_width, 1)), policy_of(queue));
-  runtime::launch(queue, kernels::im2col[raw_dtype(element)], rows, local, args);
+namespace {
+Im2colArgs im2col_args(const Im2colProblem& p) {
+  const auto by = [](int32_t size) { return make_divider(static_cast<uint32_t>(size)); };
+  return {p, 0, by(p.kernel_h), by(p.kernel_w), by(p.out_width), by(p.height), by(p.stride_h), by(p.stride_w)};
+}
+}  // namespace
+
+void im2col(runtime::Queue& queue, size_t element, const Im2colProblem& p) {
+  const size_t local = tile_group(static_cast<size_t>(std::max(p.out_width, 1)), policy_of(queue));
+  runtime::launch(queue, kernels::im2col[raw_dtype(element)], p.rows, local, im2col_args(p));
 }
 
-void col2im(runtime::Queue& queue, DType type, int64_t width, Im2colArgs args) {
-  args.group = plan_rows(width, kCol2imShare);
-  runtime::launch(queue, kernels::col2im[type], ceil_div(args.rows, args.group),
-                  tile_group(static_cast<size_t>(width), policy_of(queue)), args);
+void col2im(runtime::Queue& queue, DType type, const Im2colProblem& p) {
+  Im2colArgs args = im2col_args(p);
+  args.group = plan_rows(p.width, kCol2imShare);
+  runtime::launch(queue, kernels::col2im[type], ceil_div(p.rows, args.group),
+                  tile_group(static_cast<size_t>(p.width), policy_of(queue)), args);
 }
 
-void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs& args) {
+void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& p) {
   const size_t group = policy_of(queue).elementwise_group;
-  runtime::launch(queue, kernels::unfold_backward[type], ceil_div(args.n, group), group, args);
+  const UnfoldBackwardArgs args{p, make_divider(p.inner), make_divider(p.length),
+                                make_divider(static_cast<uint32_t>(p.step))};
+  runtime::launch(queue, kernels::unfold_backward[type], ceil_div(p.n, group), group, args);
 }
 
-}  // namespace xpu_ops::plan::inline shape_family
+}  // namespace shape_family
+}  // namespace xpu_ops::plan

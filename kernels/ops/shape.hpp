@@ -4,11 +4,13 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/shape.hpp"
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/shape_args.hpp"
 
-namespace xpu_ops::plan::inline shape_family {
+namespace xpu_ops::plan {
+inline namespace shape_family {
 
 // Gathers the parts of a concatenation; launches whenever the arguments are full, and at the end.
 class Cat {
@@ -32,10 +34,11 @@ class Cat {
 // Rows of a work-group, which has about `share` elements.
 uint32_t plan_rows(int64_t row, int64_t share);
 
-// Reflection and replication and their gradients; `group` of the arguments is left as it is.
-void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t row, PadArgs args);
-void im2col(runtime::Queue& queue, size_t element, size_t rows, const Im2colArgs& args);
-void col2im(runtime::Queue& queue, DType type, int64_t width, Im2colArgs args);
-void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardArgs& args);
+// Reflection and replication and their gradients.
+void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, const PadProblem& problem);
+void im2col(runtime::Queue& queue, size_t element, const Im2colProblem& problem);
+void col2im(runtime::Queue& queue, DType type, const Im2colProblem& problem);
+void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& problem);
 
-}  // namespace xpu_ops::plan::inline shape_family
+}  // namespace shape_family
+}  // namespace xpu_ops::plan

@@ -9,7 +9,8 @@
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/softmax_args.hpp"
 
-namespace xpu_ops::plan::inline softmax_family {
+namespace xpu_ops::plan {
+inline namespace softmax_family {
 namespace {
 
 constexpr size_t kRowGroups = 64;                     // work-groups per compute unit
@@ -68,4 +69,5 @@ void softmax(runtime::Queue& queue, bool log, DType from, DType to, const Softma
                   to_args(problem, plan));
 }
 
-}  // namespace xpu_ops::plan::inline softmax_family
+}  // namespace softmax_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline softmax_family {
+namespace xpu_ops::plan {
+inline namespace softmax_family {
 
 struct SoftmaxPlan {
   enum class Kernel : uint8_t { fours, row, team, columns };  // all but the last along the innermost dimension
@@ -21,4 +22,5 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& problem, const runtim
 
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, const SoftmaxProblem& problem);
 
-}  // namespace xpu_ops::plan::inline softmax_family
+}  // namespace softmax_family
+}  // namespace xpu_ops::plan

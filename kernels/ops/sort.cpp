@@ -7,7 +7,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan::inline sort_family {
+namespace xpu_ops::plan {
+inline namespace sort_family {
 namespace {
 
 using runtime::ceil_div;
@@ -395,4 +396,5 @@ int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int
   return order;
 }
 
-}  // namespace xpu_ops::plan::inline sort_family
+}  // namespace sort_family
+}  // namespace xpu_ops::plan

@@ -10,7 +10,8 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/sort_args.hpp"
 
-namespace xpu_ops::plan::inline sort_family {
+namespace xpu_ops::plan {
+inline namespace sort_family {
 
 // Rows of at most 2^31 - 1 elements.
 struct SortProblem {
@@ -105,4 +106,5 @@ class Runs {
 int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int64_t count, int64_t width,
                       int64_t* order, int64_t* spare);
 
-}  // namespace xpu_ops::plan::inline sort_family
+}  // namespace sort_family
+}  // namespace xpu_ops::plan

@@ -10,8 +10,10 @@
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_family {
+namespace xpu_ops::plan {
+inline namespace sparse_family {
 namespace {
 
 using runtime::ceil_div;
@@ -113,12 +115,12 @@ void scan_counts(runtime::Queue& queue, int64_t* counts, uint32_t chunks) {
   runtime::launch(queue, kernels::run_scan, 1, 1, args);
 }
 
-void count_runs(runtime::Queue& queue, const KeyRunArgs& args) {
-  runtime::launch(queue, kernels::run_count, args.chunks, 1, args);
+void count_runs(runtime::Queue& queue, const ItemChunks& chunks, const KeyRunProblem& problem) {
+  runtime::launch(queue, kernels::run_count, chunks.items, 1, chunked<KeyRunArgs>(problem, chunks));
 }
 
-void emit_runs(runtime::Queue& queue, const KeyRunArgs& args) {
-  runtime::launch(queue, kernels::run_emit, args.chunks, 1, args);
+void emit_runs(runtime::Queue& queue, const ItemChunks& chunks, const KeyRunProblem& problem) {
+  runtime::launch(queue, kernels::run_emit, chunks.items, 1, chunked<KeyRunArgs>(problem, chunks));
 }
 
 RunSumPlan plan_sum_runs(uint32_t runs, uint32_t columns, const runtime::Policy& policy) {
@@ -130,30 +132,31 @@ RunSumPlan plan_sum_runs(uint32_t runs, uint32_t columns, const runtime::Policy&
   return plan;
 }
 
-void sum_runs(runtime::Queue& queue, DType type, RunSumArgs args) {
-  const RunSumPlan plan = plan_sum_runs(args.runs, args.columns, policy_of(queue));
-  args.runs_per_group = plan.runs_per_group;
+void sum_runs(runtime::Queue& queue, DType type, const RunSumProblem& problem) {
+  const RunSumPlan plan = plan_sum_runs(problem.runs, problem.columns, policy_of(queue));
+  const RunSumArgs args{problem, plan.runs_per_group};
   runtime::launch2(queue, kernels::run_sum[type], plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-void find_keys(runtime::Queue& queue, KeyFindArgs args) {
-  const Spread s = spread(args.n, policy_of(queue));
-  args.chunk = s.chunk;
+void find_keys(runtime::Queue& queue, const KeyFindProblem& problem) {
+  const Spread s = spread(problem.n, policy_of(queue));
+  const KeyFindArgs args{problem, s.chunk};
   runtime::launch(queue, kernels::key_find, s.groups, s.local, args);
 }
 
-void dense_at(runtime::Queue& queue, size_t element, DenseAtArgs args) {
-  const Spread s = spread(args.n, policy_of(queue));
-  args.chunk = s.chunk;
+void dense_at(runtime::Queue& queue, size_t element, const DenseAtProblem& problem) {
+  const Spread s = spread(problem.n, policy_of(queue));
+  const DenseAtArgs args{problem, s.chunk};
   runtime::launch(queue, kernels::dense_at[raw_dtype(element)], s.groups, s.local, args);
 }
 
-void count_ranges(runtime::Queue& queue, const RangeArgs& args) {
-  runtime::launch(queue, kernels::range_count, args.items, 1, args);
+void count_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem) {
+  runtime::launch(queue, kernels::range_count, chunks.items, 1, chunked<RangeArgs>(problem, chunks));
 }
 
-void fill_ranges(runtime::Queue& queue, const RangeArgs& args) {
-  runtime::launch(queue, kernels::range_fill, args.items, 1, args);
+void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem) {
+  runtime::launch(queue, kernels::range_fill, chunks.items, 1, chunked<RangeArgs>(problem, chunks));
 }
 
-}  // namespace xpu_ops::plan::inline sparse_family
+}  // namespace sparse_family
+}  // namespace xpu_ops::plan

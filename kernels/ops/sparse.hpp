@@ -5,11 +5,12 @@
 #include <span>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/sparse.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_family {
+namespace xpu_ops::plan {
+inline namespace sparse_family {
 
 // Few items with `chunk` of `n` each in turn. `work`: elements that they read in all.
 struct ItemChunks {
@@ -18,6 +19,11 @@ struct ItemChunks {
 };
 ItemChunks plan_item_chunks(int64_t n, int64_t work, const runtime::Policy& policy);
 ItemChunks plan_item_chunks(runtime::Queue& queue, int64_t n, int64_t work);
+// The launch struct of a problem whose items take a chunk each.
+template <class Args, class Problem>
+Args chunked(const Problem& problem, const ItemChunks& chunks) {
+  return {problem, chunks.items, static_cast<uint32_t>(chunks.chunk)};
+}
 
 // Bits of the largest of n numbers.
 uint32_t bits_of(unsigned __int128 n);
@@ -46,23 +52,23 @@ uint64_t* sort_words(runtime::Queue& queue, uint64_t* from, uint64_t* to, uint32
 
 // counts[chunks], turned into where each begins; counts[chunks] becomes their sum.
 void scan_counts(runtime::Queue& queue, int64_t* counts, uint32_t chunks);
-// Runs of equal keys, in two launches with the scan of counts between them. Chunks of the arguments are planned.
-void count_runs(runtime::Queue& queue, const KeyRunArgs& args);
-void emit_runs(runtime::Queue& queue, const KeyRunArgs& args);
+// Runs of equal keys, in two launches with the scan of counts between them. `chunks`: of plan_item_chunks().
+void count_runs(runtime::Queue& queue, const ItemChunks& chunks, const KeyRunProblem& problem);
+void emit_runs(runtime::Queue& queue, const ItemChunks& chunks, const KeyRunProblem& problem);
 
 struct RunSumPlan {
   uint32_t runs_per_group = 1;
   size_t groups0 = 1, groups1 = 1, local = 1;
 };
 RunSumPlan plan_sum_runs(uint32_t runs, uint32_t columns, const runtime::Policy& policy);
-void sum_runs(runtime::Queue& queue, DType type, RunSumArgs args);
+void sum_runs(runtime::Queue& queue, DType type, const RunSumProblem& problem);
 
-// All of the arguments but the chunk is given.
-void find_keys(runtime::Queue& queue, KeyFindArgs args);
-void dense_at(runtime::Queue& queue, size_t element, DenseAtArgs args);
+void find_keys(runtime::Queue& queue, const KeyFindProblem& problem);
+void dense_at(runtime::Queue& queue, size_t element, const DenseAtProblem& problem);
 
-// Ranges named by indices, in two launches with the scan of counts between them. Items of the arguments are planned.
-void count_ranges(runtime::Queue& queue, const RangeArgs& args);
-void fill_ranges(runtime::Queue& queue, const RangeArgs& args);
+// Ranges named by indices, in two launches with the scan of counts between them. `chunks` as above.
+void count_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
+void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
 
-}  // namespace xpu_ops::plan::inline sparse_family
+}  // namespace sparse_family
+}  // namespace xpu_ops::plan

@@ -5,37 +5,46 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/sparse.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_csr_family {
+namespace xpu_ops {
 
-// All of the arguments but the chunk is given.
-void pointers_to_rows(runtime::Queue& queue, int64_t batches, CompressArgs args);
-void rows_to_pointers(runtime::Queue& queue, CompressArgs args);
+struct CsrBlockArgs;
 
-void check_csr(runtime::Queue& queue, const CsrCheckArgs& args);
-void solve_csr(runtime::Queue& queue, DType type, const CsrSolveArgs& args);
+namespace plan {
+inline namespace sparse_csr_family {
 
-// Blocks of a compressed matrix: count(), then scan_counts() of args.counts, then fill().
+void pointers_to_rows(runtime::Queue& queue, int64_t batches, const CompressProblem& problem);
+void rows_to_pointers(runtime::Queue& queue, const CompressProblem& problem);
+
+void check_csr(runtime::Queue& queue, const ItemChunks& chunks, const CsrCheckProblem& problem);
+void solve_csr(runtime::Queue& queue, DType type, const CsrSolveProblem& problem);
+
+// Blocks of a compressed matrix: count(), then scan_counts() of the counts, then fill().
 class CsrBlocks {
  public:
-  CsrBlockArgs args;
-  // Sizes and operands of the arguments are given; items and scratch memory are planned.
-  CsrBlocks(runtime::Queue& queue, const CsrBlockArgs& args);
-  void count();
-  void fill(size_t element);
+  CsrBlocks(runtime::Queue& queue, const CsrBlockProblem& problem);
+  uint32_t items() const { return chunks_.items; }
+  void count(int64_t* counts);  // [items + 1]
+  void fill(size_t element, int64_t* counts, const CsrBlockResult& result);
 
  private:
+  CsrBlockArgs args(int64_t* counts, const CsrBlockResult& result) const;
+
   runtime::Queue& queue_;
+  CsrBlockProblem problem_;
+  ItemChunks chunks_;
   runtime::Scratch seen_, places_;
 };
 
-void count_merged(runtime::Queue& queue, const CsrMergeArgs& args);
+void count_merged(runtime::Queue& queue, const ItemChunks& chunks, const CsrMergeProblem& problem);
 bool has_merge(DType type);
-void fill_merged(runtime::Queue& queue, DType type, const CsrMergeArgs& args);
+void fill_merged(runtime::Queue& queue, DType type, const ItemChunks& chunks, const CsrMergeProblem& problem);
 
-void reduce_csr_rows(runtime::Queue& queue, DType type, const CsrReduceArgs& args);
+void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks, const CsrReduceProblem& problem);
 
-}  // namespace xpu_ops::plan::inline sparse_csr_family
+}  // namespace sparse_csr_family
+}  // namespace plan
+}  // namespace xpu_ops

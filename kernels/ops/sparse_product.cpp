@@ -7,8 +7,10 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_product_family {
+namespace xpu_ops::plan {
+inline namespace sparse_product_family {
 namespace {
 
 using runtime::ceil_div;
@@ -24,18 +26,9 @@ constexpr size_t kPlaceItems = 64;
 
 const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
 
-SpgemmArgs with_items(runtime::Queue& queue, SpgemmArgs args) {
-  const SpgemmPlan plan = plan_spgemm(args.rows, args.columns, policy_of(queue));
-  args.items = plan.items;
-  args.chunk = plan.chunk;
-  args.few = plan.few;
-  args.error = runtime::error_flag(queue.device);
-  return args;
-}
-
-size_t seen_bytes(const SpgemmArgs& args) {
-  const size_t words = ceil_div(args.columns, 64);
-  return args.items * (words + ceil_div(words, 64)) * sizeof(uint64_t);
+size_t seen_bytes(uint32_t items, uint32_t columns) {
+  const size_t words = ceil_div(columns, 64);
+  return items * (words + ceil_div(words, 64)) * sizeof(uint64_t);
 }
 
 }  // namespace
@@ -66,9 +59,9 @@ bool spmm_in_place(int64_t columns) { return columns < kSpmmLanes || columns % k
 
 void check_spmm(DType type) { (void)kernels::spmm_rows[type]; }
 
-void spmm(runtime::Queue& queue, DType type, SpmmArgs args) {
-  const SpmmPlan plan = plan_spmm(args.rows, args.columns, policy_of(queue));
-  args.rows_per_group = plan.rows_per_group;
+void spmm(runtime::Queue& queue, DType type, const SpmmProblem& problem) {
+  const SpmmPlan plan = plan_spmm(problem.rows, problem.columns, policy_of(queue));
+  const SpmmArgs args{problem, plan.rows_per_group};
   if (plan.narrow)
     runtime::launch(queue, kernels::spmm_narrow[type], plan.groups0, plan.local, args);
   else
@@ -76,8 +69,8 @@ void spmm(runtime::Queue& queue, DType type, SpmmArgs args) {
   runtime::check_kernel_errors(queue);
 }
 
-void spmm_reduce(runtime::Queue& queue, DType type, bool pick, SpmmReduceArgs args) {
-  args.rows_per_group = plan_group_rows(args.rows, policy_of(queue));
+void spmm_reduce(runtime::Queue& queue, DType type, bool pick, const SpmmReduceProblem& problem) {
+  const SpmmReduceArgs args{problem, plan_group_rows(problem.rows, policy_of(queue))};
   runtime::launch2(queue, (pick ? kernels::spmm_reduce_pick : kernels::spmm_reduce_sum)[type],
                    ceil_div(args.rows, args.rows_per_group), ceil_div(args.columns, kSpmmLanes), 1, kSpmmLanes, args);
 }
@@ -95,19 +88,24 @@ SpgemmPlan plan_spgemm(uint32_t rows, uint32_t columns, const runtime::Policy& p
   return plan;
 }
 
-Spgemm::Spgemm(runtime::Queue& queue, const SpgemmArgs& given)
-    : args(with_items(queue, given)),
-      queue_(queue),
-      seen_(seen_bytes(args)),
-      sums_(size_t{args.items} * args.columns * kSumBytes) {
-  args.seen = seen_.get<uint64_t>();
-  args.sums = sums_.get();
+Spgemm::Spgemm(runtime::Queue& queue, const SpgemmProblem& problem)
+    : queue_(queue),
+      problem_(problem),
+      plan_(plan_spgemm(problem.rows, problem.columns, policy_of(queue))),
+      seen_(seen_bytes(plan_.items, problem.columns)),
+      sums_(size_t{plan_.items} * problem.columns * kSumBytes) {}
+
+SpgemmArgs Spgemm::args(int64_t* counts, const SpgemmResult& result) const {
+  return {problem_,    result,      counts,   sums_.get(), seen_.get<uint64_t>(), runtime::error_flag(queue_.device),
+          plan_.items, plan_.chunk, plan_.few};
 }
 
-void Spgemm::count() { runtime::launch(queue_, kernels::spgemm_count, args.items, 1, args); }
+void Spgemm::count(int64_t* counts) {
+  runtime::launch(queue_, kernels::spgemm_count, plan_.items, 1, args(counts, {}));
+}
 
-void Spgemm::fill(DType type) {
-  runtime::launch(queue_, kernels::spgemm_fill[type], args.items, 1, args);
+void Spgemm::fill(DType type, int64_t* counts, const SpgemmResult& result) {
+  runtime::launch(queue_, kernels::spgemm_fill[type], plan_.items, 1, args(counts, result));
   runtime::check_kernel_errors(queue_);
 }
 
@@ -119,16 +117,16 @@ uint32_t plan_sampled_chunk(uint32_t nnz, const runtime::Policy& policy) {
   return static_cast<uint32_t>(ceil_div(spread(nnz, policy).chunk, kSpmmLanes) * kSpmmLanes);
 }
 
-void sampled_product(runtime::Queue& queue, DType type, bool rows, SampledArgs args) {
-  args.chunk = plan_sampled_chunk(args.nnz, policy_of(queue));
-  args.error = runtime::error_flag(queue.device);
+void sampled_product(runtime::Queue& queue, DType type, bool rows, const SampledProblem& problem) {
+  const SampledArgs args{problem, runtime::error_flag(queue.device), plan_sampled_chunk(problem.nnz, policy_of(queue))};
   runtime::launch(queue, rows ? kernels::sampled_rows : kernels::sampled_dot[type], ceil_div(args.nnz, args.chunk),
                   rows ? 1 : kSpmmLanes, args);
   runtime::check_kernel_errors(queue);
 }
 
-void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceArgs& args) {
-  runtime::launch(queue, kernels::row_places, static_cast<size_t>(rows), kPlaceItems, args);
+void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& problem) {
+  runtime::launch(queue, kernels::row_places, static_cast<size_t>(rows), kPlaceItems, problem);
 }
 
-}  // namespace xpu_ops::plan::inline sparse_product_family
+}  // namespace sparse_product_family
+}  // namespace xpu_ops::plan

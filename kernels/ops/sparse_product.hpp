@@ -5,12 +5,17 @@
 #include <optional>
 
 #include "kernels/dtype.hpp"
+#include "kernels/ops/problem/sparse.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan::inline sparse_product_family {
+namespace xpu_ops {
+
+struct SpgemmArgs;
+
+namespace plan {
+inline namespace sparse_product_family {
 
 // Rows that a work-group takes in turn: enough groups for the device to share them out, long ones on a CPU.
 uint32_t plan_group_rows(int64_t rows, const runtime::Policy& policy);
@@ -26,10 +31,9 @@ SpmmPlan plan_spmm(int64_t rows, int64_t columns, const runtime::Policy& policy)
 bool spmm_in_place(int64_t columns);
 // Throws Error{not_implemented} for a type without kernels.
 void check_spmm(DType type);
-// All of the arguments but rows_per_group are given.
-void spmm(runtime::Queue& queue, DType type, SpmmArgs args);
+void spmm(runtime::Queue& queue, DType type, const SpmmProblem& problem);
 // The same with another reduction; `pick`: amax or amin.
-void spmm_reduce(runtime::Queue& queue, DType type, bool pick, SpmmReduceArgs args);
+void spmm_reduce(runtime::Queue& queue, DType type, bool pick, const SpmmReduceProblem& problem);
 
 // Whether sparse times sparse goes row by row into dense rows, one per item: for a CPU, whose items are few.
 bool plan_spgemm_serves(DType type, int64_t rows, int64_t inner, int64_t columns, const runtime::Policy& policy);
@@ -38,26 +42,29 @@ struct SpgemmPlan {
   bool few = false;               // columns, each with a word of its own to count by
 };
 SpgemmPlan plan_spgemm(uint32_t rows, uint32_t columns, const runtime::Policy& policy);
-// count() fills args.counts, fill() the result, whose rows begin where args.crow says.
+// count() fills counts, fill() the result, whose rows begin where result.crow says.
 class Spgemm {
  public:
-  SpgemmArgs args;
-  // Sizes and operands of the arguments are given; items and scratch memory are planned.
-  Spgemm(runtime::Queue& queue, const SpgemmArgs& args);
-  void count();
-  void fill(DType type);
+  Spgemm(runtime::Queue& queue, const SpgemmProblem& problem);
+  void count(int64_t* counts);  // [rows]
+  void fill(DType type, int64_t* counts, const SpgemmResult& result);
 
  private:
+  SpgemmArgs args(int64_t* counts, const SpgemmResult& result) const;
+
   runtime::Queue& queue_;
+  SpgemmProblem problem_;
+  SpgemmPlan plan_;
   runtime::Scratch seen_, sums_;
 };
 
 // rows: pointers to the rows instead of the row of each element, which serves float matrices on a CPU.
 bool plan_sampled_rows_serve(DType type, int64_t inner, const runtime::Policy& policy);
 uint32_t plan_sampled_chunk(uint32_t nnz, const runtime::Policy& policy);
-// All of the arguments but the chunk is given.
-void sampled_product(runtime::Queue& queue, DType type, bool rows, SampledArgs args);
+void sampled_product(runtime::Queue& queue, DType type, bool rows, const SampledProblem& problem);
 
-void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceArgs& args);
+void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& problem);
 
-}  // namespace xpu_ops::plan::inline sparse_product_family
+}  // namespace sparse_product_family
+}  // namespace plan
+}  // namespace xpu_ops

@@ -9,7 +9,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/varlen_args.hpp"
 
-namespace xpu_ops::plan::inline varlen_family {
+namespace xpu_ops::plan {
+inline namespace varlen_family {
 namespace {
 
 constexpr size_t kFilling = 2;  // work-groups per compute unit that are left where heads are joined
@@ -51,4 +52,5 @@ void place_rows(runtime::Queue& queue, size_t element, const PlaceProblem& probl
   runtime::check_kernel_errors(queue);
 }
 
-}  // namespace xpu_ops::plan::inline varlen_family
+}  // namespace varlen_family
+}  // namespace xpu_ops::plan

@@ -12,7 +12,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/vision_args.hpp"
 
-namespace xpu_ops::plan::inline vision_family {
+namespace xpu_ops::plan {
+inline namespace vision_family {
 namespace {
 
 using runtime::ceil_div;
@@ -182,4 +183,5 @@ void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& 
                    kSubGroup, args);
 }
 
-}  // namespace xpu_ops::plan::inline vision_family
+}  // namespace vision_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline vision_family {
+namespace xpu_ops::plan {
+inline namespace vision_family {
 
 // The largest float that is not above the threshold: a float exceeds both or none.
 float nms_threshold(double threshold);
@@ -43,4 +44,5 @@ void deform_columns(runtime::Queue& queue, DType type, const DeformProblem& prob
 void deform_input_grad(runtime::Queue& queue, DType type, const DeformProblem& problem);
 void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& problem);
 
-}  // namespace xpu_ops::plan::inline vision_family
+}  // namespace vision_family
+}  // namespace xpu_ops::plan

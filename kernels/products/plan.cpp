@@ -176,8 +176,8 @@ bool is_dense(const View& v) {
   return true;
 }
 
-ConvArgs conv_args(const View& src, const View& weights, const View& dst, const ConvGeometry& g) {
-  ConvArgs a{};
+plan::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g) {
+  plan::DirectProblem a{};
   const int missing = 3 - g.spatial;
   const auto strides = [&](const View& v, int64_t (&out)[5]) {
     out[0] = v.strides[0];
@@ -211,7 +211,7 @@ bool may_be_depthwise(const View& src, const View& dst, const ConvGeometry& g) {
 bool is_depthwise(const View& src, const View& weights, const View& dst, const ConvGeometry& g,
                   const runtime::Policy& policy) {
   return may_be_depthwise(src, dst, g) && is_dense(src) && is_dense(dst) &&
-         plan::plan_depthwise_serves(conv_args(src, weights, dst, g), policy);
+         plan::plan_depthwise_serves(direct_problem(src, weights, dst, g), policy);
 }
 
 Plan plan_convolution(const ConvProblem& p, plan::ConvPass pass, const runtime::Policy& policy) {
@@ -226,7 +226,7 @@ Plan plan_convolution(const ConvProblem& p, plan::ConvPass pass, const runtime::
       list.add({});
     // The gradients of some depthwise layers are computed in float32.
     const bool widens = pass != Pass::forward && may_be_depthwise(p.src, p.dst, p.geometry) &&
-                        plan::plan_depthwise_widens(conv_args(p.src, p.weights, p.dst, p.geometry), type, policy);
+                        plan::plan_depthwise_widens(direct_problem(p.src, p.weights, p.dst, p.geometry), type, policy);
     if (!widens) list.add_primitive({}, false);
     if (half && pass != Pass::backward_weights) {
       // Weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a

@@ -47,7 +47,7 @@ View in_format(const View& v, bool channels_last) {
 
 void launch_direct(runtime::Queue& queue, Pass pass, const View& src, const View& weights, const void* bias,
                    const View& dst, const ConvGeometry& g) {
-  ConvArgs a = conv_args(src, weights, dst, g);
+  plan::DirectProblem a = direct_problem(src, weights, dst, g);
   a.src = src.data;
   a.weights = weights.data;
   a.bias = bias;
@@ -67,7 +67,7 @@ void launch_depthwise(runtime::Queue& queue, const ConvProblem& p) {
   Memory bias_memory;
   if (p.epilogue.bias) bias = in_format(*p.epilogue.bias, false);
   if (p.epilogue.bias) fill(queue, bias, *p.epilogue.bias, bias_memory);
-  ConvArgs a = conv_args(p.src, w, p.dst, p.geometry);
+  plan::DirectProblem a = direct_problem(p.src, w, p.dst, p.geometry);
   a.src = p.src.data;
   a.weights = w.data;
   a.bias = bias.data;

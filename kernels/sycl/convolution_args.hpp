@@ -2,44 +2,13 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/ops/problem/convolution.hpp"
+
 namespace xpu_ops {
 
-// The activation of a depthwise convolution, with oneDNN's meaning of alpha and beta.
-enum class ConvActivation : uint32_t {
-  none,
-  relu,
-  linear,
-  clip,
-  hardswish,
-  hardsigmoid,
-  swish,
-  logistic,
-  gelu_tanh,
-  gelu_erf,
-};
-
-// The cheap ones as one expression: (v or 1) * clip(scale * v + shift, low, high). As it stands: v, a -0 too.
-struct ConvGate {
-  float scale = 1.0f, shift = -0.0f, low = -__builtin_inff(), high = __builtin_inff();
-  uint32_t times = 0;  // v * clip(...)
-};
-
-// A convolution from src (n, ci, in...) to dst (n, co, out...) with weights (co, ci / groups, kernel...). Axes are
-// depth, height, width, missing ones of size 1. A transposed convolution is the backward one with src and dst
-// exchanged.
-struct ConvArgs {
-  const void* src;      // backward data: written
-  const void* weights;  // backward weights: written
-  const void* bias;     // may be null
-  const void* dst;      // forward: written
-  uint32_t items;       // elements written
-  uint32_t n, ci, co, groups;
-  int32_t in[3], out[3], kernel[3], stride[3], pad[3], dilation[3];
-  uint32_t rows, blocks;      // depthwise: rows of a work-group, work-groups of an image
-  ConvGate gate;              // depthwise
-  ConvActivation activation;  // depthwise: what is no gate
-  float alpha, beta;          // of it
-  int64_t src_strides[5], weight_strides[5], dst_strides[5];  // in elements
+struct ConvArgs : plan::DirectProblem {
+  uint32_t items;         // elements written
+  uint32_t rows, blocks;  // depthwise: rows of a work-group, work-groups of an image
 };
 
 }  // namespace xpu_ops

@@ -1,21 +1,11 @@
 // Arguments of the kernels that move elements by index; shared by host and device.
 #pragma once
+#include "kernels/ops/problem/indexing.hpp"
 #include "kernels/sycl/core/device_error_args.hpp"
 #include "kernels/sycl/core/real_args.hpp"
 #include "kernels/sycl/core/walk_args.hpp"
 
 namespace xpu_ops {
-
-// How the common kernels read their indices and what they do with a bad one.
-struct IndexSource {
-  const void* ptr;  // int64 or int32
-  DeviceError* error;
-  int64_t size;    // valid: [0, size), with wrap [-size, size)
-  int64_t stride;  // elements that one index step moves in the indexed operand
-  DeviceErrorCode code;
-  uint32_t dim;  // for the message
-  uint8_t is32, wrap;
-};
 
 enum class IndexMode : uint32_t {
   row = 0,   // one index a row, data operands walk the row with stride 1
@@ -36,16 +26,7 @@ struct IndexedArgs {
   Walk<3> walk;    // plain, data, index
 };
 
-// Folds several index tensors into element offsets, -1 where one is out of range.
-constexpr int kMaxIndices = 8;
-struct LinearizeArgs {
-  int64_t* out;
-  DeviceError* error;
-  const void* index[kMaxIndices];
-  int64_t size[kMaxIndices], stride[kMaxIndices];
-  uint32_t dim[kMaxIndices];
-  uint8_t is32[kMaxIndices];
-  uint32_t count;
+struct LinearizeArgs : plan::LinearizeProblem {
   uint32_t rows_per_group;
   Walk<kMaxIndices + 1> walk;  // out, then the index tensors; at most one dim in a row, contiguous in out
 };
@@ -75,11 +56,6 @@ struct FillTailArgs {  // nonzero_static: rows past the total
   uint32_t ndim;
 };
 
-struct AssertArgs {
-  const void* value;  // one element
-  uint64_t keep[2];
-  DeviceError* error;
-  int64_t message;
-};
+using AssertArgs = plan::AssertProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/ops/problem/matmul.hpp"
+
 namespace xpu_ops {
 
 struct Matrix {
@@ -25,12 +27,9 @@ struct MatmulArgs {
       beta[2];  // bits of the compute type (complex: two halves), so that no module needs double for them
 };
 
-struct DotArgs {
-  const void *a, *b;
+struct DotArgs : plan::DotProblem {
   void* partial;  // of the compute type, one an item
-  void* out;
-  int64_t a_stride, b_stride;
-  uint32_t n, items, conj;
+  uint32_t items;
   uint32_t chunk;  // elements that 16 neighbouring items share
 };
 

@@ -1,5 +1,6 @@
 // Arguments of the kernels that write by index with a defined result for equal indices; shared by host and device.
 #pragma once
+#include "kernels/ops/problem/scatter.hpp"
 #include "kernels/sycl/indexing_args.hpp"
 
 namespace xpu_ops {
@@ -59,27 +60,11 @@ struct ColumnKeyArgs {
 };
 
 // Counts into one private table a work-item or work-group (rows of `counts`), summed by count_merge.
-struct CountArgs {
-  const void* index;  // int64 or int32, contiguous; negative: left out
-  int64_t* counts;    // tables x bins
-  int64_t* out;       // bins
-  uint32_t n, tables, bins;
-  uint8_t is32;
+struct CountArgs : plan::CountProblem {
+  int64_t* counts;  // tables x bins
+  uint32_t tables;
 };
 
-enum class SegmentOp : uint32_t { max = 0, mean = 1, min = 2, sum = 3, prod = 4 };
-
-// data viewed as [outer, axis, inner]; offsets [outer, segments + 1].
-struct SegmentArgs {
-  const void* data;
-  const void* offsets;  // int64 or int32
-  void* out;            // [outer, segments, inner]
-  const void* grad;     // backward: gradient of out; `out` is the forward result, `result` receives data's gradient
-  void* result;
-  Real initial;
-  uint32_t outer, axis, segments, inner;
-  SegmentOp op;
-  uint8_t is32, has_initial;
-};
+using SegmentArgs = plan::SegmentProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -256,15 +256,15 @@ void unfold_backward(const UnfoldBackwardArgs& p) {
   using M = opmath_t<T>;
   uint32_t e = global_id();
   if (e >= p.n) return;
-  uint32_t q = xpu_ops::div(e, p.inner), inner = e - q * p.inner.d, outer = xpu_ops::div(q, p.length);
-  int32_t i = static_cast<int32_t>(q - outer * p.length.d);
+  uint32_t q = xpu_ops::div(e, p.by_inner), inner = e - q * p.inner, outer = xpu_ops::div(q, p.by_length);
+  int32_t i = static_cast<int32_t>(q - outer * p.length);
   // Windows j with j * step <= i < j * step + size.
   int32_t last = xpu_ops::div(i, p.by_step), first = i < p.size ? 0 : xpu_ops::div(i - p.size, p.by_step) + 1;
   last = last < p.windows - 1 ? last : p.windows - 1;
   const T* src = static_cast<const T*>(p.grad_in);
   M sum = M(0);
   for (int32_t j = first; j <= last; ++j)
-    sum = sum + M(src[((outer * p.windows + j) * p.inner.d + inner) * p.size + (i - j * p.step)]);
+    sum = sum + M(src[((outer * p.windows + j) * p.inner + inner) * p.size + (i - j * p.step)]);
   static_cast<T*>(p.grad)[e] = T(sum);
 }
 

@@ -5,6 +5,8 @@
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
+#include "kernels/sycl/cpu/attention_block_args.hpp"
+#include "kernels/sycl/lowprecision_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
 #include "kernels/sycl/rnn_args.hpp"
 #include "tests/build/plan_check.hpp"
@@ -81,22 +83,23 @@ void test_matmul() {
 void test_convolution() {
   Policy cpu, gpu;
   cpu.single_items = true;
-  ConvArgs a{};
+  DirectProblem a{};
   a.n = 2, a.ci = a.co = a.groups = 32;
   for (int d = 0; d < 3; ++d) a.in[d] = a.out[d] = 20, a.kernel[d] = 3, a.stride[d] = a.dilation[d] = 1;
   at("depthwise");
   CHECK(plan_depthwise_serves(a, cpu) && !plan_depthwise_serves(a, gpu));
   const auto without = [&](auto&& change) {
-    ConvArgs other = a;
+    DirectProblem other = a;
     change(other);
     return !plan_depthwise_serves(other, cpu);
   };
-  CHECK(without([](ConvArgs& c) { c.groups = 16; }) && without([](ConvArgs& c) { c.co = 64; }));
-  CHECK(without([](ConvArgs& c) { c.kernel[1] = 5; }) && without([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 4; }));
-  CHECK(without([](ConvArgs& c) { c.stride[2] = 2; }) && !without([](ConvArgs& c) { c.stride[1] = 2; }));
-  CHECK(without([](ConvArgs& c) { c.dilation[1] = 2; }));
+  CHECK(without([](DirectProblem& c) { c.groups = 16; }) && without([](DirectProblem& c) { c.co = 64; }));
+  CHECK(without([](DirectProblem& c) { c.kernel[1] = 5; }) &&
+        without([](DirectProblem& c) { c.kernel[1] = c.kernel[2] = 4; }));
+  CHECK(without([](DirectProblem& c) { c.stride[2] = 2; }) && !without([](DirectProblem& c) { c.stride[1] = 2; }));
+  CHECK(without([](DirectProblem& c) { c.dilation[1] = 2; }));
   const auto gradients = [&](DType type, int32_t kernel, int32_t stride, const Policy& policy) {
-    ConvArgs g = a;
+    DirectProblem g = a;
     g.kernel[1] = g.kernel[2] = kernel, g.stride[1] = g.stride[2] = stride;
     return std::pair(plan_depthwise_widens(g, type, policy), plan_depthwise_copies(g, type, policy));
   };
@@ -115,7 +118,7 @@ void test_convolution() {
       CHECK(parts_cover(height, plan.blocks, plan.rows));
     }
   at("columns");
-  ConvArgs c = a;
+  DirectProblem c = a;
   c.ci = c.co = 512, c.out[1] = c.out[2] = 14;
   CHECK(plan_columns_serve(c, false, cpu) && !plan_columns_serve(c, false, gpu));
   c.co = 8;  // few weights: only with strides and of images that are channels-last
@@ -198,15 +201,15 @@ void test_attention() {
             CHECK(!by_blocks || (policy.single_items && queries >= 24));
             CHECK(!plan_attention_blocks_serve(shape, true, policy));
             CHECK(plan_attention_one_serves(1, policy) == policy.single_items && !plan_attention_one_serves(2, policy));
-            AttentionBlockArgs args;
+            AttentionBlockProblem args;
+            args.batch = 2, args.heads = 8, args.nq = static_cast<uint32_t>(queries),
             args.nk = static_cast<uint32_t>(keys), args.dim = args.value_dim = 64;
             args.head_step = static_cast<uint32_t>(8 / kv_heads);
-            args.blocks = static_cast<uint32_t>((queries + kBlockQueries - 1) / kBlockQueries);
-            args.total = 16 * args.blocks;
+            const int64_t by_plane = (queries + kBlockQueries - 1) / kBlockQueries;
             const size_t groups = plan_attention_blocks(args, policy);
-            CHECK(groups >= 1 && groups <= args.total);
+            CHECK(groups >= 1 && groups <= static_cast<size_t>(16 * by_plane));
             const int64_t splits = plan_attention_splits(args, 2 * kv_heads, policy);
-            CHECK(splits >= 1 && splits <= std::max<int64_t>(1, args.blocks * args.head_step));
+            CHECK(splits >= 1 && splits <= std::max<int64_t>(1, by_plane * args.head_step));
           }
   at("attention");
   CHECK(blocks && tiles);
@@ -225,7 +228,7 @@ void test_block_scales() {
                                                    std::tuple{BlockScale::e8m0, BlockValues::e5m2, 32u},
                                                    std::tuple{BlockScale::f32, BlockValues::e4m3fn, 128u}}) {
           at("block scales", rows, k, block);
-          xpu_ops::BlockRowsArgs args;
+          BlockRowsProblem args;
           args.scales.rows = rows, args.scales.k = k, args.scales.block = block, args.scales.scale_block = 1;
           const BlockScalePlan plan = plan_blockscale(values, args.scales, policy);
           CHECK((plan.groups0 * plan.groups1 == 0) == (rows * k == 0));
@@ -241,7 +244,7 @@ void test_block_scales() {
           CHECK(!few.served || (policy.single_items && rows && rows <= 32 && k && k % xpu_ops::kWeightChunk == 0));
           CHECK(!few.served || values != BlockValues::e5m2);
           if (few.served) CHECK(parts_cover((300 + 15) / 16, static_cast<int64_t>(few.groups), few.blocks));
-          xpu_ops::BlockDotsArgs both;
+          BlockDotsProblem both;
           both.weight = args.weight;
           both.a = both.w = args.scales;
           Policy dots = policy;

@@ -21,6 +21,7 @@
 #include "kernels/ops/sort.hpp"
 #include "kernels/ops/varlen.hpp"
 #include "kernels/sycl/fused_args.hpp"
+#include "kernels/sycl/lowprecision_args.hpp"
 #include "kernels/sycl/normalization_args.hpp"
 #include "kernels/sycl/pooling_args.hpp"
 #include "kernels/sycl/random_args.hpp"
@@ -555,7 +556,7 @@ void test_weights() {
           for (const uint32_t k : {0u, 15u, 16u, 128u, 1152u})
             for (const uint32_t group : {16u, 32u, 256u}) {
               at("weights", m, n, k, group);
-              xpu_ops::WeightArgs args;
+              WeightProblem args;
               args.m = m, args.n = n, args.k = k, args.group = group;
               const WeightPlan plan = plan_weight(kind, DType::f16, args, policy);
               ++(plan.served ? served : refused);
@@ -571,7 +572,7 @@ void test_weights() {
   CHECK(served && refused);
   Policy cpu;
   cpu.single_items = cpu.dot16 = true;
-  xpu_ops::WeightArgs args;
+  WeightProblem args;
   args.m = 16, args.n = 64, args.k = 64;
   CHECK(plan_weight(WeightKind::int8, DType::bf16, args, cpu).served);
   CHECK(plan_weight(WeightKind::int8, DType::bf16, args, cpu).pairs);

@@ -153,15 +153,9 @@ at::ScalarType common_type(at::TensorIteratorBase& it, const PointwiseOp& op) {
 struct Prepared {
   const PointwiseOp& op;
   at::ScalarType common;
-  Value scalars[kPointwiseScalars];
-  Value imm[kPointwiseImmediates];
+  plan::PointwiseValues values;
   bool immediate[kPointwiseOperands] = {};
 };
-
-void fill_values(const Prepared& p, PointwiseArgs& args) {
-  for (int i = 0; i < kPointwiseScalars; ++i) args.s[i] = p.scalars[i];
-  for (int i = 0; i < kPointwiseImmediates; ++i) args.imm[i] = p.imm[i];
-}
 
 plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
   const PointwiseOp& op = p.op;
@@ -187,8 +181,6 @@ plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
 bool launch(const Prepared& p, at::TensorIteratorBase& it, const plan::PointwiseShape& shape) {
   const PointwiseOp& op = p.op;
   const DType t = to_dtype(p.common);
-  PointwiseArgs args;
-  fill_values(p, args);
   void* ptr[kPointwiseOperands];
   DType types[kPointwiseOperands];
   for (int k = 0; k < shape.operands; ++k) {
@@ -197,7 +189,7 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, const plan::Pointwise
   }
   const host::Kernel& small = op.small[static_cast<int>(t)];
   return plan::pointwise(runtime::current_queue(),
-                         {shape, args, ptr, types, op.outputs, op.rows, t, small, cost_of(small, t)});
+                         {shape, p.values, ptr, types, op.outputs, op.rows, t, small, cost_of(small, t)});
 }
 
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense = false);
@@ -295,7 +287,7 @@ void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializ
   // As on the CPU, also where there is no element to compute.
   TORCH_CHECK_NOT_IMPLEMENTED(op.rows.has(t), "\"", op.name, "\" not implemented for '", c10::toString(p.common), "'");
   int n = 0;
-  for (const ScalarArg& s : scalars) p.scalars[n++] = to_value(s.value, t, s.kind);
+  for (const ScalarArg& s : scalars) p.values.s[n++] = to_value(s.value, t, s.kind);
   if (it.numel() == 0) return;
   bool convert = false;
   for (int k = 0; k < op.outputs + op.inputs; ++k) {
@@ -303,7 +295,7 @@ void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializ
     const int i = k - op.outputs;
     if (i >= 0 && i < kPointwiseImmediates && it.is_cpu_scalar(k)) {
       p.immediate[i] = true;
-      p.imm[i] = number_value(it.tensor(k), to_dtype(want));
+      p.values.imm[i] = number_value(it.tensor(k), to_dtype(want));
     } else if (it.dtype(k) != want) {
       convert = true;
     }

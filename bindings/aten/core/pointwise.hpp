@@ -6,8 +6,8 @@
 #include <c10/core/Scalar.h>
 
 #include "kernels/host/table.hpp"
+#include "kernels/ops/problem/pointwise.hpp"
 #include "kernels/runtime/module/module.hpp"
-#include "kernels/sycl/pointwise_args.hpp"
 
 namespace xpu_ops::aten {
 

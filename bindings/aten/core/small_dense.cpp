@@ -80,43 +80,19 @@ at::Tensor SmallDense::run(std::initializer_list<ScalarArg> scalars) const {
 }
 
 void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> scalars) const {
-  host::Call call;
-  PointwiseArgs& args = call.args;
-  DType* types = call.types;
   const DType common = to_dtype(common_);
+  plan::DenseCall call(op_.rows, common, op_.small[static_cast<int>(common_)].run, static_cast<uint32_t>(out.numel()));
   int n = 0;
-  for (const ScalarArg& s : scalars) args.s[n++] = to_value(s.value, common, s.kind);
-  args.ptr[0] = out.mutable_data_ptr();
-  types[0] = to_dtype(operand_type(0));
+  for (const ScalarArg& s : scalars) call.scalar(n++) = to_value(s.value, common, s.kind);
+  call.output(out.mutable_data_ptr(), to_dtype(operand_type(0)));
   for (int k = 0; k < op_.inputs; ++k) {
-    types[k + 1] = to_dtype(operand_type(k + 1));
-    args.mode[k] = k == number_ ? kImmediate : kElement;
-    if (k == number_) {
-      args.imm[k] = number_value(*inputs_[k], common);
-      args.ptr[k + 1] = args.ptr[0];
-    } else {
-      args.ptr[k + 1] = const_cast<void*>(inputs_[k]->const_data_ptr());
-    }
+    const DType type = to_dtype(operand_type(k + 1));
+    if (k == number_)
+      call.number(number_value(*inputs_[k], common), type);
+    else
+      call.input(inputs_[k]->const_data_ptr(), type);
   }
-  args.n = static_cast<uint32_t>(out.numel());
-  call.kernel = op_.small[static_cast<int>(common_)].run;
-  call.outputs = 1, call.operands = 1 + op_.inputs, call.dense = true;
-  if (!runtime::current_queue().small().run_taken(call, [&]() -> auto& { return op_.rows[common]; })) [[unlikely]]
-    launch(args, types);
-}
-
-void SmallDense::launch(PointwiseArgs& args, const DType* types) const {
-  plan::PointwiseShape shape;
-  shape.ndim = 1;
-  shape.operands = 1 + op_.inputs;
-  shape.sizes[0] = args.n;
-  for (int k = 0; k < shape.operands; ++k) {
-    shape.immediate[k] = k > 0 && k - 1 == number_;
-    shape.element[k] = static_cast<uint8_t>(dtype_size(types[k]));
-    shape.strides[0][k] = shape.immediate[k] ? 0 : 1;
-  }
-  plan::collapse(shape);
-  plan::pointwise_dense(runtime::current_queue(), op_.rows, to_dtype(common_), shape, args, 1);
+  call.run(runtime::current_queue());
 }
 
 }  // namespace xpu_ops::aten

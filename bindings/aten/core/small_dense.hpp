@@ -21,8 +21,6 @@ class SmallDense {
  private:
   at::ScalarType operand_type(int k) const;
 
-  void launch(PointwiseArgs& args, const DType* types) const;
-
   const PointwiseOp& op_;
   const at::Tensor* inputs_[kPointwiseOperands];
   const at::Tensor* shape_ = nullptr;

@@ -62,20 +62,18 @@ Sorted device_view(const SortedKeys& s) {
 // The first element of every run of equal keys (and the end), and the keys of the runs. Reads one count back.
 std::pair<at::Tensor, at::Tensor> key_runs(const SortedKeys& sorted) {
   runtime::Queue& queue = runtime::current_queue();
-  KeyRunArgs p{};
+  plan::KeyRunProblem p{};
   p.sorted = device_view(sorted);
   p.n = element_count(sorted.entries.numel());
   const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.n, p.n);
-  p.chunks = chunks.items;
-  p.chunk = static_cast<uint32_t>(chunks.chunk);
-  const at::Tensor counts = new_empty({p.chunks + 1}, at::kLong);
+  const at::Tensor counts = new_empty({chunks.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  plan::count_runs(queue, p);
+  plan::count_runs(queue, chunks, p);
   const int64_t runs = scan_counts(counts);
   at::Tensor starts = new_empty({runs + 1}, at::kLong), keys = new_empty({runs}, at::kLong);
   p.starts = starts.mutable_data_ptr<int64_t>();
   p.keys = key_ptr(keys);
-  plan::emit_runs(queue, p);
+  plan::emit_runs(queue, chunks, p);
   return {starts, keys};
 }
 
@@ -85,7 +83,7 @@ at::Tensor sum_runs(const SortedKeys& sorted, const at::Tensor& starts, const at
   sizes[0] = starts.numel() - 1;
   at::Tensor out = new_empty(sizes, values.scalar_type());
   if (out.numel() == 0) return out;
-  RunSumArgs p{};
+  plan::RunSumProblem p{};
   p.sorted = device_view(sorted);
   p.starts = starts.const_data_ptr<int64_t>();
   p.values = values.const_data_ptr();
@@ -131,7 +129,7 @@ SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes) {
 
 Found find_keys(const at::Tensor& sorted, const at::Tensor& keys) {
   const Found found{new_empty({keys.numel()}, at::kLong), new_empty({keys.numel()}, at::kBool)};
-  KeyFindArgs p{};
+  plan::KeyFindProblem p{};
   p.table = key_ptr(sorted);
   p.keys = key_ptr(keys);
   p.at = found.at.mutable_data_ptr<int64_t>();
@@ -152,7 +150,7 @@ Repeats repeat_by(const at::Tensor& counts) {
 }
 
 Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wrap) {
-  RangeArgs p{};
+  plan::RangeProblem p{};
   p.pointers = pointers.const_data_ptr<int64_t>();
   p.index = index.const_data_ptr<int64_t>();
   p.stride = index.stride(0);
@@ -161,17 +159,15 @@ Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wr
   p.n = element_count(index.numel());
   runtime::Queue& queue = runtime::current_queue();
   const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.n, p.n);
-  p.items = chunks.items;
-  p.chunk = static_cast<uint32_t>(chunks.chunk);
-  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
+  const at::Tensor counts = new_empty({chunks.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  plan::count_ranges(queue, p);
+  plan::count_ranges(queue, chunks, p);
   const int64_t total = scan_counts(counts);
   if (total < 0) return {};
   Ranges r{new_empty({total}, at::kLong), new_empty({total}, at::kLong)};
   p.element = r.element.mutable_data_ptr<int64_t>();
   p.owner = r.owner.mutable_data_ptr<int64_t>();
-  plan::fill_ranges(queue, p);
+  plan::fill_ranges(queue, chunks, p);
   return r;
 }
 
@@ -288,7 +284,7 @@ bool has_places_in(const at::Tensor& dense, const at::Tensor& t) {
 at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
   const at::Tensor out = new_empty({indices.size(1)}, dense.scalar_type());
   runtime::Queue& queue = runtime::current_queue();
-  DenseAtArgs p{};
+  plan::DenseAtProblem p{};
   p.index = indices.const_data_ptr<int64_t>();
   p.index_stride = indices.stride(0), p.index_step = indices.stride(1);
   p.dense = dense.const_data_ptr();

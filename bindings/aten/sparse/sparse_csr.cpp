@@ -46,10 +46,10 @@ at::Tensor index_operand(const at::Tensor& t, const char* name) {
   return t.to(at::kLong).contiguous();
 }
 
-CompressArgs compress_args(const at::Tensor& in, const at::Tensor& out, int64_t n, int64_t rows) {
+plan::CompressProblem compress_problem(const at::Tensor& in, const at::Tensor& out, int64_t n, int64_t rows) {
   TORCH_CHECK_NOT_IMPLEMENTED(n < (int64_t{1} << 31) && rows < (int64_t{1} << 31),
                               "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
-  CompressArgs p{};
+  plan::CompressProblem p{};
   p.in = in.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.error = runtime::error_flag(runtime::current_queue().device);
@@ -65,7 +65,7 @@ void put_row_numbers(const at::Tensor& crow, const at::Tensor& col, const at::Te
   const int64_t nnz = col.size(-1), batches = nnz == 0 ? 0 : col.numel() / nnz;
   const at::Tensor pointers = crow.contiguous();
   if (crow.size(-1) == 1) row.zero_();  // no rows to number
-  CompressArgs p = compress_args(pointers, row, nnz, crow.size(-1) - 1);
+  plan::CompressProblem p = compress_problem(pointers, row, nnz, crow.size(-1) - 1);
   p.in_batch = crow.size(-1);
   p.out_batch = nnz;
   plan::pointers_to_rows(runtime::current_queue(), batches, p);
@@ -85,7 +85,7 @@ void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool
   if (out.numel() == 0) return;
   // Pointers of rows past unsorted numbers would stay unset.
   if (self.numel() != 0) result.zero_();
-  plan::rows_to_pointers(runtime::current_queue(), compress_args(rows, result, rows.numel(), size));
+  plan::rows_to_pointers(runtime::current_queue(), compress_problem(rows, result, rows.numel(), size));
   if (!result.is_same(out)) out.copy_(result);
 }
 
@@ -124,7 +124,7 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
   TORCH_CHECK_NOT_IMPLEMENTED(pointers.scalar_type() == at::kInt || pointers.scalar_type() == at::kLong,
                               "\"compressed_index_invariance_checks\" not implemented for '",
                               c10::toString(pointers.scalar_type()), "'");
-  CsrCheckArgs p{};
+  plan::CsrCheckProblem p{};
   p.lines = cdim, p.nnz = nnz, p.size = dim;
   p.batches = pointers.numel() / (cdim + 1);
   if (p.batches == 0) return;
@@ -133,12 +133,11 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
   const int64_t all = pointers.numel(), work = all + numbers.numel();
   runtime::Queue& queue = runtime::current_queue();
   const plan::ItemChunks chunks = plan::plan_item_chunks(queue, all, work);
-  p.chunk = chunks.chunk, p.items = chunks.items;
-  const at::Tensor failed = new_empty({p.items}, at::kLong);
+  const at::Tensor failed = new_empty({chunks.items}, at::kLong);
   p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr();
   p.failed = failed.mutable_data_ptr<int64_t>();
   p.is32 = pointers.scalar_type() == at::kInt;
-  plan::check_csr(queue, p);
+  plan::check_csr(queue, chunks, p);
   const at::Tensor found = failed.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
   const std::string texts[] = {name + "[..., 0] == 0", name + "[..., -1] == nnz",
@@ -146,7 +145,7 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
                                "0 <= " + plain + " < " + dim_name,
                                plain + "[..., " + name + "[..., i - 1]:" + name + "[..., i]] for all i = 1, ..., " +
                                    cdim_name + " are sorted and distinct along the last dimension values"};
-  const int64_t first = *std::min_element(each, each + p.items);
+  const int64_t first = *std::min_element(each, each + chunks.items);
   TORCH_CHECK(first >= 5, "`", texts[first < 5 ? first : 0], "` is not satisfied.");
 }
 
@@ -214,24 +213,22 @@ at::Tensor to_blocks(const at::Tensor& self, at::IntArrayRef block, at::Layout l
   if (nnz == 0 || lines == 0)
     return result(at::zeros({lines + 1}, index), at::zeros({0}, index),
                   at::zeros({0, block[0], block[1]}, values.options()));
-  CsrBlockArgs p{};
+  plan::CsrBlockProblem p{};
   p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr(), p.values = values.const_data_ptr();
   p.nnz = nnz;
   p.in_stride = rows ? across : 1, p.rest_stride = rows ? 1 : down;
-  p.across = make_divider(static_cast<uint32_t>(across));
-  p.down = static_cast<uint32_t>(down), p.lines = static_cast<uint32_t>(lines);
+  p.down = static_cast<uint32_t>(down), p.across = static_cast<uint32_t>(across),
+  p.lines = static_cast<uint32_t>(lines);
   p.width = static_cast<uint32_t>(size / across), p.size = static_cast<uint32_t>(size);
   p.is32 = pointers.scalar_type() == at::kInt;
   plan::CsrBlocks split(runtime::current_queue(), p);
-  const at::Tensor counts = new_empty({split.args.items + 1}, at::kLong);
-  split.args.counts = counts.mutable_data_ptr<int64_t>();
-  split.count();
+  const at::Tensor counts = new_empty({split.items() + 1}, at::kLong);
+  split.count(counts.mutable_data_ptr<int64_t>());
   const int64_t blocks = scan_counts(counts);
   const at::Tensor out_pointers = at::empty({lines + 1}, index), out_numbers = at::empty({blocks}, index),
                    out = at::zeros({blocks, block[0], block[1]}, values.options());
-  split.args.out_pointers = out_pointers.mutable_data_ptr(), split.args.out_numbers = out_numbers.mutable_data_ptr();
-  split.args.out = out.mutable_data_ptr();
-  split.fill(out.element_size());
+  split.fill(out.element_size(), counts.mutable_data_ptr<int64_t>(),
+             {out_pointers.mutable_data_ptr(), out_numbers.mutable_data_ptr(), out.mutable_data_ptr()});
   return result(out_pointers, out_numbers, out);
 }
 
@@ -311,24 +308,22 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   const int64_t rows = a_crow.numel() - 1, most = a.numel() + b.numel();
   const bool is32 = a_crow.scalar_type() == at::kInt;
   if (rows == 0 || rows >= (int64_t{1} << 31) || most >= (int64_t{1} << 31)) return false;
-  CsrMergeArgs p{};
+  plan::CsrMergeProblem p{};
   p.a_crow = a_crow.const_data_ptr(), p.a_col = a_col.const_data_ptr(), p.a_values = a.const_data_ptr();
   p.b_crow = b_crow.const_data_ptr(), p.b_col = b_col.const_data_ptr(), p.b_values = b.const_data_ptr();
   p.a_nnz = a.numel(), p.b_nnz = b.numel();
   p.rows = static_cast<uint32_t>(rows), p.is32 = is32;
   runtime::Queue& queue = runtime::current_queue();
   const plan::ItemChunks chunks = plan::plan_item_chunks(queue, rows, most);
-  p.items = chunks.items;
-  p.chunk = static_cast<uint32_t>(chunks.chunk);
-  const at::Tensor counts = new_empty({p.items + 1}, at::kLong);
+  const at::Tensor counts = new_empty({chunks.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  plan::count_merged(queue, p);
+  plan::count_merged(queue, chunks, p);
   const int64_t total = scan_counts(counts);
   if (total < 0) return false;
   const at::Tensor crow = new_empty({rows + 1}, a_crow.scalar_type()), col = new_empty({total}, a_crow.scalar_type()),
                    values = new_empty({total}, type);
   p.crow = crow.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = values.mutable_data_ptr();
-  plan::fill_merged(queue, to_dtype(type), p);
+  plan::fill_merged(queue, to_dtype(type), chunks, p);
   const at::ScalarType index = pointers_of(out).scalar_type();
   at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(crow.to(index), col.to(index), values, self.sizes());
   return true;
@@ -468,7 +463,7 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
     row = batch.mul(rows).add_(indices.select(0, dims));
     column = batch.mul(columns).add_(indices.select(0, dims + 1));
   }
-  SampledArgs p{};
+  plan::SampledProblem p{};
   p.row = row.const_data_ptr();
   p.col = column.const_data_ptr();
   p.a = a.const_data_ptr();
@@ -572,7 +567,7 @@ std::tuple<at::Tensor, at::Tensor> sparse_csr__sparse_mm_reduce_impl(const at::T
   at::Tensor arg = new_empty(keeps_places(op) ? at::IntArrayRef(sizes) : at::IntArrayRef{0}, col.scalar_type());
   if (out.numel() == 0) return {out, arg};
   runtime::Queue& queue = runtime::current_queue();
-  SpmmReduceArgs p{};
+  plan::SpmmReduceProblem p{};
   p.crow = crow.const_data_ptr();
   p.col = col.const_data_ptr();
   p.values = values.const_data_ptr();

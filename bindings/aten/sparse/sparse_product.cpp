@@ -65,7 +65,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
       a.rows < (int64_t{1} << 31) && a.inner < (int64_t{1} << 31) && columns < (int64_t{1} << 31),
       "sparse matrices of more than 2^31 - 1 rows or columns on XPU");
   runtime::Queue& queue = runtime::current_queue();
-  SpmmArgs p{};
+  plan::SpmmProblem p{};
   p.crow = pointers.const_data_ptr();
   p.col = column.const_data_ptr();
   p.values = values.const_data_ptr();
@@ -108,7 +108,7 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   const at::Tensor a_crow = a.pointers.to(at::kLong).contiguous(), a_col = a.columns.to(at::kLong).contiguous(),
                    b_crow = b.pointers.to(at::kLong).contiguous(), b_col = b.columns.to(at::kLong).contiguous(),
                    a_values = a.values.resolve_conj().contiguous(), b_values = b.values.resolve_conj().contiguous();
-  SpgemmArgs p{};
+  plan::SpgemmProblem p{};
   p.a_crow = a_crow.const_data_ptr<int64_t>(), p.a_col = a_col.const_data_ptr<int64_t>();
   p.b_crow = b_crow.const_data_ptr<int64_t>(), p.b_col = b_col.const_data_ptr<int64_t>();
   p.a_values = a_values.const_data_ptr(), p.b_values = b_values.const_data_ptr();
@@ -117,8 +117,7 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   p.columns = static_cast<uint32_t>(b.inner);
   plan::Spgemm product(runtime::current_queue(), p);
   const at::Tensor counts = new_empty({a.rows}, at::kLong);
-  product.args.counts = counts.mutable_data_ptr<int64_t>();
-  product.count();
+  product.count(counts.mutable_data_ptr<int64_t>());
   const at::Tensor crow = new_empty({a.rows + 1}, at::kLong);
   crow.select(0, 0).zero_();
   at::Tensor ends = crow.narrow(0, 1, a.rows);
@@ -126,11 +125,10 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   const int64_t total = crow.select(0, a.rows).item<int64_t>();
   const at::Tensor indices = row_numbers ? new_empty({2, total}, at::kLong) : new_empty({total}, at::kLong);
   const at::Tensor values = new_empty({total}, a_values.scalar_type());
-  product.args.crow = crow.const_data_ptr<int64_t>();
-  product.args.out_row = row_numbers ? indices.mutable_data_ptr<int64_t>() : nullptr;
-  product.args.out_col = indices.mutable_data_ptr<int64_t>() + (row_numbers ? total : 0);
-  product.args.out = values.mutable_data_ptr();
-  product.fill(dtype_of(values));
+  auto* place = indices.mutable_data_ptr<int64_t>();
+  product.fill(dtype_of(values), counts.mutable_data_ptr<int64_t>(),
+               {crow.const_data_ptr<int64_t>(), row_numbers ? place : nullptr, place + (row_numbers ? total : 0),
+                values.mutable_data_ptr()});
   return {crow, indices, values};
 }
 
@@ -288,7 +286,7 @@ at::Tensor& sparse_sspaddmm_out(const at::Tensor& self, const at::Tensor& mat1, 
   spmm(a, mat2, {}, 0, alpha, values.narrow(0, before, count).view({rows, sizes[1]}));
   if (count != 0) {
     TORCH_CHECK_NOT_IMPLEMENTED(rows < INT32_MAX && sizes[1] < INT32_MAX, "sspaddmm of 2^31 and more columns on XPU");
-    RowPlaceArgs p{};
+    plan::RowPlaceProblem p{};
     p.row = row.const_data_ptr<int64_t>();
     p.out_row = indices.mutable_data_ptr<int64_t>() + before;
     p.out_column = p.out_row + before + count;
@@ -336,7 +334,7 @@ std::tuple<at::Tensor&, at::Tensor&> sparse_csr_triangular_solve_X(const at::Ten
   const at::Tensor crow = rows.pointers.contiguous(), col = rows.columns.to(crow.scalar_type()).contiguous(),
                    values = rows.values.resolve_conj().contiguous(),
                    x = self.resolve_conj().clone(at::MemoryFormat::Contiguous);
-  CsrSolveArgs p{};
+  plan::CsrSolveProblem p{};
   p.crow = crow.const_data_ptr(), p.col = col.const_data_ptr(), p.values = values.const_data_ptr();
   p.x = x.mutable_data_ptr();
   p.nnz = values.numel();

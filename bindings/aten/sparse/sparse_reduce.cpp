@@ -72,24 +72,23 @@ at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntAr
   TORCH_CHECK(values.dim() == 1, "reduction operations on CSR tensors need values that are scalars");
   TORCH_CHECK_NOT_IMPLEMENTED(self.size(0) < INT32_MAX && values.numel() < INT32_MAX,
                               "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
-  CsrReduceArgs p{};
+  plan::CsrReduceProblem p{};
   p.rows = static_cast<uint32_t>(self.size(0)), p.nnz = values.numel(), p.product = product;
   p.crow = crow.const_data_ptr(), p.values = values.const_data_ptr();
   p.is32 = crow.scalar_type() == at::kInt;
   runtime::Queue& queue = runtime::current_queue();
   const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.rows, p.nnz + p.rows);
-  p.items = chunks.items;
-  p.chunk = static_cast<uint32_t>(chunks.chunk);
   // Room for as many as there may be, so that nothing waits for the count.
   const int64_t most = p.rows;
-  const at::Tensor counts = new_empty({p.items}, at::kLong), pointers = new_empty(crow.sizes(), crow.scalar_type());
+  const at::Tensor counts = new_empty({chunks.items}, at::kLong),
+                   pointers = new_empty(crow.sizes(), crow.scalar_type());
   at::Tensor col = new_empty({most}, crow.scalar_type()), out = new_empty({most}, values.scalar_type());
   p.counts = counts.mutable_data_ptr<int64_t>();
   p.pointers = pointers.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = out.mutable_data_ptr();
-  plan::reduce_csr_rows(queue, dtype_of(values), p);
+  plan::reduce_csr_rows(queue, dtype_of(values), chunks, p);
   const at::Tensor found = counts.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
-  const int64_t rows = std::accumulate(each, each + p.items, int64_t{0});
+  const int64_t rows = std::accumulate(each, each + chunks.items, int64_t{0});
   if (rows < most) col = col.narrow(0, 0, rows), out = out.narrow(0, 0, rows);
   if (rows < most / 2) col = col.clone(), out = out.clone();  // much of the room would stay unused
   return at::_sparse_compressed_tensor_unsafe(pointers, col, out, sizes, out.options().layout(at::kSparseCsr));

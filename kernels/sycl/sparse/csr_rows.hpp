@@ -201,7 +201,7 @@ template <class I> XPU_INLINE void csr_block_count_of(const CsrBlockArgs& p) {
   int64_t n = 0;
   for (uint32_t line = first; line < last; ++line) {
     for_block_line<I>(
-        p, line, [&](int64_t, uint32_t number, uint32_t) { n += set.add(xpu_ops::div(number, p.across)) ? 1 : 0; });
+        p, line, [&](int64_t, uint32_t number, uint32_t) { n += set.add(xpu_ops::div(number, p.by_across)) ? 1 : 0; });
     set.take([](uint64_t) {});
   }
   p.counts[item] = n;
@@ -221,18 +221,18 @@ template <class T, class I> XPU_INLINE void csr_block_fill_of(const CsrBlockArgs
   const T* values = static_cast<const T*>(p.values);
   I *pointers = static_cast<I*>(p.out_pointers), *numbers = static_cast<I*>(p.out_numbers);
   const uint32_t first = item * p.chunk, last = first + p.chunk < p.lines ? first + p.chunk : p.lines;
-  const int64_t block = static_cast<int64_t>(p.down) * p.across.d;
+  const int64_t block = static_cast<int64_t>(p.down) * p.across;
   int64_t n = p.counts[item];
   if (item == 0) pointers[0] = 0;
   for (uint32_t line = first; line < last; ++line) {
-    for_block_line<I>(p, line, [&](int64_t, uint32_t number, uint32_t) { set.add(xpu_ops::div(number, p.across)); });
+    for_block_line<I>(p, line, [&](int64_t, uint32_t number, uint32_t) { set.add(xpu_ops::div(number, p.by_across)); });
     set.take([&](uint64_t column) {
       numbers[n] = static_cast<I>(column);
       place[column] = n++ * block;
     });
     pointers[line + 1] = static_cast<I>(n);
     for_block_line<I>(p, line, [&](int64_t j, uint32_t number, uint32_t in) {
-      const uint32_t column = xpu_ops::div(number, p.across), rest = number - column * p.across.d;
+      const uint32_t column = xpu_ops::div(number, p.by_across), rest = number - column * p.across;
       static_cast<T*>(p.out)[place[column] + in * p.in_stride + rest * p.rest_stride] = values[j];
     });
   }
