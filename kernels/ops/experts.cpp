@@ -15,7 +15,7 @@ using runtime::ceil_div;
 
 constexpr size_t kAtOnce = 1 << 17;     // bytes that one item moves sooner than a second launch begins
 constexpr size_t kGroupsPerUnit = 4;    // so that units that start late still share the work
-constexpr uint32_t kLeastColumns = 512;  // of a work-group of one item
+constexpr uint32_t kLeastSummands = 1 << 14;  // of a work-group of one item
 
 size_t bytes_of(const SpreadPart& part) { return size_t{part.size} * part.bytes; }
 
@@ -60,7 +60,8 @@ SumPlan plan_sum(const SumProblem& p, const runtime::Policy& policy) {
   SumPlan plan;
   if (policy.single_items) {
     const size_t wanted = policy.units * kGroupsPerUnit, parts = ceil_div(wanted, std::max<size_t>(p.tokens, 1));
-    plan.chunk = std::max<uint32_t>(kLeastColumns, static_cast<uint32_t>(ceil_div(p.columns, parts * 64) * 64));
+    const size_t least = ceil_div(kLeastSummands, size_t{std::max(p.count, 1u)} * 64) * 64;
+    plan.chunk = static_cast<uint32_t>(std::max(least, ceil_div(p.columns, parts * 64) * 64));
   } else {
     plan.items = tile_group(p.columns, policy);
     plan.chunk = static_cast<uint32_t>(4 * plan.items);
