@@ -409,4 +409,45 @@ void _sum_experts(at::Tensor& out, const at::Tensor& rows, const MaybeTensor& pl
   plan::sum_experts(runtime::current_queue(), dtype_of(rows), p);
 }
 
+// ---- gates beside what they multiply
+
+namespace {
+
+void check_pairs(const at::Tensor& out, const at::Tensor& x) {
+  TORCH_CHECK(x.dim() == 2 && out.dim() == 2 && x.size(0) == out.size(0) && x.size(1) == 2 * out.size(1) &&
+                  x.scalar_type() == out.scalar_type(),
+              "expected pairs for an output of ", out.sizes(), " of ", out.scalar_type(), ", got ", x.sizes(), " of ",
+              x.scalar_type());
+}
+
+}  // namespace
+
+void _swiglu_pairs_composite(at::Tensor& out, const at::Tensor& x, double alpha, double limit) {
+  check_pairs(out, x);
+  const at::Tensor wide = x.to(at::toOpMathType(x.scalar_type())).unflatten(1, {out.size(1), 2});
+  const at::Tensor gate = wide.select(2, 0).clamp_max(limit), up = wide.select(2, 1).clamp(-limit, limit);
+  out.copy_((gate * alpha).sigmoid() * gate * (up + 1));
+}
+
+void _swiglu_pairs(at::Tensor& out, const at::Tensor& x, double alpha, double limit) {
+  check_pairs(out, x);
+  if (!is_value(x) || !rows_of(x) || !rows_of(out) || !fits(x.size(0)) || !fits(x.size(1)) ||
+      (x.element_size() == 2 && x.stride(0) % 2 != 0) || x.storage_offset() % 2 != 0)
+    return _swiglu_pairs_composite(out, x, alpha, limit);
+  changed({&out});
+  if (out.numel() == 0) return;
+  plan::PairProblem p;
+  p.x = x.const_data_ptr();
+  p.out = out.mutable_data_ptr();
+  p.x_row = x.stride(0);
+  p.out_row = out.stride(0);
+  p.rows = static_cast<uint32_t>(x.size(0));
+  p.columns = static_cast<uint32_t>(out.size(1));
+  if (x.is_contiguous() && out.is_contiguous() && fits(x.numel()))
+    p.columns = static_cast<uint32_t>(out.numel()), p.rows = 1;
+  p.alpha = static_cast<float>(alpha);
+  p.limit = static_cast<float>(limit);
+  plan::swiglu_pairs(runtime::current_queue(), dtype_of(x), p);
+}
+
 }  // namespace xpu_ops::aten

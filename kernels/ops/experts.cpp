@@ -16,6 +16,7 @@ using runtime::ceil_div;
 constexpr size_t kAtOnce = 1 << 17;     // bytes that one item moves sooner than a second launch begins
 constexpr size_t kGroupsPerUnit = 4;    // so that units that start late still share the work
 constexpr uint32_t kLeastSummands = 1 << 14;  // of a work-group of one item
+constexpr size_t kLeastPairs = 4096;         // likewise
 
 size_t bytes_of(const SpreadPart& part) { return size_t{part.size} * part.bytes; }
 
@@ -56,8 +57,8 @@ void spread_rows(runtime::Queue& queue, const SpreadProblem& problem) {
   runtime::launch2(queue, kernel, size_t{args.tokens} * args.count, args.part[1].size ? 2 : 1, 1, plan.items, args);
 }
 
-SumPlan plan_sum(const SumProblem& p, const runtime::Policy& policy) {
-  SumPlan plan;
+PiecePlan plan_sum(const SumProblem& p, const runtime::Policy& policy) {
+  PiecePlan plan;
   if (policy.single_items) {
     const size_t wanted = policy.units * kGroupsPerUnit, parts = ceil_div(wanted, std::max<size_t>(p.tokens, 1));
     const size_t least = ceil_div(kLeastSummands, size_t{std::max(p.count, 1u)} * 64) * 64;
@@ -72,10 +73,31 @@ SumPlan plan_sum(const SumProblem& p, const runtime::Policy& policy) {
 
 void sum_experts(runtime::Queue& queue, DType type, const SumProblem& problem) {
   SumArgs args{problem};
-  const SumPlan plan = plan_sum(problem, runtime::device_info(queue.device).policy);
+  const PiecePlan plan = plan_sum(problem, runtime::device_info(queue.device).policy);
   args.chunk = plan.chunk;
   const auto& table = plan.items == 1 ? kernels::sum_spans : kernels::sum_rows;
   runtime::launch2(queue, table[type], args.tokens, plan.groups, 1, plan.items, args);
+}
+
+PiecePlan plan_pairs(const PairProblem& p, const runtime::Policy& policy) {
+  PiecePlan plan;
+  if (policy.single_items) {
+    const size_t share = ceil_div(size_t{p.rows} * p.columns, policy.units * kGroupsPerUnit);
+    plan.chunk = static_cast<uint32_t>(ceil_div(std::max(kLeastPairs, share), 16) * 16);
+  } else {
+    plan.items = tile_group(p.columns, policy);
+    plan.chunk = static_cast<uint32_t>(4 * plan.items);
+  }
+  plan.groups = ceil_div(p.columns, plan.chunk);
+  return plan;
+}
+
+void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem) {
+  PairArgs args{problem};
+  const PiecePlan plan = plan_pairs(problem, runtime::device_info(queue.device).policy);
+  args.chunk = plan.chunk;
+  const auto& table = plan.items == 1 ? kernels::pair_spans : kernels::pair_items;
+  runtime::launch2(queue, table[type], args.rows, plan.groups, 1, plan.items, args);
 }
 
 }  // namespace xpu_ops::plan::inline experts_family

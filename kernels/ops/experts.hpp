@@ -25,11 +25,15 @@ struct SpreadPlan {
 SpreadPlan plan_spread(const SpreadProblem& problem, const runtime::Policy& policy);
 void spread_rows(runtime::Queue& queue, const SpreadProblem& problem);
 
-struct SumPlan {
+// Rows in pieces.
+struct PiecePlan {
   uint32_t chunk = 0;  // columns of a work-group
   size_t groups = 0, items = 1;
 };
-SumPlan plan_sum(const SumProblem& problem, const runtime::Policy& policy);
+PiecePlan plan_sum(const SumProblem& problem, const runtime::Policy& policy);
 void sum_experts(runtime::Queue& queue, DType type, const SumProblem& problem);
+
+PiecePlan plan_pairs(const PairProblem& problem, const runtime::Policy& policy);
+void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem);
 
 }  // namespace xpu_ops::plan::inline experts_family

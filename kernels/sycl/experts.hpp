@@ -11,6 +11,7 @@ using xpu_ops::AlignArgs;
 using xpu_ops::ChooseArgs;
 using xpu_ops::kMostChosen;
 using xpu_ops::kMostExperts;
+using xpu_ops::PairArgs;
 using xpu_ops::SpreadArgs;
 using xpu_ops::SumArgs;
 using xpu_ops::plan::Numbers;
@@ -367,6 +368,62 @@ template <class T> void sum_spans(const SumArgs& p) {
     for (uint32_t k = 0; k < count; ++k) sum += static_cast<float>(rows[k][c]) * weights[k];
     out[c] = static_cast<T>(sum);
   }
+}
+
+// ---- gates beside what they multiply
+
+template <class T> XPU_INLINE void load_pairs(const T* x, float16v& even, float16v& odd) {
+  if constexpr (__is_same(T, float)) {
+    const float16v a = load16(x), b = load16(x + 16);
+    even = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    odd = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+  } else {
+    const uint16v u = load_uint16(reinterpret_cast<const uint32_t*>(x));
+    if constexpr (__is_same(T, bf16)) {
+      even = __builtin_bit_cast(float16v, u << 16);
+      odd = __builtin_bit_cast(float16v, u & 0xffff0000u);
+    } else {
+      const ushort16v low = __builtin_convertvector(u & 0xffffu, ushort16v),
+                      high = __builtin_convertvector(u >> 16, ushort16v);
+      even = __builtin_convertvector(__builtin_bit_cast(half16v, low), float16v);
+      odd = __builtin_convertvector(__builtin_bit_cast(half16v, high), float16v);
+    }
+  }
+}
+XPU_INLINE float swiglu(float gate, float up, float alpha, float limit) {
+  gate = gate > limit ? limit : gate;
+  up = up > limit ? limit : up < -limit ? -limit : up;
+  return sigmoid(gate * alpha) * gate * (up + 1.0f);
+}
+
+// 2-D: items side by side take the columns of a row.
+template <class T> void pair_items(const PairArgs& p) {
+  const auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t c0 = it.get_group(1) * size_t{p.chunk}, c1 = c0 + p.chunk < p.columns ? c0 + p.chunk : p.columns;
+  const T* x = static_cast<const T*>(p.x) + static_cast<int64_t>(it.get_group(0)) * p.x_row;
+  T* out = static_cast<T*>(p.out) + static_cast<int64_t>(it.get_group(0)) * p.out_row;
+  for_columns(c0, c1, it.get_local_id(1), it.get_local_range(1), [&](size_t c) {
+    out[c] = static_cast<T>(
+        swiglu(static_cast<float>(x[2 * c]), static_cast<float>(x[2 * c + 1]), p.alpha, p.limit));
+  });
+}
+// For a CPU device: work-groups of one item.
+template <class T> void pair_spans(const PairArgs& p) {
+  const auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t c0 = it.get_group(1) * size_t{p.chunk}, c1 = c0 + p.chunk < p.columns ? c0 + p.chunk : p.columns;
+  const T* x = static_cast<const T*>(p.x) + static_cast<int64_t>(it.get_group(0)) * p.x_row;
+  T* out = static_cast<T*>(p.out) + static_cast<int64_t>(it.get_group(0)) * p.out_row;
+  size_t c = c0;
+  for (; c + 16 <= c1; c += 16) {
+    float16v gate, up;
+    load_pairs(x + 2 * c, gate, up);
+    gate = gate > p.limit ? float16v(p.limit) : gate;
+    up = up > p.limit ? float16v(p.limit) : up < -p.limit ? float16v(-p.limit) : up;
+    store16(out + c, sigmoid16(gate * p.alpha) * gate * (up + 1.0f));
+  }
+  for (; c < c1; ++c)
+    out[c] = static_cast<T>(
+        swiglu(static_cast<float>(x[2 * c]), static_cast<float>(x[2 * c + 1]), p.alpha, p.limit));
 }
 
 }  // namespace xpu

@@ -11,5 +11,6 @@ struct ChooseArgs : plan::ChooseProblem { uint32_t each = 1; };  // tokens of an
 struct AlignArgs : plan::AlignProblem {};
 struct SpreadArgs : plan::SpreadProblem { uint32_t at_once = 0; };  // the item that ranks moves the rows, too
 struct SumArgs : plan::SumProblem { uint32_t chunk = 0; };          // columns of a work-group
+struct PairArgs : plan::PairProblem { uint32_t chunk = 0; };        // columns of a work-group
 
 }  // namespace xpu_ops

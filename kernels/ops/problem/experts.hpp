@@ -64,4 +64,13 @@ struct SumProblem {
   uint32_t tokens = 0, count = 0, columns = 0, mapped = 0;
 };
 
+// Gates and what they multiply, side by side.
+struct PairProblem {
+  const void* x = nullptr;  // [rows][2 * columns] by x_row
+  void* out = nullptr;      // [rows][columns] by out_row
+  int64_t x_row = 0, out_row = 0;
+  uint32_t rows = 0, columns = 0;
+  float alpha = 1, limit = 0;
+};
+
 }  // namespace xpu_ops::plan
