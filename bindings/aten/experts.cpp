@@ -86,7 +86,11 @@ void check_choice(const at::Tensor& weights, const at::Tensor& ids, const at::Te
   TORCH_CHECK(kept > 0 && kept <= groups, "expected 1 to ", groups, " groups to keep, got ", kept);
 }
 
-at::Tensor best(const at::Tensor& scores, int64_t count) { return std::get<1>(scores.topk(count, -1)); }
+// Of equals the first; topk promises no order.
+std::tuple<at::Tensor, at::Tensor> best(const at::Tensor& scores, int64_t count) {
+  const auto [values, at] = scores.sort(true, -1, true);
+  return {values.narrow(-1, 0, count), at.narrow(-1, 0, count)};
+}
 
 at::Tensor scored(const at::Tensor& scores, plan::Scoring scoring) {
   switch (scoring) {
@@ -111,16 +115,16 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
   if (groups > 1) {
     biased = (given(bias) ? typed + bias->to(typed.scalar_type()) : typed).to(at::kFloat);
     const at::Tensor parts = biased.view({tokens, groups, scores.size(1) / groups});
-    const at::Tensor two = std::get<0>(parts.topk(std::min<int64_t>(2, parts.size(2)), -1));
+    const at::Tensor two = std::get<0>(best(parts, std::min<int64_t>(2, parts.size(2))));
     const at::Tensor sums = two.sum(-1).to(typed.scalar_type()).to(at::kFloat);
-    const auto [top, at] = sums.topk(kept, -1);
+    const auto [top, at] = best(sums, kept);
     there = top.select(1, kept - 1).ne(-kInfinity).unsqueeze(1);
     const at::Tensor mask = at::zeros_like(sums, at::kBool).scatter(1, at, true);
     biased = parts.masked_fill(mask.logical_not().unsqueeze(-1), -kInfinity).flatten(1);
   } else if (given(bias)) {
     biased = score + bias->to(at::kFloat);
   }
-  at::Tensor chosen = best(biased, count);
+  at::Tensor chosen = std::get<1>(best(biased, count));
   if (there.defined()) chosen = at::where(there, chosen, at::arange(count, chosen.options()));
   at::Tensor share = score.gather(1, chosen);
   if (renormalize) {

@@ -84,7 +84,7 @@ void _round_rows_composite(at::Tensor& out, at::Tensor& scales, const at::Tensor
   const double top = top_of(out.scalar_type());
   const at::Tensor parts = x.to(at::kFloat).reshape({x.size(0), x.size(1) / group, group});
   at::Tensor most = at::linalg_vector_norm(parts, std::numeric_limits<double>::infinity(), at::IntArrayRef{-1}, true);
-  if (bound.has_value()) most = at::minimum(most, bound->to(at::kFloat).view({}));
+  if (bound.has_value()) most = at::minimum(most, bound->to(at::kFloat).reshape(at::IntArrayRef{}));
   at::Tensor scale = (most.clamp_min(least_value) / top).clamp_min(least_scale);
   if (one) scale = scale.masked_fill(most.eq(0), 1.0);
   if (exponents) {
