@@ -82,8 +82,9 @@ void check_choice(const at::Tensor& weights, const at::Tensor& ids, const at::Te
               given(bias) ? bias->numel() : 0);
   TORCH_CHECK(!given(padding) || (padding->numel() == scores.size(0) && padding->scalar_type() == at::kBool),
               "expected a bool for each token");
-  TORCH_CHECK(groups > 0 && experts % groups == 0, groups, " groups do not divide ", experts, " experts");
-  TORCH_CHECK(kept > 0 && kept <= groups, "expected 1 to ", groups, " groups to keep, got ", kept);
+  TORCH_CHECK(groups >= 0 && (groups == 0 || experts % groups == 0), groups, " groups do not divide ", experts,
+              " experts");
+  TORCH_CHECK(groups == 0 || (kept > 0 && kept <= groups), "expected 1 to ", groups, " groups to keep, got ", kept);
 }
 
 // Of equals the first; topk promises no order.
@@ -112,7 +113,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
   const int64_t tokens = weights.size(0), count = weights.size(1);
   const at::Tensor typed = scored(scores, by), score = typed.to(at::kFloat);
   at::Tensor biased = score, there;
-  if (groups > 1) {
+  if (groups > 0) {
     biased = (given(bias) ? typed + bias->to(typed.scalar_type()) : typed).to(at::kFloat);
     const at::Tensor parts = biased.view({tokens, groups, scores.size(1) / groups});
     const at::Tensor two = std::get<0>(best(parts, std::min<int64_t>(2, parts.size(2))));
@@ -129,7 +130,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
   at::Tensor share = score.gather(1, chosen);
   if (renormalize) {
     const at::Tensor sum = share.sum(-1, true);
-    share = share * ((groups > 1 ? sum + 1e-20 : sum.masked_fill(sum.le(0), 1.0)).reciprocal() * factor);
+    share = share * ((groups > 0 ? sum + 1e-20 : sum.masked_fill(sum.le(0), 1.0)).reciprocal() * factor);
   } else if (factor != 1.0) {
     share = share * factor;
   }
@@ -172,9 +173,9 @@ void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, 
   p.tokens = static_cast<uint32_t>(weights.size(0));
   p.experts = static_cast<uint32_t>(scores.size(1));
   p.count = static_cast<uint32_t>(weights.size(1));
-  p.groups = static_cast<uint32_t>(groups);
+  p.groups = static_cast<uint32_t>(std::max<int64_t>(groups, 1));
   p.kept = static_cast<uint32_t>(kept);
-  p.grouped = groups > 1;
+  p.grouped = groups > 0;
   p.scoring = by;
   p.renormalize = renormalize;
   p.factor = static_cast<float>(factor);

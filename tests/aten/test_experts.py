@@ -93,7 +93,7 @@ def test_scores_that_are_no_numbers() -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("biased", [False, True])
 def test_groups_of_experts(biased: bool, dtype: torch.dtype) -> None:
-    for tokens, experts, groups, kept, count in ((1, 16, 4, 2, 3), (9, 64, 8, 3, 8), (16, 256, 8, 4, 8), (3, 6, 6, 2, 2)):
+    for tokens, experts, groups, kept, count in ((1, 16, 4, 2, 3), (4, 16, 1, 1, 4), (9, 64, 8, 3, 8), (16, 256, 8, 4, 8), (3, 6, 6, 2, 2)):
         scores = (torch.randint(-12, 12, (tokens, experts)) / 4).to(dtype)
         bias = (torch.randint(-4, 4, (experts,)) / 4).to(dtype) if biased else None
         weights, ids, _ = room(tokens, count, torch.int32, "xpu")
@@ -168,7 +168,7 @@ def test_blocks(shape: tuple[int, int, int, int], kind: torch.dtype) -> None:
                 ops._align_experts(places, owner, total, ids.to(device), experts, block, map_, -1)
                 assert total.item() == len(order)
                 assert places.tolist() == (order + [ids.numel()] * 7)[:size]
-                assert owner.tolist() == blocks + [-1, -1]
+                assert owner.tolist() == [*blocks, -1, -1]
                 results.append(owner)
     with pytest.raises(RuntimeError, match="above zero"):
         ops._align_experts(results[0], results[0], results[0][:1], on(ids), experts, 0)
