@@ -68,9 +68,8 @@ plan::Scoring scoring_of(std::string_view name) {
   return plan::Scoring::none;
 }
 
-void check_choice(const at::Tensor& weights, const at::Tensor& ids, const at::Tensor& sources,
-                  const at::Tensor& scores, const MaybeTensor& bias, const MaybeTensor& padding, int64_t groups,
-                  int64_t kept) {
+void check_choice(const at::Tensor& weights, const at::Tensor& ids, const at::Tensor& sources, const at::Tensor& scores,
+                  const MaybeTensor& bias, const MaybeTensor& padding, int64_t groups, int64_t kept) {
   TORCH_CHECK(weights.dim() == 2 && scores.dim() == 2 && scores.size(0) == weights.size(0) &&
                   ids.sizes() == weights.sizes() && (!sources.numel() || sources.sizes() == weights.sizes()),
               "expected scores of ", weights.size(0), " tokens and as many experts as weights, got ", scores.sizes(),
@@ -104,10 +103,9 @@ at::Tensor scored(const at::Tensor& scores, plan::Scoring scoring) {
 
 }  // namespace
 
-void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources,
-                               const at::Tensor& scores, std::string_view scoring, bool renormalize,
-                               const MaybeTensor& bias, double factor, const MaybeTensor& padding, int64_t groups,
-                               int64_t kept) {
+void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, const at::Tensor& scores,
+                               std::string_view scoring, bool renormalize, const MaybeTensor& bias, double factor,
+                               const MaybeTensor& padding, int64_t groups, int64_t kept) {
   const plan::Scoring by = scoring_of(scoring);
   check_choice(weights, ids, sources, scores, bias, padding, groups, kept);
   const int64_t tokens = weights.size(0), count = weights.size(1);
@@ -141,8 +139,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
   }
   weights.copy_(share);
   ids.copy_(chosen);
-  if (sources.numel())
-    sources.copy_(at::arange(tokens * count, chosen.options()).view({count, tokens}).t());
+  if (sources.numel()) sources.copy_(at::arange(tokens * count, chosen.options()).view({count, tokens}).t());
 }
 
 void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, const at::Tensor& scores,
@@ -225,8 +222,7 @@ void _align_experts_composite(at::Tensor& sorted, at::Tensor& expert_ids, at::Te
   const at::Tensor ends = padded.cumsum(0);
   const at::Tensor begins = at::pad(ends - padded, {0, 1}, "constant", static_cast<double>(sorted.numel()));
   const at::Tensor order = std::get<1>(key.sort(true, 0, false)), by_key = key.index_select(0, order);
-  const at::Tensor rank =
-      at::arange(key.numel(), key.options()) - (counts.cumsum(0) - counts).index_select(0, by_key);
+  const at::Tensor rank = at::arange(key.numel(), key.options()) - (counts.cumsum(0) - counts).index_select(0, by_key);
   const at::Tensor place = (begins.index_select(0, by_key) + rank).clamp_max(sorted.numel());
   const at::Tensor room = at::full({sorted.numel() + 1}, key.numel(), key.options()).scatter(0, place, order);
   sorted.copy_(room.narrow(0, 0, sorted.numel()).view_as(sorted));
@@ -269,10 +265,10 @@ void check_spread(const at::Tensor& out, const at::Tensor& out_scales, const at:
   TORCH_CHECK(ids.dim() == 2 && x.dim() == 2 && x.size(0) == ids.size(0), "expected ", ids.size(0), " rows, got ",
               x.sizes());
   TORCH_CHECK(places.numel() == ids.numel(), "expected ", ids.numel(), " places, got ", places.numel());
-  TORCH_CHECK(out.dim() == 2 && out.size(0) >= ids.numel() && out.size(1) == x.size(1) &&
-                  out.scalar_type() == x.scalar_type(),
-              "expected room for ", ids.numel(), " rows like ", x.sizes(), " of ", x.scalar_type(), ", got ",
-              out.sizes(), " of ", out.scalar_type());
+  TORCH_CHECK(
+      out.dim() == 2 && out.size(0) >= ids.numel() && out.size(1) == x.size(1) && out.scalar_type() == x.scalar_type(),
+      "expected room for ", ids.numel(), " rows like ", x.sizes(), " of ", x.scalar_type(), ", got ", out.sizes(),
+      " of ", out.scalar_type());
   if (given(scales) && out_scales.numel())
     TORCH_CHECK(scales->dim() == 2 && scales->size(0) == x.size(0) && out_scales.dim() == 2 &&
                     out_scales.size(0) >= ids.numel() && out_scales.size(1) == scales->size(1) &&
@@ -323,8 +319,8 @@ void _spread_rows_composite(at::Tensor& out, at::Tensor& out_scales, at::Tensor&
   if (given(scales) && out_scales.numel()) move(*scales, out_scales);
 }
 
-void _spread_rows(at::Tensor& out, at::Tensor& out_scales, at::Tensor& counts, at::Tensor& places,
-                  const at::Tensor& x, const MaybeTensor& scales, const at::Tensor& ids, const MaybeTensor& map) {
+void _spread_rows(at::Tensor& out, at::Tensor& out_scales, at::Tensor& counts, at::Tensor& places, const at::Tensor& x,
+                  const MaybeTensor& scales, const at::Tensor& ids, const MaybeTensor& map) {
   check_spread(out, out_scales, places, x, scales, ids);
   const bool scaled = given(scales) && out_scales.numel();
   if (!is_dense(counts, at::kInt) || !is_dense(places, at::kInt) || !movable(x) || !movable(out) ||
@@ -379,8 +375,11 @@ void _sum_experts_composite(at::Tensor& out, const at::Tensor& rows, const Maybe
   if (given(ids)) {
     at::Tensor known = ids->ge(0);
     if (given(map))
-      known = known.logical_and(
-          map->to(at::kLong).flatten().index_select(0, ids->flatten().to(at::kLong).clamp(0, map->numel() - 1)).ge(0).view_as(known));
+      known = known.logical_and(map->to(at::kLong)
+                                    .flatten()
+                                    .index_select(0, ids->flatten().to(at::kLong).clamp(0, map->numel() - 1))
+                                    .ge(0)
+                                    .view_as(known));
     there = there.defined() ? there.logical_and(known) : known;
   }
   picked = picked.to(at::toOpMathType(rows.scalar_type()));

@@ -33,7 +33,8 @@ std::optional<plan::RoundFormat> format_of(const at::Tensor& t) {
 double top_of(at::ScalarType type) {
   switch (type) {
     case at::kFloat8_e4m3fn: return 448;
-    case at::kFloat8_e5m2: case at::kFloat8_e5m2fnuz: return 57344;
+    case at::kFloat8_e5m2:
+    case at::kFloat8_e5m2fnuz: return 57344;
     case at::kFloat8_e4m3fnuz: return 240;
     default: TORCH_CHECK(type == at::kChar, "expected an output of 8 bits, got ", type); return 127;
   }

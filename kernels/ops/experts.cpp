@@ -13,10 +13,10 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kAtOnce = 1 << 17;     // bytes that one item moves sooner than a second launch begins
-constexpr size_t kGroupsPerUnit = 4;    // so that units that start late still share the work
+constexpr size_t kAtOnce = 1 << 17;           // bytes that one item moves sooner than a second launch begins
+constexpr size_t kGroupsPerUnit = 4;          // so that units that start late still share the work
 constexpr uint32_t kLeastSummands = 1 << 14;  // of a work-group of one item
-constexpr size_t kLeastPairs = 4096;         // likewise
+constexpr size_t kLeastPairs = 4096;          // likewise
 
 size_t bytes_of(const SpreadPart& part) { return size_t{part.size} * part.bytes; }
 

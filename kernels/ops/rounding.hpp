@@ -11,11 +11,11 @@
 namespace xpu_ops::plan::inline rounding_family {
 
 struct RoundPlan {
-  bool spans = false;   // items that compute in vectors take groups
-  size_t groups = 0;    // of items
+  bool spans = false;  // items that compute in vectors take groups
+  size_t groups = 0;   // of items
   size_t local = 1;
-  uint32_t each = 1;    // groups of values for such an item
-  uint32_t team = 0;    // else items that share one
+  uint32_t each = 1;  // groups of values for such an item
+  uint32_t team = 0;  // else items that share one
 };
 RoundPlan plan_round(const RoundProblem& problem, const runtime::Policy& policy);
 // There are values.

@@ -113,8 +113,7 @@ template <class T> XPU_INLINE void score_token(const ChooseArgs& p, const T* x, 
     const float scale = 1.0f / sum16(sum);
     for (uint32_t i = 0; i < vectors; ++i) store16(s.score + 16 * i, load16(s.score + 16 * i) * scale);
   } else if (p.scoring == Scoring::sigmoid) {
-    for (uint32_t i = 0; i < vectors; ++i)
-      store16(s.score + 16 * i, rounded16<T>(sigmoid16(load16(s.score + 16 * i))));
+    for (uint32_t i = 0; i < vectors; ++i) store16(s.score + 16 * i, rounded16<T>(sigmoid16(load16(s.score + 16 * i))));
   } else if (p.scoring == Scoring::softplus_sqrt) {
     for (uint32_t i = 0; i < n; ++i) s.score[i] = sycl::sqrt(softplus(s.score[i], 1.0f, 20.0f));
   }
@@ -403,8 +402,7 @@ template <class T> void pair_items(const PairArgs& p) {
   const T* x = static_cast<const T*>(p.x) + static_cast<int64_t>(it.get_group(0)) * p.x_row;
   T* out = static_cast<T*>(p.out) + static_cast<int64_t>(it.get_group(0)) * p.out_row;
   for_columns(c0, c1, it.get_local_id(1), it.get_local_range(1), [&](size_t c) {
-    out[c] = static_cast<T>(
-        swiglu(static_cast<float>(x[2 * c]), static_cast<float>(x[2 * c + 1]), p.alpha, p.limit));
+    out[c] = static_cast<T>(swiglu(static_cast<float>(x[2 * c]), static_cast<float>(x[2 * c + 1]), p.alpha, p.limit));
   });
 }
 // For a CPU device: work-groups of one item.
@@ -422,8 +420,7 @@ template <class T> void pair_spans(const PairArgs& p) {
     store16(out + c, sigmoid16(gate * p.alpha) * gate * (up + 1.0f));
   }
   for (; c < c1; ++c)
-    out[c] = static_cast<T>(
-        swiglu(static_cast<float>(x[2 * c]), static_cast<float>(x[2 * c + 1]), p.alpha, p.limit));
+    out[c] = static_cast<T>(swiglu(static_cast<float>(x[2 * c]), static_cast<float>(x[2 * c + 1]), p.alpha, p.limit));
 }
 
 }  // namespace xpu

@@ -88,8 +88,7 @@ template <class T, class Q> void round_teams(const RoundArgs& p) {
     } else {
       for_team(t, p.group, [&](size_t c, int) { store_eight<Q>(out + c, static_cast<float>(x[c]) / scale); });
     }
-    if (t.leads())
-      p.scales[static_cast<int64_t>(row) * p.scale_row + static_cast<int64_t>(g) * p.scale_group] = scale;
+    if (t.leads()) p.scales[static_cast<int64_t>(row) * p.scale_row + static_cast<int64_t>(g) * p.scale_group] = scale;
   }
 }
 
@@ -183,8 +182,7 @@ template <class T, class Q> void scale_spans(const ScaleArgs& p) {
       const float16v s = load16(part.scales + c);
       store_eight16<Q>(out + c, load16(x + c) * (1.0f / (p.safe ? (s > 0.0f ? s : float16v(1.0f)) : s)));
     }
-    for (; c < part.c1; ++c)
-      store_eight<Q>(out + c, static_cast<float>(x[c]) * inverse_of(part.scales[c], p.safe));
+    for (; c < part.c1; ++c) store_eight<Q>(out + c, static_cast<float>(x[c]) * inverse_of(part.scales[c], p.safe));
     return;
   }
   size_t g = part.c0 / p.group;

@@ -28,7 +28,9 @@ def room(tokens: int, count: int, kind: torch.dtype, device: str) -> tuple[Tenso
 
 def best(biased: list[float], count: int) -> list[int]:
     """Of equals the first; NaN is the largest."""
-    return sorted(range(len(biased)), key=lambda i: (biased[i] == biased[i], -biased[i] if biased[i] == biased[i] else 0, i))[:count]
+    return sorted(
+        range(len(biased)), key=lambda i: (biased[i] == biased[i], -biased[i] if biased[i] == biased[i] else 0, i)
+    )[:count]
 
 
 def scored(scores: Tensor, scoring: str) -> Tensor:
@@ -41,14 +43,20 @@ def scored(scores: Tensor, scoring: str) -> Tensor:
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("scoring", ["softmax", "sigmoid", "softplus_sqrt", "none"])
-@pytest.mark.parametrize("shape", [(1, 8, 2), (3, 1, 1), (5, 60, 4), (16, 256, 8), (2, 1024, 64), (33, 17, 17)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 8, 2), (3, 1, 1), (5, 60, 4), (16, 256, 8), (2, 1024, 64), (33, 17, 17)], ids=str
+)
 def test_best_experts(shape: tuple[int, int, int], scoring: str, dtype: torch.dtype) -> None:
     tokens, experts, count = shape
     # Steps of 1/4 are far apart for every type, and many are equal.
     scores = (torch.randint(-12, 12, (tokens, experts)) / 4).to(dtype)
     bias = torch.randint(-3, 3, (experts,)) / 2.0
     padding = torch.arange(tokens) % 3 == 1
-    for renormalize, factor, extra, skip in ((True, 1.0, None, None), (False, 2.5, None, padding), (True, 2.5, bias, None)):
+    for renormalize, factor, extra, skip in (
+        (True, 1.0, None, None),
+        (False, 2.5, None, padding),
+        (True, 2.5, bias, None),
+    ):
         kind = torch.int64 if factor == 1.0 else torch.int32
         weights, ids, sources = room(tokens, count, kind, "xpu")
         ops._choose_experts(weights, ids, sources, on(scores), scoring, renormalize, on(extra), factor, on(skip))
@@ -78,8 +86,13 @@ def test_best_experts(shape: tuple[int, int, int], scoring: str, dtype: torch.dt
 
 
 def test_scores_that_are_no_numbers() -> None:
-    scores = torch.tensor([[1.0, NAN, 3.0, 2.0], [-INF, -INF, -INF, -INF], [-0.0, 0.0, -INF, INF], [-200.0, -300.0, 0, 100]])
-    for scoring, expected in (("none", [[1, 2], [0, 1], [3, 0], [3, 2]]), ("sigmoid", [[1, 2], [0, 1], [3, 0], [3, 2]])):
+    scores = torch.tensor(
+        [[1.0, NAN, 3.0, 2.0], [-INF, -INF, -INF, -INF], [-0.0, 0.0, -INF, INF], [-200.0, -300.0, 0, 100]]
+    )
+    for scoring, expected in (
+        ("none", [[1, 2], [0, 1], [3, 0], [3, 2]]),
+        ("sigmoid", [[1, 2], [0, 1], [3, 0], [3, 2]]),
+    ):
         weights, ids, sources = room(4, 2, torch.int32, "xpu")
         ops._choose_experts(weights, ids, sources[:0], on(scores), scoring, False)
         assert ids.tolist() == expected
@@ -93,7 +106,13 @@ def test_scores_that_are_no_numbers() -> None:
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @pytest.mark.parametrize("biased", [False, True])
 def test_groups_of_experts(biased: bool, dtype: torch.dtype) -> None:
-    for tokens, experts, groups, kept, count in ((1, 16, 4, 2, 3), (4, 16, 1, 1, 4), (9, 64, 8, 3, 8), (16, 256, 8, 4, 8), (3, 6, 6, 2, 2)):
+    for tokens, experts, groups, kept, count in (
+        (1, 16, 4, 2, 3),
+        (4, 16, 1, 1, 4),
+        (9, 64, 8, 3, 8),
+        (16, 256, 8, 4, 8),
+        (3, 6, 6, 2, 2),
+    ):
         scores = (torch.randint(-12, 12, (tokens, experts)) / 4).to(dtype)
         bias = (torch.randint(-4, 4, (experts,)) / 4).to(dtype) if biased else None
         weights, ids, _ = room(tokens, count, torch.int32, "xpu")
@@ -152,17 +171,23 @@ def aligned(ids: list[int], local: list[int], block: int) -> tuple[list[int], li
 
 
 @pytest.mark.parametrize("kind", [torch.int32, torch.int64], ids=str)
-@pytest.mark.parametrize("shape", [(0, 2, 4, 8), (1, 2, 8, 16), (16, 8, 128, 4), (300, 4, 60, 32), (3, 2, 1024, 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(0, 2, 4, 8), (1, 2, 8, 16), (16, 8, 128, 4), (300, 4, 60, 32), (3, 2, 1024, 1)], ids=str
+)
 def test_blocks(shape: tuple[int, int, int, int], kind: torch.dtype) -> None:
     tokens, count, experts, block = shape
     ids = torch.randint(-1, experts + 1, (tokens, count), dtype=kind)
     local = torch.where(torch.rand(experts) < 0.3, -1, torch.arange(experts)).int()
     for names in (None, local):
-        order, blocks = aligned(ids.flatten().tolist(), list(range(experts)) if names is None else names.tolist(), block)
+        order, blocks = aligned(
+            ids.flatten().tolist(), list(range(experts)) if names is None else names.tolist(), block
+        )
         for size in (len(order) + 7, max(len(order) - 3, 0)):
             results = []
             for device in ("xpu", "cpu"):
-                places, owner = (torch.full((n,), -5, dtype=torch.int32, device=device) for n in (size, len(blocks) + 2))
+                places, owner = (
+                    torch.full((n,), -5, dtype=torch.int32, device=device) for n in (size, len(blocks) + 2)
+                )
                 total = torch.full((1,), -5, dtype=torch.int32, device=device)
                 map_ = None if names is None else names.to(device)
                 ops._align_experts(places, owner, total, ids.to(device), experts, block, map_, -1)
@@ -175,7 +200,9 @@ def test_blocks(shape: tuple[int, int, int, int], kind: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e4m3fn, torch.int8], ids=str)
-@pytest.mark.parametrize("shape", [(1, 2, 8, 64), (5, 2, 3, 17), (16, 8, 128, 2048), (200, 4, 16, 1000), (0, 2, 4, 8)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 2, 8, 64), (5, 2, 3, 17), (16, 8, 128, 2048), (200, 4, 16, 1000), (0, 2, 4, 8)], ids=str
+)
 def test_rows_go_to_their_experts(shape: tuple[int, int, int, int], dtype: torch.dtype) -> None:
     tokens, count, experts, width = shape
     x, scales = (torch.randn(tokens, width) * 8).to(dtype), torch.rand(tokens, 3)
@@ -185,7 +212,10 @@ def test_rows_go_to_their_experts(shape: tuple[int, int, int, int], dtype: torch
         here = ids if names is None else torch.full_like(ids, -1) if not len(names) else names.long()[ids]
         order = [i for e in range(experts) for i, v in enumerate(here.flatten().tolist()) if v == e]
         for kind, device in ((torch.int32, "xpu"), (torch.int64, "xpu"), (torch.int64, "cpu")):
-            out, more = torch.full((tokens * count, width), 7.0).to(dtype).to(device), torch.full((tokens * count, 3), 7.0, device=device)
+            out, more = (
+                torch.full((tokens * count, width), 7.0).to(dtype).to(device),
+                torch.full((tokens * count, 3), 7.0, device=device),
+            )
             counts = torch.full((experts,), -5, dtype=torch.int32, device=device)
             places = torch.full((tokens, count), -5, dtype=torch.int32, device=device)
             given = None if names is None else names.to(device)
@@ -204,7 +234,9 @@ def test_rows_go_to_their_experts(shape: tuple[int, int, int, int], dtype: torch
 
 
 @pytest.mark.parametrize("dtype", [*TYPES, torch.float64], ids=str)
-@pytest.mark.parametrize("shape", [(1, 2, 64), (3, 1, 1), (5, 8, 100), (16, 8, 2048), (40, 65, 33), (0, 2, 8), (2, 2, 0)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 2, 64), (3, 1, 1), (5, 8, 100), (16, 8, 2048), (40, 65, 33), (0, 2, 8), (2, 2, 0)], ids=str
+)
 def test_sums_of_experts(shape: tuple[int, int, int], dtype: torch.dtype) -> None:
     tokens, count, columns = shape
     rows, weights = torch.randn(tokens, count, columns).to(dtype), torch.rand(tokens, count)
@@ -230,7 +262,9 @@ def test_sums_of_experts(shape: tuple[int, int, int], dtype: torch.dtype) -> Non
             torch.testing.assert_close(out.cpu().double(), expected, rtol=step, atol=step)
     out = torch.empty(tokens, 2 * columns + 1, dtype=dtype, device="xpu")[:, columns:-1]
     ops._sum_experts(out, on(rows), None, None, on(ids))
-    torch.testing.assert_close(out.cpu().double(), torch.where(there.unsqueeze(-1), rows.double(), 0.0).sum(1), rtol=step, atol=step)
+    torch.testing.assert_close(
+        out.cpu().double(), torch.where(there.unsqueeze(-1), rows.double(), 0.0).sum(1), rtol=step, atol=step
+    )
     with pytest.raises(RuntimeError, match="expected rows for an output"):
         ops._sum_experts(out, on(moved))
     with pytest.raises(RuntimeError, match="a weight and an expert"):

@@ -50,7 +50,9 @@ def sample(rows: int, columns: int, dtype: torch.dtype, size: float) -> Tensor:
 
 @pytest.mark.parametrize("kind", EIGHT, ids=str)
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
-@pytest.mark.parametrize("shape", [(1, 1, 1), (3, 17, 17), (5, 96, 32), (7, 100, 50), (4, 4096, 4096), (33, 256, 128), (2, 64, 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (3, 17, 17), (5, 96, 32), (7, 100, 50), (4, 4096, 4096), (33, 256, 128), (2, 64, 1)], ids=str
+)
 def test_scales_that_are_found(shape: tuple[int, int, int], dtype: torch.dtype, kind: torch.dtype) -> None:
     rows, columns, group = shape
     for size in (1e-6, 1.0, 300.0):
@@ -61,7 +63,9 @@ def test_scales_that_are_found(shape: tuple[int, int, int], dtype: torch.dtype, 
         floor = 1.0 / (top * 512.0)
         power = most.clamp(min=1e-10) / top
         mantissa, exponent = torch.frexp(power.clamp(min=1e-10))
-        power = torch.where(power.isfinite(), torch.ldexp(torch.ones_like(power), exponent - (mantissa == 0.5).int()), power)
+        power = torch.where(
+            power.isfinite(), torch.ldexp(torch.ones_like(power), exponent - (mantissa == 0.5).int()), power
+        )
         bound = torch.tensor([1.25])
         whole = most / top
         for rules, scale in (
@@ -102,7 +106,9 @@ def test_scales_that_are_given(dtype: torch.dtype, kind: torch.dtype) -> None:
                 out = torch.empty(rows, columns, dtype=kind, device=device)
                 ops._round_by(out, x.to(device), scale.to(device), safe)
                 same(out, expected)
-            ops._round_by(out := torch.empty(columns, rows, dtype=kind, device="xpu").t(), x.to("xpu"), scale.to("xpu"), safe)
+            ops._round_by(
+                out := torch.empty(columns, rows, dtype=kind, device="xpu").t(), x.to("xpu"), scale.to("xpu"), safe
+            )
             same(out, expected)
 
 
@@ -116,7 +122,11 @@ def test_every_value_of_sixteen_bits(kind: torch.dtype) -> None:
 
 
 def test_empty_and_wrong() -> None:
-    x, out, scales = torch.ones(2, 8, device="xpu"), torch.zeros(2, 8, dtype=torch.int8, device="xpu"), torch.zeros(2, 2, device="xpu")
+    x, out, scales = (
+        torch.ones(2, 8, device="xpu"),
+        torch.zeros(2, 8, dtype=torch.int8, device="xpu"),
+        torch.zeros(2, 2, device="xpu"),
+    )
     one = torch.ones(1, 1, device="xpu")
     ops._round_rows(out[:0], scales[:0], x[:0], 4)
     ops._round_by(out[:0], x[:0], one)

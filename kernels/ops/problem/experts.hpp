@@ -27,10 +27,10 @@ struct ChooseProblem {
 };
 
 struct AlignProblem {
-  Numbers ids;                   // [choices]
-  const int32_t* map = nullptr;  // [mapped], or null
-  int32_t* sorted = nullptr;     // [places]
-  int32_t* expert_ids = nullptr; // [blocks]
+  Numbers ids;                    // [choices]
+  const int32_t* map = nullptr;   // [mapped], or null
+  int32_t* sorted = nullptr;      // [places]
+  int32_t* expert_ids = nullptr;  // [blocks]
   int32_t* total = nullptr;
   uint32_t choices = 0, mapped = 0, experts = 0, block = 1, places = 0, blocks = 0;
   int32_t empty = 0;  // the expert of blocks behind the last one

@@ -120,7 +120,9 @@ def _rounded(out: Tensor, scales: Tensor, x: Tensor, group: int, bound: Tensor |
     dense, flat = out.is_contiguous(), scales.is_contiguous()
     values = out if dense else torch.empty_like(x, dtype=out.dtype, memory_format=torch.contiguous_format)
     factors = scales if flat else torch.empty(scales.shape, dtype=scales.dtype, device=scales.device)
-    fused._round_rows(values.view(rows, width), factors.view(rows, count), x.reshape(rows, width), group, bound, **rules)
+    fused._round_rows(
+        values.view(rows, width), factors.view(rows, count), x.reshape(rows, width), group, bound, **rules
+    )
     if not dense:
         out.copy_(values)
     if not flat:

@@ -115,7 +115,9 @@ def grouped_topk(
 ) -> tuple[Tensor, Tensor]:
     require(scoring_func in (0, 1), f"grouped_topk: scoring_func must be 0 or 1, got {scoring_func}")
     require(scores.dim() == 2, f"grouped_topk: expected scores of two dimensions, got {tuple(scores.shape)}")
-    require(n_group > 0 and scores.size(1) % n_group == 0, f"grouped_topk: {n_group} groups do not divide {scores.size(1)}")
+    require(
+        n_group > 0 and scores.size(1) % n_group == 0, f"grouped_topk: {n_group} groups do not divide {scores.size(1)}"
+    )
     weights = torch.empty(scores.size(0), topk, dtype=torch.float32, device=scores.device)
     ids = torch.empty(scores.size(0), topk, dtype=torch.int32, device=scores.device)
     scoring = "sigmoid" if scoring_func == 1 else "none"
