@@ -71,6 +71,7 @@ XPU_INLINE float inverse_of(float scale, bool safe) { return 1.0f / (!safe || sc
 // Teams take groups.
 template <class T, class Q> void round_teams(const RoundArgs& p) {
   const Team t = team_of(p.team);
+  // uniform over the group: a team of several sub-groups is the work-group
   for (size_t i = t.first; i < size_t{p.rows} * p.groups; i += t.count) {
     const size_t row = i / p.groups, g = i - row * p.groups;
     const T* x = static_cast<const T*>(p.x) + (static_cast<int64_t>(row) * p.x_row + static_cast<int64_t>(g * p.group));
