@@ -64,7 +64,7 @@ XPU_INLINE uint32_t max_of(uint16v v) {
   return v[0];
 }
 
-// What an item knows of a token's experts, up to whole vectors; behind the last one keys are 0.
+// A token's experts as its item knows them, up to whole vectors; behind the last one keys are 0.
 struct TokenScores {
   float score[kMostExperts], biased[kMostExperts];
   uint32_t key[kMostExperts], group[kMostExperts];  // group: keys of groups
