@@ -292,6 +292,49 @@ def _fake__place_rows(keys: Tensor, values: Tensor, key: Tensor, value: Tensor, 
     return None
 
 
+def _fake__choose_experts(
+    weights: Tensor, ids: Tensor, sources: Tensor, scores: Tensor, scoring: str, renormalize: bool, bias: Tensor | None = None,
+    factor: float = 1.0, padding: Tensor | None = None, groups: int = 1, kept: int = 1,
+) -> None:  # fmt: skip
+    return None
+
+
+def _fake__align_experts(
+    sorted: Tensor, expert_ids: Tensor, total: Tensor, ids: Tensor, experts: int, block: int, map: Tensor | None = None,
+    empty: int = 0,
+) -> None:  # fmt: skip
+    return None
+
+
+def _fake__spread_rows(
+    out: Tensor, out_scales: Tensor, counts: Tensor, places: Tensor, x: Tensor, scales: Tensor | None, ids: Tensor,
+    map: Tensor | None = None,
+) -> None:  # fmt: skip
+    return None
+
+
+def _fake__sum_experts(
+    out: Tensor, rows: Tensor, places: Tensor | None = None, weights: Tensor | None = None, ids: Tensor | None = None,
+    map: Tensor | None = None,
+) -> None:  # fmt: skip
+    return None
+
+
+def _fake__swiglu_pairs(out: Tensor, x: Tensor, alpha: float, limit: float) -> None:
+    return None
+
+
+def _fake__round_rows(
+    out: Tensor, scales: Tensor, x: Tensor, group: int, bound: Tensor | None = None, least_value: float = 0.0,
+    least_scale: float = 0.0, one: bool = False, exponents: bool = False, inverse: bool = False,
+) -> None:  # fmt: skip
+    return None
+
+
+def _fake__round_by(out: Tensor, x: Tensor, scale: Tensor, safe: bool = False) -> None:
+    return None
+
+
 def _register(fake: Callable[..., object]) -> None:
     torch.library.register_fake(f"xpu_ops::{fake.__name__.removeprefix('_fake_')}", fake)
 
@@ -299,5 +342,7 @@ def _register(fake: Callable[..., object]) -> None:
 for _fake in (
     _fake_linear, _fake_matmul, _fake_conv, _fake_gated_linear, _fake_rms_norm, _fake_add_rms_norm,
     _fake_add_layer_norm, _fake_rotary_embedding, _fake__gated_unit, _fake__place_rows,
+    _fake__choose_experts, _fake__align_experts, _fake__spread_rows, _fake__sum_experts, _fake__swiglu_pairs,
+    _fake__round_rows, _fake__round_by,
 ):  # fmt: skip
     _register(_fake)

@@ -86,6 +86,7 @@ inline bool refuses(const std::function<void()>& plan) {
 
 // Parts of the program beside plan_test.cpp.
 void test_layers();
+void test_serving();
 void test_few_columns();
 void test_short_indexed_rows();
 void test_resampling();

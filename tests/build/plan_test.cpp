@@ -601,6 +601,7 @@ int main() {
   test_short_indexed_rows();
   test_pointwise();
   test_layers();
+  test_serving();
   test_resampling();
   test_groups();
   test_products();

@@ -441,5 +441,10 @@ UNDRAWN.update({
     "compare with: aten/test_qpointwise.py holds every type, shape and post-op against exact arithmetic",
 })  # fmt: skip
 
-UNDRAWN.update({r"xpu_ops::_(gated_unit|place_rows)": "write into their first arguments: models/test_vllm_kernels.py"})
+UNDRAWN.update({
+    r"xpu_ops::_(gated_unit|place_rows)": "write into their first arguments: models/test_vllm_kernels.py",
+    r"xpu_ops::_(choose_experts|align_experts|spread_rows|sum_experts|swiglu_pairs)":
+    "write into their first arguments: aten/test_experts.py",
+    r"xpu_ops::_round_(rows|by)": "write into their first arguments: aten/test_rounding.py",
+})  # fmt: skip
 UNDRAWN.update({r"_flash_attention_(forward.*|backward)": "the CPU has none: aten/test_varlen.py"})

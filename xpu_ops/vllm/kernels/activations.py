@@ -83,9 +83,13 @@ def situ_and_mul(out: Tensor, x: Tensor, beta: float = 1.0, linear_beta: float =
 @operator("_C", "swigluoai_and_mul(Tensor! out, Tensor input, float alpha=1.702, float limit=7.0) -> ()")
 def swigluoai_and_mul(out: Tensor, x: Tensor, alpha: float = 1.702, limit: float = 7.0) -> None:
     require(x.size(-1) % 2 == 0, f"swigluoai_and_mul: the last dimension must be even, got {x.size(-1)}")
-    gate, up = x[..., ::2], x[..., 1::2]
-    _check(out, x, gate.shape)
-    _unit(out, gate, up, "swigluoai", alpha, limit)
+    _check(out, x, (*x.shape[:-1], x.size(-1) // 2))
+    if x.dim() == 2:
+        fused._swiglu_pairs(out, x, alpha, limit)
+    elif out.is_contiguous():
+        fused._swiglu_pairs(out.view(-1, out.size(-1)), x.reshape(-1, x.size(-1)), alpha, limit)
+    else:
+        _unit(out, x[..., ::2], x[..., 1::2], "swigluoai", alpha, limit)
 
 
 @operator("_C", "swiglustep_and_mul(Tensor! out, Tensor input, float limit=7.0) -> ()")

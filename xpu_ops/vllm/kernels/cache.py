@@ -88,15 +88,6 @@ def reshape_and_cache_flash(
     fused._place_rows(keys, values, key, value, slots)
 
 
-def _write(cache: Tensor, slots: Tensor, x: Tensor) -> None:
-    """Put rows into the slots of a cache (pages, page, ...)."""
-    page = cache.size(1)
-    if cache.stride(0) == page * cache.stride(1):
-        cache.flatten(0, 1).index_copy_(0, slots, x)
-    else:  # pages of several layers lie between each other
-        cache.index_put_(places(slots, page), x)
-
-
 @operator(
     "_C_cache_ops",
     "concat_and_cache_mla(Tensor kv_c, Tensor k_pe, Tensor! kv_cache, Tensor slot_mapping, str kv_cache_dtype, "
@@ -105,9 +96,10 @@ def _write(cache: Tensor, slots: Tensor, x: Tensor) -> None:
 def concat_and_cache_mla(kv_c: Tensor, k_pe: Tensor, cache: Tensor, slots: Tensor, kind: str, scale: Tensor) -> None:
     width = kv_c.size(1) + k_pe.size(-1)
     require(cache.size(2) == width, f"concat_and_cache_mla: expected entries of {width}, got {cache.size(2)}")
-    slots, (kv_c, k_pe) = placed(slots, kv_c, k_pe.reshape(k_pe.size(0), -1))
-    rows = _stored(torch.cat((kv_c, k_pe), 1), cache, format_of(kind), scale)
-    _write(cache, slots, rows)
+    dtype, split = format_of(kind), kv_c.size(1)
+    kv_c = _stored(_tokens_of(slots, kv_c), cache, dtype, scale)
+    k_pe = _stored(_tokens_of(slots, k_pe.reshape(k_pe.size(0), -1)), cache, dtype, scale)
+    fused._place_rows(cache[..., :split], cache[..., split:], kv_c, k_pe, slots)
 
 
 def _rows(cache: Tensor, table: Tensor, sequence: Tensor, position: Tensor, starts: Tensor | None) -> Tensor:

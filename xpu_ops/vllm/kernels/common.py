@@ -61,16 +61,6 @@ def cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x.clamp(-top, top).to(dtype)
 
 
-def dynamic_scale(x: Tensor, dtype: torch.dtype, bound: Tensor | None = None) -> Tensor:
-    """The scale of each row of the last dimension, that dimension kept, float32; never zero."""
-    top = torch.linalg.vector_norm(x, float("inf"), -1, keepdim=True, dtype=torch.float32)
-    if dtype == torch.int8:
-        return torch.where(top == 0, 1.0, top / 127.0)
-    if bound is not None:
-        top = torch.minimum(top, bound.float())
-    return (top / limit(dtype)).clamp_(min=1.0 / (limit(dtype) * 512.0))
-
-
 # Between the values of e2m1. To the even code of a tie: the borders below codes 1, 3, 5, 7 belong to the code below them.
 _BORDERS = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
@@ -117,6 +107,28 @@ def blocks(x: Tensor, group: int) -> Tensor:
     return x.unflatten(-1, (-1, group))
 
 
+def _rounded(out: Tensor, scales: Tensor, x: Tensor, group: int, bound: Tensor | None = None, **rules: object) -> None:
+    """One kernel: `x` (..., columns) in 8 bits, with a scale for each `group` columns."""
+    require(out.shape == x.shape, f"expected an output of shape {tuple(x.shape)}, got {tuple(out.shape)}")
+    width = x.size(-1)
+    count = width // group
+    if x.dim() == 2 and scales.dim() == 2:
+        fused._round_rows(out, scales, x, group, bound, **rules)
+        return
+    require(scales.numel() == x.numel() // group, f"expected {x.numel() // group} scales, got {tuple(scales.shape)}")
+    rows = x.numel() // width if width else 0
+    dense, flat = out.is_contiguous(), scales.is_contiguous()
+    values = out if dense else torch.empty_like(x, dtype=out.dtype, memory_format=torch.contiguous_format)
+    factors = scales if flat else torch.empty(scales.shape, dtype=scales.dtype, device=scales.device)
+    fused._round_rows(
+        values.view(rows, width), factors.view(rows, count), x.reshape(rows, width), group, bound, **rules
+    )
+    if not dense:
+        out.copy_(values)
+    if not flat:
+        scales.copy_(factors)
+
+
 def round_blocks(
     out: Tensor,
     x: Tensor,
@@ -127,41 +139,51 @@ def round_blocks(
     exponents: bool = False,
     least: float | None = None,
 ) -> None:
-    """Round float32 values to 8 bits with a scale per group of columns.
+    """Round values to 8 bits with a scale per group of columns.
 
     Args:
         bound: no scale stands for a larger value.
         exponents: scales are powers of two.
         least: of the largest value of a group, or of a scale where None.
     """
-    parts = blocks(x, group)
-    most = torch.linalg.vector_norm(parts, float("inf"), -1, keepdim=True, dtype=torch.float32)
-    if bound is not None:
-        most = torch.minimum(most, bound.float())
-    top = limit(out.dtype)
-    if least is not None:
-        scale = most.clamp(min=least) / top
-    elif out.dtype == torch.int8:
-        scale = torch.where(most == 0, 1.0, most / top)
-    else:
-        scale = (most / top).clamp_(min=1.0 / (top * 512.0))
-    if exponents:
-        scale = power_of_two(scale.clamp_(min=1e-10))
-    put(out, cast(parts / scale, out.dtype).flatten(-2))
-    put(scales.view(scale.shape[:-1]) if scales.dim() != scale.dim() - 1 else scales, scale.squeeze(-1))
+    require(group > 0 and x.size(-1) % group == 0, f"groups of {group} do not divide {x.size(-1)} columns")
+    whole = out.dtype == torch.int8
+    _rounded(
+        out, scales, x, group, bound, exponents=exponents, one=whole and least is None, least_value=least or 0.0,
+        least_scale=0.0 if whole or least is not None else 1.0 / (limit(out.dtype) * 512.0),
+    )  # fmt: skip
 
 
 def round_rows(out: Tensor, x: Tensor, scale: Tensor, bound: Tensor | None) -> None:
     """Round values to 8 bits with a scale per row of the last dimension; no scale stands for a value above `bound`."""
-    factor = dynamic_scale(x, out.dtype, bound)
-    put(out, cast(x.float() / factor, out.dtype))
-    require(scale.numel() == factor.numel(), f"expected {factor.numel()} scales, got {scale.numel()}")
-    scale.view(factor.shape).copy_(factor)
+    width = x.size(-1)
+    require(width == 0 or scale.numel() * width == x.numel(), f"expected a scale for each row, got {scale.numel()}")
+    if x.numel() == 0:
+        return
+    if out.dtype == torch.int8:
+        _rounded(out, scale.view(-1, 1) if x.dim() == 2 else scale, x, width, one=True)
+    else:
+        least = 1.0 / (limit(out.dtype) * 512.0)
+        _rounded(out, scale.view(-1, 1) if x.dim() == 2 else scale, x, width, bound, least_scale=least)
 
 
-def round_by(out: Tensor, x: Tensor, scale: Tensor) -> None:
-    """Round values to 8 bits with the scales that are given."""
-    put(out, cast(x.float() * scale.float().reciprocal(), out.dtype))
+def round_by(out: Tensor, x: Tensor, scale: Tensor, *, safe: bool = False) -> None:
+    """Round values to 8 bits with the scales that are given: one, or (parts of the rows, parts of the columns).
+
+    Args:
+        safe: a scale that is not above zero counts as 1.
+    """
+    require(out.shape == x.shape, f"expected an output of shape {tuple(x.shape)}, got {tuple(out.shape)}")
+    if x.dim() == 2 and (scale.dim() == 2 or scale.numel() == 1):
+        fused._round_by(out, x, scale.view(1, 1) if scale.numel() == 1 else scale, safe)
+        return
+    values = out if out.is_contiguous() else torch.empty_like(x, dtype=out.dtype, memory_format=torch.contiguous_format)
+    width = x.size(-1) if x.dim() else 1
+    rows = x.numel() // width if width else 0
+    given = scale.view(1, 1) if scale.numel() == 1 else scale
+    fused._round_by(values.view(rows, width), x.reshape(rows, width), given, safe)
+    if values is not out:
+        out.copy_(values)
 
 
 def round_e2m1(out: Tensor, x: Tensor, scales: Tensor, group: int) -> None:

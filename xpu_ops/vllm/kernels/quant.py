@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from xpu_ops.vllm.kernels.common import cast, limit, put, require, round_blocks, round_e2m1, round_rows
+from xpu_ops.vllm.kernels.common import fused, limit, require, round_blocks, round_by, round_e2m1, round_rows
 from xpu_ops.vllm.kernels.registry import operator
 
 
@@ -14,32 +14,37 @@ from xpu_ops.vllm.kernels.registry import operator
     "static_scaled_fp8_quant(Tensor! result, Tensor input, Tensor scale, (int, int)? group_shape=None) -> ()",
 )
 def static_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor, group_shape: tuple[int, int] | None = None) -> None:
-    factor = scale.float().reciprocal()
     if scale.numel() == 1:
-        put(out, cast(x.float() * factor.view(()), out.dtype))
+        round_by(out, x, scale)
         return
     rows, columns = x.shape
     if scale.dim() == 1:
         require(
             group_shape is not None, "static_scaled_fp8_quant: group_shape says what a scale of one dimension is of"
         )
-        factor = (
-            factor.view(-1, 1) if group_shape is not None and group_shape[1] in (-1, columns) else factor.view(1, -1)
-        )
+        by_row = group_shape is not None and group_shape[1] in (-1, columns)
+        scale = scale.view(-1, 1) if by_row else scale.view(1, -1)
     require(
-        rows % factor.size(0) == 0 and columns % factor.size(1) == 0,
+        rows % scale.size(0) == 0 and columns % scale.size(1) == 0,
         f"static_scaled_fp8_quant: scales {tuple(scale.shape)} do not divide {tuple(x.shape)}",
     )
-    parts = x.float().view(factor.size(0), rows // factor.size(0), factor.size(1), columns // factor.size(1))
-    put(out, cast(parts * factor[:, None, :, None], out.dtype).view(rows, columns))
+    round_by(out, x, scale)
+
+
+# Up to so many values one work-group finds the scale and rounds.
+_ONE_GROUP = 1 << 14
 
 
 @operator("_C", "dynamic_scaled_fp8_quant(Tensor! result, Tensor input, Tensor! scale) -> ()")
 def dynamic_scaled_fp8_quant(out: Tensor, x: Tensor, scale: Tensor) -> None:
     require(scale.numel() == 1, f"dynamic_scaled_fp8_quant: expected one scale, got {scale.numel()}")
-    top = torch.linalg.vector_norm(x, float("inf"), dtype=torch.float32) / limit(out.dtype)
-    scale.copy_(top.expand(scale.shape))
-    put(out, cast(x.float() * torch.where(top > 0, top, 1.0).reciprocal(), out.dtype))
+    require(out.shape == x.shape, f"expected an output of shape {tuple(x.shape)}, got {tuple(out.shape)}")
+    if 0 < x.numel() <= _ONE_GROUP and x.is_contiguous() and out.is_contiguous():
+        fused._round_rows(out.view(1, -1), scale.view(1, 1), x.view(1, -1), x.numel(), inverse=True)
+        return
+    top = torch.linalg.vector_norm(x, float("inf"), dtype=torch.float32)
+    torch.div(top, limit(out.dtype), out=scale.view(()))
+    round_by(out, x, scale, safe=True)
 
 
 @operator(
@@ -67,7 +72,7 @@ def per_token_group_fp8_quant(
     dummy_is_scale_transposed: bool = False,
     dummy_is_tma_aligned: bool = False,
 ) -> None:
-    round_blocks(out, x.float(), scales, group_size, exponents=bool(scale_ue8m0), least=eps)
+    round_blocks(out, x, scales, group_size, exponents=bool(scale_ue8m0), least=eps)
 
 
 @operator(

@@ -6,14 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from xpu_ops.vllm.kernels.common import put, require
+from xpu_ops.vllm.kernels.common import fused, require
 from xpu_ops.vllm.kernels.registry import operator
-
-
-def _best(scores: Tensor, count: int) -> Tensor:
-    """The columns of the `count` largest scores of each row; of equals, the first."""
-    require(count <= scores.size(-1), f"{count} experts of a token are more than the {scores.size(-1)} there are")
-    return scores.topk(count, -1)[1]
 
 
 def _choose(
@@ -21,35 +15,14 @@ def _choose(
     ids: Tensor,
     sources: Tensor,
     scores: Tensor,
+    scoring: str,
     renormalize: bool,
     bias: Tensor | None,
     padding: Tensor | None,
-    *,
     factor: float = 1.0,
-    chosen: Tensor | None = None,
 ) -> None:
-    """Write the experts of each token and their scores."""
-    tokens, count = weights.shape
-    require(
-        scores.dim() == 2 and scores.size(0) == tokens and ids.shape == weights.shape,
-        f"expected {tuple(scores.shape)} scores of {tokens} tokens and as many experts as weights",
-    )
-    if bias is not None:
-        require(bias.numel() == scores.size(1), f"expected a bias of {scores.size(1)}, got {bias.numel()}")
-    if chosen is None:
-        chosen = _best(scores if bias is None else scores + bias.float(), count)
-    best = scores.gather(1, chosen)
-    if renormalize:
-        best = best / best.sum(-1, keepdim=True)
-    if factor != 1.0:
-        best = best * factor
-    if padding is not None:
-        best = best.masked_fill(padding[:, None], 0.0)
-        chosen = chosen.masked_fill(padding[:, None], -1)
-    weights.copy_(best)
-    ids.copy_(chosen)
-    places = torch.arange(tokens * count, device=sources.device, dtype=sources.dtype)
-    sources.copy_(places.view(count, tokens).t())
+    """Write the experts of each token and their scores, by one kernel; of equal scores the first experts."""
+    fused._choose_experts(weights, ids, sources, scores, scoring, renormalize, bias, factor, padding)
 
 
 @operator(
@@ -66,7 +39,7 @@ def topk_softmax(
     bias: Tensor | None = None,
     is_padding: Tensor | None = None,
 ) -> None:
-    _choose(weights, ids, sources, gating.softmax(-1, dtype=torch.float32), renormalize, bias, is_padding)
+    _choose(weights, ids, sources, gating, "softmax", renormalize, bias, is_padding)
 
 
 @operator(
@@ -84,7 +57,7 @@ def topk_sigmoid(
     factor: float = 1.0,
     is_padding: Tensor | None = None,
 ) -> None:
-    _choose(weights, ids, sources, gating.sigmoid().float(), renormalize, bias, is_padding, factor=factor)
+    _choose(weights, ids, sources, gating, "sigmoid", renormalize, bias, is_padding, factor)
 
 
 @operator(
@@ -105,13 +78,24 @@ def topk_softplus_sqrt(
     tid2eid: Tensor | None = None,
     is_padding: Tensor | None = None,
 ) -> None:
-    chosen = None
-    if tid2eid is not None:
-        if input_ids is None:
-            raise RuntimeError("topk_softplus_sqrt: tid2eid needs input_ids")
-        chosen = tid2eid[input_ids.to(torch.int64)].to(torch.int64)
-    scores = functional.softplus(gating.float()).sqrt_()
-    _choose(weights, ids, sources, scores, renormalize, bias, is_padding, factor=factor, chosen=chosen)
+    if tid2eid is None:
+        _choose(weights, ids, sources, gating, "softplus_sqrt", renormalize, bias, is_padding, factor)
+        return
+    if input_ids is None:
+        raise RuntimeError("topk_softplus_sqrt: tid2eid needs input_ids")
+    require(ids.shape == weights.shape and weights.size(0) == gating.size(0), "expected as many experts as weights")
+    chosen = tid2eid[input_ids.to(torch.int64)].to(torch.int64)
+    best = functional.softplus(gating.float()).sqrt_().gather(1, chosen)
+    if renormalize:
+        best = best / best.sum(-1, keepdim=True)
+    best = best * factor
+    if is_padding is not None:
+        best = best.masked_fill(is_padding[:, None], 0.0)
+        chosen = chosen.masked_fill(is_padding[:, None], -1)
+    weights.copy_(best)
+    ids.copy_(chosen)
+    places = torch.arange(weights.numel(), device=sources.device, dtype=sources.dtype)
+    sources.copy_(places.view(weights.size(1), -1).t())
 
 
 @operator(
@@ -130,65 +114,30 @@ def grouped_topk(
     scoring_func: int,
 ) -> tuple[Tensor, Tensor]:
     require(scoring_func in (0, 1), f"grouped_topk: scoring_func must be 0 or 1, got {scoring_func}")
-    tokens, experts = scores.shape
-    require(n_group > 0 and experts % n_group == 0, f"grouped_topk: {n_group} groups do not divide {experts} experts")
-    require(0 < topk_group <= n_group, f"grouped_topk: topk_group must be 1 to {n_group}, got {topk_group}")
-    scores = scores.sigmoid() if scoring_func == 1 else scores
-    biased = (scores + bias).float()
-    groups = biased.view(tokens, n_group, experts // n_group)
-    of_group = groups.topk(min(2, groups.size(-1)), -1)[0].sum(-1)
-    kept = torch.zeros_like(of_group, dtype=torch.bool).scatter_(1, _best(of_group, topk_group), True)
-    biased = groups.masked_fill(~kept.unsqueeze(-1), float("-inf")).flatten(1)
-    ids = _best(biased, topk)
-    weights = scores.float().gather(1, ids)
-    if renormalize:
-        weights = weights / weights.sum(-1, keepdim=True)
-    return weights * factor, ids.to(torch.int32)
+    require(scores.dim() == 2, f"grouped_topk: expected scores of two dimensions, got {tuple(scores.shape)}")
+    require(
+        n_group > 0 and scores.size(1) % n_group == 0, f"grouped_topk: {n_group} groups do not divide {scores.size(1)}"
+    )
+    weights = torch.empty(scores.size(0), topk, dtype=torch.float32, device=scores.device)
+    ids = torch.empty(scores.size(0), topk, dtype=torch.int32, device=scores.device)
+    scoring = "sigmoid" if scoring_func == 1 else "none"
+    fused._choose_experts(
+        weights, ids, ids.new_empty(0), scores, scoring, renormalize, bias, factor, None, n_group, topk_group
+    )
+    return weights, ids
 
 
 # ---- how tokens lie
-
-
-def _local(ids: Tensor, experts: int, expert_map: Tensor | None) -> Tensor:
-    """Expert of each choice, `experts` where it is none of this device."""
-    known = (ids >= 0) & (ids < experts)
-    if expert_map is not None:
-        known &= expert_map[ids.clamp(0, expert_map.numel() - 1).to(torch.int64)] >= 0
-    return torch.where(known, ids, experts).to(torch.int64)
-
-
-def _count(key: Tensor, experts: int) -> Tensor:
-    """How often each of `experts` numbers comes, and how often none does."""
-    return torch.zeros(experts + 1, dtype=torch.int64, device=key.device).scatter_add_(0, key, torch.ones_like(key))
 
 
 def _whole_blocks(counts: Tensor, block: int) -> Tensor:
     return torch.div(counts + (block - 1), block, rounding_mode="floor") * block
 
 
-def _align(
-    key: Tensor, experts: int, block: int, sorted_ids: Tensor, expert_ids: Tensor, total: Tensor, names: Tensor | None,
-    empty: int = 0,
-) -> None:  # fmt: skip
-    """Write choices by expert, each expert's padded to whole blocks, and the expert of each block."""
-    counts = _count(key, experts)
-    padded = _whole_blocks(counts[:experts], block)
-    ends = padded.cumsum(0)
-    begins = functional.pad(ends - padded, (0, 1), value=sorted_ids.numel())
-    order = key.argsort(stable=True)
-    sorted_key = key[order]
-    rank = torch.arange(key.numel(), device=key.device) - (counts.cumsum(0) - counts)[sorted_key]
-    place = (begins[sorted_key] + rank).clamp_(max=sorted_ids.numel())
-    room = torch.full((sorted_ids.numel() + 1,), key.numel(), dtype=sorted_ids.dtype, device=key.device)
-    sorted_ids.copy_(room.scatter_(0, place, order.to(room.dtype))[:-1])
-    expert_ids.copy_(_expert_of(ends, expert_ids.numel(), block, names, empty))
-    total.copy_(ends[-1:] if experts else torch.zeros_like(total))
-
-
-def _expert_of(ends: Tensor, blocks: int, block: int, names: Tensor | None, empty: int) -> Tensor:
+def _expert_of(ends: Tensor, blocks: int, block: int, empty: int) -> Tensor:
     at = torch.arange(blocks, device=ends.device) * block
     expert = torch.searchsorted(ends, at, right=True).clamp_(max=ends.numel() - 1)
-    return torch.where(at < ends[-1], expert if names is None else names[expert], empty)
+    return torch.where(at < ends[-1], expert, empty)
 
 
 @operator(
@@ -206,8 +155,7 @@ def moe_align_block_size(
     expert_map: Tensor | None = None,
 ) -> None:
     require(block_size > 0, f"moe_align_block_size: block_size must be above zero, got {block_size}")
-    key = _local(topk_ids.flatten(), num_experts, expert_map)
-    _align(key, num_experts, block_size, sorted_ids, expert_ids, total, expert_map)
+    fused._align_experts(sorted_ids, expert_ids, total, topk_ids, num_experts, block_size, expert_map)
 
 
 @operator(
@@ -227,7 +175,7 @@ def batched_moe_align_block_size(
     rank = at - (ends - padded)[expert]
     there = (rank < counts[expert]) & (at < ends[-1])
     sorted_ids.copy_(torch.where(there, expert * max_tokens + rank, experts * max_tokens))
-    expert_ids.copy_(_expert_of(ends, expert_ids.numel(), block_size, None, -1))
+    expert_ids.copy_(_expert_of(ends, expert_ids.numel(), block_size, -1))
     total.copy_(ends[-1:])
 
 
@@ -252,23 +200,15 @@ def moe_lora_align_block_size(
     lora_ids: Tensor,
     expert_map: Tensor | None = None,
 ) -> None:
-    every = _local(topk_ids.flatten(), num_experts, expert_map)
-    owner = token_lora.to(torch.int64).repeat_interleave(topk_ids.size(1))
+    owner = token_lora.to(torch.int64).unsqueeze(1)
     sorted_ids, expert_ids = sorted_ids.view(-1, max_padded), expert_ids.view(-1, max_blocks)
     served = enabled.tolist()
     for lora in set(lora_ids.tolist()):
         if not 0 <= lora < max_loras or not served[lora]:
             continue
-        key = torch.where(owner == lora, every, num_experts)
-        _align(
-            key,
-            num_experts,
-            block_size,
-            sorted_ids[lora],
-            expert_ids[lora],
-            total[lora : lora + 1],
-            expert_map,
-            empty=-1,
+        mine = torch.where(owner == lora, topk_ids, -1)
+        fused._align_experts(
+            sorted_ids[lora], expert_ids[lora], total[lora : lora + 1], mine, num_experts, block_size, expert_map, -1
         )
 
 
@@ -285,15 +225,11 @@ def moe_sum(x: Tensor, out: Tensor, topk_ids: Tensor | None = None, expert_map: 
         out.shape == (x.size(0), x.size(2)),
         f"moe_sum: expected an output of shape {(x.size(0), x.size(2))}, got {tuple(out.shape)}",
     )
-    if topk_ids is None:
-        torch.sum(x, 1, out=out)
-        return
-    require(topk_ids.shape == x.shape[:2], "moe_sum: topk_ids must have the shape [num_tokens, topk]")
-    there = topk_ids >= 0
+    if topk_ids is not None:
+        require(topk_ids.shape == x.shape[:2], "moe_sum: topk_ids must have the shape [num_tokens, topk]")
     if expert_map is not None:
         require(expert_map.dtype == torch.int32, "moe_sum: expert_map must be int32")
-        there &= expert_map[topk_ids.clamp(min=0).to(torch.int64)] >= 0
-    torch.sum(torch.where(there.unsqueeze(-1), x, 0), 1, out=out)
+    fused._sum_experts(out, x, None, None, topk_ids, expert_map)
 
 
 @operator(
@@ -302,22 +238,13 @@ def moe_sum(x: Tensor, out: Tensor, topk_ids: Tensor | None = None, expert_map: 
     "int num_experts) -> ()",
 )
 def moe_gather(out: Tensor, rows: Tensor, weights: Tensor, places: Tensor, num_experts: int) -> None:
-    tokens, count = weights.shape
-    places = places.view(tokens, count)
-    picked = rows.index_select(0, places.clamp(min=0).flatten()).view(tokens, count, rows.size(1))
-    picked = torch.where((places >= 0).unsqueeze(-1), picked, 0).float()
-    put(out, torch.bmm(weights.float().unsqueeze(1), picked).squeeze(1))
+    fused._sum_experts(out, rows, places.view(weights.shape), weights)
 
 
 @operator("_moe_C", "init_expert_map(Tensor expert_map, int num_experts, int ep_rank, int ep_size) -> ()")
 def init_expert_map(expert_map: Tensor, num_experts: int, ep_rank: int, ep_size: int) -> None:
     at = torch.arange(expert_map.numel(), device=expert_map.device) - ep_rank * num_experts
     expert_map.copy_(torch.where((at >= 0) & (at < num_experts), at, -1))
-
-
-def _bytes(x: Tensor) -> Tensor:
-    """Values of 8 bits or fewer as bytes, which every kernel that moves rows takes."""
-    return x.view(torch.uint8) if x.element_size() == 1 else x
 
 
 @operator(
@@ -340,25 +267,11 @@ def remap_hidden_states(
 ) -> None:
     require(x.size(0) == topk_ids.size(0), f"remap_hidden_states: expected {topk_ids.size(0)} rows, got {x.size(0)}")
     require(rows_per_expert.numel() == local_experts, f"remap_hidden_states: expected {local_experts} counts of rows")
-    ids = topk_ids.flatten().to(torch.int64)
-    if expert_map is not None and expert_map.numel() == 0:
-        ids = torch.full_like(ids, -1)
-    elif expert_map is not None:
-        ids = torch.where(ids >= 0, expert_map[ids.clamp(0, total_experts - 1)].to(torch.int64), -1)
-    key = torch.where((ids >= 0) & (ids < local_experts), ids, local_experts)
-    counts = _count(key, local_experts)
-    order = key.argsort(stable=True)
-    rank = torch.empty_like(order).scatter_(0, order, torch.arange(order.numel(), device=order.device))
-    places.copy_(torch.where(key < local_experts, rank, -1).view(places.shape))
-    rows_per_expert.copy_(counts[:local_experts])
-    source = torch.div(order, topk_ids.size(1), rounding_mode="floor")
-    for given, to in ((x, out), (scales, out_scales)):
-        if given is not None and to is not None:
-            room, rows = _bytes(to)[: source.numel()], _bytes(given).index_select(0, source)
-            if expert_map is not None:  # rows behind those of this device's experts stay as they are
-                here = (key[order] < local_experts).view(-1, *([1] * (rows.dim() - 1)))
-                rows = torch.where(here, rows, room)
-            room.copy_(rows)
+    if scales is None or out_scales is None:
+        scales, out_scales = None, out.new_empty(0)
+    elif scales.dim() != 2:
+        scales, out_scales = scales.view(scales.size(0), -1), out_scales.view(out_scales.size(0), -1)
+    fused._spread_rows(out, out_scales, rows_per_expert, places, x, scales, topk_ids, expert_map)
 
 
 @operator(
