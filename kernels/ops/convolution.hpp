@@ -29,6 +29,11 @@ struct DepthwisePlan { uint32_t rows = 1, blocks = 1; };
 DepthwisePlan plan_depthwise(const ConvArgs& args);
 // `activation`: the arguments have one, as a gate or by name.
 void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, ConvArgs args);
+// Whether conv_depthwise_last takes a depthwise layer of channels-last images of two dimensions.
+bool plan_depthwise_last_serves(const ConvArgs& args, DType type, const runtime::Policy& policy);
+DepthwisePlan plan_depthwise_last(const ConvArgs& args, const runtime::Policy& policy);
+// args.weights: floats by tap and channel, then the bias. `bounded`: args has bounds of what is read.
+void depthwise_last(runtime::Queue& queue, DType type, bool bounded, ConvArgs args);
 void depthwise_weights(runtime::Queue& queue, DType type, const ConvArgs& args);
 
 // Whether a gradient of weights is one product over columns: bfloat16 images of two dimensions, one group, not

@@ -45,6 +45,8 @@ struct Plan {
 // Neither the result nor the inner dimension is empty.
 Plan plan_matmul(const MatmulProblem& problem, const runtime::Policy& policy);
 Plan plan_fused(const FusedProblem& problem);
+// Whether the depthwise kernel for channels-last images takes the layer and the activation behind it.
+bool plan_folded_depthwise(const ConvProblem& p, const runtime::Policy& policy);
 Plan plan_convolution(const ConvProblem& problem, plan::ConvPass pass, const runtime::Policy& policy);
 
 // The first attempt that `oracle(attempt)` grants; null: none serves, the caller composes.
