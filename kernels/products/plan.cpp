@@ -216,8 +216,10 @@ bool is_depthwise(const View& src, const View& weights, const View& dst, const C
          plan::plan_depthwise_serves(conv_args(src, weights, dst, g), policy);
 }
 
-bool plan_folded_depthwise(const ConvProblem& p, const runtime::Policy& policy) {
-  return may_be_depthwise(p.src, p.dst, p.geometry) && p.activation.known && gate_of(p.activation) &&
+bool plan_folded_depthwise(const ConvProblem& p, bool bounded, const runtime::Policy& policy) {
+  const ConvActivation kind = p.activation.kind;
+  const bool saves = bounded || kind == ConvActivation::relu || kind == ConvActivation::clip;
+  return saves && may_be_depthwise(p.src, p.dst, p.geometry) && p.activation.known && gate_of(p.activation) &&
          plan::plan_depthwise_last_serves(conv_args(p.src, p.weights, p.dst, p.geometry), p.src.type, policy);
 }
 

@@ -192,7 +192,7 @@ void launch_folded_depthwise(runtime::Queue& queue, const ConvProblem& p, const 
 
 Served run(runtime::Queue& queue, const ConvProblem& p, const Folded& f) {
   if (!is_last(p.src) || !is_last(p.dst)) return Served::no;
-  if (plan_folded_depthwise(p, runtime::device_info(queue.device).policy)) {
+  if (plan_folded_depthwise(p, f.bounded, runtime::device_info(queue.device).policy)) {
     launch_folded_depthwise(queue, p, f);
     return Served::whole;
   }

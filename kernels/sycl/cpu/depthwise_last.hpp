@@ -20,7 +20,7 @@ XPU_INLINE float16v gated16(const xpu_ops::ConvGate& g, float16v v) {
 // strides are S; a sum has the same order everywhere.
 template <class T, int K, int S, bool kBounded>
 XPU_INLINE void depthwise_rows(const ConvArgs& p, uint32_t image, uint32_t channel, int32_t first, int32_t last) {
-  constexpr int kAcross = 4;
+  constexpr int kAcross = 4, kTogether = S == 1 ? 2 : 1;  // rows that read the same vectors
   const int32_t in_h = p.in[1], in_w = p.in[2], out_w = p.out[2], pad = p.pad[2], wide = static_cast<int32_t>(p.ci);
   const T* src = static_cast<const T*>(p.src) + static_cast<size_t>(image) * p.src_strides[0] + channel;
   T* dst = const_cast<T*>(static_cast<const T*>(p.dst)) + static_cast<size_t>(image) * p.dst_strides[0] + channel;
@@ -29,42 +29,56 @@ XPU_INLINE void depthwise_rows(const ConvArgs& p, uint32_t image, uint32_t chann
   float16v w[K * K];
 #pragma unroll
   for (int k = 0; k < K * K; ++k) w[k] = load16(weights + static_cast<uint32_t>(k) * p.ci);
-  for (int32_t y = first; y < last; ++y) {
-    const int32_t top = y * S - p.pad[1];
-    T* const line = dst + static_cast<int64_t>(y) * out_w * wide;
-    // `across` elements from column x; `edge`: some tap lies outside of the row.
-    auto block = [&](auto across, auto edge, int32_t x) __attribute__((always_inline)) {
-      constexpr int kN = decltype(across)::value, kSpan = (kN - 1) * S + K;
-      const int32_t left = x * S - pad;
-      float16v sums[kN];
+  // kR rows from y and kN columns from x. `edge`: some tap lies outside of its row.
+  const auto block = [&](auto rows, auto across, auto edge, int32_t y, int32_t x) __attribute__((always_inline)) {
+    constexpr int kR = decltype(rows)::value, kN = decltype(across)::value;
+    const int32_t top = y * S - p.pad[1], left = x * S - pad;
+    float16v sums[kR][kN];
 #pragma unroll
-      for (int j = 0; j < kN; ++j) sums[j] = bias;
+    for (int r = 0; r < kR; ++r)
 #pragma unroll
-      for (int ky = 0; ky < K; ++ky) {
-        if (top + ky < 0 || top + ky >= in_h) continue;
-        const T* row = src + (static_cast<int64_t>(top + ky) * in_w + left) * wide;
+      for (int j = 0; j < kN; ++j) sums[r][j] = bias;
 #pragma unroll
-        for (int i = 0; i < kSpan; ++i) {
-          if (decltype(edge)::value && (left + i < 0 || left + i >= in_w)) continue;
-          float16v v = load16(row + i * wide);
-          if constexpr (kBounded) v = bounded16(v, p.in_low, p.in_high);
+    for (int n = 0; n < (kR - 1) * S + K; ++n) {
+      if (top + n < 0 || top + n >= in_h) continue;
+      const T* line = src + (static_cast<int64_t>(top + n) * in_w + left) * wide;
+#pragma unroll
+      for (int i = 0; i < (kN - 1) * S + K; ++i) {
+        if (decltype(edge)::value && (left + i < 0 || left + i >= in_w)) continue;
+        float16v v = load16(line + i * wide);
+        if constexpr (kBounded) v = bounded16(v, p.in_low, p.in_high);
+#pragma unroll
+        for (int r = 0; r < kR; ++r)
 #pragma unroll
           for (int j = 0; j < kN; ++j)
-            if (i >= j * S && i < j * S + K) sums[j] = sums[j] + w[ky * K + i - j * S] * v;
-        }
+            if (n >= r * S && n < r * S + K && i >= j * S && i < j * S + K)
+              sums[r][j] = sums[r][j] + w[(n - r * S) * K + i - j * S] * v;
       }
+    }
 #pragma unroll
-      for (int j = 0; j < kN; ++j) store16(line + (x + j) * wide, gated16(p.gate, sums[j]));
-    };
-    const auto inner = [&](int32_t x, int32_t n)
-                           __attribute__((always_inline)) { return x * S >= pad && (x + n - 1) * S - pad + K <= in_w; };
+    for (int r = 0; r < kR; ++r)
+#pragma unroll
+      for (int j = 0; j < kN; ++j)
+        store16(dst + (static_cast<int64_t>(y + r) * out_w + x + j) * wide, gated16(p.gate, sums[r][j]));
+  };
+  const auto inner = [&](int32_t x, int32_t n)
+                         __attribute__((always_inline)) { return x * S >= pad && (x + n - 1) * S - pad + K <= in_w; };
+  // The last block of a row begins where it fits, and computes some elements once more.
+  const auto lines = [&](auto rows, int32_t y) __attribute__((always_inline)) {
+    constexpr std::integral_constant<int, kAcross> across{};
     int32_t x = 0;
-    for (; x < out_w && !inner(x, 1); ++x) block(std::integral_constant<int, 1>{}, std::true_type{}, x);
-    for (; x + kAcross <= out_w && inner(x, kAcross); x += kAcross)
-      block(std::integral_constant<int, kAcross>{}, std::false_type{}, x);
-    for (; x < out_w && inner(x, 1); ++x) block(std::integral_constant<int, 1>{}, std::false_type{}, x);
-    for (; x < out_w; ++x) block(std::integral_constant<int, 1>{}, std::true_type{}, x);
-  }
+    for (; x + 1 < out_w && out_w >= kAcross; x += kAcross) {
+      const int32_t at = x + kAcross <= out_w ? x : out_w - kAcross;
+      if (inner(at, kAcross))
+        block(rows, across, std::false_type{}, y, at);
+      else
+        block(rows, across, std::true_type{}, y, at);
+    }
+    for (; x < out_w; ++x) block(rows, std::integral_constant<int, 1>{}, std::true_type{}, y, x);
+  };
+  int32_t y = first;
+  for (; y + kTogether <= last; y += kTogether) lines(std::integral_constant<int, kTogether>{}, y);
+  if (kTogether > 1 && y < last) lines(std::integral_constant<int, 1>{}, y);
 }
 
 template <class T, int K, int S, bool kBounded> void conv_depthwise_last(const ConvArgs& p) {
