@@ -126,6 +126,28 @@ def test_written_tensors_are_folded_anew() -> None:
     assert xpu_ops.onednn.weight_cache.packs == packs
 
 
+def test_recorded_graphs_see_writes() -> None:
+    torch.manual_seed(0)
+    model = Inverted().eval().to("xpu")
+    x = torch.randn(1, 16, 9, 9, device="xpu")
+    behind = model.inner[4]
+    torch._dynamo.reset()
+    with torch.no_grad():
+        compiled = torch.compile(model, mode="reduce-overhead")
+        for tensor in (
+            None,
+            model.inner[3].weight,
+            behind.weight,
+            behind.bias,
+            behind.running_mean,
+            behind.running_var,
+        ):
+            if tensor is not None:
+                tensor.mul_(1.5)
+            for _ in range(4):
+                torch.testing.assert_close(compiled(x), model(x), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("act", [nn.ReLU6, nn.ReLU], ids=["relu6", "relu"])
 def test_special_values(act: Any) -> None:
     """NaN and infinity before a clamp that the depthwise layer makes, and behind it."""
