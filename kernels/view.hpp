@@ -32,6 +32,9 @@ struct WeightRef {
   uint64_t storage = 0;  // 0: unknown, nothing is cached
   uint64_t version = 0;
   int64_t offset = 0;  // bytes
+  // Makes what is packed, where that is not the tensor itself but is made of it: dense, with its dims and strides.
+  const void* (*made)(const void* owner) = nullptr;
+  const void* owner = nullptr;
 };
 
 // How the windows of a convolution lie.

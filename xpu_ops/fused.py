@@ -245,6 +245,26 @@ def _fake_conv(
     return x.new_empty(sizes).to(memory_format=formats[0]) if formats else x.new_empty(sizes)
 
 
+def _fake_conv_norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    norm_weight: Tensor | None,
+    norm_bias: Tensor | None,
+    mean: Tensor,
+    var: Tensor,
+    eps: float,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+    bounds: Sequence[float],
+    post_ops: Sequence[str],
+    operands: Sequence[Tensor],
+) -> Tensor:
+    return _fake_conv(x, weight, bias, stride, padding, dilation, groups)
+
+
 def _fake_gated_linear(
     x: Tensor,
     gate_weight: Tensor,
@@ -340,7 +360,7 @@ def _register(fake: Callable[..., object]) -> None:
 
 
 for _fake in (
-    _fake_linear, _fake_matmul, _fake_conv, _fake_gated_linear, _fake_rms_norm, _fake_add_rms_norm,
+    _fake_linear, _fake_matmul, _fake_conv, _fake_conv_norm, _fake_gated_linear, _fake_rms_norm, _fake_add_rms_norm,
     _fake_add_layer_norm, _fake_rotary_embedding, _fake__gated_unit, _fake__place_rows,
     _fake__choose_experts, _fake__align_experts, _fake__spread_rows, _fake__sum_experts, _fake__swiglu_pairs,
     _fake__round_rows, _fake__round_by,

@@ -123,7 +123,10 @@ bool stays(const at::Tensor& t, const WeightRef& ref, WeightUse use) {
 
 }  // namespace
 
-WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
+namespace {
+
+// As weight_ref, without asking whether it stays.
+WeightRef name_of(const at::Tensor& t) {
   static const bool hooked = [] {
     onednn::WeightCache::instance().set_hooks({&pin, &unpin, &watch, &alive});
     return true;
@@ -136,9 +139,32 @@ WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
     std::lock_guard lock(watched().mutex);
     if (!watched().storages.count(name)) return {};
   }
-  const WeightRef ref{name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
-                      static_cast<int64_t>(t.storage_offset() * t.itemsize())};
+  return {name, t.is_inference() ? 0 : static_cast<uint64_t>(t._version()),
+          static_cast<int64_t>(t.storage_offset() * t.itemsize())};
+}
+
+}  // namespace
+
+WeightRef weight_ref(const at::Tensor& t, WeightUse use) {
+  const WeightRef ref = name_of(t);
+  if (!ref.storage) return {};
   return stays(t, ref, use) ? ref : WeightRef{};
+}
+
+WeightRef weight_ref(const at::Tensor& t, at::ArrayRef<at::Tensor> others) {
+  WeightRef ref = weight_ref(t);
+  if (!ref.storage) return {};
+  runtime::Queue& queue = runtime::current_queue();
+  for (const at::Tensor& other : others) {
+    uint64_t contents = 0;
+    if (other.defined()) {
+      const WeightRef name = name_of(other);
+      if (!name.storage) return {};
+      contents = onednn::WeightCache::instance().contents(queue, name);
+    }
+    ref.version = (ref.version ^ contents) * 0x9e3779b97f4a7c15ull + 1;
+  }
+  return ref;
 }
 
 uint64_t packed_weight_writes() { return onednn::WeightCache::instance().writes(); }

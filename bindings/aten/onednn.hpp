@@ -24,6 +24,9 @@ enum class WeightUse : uint8_t { as_it_is, transposed };
 // hands out a mutable pointer. storage is 0 where a cache would not be safe or would not pay.
 WeightRef weight_ref(const at::Tensor& t, WeightUse use = WeightUse::as_it_is);
 
+// Names what is made of a weight and further tensors (those that are defined) as weight_ref names a weight.
+WeightRef weight_ref(const at::Tensor& t, at::ArrayRef<at::Tensor> others);
+
 // Counts the writes that were seen to storages of packed weights.
 XPU_OPS_EXPORT uint64_t packed_weight_writes();
 

@@ -161,8 +161,12 @@ const char* wrong_forward(const View& src, const View& dst, const View& w, const
 
 std::shared_ptr<PackedWeight> packed_weights(runtime::Queue& queue, const Entry& entry, const View& w,
                                              const WeightRef& ref) {
-  return WeightCache::instance().get(queue, ref, entry.packing, entry.weights.get_size(), [&](void* to) {
-    if (!reorder(queue, w, entry.weights, entry.weights_layout, to))
+  constexpr uint64_t kMade = 0x6d61646500000000;
+  const uint64_t packing = ref.made ? entry.packing ^ kMade : entry.packing;
+  return WeightCache::instance().get(queue, ref, packing, entry.weights.get_size(), [&](void* to) {
+    View from = w;
+    if (ref.made) from.data = const_cast<void*>(ref.made(ref.owner));
+    if (!reorder(queue, from, entry.weights, entry.weights_layout, to))
       throw Error(ErrorKind::runtime, "oneDNN cannot pack the weights of " + entry.shapes);
   });
 }

@@ -41,6 +41,7 @@ struct PackedWeight {
   runtime::StreamId stream;  // that packed it
   size_t bytes;
   bool kept;
+  uint64_t serial = 0;                // another after each packing
   bool elsewhere = false;             // read by another queue; written under the cache's lock
   std::atomic<bool> settled = false;  // known to be packed, not only submitted
   void* data;
@@ -61,6 +62,8 @@ class WeightCache {
   // or ref.storage is 0. `packs` counts every call of pack.
   std::shared_ptr<PackedWeight> get(runtime::Queue& queue, const WeightRef& ref, uint64_t packing, size_t bytes,
                                     const std::function<void(void*)>& pack);
+  // A number that is another one when the tensor has changed: the name of its contents, of which something is made.
+  uint64_t contents(runtime::Queue& queue, const WeightRef& ref);
   // Whether to pack a weight that a primitive takes as it lies, too: not where it changes before each second use, as in
   // compiled training, until it comes by unchanged. To be asked once per use, before get().
   bool pays(const WeightRef& ref);

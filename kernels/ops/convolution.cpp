@@ -4,6 +4,7 @@
 
 #include "gen/kernels/convolution_kernels.hpp"
 #include "kernels/error.hpp"
+#include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/convolution_args.hpp"
 #include "kernels/sycl/reduction_args.hpp"
@@ -16,6 +17,8 @@ using runtime::ceil_div;
 
 constexpr size_t kDirectItems = 256;
 constexpr int64_t kDepthwiseShare = 4096;  // elements of a work-group
+constexpr int64_t kDepthwiseParts = 4;     // for each unit, at least where there are rows enough
+constexpr size_t kDepthwiseGroups = 8;     // for each unit
 // Gradients of weights over columns pay for many weights, in little memory.
 constexpr int64_t kManyWeights = int64_t{1} << 20, kMostColumns = int64_t{1} << 24, kMostTaps = 9;
 
@@ -84,6 +87,44 @@ void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, c
           ? by_taps(k, kernels::conv_depthwise_act_k3, kernels::conv_depthwise_act_k5, kernels::conv_depthwise_act_k7)
           : by_taps(k, kernels::conv_depthwise_k3, kernels::conv_depthwise_k5, kernels::conv_depthwise_k7);
   runtime::launch(queue, table[type], size_t{args.n} * args.ci * args.blocks, kLanes, args);
+}
+
+bool plan_depthwise_last_serves(const DirectProblem& a, DType type, const runtime::Policy& policy) {
+  const int32_t k = a.kernel[2];
+  return policy.single_items && (type == DType::f32 || type == DType::bf16) && a.groups == a.ci && a.groups == a.co &&
+         a.ci >= kLanes && a.kernel[1] == k && (k == 3 || k == 5) && a.stride[1] == a.stride[2] &&
+         (a.stride[2] == 1 || a.stride[2] == 2) && a.dilation[1] == 1 && a.dilation[2] == 1;
+}
+
+// Rows that follow each other read the same memory, but there are parts enough to share.
+DepthwisePlan plan_depthwise_last(const DirectProblem& args, const runtime::Policy& policy) {
+  const int64_t vectors = int64_t{args.n} * ceil_div(args.ci, kLanes);
+  const int64_t parts = ceil_div(kDepthwiseParts * static_cast<int64_t>(policy.units), vectors);
+  const int64_t most = std::max<int64_t>(kDepthwiseShare / (int64_t{args.out[2]} * kLanes), 1);
+  DepthwisePlan plan;
+  plan.rows = static_cast<uint32_t>(std::clamp<int64_t>(args.out[1] / parts, 1, most));
+  plan.blocks = static_cast<uint32_t>(ceil_div(args.out[1], plan.rows));
+  return plan;
+}
+
+void depthwise_last(runtime::Queue& queue, DType type, bool bounded, const DirectProblem& problem) {
+  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const DepthwisePlan plan = plan_depthwise_last(problem, policy);
+  ConvArgs args{problem};
+  args.rows = plan.rows;
+  args.blocks = plan.blocks;
+  args.items = static_cast<uint32_t>(args.n * plan.blocks * ceil_div(args.ci, kLanes));
+  const auto of = [&](const runtime::KernelTable& k3s1, const runtime::KernelTable& k3s2,
+                      const runtime::KernelTable& k5s1, const runtime::KernelTable& k5s2) -> const auto& {
+    const bool one = args.stride[2] == 1;
+    return args.kernel[2] == 3 ? one ? k3s1 : k3s2 : one ? k5s1 : k5s2;
+  };
+  const runtime::KernelTable& table =
+      bounded ? of(kernels::conv_depthwise_last_bounded_k3s1, kernels::conv_depthwise_last_bounded_k3s2,
+                   kernels::conv_depthwise_last_bounded_k5s1, kernels::conv_depthwise_last_bounded_k5s2)
+              : of(kernels::conv_depthwise_last_k3s1, kernels::conv_depthwise_last_k3s2,
+                   kernels::conv_depthwise_last_k5s1, kernels::conv_depthwise_last_k5s2);
+  runtime::launch(queue, table[type], std::min<size_t>(args.items, kDepthwiseGroups * policy.units), 1, args);
 }
 
 void depthwise_weights(runtime::Queue& queue, DType type, const DirectProblem& problem) {

@@ -31,6 +31,11 @@ struct DepthwisePlan { uint32_t rows = 1, blocks = 1; };
 DepthwisePlan plan_depthwise(const DirectProblem& problem);
 // `activation`: the problem has one, as a gate or by name.
 void depthwise_convolution(runtime::Queue& queue, DType type, bool activation, const DirectProblem& problem);
+// Whether conv_depthwise_last takes a depthwise layer of channels-last images of two dimensions.
+bool plan_depthwise_last_serves(const DirectProblem& problem, DType type, const runtime::Policy& policy);
+DepthwisePlan plan_depthwise_last(const DirectProblem& problem, const runtime::Policy& policy);
+// problem.weights: floats by tap and channel, then the bias. `bounded`: it has bounds of what is read.
+void depthwise_last(runtime::Queue& queue, DType type, bool bounded, const DirectProblem& problem);
 void depthwise_weights(runtime::Queue& queue, DType type, const DirectProblem& problem);
 
 // Whether a gradient of weights is one product over columns: bfloat16 images of two dimensions, one group, not

@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/experts_args.hpp"
 
-namespace xpu_ops::plan::inline experts_family {
+namespace xpu_ops::plan {
+inline namespace experts_family {
 namespace {
 
 using runtime::ceil_div;
@@ -100,4 +101,5 @@ void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem)
   runtime::launch2(queue, table[type], args.rows, plan.groups, 1, plan.items, args);
 }
 
-}  // namespace xpu_ops::plan::inline experts_family
+}  // namespace experts_family
+}  // namespace xpu_ops::plan

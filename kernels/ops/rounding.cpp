@@ -8,7 +8,8 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/rounding_args.hpp"
 
-namespace xpu_ops::plan::inline rounding_family {
+namespace xpu_ops::plan {
+inline namespace rounding_family {
 namespace {
 
 using runtime::ceil_div;
@@ -89,4 +90,5 @@ void round_by(runtime::Queue& queue, DType from, RoundFormat to, const ScaleProb
   runtime::launch2(queue, scaled(to, plan.items == 1)[from], args.rows, plan.groups, 1, plan.items, args);
 }
 
-}  // namespace xpu_ops::plan::inline rounding_family
+}  // namespace rounding_family
+}  // namespace xpu_ops::plan

@@ -8,7 +8,8 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan::inline rounding_family {
+namespace xpu_ops::plan {
+inline namespace rounding_family {
 
 struct RoundPlan {
   bool spans = false;  // items that compute in vectors take groups
@@ -28,4 +29,5 @@ struct ScalePlan {
 ScalePlan plan_scale(const ScaleProblem& problem, const runtime::Policy& policy);
 void round_by(runtime::Queue& queue, DType from, RoundFormat to, const ScaleProblem& problem);
 
-}  // namespace xpu_ops::plan::inline rounding_family
+}  // namespace rounding_family
+}  // namespace xpu_ops::plan

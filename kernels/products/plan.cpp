@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "kernels/products/chain.hpp"
+
 namespace xpu_ops::products {
 namespace {
 
@@ -212,6 +214,13 @@ bool is_depthwise(const View& src, const View& weights, const View& dst, const C
                   const runtime::Policy& policy) {
   return may_be_depthwise(src, dst, g) && is_dense(src) && is_dense(dst) &&
          plan::plan_depthwise_serves(direct_problem(src, weights, dst, g), policy);
+}
+
+bool plan_folded_depthwise(const ConvProblem& p, bool bounded, const runtime::Policy& policy) {
+  const ConvActivation kind = p.activation.kind;
+  const bool saves = bounded || kind == ConvActivation::relu || kind == ConvActivation::clip;
+  return saves && may_be_depthwise(p.src, p.dst, p.geometry) && p.activation.known && gate_of(p.activation) &&
+         plan::plan_depthwise_last_serves(direct_problem(p.src, p.weights, p.dst, p.geometry), p.src.type, policy);
 }
 
 Plan plan_convolution(const ConvProblem& p, plan::ConvPass pass, const runtime::Policy& policy) {

@@ -71,6 +71,17 @@ struct DepthwiseActivation {
   float alpha = 0, beta = 0;
 };
 
+// A convolution whose weights and bias are made of those of the problem and of a norm behind it, when they are packed.
+struct Folded {
+  WeightRef ref;                                 // of all that they are made of
+  View (*weights)(const void* owner) = nullptr;  // with dims and strides of the problem's
+  View (*bias)(const void* owner) = nullptr;     // of the weights' type
+  View (*taps)(const void* owner) = nullptr;     // floats: by tap and channel, then the bias
+  const void* owner = nullptr;
+  bool bounded = false;  // what the layer reads
+  float low = 0, high = 0;
+};
+
 // src, weights and dst of a convolution (N, C, spatial...) as torch has them; one of them is written. Forward: dst =
 // chain(conv(src) + bias). Gradients have no chain; `bias` is where that of the bias goes, or nothing.
 struct ConvProblem {

@@ -14,6 +14,8 @@ Served run(runtime::Queue& queue, const MatmulProblem& problem);
 bool run(runtime::Queue& queue, const FusedProblem& problem);
 
 Served run(runtime::Queue& queue, const ConvProblem& problem);
+// The same with folded weights, of channels-last images: Served::no where they are not, or nothing serves.
+Served run(runtime::Queue& queue, const ConvProblem& problem, const Folded& folded);
 // Copies of operands in other layouts, for the two gradients of one convolution to share.
 using SharedCopies = onednn::LayoutCopies;
 // The gradient of a convolution's source, into problem.src; of its weights, into problem.weights, and of the bias,

@@ -3,6 +3,7 @@
 
 #include "kernels/onednn/convolution.hpp"
 #include "kernels/onednn/engine.hpp"
+#include "kernels/onednn/weight_cache.hpp"
 #include "kernels/products/chain.hpp"
 #include "kernels/products/copies.hpp"
 #include "kernels/products/plan.hpp"
@@ -145,6 +146,76 @@ Served run(runtime::Queue& queue, const ConvProblem& problem) {
   const Attempt* served = choose(plan, ForwardOracle(queue, problem));
   if (!served) return Served::no;
   return served->engine == Engine::own || !problem.tail ? Served::whole : Served::without_tail;
+}
+
+namespace {
+
+bool is_last(const View& v) {
+  int64_t next = 1;
+  const auto follows = [&](int d) {
+    const bool here = v.dims[d] == 1 || v.strides[d] == next;
+    next *= v.dims[d];
+    return here;
+  };
+  if (!follows(1)) return false;
+  for (int d = v.ndim - 1; d >= 2; --d)
+    if (!follows(d)) return false;
+  return follows(0);
+}
+
+// A tensor made of a weight and a norm, kept under a name of its own.
+std::shared_ptr<onednn::PackedWeight> keep(runtime::Queue& queue, const Folded& f, uint64_t form, View to,
+                                           View (*make)(const void*)) {
+  return onednn::WeightCache::instance().get(queue, f.ref, form, to.numel() * dtype_size(to.type), [&](void* data) {
+    to.data = data;
+    convert(queue, to, make(f.owner));
+  });
+}
+
+void launch_folded_depthwise(runtime::Queue& queue, const ConvProblem& p, const Folded& f) {
+  plan::DirectProblem a = direct_problem(p.src, p.weights, p.dst, p.geometry);
+  constexpr uint64_t kTaps = 0x7461707300000000;
+  View taps;
+  taps.type = DType::f32;
+  taps.push((int64_t{a.kernel[1]} * a.kernel[2] + 1) * a.ci, 1);
+  const auto kept = keep(queue, f, kTaps, taps, f.taps);
+  a.src = p.src.data;
+  a.weights = kept->data;
+  a.dst = p.dst.data;
+  a.gate = *gate_of(p.activation);
+  a.in_low = f.low;
+  a.in_high = f.high;
+  plan::depthwise_last(queue, p.src.type, f.bounded, a);
+}
+
+}  // namespace
+
+Served run(runtime::Queue& queue, const ConvProblem& p, const Folded& f) {
+  if (!is_last(p.src) || !is_last(p.dst)) return Served::no;
+  if (plan_folded_depthwise(p, f.bounded, runtime::device_info(queue.device).policy)) {
+    launch_folded_depthwise(queue, p, f);
+    return Served::whole;
+  }
+  if (f.bounded) return Served::no;
+  constexpr uint64_t kBias = 0x6269617300000000;
+  View bias;
+  bias.type = p.weights.type;
+  bias.push(p.dst.dims[1], 1);
+  const auto kept = keep(queue, f, kBias, bias, f.bias);
+  bias.data = kept->data;
+  Epilogue with_bias = p.epilogue;
+  with_bias.bias = &bias;
+  PreparedEpilogue epilogue(with_bias, p.dst, false, false);
+  if (epilogue.copies()) epilogue.copy(queue);
+  WeightRef ref = f.ref;
+  ref.owner = &f;
+  ref.made = [](const void* folded) -> const void* {
+    const auto& from = *static_cast<const Folded*>(folded);
+    return from.weights(from.owner).data;
+  };
+  if (!onednn::convolution_forward(queue, p.src, p.weights, epilogue.bias(), p.dst, p.geometry, epilogue.post(), ref))
+    return Served::no;
+  return p.tail ? Served::without_tail : Served::whole;
 }
 
 void run_backward_data(runtime::Queue& queue, const ConvProblem& p, SharedCopies& copies) {

@@ -117,6 +117,26 @@ void test_convolution() {
       const DepthwisePlan plan = plan_depthwise(a);
       CHECK(parts_cover(height, plan.blocks, plan.rows));
     }
+  at("depthwise, channels last");
+  const auto last = [&](auto&& change, DType type = DType::f32) {
+    ConvArgs other = a;
+    change(other);
+    return plan_depthwise_last_serves(other, type, cpu) && !plan_depthwise_last_serves(other, type, gpu);
+  };
+  CHECK(last([](ConvArgs&) {}) && last([](ConvArgs&) {}, DType::bf16) && !last([](ConvArgs&) {}, DType::f16));
+  CHECK(last([](ConvArgs& c) { c.stride[1] = c.stride[2] = 2; }) && !last([](ConvArgs& c) { c.stride[1] = 2; }));
+  CHECK(last([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 5; }) && !last([](ConvArgs& c) { c.kernel[2] = 5; }));
+  CHECK(!last([](ConvArgs& c) { c.kernel[1] = c.kernel[2] = 7; }) && !last([](ConvArgs& c) { c.dilation[2] = 2; }));
+  CHECK(!last([](ConvArgs& c) { c.ci = c.co = c.groups = 15; }) && !last([](ConvArgs& c) { c.groups = 1; }));
+  for (const uint32_t units : {1u, 2u, 64u})
+    for (const int32_t width : {1, 20, 5000})
+      for (const int32_t height : {1, 3, 1000}) {
+        at("depthwise, channels last", width, height);
+        cpu.units = units;
+        a.out[1] = height, a.out[2] = width;
+        const DepthwisePlan plan = plan_depthwise_last(a, cpu);
+        CHECK(parts_cover(height, plan.blocks, plan.rows));
+      }
   at("columns");
   DirectProblem c = a;
   c.ci = c.co = 512, c.out[1] = c.out[2] = 14;

@@ -49,12 +49,18 @@ def _conv(x: Any, weight: Any, *args: Any, out_val: Any, **_: Any) -> int:
     return 2 * x.shape[0] * prod(positions) * weight.numel()
 
 
+def _conv_norm(x: Any, weight: Any, *_: Any, out_val: Any, **__: Any) -> int:
+    return 2 * x.shape[0] * prod(out_val.shape[2:]) * weight.numel()
+
+
+_FUSED = {"linear": _linear, "gated_linear": _gated_linear, "matmul": _matmul, "conv": _conv, "conv_norm": _conv_norm}
+
+
 @adds(
-    *(f"{_TABLE}[torch.ops.xpu_ops.{name}]" for name in ("linear", "gated_linear", "matmul", "conv")),
+    *(f"{_TABLE}[torch.ops.xpu_ops.{name}]" for name in _FUSED),
     since="2.13",
     why="the operators of torch.ops.xpu_ops are this package's own",
     test="tests/runtime/test_flop_counter.py::test_fused_operators",
 )
 def count_fused() -> dict[str, Any]:
-    formulas = {"linear": _linear, "gated_linear": _gated_linear, "matmul": _matmul, "conv": _conv}
-    return {f"{_TABLE}[torch.ops.xpu_ops.{name}]": formula for name, formula in formulas.items()}
+    return {f"{_TABLE}[torch.ops.xpu_ops.{name}]": formula for name, formula in _FUSED.items()}

@@ -18,6 +18,8 @@ from torch.autograd import profiler
 from torch.utils._triton import has_triton_package
 
 from xpu_ops.inductor.aoti.wrapper import CppWrapper
+from xpu_ops.inductor.convolution import fold_norms
+from xpu_ops.inductor.convolution import operator as folded_convolution
 from xpu_ops.inductor.passes import Rewrite
 from xpu_ops.inductor.replay import Replayed
 from xpu_ops.inductor.scheduling import SyclChoices, SyclScheduling
@@ -141,6 +143,8 @@ def contiguous_images(upstream: Callable[..., bool]) -> Callable[..., bool]:
     @functools.wraps(upstream)
     def decide_layout_opt(gm: Any, *, is_inference: bool) -> bool:
         if not config.force_layout_optimization and config.xpu_backend == BACKEND:
+            if any(n.target is folded_convolution() for n in gm.graph.nodes):
+                return True  # the pass that wrote it has asked
             found = [n for n in gm.graph.nodes if n.target is torch.ops.aten.convolution.default]
             ours = any(n.meta["val"].device.type == "xpu" for n in found if "val" in n.meta)
             if ours and (not is_inference or (len(found) <= _FEW and all(map(_reads_planes, found)))):
@@ -340,6 +344,23 @@ def rows_without_gaps(upstream: Any) -> Any:
 )
 def settings_have_changed(set_dirty: Callable[[bool], Any]) -> None:
     set_dirty(True)
+
+
+@replaces(
+    "torch._inductor.compile_fx.post_grad_passes",
+    since="2.13",
+    why="the batch norm of an inference goes into the weights of the convolution before it; a custom pass is not told of which kind "
+    "a graph is",
+    test="tests/inductor/test_compile_norms.py::test_networks",
+)
+def folded_norms(upstream: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(upstream)
+    def post_grad_passes(gm: Any, is_inference: bool) -> None:
+        if is_inference and config.xpu_backend == BACKEND:
+            fold_norms(gm.graph)
+        upstream(gm, is_inference)
+
+    return post_grad_passes
 
 
 def install(module: ModuleType) -> None:

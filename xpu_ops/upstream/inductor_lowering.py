@@ -109,6 +109,18 @@ _device_type = temporarily(
 )
 
 
+def images_last(t: Any, require: Callable[..., Any]) -> Any:
+    """Images in channels last, by `require`; of few channels by the operator."""
+    if len(t.get_size()) != 4 or not V.graph.sizevars.statically_known_leq(t.get_size()[1], _FEW_CHANNELS):
+        return require(t)
+    t = ir.ExternKernel.realize_input(t)
+    if isinstance(t, ir.StorageBox):
+        t.data.decide_layout()  # by the layouts that its kernel reads
+    planar = ir.is_contiguous_strides_for_shape(t.get_stride(), t.get_size())
+    clone = lowering.fallback_handler(aten.clone.default, add_to_fallback_set=False)
+    return clone(t, memory_format=torch.channels_last) if planar else require(t)
+
+
 @replaces(
     "torch._inductor.kernel.conv.convolution",
     f"{_LOWERINGS}[torch.ops.aten.convolution.default]",
@@ -123,7 +135,6 @@ def convolution_operands(upstream: Callable[..., Any]) -> Callable[..., Any]:
     """
     require = ir.ExternKernel.require_channels_last
     type_of = ir.get_device_type
-    clone = lowering.fallback_handler(aten.clone.default, add_to_fallback_set=False)
 
     @functools.wraps(upstream)
     def convolution(x: Any, weight: Any, bias: Any, *args: Any, **kwargs: Any) -> Any:
@@ -140,13 +151,7 @@ def convolution_operands(upstream: Callable[..., Any]) -> Callable[..., Any]:
                 box = t.data.data if isinstance(t.data, ir.ReinterpretView) else t.data  # a 1-d kernel with a row more
                 given = isinstance(box, ir.StorageBox) and isinstance(box.data, ir.InputBuffer)
                 return t if given else require(t)
-            if len(t.get_size()) != 4 or not V.graph.sizevars.statically_known_leq(t.get_size()[1], _FEW_CHANNELS):
-                return require(t)
-            t = ir.ExternKernel.realize_input(t)
-            if isinstance(t, ir.StorageBox):
-                t.data.decide_layout()  # by the layouts that its kernel reads
-            planar = ir.is_contiguous_strides_for_shape(t.get_stride(), t.get_size())
-            return clone(t, memory_format=torch.channels_last) if planar else require(t)
+            return images_last(t, require)
 
         def device_type(t: Any) -> str | None:
             return "cpu" if whole and t is x else type_of(t)

@@ -15,6 +15,7 @@ from torch._inductor import config, ir, lowering
 from torch._inductor.virtualized import V
 
 from xpu_ops.inductor.passes import is_xpu
+from xpu_ops.upstream.inductor_lowering import images_last
 from xpu_ops.upstream.registry import replaces, uses
 
 aten = torch.ops.aten
@@ -141,6 +142,27 @@ def quotient_of_mish(upstream: Callable[..., Any]) -> Callable[..., Any]:
         return (wide * (n / (n + 2.0))).to(x.dtype)
 
     return decompose
+
+
+def _last(x: Any) -> Any:
+    return images_last(x, ir.ExternKernel.require_channels_last)
+
+
+def _folded_operands(node: Any, x: Any, weight: Any, *args: Any, **kwargs: Any) -> Any:
+    """Images are channels last; weights and what belongs to the norm are operands of the graph, and stay as they are."""
+    *others, operands = args
+    return (_last(x), weight, *others, [_last(t) for t in operands]), kwargs
+
+
+@uses(
+    "torch._inductor.lowering.make_fallback",
+    since="2.13",
+    why="a convolution whose weights take up the norm behind it is an operator (xpu_ops/inductor/convolution.py)",
+    test="tests/inductor/test_compile_norms.py::test_networks",
+)
+def folded_convolutions(make_fallback: Callable[..., Any]) -> None:
+    op = torch.ops.xpu_ops.conv_norm.default
+    make_fallback(op, layout_constraint=_folded_operands, warn=False, override_decomp=True)
 
 
 _POSITION = "the operator compares vectors and then the lanes; upstream's loop carries a position per lane"

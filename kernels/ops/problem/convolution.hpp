@@ -39,6 +39,7 @@ struct DirectProblem {
   ConvGate gate;                                              // depthwise
   ConvActivation activation;                                  // depthwise: what is no gate
   float alpha, beta;                                          // of it
+  float in_low, in_high;                                      // depthwise, channels last: bounds of what is read
   int64_t src_strides[5], weight_strides[5], dst_strides[5];  // in elements
 };
 

@@ -369,6 +369,21 @@ def fused_conv(d: Any) -> Args:
     return x | {"post_ops": d.pick([], ["relu"], ["gelu_tanh"]), "operands": []}
 
 
+@recipe("xpu_ops::conv_norm", types=("f32", "bf16"), strides=False)
+def folded_conv(d: Any) -> Args:
+    groups = d.pick(1, 1, 16)
+    inner, outer = (1, 16) if groups > 1 else d.ints(2, 1, 5)
+    given = {b: d.plain(outer, low=-1, high=1) if d.flag() else None for b in ("bias", "norm_weight", "norm_bias")}
+    kernel, one = d.pick(1, 3), d.pick(1, 2)
+    x = d.plain(d.int(1, 2), inner * groups, d.int(3, 9), d.int(3, 9))
+    if d.flag():
+        x = x.contiguous(memory_format=torch.channels_last)
+    return {"x": x, "weight": d.plain(outer, inner, kernel, kernel, low=-1, high=1), **given,
+            "mean": d.plain(outer, low=-1, high=1), "var": d.plain(outer, low=0.5, high=2), "eps": 1e-5,
+            "stride": [one, one], "padding": [kernel // 2] * 2, "dilation": [1, 1], "groups": groups,
+            "bounds": d.pick([], [0.0, 1.5]), "post_ops": d.pick([], ["relu"], ["clip:-0.5,1"]), "operands": []}  # fmt: skip
+
+
 @recipe("xpu_ops::gated_linear", types=("f32", "bf16"))
 def gated(d: Any) -> Args:
     k, n = d.int(1, 20), d.int(1, 20)
