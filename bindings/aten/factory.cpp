@@ -274,7 +274,7 @@ at::Tensor kaiser_window_beta(int64_t window_length, bool periodic, double beta,
   if (std::isinf(beta))
     x = x.eq(1).to(x.scalar_type());
   else if (steep > 80)  // whose I0 is no float: both without their exponentials
-    x = at::special_i0e(x * steep).mul_(x.sub(1).mul_(steep).exp_()).div_(scaled_i0(steep));
+    x = at::special_i0e(x.mul(steep)).mul_(x.sub(1).mul_(steep).exp_()).div_(scaled_i0(steep));
   else
     x = x.mul_(beta).i0_().div_(std::isnan(beta) ? beta : std::cyl_bessel_i(0.0, steep));
   if (narrow) x = x.to(like.scalar_type());

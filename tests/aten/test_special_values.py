@@ -187,7 +187,7 @@ def test_infinite_weights_of_norms(
     want, got = norm(x, w, b), norm(x.to("xpu"), w.to("xpu"), b.to("xpu")).cpu()
     assert torch.equal(got.isnan(), want.isnan())
     assert torch.equal(got.isinf(), want.isinf())
-    tolerance = 2e-2 if dtype == torch.bfloat16 else 1e-5
+    tolerance = 5e-2 if dtype == torch.bfloat16 else 1e-5  # the mean times the scale rounds on the CPU
     torch.testing.assert_close(got, want, equal_nan=True, rtol=tolerance, atol=tolerance)
 
 
@@ -248,4 +248,4 @@ def test_steep_kaiser_windows(dtype: torch.dtype, beta: float) -> None:
 
 def test_a_kaiser_window_of_infinite_beta_is_its_middle() -> None:
     assert torch.kaiser_window(5, periodic=False, beta=INF, device="xpu").tolist() == [0, 0, 1, 0, 0]
-    assert torch.kaiser_window(4, beta=INF, device="xpu").tolist() == [0, 0, 1, 0]
+    assert torch.kaiser_window(4, periodic=True, beta=INF, device="xpu").tolist() == [0, 0, 1, 0]

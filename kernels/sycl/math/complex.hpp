@@ -241,7 +241,7 @@ template <class T> inline cplx<T> asinh(cplx<T> z) {
   return {sycl::copysign(p.im, x), sycl::copysign(p.asin_re, y)};
 }
 template <class T> inline cplx<T> asin(cplx<T> z) {
-  if (isinf(z.im) && z.re != z.re) return {z.re, inf<T>()};
+  if (isinf(z.re) && z.im != z.im) return {z.im, inf<T>()};
   cplx<T> r = asinh(cplx<T>(-z.im, z.re));
   return {r.im, -r.re};
 }
