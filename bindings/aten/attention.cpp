@@ -11,8 +11,11 @@
 #include <ATen/ops/_scaled_dot_product_fused_attention_overrideable.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
@@ -456,6 +459,15 @@ at::Tensor attention_of_products(const at::Tensor& query, const at::Tensor& key,
                                                             scale, enable_gqa));
 }
 
+// A mask and the causal one: the kernels take either. Torch's CPU takes both, though its documents exclude that.
+at::Tensor causal(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
+  const at::Tensor past =
+      at::ones_symint({query.sym_size(-2), key.sym_size(-2)}, mask.options().dtype(at::kBool)).tril();
+  return mask.scalar_type() == at::kBool
+             ? mask.logical_and(past)
+             : at::where(past, mask, at::full({}, -std::numeric_limits<double>::infinity(), mask.options()));
+}
+
 bool nothing_to_attend(const at::Tensor& query, const at::Tensor& value) {
   return query.sym_size(-2) == 0 || value.sym_size(-2) == 0 || value.sym_size(-1) == 0;
 }
@@ -489,6 +501,9 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                         std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask);
   if (nothing_to_attend(query, value)) return attention_of_nothing(query, key, value);
+  if (is_causal && attn_mask.has_value() && attn_mask->defined())
+    return aten::scaled_dot_product_attention(query, key, value, causal(*attn_mask, query, key), dropout_p, false,
+                                              scale, enable_gqa);
   if (transformed(query) || transformed(key) || transformed(value) ||
       (attn_mask.has_value() && attn_mask->defined() && transformed(*attn_mask)))
     return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);

@@ -1,13 +1,17 @@
 // Binary operators whose meta leaves the iterator to the kernel.
 #include <ATen/TensorIterator.h>
 #include <ATen/native/BinaryOps.h>
+#include <ATen/ops/can_cast.h>
 #include <ATen/ops/fill.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/small_dense.hpp"
+#include "bindings/aten/core/structured.hpp"
 #include "gen/aten/binary_ops.hpp"
 
 namespace xpu_ops::aten {
@@ -71,10 +75,20 @@ at::Tensor scale(const at::Tensor& out, const at::Tensor& self, const at::Tensor
 }  // namespace
 
 at::Tensor ldexp_Tensor(const at::Tensor& self, const at::Tensor& other) {
+  // part by part, since a complex factor would turn infinities into NaN
+  if (self.is_complex() && at::isIntegralType(other.scalar_type(), /*includeBool=*/true))
+    return at::view_as_complex(ldexp_Tensor(at::view_as_real(self.resolve_conj()), other.unsqueeze(-1)).contiguous());
   return by_exponent(self, other) ? scale(at::Tensor(), self, other) : at::mul(self, at::pow(2.0, other));
 }
 
 at::Tensor& ldexp_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  if (self.is_complex() && at::isIntegralType(other.scalar_type(), /*includeBool=*/true)) {
+    const at::Tensor result = ldexp_Tensor(self, other);
+    TORCH_CHECK(at::can_cast(result.scalar_type(), out.scalar_type()), "result type ", result.scalar_type(),
+                " can't be cast to the desired output type ", out.scalar_type());
+    resize_out(out, result.sizes(), {}, out.options());
+    return out.copy_(result);
+  }
   if (!by_exponent(self, other) || out.scalar_type() != self.scalar_type())
     return at::mul_out(out, self, at::pow(2.0, other));
   scale(out, self, other);

@@ -8,9 +8,12 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/kaiser_window.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/special_i0e.h>
 #include <ATen/ops/stack.h>
 
 #include <bit>
+#include <cmath>
+#include <numbers>
 
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/scalar_bits.hpp"
@@ -244,6 +247,17 @@ at::Tensor& polar_out(const at::Tensor& abs, const at::Tensor& angle, at::Tensor
   return out;
 }
 
+namespace {
+
+// exp(-x) I0(x). From 714 on I0 is no double, and std::cyl_bessel_i throws; three terms of the series are exact there.
+double scaled_i0(double x) {
+  if (x < 700) return std::cyl_bessel_i(0.0, x) * std::exp(-x);
+  const double t = 1 / (8 * x);
+  return (1 + t + 4.5 * t * t + 37.5 * t * t * t) / std::sqrt(2 * std::numbers::pi * x);
+}
+
+}  // namespace
+
 at::Tensor kaiser_window_beta(int64_t window_length, bool periodic, double beta, std::optional<at::ScalarType> dtype,
                               std::optional<at::Layout> layout, std::optional<at::Device> device,
                               std::optional<bool> pin_memory) {
@@ -255,11 +269,14 @@ at::Tensor kaiser_window_beta(int64_t window_length, bool periodic, double beta,
   const bool narrow = like.scalar_type() == at::kHalf || like.scalar_type() == at::kBFloat16;
   at::Tensor x = at::arange(points, narrow ? options.dtype(at::kFloat) : options);
   x.mul_(2.0 / static_cast<double>(points - 1)).sub_(1);
-  // From 714 on I0 is no double, and std::cyl_bessel_i throws.
-  const double scale = std::abs(beta) > 713 ? std::numeric_limits<double>::infinity()
-                       : std::isnan(beta)   ? beta
-                                            : std::cyl_bessel_i(0.0, std::abs(beta));
-  x = x.square_().neg_().add_(1).clamp_min_(0).sqrt_().mul_(beta).i0_().div_(scale);
+  const double steep = std::abs(beta);
+  x = x.square_().neg_().add_(1).clamp_min_(0).sqrt_();
+  if (std::isinf(beta))
+    x = x.eq(1).to(x.scalar_type());
+  else if (steep > 80)  // whose I0 is no float: both without their exponentials
+    x = at::special_i0e(x.mul(steep)).mul_(x.sub(1).mul_(steep).exp_()).div_(scaled_i0(steep));
+  else
+    x = x.mul_(beta).i0_().div_(std::isnan(beta) ? beta : std::cyl_bessel_i(0.0, steep));
   if (narrow) x = x.to(like.scalar_type());
   return periodic ? x.narrow(0, 0, window_length) : x;
 }

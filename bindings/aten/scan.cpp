@@ -67,13 +67,13 @@ void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>,
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
   resize_out(out, self.sizes(), {}, self.options());
-  scan({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
+  accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
   return out;
 }
 
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
   const at::Tensor out = new_empty(self.sizes(), self.scalar_type());
-  scan({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
+  accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor_split_native.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -456,6 +457,11 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
 }
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
+
+std::vector<at::Tensor> tensor_split_tensor_indices_or_sections(const at::Tensor& self, const at::Tensor& places,
+                                                                int64_t dim) {
+  return at::native::tensor_split(self, places.cpu(), dim);
+}
 
 namespace {
 

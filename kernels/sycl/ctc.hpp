@@ -42,7 +42,7 @@ template <class T> struct CtcView {
 template <class T> inline T ctc_log_sum(T a, T b, T c) {
   T m = a > b ? a : b;
   m = c > m ? c : m;
-  if (m == -std::numeric_limits<T>::infinity()) return m;
+  if (m == -std::numeric_limits<T>::infinity()) return a + b + c;  // each is that or NaN
   return sycl::log(sycl::exp(a - m) + sycl::exp(b - m) + sycl::exp(c - m)) + m;
 }
 

@@ -3,6 +3,7 @@
 #include <sycl/group_barrier.hpp>
 
 #include "kernels/sycl/core/convert.hpp"
+#include "kernels/sycl/core/modulus.hpp"
 #include "kernels/sycl/foreach_args.hpp"
 #include "kernels/sycl/pointwise.hpp"
 
@@ -147,7 +148,7 @@ inline auto reduce_value(T x) {
     return static_cast<M>(x);
   } else if constexpr (is_complex_v<T>) {
     using V = real_t<M>;
-    V re = static_cast<V>(x.re), im = static_cast<V>(x.im), s = re * re + im * im;
+    V s = squared_modulus(static_cast<V>(x.re), static_cast<V>(x.im));
     if constexpr (R == ForeachReduce::norm2)
       return s;
     else

@@ -439,6 +439,14 @@ template <class T> void norm_apply_row(const NormApplyArgs& p) {
     norm_apply_in_order<T, false>(p);
 }
 
+// y = a (x - m) + b. An infinite scale is applied to x and the mean apart, as torch's CPU applies any.
+template <class A> XPU_INLINE void store_coefficients(const NormCoefArgs& p, uint32_t i, A scale, A mean, A bias) {
+  const bool apart = scale - scale != A(0);
+  static_cast<A*>(p.a)[i] = scale;
+  static_cast<A*>(p.m)[i] = apart ? A(0) : mean;
+  static_cast<A*>(p.b)[i] = apart ? bias - mean * scale : bias;
+}
+
 // ---- batch norm, an item a channel. W: type of weight, bias and running statistics.
 template <class T, class W> void batch_norm_coef(const NormCoefArgs& p) {
   using A = opmath_t<T>;
@@ -461,9 +469,7 @@ template <class T, class W> void batch_norm_coef(const NormCoefArgs& p) {
   if (p.rstd) static_cast<A*>(p.rstd)[c] = rstd;
   if (!p.a) return;
   const W *w = static_cast<const W*>(p.weight), *b = static_cast<const W*>(p.bias);
-  static_cast<A*>(p.a)[c] = w ? rstd * static_cast<A>(w[c]) : rstd;
-  static_cast<A*>(p.m)[c] = mean;
-  static_cast<A*>(p.b)[c] = b ? static_cast<A>(b[c]) : A(0);
+  store_coefficients(p, c, w ? rstd * static_cast<A>(w[c]) : rstd, mean, b ? static_cast<A>(b[c]) : A(0));
 }
 
 template <class T, class W> void batch_norm_backward_coef(const NormCoefArgs& p) {
@@ -505,9 +511,7 @@ template <class T, class W> void group_norm_coef(const NormCoefArgs& p) {
   const A rstd = A(1) / sycl::sqrt(static_cast<const A*>(p.var)[g] + value<A>(p.eps));
   if (c == k * per) static_cast<A*>(p.rstd)[g] = rstd;
   const W *w = static_cast<const W*>(p.weight), *b = static_cast<const W*>(p.bias);
-  static_cast<A*>(p.a)[i] = w ? rstd * static_cast<A>(w[c]) : rstd;
-  static_cast<A*>(p.m)[i] = mean;
-  static_cast<A*>(p.b)[i] = b ? static_cast<A>(b[c]) : A(0);
+  store_coefficients(p, i, w ? rstd * static_cast<A>(w[c]) : rstd, mean, b ? static_cast<A>(b[c]) : A(0));
 }
 
 // sum0, sum1: [batch][channels] sums of dy * x and dy over the positions; count: channels of a group x positions.

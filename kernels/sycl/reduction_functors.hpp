@@ -1,5 +1,6 @@
 // The functors of the reductions. A new one: a functor here, XPU_REDUCTION for it, one line in reduction.yaml.
 #pragma once
+#include "kernels/sycl/core/modulus.hpp"
 #include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/reduction.hpp"
 #include "kernels/sycl/reduction_team.hpp"
@@ -306,8 +307,7 @@ template <class In_, class Out, NormKind kind> struct Norm {
       a += magnitude(x);
     } else if constexpr (kind == NormKind::two) {
       if constexpr (is_complex_v<In>) {
-        const Acc re = static_cast<Acc>(x.re), im = static_cast<Acc>(x.im);
-        a += re * re + im * im;
+        a += squared_modulus(static_cast<Acc>(x.re), static_cast<Acc>(x.im));
       } else {
         const Acc v = static_cast<Acc>(x);
         a += v * v;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import torch
 from aten_data import data
 from hypothesis import given
 from support.sparse import COMPRESSED, FLOATS, NUMBERS, coo, matrix, parts, same, values
+from torch import Tensor
 
 import xpu_ops
 
@@ -310,3 +312,23 @@ def test_solve() -> None:
     b = torch.randn(3)
     x = torch.ops.aten._spsolve(a.to("xpu").to_sparse_csr(), b.to("xpu"))
     torch.testing.assert_close(x.cpu(), torch.linalg.solve(a, b))
+
+
+@pytest.mark.parametrize("wild", [10**8, -(10**8), 2**62])
+def test_places_that_nothing_wrote_end_no_process(wild: int) -> None:
+    """Without a check of invariants a tensor may hold any places; torch's CPU reads there."""
+    ones = torch.ones(4, 2, device="xpu")
+
+    def csr(crow: list[int], col: list[int]) -> Tensor:
+        parts = torch.tensor(crow).to("xpu"), torch.tensor(col).to("xpu"), torch.ones(3, device="xpu")
+        return torch.sparse_csr_tensor(*parts, (3, 4), check_invariants=False)
+
+    for a in (csr([0, 1, 2, 3], [0, wild, 2]), csr([0, wild, wild + 1, 3], [0, 1, 2])):
+        for call in (a.to_dense, a.to_sparse_coo, a.to_sparse_csc, lambda a=a: a @ ones, lambda a=a: a + a, a.cpu):
+            with contextlib.suppress(RuntimeError, IndexError):
+                call()
+                torch.xpu.synchronize()
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        _ = csr([0, 1, 2, 3], [0, wild, 2]) @ ones
+        torch.xpu.synchronize()
+    assert ones.sum().item() == 8

@@ -24,9 +24,6 @@ POSITIONS = {
     "topk": ["k", "dim", "largest", "sorted"], "kthvalue": ["k", "dim"],
 }  # fmt: skip
 
-# Operators whose arguments beside the first stay on the host: an index tensor that torch reads there.
-HOST_ARGUMENTS = {"tensor_split"}
-
 
 def op_id(op: OpInfo) -> str:
     return op.formatted_name if op.variant_test_name else op.name
@@ -45,8 +42,6 @@ def undetermined(op: OpInfo, args: Any, kwargs: Any) -> bool:
 
 
 def to_xpu(op: OpInfo, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    if op.name in HOST_ARGUMENTS:
-        return (to_device(args[0]), *args[1:]), kwargs
     return to_device(args), to_device(kwargs)
 
 

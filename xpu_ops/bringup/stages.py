@@ -174,7 +174,6 @@ def libraries() -> Iterator[Item]:
 
 # Samples that a move to the device changes.
 _UNMOVED = {
-    "tensor_split": "its indices stay on the CPU",
     "as_strided.partial_views": "a moved view has no memory around it",
 }
 

@@ -201,7 +201,7 @@ template <class T> inline T i1e(T a) {
   if (x <= T(8)) return series::i1e_small(x * T(0.5) - T(2)) * a + T(0);  // of -0 it is 0
   return sycl::copysign(series::i1e_large(T(32) / x - T(2)) / sycl::sqrt(x), a);
 }
-template <class T> inline T i0(T a) { return sycl::exp(sycl::fabs(a)) * i0e(a); }
+template <class T> inline T i0(T a) { return isinf(a) ? inf<T>() : sycl::exp(sycl::fabs(a)) * i0e(a); }
 template <class T> inline T i1(T a) { return sycl::exp(sycl::fabs(a)) * i1e(a); }
 
 template <class T> inline T modified_bessel_k0(T a) {

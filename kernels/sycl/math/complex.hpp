@@ -10,6 +10,8 @@ template <class T> inline T angle(cplx<T> z) {
   return z.re != z.re || z.im != z.im ? nan<T>() : sycl::atan2(z.im, z.re);
 }
 template <class T> inline cplx<T> scale(cplx<T> z, T s) { return {z.re * s, z.im * s}; }
+// A factor with no imaginary part keeps infinities, which the whole product would turn into NaN.
+template <class T> inline cplx<T> times(cplx<T> s, cplx<T> z) { return s.im == T(0) ? scale(z, s.re) : s * z; }
 template <class T> inline cplx<T> times_i(cplx<T> z) { return {-z.im, z.re}; }
 template <class T> inline cplx<T> sgn(cplx<T> z) {
   T m = abs(z);
@@ -92,10 +94,41 @@ template <class T> inline cplx<T> sqrt(cplx<T> z) {
 }
 template <class T> inline cplx<T> rsqrt(cplx<T> z) { return reciprocal(sqrt(z)); }
 
+// The product of Annex G: infinite where a factor is, also if the other has a NaN.
+template <class T> inline cplx<T> infinite_product(cplx<T> a, cplx<T> b) {
+  const cplx<T> r = a * b;
+  if (r.re == r.re || r.im == r.im) return r;
+  auto boxed = [](cplx<T> z) {
+    return cplx<T>(sycl::copysign(isinf(z.re) ? T(1) : T(0), z.re), sycl::copysign(isinf(z.im) ? T(1) : T(0), z.im));
+  };
+  auto without_nan = [](cplx<T> z) {
+    return cplx<T>(z.re != z.re ? sycl::copysign(T(0), z.re) : z.re, z.im != z.im ? sycl::copysign(T(0), z.im) : z.im);
+  };
+  const bool a_is = isinf(a.re) || isinf(a.im), b_is = isinf(b.re) || isinf(b.im);
+  if (!a_is && !b_is) return r;
+  if (a_is) a = boxed(a), b = without_nan(b);
+  if (b_is) b = boxed(b), a = without_nan(a);
+  const cplx<T> s = a * b;
+  return {inf<T>() * s.re, inf<T>() * s.im};
+}
+
 template <class T> inline cplx<T> pow(cplx<T> z, cplx<T> w) {
   if (w.re == T(0) && w.im == T(0)) return cplx<T>(T(1), T(0));
   if (z.re == T(0) && z.im == T(0) && w.im == T(0) && w.re > T(0)) return cplx<T>(T(0), T(0));
-  return exp(w * log(z));
+  if (!isfinite(z.re) || !isfinite(z.im)) {  // a whole power is a product of infinities
+    const T most = T(1024);
+    if (w.im == T(0) && w.re > T(0) && w.re <= most && w.re == sycl::trunc(w.re)) {
+      uint32_t left = static_cast<uint32_t>(w.re);
+      for (; (left & 1) == 0; left >>= 1) z = z * z;
+      cplx<T> r = z;
+      while (left >>= 1) {
+        z = z * z;
+        if (left & 1) r = r * z;
+      }
+      return r;
+    }
+  }
+  return exp(infinite_product(w, log(z)));
 }
 template <class T> inline cplx<T> pow_scalar(cplx<T> z, cplx<T> e) {
   if (e.im == T(0)) {
@@ -114,7 +147,7 @@ template <class T> inline cplx<T> sinh(cplx<T> z) {
   T x = z.re, y = z.im;
   if (y == T(0)) return {sycl::sinh(x), y};
   if (x == T(0)) return {x, sycl::sin(y)};
-  if (isinf(x) && !isfinite(y)) return {x, nan<T>()};
+  if (isinf(x) && !isfinite(y)) return {inf<T>(), nan<T>()};  // Annex G leaves the sign open
   T s = sycl::sin(y), c = sycl::cos(y);
   if (sycl::fabs(x) > exp_limit<T>()) {
     T h = sycl::exp(sycl::fabs(x) * T(0.5));
@@ -135,6 +168,7 @@ template <class T> inline cplx<T> cosh(cplx<T> z) {
   return {sycl::cosh(x) * c, sycl::sinh(x) * s};
 }
 template <class T> inline cplx<T> sin(cplx<T> z) {
+  if (isinf(z.im) && !isfinite(z.re)) return {nan<T>(), inf<T>()};
   cplx<T> r = sinh(cplx<T>(-z.im, z.re));
   return {r.im, -r.re};
 }
@@ -207,6 +241,7 @@ template <class T> inline cplx<T> asinh(cplx<T> z) {
   return {sycl::copysign(p.im, x), sycl::copysign(p.asin_re, y)};
 }
 template <class T> inline cplx<T> asin(cplx<T> z) {
+  if (isinf(z.re) && z.im != z.im) return {z.im, inf<T>()};
   cplx<T> r = asinh(cplx<T>(-z.im, z.re));
   return {r.im, -r.re};
 }

@@ -117,22 +117,10 @@ template <class T> inline T div_floor(T a, T b) {
 }
 
 // Euclid's with the signs that torch CPU gives for the lowest number, which has no absolute value.
-template <class T> inline T gcd_by_division(T a, T b) {
-  while (a != T(0)) {
-    T r = fmod(b, a);
-    b = a;
-    a = r;
-  }
-  return b;
-}
-
 // By halving (Stein 1967): shifts vectorise, divisions do not.
 template <class T> inline T gcd(T a, T b) {
   using U = unsigned_of_t<T>;
-  a = iabs(a);
-  b = iabs(b);
-  if (a < T(0) || b < T(0)) return gcd_by_division(a, b);
-  U u = U(a), v = U(b);
+  U u = U(iabs(a)), v = U(iabs(b));  // of the lowest number the magnitude has no place in T
   if (u == U(0) || v == U(0)) return T(u | v);
   const U twos = U(sycl::ctz(U(u | v)));
   u = U(u >> sycl::ctz(u));
@@ -295,7 +283,7 @@ template <class T> XPU_SINGLE T logit(T a, T eps) {
 }
 template <class T> inline T logit_backward(T grad, T a, T eps) {
   if (eps < T(0) ? a < T(0) || a > T(1) : a < eps || a > T(1) - eps) return eps < T(0) ? nan<T>() : T(0);
-  return a == T(0) || a == T(1) ? grad * inf<T>() : grad / (a * (T(1) - a));
+  return grad / (a * (T(1) - a));
 }
 
 template <class T> inline T angle(T a) { return a != a ? a : a < T(0) ? pi<T>() : T(0); }
