@@ -25,6 +25,13 @@ struct MatmulArgs {
       beta[2];  // bits of the compute type (complex: two halves), so that no module needs double for them
 };
 
+// out[i] = parts[i], whole numbers, added to what `out` holds unless it is the first.
+struct WholeArgs {
+  const float* parts;
+  int32_t* out;
+  uint32_t n, first;
+};
+
 struct DotArgs {
   const void *a, *b;
   void* partial;  // of the compute type, one an item
