@@ -23,9 +23,8 @@ constexpr int64_t kSplitFilling = 6;
 constexpr uint32_t kKeysOfGroup = 256;
 constexpr uint32_t kOneFilling = 2;  // work-groups per compute unit that are left where heads are joined
 
-using BlockTables = const runtime::KernelTable* const[2][3];        // of wide and of narrow tiles
-using RowTables = const runtime::KernelTable* const[3][2];  // without and with dropout
-
+using BlockTables = const runtime::KernelTable* const[2][3];  // of wide and of narrow tiles
+using RowTables = const runtime::KernelTable* const[3][2];    // without and with dropout
 
 // One work-group takes lines in turn.
 size_t line_groups(runtime::Queue& queue, size_t lines) {

@@ -14,8 +14,8 @@ using xpu_ops::kBlockQueries;
 
 constexpr uint32_t kBlockVectors = kBlockQueries / kLanes;
 
-// A tile of sums that stays in registers: 32 vectors of 512 bits hold a Wide one, the sixteen of AVX2, of 256 bits each,
-// a Narrow one. Both divide a block and add in one order.
+// A tile of sums that stays in registers: 32 vectors of 512 bits hold a Wide one, the sixteen of AVX2, of 256 bits
+// each, a Narrow one. Both divide a block and add in one order.
 struct WideTile { static constexpr uint32_t kRows = 8, kVectors = 2; };
 struct NarrowTile { static constexpr uint32_t kRows = 4, kVectors = 1; };
 
@@ -402,10 +402,10 @@ XPU_INLINE void gradient_add(const AttentionBlockArgs& p, const GradientBlock& b
   }
   if (p.k_grad)
     block_add_rows<S>(p, b.scores, b.q + b.query0 * p.q_stride[2], p.q_stride[2], valid, key0, count, p.dim, lane,
-                   b.k_grad, p.k_grad_stride[2]);
+                      b.k_grad, p.k_grad_stride[2]);
   if (p.v_grad)
     block_add_rows<S>(p, b.weights, b.grad + b.query0 * p.grad_stride[2], p.grad_stride[2], valid, key0, count,
-                   p.value_dim, lane, b.v_grad, p.v_grad_stride[2]);
+                      p.value_dim, lane, b.v_grad, p.v_grad_stride[2]);
 }
 
 XPU_INLINE void gradient_finish(const AttentionBlockArgs& p, const GradientBlock& b, size_t lane) {
