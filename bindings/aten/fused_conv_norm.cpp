@@ -1,13 +1,12 @@
 // A convolution with the batch norm of an inference behind it, folded into weights that stay packed.
 #include <array>
 
-#include <ATen/ops/add.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mul.h>
 
 #include "bindings/aten/convolution.hpp"
 #include "bindings/aten/core/tensor.hpp"

@@ -26,12 +26,8 @@ constexpr int64_t kSplitFilling = 6;
 constexpr uint32_t kKeysOfGroup = 256;
 constexpr uint32_t kOneFilling = 2;  // work-groups per compute unit that are left where heads are joined
 
-using MaskTables = const runtime::KernelTable* const[3];
-using RowTables = const runtime::KernelTable* const[3][2];  // without and with dropout
-
-const runtime::KernelTable& table_of(const MaskTables& tables, AttentionMask mask) {
-  return *tables[static_cast<int>(mask)];
-}
+using BlockTables = const runtime::KernelTable* const[2][3];  // of wide and of narrow tiles
+using RowTables = const runtime::KernelTable* const[3][2];    // without and with dropout
 
 // One work-group takes lines in turn.
 size_t line_groups(runtime::Queue& queue, size_t lines) {
@@ -97,24 +93,31 @@ int64_t plan_attention_splits(const AttentionBlockProblem& p, int64_t planes, co
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy) { return rows == 1 && policy.single_items; }
 
 void attention_blocks(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& p) {
-  static const MaskTables tables = {&kernels::attention_block_none, &kernels::attention_block_boolean,
-                                    &kernels::attention_block_additive};
+  static const BlockTables tables = {
+      {&kernels::attention_block_none, &kernels::attention_block_boolean, &kernels::attention_block_additive},
+      {&kernels::attention_block_none_narrow, &kernels::attention_block_boolean_narrow,
+       &kernels::attention_block_additive_narrow}};
   AttentionBlockArgs args = block_args(p, size_t{p.dim + p.value_dim + 2 * kBlockKeys} * kBlockQueries);
-  const size_t groups = plan_attention_blocks(p, runtime::device_info(queue.device).policy);
+  const auto& policy = runtime::device_info(queue.device).policy;
+  const size_t groups = plan_attention_blocks(p, policy);
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
-  runtime::launch(queue, table_of(tables, mask)[DType::f32], groups, kLanes, args);
+  runtime::launch(queue, (*tables[policy.narrow][static_cast<int>(mask)])[DType::f32], groups, kLanes, args);
 }
 
 void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes,
                                const AttentionBlockProblem& p) {
-  static const MaskTables tables = {&kernels::attention_block_backward_none, &kernels::attention_block_backward_boolean,
-                                    &kernels::attention_block_backward_additive};
+  static const BlockTables tables = {
+      {&kernels::attention_block_backward_none, &kernels::attention_block_backward_boolean,
+       &kernels::attention_block_backward_additive},
+      {&kernels::attention_block_backward_none_narrow, &kernels::attention_block_backward_boolean_narrow,
+       &kernels::attention_block_backward_additive_narrow}};
   AttentionBlockArgs args = block_args(p, size_t{2 * p.dim + p.value_dim + 3 * kBlockKeys} * kBlockQueries);
   const size_t groups = static_cast<size_t>(planes) * args.splits;
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
-  runtime::launch(queue, table_of(tables, mask)[DType::f32], groups, kLanes, args);
+  const bool narrow = runtime::device_info(queue.device).policy.narrow;
+  runtime::launch(queue, (*tables[narrow][static_cast<int>(mask)])[DType::f32], groups, kLanes, args);
 }
 
 void attention_softmax(runtime::Queue& queue, AttentionMask mask, bool dropout, DType type,

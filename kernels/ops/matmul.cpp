@@ -24,6 +24,8 @@ constexpr int64_t kSmallProduct = 64 * 64 * 64;
 // faster where the processor has instructions for them.
 constexpr int64_t kFewRows = 8, kFewRows16 = 4;
 constexpr int64_t kOperandBehind = 4 << 20;  // bytes
+// Products of two signed bytes are at most 2^14, with an unsigned one below 2^15.
+constexpr int64_t kWholeInner = 1 << 10;
 // uint32 sums of positions stay in range up to 2^31 elements.
 constexpr uint32_t kDotChunk = 2048, kMostDotChunks = 64, kDotItems = 16;
 constexpr size_t kDotBytes = 16;  // of a partial sum
@@ -92,6 +94,13 @@ bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, c
 
 bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy) {
   return policy.single_items && type == DType::f32 && bytes >= kOperandBehind;
+}
+
+int64_t plan_whole_inner(int unsigned_operands) { return kWholeInner >> unsigned_operands; }
+
+void whole_sum(runtime::Queue& queue, const WholeArgs& args) {
+  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
+  runtime::launch(queue, kernels::whole_sum[DType::i32], ceil_div(args.n, group), group, args);
 }
 
 DotPlan plan_dot(uint32_t n) {

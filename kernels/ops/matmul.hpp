@@ -37,6 +37,12 @@ bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, c
 // the primitive itself reads it slower where the result leaves the second cache.
 bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy);
 
+// Inner elements of which a float32 product of 8-bit integers is exact: every sum of theirs is a whole number up to
+// 2^24. `unsigned_operands`: how many of both are of type u8.
+int64_t plan_whole_inner(int unsigned_operands);
+// out[i] (+)= parts[i], which are whole numbers.
+void whole_sum(runtime::Queue& queue, const WholeArgs& args);
+
 struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);
 void dot(runtime::Queue& queue, DType type, const DotProblem& problem);

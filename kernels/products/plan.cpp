@@ -116,6 +116,10 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   }
   if (is_int8(p.a.type) && p.out.type == DType::i32) {
     list.add_primitive({.layout = Layout::plain}, false);
+    // On a processor without instructions for bytes; small products are not worth the copies.
+    if (policy.single_items && is_dense(p.out) && p.out.numel() <= INT32_MAX &&
+        !plan::plan_small_matmul(p.out.numel(), p.a.cols, policy))
+      list.add({.engine = Engine::whole, .layout = Layout::plain, .wide = true});
     list.add({.layout = own.layout, .wide = true});
     return plan;
   }

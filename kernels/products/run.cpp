@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/error.hpp"
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/onednn/reorder.hpp"
 #include "kernels/onednn/weight_cache.hpp"
@@ -75,7 +76,10 @@ class MatmulOracle {
   MatmulOracle(runtime::Queue& queue, const MatmulProblem& problem, const Plan& plan)
       : queue_(queue), p_(problem), plan_(plan), weight_(problem.weight) {}
 
-  bool operator()(const Attempt& attempt) { return attempt.engine == Engine::own ? own(attempt) : primitive(attempt); }
+  bool operator()(const Attempt& attempt) {
+    if (attempt.engine == Engine::whole) return whole();
+    return attempt.engine == Engine::own ? own(attempt) : primitive(attempt);
+  }
 
  private:
   bool own(const Attempt& attempt) {
@@ -101,6 +105,35 @@ class MatmulOracle {
     std::copy_n(p_.alpha_bits, 2, args.alpha);
     std::copy_n(p_.beta_bits, 2, args.beta);
     plan::matmul(queue_, a.type, args, static_cast<uint32_t>(p_.out.batch), plan_.form);
+    return true;
+  }
+
+  bool whole() {
+    const auto as_float = [](const Operand& t) { return is_plain(t) ? like(t, DType::f32) : row_major(t, DType::f32); };
+    Operand a = as_float(p_.a), b = as_float(p_.b), part = row_major(p_.out, DType::f32);
+    const int64_t step = plan::plan_whole_inner((p_.a.type == DType::u8) + (p_.b.type == DType::u8));
+    const auto from = [&](int64_t k, bool ask) {
+      Operand x = a, y = b;
+      x.cols = y.rows = std::min(step, a.cols - k);
+      if (!ask) {
+        x.data = static_cast<float*>(a.data) + k * a.col_stride;
+        y.data = static_cast<float*>(b.data) + k * b.row_stride;
+      }
+      onednn::MatmulOptions options;
+      options.ask = ask;
+      return multiply(x, y, nullptr, part, {}, options);
+    };
+    // The last one may be of another shape; it is asked before the first has written.
+    if (!from(0, true) || !from((a.cols - 1) / step * step, true)) return false;
+    Memory memory[3];
+    copy_if_wanted(queue_, a, p_.a, memory[0]);
+    copy_if_wanted(queue_, b, p_.b, memory[1]);
+    allocate(part, memory[2]);
+    for (int64_t k = 0; k < a.cols; k += step) {
+      if (!from(k, false)) throw Error(ErrorKind::runtime, "oneDNN refused a product that it had granted");
+      plan::whole_sum(queue_, {static_cast<const float*>(part.data), static_cast<int32_t*>(p_.out.data),
+                               static_cast<uint32_t>(part.numel()), k == 0});
+    }
     return true;
   }
 

@@ -14,6 +14,7 @@ using xpu_ops::kMostDotColumns;
 constexpr uint32_t kDotStride = kMostDotColumns + kLanes;  // three runs may end past the last column
 using xpu_ops::MatmulArgs;
 using xpu_ops::Matrix;
+using xpu_ops::WholeArgs;
 
 // Small integers are summed as 32-bit ones: the result wraps to the same value.
 template <class T> struct accumulator { using type = opmath_t<T>; };
@@ -262,6 +263,14 @@ template <class T> void matmul_across(const MatmulArgs& p) {
           sums[q] += static_cast<float>(a[k * p.as.col]) * static_cast<float>(b[k * p.bs.row + j + q]);
       finish_columns<T>(p, load16(sums), batch, i, j, count);
     }
+}
+
+template <class T>
+void whole_sum(const WholeArgs& p) {
+  const uint32_t i = global_id();
+  if (i >= p.n) return;
+  const T x = static_cast<T>(p.parts[i]);
+  p.out[i] = p.first ? x : p.out[i] + x;
 }
 
 // A work-group of sixteen items walks one chunk side by side, each with four sums. dot_final adds them in order, so the

@@ -27,6 +27,13 @@ struct MatmulArgs {
       beta[2];  // bits of the compute type (complex: two halves), so that no module needs double for them
 };
 
+// out[i] = parts[i], whole numbers, added to what `out` holds unless it is the first.
+struct WholeArgs {
+  const float* parts;
+  int32_t* out;
+  uint32_t n, first;
+};
+
 struct DotArgs : plan::DotProblem {
   void* partial;  // of the compute type, one an item
   uint32_t items;

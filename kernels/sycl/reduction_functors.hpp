@@ -78,10 +78,10 @@ template <class In_, class Out> struct Prod {
   using Acc = product_state_t<Factor>;
   explicit Prod(const ReductionArgs&) {}
   Acc identity() const { return widened(Factor(1)); }
-  void add(Acc& a, In x, int64_t) const { a = a * widened(static_cast<Factor>(x)); }
+  void add(Acc& a, In x, int64_t) const { a = times(a, static_cast<Factor>(x)); }
   void combine(Acc& a, const Acc& b) const { a = a * b; }
   void store(const ReductionArgs& p, int64_t o, int64_t, Acc a) const {
-    static_cast<Out*>(p.out0)[o] = static_cast<Out>(narrowed(a));
+    static_cast<Out*>(p.out0)[o] = static_cast<Out>(narrowed(settled(a)));
   }
 };
 
@@ -213,14 +213,16 @@ template <class T> struct CountNonzero {
 
 // ---- exclusive or of the bits that a value has as a double or as a 64-bit integer
 inline uint64_t bits_of_double(float x) {  // without double arithmetic: every device has these kernels
-  const uint32_t u = sycl::bit_cast<uint32_t>(x), fraction = u & 0x7fffffu;
-  const int32_t exponent = static_cast<int32_t>((u >> 23) & 0xffu);
-  const uint64_t sign = static_cast<uint64_t>(u >> 31) << 63;
-  if (exponent == 255) return sign | uint64_t{0x7ff} << 52 | static_cast<uint64_t>(fraction) << 29;
-  if (exponent != 0) return sign | static_cast<uint64_t>(exponent + 896) << 52 | static_cast<uint64_t>(fraction) << 29;
-  if (fraction == 0) return sign;
-  const int32_t shift = static_cast<int32_t>(sycl::clz(fraction)) - 8;  // a subnormal float is a normal double
-  return sign | static_cast<uint64_t>(897 - shift) << 52 | static_cast<uint64_t>((fraction << shift) & 0x7fffffu) << 29;
+  constexpr uint32_t kOne = 1u << 23, kInfinity = 255u << 23;
+  const uint32_t u = sycl::bit_cast<uint32_t>(x), size = u & 0x7fffffffu;
+  // A subnormal float is a normal double: the whole number `size` times 2^-149. That number as a float has its
+  // fraction.
+  const uint32_t whole = sycl::bit_cast<uint32_t>(static_cast<float>(static_cast<int32_t>(size)));
+  const uint32_t bits = size < kOne ? whole : size;
+  const uint32_t bias = size >= kInfinity ? 2047 - 255 : size >= kOne ? 1023 - 127 : size ? 1023 - 127 - 149 : 0;
+  // Halves of 32 bits: not every processor shifts vectors of 64 bits fast.
+  const uint32_t high = (u & 0x80000000u) | ((bits >> 3) + (bias << 20));
+  return static_cast<uint64_t>(high) << 32 | bits << 29;
 }
 template <class T> inline uint64_t hash_bits(T x) {
   if constexpr (std::is_same_v<T, double>)

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from support import script
 from support.compare import assert_near
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -440,3 +441,30 @@ def test_by_the_name_of_flash_attention(causal: bool) -> None:
     got, expected = (torch.autograd.grad(y, (q, k, v), grad) for y in (out, want))
     for a, b in zip(got, expected, strict=True):
         torch.testing.assert_close(a, b)
+
+
+NARROW = """
+import torch
+
+def results(device):
+    gen = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, 4, n, 48, generator=gen).to(device).requires_grad_() for n in (77, 133, 133))
+    mask = torch.rand(77, 133, generator=gen) > 0.2
+    for given, causal in ((None, False), (None, True), (mask, False), (mask * 0.5, False)):
+        given = given if given is None else given.to(device)
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, given, is_causal=causal)
+        yield out.detach().cpu()
+        yield from (g.cpu() for g in torch.autograd.grad(out.square().sum(), (q, k, v)))
+
+with torch.profiler.profile() as profile:
+    ours = list(results("xpu"))
+names = {e.name for e in profile.events() if e.name.startswith("attention_block")}
+assert names and all("narrow" in name for name in names), names
+for actual, wanted in zip(ours, results("cpu"), strict=True):
+    torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
+"""
+
+
+def test_processors_with_sixteen_vector_registers() -> None:
+    """Blocks are computed in smaller tiles there."""
+    script.out(NARROW, timeout=300, CL_CONFIG_CPU_TARGET_ARCH="core-avx2", ONEAPI_DEVICE_SELECTOR="opencl:cpu")

@@ -474,3 +474,34 @@ def test_positions_beyond_32_bits() -> None:
     assert x.sum().item() == 3 and x.count_nonzero().item() == 1
     value, index = x.max(0)
     assert (value.item(), index.item()) == (3, count - 2)
+
+
+@pytest.mark.parametrize("columns", (3, 17, 40, 1000))
+def test_prod_of_infinities_zeros_and_nan(columns: int) -> None:
+    """The error that goes with a product is not finite where the product is not; neither shows in the result."""
+    gen = torch.Generator().manual_seed(columns)
+    values = torch.tensor([1.0, -1.0, 2.0, 0.5, 0.0, -0.0, torch.inf, -torch.inf, torch.nan])
+    for kinds in (4, 6, 9):  # without and with zeros; with infinities
+        rows = values[torch.randint(0, kinds, (200, columns), generator=gen)]
+        if kinds == 4:
+            rows[:, 1], rows[:, 2:] = torch.inf, rows[:, 2:].sign()
+        for x in (rows, rows.t().contiguous().t()):
+            actual, wanted = x.to("xpu").prod(-1).cpu(), x.prod(-1)
+            torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)
+            known = ~wanted.isnan()
+            assert torch.equal(actual[known].signbit(), wanted[known].signbit())
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16, torch.float16), ids=str)
+def test_hash_of_all_kinds_of_floats(dtype: torch.dtype) -> None:
+    gen = torch.Generator().manual_seed(0)
+    bits = torch.randint(-(2**31), 2**31, (3, 70, 100), generator=gen)
+    bits[1] &= 0x807FFF  # subnormal in float32, and others in 16 bits
+    bits[2, 0, :4] = torch.tensor([0, 1 << 31, 0x7F800000, 1])
+    if dtype == torch.float32:
+        x = bits.to(torch.int32).view(dtype)
+    else:
+        x = (bits & 0xFFFF).to(torch.int32).to(torch.int16).view(dtype)
+    x = torch.where(x.isnan(), torch.zeros_like(x), x)
+    for dims in ((), (-1,), (1, 2)):
+        assert torch.equal(torch.hash_tensor(x.to("xpu"), dims).cpu(), torch.hash_tensor(x, dims))

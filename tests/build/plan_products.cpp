@@ -144,6 +144,22 @@ void test_integers_and_activations() {
   p.out.type = DType::i32;
   CHECK(choose(plan_matmul(p, policy), all)->engine == Engine::primitive);
   CHECK(choose(plan_matmul(p, policy), no_primitive)->wide);
+  at("8-bit integers that saturate");
+  p = product(DType::i8, 512, 512, 4096);
+  p.out.type = DType::i32;
+  CHECK(choose(plan_matmul(p, policy), all)->engine == Engine::primitive);
+  const auto no_bytes = [](const Attempt& t) { return t.engine != Engine::primitive; };
+  CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::whole);
+  CHECK(choose(plan_matmul(p, gpu_policy(64)), no_bytes)->engine == Engine::own);
+  p.out.row_stride = 600;
+  CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::own);
+  p = product(DType::i8, 8, 8, 8);
+  p.out.type = DType::i32;
+  CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::own);
+  for (const int bytes : {0, 1, 2}) {
+    const int64_t most = (bytes ? 255 : 128) * (bytes == 2 ? 255 : 128);
+    CHECK(plan::plan_whole_inner(bytes) * most <= 1 << 24);
+  }
   CHECK(wide_type(DType::u8) == DType::i32 && wide_type(DType::f16) == DType::f32);
   at("activations");
   MatmulProblem a = product(DType::f16, 512, 512, 512);

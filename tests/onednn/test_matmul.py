@@ -334,3 +334,30 @@ assert {impl for op, impl in entries if op != "reorder"} == {"refused: bf16 is e
 def test_processors_without_bf16_compute_in_float32() -> None:
     """oneDNN's emulation takes two to four times as long."""
     script.out(EMULATED, ONEDNN_MAX_CPU_ISA="AVX512_CORE_VNNI")
+
+
+WITHOUT_BYTES = """
+import torch
+from xpu_ops import onednn
+
+gen = torch.Generator().manual_seed(0)
+# One part, whole parts, a part that is left over, few elements of it; extremes make the largest sums.
+for m, k, n in ((70, 64, 130), (70, 1024, 130), (70, 1025, 130), (33, 5000, 300)):
+    for kind, low, high in ((torch.int8, -128, 127), (torch.uint8, 0, 255)):
+        for extreme in (False, True):
+            a = torch.randint(low, high + 1, (m, k), generator=gen).to(kind)
+            b = torch.randint(-128, 128, (n, k), generator=gen).to(torch.int8)
+            if extreme:
+                a.fill_(low or high), b.fill_(-128)
+            for right in (b.t(), b.t().contiguous()):
+                actual = torch._int_mm(a.to("xpu"), right.to("xpu"))
+                assert torch.equal(actual.cpu().double(), a.double() @ right.double()), (m, k, n, kind, extreme)
+impls = {e["shapes"].split()[0]: e["impl"] for e in onednn.primitive_cache.entries() if e["op"] == "matmul"}
+assert impls["i8"] == "refused: 8-bit products saturate on this processor", impls
+assert "f32" in impls, impls
+"""
+
+
+def test_processors_without_bytes_multiply_exactly() -> None:
+    """oneDNN saturates in 16 bits there, as torch CPU's product does."""
+    script.out(WITHOUT_BYTES, ONEDNN_MAX_CPU_ISA="AVX2")

@@ -10,6 +10,7 @@
 #include "kernels/runtime/device/emulated.hpp"
 #include "kernels/runtime/device/processor.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/module/target_key.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -75,9 +76,10 @@ Policy policy_of(const DeviceInfo& device) {
   p.units = info.max_compute_units;
   p.cache = info.last_level_cache_size;
   p.matrices = info.has_matrix;
-  p.products16 = !info.is_cpu || info.has_matrix || processor_has_dot16();
-  p.dot16 = p.single_items && processor_has_dot16();
-  p.dots8 = p.single_items && processor_has_dots8();
+  p.narrow = p.single_items && !isa_has(std::string(kIsa) + cpu_isa(), "avx512f");
+  p.products16 = !info.is_cpu || info.has_matrix || (!p.narrow && processor_has_dot16());
+  p.dot16 = p.single_items && !p.narrow && processor_has_dot16();
+  p.dots8 = p.single_items && !p.narrow && processor_has_dots8();
   if (env_flag("XPU_OPS_DISCRETE") || (info.is_cpu && emulating())) p.host_memory = false;
   return p;
 }

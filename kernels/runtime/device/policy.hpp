@@ -28,6 +28,7 @@ struct Policy {
   uint64_t cache = 0;               // bytes of the last cache before memory
   bool matrices = false;            // units for products of 16-bit matrices
   bool products16 = true;           // instructions for products of 16-bit floats
+  bool narrow = false;              // sixteen vector registers of at most 256 bits, as AVX2 has
   bool dot16 = false;               // kernels/sycl/cpu/dot16.hpp serves
   bool dots8 = false;               // kernels/sycl/cpu/dots8.hpp serves
 };

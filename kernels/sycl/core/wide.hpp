@@ -39,6 +39,19 @@ template <class T> inline T widened(T v) { return v; }
 inline Wide<float> widened(float v) { return {v, 0.0f}; }
 inline WideComplex widened(cplx<float> v) { return {widened(v.re), widened(v.im)}; }
 
+// A product with one more factor, to the bit v * widened(x) once it is settled(): a value that is not finite stays so,
+// and what is left of its error is taken away at the end, not at every factor.
+template <class T> inline T times(T v, T x) { return v * x; }
+inline Wide<float> times(const Wide<float>& v, float x) {
+#pragma clang fp contract(off)
+  const float product = v.hi * x;
+  return {product, fused_multiply_add(v.hi, x, -product) + v.lo * x};
+}
+inline WideComplex times(const WideComplex& v, cplx<float> x) { return v * widened(x); }
+
+template <class T> inline T settled(T v) { return v; }
+inline Wide<float> settled(const Wide<float>& v) { return with_error(v.hi, v.lo); }
+
 template <class T> inline T narrowed(T v) { return v; }
 // Without an error the sign of a zero stays.
 inline float narrowed(const Wide<float>& v) { return v.lo == 0.0f ? v.hi : v.hi + v.lo; }

@@ -12,18 +12,25 @@ using xpu_ops::AttentionBlockArgs;
 using xpu_ops::kBlockKeys;
 using xpu_ops::kBlockQueries;
 
-constexpr uint32_t kBlockVectors = kBlockQueries / kLanes, kTileRows = 8;
+constexpr uint32_t kBlockVectors = kBlockQueries / kLanes;
+
+// A tile of sums that stays in registers: 32 vectors of 512 bits hold a Wide one, the sixteen of AVX2, of 256 bits
+// each, a Narrow one. Both divide a block and add in one order.
+struct WideTile { static constexpr uint32_t kRows = 8, kVectors = 2; };
+struct NarrowTile { static constexpr uint32_t kRows = 4, kVectors = 1; };
+
+template <class S, uint32_t kVectors = S::kVectors> using Tile = float[S::kRows][kVectors];
 
 // a[r][c] += row(k, r) * columns[k][c] for k < count.
-template <uint32_t kVectors, class Row>
-XPU_INLINE void tile_product(float (&a)[kTileRows][kVectors], const float* columns, int64_t step, uint32_t count,
+template <uint32_t kRows, uint32_t kVectors, class Row>
+XPU_INLINE void tile_product(float (&a)[kRows][kVectors], const float* columns, int64_t step, uint32_t count,
                              size_t lane, Row row) {
   for (uint32_t k = 0; k < count; ++k, columns += step) {
     float y[kVectors];
 #pragma unroll
     for (uint32_t c = 0; c < kVectors; ++c) y[c] = (columns + c * kLanes)[lane];
 #pragma unroll
-    for (uint32_t r = 0; r < kTileRows; ++r) {
+    for (uint32_t r = 0; r < kRows; ++r) {
       float x;
       [[clang::always_inline]] x = row(k, r);
 #pragma unroll
@@ -32,24 +39,32 @@ XPU_INLINE void tile_product(float (&a)[kTileRows][kVectors], const float* colum
   }
 }
 
-using Tile = float[kTileRows][kBlockVectors];
+template <uint32_t kRows, uint32_t kVectors>
+XPU_INLINE void tile_load(float (&a)[kRows][kVectors], const float* from, size_t lane) {
+#pragma unroll
+  for (uint32_t r = 0; r < kRows; ++r)
+#pragma unroll
+    for (uint32_t c = 0; c < kVectors; ++c) a[r][c] = (from + r * kBlockQueries + c * kLanes)[lane];
+}
 
-XPU_INLINE void tile_store(const Tile& a, float* to, size_t lane) {
+template <uint32_t kRows, uint32_t kVectors>
+XPU_INLINE void tile_store(const float (&a)[kRows][kVectors], float* to, size_t lane) {
 #pragma unroll
-  for (uint32_t r = 0; r < kTileRows; ++r)
+  for (uint32_t r = 0; r < kRows; ++r)
 #pragma unroll
-    for (uint32_t c = 0; c < kBlockVectors; ++c) (to + r * kBlockQueries + c * kLanes)[lane] = a[r][c];
+    for (uint32_t c = 0; c < kVectors; ++c) (to + r * kBlockQueries + c * kLanes)[lane] = a[r][c];
 }
 
 // a = the rows of x from `key0`, past the end the last one again, times columns.
-XPU_INLINE void tile_of_keys(const AttentionBlockArgs& p, Tile& a, const float* x, int64_t stride, uint32_t key0,
-                             const float* columns, uint32_t dim, size_t lane) {
-  const float* row[kTileRows];
+template <uint32_t kRows, uint32_t kVectors>
+XPU_INLINE void tile_of_keys(const AttentionBlockArgs& p, float (&a)[kRows][kVectors], const float* x, int64_t stride,
+                             uint32_t key0, const float* columns, uint32_t dim, size_t lane) {
+  const float* row[kRows];
 #pragma unroll
-  for (uint32_t r = 0; r < kTileRows; ++r) {
+  for (uint32_t r = 0; r < kRows; ++r) {
     row[r] = x + least(key0 + r, p.nk - 1) * stride;
 #pragma unroll
-    for (uint32_t c = 0; c < kBlockVectors; ++c) a[r][c] = 0.0f;
+    for (uint32_t c = 0; c < kVectors; ++c) a[r][c] = 0.0f;
   }
   tile_product(a, columns, kBlockQueries, dim, lane, [&](uint32_t d, uint32_t r) { return row[r][d]; });
 }
@@ -123,21 +138,22 @@ XPU_INLINE void block_rows(const float* x, uint32_t c, uint32_t dim, uint32_t qu
   }
 }
 
-// Products of a tile, keys from `key0`, become scores: mask added, -inf where a query may not look.
-template <Mask kMask>
-XPU_INLINE void block_scores(const AttentionBlockArgs& p, float (&a)[kTileRows][kBlockVectors], const float* bias,
+// Products of a tile, queries from `query0` and keys from `key0`, become scores: mask added, -inf where a query may not
+// look.
+template <Mask kMask, uint32_t kRows, uint32_t kVectors>
+XPU_INLINE void block_scores(const AttentionBlockArgs& p, float (&a)[kRows][kVectors], const float* bias,
                              uint32_t query0, uint32_t key0, size_t lane) {
   if constexpr (kMask != Mask::none) {
 #pragma unroll
-    for (uint32_t r = 0; r < kTileRows; ++r)
+    for (uint32_t r = 0; r < kRows; ++r)
 #pragma unroll
-      for (uint32_t c = 0; c < kBlockVectors; ++c) a[r][c] += (bias + r * kBlockQueries + c * kLanes)[lane];
+      for (uint32_t c = 0; c < kVectors; ++c) a[r][c] += (bias + r * kBlockQueries + c * kLanes)[lane];
   }
-  if (key0 + kTileRows > p.nk || (p.causal && key0 + kTileRows > query0 + 1)) {
+  if (key0 + kRows > p.nk || (p.causal && key0 + kRows > query0 + 1)) {
 #pragma unroll
-    for (uint32_t r = 0; r < kTileRows; ++r)
+    for (uint32_t r = 0; r < kRows; ++r)
 #pragma unroll
-      for (uint32_t c = 0; c < kBlockVectors; ++c) {
+      for (uint32_t c = 0; c < kVectors; ++c) {
         const uint32_t key = key0 + r, seen = p.causal ? query0 + c * kLanes + static_cast<uint32_t>(lane) : key;
         a[r][c] = key < p.nk && key <= seen ? a[r][c] : -__builtin_inff();
       }
@@ -161,6 +177,7 @@ XPU_INLINE void block_start(const AttentionBlockArgs& p, QueryBlock& b, const fl
 }
 
 // Adds the values of a block of keys, whose scores stand in b.scores and have the maxima m.
+template <class S>
 XPU_INLINE void block_add_values(const AttentionBlockArgs& p, QueryBlock& b, const float* v, uint32_t count,
                                  const float (&m)[kBlockVectors], size_t lane) {
   constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
@@ -182,16 +199,21 @@ XPU_INLINE void block_add_values(const AttentionBlockArgs& p, QueryBlock& b, con
     }
 #pragma unroll
   for (uint32_t c = 0; c < C; ++c) b.total[c] = b.total[c] * shrink[c] + part[c];
-  for (uint32_t d = 0; d < p.value_dim; d += kTileRows) {
-    Tile a;
-    float* to = b.sums + d * Q;
-#pragma unroll
-    for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-      for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane] * shrink[c];
+  for (uint32_t d = 0; d < p.value_dim; d += S::kRows) {
     const float* x = v + d;
-    tile_product(a, b.scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.v_stride[2])[r]; });
-    tile_store(a, to, lane);
+#pragma unroll
+    for (uint32_t c0 = 0; c0 < C; c0 += S::kVectors) {
+      Tile<S> a;
+      float* to = b.sums + d * Q + c0 * kLanes;
+      tile_load(a, to, lane);
+#pragma unroll
+      for (uint32_t r = 0; r < S::kRows; ++r)
+#pragma unroll
+        for (uint32_t c = 0; c < S::kVectors; ++c) a[r][c] *= shrink[c0 + c];
+      tile_product(a, b.scores + c0 * kLanes, Q, count, lane,
+                   [&](uint32_t k, uint32_t r) { return (x + k * p.v_stride[2])[r]; });
+      tile_store(a, to, lane);
+    }
   }
 }
 
@@ -209,7 +231,7 @@ XPU_INLINE void block_finish(const AttentionBlockArgs& p, const QueryBlock& b, u
   }
 }
 
-template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBlockArgs& p) {
+template <class T, Mask kMask, class S> XPU_INLINE void attention_block(const AttentionBlockArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
   constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
@@ -233,20 +255,20 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
       float m[C];
 #pragma unroll
       for (uint32_t c = 0; c < C; ++c) m[c] = b.top[c];
-      for (uint32_t k = 0; k < count; k += kTileRows) {
-        Tile a;
-        tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, b.queries, p.dim, lane);
-        block_scores<kMask>(p, a, bias + k * Q, query0, key0 + k, lane);
-        float* to = b.scores + k * Q;
+      for (uint32_t k = 0; k < count; k += S::kRows)
 #pragma unroll
-        for (uint32_t r = 0; r < kTileRows; ++r)
+        for (uint32_t c0 = 0; c0 < C; c0 += S::kVectors) {
+          const uint32_t at = c0 * kLanes;
+          Tile<S> a;
+          tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, b.queries + at, p.dim, lane);
+          block_scores<kMask>(p, a, bias + k * Q + at, query0 + at, key0 + k, lane);
+          tile_store(a, b.scores + k * Q + at, lane);
 #pragma unroll
-          for (uint32_t c = 0; c < C; ++c) {
-            (to + r * Q + c * kLanes)[lane] = a[r][c];
-            m[c] = a[r][c] > m[c] ? a[r][c] : m[c];
-          }
-      }
-      block_add_values(p, b, values + key0 * p.v_stride[2], count, m, lane);
+          for (uint32_t r = 0; r < S::kRows; ++r)
+#pragma unroll
+            for (uint32_t c = 0; c < S::kVectors; ++c) m[c0 + c] = a[r][c] > m[c0 + c] ? a[r][c] : m[c0 + c];
+        }
+      block_add_values<S>(p, b, values + key0 * p.v_stride[2], count, m, lane);
     }
     block_finish(p, b, batch, head, query0, lane);
   }
@@ -254,31 +276,35 @@ template <class T, Mask kMask> XPU_INLINE void attention_block(const AttentionBl
 
 // A tile of gradients of keys or values: to[key][d] += sum over the block's queries of weights[key][query] *
 // x[query][d].
-template <uint32_t kVectors>
+template <class S, uint32_t kVectors>
 XPU_INLINE void block_add(const AttentionBlockArgs& p, const float* weights, const float* x, int64_t x_stride,
                           uint32_t queries, uint32_t key0, size_t lane, float* to, int64_t stride) {
-  float a[kTileRows][kVectors];
+  Tile<S, kVectors> a;
 #pragma unroll
-  for (uint32_t r = 0; r < kTileRows; ++r)
+  for (uint32_t r = 0; r < S::kRows; ++r)
 #pragma unroll
     for (uint32_t c = 0; c < kVectors; ++c) a[r][c] = (to + least(key0 + r, p.nk - 1) * stride + c * kLanes)[lane];
   tile_product(a, x, x_stride, queries, lane, [&](uint32_t k, uint32_t r) { return (weights + k)[r * kBlockQueries]; });
 #pragma unroll
-  for (uint32_t r = 0; r < kTileRows; ++r)
+  for (uint32_t r = 0; r < S::kRows; ++r)
     if (key0 + r < p.nk) {
 #pragma unroll
       for (uint32_t c = 0; c < kVectors; ++c) (to + (key0 + r) * stride + c * kLanes)[lane] = a[r][c];
     }
 }
 
+template <class S>
 XPU_INLINE void block_add_rows(const AttentionBlockArgs& p, const float* weights, const float* x, int64_t x_stride,
                                uint32_t queries, uint32_t key0, uint32_t count, uint32_t dim, size_t lane, float* to,
                                int64_t stride) {
-  for (uint32_t k = 0; k < count; k += kTileRows) {
+  for (uint32_t k = 0; k < count; k += S::kRows) {
+    constexpr uint32_t kStep = S::kVectors * kLanes;
     uint32_t d = 0;
-    for (; d + 2 * kLanes <= dim; d += 2 * kLanes)
-      block_add<2>(p, weights + k * kBlockQueries, x + d, x_stride, queries, key0 + k, lane, to + d, stride);
-    if (d < dim) block_add<1>(p, weights + k * kBlockQueries, x + d, x_stride, queries, key0 + k, lane, to + d, stride);
+    for (; d + kStep <= dim; d += kStep)
+      block_add<S, S::kVectors>(p, weights + k * kBlockQueries, x + d, x_stride, queries, key0 + k, lane, to + d,
+                                stride);
+    if (d < dim)
+      block_add<S, 1>(p, weights + k * kBlockQueries, x + d, x_stride, queries, key0 + k, lane, to + d, stride);
   }
 }
 
@@ -329,6 +355,7 @@ XPU_INLINE void gradient_queries(const AttentionBlockArgs& p, GradientBlock& b, 
 }
 
 // Scores in b.weights become weights; b.scores the gradient of the scores, multiplied by `factor`.
+template <class S>
 XPU_INLINE void gradient_scores(const AttentionBlockArgs& p, const GradientBlock& b, uint32_t key0, uint32_t count,
                                 float factor, size_t lane) {
   constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
@@ -338,44 +365,47 @@ XPU_INLINE void gradient_scores(const AttentionBlockArgs& p, const GradientBlock
       float* at = b.weights + k * Q + c * kLanes;
       at[lane] = fast_exp(at[lane] - b.base[c]);
     }
-  for (uint32_t k = 0; k < count; k += kTileRows) {
-    Tile a;
-    tile_of_keys(p, a, b.values, p.v_stride[2], key0 + k, b.grads, p.value_dim, lane);
-    const float* w = b.weights + k * Q;
-    float* to = b.scores + k * Q;
+  for (uint32_t k = 0; k < count; k += S::kRows)
 #pragma unroll
-    for (uint32_t r = 0; r < kTileRows; ++r)
+    for (uint32_t c0 = 0; c0 < C; c0 += S::kVectors) {
+      Tile<S> a, w;
+      tile_of_keys(p, a, b.values, p.v_stride[2], key0 + k, b.grads + c0 * kLanes, p.value_dim, lane);
+      tile_load(w, b.weights + k * Q + c0 * kLanes, lane);
 #pragma unroll
-      for (uint32_t c = 0; c < C; ++c)
-        (to + r * Q + c * kLanes)[lane] = (w + r * Q + c * kLanes)[lane] * (a[r][c] - b.delta[c]) * factor;
-  }
+      for (uint32_t r = 0; r < S::kRows; ++r)
+#pragma unroll
+        for (uint32_t c = 0; c < S::kVectors; ++c) a[r][c] = w[r][c] * (a[r][c] - b.delta[c0 + c]) * factor;
+      tile_store(a, b.scores + k * Q + c0 * kLanes, lane);
+    }
 }
 
 // Adds what a block of keys gives to the three gradients.
+template <class S>
 XPU_INLINE void gradient_add(const AttentionBlockArgs& p, const GradientBlock& b, uint32_t key0, uint32_t count,
                              size_t lane) {
   constexpr uint32_t C = kBlockVectors, Q = kBlockQueries;
   const uint32_t valid = least(Q, p.nq - b.query0);
   if (p.q_grad) {
     const float* first = b.keys + key0 * p.k_stride[2];
-    for (uint32_t d = 0; d < p.dim; d += kTileRows) {
-      Tile a;
-      float* to = b.slopes + d * Q;
-#pragma unroll
-      for (uint32_t r = 0; r < kTileRows; ++r)
-#pragma unroll
-        for (uint32_t c = 0; c < C; ++c) a[r][c] = (to + r * Q + c * kLanes)[lane];
+    for (uint32_t d = 0; d < p.dim; d += S::kRows) {
       const float* x = first + d;
-      tile_product(a, b.scores, Q, count, lane, [&](uint32_t k, uint32_t r) { return (x + k * p.k_stride[2])[r]; });
-      tile_store(a, to, lane);
+#pragma unroll
+      for (uint32_t c0 = 0; c0 < C; c0 += S::kVectors) {
+        Tile<S> a;
+        float* to = b.slopes + d * Q + c0 * kLanes;
+        tile_load(a, to, lane);
+        tile_product(a, b.scores + c0 * kLanes, Q, count, lane,
+                     [&](uint32_t k, uint32_t r) { return (x + k * p.k_stride[2])[r]; });
+        tile_store(a, to, lane);
+      }
     }
   }
   if (p.k_grad)
-    block_add_rows(p, b.scores, b.q + b.query0 * p.q_stride[2], p.q_stride[2], valid, key0, count, p.dim, lane,
-                   b.k_grad, p.k_grad_stride[2]);
+    block_add_rows<S>(p, b.scores, b.q + b.query0 * p.q_stride[2], p.q_stride[2], valid, key0, count, p.dim, lane,
+                      b.k_grad, p.k_grad_stride[2]);
   if (p.v_grad)
-    block_add_rows(p, b.weights, b.grad + b.query0 * p.grad_stride[2], p.grad_stride[2], valid, key0, count,
-                   p.value_dim, lane, b.v_grad, p.v_grad_stride[2]);
+    block_add_rows<S>(p, b.weights, b.grad + b.query0 * p.grad_stride[2], p.grad_stride[2], valid, key0, count,
+                      p.value_dim, lane, b.v_grad, p.v_grad_stride[2]);
 }
 
 XPU_INLINE void gradient_finish(const AttentionBlockArgs& p, const GradientBlock& b, size_t lane) {
@@ -387,7 +417,7 @@ XPU_INLINE void gradient_finish(const AttentionBlockArgs& p, const GradientBlock
 }
 
 // Gradients of the queries, keys and values of one head of keys, for every `splits`-th block of queries of its heads.
-template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const AttentionBlockArgs& p) {
+template <class T, Mask kMask, class S> XPU_INLINE void attention_block_backward(const AttentionBlockArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0);
   constexpr uint32_t Q = kBlockQueries;
@@ -402,14 +432,17 @@ template <class T, Mask kMask> XPU_INLINE void attention_block_backward(const At
     for (uint32_t key0 = 0; key0 < last; key0 += kBlockKeys) {
       const uint32_t count = least(last - key0, kBlockKeys);
       block_mask<kMask>(p, b.batch, b.head, b.query0, key0, key0 + count, lane, bias);
-      for (uint32_t k = 0; k < count; k += kTileRows) {
-        Tile a;
-        tile_of_keys(p, a, b.keys, p.k_stride[2], key0 + k, b.queries, p.dim, lane);
-        block_scores<kMask>(p, a, bias + k * Q, b.query0, key0 + k, lane);
-        tile_store(a, b.weights + k * Q, lane);
-      }
-      gradient_scores(p, b, key0, count, p.scale, lane);
-      gradient_add(p, b, key0, count, lane);
+      for (uint32_t k = 0; k < count; k += S::kRows)
+#pragma unroll
+        for (uint32_t c0 = 0; c0 < kBlockVectors; c0 += S::kVectors) {
+          const uint32_t at = c0 * kLanes;
+          Tile<S> a;
+          tile_of_keys(p, a, b.keys, p.k_stride[2], key0 + k, b.queries + at, p.dim, lane);
+          block_scores<kMask>(p, a, bias + k * Q + at, b.query0 + at, key0 + k, lane);
+          tile_store(a, b.weights + k * Q + at, lane);
+        }
+      gradient_scores<S>(p, b, key0, count, p.scale, lane);
+      gradient_add<S>(p, b, key0, count, lane);
     }
     gradient_finish(p, b, lane);
   }
