@@ -123,10 +123,14 @@ void test_convolution() {
     change(other);
     return plan_depthwise_last_serves(other, type, cpu) && !plan_depthwise_last_serves(other, type, gpu);
   };
-  CHECK(last([](DirectProblem&) {}) && last([](DirectProblem&) {}, DType::bf16) && !last([](DirectProblem&) {}, DType::f16));
-  CHECK(last([](DirectProblem& c) { c.stride[1] = c.stride[2] = 2; }) && !last([](DirectProblem& c) { c.stride[1] = 2; }));
-  CHECK(last([](DirectProblem& c) { c.kernel[1] = c.kernel[2] = 5; }) && !last([](DirectProblem& c) { c.kernel[2] = 5; }));
-  CHECK(!last([](DirectProblem& c) { c.kernel[1] = c.kernel[2] = 7; }) && !last([](DirectProblem& c) { c.dilation[2] = 2; }));
+  CHECK(last([](DirectProblem&) {}) && last([](DirectProblem&) {}, DType::bf16) &&
+        !last([](DirectProblem&) {}, DType::f16));
+  CHECK(last([](DirectProblem& c) { c.stride[1] = c.stride[2] = 2; }) &&
+        !last([](DirectProblem& c) { c.stride[1] = 2; }));
+  CHECK(last([](DirectProblem& c) { c.kernel[1] = c.kernel[2] = 5; }) &&
+        !last([](DirectProblem& c) { c.kernel[2] = 5; }));
+  CHECK(!last([](DirectProblem& c) { c.kernel[1] = c.kernel[2] = 7; }) &&
+        !last([](DirectProblem& c) { c.dilation[2] = 2; }));
   CHECK(!last([](DirectProblem& c) { c.ci = c.co = c.groups = 15; }) && !last([](DirectProblem& c) { c.groups = 1; }));
   for (const uint32_t units : {1u, 2u, 64u})
     for (const int32_t width : {1, 20, 5000})
