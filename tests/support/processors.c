@@ -1,5 +1,5 @@
-// Loaded ahead of all else, shows a process PRETENDED_PROCESSORS processors: its runtimes start as many threads, on those
-// that there are.
+// Loaded ahead of all else, shows a process PRETENDED_PROCESSORS processors: its runtimes start as many threads, on
+// those that there are.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
