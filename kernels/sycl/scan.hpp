@@ -111,8 +111,8 @@ template <class Op, class S> struct PlainCarry {
   static S apply(S c, S v) { return Op::join(c, v); }
 };
 
-// The error of a product back below its last place: long products gather one in which what a product of two errors
-// leaves out would show.
+// The error of a product back below its last place, once per block: long products gather one in which what a product of
+// two errors leaves out would show.
 template <class S> inline S settled(S v) { return v; }
 template <class R> inline Wide<R> settled(Wide<R> v) {
 #pragma clang fp contract(off)
@@ -121,6 +121,7 @@ template <class R> inline Wide<R> settled(Wide<R> v) {
   return {kept ? sum : v.hi, kept ? v.lo - (sum - v.hi) : R(0)};
 }
 inline WideComplex settled(WideComplex v) { return {settled(v.re), settled(v.im)}; }
+template <class S> inline constexpr bool settles_v = std::is_same_v<S, Wide<float>> || std::is_same_v<S, WideComplex>;
 
 // Float is wide: each block would add its rounding error to all that follow.
 template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typename scan_state<T>::type>> {
@@ -132,7 +133,6 @@ template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typ
     scan_write(static_cast<T*>(p.out) + at, lane, static_cast<T>(narrowed(v)));
   }
   static S join(S a, S b) { return a * b; }
-  static S extend(S c, S v) { return settled(c * v); }
 };
 
 // log(exp(a) + exp(b)) of complex numbers; the larger real part is taken out. NaN in one part is NaN in both.
@@ -246,8 +246,8 @@ template <class T, template <class> class Op> XPU_INLINE void scan_chunks(const 
       const bool carried = !begins || part > 0;
       const S v = over_lanes<O>(O::load(in + i, at, first + i + static_cast<int64_t>(at))), all = lane_last(v);
       if (inside) O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
-      carry = carried ? O::extend(carry, all) : O::start(all);
-      if constexpr (kTotals) total = begins ? O::start(all) : O::extend(total, all);
+      carry = settled(carried ? O::extend(carry, all) : O::start(all));
+      if constexpr (kTotals) total = settled(begins ? O::start(all) : O::extend(total, all));
     };
     block(0, lane, true, true);  // a chunk has a whole block
     uint32_t i = kScanLanes;
@@ -287,7 +287,7 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
   auto store = [&](uint32_t i, size_t at, S v)
                    __attribute__((always_inline)) { O::store(p, base + i, at, carried ? O::apply(carry, v) : v); };
   auto carry_on = [&](S total) __attribute__((always_inline)) {
-    carry = carried ? O::extend(carry, total) : O::start(total);
+    carry = settled(carried ? O::extend(carry, total) : O::start(total));
     carried = true;
   };
   if (!totals_only) {
@@ -346,14 +346,18 @@ template <class T, template <class> class Op> XPU_INLINE void scan_axis(const Sc
     const T* in = static_cast<const T*>(p.in);
     auto carry = O::start(O::load(in + at, lane, 0));
     O::store(p, at, lane, O::load(in + at, lane, 0));
-    for (int64_t k = 1; k < length; ++k) {
-      at += step;
-      carry = O::extend(carry, O::load(in + at, lane, k));
-      if constexpr (sizeof(carry) == sizeof(typename O::S)) {
-        O::store(p, at, lane, carry);
-      } else {
-        O::store(p, at, lane, carry.hi + carry.lo);
+    for (int64_t k = 1; k < length;) {
+      const int64_t block = settles_v<typename O::Carry> ? kScanLanes : length;
+      for (const int64_t end = length - k < block ? length : k + block; k < end; ++k) {
+        at += step;
+        carry = O::extend(carry, O::load(in + at, lane, k));
+        if constexpr (sizeof(carry) == sizeof(typename O::S)) {
+          O::store(p, at, lane, carry);
+        } else {
+          O::store(p, at, lane, carry.hi + carry.lo);
+        }
       }
+      carry = settled(carry);
     }
   });
 }
