@@ -79,8 +79,8 @@ bool broadcasts(const PostOps& post, const View& dst) {
   return false;
 }
 
-// Where threads share the inner dimension, brg_matmul of oneDNN 3.13 sums all matrices of a batch into one buffer. It does
-// so for float32 and few matrices of these sizes, with more threads than matrices.
+// Where threads share the inner dimension, brg_matmul of oneDNN 3.13 sums all matrices of a batch into one buffer. It
+// does so for float32 and few matrices of these sizes, with more threads than matrices.
 bool sums_matrices_of_a_batch(int device, const View& a, const View& b, const View& dst) {
   const int r = dst.ndim - 2, c = dst.ndim - 1;
   int64_t batch = 1;

@@ -44,7 +44,11 @@ CODE = """
             torch.zeros(n, device="xpu").scatter_add(0, i, y[:300_001]) for n, i in ((17, few), (100_000, many))
         ],
         "index_put": lambda: [torch.zeros(17, device="xpu").index_put((few,), y[:300_001], accumulate=True)],
-        "index_add": lambda: [torch.zeros(60, 70, device="xpu").index_add(0, to_rows, rows(9_000, 70))],
+        "index_add": lambda: [
+            torch.zeros(60, 70, device="xpu").index_add(0, to_rows, rows(9_000, 70)),
+            torch.zeros(100_000, 3, device="xpu").index_add(0, many, rows(300_001, 3)),
+            torch.zeros(100_000, 3, device="xpu").index_put((many - 100_000 * (many % 9 == 1),), rows(300_001, 3), True),
+        ],
         "embedding": lambda: [gradient(lambda t: F.embedding(to_rows, t), rows(60, 70))],
         "bincount": lambda: [few.bincount(y[:300_001]), many.bincount()],
         "sort": lambda: [*y.sort(stable=True), *rows(5, 300_000).sort(dim=1, stable=True), *y.topk(1000)],
