@@ -436,7 +436,8 @@ std::string display_name(const char* kernel) {
       if (suffix != " " + word) suffix += " " + word;  // in and out of one type
     } else if (word == "steps") {
       suffix += " " + word;
-    } else if (word != "rows" && word != "fours" && word != "contig" && word != "Tensor" && word != "Scalar" && word != "kernel") {
+    } else if (word != "rows" && word != "fours" && word != "contig" && word != "Tensor" && word != "Scalar" &&
+               word != "kernel") {
       // A name may begin with an underscore.
       stem += (stem.empty() || stem.back() == '_' ? "" : "_") + (word.empty() ? "_" : word);
     }
