@@ -19,6 +19,7 @@ constexpr size_t kAxisItems = 1024;                      // of a work-group acro
 constexpr size_t kLeastAxisItems = 64;                   // where fewer lines have to keep the device busy
 constexpr int64_t kFilling = 4;                          // work-groups per compute unit
 constexpr int64_t kChunk = 16384;                        // least elements that are worth a work-group of their own
+constexpr int64_t kMostChunks = 256, kFewLines = 32;     // of a line; lines that are cut
 constexpr int64_t kTeamFilling = 32, kTeamChunk = 2048;  // the same where a unit holds many work-groups
 constexpr int64_t kLongestChunk = int64_t{1} << 30;      // elements that 32 bits number
 constexpr size_t kTotal = 16;                            // bytes of the longest total
@@ -48,16 +49,18 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
     return plan;
   }
   plan.local = kLanes;
-  // A line is cut where there are too few of them to keep the device busy.
   const bool many = !policy.single_items;
   const int64_t wanted = (many ? kTeamFilling : kFilling) * int64_t{policy.units};
+  const bool few = s.outer < wanted;  // lines are shared to keep the device busy
   const int64_t least = std::max<int64_t>(1, ceil_div(s.length, kLongestChunk));
-  const int64_t chunks =
-      std::max(least, s.outer >= wanted ? 1 : std::min(wanted / s.outer, s.length / (many ? kTeamChunk : kChunk)));
+  // The bits do not depend on how many threads a CPU has: its lines have the same chunks, whoever takes them.
+  const int64_t chunks = std::max(least, many ? few ? std::min(wanted / s.outer, s.length / kTeamChunk) : 1
+                                         : s.outer < kFewLines ? std::min(s.length / kChunk, kMostChunks)
+                                                               : 1);
   plan.chunk = static_cast<uint32_t>(ceil_div(ceil_div(s.length, chunks), kLanes) * kLanes);
   plan.chunks = static_cast<uint32_t>(ceil_div(s.length, plan.chunk));
-  if (plan.chunks > 1) plan.kernel = ScanPlan::Kernel::chunks;
-  plan.groups0 *= plan.chunks;
+  if (plan.chunks > 1) plan.kernel = many || few ? ScanPlan::Kernel::chunks : ScanPlan::Kernel::in_turn;
+  if (plan.kernel == ScanPlan::Kernel::chunks) plan.groups0 *= plan.chunks;
   if (many) {
     const RowGroups rows = sub_group_rows(plan.groups0, policy);
     plan.team = true;
@@ -76,11 +79,14 @@ void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s,
     case ScanPlan::Kernel::chunks: {
       const runtime::Scratch partial(static_cast<size_t>(s.outer) * plan.chunks * kTotal);
       args.partial = partial.get();
-      args.totals = 1;
+      args.form = ScanForm::totals;
       runtime::launch(queue, line, plan.groups0, plan.local, args);
-      args.totals = 0;
+      args.form = ScanForm::results;
       return runtime::launch(queue, line, plan.groups0, plan.local, args);
     }
+    case ScanPlan::Kernel::in_turn:
+      args.form = ScanForm::in_turn;
+      return runtime::launch(queue, line, plan.groups0, plan.local, args);
     case ScanPlan::Kernel::line:
       if (kernels.line.host() &&
           queue.small().run(

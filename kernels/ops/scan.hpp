@@ -15,9 +15,10 @@ inline namespace scan_family {
 struct ScanShape { int64_t outer, length, inner; };
 
 struct ScanPlan {
-  enum class Kernel { line, chunks, axis } kernel = Kernel::line;  // chunks: totals of chunks first
-  bool team = false;                                               // several sub-groups per work-group
-  uint32_t chunks = 1, chunk = 0;                                  // of a line
+  // chunks: a group each, their totals first; in_turn: a group for all of a line
+  enum class Kernel { line, chunks, in_turn, axis } kernel = Kernel::line;
+  bool team = false;               // several sub-groups per work-group
+  uint32_t chunks = 1, chunk = 0;  // of a line
   size_t groups0 = 0, groups1 = 1, local = 1;
 };
 ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);

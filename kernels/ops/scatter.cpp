@@ -180,6 +180,9 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
       if (const size_t parts = std::min(units / pieces, units); parts > 1) {
         width = wide;
         args.parts = static_cast<uint32_t>(std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, p.index.size)));
+        // A branch on each index would cost more than an element: columns of their own are sifted.
+        args.sift = !coalesced && args.parts > 1 && args.walk.inner_ndim == 1;
+        args.unit &= !args.sift;
       }
     }
   } else if (policy.single_items) {

@@ -15,6 +15,7 @@
 namespace xpu {
 
 using xpu_ops::ScanArgs;
+using xpu_ops::ScanForm;
 
 // The width of a work-group that scans a line: a constant, so that the compiler sees fixed shuffles.
 inline constexpr uint32_t kScanLanes = 16;
@@ -110,6 +111,18 @@ template <class Op, class S> struct PlainCarry {
   static S apply(S c, S v) { return Op::join(c, v); }
 };
 
+// The error of a product back below its last place, once per block: long products gather one in which what a product of
+// two errors leaves out would show.
+template <class S> inline S settled(S v) { return v; }
+template <class R> inline Wide<R> settled(Wide<R> v) {
+#pragma clang fp contract(off)
+  const R sum = v.hi + v.lo;
+  const bool kept = sum - sum == R(0) && v.lo != R(0);  // no infinity, and a zero keeps its sign
+  return {kept ? sum : v.hi, kept ? v.lo - (sum - v.hi) : R(0)};
+}
+inline WideComplex settled(WideComplex v) { return {settled(v.re), settled(v.im)}; }
+template <class S> inline constexpr bool settles_v = std::is_same_v<S, Wide<float>> || std::is_same_v<S, WideComplex>;
+
 // Float is wide: each block would add its rounding error to all that follow.
 template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typename scan_state<T>::type>> {
   using Factor = typename scan_state<T>::type;
@@ -193,10 +206,64 @@ template <class T, bool kMax> struct ExtremeScan
 template <class T> struct MaxScan : ExtremeScan<T, true> {};
 template <class T> struct MinScan : ExtremeScan<T, false> {};
 
+template <class O> inline typename O::S over_lanes(typename O::S v) {
+#pragma unroll
+  for (uint32_t d = 1; d < kScanLanes; d *= 2) {
+    typename O::S before = lane_shift(v, d);
+    if (sub_group_lane() >= d) v = O::join(before, v);
+  }
+  return v;
+}
+
+// What a chunk leaves to those that follow.
+template <class O> inline typename O::S total_of(typename O::Carry carry) {
+  if constexpr (sizeof(carry) == sizeof(typename O::S))
+    return reinterpret_cast<typename O::S&>(carry);
+  else
+    return carry.hi + carry.lo;
+}
+
+// States in which any order gives the same.
+template <class S> struct exact_state : std::is_integral<S> {};
+template <class S> struct exact_state<Placed<S>> : std::true_type {};
+
+// A sub-group takes the chunks of a line in turn: the bits of a sub-group per chunk, in one pass.
+template <class T, template <class> class Op> XPU_INLINE void scan_chunks(const ScanArgs& p) {
+  using O = Op<T>;
+  using S = typename O::S;
+  constexpr bool kTotals = !exact_state<S>::value;
+  const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
+  const int64_t length = static_cast<int64_t>(p.length);
+  typename O::Carry carry{};
+  for (uint32_t part = 0; part < p.chunks; ++part) {
+    const int64_t first = static_cast<int64_t>(part) * p.chunk, left = length - first;
+    const int64_t base = static_cast<int64_t>(group_id()) * length + first;
+    const uint32_t count = left < static_cast<int64_t>(p.chunk) ? static_cast<uint32_t>(left) : p.chunk;
+    const T* in = static_cast<const T*>(p.in) + base;
+    const typename O::Carry before = carry;
+    typename O::Carry total{};  // of the chunk so far
+    auto block = [&](uint32_t i, size_t at, bool inside, bool begins) __attribute__((always_inline)) {
+      const bool carried = !begins || part > 0;
+      const S v = over_lanes<O>(O::load(in + i, at, first + i + static_cast<int64_t>(at))), all = lane_last(v);
+      if (inside) O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
+      carry = settled(carried ? O::extend(carry, all) : O::start(all));
+      if constexpr (kTotals) total = settled(begins ? O::start(all) : O::extend(total, all));
+    };
+    block(0, lane, true, true);  // a chunk has a whole block
+    uint32_t i = kScanLanes;
+    for (; i + kScanLanes <= count; i += kScanLanes) block(i, lane, true, false);
+    if (i < count) block(i, i + lane < count ? lane : count - 1 - i, i + sub_group_lane() < count, false);
+    if constexpr (kTotals) carry = part > 0 ? O::extend(before, total_of<O>(total)) : O::start(total_of<O>(total));
+  }
+}
+
 // A sub-group per (line, chunk): one per work-group, or with kTeam several, whose items take neighbouring elements.
 template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE void scan_line(const ScanArgs& p) {
   using O = Op<T>;
   using S = typename O::S;
+  if constexpr (!kTeam)
+    if (p.form == ScanForm::in_turn) return scan_chunks<T, Op>(p);
+  const bool totals_only = p.form == ScanForm::totals;
   size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
   uint32_t unit = group_id();
   if constexpr (kTeam) {
@@ -217,29 +284,21 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
   auto loaded = [&](uint32_t i, size_t at) __attribute__((always_inline)) {
     return O::load(in + i, at, first + i + static_cast<int64_t>(at));
   };
-  auto over_lanes = [&](S v) __attribute__((always_inline)) {
-#pragma unroll
-    for (uint32_t d = 1; d < kScanLanes; d *= 2) {
-      S before = lane_shift(v, d);
-      if (sub_group_lane() >= d) v = O::join(before, v);
-    }
-    return v;
-  };
   auto store = [&](uint32_t i, size_t at, S v)
                    __attribute__((always_inline)) { O::store(p, base + i, at, carried ? O::apply(carry, v) : v); };
   auto carry_on = [&](S total) __attribute__((always_inline)) {
-    carry = carried ? O::extend(carry, total) : O::start(total);
+    carry = settled(carried ? O::extend(carry, total) : O::start(total));
     carried = true;
   };
-  if (!p.totals) {
+  if (!totals_only) {
     uint32_t c = 0;
     if constexpr (kTeam)  // a GPU waits long for each
-      for (; c + kScanLanes <= part; c += kScanLanes) carry_on(lane_last(over_lanes(totals[c + lane])));
+      for (; c + kScanLanes <= part; c += kScanLanes) carry_on(lane_last(over_lanes<O>(totals[c + lane])));
     for (; c < part; ++c) carry_on(totals[c]);
   }
   auto block = [&](uint32_t i, size_t at, bool inside) __attribute__((always_inline)) {
-    const S v = over_lanes(loaded(i, at));
-    if (inside && !p.totals) store(i, at, v);
+    const S v = over_lanes<O>(loaded(i, at));
+    if (inside && !totals_only) store(i, at, v);
     carry_on(lane_last(v));
   };
   uint32_t i = 0;
@@ -251,8 +310,8 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
       for (uint32_t j = 0; j < kEach; ++j) v[j] = loaded(i, kEach * lane + j);
 #pragma unroll
       for (uint32_t j = 1; j < kEach; ++j) v[j] = O::join(v[j - 1], v[j]);
-      const S all = over_lanes(v[kEach - 1]), before = lane_shift(all, 1);
-      if (!p.totals) {
+      const S all = over_lanes<O>(v[kEach - 1]), before = lane_shift(all, 1);
+      if (!totals_only) {
 #pragma unroll
         for (uint32_t j = 0; j < kEach; ++j)
           store(i, kEach * lane + j, sub_group_lane() > 0 ? O::join(before, v[j]) : v[j]);
@@ -262,7 +321,7 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
   }
   for (; i + kScanLanes <= count; i += kScanLanes) block(i, lane, true);
   if (i < count) {
-    if (p.totals) {
+    if (totals_only) {
       // A short block's total must not hold its end twice: one item at a time.
       for (; i < count; ++i) {
         S v = O::load(in + i, 0, first + i);
@@ -273,13 +332,7 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
       block(i, i + lane < count ? lane : count - 1 - i, i + sub_group_lane() < count);
     }
   }
-  if (p.totals && is_first_lane()) {
-    if constexpr (sizeof(typename O::Carry) == sizeof(S)) {
-      totals[part] = reinterpret_cast<S&>(carry);
-    } else {
-      totals[part] = carry.hi + carry.lo;
-    }
-  }
+  if (totals_only && is_first_lane()) totals[part] = total_of<O>(carry);
 }
 
 // Group (outer, part of inner); an item walks one line with stride inner.
@@ -293,14 +346,18 @@ template <class T, template <class> class Op> XPU_INLINE void scan_axis(const Sc
     const T* in = static_cast<const T*>(p.in);
     auto carry = O::start(O::load(in + at, lane, 0));
     O::store(p, at, lane, O::load(in + at, lane, 0));
-    for (int64_t k = 1; k < length; ++k) {
-      at += step;
-      carry = O::extend(carry, O::load(in + at, lane, k));
-      if constexpr (sizeof(carry) == sizeof(typename O::S)) {
-        O::store(p, at, lane, carry);
-      } else {
-        O::store(p, at, lane, carry.hi + carry.lo);
+    for (int64_t k = 1; k < length;) {
+      const int64_t block = settles_v<typename O::Carry> ? kScanLanes : length;
+      for (const int64_t end = length - k < block ? length : k + block; k < end; ++k) {
+        at += step;
+        carry = O::extend(carry, O::load(in + at, lane, k));
+        if constexpr (sizeof(carry) == sizeof(typename O::S)) {
+          O::store(p, at, lane, carry);
+        } else {
+          O::store(p, at, lane, carry.hi + carry.lo);
+        }
       }
+      carry = settled(carry);
     }
   });
 }

@@ -4,6 +4,9 @@
 
 namespace xpu_ops {
 
+// Line kernels: a sub-group per chunk or, in turn, all chunks of a line.
+enum class ScanForm : uint32_t { results, totals, in_turn };
+
 // A dense tensor seen as [outer, length, inner], scanned along length.
 struct ScanArgs : plan::ScanPointers {
   void* partial;    // totals of chunks, [outer, chunks]; line kernels with more than one chunk
@@ -11,8 +14,8 @@ struct ScanArgs : plan::ScanPointers {
   uint32_t inner;
   uint32_t chunks;  // line kernels: parts of a line, each of `chunk` elements
   uint32_t chunk;
-  uint32_t totals;  // 1: only write the totals of chunks
-  uint32_t lines;   // outer
+  ScanForm form;
+  uint32_t lines;  // outer
 };
 
 }  // namespace xpu_ops

@@ -83,15 +83,15 @@ XPU_SCALAR_LOOP uint32_t column_run(T* data, const T* src, const Index* index, u
   return n;
 }
 
-// The same for a part of the indices, which are found first without a branch.
+// The same for a part of the indices, which are found first without a branch, so many at a time.
+inline constexpr uint32_t kSiftBlock = 512;
 template <class T, class Op, class Index>
 XPU_SCALAR_LOOP uint32_t column_part_run(T* data, const T* src, const Index* index, uint32_t n, uint64_t size,
                                          uint64_t low, uint64_t count, int64_t stride, int64_t skip, int64_t src_step,
                                          int64_t index_step) {
-  constexpr uint32_t kBlock = 512;
-  uint32_t own[kBlock];
+  uint32_t own[kSiftBlock];
   while (n > 0) {
-    const uint32_t block = n < kBlock ? n : kBlock;
+    const uint32_t block = n < kSiftBlock ? n : kSiftBlock;
     uint32_t found = 0;
     bool odd = false;
     const Index* at = index;
@@ -119,7 +119,7 @@ XPU_INLINE void column_nest(const ColumnArgs& p, const ColumnPart& part, uint32_
                 data_out = p.outer.data, src_out = p.outer.src, index_out = p.outer.index;
   const uint64_t plain = p.parts > 1 ? 0 : p.index.size;
   for (uint32_t a = 0; a < outer; ++a, data += data_out, src += src_out, index += index_out) {
-    for (uint32_t b = 0; b < inner; ++b) {
+    for (uint32_t b = 0; b < inner;) {
       const uint32_t left =
           p.sift ? column_part_run<T, Op>(data, src + b * src_in, index + b * index_in, inner - b, p.index.size,
                                           part.low, part.count, stride, part.skip, src_in, index_in)
@@ -127,10 +127,13 @@ XPU_INLINE void column_nest(const ColumnArgs& p, const ColumnPart& part, uint32_
                                      stride, part.skip, data_in, src_in, index_in);
       if (left == 0) break;
       b = inner - left;
-      int64_t id = static_cast<int64_t>(index[b * index_in]);
-      if (!takes(p, part, id)) continue;
-      T* to = data + (b * data_in + id * stride);
-      *to = Op::run(*to, src[b * src_in]);
+      // A block with a negative index, or one that is left out, goes through one by one.
+      for (uint32_t odd = p.sift && left > kSiftBlock ? kSiftBlock : p.sift ? left : 1; odd > 0; --odd, ++b) {
+        int64_t id = static_cast<int64_t>(index[b * index_in]);
+        if (!takes(p, part, id)) continue;
+        T* to = data + (b * data_in + id * stride);
+        *to = Op::run(*to, src[b * src_in]);
+      }
     }
   }
 }

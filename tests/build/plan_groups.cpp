@@ -110,6 +110,17 @@ void test_moves() {
   CHECK(rows(100, 100, 1, cached).groups0 == 13);
   CHECK(!rows(5001, 100, 2, gpu_policy(7)).team && !rows(5001, 15, 1, gpu_policy(7)).team);
   CHECK(!rows(2, 100, 1, gpu_policy(7)).team && !rows(5001, 100, 1, cpu_policy(7)).team);
+  at("few columns side by side, many threads");
+  const auto slices = [](int64_t columns, const Policy& policy) {
+    const IndexSource source{nullptr, nullptr, 5000, 1, DeviceErrorCode::none, 0, 0, 0};
+    return plan_columns(
+        {Reduce::add, DType::f32, 4, nullptr, nullptr, source, 300'000, columns, 1, {}, {{columns, {1, 1, 0}}}},
+        policy);
+  };
+  const ColumnPlan narrow = slices(3, cpu_policy(16));
+  CHECK(narrow.args.sift && !narrow.args.unit && narrow.args.parts == 5 && narrow.groups0 * narrow.groups1 == 15);
+  CHECK(!slices(3, cpu_policy(2)).args.sift && slices(3, cpu_policy(2)).args.unit);
+  CHECK(!slices(64, cpu_policy(16)).args.sift && slices(64, cpu_policy(16)).args.unit);
   at("linearize, items");
   const LinearDims dims = {{1000, {5000, 1}}, {5000, {1, 0, 1}}};
   CHECK(plan_linearize(dims, cpu_policy(2)).local == 16 && plan_linearize(dims, gpu_policy(kUnits)).local == 256);

@@ -98,7 +98,7 @@ void test_scan_softmax() {
   std::set<SoftmaxPlan::Kernel> softmaxes;
   for (const Policy& policy : policies())
     for (const int64_t length : kSizes)
-      for (const int64_t outer : {int64_t{1}, int64_t{3}, int64_t{5000}})
+      for (const int64_t outer : {int64_t{1}, int64_t{3}, int64_t{16}, int64_t{5000}})
         for (const int64_t inner : {int64_t{1}, int64_t{5}, int64_t{3000}}) {
           at("scan", policy.units, outer, length, inner);
           const ScanPlan plan = plan_scan({outer, length, inner}, policy);
@@ -107,8 +107,11 @@ void test_scan_softmax() {
           if (inner == 1) {
             CHECK(parts_cover(length, plan.chunks, plan.chunk));
             CHECK(plan.team == !policy.single_items && plan.local % kLanes == 0);
-            CHECK(parts_cover(outer * plan.chunks, static_cast<int64_t>(plan.groups0),
-                              static_cast<int64_t>(plan.local / kLanes)));
+            Policy other = policy;
+            other.units = 3 * policy.units + 1;
+            if (policy.single_items) CHECK(plan_scan({outer, length, inner}, other).chunk == plan.chunk);
+            CHECK(parts_cover(outer * (plan.kernel == ScanPlan::Kernel::in_turn ? 1 : plan.chunks),
+                              static_cast<int64_t>(plan.groups0), static_cast<int64_t>(plan.local / kLanes)));
           } else {
             CHECK(plan.groups0 == static_cast<size_t>(outer) && parts_cover(inner, plan.groups1, plan.local));
           }
