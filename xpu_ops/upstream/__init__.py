@@ -31,6 +31,7 @@ DOORS = {
     "torch._meta_registrations": "meta",
     "torch._native": "native",
     "torch.nested._internal.sdpa": "nested",
+    "torch.distributed._symmetric_memory": "symmetric_memory",
     "torch.utils.flop_counter": "flop_counter",
     "torchao.kernel.intmm": "torchao",
     "torchao.quantization.quant_api": "torchao",
