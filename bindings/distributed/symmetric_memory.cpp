@@ -1,4 +1,5 @@
-// Symmetric memory: an allocation is a shared block of buffer and signal pad, a rendezvous maps the blocks of the others.
+// Symmetric memory: an allocation is a shared block of buffer and signal pad, a rendezvous maps the blocks of the
+// others.
 #include "bindings/distributed/symmetric_memory.hpp"
 
 #include <Python.h>
@@ -49,8 +50,8 @@ struct Allocation {
   std::map<std::string, std::shared_ptr<Mapped>> peers;
 };
 
-// Waits until `done`, with the interpreter free for other threads, and gives up after the timeout or when the process at
-// the other end has ended.
+// Waits until `done`, with the interpreter free for other threads, and gives up after the timeout or when the process
+// at the other end has ended.
 template <class Done>
 void wait_for(Done done, const SharedBlock& other, int rank, const char* what, size_t timeout_ms) {
   const auto start = Clock::now();
@@ -62,8 +63,8 @@ void wait_for(Done done, const SharedBlock& other, int rank, const char* what, s
       TORCH_CHECK(false, "Timed out after ", timeout_ms, " ms in ", what, ": rank ", rank, " did not come.");
     if (now >= look) {
       look = now + kLook;
-      TORCH_CHECK(!other.abandoned() || done(), "Rank ", rank, ", process ", other.address().process,
-                  ", ended: ", what, " waits for it.");
+      TORCH_CHECK(!other.abandoned() || done(), "Rank ", rank, ", process ", other.address().process, ", ended: ", what,
+                  " waits for it.");
     }
     if (now - start < kSpin)
       sched_yield();
@@ -107,9 +108,7 @@ class XpuSymmetricMemory final : public Symmetric {
   void* get_multicast_ptr() override { return nullptr; }
   int get_rank() override { return peers_->rank; }
   int get_world_size() override { return static_cast<int>(peers_->blocks.size()); }
-  c10::Device get_device() override {
-    return c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(peers_->device));
-  }
+  c10::Device get_device() override { return c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(peers_->device)); }
   bool world_within_direct_access() override { return true; }
 
   void barrier(int channel, size_t timeout_ms) override {
@@ -137,15 +136,15 @@ class XpuSymmetricMemory final : public Symmetric {
   void check_peer(int rank) {
     TORCH_CHECK(rank >= 0 && rank < get_world_size(), "rank must be in [0, ", get_world_size(), ") (got ", rank, ")");
   }
-  // What the current stream was given before is done, and what it gets after comes after: no queue of the CPU device can
-  // wait for another process, so the caller does.
+  // What the current stream was given before is done, and what it gets after comes after: no queue of the CPU device
+  // can wait for another process, so the caller does.
   void enter(int channel, const char* what) {
     TORCH_CHECK(channel >= 0, "channel for barrier(), put_signal() and wait_signal() must be greater than 0 (got ",
                 channel, ")");
     const size_t channels = peers_->pad_bytes / (sizeof(uint32_t) * peers_->blocks.size());
     TORCH_CHECK(static_cast<size_t>(channel) < channels,
-                "The maximum supported channel for barrier(), put_signal() and wait_signal() is ", channels - 1, " (got ",
-                channel, ")");
+                "The maximum supported channel for barrier(), put_signal() and wait_signal() is ", channels - 1,
+                " (got ", channel, ")");
     translate([&] {
       runtime::Queue& queue = runtime::current_queue(peers_->device);
       runtime::refuse_recording(queue, what);
@@ -156,7 +155,8 @@ class XpuSymmetricMemory final : public Symmetric {
   uint32_t* signal(int pad, int channel, int from) {
     return static_cast<uint32_t*>(peers_->pads[pad]) + static_cast<size_t>(channel) * peers_->blocks.size() + from;
   }
-  // A signal goes from 0 to 1 where it is put, and back where it is taken: a second one waits for the first to be taken.
+  // A signal goes from 0 to 1 where it is put, and back where it is taken: a second one waits for the first to be
+  // taken.
   static bool change(uint32_t* at, uint32_t from, uint32_t to) {
     return __atomic_compare_exchange_n(at, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
   }
@@ -179,8 +179,9 @@ class XpuSymmetricAllocator final : public c10d::symmetric_memory::SymmetricMemo
     return translate([&] {
       if (device < 0) device = runtime::current_device();
       runtime::check_fork();
-      TORCH_CHECK_NOT_IMPLEMENTED(runtime::host_accessible(device), "Symmetric memory on xpu needs a device that reads ",
-                                  "the host's memory, as the CPU device does without XPU_OPS_DISCRETE=1.");
+      TORCH_CHECK_NOT_IMPLEMENTED(
+          runtime::host_accessible(device), "Symmetric memory on xpu needs a device that reads ",
+          "the host's memory, as the CPU device does without XPU_OPS_DISCRETE=1 and ", "XPU_OPS_POLICY=gpu.");
       auto made = std::make_shared<Allocation>();
       made->bytes = size;
       made->pad_offset = whole_pages(size);

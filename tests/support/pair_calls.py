@@ -130,9 +130,7 @@ write("_nested_view_from_buffer", DENSE)(
     }
 )
 write("_safe_softmax", DENSE)(lambda: {"self": t(3, 4).where(t(3, 4) > 0, -torch.inf), "dim": 1})
-write("_thnn_fused_gru_cell_backward", DENSE)(
-    lambda: {"grad_hy": t(2, 4), "workspace": t(2, 20), "has_bias": True}
-)
+write("_thnn_fused_gru_cell_backward", DENSE)(lambda: {"grad_hy": t(2, 4), "workspace": t(2, 20), "has_bias": True})
 write("_thnn_fused_lstm_cell_backward_impl", DENSE)(
     lambda: {
         "grad_hy": t(2, 4),
@@ -281,9 +279,7 @@ write("add.Tensor add_.Tensor", CSR)(lambda: {"self": csr(4, 5), "other": csr(4,
 write("mul.out", CSR)(lambda: {"self": csr(4, 5), "other": csr(4, 5) * 2, "out": csr(4, 5)})
 write("add.out", CSR)(lambda: {"self": csr(4, 5), "other": csr(4, 5) * 2, "out": csr(4, 5)})
 write("bmm.out", CSR)(lambda: {"self": csr(2, 4, 5), "mat2": t(2, 5, 3), "out": t(2, 4, 3)})
-write("baddbmm.out", CSR)(
-    lambda: {"self": t(2, 4, 3), "batch1": csr(2, 4, 5), "batch2": t(2, 5, 3), "out": t(2, 4, 3)}
-)
+write("baddbmm.out", CSR)(lambda: {"self": t(2, 4, 3), "batch1": csr(2, 4, 5), "batch2": t(2, 5, 3), "out": t(2, 4, 3)})
 write("threshold_backward.grad_input", CSR)(
     lambda: {"grad_output": csr(4, 5), "self": csr(4, 5), "threshold": 0, "grad_input": csr(4, 5)}
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from xpu_ops.upstream.registry import apply, replaces, uses
+from xpu_ops.upstream.registry import apply, replaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,12 @@ _IN_PYTHON = {
 
 def install(module: ModuleType) -> None:
     """Register what torch.ops.symm_mem lacks on xpu, and let the module's functions run there."""
+    global _library
     apply("symmetric_memory")
+    _library = torch.library.Library("symm_mem", "IMPL", "XPU")
+    for name, function in ({n: getattr(module, f) for n, f in _IN_PYTHON.items()} | _OPERATORS).items():
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"symm_mem::{name}", "XPU"):
+            _library.impl(name, function)
 
 
 class _OnXpu:
@@ -97,24 +102,14 @@ def never_native(upstream: Any) -> Any:
     return _should_use_fused_all_gather_matmul_native
 
 
-@uses("torch.library.Library", since="2.13", why="registers operators of symm_mem for xpu", test=_TEST)
-def register(library: Any) -> None:
-    global _library
-    import torch.distributed._symmetric_memory as symmetric
-
-    _library = library("symm_mem", "IMPL", "XPU")
-    written = {name: getattr(symmetric, function) for name, function in _IN_PYTHON.items()}
-    for name, function in (written | _OPERATORS).items():
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"symm_mem::{name}", "XPU"):
-            _library.impl(name, function)
-
-
 def _handle(tensor: torch.Tensor, group: str) -> Any:
     from torch._C._distributed_c10d import _SymmetricMemory
 
     handle = _SymmetricMemory.rendezvous(tensor, group)
     if handle is None:
-        raise RuntimeError("the tensor is no symmetric memory: allocate it with torch.distributed._symmetric_memory.empty")
+        raise RuntimeError(
+            "the tensor is no symmetric memory: allocate it with torch.distributed._symmetric_memory.empty"
+        )
     return handle
 
 
