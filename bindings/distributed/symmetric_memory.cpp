@@ -136,8 +136,8 @@ class XpuSymmetricMemory final : public Symmetric {
   void check_peer(int rank) {
     TORCH_CHECK(rank >= 0 && rank < get_world_size(), "rank must be in [0, ", get_world_size(), ") (got ", rank, ")");
   }
-  // What the current stream was given before is done, and what it gets after comes after: no queue of the CPU device
-  // can wait for another process, so the caller does.
+  // Work that the current stream has is done, and later work comes after: no queue of the CPU device can wait for
+  // another process, so the caller does.
   void enter(int channel, const char* what) {
     TORCH_CHECK(channel >= 0, "channel for barrier(), put_signal() and wait_signal() must be greater than 0 (got ",
                 channel, ")");

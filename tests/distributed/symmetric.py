@@ -112,7 +112,7 @@ def capture(handle: Any) -> None:
 
 
 def check_barriers_order_streams(rank: int) -> None:
-    """What a stream was given before a barrier is seen by the others after it."""
+    """Work that a stream has before a barrier is seen by the others after it."""
     tensor, handle = shared(1 << 16)
     other = torch.xpu.Stream()
     for step in range(20):
