@@ -86,7 +86,9 @@ def test_totals_equal_a_direct_count(document: Any, name: str) -> None:
     assert rest == sum(totals["verdicts"][v] for v in ("fallback", "missing", "not applicable", "failed"))
     if name == "torch":
         registered = torch._C._dispatch_get_registrations_for_dispatch_key("XPU")
-        assert len([n for n in registered if n.startswith("aten::")]) == sum(has(n, "XPU") for n in native) + len(COMPOSED)
+        assert len([n for n in registered if n.startswith("aten::")]) == sum(has(n, "XPU") for n in native) + len(
+            COMPOSED
+        )
     assert sum(totals["native_by"].values()) == len(native)
     assert totals["native_with_autocast"] == sum(HAS(f"aten::{n}", "AutocastXPU") for n in native)
 
