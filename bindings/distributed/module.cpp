@@ -7,6 +7,7 @@
 
 #include "bindings/distributed/outstanding.hpp"
 #include "bindings/distributed/process_group.hpp"
+#include "bindings/distributed/symmetric_memory.hpp"
 
 namespace py = pybind11;
 
@@ -59,6 +60,7 @@ void bind_distributed(py::module_& m) {
           [](ProcessGroupXCCL& self) { return c10::static_intrusive_pointer_cast<Options>(self.getBackendOptions()); })
       // Called where a group is split off a bound one, on the ranks that are not in it.
       .def("perform_nocolor_split", [](ProcessGroupXCCL&, const py::object&) {});
+  distributed::register_symmetric_memory();
   m.def("settle_collectives", &distributed::settle, py::arg("limit"), py::call_guard<py::gil_scoped_release>());
 }
 

@@ -7,6 +7,7 @@
 #include "bindings/errors.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/runtime/hooks.hpp"
+#include "bindings/runtime/mapped_memory.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/queue.hpp"
@@ -58,6 +59,8 @@ struct Hooks final : at::XPUHooksInterface {
       // Several indices may name one device, XPU_OPS_CPU_DEVICES: the allocator knows whose block it is.
       if (const auto block = runtime::block_of(ptr); block.size)
         return c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(block.device));
+      if (const auto mapped = device_of_mapping(ptr))
+        return c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(*mapped));
       for (int i = 0, n = runtime::device_count(); i < n; ++i) {
         if (sycl::get_pointer_type(ptr, runtime::sycl_context(i)) != sycl::usm::alloc::unknown &&
             sycl::get_pointer_device(ptr, runtime::sycl_context(i)) == runtime::sycl_device(i))

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch.distributed.device_mesh import init_device_mesh
 torch.xpu.set_device(rank)
 group(60)
-mesh = init_device_mesh("xpu", (2,))
+mesh = init_device_mesh("xpu", (ranks,))
 torch.manual_seed(0)
 operands = [torch.randn(2, 4, 64, 16) for _ in range(3)]
 alone = [t.clone().requires_grad_() for t in operands]
@@ -28,7 +28,7 @@ with context_parallel(mesh, buffers=own, buffer_seq_dims=[2, 2, 2]):
     for t in own:
         t.requires_grad_()
     result = F.scaled_dot_product_attention(*own, is_causal=CAUSAL)
-    assert result.shape[2] == 32
+    assert result.shape[2] == 64 // ranks
     result.sum().backward()
     whole = _attention.context_parallel_unshard(mesh, [result.detach(), *(t.grad for t in own)], [2] * 4)
     for t in own:
@@ -54,8 +54,9 @@ print("done")
 
 @pytest.mark.parametrize("causal", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("body", [RING, HEADS], ids=["ring", "heads"])
-def test_attention_of_two_devices(tmp_path: Path, body: str, causal: bool) -> None:
+@pytest.mark.parametrize("number", [2, 4])
+def test_attention_of_devices(tmp_path: Path, body: str, causal: bool, number: int) -> None:
     code = BEGIN + body.replace("CAUSAL", str(causal)) + END
-    for process in ranks.start_code(tmp_path, code, XPU_OPS_CPU_DEVICES="2", OMP_NUM_THREADS="1"):
+    for process in ranks.start_code(tmp_path, code, ranks=number, XPU_OPS_CPU_DEVICES=str(number), OMP_NUM_THREADS="1"):
         out, err = process.communicate(timeout=240)
         assert process.returncode == 0 and out.strip() == "done", err[-3000:]

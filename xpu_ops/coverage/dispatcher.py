@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from xpu_ops._paths import release_dir
+from xpu_ops.upstream import sparse_semi_structured as _sparse_semi_structured
 from xpu_ops.upstream import torchvision as _torchvision
 
 DATA = Path(__file__).resolve().parents[1] / "data"
@@ -123,7 +124,7 @@ def _registration(name: str) -> tuple[str, str]:
     An operator of dense tensors is judged by its kernel for those, one of another layout alone by that of this layout.
     """
     if _has(name, "XPU"):
-        return "native", ""
+        return ("composite" if name in _sparse_semi_structured.OPERATORS else "native"), ""
     if any(_has(name, key) for key in COMPOSITE_KEYS):
         return "composite", ""
     base = name.rpartition("::")[2].partition(".")[0]

@@ -31,6 +31,8 @@ DOORS = {
     "torch._meta_registrations": "meta",
     "torch._native": "native",
     "torch.nested._internal.sdpa": "nested",
+    "torch.distributed._symmetric_memory": "symmetric_memory",
+    "torch.sparse.semi_structured": "sparse_semi_structured",
     "torch.utils.flop_counter": "flop_counter",
     "torchao.kernel.intmm": "torchao",
     "torchao.quantization.quant_api": "torchao",
