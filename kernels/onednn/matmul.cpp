@@ -86,7 +86,7 @@ bool sums_matrices_of_a_batch(int device, const View& a, const View& b, const Vi
   int64_t batch = 1;
   for (int i = 0; i < r; ++i) batch *= dst.dims[i];
   return a.dims[c] >= 20'000 && batch > 1 && dst.dims[r] <= 512 && dst.dims[c] <= 512 && a.type == DType::f32 &&
-         b.type == DType::f32 && dst.type == DType::f32 && batch < runtime::device_info(device).max_compute_units;
+         b.type == DType::f32 && dst.type == DType::f32 && batch < runtime::device_info(device).policy.units;
 }
 
 // The operands at one index of the first dimension, which is dropped.
