@@ -113,15 +113,16 @@ template <class Op, class S> struct PlainCarry {
 
 // The error of a product back below its last place, once per block: long products gather one in which what a product of
 // two errors leaves out would show.
-template <class S> inline S settled(S v) { return v; }
-template <class R> inline Wide<R> settled(Wide<R> v) {
+template <class S> inline S rebalanced(S v) { return v; }
+template <class R> inline Wide<R> rebalanced(Wide<R> v) {
 #pragma clang fp contract(off)
   const R sum = v.hi + v.lo;
   const bool kept = sum - sum == R(0) && v.lo != R(0);  // no infinity, and a zero keeps its sign
   return {kept ? sum : v.hi, kept ? v.lo - (sum - v.hi) : R(0)};
 }
-inline WideComplex settled(WideComplex v) { return {settled(v.re), settled(v.im)}; }
-template <class S> inline constexpr bool settles_v = std::is_same_v<S, Wide<float>> || std::is_same_v<S, WideComplex>;
+inline WideComplex rebalanced(WideComplex v) { return {rebalanced(v.re), rebalanced(v.im)}; }
+template <class S> inline constexpr bool rebalances_v =
+    std::is_same_v<S, Wide<float>> || std::is_same_v<S, WideComplex>;
 
 // Float is wide: each block would add its rounding error to all that follow.
 template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typename scan_state<T>::type>> {
@@ -246,8 +247,8 @@ template <class T, template <class> class Op> XPU_INLINE void scan_chunks(const 
       const bool carried = !begins || part > 0;
       const S v = over_lanes<O>(O::load(in + i, at, first + i + static_cast<int64_t>(at))), all = lane_last(v);
       if (inside) O::store(p, base + i, at, carried ? O::apply(carry, v) : v);
-      carry = settled(carried ? O::extend(carry, all) : O::start(all));
-      if constexpr (kTotals) total = settled(begins ? O::start(all) : O::extend(total, all));
+      carry = rebalanced(carried ? O::extend(carry, all) : O::start(all));
+      if constexpr (kTotals) total = rebalanced(begins ? O::start(all) : O::extend(total, all));
     };
     block(0, lane, true, true);  // a chunk has a whole block
     uint32_t i = kScanLanes;
@@ -287,7 +288,7 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
   auto store = [&](uint32_t i, size_t at, S v)
                    __attribute__((always_inline)) { O::store(p, base + i, at, carried ? O::apply(carry, v) : v); };
   auto carry_on = [&](S total) __attribute__((always_inline)) {
-    carry = settled(carried ? O::extend(carry, total) : O::start(total));
+    carry = rebalanced(carried ? O::extend(carry, total) : O::start(total));
     carried = true;
   };
   if (!totals_only) {
@@ -347,7 +348,7 @@ template <class T, template <class> class Op> XPU_INLINE void scan_axis(const Sc
     auto carry = O::start(O::load(in + at, lane, 0));
     O::store(p, at, lane, O::load(in + at, lane, 0));
     for (int64_t k = 1; k < length;) {
-      const int64_t block = settles_v<typename O::Carry> ? kScanLanes : length;
+      const int64_t block = rebalances_v<typename O::Carry> ? kScanLanes : length;
       for (const int64_t end = length - k < block ? length : k + block; k < end; ++k) {
         at += step;
         carry = O::extend(carry, O::load(in + at, lane, k));
@@ -357,7 +358,7 @@ template <class T, template <class> class Op> XPU_INLINE void scan_axis(const Sc
           O::store(p, at, lane, carry.hi + carry.lo);
         }
       }
-      carry = settled(carry);
+      carry = rebalanced(carry);
     }
   });
 }
