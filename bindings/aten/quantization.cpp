@@ -276,6 +276,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _fake_quantize_learnable_per_chan
 at::Tensor dequantize_self(const at::Tensor& self) { return self.to(at::kFloat); }
 
 at::Tensor _saturate_weight_to_fp16(const at::Tensor& weight) {
+  TORCH_CHECK(weight.scalar_type() == at::kFloat, "expected scalar type Float but found ", weight.scalar_type());
   const float most = std::numeric_limits<at::Half>::max();
   return weight.clamp(-most, most);
 }

@@ -66,12 +66,14 @@ void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>,
 }
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
   resize_out(out, self.sizes(), {}, self.options());
   accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
   return out;
 }
 
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
+  dim = at::maybe_wrap_dim(dim, self.dim());
   const at::Tensor out = new_empty(self.sizes(), self.scalar_type());
   accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
   return out;

@@ -34,7 +34,11 @@ WITHOUT_ROW = {
         _sparse_broadcast_to _embedding_bag_dense_backward _histogramdd_from_bin_tensors _transform_bias_rescale_qkv
         kaiser_window _nested_tensor_from_mask _nested_from_padded _nested_view_from_buffer
         _nested_compute_contiguous_strides_offsets quantize_per_tensor_dynamic _make_per_tensor_quantized_tensor
-        _grouped_mm _nested_sum_backward _make_per_channel_quantized_tensor addr _chunk_cat _stack.out split_with_sizes_copy.out""",
+        _grouped_mm _nested_sum_backward _make_per_channel_quantized_tensor addr _chunk_cat _stack.out split_with_sizes_copy.out
+        _saturate_weight_to_fp16 tensor_split.tensor_indices_or_sections xpu_ops::conv_norm""",
+    "torch has no operator of it: docs/notes/fused.md times it against compositions": """
+        xpu_ops::_align_experts xpu_ops::_choose_experts xpu_ops::_round_by xpu_ops::_round_rows xpu_ops::_spread_rows
+        xpu_ops::_sum_experts xpu_ops::_swiglu_pairs""",
 }  # fmt: skip
 if not vision.comparable():
     WITHOUT_ROW["the CPU's kernels are in torchvision's binary, which does not load here"] = """

@@ -84,8 +84,8 @@ XPU_INLINE void flex_products(const AttentionBlockArgs& p, const float* keys, co
                               uint32_t head, uint32_t query0, uint32_t key0, uint32_t count, bool asked, size_t lane,
                               float* raw, float* scores, Score score, Mask mask) {
   constexpr uint32_t Q = kBlockQueries;
-  for (uint32_t k = 0; k < count; k += kTileRows) {
-    Tile a;
+  for (uint32_t k = 0; k < count; k += WideTile::kRows) {
+    Tile<WideTile> a;
     tile_of_keys(p, a, keys, p.k_stride[2], key0 + k, queries, p.dim, lane);
     tile_store(a, raw + k * Q, lane);
   }
@@ -128,7 +128,7 @@ template <class Score, class Mask> XPU_INLINE void flex_forward(const FlexArgs& 
           const float x = (s.scores + k * Q + c * kLanes)[lane];
           m[c] = x > m[c] ? x : m[c];
         }
-      block_add_values(p, s, values + key0 * p.v_stride[2], count, m, lane);
+      block_add_values<WideTile>(p, s, values + key0 * p.v_stride[2], count, m, lane);
     });
     block_finish(p, s, batch, head, query0, lane);
     const size_t line = (size_t{batch} * p.heads + head) * p.nq + query0;
@@ -154,13 +154,13 @@ XPU_INLINE void flex_backward(const FlexArgs& f, Score score, Mask mask, Slope s
     flex_keys(f, g.batch, g.head, g.query0, [&](uint32_t key0, uint32_t count, bool asked) {
       flex_products(p, g.keys, g.queries, g.batch, g.head, g.query0, key0, count, asked, lane, raw, g.weights, score,
                     mask);
-      gradient_scores(p, g, key0, count, 1.0f, lane);
+      gradient_scores<WideTile>(p, g, key0, count, 1.0f, lane);
       const auto b = static_cast<int32_t>(g.batch), h = static_cast<int32_t>(g.head), n = static_cast<int32_t>(key0);
       flex_scores(p, g.query0, count, lane, [&](uint32_t at, uint32_t k, int32_t m) {
         const float x = slope((raw + at)[lane], b, h, m, n + static_cast<int32_t>(k), (g.scores + at)[lane]) * p.scale;
         (g.scores + at)[lane] = (g.weights + at)[lane] == 0.0f ? 0.0f : x;
       });
-      gradient_add(p, g, key0, count, lane);
+      gradient_add<WideTile>(p, g, key0, count, lane);
     });
     gradient_finish(p, g, lane);
   }
