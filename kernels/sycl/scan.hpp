@@ -216,7 +216,7 @@ template <class O> inline typename O::S over_lanes(typename O::S v) {
   return v;
 }
 
-// What a chunk leaves to those that follow.
+// The carry of a chunk, for those that follow.
 template <class O> inline typename O::S total_of(typename O::Carry carry) {
   if constexpr (sizeof(carry) == sizeof(typename O::S))
     return reinterpret_cast<typename O::S&>(carry);
