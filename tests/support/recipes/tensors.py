@@ -479,6 +479,7 @@ UNDRAWN.update({
     r"_nested_(tensor_from_mask|from_padded|view_from_buffer)": "makes nested tensors: aten/test_nested_strided.py",
     r"(_validate_)?sparse_coo_tensor(_args|\.indices.*)": "makes or checks sparse tensors: aten/test_sparse_compressed.py",
     r"split_with_sizes_copy\.out": "writes to a list and returns nothing: aten/test_shape.py",
+    r"_saturate_weight_to_fp16": "the CPU's takes no single number: aten/test_nonfinite.py",
     r"tensor_split\.tensor_indices_or_sections": "places are a tensor, on either device: aten/test_nonfinite.py",
     r"record_stream": "does nothing that a result shows: runtime/test_allocator.py",
 })  # fmt: skip
