@@ -25,7 +25,7 @@ namespace {
 using MaybeTensor = std::optional<at::Tensor>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool given(const MaybeTensor& t) { return t.has_value() && t->defined(); }
+bool is_given(const MaybeTensor& t) { return t.has_value() && t->defined(); }
 bool fits(int64_t n) { return n < INT32_MAX; }
 
 bool is_number(const at::Tensor& t) { return t.scalar_type() == at::kInt || t.scalar_type() == at::kLong; }
@@ -51,7 +51,7 @@ void changed(std::initializer_list<const at::Tensor*> list) {
 
 // int32 numbers of experts here; an empty map knows none. `map` keeps what is read.
 template <class Problem> void set_map(Problem& p, const MaybeTensor& given_map, at::Tensor& map) {
-  if (!given(given_map)) return;
+  if (!is_given(given_map)) return;
   map = given_map->to(at::kInt).contiguous();
   p.mapped = static_cast<uint32_t>(map.numel());
   static const int32_t none = -1;
@@ -77,9 +77,9 @@ void check_choice(const at::Tensor& weights, const at::Tensor& ids, const at::Te
   const int64_t experts = scores.size(1);
   TORCH_CHECK(weights.size(1) <= experts, weights.size(1), " experts of a token are more than the ", experts,
               " there are");
-  TORCH_CHECK(!given(bias) || bias->numel() == experts, "expected a bias of ", experts, ", got ",
-              given(bias) ? bias->numel() : 0);
-  TORCH_CHECK(!given(padding) || (padding->numel() == scores.size(0) && padding->scalar_type() == at::kBool),
+  TORCH_CHECK(!is_given(bias) || bias->numel() == experts, "expected a bias of ", experts, ", got ",
+              is_given(bias) ? bias->numel() : 0);
+  TORCH_CHECK(!is_given(padding) || (padding->numel() == scores.size(0) && padding->scalar_type() == at::kBool),
               "expected a bool for each token");
   TORCH_CHECK(groups >= 0 && (groups == 0 || experts % groups == 0), groups, " groups do not divide ", experts,
               " experts");
@@ -112,7 +112,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
   const at::Tensor typed = scored(scores, by), score = typed.to(at::kFloat);
   at::Tensor biased = score, there;
   if (groups > 0) {
-    biased = (given(bias) ? typed + bias->to(typed.scalar_type()) : typed).to(at::kFloat);
+    biased = (is_given(bias) ? typed + bias->to(typed.scalar_type()) : typed).to(at::kFloat);
     const at::Tensor parts = biased.view({tokens, groups, scores.size(1) / groups});
     const at::Tensor two = std::get<0>(best(parts, std::min<int64_t>(2, parts.size(2))));
     const at::Tensor sums = two.sum(-1).to(typed.scalar_type()).to(at::kFloat);
@@ -120,7 +120,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
     there = top.select(1, kept - 1).ne(-kInfinity).unsqueeze(1);
     const at::Tensor mask = at::zeros_like(sums, at::kBool).scatter(1, at, true);
     biased = parts.masked_fill(mask.logical_not().unsqueeze(-1), -kInfinity).flatten(1);
-  } else if (given(bias)) {
+  } else if (is_given(bias)) {
     biased = score + bias->to(at::kFloat);
   }
   at::Tensor chosen = std::get<1>(best(biased, count));
@@ -133,7 +133,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
     share = share * factor;
   }
   if (there.defined()) share = at::where(there, share, 1.0 / static_cast<double>(std::max<int64_t>(count, 1)));
-  if (given(padding)) {
+  if (is_given(padding)) {
     share = share.masked_fill(padding->view({tokens, 1}), 0.0);
     chosen = chosen.masked_fill(padding->view({tokens, 1}), -1);
   }
@@ -157,8 +157,8 @@ void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, 
   changed({&weights, &ids, &sources});
   if (weights.numel() == 0) return;
   const at::Tensor rows = rows_of(scores) ? scores : scores.contiguous();
-  const at::Tensor more = given(bias) ? bias->to(at::kFloat).contiguous() : at::Tensor();
-  const at::Tensor none = given(padding) ? padding->contiguous() : at::Tensor();
+  const at::Tensor more = is_given(bias) ? bias->to(at::kFloat).contiguous() : at::Tensor();
+  const at::Tensor none = is_given(padding) ? padding->contiguous() : at::Tensor();
   plan::ChooseProblem p;
   p.scores = rows.const_data_ptr();
   p.score_row = rows.stride(0);
@@ -192,9 +192,9 @@ void check_blocks(const at::Tensor& total, int64_t experts, int64_t block) {
 at::Tensor keys_of(const at::Tensor& ids, int64_t experts, const MaybeTensor& map, bool by_map) {
   at::Tensor key = ids.to(at::kLong).flatten();
   at::Tensor known = key.ge(0);
-  if (given(map) && map->numel() == 0) {
+  if (is_given(map) && map->numel() == 0) {
     known = at::zeros_like(known);
-  } else if (given(map)) {
+  } else if (is_given(map)) {
     const at::Tensor here = map->to(at::kLong).flatten().index_select(0, key.clamp(0, map->numel() - 1));
     known = known.logical_and(here.ge(0));
     if (by_map) key = here;
@@ -228,7 +228,7 @@ void _align_experts_composite(at::Tensor& sorted, at::Tensor& expert_ids, at::Te
   sorted.copy_(room.narrow(0, 0, sorted.numel()).view_as(sorted));
   const at::Tensor from = at::arange(expert_ids.numel(), key.options()) * block;
   at::Tensor expert = at::searchsorted(ends, from, false, true).clamp_max(experts - 1);
-  if (given(map)) expert = map->to(at::kLong).flatten().index_select(0, expert.clamp_max(map->numel() - 1));
+  if (is_given(map)) expert = map->to(at::kLong).flatten().index_select(0, expert.clamp_max(map->numel() - 1));
   expert_ids.copy_(at::where(from.lt(ends.select(0, -1)), expert, empty).view_as(expert_ids));
   total.copy_(ends.narrow(0, experts - 1, 1).view_as(total));
 }
@@ -269,7 +269,7 @@ void check_spread(const at::Tensor& out, const at::Tensor& out_scales, const at:
       out.dim() == 2 && out.size(0) >= ids.numel() && out.size(1) == x.size(1) && out.scalar_type() == x.scalar_type(),
       "expected room for ", ids.numel(), " rows like ", x.sizes(), " of ", x.scalar_type(), ", got ", out.sizes(),
       " of ", out.scalar_type());
-  if (given(scales) && out_scales.numel())
+  if (is_given(scales) && out_scales.numel())
     TORCH_CHECK(scales->dim() == 2 && scales->size(0) == x.size(0) && out_scales.dim() == 2 &&
                     out_scales.size(0) >= ids.numel() && out_scales.size(1) == scales->size(1) &&
                     out_scales.scalar_type() == scales->scalar_type(),
@@ -316,13 +316,13 @@ void _spread_rows_composite(at::Tensor& out, at::Tensor& out_scales, at::Tensor&
     room.copy_(at::where(there.unsqueeze(1), bytes(from).index_select(0, source), room));
   };
   move(x, out);
-  if (given(scales) && out_scales.numel()) move(*scales, out_scales);
+  if (is_given(scales) && out_scales.numel()) move(*scales, out_scales);
 }
 
 void _spread_rows(at::Tensor& out, at::Tensor& out_scales, at::Tensor& counts, at::Tensor& places, const at::Tensor& x,
                   const MaybeTensor& scales, const at::Tensor& ids, const MaybeTensor& map) {
   check_spread(out, out_scales, places, x, scales, ids);
-  const bool scaled = given(scales) && out_scales.numel();
+  const bool scaled = is_given(scales) && out_scales.numel();
   if (!is_dense(counts, at::kInt) || !is_dense(places, at::kInt) || !movable(x) || !movable(out) ||
       (scaled && (!movable(*scales) || !movable(out_scales))) || !fits(ids.numel()) ||
       !plan::plan_experts_serve(static_cast<uint32_t>(std::min<int64_t>(counts.numel(), INT32_MAX)), 0))
@@ -352,13 +352,13 @@ void check_sum(const at::Tensor& out, const at::Tensor& rows, const MaybeTensor&
                const MaybeTensor& ids) {
   TORCH_CHECK(out.dim() == 2 && out.scalar_type() == rows.scalar_type(), "expected an output of ", rows.scalar_type(),
               " and two dimensions, got ", out.scalar_type(), " of ", out.sizes());
-  const bool placed = given(places);
+  const bool placed = is_given(places);
   TORCH_CHECK(rows.dim() == (placed ? 2 : 3) && rows.size(-1) == out.size(1) &&
                   (placed ? places->dim() == 2 && places->size(0) == out.size(0) : rows.size(0) == out.size(0)),
               "expected rows for an output of ", out.sizes(), ", got ", rows.sizes());
   const at::IntArrayRef each = placed ? places->sizes() : rows.sizes().slice(0, 2);
   for (const MaybeTensor* t : {&weights, &ids})
-    TORCH_CHECK(!given(*t) || (*t)->sizes() == each, "expected a weight and an expert for each of ", each);
+    TORCH_CHECK(!is_given(*t) || (*t)->sizes() == each, "expected a weight and an expert for each of ", each);
 }
 
 }  // namespace
@@ -367,14 +367,14 @@ void _sum_experts_composite(at::Tensor& out, const at::Tensor& rows, const Maybe
                             const MaybeTensor& weights, const MaybeTensor& ids, const MaybeTensor& map) {
   check_sum(out, rows, places, weights, ids);
   at::Tensor picked = rows, there;
-  if (given(places)) {
+  if (is_given(places)) {
     there = places->ge(0);
     picked = rows.index_select(0, places->clamp_min(0).flatten().to(at::kLong))
                  .view({places->size(0), places->size(1), rows.size(1)});
   }
-  if (given(ids)) {
+  if (is_given(ids)) {
     at::Tensor known = ids->ge(0);
-    if (given(map))
+    if (is_given(map))
       known = known.logical_and(map->to(at::kLong)
                                     .flatten()
                                     .index_select(0, ids->flatten().to(at::kLong).clamp(0, map->numel() - 1))
@@ -384,14 +384,14 @@ void _sum_experts_composite(at::Tensor& out, const at::Tensor& rows, const Maybe
   }
   picked = picked.to(at::toOpMathType(rows.scalar_type()));
   if (there.defined()) picked = at::where(there.unsqueeze(-1), picked, 0.0);
-  if (given(weights)) picked = picked * weights->to(picked.scalar_type()).unsqueeze(-1);
+  if (is_given(weights)) picked = picked * weights->to(picked.scalar_type()).unsqueeze(-1);
   out.copy_(picked.sum(1));
 }
 
 void _sum_experts(at::Tensor& out, const at::Tensor& rows, const MaybeTensor& places, const MaybeTensor& weights,
                   const MaybeTensor& ids, const MaybeTensor& map) {
   check_sum(out, rows, places, weights, ids);
-  const int64_t count = given(places) ? places->size(1) : rows.size(1);
+  const int64_t count = is_given(places) ? places->size(1) : rows.size(1);
   if (!is_value(rows) || !rows_of(rows) || !rows_of(out) || count > 64 || !fits(out.size(0) * count) ||
       !fits(out.size(1)) || (rows.dim() == 3 && rows.stride(0) != rows.stride(1) * rows.size(1)))
     return _sum_experts_composite(out, rows, places, weights, ids, map);
@@ -401,9 +401,9 @@ void _sum_experts(at::Tensor& out, const at::Tensor& rows, const MaybeTensor& pl
   at::Tensor place, weight, expert, local;
   p.rows = rows.const_data_ptr();
   p.out = out.mutable_data_ptr();
-  if (given(places)) p.places = (place = places->to(at::kInt).contiguous()).const_data_ptr<int32_t>();
-  if (given(weights)) p.weights = (weight = weights->to(at::kFloat).contiguous()).const_data_ptr<float>();
-  if (given(ids)) p.ids = numbers_in(expert = read_numbers(*ids));
+  if (is_given(places)) p.places = (place = places->to(at::kInt).contiguous()).const_data_ptr<int32_t>();
+  if (is_given(weights)) p.weights = (weight = weights->to(at::kFloat).contiguous()).const_data_ptr<float>();
+  if (is_given(ids)) p.ids = numbers_in(expert = read_numbers(*ids));
   set_map(p, map, local);
   p.src_row = rows.stride(-2);
   p.dst_row = out.stride(0);

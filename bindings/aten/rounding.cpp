@@ -21,7 +21,7 @@ namespace {
 
 using MaybeTensor = std::optional<at::Tensor>;
 
-std::optional<plan::RoundFormat> format_of(const at::Tensor& t) {
+std::optional<plan::RoundFormat> round_format(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case at::kFloat8_e4m3fn: return plan::RoundFormat::e4m3fn;
     case at::kFloat8_e5m2: return plan::RoundFormat::e5m2;
@@ -40,11 +40,11 @@ double top_of(at::ScalarType type) {
   }
 }
 
-bool is_value(const at::Tensor& t) {
+bool is_single(const at::Tensor& t) {
   return t.scalar_type() == at::kFloat || t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16;
 }
 bool side_by_side(const at::Tensor& t) { return t.size(1) < 2 || t.stride(1) == 1; }
-bool small(const at::Tensor& t) { return t.size(0) < INT32_MAX && t.size(1) < INT32_MAX; }
+bool few(const at::Tensor& t) { return t.size(0) < INT32_MAX && t.size(1) < INT32_MAX; }
 
 void check_values(const at::Tensor& out, const at::Tensor& x) {
   TORCH_CHECK(x.dim() == 2 && out.sizes() == x.sizes(), "expected an output of shape ", x.sizes(), ", got ",
@@ -101,9 +101,9 @@ void _round_rows_composite(at::Tensor& out, at::Tensor& scales, const at::Tensor
 void _round_rows(at::Tensor& out, at::Tensor& scales, const at::Tensor& x, int64_t group, const MaybeTensor& bound,
                  double least_value, double least_scale, bool one, bool exponents, bool inverse) {
   check_round(out, scales, x, group, bound);
-  const auto format = format_of(out);
-  if (!format || !is_value(x) || !side_by_side(x) || !side_by_side(out) || scales.scalar_type() != at::kFloat ||
-      !small(x))
+  const auto format = round_format(out);
+  if (!format || !is_single(x) || !side_by_side(x) || !side_by_side(out) || scales.scalar_type() != at::kFloat ||
+      !few(x))
     return _round_rows_composite(out, scales, x, group, bound, least_value, least_scale, one, exponents, inverse);
   changed(out);
   changed(scales);
@@ -140,8 +140,8 @@ void _round_by_composite(at::Tensor& out, const at::Tensor& x, const at::Tensor&
 
 void _round_by(at::Tensor& out, const at::Tensor& x, const at::Tensor& scale, bool safe) {
   check_scale(out, x, scale);
-  const auto format = format_of(out);
-  if (!format || !is_value(x) || !side_by_side(x) || !side_by_side(out) || !small(x))
+  const auto format = round_format(out);
+  if (!format || !is_single(x) || !side_by_side(x) || !side_by_side(out) || !few(x))
     return _round_by_composite(out, x, scale, safe);
   changed(out);
   if (x.numel() == 0) return;
