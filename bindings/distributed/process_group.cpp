@@ -1,10 +1,9 @@
 #include "bindings/distributed/process_group.hpp"
 
-#include <Python.h>
-
 #include <algorithm>
 #include <thread>
 
+#include "bindings/distributed/without_gil.hpp"
 #include "bindings/errors.hpp"
 
 namespace xpu_ops::distributed {
@@ -12,20 +11,6 @@ namespace {
 
 using c10d::OpType;
 using std::chrono::milliseconds;
-
-// Ending a group may wait for work that needs the GIL.
-class WithoutGil {
- public:
-  WithoutGil() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~WithoutGil() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-  WithoutGil(const WithoutGil&) = delete;
-  WithoutGil& operator=(const WithoutGil&) = delete;
-
- private:
-  PyThreadState* state_;
-};
 
 void end_elsewhere(Engine engine, c10::weak_intrusive_ptr<c10d::Backend> borrowed) {
   std::thread([engine = std::move(engine), borrowed = std::move(borrowed)]() mutable {

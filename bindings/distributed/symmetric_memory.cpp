@@ -2,7 +2,6 @@
 // others.
 #include "bindings/distributed/symmetric_memory.hpp"
 
-#include <Python.h>
 #include <sched.h>
 
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "bindings/distributed/shared_block.hpp"
+#include "bindings/distributed/without_gil.hpp"
 #include "bindings/errors.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/pool.hpp"
@@ -82,19 +82,6 @@ c10d::symmetric_memory::GroupInfo members(const std::string& name) {
   return {group->getRank(), group->getSize(), group->getStore()};
 }
 
-class FreeInterpreter {
- public:
-  FreeInterpreter() : state_(Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : nullptr) {}
-  ~FreeInterpreter() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-  FreeInterpreter(const FreeInterpreter&) = delete;
-  FreeInterpreter& operator=(const FreeInterpreter&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
 class XpuSymmetricMemory final : public Symmetric {
  public:
   XpuSymmetricMemory(std::shared_ptr<Mapped> peers, size_t offset) : peers_(std::move(peers)), offset_(offset) {}
@@ -113,7 +100,7 @@ class XpuSymmetricMemory final : public Symmetric {
 
   void barrier(int channel, size_t timeout_ms) override {
     enter(channel, "barrier");
-    FreeInterpreter free;
+    WithoutGil waiting;
     for (int r = 0; r < get_world_size(); ++r)
       if (r != peers_->rank) put(r, channel, "barrier", timeout_ms);
     for (int r = 0; r < get_world_size(); ++r)
@@ -122,13 +109,13 @@ class XpuSymmetricMemory final : public Symmetric {
   void put_signal(int dst_rank, int channel, size_t timeout_ms) override {
     check_peer(dst_rank);
     enter(channel, "put_signal");
-    FreeInterpreter free;
+    WithoutGil waiting;
     put(dst_rank, channel, "put_signal", timeout_ms);
   }
   void wait_signal(int src_rank, int channel, size_t timeout_ms) override {
     check_peer(src_rank);
     enter(channel, "wait_signal");
-    FreeInterpreter free;
+    WithoutGil waiting;
     take(src_rank, channel, "wait_signal", timeout_ms);
   }
 
@@ -148,7 +135,7 @@ class XpuSymmetricMemory final : public Symmetric {
     translate([&] {
       runtime::Queue& queue = runtime::current_queue(peers_->device);
       runtime::refuse_recording(queue, what);
-      FreeInterpreter free;
+      WithoutGil waiting;
       runtime::synchronize(queue);
     });
   }
@@ -242,7 +229,7 @@ class XpuSymmetricAllocator final : public c10d::symmetric_memory::SymmetricMemo
   }
   // Tells the group where the block is, maps the others' and returns when all have done so.
   std::shared_ptr<Mapped> meet(const Allocation& own, const std::string& group) {
-    FreeInterpreter free;
+    WithoutGil waiting;
     const auto info = members(group);
     TORCH_CHECK(info.world_size > 0 && own.pad_bytes >= sizeof(uint32_t) * static_cast<size_t>(info.world_size),
                 "The signal pad is too small for ", info.world_size, " ranks.");
