@@ -26,6 +26,28 @@ struct View {
   }
 };
 
+// Row-major without gaps; strides of dims of size 1 mean nothing.
+inline bool is_dense(const View& v) {
+  int64_t next = 1;
+  for (int d = v.ndim - 1; d >= 0; --d) {
+    if (v.dims[d] != 1 && v.strides[d] != next) return false;
+    next *= v.dims[d];
+  }
+  return true;
+}
+// The same in the order batch, spatial dims, channels.
+inline bool is_channels_last(const View& v) {
+  int64_t next = 1;
+  const auto follows = [&](int d) {
+    const bool here = v.dims[d] == 1 || v.strides[d] == next;
+    next *= v.dims[d];
+    return here;
+  };
+  bool all = follows(1);
+  for (int d = v.ndim - 1; d >= 2; --d) all = all && follows(d);
+  return all && follows(0);
+}
+
 // The tensor a packed weight was made from. `storage` must never name another tensor's memory while the cache holds an
 // entry for it: see onednn/weight_cache.hpp.
 struct WeightRef {

@@ -30,13 +30,6 @@ View channels_last(const View& v) {
   return r;
 }
 
-bool is_channels_last(const View& v) {
-  const View r = channels_last(v);
-  for (int i = 0; i < v.ndim; ++i)
-    if (v.dims[i] != 1 && v.strides[i] != r.strides[i]) return false;
-  return true;
-}
-
 // The view itself if it is channels-last, else scratch memory of that layout, holding the same values if `fill`. `data`
 // of the result is null if oneDNN cannot reorder the view.
 View as_channels_last(runtime::Queue& queue, const View& v, std::list<runtime::Scratch>& scratch, bool fill) {

@@ -57,15 +57,6 @@ void collapse_rows(View& a, View& b, View* bias, View& dst, const PostOps& post)
   dst.dims[0] *= batch;
 }
 
-bool is_dense(const View& v) {
-  int64_t stride = 1;
-  for (int i = v.ndim - 1; i >= 0; --i) {
-    if (v.dims[i] != 1 && v.strides[i] != stride) return false;
-    stride *= v.dims[i];
-  }
-  return true;
-}
-
 // Whether the operand of a post-op has fewer elements than the result, other than one for each column. brg_matmul of
 // oneDNN 3.x finds their places by those of a dense result.
 bool broadcasts(const PostOps& post, const View& dst) {

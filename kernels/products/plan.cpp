@@ -173,15 +173,6 @@ Plan plan_fused(const FusedProblem& p) {
   return plan;
 }
 
-bool is_dense(const View& v) {
-  int64_t next = 1;
-  for (int d = v.ndim - 1; d >= 0; --d) {
-    if (v.dims[d] != 1 && v.strides[d] != next) return false;
-    next *= v.dims[d];
-  }
-  return true;
-}
-
 plan::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g) {
   plan::DirectProblem a{};
   const int missing = 3 - g.spatial;

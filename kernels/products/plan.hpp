@@ -67,8 +67,6 @@ DType wide_type(DType type);
 bool is_plain(const Operand& t);
 bool is_dense(const Operand& t);  // row-major without gaps
 
-bool is_dense(const View& v);
-
 // The convolution that src, weights and dst of a problem make, without their memory.
 plan::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g);
 // Whether the layer has a group per channel and the depthwise kernels take its operands as they lie.

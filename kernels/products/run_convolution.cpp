@@ -150,19 +150,6 @@ Served run(runtime::Queue& queue, const ConvProblem& problem) {
 
 namespace {
 
-bool is_last(const View& v) {
-  int64_t next = 1;
-  const auto follows = [&](int d) {
-    const bool here = v.dims[d] == 1 || v.strides[d] == next;
-    next *= v.dims[d];
-    return here;
-  };
-  if (!follows(1)) return false;
-  for (int d = v.ndim - 1; d >= 2; --d)
-    if (!follows(d)) return false;
-  return follows(0);
-}
-
 // A tensor made of a weight and a norm, kept under a name of its own.
 std::shared_ptr<onednn::PackedWeight> keep(runtime::Queue& queue, const Folded& f, uint64_t form, View to,
                                            View (*make)(const void*)) {
@@ -191,7 +178,7 @@ void launch_folded_depthwise(runtime::Queue& queue, const ConvProblem& p, const 
 }  // namespace
 
 Served run(runtime::Queue& queue, const ConvProblem& p, const Folded& f) {
-  if (!is_last(p.src) || !is_last(p.dst)) return Served::no;
+  if (!is_channels_last(p.src) || !is_channels_last(p.dst)) return Served::no;
   if (plan_folded_depthwise(p, f.bounded, runtime::device_info(queue.device).policy)) {
     launch_folded_depthwise(queue, p, f);
     return Served::whole;
