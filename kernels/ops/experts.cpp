@@ -19,6 +19,15 @@ constexpr size_t kGroupsPerUnit = 4;          // so that units that start late s
 constexpr uint32_t kLeastSummands = 1 << 14;  // of a work-group of one item
 constexpr size_t kLeastPairs = 4096;          // likewise
 
+// Of `chunk` columns for one item; of many items four each.
+PiecePlan pieces(uint32_t columns, size_t chunk, const runtime::Policy& policy) {
+  PiecePlan plan;
+  plan.items = policy.single_items ? 1 : tile_group(columns, policy);
+  plan.chunk = static_cast<uint32_t>(policy.single_items ? chunk : 4 * plan.items);
+  plan.groups = ceil_div(columns, plan.chunk);
+  return plan;
+}
+
 size_t bytes_of(const SpreadPart& part) { return size_t{part.size} * part.bytes; }
 
 }  // namespace
@@ -59,17 +68,9 @@ void spread_rows(runtime::Queue& queue, const SpreadProblem& problem) {
 }
 
 PiecePlan plan_sum(const SumProblem& p, const runtime::Policy& policy) {
-  PiecePlan plan;
-  if (policy.single_items) {
-    const size_t wanted = policy.units * kGroupsPerUnit, parts = ceil_div(wanted, std::max<size_t>(p.tokens, 1));
-    const size_t least = ceil_div(kLeastSummands, size_t{std::max(p.count, 1u)} * 64) * 64;
-    plan.chunk = static_cast<uint32_t>(std::max(least, ceil_div(p.columns, parts * 64) * 64));
-  } else {
-    plan.items = tile_group(p.columns, policy);
-    plan.chunk = static_cast<uint32_t>(4 * plan.items);
-  }
-  plan.groups = ceil_div(p.columns, plan.chunk);
-  return plan;
+  const size_t wanted = policy.units * kGroupsPerUnit, parts = ceil_div(wanted, std::max<size_t>(p.tokens, 1));
+  const size_t least = ceil_div(kLeastSummands, size_t{std::max(p.count, 1u)} * 64) * 64;
+  return pieces(p.columns, std::max(least, ceil_div(p.columns, parts * 64) * 64), policy);
 }
 
 void sum_experts(runtime::Queue& queue, DType type, const SumProblem& problem) {
@@ -81,16 +82,8 @@ void sum_experts(runtime::Queue& queue, DType type, const SumProblem& problem) {
 }
 
 PiecePlan plan_pairs(const PairProblem& p, const runtime::Policy& policy) {
-  PiecePlan plan;
-  if (policy.single_items) {
-    const size_t share = ceil_div(size_t{p.rows} * p.columns, policy.units * kGroupsPerUnit);
-    plan.chunk = static_cast<uint32_t>(ceil_div(std::max(kLeastPairs, share), 16) * 16);
-  } else {
-    plan.items = tile_group(p.columns, policy);
-    plan.chunk = static_cast<uint32_t>(4 * plan.items);
-  }
-  plan.groups = ceil_div(p.columns, plan.chunk);
-  return plan;
+  const size_t share = ceil_div(size_t{p.rows} * p.columns, policy.units * kGroupsPerUnit);
+  return pieces(p.columns, ceil_div(std::max(kLeastPairs, share), 16) * 16, policy);
 }
 
 void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem) {
