@@ -11,7 +11,7 @@ template <class T> inline T angle(cplx<T> z) {
 }
 template <class T> inline cplx<T> scale(cplx<T> z, T s) { return {z.re * s, z.im * s}; }
 // A factor with no imaginary part keeps infinities, which the whole product would turn into NaN.
-template <class T> inline cplx<T> times(cplx<T> s, cplx<T> z) { return s.im == T(0) ? scale(z, s.re) : s * z; }
+template <class T> inline cplx<T> by_factor(cplx<T> s, cplx<T> z) { return s.im == T(0) ? scale(z, s.re) : s * z; }
 template <class T> inline cplx<T> times_i(cplx<T> z) { return {-z.im, z.re}; }
 template <class T> inline cplx<T> sgn(cplx<T> z) {
   T m = abs(z);
