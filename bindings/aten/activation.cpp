@@ -245,7 +245,7 @@ void _gated_unit(at::Tensor& out, const at::Tensor& gate, const at::Tensor& up, 
                 .resize_outputs(false)
                 .build();
   pointwise(it, op, {{first}, {second}});
-  if (!out.is_inference()) out.unsafeGetTensorImpl()->bump_version();
+  mark_written(out);
 }
 
 void _gated_unit_composite(at::Tensor& out, const at::Tensor& gate, const at::Tensor& up, std::string_view activation,

@@ -32,13 +32,11 @@
 namespace xpu_ops::aten {
 namespace {
 
-bool attention_type(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
-
 // Whether the tiles take these operands; the gradient of a mask they do not know. Sizes may be symbols: torch.compile
 // asks.
 bool fits(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask) {
   if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4) return false;
-  if (!attention_type(q.scalar_type()) || k.dtype() != q.dtype() || v.dtype() != q.dtype()) return false;
+  if (!is_single_or_half(q.scalar_type()) || k.dtype() != q.dtype() || v.dtype() != q.dtype()) return false;
   const auto qs = q.sym_sizes(), ks = k.sym_sizes(), vs = v.sym_sizes();
   if (qs[0] != ks[0] || qs[0] != vs[0] || ks[1] != vs[1] || ks[2] != vs[2]) return false;
   if (qs[3] != ks[3] || ks[1] == 0 || qs[1] % ks[1] != 0) return false;
@@ -501,11 +499,10 @@ at::Tensor scaled_dot_product_attention(const at::Tensor& query, const at::Tenso
                                         std::optional<double> scale, bool enable_gqa) {
   check_attention(query, key, value, attn_mask);
   if (nothing_to_attend(query, value)) return attention_of_nothing(query, key, value);
-  if (is_causal && attn_mask.has_value() && attn_mask->defined())
+  if (is_causal && is_given(attn_mask))
     return aten::scaled_dot_product_attention(query, key, value, causal(*attn_mask, query, key), dropout_p, false,
                                               scale, enable_gqa);
-  if (transformed(query) || transformed(key) || transformed(value) ||
-      (attn_mask.has_value() && attn_mask->defined() && transformed(*attn_mask)))
+  if (transformed(query) || transformed(key) || transformed(value) || (is_given(attn_mask) && transformed(*attn_mask)))
     return attention_of_products(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
   // The kernels know operands of four dimensions.
   if (query.dim() < 4 && key.dim() == query.dim() && value.dim() == query.dim() &&

@@ -22,18 +22,16 @@
 namespace xpu_ops::aten {
 namespace {
 
-using MaybeTensor = std::optional<at::Tensor>;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool is_given(const MaybeTensor& t) { return t.has_value() && t->defined(); }
 bool fits(int64_t n) { return n < INT32_MAX; }
 
 bool is_number(const at::Tensor& t) { return t.scalar_type() == at::kInt || t.scalar_type() == at::kLong; }
-bool is_value(const at::Tensor& t) {
-  return t.scalar_type() == at::kFloat || t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16;
-}
+bool is_value(const at::Tensor& t) { return is_single_or_half(t.scalar_type()); }
 bool is_dense(const at::Tensor& t, at::ScalarType type) { return t.is_contiguous() && t.scalar_type() == type; }
-bool rows_of(const at::Tensor& t) { return t.size(-1) < 2 || t.stride(-1) == 1; }
+bool serves(int64_t experts, int64_t count = 0) {
+  return fits(experts) && plan::plan_experts_serve(static_cast<uint32_t>(experts), static_cast<uint32_t>(count));
+}
 
 // Whole numbers as int32 or int64 side by side, which a kernel reads.
 at::Tensor read_numbers(const at::Tensor& t) { return is_number(t) ? t.contiguous() : t.to(at::kLong).contiguous(); }
@@ -45,8 +43,7 @@ plan::Numbers numbers_out(const at::Tensor& t) {
 }
 
 void changed(std::initializer_list<const at::Tensor*> list) {
-  for (const at::Tensor* t : list)
-    if (!t->is_inference()) t->unsafeGetTensorImpl()->bump_version();
+  for (const at::Tensor* t : list) mark_written(*t);
 }
 
 // int32 numbers of experts here; an empty map knows none. `map` keeps what is read.
@@ -149,14 +146,12 @@ void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, 
   check_choice(weights, ids, sources, scores, bias, padding, groups, kept);
   const bool whole = !sources.numel() || (is_number(sources) && sources.is_contiguous());
   if (!is_dense(weights, at::kFloat) || !is_number(ids) || !ids.is_contiguous() || !whole || !is_value(scores) ||
-      !plan::plan_experts_serve(static_cast<uint32_t>(std::min<int64_t>(scores.size(1), INT32_MAX)),
-                                static_cast<uint32_t>(weights.size(1))) ||
-      !fits(weights.numel()))
+      !serves(scores.size(1), weights.size(1)) || !fits(weights.numel()))
     return _choose_experts_composite(weights, ids, sources, scores, scoring, renormalize, bias, factor, padding, groups,
                                      kept);
   changed({&weights, &ids, &sources});
   if (weights.numel() == 0) return;
-  const at::Tensor rows = rows_of(scores) ? scores : scores.contiguous();
+  const at::Tensor rows = has_dense_rows(scores) ? scores : scores.contiguous();
   const at::Tensor more = is_given(bias) ? bias->to(at::kFloat).contiguous() : at::Tensor();
   const at::Tensor none = is_given(padding) ? padding->contiguous() : at::Tensor();
   plan::ChooseProblem p;
@@ -237,8 +232,7 @@ void _align_experts(at::Tensor& sorted, at::Tensor& expert_ids, at::Tensor& tota
                     int64_t experts, int64_t block, const MaybeTensor& map, int64_t empty) {
   check_blocks(total, experts, block);
   if (!is_dense(sorted, at::kInt) || !is_dense(expert_ids, at::kInt) || !is_dense(total, at::kInt) ||
-      !plan::plan_experts_serve(static_cast<uint32_t>(std::min<int64_t>(experts, INT32_MAX)), 0) ||
-      !fits(ids.numel() + experts * block) || !fits(sorted.numel()) || !fits(block))
+      !serves(experts) || !fits(ids.numel() + experts * block) || !fits(sorted.numel()) || !fits(block))
     return _align_experts_composite(sorted, expert_ids, total, ids, experts, block, map, empty);
   changed({&sorted, &expert_ids, &total});
   const at::Tensor choices = read_numbers(ids);
@@ -277,7 +271,7 @@ void check_spread(const at::Tensor& out, const at::Tensor& out_scales, const at:
                 scales->sizes());
 }
 
-bool movable(const at::Tensor& t) { return rows_of(t) && fits(t.size(1)) && t.element_size() <= 8; }
+bool movable(const at::Tensor& t) { return has_dense_rows(t) && fits(t.size(1)) && t.element_size() <= 8; }
 
 // In the widest units that divide rows and the way from one to the next.
 plan::SpreadPart spread_part(const at::Tensor& out, const at::Tensor& x) {
@@ -324,8 +318,7 @@ void _spread_rows(at::Tensor& out, at::Tensor& out_scales, at::Tensor& counts, a
   check_spread(out, out_scales, places, x, scales, ids);
   const bool scaled = is_given(scales) && out_scales.numel();
   if (!is_dense(counts, at::kInt) || !is_dense(places, at::kInt) || !movable(x) || !movable(out) ||
-      (scaled && (!movable(*scales) || !movable(out_scales))) || !fits(ids.numel()) ||
-      !plan::plan_experts_serve(static_cast<uint32_t>(std::min<int64_t>(counts.numel(), INT32_MAX)), 0))
+      (scaled && (!movable(*scales) || !movable(out_scales))) || !fits(ids.numel()) || !serves(counts.numel()))
     return _spread_rows_composite(out, out_scales, counts, places, x, scales, ids, map);
   changed({&out, &counts, &places});
   if (scaled) changed({&out_scales});
@@ -392,7 +385,7 @@ void _sum_experts(at::Tensor& out, const at::Tensor& rows, const MaybeTensor& pl
                   const MaybeTensor& ids, const MaybeTensor& map) {
   check_sum(out, rows, places, weights, ids);
   const int64_t count = is_given(places) ? places->size(1) : rows.size(1);
-  if (!is_value(rows) || !rows_of(rows) || !rows_of(out) || count > 64 || !fits(out.size(0) * count) ||
+  if (!is_value(rows) || !has_dense_rows(rows) || !has_dense_rows(out) || count > 64 || !fits(out.size(0) * count) ||
       !fits(out.size(1)) || (rows.dim() == 3 && rows.stride(0) != rows.stride(1) * rows.size(1)))
     return _sum_experts_composite(out, rows, places, weights, ids, map);
   changed({&out});
@@ -435,7 +428,7 @@ void _swiglu_pairs_composite(at::Tensor& out, const at::Tensor& x, double alpha,
 
 void _swiglu_pairs(at::Tensor& out, const at::Tensor& x, double alpha, double limit) {
   check_pairs(out, x);
-  if (!is_value(x) || !rows_of(x) || !rows_of(out) || !fits(x.size(0)) || !fits(x.size(1)) ||
+  if (!is_value(x) || !has_dense_rows(x) || !has_dense_rows(out) || !fits(x.size(0)) || !fits(x.size(1)) ||
       (x.element_size() == 2 && x.stride(0) % 2 != 0) || x.storage_offset() % 2 != 0)
     return _swiglu_pairs_composite(out, x, alpha, limit);
   changed({&out});

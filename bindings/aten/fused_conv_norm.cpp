@@ -41,6 +41,8 @@ struct Norm {
   }
 };
 
+at::Tensor of(const MaybeTensor& t) { return t.value_or(at::Tensor()); }
+
 const Norm& norm_of(const void* owner) { return *static_cast<const Norm*>(owner); }
 View folded_weights(const void* owner) {
   const Norm& n = norm_of(owner);
@@ -91,7 +93,6 @@ at::Tensor xpu_ops_conv_norm_composite(
     const at::Tensor& var, double eps, at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation,
     int64_t groups, at::ArrayRef<double> bounds, c10::List<std::string> post_ops, at::TensorList operands) {
   check(bounds);
-  const auto of = [](const std::optional<at::Tensor>& t) { return t.value_or(at::Tensor()); };
   return compose(x, {weight, of(bias), of(norm_weight), of(norm_bias), mean, var, eps},
                  {stride, padding, dilation, groups}, bounds, make_chain(post_ops, operands));
 }
@@ -102,7 +103,6 @@ at::Tensor xpu_ops_conv_norm(const at::Tensor& x, const at::Tensor& weight, cons
                              at::IntArrayRef padding, at::IntArrayRef dilation, int64_t groups,
                              at::ArrayRef<double> bounds, c10::List<std::string> post_ops, at::TensorList operands) {
   check(bounds);
-  const auto of = [](const std::optional<at::Tensor>& t) { return t.value_or(at::Tensor()); };
   const Norm n{weight, of(bias), of(norm_weight), of(norm_bias), mean, var, eps};
   const ConvCall call{stride, padding, dilation, groups};
   const Chain chain = make_chain(post_ops, operands);

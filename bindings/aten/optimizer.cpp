@@ -10,8 +10,6 @@
 namespace xpu_ops::aten {
 namespace {
 
-using MaybeTensor = std::optional<at::Tensor>;
-
 struct Hyper {
   double lr, a, b, weight_decay, eps;
   const at::Tensor* lr_tensor = nullptr;
@@ -19,7 +17,7 @@ struct Hyper {
 };
 
 const float* flag_ptr(const MaybeTensor& t, const char* name) {
-  if (!t.has_value() || !t->defined()) return nullptr;
+  if (!is_given(t)) return nullptr;
   TORCH_CHECK(t->is_xpu(), name, " must be on the same XPU device as the params");
   TORCH_CHECK(t->numel() == 1 && t->scalar_type() == at::kFloat, name, " must be a 1-element float tensor");
   return t->const_data_ptr<float>();

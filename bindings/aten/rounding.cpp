@@ -19,8 +19,6 @@
 namespace xpu_ops::aten {
 namespace {
 
-using MaybeTensor = std::optional<at::Tensor>;
-
 std::optional<plan::RoundFormat> round_format(const at::Tensor& t) {
   switch (t.scalar_type()) {
     case at::kFloat8_e4m3fn: return plan::RoundFormat::e4m3fn;
@@ -40,10 +38,6 @@ double top_of(at::ScalarType type) {
   }
 }
 
-bool is_single(const at::Tensor& t) {
-  return t.scalar_type() == at::kFloat || t.scalar_type() == at::kHalf || t.scalar_type() == at::kBFloat16;
-}
-bool side_by_side(const at::Tensor& t) { return t.size(1) < 2 || t.stride(1) == 1; }
 bool few(const at::Tensor& t) { return t.size(0) < INT32_MAX && t.size(1) < INT32_MAX; }
 
 void check_values(const at::Tensor& out, const at::Tensor& x) {
@@ -72,10 +66,6 @@ at::Tensor cast(const at::Tensor& x, at::ScalarType type) {
   return x.clamp(-top_of(type), top_of(type)).to(type);
 }
 
-void changed(const at::Tensor& t) {
-  if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
-}
-
 }  // namespace
 
 void _round_rows_composite(at::Tensor& out, at::Tensor& scales, const at::Tensor& x, int64_t group,
@@ -102,11 +92,11 @@ void _round_rows(at::Tensor& out, at::Tensor& scales, const at::Tensor& x, int64
                  double least_value, double least_scale, bool one, bool exponents, bool inverse) {
   check_round(out, scales, x, group, bound);
   const auto format = round_format(out);
-  if (!format || !is_single(x) || !side_by_side(x) || !side_by_side(out) || scales.scalar_type() != at::kFloat ||
-      !few(x))
+  if (!format || !is_single_or_half(x.scalar_type()) || !has_dense_rows(x) || !has_dense_rows(out) ||
+      scales.scalar_type() != at::kFloat || !few(x))
     return _round_rows_composite(out, scales, x, group, bound, least_value, least_scale, one, exponents, inverse);
-  changed(out);
-  changed(scales);
+  mark_written(out);
+  mark_written(scales);
   if (x.numel() == 0) return;
   const at::Tensor limit = bound.has_value() ? bound->to(at::kFloat) : at::Tensor();
   plan::RoundProblem p;
@@ -141,9 +131,9 @@ void _round_by_composite(at::Tensor& out, const at::Tensor& x, const at::Tensor&
 void _round_by(at::Tensor& out, const at::Tensor& x, const at::Tensor& scale, bool safe) {
   check_scale(out, x, scale);
   const auto format = round_format(out);
-  if (!format || !is_single(x) || !side_by_side(x) || !side_by_side(out) || !few(x))
+  if (!format || !is_single_or_half(x.scalar_type()) || !has_dense_rows(x) || !has_dense_rows(out) || !few(x))
     return _round_by_composite(out, x, scale, safe);
-  changed(out);
+  mark_written(out);
   if (x.numel() == 0) return;
   const at::Tensor scales = scale.to(at::kFloat).contiguous();
   plan::ScaleProblem p;

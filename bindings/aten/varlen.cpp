@@ -35,10 +35,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
 
 namespace {
 
-using MaybeTensor = std::optional<at::Tensor>;
-
-bool given(const MaybeTensor& t) { return t.has_value() && t->defined(); }
-
 // Keys from `left` before a query to `right` after it; negative: without bound.
 struct KeyWindow {
   int64_t left, right;
@@ -110,7 +106,7 @@ Packed packed(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cum_q,
 class Keys {
  public:
   Keys(const at::Tensor& pool, const Packed& packed, const MaybeTensor& block_table) : pool_(pool), packed_(packed) {
-    if (given(block_table)) table_ = *block_table;
+    if (is_given(block_table)) table_ = *block_table;
   }
   at::Tensor of(size_t i, int64_t length) const {
     const auto item = static_cast<int64_t>(i);
@@ -153,7 +149,7 @@ bool one_query_each(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   const auto pool = [&](const at::Tensor& t) {
     return t.dim() == 4 && t.stride(3) == 1 && t.scalar_type() == q.scalar_type() && t.size(3) == q.size(2);
   };
-  return call.max_q == 1 && given(blocks) && given(used) && pool(k) && pool(v) && k.sizes() == v.sizes() &&
+  return call.max_q == 1 && is_given(blocks) && is_given(used) && pool(k) && pool(v) && k.sizes() == v.sizes() &&
          q.stride(2) == 1 && k.size(1) > 0 && k.size(2) > 0 && q.size(1) % k.size(2) == 0 && cum_q.dim() == 1 &&
          cum_q.numel() > 1 && words(cum_q) && used->dim() == 1 && used->numel() >= cum_q.numel() - 1 && words(*used) &&
          blocks->dim() == 2 && blocks->size(0) == cum_q.numel() - 1 && words(*blocks) &&
@@ -196,25 +192,25 @@ at::Tensor forward(const at::Tensor& out, const at::Tensor& query, const at::Ten
                    const MaybeTensor& cum_q, const MaybeTensor& cum_k, double dropout, const Call& call,
                    const MaybeTensor& seqused, const MaybeTensor& alibi, const MaybeTensor& blocks) {
   TORCH_CHECK_NOT_IMPLEMENTED(dropout == 0.0, "varlen attention on xpu has no dropout, got dropout_p = ", dropout);
-  TORCH_CHECK_NOT_IMPLEMENTED(!given(alibi), "varlen attention on xpu does not take alibi_slopes");
-  if (!given(cum_q)) {
-    TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && !given(seqused) && !given(blocks),
+  TORCH_CHECK_NOT_IMPLEMENTED(!is_given(alibi), "varlen attention on xpu does not take alibi_slopes");
+  if (!is_given(cum_q)) {
+    TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4 && !is_given(seqused) && !is_given(blocks),
                 "_flash_attention_forward: without cum_seq_q, expected (batch, length, heads, dim) and no seqused_k or "
                 "block_table");
     const at::Tensor sums = new_empty({query.size(0), query.size(2), query.size(1)}, at::kFloat);
     attend(query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), call, out.transpose(1, 2), sums);
     return sums;
   }
-  check_packed(query, key, value, given(blocks) ? 4 : 3);
+  check_packed(query, key, value, is_given(blocks) ? 4 : 3);
   if (one_query_each(query, key, value, *cum_q, seqused, blocks, call))
     return attend_pages(out, query, key, value, *cum_q, *seqused, *blocks, call);
-  TORCH_CHECK(given(cum_k) || (given(blocks) && given(seqused)),
+  TORCH_CHECK(is_given(cum_k) || (is_given(blocks) && is_given(seqused)),
               "varlen attention: needs cum_seq_k, or block_table with seqused_k");
   Packed p;
-  if (given(blocks)) {
+  if (is_given(blocks)) {
     p.q = on_host(*cum_q, "cum_seq_q", 1);
     check_begins(p.q, query.size(0), "cum_seq_q");
-    TORCH_CHECK(given(seqused) && blocks->dim() == 2 && blocks->size(0) == static_cast<int64_t>(p.count()) &&
+    TORCH_CHECK(is_given(seqused) && blocks->dim() == 2 && blocks->size(0) == static_cast<int64_t>(p.count()) &&
                     key.size(1) > 0 && key.size(1) == value.size(1),
                 "varlen attention: a block_table needs seqused_k and a row of pages for each of the ", p.count(),
                 " sequences");
@@ -222,15 +218,15 @@ at::Tensor forward(const at::Tensor& out, const at::Tensor& query, const at::Ten
     p = packed(query, key, *cum_q, *cum_k);
   }
   const std::vector<int64_t> used =
-      given(seqused) ? on_host(*seqused, "seqused_k", static_cast<int64_t>(p.count())) : std::vector<int64_t>();
+      is_given(seqused) ? on_host(*seqused, "seqused_k", static_cast<int64_t>(p.count())) : std::vector<int64_t>();
   const Keys keys(key, p, blocks), values(value, p, blocks);
   const at::Tensor sums = at::full({query.size(1), query.size(0)}, std::numeric_limits<float>::infinity(),
                                    query.options().dtype(at::kFloat));
   for (size_t i = 0; i < p.count(); ++i) {
     if (p.queries(i) == 0) continue;
     const int64_t length = used.empty() ? p.keys(i) : used[i];
-    TORCH_CHECK(length >= 0 && (given(blocks) || length <= p.keys(i)), "varlen attention: seqused_k is ", length,
-                " of a sequence of ", given(blocks) ? 0 : p.keys(i), " keys");
+    TORCH_CHECK(length >= 0 && (is_given(blocks) || length <= p.keys(i)), "varlen attention: seqused_k is ", length,
+                " of a sequence of ", is_given(blocks) ? 0 : p.keys(i), " keys");
     const auto rows = [&](const at::Tensor& t) { return heads_first(t.narrow(0, p.q[i], p.queries(i))); };
     attend(rows(query), heads_first(keys.of(i, length)), heads_first(values.of(i, length)), call, rows(out),
            sums.narrow(1, p.q[i], p.queries(i)).unsqueeze(0));
@@ -366,8 +362,8 @@ void _place_rows(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, co
                               "pages of 2^31 and more elements are not supported");
   TORCH_CHECK_NOT_IMPLEMENTED(keys.element_size() <= 8, "elements of ", keys.element_size(),
                               " bytes are not supported");
-  for (const at::Tensor* cache : {&keys, &values})
-    if (!cache->is_inference()) cache->unsafeGetTensorImpl()->bump_version();
+  mark_written(keys);
+  mark_written(values);
   if (slots.numel() == 0 || (key.numel() == 0 && value.numel() == 0)) return;
   const at::Tensor places = slots.contiguous();
   plan::PlaceProblem problem;

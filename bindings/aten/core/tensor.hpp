@@ -15,6 +15,19 @@ namespace xpu_ops::aten {
 inline DType to_dtype(at::ScalarType t) { return static_cast<DType>(t); }
 inline DType dtype_of(const at::Tensor& t) { return to_dtype(t.scalar_type()); }
 
+using MaybeTensor = std::optional<at::Tensor>;
+inline bool is_given(const MaybeTensor& t) { return t.has_value() && t->defined(); }
+
+// The types whose kernels compute in float.
+inline bool is_single_or_half(at::ScalarType t) { return t == at::kFloat || t == at::kHalf || t == at::kBFloat16; }
+// Whether the elements of each row lie side by side.
+inline bool has_dense_rows(const at::Tensor& t) { return t.size(-1) < 2 || t.stride(-1) == 1; }
+
+// For operators that write an argument which torch's code does not count as written.
+inline void mark_written(const at::Tensor& t) {
+  if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
+}
+
 inline const runtime::Policy& current_policy() { return runtime::device_info(runtime::current_queue().device).policy; }
 
 // New tensors on the current device without a trip through the dispatcher.
