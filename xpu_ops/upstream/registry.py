@@ -24,7 +24,7 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
@@ -228,6 +228,20 @@ def apply(file: str, within: str = "") -> None:
         targets = [t for t in change.targets if t.startswith(within)]
         if change.file == file and change.make is not None and targets and not _is_elsewhen(change):
             _apply(change, targets)
+
+
+_libraries: list[Any] = []  # keep the operators registered
+
+
+def implement(namespace: str, operators: Mapping[str, Callable[..., Any]]) -> None:
+    """Give operators of torch a function on xpu, by name, where the release has none there."""
+    import torch
+
+    library = torch.library.Library(namespace, "IMPL", "XPU")
+    _libraries.append(library)
+    for name, function in operators.items():
+        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"{namespace}::{name}", "XPU"):
+            library.impl(name, function)
 
 
 def original(change: Change, target: str) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from xpu_ops.upstream.registry import apply, replaces
+from xpu_ops.upstream.registry import apply, implement, replaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
 _MODULE = "torch.sparse.semi_structured"
 _TEST = "tests/aten/test_semi_structured.py::test_products"
 _CUTLASS = f"{_MODULE}.SparseSemiStructuredTensorCUTLASS"
-_library: Any = None  # keeps the operators registered
 
 
 def install(module: ModuleType) -> None:
     """Register the operators and let tensors of xpu into the classes of torch."""
-    global _library
     apply("sparse_semi_structured")
-    _library = torch.library.Library("aten", "IMPL", "XPU")
-    for name, function in OPERATORS.items():
-        _library.impl(name, function)
+    implement("aten", OPERATORS)
 
 
 @replaces(

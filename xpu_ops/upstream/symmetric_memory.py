@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from xpu_ops.upstream.registry import apply, replaces
+from xpu_ops.upstream.registry import apply, implement, replaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MODULE = "torch.distributed._symmetric_memory"
 _TEST = "tests/distributed/test_symmetric_memory.py::test_symmetric_memory"
-_library: Any = None  # keeps the operators registered
 # Operators that torch writes in Python for every device, by the function.
 _IN_PYTHON = {
     "get_remote_tensors": "_get_remote_tensors_default",
@@ -33,12 +32,8 @@ _IN_PYTHON = {
 
 def install(module: ModuleType) -> None:
     """Register what torch.ops.symm_mem lacks on xpu, and let the module's functions run there."""
-    global _library
     apply("symmetric_memory")
-    _library = torch.library.Library("symm_mem", "IMPL", "XPU")
-    for name, function in ({n: getattr(module, f) for n, f in _IN_PYTHON.items()} | _OPERATORS).items():
-        if not torch._C._dispatch_has_kernel_for_dispatch_key(f"symm_mem::{name}", "XPU"):
-            _library.impl(name, function)
+    implement("symm_mem", {n: getattr(module, f) for n, f in _IN_PYTHON.items()} | _OPERATORS)
 
 
 class _OnXpu:
