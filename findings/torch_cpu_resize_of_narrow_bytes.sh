@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
 # interpolate() of uint8 images on torch's CPU: five channels or more that are one pixel wide come out wrong, where four do not.
 set -euo pipefail
-python3 - <<'P'
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 -m venv "$folder/venv"
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 numpy
+"$folder/venv/bin/python" -W ignore - <<'P'
 import torch
 import torch.nn.functional as F
 
