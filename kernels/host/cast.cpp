@@ -4,7 +4,7 @@
 
 #include "kernels/host/bulk.hpp"
 #include "kernels/host/math.hpp"
-#include "kernels/sycl/copy.hpp"
+#include "kernels/sycl/elementwise/copy.hpp"
 
 namespace xpu_ops::host {
 namespace {

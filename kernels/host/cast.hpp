@@ -1,7 +1,7 @@
 // Casts on the calling thread, by the device's conversion functions.
 #pragma once
 #include "kernels/dtype.hpp"
-#include "kernels/sycl/copy_args.hpp"
+#include "kernels/sycl/elementwise/copy_args.hpp"
 
 namespace xpu_ops::host {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/sycl/indexing.hpp"
+#include "kernels/sycl/index/indexing.hpp"
 
 namespace xpu_ops::host {
 namespace {

@@ -2,12 +2,12 @@
 #pragma once
 #include <cstddef>
 
-#include "kernels/sycl/indexing_args.hpp"
+#include "kernels/sycl/index/indexing_args.hpp"
 
 namespace xpu_ops::host {
 
-// The loops of indexed_write and indexed_read of kernels/sycl/indexing.hpp for elements of so many bytes, rows in turn;
-// of equal indices the last one writes. Bad indices are reported and skipped. The walk has one inner dimension.
+// The loops of indexed_write and indexed_read of kernels/sycl/index/indexing.hpp for elements of so many bytes, rows in
+// turn; of equal indices the last one writes. Bad indices are reported and skipped. The walk has one inner dimension.
 void indexed_move(bool write, const IndexedArgs& args, size_t element);
 
 // Of one chunk, whose elements have so many bytes: how many are set, and their coordinates. `counts` is 0 and that

@@ -1,7 +1,7 @@
 // Losses on the calling thread, bit for bit as the device.
 #pragma once
 #include "kernels/dtype.hpp"
-#include "kernels/sycl/loss_args.hpp"
+#include "kernels/sycl/reduce/loss_args.hpp"
 
 namespace xpu_ops::host {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include "kernels/host/math.hpp"
 #include "kernels/host/table.hpp"
-#include "kernels/sycl/pointwise.hpp"
+#include "kernels/sycl/elementwise/pointwise.hpp"
 
 namespace xpu_ops::host {
 

@@ -1,8 +1,8 @@
 // The three kernels of a reduction as loops of the host, over the same functors: every accumulator meets the same
-// elements in the same order as in kernels/sycl/reduction.hpp, so that nobody can see which of the two ran.
+// elements in the same order as in kernels/sycl/reduce/reduction.hpp, so that nobody can see which of the two ran.
 #pragma once
 #include "kernels/host/math.hpp"
-#include "kernels/sycl/reduction_functors.hpp"
+#include "kernels/sycl/reduce/reduction_functors.hpp"
 
 namespace xpu_ops::host {
 

@@ -1,7 +1,7 @@
-// cumsum along contiguous lines as a loop of the host: the sums of kernels/sycl/scan.hpp in its order.
+// cumsum along contiguous lines as a loop of the host: the sums of kernels/sycl/reduce/scan.hpp in its order.
 #pragma once
 #include "kernels/host/math.hpp"
-#include "kernels/sycl/scan.hpp"
+#include "kernels/sycl/reduce/scan.hpp"
 
 namespace xpu_ops::host {
 

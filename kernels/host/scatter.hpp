@@ -1,8 +1,8 @@
-// Writes by index as a loop of the host: the columns of kernels/sycl/scatter.hpp one after the other, in the same
+// Writes by index as a loop of the host: the columns of kernels/sycl/index/scatter.hpp one after the other, in the same
 // order.
 #pragma once
 #include "kernels/host/math.hpp"
-#include "kernels/sycl/scatter.hpp"
+#include "kernels/sycl/index/scatter.hpp"
 
 namespace xpu_ops::host {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/dtype.hpp"
-#include "kernels/sycl/pointwise_args.hpp"
+#include "kernels/sycl/elementwise/pointwise_args.hpp"
 
 namespace xpu_ops::host {
 

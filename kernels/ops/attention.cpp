@@ -7,9 +7,9 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/attention_args.hpp"
 #include "kernels/sycl/cpu/attention_block_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/products/attention_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace attention_family {

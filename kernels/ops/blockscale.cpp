@@ -6,7 +6,7 @@
 #include "gen/kernels/dots8_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/blockscale_args.hpp"
+#include "kernels/sycl/products/blockscale_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace blockscale_family {

@@ -6,8 +6,8 @@
 #include "kernels/error.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/convolution_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/products/convolution_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace convolution_family {

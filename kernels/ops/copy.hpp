@@ -7,7 +7,7 @@
 #include "kernels/dtype.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/copy_args.hpp"
+#include "kernels/sycl/elementwise/copy_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace copy_family {

@@ -5,7 +5,7 @@
 #include "gen/kernels/ctc_kernels.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/loss_args.hpp"
+#include "kernels/sycl/reduce/loss_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace ctc_family {

@@ -5,7 +5,7 @@
 
 #include "gen/kernels/distance_kernels.hpp"
 #include "kernels/ops/items.hpp"
-#include "kernels/sycl/distance_args.hpp"
+#include "kernels/sycl/products/distance_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace distance_family {

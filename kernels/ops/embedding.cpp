@@ -9,7 +9,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/embedding_args.hpp"
+#include "kernels/sycl/index/embedding_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace embedding_family {

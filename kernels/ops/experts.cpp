@@ -6,7 +6,7 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/experts_args.hpp"
+#include "kernels/sycl/products/experts_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace experts_family {

@@ -6,7 +6,7 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/factory_args.hpp"
+#include "kernels/sycl/elementwise/factory_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace factory_family {

@@ -7,7 +7,7 @@
 #include "gen/kernels/foreach_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
-#include "kernels/sycl/foreach_args.hpp"
+#include "kernels/sycl/elementwise/foreach_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace foreach_family {

@@ -6,7 +6,7 @@
 #include "kernels/ops/normalization.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/fused_args.hpp"
+#include "kernels/sycl/elementwise/fused_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace fused_family {

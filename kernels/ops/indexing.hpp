@@ -12,7 +12,7 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/indexing_args.hpp"
+#include "kernels/sycl/index/indexing_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace indexing_family {

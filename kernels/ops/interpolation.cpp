@@ -16,7 +16,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
-#include "kernels/sycl/interpolation_args.hpp"
+#include "kernels/sycl/images/interpolation_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace interpolation_family {

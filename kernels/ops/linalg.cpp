@@ -6,7 +6,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/linalg_args.hpp"
+#include "kernels/sycl/products/linalg_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace linalg_family {

@@ -9,7 +9,7 @@
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/loss_args.hpp"
+#include "kernels/sycl/reduce/loss_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace loss_family {

@@ -6,7 +6,7 @@
 #include "gen/kernels/lowprecision_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/lowprecision_args.hpp"
+#include "kernels/sycl/products/lowprecision_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace lowprecision_family {

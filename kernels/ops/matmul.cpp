@@ -7,7 +7,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace matmul_family {

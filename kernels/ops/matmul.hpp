@@ -7,7 +7,7 @@
 #include "kernels/ops/problem/matmul.hpp"
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/matmul_args.hpp"
+#include "kernels/sycl/products/matmul_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace matmul_family {

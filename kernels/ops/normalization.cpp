@@ -8,8 +8,8 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/normalization_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/reduce/normalization_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace normalization_family {

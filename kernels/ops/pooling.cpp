@@ -5,7 +5,7 @@
 #include "gen/kernels/pooling_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/pooling_args.hpp"
+#include "kernels/sycl/images/pooling_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace pooling_family {

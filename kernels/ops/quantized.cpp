@@ -7,7 +7,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
-#include "kernels/sycl/quantized_args.hpp"
+#include "kernels/sycl/products/quantized_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace quantized_family {

@@ -2,7 +2,7 @@
 
 #include "gen/kernels/random_kernels.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
-#include "kernels/sycl/random_args.hpp"
+#include "kernels/sycl/elementwise/random_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace random_family {

@@ -6,7 +6,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace reduction_family {

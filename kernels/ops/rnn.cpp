@@ -4,7 +4,7 @@
 
 #include "gen/kernels/rnn_kernels.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/rnn_args.hpp"
+#include "kernels/sycl/products/rnn_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace rnn_family {

@@ -6,7 +6,7 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/rounding_args.hpp"
+#include "kernels/sycl/elementwise/rounding_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace rounding_family {

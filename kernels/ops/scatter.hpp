@@ -7,7 +7,7 @@
 #include "kernels/dtype.hpp"
 #include "kernels/ops/indexing.hpp"
 #include "kernels/ops/problem/scatter.hpp"
-#include "kernels/sycl/scatter_args.hpp"
+#include "kernels/sycl/index/scatter_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace scatter_family {

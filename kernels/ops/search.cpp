@@ -5,7 +5,7 @@
 #include "kernels/ops/scatter.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
-#include "kernels/sycl/search_args.hpp"
+#include "kernels/sycl/index/search_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace search_family {

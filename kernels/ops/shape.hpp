@@ -7,7 +7,7 @@
 #include "kernels/ops/problem/shape.hpp"
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/shape_args.hpp"
+#include "kernels/sycl/elementwise/shape_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace shape_family {

@@ -6,8 +6,8 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/reduction_args.hpp"
-#include "kernels/sycl/softmax_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
+#include "kernels/sycl/reduce/softmax_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace softmax_family {

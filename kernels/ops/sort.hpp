@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/queue.hpp"
-#include "kernels/sycl/sort_args.hpp"
+#include "kernels/sycl/index/sort_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace sort_family {

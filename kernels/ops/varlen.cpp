@@ -7,7 +7,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/varlen_args.hpp"
+#include "kernels/sycl/products/varlen_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace varlen_family {

@@ -10,7 +10,7 @@
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
-#include "kernels/sycl/vision_args.hpp"
+#include "kernels/sycl/images/vision_args.hpp"
 
 namespace xpu_ops::plan {
 inline namespace vision_family {

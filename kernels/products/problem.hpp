@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kernels/postops.hpp"
-#include "kernels/sycl/convolution_args.hpp"
+#include "kernels/sycl/products/convolution_args.hpp"
 #include "kernels/view.hpp"
 
 namespace xpu_ops::products {

@@ -6,9 +6,9 @@
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
 #include "kernels/sycl/cpu/attention_block_args.hpp"
-#include "kernels/sycl/lowprecision_args.hpp"
-#include "kernels/sycl/reduction_args.hpp"
-#include "kernels/sycl/rnn_args.hpp"
+#include "kernels/sycl/products/lowprecision_args.hpp"
+#include "kernels/sycl/products/rnn_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {

@@ -3,7 +3,7 @@
 #include "kernels/ops/sparse.hpp"
 #include "kernels/ops/sparse_product.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
-#include "kernels/sycl/interpolation_args.hpp"
+#include "kernels/sycl/images/interpolation_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {

@@ -175,7 +175,7 @@ def test_a_family_is_seven_files(scratch: Scratch) -> None:
     text = (ROOT / "docs" / "adding-an-op.md").read_text()
     files = dict(re.findall(r"^`(\S+/tutorial\S*)`\n```\w+\n(.*?)^```$", text, re.S | re.M))
     assert {Path(f).parts[1] for f in files} == {"manifest", "sycl", "ops", "aten"} and len(files) == 7
-    kernel = "kernels/sycl/tutorial.hpp"
+    kernel = "kernels/sycl/elementwise/tutorial.hpp"
     doubled = files[kernel].replace("static_cast<const T*>(p.in)[i];", "T(2) * static_cast<const T*>(p.in)[i];")
     assert doubled != files[kernel]
     written = scratch.write(files | {kernel: doubled})

@@ -1,4 +1,4 @@
-"""Who stores after an exchange between items of a sub-group is decided by kernels/sycl/lanes.hpp.
+"""Who stores after an exchange between items of a sub-group is decided by kernels/sycl/core/lanes.hpp.
 
 The CPU device's compiler narrows a kernel without loops whose stores are all behind a test of the work-item's local id
 to the items that pass it. A shuffle before that test then reads what nobody wrote.

@@ -130,7 +130,7 @@ def test_device_headers(program: Program) -> None:
 def test_finds_the_scan_behind_a_tie() -> None:
     """The defect that a real GPU stopped at: with it back in place the lint speaks."""
     files = headers()
-    name = "kernels/sycl/sort.hpp"
+    name = "kernels/sycl/index/sort.hpp"
     old = files[name]
     files[name] = old.replace("if (tie && equal + ahead >= ties)", "if (tie && equal + r.before(tie) >= ties)")
     assert files[name] != old

@@ -91,7 +91,7 @@ def test_contents_and_size() -> None:
         "xpu_ops/_built.py",
         "xpu_ops/kernelc",
         "xpu_ops/linker",
-        "xpu_ops/include/kernels/sycl/generated.hpp",
+        "xpu_ops/include/kernels/sycl/source/generated.hpp",
         "xpu_ops/include/kernels/sycl/shim/cstdint",
         "xpu_ops/coverage/page.html",
     ):

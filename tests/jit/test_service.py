@@ -238,7 +238,7 @@ def test_spirv_of_products_cut_to_32_bits(tmp_path: Path, index: str, count: int
 
 
 # Two loops that alternate, in one over rows: the driver's compiler takes them for too tangled for vectors.
-TANGLED = """#include "kernels/sycl/triton.hpp"
+TANGLED = """#include "kernels/sycl/source/triton.hpp"
 using namespace xpu;
 struct Args { float* x; float* y; int64_t n; };
 XPU_KERNEL_SG(1, 16) tangled(Args p) {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from . import foreach, sharing
 from .model import Family, Owner, PointwiseKernel, split
@@ -27,19 +25,15 @@ class Instance:
 
 # Of a pointwise kernel: the macro that it is declared by, and the header of pointwise_<form>.
 FORMS = {
-    "rows": ("XPU_KERNEL(2)", "pointwise"),
-    "steps": ("XPU_KERNEL_SINGLE_2", "cpu/pointwise_steps"),
-    "fours": ("XPU_KERNEL(2)", "pointwise_fours"),
+    "rows": ("XPU_KERNEL(2)", "elementwise/pointwise.hpp"),
+    "steps": ("XPU_KERNEL_SINGLE_2", "cpu/pointwise_steps.hpp"),
+    "fours": ("XPU_KERNEL(2)", "elementwise/pointwise_fours.hpp"),
 }
-DEVICE_CODE = Path(__file__).resolve().parents[2] / "kernels" / "sycl"
 
 
-@cache
 def device_include(header: str) -> str:
-    """The directive for a device header: beside the families, or in the one room of kernels/sycl that has it."""
-    rooms = [p.parent.name + "/" for p in DEVICE_CODE.glob(f"*/{header}")]
-    room = rooms[0] if len(rooms) == 1 and not (DEVICE_CODE / header).exists() else ""
-    return f'#include "kernels/sycl/{room}{header}"'
+    """The directive for a device header: `room/name.hpp`."""
+    return f'#include "kernels/sycl/{header}"'
 
 
 def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
@@ -151,7 +145,6 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
             uses |= used
             pointwise += [i for i in instances if shared.owner_of(i.name) == i.name]
     custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
-    header = family.manifest.header or f"{family.name}.hpp"
     result: dict[str, tuple[str, list[str]]] = {}
     fours = [i for i in pointwise if i.form == "fours"]
     others = [i for i in pointwise if i.form != "fours"]
@@ -165,15 +158,15 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                 module = module_name(stem, bits, fp64)
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if any("f8e" in m.text for m in members):
-                    lines.append(device_include("float8.hpp"))
+                    lines.append(device_include("core/float8.hpp"))
                 if kind != "custom":
                     form = next((f for f in ("steps", "fours") if any(m.form == f for m in members)), "rows")
-                    lines += [device_include(f"{FORMS[form][1]}.hpp"), "using namespace xpu;"]
+                    lines += [device_include(FORMS[form][1]), "using namespace xpu;"]
                     for owner in owners:
                         wanted = {uses[m.name] for m in members if m.owner == owner}
                         lines += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
                 else:
-                    lines += [device_include(header), "using namespace xpu;"]
+                    lines += [device_include(family.manifest.header or ""), "using namespace xpu;"]
                 lines += [m.text for m in members]
                 result[module] = ("\n".join(lines) + "\n", [m.name for m in members])
     return result | foreach_modules(family)
@@ -201,7 +194,7 @@ def foreach_modules(family: Family) -> dict[str, tuple[str, list[str]]]:
                     lines.append(foreach.kernel_text(kernel, names[-1], struct))
             head = [
                 "// Generated from kernels/manifest; do not edit.",
-                device_include("foreach.hpp"),
+                device_include("elementwise/foreach.hpp"),
                 "using namespace xpu;",
             ]
             module = module_name(f"{family.name}_op", bits, fp64)

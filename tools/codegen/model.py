@@ -24,7 +24,7 @@ PREFIXES: dict[Key, str] = {
 }  # fmt: skip
 
 
-# Element types of which a GPU moves four per load (kernels/sycl/pointwise_fours.hpp).
+# Element types of which a GPU moves four per load (kernels/sycl/elementwise/pointwise_fours.hpp).
 FOURS = frozenset({"f16", "bf16", "f32"})
 
 

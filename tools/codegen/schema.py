@@ -59,7 +59,7 @@ class Kernel(Strict):
     args: str = Field(default="", description="the struct that host and device share, in namespace `xpu_ops`; needed")
     reduction: bool = Field(
         default=False,
-        description="three kernels over one functor: `row`, `col`, `final` (`kernels/sycl/reduction.hpp`); sets `args` and `sub_group`",
+        description="three kernels over one functor: `row`, `col`, `final` (`kernels/sycl/reduce/reduction.hpp`); sets `args` and `sub_group`",
     )
     sub_group: int | None = Field(default=None, description="sub-group size that the kernel is written for")
     single: bool = Field(
@@ -254,7 +254,8 @@ class Manifest(Strict):
         description="at most, unless one table has more; fewer where kernels are long: the first call of one loads its module",
     )
     header: str | None = Field(
-        default=None, description="device header; default `<family>.hpp`, `pointwise.hpp` where every row is pointwise"
+        default=None,
+        description="device header of its kernels that no expression gives: room and name below `kernels/sycl`",
     )
     library: Library | None = Field(
         default=None,
@@ -262,6 +263,12 @@ class Manifest(Strict):
     )
     rows: list[Row] = Field(default_factory=list, description="one per operator group")
     kernels: list[Kernel] = Field(default_factory=list, description="kernels that belong to no single row")
+
+    @model_validator(mode="after")
+    def _kernels_have_a_header(self) -> Manifest:
+        if self.header is None and (self.kernels or any(r.kernels for r in self.rows)):
+            raise ValueError("header: kernels of the file have none")
+        return self
 
     @model_validator(mode="after")
     def _one_library(self) -> Manifest:

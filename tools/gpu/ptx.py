@@ -193,7 +193,7 @@ class Compiler:
 def jit_source(path: Path, folder: Path) -> Path:
     """A source of Inductor, Triton or xpu_ops.jit as a module of its own: behind the prelude that its compiler has read."""
     full = folder / path.name
-    text = f'#include "kernels/sycl/generated.hpp"\n#line 1\n{path.read_text()}'
+    text = f'#include "kernels/sycl/source/generated.hpp"\n#line 1\n{path.read_text()}'
     if not full.exists() or full.read_text() != text:
         full.write_text(text)
     return full

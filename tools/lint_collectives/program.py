@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tools.lint_collectives.source import Function, Source, Token, Tokens, closing, split
 from tools.lint_collectives.walk import GROUPS, LANES, PRIMITIVE, Calls, Walk
 
-PRELUDE = "kernels/sycl/generated.hpp"  # of kernels from source
+PRELUDE = "kernels/sycl/source/generated.hpp"  # of kernels from source
 
 
 @dataclass

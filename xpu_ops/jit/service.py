@@ -129,7 +129,7 @@ def load(source: str, kernels: Sequence[KernelSpec], device: int = -1) -> list[C
     """Compile a module, or find it in the cache, and return its kernels in the order of `kernels`.
 
     Args:
-        source: C++ after the prelude kernels/sycl/generated.hpp; every kernel is `XPU_KERNEL(1)` or `XPU_KERNEL_SG(1, lanes)`.
+        source: C++ after the prelude kernels/sycl/source/generated.hpp; every kernel is `XPU_KERNEL(1)` or `XPU_KERNEL_SG(1, lanes)`.
         kernels: what to take out of the module.
         device: XPU device, -1 for the current one.
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 from xpu_ops import _autoload
 from xpu_ops._paths import package_dir
 
-PRELUDE = "kernels/sycl/generated.hpp"
+PRELUDE = "kernels/sycl/source/generated.hpp"
 IDLE_SECONDS = 180.0  # a worker holds 200 MB
 DEFAULT_TIMEOUT = 600.0
 

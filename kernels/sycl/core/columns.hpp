@@ -2,7 +2,7 @@
 // reads a long piece of memory.
 #pragma once
 #include "kernels/sycl/core/groups.hpp"
-#include "kernels/sycl/reduction_args.hpp"
+#include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu {
 

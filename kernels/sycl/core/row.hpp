@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/core/nan.hpp"
-#include "kernels/sycl/reduction.hpp"
+#include "kernels/sycl/reduce/reduction.hpp"
 
 namespace xpu {
 

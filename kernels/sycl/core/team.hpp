@@ -4,9 +4,9 @@
 #include <sycl/ext/oneapi/work_group_static.hpp>
 #include <sycl/group_barrier.hpp>
 
+#include "kernels/sycl/core/lanes.hpp"
 #include "kernels/sycl/core/strides.hpp"
-#include "kernels/sycl/lanes.hpp"
-#include "kernels/sycl/reduction.hpp"
+#include "kernels/sycl/reduce/reduction.hpp"
 
 namespace xpu {
 

@@ -3,8 +3,8 @@
 // registers, and the softmax needs nothing from other lanes. Keys come in blocks, sums are rescaled where a later block
 // has a larger maximum (Milakov and Gimelshein 2018).
 #pragma once
-#include "kernels/sycl/attention.hpp"
 #include "kernels/sycl/cpu/attention_block_args.hpp"
+#include "kernels/sycl/products/attention.hpp"
 
 namespace xpu {
 

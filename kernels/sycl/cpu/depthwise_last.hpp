@@ -2,8 +2,8 @@
 // bounded, so that a clamp between two layers is no pass over memory: comparisons keep NaN, which post-ops of oneDNN do
 // not.
 #pragma once
-#include "kernels/sycl/convolution.hpp"
 #include "kernels/sycl/cpu/single.hpp"
+#include "kernels/sycl/products/convolution.hpp"
 
 namespace xpu {
 

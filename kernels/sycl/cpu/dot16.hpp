@@ -1,8 +1,8 @@
 // Products of few rows of bf16 by vdpbf16ps, which adds two products of bf16 to a float and which no compiler makes of
 // SPIR-V. For a processor that has it (policy dot16): a module with assembly is no GPU's.
 #pragma once
-#include "kernels/sycl/lowprecision.hpp"
-#include "kernels/sycl/matmul.hpp"
+#include "kernels/sycl/products/lowprecision.hpp"
+#include "kernels/sycl/products/matmul.hpp"
 
 namespace xpu {
 

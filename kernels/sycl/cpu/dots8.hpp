@@ -3,8 +3,8 @@
 // vpermi2b and their products by vdpbf16ps. For a processor that has them (policy dots8): a module with assembly is no
 // GPU's.
 #pragma once
-#include "kernels/sycl/blockscale_rows.hpp"
 #include "kernels/sycl/cpu/dot16.hpp"
+#include "kernels/sycl/products/blockscale_rows.hpp"
 
 namespace xpu {
 

@@ -2,7 +2,7 @@
 // element to element. Loads and stores one by one are faster there than gathers and scatters of a vector.
 #pragma once
 #include "kernels/sycl/cpu/single_kernel.hpp"
-#include "kernels/sycl/pointwise.hpp"
+#include "kernels/sycl/elementwise/pointwise.hpp"
 
 namespace xpu {
 

@@ -2,7 +2,7 @@
 // whole lines, then along the line. Nothing is subtracted, so that NaN and infinity stay where they are.
 #pragma once
 #include "kernels/sycl/cpu/single.hpp"
-#include "kernels/sycl/pooling.hpp"
+#include "kernels/sycl/images/pooling.hpp"
 
 namespace xpu {
 

@@ -4,7 +4,7 @@
 #pragma once
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/cpu/single.hpp"
-#include "kernels/sycl/linalg_args.hpp"
+#include "kernels/sycl/products/linalg_args.hpp"
 
 namespace xpu::small {
 

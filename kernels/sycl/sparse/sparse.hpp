@@ -5,7 +5,7 @@
 #include "kernels/sycl/core/device_error.hpp"
 #include "kernels/sycl/core/groups.hpp"
 #include "kernels/sycl/core/row.hpp"
-#include "kernels/sycl/matmul.hpp"
+#include "kernels/sycl/products/matmul.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu {

@@ -10,7 +10,7 @@ from xpu_ops.triton import libdevice
 from xpu_ops.triton.lower.types import cpp, is_float, literal, unsigned
 from xpu_ops.triton.ttir import Op, Ty
 
-# Integers that wrap, and divide as Triton's: operation of arith, function of kernels/sycl/triton.hpp.
+# Integers that wrap, and divide as Triton's: operation of arith, function of kernels/sycl/source/triton.hpp.
 _INTEGERS = """addi:add subi:sub muli:mul divsi:div_s remsi:rem_s divui:div_u remui:rem_u floordivsi:floor_div_s
 ceildivsi:ceil_div_s maxsi:max_s minsi:min_s maxui:max_u minui:min_u shli:shl shrsi:shr_s shrui:shr_u"""
 _FLOATS = {

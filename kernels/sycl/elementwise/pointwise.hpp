@@ -1,0 +1,136 @@
+// Device template of every pointwise kernel: rows, of which a dense tensor is one. A functor generated from a manifest
+// row carries the expression, the operand types and the result types.
+#pragma once
+#include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/elementwise/pointwise_args.hpp"
+#include "kernels/sycl/math/integer_division.hpp"
+#include "kernels/sycl/math/math.hpp"
+
+namespace xpu {
+
+using xpu_ops::PointwiseArgs;
+using xpu_ops::Value;
+
+// Typed access to a Value: the compute type decides which member the host filled.
+template <class M> inline M value_as(const Value& v) { return static_cast<M>(v.i64); }
+template <> inline float value_as<float>(const Value& v) { return v.f32; }
+template <> inline double value_as<double>(const Value& v) { return v.f64; }
+template <> inline bool value_as<bool>(const Value& v) { return v.i64 != 0; }
+template <> inline cplx<float> value_as<cplx<float>>(const Value& v) { return {v.c64[0], v.c64[1]}; }
+template <> inline cplx<double> value_as<cplx<double>>(const Value& v) { return {v.c128[0], v.c128[1]}; }
+
+template <class M, class T> inline M widen(T v) {
+  if constexpr (is_complex_v<M>)
+    return M(v);
+  else
+    return static_cast<M>(v);
+}
+template <class T, class M> inline T narrow(M v) {
+  if constexpr (is_complex_v<T>)
+    return T(v);
+  else if constexpr (sizeof(T) == sizeof(bool) && __is_same(T, bool))
+    return v != M(0);
+  else
+    return static_cast<T>(v);
+}
+
+// A generated functor, always inline as well, reads and writes through an access object:
+//   in<I, T, M>()      input I, stored as T, converted to M
+//   scalar<I, M>()     scalar argument I
+//   out<I, T>(value)   stores to output I
+struct AccessBase {
+  const PointwiseArgs& p;
+  template <int I, class M> M scalar() const { return value_as<M>(p.s[I]); }
+};
+
+// How an input is read is decided by selection, not by branches: a branch that is the same for all items still costs
+// the CPU device three times what the loads and the selection cost. So every load must be of memory that exists.
+template <int Operands>
+struct RowAccess : AccessBase {
+  uint32_t outs;
+  size_t c;                   // 64 bits: the loads must be seen to be of neighbours
+  const char* one[Operands];  // the operand at the start of the row
+  const char* vec[Operands];  // where a value for each column can be read: the operand itself or a stand-in
+  template <int I, class T, class M> M in() const {
+    return chosen<I, T>(widen<M>(reinterpret_cast<const T*>(vec[outs + I])[c]));
+  }
+  // Input I, of which this is the element.
+  template <int I, class T, class M> M chosen(M each) const {
+    M same = widen<M>(*reinterpret_cast<const T*>(one[outs + I]));
+    if constexpr (I < xpu_ops::kPointwiseImmediates)
+      same = p.mode[I] == xpu_ops::kImmediate ? value_as<M>(p.imm[I]) : same;
+    return p.mode[I] == xpu_ops::kElement ? each : same;
+  }
+  template <int I, class T, class V> void out(V v) const {
+    reinterpret_cast<T*>(const_cast<char*>(vec[I]))[c] = narrow<T>(v);
+  }
+};
+
+// Always inline, here and below: a function that is not takes the address of the arguments, and the CPU device then
+// copies them for every item and reads memory by gathers: 25x, from four operands on.
+template <int FIRST, int LAST, int Operands>
+[[gnu::always_inline]] inline uint32_t add_offsets(const PointwiseArgs& p, uint32_t i, uint32_t (&off)[Operands]) {
+#pragma unroll
+  for (int d = FIRST; d < LAST; ++d) {
+    uint32_t q = xpu_ops::div(i, p.dims[d]);
+    uint32_t r = i - q * p.dims[d].d;
+    i = q;
+#pragma unroll
+    for (int k = 0; k < Operands; ++k) off[k] += r * p.strides[d][k];
+  }
+  return i;
+}
+
+// Calls f(one, c0, c1, lane, lanes) for the rows and columns of this work-group, with every operand at the start of the
+// row. 2-D: a work-group walks several rows, its items side by side, so that short rows do not cost a work-group each
+// and what is the same for a row is computed once. Divisions only where a run of the first dimension begins. A loop to
+// a number of dimensions known when it runs is an index into the arguments that is not a constant, which the CPU device
+// pays for; unused dimensions of size 1 cost less.
+template <int Operands, class Fn> [[gnu::always_inline]] inline void for_rows(const PointwiseArgs& p, Fn f) {
+  auto it = syclex::this_work_item::get_nd_item<2>();
+  const size_t c0 = it.get_group(1) * size_t{p.columns}, c1 = c0 + p.columns < p.n ? c0 + p.columns : p.n;
+  const uint32_t begin = it.get_group(0) * p.group, end = begin + p.group < p.rows ? begin + p.group : p.rows;
+  for (uint32_t row = begin; row < end;) {
+    const uint32_t run = xpu_ops::div(row, p.dims[0]), first = row - run * p.dims[0].d;
+    const uint32_t rest = p.dims[0].d - first, count = rest < end - row ? rest : end - row;
+    uint32_t off[Operands] = {};
+    const uint32_t outer = add_offsets<1, 2>(p, run, off);
+    if (p.ndim > 2) add_offsets<2, xpu_ops::kPointwiseRowDims>(p, outer, off);
+    for (uint32_t i = first; i < first + count; ++i) {
+      const char* one[Operands];
+#pragma unroll
+      for (int k = 0; k < Operands; ++k) one[k] = static_cast<const char*>(p.ptr[k]) + (off[k] + i * p.strides[0][k]);
+      f(one, c0, c1, it.get_local_id(1), it.get_local_range(1));
+    }
+    row += count;
+  }
+}
+
+// The row whose operands start at `one`.
+template <class F, int Operands>
+[[gnu::always_inline]] inline RowAccess<Operands> row_access(const PointwiseArgs& p,
+                                                             const char* const (&one)[Operands]) {
+  RowAccess<Operands> x{{p}, F::kOut, 0, {}, {}};
+#pragma unroll
+  for (int k = 0; k < Operands; ++k) {
+    x.vec[k] = x.one[k] = one[k];
+    if (k < F::kOut) continue;
+#pragma unroll
+    for (int j = 0; j < Operands; ++j) x.vec[k] = p.stand_in[k] == j ? one[j] : x.vec[k];
+  }
+  return x;
+}
+
+template <class F> inline void pointwise_rows(const PointwiseArgs& p) {
+  constexpr int operands = F::kOut + F::kIn;
+  for_rows<operands>(p, [&](const char* const(&one)[operands], size_t c0, size_t c1, size_t lane, size_t lanes)
+                            __attribute__((always_inline)) {
+                              RowAccess<operands> x = row_access<F>(p, one);
+                              for_columns(c0, c1, lane, lanes, [&](size_t c) __attribute__((always_inline)) {
+                                x.c = c;
+                                F::run(x);
+                              });
+                            });
+}
+
+}  // namespace xpu
