@@ -58,8 +58,8 @@ bool multiply(Attention& a, const View& x, const View& y, const View& to, bool a
 }
 
 // Keys or values of the heads of queries from keys.head0 on, of which so many share them.
-plan::AttentionOneProblem one_problem(const at::Tensor& kv, const Part& keys, uint32_t group) {
-  plan::AttentionOneProblem problem;
+ops::AttentionOneProblem one_problem(const at::Tensor& kv, const Part& keys, uint32_t group) {
+  ops::AttentionOneProblem problem;
   problem.kv = static_cast<const char*>(kv.const_data_ptr()) + keys.batch0 * kv.stride(0) * kv.element_size();
   for (int d = 0; d < 3; ++d) problem.kv_stride[d] = kv.stride(d);
   problem.tile_heads = static_cast<uint32_t>(keys.heads);
@@ -71,27 +71,27 @@ plan::AttentionOneProblem one_problem(const at::Tensor& kv, const Part& keys, ui
 }
 
 void score_one(Attention& a, const View& q, const Part& keys, uint32_t group) {
-  plan::AttentionOneProblem problem = one_problem(a.k, keys, group);
+  ops::AttentionOneProblem problem = one_problem(a.k, keys, group);
   problem.q = q.data;
   std::copy(q.strides, q.strides + 2, problem.q_stride);
   problem.scores = a.problem.scores;
-  plan::attention_scores_one(a.queue, to_dtype(a.type), a.problem.planes, problem);
+  ops::attention_scores_one(a.queue, to_dtype(a.type), a.problem.planes, problem);
 }
 
 void mix_one(Attention& a, const View& out, const Part& keys, uint32_t group) {
-  plan::AttentionOneProblem problem = one_problem(a.v, keys, group);
+  ops::AttentionOneProblem problem = one_problem(a.v, keys, group);
   problem.weights = a.problem.weights;
   problem.out = out.data;
   std::copy(out.strides, out.strides + 2, problem.out_stride);
-  plan::attention_mix_one(a.queue, to_dtype(a.type), a.problem.planes, problem);
+  ops::attention_mix_one(a.queue, to_dtype(a.type), a.problem.planes, problem);
 }
 
 void set_strides(int64_t (&to)[3], const at::Tensor& t) {
   for (int d = 0; d < 3; ++d) to[d] = t.stride(d);
 }
 
-plan::AttentionBlockProblem block_problem(const Attention& a, const at::Tensor& logsumexp) {
-  plan::AttentionBlockProblem problem;
+ops::AttentionBlockProblem block_problem(const Attention& a, const at::Tensor& logsumexp) {
+  ops::AttentionBlockProblem problem;
   problem.q = a.q.const_data_ptr<float>();
   problem.k = a.k.const_data_ptr<float>();
   problem.v = a.v.const_data_ptr<float>();
@@ -114,10 +114,10 @@ plan::AttentionBlockProblem block_problem(const Attention& a, const at::Tensor& 
 }
 
 void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  plan::AttentionBlockProblem problem = block_problem(a, logsumexp);
+  ops::AttentionBlockProblem problem = block_problem(a, logsumexp);
   problem.out = out.mutable_data_ptr<float>();
   set_strides(problem.out_stride, out);
-  plan::attention_blocks(a.queue, a.kind, problem);
+  ops::attention_blocks(a.queue, a.kind, problem);
 }
 
 // False where oneDNN has no fast product of this type.
@@ -127,7 +127,7 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     return true;
   }
   const bool single = a.type == at::kFloat, one = a.problem.nq == 1;
-  const bool own_products = plan::plan_attention_one_serves(a.problem.nq, current_policy());
+  const bool own_products = ops::plan_attention_one_serves(a.problem.nq, current_policy());
   const uint32_t group = own_products ? a.join_groups() : 1;
   runtime::Scratch scores(a.tile_elements() * sizeof(float)), narrow(single ? 1 : a.tile_elements() * 2);
   a.problem.scores = scores.get<float>();
@@ -136,7 +136,7 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
   return a.for_tiles([&](const Part& queries, const Part& keys) {
     if (own_products) {
       score_one(a, part_of(a.q, queries), keys, group);
-      plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.problem);
+      ops::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.problem);
       mix_one(a, part_of(out, queries), keys, group);
       return true;
     }
@@ -146,7 +146,7 @@ bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
     if (one ? !multiply(a, part_of(a.k, keys), part_of(a.q, queries, true), products)
             : !multiply(a, part_of(a.q, queries), part_of(a.k, keys, true), products))
       return false;
-    plan::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.problem);
+    ops::attention_softmax(a.queue, a.kind, a.drop, to_dtype(a.type), a.problem);
     return multiply(a, scratch_view(a.problem.weights, to_dtype(a.type), queries, cols), part_of(a.v, keys),
                     part_of(out, queries));
   });
@@ -156,7 +156,7 @@ struct Gradients { at::Tensor q, k, v; };
 
 void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
                         const at::Tensor& delta) {
-  plan::AttentionBlockProblem problem = block_problem(a, logsumexp);
+  ops::AttentionBlockProblem problem = block_problem(a, logsumexp);
   problem.grad = grad.const_data_ptr<float>();
   problem.delta = delta.const_data_ptr<float>();
   set_strides(problem.grad_stride, grad);
@@ -165,7 +165,7 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
     set_strides(problem.q_grad_stride, to.q);
   }
   const int64_t planes = a.shape.batch * a.shape.kv_heads,
-                splits = plan::plan_attention_splits(problem, planes, current_policy());
+                splits = ops::plan_attention_splits(problem, planes, current_policy());
   problem.splits = static_cast<uint32_t>(splits);
   const auto sums = [&](const at::Tensor& t, float*& data, int64_t (&stride)[3], int64_t& split) {
     if (!t.defined()) return at::Tensor();
@@ -179,7 +179,7 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
   };
   const at::Tensor k_sums = sums(to.k, problem.k_grad, problem.k_grad_stride, problem.k_grad_split);
   const at::Tensor v_sums = sums(to.v, problem.v_grad, problem.v_grad_stride, problem.v_grad_split);
-  plan::attention_blocks_backward(a.queue, a.kind, planes, problem);
+  ops::attention_blocks_backward(a.queue, a.kind, planes, problem);
   if (splits == 1) return;
   for (const auto& [from, t] : {std::pair{k_sums, to.k}, std::pair{v_sums, to.v}}) {
     at::Tensor out = t;
@@ -189,7 +189,7 @@ void backward_by_blocks(Attention& a, const at::Tensor& grad, const Gradients& t
 
 bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const at::Tensor& logsumexp,
               const at::Tensor& delta) {
-  if (a.blocks && plan::plan_attention_blocks_backward_serve(a.shape)) {
+  if (a.blocks && ops::plan_attention_blocks_backward_serve(a.shape)) {
     backward_by_blocks(a, grad, to, logsumexp, delta);
     return true;
   }
@@ -212,7 +212,7 @@ bool backward(Attention& a, const at::Tensor& grad, const Gradients& to, const a
     if (!multiply(a, q, part_of(a.k, keys, true), scratch_view(scores.get(), DType::f32, queries, cols)) ||
         !multiply(a, g, part_of(a.v, keys, true), scratch_view(slopes.get(), DType::f32, queries, cols)))
       return false;
-    plan::attention_slopes(a.queue, a.kind, a.drop, type, a.problem);
+    ops::attention_slopes(a.queue, a.kind, a.drop, type, a.problem);
     if (to.q.defined() && !multiply(a, scratch_view(a.problem.slopes_out, type, queries, cols), part_of(a.k, keys),
                                     part_of(to.q, queries)))
       return false;
@@ -234,7 +234,7 @@ void check_operands(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
 std::vector<at::ScalarType> compute_types(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                           double dropout) {
   if (q.scalar_type() != at::kBFloat16) return {at::kFloat};
-  if (plan::plan_attention_blocks_serve(shape_of(q, k, v, false), dropout != 0.0, current_policy()) &&
+  if (ops::plan_attention_blocks_serve(shape_of(q, k, v, false), dropout != 0.0, current_policy()) &&
       !current_policy().matrices)
     return {at::kFloat};
   return {at::kBFloat16, at::kFloat};
@@ -255,7 +255,7 @@ std::pair<at::Tensor, at::Tensor> saved_numbers(const PhiloxState& state) {
   saved.select(0, 1).add_(static_cast<int64_t>(state.offset));
   return {saved.select(0, 0), saved.select(0, 1)};
 }
-void take_numbers(plan::AttentionProblem& problem, const at::Tensor& seed, const at::Tensor& offset) {
+void take_numbers(ops::AttentionProblem& problem, const at::Tensor& seed, const at::Tensor& offset) {
   if (!seed.is_xpu()) {
     problem.seed = static_cast<uint64_t>(seed.item<int64_t>());
     problem.offset = static_cast<uint64_t>(offset.item<int64_t>());
@@ -311,7 +311,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     Attention a(query, key, value, attn_bias, is_causal, scale, dropout_p, type);
     if (dropout_p != 0.0) take_numbers(a.problem, seed, offset);
     const at::Tensor grad = own_rows(grad_out, type), y = plain_rows(out, type);
-    plan::AttentionDeltaProblem d;
+    ops::AttentionDeltaProblem d;
     d.grad = grad.const_data_ptr();
     d.out = y.const_data_ptr();
     for (int i = 0; i < 3; ++i) d.grad_stride[i] = grad.stride(i), d.out_stride[i] = y.stride(i);
@@ -320,7 +320,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> _scaled_dot_product_f
     d.nq = a.problem.nq;
     d.cols = static_cast<uint32_t>(y.size(3));
     d.total = static_cast<uint32_t>(lse.numel());
-    plan::attention_delta(a.queue, to_dtype(type), d);
+    ops::attention_delta(a.queue, to_dtype(type), d);
     Gradients to;
     if (grad_input_mask[0]) to.q = new_like(query, query.size(3), type);
     // Tiles add up here, in their order.
@@ -397,12 +397,12 @@ at::Tensor& _fill_mem_eff_dropout_mask_(at::Tensor& self, double dropout_p, int6
   TORCH_CHECK(rows <= std::numeric_limits<uint32_t>::max() && cols <= std::numeric_limits<uint32_t>::max(),
               "_fill_mem_eff_dropout_mask_: expected at most 2^32 - 1 queries and keys, but got ", self.sizes());
   if (self.numel() == 0) return self;
-  plan::AttentionProblem problem;
+  ops::AttentionProblem problem;
   problem.weights = self.mutable_data_ptr();
   problem.seed = static_cast<uint64_t>(seed), problem.offset = static_cast<uint64_t>(offset);
   problem.rows = static_cast<uint32_t>(rows), problem.cols = static_cast<uint32_t>(cols);
   problem.keep = static_cast<float>(1.0 - dropout_p);
-  plan::attention_dropout(runtime::current_queue(), problem);
+  ops::attention_dropout(runtime::current_queue(), problem);
   return self;
 }
 

@@ -14,9 +14,9 @@
 
 namespace xpu_ops::aten {
 
-using plan::AttentionMask;
+using ops::AttentionMask;
 
-inline plan::AttentionShape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
+inline ops::AttentionShape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
   return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3), causal};
 }
 
@@ -93,8 +93,8 @@ class Attention {
         v(plain_rows(value, type)),
         drop(dropout != 0.0),
         shape(shape_of(query, key, value, causal)),
-        blocks(type == at::kFloat && plan::plan_attention_blocks_serve(shape, drop, current_policy())),
-        tiles_(plan::plan_attention_tiles(shape, current_policy())) {
+        blocks(type == at::kFloat && ops::plan_attention_blocks_serve(shape, drop, current_policy())),
+        tiles_(ops::plan_attention_tiles(shape, current_policy())) {
     problem.heads = static_cast<uint32_t>(q.size(1));
     problem.nq = static_cast<uint32_t>(q.size(2));
     problem.head_step = problem.heads / static_cast<uint32_t>(shape.kv_heads);
@@ -120,7 +120,7 @@ class Attention {
   uint32_t join_groups() {
     const uint32_t group = std::exchange(problem.head_step, 1);
     shape.kv_heads = problem.heads;
-    tiles_ = plan::plan_attention_tiles(shape, current_policy());
+    tiles_ = ops::plan_attention_tiles(shape, current_policy());
     return group;
   }
 
@@ -154,14 +154,14 @@ class Attention {
   runtime::Queue& queue = runtime::current_queue();
   at::ScalarType type;
   at::Tensor q, k, v;
-  plan::AttentionProblem problem;
+  ops::AttentionProblem problem;
   AttentionMask kind = AttentionMask::none;
   bool drop;
-  plan::AttentionShape shape;
+  ops::AttentionShape shape;
   bool blocks;  // the kernels of whole blocks take it
 
  private:
-  plan::AttentionTiles tiles_;
+  ops::AttentionTiles tiles_;
   at::Tensor mask_;
 };
 

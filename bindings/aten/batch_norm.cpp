@@ -67,7 +67,7 @@ ChannelSums channel_sums(const Batch& b, const at::Tensor& dy, const at::Tensor&
     return {dot, sum, 1};
   }
   ChannelSums s{new_empty({b.N, b.C}, stats), new_empty({b.N, b.C}, stats), b.N};
-  plan::RowSumProblem problem;
+  ops::RowSumProblem problem;
   problem.x = b.x.const_data_ptr();
   problem.dy = dy.const_data_ptr();
   problem.shift = data_or_null(shift);
@@ -76,7 +76,7 @@ ChannelSums channel_sums(const Batch& b, const at::Tensor& dy, const at::Tensor&
   problem.rows = static_cast<uint32_t>(b.rows());
   problem.cols = static_cast<uint32_t>(b.HW);
   problem.period = static_cast<uint32_t>(b.C);
-  plan::row_sums(runtime::current_queue(), dtype_of(b.x), problem);
+  ops::row_sums(runtime::current_queue(), dtype_of(b.x), problem);
   return s;
 }
 
@@ -137,7 +137,7 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   const at::Tensor rm = as_parameter(running_mean, type), rv = as_parameter(running_var, type);
   const at::Tensor w = as_parameter(weight, type), bi = as_parameter(bias, type);
   const Coefficients c = channel_coefficients(b, false);
-  plan::NormCoefProblem problem;
+  ops::NormCoefProblem problem;
   std::pair<at::Tensor, at::Tensor> found;
   const double count = static_cast<double>(b.N * b.HW);
   problem.rstd = r.invstd.mutable_data_ptr();
@@ -160,7 +160,7 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   problem.a = c.a.mutable_data_ptr();
   problem.m = c.m.mutable_data_ptr();
   problem.b = c.b.mutable_data_ptr();
-  plan::batch_norm_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), problem);
+  ops::batch_norm_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), problem);
   if (train && rm.defined() && !rm.is_same(running_mean)) running_mean.copy_(rm);
   if (train && rv.defined() && !rv.is_same(running_var)) running_var.copy_(rv);
   if (!train) r.mean = c.m;  // the running statistics, as on CUDA and in the decomposition
@@ -273,7 +273,7 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   }
   const ChannelSums sums = channel_sums(b, dy, mean);
   const at::Tensor w = as_parameter(weight, type);
-  plan::NormCoefProblem problem;
+  ops::NormCoefProblem problem;
   problem.channels = static_cast<uint32_t>(b.C);
   problem.train = train;
   problem.sum_rows = static_cast<uint32_t>(sums.rows);
@@ -296,7 +296,7 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
     problem.b = c.b.mutable_data_ptr();
     problem.d = c.d.mutable_data_ptr();
   }
-  plan::batch_norm_backward_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), problem);
+  ops::batch_norm_backward_coefficients(runtime::current_queue(), dtype_of(input), to_dtype(type), problem);
   if (mask[0]) norm_apply(b.x, dy, dx, b.rows(), b.cols(), c);
   return {dx, mask[1] ? dw.to(result) : dw, mask[2] ? db.to(result) : db};
 }

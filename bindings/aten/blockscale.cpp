@@ -9,8 +9,8 @@
 namespace xpu_ops::aten {
 namespace {
 
-using plan::BlockScale;
-using plan::BlockValues;
+using ops::BlockScale;
+using ops::BlockValues;
 
 BlockValues values_of(at::ScalarType t) {
   switch (t) {
@@ -159,12 +159,12 @@ BlockScales required_scales(const char* name, const at::Tensor& rows, const at::
 }
 
 // The values, or nothing where rows are not dense.
-std::optional<plan::BlockScaleProblem> value_args(const at::Tensor& rows) {
+std::optional<ops::BlockScaleProblem> value_args(const at::Tensor& rows) {
   if (rows.stride(1) != 1 && rows.size(1) != 1) return std::nullopt;
   const int64_t k = row_values(rows);
   TORCH_CHECK(rows.size(0) <= INT32_MAX && k <= INT32_MAX, "A scaled product takes sizes up to ", INT32_MAX,
               ", but got ", rows.size(0), " rows of ", k, " values.");
-  plan::BlockScaleProblem args;
+  ops::BlockScaleProblem args;
   args.in = rows.const_data_ptr();
   args.in_row = rows.stride(0);
   args.rows = static_cast<uint32_t>(rows.size(0));
@@ -173,10 +173,10 @@ std::optional<plan::BlockScaleProblem> value_args(const at::Tensor& rows) {
 }
 
 // All but what is written.
-std::optional<plan::BlockScaleProblem> scale_args(const at::Tensor& rows, const BlockScales& scales) {
+std::optional<ops::BlockScaleProblem> scale_args(const at::Tensor& rows, const BlockScales& scales) {
   auto found = value_args(rows);
   if (!found) return found;
-  plan::BlockScaleProblem& args = *found;
+  ops::BlockScaleProblem& args = *found;
   args.scale = scales.values.const_data_ptr();
   args.block = static_cast<uint32_t>(block_of(scales.recipe));
   args.scale_rows = static_cast<uint32_t>(scale_rows(scales.recipe));
@@ -236,15 +236,15 @@ std::string invalid_scaling(const at::Tensor& a, const at::Tensor& b, const at::
   return configurations(a, b) + given(a, b, scale_a, scale_b);
 }
 
-bool narrow(const BlockScales& scales) { return plan::exact_in_bf16(scale_of(scales.values.scalar_type())); }
+bool narrow(const BlockScales& scales) { return ops::exact_in_bf16(scale_of(scales.values.scalar_type())); }
 
 at::Tensor widened(const at::Tensor& rows, const BlockScales& scales, at::ScalarType to) {
   auto args = scale_args(rows, scales);
   if (!args) return widened(rows.contiguous(), scales, to);
   at::Tensor out = new_empty({rows.size(0), row_values(rows)}, to);
   args->out = out.mutable_data_ptr();
-  plan::dequantize(runtime::current_queue(), to_dtype(to), values_of(rows.scalar_type()),
-                   scale_of(scales.values.scalar_type()), *args);
+  ops::dequantize(runtime::current_queue(), to_dtype(to), values_of(rows.scalar_type()),
+                  scale_of(scales.values.scalar_type()), *args);
   return out;
 }
 
@@ -253,22 +253,22 @@ bool few_rows(const Operands& x, const at::Tensor& out) {
   if (!b_args || x.a.size(0) == 0 || x.a.size(0) > INT32_MAX) return false;
   const auto values = values_of(x.b.scalar_type());
   const auto scale = scale_of(x.scale_b.values.scalar_type());
-  plan::BlockRowsProblem args;
+  ops::BlockRowsProblem args;
   args.scales = *b_args;
   args.weight.m = static_cast<uint32_t>(x.a.size(0));
   args.weight.n = static_cast<uint32_t>(x.b.size(0));
   args.weight.k = b_args->k;
-  if (!plan::plan_block_rows(values, scale, args, current_policy()).served) return false;
+  if (!ops::plan_block_rows(values, scale, args, current_policy()).served) return false;
   const at::Tensor a = widened(x.a, x.scale_a, at::kFloat);
   args.weight.a = a.const_data_ptr();
   args.weight.a_row = a.stride(0);
   args.weight.out = out.mutable_data_ptr();
-  return plan::block_rows(runtime::current_queue(), values, scale, args);
+  return ops::block_rows(runtime::current_queue(), values, scale, args);
 }
 
 namespace {
 
-void size_dots(plan::BlockDotsProblem& args, const at::Tensor& bias, const at::Tensor& out) {
+void size_dots(ops::BlockDotsProblem& args, const at::Tensor& bias, const at::Tensor& out) {
   args.weight.m = args.a.rows;
   args.weight.n = args.w.rows;
   args.weight.k = args.w.k;
@@ -287,12 +287,12 @@ bool few_rows(const Operands& x, const at::Tensor& bias, const at::Tensor& out) 
   if (x.a.scalar_type() != x.b.scalar_type() || !out.is_contiguous() || !dots_type(out)) return false;
   const auto a = scale_args(x.a, x.scale_a), w = scale_args(x.b, x.scale_b);
   if (!a || !w) return false;
-  plan::BlockDotsProblem args;
+  ops::BlockDotsProblem args;
   args.a = *a;
   args.w = *w;
   for (int i = 0; i < 2; ++i) args.factor[i] = x.factor[i].defined() ? x.factor[i].const_data_ptr<float>() : nullptr;
   size_dots(args, bias, out);
-  return plan::block_dots(runtime::current_queue(), values, scale, false, to_dtype(out.scalar_type()), args);
+  return ops::block_dots(runtime::current_queue(), values, scale, false, to_dtype(out.scalar_type()), args);
 }
 
 bool few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_a, const at::Tensor& scale_b,
@@ -310,12 +310,12 @@ bool few_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale_
   };
   const auto of_a = rows(a, scale_a), of_w = rows(b.t(), scale_b);
   if (!of_a || !of_w) return false;
-  plan::BlockDotsProblem args;
+  ops::BlockDotsProblem args;
   args.a = *of_a;
   args.w = *of_w;
   size_dots(args, bias, out);
-  return plan::block_dots(runtime::current_queue(), plan::BlockValues::e4m3fn, plan::BlockScale::f32, true,
-                          to_dtype(out.scalar_type()), args);
+  return ops::block_dots(runtime::current_queue(), ops::BlockValues::e4m3fn, ops::BlockScale::f32, true,
+                         to_dtype(out.scalar_type()), args);
 }
 
 }  // namespace xpu_ops::aten

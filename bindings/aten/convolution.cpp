@@ -67,8 +67,8 @@ products::Weight conv_weight(const at::Tensor& w, WeightUse use) {
   return {use == WeightUse::as_it_is ? as_it_is : transposed, &w};
 }
 
-plan::DirectProblem direct_problem(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
-                                   const ConvGeometry& g) {
+ops::DirectProblem direct_problem(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
+                                  const ConvGeometry& g) {
   return products::direct_problem(view(x), view(w), view(y), g);
 }
 
@@ -112,13 +112,13 @@ bool depthwise_backward_weights(const at::Tensor& x, const at::Tensor& grad, con
                                 const ConvGeometry& g) {
   if (!out.is_contiguous() || !may_be_depthwise(x, grad, g)) return false;
   if (!is_depthwise(x, out, grad, g))
-    return plan::plan_depthwise_copies(direct_problem(x, out, grad, g), dtype_of(x), current_policy()) &&
+    return ops::plan_depthwise_copies(direct_problem(x, out, grad, g), dtype_of(x), current_policy()) &&
            depthwise_backward_weights(x.contiguous(), grad.contiguous(), out, g);
-  plan::DirectProblem a = direct_problem(x, out, grad, g);
+  ops::DirectProblem a = direct_problem(x, out, grad, g);
   a.src = x.const_data_ptr();
   a.dst = grad.const_data_ptr();
   a.weights = out.mutable_data_ptr();
-  plan::depthwise_weights(runtime::current_queue(), dtype_of(x), a);
+  ops::depthwise_weights(runtime::current_queue(), dtype_of(x), a);
   return true;
 }
 
@@ -128,15 +128,15 @@ bool columns_backward_weights(const at::Tensor& x, const at::Tensor& grad, const
   const auto last = at::MemoryFormat::ChannelsLast;
   if (x.scalar_type() != at::kBFloat16 || g.spatial != 2 || g.transposed || g.groups != 1 ||
       !products::has_type(runtime::current_queue(), DType::bf16) ||
-      !plan::plan_columns_serve(direct_problem(x, out, grad, g), x.is_contiguous(last), current_policy()))
+      !ops::plan_columns_serve(direct_problem(x, out, grad, g), x.is_contiguous(last), current_policy()))
     return false;
   const int64_t channels = out.size(0), positions = grad.numel() / channels, taps = out.numel() / channels;
   const at::Tensor images = x.contiguous(last), columns = new_empty({positions, taps}, x.scalar_type());
   runtime::Queue& queue = runtime::current_queue();
-  plan::DirectProblem a = direct_problem(images, out, grad, g);
+  ops::DirectProblem a = direct_problem(images, out, grad, g);
   a.src = images.const_data_ptr();
   a.dst = columns.mutable_data_ptr();
-  plan::convolution_columns(queue, dtype_of(x), a);
+  ops::convolution_columns(queue, dtype_of(x), a);
   const at::Tensor rows = grad.contiguous(last).permute({0, 2, 3, 1}).view({positions, channels}).t();
   const bool direct = out.is_contiguous(last);
   const at::Tensor sums = direct ? out : new_empty(out.sizes(), out.scalar_type(), last);

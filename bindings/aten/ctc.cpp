@@ -12,7 +12,7 @@ namespace {
 
 struct Ctc {
   at::Tensor log_probs, targets, lengths;
-  plan::CtcProblem problem{};
+  ops::CtcProblem problem{};
   int64_t longest = 0;
 
   Ctc(const at::Tensor& log_probs_, const at::Tensor& targets_, at::IntArrayRef input_lengths,
@@ -86,7 +86,7 @@ std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const 
   at::Tensor alpha = new_empty({log_probs.size(1), log_probs.size(0), 2 * ctc.longest + 1}, log_probs.scalar_type());
   ctc.problem.alpha = alpha.mutable_data_ptr();
   ctc.problem.loss = loss.mutable_data_ptr();
-  plan::ctc_loss(runtime::current_queue(), dtype_of(log_probs), ctc.problem);
+  ops::ctc_loss(runtime::current_queue(), dtype_of(log_probs), ctc.problem);
   return {loss, alpha};
 }
 
@@ -116,7 +116,7 @@ at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_prob
   ctc.problem.grad_out_stride = 1;
   ctc.problem.grad = out.mutable_data_ptr();
   ctc.problem.zero_infinity = zero_infinity;
-  plan::ctc_loss_backward(runtime::current_queue(), dtype_of(log_probs), ctc.problem);
+  ops::ctc_loss_backward(runtime::current_queue(), dtype_of(log_probs), ctc.problem);
   return out;
 }
 

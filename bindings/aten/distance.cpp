@@ -43,8 +43,8 @@ struct Pair {
   }
 };
 
-plan::CdistProblem problem_of(const Pair& pair, double p) {
-  plan::CdistProblem problem{};
+ops::CdistProblem problem_of(const Pair& pair, double p) {
+  ops::CdistProblem problem{};
   problem.x1 = pair.x1.const_data_ptr();
   problem.x2 = pair.x2.const_data_ptr();
   problem.batch = static_cast<uint32_t>(pair.count);
@@ -56,8 +56,8 @@ plan::CdistProblem problem_of(const Pair& pair, double p) {
 }
 
 // The pairs of rows of one tensor.
-plan::CdistProblem pairs_of(const at::Tensor& self, double p, const at::Tensor& out) {
-  plan::CdistProblem problem{};
+ops::CdistProblem pairs_of(const at::Tensor& self, double p, const at::Tensor& out) {
+  ops::CdistProblem problem{};
   problem.x1 = self.const_data_ptr();
   problem.out = mutable_ptr(out);
   problem.rows1 = static_cast<uint32_t>(self.size(0));
@@ -89,11 +89,11 @@ at::Tensor _cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, 
   if (p == 2. && (mode == 1 || (mode == 0 && (rows1 > 25 || rows2 > 25))))
     return at::_euclidean_dist(pair.x1, pair.x2).view(sizes);
   at::Tensor out = new_empty(sizes, x1.scalar_type());
-  plan::CdistProblem problem = problem_of(pair, p);
+  ops::CdistProblem problem = problem_of(pair, p);
   const at::Tensor turned = pair.x2.transpose(1, 2).contiguous();
   problem.x2 = turned.const_data_ptr();
   problem.out = mutable_ptr(out);
-  plan::cdist(runtime::current_queue(), dtype_of(x1), problem);
+  ops::cdist(runtime::current_queue(), dtype_of(x1), problem);
   return out;
 }
 
@@ -114,11 +114,11 @@ at::Tensor _cdist_backward(const at::Tensor& grad, const at::Tensor& x1, const a
     return at::zeros_like(x1);  // of x1's size, not the batch's: as at::_cdist_backward
   at::Tensor out = new_empty(sizes, x1.scalar_type());
   const at::Tensor g = grad.contiguous(), dist = cdist.contiguous();
-  plan::CdistProblem problem = problem_of(pair, p);
+  ops::CdistProblem problem = problem_of(pair, p);
   problem.grad = g.const_data_ptr();
   problem.distance = dist.const_data_ptr();
   problem.out = mutable_ptr(out);
-  plan::cdist_backward(runtime::current_queue(), dtype_of(x1), problem);
+  ops::cdist_backward(runtime::current_queue(), dtype_of(x1), problem);
   return out;
 }
 
@@ -130,9 +130,9 @@ at::Tensor _pdist_forward(const at::Tensor& self, double p) {
   TORCH_CHECK(self.dim() == 2, "_pdist_forward: expected self to be 2-D, but got ", self.sizes());
   if (self.size(1) == 0) return out.zero_();
   const at::Tensor turned = self.t().contiguous();
-  plan::CdistProblem problem = pairs_of(self, p, out);
+  ops::CdistProblem problem = pairs_of(self, p, out);
   problem.x2 = turned.const_data_ptr();
-  plan::pdist(runtime::current_queue(), dtype_of(self), problem);
+  ops::pdist(runtime::current_queue(), dtype_of(self), problem);
   return out;
 }
 
@@ -149,9 +149,9 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
   if (self.size(0) <= 1 || self.size(1) == 0) return out;
   const at::Tensor g = grad.contiguous();
   const runtime::Policy& policy = current_policy();
-  if (const int64_t parts = plan::plan_pdist_parts(self.size(0), self.size(1), policy)) {
+  if (const int64_t parts = ops::plan_pdist_parts(self.size(0), self.size(1), policy)) {
     const at::Tensor sums = new_empty({parts, self.size(0), self.size(1)}, self.scalar_type());
-    plan::PdistSumProblem problem{};
+    ops::PdistSumProblem problem{};
     problem.x = self.const_data_ptr();
     problem.grad = g.const_data_ptr();
     problem.distance = pdist.const_data_ptr();
@@ -160,13 +160,13 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
     problem.features = static_cast<uint32_t>(self.size(1));
     problem.parts = static_cast<uint32_t>(parts);
     problem.p = p;
-    plan::pdist_backward_parts(runtime::current_queue(), dtype_of(self), problem);
+    ops::pdist_backward_parts(runtime::current_queue(), dtype_of(self), problem);
     return at::sum_out(out, sums, 0);
   }
-  plan::CdistProblem problem = pairs_of(self, p, out);
+  ops::CdistProblem problem = pairs_of(self, p, out);
   problem.grad = g.const_data_ptr();
   problem.distance = pdist.const_data_ptr();
-  plan::pdist_backward(runtime::current_queue(), dtype_of(self), problem);
+  ops::pdist_backward(runtime::current_queue(), dtype_of(self), problem);
   return out;
 }
 
@@ -174,7 +174,7 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
   if (out.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, out.dim());
   const at::Tensor a = self.expand(out.sizes()), b = other.expand(out.sizes());
-  plan::CrossProblem problem{};
+  ops::CrossProblem problem{};
   problem.out = mutable_ptr(out);
   problem.a = a.const_data_ptr();
   problem.b = b.const_data_ptr();
@@ -184,7 +184,7 @@ void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, 
   Dims3 dims;
   for (int64_t d = 0; d < out.dim(); ++d)
     if (d != dim) dims.push_back({out.size(d), {out.stride(d), a.stride(d), b.stride(d)}});
-  plan::cross(runtime::current_queue(), dtype_of(out), problem, dims);
+  ops::cross(runtime::current_queue(), dtype_of(out), problem, dims);
 }
 
 at::Tensor trace(const at::Tensor& self) {

@@ -29,7 +29,7 @@ at::Tensor sum_rows(const at::Tensor& grad, const at::Tensor& index, int64_t row
 }
 
 // Whether bag_rows serves.
-bool by_bag_rows(const at::Tensor& grad) { return plan::plan_bag_grad_serves(dtype_of(grad), current_policy()); }
+bool by_bag_rows(const at::Tensor& grad) { return ops::plan_bag_grad_serves(dtype_of(grad), current_policy()); }
 
 // sum_rows of bags, each times the sample's weight or divided by the size of its bag.
 at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at::Tensor& offset2bag,
@@ -40,7 +40,7 @@ at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at:
   const at::Tensor index = indices.to(type).contiguous();
   auto like_index = [&](const at::Tensor& t) { return t.defined() ? t.to(type).contiguous() : t; };
   const at::Tensor bags = like_index(offset2bag), sizes = like_index(bag_size);
-  plan::BagGradProblem problem{};
+  ops::BagGradProblem problem{};
   problem.grad = grad.const_data_ptr();
   problem.index = index.const_data_ptr();
   problem.offset2bag = bags.defined() ? bags.const_data_ptr() : nullptr;
@@ -54,7 +54,7 @@ at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at:
   problem.count = static_cast<uint32_t>(index.numel());
   problem.features = static_cast<uint32_t>(grad.size(1));
   problem.is32 = type == at::kInt;
-  plan::embedding_bag_grad(runtime::current_queue(), dtype_of(grad), problem);
+  ops::embedding_bag_grad(runtime::current_queue(), dtype_of(grad), problem);
   return out;
 }
 
@@ -108,7 +108,7 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
   move_indexed(true, const_ptr(one), mutable_ptr(flags), 1,
                index_source(index, self.size(0), 1, DeviceErrorCode::index_self, 0, false),
                {{index.numel(), {0, 0, index.stride(0)}}});
-  plan::RenormProblem problem{};
+  ops::RenormProblem problem{};
   problem.weight = mutable_ptr(self);
   problem.flags = flags.const_data_ptr<uint8_t>();
   problem.stride0 = self.stride(0);
@@ -117,7 +117,7 @@ at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, doubl
   problem.p = norm_type;
   problem.rows = static_cast<uint32_t>(self.size(0));
   problem.features = static_cast<uint32_t>(self.size(1));
-  plan::renorm_rows(runtime::current_queue(), dtype_of(self), problem);
+  ops::renorm_rows(runtime::current_queue(), dtype_of(self), problem);
   return self;
 }
 
@@ -158,7 +158,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   at::Tensor max_indices = mode == 2 ? new_empty({bags, features}, index_type) : new_empty({0}, index_type);
   if (include_last_offset) bag_size.narrow(0, bags, 1).zero_();
   if (bags == 0) return {out, offset2bag.zero_(), bag_size, max_indices};
-  plan::BagProblem problem{};
+  ops::BagProblem problem{};
   problem.weight = weight.const_data_ptr();
   problem.indices = indices.const_data_ptr();
   problem.rows = weight.size(0);
@@ -177,7 +177,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   problem.features = static_cast<uint32_t>(features);
   problem.mode = static_cast<BagMode>(mode);
   problem.is32 = !wide;
-  plan::embedding_bag(runtime::current_queue(), dtype_of(weight), problem);
+  ops::embedding_bag(runtime::current_queue(), dtype_of(weight), problem);
   return {out, offset2bag, bag_size, max_indices};
 }
 
@@ -275,7 +275,7 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
   at::Tensor out = new_empty({indices.size(0)}, grad.scalar_type());
   if (out.numel() == 0) return out;
   const at::Tensor index = indices.contiguous(), bag = offset2bag.to(index.scalar_type()).contiguous();
-  plan::BagSampleGradProblem problem{};
+  ops::BagSampleGradProblem problem{};
   problem.grad = grad.const_data_ptr();
   problem.weight = weight.const_data_ptr();
   problem.index = index.const_data_ptr();
@@ -291,7 +291,7 @@ at::Tensor _embedding_bag_per_sample_weights_backward(const at::Tensor& grad, co
   problem.is32 = index.scalar_type() == at::kInt;
   problem.rows = weight.size(0);
   problem.bags = grad.size(0);
-  plan::embedding_bag_sample_grad(runtime::current_queue(), dtype_of(grad), problem);
+  ops::embedding_bag_sample_grad(runtime::current_queue(), dtype_of(grad), problem);
   return out;
 }
 

@@ -30,15 +30,15 @@ bool is_number(const at::Tensor& t) { return t.scalar_type() == at::kInt || t.sc
 bool is_value(const at::Tensor& t) { return is_single_or_half(t.scalar_type()); }
 bool is_dense(const at::Tensor& t, at::ScalarType type) { return t.is_contiguous() && t.scalar_type() == type; }
 bool serves(int64_t experts, int64_t count = 0) {
-  return fits(experts) && plan::plan_experts_serve(static_cast<uint32_t>(experts), static_cast<uint32_t>(count));
+  return fits(experts) && ops::plan_experts_serve(static_cast<uint32_t>(experts), static_cast<uint32_t>(count));
 }
 
 // Whole numbers as int32 or int64 side by side, which a kernel reads.
 at::Tensor read_numbers(const at::Tensor& t) { return is_number(t) ? t.contiguous() : t.to(at::kLong).contiguous(); }
-plan::Numbers numbers_in(const at::Tensor& t) {
+ops::Numbers numbers_in(const at::Tensor& t) {
   return {const_cast<void*>(t.const_data_ptr()), static_cast<uint32_t>(t.element_size())};
 }
-plan::Numbers numbers_out(const at::Tensor& t) {
+ops::Numbers numbers_out(const at::Tensor& t) {
   return {t.mutable_data_ptr(), static_cast<uint32_t>(t.element_size())};
 }
 
@@ -57,12 +57,12 @@ template <class Problem> void set_map(Problem& p, const MaybeTensor& given_map, 
 
 // ---- the best experts
 
-plan::Scoring scoring_of(std::string_view name) {
-  if (name == "softmax") return plan::Scoring::softmax;
-  if (name == "sigmoid") return plan::Scoring::sigmoid;
-  if (name == "softplus_sqrt") return plan::Scoring::softplus_sqrt;
+ops::Scoring scoring_of(std::string_view name) {
+  if (name == "softmax") return ops::Scoring::softmax;
+  if (name == "sigmoid") return ops::Scoring::sigmoid;
+  if (name == "softplus_sqrt") return ops::Scoring::softplus_sqrt;
   TORCH_CHECK_VALUE(name == "none", "expected softmax, sigmoid, softplus_sqrt or none, got ", name);
-  return plan::Scoring::none;
+  return ops::Scoring::none;
 }
 
 void check_choice(const at::Tensor& weights, const at::Tensor& ids, const at::Tensor& sources, const at::Tensor& scores,
@@ -89,11 +89,11 @@ std::tuple<at::Tensor, at::Tensor> best(const at::Tensor& scores, int64_t count)
   return {values.narrow(-1, 0, count), at.narrow(-1, 0, count)};
 }
 
-at::Tensor scored(const at::Tensor& scores, plan::Scoring scoring) {
+at::Tensor scored(const at::Tensor& scores, ops::Scoring scoring) {
   switch (scoring) {
-    case plan::Scoring::softmax: return scores.softmax(-1, at::kFloat);
-    case plan::Scoring::sigmoid: return scores.sigmoid();
-    case plan::Scoring::softplus_sqrt: return at::softplus(scores.to(at::kFloat)).sqrt();
+    case ops::Scoring::softmax: return scores.softmax(-1, at::kFloat);
+    case ops::Scoring::sigmoid: return scores.sigmoid();
+    case ops::Scoring::softplus_sqrt: return at::softplus(scores.to(at::kFloat)).sqrt();
     default: return scores;
   }
 }
@@ -103,7 +103,7 @@ at::Tensor scored(const at::Tensor& scores, plan::Scoring scoring) {
 void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, const at::Tensor& scores,
                                std::string_view scoring, bool renormalize, const MaybeTensor& bias, double factor,
                                const MaybeTensor& padding, int64_t groups, int64_t kept) {
-  const plan::Scoring by = scoring_of(scoring);
+  const ops::Scoring by = scoring_of(scoring);
   check_choice(weights, ids, sources, scores, bias, padding, groups, kept);
   const int64_t tokens = weights.size(0), count = weights.size(1);
   const at::Tensor typed = scored(scores, by), score = typed.to(at::kFloat);
@@ -142,7 +142,7 @@ void _choose_experts_composite(at::Tensor& weights, at::Tensor& ids, at::Tensor&
 void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, const at::Tensor& scores,
                      std::string_view scoring, bool renormalize, const MaybeTensor& bias, double factor,
                      const MaybeTensor& padding, int64_t groups, int64_t kept) {
-  const plan::Scoring by = scoring_of(scoring);
+  const ops::Scoring by = scoring_of(scoring);
   check_choice(weights, ids, sources, scores, bias, padding, groups, kept);
   const bool whole = !sources.numel() || (is_number(sources) && sources.is_contiguous());
   if (!is_dense(weights, at::kFloat) || !is_number(ids) || !ids.is_contiguous() || !whole || !is_value(scores) ||
@@ -154,7 +154,7 @@ void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, 
   const at::Tensor rows = has_dense_rows(scores) ? scores : scores.contiguous();
   const at::Tensor more = is_given(bias) ? bias->to(at::kFloat).contiguous() : at::Tensor();
   const at::Tensor none = is_given(padding) ? padding->contiguous() : at::Tensor();
-  plan::ChooseProblem p;
+  ops::ChooseProblem p;
   p.scores = rows.const_data_ptr();
   p.score_row = rows.stride(0);
   if (more.defined()) p.bias = more.const_data_ptr<float>();
@@ -171,7 +171,7 @@ void _choose_experts(at::Tensor& weights, at::Tensor& ids, at::Tensor& sources, 
   p.scoring = by;
   p.renormalize = renormalize;
   p.factor = static_cast<float>(factor);
-  plan::choose_experts(runtime::current_queue(), dtype_of(rows), p);
+  ops::choose_experts(runtime::current_queue(), dtype_of(rows), p);
 }
 
 // ---- how tokens lie
@@ -237,7 +237,7 @@ void _align_experts(at::Tensor& sorted, at::Tensor& expert_ids, at::Tensor& tota
   changed({&sorted, &expert_ids, &total});
   const at::Tensor choices = read_numbers(ids);
   at::Tensor names;
-  plan::AlignProblem p;
+  ops::AlignProblem p;
   p.ids = numbers_in(choices);
   set_map(p, map, names);
   p.sorted = sorted.mutable_data_ptr<int32_t>();
@@ -249,7 +249,7 @@ void _align_experts(at::Tensor& sorted, at::Tensor& expert_ids, at::Tensor& tota
   p.places = static_cast<uint32_t>(sorted.numel());
   p.blocks = static_cast<uint32_t>(expert_ids.numel());
   p.empty = static_cast<int32_t>(empty);
-  plan::align_experts(runtime::current_queue(), p);
+  ops::align_experts(runtime::current_queue(), p);
 }
 
 namespace {
@@ -274,14 +274,14 @@ void check_spread(const at::Tensor& out, const at::Tensor& out_scales, const at:
 bool movable(const at::Tensor& t) { return has_dense_rows(t) && fits(t.size(1)) && t.element_size() <= 8; }
 
 // In the widest units that divide rows and the way from one to the next.
-plan::SpreadPart spread_part(const at::Tensor& out, const at::Tensor& x) {
+ops::SpreadPart spread_part(const at::Tensor& out, const at::Tensor& x) {
   const int64_t size = x.element_size();
   const auto address = [](const void* p) { return static_cast<int64_t>(reinterpret_cast<uintptr_t>(p) % 8); };
   int64_t unit = 8;
   for (const int64_t n : {x.size(1) * size, x.stride(0) * size, out.stride(0) * size, address(x.const_data_ptr()),
                           address(out.const_data_ptr())})
     unit = std::gcd(unit, n);
-  plan::SpreadPart part;
+  ops::SpreadPart part;
   part.src = x.const_data_ptr();
   part.dst = out.mutable_data_ptr();
   part.src_row = x.stride(0) * size / unit;
@@ -324,7 +324,7 @@ void _spread_rows(at::Tensor& out, at::Tensor& out_scales, at::Tensor& counts, a
   if (scaled) changed({&out_scales});
   const at::Tensor choices = read_numbers(ids);
   at::Tensor local;
-  plan::SpreadProblem p;
+  ops::SpreadProblem p;
   p.ids = numbers_in(choices);
   set_map(p, map, local);
   p.counts = counts.mutable_data_ptr<int32_t>();
@@ -334,7 +334,7 @@ void _spread_rows(at::Tensor& out, at::Tensor& out_scales, at::Tensor& counts, a
   p.tokens = static_cast<uint32_t>(ids.size(0));
   p.count = static_cast<uint32_t>(ids.size(1));
   p.experts = static_cast<uint32_t>(counts.numel());
-  plan::spread_rows(runtime::current_queue(), p);
+  ops::spread_rows(runtime::current_queue(), p);
 }
 
 // ---- the sum
@@ -390,7 +390,7 @@ void _sum_experts(at::Tensor& out, const at::Tensor& rows, const MaybeTensor& pl
     return _sum_experts_composite(out, rows, places, weights, ids, map);
   changed({&out});
   if (out.numel() == 0) return;
-  plan::SumProblem p;
+  ops::SumProblem p;
   at::Tensor place, weight, expert, local;
   p.rows = rows.const_data_ptr();
   p.out = out.mutable_data_ptr();
@@ -403,7 +403,7 @@ void _sum_experts(at::Tensor& out, const at::Tensor& rows, const MaybeTensor& pl
   p.tokens = static_cast<uint32_t>(out.size(0));
   p.count = static_cast<uint32_t>(count);
   p.columns = static_cast<uint32_t>(out.size(1));
-  plan::sum_experts(runtime::current_queue(), dtype_of(rows), p);
+  ops::sum_experts(runtime::current_queue(), dtype_of(rows), p);
 }
 
 // ---- gates beside what they multiply
@@ -433,7 +433,7 @@ void _swiglu_pairs(at::Tensor& out, const at::Tensor& x, double alpha, double li
     return _swiglu_pairs_composite(out, x, alpha, limit);
   changed({&out});
   if (out.numel() == 0) return;
-  plan::PairProblem p;
+  ops::PairProblem p;
   p.x = x.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.x_row = x.stride(0);
@@ -444,7 +444,7 @@ void _swiglu_pairs(at::Tensor& out, const at::Tensor& x, double alpha, double li
     p.columns = static_cast<uint32_t>(out.numel()), p.rows = 1;
   p.alpha = static_cast<float>(alpha);
   p.limit = static_cast<float>(limit);
-  plan::swiglu_pairs(runtime::current_queue(), dtype_of(x), p);
+  ops::swiglu_pairs(runtime::current_queue(), dtype_of(x), p);
 }
 
 }  // namespace xpu_ops::aten

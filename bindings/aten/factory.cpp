@@ -33,24 +33,24 @@ Split split(double v) {
 }
 
 // Real parts of start, end and step, in every form a kernel may read.
-void set_real(plan::SequenceProblem& a, double start, double end, double step) {
+void set_real(ops::SequenceProblem& a, double start, double end, double step) {
   a.start64 = double_bits(start), a.end64 = double_bits(end), a.step64 = double_bits(step);
   const Split s = split(start), e = split(end), t = split(step);
   a.start_hi = s.hi, a.start_lo = s.lo, a.end_hi = e.hi, a.end_lo = e.lo, a.step_hi = t.hi, a.step_lo = t.lo;
 }
 
-void run_sequence(const at::Tensor& out, const runtime::KernelTable& table, plan::SequenceProblem a) {
+void run_sequence(const at::Tensor& out, const runtime::KernelTable& table, ops::SequenceProblem a) {
   TORCH_CHECK(out.numel() < (int64_t{1} << 32), "sequences of 2^32 elements and more are not supported on XPU");
   ContiguousOut target(out);
   a.dst = target.data();
-  plan::sequence(runtime::current_queue(), table[dtype_of(out)], out.numel(), a);
+  ops::sequence(runtime::current_queue(), table[dtype_of(out)], out.numel(), a);
   target.finish();
 }
 
 template <class T>
 void run_arange(const at::Tensor& out, const at::Scalar& start, const at::Scalar& step) {
   using M = at::acc_type<T, false>;
-  plan::SequenceProblem a{};
+  ops::SequenceProblem a{};
   const M first = start.to<M>(), by = step.to<M>();
   if constexpr (std::is_integral_v<T>) {
     a.start = static_cast<int64_t>(first), a.step = static_cast<int64_t>(by);
@@ -77,7 +77,7 @@ void resize_sequence(at::Tensor& out, int64_t size) {
 void run_spaced(at::Tensor& out, const runtime::KernelTable& table, const runtime::KernelTable& integral,
                 const at::Scalar& start, const at::Scalar& end, int64_t steps, double base) {
   const at::ScalarType dtype = out.scalar_type();
-  plan::SequenceProblem a{};
+  ops::SequenceProblem a{};
   const double gaps = static_cast<double>(steps - 1);
   if (at::isComplexType(dtype)) {
     const auto s = start.to<c10::complex<double>>(), e = end.to<c10::complex<double>>();
@@ -123,12 +123,12 @@ void triangle(const at::Tensor& self, int64_t diagonal, const at::Tensor& out, c
   const int64_t rows = self.size(-2), cols = self.size(-1);
   TORCH_CHECK(rows * cols < (int64_t{1} << 31),
               "tril and triu of matrices of 2^31 elements and more are not supported on XPU");
-  plan::TriangleProblem a{};
+  ops::TriangleProblem a{};
   a.height = static_cast<uint32_t>(rows), a.width = static_cast<uint32_t>(cols);
   a.diagonal = static_cast<int32_t>(std::clamp<int64_t>(diagonal, -rows - 1, cols + 1));
   a.dst = target.data();
   a.src = src.const_data_ptr();
-  plan::triangle(runtime::current_queue(), table[raw_dtype(self.element_size())], self.numel(), self.itemsize(), a);
+  ops::triangle(runtime::current_queue(), table[raw_dtype(self.element_size())], self.numel(), self.itemsize(), a);
   target.finish();
 }
 
@@ -140,12 +140,12 @@ at::Tensor triangle_indices(int64_t row, int64_t col, int64_t offset, std::optio
       upper ? row * col - at::native::get_tril_size(row, col, offset - 1) : at::native::get_tril_size(row, col, offset);
   at::Tensor result = new_empty({2, n}, type);
   if (n == 0) return result;
-  plan::TriangleIndexProblem a{};
+  ops::TriangleIndexProblem a{};
   a.dst = result.mutable_data_ptr();
   a.first_row = upper ? 0 : std::max<int64_t>(0, -offset);
   a.cols = col, a.offset = offset, a.n = n;
   const int64_t last_row = upper ? std::min(row, col - offset) : row;  // the rows after it have no entry
-  plan::triangle_indices(runtime::current_queue(), upper, to_dtype(type), last_row - a.first_row, a);
+  ops::triangle_indices(runtime::current_queue(), upper, to_dtype(type), last_row - a.first_row, a);
   return result;
 }
 
@@ -171,11 +171,11 @@ void complex_parts(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, co
     return copy;
   };
   const at::Tensor x = laid_out(a), y = laid_out(b);
-  plan::ComplexProblem problem{};
+  ops::ComplexProblem problem{};
   problem.dst = target.data_ptr();
   problem.a = x.const_data_ptr();
   problem.b = y.const_data_ptr();
-  plan::complex_from(runtime::current_queue(), table[dtype_of(a)], out.numel(), a.itemsize(), problem);
+  ops::complex_from(runtime::current_queue(), table[dtype_of(a)], out.numel(), a.itemsize(), problem);
   if (!dense) out.copy_(target);
 }
 
@@ -307,11 +307,11 @@ at::Tensor repeat_interleave_Tensor(const at::Tensor& repeats, std::optional<int
   if (total == 0) return result;
   TORCH_CHECK(total < (int64_t{1} << 32) && repeats.numel() < (int64_t{1} << 31),
               "repeat_interleave: too many elements");
-  plan::RepeatProblem a{};
+  ops::RepeatProblem a{};
   a.dst = result.mutable_data_ptr();
   a.cumulative = cumulative.const_data_ptr();
   a.n = static_cast<uint32_t>(total), a.count = static_cast<uint32_t>(repeats.numel());
-  plan::repeat_indices(runtime::current_queue(), dtype_of(repeats), a);
+  ops::repeat_indices(runtime::current_queue(), dtype_of(repeats), a);
   return result;
 }
 

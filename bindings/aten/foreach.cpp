@@ -11,7 +11,7 @@
 
 namespace xpu_ops::aten {
 
-using plan::kForeachLimit;
+using ops::kForeachLimit;
 
 namespace {
 
@@ -19,7 +19,7 @@ template <int OPERANDS>
 void run_pointwise(const ForeachOp& op, at::TensorList outputs, std::initializer_list<ForeachInput> inputs,
                    const ForeachInput& scalar, at::ArrayRef<at::Scalar> scalar_list) {
   const DType type = dtype_of(outputs[0]);
-  plan::ForeachProblem p{};
+  ops::ForeachProblem p{};
   // A scalar operand lives in the tensor's entry; then the expression's own scalar is shared by all.
   const ForeachInput* immediate = nullptr;
   int k = 0;
@@ -34,7 +34,7 @@ void run_pointwise(const ForeachOp& op, at::TensorList outputs, std::initializer
   Value shared{};
   if (own.kind == ForeachInput::scalar) shared = to_value(*own.value, type, ScalarArg::compute);
   if (own.kind == ForeachInput::scalars) scalar_list = own.values;
-  plan::ForeachOperands<OPERANDS> tensors;
+  ops::ForeachOperands<OPERANDS> tensors;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].numel() == 0) continue;
     auto& t = tensors.add(outputs[i].numel());
@@ -47,7 +47,7 @@ void run_pointwise(const ForeachOp& op, at::TensorList outputs, std::initializer
     }
     t.scalar = scalar_list.empty() ? shared : to_value(scalar_list[i], type, ScalarArg::compute);
   }
-  plan::foreach_elements(tensors, op.table[type], p);
+  ops::foreach_elements(tensors, op.table[type], p);
 }
 
 bool small(at::TensorList tensors) {
@@ -68,13 +68,13 @@ std::vector<at::Tensor> reduce_each(at::TensorList self, at::ScalarType type, ru
   std::vector<at::Tensor> result;
   result.reserve(self.size());
   for (size_t i = 0; i < self.size(); ++i) result.push_back(new_empty({}, type));
-  plan::ForeachTensors<ForeachTensor<2>> tensors;
+  ops::ForeachTensors<ForeachTensor<2>> tensors;
   for (size_t i = 0; i < self.size(); ++i) {
     auto& t = tensors.add(self[i].numel());
     t.ptr[0] = result[i].mutable_data_ptr();
     t.ptr[1] = const_cast<void*>(self[i].const_data_ptr());
   }
-  plan::reduce_each(tensors, kernel, final_kernel, sizeof(Value));
+  ops::reduce_each(tensors, kernel, final_kernel, sizeof(Value));
   return result;
 }
 
@@ -139,24 +139,24 @@ void _foreach_copy_(at::TensorList self, at::TensorList src, bool non_blocking) 
   at::native::check_foreach_api_restrictions(self, src);
   const bool fused = self[0].is_xpu() && at::native::can_use_fast_route(self, src) && small(self) && small(src);
   if (!fused) return at::native::foreach_tensor_copy_list_kernel_slow_(self, src, non_blocking);
-  plan::ForeachOperands<2> tensors;
+  ops::ForeachOperands<2> tensors;
   for (size_t i = 0; i < self.size(); ++i) {
     if (self[i].numel() == 0 || self[i].is_same(src[i])) continue;
     auto& t = tensors.add(self[i].numel());
     t.ptr[0] = self[i].mutable_data_ptr();
     t.ptr[1] = const_cast<void*>(src[i].const_data_ptr());
   }
-  plan::foreach_elements(tensors, kernels::foreach_copy[raw_dtype(self[0].element_size())], {});
+  ops::foreach_elements(tensors, kernels::foreach_copy[raw_dtype(self[0].element_size())], {});
   bump_versions(self);
 }
 
 void _foreach_zero_(at::TensorList self) {
   at::native::check_foreach_api_restrictions(self);
   if (!at::native::can_use_fast_route(self) || !small(self)) return at::native::foreach_tensor_zero_slow_(self);
-  plan::ForeachOperands<1> tensors;
+  ops::ForeachOperands<1> tensors;
   for (const at::Tensor& t : self)
     if (t.numel() > 0) tensors.add(t.numel()).ptr[0] = t.mutable_data_ptr();
-  plan::foreach_elements(tensors, kernels::foreach_zero[raw_dtype(self[0].element_size())], {});
+  ops::foreach_elements(tensors, kernels::foreach_zero[raw_dtype(self[0].element_size())], {});
   bump_versions(self);
 }
 
@@ -206,13 +206,13 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
     TORCH_CHECK(at::isFloatingType(t.scalar_type()),
                 "\"_amp_foreach_non_finite_check_and_unscale\" not implemented for '", t.scalar_type(), "'");
   }
-  plan::UnscaleProblem p{};
+  ops::UnscaleProblem p{};
   p.found_inf = found_inf.mutable_data_ptr<float>();
   p.inv_scale = inv_scale.const_data_ptr<float>();
   // One table for each dtype; tensors that are not dense are unscaled as a dense copy.
   for (at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
     std::vector<std::pair<at::Tensor, at::Tensor>> copies;
-    plan::ForeachTensors<ForeachTensor<1>> tensors;
+    ops::ForeachTensors<ForeachTensor<1>> tensors;
     for (const at::Tensor& t : self) {
       if (t.scalar_type() != type || t.numel() == 0) continue;
       TORCH_CHECK(t.numel() < kForeachLimit, "gradients of 2^31 elements and more are not supported on XPU");
@@ -220,7 +220,7 @@ void _amp_foreach_non_finite_check_and_unscale_(at::TensorList self, at::Tensor&
       if (!t.is_non_overlapping_and_dense()) copies.emplace_back(t, dense = t.contiguous());
       tensors.add(t.numel()).ptr[0] = dense.mutable_data_ptr();
     }
-    plan::unscale_each(tensors, kernels::amp_unscale[to_dtype(type)], p);
+    ops::unscale_each(tensors, kernels::amp_unscale[to_dtype(type)], p);
     for (auto& [t, dense] : copies) t.copy_(dense);
   }
 }
@@ -236,10 +236,10 @@ at::Tensor& _amp_update_scale_(at::Tensor& self, at::Tensor& growth_tracker, con
   TORCH_CHECK(growth_tracker.scalar_type() == at::kInt, "growth_tracker must be an int tensor.");
   TORCH_CHECK(self.scalar_type() == at::kFloat, "current_scale must be a float tensor.");
   TORCH_CHECK(found_inf.scalar_type() == at::kFloat, "found_inf must be a float tensor.");
-  const plan::UpdateScaleProblem p{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
-                                   found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
-                                   static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
-  plan::update_scale(runtime::current_queue(), p);
+  const ops::UpdateScaleProblem p{self.mutable_data_ptr<float>(),           growth_tracker.mutable_data_ptr<int32_t>(),
+                                  found_inf.const_data_ptr<float>(),        static_cast<float>(scale_growth_factor),
+                                  static_cast<float>(scale_backoff_factor), static_cast<int32_t>(growth_interval)};
+  ops::update_scale(runtime::current_queue(), p);
   return self;
 }
 

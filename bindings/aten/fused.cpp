@@ -39,7 +39,7 @@ void check_operands(const at::Tensor& a, const at::Tensor& b, const std::optiona
 
 bool run_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const ConvGeometry& g,
                      const Chain& chain, const at::Tensor& out, bool has_out) {
-  SplitChain split = split_chain(chain, out, has_out, plan::plan_relu_behind(current_policy()));
+  SplitChain split = split_chain(chain, out, has_out, ops::plan_relu_behind(current_policy()));
   View bias_view;
   auto problem = conv_problem(x, weight, bias, out, g, conv_format(x, weight), bias_view);
   problem.epilogue.post = std::move(split.post);
@@ -72,7 +72,7 @@ std::optional<std::pair<std::string, at::Tensor>> take_last_operand(Chain& chain
   const auto* last = chain.empty() ? nullptr : std::get_if<std::pair<std::string, at::Tensor>>(&chain.back());
   if (!last || (last->first != "add" && last->first != "mul") || last->second.sizes() != out.sizes() ||
       last->second.scalar_type() != out.scalar_type() || last->second.device() != out.device() ||
-      !plan::plan_operand_behind(dtype_of(out), static_cast<int64_t>(out.nbytes()), current_policy()))
+      !ops::plan_operand_behind(dtype_of(out), static_cast<int64_t>(out.nbytes()), current_policy()))
     return std::nullopt;
   const auto taken = *last;
   chain.pop_back();

@@ -118,7 +118,7 @@ at::Tensor xpu_ops_conv_norm(const at::Tensor& x, const at::Tensor& weight, cons
   ref.version = (ref.version ^ bits) * 0x9e3779b97f4a7c15ull;
   const at::Tensor out = new_empty(sizes, x.scalar_type(), conv_format(x, weight));
   if (out.numel() == 0) return out;
-  SplitChain split = split_chain(chain, out, false, plan::plan_relu_behind(current_policy()));
+  SplitChain split = split_chain(chain, out, false, ops::plan_relu_behind(current_policy()));
   View none;
   auto problem = conv_problem(x, weight, {}, out, g, at::MemoryFormat::ChannelsLast, none);
   problem.epilogue.post = std::move(split.post);

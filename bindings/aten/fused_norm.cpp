@@ -59,7 +59,7 @@ AddNorm add_norm(const at::Tensor& x_in, const at::Tensor& residual_in, at::Tens
   const at::ScalarType type = parameter_type(x.scalar_type(), weight.defined() ? weight : bias);
   weight = as_parameter(weight, type);
   bias = as_parameter(bias, type);
-  plan::AddNormProblem problem;
+  ops::AddNormProblem problem;
   problem.x = x.const_data_ptr();
   problem.residual = residual.const_data_ptr();
   problem.norm.x = r.sum.mutable_data_ptr();
@@ -71,7 +71,7 @@ AddNorm add_norm(const at::Tensor& x_in, const at::Tensor& residual_in, at::Tens
   problem.norm.rows = static_cast<uint32_t>(rows);
   problem.norm.cols = static_cast<uint32_t>(cols);
   problem.norm.eps = Real(eps);
-  plan::add_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
+  ops::add_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
   return r;
 }
 
@@ -118,7 +118,7 @@ at::Tensor xpu_ops_rotary_embedding(const at::Tensor& x_in, const at::Tensor& co
   std::vector<int64_t> table = x.sizes().vec();
   table.back() = cos_in.size(-1);
   const at::Tensor cos = as_parameter(cos_in, type).expand(table), sin = as_parameter(sin_in, type).expand(table);
-  plan::RotaryProblem problem;
+  ops::RotaryProblem problem;
   problem.x = x.const_data_ptr();
   problem.cos = cos.const_data_ptr();
   problem.sin = sin.const_data_ptr();
@@ -137,7 +137,7 @@ at::Tensor xpu_ops_rotary_embedding(const at::Tensor& x_in, const at::Tensor& co
   problem.table_step = interleaved && wide ? 2 : 1;
   problem.table_second = !wide ? 0 : interleaved ? 1 : problem.half;
   problem.inverse = inverse;
-  plan::rotary(runtime::current_queue(), dtype_of(x), to_dtype(type), problem, interleaved);
+  ops::rotary(runtime::current_queue(), dtype_of(x), to_dtype(type), problem, interleaved);
   return y;
 }
 

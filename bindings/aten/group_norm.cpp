@@ -12,8 +12,8 @@
 namespace xpu_ops::aten {
 namespace {
 
-plan::NormCoefProblem group_problem(int64_t batch, int64_t channels, int64_t groups) {
-  plan::NormCoefProblem problem;
+ops::NormCoefProblem group_problem(int64_t batch, int64_t channels, int64_t groups) {
+  ops::NormCoefProblem problem;
   problem.batch = static_cast<uint32_t>(batch);
   problem.channels = static_cast<uint32_t>(channels);
   problem.groups = static_cast<uint32_t>(groups);
@@ -94,7 +94,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
              XPU_OPS_REDUCTION(moments, dtype_of(x)));
     const Coefficients c = coefficients(N, C, stats, last, false);
     const at::Tensor w = as_parameter(weight, type), b = as_parameter(bias, type);
-    plan::NormCoefProblem problem = group_problem(N, C, group);
+    ops::NormCoefProblem problem = group_problem(N, C, group);
     problem.mean = mean.const_data_ptr();
     problem.var = var.const_data_ptr();
     problem.rstd = rstd.mutable_data_ptr();
@@ -104,7 +104,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
     problem.m = c.m.mutable_data_ptr();
     problem.b = c.b.mutable_data_ptr();
     problem.eps = Real(eps);
-    plan::group_norm_coefficients(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
+    ops::group_norm_coefficients(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
     norm_apply(x, at::Tensor(), y, N * (last ? HxW : C), last ? C : HxW, c);
   } else {
     mean.fill_(0);
@@ -142,17 +142,17 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
     std::tie(dot, sum) = column_sums(x, dy, HxW, C, {.type = stats, .batches = N});
   } else {
     dot = new_empty({N * C}, stats), sum = new_empty({N * C}, stats);
-    plan::RowSumProblem rows;
+    ops::RowSumProblem rows;
     rows.x = x.const_data_ptr();
     rows.dy = dy.const_data_ptr();
     rows.out0 = dot.mutable_data_ptr();
     rows.out1 = sum.mutable_data_ptr();
     rows.rows = static_cast<uint32_t>(N * C);
     rows.cols = static_cast<uint32_t>(HxW);
-    plan::row_sums(queue, dtype_of(x), rows);
+    ops::row_sums(queue, dtype_of(x), rows);
   }
 
-  plan::NormCoefProblem problem = group_problem(N, C, group);
+  ops::NormCoefProblem problem = group_problem(N, C, group);
   problem.mean = mean.const_data_ptr();
   problem.rstd = const_cast<void*>(rstd.const_data_ptr());
   problem.weight = data_or_null(w);
@@ -165,13 +165,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
     problem.m = c.m.mutable_data_ptr();
     problem.b = c.b.mutable_data_ptr();
     problem.d = c.d.mutable_data_ptr();
-    plan::group_norm_backward_coefficients(queue, dtype_of(x), to_dtype(type), problem);
+    ops::group_norm_backward_coefficients(queue, dtype_of(x), to_dtype(type), problem);
     norm_apply(x, dy, dx, N * (last ? HxW : C), last ? C : HxW, c);
   }
   if (mask[1] || mask[2]) {
     if (mask[1]) problem.grad_weight = dw.mutable_data_ptr();
     if (mask[2]) problem.grad_bias = db.mutable_data_ptr();
-    plan::group_norm_backward_parameters(queue, dtype_of(x), to_dtype(type), problem);
+    ops::group_norm_backward_parameters(queue, dtype_of(x), to_dtype(type), problem);
     if (mask[1]) dw = dw.to(result);
     if (mask[2]) db = db.to(result);
   }

@@ -45,14 +45,14 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
   }
   at::Tensor out = new_empty({numel}, at::kLong);
   if (numel == 0) return out;
-  plan::LinearDims dims;
+  ops::LinearDims dims;
   for (size_t d = 0; d < sizes.size(); ++d) {
     if (strides[d] == 0) continue;
     WalkDim<kMaxIndices + 1> dim{sizes[d], {strides[d]}};
     for (size_t k = 0; k < operands.size(); ++k) dim.strides[k + 1] = operands[k].strides[d];
     dims.push_back(dim);
   }
-  plan::LinearizeProblem problem{};
+  ops::LinearizeProblem problem{};
   problem.out = out.mutable_data_ptr<int64_t>();
   runtime::Queue& queue = runtime::current_queue();
   problem.error = runtime::error_flag(queue.device);
@@ -64,7 +64,7 @@ at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexO
     problem.dim[k] = static_cast<uint32_t>(k);
     problem.is32[k] = operands[k].is32;
   }
-  plan::linearize(queue, problem, dims);
+  ops::linearize(queue, problem, dims);
   return out;
 }
 
@@ -254,17 +254,17 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
   Dims3 columns;
   for (int64_t d = 0; d < static_cast<int64_t>(a.sizes.size()); ++d)
     if (d < a.index_begin || d >= a.index_end) columns.push_back({a.sizes[d], {a.self_strides[d], value.stride(d), 0}});
-  plan::scatter_columns(runtime::current_queue(), {accumulate ? Reduce::add : Reduce::assign,
-                                                   dtype_of(self),
-                                                   self.itemsize(),
-                                                   mutable_ptr(a.self),
-                                                   value.const_data_ptr(),
-                                                   source,
-                                                   steps,
-                                                   value_step,
-                                                   index_step,
-                                                   {},
-                                                   std::move(columns)});
+  ops::scatter_columns(runtime::current_queue(), {accumulate ? Reduce::add : Reduce::assign,
+                                                  dtype_of(self),
+                                                  self.itemsize(),
+                                                  mutable_ptr(a.self),
+                                                  value.const_data_ptr(),
+                                                  source,
+                                                  steps,
+                                                  value_step,
+                                                  index_step,
+                                                  {},
+                                                  std::move(columns)});
   return self;
 }
 
@@ -366,17 +366,17 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
   const at::Tensor idx = index.contiguous(), src = source.contiguous();
   const IndexSource from = index_source(idx, flat.numel(), 1, DeviceErrorCode::take, 0, true);
   if (accumulate || at::globalContext().deterministicAlgorithms())
-    plan::scatter_columns(runtime::current_queue(), {accumulate ? Reduce::add : Reduce::assign,
-                                                     dtype_of(self),
-                                                     self.itemsize(),
-                                                     mutable_ptr(flat),
-                                                     src.const_data_ptr(),
-                                                     from,
-                                                     idx.numel(),
-                                                     1,
-                                                     1,
-                                                     {},
-                                                     {}});
+    ops::scatter_columns(runtime::current_queue(), {accumulate ? Reduce::add : Reduce::assign,
+                                                    dtype_of(self),
+                                                    self.itemsize(),
+                                                    mutable_ptr(flat),
+                                                    src.const_data_ptr(),
+                                                    from,
+                                                    idx.numel(),
+                                                    1,
+                                                    1,
+                                                    {},
+                                                    {}});
   else
     move_indexed(true, const_ptr(src), mutable_ptr(flat), self.element_size(), from, {{idx.numel(), {1, 0, 1}}});
   if (!flat.is_same(self)) self.copy_(flat);
@@ -386,7 +386,7 @@ at::Tensor& put_(at::Tensor& self, const at::Tensor& index, const at::Tensor& so
 namespace {
 
 // The set elements of a contiguous mask.
-struct MaskOf : plan::Compaction {
+struct MaskOf : ops::Compaction {
   MaskOf(const at::Tensor& mask, bool now)
       : Compaction(runtime::current_queue(), mask.const_data_ptr(), mask.numel(), mask.element_size(),
                    keep_bits(mask.scalar_type()).bits, now) {}
@@ -436,8 +436,8 @@ at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fil
     const at::Tensor dense = self.contiguous();
     MaskOf c(dense, false);
     c.indices(self, rows.mutable_data_ptr<int64_t>(), size);
-    plan::fill_tail(runtime::current_queue(), {rows.mutable_data_ptr<int64_t>(), c.device_total(), fill_value, size,
-                                               size, static_cast<uint32_t>(rank)});
+    ops::fill_tail(runtime::current_queue(), {rows.mutable_data_ptr<int64_t>(), c.device_total(), fill_value, size,
+                                              size, static_cast<uint32_t>(rank)});
   }
   out.copy_(rows);
   return out;
@@ -508,11 +508,11 @@ void assert_true(const at::Tensor& self, const std::string& message) {
   TORCH_CHECK(self.numel() == 1, "Boolean value of Tensor with more than one value is ambiguous");
   runtime::Queue& queue = runtime::current_queue();
   const KeepBits keep = keep_bits(self.scalar_type());
-  const plan::AssertProblem problem{self.const_data_ptr(),
-                                    {keep.bits[0], keep.bits[1]},
-                                    runtime::error_flag(queue.device),
-                                    runtime::register_error_message(message)};
-  plan::assert_nonzero(queue, self.element_size(), problem);
+  const ops::AssertProblem problem{self.const_data_ptr(),
+                                   {keep.bits[0], keep.bits[1]},
+                                   runtime::error_flag(queue.device),
+                                   runtime::register_error_message(message)};
+  ops::assert_nonzero(queue, self.element_size(), problem);
 }
 
 }  // namespace

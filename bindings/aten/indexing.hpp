@@ -10,14 +10,14 @@
 
 namespace xpu_ops::aten {
 
-using plan::Dims3;
-using plan::Reduce;
+using ops::Dims3;
+using ops::Reduce;
 
 // `stride`: elements that one index step moves; `size`: length of the indexed dim.
 IndexSource index_source(const at::Tensor& index, int64_t size, int64_t stride, DeviceErrorCode code, int64_t dim,
                          bool wrap);
 
-// plan::move_indexed on the current queue.
+// ops::move_indexed on the current queue.
 void move_indexed(bool write, void* plain, void* data, size_t element_size, const IndexSource& index, Dims3 dims);
 
 // Whether sums of so many terms into 16-bit elements go through float32.

@@ -18,7 +18,7 @@ IndexSource index_source(const at::Tensor& index, int64_t size, int64_t stride, 
 }
 
 void move_indexed(bool write, void* plain, void* data, size_t element_size, const IndexSource& index, Dims3 dims) {
-  plan::move_indexed(runtime::current_queue(), {write, plain, data, element_size, index, std::move(dims)});
+  ops::move_indexed(runtime::current_queue(), {write, plain, data, element_size, index, std::move(dims)});
 }
 
 bool adds_widely(const at::Tensor& out, int64_t terms) {
@@ -41,18 +41,18 @@ void scatter_columns(Reduce op, const at::Tensor& out, int64_t dim, const at::Te
       columns.push_back(
           {size_or_one(shape, d), {out.stride(d), stride_or_zero(src, d), vector ? 0 : stride_or_zero(index, d)}});
   const int64_t index_step = vector ? (index.dim() == 0 ? 0 : index.stride(0)) : stride_or_zero(index, dim);
-  plan::scatter_columns(runtime::current_queue(),
-                        {.op = op,
-                         .type = dtype_of(out),
-                         .element = out.itemsize(),
-                         .data = mutable_ptr(out),
-                         .src = src.const_data_ptr(),
-                         .index = index_source(index, size_or_one(out, dim), stride_or_zero(out, dim), code, dim, wrap),
-                         .steps = vector ? index.numel() : size_or_one(index, dim),
-                         .src_step = stride_or_zero(src, dim),
-                         .index_step = index_step,
-                         .skip = skip,
-                         .columns = std::move(columns)});
+  ops::scatter_columns(runtime::current_queue(),
+                       {.op = op,
+                        .type = dtype_of(out),
+                        .element = out.itemsize(),
+                        .data = mutable_ptr(out),
+                        .src = src.const_data_ptr(),
+                        .index = index_source(index, size_or_one(out, dim), stride_or_zero(out, dim), code, dim, wrap),
+                        .steps = vector ? index.numel() : size_or_one(index, dim),
+                        .src_step = stride_or_zero(src, dim),
+                        .index_step = index_step,
+                        .skip = skip,
+                        .columns = std::move(columns)});
 }
 
 KeepBits keep_bits(at::ScalarType dtype) {

@@ -16,10 +16,10 @@
 namespace xpu_ops::aten {
 namespace {
 
-using plan::Axis;
-using plan::Filter;
-using plan::Precision;
-using plan::Table;
+using ops::Axis;
+using ops::Filter;
+using ops::Precision;
+using ops::Table;
 using Scale = std::optional<double>;
 
 // The tensor as [rows, axes.., inner]: channels are rows, or the inner dim of a channels-last tensor.
@@ -59,7 +59,7 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
   std::vector<Table> table;
   std::vector<int64_t> size;
   for (const Axis& a : axes) {
-    table.push_back(plan::device_table(queue, filter, a, align, precision, transposed));
+    table.push_back(ops::device_table(queue, filter, a, align, precision, transposed));
     size.push_back(table.back()->in);
   }
   // First the axes that shrink, then the innermost (its lookups are gathers, so the fewer rows the better), then the
@@ -79,8 +79,8 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
   }
   // Both axes at once save memory what lies between. Bytes are rounded there, which two passes do faster.
   if (!bytes && order.size() == 2 && axes.size() == 2 && layout.inner == 1 &&
-      plan::plan_resample_plane_serves(*table[0], *table[1], type, out.numel(), in.numel())) {
-    plan::resample_plane(queue, *table[0], *table[1], type, in.const_data_ptr(), mutable_ptr(out), layout.rows);
+      ops::plan_resample_plane_serves(*table[0], *table[1], type, out.numel(), in.numel())) {
+    ops::resample_plane(queue, *table[0], *table[1], type, in.const_data_ptr(), mutable_ptr(out), layout.rows);
     if (!out.is_same(out_)) out_.copy_(out);
     return;
   }
@@ -92,8 +92,8 @@ void resample(const at::Tensor& in_, const at::Tensor& out_, const std::vector<A
     for (size_t k = 0; k < i; ++k) rows *= size[k];
     for (size_t k = i + 1; k < size.size(); ++k) inner *= size[k];
     at::Tensor next = last ? out : new_empty({rows * table[i]->out * inner}, static_cast<at::ScalarType>(between));
-    plan::resample_axis(queue, *table[i], now.const_data_ptr(), dtype_of(now), mutable_ptr(next), dtype_of(next), rows,
-                        inner);
+    ops::resample_axis(queue, *table[i], now.const_data_ptr(), dtype_of(now), mutable_ptr(next), dtype_of(next), rows,
+                       inner);
     size[i] = table[i]->out;
     now = next;
   }
@@ -108,21 +108,21 @@ void nearest(const at::Tensor& in_, const at::Tensor& out_, const std::vector<Ax
   if (!out.is_contiguous(format)) out = new_empty(out_.sizes(), out_.scalar_type(), format);
   const Layout layout(out, format);
   runtime::Queue& queue = runtime::current_queue();
-  plan::NearestProblem problem{};
+  ops::NearestProblem problem{};
   problem.in = in.const_data_ptr();
   problem.out = mutable_ptr(out);
   Table table[3];
   for (int d = 0; d < 3; ++d) {
     const int k = d - 3 + static_cast<int>(axes.size());
     const Axis axis = k < 0 ? Axis{1, 1, std::nullopt} : axes[k];
-    table[d] = plan::device_table(queue, filter, axis, false, Precision::single, false);
+    table[d] = ops::device_table(queue, filter, axis, false, Precision::single, false);
     problem.index[d] = table[d]->index;
     problem.in_size[d] = static_cast<uint32_t>(axis.in);
     problem.out_size[d] = static_cast<uint32_t>(axis.out);
   }
   problem.rows = static_cast<uint32_t>(layout.rows) * problem.out_size[0] * problem.out_size[1];
   problem.inner = static_cast<uint32_t>(layout.inner);
-  plan::nearest(queue, in.element_size(), problem);
+  ops::nearest(queue, in.element_size(), problem);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
@@ -225,13 +225,13 @@ void five(int64_t (&to)[5], at::IntArrayRef from, int64_t depth) {
 }
 
 // `grid` is contiguous, `over` (the output or its gradient) so in the dims after the second.
-plan::GridProblem grid_problem(const at::Tensor& input, const at::Tensor& grid, const at::Tensor& over, int64_t mode,
-                               int64_t padding, bool align) {
-  plan::GridProblem problem{};
+ops::GridProblem grid_problem(const at::Tensor& input, const at::Tensor& grid, const at::Tensor& over, int64_t mode,
+                              int64_t padding, bool align) {
+  ops::GridProblem problem{};
   problem.type = dtype_of(input);
   problem.volume = input.dim() == 5;
   problem.channels = input.size(1);
-  problem.taps = plan::grid_taps(problem.volume, static_cast<GridMode>(mode));
+  problem.taps = ops::grid_taps(problem.volume, static_cast<GridMode>(mode));
   problem.input = input.const_data_ptr();
   problem.grid = grid.const_data_ptr();
   five(problem.in_size, input.sizes(), 1);
@@ -271,9 +271,9 @@ at::Tensor grid_forward(const at::Tensor& input, const at::Tensor& grid_, int64_
   at::Tensor out = new_empty(grid_result(input, grid_, mode, volume), input.scalar_type());
   const at::Tensor grid = grid_.contiguous();
   if (out.numel() == 0) return out;
-  plan::GridProblem problem = grid_problem(input, grid, out, mode, padding, align);
+  ops::GridProblem problem = grid_problem(input, grid, out, mode, padding, align);
   problem.out = mutable_ptr(out);
-  plan::grid_sample(runtime::current_queue(), problem);
+  ops::grid_sample(runtime::current_queue(), problem);
   return out;
 }
 
@@ -290,12 +290,12 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
     grad_grid.zero_();
     return {grad_input, grad_grid};
   }
-  plan::GridProblem problem = grid_problem(input, grid, flow, mode, padding, align);
+  ops::GridProblem problem = grid_problem(input, grid, flow, mode, padding, align);
   problem.grad_out = flow.const_data_ptr();
   problem.grad_grid = mutable_ptr(grad_grid);
   runtime::Queue& queue = runtime::current_queue();
   if (!mask[0]) {
-    plan::grid_sample_grid_grad(queue, problem);
+    ops::grid_sample_grid_grad(queue, problem);
     return {grad_input, grad_grid};
   }
   // The 16-bit floats are summed in float.
@@ -306,16 +306,16 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
   TORCH_CHECK_NOT_IMPLEMENTED(pixels < (int64_t{1} << 31), "the gradient of grid_sampler for 2^31 pixels and more");
   const runtime::Scratch pixel(entries * sizeof(int32_t)), weight(entries * at::elementSize(compute));
   problem.pixel = pixel.get<int32_t>(), problem.weight = weight.get();
-  plan::grid_sample_grid_grad(queue, problem);
-  const bool planes = plan::plan_grid_planes(input.size(1), pixels, current_policy());
+  ops::grid_sample_grid_grad(queue, problem);
+  const bool planes = ops::plan_grid_planes(input.size(1), pixels, current_policy());
   const at::Tensor grads = planes ? plain(grad) : grad.movedim(1, -1).contiguous();
   std::vector<int64_t> laid_out = input.sizes().vec();
   if (!planes) std::rotate(laid_out.begin() + 1, laid_out.begin() + 2, laid_out.end());
   const at::Tensor sums = planes ? new_empty(laid_out, compute) : at::zeros(laid_out, input.options().dtype(compute));
-  plan::GridSumProblem sum{mutable_ptr(sums), grads.const_data_ptr(), problem.pixel, problem.weight};
+  ops::GridSumProblem sum{mutable_ptr(sums), grads.const_data_ptr(), problem.pixel, problem.weight};
   sum.pixels = static_cast<uint64_t>(pixels), sum.channels = static_cast<uint64_t>(input.size(1));
   sum.positions = problem.positions, sum.pitch = problem.pitch, sum.taps = static_cast<uint64_t>(problem.taps);
-  plan::grid_sample_input_grad(queue, problem, planes, sum);
+  ops::grid_sample_input_grad(queue, problem, planes, sum);
   if (planes && compute == input.scalar_type()) return {sums, grad_grid};
   grad_input = at::empty_like(input, input.options(), at::MemoryFormat::Contiguous);
   grad_input.copy_(planes ? sums : sums.movedim(-1, 1));

@@ -107,13 +107,13 @@ at::Tensor permutation_of(const at::Tensor& pivots, at::IntArrayRef shape) {
   const at::Tensor order = new_empty(shape, at::kLong);
   const at::Tensor swaps = pivots.contiguous();
   if (order.numel() == 0) return order;
-  plan::PermutationProblem problem{};
+  ops::PermutationProblem problem{};
   problem.pivots = swaps.const_data_ptr<int32_t>();
   problem.permutation = order.mutable_data_ptr<int64_t>();
   problem.rows = shape.back();
   problem.batch = order.numel() / problem.rows;
   problem.swaps = swaps.size(-1);
-  plan::lu_permutation(runtime::current_queue(), problem);
+  ops::lu_permutation(runtime::current_queue(), problem);
   return order;
 }
 

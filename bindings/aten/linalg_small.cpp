@@ -8,7 +8,7 @@
 namespace xpu_ops::aten::linalg::small {
 namespace {
 
-using plan::SmallRoutine;
+using ops::SmallRoutine;
 
 // The leading sizes of a tensor as one; nothing where its strides do not allow it.
 std::optional<int64_t> batch_stride(const at::Tensor& t) {
@@ -38,7 +38,7 @@ class Call {
  public:
   Call(SmallRoutine routine, const at::Tensor& a) : routine_(routine), type_(dtype_of(a)) {
     problem.count = matrices_of(a);
-    fits_ = plan::small_serves(policy(), type_, problem.count, 1);
+    fits_ = ops::small_serves(policy(), type_, problem.count, 1);
     problem.a = read(a);
   }
 
@@ -65,16 +65,16 @@ class Call {
 
   bool run() {
     if (!fits_) return false;
-    plan::run_small(runtime::current_queue(), routine_, type_, problem);
+    ops::run_small(runtime::current_queue(), routine_, type_, problem);
     return true;
   }
 
-  plan::SmallProblem problem{};
+  ops::SmallProblem problem{};
 
  private:
   SmallMatrices view(const at::Tensor& t, bool transposed) {
     const int64_t rows = transposed ? -1 : -2, columns = transposed ? -2 : -1;
-    fits_ = fits_ && std::max(t.size(-1), t.size(-2)) <= plan::kSmallSide && t.numel() > 0 &&
+    fits_ = fits_ && std::max(t.size(-1), t.size(-2)) <= ops::kSmallSide && t.numel() > 0 &&
             t.numel() == problem.count * t.size(-1) * t.size(-2);
     return {t.data_ptr(),
             *batch_stride(t),
@@ -99,7 +99,7 @@ void transpose(SmallMatrices& m) {
 }  // namespace
 
 bool serves(const at::Tensor& a) {
-  return plan::small_serves(policy(), dtype_of(a), matrices_of(a), std::max(a.size(-2), a.size(-1)));
+  return ops::small_serves(policy(), dtype_of(a), matrices_of(a), std::max(a.size(-2), a.size(-1)));
 }
 
 bool cholesky(const at::Tensor& a, bool upper, const at::Tensor& l, const at::Tensor& info) {

@@ -52,23 +52,23 @@ void elementwise_loss(LossKind kind, const at::Tensor& self, const at::Tensor& t
   }
   const std::vector<at::Tensor> t = aligned({self, target, weight}, out.scalar_type());
   const DType type = dtype_of(out);
-  plan::LossProblem p{};
+  ops::LossProblem p{};
   p.input = t[0].const_data_ptr();
   p.target = t[1].const_data_ptr();
   p.weight = weight.defined() ? t[2].const_data_ptr() : nullptr;
   p.n = checked_count(t[0].numel());
-  p.param = plan::loss_scalar(param);
+  p.param = ops::loss_scalar(param);
   runtime::Queue& queue = runtime::current_queue();
   if (reduction == at::Reduction::None) {
     const bool direct = out.strides() == t[0].strides();
     const at::Tensor dense = direct ? out : new_strided(t[0].sizes(), t[0].strides(), out.scalar_type());
     p.out = dense.mutable_data_ptr();
-    plan::loss(queue, kind, type, p);
+    ops::loss(queue, kind, type, p);
     if (!direct) out.copy_(dense);
   } else {
     const double divisor = reduction == at::Reduction::Mean ? static_cast<double>(p.n) : 1.0;
     p.out = out.mutable_data_ptr();
-    plan::loss_sum(queue, kind, type, p, divisor);
+    ops::loss_sum(queue, kind, type, p, divisor);
   }
   if (kind == LossKind::bce) runtime::check_kernel_errors(queue);
 }
@@ -91,19 +91,19 @@ void elementwise_backward(LossKind kind, const at::Tensor& grad_output, const at
   const at::Tensor grad = one ? grad_output.to(grad_input.scalar_type()) : t[3];
   TORCH_CHECK(t[0].sizes() == grad_input.sizes(), "output with shape ", grad_input.sizes(),
               " doesn't match the broadcast shape ", t[0].sizes());
-  plan::LossProblem p{};
+  ops::LossProblem p{};
   p.input = t[0].const_data_ptr();
   p.target = t[1].const_data_ptr();
   p.weight = weight.defined() ? t[2].const_data_ptr() : nullptr;
   p.grad = grad.const_data_ptr();
   p.grad_scalar = one;
   p.n = checked_count(t[0].numel());
-  p.param = plan::loss_scalar(param);
-  p.scale = plan::loss_scalar(reduction == at::Reduction::Mean ? factor / static_cast<double>(self.numel()) : factor);
+  p.param = ops::loss_scalar(param);
+  p.scale = ops::loss_scalar(reduction == at::Reduction::Mean ? factor / static_cast<double>(self.numel()) : factor);
   const bool direct = grad_input.strides() == t[0].strides();
   const at::Tensor dense = direct ? grad_input : new_strided(t[0].sizes(), t[0].strides(), grad_input.scalar_type());
   p.out = dense.mutable_data_ptr();
-  plan::loss_backward(runtime::current_queue(), kind, dtype_of(grad_input), p);
+  ops::loss_backward(runtime::current_queue(), kind, dtype_of(grad_input), p);
   if (!direct) grad_input.copy_(dense);
 }
 
@@ -220,7 +220,7 @@ namespace {
 
 struct Nll {
   at::Tensor target, weight;
-  plan::NllProblem problem{};
+  ops::NllProblem problem{};
   // `self` is [C], [N, C] or [N, C, H, W]; `target` has one element for each of N * H * W.
   Nll(const at::Tensor& self, const at::Tensor& target_, const at::Tensor& weight_, int64_t ignore_index) {
     const bool bytes = target_.scalar_type() == at::kByte && self.dim() <= 2;
@@ -247,7 +247,7 @@ struct Nll {
 void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Tensor& weight, int64_t reduction,
                  int64_t ignore_index, const at::Tensor& output, const at::Tensor& total_weight) {
   Nll nll(self, target, weight, ignore_index);
-  plan::NllProblem& p = nll.problem;
+  ops::NllProblem& p = nll.problem;
   const DType type = dtype_of(self);
   const at::Tensor input = self.contiguous();
   p.input = input.const_data_ptr();
@@ -256,13 +256,13 @@ void nll_forward(const at::Tensor& self, const at::Tensor& target, const at::Ten
   if (reduction == at::Reduction::None && self.dim() > 1) {
     const at::Tensor dense = output.is_contiguous() ? output : new_like(output);
     p.out = dense.mutable_data_ptr();
-    plan::nll(queue, type, p);
+    ops::nll(queue, type, p);
     if (!dense.is_same(output)) output.copy_(dense);
     total_weight.zero_();
   } else {
     p.mean = reduction == at::Reduction::Mean;
     p.out = output.mutable_data_ptr();
-    plan::nll_sum(queue, type, p, total_weight.mutable_data_ptr());
+    ops::nll_sum(queue, type, p, total_weight.mutable_data_ptr());
   }
   runtime::check_kernel_errors(queue);
 }
@@ -272,7 +272,7 @@ void nll_backward(const at::Tensor& grad_output, const at::Tensor& self, const a
                   const at::Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
   Nll nll(self, target, weight, ignore_index);
-  plan::NllProblem& p = nll.problem;
+  ops::NllProblem& p = nll.problem;
   const at::Tensor grad = grad_output.contiguous();
   const at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_like(grad_input);
   p.input = grad.const_data_ptr();
@@ -281,7 +281,7 @@ void nll_backward(const at::Tensor& grad_output, const at::Tensor& self, const a
   p.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
   p.mean = reduction == at::Reduction::Mean;
   fill_device(dense, 0);
-  plan::nll_backward(runtime::current_queue(), dtype_of(self), p);
+  ops::nll_backward(runtime::current_queue(), dtype_of(self), p);
   if (!dense.is_same(grad_input)) grad_input.copy_(dense);
 }
 
@@ -363,7 +363,7 @@ namespace {
 
 struct Margin {
   at::Tensor input, target, weight;
-  plan::MarginProblem problem{};
+  ops::MarginProblem problem{};
   Margin(const at::Tensor& self, const at::Tensor& target_, const at::Tensor& weight_, int64_t rows, int64_t classes) {
     TORCH_CHECK(target_.scalar_type() == at::kLong, "expected scalar type Long but found ", target_.scalar_type());
     TORCH_CHECK(!weight_.defined() || weight_.scalar_type() == self.scalar_type(), "expected scalar type ",
@@ -379,13 +379,13 @@ struct Margin {
   }
 
   // Row losses into `out`, summed where a reduction asks for it.
-  void forward(plan::MarginKind kind, int64_t reduction, const at::Tensor& out) {
+  void forward(ops::MarginKind kind, int64_t reduction, const at::Tensor& out) {
     runtime::Queue& queue = runtime::current_queue();
     const bool each = reduction == at::Reduction::None, direct = out.is_contiguous();
     const at::Tensor dense = direct ? out : new_like(out);
     const double divisor = each ? 0 : reduction == at::Reduction::Mean ? problem.rows : 1;
     problem.out = dense.mutable_data_ptr();
-    plan::margin(queue, kind, dtype_of(input), problem, divisor);
+    ops::margin(queue, kind, dtype_of(input), problem, divisor);
     if (!direct) out.copy_(dense);
     runtime::check_kernel_errors(queue);
   }
@@ -395,15 +395,15 @@ struct Margin {
     if (out.numel() != 0) out.fill_(reduction == at::Reduction::Mean ? NAN : 0.0);
   }
 
-  void backward(plan::MarginKind kind, const at::Tensor& grad_output, int64_t reduction, const at::Tensor& grad_input) {
+  void backward(ops::MarginKind kind, const at::Tensor& grad_output, int64_t reduction, const at::Tensor& grad_input) {
     const at::Tensor grad = grad_output.contiguous();
     const at::Tensor dense = grad_input.is_contiguous() ? grad_input : new_like(grad_input);
     problem.grad = grad.const_data_ptr();
     problem.grad_scalar = reduction != at::Reduction::None || grad.numel() == 1;
     const double rows = reduction == at::Reduction::Mean ? problem.rows : 1;
-    problem.scale = plan::loss_scalar(1.0 / (rows * problem.classes));
+    problem.scale = ops::loss_scalar(1.0 / (rows * problem.classes));
     problem.out = dense.mutable_data_ptr();
-    plan::margin_backward(runtime::current_queue(), kind, dtype_of(input), problem);
+    ops::margin_backward(runtime::current_queue(), kind, dtype_of(input), problem);
     if (!dense.is_same(grad_input)) grad_input.copy_(dense);
   }
 };
@@ -416,7 +416,7 @@ Margin multi_margin(const at::Tensor& self, const at::Tensor& target, const at::
   TORCH_CHECK(power == 1 || power == 2, "only p == 1 and p == 2 supported");
   Margin m(self, target, optional(weight), rows, classes);
   m.problem.square = power == 2;
-  m.problem.margin = plan::loss_scalar(margin.toDouble());
+  m.problem.margin = ops::loss_scalar(margin.toDouble());
   return m;
 }
 
@@ -431,7 +431,7 @@ at::Tensor& multi_margin_loss_out(const at::Tensor& self, const at::Tensor& targ
                                          : std::vector<int64_t>{};
   resize_out(out, sizes, {}, self.options());
   if (self.numel() != 0)
-    m.forward(plan::MarginKind::multi, reduction, out);
+    m.forward(ops::MarginKind::multi, reduction, out);
   else
     Margin::nothing(reduction, out);
   return out;
@@ -449,7 +449,7 @@ at::Tensor& multi_margin_loss_backward_grad_input(const at::Tensor& grad_output,
                                                   int64_t reduction, at::Tensor& grad_input) {
   Margin m = multi_margin(self, target, p, margin, weight);
   resize_out(grad_input, self.sizes(), {}, self.options());
-  if (self.numel() != 0) m.backward(plan::MarginKind::multi, grad_output, reduction, grad_input);
+  if (self.numel() != 0) m.backward(ops::MarginKind::multi, grad_output, reduction, grad_input);
   return grad_input;
 }
 
@@ -476,7 +476,7 @@ std::tuple<at::Tensor&, at::Tensor&> multilabel_margin_loss_forward_output(const
   }
   const at::Tensor flags = is_target.is_contiguous() ? is_target : new_like(is_target);
   m.problem.is_target = flags.mutable_data_ptr();
-  m.forward(plan::MarginKind::multilabel, reduction, output);
+  m.forward(ops::MarginKind::multilabel, reduction, output);
   if (!flags.is_same(is_target)) is_target.copy_(flags);
   return {output, is_target};
 }
@@ -500,7 +500,7 @@ at::Tensor& multilabel_margin_loss_backward_grad_input(const at::Tensor& grad_ou
   Margin m(self, target, {}, rows, classes);
   const at::Tensor flags = is_target.contiguous();
   m.problem.is_target = flags.mutable_data_ptr();
-  m.backward(plan::MarginKind::multilabel, grad_output, reduction, grad_input);
+  m.backward(ops::MarginKind::multilabel, grad_output, reduction, grad_input);
   return grad_input;
 }
 

@@ -209,10 +209,10 @@ Quantization per_weight(const at::Tensor& values, bool zero_points, int64_t grou
 }
 
 // A product of a few rows by an own kernel; zeros only where they have a tensor of their own.
-bool few_rows(plan::WeightKind kind, const at::Tensor& a, const at::Tensor& w, int64_t group, const at::Tensor& scale,
+bool few_rows(ops::WeightKind kind, const at::Tensor& a, const at::Tensor& w, int64_t group, const at::Tensor& scale,
               const at::Tensor& zero, const at::Tensor& out) {
   if (a.stride(1) != 1 || std::max({a.size(0), a.size(1), out.size(1)}) > INT32_MAX) return false;
-  plan::WeightProblem problem;
+  ops::WeightProblem problem;
   problem.a = a.const_data_ptr();
   problem.w = w.const_data_ptr();
   problem.scale = scale.const_data_ptr();
@@ -223,7 +223,7 @@ bool few_rows(plan::WeightKind kind, const at::Tensor& a, const at::Tensor& w, i
   problem.n = static_cast<uint32_t>(out.size(1));
   problem.k = static_cast<uint32_t>(a.size(1));
   problem.group = static_cast<uint32_t>(group);
-  return plan::weight_product(runtime::current_queue(), kind, dtype_of(a), problem);
+  return ops::weight_product(runtime::current_queue(), kind, dtype_of(a), problem);
 }
 
 // Integer weights are turned into the floating type inside the product.
@@ -253,7 +253,7 @@ at::Tensor _weight_int8pack_mm(const at::Tensor& self, const at::Tensor& mat2, c
   if (out.numel() == 0) return out;
   if (self.size(1)) {
     const at::Tensor b = mat2.t(), factor = scales.contiguous();
-    if (few_rows(plan::WeightKind::int8, self, mat2, 0, factor, {}, out)) return out;
+    if (few_rows(ops::WeightKind::int8, self, mat2, 0, factor, {}, out)) return out;
     const auto post = decompression({per_weight(factor, false, 0)});
     if (products::run(runtime::current_queue(),
                       {.a = operand(self), .b = operand(b), .out = out_operand(out), .epilogue = {nullptr, post}}))
@@ -348,7 +348,7 @@ at::Tensor _weight_int4pack_mm(const at::Tensor& self, const at::Tensor& mat2, i
               ": expect qScaleAndZeros to be of shape [", groups, ", ", n, ", 2], got ", qScaleAndZeros.sizes());
   const at::Tensor both = (documented ? qScaleAndZeros : qScaleAndZeros.transpose(0, 1)).contiguous();
   const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
-  if (out.numel() == 0 || few_rows(plan::WeightKind::int4_pairs, self, packed, qGroupSize, both, {}, out)) return out;
+  if (out.numel() == 0 || few_rows(ops::WeightKind::int4_pairs, self, packed, qGroupSize, both, {}, out)) return out;
   const at::Tensor middle = new_empty({1}, at::kChar);
   const_cast<at::Tensor&>(middle).fill_(8);
   return int4_mm(self, packed, qGroupSize, both.select(2, 0).contiguous(), middle, both.select(2, 1).contiguous(), out);
@@ -368,8 +368,7 @@ at::Tensor _weight_int4pack_mm_with_scales_and_zeros(const at::Tensor& self, con
   const at::Tensor scale = qScale.contiguous(), zeros = qZeros.contiguous();
   const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
   const bool typed = scale.scalar_type() == self.scalar_type() && zeros.scalar_type() == at::kChar;
-  if (out.numel() == 0 ||
-      (typed && few_rows(plan::WeightKind::int4_zeros, self, packed, qGroupSize, scale, zeros, out)))
+  if (out.numel() == 0 || (typed && few_rows(ops::WeightKind::int4_zeros, self, packed, qGroupSize, scale, zeros, out)))
     return out;
   return int4_mm(self, packed, qGroupSize, scale, zeros, {}, out);
 }

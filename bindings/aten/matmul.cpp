@@ -192,7 +192,7 @@ at::Tensor dot_product(const char* name, const at::Tensor& a, const at::Tensor& 
   at::Tensor out = new_empty({}, a.scalar_type());
   if (a.numel() == 0) return out.zero_();
   const at::Tensor x = a.resolve_conj().resolve_neg(), y = b.resolve_conj().resolve_neg();
-  plan::DotProblem problem{};
+  ops::DotProblem problem{};
   problem.a = x.const_data_ptr();
   problem.b = y.const_data_ptr();
   problem.out = out.mutable_data_ptr();
@@ -201,7 +201,7 @@ at::Tensor dot_product(const char* name, const at::Tensor& a, const at::Tensor& 
   TORCH_CHECK(x.numel() < (int64_t{1} << 31), name, ": 2^31 or more elements are not supported");
   problem.n = x.numel();
   problem.conj = conj;
-  plan::dot(runtime::current_queue(), dtype_of(x), problem);
+  ops::dot(runtime::current_queue(), dtype_of(x), problem);
   return out;
 }
 

@@ -15,9 +15,9 @@ namespace xpu_ops::aten {
 
 namespace {
 
-plan::ColumnSumProblem column_problem(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols) {
+ops::ColumnSumProblem column_problem(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols) {
   TORCH_CHECK_NOT_IMPLEMENTED(batches * cols < INT32_MAX, "normalisation of 2^31 and more columns is not supported");
-  plan::ColumnSumProblem problem;
+  ops::ColumnSumProblem problem;
   problem.x = x.const_data_ptr();
   problem.batches = static_cast<uint32_t>(batches);
   problem.rows = static_cast<uint32_t>(rows);
@@ -29,7 +29,7 @@ plan::ColumnSumProblem column_problem(const at::Tensor& x, int64_t batches, int6
 
 std::pair<at::Tensor, at::Tensor> column_sums(const at::Tensor& x, const at::Tensor& dy, int64_t rows, int64_t cols,
                                               const ColumnSums& options) {
-  plan::ColumnSumProblem problem = column_problem(x, options.batches, rows, cols);
+  ops::ColumnSumProblem problem = column_problem(x, options.batches, rows, cols);
   std::pair<at::Tensor, at::Tensor> result;
   if (options.first) result.first = new_empty({options.batches * cols}, options.type);
   if (options.second) result.second = new_empty({options.batches * cols}, options.type);
@@ -39,22 +39,22 @@ std::pair<at::Tensor, at::Tensor> column_sums(const at::Tensor& x, const at::Ten
   problem.column_shift = data_or_null(options.column_shift);
   if (options.first) problem.out0 = result.first.mutable_data_ptr();
   if (options.second) problem.out1 = result.second.mutable_data_ptr();
-  plan::column_sums(runtime::current_queue(), dtype_of(x), to_dtype(options.type), problem);
+  ops::column_sums(runtime::current_queue(), dtype_of(x), to_dtype(options.type), problem);
   return result;
 }
 
 void column_group_moments(const at::Tensor& x, int64_t batches, int64_t rows, int64_t cols, int64_t groups,
                           const at::Tensor& var, const at::Tensor& mean) {
-  plan::ColumnSumProblem problem = column_problem(x, batches, rows, cols);
+  ops::ColumnSumProblem problem = column_problem(x, batches, rows, cols);
   problem.groups = static_cast<uint32_t>(groups);
   problem.out0 = var.mutable_data_ptr();
   problem.out1 = mean.mutable_data_ptr();
-  plan::column_group_moments(runtime::current_queue(), dtype_of(x), problem);
+  ops::column_group_moments(runtime::current_queue(), dtype_of(x), problem);
 }
 
 void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, int64_t rows, int64_t cols,
                 const Coefficients& c) {
-  plan::NormApplyProblem problem;
+  ops::NormApplyProblem problem;
   problem.x = x.const_data_ptr();
   problem.dy = data_or_null(dy);
   problem.y = y.mutable_data_ptr();
@@ -67,14 +67,14 @@ void norm_apply(const at::Tensor& x, const at::Tensor& dy, const at::Tensor& y, 
   problem.period = static_cast<uint32_t>(c.period);
   problem.by_column = c.by_column;
   problem.batches = static_cast<uint32_t>(c.batches);
-  plan::norm_apply(runtime::current_queue(), dtype_of(x), problem);
+  ops::norm_apply(runtime::current_queue(), dtype_of(x), problem);
 }
 
 namespace {
 
-plan::LayerNormProblem layer_problem(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                                     int64_t rows, int64_t cols) {
-  plan::LayerNormProblem problem;
+ops::LayerNormProblem layer_problem(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, int64_t rows,
+                                    int64_t cols) {
+  ops::LayerNormProblem problem;
   problem.x = x.const_data_ptr();
   problem.weight = data_or_null(weight);
   problem.bias = data_or_null(bias);
@@ -97,16 +97,16 @@ LayerGradients layer_backward(const at::Tensor& x, const at::Tensor& dy, const a
   }
   g.dx = new_empty(x.sizes(), x.scalar_type());
   const at::Tensor w = as_parameter(weight, type);
-  plan::LayerNormProblem problem = layer_problem(x, w, at::Tensor(), rows, cols);
+  ops::LayerNormProblem problem = layer_problem(x, w, at::Tensor(), rows, cols);
   problem.dy = dy.const_data_ptr();
   problem.y = g.dx.mutable_data_ptr();
   problem.mean = const_cast<void*>(data_or_null(mean));
   problem.rstd = const_cast<void*>(rstd.const_data_ptr());
   if (mask[1]) g.weight = new_empty({cols}, type);
   if (mask[2]) g.bias = new_empty({cols}, type);
-  plan::layer_norm_backward(runtime::current_queue(), dtype_of(x), to_dtype(type), problem,
-                            mask[1] ? g.weight.mutable_data_ptr() : nullptr,
-                            mask[2] ? g.bias.mutable_data_ptr() : nullptr);
+  ops::layer_norm_backward(runtime::current_queue(), dtype_of(x), to_dtype(type), problem,
+                           mask[1] ? g.weight.mutable_data_ptr() : nullptr,
+                           mask[2] ? g.bias.mutable_data_ptr() : nullptr);
   return g;
 }
 
@@ -144,12 +144,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
   const at::ScalarType type = parameter_type(x.scalar_type(), weight.defined() ? weight : bias);
   weight = as_parameter(weight, type);
   bias = as_parameter(bias, type);
-  plan::LayerNormProblem problem = layer_problem(x, weight, bias, rows, cols);
+  ops::LayerNormProblem problem = layer_problem(x, weight, bias, rows, cols);
   problem.y = y.mutable_data_ptr();
   problem.mean = mean.mutable_data_ptr();
   problem.rstd = rstd.mutable_data_ptr();
   problem.eps = Real(eps);
-  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
+  ops::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
   return {y, mean, rstd};
 }
 
@@ -190,13 +190,13 @@ std::tuple<at::Tensor, at::Tensor> _fused_rms_norm(const at::Tensor& input, at::
   if (rows == 0) return {y, rstd};
   const at::ScalarType type = parameter_type(x.scalar_type(), weight);
   weight = as_parameter(weight, type);
-  plan::LayerNormProblem problem = layer_problem(x, weight, at::Tensor(), rows, cols);
+  ops::LayerNormProblem problem = layer_problem(x, weight, at::Tensor(), rows, cols);
   problem.y = y.mutable_data_ptr();
   problem.rstd = rstd.mutable_data_ptr();
   const double smallest = rstd.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
                                                             : std::numeric_limits<float>::epsilon();
   problem.eps = Real(eps.value_or(smallest));
-  plan::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
+  ops::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), problem);
   return {input.is_contiguous() ? y : laid_out_as_traced(y, input, normalized_shape), rstd};
 }
 
@@ -232,11 +232,11 @@ bool weight_norm_by_rows(const at::Tensor& v, int64_t dim) {
   return dim == 0 && rows < INT32_MAX && v.numel() / rows < INT32_MAX;
 }
 
-void weight_norm(const at::Tensor& v, plan::WeightNormProblem& problem) {
+void weight_norm(const at::Tensor& v, ops::WeightNormProblem& problem) {
   problem.v = v.const_data_ptr();
   problem.rows = static_cast<uint32_t>(v.size(0));
   problem.cols = static_cast<uint32_t>(v.numel() / v.size(0));
-  plan::weight_norm(runtime::current_queue(), dtype_of(v), problem);
+  ops::weight_norm(runtime::current_queue(), dtype_of(v), problem);
 }
 
 }  // namespace
@@ -251,7 +251,7 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface(const at::Tensor& v, c
     std::vector<int64_t> sizes(v.dim(), 1);
     sizes[0] = v.size(0);
     const at::Tensor norms = new_empty(sizes, wide);
-    plan::WeightNormProblem problem;
+    ops::WeightNormProblem problem;
     problem.g = factor.const_data_ptr();
     problem.norms = norms.mutable_data_ptr();
     problem.out = w.mutable_data_ptr();
@@ -279,7 +279,7 @@ std::tuple<at::Tensor, at::Tensor> _weight_norm_interface_backward(const at::Ten
     const at::Tensor dw = grad_w.to(saved_v.scalar_type()).contiguous(), g = saved_g.to(wide),
                      norms = saved_norms.to(wide), grad_v = new_empty(saved_v.sizes(), saved_v.scalar_type()),
                      grad_g = new_empty(saved_g.sizes(), wide);
-    plan::WeightNormProblem problem;
+    ops::WeightNormProblem problem;
     problem.dw = dw.const_data_ptr();
     problem.g = g.const_data_ptr();
     problem.norms = const_cast<void*>(norms.const_data_ptr());

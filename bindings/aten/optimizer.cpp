@@ -44,7 +44,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
           list[i].scalar_type() == type && list[i].device() == params[0].device() && list[i].layout() == at::kStrided,
           name, ": params, grads and states must have same dtype, device, and layout");
       TORCH_CHECK(list[i].sizes() == params[i].sizes(), name, ": params, grads and states must have the same shape");
-      TORCH_CHECK(list[i].numel() < plan::kForeachLimit,
+      TORCH_CHECK(list[i].numel() < ops::kForeachLimit,
                   "parameters of 2^31 elements and more are not supported on XPU");
     }
   };
@@ -55,7 +55,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
   for (const at::Tensor& t : steps)
     TORCH_CHECK(t.is_xpu() && t.numel() == 1 && t.scalar_type() == at::kFloat, name,
                 ": state_steps must be 1-element float tensors on the device of the params");
-  plan::OptimizerProblem problem{};
+  ops::OptimizerProblem problem{};
   at::Tensor lr;  // lives until the launch is queued
   if (h.lr_tensor) {
     lr = h.lr_tensor->to(at::kFloat);
@@ -68,7 +68,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
   problem.eps = static_cast<float>(h.eps), problem.eps64 = double_bits(h.eps);
   problem.grad_scale = flag_ptr(grad_scale, "grad_scale"), problem.found_inf = flag_ptr(found_inf, "found_inf");
   problem.maximize = h.maximize, problem.first_step = h.first_step, problem.nesterov = h.nesterov;
-  plan::ForeachTensors<ForeachTensor<6>> tensors;
+  ops::ForeachTensors<ForeachTensor<6>> tensors;
   // A tensor whose layout differs from its parameter's takes part as a copy.
   std::vector<std::pair<at::Tensor, at::Tensor>> copies;
   auto pointer = [&](const at::Tensor& t, const at::Tensor& param) -> void* {
@@ -93,7 +93,7 @@ void run(const runtime::KernelTable& table, const char* name, at::TensorList par
     }
     if (!steps.empty()) t.ptr[5] = steps[i].mutable_data_ptr();
   }
-  plan::optimize_each(tensors, table[to_dtype(type)], problem);
+  ops::optimize_each(tensors, table[to_dtype(type)], problem);
   for (auto& [t, same] : copies) t.copy_(same);
 }
 

@@ -48,17 +48,17 @@ Window adaptive_window() {
   return w;
 }
 
-using plan::PoolKind;
+using ops::PoolKind;
 
 at::MemoryFormat channels_last(int nd) {
   return nd == 2 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
 }
 
 // Sizes and windows; the pointers are the caller's. `last`: channels-last.
-plan::PoolProblem problem_of(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output,
-                             bool last) {
+ops::PoolProblem problem_of(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output,
+                            bool last) {
   const bool back = kind == PoolKind::max_back || kind == PoolKind::avg_back;
-  plan::PoolProblem p{{}, kind, dtype_of(back ? output : input), nd, last, 0};
+  ops::PoolProblem p{{}, kind, dtype_of(back ? output : input), nd, last, 0};
   for (int a = 0; a < 3; ++a) {
     const int dim = a - 3;
     const int64_t in = a < 3 - nd ? 1 : input.size(dim), out = a < 3 - nd ? 1 : output.size(dim);
@@ -86,16 +86,16 @@ void launch_pool(PoolKind kind, const Window& w, int nd, bool back, at::Tensor s
                  const at::Tensor& indices, at::MemoryFormat format) {
   if (dst.numel() == 0) return;
   src = src.contiguous(format);
-  plan::PoolProblem problem =
+  ops::PoolProblem problem =
       problem_of(kind, w, nd, back ? dst : src, back ? src : dst, format != at::MemoryFormat::Contiguous);
   problem.src = src.const_data_ptr();
   problem.dst = dst.mutable_data_ptr();
   if (indices.defined()) problem.indices = indices.mutable_data_ptr<int64_t>();
-  plan::pool(runtime::current_queue(), problem);
+  ops::pool(runtime::current_queue(), problem);
 }
 
 bool turns(PoolKind kind, const Window& w, int nd, const at::Tensor& input, const at::Tensor& output) {
-  return plan::plan_pool_turns(problem_of(kind, w, nd, input, output, false), input.size(1), current_policy());
+  return ops::plan_pool_turns(problem_of(kind, w, nd, input, output, false), input.size(1), current_policy());
 }
 
 // The operator over outputs of any strides: computes into dense ones where they are not.

@@ -47,7 +47,7 @@ QuantizerPtr on_device(const QuantizerPtr& quantizer, c10::Device device) {
 
 // A grid that the kernels read, and the tensors that it lies in.
 struct DeviceGrid {
-  plan::Grid grid;
+  ops::Grid grid;
   at::Tensor scales, zeros;
 };
 
@@ -157,8 +157,8 @@ at::Tensor quantize_by(const at::Tensor& values, const QuantizerPtr& quantizer) 
   check_zero_points(quantizer, type);
   const at::Tensor out = new_strided(x.sizes(), x.strides(), type);
   if (x.numel())
-    plan::quantize(runtime::current_queue(), to_dtype(type), x.const_data_ptr<float>(), out.mutable_data_ptr(),
-                   x.numel(), g.grid);
+    ops::quantize(runtime::current_queue(), to_dtype(type), x.const_data_ptr<float>(), out.mutable_data_ptr(),
+                  x.numel(), g.grid);
   return quantized_of(out, quantizer);
 }
 
@@ -293,8 +293,8 @@ at::Tensor quantized_dequantize_self(const at::Tensor& self) {
   const DeviceGrid g = grid_of(self.quantizer(), q, "dequantization");
   const at::Tensor out = new_strided(q.sizes(), q.strides(), at::kFloat);
   if (q.numel())
-    plan::dequantize(runtime::current_queue(), dtype_of(q), q.const_data_ptr(), out.mutable_data_ptr<float>(),
-                     q.numel(), g.grid);
+    ops::dequantize(runtime::current_queue(), dtype_of(q), q.const_data_ptr(), out.mutable_data_ptr<float>(), q.numel(),
+                    g.grid);
   return out;
 }
 

@@ -42,7 +42,7 @@ void take_numbers(Args& a, const Gen& generator) {
 
 // Fills `self` from a distribution; `values` elements come from one counter.
 void fill_random(const at::Tensor& self, const Gen& generator, const runtime::KernelTable& table, size_t values,
-                 plan::RandomProblem a) {
+                 ops::RandomProblem a) {
   if (self.numel() == 0) return;
   const runtime::KernelTable& checked = table;
   (void)checked[dtype_of(self)];  // an unsupported dtype must not move the generator
@@ -51,13 +51,13 @@ void fill_random(const at::Tensor& self, const Gen& generator, const runtime::Ke
     take_numbers(a, generator);
     a.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(self.element_size());
     a.n = static_cast<uint32_t>(std::min(kLaunch, self.numel() - done));
-    plan::draw(runtime::current_queue(), table[dtype_of(self)], plan::plan_draws(a.n, values), a);
+    ops::draw(runtime::current_queue(), table[dtype_of(self)], ops::plan_draws(a.n, values), a);
   }
   target.finish();
 }
 
-plan::RandomProblem parameters(double a, double b = 0) {
-  plan::RandomProblem problem{};
+ops::RandomProblem parameters(double a, double b = 0) {
+  ops::RandomProblem problem{};
   problem.a = static_cast<float>(a), problem.b = static_cast<float>(b);
   problem.a64 = std::bit_cast<uint64_t>(a), problem.b64 = std::bit_cast<uint64_t>(b);
   return problem;
@@ -73,7 +73,7 @@ void fill_float(const at::Tensor& self, const Gen& generator, const runtime::Ker
 }
 
 void fill_integer(const at::Tensor& self, const Gen& generator, uint64_t range, int64_t base) {
-  plan::RandomProblem a{};
+  ops::RandomProblem a{};
   a.range = range, a.base = base;
   // 32 random bits give values of a small range with a bias below 2^-12.
   if (range != 0 && range <= (uint64_t{1} << 20))
@@ -124,7 +124,7 @@ template <class>
 struct Bernoulli {
   void operator()(const at::Tensor& self, double p, const Gen& g) {
     const double scaled = std::ceil(p * 4294967296.0);
-    plan::RandomProblem a{};
+    ops::RandomProblem a{};
     a.range = scaled > 0 ? static_cast<uint64_t>(scaled) - 1 : 0;
     fill_random(self, g, kernels::random_discrete_bernoulli, 4, a);
     if (scaled == 0) self.zero_();
@@ -135,7 +135,7 @@ struct Bernoulli {
     runtime::KernelSlot& slot = kernels::bernoulli_from(dtype_of(self), dtype_of(probs));
     ContiguousOut target(self);
     runtime::Queue& queue = runtime::current_queue();
-    plan::RandomFromProblem a{};
+    ops::RandomFromProblem a{};
     a.error = runtime::error_flag(queue.device);
     static const int64_t message = runtime::register_error_message(
         "Expected p_in >= 0 && p_in <= 1 to be true, but got false: bernoulli takes probabilities in [0, 1]");
@@ -145,7 +145,7 @@ struct Bernoulli {
       a.dst = static_cast<char*>(target.data()) + done * static_cast<int64_t>(self.element_size());
       a.x = static_cast<const char*>(probs.const_data_ptr()) + done * static_cast<int64_t>(probs.element_size());
       a.n = static_cast<uint32_t>(std::min(kLaunch, self.numel() - done));
-      plan::draw(runtime::current_queue(), slot, plan::plan_draws(a.n, 4), a);
+      ops::draw(runtime::current_queue(), slot, ops::plan_draws(a.n, 4), a);
     }
     target.finish();
     runtime::check_kernel_errors(queue);
@@ -190,7 +190,7 @@ at::Tensor from_parameters(const runtime::KernelTable& table, const at::Tensor& 
   if (out.numel() == 0) return out;
   (void)table[dtype_of(out)];
   const int64_t size = static_cast<int64_t>(out.element_size());
-  plan::RandomFromProblem a{};
+  ops::RandomFromProblem a{};
   a.error = runtime::error_flag(runtime::current_queue().device);
   a.message = message;
   for (int64_t done = 0; done < out.numel(); done += kLaunch) {
@@ -199,7 +199,7 @@ at::Tensor from_parameters(const runtime::KernelTable& table, const at::Tensor& 
     a.x = static_cast<const char*>(px.const_data_ptr()) + done * size;
     if (y) a.y = static_cast<const char*>(py.const_data_ptr()) + done * size;
     a.n = static_cast<uint32_t>(std::min(kLaunch, out.numel() - done));
-    plan::draw(runtime::current_queue(), table[dtype_of(out)], a.n, a);
+    ops::draw(runtime::current_queue(), table[dtype_of(out)], a.n, a);
   }
   return out;
 }
@@ -217,7 +217,7 @@ at::Tensor from_inputs(const runtime::KernelTable& table, at::TensorList inputs)
   at::Tensor out = new_empty(sizes, inputs[0].scalar_type());
   (void)table[dtype_of(out)];
   const int64_t size = static_cast<int64_t>(out.element_size());
-  plan::RandomFromProblem a{};
+  ops::RandomFromProblem a{};
   for (int64_t done = 0; done < out.numel(); done += kLaunch) {
     auto at_offset = [&](const at::Tensor& t) {
       return static_cast<char*>(const_cast<void*>(t.const_data_ptr())) + done * size;
@@ -225,7 +225,7 @@ at::Tensor from_inputs(const runtime::KernelTable& table, at::TensorList inputs)
     a.dst = at_offset(out), a.x = at_offset(sources[0]), a.y = at_offset(sources[1]);
     a.dst2 = sources.size() > 2 ? at_offset(sources[2]) : nullptr;
     a.n = static_cast<uint32_t>(std::min(kLaunch, out.numel() - done));
-    plan::draw(runtime::current_queue(), table[dtype_of(out)], a.n, a);
+    ops::draw(runtime::current_queue(), table[dtype_of(out)], a.n, a);
   }
   return out;
 }
@@ -241,13 +241,13 @@ std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double k
   const at::Tensor x = dense(input);
   at::Tensor out = at::empty_like(x), mask = at::empty_like(x, x.options().dtype(mask_type));
   if (x.numel() == 0) return {out, mask};
-  plan::RandomFromProblem a{};
+  ops::RandomFromProblem a{};
   runtime::KernelSlot& slot = kernels::dropout(dtype_of(x), to_dtype(mask_type));
   take_numbers(a, generator);
   a.dst = out.mutable_data_ptr(), a.dst2 = mask.mutable_data_ptr(), a.x = x.const_data_ptr();
   a.n = static_cast<uint32_t>(x.numel());
   a.a = static_cast<float>(keep), a.b = static_cast<float>(scale);
-  plan::draw(runtime::current_queue(), slot, plan::plan_draws(a.n, 4), a);
+  ops::draw(runtime::current_queue(), slot, ops::plan_draws(a.n, 4), a);
   return {out, mask};
 }
 
@@ -258,7 +258,7 @@ at::Tensor scale_masked(const at::Tensor& input, const at::Tensor& mask, double 
   const at::Tensor m =
       mask.strides() == x.strides() ? mask : new_strided(x.sizes(), x.strides(), mask.scalar_type()).copy_(mask);
   at::Tensor out = at::empty_like(x);
-  plan::RandomFromProblem a{};
+  ops::RandomFromProblem a{};
   for (int64_t done = 0; done < x.numel(); done += kLaunch) {
     const int64_t offset = done * static_cast<int64_t>(x.element_size());
     a.dst = static_cast<char*>(out.mutable_data_ptr()) + offset;
@@ -266,7 +266,7 @@ at::Tensor scale_masked(const at::Tensor& input, const at::Tensor& mask, double 
     a.y = static_cast<const char*>(m.const_data_ptr()) + done;
     a.n = static_cast<uint32_t>(std::min(kLaunch, x.numel() - done));
     a.a = static_cast<float>(scale);
-    plan::draw(runtime::current_queue(), kernels::masked_scale(dtype_of(x), dtype_of(m)), a.n, a);
+    ops::draw(runtime::current_queue(), kernels::masked_scale(dtype_of(x), dtype_of(m)), a.n, a);
   }
   return out;
 }
@@ -370,13 +370,13 @@ at::Tensor& rrelu_with_noise_out(const at::Tensor& self, at::Tensor& noise, cons
   TORCH_CHECK(self.numel() <= kLaunch, "rrelu of more than 2^30 elements is not supported on XPU");
   const at::Tensor x = plain(self);
   ContiguousOut target(out), noise_target(noise);
-  plan::RandomFromProblem a{};
+  ops::RandomFromProblem a{};
   (void)kernels::rrelu[dtype_of(self)];
   take_numbers(a, generator);
   a.dst = target.data(), a.dst2 = noise_target.data(), a.x = x.const_data_ptr();
   a.n = static_cast<uint32_t>(self.numel());
   a.a = static_cast<float>(low), a.b = static_cast<float>(high);
-  plan::draw(runtime::current_queue(), kernels::rrelu[dtype_of(self)], plan::plan_draws(a.n, 4), a);
+  ops::draw(runtime::current_queue(), kernels::rrelu[dtype_of(self)], ops::plan_draws(a.n, 4), a);
   target.finish();
   noise_target.finish();
   return out;
@@ -471,13 +471,13 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   const at::ScalarType type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor sums = plain(at::cumsum(self, -1, type));
   ContiguousOut target(out);
-  plan::MultinomialProblem a{};
+  ops::MultinomialProblem a{};
   take_numbers(a, generator);
   TORCH_CHECK(out.numel() < (int64_t{1} << 31), "multinomial of 2^31 samples and more is not supported on XPU");
   a.dst = target.data(), a.cumulative = sums.const_data_ptr();
   a.n = static_cast<uint32_t>(out.numel());
   a.samples = static_cast<uint32_t>(num_samples), a.categories = static_cast<uint32_t>(categories);
-  plan::draw(runtime::current_queue(), kernels::multinomial_draw[to_dtype(type)], a.n, a);
+  ops::draw(runtime::current_queue(), kernels::multinomial_draw[to_dtype(type)], a.n, a);
   target.finish();
   return out;
 }
@@ -498,8 +498,8 @@ at::Tensor& randperm_generator_out(int64_t n, Gen generator, at::Tensor& out) {
   fill_integer(keys, generator, 0, 0);
   const bool direct = out.scalar_type() == at::kLong && out.is_contiguous();
   const at::Tensor target = direct ? out : new_empty({n}, at::kLong);
-  plan::shuffle(runtime::current_queue(), static_cast<const uint64_t*>(keys.const_data_ptr()), static_cast<uint32_t>(n),
-                target.mutable_data_ptr<int64_t>());
+  ops::shuffle(runtime::current_queue(), static_cast<const uint64_t*>(keys.const_data_ptr()), static_cast<uint32_t>(n),
+               target.mutable_data_ptr<int64_t>());
   if (!direct) out.copy_(target);
   return out;
 }

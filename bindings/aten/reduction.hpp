@@ -10,7 +10,7 @@ namespace xpu_ops::aten {
 
 using DimMask = std::bitset<64>;
 
-using plan::ReductionSlots;
+using ops::ReductionSlots;
 
 struct ReductionOptions {
   double parameter = 0;
@@ -37,12 +37,12 @@ bool sum_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Ten
 
 // The kernels of `reduce_<name>` for one element type, or for an element type and a result type.
 #define XPU_OPS_REDUCTION(NAME, T)                                                                \
-  ::xpu_ops::plan::ReductionSlots {                                                               \
+  ::xpu_ops::ops::ReductionSlots {                                                                \
     ::xpu_ops::kernels::reduce_##NAME##_row[T], ::xpu_ops::kernels::reduce_##NAME##_col[T],       \
         ::xpu_ops::kernels::reduce_##NAME##_final[T], ::xpu_ops::kernels::reduce_##NAME##_team[T] \
   }
 #define XPU_OPS_REDUCTION2(NAME, I, O)                                                                  \
-  ::xpu_ops::plan::ReductionSlots {                                                                     \
+  ::xpu_ops::ops::ReductionSlots {                                                                      \
     ::xpu_ops::kernels::reduce_##NAME##_row(I, O), ::xpu_ops::kernels::reduce_##NAME##_col(I, O),       \
         ::xpu_ops::kernels::reduce_##NAME##_final(I, O), ::xpu_ops::kernels::reduce_##NAME##_team(I, O) \
   }

@@ -54,19 +54,19 @@ void reduce_contiguous(const at::Tensor& in, DimMask mask, const at::Tensor& out
 }
 
 // Runs a reduction of this shape, of this cost on the calling thread. False if it has too many dimensions.
-bool run(const plan::ReductionShape& shape, const void* in, const at::Tensor& out0, const at::Tensor& out1,
+bool run(const ops::ReductionShape& shape, const void* in, const at::Tensor& out0, const at::Tensor& out1,
          const ReductionSlots& kernels, const ReductionOptions& options, int64_t cost) {
-  return plan::reduce(runtime::current_queue(),
-                      {.shape = shape,
-                       .in = in,
-                       .out0 = out0.defined() ? out0.mutable_data_ptr() : nullptr,
-                       .out1 = out1.defined() ? out1.mutable_data_ptr() : nullptr,
-                       .ordered = options.ordered,
-                       .parameter = options.parameter,
-                       .bits = options.bits,
-                       .flags = options.flags,
-                       .cost = cost},
-                      kernels);
+  return ops::reduce(runtime::current_queue(),
+                     {.shape = shape,
+                      .in = in,
+                      .out0 = out0.defined() ? out0.mutable_data_ptr() : nullptr,
+                      .out1 = out1.defined() ? out1.mutable_data_ptr() : nullptr,
+                      .ordered = options.ordered,
+                      .parameter = options.parameter,
+                      .bits = options.bits,
+                      .flags = options.flags,
+                      .cost = cost},
+                     kernels);
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
             const ReductionOptions& options) {
   const at::Tensor& some = out0.defined() ? out0 : out1;
   if (some.numel() == 0) return;
-  plan::ReductionShape shape;
+  ops::ReductionShape shape;
   shape.ndim = static_cast<int>(in.dim());
   shape.element = static_cast<uint32_t>(in.element_size());
   for (int d = 0; d < shape.ndim; ++d) {
@@ -91,7 +91,7 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
 }
 
 void reduce_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Tensor& out, ReductionSlots kernels) {
-  plan::ReductionShape shape;
+  ops::ReductionShape shape;
   shape.ndim = 1;
   shape.element = static_cast<uint32_t>(in.element_size());
   shape.size[0] = count;

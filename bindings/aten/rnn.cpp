@@ -44,9 +44,9 @@ class Cell {
   }
   at::Tensor output(int64_t parts) const { return new_empty({batch_, parts * hidden_}, type_); }
 
-  void run(plan::RnnKind kind) { plan::rnn_cell(runtime::current_queue(), kind, to_dtype(type_), batch_, problem); }
+  void run(ops::RnnKind kind) { ops::rnn_cell(runtime::current_queue(), kind, to_dtype(type_), batch_, problem); }
 
-  plan::RnnCellProblem problem{};
+  ops::RnnCellProblem problem{};
 
  private:
   void check(const at::Tensor& t, at::IntArrayRef sizes) const {
@@ -89,7 +89,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _thnn_fused_lstm_cell(const at::T
   cell.problem.hy = hy.mutable_data_ptr();
   cell.problem.cy = cy.mutable_data_ptr();
   cell.problem.workspace = workspace.mutable_data_ptr();
-  cell.run(plan::RnnKind::lstm);
+  cell.run(ops::RnnKind::lstm);
   return {hy, cy, workspace};
 }
 
@@ -106,7 +106,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _thnn_fused_lstm_cell_backward_im
   at::Tensor grad_gates = cell.output(4), grad_cx = cell.output(1);
   cell.problem.grad_input_gates = grad_gates.mutable_data_ptr();
   cell.problem.grad_state = grad_cx.mutable_data_ptr();
-  cell.run(plan::RnnKind::lstm_backward);
+  cell.run(ops::RnnKind::lstm_backward);
   return {grad_gates, grad_cx, has_bias ? grad_gates.sum(0) : at::Tensor()};
 }
 
@@ -119,7 +119,7 @@ std::tuple<at::Tensor, at::Tensor> _thnn_fused_gru_cell(const at::Tensor& input_
   at::Tensor hy = cell.output(1), workspace = cell.output(5);
   cell.problem.hy = hy.mutable_data_ptr();
   cell.problem.workspace = workspace.mutable_data_ptr();
-  cell.run(plan::RnnKind::gru);
+  cell.run(ops::RnnKind::gru);
   return {hy, workspace};
 }
 
@@ -132,7 +132,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fus
   cell.problem.grad_input_gates = grad_input.mutable_data_ptr();
   cell.problem.grad_hidden_gates = grad_hidden.mutable_data_ptr();
   cell.problem.grad_state = grad_hx.mutable_data_ptr();
-  cell.run(plan::RnnKind::gru_backward);
+  cell.run(ops::RnnKind::gru_backward);
   if (!has_bias) return {grad_input, grad_hidden, grad_hx, at::Tensor(), at::Tensor()};
   return {grad_input, grad_hidden, grad_hx, grad_input.sum(0), grad_hidden.sum(0)};
 }
@@ -172,7 +172,7 @@ bool steps_fit(const RnnLayer& l) {
   return l.x.size(1) == batch && l.hidden_weight.sizes() == at::IntArrayRef({gates, hidden}) &&
          l.input_weight.sizes() == at::IntArrayRef({gates, l.x.size(2)}) && bias_fits(l.input_bias) &&
          bias_fits(l.hidden_bias) && (!l.lstm() || l.c0.sizes() == l.h0.sizes()) &&
-         plan::plan_rnn_steps_serve(batch, hidden, current_policy());
+         ops::plan_rnn_steps_serve(batch, hidden, current_policy());
 }
 
 at::Tensor dense(const at::Tensor& t) { return t.resolve_neg().contiguous(); }
@@ -203,7 +203,7 @@ Forward forward_steps(const RnnLayer& l, bool keep) {
   if (l.lstm()) f.cells = new_empty({steps, batch, hidden}, at::kFloat);
   f.work = new_empty({keep ? steps : 1, batch, (l.lstm() ? 4 : 5) * hidden}, at::kFloat);
   const Steps in(gates), out(f.out), cells(l.lstm() ? f.cells : f.out), work(f.work, !keep);
-  plan::RnnStepProblem problem{};
+  ops::RnnStepProblem problem{};
   problem.weight = weight.const_data_ptr();
   problem.batch = static_cast<uint32_t>(batch);
   problem.cell.hidden = static_cast<uint32_t>(hidden);
@@ -211,7 +211,7 @@ Forward forward_steps(const RnnLayer& l, bool keep) {
   problem.cell.hidden_bias = data(hidden_bias);
   problem.left = h0.const_data_ptr();
   problem.cell.state = l.lstm() ? c0.const_data_ptr() : problem.left;
-  const plan::RnnKind kind = l.lstm() ? plan::RnnKind::lstm : plan::RnnKind::gru;
+  const ops::RnnKind kind = l.lstm() ? ops::RnnKind::lstm : ops::RnnKind::gru;
   auto& queue = runtime::current_queue();
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = l.reverse ? steps - 1 - i : i;
@@ -219,7 +219,7 @@ Forward forward_steps(const RnnLayer& l, bool keep) {
     problem.cell.hy = out[t];
     problem.cell.cy = l.lstm() ? cells[t] : nullptr;
     problem.cell.workspace = work[t];
-    plan::rnn_step(queue, kind, problem);
+    ops::rnn_step(queue, kind, problem);
     problem.left = out[t];
     problem.cell.state = cells[t];
   }
@@ -245,13 +245,13 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
   const auto read = [](const at::Tensor& t, int64_t i) {
     return static_cast<const char*>(t.const_data_ptr()) + i * t.stride(0) * t.element_size();
   };
-  plan::RnnStepProblem problem{};
+  ops::RnnStepProblem problem{};
   problem.weight = weight.const_data_ptr();
   problem.batch = static_cast<uint32_t>(batch);
   problem.cell.hidden = static_cast<uint32_t>(hidden);
   problem.cell.grad_cy = gc.defined() ? gc.const_data_ptr() : nullptr;
   problem.cell.grad_state = g.state.mutable_data_ptr();
-  const plan::RnnKind kind = l.lstm() ? plan::RnnKind::lstm_backward : plan::RnnKind::gru_backward;
+  const ops::RnnKind kind = l.lstm() ? ops::RnnKind::lstm_backward : ops::RnnKind::gru_backward;
   auto& queue = runtime::current_queue();
   for (int64_t i = 0; i < steps; ++i) {
     const int64_t t = l.reverse ? i : steps - 1 - i, before = l.reverse ? t + 1 : t - 1;
@@ -264,9 +264,9 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
     problem.cell.grad_input_gates = in[t];
     problem.cell.grad_hidden_gates = hid[t];
     if (i == 0)
-      plan::rnn_first_step(queue, kind, problem);
+      ops::rnn_first_step(queue, kind, problem);
     else
-      plan::rnn_step(queue, kind, problem);
+      ops::rnn_step(queue, kind, problem);
     problem.left = hid[t];
     problem.cell.grad_cy = problem.cell.grad_state;
   }

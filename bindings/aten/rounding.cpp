@@ -19,11 +19,11 @@
 namespace xpu_ops::aten {
 namespace {
 
-std::optional<plan::RoundFormat> round_format(const at::Tensor& t) {
+std::optional<ops::RoundFormat> round_format(const at::Tensor& t) {
   switch (t.scalar_type()) {
-    case at::kFloat8_e4m3fn: return plan::RoundFormat::e4m3fn;
-    case at::kFloat8_e5m2: return plan::RoundFormat::e5m2;
-    case at::kChar: return plan::RoundFormat::int8;
+    case at::kFloat8_e4m3fn: return ops::RoundFormat::e4m3fn;
+    case at::kFloat8_e5m2: return ops::RoundFormat::e5m2;
+    case at::kChar: return ops::RoundFormat::int8;
     default: return std::nullopt;
   }
 }
@@ -99,7 +99,7 @@ void _round_rows(at::Tensor& out, at::Tensor& scales, const at::Tensor& x, int64
   mark_written(scales);
   if (x.numel() == 0) return;
   const at::Tensor limit = bound.has_value() ? bound->to(at::kFloat) : at::Tensor();
-  plan::RoundProblem p;
+  ops::RoundProblem p;
   p.x = x.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.scales = scales.mutable_data_ptr<float>();
@@ -116,7 +116,7 @@ void _round_rows(at::Tensor& out, at::Tensor& scales, const at::Tensor& x, int64
   p.one = one;
   p.exponents = exponents;
   p.inverse = inverse;
-  plan::round_rows(runtime::current_queue(), dtype_of(x), *format, p);
+  ops::round_rows(runtime::current_queue(), dtype_of(x), *format, p);
 }
 
 void _round_by_composite(at::Tensor& out, const at::Tensor& x, const at::Tensor& scale, bool safe) {
@@ -136,7 +136,7 @@ void _round_by(at::Tensor& out, const at::Tensor& x, const at::Tensor& scale, bo
   mark_written(out);
   if (x.numel() == 0) return;
   const at::Tensor scales = scale.to(at::kFloat).contiguous();
-  plan::ScaleProblem p;
+  ops::ScaleProblem p;
   p.x = x.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.scales = scales.const_data_ptr<float>();
@@ -151,7 +151,7 @@ void _round_by(at::Tensor& out, const at::Tensor& x, const at::Tensor& scale, bo
   p.row_group = p.rows / static_cast<uint32_t>(scales.numel() == 1 ? 1 : scales.size(0));
   p.group = p.columns / static_cast<uint32_t>(scales.size(1));
   p.safe = safe;
-  plan::round_by(runtime::current_queue(), dtype_of(x), *format, p);
+  ops::round_by(runtime::current_queue(), dtype_of(x), *format, p);
 }
 
 }  // namespace xpu_ops::aten

@@ -17,13 +17,13 @@ void scan(const Tables& tables, const at::Tensor& self, int64_t dim, const at::T
   const DType type = dtype_of(out);
   dim = at::maybe_wrap_dim(dim, self.dim());
   if (out.numel() == 0) return;
-  const plan::ScanKernels kernels{tables.line[type], tables.team[type], tables.axis[type]};
+  const ops::ScanKernels kernels{tables.line[type], tables.team[type], tables.axis[type]};
   const at::Tensor in = self.contiguous();
   const at::Tensor values = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
   const bool place = indices.defined();
   const at::Tensor places = !place || indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
 
-  plan::ScanPointers p{};
+  ops::ScanPointers p{};
   p.in = in.const_data_ptr();
   p.out = values.mutable_data_ptr();
   p.indices = place ? places.mutable_data_ptr<int64_t>() : nullptr;
@@ -32,7 +32,7 @@ void scan(const Tables& tables, const at::Tensor& self, int64_t dim, const at::T
   const int64_t length = in.dim() == 0 ? 1 : in.size(dim);
   TORCH_CHECK_NOT_IMPLEMENTED(inner < (int64_t{1} << 31) && (length < (int64_t{1} << 31) || !place),
                               "cumulative operators over more than 2^31 elements of one line");
-  plan::scan(runtime::current_queue(), kernels, {outer, length, inner}, p);
+  ops::scan(runtime::current_queue(), kernels, {outer, length, inner}, p);
   if (!values.is_same(out)) out.copy_(values);
   if (place && !places.is_same(indices)) indices.copy_(places);
 }

@@ -223,13 +223,13 @@ at::Tensor& index_fill__int_Tensor(at::Tensor& self, int64_t dim, const at::Tens
 
 at::Tensor count_indices(const at::Tensor& index, int64_t bins) {
   const at::Tensor out = new_empty({bins}, at::kLong);
-  plan::CountProblem problem{};
+  ops::CountProblem problem{};
   problem.index = index.const_data_ptr();
   problem.is32 = index.scalar_type() == at::kInt;
   problem.out = out.mutable_data_ptr<int64_t>();
   problem.n = static_cast<uint32_t>(index.numel());
   problem.bins = static_cast<uint32_t>(bins);
-  plan::count_indices(runtime::current_queue(), problem);
+  ops::count_indices(runtime::current_queue(), problem);
   return out;
 }
 
@@ -278,8 +278,8 @@ at::Tensor offsets_of(const std::optional<at::Tensor>& lengths, const std::optio
   return result;
 }
 
-plan::SegmentProblem segment_problem(const at::Tensor& data, const at::Tensor& offsets, int64_t axis, SegmentOp op,
-                                     const std::optional<at::Scalar>& initial) {
+ops::SegmentProblem segment_problem(const at::Tensor& data, const at::Tensor& offsets, int64_t axis, SegmentOp op,
+                                    const std::optional<at::Scalar>& initial) {
   TORCH_CHECK_NOT_IMPLEMENTED(offsets.scalar_type() == at::kInt || offsets.scalar_type() == at::kLong,
                               "\"segment_reduce\" not implemented for offsets of type '",
                               c10::toString(offsets.scalar_type()), "'");
@@ -287,7 +287,7 @@ plan::SegmentProblem segment_problem(const at::Tensor& data, const at::Tensor& o
                   offsets.size(-1) > 0,
               "segment_reduce(): expected offsets of size ", data.sizes().slice(0, axis),
               " and one more than segments, but got ", offsets.sizes());
-  plan::SegmentProblem problem{};
+  ops::SegmentProblem problem{};
   int64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < axis; ++d) outer *= data.size(d);
   for (int64_t d = axis + 1; d < data.dim(); ++d) inner *= data.size(d);
@@ -329,14 +329,14 @@ at::Tensor segment_reduce(const at::Tensor& data, c10::string_view reduce, const
         "segment_reduce(): Expected all rows of lengths along axis to sum to data.size(lengths.dim()-1) when !unsafe.");
   }
   const at::Tensor dense = data.contiguous(), starts = offsets_of(lengths, offsets);
-  plan::SegmentProblem problem = segment_problem(dense, starts, axis, segment_op(reduce), initial);
+  ops::SegmentProblem problem = segment_problem(dense, starts, axis, segment_op(reduce), initial);
   std::vector<int64_t> sizes = data.sizes().vec();
   sizes[axis] = problem.segments;
   at::Tensor out = new_empty(sizes, data.scalar_type());
   if (out.numel() == 0) return out;
   problem.data = dense.const_data_ptr();
   problem.out = mutable_ptr(out);
-  plan::segment_reduce(runtime::current_queue(), dtype_of(data), problem);
+  ops::segment_reduce(runtime::current_queue(), dtype_of(data), problem);
   return out;
 }
 
@@ -349,7 +349,7 @@ at::Tensor _segment_reduce_backward(const at::Tensor& grad, const at::Tensor& ou
               "segment_reduce(): Either lengths or offsets must be defined.");
   const at::Tensor g = grad.contiguous(), out = output.contiguous(), dense = data.contiguous();
   const at::Tensor starts = offsets_of(lengths, offsets);
-  plan::SegmentProblem problem = segment_problem(dense, starts, axis, segment_op(reduce), initial);
+  ops::SegmentProblem problem = segment_problem(dense, starts, axis, segment_op(reduce), initial);
   std::vector<int64_t> expected = data.sizes().vec();
   expected[axis] = problem.segments;
   for (const at::Tensor& t : {g, out})
@@ -362,7 +362,7 @@ at::Tensor _segment_reduce_backward(const at::Tensor& grad, const at::Tensor& ou
   problem.out = mutable_ptr(out);
   problem.grad = g.const_data_ptr();
   problem.result = mutable_ptr(result);
-  plan::segment_reduce_backward(runtime::current_queue(), dtype_of(data), problem);
+  ops::segment_reduce_backward(runtime::current_queue(), dtype_of(data), problem);
   return result;
 }
 

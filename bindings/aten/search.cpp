@@ -35,7 +35,7 @@ void search_into(const at::Tensor& bounds_, const at::Tensor& values_, bool out_
   const at::Tensor values = values_.to(common).contiguous(), bounds = bounds_.to(common).contiguous();
   const at::Tensor sorter = sorter_given.defined() ? sorter_given.contiguous() : sorter_given;
   at::Tensor dense = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
-  plan::SearchProblem problem{};
+  ops::SearchProblem problem{};
   problem.values = values.const_data_ptr();
   problem.bounds = bounds.const_data_ptr();
   problem.sorter = sorter.defined() ? sorter.const_data_ptr<int64_t>() : nullptr;
@@ -46,7 +46,7 @@ void search_into(const at::Tensor& bounds_, const at::Tensor& values_, bool out_
   problem.bounds_length = static_cast<uint32_t>(bounds.dim() == 0 ? 1 : bounds.size(-1));
   problem.right = side.has_value() ? *side == "right" : right;
   problem.out32 = out_int32;
-  plan::search_sorted(runtime::current_queue(), to_dtype(common), problem);
+  ops::search_sorted(runtime::current_queue(), to_dtype(common), problem);
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
@@ -114,7 +114,7 @@ void isin_Tensor_Tensor(const at::Tensor& elements, const at::Tensor& test_eleme
   const bool sorted = static_cast<double>(test.numel()) >= 10. * std::pow(static_cast<double>(e.numel()), 0.145);
   if (sorted) test = std::get<0>(test.sort());
   at::Tensor dense = out.is_contiguous() ? out : new_empty(out.sizes(), at::kBool);
-  plan::IsinProblem problem{};
+  ops::IsinProblem problem{};
   problem.elements = e.const_data_ptr();
   problem.test = test.const_data_ptr();
   problem.out = dense.mutable_data_ptr<bool>();
@@ -122,7 +122,7 @@ void isin_Tensor_Tensor(const at::Tensor& elements, const at::Tensor& test_eleme
   problem.tests = static_cast<uint32_t>(test.numel());
   problem.sorted = sorted;
   problem.invert = invert;
-  plan::is_in(runtime::current_queue(), to_dtype(common), problem);
+  ops::is_in(runtime::current_queue(), to_dtype(common), problem);
   if (!dense.is_same(out)) out.copy_(dense);
 }
 
@@ -167,7 +167,7 @@ std::pair<double, double> outer_edges(const char* name, const at::Tensor& values
 }
 
 void bin_axis(const at::Tensor& values, const at::Tensor& edges, at::Tensor& flat, BinSearch search, bool first) {
-  plan::BinProblem problem{};
+  ops::BinProblem problem{};
   problem.values = values.const_data_ptr();
   problem.edges = edges.const_data_ptr();
   problem.flat = flat.mutable_data_ptr<int64_t>();
@@ -176,19 +176,19 @@ void bin_axis(const at::Tensor& values, const at::Tensor& edges, at::Tensor& fla
   problem.bins = static_cast<uint32_t>(edges.numel() - 1);
   problem.search = search;
   problem.first = first;
-  plan::find_bins(runtime::current_queue(), dtype_of(values), problem);
+  ops::find_bins(runtime::current_queue(), dtype_of(values), problem);
 }
 
 // Counts of values in bins of one width, without a bin an element in memory.
 at::Tensor count_even_bins(const at::Tensor& values, const at::Tensor& edges) {
-  plan::BinCountProblem problem{};
+  ops::BinCountProblem problem{};
   problem.values = values.const_data_ptr();
   problem.edges = edges.const_data_ptr();
   problem.value_stride = values.numel() > 1 ? values.stride(0) : 1;
   problem.n = static_cast<uint32_t>(values.numel());
   problem.bins = static_cast<uint32_t>(edges.numel() - 1);
   const at::Tensor out = new_empty({int64_t{problem.bins}}, at::kLong);
-  plan::count_even_bins(runtime::current_queue(), dtype_of(values), problem, out.mutable_data_ptr<int64_t>());
+  ops::count_even_bins(runtime::current_queue(), dtype_of(values), problem, out.mutable_data_ptr<int64_t>());
   return out;
 }
 

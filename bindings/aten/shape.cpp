@@ -69,7 +69,7 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
              const int64_t (&write)[3], int64_t numel, int64_t other_numel, bool reflect) {
   TORCH_CHECK(numel < kLimit && other_numel < kLimit,
               "padding of tensors of 2^31 elements and more is not supported on XPU");
-  plan::PadProblem p{};
+  ops::PadProblem p{};
   p.dst = dst, p.src = src;
   p.rows = static_cast<uint32_t>(numel / write[0]);
   for (int d = 0; d < 3; ++d) {
@@ -79,7 +79,7 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
     p.pad[d] = static_cast<int32_t>(s.pad[d]);
   }
   p.reflect = reflect;
-  plan::pad(runtime::current_queue(), table[type], p);
+  ops::pad(runtime::current_queue(), table[type], p);
 }
 
 void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
@@ -156,9 +156,9 @@ void check_pair(at::IntArrayRef values, const char* name) {
   TORCH_CHECK(values.size() == 2, "It is expected ", name, " equals to 2, but got size ", values.size());
 }
 
-plan::Im2colProblem im2col_problem(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef dilation,
-                                   at::IntArrayRef padding, at::IntArrayRef stride) {
-  plan::Im2colProblem p{};
+ops::Im2colProblem im2col_problem(int64_t height, int64_t width, at::IntArrayRef kernel, at::IntArrayRef dilation,
+                                  at::IntArrayRef padding, at::IntArrayRef stride) {
+  ops::Im2colProblem p{};
   auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
   p.height = i32(height), p.width = i32(width);
   p.kernel_h = i32(kernel[0]), p.kernel_w = i32(kernel[1]);
@@ -177,7 +177,7 @@ void cat_impl(const at::ITensorListRef& tensors, int64_t dim, int64_t, bool, boo
   if (out.numel() == 0) return;
   const bool runs = out.is_non_overlapping_and_dense() && out.numel() < kLimit && !out.is_conj() && !out.is_neg();
   const int64_t inner = out.stride(dim), total = inner * out.size(dim);
-  std::optional<plan::Cat> cat;
+  std::optional<ops::Cat> cat;
   if (runs)
     cat.emplace(runtime::current_queue(), out.mutable_data_ptr(), out.itemsize(),
                 static_cast<uint32_t>(out.numel() / total), static_cast<uint32_t>(total));
@@ -212,7 +212,7 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   at::Tensor out = at::empty_like(self, self.options(), at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
   const at::Tensor src = self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self;
-  plan::CopyShape s;
+  ops::CopyShape s;
   s.ndim = static_cast<int>(ndim);
   const char* start = static_cast<const char*>(src.const_data_ptr());
   for (int64_t d = 0; d < ndim; ++d) {
@@ -222,7 +222,7 @@ at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
       s.src[d] = -s.src[d];
     }
   }
-  plan::copy(runtime::current_queue(), out.mutable_data_ptr(), start, self.element_size(), s);
+  ops::copy(runtime::current_queue(), out.mutable_data_ptr(), start, self.element_size(), s);
   return out;
 }
 
@@ -356,7 +356,7 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
                                  padding[0], padding[1], stride[0], stride[1]);
   const bool batched = self.dim() == 4;
   const int64_t batch = batched ? self.size(0) : 1, channels = self.size(-3);
-  plan::Im2colProblem p = im2col_problem(self.size(-2), self.size(-1), kernel_size, dilation, padding, stride);
+  ops::Im2colProblem p = im2col_problem(self.size(-2), self.size(-1), kernel_size, dilation, padding, stride);
   const int64_t rows = channels * kernel_size[0] * kernel_size[1], columns = int64_t{p.out_height} * p.out_width;
   if (batched)
     out.resize_({batch, rows, columns});
@@ -369,7 +369,7 @@ at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::
   ContiguousOut target(out);
   p.dst = target.data(), p.src = src.const_data_ptr();
   p.rows = static_cast<uint32_t>(batch * rows);
-  plan::im2col(runtime::current_queue(), self.itemsize(), p);
+  ops::im2col(runtime::current_queue(), self.itemsize(), p);
   target.finish();
   return out;
 }
@@ -399,10 +399,10 @@ at::Tensor& col2im_out(const at::Tensor& self, at::IntArrayRef output_size, at::
               "col2im of 2^31 elements and more is not supported on XPU");
   const at::Tensor src = plain(self);
   ContiguousOut target(out);
-  plan::Im2colProblem p = im2col_problem(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
+  ops::Im2colProblem p = im2col_problem(output_size[0], output_size[1], kernel_size, dilation, padding, stride);
   p.dst = target.data(), p.src = src.const_data_ptr();
   p.rows = static_cast<uint32_t>(batch * channels * output_size[0]);
-  plan::col2im(runtime::current_queue(), dtype_of(self), p);
+  ops::col2im(runtime::current_queue(), dtype_of(self), p);
   target.finish();
   return out;
 }
@@ -445,14 +445,14 @@ at::Tensor unfold_backward(const at::Tensor& grad_in, at::IntArrayRef input_size
   TORCH_CHECK(grad.numel() < kLimit && grad_in.numel() < kLimit,
               "unfold_backward of 2^31 elements and more is not supported on XPU");
   const at::Tensor src = plain(grad_in);
-  plan::UnfoldBackwardProblem p{};
+  ops::UnfoldBackwardProblem p{};
   p.grad = grad.mutable_data_ptr(), p.grad_in = src.const_data_ptr();
   p.inner = static_cast<uint32_t>(grad.stride(dim));
   p.length = static_cast<uint32_t>(input_sizes[dim]);
   p.windows = static_cast<int32_t>(grad_in.size(dim));
   p.size = static_cast<int32_t>(size), p.step = static_cast<int32_t>(step);
   p.n = static_cast<uint32_t>(grad.numel());
-  plan::unfold_backward(runtime::current_queue(), dtype_of(grad), p);
+  ops::unfold_backward(runtime::current_queue(), dtype_of(grad), p);
   return grad;
 }
 

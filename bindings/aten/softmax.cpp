@@ -15,7 +15,7 @@ void run(bool log, const at::Tensor& x, const at::Tensor& y, int64_t dim, const 
   if (out.numel() == 0) return;
   const at::Tensor in = x.contiguous();
   at::Tensor result = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
-  plan::SoftmaxProblem problem;
+  ops::SoftmaxProblem problem;
   problem.x = in.const_data_ptr();
   const at::Tensor saved = y.defined() ? y.contiguous() : at::Tensor();
   if (saved.defined()) problem.y = saved.const_data_ptr();
@@ -32,7 +32,7 @@ void run(bool log, const at::Tensor& x, const at::Tensor& y, int64_t dim, const 
   problem.outer = static_cast<uint32_t>(outer);
   problem.dim = static_cast<uint32_t>(n);
   problem.inner = static_cast<uint32_t>(inner);
-  plan::softmax(runtime::current_queue(), log, dtype_of(in), dtype_of(out), problem);
+  ops::softmax(runtime::current_queue(), log, dtype_of(in), dtype_of(out), problem);
   if (!result.is_same(out)) out.copy_(result);
 }
 

@@ -26,7 +26,7 @@ struct Rows {
     rows = length == 0 ? 0 : data.numel() / length;
     TORCH_CHECK_NOT_IMPLEMENTED(length <= kMaxRow, "sorting more than 2^31 - 1 elements of one row");
   }
-  plan::SortProblem problem(void* values, int64_t* indices, int64_t take, bool descending) const {
+  ops::SortProblem problem(void* values, int64_t* indices, int64_t take, bool descending) const {
     return {dtype_of(data), data.const_data_ptr(), values, indices, rows, length, take, descending};
   }
 };
@@ -55,8 +55,8 @@ void sort_stable(const at::Tensor& self, std::optional<bool>, int64_t dim, bool 
   // An output over the input would be read after it was written.
   const bool aliased = v.data.data_ptr() == in.data.data_ptr();
   const at::Tensor sorted = aliased ? new_empty(v.data.sizes(), self.scalar_type()) : v.data;
-  plan::sort(runtime::current_queue(),
-             in.problem(sorted.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), in.length, descending));
+  ops::sort(runtime::current_queue(),
+            in.problem(sorted.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), in.length, descending));
   if (aliased) v.data.copy_(sorted);
   v.finish();
   i.finish();
@@ -69,15 +69,15 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, co
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Rows in(self, dim);
   const RowsOut v(values, dim), i(indices, dim);
-  plan::topk(runtime::current_queue(),
-             in.problem(v.data.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), k, largest));
+  ops::topk(runtime::current_queue(),
+            in.problem(v.data.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), k, largest));
   v.finish();
   i.finish();
 }
 
 namespace {
 
-using plan::PickMode;
+using ops::PickMode;
 
 // One element of every row in sorted order, by its number or as a median.
 void pick(const at::Tensor& self, int64_t dim, int64_t k, PickMode mode, const at::Tensor& values,
@@ -86,8 +86,8 @@ void pick(const at::Tensor& self, int64_t dim, int64_t k, PickMode mode, const a
   const bool place = indices.defined();
   const at::Tensor v = values.is_contiguous() ? values : new_empty(values.sizes(), values.scalar_type());
   const at::Tensor i = !place || indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
-  plan::pick(runtime::current_queue(), {dtype_of(self), in.data.const_data_ptr(), v.mutable_data_ptr(),
-                                        place ? i.mutable_data_ptr<int64_t>() : nullptr, in.rows, in.length, k, mode});
+  ops::pick(runtime::current_queue(), {dtype_of(self), in.data.const_data_ptr(), v.mutable_data_ptr(),
+                                       place ? i.mutable_data_ptr<int64_t>() : nullptr, in.rows, in.length, k, mode});
   if (!v.is_same(values)) values.copy_(v);
   if (place && !i.is_same(indices)) indices.copy_(i);
 }
@@ -161,8 +161,8 @@ std::tuple<at::Tensor, at::Tensor> mode(const at::Tensor& self, int64_t dim, boo
   at::Tensor values = new_empty(without(self, dim, keepdim), self.scalar_type());
   at::Tensor indices = new_empty(values.sizes(), at::kLong);
   const Rows in(self, dim);
-  plan::mode(runtime::current_queue(), dtype_of(self), in.data.const_data_ptr(), values.mutable_data_ptr(),
-             indices.mutable_data_ptr<int64_t>(), in.rows, in.length);
+  ops::mode(runtime::current_queue(), dtype_of(self), in.data.const_data_ptr(), values.mutable_data_ptr(),
+            indices.mutable_data_ptr<int64_t>(), in.rows, in.length);
   return {values, indices};
 }
 
@@ -190,10 +190,9 @@ namespace {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> find_runs(const at::Tensor& slices, int64_t count, int64_t width,
                                                          const at::Tensor& order, const at::Tensor& place, bool inverse,
                                                          bool counts) {
-  plan::Runs runs(
-      runtime::current_queue(),
-      {dtype_of(slices), slices.const_data_ptr(), order.defined() ? order.const_data_ptr<int64_t>() : nullptr,
-       place.defined() ? place.const_data_ptr<int64_t>() : nullptr, count, width});
+  ops::Runs runs(runtime::current_queue(), {dtype_of(slices), slices.const_data_ptr(),
+                                            order.defined() ? order.const_data_ptr<int64_t>() : nullptr,
+                                            place.defined() ? place.const_data_ptr<int64_t>() : nullptr, count, width});
   const int64_t total = runs.total();
   at::Tensor values = new_empty({total, width}, slices.scalar_type());
   at::Tensor where = new_empty({inverse ? count : 0}, at::kLong), lengths = new_empty({counts ? total : 0}, at::kLong);
@@ -214,8 +213,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_flat(const at::Tensor& sel
   if (sort) {
     sorted = new_empty({n}, self.scalar_type());
     if (inverse) order = new_empty({n}, at::kLong);
-    plan::sort(runtime::current_queue(),
-               in.problem(sorted.mutable_data_ptr(), inverse ? order.mutable_data_ptr<int64_t>() : nullptr, n, false));
+    ops::sort(runtime::current_queue(),
+              in.problem(sorted.mutable_data_ptr(), inverse ? order.mutable_data_ptr<int64_t>() : nullptr, n, false));
   }
   auto [values, where, lengths] = find_runs(sorted, n, 1, {}, order, inverse, counts);
   return {values.view({-1}), inverse ? where.view(self.sizes()) : where, lengths};
@@ -239,14 +238,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_slices(const at::Tensor& s
   at::Tensor order;
   if (sort && width == 1) {
     order = new_empty({count}, at::kLong);
-    plan::sort(runtime::current_queue(),
-               Rows(slices.view({-1}), 0).problem(nullptr, order.mutable_data_ptr<int64_t>(), count, false));
+    ops::sort(runtime::current_queue(),
+              Rows(slices.view({-1}), 0).problem(nullptr, order.mutable_data_ptr<int64_t>(), count, false));
   } else if (sort) {
     order = at::arange(count, self.options().dtype(at::kLong));
     const at::Tensor merged = new_empty({count}, at::kLong);
     int64_t *const first = order.mutable_data_ptr<int64_t>(), *const spare = merged.mutable_data_ptr<int64_t>();
-    if (plan::order_slices(runtime::current_queue(), type, slices.const_data_ptr(), count, width, first, spare) ==
-        spare)
+    if (ops::order_slices(runtime::current_queue(), type, slices.const_data_ptr(), count, width, first, spare) == spare)
       order = merged;
   }
   auto [values, where, lengths] = find_runs(slices, count, width, order, order, inverse, counts);

@@ -19,17 +19,17 @@ void scatter_planes(Reduce op, const at::Tensor& data, const at::Tensor& index, 
   Dims3 columns;
   for (int64_t d = 0; d < planes; ++d)
     columns.push_back({src.size(d), {data.stride(d), src.stride(d), index.stride(d)}});
-  plan::scatter_columns(runtime::current_queue(), {op,
-                                                   dtype_of(data),
-                                                   data.itemsize(),
-                                                   mutable_ptr(data),
-                                                   src.const_data_ptr(),
-                                                   from,
-                                                   steps,
-                                                   step,
-                                                   step,
-                                                   {},
-                                                   std::move(columns)});
+  ops::scatter_columns(runtime::current_queue(), {op,
+                                                  dtype_of(data),
+                                                  data.itemsize(),
+                                                  mutable_ptr(data),
+                                                  src.const_data_ptr(),
+                                                  from,
+                                                  steps,
+                                                  step,
+                                                  step,
+                                                  {},
+                                                  std::move(columns)});
 }
 
 void unpool(const at::Tensor& self_, const at::Tensor& indices_, at::IntArrayRef output_size, int64_t spatial,
@@ -133,7 +133,7 @@ void fractional(const char* name, const at::Tensor& self, at::IntArrayRef pool, 
   const at::Tensor in = self.contiguous(), samples = samples_.contiguous();
   at::Tensor out = output.is_contiguous() ? output : new_empty(output.sizes(), output.scalar_type());
   at::Tensor where = indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
-  plan::FractionalProblem problem{};
+  ops::FractionalProblem problem{};
   problem.in = in.const_data_ptr();
   problem.samples = samples.const_data_ptr();
   problem.out = mutable_ptr(out);
@@ -147,7 +147,7 @@ void fractional(const char* name, const at::Tensor& self, at::IntArrayRef pool, 
   problem.dims = static_cast<uint32_t>(dims);
   problem.planes =
       static_cast<uint32_t>(out.numel() / (int64_t{problem.out_size[0]} * problem.out_size[1] * problem.out_size[2]));
-  plan::fractional_max_pool(runtime::current_queue(), dtype_of(self), problem);
+  ops::fractional_max_pool(runtime::current_queue(), dtype_of(self), problem);
   if (!out.is_same(output)) output.copy_(out);
   if (!where.is_same(indices)) indices.copy_(where);
 }

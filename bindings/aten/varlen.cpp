@@ -153,7 +153,7 @@ bool one_query_each(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
          q.stride(2) == 1 && k.size(1) > 0 && k.size(2) > 0 && q.size(1) % k.size(2) == 0 && cum_q.dim() == 1 &&
          cum_q.numel() > 1 && words(cum_q) && used->dim() == 1 && used->numel() >= cum_q.numel() - 1 && words(*used) &&
          blocks->dim() == 2 && blocks->size(0) == cum_q.numel() - 1 && words(*blocks) &&
-         plan::plan_paged_serves(q.size(2), dtype_of(q), current_policy());
+         ops::plan_paged_serves(q.size(2), dtype_of(q), current_policy());
 }
 
 at::Tensor attend_pages(const at::Tensor& out, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -161,7 +161,7 @@ at::Tensor attend_pages(const at::Tensor& out, const at::Tensor& q, const at::Te
   const at::Tensor sums = new_empty({q.size(1), q.size(0)}, at::kFloat);
   if (q.numel() == 0) return sums;
   const at::Tensor to = out.stride(2) == 1 ? out : new_empty(out.sizes(), out.scalar_type());
-  plan::PagedProblem problem;
+  ops::PagedProblem problem;
   problem.q = q.const_data_ptr();
   problem.k = k.const_data_ptr();
   problem.v = v.const_data_ptr();
@@ -183,7 +183,7 @@ at::Tensor attend_pages(const at::Tensor& out, const at::Tensor& q, const at::Te
   problem.group = static_cast<uint32_t>(q.size(1) / k.size(2));
   problem.left = static_cast<int32_t>(std::min<int64_t>(call.window.left, INT32_MAX));
   problem.scale = static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.size(2)))));
-  plan::paged_attention(runtime::current_queue(), dtype_of(q), problem);
+  ops::paged_attention(runtime::current_queue(), dtype_of(q), problem);
   if (!to.is_same(out)) out.copy_(to);
   return sums;
 }
@@ -326,8 +326,8 @@ void check_places(const at::Tensor& keys, const at::Tensor& values, const at::Te
               "expected two caches of as many pages, got ", keys.sizes(), " and ", values.sizes());
 }
 
-plan::PlacePart place_part(const at::Tensor& cache, const at::Tensor& rows) {
-  plan::PlacePart part;
+ops::PlacePart place_part(const at::Tensor& cache, const at::Tensor& rows) {
+  ops::PlacePart part;
   part.src = rows.const_data_ptr();
   part.dst = cache.mutable_data_ptr();
   part.src_stride[0] = rows.stride(0);
@@ -366,7 +366,7 @@ void _place_rows(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, co
   mark_written(values);
   if (slots.numel() == 0 || (key.numel() == 0 && value.numel() == 0)) return;
   const at::Tensor places = slots.contiguous();
-  plan::PlaceProblem problem;
+  ops::PlaceProblem problem;
   problem.part[0] = place_part(keys, key);
   problem.part[1] = place_part(values, value);
   if (key.numel() == 0) problem.part[0].size[0] = 0;
@@ -375,7 +375,7 @@ void _place_rows(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, co
   problem.pages = keys.size(0);
   problem.page = std::max<int64_t>(keys.size(1), 1);
   problem.tokens = static_cast<uint32_t>(slots.numel());
-  plan::place_rows(runtime::current_queue(), keys.element_size(), problem);
+  ops::place_rows(runtime::current_queue(), keys.element_size(), problem);
 }
 
 void _place_rows_composite(at::Tensor& keys, at::Tensor& values, const at::Tensor& key, const at::Tensor& value,

@@ -36,10 +36,10 @@ void check_same_type(const char* kernel, const at::Tensor& first, const char* na
 }
 
 // `map`: what a kernel reads; sizes are those of the input.
-plan::RoiProblem roi_problem(const char* what, const at::Tensor& map, const at::Tensor& rois, at::IntArrayRef input,
-                             const RoiWindow& window) {
+ops::RoiProblem roi_problem(const char* what, const at::Tensor& map, const at::Tensor& rois, at::IntArrayRef input,
+                            const RoiWindow& window) {
   TORCH_CHECK(rois.dim() == 2 && rois.size(1) == 5, "rois must have shape as Tensor[K, 5]");
-  plan::RoiProblem problem{};
+  ops::RoiProblem problem{};
   problem.map = map.const_data_ptr();
   problem.rois = rois.const_data_ptr();
   for (int d = 0; d < 4; ++d) problem.stride[d] = map.stride(d);
@@ -62,13 +62,13 @@ void check_map(const at::Tensor& input) {
 }
 
 // Fills `out`, and `index` where there is one.
-using Launch = void (*)(runtime::Queue&, DType, const plan::RoiProblem&);
+using Launch = void (*)(runtime::Queue&, DType, const ops::RoiProblem&);
 void pool(const char* what, Launch launch, const at::Tensor& input_, const at::Tensor& rois_, const RoiWindow& window,
           const at::Tensor& out, const at::Tensor& index, bool by_channels) {
   const at::Tensor rois = plain(rois_);
   at::Tensor input = input_;
-  plan::RoiProblem problem = roi_problem(what, input, rois, input.sizes(), window);
-  if (by_channels && plan::plan_roi(problem).channels_last) {
+  ops::RoiProblem problem = roi_problem(what, input, rois, input.sizes(), window);
+  if (by_channels && ops::plan_roi(problem).channels_last) {
     input = input.contiguous(at::MemoryFormat::ChannelsLast);
     problem.map = input.const_data_ptr();
     for (int d = 0; d < 4; ++d) problem.stride[d] = input.stride(d);
@@ -98,7 +98,7 @@ at::Tensor pooled_grad(const char* what, Launch launch, const at::Tensor& grad_,
   if (grad_.numel() == 0 || c10::multiply_integers(input) == 0) return at::zeros(input, grad_.options());
   TORCH_CHECK(grad_.dim() == 4, "expected a 4-dimensional gradient, got ", grad_.dim(), " dimensions");
   const at::Tensor grad = strided ? grad_ : plain(grad_), rois = plain(rois_);
-  plan::RoiProblem problem = roi_problem(what, grad, rois, input, window);
+  ops::RoiProblem problem = roi_problem(what, grad, rois, input, window);
   std::vector<int64_t> sizes = input.vec();
   if (channels_last) std::rotate(sizes.begin() + 1, sizes.begin() + 2, sizes.end());
   const at::Tensor sums = at::zeros(sizes, grad.options().dtype(at::toOpMathType(grad.scalar_type())));
@@ -134,11 +134,11 @@ int64_t ps_channels(int64_t channels, const RoiWindow& window) {
   return channels / (window.rows * window.columns);
 }
 
-template <plan::PsPool kKind> void ps_forward(runtime::Queue& queue, DType type, const plan::RoiProblem& problem) {
-  plan::ps_roi(queue, kKind, type, problem);
+template <ops::PsPool kKind> void ps_forward(runtime::Queue& queue, DType type, const ops::RoiProblem& problem) {
+  ops::ps_roi(queue, kKind, type, problem);
 }
-template <plan::PsPool kKind> void ps_backward(runtime::Queue& queue, DType type, const plan::RoiProblem& problem) {
-  plan::ps_roi_grad(queue, kKind, type, problem);
+template <ops::PsPool kKind> void ps_backward(runtime::Queue& queue, DType type, const ops::RoiProblem& problem) {
+  ops::ps_roi_grad(queue, kKind, type, problem);
 }
 
 }  // namespace
@@ -156,12 +156,12 @@ at::Tensor torchvision_nms(const at::Tensor& dets, const at::Tensor& scores, dou
   if (dets.numel() == 0) return keep;
   const at::Tensor order = std::get<1>(at::sort(scores, /*stable=*/true, 0, /*descending=*/true));
   const at::Tensor boxes = at::index_select(dets, 0, order);
-  plan::NmsProblem problem{};
+  ops::NmsProblem problem{};
   problem.boxes = boxes.const_data_ptr();
   problem.order = order.const_data_ptr<int64_t>();
   problem.keep = keep.mutable_data_ptr<int64_t>();
   problem.n = narrowed(dets.size(0), "nms");
-  return keep.narrow(0, 0, plan::nms(runtime::current_queue(), dtype_of(dets), problem, iou_threshold));
+  return keep.narrow(0, 0, ops::nms(runtime::current_queue(), dtype_of(dets), problem, iou_threshold));
 }
 
 at::Tensor torchvision_roi_align(const at::Tensor& input, const at::Tensor& rois, double spatial_scale,
@@ -169,7 +169,7 @@ at::Tensor torchvision_roi_align(const at::Tensor& input, const at::Tensor& rois
   TORCH_CHECK(rois.size(1) == 5, "rois must have shape as Tensor[K, 5]");
   check_same_type("roi_align_forward_kernel", input, "input", rois);
   check_map(input);
-  return pooled("roi_align", plan::roi_align, input, rois,
+  return pooled("roi_align", ops::roi_align, input, rois,
                 {spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned}, nullptr, false);
 }
 
@@ -180,7 +180,7 @@ at::Tensor torchvision__roi_align_backward(const at::Tensor& grad, const at::Ten
   check_same_type("roi_align_backward_kernel", grad, "grad", rois);
   const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned};
   check_grad(grad, rois, channels, window);
-  return pooled_grad("roi_align", plan::roi_align_grad, grad, rois, {}, window, {batch_size, channels, height, width},
+  return pooled_grad("roi_align", ops::roi_align_grad, grad, rois, {}, window, {batch_size, channels, height, width},
                      true, true);
 }
 
@@ -191,7 +191,7 @@ std::tuple<at::Tensor, at::Tensor> torchvision_roi_pool(const at::Tensor& input,
   check_map(input);
   at::Tensor argmax;
   at::Tensor out =
-      pooled("roi_pool", plan::roi_pool, input, rois, {spatial_scale, pooled_height, pooled_width}, &argmax, false);
+      pooled("roi_pool", ops::roi_pool, input, rois, {spatial_scale, pooled_height, pooled_width}, &argmax, false);
   return {out, argmax};
 }
 
@@ -205,7 +205,7 @@ at::Tensor torchvision__roi_pool_backward(const at::Tensor& grad, const at::Tens
   check_grad(grad, rois, channels, window);
   TORCH_CHECK(grad.numel() == 0 || argmax.sizes() == grad.sizes(), "expected an argmax of shape ", grad.sizes(),
               ", got ", argmax.sizes());
-  return pooled_grad("roi_pool", plan::roi_pool_grad, grad, rois, plain(argmax), window,
+  return pooled_grad("roi_pool", ops::roi_pool_grad, grad, rois, plain(argmax), window,
                      {batch_size, channels, height, width}, false, true);
 }
 
@@ -215,7 +215,7 @@ std::tuple<at::Tensor, at::Tensor> torchvision_ps_roi_align(const at::Tensor& in
   const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio};
   check_ps("ps_roi_align_forward_kernel", input, rois, window);
   at::Tensor mapping;
-  at::Tensor out = pooled("ps_roi_align", ps_forward<plan::PsPool::align>, input, rois, window, &mapping, true);
+  at::Tensor out = pooled("ps_roi_align", ps_forward<ops::PsPool::align>, input, rois, window, &mapping, true);
   return {out, mapping};
 }
 
@@ -227,7 +227,7 @@ at::Tensor torchvision__ps_roi_align_backward(const at::Tensor& grad, const at::
   check_same_type("ps_roi_align_backward_kernel", grad, "grad", rois);
   const RoiWindow window{spatial_scale, pooled_height, pooled_width, sampling_ratio};
   check_grad(grad, rois, ps_channels(channels, window), window);
-  return pooled_grad("ps_roi_align", ps_backward<plan::PsPool::align>, grad, rois, {}, window,
+  return pooled_grad("ps_roi_align", ps_backward<ops::PsPool::align>, grad, rois, {}, window,
                      {batch_size, channels, height, width}, false, false);
 }
 
@@ -237,7 +237,7 @@ std::tuple<at::Tensor, at::Tensor> torchvision_ps_roi_pool(const at::Tensor& inp
   const RoiWindow window{spatial_scale, pooled_height, pooled_width};
   check_ps("ps_roi_pool_forward_kernel", input, rois, window);
   at::Tensor mapping;
-  at::Tensor out = pooled("ps_roi_pool", ps_forward<plan::PsPool::average>, input, rois, window, &mapping, true);
+  at::Tensor out = pooled("ps_roi_pool", ps_forward<ops::PsPool::average>, input, rois, window, &mapping, true);
   return {out, mapping};
 }
 
@@ -247,7 +247,7 @@ at::Tensor torchvision__ps_roi_pool_backward(const at::Tensor& grad, const at::T
   check_same_type("ps_roi_pool_backward_kernel", grad, "grad", rois);
   const RoiWindow window{spatial_scale, pooled_height, pooled_width};
   check_grad(grad, rois, ps_channels(channels, window), window);
-  return pooled_grad("ps_roi_pool", ps_backward<plan::PsPool::average>, grad, rois, {}, window,
+  return pooled_grad("ps_roi_pool", ps_backward<ops::PsPool::average>, grad, rois, {}, window,
                      {batch_size, channels, height, width}, false, false);
 }
 
@@ -258,7 +258,7 @@ namespace {
 // One call: operands as the kernels want them, checked.
 struct Deform {
   at::Tensor input, weight, offset, mask;  // channels innermost: [images, y, x, channels], [groups, out, taps * in]
-  plan::DeformProblem problem{};
+  ops::DeformProblem problem{};
   int64_t out_channels, positions, row;  // row: columns of one group
   DType type;
   uint32_t at_once;
@@ -320,7 +320,7 @@ struct Deform {
     if (use_mask) mask = plain(mask_c);
     at_once = problem.channels == 0
                   ? 1
-                  : plan::plan_deform(problem, dtype_size(type), runtime::device_info(runtime::current_device()).policy)
+                  : ops::plan_deform(problem, dtype_size(type), runtime::device_info(runtime::current_device()).policy)
                         .images;
   }
 
@@ -331,8 +331,8 @@ struct Deform {
   }
 
   // The problem of some images.
-  plan::DeformProblem part(int64_t first, int64_t count, const at::Tensor& columns) const {
-    plan::DeformProblem p = problem;
+  ops::DeformProblem part(int64_t first, int64_t count, const at::Tensor& columns) const {
+    ops::DeformProblem p = problem;
     const auto at = [first](const at::Tensor& t) {
       return t.defined() ? static_cast<const char*>(t.const_data_ptr()) + first * t.stride(0) * t.element_size()
                          : nullptr;
@@ -373,7 +373,7 @@ at::Tensor torchvision_deform_conv2d(const at::Tensor& input, const at::Tensor& 
   if (!call.empty()) {
     const at::Tensor columns = call.new_columns();
     call.for_parts([&](int64_t first, int64_t count) {
-      plan::deform_columns(runtime::current_queue(), call.type, call.part(first, count, columns));
+      ops::deform_columns(runtime::current_queue(), call.type, call.part(first, count, columns));
       for (int64_t i = 0; i < count; ++i) {
         at::Tensor to = call.by_group(out, first + i);
         at::bmm_out(to, call.weight, columns.select(0, i).permute({1, 2, 0}));
@@ -389,7 +389,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> torchvisi
     int64_t dilation_h, int64_t dilation_w, int64_t groups, int64_t offset_groups, bool use_mask) {
   const Deform call(input, weight, offset, mask, {stride_h, stride_w}, {pad_h, pad_w}, {dilation_h, dilation_w}, groups,
                     offset_groups, use_mask);
-  const plan::DeformProblem& a = call.problem;
+  const ops::DeformProblem& a = call.problem;
   TORCH_CHECK(grad.sizes() == at::IntArrayRef({a.images, call.out_channels, a.out_height, a.out_width}),
               "expected a gradient of shape [", a.images, ", ", call.out_channels, ", ", a.out_height, ", ",
               a.out_width, "], got ", grad.sizes());
@@ -408,18 +408,18 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> torchvisi
                    weight_sums = at::zeros(call.weight.sizes(), weight.options().dtype(compute));
   call.for_parts([&](int64_t first, int64_t count) {
     runtime::Queue& queue = runtime::current_queue();
-    plan::DeformProblem part = call.part(first, count, columns);
+    ops::DeformProblem part = call.part(first, count, columns);
     part.grad_input = part_of(sums, first), part.grad_offset = part_of(grad_offset, first);
     if (use_mask) part.grad_mask = part_of(grad_mask, first);
-    plan::deform_columns(queue, call.type, part);
+    ops::deform_columns(queue, call.type, part);
     for (int64_t i = 0; i < count; ++i)
       weight_sums.add_(at::bmm(call.by_group(out_grad, first + i), columns.select(0, i).transpose(0, 1)));
     for (int64_t i = 0; i < count; ++i) {
       at::Tensor to = columns.select(0, i).transpose(0, 1);  // [groups, positions, row]
       at::bmm_out(to, call.by_group(out_grad, first + i).transpose(1, 2), call.weight);
     }
-    plan::deform_offset_grad(queue, call.type, part);
-    plan::deform_input_grad(queue, call.type, part);
+    ops::deform_offset_grad(queue, call.type, part);
+    ops::deform_input_grad(queue, call.type, part);
   });
   const at::Tensor grad_input = new_empty(input.sizes(), input.scalar_type()),
                    grad_weight = new_empty(weight.sizes(), weight.scalar_type());

@@ -93,10 +93,10 @@ class Graph {
       if (!s.drawn) continue;
       const PhiloxState now = s.generator().reserve(s.drawn);
       const uint64_t numbers[2] = {now.seed, now.offset};
-      plan::CopyShape shape;
+      ops::CopyShape shape;
       shape.ndim = 1;
       shape.size[0] = shape.dst[0] = 1;
-      plan::fill(queue, s.memory.mutable_data_ptr(), sizeof numbers, numbers, shape);
+      ops::fill(queue, s.memory.mutable_data_ptr(), sizeof numbers, numbers, shape);
     }
     graph_->replay(queue);
   }

@@ -25,7 +25,7 @@ using Table = const Kernel (&)[kDTypeSlots];
 // Elements of any strides, or of types that are converted, cost more than those side by side.
 constexpr int64_t kStridedShare = 4, kConvertedShare = 4;
 
-// Runs a kernel over what plan::fill has made of a launch. `types`: of the operands, outputs first.
+// Runs a kernel over what ops::fill has made of a launch. `types`: of the operands, outputs first.
 void run(Block kernel, const PointwiseArgs& args, const DType* types, int outputs, int operands, bool dense);
 
 // A call of run() as a value.

@@ -11,7 +11,7 @@
 #include "kernels/sycl/products/attention_args.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace attention_family {
 namespace {
 
@@ -171,4 +171,4 @@ void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const
 }
 
 }  // namespace attention_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace attention_family {
 
 enum class AttentionMask { none, boolean, additive };
@@ -62,4 +62,4 @@ void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, co
 void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
 
 }  // namespace attention_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/blockscale_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace blockscale_family {
 namespace {
 
@@ -132,4 +132,4 @@ bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, boo
 }
 
 }  // namespace blockscale_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

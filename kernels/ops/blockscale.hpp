@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace blockscale_family {
 
 enum class BlockValues { e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e2m1 };
@@ -47,4 +47,4 @@ bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, boo
                 const BlockDotsProblem& problem);
 
 }  // namespace blockscale_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/sycl/products/convolution_args.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace convolution_family {
 namespace {
 
@@ -150,4 +150,4 @@ void convolution_columns(runtime::Queue& queue, DType type, const DirectProblem&
 }
 
 }  // namespace convolution_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace convolution_family {
 
 // The three products of a convolution: one item per element written.
@@ -45,4 +45,4 @@ bool plan_columns_serve(const DirectProblem& problem, bool last, const runtime::
 void convolution_columns(runtime::Queue& queue, DType type, const DirectProblem& problem);
 
 }  // namespace convolution_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

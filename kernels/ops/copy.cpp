@@ -12,7 +12,7 @@
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace copy_family {
 namespace {
 
@@ -443,4 +443,4 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
 }
 
 }  // namespace copy_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/elementwise/copy_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace copy_family {
 
 constexpr int kMaxDims = 64;
@@ -50,4 +50,4 @@ inline void cast_to_float(runtime::Queue& queue, void* to, const void* from, DTy
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape);
 
 }  // namespace copy_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -7,7 +7,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduce/loss_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace ctc_family {
 namespace {
 
@@ -29,4 +29,4 @@ void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& prob
 }
 
 }  // namespace ctc_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -6,7 +6,7 @@
 #include "kernels/ops/problem/loss.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace ctc_family {
 
 // Items of the work-group of one batch entry.
@@ -16,4 +16,4 @@ void ctc_loss(runtime::Queue& queue, DType type, const CtcProblem& problem);
 void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& problem);
 
 }  // namespace ctc_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -7,7 +7,7 @@
 #include "kernels/ops/items.hpp"
 #include "kernels/sycl/products/distance_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace distance_family {
 namespace {
 
@@ -68,4 +68,4 @@ void cross(runtime::Queue& queue, DType type, const CrossProblem& problem, const
 }
 
 }  // namespace distance_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace distance_family {
 
 void cdist(runtime::Queue& queue, DType type, const CdistProblem& problem);
@@ -25,4 +25,4 @@ void pdist_backward_parts(runtime::Queue& queue, DType type, const PdistSumProbl
 void cross(runtime::Queue& queue, DType type, const CrossProblem& problem, const Dims3& dims);
 
 }  // namespace distance_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -11,7 +11,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/index/embedding_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace embedding_family {
 namespace {
 
@@ -103,4 +103,4 @@ void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem
 }
 
 }  // namespace embedding_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace embedding_family {
 
 // vectors: rows of elements side by side. single: the same by one item per work-group.
@@ -36,4 +36,4 @@ void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampl
 void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem);
 
 }  // namespace embedding_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/experts_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace experts_family {
 namespace {
 
@@ -95,4 +95,4 @@ void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem)
 }
 
 }  // namespace experts_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace experts_family {
 
 // Whether an item can keep what it needs about so many experts and choices of a token.
@@ -38,4 +38,4 @@ PiecePlan plan_pairs(const PairProblem& problem, const runtime::Policy& policy);
 void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem);
 
 }  // namespace experts_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

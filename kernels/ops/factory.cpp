@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/elementwise/factory_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace factory_family {
 namespace {
 
@@ -77,4 +77,4 @@ void repeat_indices(runtime::Queue& queue, DType type, const RepeatProblem& prob
 }
 
 }  // namespace factory_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

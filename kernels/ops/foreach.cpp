@@ -9,7 +9,7 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/elementwise/foreach_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace foreach_family {
 namespace {
 
@@ -103,4 +103,4 @@ void update_scale(runtime::Queue& queue, const UpdateScaleProblem& args) {
 }
 
 }  // namespace foreach_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/elementwise/fused_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace fused_family {
 namespace {
 
@@ -57,4 +57,4 @@ void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem&
 }
 
 }  // namespace fused_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

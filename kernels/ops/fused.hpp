@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace fused_family {
 
 // Results go past the last cache where they alone would fill it.
@@ -27,4 +27,4 @@ RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& polic
 void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem& problem, bool interleaved);
 
 }  // namespace fused_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -13,7 +13,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace indexing_family {
 namespace {
 
@@ -248,4 +248,4 @@ void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& 
 }
 
 }  // namespace indexing_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -14,7 +14,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/index/indexing_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace indexing_family {
 
 using Dims3 = std::vector<WalkDim<3>>;
@@ -90,4 +90,4 @@ void fill_tail(runtime::Queue& queue, const FillTailArgs& args);
 void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& problem);
 
 }  // namespace indexing_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

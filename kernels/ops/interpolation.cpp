@@ -18,7 +18,7 @@
 #include "kernels/sycl/core/tile_args.hpp"
 #include "kernels/sycl/images/interpolation_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace interpolation_family {
 namespace {
 
@@ -485,4 +485,4 @@ void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool pl
 }
 
 }  // namespace interpolation_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

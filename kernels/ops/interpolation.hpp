@@ -12,7 +12,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace interpolation_family {
 
 enum class Filter : uint8_t { nearest, nearest_exact, linear, cubic, linear_aa, cubic_aa, lanczos_aa };
@@ -110,4 +110,4 @@ bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& p
 void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& problem, bool planes, const GridSumProblem& sum);
 
 }  // namespace interpolation_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -4,7 +4,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 template <class Args>
 void launch_items(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t items, const Args& args) {
@@ -19,4 +19,4 @@ void launch_item_rows(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t
   runtime::launch2(queue, kernel, rows, runtime::ceil_div(items, local), 1, local, args);
 }
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/linalg_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace linalg_family {
 namespace {
 
@@ -68,4 +68,4 @@ void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const Sm
 }
 
 }  // namespace linalg_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -11,7 +11,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduce/loss_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace loss_family {
 namespace {
 
@@ -140,4 +140,4 @@ void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const M
 }
 
 }  // namespace loss_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

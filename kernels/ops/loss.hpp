@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace loss_family {
 
 LossScalar loss_scalar(double value);
@@ -34,4 +34,4 @@ void margin(runtime::Queue& queue, MarginKind kind, DType type, const MarginProb
 void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem);
 
 }  // namespace loss_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

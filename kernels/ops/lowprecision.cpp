@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/lowprecision_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace lowprecision_family {
 namespace {
 
@@ -48,4 +48,4 @@ bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const We
 }
 
 }  // namespace lowprecision_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

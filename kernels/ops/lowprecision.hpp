@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace lowprecision_family {
 
 // int4_pairs: scale and zero of each group side by side, as _weight_int4pack_mm has them.
@@ -25,4 +25,4 @@ WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& problem
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const WeightProblem& problem);
 
 }  // namespace lowprecision_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace matmul_family {
 namespace {
 
@@ -119,4 +119,4 @@ void dot(runtime::Queue& queue, DType type, const DotProblem& problem) {
 }
 
 }  // namespace matmul_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

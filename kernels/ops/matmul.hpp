@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/products/matmul_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace matmul_family {
 
 // How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
@@ -48,4 +48,4 @@ DotPlan plan_dot(uint32_t n);
 void dot(runtime::Queue& queue, DType type, const DotProblem& problem);
 
 }  // namespace matmul_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

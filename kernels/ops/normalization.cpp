@@ -11,7 +11,7 @@
 #include "kernels/sycl/reduce/normalization_args.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace normalization_family {
 namespace {
 
@@ -231,4 +231,4 @@ void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType par
 }
 
 }  // namespace normalization_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace normalization_family {
 
 // Work-groups for `rows` rows of one sub-group each.
@@ -60,4 +60,4 @@ void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType p
 void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter, const NormCoefProblem& problem);
 
 }  // namespace normalization_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace pointwise_family {
 namespace {
 
@@ -266,4 +266,4 @@ void DenseCall::launch(runtime::Queue& queue) {
 }
 
 }  // namespace pointwise_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

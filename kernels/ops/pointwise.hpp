@@ -9,7 +9,7 @@
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace pointwise_family {
 
 enum class Layout { rows, strided };  // strided: also for kernels of steps
@@ -113,4 +113,4 @@ class DenseCall {
 };
 
 }  // namespace pointwise_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

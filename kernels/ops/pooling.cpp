@@ -7,7 +7,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/images/pooling_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace pooling_family {
 namespace {
 
@@ -229,4 +229,4 @@ void pool(runtime::Queue& queue, const PoolProblem& problem) {
 }
 
 }  // namespace pooling_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

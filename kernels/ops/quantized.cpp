@@ -9,7 +9,7 @@
 #include "kernels/sycl/core/tile_args.hpp"
 #include "kernels/sycl/products/quantized_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace quantized_family {
 namespace {
 
@@ -58,4 +58,4 @@ void dequantize(runtime::Queue& queue, DType type, const void* in, float* out, i
 }
 
 }  // namespace quantized_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

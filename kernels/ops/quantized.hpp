@@ -3,7 +3,7 @@
 #include "kernels/dtype.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace quantized_family {
 
 // Distance of the points of a grid and the place of zero: one of each, or one per channel (scales is set).
@@ -25,4 +25,4 @@ void quantize(runtime::Queue& queue, DType type, const float* in, void* out, int
 void dequantize(runtime::Queue& queue, DType type, const void* in, float* out, int64_t n, const Grid& grid);
 
 }  // namespace quantized_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -4,7 +4,7 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/elementwise/random_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace random_family {
 namespace {
 
@@ -47,4 +47,4 @@ void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* d
 }
 
 }  // namespace random_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

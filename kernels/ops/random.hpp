@@ -7,7 +7,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace random_family {
 
 // As many items as draw n elements, `values` each. Those of one item are a fixed distance apart, whatever the
@@ -30,4 +30,4 @@ ShufflePlan plan_shuffle(uint32_t n, const runtime::Policy& policy);
 void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* dst);
 
 }  // namespace random_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace reduction_family {
 namespace {
 
@@ -311,4 +311,4 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
 }
 
 }  // namespace reduction_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

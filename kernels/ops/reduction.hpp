@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace reduction_family {
 
 constexpr int kReductionInputDims = 64;
@@ -60,4 +60,4 @@ struct ReductionProblem {
 bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels);
 
 }  // namespace reduction_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -6,7 +6,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/rnn_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace rnn_family {
 namespace {
 
@@ -70,4 +70,4 @@ void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& p
 }
 
 }  // namespace rnn_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

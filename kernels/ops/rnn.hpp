@@ -9,7 +9,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace rnn_family {
 
 enum class RnnKind { lstm, lstm_backward, gru, gru_backward };
@@ -28,4 +28,4 @@ void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem
 void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem);
 
 }  // namespace rnn_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

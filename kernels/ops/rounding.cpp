@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/elementwise/rounding_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace rounding_family {
 namespace {
 
@@ -91,4 +91,4 @@ void round_by(runtime::Queue& queue, DType from, RoundFormat to, const ScaleProb
 }
 
 }  // namespace rounding_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace rounding_family {
 
 struct RoundPlan {
@@ -30,4 +30,4 @@ ScalePlan plan_scale(const ScaleProblem& problem, const runtime::Policy& policy)
 void round_by(runtime::Queue& queue, DType from, RoundFormat to, const ScaleProblem& problem);
 
 }  // namespace rounding_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

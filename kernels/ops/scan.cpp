@@ -8,7 +8,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduce/scan_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace scan_family {
 namespace {
 
@@ -98,4 +98,4 @@ void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s,
 }
 
 }  // namespace scan_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@
 #include "kernels/runtime/module/module.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace scan_family {
 
 // A dense tensor as [outer, length, inner], scanned along length; no size is 0.
@@ -28,4 +28,4 @@ struct ScanKernels { runtime::KernelSlot &line, &team, &axis; };
 void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, const ScanPointers& pointers);
 
 }  // namespace scan_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

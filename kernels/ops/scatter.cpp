@@ -14,7 +14,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/counts_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace scatter_family {
 namespace {
 
@@ -332,4 +332,4 @@ void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentPro
 }
 
 }  // namespace scatter_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/ops/problem/scatter.hpp"
 #include "kernels/sycl/index/scatter_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace scatter_family {
 
 enum class Reduce { assign, add, mul, max, min };
@@ -58,4 +58,4 @@ void segment_reduce(runtime::Queue& queue, DType type, const SegmentProblem& pro
 void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentProblem& problem);
 
 }  // namespace scatter_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

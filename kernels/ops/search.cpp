@@ -7,7 +7,7 @@
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/index/search_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchProblem& problem) {
@@ -32,4 +32,4 @@ void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& p
 }
 
 }  // namespace search_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -4,7 +4,7 @@
 #include "kernels/ops/problem/search.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchProblem& problem);
@@ -14,4 +14,4 @@ void find_bins(runtime::Queue& queue, DType type, const BinProblem& problem);
 void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& problem, int64_t* out);
 
 }  // namespace search_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

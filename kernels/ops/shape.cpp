@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace shape_family {
 namespace {
 
@@ -124,4 +124,4 @@ void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProb
 }
 
 }  // namespace shape_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

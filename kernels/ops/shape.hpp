@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/elementwise/shape_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace shape_family {
 
 // Gathers the parts of a concatenation; launches whenever the arguments are full, and at the end.
@@ -41,4 +41,4 @@ void col2im(runtime::Queue& queue, DType type, const Im2colProblem& problem);
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& problem);
 
 }  // namespace shape_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/sycl/reduce/reduction_args.hpp"
 #include "kernels/sycl/reduce/softmax_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace softmax_family {
 namespace {
 
@@ -70,4 +70,4 @@ void softmax(runtime::Queue& queue, bool log, DType from, DType to, const Softma
 }
 
 }  // namespace softmax_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

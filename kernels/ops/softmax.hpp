@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace softmax_family {
 
 struct SoftmaxPlan {
@@ -23,4 +23,4 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& problem, const runtim
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, const SoftmaxProblem& problem);
 
 }  // namespace softmax_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -7,7 +7,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace sort_family {
 namespace {
 
@@ -397,4 +397,4 @@ int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int
 }
 
 }  // namespace sort_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

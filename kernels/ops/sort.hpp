@@ -10,7 +10,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 #include "kernels/sycl/index/sort_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace sort_family {
 
 // Rows of at most 2^31 - 1 elements.
@@ -107,4 +107,4 @@ int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int
                       int64_t* order, int64_t* spare);
 
 }  // namespace sort_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

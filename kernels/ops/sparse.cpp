@@ -12,7 +12,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace sparse_family {
 namespace {
 
@@ -159,4 +159,4 @@ void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangePro
 }
 
 }  // namespace sparse_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

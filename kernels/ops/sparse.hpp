@@ -9,7 +9,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace sparse_family {
 
 // Few items with `chunk` of `n` each in turn. `work`: elements that they read in all.
@@ -71,4 +71,4 @@ void count_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangePr
 void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
 
 }  // namespace sparse_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

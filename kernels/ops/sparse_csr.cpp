@@ -7,7 +7,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace sparse_csr_family {
 namespace {
 
@@ -86,4 +86,4 @@ void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks
 }
 
 }  // namespace sparse_csr_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

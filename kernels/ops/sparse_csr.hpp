@@ -13,7 +13,7 @@ namespace xpu_ops {
 
 struct CsrBlockArgs;
 
-namespace plan {
+namespace ops {
 inline namespace sparse_csr_family {
 
 void pointers_to_rows(runtime::Queue& queue, int64_t batches, const CompressProblem& problem);
@@ -46,5 +46,5 @@ void fill_merged(runtime::Queue& queue, DType type, const ItemChunks& chunks, co
 void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks, const CsrReduceProblem& problem);
 
 }  // namespace sparse_csr_family
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace sparse_product_family {
 namespace {
 
@@ -129,4 +129,4 @@ void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& prob
 }
 
 }  // namespace sparse_product_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -14,7 +14,7 @@ namespace xpu_ops {
 
 struct SpgemmArgs;
 
-namespace plan {
+namespace ops {
 inline namespace sparse_product_family {
 
 // Rows that a work-group takes in turn: enough groups for the device to share them out, long ones on a CPU.
@@ -66,5 +66,5 @@ void sampled_product(runtime::Queue& queue, DType type, bool rows, const Sampled
 void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& problem);
 
 }  // namespace sparse_product_family
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

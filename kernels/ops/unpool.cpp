@@ -3,7 +3,7 @@
 #include "gen/kernels/unpool_kernels.hpp"
 #include "kernels/ops/items.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace unpool_family {
 
 void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalProblem& problem) {
@@ -12,4 +12,4 @@ void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalProb
 }
 
 }  // namespace unpool_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -9,7 +9,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/varlen_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace varlen_family {
 namespace {
 
@@ -53,4 +53,4 @@ void place_rows(runtime::Queue& queue, size_t element, const PlaceProblem& probl
 }
 
 }  // namespace varlen_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -7,7 +7,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace varlen_family {
 
 // Whether the kernel takes heads of this size; it is written for a CPU device.
@@ -24,4 +24,4 @@ size_t plan_place_items(const PlaceProblem& problem, const runtime::Policy& poli
 void place_rows(runtime::Queue& queue, size_t element, const PlaceProblem& problem);
 
 }  // namespace varlen_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -12,7 +12,7 @@
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/images/vision_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace vision_family {
 namespace {
 
@@ -184,4 +184,4 @@ void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& 
 }
 
 }  // namespace vision_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

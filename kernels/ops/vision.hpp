@@ -8,7 +8,7 @@
 #include "kernels/runtime/device/policy.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 inline namespace vision_family {
 
 // The largest float that is not above the threshold: a float exceeds both or none.
@@ -45,4 +45,4 @@ void deform_input_grad(runtime::Queue& queue, DType type, const DeformProblem& p
 void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& problem);
 
 }  // namespace vision_family
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -125,7 +125,7 @@ void PreparedEpilogue::copy(runtime::Queue& queue) {
     const Quantization& from = given_.post.quantization[i];
     if (to.type == from.type) continue;
     to.data = memory_.emplace_back(values_of(to) * dtype_size(to.type)).get();
-    plan::cast(queue, to.data, to.type, from.data, from.type, values_of(to), 0);
+    ops::cast(queue, to.data, to.type, from.data, from.type, values_of(to), 0);
   }
 }
 

@@ -54,10 +54,10 @@ void order_strides(View& v) {
 size_t bytes_of(const View& v) { return v.numel() * dtype_size(v.type); }
 
 void move(runtime::Queue& queue, const View& dst, const View& src) {
-  plan::CopyShape s;
+  ops::CopyShape s;
   s.ndim = dst.ndim;
   for (int d = 0; d < s.ndim; ++d) s.size[d] = dst.dims[d], s.dst[d] = dst.strides[d], s.src[d] = src.strides[d];
-  plan::copy(queue, dst.data, src.data, dtype_size(dst.type), s);
+  ops::copy(queue, dst.data, src.data, dtype_size(dst.type), s);
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ void convert(runtime::Queue& queue, const View& dst, const View& src) {
       to.data = cast.emplace(bytes_of(to)).get();
     }
   }
-  plan::cast(queue, to.data, to.type, from.data, from.type, dst.numel(), 0);
+  ops::cast(queue, to.data, to.type, from.data, from.type, dst.numel(), 0);
   if (to.data != dst.data) move(queue, dst, to);
 }
 

@@ -32,23 +32,23 @@ bool may_be_operand(const MatmulProblem& p) {
   return ratio > 1 / kMostRatio && ratio < kMostRatio;
 }
 
-bool few_rows(const MatmulProblem& p, plan::MatmulForm form, const runtime::Policy& policy) {
-  return plan::plan_few_rows(p.a.type, p.out.rows, p.out.cols, form, policy);
+bool few_rows(const MatmulProblem& p, ops::MatmulForm form, const runtime::Policy& policy) {
+  return ops::plan_few_rows(p.a.type, p.out.rows, p.out.cols, form, policy);
 }
 
-plan::MatmulForm form_of(const MatmulProblem& p, const runtime::Policy& policy) {
-  using Form = plan::MatmulForm;
+ops::MatmulForm form_of(const MatmulProblem& p, const runtime::Policy& policy) {
+  using Form = ops::MatmulForm;
   if (!policy.single_items || !is_float(p.a.type)) return Form::any;
   // Rows of a and columns of b are contiguous, as where b is a transposed weight.
   if (p.b.row_stride == 1 && p.b.col_stride != 1 && (p.a.col_stride == 1 || p.a.cols == 1)) return Form::dots;
   return p.b.col_stride == 1 && few_rows(p, Form::across, policy) ? Form::across : Form::any;
 }
 
-bool is_small(const MatmulProblem& p, plan::MatmulForm form, const runtime::Policy& policy) {
+bool is_small(const MatmulProblem& p, ops::MatmulForm form, const runtime::Policy& policy) {
   if (!is_float(p.a.type) || p.out.type != p.a.type) return false;
   if (few_rows(p, form, policy)) return true;
-  return (form == plan::MatmulForm::dots || p.b.col_stride == 1) &&
-         plan::plan_small_matmul(p.out.numel(), p.a.cols, policy);
+  return (form == ops::MatmulForm::dots || p.b.col_stride == 1) &&
+         ops::plan_small_matmul(p.out.numel(), p.a.cols, policy);
 }
 
 struct List {
@@ -107,7 +107,7 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   const MatmulProblem& p = given;
   List list{plan};
   plan.form = form_of(p, policy);
-  const Attempt own{.layout = plan.form == plan::MatmulForm::any && p.b.col_stride != 1 && p.a.rows >= 8
+  const Attempt own{.layout = plan.form == ops::MatmulForm::any && p.b.col_stride != 1 && p.a.rows >= 8
                                   ? Layout::dense
                                   : Layout::as_it_is};
   if (is_small(p, plan.form, policy)) {
@@ -118,7 +118,7 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
     list.add_primitive({.layout = Layout::plain}, false);
     // On a processor without instructions for bytes; small products are not worth the copies.
     if (policy.single_items && is_dense(p.out) && p.out.numel() <= INT32_MAX &&
-        !plan::plan_small_matmul(p.out.numel(), p.a.cols, policy))
+        !ops::plan_small_matmul(p.out.numel(), p.a.cols, policy))
       list.add({.engine = Engine::whole, .layout = Layout::plain, .wide = true});
     list.add({.layout = own.layout, .wide = true});
     return plan;
@@ -173,8 +173,8 @@ Plan plan_fused(const FusedProblem& p) {
   return plan;
 }
 
-plan::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g) {
-  plan::DirectProblem a{};
+ops::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g) {
+  ops::DirectProblem a{};
   const int missing = 3 - g.spatial;
   const auto strides = [&](const View& v, int64_t (&out)[5]) {
     out[0] = v.strides[0];
@@ -208,18 +208,18 @@ bool may_be_depthwise(const View& src, const View& dst, const ConvGeometry& g) {
 bool is_depthwise(const View& src, const View& weights, const View& dst, const ConvGeometry& g,
                   const runtime::Policy& policy) {
   return may_be_depthwise(src, dst, g) && is_dense(src) && is_dense(dst) &&
-         plan::plan_depthwise_serves(direct_problem(src, weights, dst, g), policy);
+         ops::plan_depthwise_serves(direct_problem(src, weights, dst, g), policy);
 }
 
 bool plan_folded_depthwise(const ConvProblem& p, bool bounded, const runtime::Policy& policy) {
   const ConvActivation kind = p.activation.kind;
   const bool saves = bounded || kind == ConvActivation::relu || kind == ConvActivation::clip;
   return saves && may_be_depthwise(p.src, p.dst, p.geometry) && p.activation.known && gate_of(p.activation) &&
-         plan::plan_depthwise_last_serves(direct_problem(p.src, p.weights, p.dst, p.geometry), p.src.type, policy);
+         ops::plan_depthwise_last_serves(direct_problem(p.src, p.weights, p.dst, p.geometry), p.src.type, policy);
 }
 
-Plan plan_convolution(const ConvProblem& p, plan::ConvPass pass, const runtime::Policy& policy) {
-  using Pass = plan::ConvPass;
+Plan plan_convolution(const ConvProblem& p, ops::ConvPass pass, const runtime::Policy& policy) {
+  using Pass = ops::ConvPass;
   Plan plan;
   List list{plan};
   const DType type = pass == Pass::backward_data ? p.dst.type : p.src.type;
@@ -230,7 +230,7 @@ Plan plan_convolution(const ConvProblem& p, plan::ConvPass pass, const runtime::
       list.add({});
     // The gradients of some depthwise layers are computed in float32.
     const bool widens = pass != Pass::forward && may_be_depthwise(p.src, p.dst, p.geometry) &&
-                        plan::plan_depthwise_widens(direct_problem(p.src, p.weights, p.dst, p.geometry), type, policy);
+                        ops::plan_depthwise_widens(direct_problem(p.src, p.weights, p.dst, p.geometry), type, policy);
     if (!widens) list.add_primitive({}, false);
     if (half && pass != Pass::backward_weights) {
       // Weights that stay are converted once, when they are packed; but a 1x1 convolution of contiguous images is a

@@ -34,10 +34,10 @@ constexpr int kMostAttempts = 13;
 struct Plan {
   Attempt attempts[kMostAttempts];
   int count = 0;
-  bool turned = false;             // the attempts compute out^T = b^T @ a^T
-  bool aside = false;              // and into a row-major result that is copied afterwards
-  bool activation_behind = false;  // a pass of its own follows a primitive, as it follows each own kernel
-  plan::MatmulForm form = plan::MatmulForm::any;  // of an own kernel
+  bool turned = false;                          // the attempts compute out^T = b^T @ a^T
+  bool aside = false;                           // and into a row-major result that is copied afterwards
+  bool activation_behind = false;               // a pass of its own follows a primitive, as it follows each own kernel
+  ops::MatmulForm form = ops::MatmulForm::any;  // of an own kernel
 
   const Attempt* begin() const { return attempts; }
   const Attempt* end() const { return attempts + count; }
@@ -49,7 +49,7 @@ Plan plan_fused(const FusedProblem& problem);
 // Whether the depthwise kernel for channels-last images takes the layer and the activation behind it: where that, or
 // the bounds of what it reads, would be a pass around oneDNN's, which is as fast or faster.
 bool plan_folded_depthwise(const ConvProblem& p, bool bounded, const runtime::Policy& policy);
-Plan plan_convolution(const ConvProblem& problem, plan::ConvPass pass, const runtime::Policy& policy);
+Plan plan_convolution(const ConvProblem& problem, ops::ConvPass pass, const runtime::Policy& policy);
 
 // The first attempt that `oracle(attempt)` grants; null: none serves, the caller composes.
 template <class Oracle>
@@ -68,7 +68,7 @@ bool is_plain(const Operand& t);
 bool is_dense(const Operand& t);  // row-major without gaps
 
 // The convolution that src, weights and dst of a problem make, without their memory.
-plan::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g);
+ops::DirectProblem direct_problem(const View& src, const View& weights, const View& dst, const ConvGeometry& g);
 // Whether the layer has a group per channel and the depthwise kernels take its operands as they lie.
 bool is_depthwise(const View& src, const View& weights, const View& dst, const ConvGeometry& g,
                   const runtime::Policy& policy);

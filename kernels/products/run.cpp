@@ -36,7 +36,7 @@ void copy_if_wanted(runtime::Queue& queue, Operand& t, const Operand& from, Memo
 }
 
 // Weights of 16 bits that are packed as float32.
-[[maybe_unused]] const bool kWidens = (onednn::set_widen(&plan::cast_to_float), true);
+[[maybe_unused]] const bool kWidens = (onednn::set_widen(&ops::cast_to_float), true);
 
 // The weight's name is asked once, when the first attempt wants it.
 class KeptWeight {
@@ -104,14 +104,14 @@ class MatmulOracle {
     if (args.c) args.cs = strides(p_.c);
     std::copy_n(p_.alpha_bits, 2, args.alpha);
     std::copy_n(p_.beta_bits, 2, args.beta);
-    plan::matmul(queue_, a.type, args, static_cast<uint32_t>(p_.out.batch), plan_.form);
+    ops::matmul(queue_, a.type, args, static_cast<uint32_t>(p_.out.batch), plan_.form);
     return true;
   }
 
   bool whole() {
     const auto as_float = [](const Operand& t) { return is_plain(t) ? like(t, DType::f32) : row_major(t, DType::f32); };
     Operand a = as_float(p_.a), b = as_float(p_.b), part = row_major(p_.out, DType::f32);
-    const int64_t step = plan::plan_whole_inner((p_.a.type == DType::u8) + (p_.b.type == DType::u8));
+    const int64_t step = ops::plan_whole_inner((p_.a.type == DType::u8) + (p_.b.type == DType::u8));
     const auto from = [&](int64_t k, bool ask) {
       Operand x = a, y = b;
       x.cols = y.rows = std::min(step, a.cols - k);
@@ -131,8 +131,8 @@ class MatmulOracle {
     allocate(part, memory[2]);
     for (int64_t k = 0; k < a.cols; k += step) {
       if (!from(k, false)) throw Error(ErrorKind::runtime, "oneDNN refused a product that it had granted");
-      plan::whole_sum(queue_, {static_cast<const float*>(part.data), static_cast<int32_t*>(p_.out.data),
-                               static_cast<uint32_t>(part.numel()), k == 0});
+      ops::whole_sum(queue_, {static_cast<const float*>(part.data), static_cast<int32_t*>(p_.out.data),
+                              static_cast<uint32_t>(part.numel()), k == 0});
     }
     return true;
   }

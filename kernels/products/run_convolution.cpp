@@ -15,7 +15,7 @@ namespace xpu_ops::products {
 namespace {
 
 using Memory = std::optional<runtime::Scratch>;
-using Pass = plan::ConvPass;
+using Pass = ops::ConvPass;
 
 void allocate(View& v, Memory& memory) { v.data = memory.emplace(v.numel() * dtype_size(v.type)).get(); }
 
@@ -48,13 +48,13 @@ View in_format(const View& v, bool channels_last) {
 
 void launch_direct(runtime::Queue& queue, Pass pass, const View& src, const View& weights, const void* bias,
                    const View& dst, const ConvGeometry& g) {
-  plan::DirectProblem a = direct_problem(src, weights, dst, g);
+  ops::DirectProblem a = direct_problem(src, weights, dst, g);
   a.src = src.data;
   a.weights = weights.data;
   a.bias = bias;
   a.dst = dst.data;
   const View& written = pass == Pass::forward ? dst : pass == Pass::backward_data ? src : weights;
-  plan::direct_convolution(queue, pass, written.type, a, written.numel());
+  ops::direct_convolution(queue, pass, written.type, a, written.numel());
 }
 
 void launch_depthwise(runtime::Queue& queue, const ConvProblem& p) {
@@ -68,7 +68,7 @@ void launch_depthwise(runtime::Queue& queue, const ConvProblem& p) {
   Memory bias_memory;
   if (p.epilogue.bias) bias = in_format(*p.epilogue.bias, false);
   if (p.epilogue.bias) fill(queue, bias, *p.epilogue.bias, bias_memory);
-  plan::DirectProblem a = direct_problem(p.src, w, p.dst, p.geometry);
+  ops::DirectProblem a = direct_problem(p.src, w, p.dst, p.geometry);
   a.src = p.src.data;
   a.weights = w.data;
   a.bias = bias.data;
@@ -80,7 +80,7 @@ void launch_depthwise(runtime::Queue& queue, const ConvProblem& p) {
     a.alpha = p.activation.alpha;
     a.beta = p.activation.beta;
   }
-  plan::depthwise_convolution(queue, p.src.type, p.activation.kind != ConvActivation::none, a);
+  ops::depthwise_convolution(queue, p.src.type, p.activation.kind != ConvActivation::none, a);
 }
 
 class ForwardOracle {
@@ -160,7 +160,7 @@ std::shared_ptr<onednn::PackedWeight> keep(runtime::Queue& queue, const Folded& 
 }
 
 void launch_folded_depthwise(runtime::Queue& queue, const ConvProblem& p, const Folded& f) {
-  plan::DirectProblem a = direct_problem(p.src, p.weights, p.dst, p.geometry);
+  ops::DirectProblem a = direct_problem(p.src, p.weights, p.dst, p.geometry);
   constexpr uint64_t kTaps = 0x7461707300000000;
   View taps;
   taps.type = DType::f32;
@@ -172,7 +172,7 @@ void launch_folded_depthwise(runtime::Queue& queue, const ConvProblem& p, const 
   a.gate = *gate_of(p.activation);
   a.in_low = f.low;
   a.in_high = f.high;
-  plan::depthwise_last(queue, p.src.type, f.bounded, a);
+  ops::depthwise_last(queue, p.src.type, f.bounded, a);
 }
 
 }  // namespace

@@ -14,7 +14,7 @@
 namespace plan_test {
 namespace {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 constexpr int64_t kUnits = 132;
 

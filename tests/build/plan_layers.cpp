@@ -14,7 +14,7 @@
 namespace plan_test {
 namespace {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 void test_matmul() {
   std::set<MatmulPlan::Kernel> seen;

@@ -4,7 +4,7 @@
 
 namespace plan_test {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 void test_pointwise() {
   const auto shape = [](std::vector<uint32_t> sizes, std::vector<std::vector<int64_t>> strides) {

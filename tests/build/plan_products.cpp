@@ -49,7 +49,7 @@ void test_small_products() {
     MatmulProblem few = product(DType::f32, 2, 1 << 20, 64);
     few.b.row_stride = 1, few.b.col_stride = 64;
     const Plan dots = plan_matmul(few, policy);
-    CHECK((dots.form == xpu_ops::plan::MatmulForm::dots) == policy.single_items);
+    CHECK((dots.form == xpu_ops::ops::MatmulForm::dots) == policy.single_items);
     CHECK((choose(dots, all)->engine == Engine::own) == policy.single_items);
   }
 }
@@ -158,7 +158,7 @@ void test_integers_and_activations() {
   CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::own);
   for (const int bytes : {0, 1, 2}) {
     const int64_t most = (bytes ? 255 : 128) * (bytes == 2 ? 255 : 128);
-    CHECK(plan::plan_whole_inner(bytes) * most <= 1 << 24);
+    CHECK(ops::plan_whole_inner(bytes) * most <= 1 << 24);
   }
   CHECK(wide_type(DType::u8) == DType::i32 && wide_type(DType::f16) == DType::f32);
   at("activations");
@@ -251,7 +251,7 @@ ConvProblem convolution(DType type, int64_t channels, int64_t groups, bool last 
 }
 
 void test_convolutions() {
-  using xpu_ops::plan::ConvPass;
+  using xpu_ops::ops::ConvPass;
   for (const Policy& policy : policies())
     for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
       at("convolution", policy.single_items, policy.units, static_cast<int>(type));

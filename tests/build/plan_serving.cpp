@@ -6,7 +6,7 @@
 namespace plan_test {
 namespace {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 void test_experts() {
   CHECK(plan_experts_serve(256, 8) && plan_experts_serve(1024, 64));

@@ -7,7 +7,7 @@
 namespace plan_test {
 namespace {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 // How a contiguous tensor is reduced over its last dimension but one.
 ColMode mode_of(const std::vector<int64_t>& sizes, const Policy& policy) {

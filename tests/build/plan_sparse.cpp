@@ -9,7 +9,7 @@
 namespace plan_test {
 namespace {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 void test_resample() {
   std::set<ResamplePlan::Kernel> seen;

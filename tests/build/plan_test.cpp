@@ -32,7 +32,7 @@
 namespace plan_test {
 namespace {
 
-using namespace xpu_ops::plan;
+using namespace xpu_ops::ops;
 
 void test_sort() {
   std::set<SortPlan::Kernel> seen;

@@ -153,14 +153,14 @@ at::ScalarType common_type(at::TensorIteratorBase& it, const PointwiseOp& op) {
 struct Prepared {
   const PointwiseOp& op;
   at::ScalarType common;
-  plan::PointwiseValues values;
+  ops::PointwiseValues values;
   bool immediate[kPointwiseOperands] = {};
 };
 
-plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
+ops::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
   const PointwiseOp& op = p.op;
   const int operands = op.outputs + op.inputs;
-  plan::PointwiseShape shape;
+  ops::PointwiseShape shape;
   shape.ndim = it.ndim();
   shape.operands = operands;
   for (int d = 0; d < shape.ndim; ++d) shape.sizes[d] = static_cast<uint32_t>(it.shape()[d]);
@@ -173,12 +173,12 @@ plan::PointwiseShape shape_of(const Prepared& p, at::TensorIteratorBase& it) {
     shape.immediate[k] = imm;
     for (int d = 0; d < shape.ndim; ++d) shape.strides[d][k] = imm ? 0 : strides[d] / size;
   }
-  plan::collapse(shape);
+  ops::collapse(shape);
   return shape;
 }
 
 // False, and nothing is done, where operands step through the memory of a row and the operator has no kernel for that.
-bool launch(const Prepared& p, at::TensorIteratorBase& it, const plan::PointwiseShape& shape) {
+bool launch(const Prepared& p, at::TensorIteratorBase& it, const ops::PointwiseShape& shape) {
   const PointwiseOp& op = p.op;
   const DType t = to_dtype(p.common);
   void* ptr[kPointwiseOperands];
@@ -188,8 +188,8 @@ bool launch(const Prepared& p, at::TensorIteratorBase& it, const plan::Pointwise
     types[k] = to_dtype(expected(op.types[k], p.common));
   }
   const host::Kernel& small = op.small[static_cast<int>(t)];
-  return plan::pointwise(runtime::current_queue(),
-                         {shape, p.values, ptr, types, op.outputs, op.rows, t, small, cost_of(small, t)});
+  return ops::pointwise(runtime::current_queue(),
+                        {shape, p.values, ptr, types, op.outputs, op.rows, t, small, cost_of(small, t)});
 }
 
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense = false);
@@ -208,7 +208,7 @@ struct RowsOf {
   }
   // Rows of any place, or that repeat one element. A smaller element of the result cannot stand in for it.
   bool rows(const at::Tensor& t) const {
-    return inner >= 0 && like.size(inner) >= plan::kMinRow && t.stride(inner) <= 1 &&
+    return inner >= 0 && like.size(inner) >= ops::kMinRow && t.stride(inner) <= 1 &&
            t.element_size() <= like.element_size();
   }
   at::Tensor copy(const at::Tensor& t) const {
@@ -265,9 +265,9 @@ void run_converted(at::TensorIteratorBase& it, Prepared& p, bool dense) {
 }
 
 void run(at::TensorIteratorBase& it, Prepared& p, bool dense) {
-  plan::PointwiseShape shape = shape_of(p, it);
+  ops::PointwiseShape shape = shape_of(p, it);
   const bool small = it.can_use_32bit_indexing();
-  if (small ? launch(p, it, shape) : plan::classify(shape) == plan::Layout::rows) {
+  if (small ? launch(p, it, shape) : ops::classify(shape) == ops::Layout::rows) {
     if (small) return;
     for (auto& part : it.with_32bit_indexing()) {
       shape = shape_of(p, part);

@@ -81,7 +81,7 @@ at::Tensor SmallDense::run(std::initializer_list<ScalarArg> scalars) const {
 
 void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> scalars) const {
   const DType common = to_dtype(common_);
-  plan::DenseCall call(op_.rows, common, op_.small[static_cast<int>(common_)].run, static_cast<uint32_t>(out.numel()));
+  ops::DenseCall call(op_.rows, common, op_.small[static_cast<int>(common_)].run, static_cast<uint32_t>(out.numel()));
   int n = 0;
   for (const ScalarArg& s : scalars) call.scalar(n++) = to_value(s.value, common, s.kind);
   call.output(out.mutable_data_ptr(), to_dtype(operand_type(0)));

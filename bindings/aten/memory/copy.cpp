@@ -12,8 +12,8 @@
 namespace xpu_ops::aten {
 namespace {
 
-plan::CopyShape shape_of(const at::Tensor& dst, const at::Tensor* src) {
-  plan::CopyShape s;
+ops::CopyShape shape_of(const at::Tensor& dst, const at::Tensor* src) {
+  ops::CopyShape s;
   s.ndim = static_cast<int>(dst.dim());
   for (int d = 0; d < s.ndim; ++d) {
     s.size[d] = dst.size(d);
@@ -25,7 +25,7 @@ plan::CopyShape shape_of(const at::Tensor& dst, const at::Tensor* src) {
 
 // Same dtype and no bits to resolve: elements move as they are.
 void move_elements(const at::Tensor& dst, const at::Tensor& src) {
-  plan::copy(queue_of(dst), dst.mutable_data_ptr(), src.const_data_ptr(), dst.element_size(), shape_of(dst, &src));
+  ops::copy(queue_of(dst), dst.mutable_data_ptr(), src.const_data_ptr(), dst.element_size(), shape_of(dst, &src));
 }
 
 bool same_layout(const at::Tensor& a, const at::Tensor& b) {
@@ -64,8 +64,8 @@ void copy_device_to_device(const at::Tensor& dst, const at::Tensor& src, bool) {
       move_elements(from, src);
     }
   }
-  plan::cast(queue_of(dst), to.mutable_data_ptr(), dtype_of(to), from.const_data_ptr(), dtype_of(from), dst.numel(),
-             flags);
+  ops::cast(queue_of(dst), to.mutable_data_ptr(), dtype_of(to), from.const_data_ptr(), dtype_of(from), dst.numel(),
+            flags);
   if (!to.is_same(dst)) move_elements(dst, to);
 }
 
@@ -77,7 +77,7 @@ void fill_device(const at::Tensor& dst, const at::Scalar& value) {
                  }),
                  AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16,
                  AT_EXPAND(AT_FLOAT8_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES));
-  plan::fill(queue_of(dst), dst.mutable_data_ptr(), dst.element_size(), bytes, shape_of(dst, nullptr));
+  ops::fill(queue_of(dst), dst.mutable_data_ptr(), dst.element_size(), bytes, shape_of(dst, nullptr));
 }
 
 ContiguousOut::ContiguousOut(const at::Tensor& out) : out_(out) {
@@ -105,7 +105,7 @@ at::Tensor& fill__Tensor(at::Tensor& self, const at::Tensor& value) {
 
 at::Tensor& zero_(at::Tensor& self) {
   const uint64_t zero[2] = {0, 0};
-  plan::fill(queue_of(self), self.mutable_data_ptr(), self.element_size(), zero, shape_of(self, nullptr));
+  ops::fill(queue_of(self), self.mutable_data_ptr(), self.element_size(), zero, shape_of(self, nullptr));
   return self;
 }
 

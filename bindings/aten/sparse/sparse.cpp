@@ -33,20 +33,20 @@ uint32_t element_count(int64_t n) {
 
 // Keys of all dims, dim by dim; the last one makes room for the element's number.
 void launch_keys(const at::Tensor& indices, at::IntArrayRef sizes, uint64_t* keys, uint32_t pack) {
-  plan::make_keys(runtime::current_queue(), {.index = indices.const_data_ptr<int64_t>(),
-                                             .dim_stride = indices.stride(0),
-                                             .stride = indices.stride(1),
-                                             .sizes = {sizes.data(), sizes.size()},
-                                             .keys = keys,
-                                             .n = element_count(indices.size(1)),
-                                             .pack = pack});
+  ops::make_keys(runtime::current_queue(), {.index = indices.const_data_ptr<int64_t>(),
+                                            .dim_stride = indices.stride(0),
+                                            .stride = indices.stride(1),
+                                            .sizes = {sizes.data(), sizes.size()},
+                                            .keys = keys,
+                                            .n = element_count(indices.size(1)),
+                                            .pack = pack});
 }
 
 }  // namespace
 
 int64_t scan_counts(const at::Tensor& counts) {
   const int64_t chunks = counts.numel() - 1;
-  plan::scan_counts(runtime::current_queue(), counts.mutable_data_ptr<int64_t>(), static_cast<uint32_t>(chunks));
+  ops::scan_counts(runtime::current_queue(), counts.mutable_data_ptr<int64_t>(), static_cast<uint32_t>(chunks));
   return counts.select(0, chunks).item<int64_t>();
 }
 
@@ -62,18 +62,18 @@ Sorted device_view(const SortedKeys& s) {
 // The first element of every run of equal keys (and the end), and the keys of the runs. Reads one count back.
 std::pair<at::Tensor, at::Tensor> key_runs(const SortedKeys& sorted) {
   runtime::Queue& queue = runtime::current_queue();
-  plan::KeyRunProblem p{};
+  ops::KeyRunProblem p{};
   p.sorted = device_view(sorted);
   p.n = element_count(sorted.entries.numel());
-  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.n, p.n);
+  const ops::ItemChunks chunks = ops::plan_item_chunks(queue, p.n, p.n);
   const at::Tensor counts = new_empty({chunks.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  plan::count_runs(queue, chunks, p);
+  ops::count_runs(queue, chunks, p);
   const int64_t runs = scan_counts(counts);
   at::Tensor starts = new_empty({runs + 1}, at::kLong), keys = new_empty({runs}, at::kLong);
   p.starts = starts.mutable_data_ptr<int64_t>();
   p.keys = key_ptr(keys);
-  plan::emit_runs(queue, chunks, p);
+  ops::emit_runs(queue, chunks, p);
   return {starts, keys};
 }
 
@@ -83,14 +83,14 @@ at::Tensor sum_runs(const SortedKeys& sorted, const at::Tensor& starts, const at
   sizes[0] = starts.numel() - 1;
   at::Tensor out = new_empty(sizes, values.scalar_type());
   if (out.numel() == 0) return out;
-  plan::RunSumProblem p{};
+  ops::RunSumProblem p{};
   p.sorted = device_view(sorted);
   p.starts = starts.const_data_ptr<int64_t>();
   p.values = values.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.runs = static_cast<uint32_t>(sizes[0]);
   p.columns = element_count(values.numel() / values.size(0));
-  plan::sum_runs(runtime::current_queue(), dtype_of(values), p);
+  ops::sum_runs(runtime::current_queue(), dtype_of(values), p);
   return out;
 }
 
@@ -112,7 +112,7 @@ SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes) {
   unsigned __int128 range = 1;
   for (int64_t size : sizes)
     range = std::min(range * static_cast<uint64_t>(size), static_cast<unsigned __int128>(1) << 64);
-  const uint32_t bits = plan::bits_of(range), room = plan::bits_of(n);
+  const uint32_t bits = ops::bits_of(range), room = ops::bits_of(n);
   SortedKeys result;
   if (sizes.empty() || bits + room > 64) {
     std::tie(result.entries, result.order) = coo_keys(indices, sizes).sort(true, 0, false);
@@ -122,21 +122,21 @@ SortedKeys sort_keys(const at::Tensor& indices, at::IntArrayRef sizes) {
   const at::Tensor from = new_empty({n}, at::kLong), to = new_empty({n}, at::kLong);
   launch_keys(indices, sizes, key_ptr(from), room);
   const uint64_t* sorted =
-      plan::sort_words(runtime::current_queue(), key_ptr(from), key_ptr(to), element_count(n), bits, room);
+      ops::sort_words(runtime::current_queue(), key_ptr(from), key_ptr(to), element_count(n), bits, room);
   result.entries = sorted == key_ptr(from) ? from : to;
   return result;
 }
 
 Found find_keys(const at::Tensor& sorted, const at::Tensor& keys) {
   const Found found{new_empty({keys.numel()}, at::kLong), new_empty({keys.numel()}, at::kBool)};
-  plan::KeyFindProblem p{};
+  ops::KeyFindProblem p{};
   p.table = key_ptr(sorted);
   p.keys = key_ptr(keys);
   p.at = found.at.mutable_data_ptr<int64_t>();
   p.hit = found.hit.mutable_data_ptr<bool>();
   p.size = element_count(sorted.numel());
   p.n = element_count(keys.numel());
-  plan::find_keys(runtime::current_queue(), p);
+  ops::find_keys(runtime::current_queue(), p);
   return found;
 }
 
@@ -150,7 +150,7 @@ Repeats repeat_by(const at::Tensor& counts) {
 }
 
 Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wrap) {
-  plan::RangeProblem p{};
+  ops::RangeProblem p{};
   p.pointers = pointers.const_data_ptr<int64_t>();
   p.index = index.const_data_ptr<int64_t>();
   p.stride = index.stride(0);
@@ -158,16 +158,16 @@ Ranges named_ranges(const at::Tensor& pointers, const at::Tensor& index, bool wr
   p.wrap = wrap;
   p.n = element_count(index.numel());
   runtime::Queue& queue = runtime::current_queue();
-  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.n, p.n);
+  const ops::ItemChunks chunks = ops::plan_item_chunks(queue, p.n, p.n);
   const at::Tensor counts = new_empty({chunks.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  plan::count_ranges(queue, chunks, p);
+  ops::count_ranges(queue, chunks, p);
   const int64_t total = scan_counts(counts);
   if (total < 0) return {};
   Ranges r{new_empty({total}, at::kLong), new_empty({total}, at::kLong)};
   p.element = r.element.mutable_data_ptr<int64_t>();
   p.owner = r.owner.mutable_data_ptr<int64_t>();
-  plan::fill_ranges(queue, chunks, p);
+  ops::fill_ranges(queue, chunks, p);
   return r;
 }
 
@@ -197,8 +197,8 @@ at::Tensor sparse__coalesce(const at::Tensor& self) {
   const auto [starts, keys] = key_runs(sorted);
   const at::Tensor out = new_empty({indices.size(0), keys.numel()}, at::kLong);
   const at::IntArrayRef sizes = sparse_sizes(self);
-  plan::split_keys(runtime::current_queue(), key_ptr(keys), {sizes.data(), sizes.size()},
-                   static_cast<uint32_t>(keys.numel()), out.mutable_data_ptr<int64_t>());
+  ops::split_keys(runtime::current_queue(), key_ptr(keys), {sizes.data(), sizes.size()},
+                  static_cast<uint32_t>(keys.numel()), out.mutable_data_ptr<int64_t>());
   return make_coo(out, sum_runs(sorted, starts, values), self.sizes(), true);
 }
 
@@ -284,7 +284,7 @@ bool has_places_in(const at::Tensor& dense, const at::Tensor& t) {
 at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
   const at::Tensor out = new_empty({indices.size(1)}, dense.scalar_type());
   runtime::Queue& queue = runtime::current_queue();
-  plan::DenseAtProblem p{};
+  ops::DenseAtProblem p{};
   p.index = indices.const_data_ptr<int64_t>();
   p.index_stride = indices.stride(0), p.index_step = indices.stride(1);
   p.dense = dense.const_data_ptr();
@@ -293,7 +293,7 @@ at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
   p.n = element_count(indices.size(1));
   p.dims = static_cast<uint32_t>(dense.dim());
   for (int64_t d = 0; d < dense.dim(); ++d) p.size[d] = dense.size(d), p.stride[d] = dense.stride(d);
-  plan::dense_at(queue, dense.element_size(), p);
+  ops::dense_at(queue, dense.element_size(), p);
   return out;
 }
 

@@ -46,10 +46,10 @@ at::Tensor index_operand(const at::Tensor& t, const char* name) {
   return t.to(at::kLong).contiguous();
 }
 
-plan::CompressProblem compress_problem(const at::Tensor& in, const at::Tensor& out, int64_t n, int64_t rows) {
+ops::CompressProblem compress_problem(const at::Tensor& in, const at::Tensor& out, int64_t n, int64_t rows) {
   TORCH_CHECK_NOT_IMPLEMENTED(n < (int64_t{1} << 31) && rows < (int64_t{1} << 31),
                               "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
-  plan::CompressProblem p{};
+  ops::CompressProblem p{};
   p.in = in.const_data_ptr();
   p.out = out.mutable_data_ptr();
   p.error = runtime::error_flag(runtime::current_queue().device);
@@ -65,10 +65,10 @@ void put_row_numbers(const at::Tensor& crow, const at::Tensor& col, const at::Te
   const int64_t nnz = col.size(-1), batches = nnz == 0 ? 0 : col.numel() / nnz;
   const at::Tensor pointers = crow.contiguous();
   if (crow.size(-1) == 1) row.zero_();  // no rows to number
-  plan::CompressProblem p = compress_problem(pointers, row, nnz, crow.size(-1) - 1);
+  ops::CompressProblem p = compress_problem(pointers, row, nnz, crow.size(-1) - 1);
   p.in_batch = crow.size(-1);
   p.out_batch = nnz;
-  plan::pointers_to_rows(runtime::current_queue(), batches, p);
+  ops::pointers_to_rows(runtime::current_queue(), batches, p);
 }
 at::Tensor row_numbers(const at::Tensor& crow, const at::Tensor& col, at::ScalarType type) {
   const at::Tensor row = new_empty({col.numel()}, type);
@@ -85,7 +85,7 @@ void _convert_indices_from_coo_to_csr(const at::Tensor& self, int64_t size, bool
   if (out.numel() == 0) return;
   // Pointers of rows past unsorted numbers would stay unset.
   if (self.numel() != 0) result.zero_();
-  plan::rows_to_pointers(runtime::current_queue(), compress_problem(rows, result, rows.numel(), size));
+  ops::rows_to_pointers(runtime::current_queue(), compress_problem(rows, result, rows.numel(), size));
   if (!result.is_same(out)) out.copy_(result);
 }
 
@@ -124,7 +124,7 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
   TORCH_CHECK_NOT_IMPLEMENTED(pointers.scalar_type() == at::kInt || pointers.scalar_type() == at::kLong,
                               "\"compressed_index_invariance_checks\" not implemented for '",
                               c10::toString(pointers.scalar_type()), "'");
-  plan::CsrCheckProblem p{};
+  ops::CsrCheckProblem p{};
   p.lines = cdim, p.nnz = nnz, p.size = dim;
   p.batches = pointers.numel() / (cdim + 1);
   if (p.batches == 0) return;
@@ -132,12 +132,12 @@ void _validate_compressed_sparse_indices(bool is_crow, const at::Tensor& compres
               p.batches, " times ", nnz, " ", plain, " of the type of ", name);
   const int64_t all = pointers.numel(), work = all + numbers.numel();
   runtime::Queue& queue = runtime::current_queue();
-  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, all, work);
+  const ops::ItemChunks chunks = ops::plan_item_chunks(queue, all, work);
   const at::Tensor failed = new_empty({chunks.items}, at::kLong);
   p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr();
   p.failed = failed.mutable_data_ptr<int64_t>();
   p.is32 = pointers.scalar_type() == at::kInt;
-  plan::check_csr(queue, chunks, p);
+  ops::check_csr(queue, chunks, p);
   const at::Tensor found = failed.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
   const std::string texts[] = {name + "[..., 0] == 0", name + "[..., -1] == nnz",
@@ -213,7 +213,7 @@ at::Tensor to_blocks(const at::Tensor& self, at::IntArrayRef block, at::Layout l
   if (nnz == 0 || lines == 0)
     return result(at::zeros({lines + 1}, index), at::zeros({0}, index),
                   at::zeros({0, block[0], block[1]}, values.options()));
-  plan::CsrBlockProblem p{};
+  ops::CsrBlockProblem p{};
   p.pointers = pointers.const_data_ptr(), p.numbers = numbers.const_data_ptr(), p.values = values.const_data_ptr();
   p.nnz = nnz;
   p.in_stride = rows ? across : 1, p.rest_stride = rows ? 1 : down;
@@ -221,7 +221,7 @@ at::Tensor to_blocks(const at::Tensor& self, at::IntArrayRef block, at::Layout l
   p.lines = static_cast<uint32_t>(lines);
   p.width = static_cast<uint32_t>(size / across), p.size = static_cast<uint32_t>(size);
   p.is32 = pointers.scalar_type() == at::kInt;
-  plan::CsrBlocks split(runtime::current_queue(), p);
+  ops::CsrBlocks split(runtime::current_queue(), p);
   const at::Tensor counts = new_empty({split.items() + 1}, at::kLong);
   split.count(counts.mutable_data_ptr<int64_t>());
   const int64_t blocks = scan_counts(counts);
@@ -297,7 +297,7 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   for (const at::Tensor& t : {self, other, out})
     if (t.layout() != self.layout() || (t.layout() != at::kSparseCsr && t.layout() != at::kSparseCsc)) return false;
   if (self.dim() != 2 || self.dense_dim() != 0 || at::promoteTypes(self.scalar_type(), other.scalar_type()) != type ||
-      !plan::has_merge(to_dtype(type)))
+      !ops::has_merge(to_dtype(type)))
     return false;
   const at::Tensor a_crow = pointers_of(self).contiguous(), a_col = numbers_of(self).contiguous(),
                    b_crow = pointers_of(other).to(a_crow.scalar_type()).contiguous(),
@@ -308,22 +308,22 @@ bool add_lines(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   const int64_t rows = a_crow.numel() - 1, most = a.numel() + b.numel();
   const bool is32 = a_crow.scalar_type() == at::kInt;
   if (rows == 0 || rows >= (int64_t{1} << 31) || most >= (int64_t{1} << 31)) return false;
-  plan::CsrMergeProblem p{};
+  ops::CsrMergeProblem p{};
   p.a_crow = a_crow.const_data_ptr(), p.a_col = a_col.const_data_ptr(), p.a_values = a.const_data_ptr();
   p.b_crow = b_crow.const_data_ptr(), p.b_col = b_col.const_data_ptr(), p.b_values = b.const_data_ptr();
   p.a_nnz = a.numel(), p.b_nnz = b.numel();
   p.rows = static_cast<uint32_t>(rows), p.is32 = is32;
   runtime::Queue& queue = runtime::current_queue();
-  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, rows, most);
+  const ops::ItemChunks chunks = ops::plan_item_chunks(queue, rows, most);
   const at::Tensor counts = new_empty({chunks.items + 1}, at::kLong);
   p.counts = counts.mutable_data_ptr<int64_t>();
-  plan::count_merged(queue, chunks, p);
+  ops::count_merged(queue, chunks, p);
   const int64_t total = scan_counts(counts);
   if (total < 0) return false;
   const at::Tensor crow = new_empty({rows + 1}, a_crow.scalar_type()), col = new_empty({total}, a_crow.scalar_type()),
                    values = new_empty({total}, type);
   p.crow = crow.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = values.mutable_data_ptr();
-  plan::fill_merged(queue, to_dtype(type), chunks, p);
+  ops::fill_merged(queue, to_dtype(type), chunks, p);
   const at::ScalarType index = pointers_of(out).scalar_type();
   at::sparse_csr::get_sparse_csr_impl(out)->set_member_tensors(crow.to(index), col.to(index), values, self.sizes());
   return true;
@@ -451,7 +451,7 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   const int64_t inner = mat1.size(-1), rows = pattern.size(-2), columns = pattern.size(-1);
   const at::Tensor a = mat1.resolve_conj().contiguous(), b = mat2.transpose(-2, -1).resolve_conj().contiguous();
   const int64_t dims = pattern.dim() - 2;
-  const bool by_rows = dims == 0 && plan::plan_sampled_rows_serve(dtype_of(values), inner, current_policy());
+  const bool by_rows = dims == 0 && ops::plan_sampled_rows_serve(dtype_of(values), inner, current_policy());
   at::Tensor row, column = pattern.col_indices().contiguous();
   if (by_rows) {
     row = pattern.crow_indices().contiguous();
@@ -463,7 +463,7 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
     row = batch.mul(rows).add_(indices.select(0, dims));
     column = batch.mul(columns).add_(indices.select(0, dims + 1));
   }
-  plan::SampledProblem p{};
+  ops::SampledProblem p{};
   p.row = row.const_data_ptr();
   p.col = column.const_data_ptr();
   p.a = a.const_data_ptr();
@@ -479,7 +479,7 @@ void sampled_product(const at::Tensor& pattern, const at::Tensor& mat1, const at
   p.columns = static_cast<uint32_t>(batches * columns);
   p.inner = static_cast<uint32_t>(inner);
   p.is32 = row.scalar_type() == at::kInt;
-  plan::sampled_product(runtime::current_queue(), dtype_of(values), by_rows, p);
+  ops::sampled_product(runtime::current_queue(), dtype_of(values), by_rows, p);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
@@ -567,7 +567,7 @@ std::tuple<at::Tensor, at::Tensor> sparse_csr__sparse_mm_reduce_impl(const at::T
   at::Tensor arg = new_empty(keeps_places(op) ? at::IntArrayRef(sizes) : at::IntArrayRef{0}, col.scalar_type());
   if (out.numel() == 0) return {out, arg};
   runtime::Queue& queue = runtime::current_queue();
-  plan::SpmmReduceProblem p{};
+  ops::SpmmReduceProblem p{};
   p.crow = crow.const_data_ptr();
   p.col = col.const_data_ptr();
   p.values = values.const_data_ptr();
@@ -582,7 +582,7 @@ std::tuple<at::Tensor, at::Tensor> sparse_csr__sparse_mm_reduce_impl(const at::T
   p.inner = static_cast<uint32_t>(self.size(1));
   p.columns = static_cast<uint32_t>(sizes[1]);
   p.is32 = crow.scalar_type() == at::kInt;
-  plan::spmm_reduce(queue, dtype_of(values), keeps_places(op), p);
+  ops::spmm_reduce(queue, dtype_of(values), keeps_places(op), p);
   return {out, arg};
 }
 

@@ -51,7 +51,7 @@ Rows2d rows_of_coo(const at::Tensor& self) {
 void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, const at::Scalar& beta,
           const at::Scalar& alpha, const at::Tensor& out_) {
   const at::Tensor values = a.values.resolve_conj().contiguous();
-  plan::check_spmm(dtype_of(values));
+  ops::check_spmm(dtype_of(values));
   check_types(values, dense_, out_);
   const int64_t columns = out_.size(1);
   if (out_.numel() == 0) return;
@@ -65,7 +65,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
       a.rows < (int64_t{1} << 31) && a.inner < (int64_t{1} << 31) && columns < (int64_t{1} << 31),
       "sparse matrices of more than 2^31 - 1 rows or columns on XPU");
   runtime::Queue& queue = runtime::current_queue();
-  plan::SpmmProblem p{};
+  ops::SpmmProblem p{};
   p.crow = pointers.const_data_ptr();
   p.col = column.const_data_ptr();
   p.values = values.const_data_ptr();
@@ -75,7 +75,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
   if (self.defined() && !is_zero(beta)) {
     addend = self.resolve_conj();
     // In place, an element may only be read by the item that writes it, and once.
-    if (addend.is_alias_of(out) && !(addend.is_same(out) && plan::spmm_in_place(columns))) addend = addend.clone();
+    if (addend.is_alias_of(out) && !(addend.is_same(out) && ops::spmm_in_place(columns))) addend = addend.clone();
     p.self = addend.const_data_ptr();
     p.self_row = addend.stride(0);
     p.self_col = addend.stride(1);
@@ -90,7 +90,7 @@ void spmm(const Rows2d& a, const at::Tensor& dense_, const at::Tensor& self, con
   p.inner = static_cast<uint32_t>(a.inner);
   p.columns = static_cast<uint32_t>(columns);
   p.is32 = pointers.scalar_type() == at::kInt;
-  plan::spmm(queue, dtype_of(values), p);
+  ops::spmm(queue, dtype_of(values), p);
   if (!out.is_same(out_)) out_.copy_(out);
 }
 
@@ -98,7 +98,7 @@ namespace {
 
 bool by_dense_rows(const Rows2d& a, const Rows2d& b) {
   return a.values.scalar_type() == b.values.scalar_type() &&
-         plan::plan_spgemm_serves(dtype_of(a.values), a.rows, a.inner, b.inner, current_policy());
+         ops::plan_spgemm_serves(dtype_of(a.values), a.rows, a.inner, b.inner, current_policy());
 }
 
 // The product by compressed rows, its columns in `indices`: all of it, or the second row of [2, nnz], whose first gets
@@ -108,14 +108,14 @@ DenseRowsProduct spgemm_rows(const Rows2d& a, const Rows2d& b, bool row_numbers)
   const at::Tensor a_crow = a.pointers.to(at::kLong).contiguous(), a_col = a.columns.to(at::kLong).contiguous(),
                    b_crow = b.pointers.to(at::kLong).contiguous(), b_col = b.columns.to(at::kLong).contiguous(),
                    a_values = a.values.resolve_conj().contiguous(), b_values = b.values.resolve_conj().contiguous();
-  plan::SpgemmProblem p{};
+  ops::SpgemmProblem p{};
   p.a_crow = a_crow.const_data_ptr<int64_t>(), p.a_col = a_col.const_data_ptr<int64_t>();
   p.b_crow = b_crow.const_data_ptr<int64_t>(), p.b_col = b_col.const_data_ptr<int64_t>();
   p.a_values = a_values.const_data_ptr(), p.b_values = b_values.const_data_ptr();
   p.a_nnz = a_values.numel(), p.b_nnz = b_values.numel();
   p.rows = static_cast<uint32_t>(a.rows), p.inner = static_cast<uint32_t>(a.inner);
   p.columns = static_cast<uint32_t>(b.inner);
-  plan::Spgemm product(runtime::current_queue(), p);
+  ops::Spgemm product(runtime::current_queue(), p);
   const at::Tensor counts = new_empty({a.rows}, at::kLong);
   product.count(counts.mutable_data_ptr<int64_t>());
   const at::Tensor crow = new_empty({a.rows + 1}, at::kLong);
@@ -286,12 +286,12 @@ at::Tensor& sparse_sspaddmm_out(const at::Tensor& self, const at::Tensor& mat1, 
   spmm(a, mat2, {}, 0, alpha, values.narrow(0, before, count).view({rows, sizes[1]}));
   if (count != 0) {
     TORCH_CHECK_NOT_IMPLEMENTED(rows < INT32_MAX && sizes[1] < INT32_MAX, "sspaddmm of 2^31 and more columns on XPU");
-    plan::RowPlaceProblem p{};
+    ops::RowPlaceProblem p{};
     p.row = row.const_data_ptr<int64_t>();
     p.out_row = indices.mutable_data_ptr<int64_t>() + before;
     p.out_column = p.out_row + before + count;
     p.columns = static_cast<uint32_t>(sizes[1]);
-    plan::row_places(runtime::current_queue(), rows, p);
+    ops::row_places(runtime::current_queue(), rows, p);
   }
   if (before != 0) {
     indices.narrow(1, 0, before).copy_(self._indices());
@@ -334,14 +334,14 @@ std::tuple<at::Tensor&, at::Tensor&> sparse_csr_triangular_solve_X(const at::Ten
   const at::Tensor crow = rows.pointers.contiguous(), col = rows.columns.to(crow.scalar_type()).contiguous(),
                    values = rows.values.resolve_conj().contiguous(),
                    x = self.resolve_conj().clone(at::MemoryFormat::Contiguous);
-  plan::CsrSolveProblem p{};
+  ops::CsrSolveProblem p{};
   p.crow = crow.const_data_ptr(), p.col = col.const_data_ptr(), p.values = values.const_data_ptr();
   p.x = x.mutable_data_ptr();
   p.nnz = values.numel();
   p.rows = static_cast<uint32_t>(x.size(0)), p.sides = static_cast<uint32_t>(x.size(1));
   p.is32 = crow.scalar_type() == at::kInt;
   p.upper = upper, p.transposed = transpose, p.unit = unitriangular;
-  plan::solve_csr(runtime::current_queue(), dtype_of(x), p);
+  ops::solve_csr(runtime::current_queue(), dtype_of(x), p);
   X.copy_(x);
   return {X, M};
 }

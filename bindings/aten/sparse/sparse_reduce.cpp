@@ -72,12 +72,12 @@ at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntAr
   TORCH_CHECK(values.dim() == 1, "reduction operations on CSR tensors need values that are scalars");
   TORCH_CHECK_NOT_IMPLEMENTED(self.size(0) < INT32_MAX && values.numel() < INT32_MAX,
                               "sparse matrices of more than 2^31 - 1 rows or elements on XPU");
-  plan::CsrReduceProblem p{};
+  ops::CsrReduceProblem p{};
   p.rows = static_cast<uint32_t>(self.size(0)), p.nnz = values.numel(), p.product = product;
   p.crow = crow.const_data_ptr(), p.values = values.const_data_ptr();
   p.is32 = crow.scalar_type() == at::kInt;
   runtime::Queue& queue = runtime::current_queue();
-  const plan::ItemChunks chunks = plan::plan_item_chunks(queue, p.rows, p.nnz + p.rows);
+  const ops::ItemChunks chunks = ops::plan_item_chunks(queue, p.rows, p.nnz + p.rows);
   // Room for as many as there may be, so that nothing waits for the count.
   const int64_t most = p.rows;
   const at::Tensor counts = new_empty({chunks.items}, at::kLong),
@@ -85,7 +85,7 @@ at::Tensor each_row(const at::Tensor& self, const at::Tensor& values_, at::IntAr
   at::Tensor col = new_empty({most}, crow.scalar_type()), out = new_empty({most}, values.scalar_type());
   p.counts = counts.mutable_data_ptr<int64_t>();
   p.pointers = pointers.mutable_data_ptr(), p.col = col.mutable_data_ptr(), p.out = out.mutable_data_ptr();
-  plan::reduce_csr_rows(queue, dtype_of(values), chunks, p);
+  ops::reduce_csr_rows(queue, dtype_of(values), chunks, p);
   const at::Tensor found = counts.cpu();
   const int64_t* each = found.const_data_ptr<int64_t>();
   const int64_t rows = std::accumulate(each, each + chunks.items, int64_t{0});

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // One tile of scores: a block of queries of some heads of some batches against the keys [0, cols). Plane z of the tile
 // is batch `batch0 + z / tile_heads` and head `(head0 + z % tile_heads) * head_step + head_offset`.
@@ -66,4 +66,4 @@ struct AttentionBlockProblem {
   float scale = 1;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -4,7 +4,7 @@
 
 #include "kernels/ops/problem/lowprecision.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Rows of k values, side by side in each row; two of e2m1 share a byte, the even one low. Value (r, c) has the scale of
 // row r / scale_rows and block c / block.
@@ -35,4 +35,4 @@ struct BlockDotsProblem {
   const float* bias = nullptr;  // of each column
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

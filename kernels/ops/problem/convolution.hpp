@@ -24,7 +24,7 @@ struct ConvGate {
   uint32_t times = 0;  // v * clip(...)
 };
 
-namespace plan {
+namespace ops {
 
 // A convolution from src (n, ci, in...) to dst (n, co, out...) with weights (co, ci / groups, kernel...). Axes are
 // depth, height, width, missing ones of size 1. A transposed convolution is the backward one with src and dst
@@ -43,5 +43,5 @@ struct DirectProblem {
   int64_t src_strides[5], weight_strides[5], dst_strides[5];  // in elements
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

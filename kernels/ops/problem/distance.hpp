@@ -4,7 +4,7 @@
 
 #include "kernels/sycl/core/real_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 struct CdistProblem {
   const void* x1;    // [batch, rows1, features]
@@ -31,4 +31,4 @@ struct CrossProblem {
   int64_t step[3];  // of the dim of length 3: out, a, b
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@ namespace xpu_ops {
 
 enum class BagMode : uint32_t { sum = 0, mean = 1, max = 2 };
 
-namespace plan {
+namespace ops {
 
 // Bags of table rows. Indices, offsets and what is written about them have one type: int32 where is32, else int64.
 struct BagProblem {
@@ -62,5 +62,5 @@ struct BagSampleGradProblem {
   uint8_t is32;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

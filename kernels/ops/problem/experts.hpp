@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Whole numbers of 4 or 8 bytes, side by side.
 struct Numbers {
@@ -73,4 +73,4 @@ struct PairProblem {
   float alpha = 1, limit = 0;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // arange, range, linspace and logspace. Integers go by the int64 fields. Real types go by *_hi + *_lo, which is a
 // double split into two floats, so that a kernel without fp64 keeps its precision; fp64 kernels read the doubles. Those
@@ -45,4 +45,4 @@ struct RepeatProblem {
   uint32_t n, count;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

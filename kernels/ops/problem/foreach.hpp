@@ -21,7 +21,7 @@ struct ForeachValueTensor {
   Value scalar;  // the scalar of this tensor
 };
 
-namespace plan {
+namespace ops {
 
 // An expression of tensors and scalars.
 struct ForeachProblem {
@@ -52,5 +52,5 @@ struct UpdateScaleProblem {
   int32_t interval;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -2,7 +2,7 @@
 #pragma once
 #include "kernels/ops/problem/normalization.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // norm.x = x + residual, then norm of it. norm.x is written first.
 struct AddNormProblem {
@@ -24,4 +24,4 @@ struct RotaryProblem {
   uint32_t inverse = 0;                       // the transposed rotation
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

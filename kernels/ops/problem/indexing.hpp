@@ -20,7 +20,7 @@ struct IndexSource {
 
 constexpr int kMaxIndices = 8;
 
-namespace plan {
+namespace ops {
 
 // Several index tensors that become one of element offsets, -1 where one is out of range.
 struct LinearizeProblem {
@@ -41,5 +41,5 @@ struct AssertProblem {
   int64_t message;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

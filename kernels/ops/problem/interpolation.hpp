@@ -7,7 +7,7 @@ namespace xpu_ops {
 enum class GridMode : uint32_t { bilinear = 0, nearest = 1, bicubic = 2 };
 enum class GridPadding : uint32_t { zeros = 0, border = 1, reflection = 2 };
 
-namespace plan {
+namespace ops {
 
 // out[r, z, y, x, i] = in[r, index0[z], index1[y], index2[x], i].
 struct NearestProblem {
@@ -46,5 +46,5 @@ struct GridSumProblem {
   uint64_t pixels, channels, positions, taps, pitch;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

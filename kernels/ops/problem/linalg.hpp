@@ -11,7 +11,7 @@ struct SmallMatrices {
   int32_t rows, columns;
 };
 
-namespace plan {
+namespace ops {
 
 // Pivots of LU as a permutation: row i of the result is row permutation[i] of the identity.
 struct PermutationProblem {
@@ -35,5 +35,5 @@ struct SmallProblem {
   int32_t unit;           // triangular: the diagonal of a is one and not read
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

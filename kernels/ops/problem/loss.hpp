@@ -12,7 +12,7 @@ struct LossScalar {
   int64_t f64;
 };
 
-namespace plan {
+namespace ops {
 
 // Losses of each element; operands are dense and of one layout.
 struct LossProblem {
@@ -76,5 +76,5 @@ struct CtcProblem {
   uint32_t zero_infinity;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

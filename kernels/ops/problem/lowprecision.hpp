@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // out = a @ w.T, row by row of a. w: (n, k) int8, or (n, k / 2) bytes with value 2 i in the low half of byte i.
 // int8: w * scale[row]. int4: (w - 8) * scale + zero where both come in pairs, else (w - zero) * scale; scales and
@@ -17,4 +17,4 @@ struct WeightProblem {
   uint32_t m = 0, n = 0, k = 0, group = 0;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

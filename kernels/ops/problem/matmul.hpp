@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 struct DotProblem {
   const void *a, *b;
@@ -11,4 +11,4 @@ struct DotProblem {
   uint32_t n, conj;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

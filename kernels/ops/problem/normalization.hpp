@@ -5,7 +5,7 @@
 
 #include "kernels/sycl/core/real_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Layer norm and RMS norm over contiguous rows.
 struct LayerNormProblem {
@@ -89,4 +89,4 @@ struct NormCoefProblem {
   Real eps, momentum, count, unbiased;  // unbiased: count / (count - 1)
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

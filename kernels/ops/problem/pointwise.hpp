@@ -25,7 +25,7 @@ union Value {
 // How an input is read along the inner dimension.
 enum OperandMode : uint8_t { kElement = 0, kBroadcast = 1, kImmediate = 2 };
 
-namespace plan {
+namespace ops {
 
 // Of an operator that the kernels read from their launch struct.
 struct PointwiseValues {
@@ -33,5 +33,5 @@ struct PointwiseValues {
   Value s[kPointwiseScalars];
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Axes are depth, height, width; 2-d pooling has depth 1. `in` sizes are those of the pooled tensor, `out` sizes those
 // of the result, in forward and backward alike.
@@ -18,4 +18,4 @@ struct PoolWindows {
   uint32_t include_pad;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

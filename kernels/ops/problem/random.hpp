@@ -7,7 +7,7 @@ namespace xpu_ops {
 
 struct DeviceError;
 
-namespace plan {
+namespace ops {
 
 struct RandomProblem {
   void* dst;
@@ -42,5 +42,5 @@ struct MultinomialProblem {
   uint32_t n, samples, categories;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // A cell over dense rows; `gates` holds 4 (LSTM: input, forget, cell, output) or 3 (GRU: reset, input, new) parts of
 // `hidden` elements.
@@ -34,4 +34,4 @@ struct RnnStepProblem {
   uint32_t batch;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 enum class RoundFormat : uint32_t { e4m3fn, e5m2, int8 };
 
@@ -28,4 +28,4 @@ struct ScaleProblem {
   uint32_t safe = 0;  // times 1 where a scale is not above zero
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Dense tensors of one shape.
 struct ScanPointers {
@@ -11,4 +11,4 @@ struct ScanPointers {
   int64_t* indices;  // cummax, cummin
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -8,7 +8,7 @@ namespace xpu_ops {
 
 enum class SegmentOp : uint32_t { max = 0, mean = 1, min = 2, sum = 3, prod = 4 };
 
-namespace plan {
+namespace ops {
 
 struct CountProblem {
   const void* index;  // int64 or int32, contiguous; negative: left out
@@ -30,5 +30,5 @@ struct SegmentProblem {
   uint8_t is32, has_initial;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -6,7 +6,7 @@ namespace xpu_ops {
 
 enum class BinSearch : uint32_t { linear = 0, linear_then_local = 1, binary = 2 };
 
-namespace plan {
+namespace ops {
 
 struct SearchProblem {
   const void* values;     // contiguous
@@ -44,5 +44,5 @@ struct BinCountProblem {
   uint32_t n, bins;
 };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Reflection and replication of up to three inner dimensions; dimension 0 is the innermost. Contiguous tensors.
 struct PadProblem {
@@ -31,4 +31,4 @@ struct UnfoldBackwardProblem {
   uint32_t n;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // A contiguous [outer][dim][inner] tensor, softmax along dim; the gradient where `y` is given.
 struct SoftmaxProblem {
@@ -12,4 +12,4 @@ struct SoftmaxProblem {
   uint32_t outer = 1, dim = 1, inner = 1;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

@@ -17,7 +17,7 @@ struct Sorted {
 
 enum class SpmmReduce : uint32_t { sum, mean, amax, amin };
 
-namespace plan {
+namespace ops {
 
 // out[i] = dense at the indices of element i.
 struct DenseAtProblem {
@@ -172,5 +172,5 @@ struct CsrBlockProblem {
 };
 struct CsrBlockResult { void *out_pointers, *out_numbers, *out; };
 
-}  // namespace plan
+}  // namespace ops
 }  // namespace xpu_ops

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Planes (n, c) of [depth, height, width]; depth 1 in two dimensions. Everything contiguous.
 struct FractionalProblem {
@@ -14,4 +14,4 @@ struct FractionalProblem {
   uint32_t planes, dims;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

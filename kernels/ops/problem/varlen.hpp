@@ -2,7 +2,7 @@
 #pragma once
 #include <cstdint>
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // One query per sequence, as in generating text, against the keys and values of its pages.
 struct PagedProblem {
@@ -37,4 +37,4 @@ struct PlaceProblem {
   uint32_t tokens = 0;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

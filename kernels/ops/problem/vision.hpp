@@ -4,7 +4,7 @@
 
 #include "kernels/sycl/core/real_args.hpp"
 
-namespace xpu_ops::plan {
+namespace xpu_ops::ops {
 
 // Non-maximum suppression of boxes in the order of their scores.
 struct NmsProblem {
@@ -45,4 +45,4 @@ struct DeformProblem {
   uint32_t groups, offset_groups;
 };
 
-}  // namespace xpu_ops::plan
+}  // namespace xpu_ops::ops

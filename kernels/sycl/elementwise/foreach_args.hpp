@@ -25,15 +25,15 @@ struct ForeachTable {
 };
 
 template <int OPERANDS>
-struct ForeachArgs : ForeachTable<ForeachValueTensor<OPERANDS>>, plan::ForeachProblem {};
+struct ForeachArgs : ForeachTable<ForeachValueTensor<OPERANDS>>, ops::ForeachProblem {};
 
 // Norms and maxima: partial results of every work-group, then one work-group a tensor.
 struct ForeachReduceArgs : ForeachTable<ForeachTensor<2>> { void* partial; };
 
-struct OptimizerArgs : ForeachTable<ForeachTensor<6>>, plan::OptimizerProblem {};
+struct OptimizerArgs : ForeachTable<ForeachTensor<6>>, ops::OptimizerProblem {};
 
-struct UnscaleArgs : ForeachTable<ForeachTensor<1>>, plan::UnscaleProblem {};
+struct UnscaleArgs : ForeachTable<ForeachTensor<1>>, ops::UnscaleProblem {};
 
-using UpdateScaleArgs = plan::UpdateScaleProblem;  // nothing is planned
+using UpdateScaleArgs = ops::UpdateScaleProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -6,8 +6,8 @@ namespace xpu_ops {
 
 constexpr uint32_t kMostVectorColumns = 16384;  // of add_norm_vectors, which keeps a row
 
-using AddNormArgs = plan::AddNormProblem;  // nothing is planned
+using AddNormArgs = ops::AddNormProblem;  // nothing is planned
 
-struct RotaryArgs : plan::RotaryProblem { uint32_t rows_per_group = 1; };
+struct RotaryArgs : ops::RotaryProblem { uint32_t rows_per_group = 1; };
 
 }  // namespace xpu_ops

@@ -10,7 +10,7 @@ namespace xpu_ops {
 
 // A launch is an inner dimension and rows of any strides. rows: every operand walks the inner dimension with stride 1
 // or 0; a dense tensor is one row. strided: any strides there too.
-struct PointwiseArgs : plan::PointwiseValues {
+struct PointwiseArgs : ops::PointwiseValues {
   void* ptr[kPointwiseOperands];
   uint32_t n, rows;                  // length of the inner dimension, number of rows
   uint32_t group, columns;           // rows and columns of a work-group

@@ -12,9 +12,9 @@ namespace xpu_ops {
 constexpr uint32_t kRandomStride = 1024;
 
 // Nothing is planned.
-using RandomArgs = plan::RandomProblem;
-using RandomFromArgs = plan::RandomFromProblem;
-using MultinomialArgs = plan::MultinomialProblem;
+using RandomArgs = ops::RandomProblem;
+using RandomFromArgs = ops::RandomFromProblem;
+using MultinomialArgs = ops::MultinomialProblem;
 
 // randperm. Upper half of a key: the bucket; lower half: a place in it.
 struct ShuffleArgs {

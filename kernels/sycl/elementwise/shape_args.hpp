@@ -21,7 +21,7 @@ struct CatArgs {
   } in[kCatInputs];
 };
 
-struct PadArgs : plan::PadProblem {
+struct PadArgs : ops::PadProblem {
   uint32_t group;          // rows of one work-group
   Divider write1, write2;  // sizes of dimensions 1 and 2 of the tensor that is written
   int32_t mirror[3];       // as pad
@@ -29,11 +29,11 @@ struct PadArgs : plan::PadProblem {
   int32_t left, right;     // forward: where the columns before and after them come from
 };
 
-struct Im2colArgs : plan::Im2colProblem {
+struct Im2colArgs : ops::Im2colProblem {
   uint32_t group;  // col2im: lines of one work-group
   Divider by_kernel_h, by_kernel_w, by_out_width, by_height, by_stride_h, by_stride_w;
 };
 
-struct UnfoldBackwardArgs : plan::UnfoldBackwardProblem { Divider by_inner, by_length, by_step; };
+struct UnfoldBackwardArgs : ops::UnfoldBackwardProblem { Divider by_inner, by_length, by_step; };
 
 }  // namespace xpu_ops

@@ -31,12 +31,12 @@ struct ResamplePlaneArgs {
   Divider by_height;                // of the output
 };
 
-struct NearestArgs : plan::NearestProblem { uint32_t rows_per_group; };
+struct NearestArgs : ops::NearestProblem { uint32_t rows_per_group; };
 
 constexpr uint32_t kGridBlock = 512;  // positions that a group of grid_sample_block takes
 
 // Nothing is planned.
-using GridArgs = plan::GridPoints;
-using GridSumArgs = plan::GridSumProblem;
+using GridArgs = ops::GridPoints;
+using GridSumArgs = ops::GridSumProblem;
 
 }  // namespace xpu_ops

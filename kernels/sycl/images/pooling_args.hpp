@@ -11,7 +11,7 @@ constexpr int kPoolLanes = 16, kPoolVectors = 4;  // channels_last: a work-group
 constexpr int kPoolLine = 2048, kPoolSlack = 64;  // floats of a line that an item keeps, and what vectors reach past it
 constexpr int kPoolBand = 4096;                   // sums of a band that an item keeps
 
-struct PoolArgs : plan::PoolWindows {
+struct PoolArgs : ops::PoolWindows {
   uint32_t items;                       // elements of dst
   int32_t size[3];                      // of dst
   int32_t reach[3];                     // most window positions one element of dst looks at

@@ -4,6 +4,6 @@
 
 namespace xpu_ops {
 
-using FractionalArgs = plan::FractionalProblem;  // nothing is planned
+using FractionalArgs = ops::FractionalProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -11,7 +11,7 @@ namespace xpu_ops {
 // overlap (a bit each), which of it stay, and which of all later ones those suppress.
 constexpr uint32_t kNmsBlock = 1024, kNmsWords = kNmsBlock / 64;
 
-struct NmsArgs : plan::NmsProblem {
+struct NmsArgs : ops::NmsProblem {
   uint32_t* counts;    // results: how many stay; how many of this block
   uint32_t* kept;      // [kNmsBlock]: places of those of this block
   uint64_t* overlaps;  // [kNmsBlock, kNmsWords]
@@ -20,13 +20,13 @@ struct NmsArgs : plan::NmsProblem {
   Real threshold;      // of one precision: rounded down, so that comparisons are those with the double
 };
 
-struct RoiArgs : plan::RoiProblem {
+struct RoiArgs : ops::RoiProblem {
   DeviceError* error;
   uint32_t bands, lines;  // gradient of roi_align: a group has a band of so many lines of an image
   uint32_t items;         // of a group of ps_roi_*: channels
 };
 
-struct DeformArgs : plan::DeformProblem {
+struct DeformArgs : ops::DeformProblem {
   uint32_t segment;  // channels that have both group and offset group in common
   uint32_t block;    // positions of a work-group
   Divider by_width;  // of the output

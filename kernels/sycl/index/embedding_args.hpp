@@ -5,22 +5,22 @@
 
 namespace xpu_ops {
 
-struct BagArgs : plan::BagProblem {
+struct BagArgs : ops::BagProblem {
   IndexSource index;        // of `indices`
   uint32_t bags_per_group;  // that a work-group takes in turn
 };
 
-struct RenormArgs : plan::RenormProblem {
+struct RenormArgs : ops::RenormProblem {
   uint8_t norm;  // 0: infinity, 1, 2, or 3: any p
 };
 
 // A work-group has a tile of columns and a part of the rows.
-struct BagGradArgs : plan::BagGradProblem {
+struct BagGradArgs : ops::BagGradProblem {
   DeviceError* error;
   int64_t rows_per_part;
   uint32_t tile, tiles;
 };
 
-struct BagSampleGradArgs : plan::BagSampleGradProblem { DeviceError* error; };
+struct BagSampleGradArgs : ops::BagSampleGradProblem { DeviceError* error; };
 
 }  // namespace xpu_ops

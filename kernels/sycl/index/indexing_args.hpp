@@ -26,7 +26,7 @@ struct IndexedArgs {
   Walk<3> walk;    // plain, data, index
 };
 
-struct LinearizeArgs : plan::LinearizeProblem {
+struct LinearizeArgs : ops::LinearizeProblem {
   uint32_t rows_per_group;
   Walk<kMaxIndices + 1> walk;  // out, then the index tensors; at most one dim in a row, contiguous in out
 };
@@ -56,6 +56,6 @@ struct FillTailArgs {  // nonzero_static: rows past the total
   uint32_t ndim;
 };
 
-using AssertArgs = plan::AssertProblem;  // nothing is planned
+using AssertArgs = ops::AssertProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -60,11 +60,11 @@ struct ColumnKeyArgs {
 };
 
 // Counts into one private table a work-item or work-group (rows of `counts`), summed by count_merge.
-struct CountArgs : plan::CountProblem {
+struct CountArgs : ops::CountProblem {
   int64_t* counts;  // tables x bins
   uint32_t tables;
 };
 
-using SegmentArgs = plan::SegmentProblem;  // nothing is planned
+using SegmentArgs = ops::SegmentProblem;  // nothing is planned
 
 }  // namespace xpu_ops

@@ -5,12 +5,12 @@
 namespace xpu_ops {
 
 // Nothing is planned.
-using SearchArgs = plan::SearchProblem;
-using IsinArgs = plan::IsinProblem;
-using BinArgs = plan::BinProblem;
+using SearchArgs = ops::SearchProblem;
+using IsinArgs = ops::IsinProblem;
+using BinArgs = ops::BinProblem;
 
 // Each item a share of the values, in a table of its own.
-struct BinCountArgs : plan::BinCountProblem {
+struct BinCountArgs : ops::BinCountProblem {
   int64_t* counts;  // tables x bins
   uint32_t tables;
 };

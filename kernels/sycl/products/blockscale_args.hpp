@@ -7,7 +7,7 @@
 
 namespace xpu_ops {
 
-struct BlockScaleArgs : plan::BlockScaleProblem {
+struct BlockScaleArgs : ops::BlockScaleProblem {
   uint32_t row_each = 1, column_each = 0;  // of a work-group; the columns are whole blocks
 };
 

@@ -6,7 +6,7 @@
 
 namespace xpu_ops {
 
-struct ConvArgs : plan::DirectProblem {
+struct ConvArgs : ops::DirectProblem {
   uint32_t items;         // elements written
   uint32_t rows, blocks;  // depthwise: rows of a work-group, work-groups of an image
 };

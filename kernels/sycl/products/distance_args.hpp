@@ -9,10 +9,10 @@ enum class NormKind : uint32_t { zero = 0, one = 1, two = 2, infinity = 3, below
 
 constexpr int kPdistSums = 4;  // of one item
 
-struct CdistArgs : plan::CdistProblem { NormKind kind; };
+struct CdistArgs : ops::CdistProblem { NormKind kind; };
 
-struct PdistSumArgs : plan::PdistSumProblem { NormKind kind; };
+struct PdistSumArgs : ops::PdistSumProblem { NormKind kind; };
 
-struct CrossArgs : plan::CrossProblem { Walk<3> walk; };
+struct CrossArgs : ops::CrossProblem { Walk<3> walk; };
 
 }  // namespace xpu_ops

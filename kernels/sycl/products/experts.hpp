@@ -14,8 +14,8 @@ using xpu_ops::kMostExperts;
 using xpu_ops::PairArgs;
 using xpu_ops::SpreadArgs;
 using xpu_ops::SumArgs;
-using xpu_ops::plan::Numbers;
-using xpu_ops::plan::Scoring;
+using xpu_ops::ops::Numbers;
+using xpu_ops::ops::Scoring;
 
 XPU_INLINE int64_t number(const Numbers& n, size_t i) {
   return n.bytes == 8 ? static_cast<const int64_t*>(n.data)[i] : static_cast<const int32_t*>(n.data)[i];
@@ -240,7 +240,7 @@ template <class T> XPU_INLINE void copy_span(T* dst, const T* src, uint32_t size
   for (; c < size; ++c) dst[c] = src[c];
 }
 template <class T>
-XPU_INLINE void move_part(const xpu_ops::plan::SpreadPart& part, size_t token, size_t place, bool alone, size_t lane,
+XPU_INLINE void move_part(const xpu_ops::ops::SpreadPart& part, size_t token, size_t place, bool alone, size_t lane,
                           size_t lanes) {
   const T* src = static_cast<const T*>(part.src) + static_cast<int64_t>(token) * part.src_row;
   T* dst = static_cast<T*>(part.dst) + static_cast<int64_t>(place) * part.dst_row;
@@ -249,7 +249,7 @@ XPU_INLINE void move_part(const xpu_ops::plan::SpreadPart& part, size_t token, s
   else
     for_columns(0, part.size, lane, lanes, [&](size_t c) { dst[c] = src[c]; });
 }
-XPU_INLINE void move_row(const xpu_ops::plan::SpreadPart& part, size_t token, size_t place, bool alone, size_t lane = 0,
+XPU_INLINE void move_row(const xpu_ops::ops::SpreadPart& part, size_t token, size_t place, bool alone, size_t lane = 0,
                          size_t lanes = 1) {
   if (part.bytes == 1)
     move_part<uint8_t>(part, token, place, alone, lane, lanes);

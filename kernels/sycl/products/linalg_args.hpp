@@ -6,9 +6,9 @@
 
 namespace xpu_ops {
 
-using PermutationArgs = plan::PermutationProblem;  // nothing is planned
+using PermutationArgs = ops::PermutationProblem;  // nothing is planned
 
-struct SmallArgs : plan::SmallProblem {
+struct SmallArgs : ops::SmallProblem {
   void* scratch;  // `elements` per matrix that is worked on at a time
   int32_t elements;
   uint32_t workers;  // work-groups of one item, or work-items

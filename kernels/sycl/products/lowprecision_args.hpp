@@ -13,7 +13,7 @@ constexpr uint32_t kWeightInputs = 16384;  // inputs that are brought into order
 constexpr uint32_t kWeightChunk = 128;     // inputs per step: 64 bytes of a row of nibbles
 constexpr uint32_t kWeightGroup = 32;      // the smallest group of weights with one scale
 
-struct WeightArgs : plan::WeightProblem {
+struct WeightArgs : ops::WeightProblem {
   uint32_t blocks = 0;  // sets of kWeightRows rows per work-group
 };
 

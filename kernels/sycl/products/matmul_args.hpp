@@ -34,7 +34,7 @@ struct WholeArgs {
   uint32_t n, first;
 };
 
-struct DotArgs : plan::DotProblem {
+struct DotArgs : ops::DotProblem {
   void* partial;  // of the compute type, one an item
   uint32_t items;
   uint32_t chunk;  // elements that 16 neighbouring items share

@@ -7,7 +7,7 @@ namespace xpu_ops {
 constexpr uint32_t kRnnForwardRows = 4, kRnnBackwardRows = 8;  // of a work-group of a step, which has sixteen units
 
 // Nothing is planned.
-using RnnCellArgs = plan::RnnCellProblem;
-using RnnStepArgs = plan::RnnStepProblem;
+using RnnCellArgs = ops::RnnCellProblem;
+using RnnStepArgs = ops::RnnStepProblem;
 
 }  // namespace xpu_ops

@@ -7,7 +7,7 @@
 namespace xpu_ops {
 
 // `out`: losses, partial sums or grad_input.
-struct LossArgs : plan::LossProblem {
+struct LossArgs : ops::LossProblem {
   DeviceError* error;  // bce forward: reports inputs outside [0, 1]
 };
 
@@ -21,15 +21,15 @@ struct LossFinishArgs {
   LossScalar divisor;
 };
 
-struct NllArgs : plan::NllProblem {
+struct NllArgs : ops::NllProblem {
   DeviceError* error;
   xpu::Divider spatial;
 };
 
-struct MarginArgs : plan::MarginProblem { DeviceError* error; };
+struct MarginArgs : ops::MarginProblem { DeviceError* error; };
 
 // One work-group per batch entry.
-struct CtcArgs : plan::CtcProblem {
+struct CtcArgs : ops::CtcProblem {
   void* beta;  // backward: scratch of alpha's shape
 };
 

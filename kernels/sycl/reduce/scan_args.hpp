@@ -8,7 +8,7 @@ namespace xpu_ops {
 enum class ScanForm : uint32_t { results, totals, in_turn };
 
 // A dense tensor seen as [outer, length, inner], scanned along length.
-struct ScanArgs : plan::ScanPointers {
+struct ScanArgs : ops::ScanPointers {
   void* partial;    // totals of chunks, [outer, chunks]; line kernels with more than one chunk
   uint64_t length;  // of a line
   uint32_t inner;

@@ -10,7 +10,7 @@ constexpr uint32_t kSoftmaxVectors = 8;  // col: vectors of columns that an item
 constexpr uint32_t kSoftmaxRows = 4;     // short: rows of kLanes to kSoftmaxShort elements side by side
 constexpr uint32_t kSoftmaxShort = 64;
 
-struct SoftmaxArgs : plan::SoftmaxProblem {
+struct SoftmaxArgs : ops::SoftmaxProblem {
   uint32_t blocks = 1;  // col: work-groups over inner
   uint32_t once = 1;    // see whole_or_part
   uint32_t team = 1;    // team: items that share a row

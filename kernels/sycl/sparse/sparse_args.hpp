@@ -20,13 +20,13 @@ struct KeyArgs {
   uint32_t pack;   // not 0: bits to shift the finished key by, to make room for the element's number
 };
 
-struct DenseAtArgs : plan::DenseAtProblem {
+struct DenseAtArgs : ops::DenseAtProblem {
   uint32_t chunk;  // elements that an item takes in turn
 };
 
-using RowPlaceArgs = plan::RowPlaceProblem;  // nothing is planned
+using RowPlaceArgs = ops::RowPlaceProblem;  // nothing is planned
 
-struct KeyFindArgs : plan::KeyFindProblem {
+struct KeyFindArgs : ops::KeyFindProblem {
   uint32_t chunk;  // keys that an item takes in turn
 };
 
@@ -38,27 +38,27 @@ struct RadixArgs {
   uint32_t n, chunks, chunk, shift, digit;
 };
 
-struct KeyRunArgs : plan::KeyRunProblem { uint32_t chunks, chunk; };
+struct KeyRunArgs : ops::KeyRunProblem { uint32_t chunks, chunk; };
 
-struct RunSumArgs : plan::RunSumProblem { uint32_t runs_per_group; };
+struct RunSumArgs : ops::RunSumProblem { uint32_t runs_per_group; };
 
-struct CompressArgs : plan::CompressProblem {
+struct CompressArgs : ops::CompressProblem {
   uint32_t chunk;  // elements or rows that an item takes in turn
 };
 
-struct SpmmArgs : plan::SpmmProblem {
+struct SpmmArgs : ops::SpmmProblem {
   uint32_t rows_per_group;  // or an item, where there are few columns
 };
 
-struct SpmmReduceArgs : plan::SpmmReduceProblem { uint32_t rows_per_group; };
+struct SpmmReduceArgs : ops::SpmmReduceProblem { uint32_t rows_per_group; };
 
-struct SampledArgs : plan::SampledProblem {
+struct SampledArgs : ops::SampledProblem {
   DeviceError* error;
   uint32_t chunk;  // elements that a group takes in turn
 };
 
 // Row by row; what a work-item needs is one row of the result, dense.
-struct SpgemmArgs : plan::SpgemmProblem, plan::SpgemmResult {
+struct SpgemmArgs : ops::SpgemmProblem, ops::SpgemmResult {
   int64_t* counts;  // [rows]: elements of each row of the result
   void* sums;       // [items, columns] accumulators
   uint64_t* seen;   // [items, words and words of words]
@@ -67,20 +67,20 @@ struct SpgemmArgs : plan::SpgemmProblem, plan::SpgemmResult {
   uint8_t few;            // so few columns that each may have a word of its own to count by
 };
 
-struct CsrMergeArgs : plan::CsrMergeProblem { uint32_t items, chunk; };
+struct CsrMergeArgs : ops::CsrMergeProblem { uint32_t items, chunk; };
 
-struct RangeArgs : plan::RangeProblem { uint32_t items, chunk; };
+struct RangeArgs : ops::RangeProblem { uint32_t items, chunk; };
 
-struct CsrReduceArgs : plan::CsrReduceProblem { uint32_t items, chunk; };
+struct CsrReduceArgs : ops::CsrReduceProblem { uint32_t items, chunk; };
 
-using CsrSolveArgs = plan::CsrSolveProblem;  // nothing is planned
+using CsrSolveArgs = ops::CsrSolveProblem;  // nothing is planned
 
-struct CsrCheckArgs : plan::CsrCheckProblem {
+struct CsrCheckArgs : ops::CsrCheckProblem {
   int64_t chunk;
   uint32_t items;
 };
 
-struct CsrBlockArgs : plan::CsrBlockProblem, plan::CsrBlockResult {
+struct CsrBlockArgs : ops::CsrBlockProblem, ops::CsrBlockResult {
   int64_t* counts;  // [items + 1]: blocks of the lines of each item; then where they begin
   int64_t* places;  // [items, width]
   uint64_t* seen;   // [items, words and words of words]
