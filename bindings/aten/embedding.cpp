@@ -1,4 +1,5 @@
 // Embedding lookups, bags, their gradients and row renormalisation.
+#include <ATen/OpMathType.h>
 #include <ATen/ops/_embedding_bag_dense_backward.h>
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
@@ -60,10 +61,10 @@ at::Tensor bag_rows(const at::Tensor& grad, const at::Tensor& indices, const at:
 
 // 1 / how often each index occurs, at the place of that index.
 at::Tensor inverse_frequency(const at::Tensor& index, int64_t rows, at::ScalarType dtype) {
-  at::Tensor counts = at::zeros({rows}, index.options().dtype(at::kFloat));
+  at::Tensor counts = at::zeros({rows}, index.options().dtype(at::kLong));
   scatter_columns(Reduce::add, counts, 0, index, at::full({}, 1, counts.options()).expand(index.sizes()),
                   DeviceErrorCode::none);
-  return counts.index_select(0, index).reciprocal_().to(dtype);
+  return counts.index_select(0, index).to(at::toOpMathType(dtype)).reciprocal_().to(dtype);
 }
 
 }  // namespace

@@ -33,6 +33,20 @@ def test_embedding_backward(padding: int, by_frequency: bool) -> None:
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_frequency_has_the_precision_of_the_gradient(dtype: torch.dtype) -> None:
+    # A third is no number of any type: each type has its own.
+    i = torch.tensor([4, 1, 1, 1, 2], device="xpu")
+    got = torch.ops.aten.embedding_dense_backward(torch.eye(5, dtype=dtype, device="xpu"), i, 5, -1, True)
+    assert torch.equal(got[1].cpu(), torch.tensor([0, 1, 1, 1, 0], dtype=dtype) / 3)
+    offsets = torch.zeros(1, dtype=torch.long, device="xpu")
+    weight = torch.ones(5, 5, dtype=dtype, device="xpu", requires_grad=True)
+    F.embedding_bag(i, weight, offsets, mode="sum", scale_grad_by_freq=True).sum().backward()
+    assert weight.grad is not None
+    want = torch.ops.aten.embedding_dense_backward(torch.ones(5, 5, dtype=dtype, device="xpu"), i, 5, -1, True)
+    assert torch.equal(weight.grad, want)
+
+
 @pytest.mark.parametrize("p", [1.0, 2.0, 3.0, float("inf")])
 def test_renorm(p: float) -> None:
     same(lambda w, i: torch.embedding_renorm_(w, i, 1.5, p), data(40, 17), ids(40, 30))
