@@ -29,6 +29,8 @@ OP_CONSTANT, OP_SHIFT_RIGHT_ARITHMETIC, OP_SHIFT_LEFT = 43, 195, 196
 # With a numbered item: OpGroupBroadcast, OpGroupNonUniformBroadcast, -Shuffle, -ShuffleXor, -ShuffleUp, -ShuffleDown,
 # and those of SPV_INTEL_subgroups.
 SHUFFLES = {263, 337, 345, 346, 347, 348, 5571, 5572, 5573, 5574}
+# OpGroupAll to -SMax, OpGroupNonUniformElect to -QuadSwap; OpControlBarrier.
+COLLECTIVES, BARRIERS = {*range(261, 272), *range(333, 367)}, {224}
 
 
 def spirv_of(syclbin: bytes) -> list[bytes]:
@@ -112,12 +114,15 @@ def products_cut_to_32_bits(spirv: bytes) -> int:
     return count
 
 
-def shuffles_of_unknown_width(spirv: bytes) -> list[str]:
-    """The kernels that shuffle, themselves or in what they call, and declare no sub-group size."""
+def kernels_of_unknown_width(spirv: bytes) -> list[str]:
+    """The kernels that rely on a sub-group's size, themselves or in what they call, and declare none.
+
+    They shuffle, or sub-groups join results in local memory: a collective of the sub-group and a barrier of the work-group.
+    """
     kernels: dict[bytes, str] = {}
     sized: set[bytes] = set()
     calls: dict[bytes, set[bytes]] = {}
-    shuffling: set[bytes] = set()
+    shuffling, joining, waiting = set[bytes](), set[bytes](), set[bytes]()
     function = b""
     for op, text in instructions(spirv):
         if op == OP_ENTRY_POINT:
@@ -129,11 +134,14 @@ def shuffles_of_unknown_width(spirv: bytes) -> list[str]:
             calls[function] = set()
         elif op == OP_FUNCTION_CALL:
             calls[function].add(text[12:16])
-        elif op in SHUFFLES:
-            shuffling.add(function)
-    while more := {f for f, called in calls.items() if f not in shuffling and called & shuffling}:
-        shuffling |= more
-    return sorted(name for f, name in kernels.items() if f in shuffling and f not in sized)
+        for found, ops in ((shuffling, SHUFFLES), (joining, COLLECTIVES), (waiting, BARRIERS)):
+            if op in ops:
+                found.add(function)
+    for found in (shuffling, joining, waiting):
+        while more := {f for f, called in calls.items() if f not in found and called & found}:
+            found |= more
+    relying = shuffling | joining & waiting
+    return sorted(name for f, name in kernels.items() if f in relying and f not in sized)
 
 
 @dataclass

@@ -174,7 +174,7 @@ def test_gather_by_an_expanded_index(columns: int) -> None:
         torch.xpu.synchronize()
 
 
-@pytest.mark.parametrize("n", [0, 1, 17, 2047, 2048, 2049, 100_000])
+@pytest.mark.parametrize("n", [0, 1, 17, 2047, 2048, 2049, 16_385, 100_000])
 def test_compaction_sizes(n: int) -> None:
     for p in (0.0, 0.03, 0.5, 1.0):
         mask = torch.rand(n, generator=torch.Generator().manual_seed(n)) < p

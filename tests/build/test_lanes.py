@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.check_gpu import shuffles_of_unknown_width, spirv_of
+from tools.check_gpu import kernels_of_unknown_width, spirv_of
 from tools.kernelc.digest import cpu_runtime
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -182,7 +182,7 @@ def test_no_guard_by_local_id_after_an_exchange(header: Path) -> None:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.name.split(".")[0])
-def test_kernels_that_shuffle_name_their_width(module: Path) -> None:
-    """`sub_group: 16` in the manifest: else the compiler chooses, and 4 or 8 lanes exchange with the wrong ones."""
+def test_kernels_that_rely_on_a_width_name_it(module: Path) -> None:
+    """`sub_group: 16` in the manifest: else the compiler chooses, with AVX2 8 lanes, which exchange with the wrong ones."""
     (spirv,) = spirv_of(module.read_bytes())
-    assert shuffles_of_unknown_width(spirv) == []
+    assert kernels_of_unknown_width(spirv) == []
