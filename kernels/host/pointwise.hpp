@@ -1,6 +1,7 @@
 // The functors of the pointwise rows in a loop of the host: the same expressions as on the device, compiled by the host
 // compiler. One loop each, over memory side by side; kernels/host/pointwise.cpp brings everything else into that form.
 #pragma once
+#include "kernels/host/exact.hpp"
 #include "kernels/host/math.hpp"
 #include "kernels/host/table.hpp"
 #include "kernels/sycl/elementwise/pointwise.hpp"

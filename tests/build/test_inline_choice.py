@@ -37,10 +37,12 @@ def test_approximated_functions_run_on_the_device_only() -> None:
     assert not same_everywhere(["sycl::exp(a)"], "f32")
     assert not same_everywhere(["xpu::sigmoid(a)"], "f64")
     assert not same_everywhere(["xpu::sinc(a)"], "f32")
+    assert not same_everywhere(["xpu::fmod(a, b)"], "f64")
 
 
 @pytest.mark.parametrize("type_name", ["f32", "f16", "bf16"])
 def test_own_functions_of_float_run_on_both(type_name: str) -> None:
     assert same_everywhere(["xpu::sigmoid(a)"], type_name)
     assert not same_everywhere(["xpu::exp(a) * b + c"], type_name)
+    assert same_everywhere(["xpu::remainder(a, b)"], type_name)
     assert 1 < cost(["xpu::exp(a)"], type_name) < cost(["xpu::exp(a)", "xpu::log(b)"], type_name)

@@ -94,6 +94,49 @@ def test_pointwise_lengths_and_layouts(dtype: torch.dtype) -> None:
     same_bits(results)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
+def test_exact_functions(dtype: torch.dtype) -> None:
+    """Remainders and functions of bits, of every pair of numbers that are special, and where quotients are large."""
+    special = [0.0, 1.0, 3.0, 7.0, 0.1, 1e-3, 65504.0, 2.0**-14, 6e-8, 16777215.0, 2.0**28, 1e30, 2.0**-126, 1e-45]
+    special += [3.4e38, float("inf"), float("nan")]
+    if not dtype.is_floating_point:
+        special = [0, 1, 2, 3, 7, 100, 2**31 - 1]
+    v = torch.tensor(special + [-s for s in special], dtype=torch.float64).to(dtype)
+    r = torch.randn(3000, generator=torch.Generator().manual_seed(3)).mul(100)
+    a, b = (
+        torch.cat([w, r.roll(k).to(dtype)]) for k, w in enumerate((v.repeat(v.numel()), v.repeat_interleave(v.numel())))
+    )
+
+    def results() -> list[torch.Tensor]:
+        x, y = a.to("xpu"), b.to("xpu")
+        if Busy.on:
+            torch.ones(1 << 21, device="xpu").sin()
+        out = []
+        for start in range(0, a.numel(), 1000):
+            p, q = x[start : start + 1000], y[start : start + 1000]
+            out += [
+                torch.fmod(p, q),
+                torch.remainder(p, q),
+                torch.floor_divide(p, q),
+                torch.div(p, q, rounding_mode="floor"),
+            ]
+            out += [torch.fmod(p, 3), torch.remainder(p, -7)]
+            if dtype.is_floating_point:
+                out += [
+                    torch.nextafter(p, q),
+                    p.angle(),
+                    *torch.frexp(p),
+                    p.isposinf(),
+                    p.isneginf(),
+                    p.isfinite(),
+                    p.isinf(),
+                ]
+                out += [p.round(decimals=2), p.round(decimals=-1)]
+        return out
+
+    same_bits(results)
+
+
 REDUCTIONS = ["sum", "mean", "prod", "amax", "amin", "argmax", "argmin", "any", "all"]
 REDUCED = [*FLOATS, torch.int64, torch.int32, torch.bool]
 # torch has no mean of integers and no argmax of bool.

@@ -15,7 +15,10 @@ FUNCTIONS_PER_FILE = 160
 EXACT = {
     "fabs", "fmin", "fmax", "floor", "ceil", "trunc", "rint", "copysign", "sqrt", "fma", "isnan", "isinf", "isfinite",
     "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num", "logit_backward", "log_sigmoid_backward",
+    "angle", "nextafter",
 }  # fmt: skip
+# Exact, too, but element by element, and slow of double: what an element of float costs, as below, on Zen 3.
+ONE_BY_ONE = {"fmod": 30, "remainder": 32, "div_floor": 50, "round_decimals": 48}
 # Functions of float in kernels/sycl/math/single.hpp and what is made of them without a product that feeds a sum; what an
 # element costs in units of cost(), by where it met its launch on Zen 4 (docs/notes/inline.md).
 OWN = {
@@ -30,7 +33,9 @@ TOKEN = re.compile(r"\w[\w:.]*(?:<\w+>)?|[<>=!]=|&&|\|\||\S")
 HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
 # An expression that does not vectorise on the host takes about as long as this many elements of one that does, roots and quotients as two.
 SCALAR_COST, ROOT_COST, WIDE_PRODUCT_COST = 16, 2, 3
-SCALAR = re.compile(r"sycl::|xpu::(div_|fmod|remainder|gcd|lcm|pow|isinf|isfinite|shift)|[^/]/[^/]")
+SCALAR = re.compile(r"sycl::|xpu::(div_|fmod|remainder|gcd|lcm|pow|shift|nextafter)|[^/]/[^/]")
+# Those of kernels/host/exact.hpp, for the same reason.
+HOST_EXACT = re.compile(r"xpu::(isinf|isfinite|fmod|remainder|div_floor)\(")
 
 
 def same_everywhere(exprs: list[str], type_name: str) -> bool:
@@ -41,7 +46,7 @@ def same_everywhere(exprs: list[str], type_name: str) -> bool:
     """
     if "float" not in TYPES[type_name].groups:
         return True
-    own = set() if type_name == "f64" else OWN.keys()
+    own = set() if type_name == "f64" else OWN.keys() | ONE_BY_ONE.keys()
     approximated = {(space, f) for space, f in CALL.findall(" ".join(exprs)) if f not in EXACT}
     return all(space == "xpu" and f in own for space, f in approximated) and not any(feeds_sum(e) for e in exprs)
 
@@ -89,6 +94,9 @@ def cost(exprs: list[str], type_name: str) -> int:
     """Of an element, where four bytes of a vectorised expression cost 1. Floats divide in vectors, integers do not."""
     floating = "float" in TYPES[type_name].groups
     texts = [HOST_MATH.sub("(", e) for e in exprs]
+    calls = [f for e in exprs for space, f in CALL.findall(e) if space == "xpu"]
+    if floating and (long := sum(ONE_BY_ONE.get(f, 0) for f in calls)):
+        return long if type_name == "f32" else -(-long // 4)
     if any(SCALAR.search(e.replace("/", "") if floating else e) for e in texts):
         return SCALAR_COST
     if own := own_cost(exprs):
@@ -105,6 +113,11 @@ def own_cost(exprs: list[str]) -> int:
     return sum(OWN.get(f, 0) for e in exprs for space, f in CALL.findall(e) if space == "xpu")
 
 
+def on_host(text: str) -> str:
+    """A functor with the host's own forms of functions."""
+    return HOST_EXACT.sub(r"host::\1(", HOST_MATH.sub(r"host::\1(", text))
+
+
 def files_of(family: Family) -> dict[str, str]:
     """File name -> source."""
     kernels = family.own_pointwise
@@ -119,7 +132,7 @@ def files_of(family: Family) -> dict[str, str]:
         for k in members:
             texts, _, uses = pointwise_module_parts(k)
             used = {t: uses[f"{k.name}_{t}_rows"] for t in types[k.name]}
-            functors += [HOST_MATH.sub(r"host::\1(", texts[i]) for i in sorted(set(used.values()))]
+            functors += [on_host(texts[i]) for i in sorted(set(used.values()))]
             entries = {}
             for t, index in used.items():
                 functor = f"{k.name}_f{index}<{TYPES[t].device}>"
