@@ -1,5 +1,6 @@
 // Matrix products: checks and shapes. kernels/products decides what serves them.
 #include <ATen/ExpandUtils.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
@@ -90,6 +91,26 @@ void run(Product p) {
   out.copy_(p.out);
 }
 
+// torch multiplies complex numbers by real factors as by complex ones, by an alpha of one, too, so that an infinite
+// part makes the other NaN: by alpha the vector where the matrix has its columns together, else the sums.
+void complex_addmv(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
+                   const at::Scalar& alpha, const at::Tensor& out) {
+  const bool by_columns =
+      mat.stride(0) == 1 && (mat.size(1) == 1 || mat.stride(1) >= std::max<int64_t>(1, mat.size(0)));
+  at::Tensor start;
+  if (!is_zero(beta)) start = (beta.equal(1) && by_columns ? self : self.mul(beta)).expand({mat.size(0)});
+  if (by_columns) {
+    const at::Tensor c = start.defined() ? start.unsqueeze(1) : start;
+    return run({.a = mat, .b = vec.mul(alpha).unsqueeze(1), .c = c, .out = out.unsqueeze(1), .beta = 1});
+  }
+  at::Tensor sums = new_empty(out.sizes(), out.scalar_type()), result = out;
+  run({.a = mat, .b = vec.unsqueeze(1), .out = sums.unsqueeze(1)});
+  if (start.defined())
+    at::add_out(result, start, sums.mul(alpha));
+  else
+    at::mul_out(result, sums, at::scalar_tensor(alpha, out.options().device(at::kCPU)));
+}
+
 void check_types(const char* what, const at::Tensor& a, const at::Tensor& b) {
   TORCH_CHECK(a.scalar_type() == b.scalar_type(), "expected ", what, " to have the same dtype, but got: ", a.dtype(),
               " != ", b.dtype());
@@ -144,6 +165,7 @@ void addmv(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec,
            const at::Scalar& alpha, const at::Tensor& out) {
   TORCH_CHECK(mat.scalar_type() == vec.scalar_type(), "expected scalar type ", mat.scalar_type(), " but found ",
               vec.scalar_type());
+  if (at::isComplexType(mat.scalar_type())) return complex_addmv(self, mat, vec, beta, alpha, out);
   run({.a = mat,
        .b = vec.unsqueeze(1),
        .c = self.expand({mat.size(0)}).unsqueeze(1),
@@ -360,6 +382,8 @@ at::Tensor& addr_out(const at::Tensor& self, const at::Tensor& vec1, const at::T
   }
   if (beta.toComplexDouble() == 0.0) return at::mul_out(out, column.mul(alpha), row);
   const at::Tensor start = whole->to(type);
+  if (at::isComplexType(type))
+    return at::addcmul_out(out, start.mul(beta), column.mul(alpha), row);  // whole products by one
   return at::addcmul_out(out, beta.equal(1) ? start : start.mul(beta), column, row, alpha);
 }
 

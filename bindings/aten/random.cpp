@@ -454,7 +454,14 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   const at::Tensor valid = at::isfinite(self).logical_and(self.ge(0)).all();
   const at::Tensor positive = self.dim() == 1 ? self.sum().gt(0) : self.sum(1).gt(0).all();
   const at::Tensor both = at::stack({valid, positive}).cpu();
-  TORCH_CHECK(both.const_data_ptr<bool>()[0], "probability tensor contains either `inf`, `nan` or element < 0");
+  if (!both.const_data_ptr<bool>()[0]) {
+    TORCH_CHECK(replacement && num_samples > 1, "probability tensor contains either `inf`, `nan` or element < 0");
+    // The first such entry has the message, as in torch's CPU, where NaN is not at least zero either.
+    const double first =
+        self.masked_select(at::isfinite(self).logical_and(self.ge(0)).logical_not())[0].item().toDouble();
+    TORCH_CHECK(first >= 0, "invalid multinomial distribution (encountering probability entry < 0)");
+    TORCH_CHECK(false, "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
+  }
   TORCH_CHECK(both.const_data_ptr<bool>()[1], "invalid multinomial distribution (sum of probabilities <= 0)");
   if (!replacement || num_samples == 1) {
     // The largest p / e with e exponential are a draw without replacement (Efraimidis and Spirakis 2006).

@@ -110,7 +110,14 @@ bool sum_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Ten
 
 void mean_impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
                const at::Tensor& out) {
-  REDUCE2(sum, as_input, self, out, dim_mask(dim, self.dim()), ReductionOptions{.flags = kDivideByCount});
+  const DimMask mask = dim_mask(dim, self.dim());
+  if (!at::isComplexType(out.scalar_type()) || out.scalar_type() == at::kComplexHalf) {
+    REDUCE2(sum, as_input, self, out, mask, ReductionOptions{.flags = kDivideByCount});
+    return;
+  }
+  // As torch, by a complex number: an infinite part makes the other NaN.
+  REDUCE2(sum, as_input, self, out, mask);
+  if (out.numel() > 0) out.div_(self.numel() / out.numel());
 }
 
 at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool keepdim,

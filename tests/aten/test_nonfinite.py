@@ -212,6 +212,83 @@ def test_attention_takes_a_mask_and_the_causal_one(sizes: tuple[int, int], kind:
     assert all(p.grad is not None and p.grad.isfinite().all() for p in parts)
 
 
+COMPLEX_PARTS = [complex(a, b) for a in (INF, -INF, NAN, 1.0) for b in (INF, -INF, NAN, 2.0)]
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_a_mean_of_complex_infinities_is_divided_by_a_complex_count(dtype: torch.dtype, n: int) -> None:
+    x = torch.zeros(len(COMPLEX_PARTS), n, dtype=dtype)
+    x[:, -1] = torch.tensor(COMPLEX_PARTS, dtype=dtype)
+    same(x.to("xpu").mean(1), x.mean(1))
+    same(x.t().to("xpu").mean(0), x.mean(1))
+    same(x.to("xpu").mean(), x.mean())
+    same(x[:, :0].to("xpu").mean(1), x[:, :0].mean(1))
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("n", [1, 2, 40])
+def test_complex_products_along_a_row_begin_with_one(dtype: torch.dtype, n: int) -> None:
+    x = torch.full((len(COMPLEX_PARTS), n), 2.0, dtype=dtype)
+    x[:, 0] = torch.tensor(COMPLEX_PARTS, dtype=dtype)
+    same(x.to("xpu").cumprod(1)[:, 0], x.cumprod(1)[:, 0])
+    same(x.t().to("xpu").cumprod(0)[0], x.cumprod(1)[:, 0])
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("n", [1, 40])
+def test_log1p_of_a_number_that_is_nan_in_part_is_nan(dtype: torch.dtype, n: int) -> None:
+    x = torch.tensor(COMPLEX_PARTS, dtype=dtype).repeat(n)
+    same(x.to("xpu").log1p(), x.log1p())
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("factors", [(1, 1), (0, 1), (1, 2), (0.5, 1), (1 + 1j, 1j)])
+def test_addr_of_complex_infinities(dtype: torch.dtype, factors: tuple[complex, complex]) -> None:
+    beta, alpha = factors
+    start, x, y = (torch.tensor([[2 + 1j, complex(INF, 1)]], dtype=dtype).expand(16, 2).clone(),
+                   torch.tensor(COMPLEX_PARTS, dtype=dtype), torch.tensor([1.0, 2j], dtype=dtype))  # fmt: skip
+    want = start.addr(x, y, beta=beta, alpha=alpha)
+    same(start.to("xpu").addr(x.to("xpu"), y.to("xpu"), beta=beta, alpha=alpha), want)
+
+
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+@pytest.mark.parametrize("shape", [(3, 4), (1, 6), (7, 1), (5, 40)])
+@pytest.mark.parametrize("by_columns", [False, True])
+def test_products_of_a_complex_matrix_and_a_vector_are_multiplied_by_one(
+    dtype: torch.dtype, shape: tuple[int, int], by_columns: bool
+) -> None:
+    """Which infinities become NaN depends on the layout, in torch as here."""
+    rows, columns = shape
+    for value in COMPLEX_PARTS:
+        m = torch.ones(shape, dtype=dtype)
+        m = m.t().contiguous().t() if by_columns else m
+        x, start = torch.full((columns,), 2 + 1j, dtype=dtype), torch.full((rows,), complex(INF, 1), dtype=dtype)
+        x[-1] = value
+        same(m.to("xpu").mv(x.to("xpu")), m.mv(x))
+        for beta, alpha in ((1, 1), (0, 1), (0.5, 2), (1, 1j)):
+            got = start.to("xpu").addmv(m.to("xpu"), x.to("xpu"), beta=beta, alpha=alpha)
+            same(got, start.addmv(m, x, beta=beta, alpha=alpha))
+        m[0, 0], x[-1] = value, 1
+        same(m.to("xpu").mv(x.to("xpu")), m.mv(x))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_the_padding_of_a_float64_convolution_is_zeros(dims: int, groups: int) -> None:
+    """Times an infinite weight it is NaN."""
+    torch.manual_seed(0)
+    x = torch.randn(2, 4, *[6, 7, 5][:dims], dtype=torch.float64)
+    w = torch.randn(4, 4 // groups, *[3] * dims, dtype=torch.float64)
+    w.view(-1)[0] = INF
+    conv = getattr(F, f"conv{dims}d")
+    for options in ({"padding": 1}, {"padding": 2, "stride": 2, "dilation": 2}, {}):
+        want = conv(x, w, groups=groups, **options)
+        got = conv(x.to("xpu"), w.to("xpu"), groups=groups, **options)
+        torch.testing.assert_close(got.cpu(), want, equal_nan=True)
+        assert want.isnan().any() == bool(options)
+
+
 @pytest.mark.parametrize("places", [3, [1, 3], [0, 7, -2]])
 def test_tensor_split_takes_places_on_the_device(places: int | list[int]) -> None:
     x = torch.arange(20.0).reshape(5, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import pytest
@@ -260,10 +261,15 @@ def test_multinomial() -> None:
     for bad, match in (
         (torch.tensor([-1.0, 2.0]), "element < 0"),
         (torch.tensor([float("nan"), 2.0]), "nan"),
+        (torch.tensor([2.0, float("inf"), -1.0]), "inf"),
         (torch.zeros(2), "sum of probabilities <= 0"),
     ):
         with pytest.raises(RuntimeError, match=match):
             torch.multinomial(bad.to("xpu"), 1)
+        with pytest.raises(RuntimeError) as of_the_cpu:  # of several draws: its other texts
+            torch.multinomial(bad, 2, replacement=True)
+        with pytest.raises(RuntimeError, match=re.escape(str(of_the_cpu.value))):
+            torch.multinomial(bad.to("xpu"), 2, replacement=True)
     with pytest.raises(RuntimeError, match="without replacement"):
         torch.multinomial(weights, 6)
 

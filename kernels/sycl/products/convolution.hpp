@@ -40,6 +40,7 @@ inline int64_t conv_offset(const int64_t (&s)[5], uint32_t a, uint32_t b, int32_
   return a * s[0] + b * s[1] + d * s[2] + h * s[3] + w * s[4];
 }
 
+// The padding is zeros as any others, as in torch's CPU: times an infinite weight they are NaN.
 template <class T>
 void conv_forward(const ConvArgs& p) {
   using A = typename accumulator<T>::type;
@@ -52,15 +53,16 @@ void conv_forward(const ConvArgs& p) {
   for (uint32_t c = 0; c < channels; ++c)
     for (int32_t kd = 0; kd < p.kernel[0]; ++kd) {
       const int32_t d = o.at[0] * p.stride[0] - p.pad[0] + kd * p.dilation[0];
-      if (d < 0 || d >= p.in[0]) continue;
+      const bool in_d = d >= 0 && d < p.in[0];
       for (int32_t kh = 0; kh < p.kernel[1]; ++kh) {
         const int32_t h = o.at[1] * p.stride[1] - p.pad[1] + kh * p.dilation[1];
-        if (h < 0 || h >= p.in[1]) continue;
+        const bool in_h = in_d && h >= 0 && h < p.in[1];
         for (int32_t kw = 0; kw < p.kernel[2]; ++kw) {
           const int32_t w = o.at[2] * p.stride[2] - p.pad[2] + kw * p.dilation[2];
-          if (w < 0 || w >= p.in[2]) continue;
-          sum = sum + static_cast<A>(src[conv_offset(p.src_strides, o.first, c0 + c, d, h, w)]) *
-                          static_cast<A>(weights[conv_offset(p.weight_strides, o.second, c, kd, kh, kw)]);
+          A value = A(0);
+          if (in_h && w >= 0 && w < p.in[2])
+            value = static_cast<A>(src[conv_offset(p.src_strides, o.first, c0 + c, d, h, w)]);
+          sum = sum + value * static_cast<A>(weights[conv_offset(p.weight_strides, o.second, c, kd, kh, kw)]);
         }
       }
     }

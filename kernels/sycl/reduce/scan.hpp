@@ -129,7 +129,13 @@ template <class T> struct ProdScan : PlainCarry<ProdScan<T>, product_state_t<typ
   using Factor = typename scan_state<T>::type;
   using S = product_state_t<Factor>;
   using Carry = S;
-  static S load(const T* in, size_t lane, int64_t) { return widened(static_cast<Factor>(scan_read(in, lane))); }
+  static S load(const T* in, size_t lane, int64_t at) {
+    Factor v = static_cast<Factor>(scan_read(in, lane));
+    // Products begin with one, as upstream's: of a complex number with an infinite part the other becomes NaN.
+    if constexpr (is_complex_v<Factor>)
+      if (at == 0) v = Factor(1) * v;
+    return widened(v);
+  }
   static void store(const ScanArgs& p, int64_t at, size_t lane, S v) {
     scan_write(static_cast<T*>(p.out) + at, lane, static_cast<T>(narrowed(v)));
   }
