@@ -383,7 +383,7 @@ at::Tensor& addr_out(const at::Tensor& self, const at::Tensor& vec1, const at::T
   if (beta.toComplexDouble() == 0.0) return at::mul_out(out, column.mul(alpha), row);
   const at::Tensor start = whole->to(type);
   if (at::isComplexType(type))
-    return at::addcmul_out(out, start.mul(beta), column.mul(alpha), row);  // whole products by one
+    return at::add_out(out, start.mul(beta), column.mul(alpha).mul(row));  // whole products, by one as well
   return at::addcmul_out(out, beta.equal(1) ? start : start.mul(beta), column, row, alpha);
 }
 

@@ -243,7 +243,7 @@ def test_log1p_of_a_number_that_is_nan_in_part_is_nan(dtype: torch.dtype, n: int
 
 
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
-@pytest.mark.parametrize("factors", [(1, 1), (0, 1), (1, 2), (0.5, 1), (1 + 1j, 1j)])
+@pytest.mark.parametrize("factors", [(1, 1), (0, 1), (1, 2), (0.5, 1), (1 + 1j, 1j), (0.5, 0.4 + 0.6j)])
 def test_addr_of_complex_infinities(dtype: torch.dtype, factors: tuple[complex, complex]) -> None:
     beta, alpha = factors
     start, x, y = (torch.tensor([[2 + 1j, complex(INF, 1)]], dtype=dtype).expand(16, 2).clone(),
