@@ -10,7 +10,8 @@ import pytest
 import torch
 import yaml
 
-from tools.scorecard import kernelbench, page
+from tools.scorecard import __main__ as scorecard
+from tools.scorecard import cts, kernelbench, page
 from tools.scorecard.__main__ import RECORD, ROOT, outcomes
 from tools.scorecard.suites import SUITES
 
@@ -131,6 +132,36 @@ def test_problems_with_large_inputs_are_capped_further(tmp_path: Path) -> None:
 )
 def test_a_wrong_result_is_seen(found: torch.Tensor, wrong: bool) -> None:
     assert (kernelbench.difference(torch.tensor([1.0, 2.0]), found) > 1e-3) == wrong
+
+
+def test_the_cpu_is_held_to_what_the_tests_of_torchcts_compare(tmp_path: Path) -> None:
+    suite = tmp_path / "torchcts"
+    text = 'if torch.device(device).type == "cpu":\n    return\nif device == "cpu":\n    pass\nif a and device != "cpu":\n    pass\n'
+    for part in ("operators", "memory"):
+        (suite / part).mkdir(parents=True)
+        (suite / part / "test_a.py").write_text(text)
+    copy = cts.held(suite, tmp_path)
+    assert (copy / "operators" / "test_a.py").read_text() == (
+        "if False:\n    return\nif False:\n    pass\nif a and True:\n    pass\n"
+    )
+    assert (copy / "memory" / "test_a.py").read_text() == (suite / "memory" / "test_a.py").read_text() == text
+
+
+def test_nodes_that_failed_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = next(s for s in SUITES if s.module == "cts")
+    old = {
+        "mode": "", "counts": {"passed": 7, "failed": 5}, "fails_on_cpu": ["z"],
+        "failed": [{"id": n, "error": "E", "reason": "of old"} for n in ("mended", "held", "left", "gone")],
+    }  # fmt: skip
+    lines = [
+        {"id": "mended", "outcome": "passed"}, {"id": "left", "outcome": "failed", "error": "has_inf-addmv-"},
+        {"id": "held", "outcome": "failed", "error": "E", "on_cpu": "held"},
+    ]  # fmt: skip
+    monkeypatch.setattr(scorecard, "execute", lambda *_: (lines, "", ""))
+    row = scorecard.again(old, suite, tmp_path, 1)
+    assert row["counts"] == {"passed": 8, "failed": 4} and row["again"]["nodes"] == 4
+    assert row["fails_on_cpu"] == ["held", "z"] and row["held"] == ["held"]
+    assert [(f["id"], f["error"]) for f in row["failed"]] == [("gone", "E"), ("left", "has_inf-addmv-")]
 
 
 def test_the_page_is_what_the_record_says(tmp_path: Path) -> None:

@@ -171,12 +171,44 @@ def counted(
         "date": datetime.date.today().isoformat(),
         "command": "python " + shlex.join(a for a in arguments if a),
         "counts": dict(counts), "early": early,
-        "fails_on_cpu": sorted(on_cpu),
+        "fails_on_cpu": sorted(on_cpu), "held": sorted(n for n in on_cpu if tests[n]["on_cpu"] == "held"),
         "failed": [
             {"id": n, "error": e, "reason": reason_of(suite, n, e)} for n, e in sorted(failed.items()) if n not in on_cpu
         ],
         "fallbacks": fallbacks(log), "used": used_the_device(log), "ratios": ratios, "eager": eager,
         "log": log[-1500:] if not tests else "",
+    }  # fmt: skip
+
+
+def again(old: dict[str, Any], suite: Suite, folder: Path, jobs: int) -> dict[str, Any]:
+    """The row with the present outcomes of the nodes that failed in it. A node of which nothing came stays what it was."""
+    before = {f["id"]: f for f in old["failed"]}
+    arguments = command(suite, old["mode"], 1, 0)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as ids:
+        json.dump(list(before), ids)
+        ids.flush()
+        extra = ["--ids", ids.name, "--jobs", str(jobs)]
+        lines, _, early = execute(
+            arguments + extra, folder / suite.folder, environment(suite, folder, False), suite.minutes
+        )
+    tests = {n: t for n, t in outcomes(lines).items() if n in before}
+    if early:
+        raise SystemExit(early)
+    counts = collections.Counter(old["counts"])
+    passed = sum(t["outcome"] == "passed" for t in tests.values())
+    counts["passed"] += passed
+    counts["failed"] -= passed
+    on_cpu = {n for n, t in tests.items() if "on_cpu" in t}
+    failed = {n: tests.get(n, f) for n, f in before.items() if tests.get(n, f).get("outcome") != "passed"}
+    today = datetime.date.today().isoformat()
+    return old | {
+        "counts": dict(counts), "again": {"nodes": len(before), "passed": passed, "date": today},
+        "fails_on_cpu": sorted({*old["fails_on_cpu"], *on_cpu}),
+        "held": sorted({*old.get("held", []), *(n for n in on_cpu if tests[n]["on_cpu"] == "held")}),
+        "failed": [
+            {"id": n, "error": f["error"], "reason": reason_of(suite, n, f["error"])}
+            for n, f in sorted(failed.items()) if n not in on_cpu
+        ],
     }  # fmt: skip
 
 
@@ -195,6 +227,9 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1, help="each n-th test")
     parser.add_argument("--repeats", type=int, default=0, help="time what has a time")
     parser.add_argument("--mode", default=None, help="only this mode, such as --mode=--xpu-strict")
+    parser.add_argument(
+        "--again", type=int, default=0, metavar="JOBS", help="run only the nodes that the record says failed"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a failure has no reason")
     args = parser.parse_args()
     folder = args.suites.resolve()
@@ -207,7 +242,11 @@ def main() -> None:
         for mode in suite.modes:
             if args.mode is not None and args.mode != mode:
                 continue
-            row = run(suite, mode, folder, args.each, args.repeats)
+            if args.again:
+                old = next(r for r in json.loads(RECORD.read_text()) if (r["suite"], r["mode"]) == (suite.name, mode))
+                row = again(old, suite, folder, args.again)
+            else:
+                row = run(suite, mode, folder, args.each, args.repeats)
             print(suite.name, mode, row["counts"], row["early"], row["log"], flush=True)
             unexplained += [f"{suite.name} {mode}: {f['id']}: {f['error']}" for f in row["failed"] if not f["reason"]]
             if not row["counts"]:

@@ -1,7 +1,8 @@
 """TorchCTS on xpu: `python -m tools.scorecard.cts <folder>`. Also the pytest plugin of its runs.
 
-Nodes that fail run again on torch's CPU. A process that a node ends, or that stays in one, is followed by one from the next
-node on.
+Nodes that fail run again on torch's CPU. Many tests return there before they compare: those that passed so run once more with
+a copy of the suite that holds the CPU to the same values. A process that a node ends, or that stays in one, is followed by one
+from the next node on.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -20,7 +23,9 @@ import pytest
 
 SECONDS = 300  # of a node
 COLLECTING = 600  # seconds: TorchCTS asks the CPU about every sample before the first node
-# JSON for the plugin: file of results, n of every n-th, [k, n] to take the k-th of n parts, ids, id after which to begin
+# How tests ask whether they run on the CPU, where they then return before they compare.
+ON_CPU = re.compile(r'torch\.device\(device\)\.type == "cpu"|(?<=if )device == "cpu"(?=:)|(?<=and )device [!]= "cpu"')
+# JSON for the plugin: file of results, n of every n-th, [k, n] to take the k-th of n parts, ids, id after which to begin, folder of the suite
 SETTINGS = "SCORECARD_CTS"
 
 
@@ -122,13 +127,14 @@ def in_turn(
 ) -> None:
     """Runs nodes in one process after the other until none is left."""
     results = Path(wanted["results"])
+    env = os.environ | {"PYTHONPATH": f"{wanted['suite']}:{os.environ.get('PYTHONPATH', '')}"}
     options = ["--device", device, "--level", str(level), "--non-interactive"]
     options += ["--results-dir", str(folder / "results"), "--memory-mode", "performance"]
     command = [sys.executable, "-m", "torchcts", "run", *options, "-p", "tools.scorecard.cts", "-q", *part]
     while True:
         size = results.stat().st_size if results.exists() else 0
         since, limit = time.monotonic(), COLLECTING
-        child = subprocess.Popen(command, cwd=folder, env=os.environ | {SETTINGS: json.dumps(wanted)})
+        child = subprocess.Popen(command, cwd=folder, env=env | {SETTINGS: json.dumps(wanted)})
         os.sched_setaffinity(child.pid, processors)
         while child.poll() is None:
             time.sleep(1)
@@ -142,6 +148,30 @@ def in_turn(
         wanted["after"] = found[-1]["id"]
 
 
+def held(tests: Path, folder: Path) -> Path:
+    """A copy of the suite whose tests compare on the CPU, too."""
+    copy = folder / "held" / tests.name
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(tests, copy)
+    for part in ("generated", "operators", "opinfo"):
+        for file in (copy / part).rglob("*.py"):
+            file.write_text(ON_CPU.sub(lambda m: str("!=" in m[0]), file.read_text()))
+    return copy
+
+
+def on_cpu(folder: Path, results: Path, level: int, jobs: int, tests: Path, ids: list[str]) -> dict[str, str]:
+    """How these nodes end on torch's CPU."""
+    if not ids:
+        return {}
+    files = sorted({str(tests / name.partition("::")[0]) for name in ids})
+    wanted = {"results": str(results), "ids": ids, "suite": str(tests.parent)}
+    nodes(folder, "cpu", level, files, wanted, min(jobs, len(ids)))
+    from tools.scorecard.__main__ import outcomes
+
+    found = outcomes(lines(results))
+    return {name: found.get(name, {}).get("outcome", "missing") for name in ids}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.scorecard.cts", description=__doc__)
     parser.add_argument("folder", type=Path, help="where its manifest and results go")
@@ -150,6 +180,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=0, help="unused: nothing is timed")
     parser.add_argument("--level", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--ids", type=Path, help="file of the nodes to run, as JSON")
     parser.add_argument("--part", action="append", default=[], help="a file or folder of its tests; may be repeated")
     args = parser.parse_args()
     import torchcts
@@ -159,24 +190,22 @@ def main() -> None:
         init = ["init", "--template", "complete", "--non-interactive"]
         subprocess.run([sys.executable, "-m", "torchcts", *init], cwd=folder, check=True)
     tests = Path(torchcts.__file__).parent
-    part = [str(tests / p) for p in args.part]
+    ids = json.loads(args.ids.read_text()) if args.ids else []
+    part = [str(tests / p) for p in args.part or sorted({name.partition("::")[0] for name in ids})]
     results = args.results.resolve()
-    nodes(folder, "xpu", args.level, part, {"results": str(results), "each": args.each}, args.jobs)
+    wanted = {"results": str(results), "each": args.each, "ids": ids, "suite": str(tests.parent)}
+    nodes(folder, "xpu", args.level, part, wanted, args.jobs)
     from tools.scorecard.__main__ import outcomes
 
     failed = [name for name, line in outcomes(lines(results)).items() if line["outcome"] == "failed"]
-    if failed:
-        other = results.with_suffix(".cpu")
-        files = sorted({str(tests / name.partition("::")[0]) for name in failed})
-        nodes(folder, "cpu", args.level, files, {"results": str(other), "ids": failed}, min(args.jobs, len(failed)))
-        on_cpu = outcomes(lines(other))
-        with results.open("a") as out:
-            for name, line in outcomes(lines(results)).items():
-                if line["outcome"] == "failed" and on_cpu.get(name, {}).get("outcome") != "passed":
-                    out.write(
-                        json.dumps({"id": name} | line | {"on_cpu": on_cpu.get(name, {}).get("outcome", "missing")})
-                        + "\n"
-                    )
+    found = on_cpu(folder, results.with_suffix(".cpu"), args.level, args.jobs, tests, failed)
+    passed = [name for name in failed if found[name] == "passed"]
+    again = on_cpu(folder, results.with_suffix(".held"), args.level, args.jobs, held(tests, folder), passed)
+    found |= {name: "held" for name, outcome in again.items() if outcome == "failed"}
+    with results.open("a") as out:
+        for name, line in outcomes(lines(results)).items():
+            if line["outcome"] == "failed" and found[name] != "passed":
+                out.write(json.dumps({"id": name} | line | {"on_cpu": found[name]}) + "\n")
 
 
 if __name__ == "__main__":

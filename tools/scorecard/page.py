@@ -11,7 +11,8 @@ from tools.scorecard.suites import SUITES
 HEAD = """# Scorecard
 
 Suites that others wrote, run on `xpu`; written by `make scorecard`. A test that fails is run again on torch's CPU without the
-device: "on the CPU, too" counts those that fail there as well, such as tests that want the network; "used xpu" those that allocated on the device, where that was counted. A fallback to the CPU fails a
+device: "on the CPU, too" counts those that fail there as well, such as tests that want the network, and
+of TorchCTS those whose comparison its tests leave out on the CPU and that fail there once it is made; "used xpu" those that allocated on the device, where that was counted. A fallback to the CPU fails a
 test, as in any run of `pytest --xpu` ([testing](testing.md)). Strict is `--xpu-strict`: memory of its own, a GPU's plans, red zones,
 poisoned memory, two devices. The device is the CPU; nothing here ran on a GPU.
 
@@ -26,6 +27,8 @@ def row(r: dict[str, Any]) -> str:
     part = "whole" if r["each"] == 1 else f"1 in {r['each']}"
     if r["early"]:
         part += f"; {r['early']}"
+    if found := r.get("again"):
+        part += f"; the {found['nodes']} that failed once more later"
     cells = [
         r["suite"], r["version"], MODES[r["mode"]], part, "" if (used := r.get("used")) is None else used, counts.get("passed", 0), len(r["failed"]), len(r["fails_on_cpu"]),
         counts.get("skipped", 0), counts.get("xfailed", 0) + counts.get("xpassed", 0), r["date"],
@@ -62,6 +65,8 @@ def section(name: str, rows: list[dict[str, Any]]) -> str:
             f"| `{cell(name)}` | {', '.join(modes)} | {cell(error)[:160]} | {reason or 'not looked at'} |"
             for (name, error, reason), modes in failed.items()
         ]
+    if compared := sum(len(r.get("held", [])) for r in rows):
+        lines += ["", f"Of those on the CPU, too, {compared} are never compared there by the suite itself."]
     told = [f"{MODES[r['mode']]}: {', '.join(r['fallbacks'])}" for r in rows if r["fallbacks"]]
     if told:
         lines += ["", "Fallbacks to the CPU: " + "; ".join(told) + "."]
