@@ -11,27 +11,14 @@ constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kTileEach = 16;  // entries that an item ranks
 constexpr uint32_t kRankShift = 9;  // behind a digit or kByteValues
 
-// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one.
+// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one. While entries
+// are ranked, the count is in the upper half of a word, and the lanes that hold the digit are bits of the lower.
+constexpr uint32_t kCountShift = kLanes;
 struct DigitCounts {
   uint32_t by_part[kTeamParts * kByteValues];
   uint32_t base[kByteValues];
   uint32_t parts[kTeamParts];
 };
-
-// How many lanes of the sub-group have this item's digit, and how many of them come before it.
-struct DigitPeers { uint32_t ahead, count; };
-XPU_INLINE DigitPeers digit_peers(uint32_t digit) {
-  auto sg = syclex::this_work_item::get_sub_group();
-  const uint32_t lane = static_cast<uint32_t>(sub_group_lane());
-  uint32_t ahead = 0, count = 1;
-#pragma unroll
-  for (uint32_t m = 1; m < kLanes; ++m) {
-    const uint32_t same = sycl::permute_group_by_xor(sg, digit, m) == digit ? 1 : 0;
-    count += same;
-    ahead += (lane ^ m) < lane ? same : 0;
-  }
-  return {ahead, count};
-}
 
 template <class K> XPU_INLINE uint32_t entry_digit(K key, K lowest, uint32_t pass) {
   return static_cast<uint32_t>((key - lowest) >> (8 * pass)) & (kByteValues - 1);
@@ -43,17 +30,21 @@ XPU_INLINE void clear_counts(const Team& t, DigitCounts& c) {
 }
 
 // Counts one digit per item, kByteValues for none, in the order of the lanes; returns how many equal ones the sub-group
-// met before.
-XPU_INLINE uint32_t count_digit(const Team& t, DigitCounts& c, uint32_t digit) {
+// met before. Lanes of one digit find each other by their bits in its word (as in CUB's BlockRadixRankMatchEarlyCounts):
+// one exchange through local memory instead of fifteen between lanes.
+template <bool kWhole> XPU_INLINE uint32_t count_digit(const Team& t, DigitCounts& c, uint32_t digit) {
   auto sg = syclex::this_work_item::get_sub_group();
-  uint32_t* mine = c.by_part + t.part * kByteValues;
-  const bool is = digit < kByteValues;
-  const DigitPeers peers = digit_peers(digit);
-  const uint32_t before = mine[is ? digit : 0];
+  const uint32_t own = 1u << sub_group_lane();
+  const bool is = kWhole || digit < kByteValues;
+  uint32_t& word = c.by_part[t.part * kByteValues + (is ? digit : 0)];
+  if (is)
+    sycl::atomic_ref<uint32_t, sycl::memory_order::relaxed, sycl::memory_scope::work_group>(word).fetch_or(own);
   sycl::group_barrier(sg);
-  if (is && peers.ahead == 0) mine[digit] = before + peers.count;
+  const uint32_t met = word, ahead = sycl::popcount(met & (own - 1));
   sycl::group_barrier(sg);
-  return before + peers.ahead;
+  if (is && ahead == 0) word = ((met >> kCountShift) + sycl::popcount(met & ((1u << kLanes) - 1))) << kCountShift;
+  sycl::group_barrier(sg);
+  return (met >> kCountShift) + ahead;
 }
 
 // Counts the digits of entries [begin, end) by sub-group, in any order.
@@ -66,9 +57,10 @@ XPU_INLINE void count_digits(const Team& t, DigitCounts& c, const SortEntry<K>* 
   sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
 }
 
-XPU_INLINE uint32_t digit_total(const Team& t, const DigitCounts& c, uint32_t digit) {
+// `shift`: of the counts in their words.
+XPU_INLINE uint32_t digit_total(const Team& t, const DigitCounts& c, uint32_t digit, uint32_t shift) {
   uint32_t sum = 0;
-  for (uint32_t i = 0; i < t.parts; ++i) sum += c.by_part[i * kByteValues + digit];
+  for (uint32_t i = 0; i < t.parts; ++i) sum += c.by_part[i * kByteValues + digit] >> shift;
   return sum;
 }
 
@@ -85,47 +77,57 @@ template <class F> XPU_INLINE void place_digits(const Team& t, DigitCounts& c, F
   sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
 }
 
+// The entries of one tile from `at` on, `left` of which are this item's where the tile is not whole. The digit and the
+// rank of each are kept; the entries are read twice, which costs less than their registers.
+template <bool kWhole, class K>
+XPU_INLINE void move_tile(const Team& t, DigitCounts& c, const SortEntry<K>* at, SortEntry<K>* to, uint32_t left,
+                          K lowest, uint32_t pass, bool alone) {
+  auto group = syclex::this_work_item::get_work_group<1>();
+  uint32_t digit[kTileEach];
+#pragma unroll
+  for (uint32_t j = 0; j < kTileEach; ++j)
+    digit[j] = kWhole || j * kLanes < left ? entry_digit<K>(at[j * kLanes].key, lowest, pass) : kByteValues;
+#pragma unroll
+  for (uint32_t j = 0; j < kTileEach; ++j) digit[j] |= count_digit<kWhole>(t, c, digit[j]) << kRankShift;
+  sycl::group_barrier(group);
+  // uniform over the group
+  if (alone) place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d, kCountShift); });
+  for (uint32_t d = t.lane; d < kByteValues; d += t.lanes) {
+    uint32_t place = c.base[d], n[kTeamParts];
+#pragma unroll
+    for (uint32_t i = 0; i < kTeamParts; ++i)
+      n[i] = i < t.parts ? c.by_part[i * kByteValues + d] >> kCountShift : 0;
+#pragma unroll
+    for (uint32_t i = 0; i < kTeamParts; ++i) {
+      if (i < t.parts) c.by_part[i * kByteValues + d] = place;
+      place += n[i];
+    }
+    c.base[d] = place;
+  }
+  sycl::group_barrier(group);
+#pragma unroll
+  for (uint32_t j = 0; j < kTileEach; ++j) {
+    if (!kWhole && j * kLanes >= left) continue;
+    const uint32_t place = c.by_part[t.part * kByteValues + (digit[j] & (kByteValues - 1))];
+    to[place + (digit[j] >> kRankShift)] = at[j * kLanes];
+  }
+  sycl::group_barrier(group);
+}
+
 // Moves entries [begin, end) to where c.base says that the next one with each digit belongs, in their order. `alone`:
 // they are one tile and all there is, so that c.base is counted here.
 template <class K>
 XPU_INLINE void move_entries(const Team& t, DigitCounts& c, const SortEntry<K>* from, SortEntry<K>* to, uint32_t begin,
                              uint32_t end, K lowest, uint32_t pass, bool alone) {
-  auto group = syclex::this_work_item::get_work_group<1>();
   const uint32_t tile = kTileEach * t.lanes;
   // uniform over the group: all go to the end of the range
   for (uint32_t first = begin; first < end; first += tile) {
     clear_counts(t, c);
-    // The digit and the rank of each entry; the entries are read twice, which costs less than their registers.
-    uint32_t digit[kTileEach];
     const uint32_t own = first + t.part * kTileEach * kLanes + (t.lane - t.part * kLanes);
-#pragma unroll
-    for (uint32_t j = 0; j < kTileEach; ++j) {
-      const uint32_t i = own + j * kLanes;
-      digit[j] = i < end ? entry_digit<K>(from[i].key, lowest, pass) : kByteValues;
-    }
-#pragma unroll
-    for (uint32_t j = 0; j < kTileEach; ++j) digit[j] |= count_digit(t, c, digit[j]) << kRankShift;
-    sycl::group_barrier(group);
-    // uniform over the group
-    if (alone) place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d); });
-    for (uint32_t d = t.lane; d < kByteValues; d += t.lanes) {
-      uint32_t at = c.base[d];
-      for (uint32_t i = 0; i < t.parts; ++i) {
-        const uint32_t n = c.by_part[i * kByteValues + d];
-        c.by_part[i * kByteValues + d] = at;
-        at += n;
-      }
-      c.base[d] = at;
-    }
-    sycl::group_barrier(group);
-#pragma unroll
-    for (uint32_t j = 0; j < kTileEach; ++j) {
-      const uint32_t i = own + j * kLanes;
-      if (i >= end) continue;
-      const uint32_t place = c.by_part[t.part * kByteValues + (digit[j] & (kByteValues - 1))];
-      to[place + (digit[j] >> kRankShift)] = from[i];
-    }
-    sycl::group_barrier(group);
+    if (end - first >= tile)
+      move_tile<true, K>(t, c, from + own, to, 0, lowest, pass, alone);
+    else
+      move_tile<false, K>(t, c, from + own, to, own < end ? end - own : 0, lowest, pass, alone);
   }
 }
 
@@ -172,7 +174,7 @@ template <class T> void entries_row(const SortArgs& p) {
   for (uint32_t pass = 0; pass < passes; ++pass) {
     if (!alone) {
       count_digits<K>(t, c, from, 0, p.length, range.low, pass);
-      place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d); });
+      place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d, 0); });
     }
     move_entries<K>(t, c, from, to, 0, p.length, range.low, pass, alone);
     auto* other = from;
@@ -230,7 +232,7 @@ template <class T> void entries_count(const SortArgs& p) {
   count_digits<K>(t, c, entries_of<T>(p, p.pass & 1), t.first * p.chunk, end, static_cast<const K*>(p.range)[0],
                   p.pass);
   for (uint32_t d = t.lane; d < kByteValues; d += t.lanes)
-    p.counts[size_t{d} * p.chunks + t.first] = digit_total(t, c, d);
+    p.counts[size_t{d} * p.chunks + t.first] = digit_total(t, c, d, 0);
 }
 
 // A digit per work-group.
