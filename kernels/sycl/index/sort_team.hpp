@@ -3,6 +3,7 @@
 // entries_take writes the elements in their order. Included by sort.hpp.
 #pragma once
 #include "kernels/sycl/core/counts.hpp"
+#include "kernels/sycl/core/fours.hpp"
 #include "kernels/sycl/core/team_scan.hpp"
 
 namespace xpu {
@@ -11,12 +12,17 @@ constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kTileEach = 16;  // entries that an item ranks
 constexpr uint32_t kRankShift = 9;  // behind a digit or kByteValues
 
-// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one. While entries
-// are ranked, the count is in the upper half of a word, and the lanes that hold the digit are bits of the lower.
-constexpr uint32_t kCountShift = kLanes;
+// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one in the tile. While
+// entries are ranked, the count is in the upper half of a word, and the lanes that hold the digit are bits of the lower.
+// Ranked entries take turns in `staged`, from which neighbours are written to neighbouring places.
+constexpr uint32_t kCountShift = kLanes, kStagedBytes = 1 << 15;
 struct DigitCounts {
-  uint32_t by_part[kTeamParts * kByteValues];
-  uint32_t base[kByteValues];
+  union {
+    uint32_t by_part[kTeamParts * kByteValues];
+    alignas(16) uint8_t staged[kStagedBytes];
+  };
+  uint32_t base[kByteValues];   // the place of the next entry with each digit
+  uint32_t shift[kByteValues];  // from a place in the tile to that
   uint32_t parts[kTeamParts];
 };
 
@@ -77,39 +83,67 @@ template <class F> XPU_INLINE void place_digits(const Team& t, DigitCounts& c, F
   sycl::group_barrier(syclex::this_work_item::get_work_group<1>());
 }
 
-// The entries of one tile from `at` on, `left` of which are this item's where the tile is not whole. The digit and the
-// rank of each are kept; the entries are read twice, which costs less than their registers.
-template <bool kWhole, class K>
-XPU_INLINE void move_tile(const Team& t, DigitCounts& c, const SortEntry<K>* at, SortEntry<K>* to, uint32_t left,
-                          K lowest, uint32_t pass, bool alone) {
-  auto group = syclex::this_work_item::get_work_group<1>();
-  uint32_t digit[kTileEach];
+// Turns the counts of a tile into places in it, and c.base into those behind it. `alone`: the tile is all there is.
+XPU_INLINE void place_tile(const Team& t, DigitCounts& c, bool alone) {
+  uint32_t carry = 0;
+  for (uint32_t first = 0; first < kByteValues; first += t.lanes) {
+    const uint32_t d = first + t.lane;
+    const bool is = d < kByteValues;
+    uint32_t n[kTeamParts], sum = 0;
 #pragma unroll
-  for (uint32_t j = 0; j < kTileEach; ++j)
-    digit[j] = kWhole || j * kLanes < left ? entry_digit<K>(at[j * kLanes].key, lowest, pass) : kByteValues;
-#pragma unroll
-  for (uint32_t j = 0; j < kTileEach; ++j) digit[j] |= count_digit<kWhole>(t, c, digit[j]) << kRankShift;
-  sycl::group_barrier(group);
-  // uniform over the group
-  if (alone) place_digits(t, c, [&](uint32_t d) { return digit_total(t, c, d, kCountShift); });
-  for (uint32_t d = t.lane; d < kByteValues; d += t.lanes) {
-    uint32_t place = c.base[d], n[kTeamParts];
-#pragma unroll
-    for (uint32_t i = 0; i < kTeamParts; ++i)
-      n[i] = i < t.parts ? c.by_part[i * kByteValues + d] >> kCountShift : 0;
+    for (uint32_t i = 0; i < kTeamParts; ++i) {
+      n[i] = is && i < t.parts ? c.by_part[i * kByteValues + d] >> kCountShift : 0;
+      sum += n[i];
+    }
+    uint32_t all;
+    uint32_t place = carry + team_before(t, sum, c.parts, all);
+    carry += all;
+    if (!is) continue;
+    const uint32_t base = alone ? place : c.base[d];
+    c.shift[d] = base - place;
+    c.base[d] = base + sum;
 #pragma unroll
     for (uint32_t i = 0; i < kTeamParts; ++i) {
       if (i < t.parts) c.by_part[i * kByteValues + d] = place;
       place += n[i];
     }
-    c.base[d] = place;
   }
+}
+
+// The `count` entries of one tile, of which this item has those from `at` on. The digit and the rank of each are kept,
+// then its place in the tile; the entries are read twice, which costs less than their registers.
+template <bool kWhole, class K>
+XPU_INLINE void move_tile(const Team& t, DigitCounts& c, const SortEntry<K>* tile, SortEntry<K>* to, uint32_t count,
+                          K lowest, uint32_t pass, bool alone) {
+  constexpr uint32_t kStaged = kStagedBytes / sizeof(SortEntry<K>);
+  auto group = syclex::this_work_item::get_work_group<1>();
+  auto* staged = reinterpret_cast<SortEntry<K>*>(c.staged);
+  const uint32_t own = t.part * kTileEach * kLanes + (t.lane - t.part * kLanes), left = own < count ? count - own : 0;
+  const SortEntry<K>* at = tile + own;
+  uint32_t place[kTileEach];
+#pragma unroll
+  for (uint32_t j = 0; j < kTileEach; ++j)
+    place[j] = kWhole || j * kLanes < left ? entry_digit<K>(at[j * kLanes].key, lowest, pass) : kByteValues;
+#pragma unroll
+  for (uint32_t j = 0; j < kTileEach; ++j) place[j] |= count_digit<kWhole>(t, c, place[j]) << kRankShift;
+  sycl::group_barrier(group);
+  place_tile(t, c, alone);
   sycl::group_barrier(group);
 #pragma unroll
-  for (uint32_t j = 0; j < kTileEach; ++j) {
-    if (!kWhole && j * kLanes >= left) continue;
-    const uint32_t place = c.by_part[t.part * kByteValues + (digit[j] & (kByteValues - 1))];
-    to[place + (digit[j] >> kRankShift)] = at[j * kLanes];
+  for (uint32_t j = 0; j < kTileEach; ++j)
+    place[j] = (place[j] >> kRankShift) + c.by_part[t.part * kByteValues + (place[j] & (kByteValues - 1))];
+  // uniform over the group: as many rounds as the tile fills
+  for (uint32_t first = 0; first < count; first += kStaged) {
+    sycl::group_barrier(group);  // all have read what was here
+#pragma unroll
+    for (uint32_t j = 0; j < kTileEach; ++j)
+      if ((kWhole || j * kLanes < left) && place[j] - first < kStaged) staged[place[j] - first] = at[j * kLanes];
+    sycl::group_barrier(group);
+    const uint32_t end = count - first < kStaged ? count - first : kStaged;
+    for (uint32_t i = t.lane; i < end; i += t.lanes) {
+      const SortEntry<K> entry = staged[i];
+      to[c.shift[entry_digit<K>(entry.key, lowest, pass)] + first + i] = entry;
+    }
   }
   sycl::group_barrier(group);
 }
@@ -123,11 +157,10 @@ XPU_INLINE void move_entries(const Team& t, DigitCounts& c, const SortEntry<K>* 
   // uniform over the group: all go to the end of the range
   for (uint32_t first = begin; first < end; first += tile) {
     clear_counts(t, c);
-    const uint32_t own = first + t.part * kTileEach * kLanes + (t.lane - t.part * kLanes);
     if (end - first >= tile)
-      move_tile<true, K>(t, c, from + own, to, 0, lowest, pass, alone);
+      move_tile<true, K>(t, c, from + first, to, tile, lowest, pass, alone);
     else
-      move_tile<false, K>(t, c, from + own, to, own < end ? end - own : 0, lowest, pass, alone);
+      move_tile<false, K>(t, c, from + first, to, end - first, lowest, pass, alone);
   }
 }
 
@@ -276,12 +309,31 @@ template <class T> void entries_load(const SortArgs& p) {
                                                  i - div(i, p.by_length) * p.length};
 }
 
+// The float of a key, which is nearer than the element that it is of; none where several have one: zeros and nans.
+template <class T> XPU_INLINE bool float_of_key(sort_key_t<T> key, T& value) {
+  using K = sort_key_t<T>;
+  using Bits = OneOf<T>;
+  constexpr K kSign = K(1) << (kKeyBits<T> - 1);
+  value = sycl::bit_cast<T>(static_cast<Bits>(key & kSign ? key ^ kSign : ~key));
+  return key != kSign && key != (kSign | (kSign - 1));
+}
+
 template <class T> void entries_take(const SortArgs& p) {
   const uint32_t i = global_id();
   if (i >= p.rows * p.take) return;
   const uint32_t row = div(i, p.by_take), at = i - row * p.take;
-  const auto* from = entries_of<T>(p, p.moved[row]) + size_t{row} * p.length;
-  sort_emit_one<T>(p, row, at, from[at], 0);
+  const auto entry = (entries_of<T>(p, p.moved[row]) + size_t{row} * p.length)[at];
+  if constexpr (is_float_v<T>) {
+    using K = sort_key_t<T>;
+    constexpr K kAll = std::numeric_limits<K>::max() >> (sizeof(K) * 8 - kKeyBits<T>);
+    T value;
+    if (float_of_key<T>(p.descending ? static_cast<K>(~entry.key & kAll) : entry.key, value)) {
+      if (p.values) static_cast<T*>(p.values)[i] = value;
+      if (p.indices) p.indices[i] = entry.at;
+      return;
+    }
+  }
+  sort_emit_one<T>(p, row, at, entry, 0);
 }
 
 }  // namespace xpu
