@@ -32,7 +32,14 @@ constexpr int64_t kDealtParts = 64;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
 constexpr size_t kFewUnits = 4, kSliceColumns = 256;
 constexpr int64_t kPartSteps = 1 << 10;
-constexpr int64_t kTeamSteps = 16;  // of a column that is worth a sub-group
+constexpr int64_t kTeamSteps = 16;                   // of a column that is worth a sub-group
+constexpr int64_t kMeetSteps = 256;                  // of a column that is worth a work-group
+constexpr size_t kMeetEach = 4, kLeastMeeting = 64;  // indices of an item at a time, items of such a work-group
+constexpr size_t kMeetFilling = 16;                  // such work-groups per compute unit
+// A column is held in local memory where it is at most so many times longer than its indices.
+constexpr int64_t kHeldShare = 4;
+// Places per index up to which the last index of each is marked, instead of a sort.
+constexpr int64_t kLastShare = 64;
 // Columns that so many items or more would share are sorted, if there are so many indices, and not too many in all;
 // those side by side, which share one sort, also where there are so many times more.
 constexpr size_t kSortedShare = 8;
@@ -142,13 +149,32 @@ void scatter_dealt(runtime::Queue& queue, runtime::KernelSlot& kernel, const Col
   runtime::launch2(queue, kernel, args.parts, 1, 1, 1, args);
 }
 
+void launch_keys(runtime::Queue& queue, const ColumnPlan& plan, int32_t* keys) {
+  const ColumnArgs& args = plan.args;
+  const ColumnKeyArgs key{args.index, keys, args.index_step, args.skip, args.steps, args.walk};
+  runtime::launch2(queue, kernels::column_keys, plan.sorts, ceil_div(args.steps, kGroup), 1, kGroup, key);
+}
+
+void scatter_last(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan) {
+  ColumnArgs args = plan.args;
+  const runtime::Scratch keys(args.steps * sizeof(int32_t)), last(args.index.size * sizeof(uint32_t));
+  const ColumnLastArgs mark{keys.get<int32_t>(), last.get<uint32_t>(), static_cast<int32_t>(args.index.size),
+                            args.steps};
+  constexpr uint32_t zero = 0;
+  fill(queue, mark.last, sizeof zero, &zero, {1, {static_cast<uint32_t>(args.index.size)}, {1}, {0}});
+  launch_keys(queue, plan, mark.keys);
+  launch_items(queue, kernels::column_last_mark, args.steps, mark);
+  launch_items(queue, kernels::column_last_keep, args.steps, mark);
+  args.keys = mark.keys;
+  runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, args);
+}
+
 void scatter_sorted(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan) {
   ColumnArgs args = plan.args;
   const size_t entries = size_t{plan.sorts} * args.steps;
   const runtime::Scratch keys(entries * sizeof(int32_t)), sorted(entries * sizeof(int32_t)),
       places(entries * sizeof(int64_t));
-  const ColumnKeyArgs key{args.index, keys.get<int32_t>(), args.index_step, args.skip, args.steps, args.walk};
-  runtime::launch2(queue, kernels::column_keys, plan.sorts, ceil_div(args.steps, kGroup), 1, kGroup, key);
+  launch_keys(queue, plan, keys.get<int32_t>());
   sort(queue, {DType::i32, keys.get(), sorted.get(), places.get<int64_t>(), plan.sorts, args.steps, args.steps, false});
   args.keys = sorted.get<int32_t>();
   args.places = places.get<int64_t>();
@@ -198,7 +224,8 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     plan_tiles(p, units, total, args);
     width = args.tile;
   } else if (sorts(p, total, args.uniform, together, units)) {
-    plan.sorted = true;
+    plan.last = p.op == Reduce::assign && args.uniform && p.index.size <= kLastShare * p.steps;
+    plan.sorted = !plan.last;
     plan.sorts = args.uniform ? 1 : static_cast<uint32_t>(total);
     if (together) {
       plan.local = even_group(args.walk.inner, policy);
@@ -212,6 +239,16 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     }
     plan.groups0 = total;
     plan.groups1 = ceil_div(args.steps, plan.local);
+    return plan;
+  } else if (!together && by_teams(p, total, units) && p.steps >= kMeetSteps && policy.team_items > policy.lanes) {
+    args.meets = true;
+    plan.team = true;
+    args.held = p.index.stride == 1 && p.index.size <= static_cast<int64_t>(kHeldBytes / p.element) &&
+                p.index.size <= kHeldShare * p.steps;
+    plan.local = std::clamp(ceil_div(ceil_div(args.steps, kMeetEach), policy.lanes) * policy.lanes, kLeastMeeting,
+                            size_t{policy.team_items});
+    plan.groups0 = std::min(total, kMeetFilling * units);
+    plan.groups1 = 1;
     return plan;
   } else if (!together && by_teams(p, total, units)) {
     plan.team = true;
@@ -259,6 +296,8 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);
     if (plan.dealt)
       scatter_dealt(queue, kernel, plan, p.element);
+    else if (plan.last)
+      scatter_last(queue, kernel, plan);
     else if (plan.sorted)
       scatter_sorted(queue, kernel, plan);
     else if (plan.team)

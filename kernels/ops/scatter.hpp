@@ -27,11 +27,11 @@ struct ColumnProblem {
   Dims3 columns;
 };
 
-// sorted: an item per index, or a work-group per some of them, after a sort of the indices of each column. team: a
-// sub-group per column.
+// sorted: an item per index, or a work-group per some of them, after a sort of the indices of each column. last: the
+// same for `assign`, after a mark of the last index of each place. team: a sub-group per column, or a work-group.
 struct ColumnPlan {
   ColumnArgs args;
-  bool sorted = false, team = false;
+  bool sorted = false, last = false, team = false;
   uint32_t sorts = 0;  // columns with indices of their own
   bool dealt = false;  // the indices are dealt to args.parts items, by chunks of `chunk`
   uint32_t chunk = 0, chunks = 0;

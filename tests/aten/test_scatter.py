@@ -137,6 +137,40 @@ def test_deterministic(dtype: torch.dtype) -> None:
         assert all(torch.equal(first, fn().cpu()) for _ in range(20))
 
 
+@pytest.mark.parametrize("places", [3, 700, 4096, 9000])
+def test_long_rows_that_a_team_shares(places: int) -> None:
+    """Equal indices take turns in their order: the bits of a loop. The longest row does not fit local memory."""
+    for steps in (256, 1500):
+        x, i, s = data(40, places), ids(places, 40, steps), data(40, steps, seed=2)
+        i[3], i[4, 100:] = 1, 2
+        there = [t.to("xpu") for t in (x, i, s)]
+        for reduce in ("sum", "prod", "amax"):
+            f = lambda x, i, s, reduce=reduce: x.scatter_reduce(1, i, s, reduce)  # noqa: E731
+            assert torch.equal(f(*there).cpu(), f(x, i, s)), reduce
+        assert torch.equal(there[0].scatter(1, *there[1:]).cpu(), x.scatter(1, i, s))
+        turned = x.t().contiguous().t()
+        assert torch.equal(turned.to("xpu").scatter_add(1, *there[1:]).cpu(), turned.scatter_add(1, i, s))
+        for dtype in (torch.bool, torch.uint8, torch.float64, torch.complex128):
+            same(lambda x, i, s: x.scatter_add(1, i, s), (x * 9).to(dtype), i, (s * 9).to(dtype))
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        bad = i.clone()
+        bad[39, 1499] = places
+        there[0].scatter_add(1, bad.to("xpu"), there[2]).cpu()
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.complex128])
+@pytest.mark.parametrize("columns", [1, 3, 40])
+def test_the_last_of_equal_indices_stays(columns: int, dtype: torch.dtype) -> None:
+    """A GPU marks the last index of each place."""
+    x, s = data(3000, columns, dtype=dtype), data(5003, columns, dtype=dtype, seed=2)
+    for index in (ids(3000, 5003), torch.full((5003,), 7), torch.arange(5003) % 3000):
+        there = [t.to("xpu") for t in (x, index, s)]
+        assert torch.equal(there[0].index_copy(0, *there[1:]).cpu(), x.index_copy(0, index, s))
+        turned = [x.t().contiguous(), index, s.t().contiguous()]
+        got = turned[0].to("xpu").index_copy(1, *(t.to("xpu") for t in turned[1:]))
+        assert torch.equal(got.cpu(), turned[0].index_copy(1, *turned[1:]))
+
+
 @pytest.mark.parametrize("columns", [1, 17, 300, 1030])
 def test_many_rows_meet_in_few_places(columns: int) -> None:
     """A GPU sorts the indices first. The sums are those of a loop over them, bit for bit."""

@@ -1,5 +1,7 @@
 // Writes by index whose result does not depend on timing: one item owns a column and walks the indices in order.
 #pragma once
+#include <type_traits>
+
 #include "kernels/sycl/core/counts.hpp"
 #include "kernels/sycl/core/nan.hpp"
 #include "kernels/sycl/index/indexing.hpp"
@@ -11,6 +13,7 @@ namespace xpu {
 using xpu_ops::ColumnArgs;
 using xpu_ops::ColumnDealArgs;
 using xpu_ops::ColumnKeyArgs;
+using xpu_ops::ColumnLastArgs;
 using xpu_ops::CountArgs;
 using xpu_ops::SegmentArgs;
 using xpu_ops::SegmentOp;
@@ -158,6 +161,17 @@ inline void column_keys(const ColumnKeyArgs& p) {
   p.keys[size_t{column} * p.steps + j] = static_cast<int32_t>(takes(p, all, id) ? id : p.index.size);
 }
 
+// The number of the last step of each place, plus one; and the indices without those that a later one overwrites.
+inline void column_last_mark(const ColumnLastArgs& p) {
+  const uint32_t j = global_id();
+  if (j >= p.steps || p.keys[j] >= p.size) return;
+  sycl::atomic_ref<uint32_t, sycl::memory_order::relaxed, sycl::memory_scope::device>(p.last[p.keys[j]]).fetch_max(j + 1);
+}
+inline void column_last_keep(const ColumnLastArgs& p) {
+  const uint32_t j = global_id();
+  if (j < p.steps && p.keys[j] < p.size && p.last[p.keys[j]] != j + 1) p.keys[j] = p.size;
+}
+
 template <class T, class Op>
 XPU_INLINE void column_sorted(const ColumnArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
@@ -167,11 +181,18 @@ XPU_INLINE void column_sorted(const ColumnArgs& p) {
   const int32_t* keys = p.keys + begin;
   const int64_t* places = p.places + begin;
   const int32_t id = keys[j];
-  if (id >= p.index.size || (j > 0 && keys[j - 1] == id)) return;
+  if (id >= p.index.size) return;
   int64_t o[3] = {0, 0, 0};
   column_offsets(p.walk, column, o);
   T* to = static_cast<T*>(p.data) + o[0] + id * p.index.stride;
   const T* src = static_cast<const T*>(p.src) + o[1];
+  if constexpr (std::is_same_v<Op, OpAssign>) {
+    if (!p.places) {
+      *to = src[j * p.src_step];
+      return;
+    }
+  }
+  if (j > 0 && keys[j - 1] == id) return;
   T result = *to;
   for (uint32_t k = j; k < p.steps && keys[k] == id; ++k) result = Op::run(result, src[places[k] * p.src_step]);
   *to = result;
@@ -245,6 +266,25 @@ XPU_INLINE void column_sorted_tiles(const ColumnArgs& p) {
   add_row(p.walk, row, o);
   T* data = static_cast<T*>(p.data) + (o[0] + c0);
   const T* src = static_cast<const T*>(p.src) + (o[1] + c0);
+  if constexpr (std::is_same_v<Op, OpAssign>) {
+    if (!p.places) {
+      constexpr uint32_t kAhead = 4;  // elements that are loaded before one is stored
+      for (uint32_t j = first; j < end; j += kAhead) {
+        int32_t id[kAhead];
+        T value[kAhead];
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; ++a) {
+          const uint32_t at = j + a < end ? j + a : end - 1;
+          id[a] = p.keys[at];
+          value[a] = (src + at * p.src_step)[lane];
+        }
+#pragma unroll
+        for (uint32_t a = 0; a < kAhead; ++a)
+          if (id[a] < p.index.size) (data + id[a] * p.index.stride)[lane] = value[a];
+      }
+      return;
+    }
+  }
   for (uint32_t j = first; j < end; ++j) {
     const int32_t id = p.keys[j];
     if (id >= p.index.size || (j > 0 && p.keys[j - 1] == id)) continue;
@@ -304,66 +344,15 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
   }
 }
 
-// A sub-group per column: its lanes take neighbouring indices, and those that meet in one place take turns, in their
-// order. `own`: the place of this lane, kNoPlace for none.
-constexpr uint32_t kNoPlace = ~0u;
-template <class T, class Op> XPU_INLINE void column_turns(T* data, int64_t stride, uint32_t own, T value) {
-  auto sg = syclex::this_work_item::get_sub_group();
-  const uint32_t lane = static_cast<uint32_t>(sub_group_lane());
-  uint32_t turn = 0;
-#pragma unroll
-  for (uint32_t m = 1; m < xpu_ops::kLanes; ++m) {
-    const bool same = sycl::permute_group_by_xor(sg, own, m) == own;
-    turn += same && (lane ^ m) < lane ? 1 : 0;
-  }
-  const uint32_t turns = sycl::reduce_over_group(sg, own == kNoPlace ? 0 : turn + 1, sycl::maximum<uint32_t>());
-  for (uint32_t k = 0; k < turns; ++k) {
-    if (own != kNoPlace && turn == k) {
-      T* to = data + own * stride;
-      *to = Op::run(*to, value);
-    }
-    sycl::group_barrier(sg);
-  }
-}
+}  // namespace xpu
 
-// 1-D. Each sub-group takes columns in turn, so that no more places are written at a time than the cache holds.
-template <class T, class Op>
-XPU_INLINE void column_shared(const ColumnArgs& p) {
-  constexpr uint32_t kAhead = 4;  // blocks of indices and elements that are loaded at once
-  auto item = syclex::this_work_item::get_nd_item<1>();
-  auto sg = item.get_sub_group();
-  const uint32_t lane = static_cast<uint32_t>(sub_group_lane()), total = p.walk.rows * p.walk.inner,
-                 each = sg.get_group_linear_range(), teams = static_cast<uint32_t>(item.get_group_range(0)) * each;
-  const ColumnPart all{0, p.index.size, p.index.wrap ? p.index.size : 0, p.skip};
-  for (uint32_t column = static_cast<uint32_t>(item.get_group(0)) * each + sg.get_group_linear_id(); column < total;
-       column += teams) {
-    int64_t o[3] = {0, 0, 0};
-    column_offsets(p.walk, column, o);
-    T* data = static_cast<T*>(p.data) + o[0];
-    const T* src = static_cast<const T*>(p.src) + o[1];
-    for (uint32_t first = 0; first < p.steps; first += kAhead * xpu_ops::kLanes) {
-      int64_t id[kAhead];
-      T value[kAhead];
-#pragma unroll
-      for (uint32_t a = 0; a < kAhead; ++a) {
-        const uint32_t j = first + a * xpu_ops::kLanes + lane, at = j < p.steps ? j : p.steps - 1;
-        id[a] = load_index(p.index, o[2] + at * p.index_step);
-        value[a] = src[at * p.src_step];
-      }
-      uint32_t own[kAhead];
-#pragma unroll
-      for (uint32_t a = 0; a < kAhead; ++a)
-        own[a] = first + a * xpu_ops::kLanes + lane < p.steps && takes(p, all, id[a]) ? static_cast<uint32_t>(id[a])
-                                                                                      : kNoPlace;
-#pragma unroll
-      for (uint32_t a = 0; a < kAhead; ++a) column_turns<T, Op>(data, p.index.stride, own[a], value[a]);
-    }
-  }
-}
+#include "kernels/sycl/index/scatter_team.hpp"
+
+namespace xpu {
 
 #define XPU_COLUMN(name, op)                                                          \
   template <class T> inline void name(const ColumnArgs& p) { column_loop<T, op>(p); } \
-  template <class T> inline void name##_team(const ColumnArgs& p) { column_shared<T, op>(p); }
+  template <class T> inline void name##_team(const ColumnArgs& p) { column_team<T, op>(p); }
 XPU_COLUMN(column_assign, OpAssign)
 XPU_COLUMN(column_add, OpAdd)
 XPU_COLUMN(column_mul, OpMul)

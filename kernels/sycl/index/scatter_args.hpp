@@ -12,7 +12,9 @@ namespace xpu_ops {
 // of which either runs through the indices, the other through the columns. With `keys`, the sorted indices of each
 // column, an item per index combines what meets in one place. With `starts`, index and src of the only column are dealt
 // to the parts in their order (ColumnDealArgs), and each item takes those of its own. In the kernels of teams a
-// sub-group owns a column.
+// sub-group owns a column or, where its indices are many, a work-group.
+constexpr uint32_t kHeldBytes = 1 << 14;   // of a column that a work-group holds in local memory
+constexpr uint32_t kMeetPlaces = 1 << 12;  // words of local memory in which the entries of a column meet, by their place
 struct ColumnStep { int64_t data, src, index; };
 struct ColumnArgs {
   void* data;
@@ -28,10 +30,12 @@ struct ColumnArgs {
   uint32_t take;    // columns of one nest: the tile where they lie evenly, else 1; with `keys` and `unit`: indices
   uint8_t across;   // the inner loop runs through the columns
   uint8_t sift;     // the indices of the part are found first, so that nothing branches on them (one column)
+  uint8_t meets;    // teams: a work-group has a column
+  uint8_t held;     // the same: in local memory, read and written once
   ColumnStep inner, outer;
   Walk<3> walk;                      // columns: data, src, index
   const int32_t* keys = nullptr;     // [columns, steps], [steps] where `uniform`; left out: index.size
-  const int64_t* places = nullptr;   // of the keys among the steps
+  const int64_t* places = nullptr;   // of the keys among the steps; without them each place occurs once, in any order
   const uint32_t* starts = nullptr;  // [parts + 1]
 };
 
@@ -57,6 +61,14 @@ struct ColumnKeyArgs {
   int64_t index_step, skip;
   uint32_t steps;
   Walk<3> walk;  // as above
+};
+
+// Steps whose place a later one takes are left out of the keys.
+struct ColumnLastArgs {
+  int32_t* keys;   // [steps]; left out: size
+  uint32_t* last;  // [size], zeros
+  int32_t size;
+  uint32_t steps;
 };
 
 // Counts into one private table a work-item or work-group (rows of `counts`), summed by count_merge.
