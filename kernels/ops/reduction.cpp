@@ -31,6 +31,9 @@ constexpr int64_t kRowChain = 65536, kColumnChain = 1024;
 // Of a team: longer rows are shared by more than a sub-group, with so many bytes per item; from so many splits on
 // the results are combined by several items.
 constexpr int64_t kTeamRow = 512, kTeamBytes = 64, kTeamLeast = 64, kTeamSplits = 32;
+// Rows up to this length have a sub-group each where there are enough to fill the device twice: what a row costs at its
+// end is shared by more elements.
+constexpr int64_t kManyTeamRow = 8192, kTwice = 2;
 constexpr size_t kHostPartial = 1 << 14;  // bytes for the results of splits on the calling thread
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -107,9 +110,11 @@ void plan_team(ReductionPlan& plan, int64_t outputs, int64_t target, uint32_t el
   const int64_t most = policy.team_items, each = std::clamp<int64_t>(kTeamBytes / element, 16, 32), share = most * each;
   plan.kernel = ReductionPlan::Kernel::team;
   divide(a, outputs < target ? std::min(ceil_div(target, outputs), a.count / share) : 1, 256);
-  const int64_t items = a.inner_block <= kTeamRow ? int64_t{kLanes}
-                                                  : std::clamp(round_up(ceil_div(a.inner_block, each), kLanes),
-                                                               std::min(kTeamLeast, most), most);
+  const bool many = outputs * kLanes >= kTwice * target * policy.row_items;
+  const int64_t items =
+      a.inner_block <= (many ? kManyTeamRow : kTeamRow)
+          ? int64_t{kLanes}
+          : std::clamp(round_up(ceil_div(a.inner_block, each), kLanes), std::min(kTeamLeast, most), most);
   const int64_t teams = items == kLanes ? policy.row_items / kLanes : 1, tasks = outputs * a.splits;
   a.blocks = static_cast<uint32_t>(items);
   a.tasks = static_cast<uint32_t>(ceil_div(tasks, kMostGroups * teams));

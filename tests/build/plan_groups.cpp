@@ -110,6 +110,26 @@ void test_moves() {
   CHECK(rows(100, 100, 1, cached).groups0 == 13);
   CHECK(!rows(5001, 100, 2, gpu_policy(7)).team && !rows(5001, 15, 1, gpu_policy(7)).team);
   CHECK(!rows(2, 100, 1, gpu_policy(7)).team && !rows(5001, 100, 1, cpu_policy(7)).team);
+  // A work-group has a column of many indices; one that is not too long is held in local memory.
+  const ColumnPlan met = rows(5001, 1000, 1, gpu_policy(7));
+  CHECK(!shared.args.meets && met.team && met.args.meets && !met.args.held && met.local == 256);
+  CHECK(met.groups0 == 112 && rows(5001, 300, 1, gpu_policy(7)).local == 80);
+  const auto held = [](int64_t size, int64_t steps) {
+    const IndexSource source{nullptr, nullptr, size, 1, DeviceErrorCode::none, 0, 0, 0};
+    const Dims3 columns = {{5001, {size, steps, steps}}};
+    return plan_columns({Reduce::add, DType::f32, 4, nullptr, nullptr, source, steps, 1, 1, {}, columns}, gpu_policy(7))
+        .args.held;
+  };
+  CHECK(held(4096, 1024) && !held(4097, 2048) && !held(4096, 1023) && held(1, 256));
+  at("last of equal indices");
+  const auto assigned = [](int64_t size, const Policy& policy) {
+    const IndexSource source{nullptr, nullptr, size, 64, DeviceErrorCode::none, 0, 0, 0};
+    const Dims3 columns = {{64, {1, 1, 0}}};
+    return plan_columns({Reduce::assign, DType::f32, 4, nullptr, nullptr, source, 5000, 64, 1, {}, columns}, policy);
+  };
+  CHECK(assigned(5000, gpu_policy(7)).last && !assigned(5000, gpu_policy(7)).sorted &&
+        !assigned(5000, cpu_policy(7)).last);
+  CHECK(assigned(320'001, gpu_policy(7)).sorted && !assigned(320'001, gpu_policy(7)).last);
   at("few columns side by side, many threads");
   const auto slices = [](int64_t columns, const Policy& policy) {
     const IndexSource source{nullptr, nullptr, 5000, 1, DeviceErrorCode::none, 0, 0, 0};
@@ -138,6 +158,8 @@ void test_rows() {
   CHECK(softmax(gpu_policy(kUnits), 65536, 2048).local == 128 && softmax(gpu_policy(kUnits), 65536, 2048).team == 128);
   CHECK(softmax(gpu_policy(kUnits), 4096, 32768).local == 256 &&
         softmax(gpu_policy(kUnits), 4096, 32768).groups == 4096);
+  CHECK(softmax(gpu_policy(kUnits), 65536, 64).rows == 4 && softmax(gpu_policy(kUnits), 65536, 64).groups == 2048);
+  CHECK(softmax(gpu_policy(kUnits), 65536, 65).rows == 1 && softmax(cpu_policy(2), 65536, 64).rows == 1);
   at("norm_apply, items");
   NormApplyProblem apply;
   apply.rows = 64 * 256, apply.cols = 56 * 56, apply.period = 256;
@@ -162,7 +184,13 @@ void test_sums() {
   CHECK(all.kernel == Kernel::team && all.local == 256 && all.groups >= 4 * kUnits && all.joined_by == 256);
   CHECK(plan(cpu_policy(2), 1 << 13, 1 << 13, true, true).kernel == Kernel::row);
   at("sum of rows");
-  CHECK(plan(gpu_policy(kUnits), 65536, 2048, true, false).local == 128);
+  // A sub-group per row where there are enough of them.
+  const auto shared = [&](int64_t count, int64_t n) {
+    return plan(gpu_policy(kUnits), count, n, true, false).args.blocks;
+  };
+  CHECK(plan(gpu_policy(kUnits), 65536, 2048, true, false).local == 128 && shared(65536, 2048) == kLanes);
+  CHECK(shared(65536, 8192) == kLanes && shared(65536, 8193) == 256 && shared(16896, 2048) == kLanes);
+  CHECK(shared(16895, 2048) == 128 && shared(16895, 512) == kLanes);
   CHECK(plan(gpu_policy(kUnits), 65536, 128, true, false).local == 128 &&
         plan(gpu_policy(kUnits), 65536, 128, true, false).args.blocks == 16);
   CHECK(plan(cpu_policy(2), 65536, 2048, true, false).local == 16);
