@@ -33,6 +33,7 @@ SoftmaxArgs to_args(const SoftmaxProblem& problem, const SoftmaxPlan& plan) {
   SoftmaxArgs args{problem};
   args.blocks = plan.blocks;
   args.team = plan.team;
+  args.rows = plan.rows;
   return args;
 }
 
@@ -42,7 +43,9 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& p, const runtime::Pol
   using Kernel = SoftmaxPlan::Kernel;
   SoftmaxPlan plan;
   if (p.inner == 1 && policy.team_items > kLanes) {
-    const RowTeams teams = row_teams(p.outer, p.dim, p.y ? kTeamPairs : kTeamElements, policy);
+    plan.rows = !p.y && p.dim <= kSoftmaxShort ? kSoftmaxRows : 1;
+    const RowTeams teams =
+        row_teams(runtime::ceil_div(p.outer, plan.rows), p.dim, p.y ? kTeamPairs : kTeamElements, policy);
     plan.kernel = Kernel::team;
     plan.team = static_cast<uint32_t>(teams.items);
     plan.local = teams.local;

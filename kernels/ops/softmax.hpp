@@ -16,6 +16,7 @@ struct SoftmaxPlan {
   Kernel kernel = Kernel::columns;
   uint32_t blocks = 1;  // work-groups over columns
   uint32_t team = 1;    // items that share a row
+  uint32_t rows = 1;    // that they take side by side
   size_t groups = 0, local = 0;
 };
 SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& problem, const runtime::Policy& policy);

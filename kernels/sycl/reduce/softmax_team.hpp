@@ -48,12 +48,56 @@ XPU_INLINE void softmax_held(const Team& t, const I* x, O* out, uint32_t n) {
   }
 }
 
+// Four neighbouring rows of a sub-group, a four per item of each: the exchanges of one wait for those of the others.
+template <class I, class O, bool kLog> XPU_INLINE void softmax_rows(const Team& t, const SoftmaxArgs& p, uint32_t row) {
+  using A = opmath_t<O>;
+  constexpr uint32_t kRows = xpu_ops::kSoftmaxRows;
+  static_assert(kRows == 4);
+  const uint32_t at = 4 * t.lane;
+  const bool inside = at < p.dim;
+  A v[kRows][4], top[kRows], sum[kRows];
+#pragma unroll
+  for (uint32_t k = 0; k < kRows; ++k) {
+    // The last row again where there are no four.
+    const I* x = static_cast<const I*>(p.x) + size_t{least(row + k, p.outer - 1)} * p.dim;
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) v[k][j] = -__builtin_inff();
+    if (inside) read_four(x, at, v[k]);
+  }
+#pragma unroll
+  for (uint32_t k = 0; k < kRows; ++k)
+    top[k] = lane_max(larger(larger(v[k][0], v[k][1]), larger(v[k][2], v[k][3])));
+#pragma unroll
+  for (uint32_t k = 0; k < kRows; ++k) {
+    sum[k] = 0;
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) {
+      const A shifted = v[k][j] - top[k], e = fast_exp(shifted);
+      v[k][j] = kLog ? shifted : e;
+      sum[k] += inside ? e : A(0);
+    }
+  }
+  const A all = lane_sum(sum[0], sum[1], sum[2], sum[3], sub_group_lane());
+  const A last = kLog ? sycl::log(all) : A(1) / all;
+#pragma unroll
+  for (uint32_t k = 0; k < kRows; ++k) {
+    const A own = from_lane(last, k * (kLanes / kRows));
+#pragma unroll
+    for (uint32_t j = 0; j < 4; ++j) v[k][j] = kLog ? v[k][j] - own : v[k][j] * own;
+    if (inside) write_four(static_cast<O*>(p.out) + size_t{least(row + k, p.outer - 1)} * p.dim, at, v[k]);
+  }
+}
+
 template <class I, class O, bool kLog> XPU_INLINE void softmax_team(const SoftmaxArgs& p) {
   using A = opmath_t<O>;
   constexpr A lowest = -__builtin_inff();
   const Team t = team_of(p.team);
   const size_t n = p.dim;
   const bool fours = by_fours(static_cast<const I*>(p.x), n) && by_fours(static_cast<const O*>(p.out), n);
+  if (fours && p.rows > 1) {
+    for (uint32_t row = t.first * p.rows; row < p.outer; row += t.count * p.rows) softmax_rows<I, O, kLog>(t, p, row);
+    return;
+  }
   // uniform over the group: a team of several sub-groups is the work-group
   for (uint32_t row = t.first; row < p.outer; row += t.count) {
     const I* x = static_cast<const I*>(p.x) + row * n;
