@@ -297,8 +297,22 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
     carry = rebalanced(carried ? O::extend(carry, total) : O::start(total));
     carried = true;
   };
+  // Integers are joined in any order: by lanes, which are joined at the end.
+  constexpr bool kByLanes = kTeam && std::is_integral_v<S>;
+  const auto by_lanes = [&](uint32_t blocks, auto&& read) __attribute__((always_inline)) {
+    S all = read(0u);
+#pragma unroll 8
+    for (uint32_t b = 1; b < blocks; ++b) all = O::join(all, read(b * kScanLanes));
+    carry_on(lane_last(over_lanes<O>(all)));
+  };
   if (!totals_only) {
     uint32_t c = 0;
+    if constexpr (kByLanes) {
+      if (const uint32_t blocks = part / kScanLanes; blocks > 0) {
+        by_lanes(blocks, [&](uint32_t at) { return totals[at + lane]; });
+        c = blocks * kScanLanes;
+      }
+    }
     if constexpr (kTeam)  // a GPU waits long for each
       for (; c + kScanLanes <= part; c += kScanLanes) carry_on(lane_last(over_lanes<O>(totals[c + lane])));
     for (; c < part; ++c) carry_on(totals[c]);
@@ -309,12 +323,26 @@ template <class T, template <class> class Op, bool kTeam = false> XPU_INLINE voi
     carry_on(lane_last(v));
   };
   uint32_t i = 0;
+  if constexpr (kByLanes) {
+    if (const uint32_t blocks = count / kScanLanes; totals_only && blocks > 0) {
+      by_lanes(blocks, [&](uint32_t at) { return loaded(at, lane); });
+      i = blocks * kScanLanes;
+    }
+  }
   if constexpr (kTeam) {
     constexpr uint32_t kEach = sizeof(S) > 8 ? 2 : 4;
-    for (; i + kEach * kScanLanes <= count; i += kEach * kScanLanes) {
+    constexpr uint32_t kStep = kEach * kScanLanes;
+    S next[kEach];  // loaded while the step before it is joined
+    const auto load = [&](uint32_t from) __attribute__((always_inline)) {
+#pragma unroll
+      for (uint32_t j = 0; j < kEach; ++j) next[j] = loaded(from, kEach * lane + j);
+    };
+    if (i + kStep <= count) load(i);
+    for (; i + kStep <= count; i += kStep) {
       S v[kEach];
 #pragma unroll
-      for (uint32_t j = 0; j < kEach; ++j) v[j] = loaded(i, kEach * lane + j);
+      for (uint32_t j = 0; j < kEach; ++j) v[j] = next[j];
+      if (i + 2 * kStep <= count) load(i + kStep);
 #pragma unroll
       for (uint32_t j = 1; j < kEach; ++j) v[j] = O::join(v[j - 1], v[j]);
       const S all = over_lanes<O>(v[kEach - 1]), before = lane_shift(all, 1);
