@@ -405,19 +405,23 @@ void resample_plane(runtime::Queue& queue, const DeviceTable& y, const DeviceTab
 
 NearestPlan plan_nearest(const NearestProblem& p, const runtime::Policy& policy) {
   NearestPlan plan;
-  // About a tile of elements per work-group, and work for every compute unit.
-  const size_t width = size_t{p.out_size[2]} * p.inner;
+  // About a tile of elements per work-group, and work for every compute unit. Items side by side take a line, or what
+  // an element of it has.
+  const size_t width = size_t{p.out_size[2]} * p.inner,
+               local = tile_group(p.inner == 1 ? p.out_size[2] : p.inner, policy),
+               share = tile_share(local, kTileElements, policy);
   plan.rows_per_group = static_cast<uint32_t>(
-      std::clamp<size_t>(std::min(kTileElements / width, p.rows / wanted_groups(policy)), 1, kMostNearestRows));
+      std::clamp<size_t>(std::min(share / width, p.rows / wanted_groups(policy)), 1, kMostNearestRows));
   plan.groups = ceil_div(p.rows, plan.rows_per_group);
   const bool alone = policy.single_items && p.inner == 1 && p.out_size[2] < p.in_size[2];
-  plan.local = alone ? 1 : policy.lanes;
+  plan.local = alone ? 1 : local;
+  plan.ahead = !policy.single_items && p.inner == 1 && p.out_size[2] <= local;
   return plan;
 }
 
 void nearest(runtime::Queue& queue, size_t element, const NearestProblem& problem) {
   const NearestPlan plan = plan_nearest(problem, runtime::device_info(queue.device).policy);
-  const NearestArgs args{problem, plan.rows_per_group};
+  const NearestArgs args{problem, plan.rows_per_group, plan.ahead};
   runtime::launch(queue, kernels::nearest_lookup[raw_dtype(element)], plan.groups, plan.local, args);
 }
 

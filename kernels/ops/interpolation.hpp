@@ -83,6 +83,7 @@ void resample_plane(runtime::Queue& queue, const DeviceTable& y, const DeviceTab
 
 struct NearestPlan {
   uint32_t rows_per_group = 1;
+  bool ahead = false;  // an item loads elements of several rows before it stores one
   size_t groups = 0, local = 1;
 };
 NearestPlan plan_nearest(const NearestProblem& problem, const runtime::Policy& policy);

@@ -2,6 +2,7 @@
 #include "kernels/ops/interpolation.hpp"
 #include "kernels/ops/sparse.hpp"
 #include "kernels/ops/sparse_product.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 #include "kernels/sycl/images/interpolation_args.hpp"
 #include "tests/build/plan_check.hpp"
@@ -40,6 +41,8 @@ void test_resample() {
           const NearestPlan nearest = plan_nearest(args, policy);
           CHECK(parts_cover(rows, static_cast<int64_t>(nearest.groups), nearest.rows_per_group));
           alone |= nearest.local == 1;
+          const auto width = static_cast<size_t>(inner == 1 ? out : inner);
+          CHECK(nearest.local == 1 || nearest.local == xpu_ops::tile_group(width, policy));
           CHECK(nearest.local != 1 || policy.single_items);
         }
   check_all_seen("resample", seen, ResamplePlan::Kernel::walk);

@@ -177,11 +177,34 @@ inline void nearest_lookup(const NearestArgs& p) {
   const size_t lane = item.get_local_id(0), lanes = item.get_local_range(0);
   const uint32_t width = p.out_size[2] * p.inner, first = item.get_group(0) * p.rows_per_group;
   const uint32_t end = first + p.rows_per_group < p.rows ? first + p.rows_per_group : p.rows;
-  for (uint32_t row = first; row < end; ++row) {
-    const uint32_t y = row % p.out_size[1], rest = row / p.out_size[1];
-    const uint32_t z = rest % p.out_size[0], r = rest / p.out_size[0];
+  uint32_t y = first % p.out_size[1], rest = first / p.out_size[1];
+  uint32_t z = rest % p.out_size[0], r = rest / p.out_size[0];
+  const auto next_line = [&] {  // the line that a row reads; the row after it is next
     const int64_t line = (static_cast<int64_t>(r) * p.in_size[0] + p.index[0][z]) * p.in_size[1] + p.index[1][y];
-    const T* in = static_cast<const T*>(p.in) + line * p.in_size[2] * p.inner;
+    if (++y == p.out_size[1]) {
+      y = 0;
+      if (++z == p.out_size[0]) z = 0, ++r;
+    }
+    return static_cast<const T*>(p.in) + line * p.in_size[2] * p.inner;
+  };
+  if (p.ahead) {
+    // Rows of one element per item, which loads several before it stores one.
+    constexpr uint32_t kAhead = 4;
+    const bool inside = lane < width;
+    const int32_t from = p.index[2][inside ? lane : 0];
+    for (uint32_t row = first; row < end; row += kAhead) {
+      T value[kAhead];
+#pragma unroll
+      for (uint32_t a = 0; a < kAhead; ++a)
+        if (row + a < end) value[a] = next_line()[from];
+#pragma unroll
+      for (uint32_t a = 0; a < kAhead; ++a)
+        if (row + a < end && inside) (static_cast<T*>(p.out) + static_cast<int64_t>(row + a) * width)[lane] = value[a];
+    }
+    return;
+  }
+  for (uint32_t row = first; row < end; ++row) {
+    const T* in = next_line();
     T* out = static_cast<T*>(p.out) + static_cast<int64_t>(row) * width;
     if (p.inner == 1 && lanes == 1) {
       nearest_line(in, p.index[2], out, width);

@@ -31,7 +31,10 @@ struct ResamplePlaneArgs {
   Divider by_height;                // of the output
 };
 
-struct NearestArgs : ops::NearestProblem { uint32_t rows_per_group; };
+struct NearestArgs : ops::NearestProblem {
+  uint32_t rows_per_group;
+  uint32_t ahead;  // an item has one element of each row, and loads several
+};
 
 constexpr uint32_t kGridBlock = 512;  // positions that a group of grid_sample_block takes
 
