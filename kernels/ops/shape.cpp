@@ -71,6 +71,7 @@ void Cat::finish() {
   if (args_.count > 0) {
     const runtime::Policy& policy = policy_of(queue_);
     const uint32_t total = args_.total;
+    args_.ahead = !policy.single_items;
     const bool wide = !policy.single_items && widen();
     runtime::launch(queue_, wide ? kernels::cat_runs[raw_dtype(16)] : kernel_, groups_, policy.tile_items, args_);
     args_.total = total;

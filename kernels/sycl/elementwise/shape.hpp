@@ -15,6 +15,7 @@ using xpu_ops::UnfoldBackwardArgs;
 
 // The input of a work-group is selected from all of them: an index into the arguments that is not a constant would copy
 // them for every item. 64-bit columns and whole steps apart from the last: see for_columns.
+constexpr uint32_t kCatFlat = 8;  // steps of a work-group up to which rows are not walked one by one
 template <class T>
 void cat_runs(const CatArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
@@ -36,7 +37,23 @@ void cat_runs(const CatArgs& p) {
   T* dst = static_cast<T*>(p.dst) + in.offset;
   const uint32_t begin = (group - in.first_group) * xpu_ops::kCatBlock;
   const uint32_t end = begin + xpu_ops::kCatBlock < n ? begin + xpu_ops::kCatBlock : n;
-  if (width < lanes) {
+  if (p.ahead && width < kCatFlat * lanes) {
+    // Several elements of an item are on their way at a time, whatever row they are of.
+    constexpr uint32_t kAhead = 4;
+    for (uint32_t e = begin + static_cast<uint32_t>(lane); e < end; e += kAhead * static_cast<uint32_t>(lanes)) {
+      T value[kAhead];
+#pragma unroll
+      for (uint32_t a = 0; a < kAhead; ++a) {
+        const uint32_t at = e + a * static_cast<uint32_t>(lanes);
+        if (at < end) value[a] = src[at];
+      }
+#pragma unroll
+      for (uint32_t a = 0; a < kAhead; ++a) {
+        const uint32_t at = e + a * static_cast<uint32_t>(lanes), row = xpu_ops::div(at, in.width);
+        if (at < end) dst[size_t{row} * p.total + (at - row * width)] = value[a];
+      }
+    }
+  } else if (width < lanes) {
     for_columns(begin, end, lane, lanes, [&](size_t e) {
       uint32_t row = xpu_ops::div(static_cast<uint32_t>(e), in.width);
       dst[row * p.total + (static_cast<uint32_t>(e) - row * width)] = src[e];

@@ -14,6 +14,7 @@ constexpr uint32_t kCatBlock = 4096;  // elements of one work-group
 struct CatArgs {
   void* dst;
   uint32_t total, outer, count;
+  uint32_t ahead;  // an item loads several elements before it stores one
   struct Input {
     const void* src;
     uint32_t first_group, offset;
