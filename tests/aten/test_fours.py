@@ -86,6 +86,20 @@ def test_reductions(length: int, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("length", [600, 2048, 8191])
+def test_many_rows(length: int, dtype: torch.dtype) -> None:
+    """Enough rows that a sub-group has one each."""
+    a = numbers(300, length, dtype=dtype)
+    a[5, 77], a[299, length - 1] = torch.nan, torch.nan
+    x, wide = a.xpu(), a.double()
+    for name in ("argmax", "argmin"):
+        assert torch.equal(getattr(x, name)(1).cpu(), getattr(a, name)(1)), name
+    assert torch.equal(x.nan_to_num().amax(1).cpu(), a.nan_to_num().amax(1))
+    assert_near(x.float().var(1), wide.var(1).float(), rtol=1e-5)
+    assert_near(x.float().sum(1), wide.sum(1).float(), rtol=1e-5, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_extremes_of_nan(dtype: torch.dtype) -> None:
     a = numbers(6, 4096, dtype=dtype)
     for row, places in enumerate([(0,), (3,), (700, 701), (1, 4095), (2047, 2048)]):
@@ -109,6 +123,7 @@ def test_scans(length: int) -> None:
     whole = (numbers(3, length) * 5).to(torch.int64)
     assert torch.equal(whole.xpu().cumsum(1).cpu(), whole.cumsum(1))
     assert torch.equal(whole[0].xpu().cumsum(0).cpu(), whole[0].cumsum(0))
+    assert torch.equal((whole[0] | 1).xpu().cumprod(0).cpu(), (whole[0] | 1).cumprod(0))
     a = numbers(length)
     assert_near(a.xpu().cumsum(0), a.double().cumsum(0).float(), rtol=1e-4, atol=1e-3)
     for name in ("cummax", "cummin"):
@@ -129,6 +144,43 @@ def test_layer_norm_gradients(columns: int, dtype: torch.dtype) -> None:
     tol = 1e-3 if dtype == torch.float32 else 8e-2
     for t, h in zip(there, here, strict=True):
         assert_near(t.grad.float(), h.grad.float(), rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("columns", [4, 36, 60, 64])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.float64])
+def test_softmax_of_short_rows(columns: int, dtype: torch.dtype) -> None:
+    """A sub-group takes four rows at a time, of which the last may be there already."""
+    for rows in (1, 3, 4, 131):
+        a = numbers(rows + 1, columns, dtype=dtype)[1:] * 20
+        a[0, 1:], a[rows // 2, 0] = -torch.inf, torch.inf if rows == 3 else 1
+        for name in ("softmax", "log_softmax"):
+            expected = getattr(torch, name)(a.double(), 1).to(dtype)
+            got = getattr(torch, name)(a.xpu(), 1)
+            assert_near(got.float(), expected.float(), rtol=1e-2 if dtype in FLOATS[:2] else 1e-5, atol=2e-6)
+
+
+# The error of functions that are computed with 16 bits in mind, in units of the result's last place: half of one is the
+# rounding.
+@pytest.mark.parametrize("dtype", FLOATS[:2])
+def test_activations_of_16_bits(dtype: torch.dtype) -> None:
+    aten = torch.ops.aten
+    a = torch.cat([torch.linspace(-12, 12, 40000), torch.tensor([0.0, -0.0, 300.0, -300.0])]).to(dtype)
+    grad = torch.ones_like(a)
+    for f in (
+        lambda x, g: functional.silu(x),
+        lambda x, g: aten.silu_backward(g, x),
+        lambda x, g: aten.gelu_backward(g, x),
+        lambda x, g: aten.gelu_backward(g, x, approximate="tanh"),
+    ):
+        expected = f(a.double(), grad.double())
+        place = expected.abs().clamp_min(torch.finfo(dtype).smallest_normal) * torch.finfo(dtype).eps
+        off = (f(a.xpu(), grad.xpu()).cpu().double() - expected).abs() / place
+        # Near a zero of the result its last place is smaller than what the sum that it comes from is rounded to.
+        small = 1e-6 / place
+        assert bool((off <= 0.53 + small).all()), off.max()
+    odd = torch.tensor([torch.nan, torch.inf, -torch.inf]).repeat(4096).to(dtype)
+    for f in (functional.silu, lambda x: aten.silu_backward(torch.ones_like(x), x)):
+        assert torch.equal(f(odd.xpu()).cpu().nan_to_num(7), f(odd).nan_to_num(7))
 
 
 @pytest.mark.parametrize("columns", [5000, 8192, 32001])

@@ -36,6 +36,10 @@ def device_include(header: str) -> str:
     return f'#include "kernels/sycl/{header}"'
 
 
+# Element types for which kernels that move fours take the functions of xpu::quick.
+QUICK = ("f16", "bf16")
+
+
 def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
     lines = [
         f"template <class T> struct {kernel.name}_f{index} {{",
@@ -65,19 +69,20 @@ def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
 def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Instance], dict[str, int]]:
     """Functors (by expression), and the kernels of every type."""
     by_expr: dict[tuple[str, ...], int] = {}
-    for exprs in kernel.exprs.values():
-        by_expr.setdefault(tuple(exprs), len(by_expr))
-    functors = [functor(kernel, i, list(e)) for e, i in by_expr.items()]
     instances, uses = [], {}
     for t in kernel.types:
-        index = by_expr[tuple(kernel.exprs[t.name])]
-        functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
         for form, types in kernel.forms.items():
             if t.name in types:
+                exprs = kernel.exprs[t.name]
+                if kernel.quick and form == "fours" and t.name in QUICK:
+                    exprs = [e.replace("xpu::", "xpu::quick::") for e in exprs]
+                index = by_expr.setdefault(tuple(exprs), len(by_expr))
+                functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
                 name = f"{kernel.name}_{t.name}_{form}"
                 uses[name] = index
                 text = f"{FORMS[form][0]} {name}(PointwiseArgs p) {{ pointwise_{form}<{functor_type}>(p); }}"
                 instances.append(Instance(name, text, Owner(kernel.name), t.fp64, form=form))
+    functors = [functor(kernel, i, list(e)) for e, i in by_expr.items()]
     return functors, instances, uses
 
 
@@ -161,10 +166,12 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
                     lines.append(device_include("core/float8.hpp"))
                 if kind != "custom":
                     form = next((f for f in ("steps", "fours") if any(m.form == f for m in members)), "rows")
-                    lines += [device_include(FORMS[form][1]), "using namespace xpu;"]
+                    texts = []
                     for owner in owners:
                         wanted = {uses[m.name] for m in members if m.owner == owner}
-                        lines += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
+                        texts += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
+                    quick = [device_include("math/quick.hpp")] if any("xpu::quick::" in t for t in texts) else []
+                    lines += [device_include(FORMS[form][1]), *quick, "using namespace xpu;", *texts]
                 else:
                     lines += [device_include(family.manifest.header or ""), "using namespace xpu;"]
                 lines += [m.text for m in members]

@@ -66,6 +66,7 @@ class PointwiseKernel:
     exprs: dict[str, list[str]]  # element type -> one expression per output
     steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
     fours: frozenset[str] = frozenset()  # element types with a kernel that moves four elements per load
+    quick: bool = False  # of these, those of 16 bits are computed by xpu::quick
 
     @property
     def types(self) -> list[ElementType]:
@@ -394,7 +395,7 @@ class Builder:
             steps = frozenset(t.name for t in expand(row.steps)) & exprs.keys()
             if steps and any(o.kind != "T" for o in [*inputs, *outputs]):
                 raise self.fail(family, row, "steps", "needs operands and results of the common type")
-            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys())
+            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys(), row.quick)
         return result
 
     def choose(self, expr: object, t: ElementType) -> Expr | None:

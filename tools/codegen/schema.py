@@ -124,6 +124,10 @@ class Row(Strict):
         default_factory=list,
         description="element types with a second kernel for operands that step through memory; others are copied to rows first",
     )
+    quick: bool = Field(
+        default=False,
+        description="16-bit elements that are moved by fours are computed by the functions of the same name in `xpu::quick` (kernels/sycl/math/quick.hpp)",
+    )
     operands: int | None = Field(
         default=None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"
     )

@@ -61,6 +61,7 @@ class Sharing:
                     tuple(o.kind for o in kernel.outputs),
                     tuple(s.kind for s in kernel.scalars) if any("s" in e for e in kernel.exprs[t.name]) else (),
                     t.fp64,
+                    kernel.quick,
                 )
                 for way in ("rows", "fours"):
                     if t.name in kernel.forms[way]:
