@@ -59,6 +59,8 @@ def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
     for i, (operand, expr) in enumerate(zip(kernel.outputs, exprs, strict=True)):
         lines.append(f"    x.template out<{i}, {operand.device()}>({expr});")
     lines.append("  }")
+    held = "".join(f" x.template hold<{i}, {o.device()}, {o.compute()}>();" for i, o in enumerate(kernel.inputs))
+    lines.append(f"  template <class X> [[gnu::always_inline]] static void hold([[maybe_unused]] X& x) {{{held} }}")
     for verb, operands in (("read", kernel.inputs), ("write", kernel.outputs)) if kernel.fours else ():
         calls = "".join(f" x.template {verb}<{i}, {o.device()}>();" for i, o in enumerate(operands))
         lines.append(f"  template <class X> [[gnu::always_inline]] static void {verb}(const X& x) {{{calls} }}")

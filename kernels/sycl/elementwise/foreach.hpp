@@ -54,22 +54,22 @@ struct ForeachAccess {
   size_t i;
   const char* one[Operands];  // an operand of one element, or a stand-in
   const char* vec[Operands];  // an operand of n elements, or a stand-in
+  HeldValues<Operands> same;
+  template <int I, class T, class M> void hold() {
+    const M value = widen<M>(element_at<T>(one[1 + I], 0));
+    same.template hold<I>(p.mode[I], p.mode[I] == xpu_ops::kImmediate ? value_as<M>(own) : value);
+  }
   template <int I, class T, class M> M in() const {
-    const M each = widen<M>(reinterpret_cast<const T*>(vec[1 + I])[i]);
-    M same = widen<M>(*reinterpret_cast<const T*>(one[1 + I]));
-    same = p.mode[I] == xpu_ops::kImmediate ? value_as<M>(own) : same;
-    return p.mode[I] == xpu_ops::kElement ? each : same;
+    return same.template chosen<I>(widen<M>(element_at<T>(vec[1 + I], i)));
   }
   template <int I, class M> M scalar() const { return value_as<M>(argument); }
-  template <int I, class T, class V> void out(V v) const {
-    reinterpret_cast<T*>(const_cast<char*>(vec[I]))[i] = narrow<T>(v);
-  }
+  template <int I, class T, class V> void out(V v) const { store_at<T>(vec[I], i, narrow<T>(v)); }
 };
 
 template <class F, int Operands>
 inline void foreach_pointwise(const xpu_ops::ForeachArgs<Operands>& p) {
   const auto t = foreach_tensor(p);
-  ForeachAccess<Operands> x{p, t.scalar, p.own_scalar ? t.scalar : p.shared, 0, {}, {}};
+  ForeachAccess<Operands> x{p, t.scalar, p.own_scalar ? t.scalar : p.shared, 0, {}, {}, {}};
   const char* out = static_cast<const char*>(t.ptr[0]);
   x.one[0] = x.vec[0] = out;
 #pragma unroll
@@ -78,6 +78,7 @@ inline void foreach_pointwise(const xpu_ops::ForeachArgs<Operands>& p) {
     x.one[k] = p.mode[k - 1] == xpu_ops::kImmediate ? out : ptr;
     x.vec[k] = p.mode[k - 1] == xpu_ops::kElement ? ptr : out;
   }
+  F::hold(x);
   foreach_element(t, [&](size_t i) {
     x.i = i;
     F::run(x);

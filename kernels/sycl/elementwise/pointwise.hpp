@@ -2,6 +2,7 @@
 // row carries the expression, the operand types and the result types.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
+#include "kernels/sycl/core/fours.hpp"
 #include "kernels/sycl/elementwise/pointwise_args.hpp"
 #include "kernels/sycl/math/integer_division.hpp"
 #include "kernels/sycl/math/math.hpp"
@@ -36,6 +37,7 @@ template <class T, class M> inline T narrow(M v) {
 
 // A generated functor, always inline as well, reads and writes through an access object:
 //   in<I, T, M>()      input I, stored as T, converted to M
+//   hold<I, T, M>()    before the first element of a row: the value of an input I that is not read by element
 //   scalar<I, M>()     scalar argument I
 //   out<I, T>(value)   stores to output I
 struct AccessBase {
@@ -43,27 +45,90 @@ struct AccessBase {
   template <int I, class M> M scalar() const { return value_as<M>(p.s[I]); }
 };
 
+// An element in memory. A complex one is read and written as one number: its two floats apart would be gathers.
+template <class T> inline constexpr bool is_pair_v = is_complex_v<T> && sizeof(T) <= sizeof(uint64_t);
+template <class T> XPU_INLINE T element_at(const char* x, size_t i) {
+  if constexpr (is_pair_v<T>) {
+    using Part = OneOf<real_t<T>>;
+    const OneOf<T> both = reinterpret_cast<const OneOf<T>*>(x)[i];
+    return T(sycl::bit_cast<real_t<T>>(static_cast<Part>(both)),
+             sycl::bit_cast<real_t<T>>(static_cast<Part>(both >> 8 * sizeof(Part))));
+  } else {
+    return reinterpret_cast<const T*>(x)[i];
+  }
+}
+template <class T> XPU_INLINE void store_at(const char* x, size_t i, T v) {
+  if constexpr (is_pair_v<T>) {
+    using Both = OneOf<T>;
+    const Both low = sycl::bit_cast<OneOf<real_t<T>>>(v.re), high = sycl::bit_cast<OneOf<real_t<T>>>(v.im);
+    reinterpret_cast<Both*>(const_cast<char*>(x))[i] = low | high << 4 * sizeof(Both);
+  } else {
+    reinterpret_cast<T*>(const_cast<char*>(x))[i] = v;
+  }
+}
+
 // How an input is read is decided by selection, not by branches: a branch that is the same for all items still costs
-// the CPU device three times what the loads and the selection cost. So every load must be of memory that exists.
+// the CPU device three times what the loads and the selection cost. So every load must be of memory that exists. The
+// selection is one of bits, since `?:` between vectors by a condition of the whole loop is a branch again with AVX2,
+// which has no masks: an addition had six per eight floats.
+template <class M> XPU_INLINE auto bits_of(M v) {
+  if constexpr (__is_same(M, bool))
+    return static_cast<uint8_t>(v);
+  else
+    return sycl::bit_cast<OneOf<M>>(v);
+}
+
+// By input: a mask of all bits where it is read by element; the bits of its value for the row where it is not, else
+// none.
+template <int Inputs> struct HeldValues {
+  int32_t mask[Inputs];
+  uint32_t bits[Inputs][2];  // a complex number has two
+  uint64_t wide_bits[Inputs]
+                    [2];  // of doubles and 64-bit integers: a vector of what becomes 32 bits later is wide first
+  template <int I, class M> void hold(uint8_t mode, M same, int part = 0) {
+    static_assert(xpu_ops::kElement == 0);
+    mask[I] = (static_cast<int32_t>(mode) - 1) >> 31;  // a comparison would be a condition again
+    if constexpr (is_complex_v<M>) {
+      hold<I>(mode, same.re);
+      hold<I>(mode, same.im, 1);
+    } else if constexpr (sizeof(M) == sizeof(uint64_t)) {
+      wide_bits[I][part] = mode == xpu_ops::kElement ? 0 : bits_of(same);
+    } else {
+      bits[I][part] = mode == xpu_ops::kElement ? 0 : bits_of(same);
+    }
+  }
+  template <int I, class M> M chosen(M each, int part = 0) const {
+    if constexpr (is_complex_v<M>) {
+      return M{chosen<I>(each.re), chosen<I>(each.im, 1)};
+    } else if constexpr (__is_same(M, bool)) {
+      return (each & (mask[I] != 0)) | (bits[I][0] != 0);
+    } else if constexpr (sizeof(M) == sizeof(uint64_t)) {
+      return sycl::bit_cast<M>((bits_of(each) & static_cast<uint64_t>(int64_t{mask[I]})) | wide_bits[I][part]);
+    } else {
+      using Bits = OneOf<M>;
+      const Bits own = bits_of(each) & static_cast<Bits>(mask[I]);
+      return sycl::bit_cast<M>(static_cast<Bits>(own | static_cast<Bits>(bits[I][part])));
+    }
+  }
+};
+
 template <int Operands>
 struct RowAccess : AccessBase {
   uint32_t outs;
   size_t c;                   // 64 bits: the loads must be seen to be of neighbours
   const char* one[Operands];  // the operand at the start of the row
   const char* vec[Operands];  // where a value for each column can be read: the operand itself or a stand-in
-  template <int I, class T, class M> M in() const {
-    return chosen<I, T>(widen<M>(reinterpret_cast<const T*>(vec[outs + I])[c]));
-  }
-  // Input I, of which this is the element.
-  template <int I, class T, class M> M chosen(M each) const {
-    M same = widen<M>(*reinterpret_cast<const T*>(one[outs + I]));
+  HeldValues<Operands> same;
+  template <int I, class T, class M> void hold() {
+    M value = widen<M>(element_at<T>(one[outs + I], 0));
     if constexpr (I < xpu_ops::kPointwiseImmediates)
-      same = p.mode[I] == xpu_ops::kImmediate ? value_as<M>(p.imm[I]) : same;
-    return p.mode[I] == xpu_ops::kElement ? each : same;
+      value = p.mode[I] == xpu_ops::kImmediate ? value_as<M>(p.imm[I]) : value;
+    same.template hold<I>(p.mode[I], value);
   }
-  template <int I, class T, class V> void out(V v) const {
-    reinterpret_cast<T*>(const_cast<char*>(vec[I]))[c] = narrow<T>(v);
+  template <int I, class T, class M> M in() const {
+    return same.template chosen<I>(widen<M>(element_at<T>(vec[outs + I], c)));
   }
+  template <int I, class T, class V> void out(V v) const { store_at<T>(vec[I], c, narrow<T>(v)); }
 };
 
 // Always inline, here and below: a function that is not takes the address of the arguments, and the CPU device then
@@ -110,7 +175,7 @@ template <int Operands, class Fn> [[gnu::always_inline]] inline void for_rows(co
 template <class F, int Operands>
 [[gnu::always_inline]] inline RowAccess<Operands> row_access(const PointwiseArgs& p,
                                                              const char* const (&one)[Operands]) {
-  RowAccess<Operands> x{{p}, F::kOut, 0, {}, {}};
+  RowAccess<Operands> x{{p}, F::kOut, 0, {}, {}, {}};
 #pragma unroll
   for (int k = 0; k < Operands; ++k) {
     x.vec[k] = x.one[k] = one[k];
@@ -118,6 +183,7 @@ template <class F, int Operands>
 #pragma unroll
     for (int j = 0; j < Operands; ++j) x.vec[k] = p.stand_in[k] == j ? one[j] : x.vec[k];
   }
+  F::hold(x);
   return x;
 }
 

@@ -21,7 +21,7 @@ template <class F> struct FourAccess : RowAccess<F::kOut + F::kIn> {
     for (int k = 0; k < 4; ++k) held[F::kOut + I][k] = bits[k];
   }
   template <int I, class T, class M> M in() const {
-    return this->template chosen<I, T>(widen<M>(sycl::bit_cast<T>(static_cast<OneOf<T>>(held[F::kOut + I][at]))));
+    return this->same.template chosen<I>(widen<M>(sycl::bit_cast<T>(static_cast<OneOf<T>>(held[F::kOut + I][at]))));
   }
   template <int I, class T, class V> void out(V v) const { held[I][at] = sycl::bit_cast<OneOf<T>>(narrow<T>(v)); }
   template <int I, class T> void write() const {
