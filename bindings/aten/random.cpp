@@ -3,6 +3,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/DistributionTemplates.h>
 #include <ATen/native/TensorFactories.h>
+#include <ATen/ops/aminmax.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/div.h>
@@ -450,11 +451,15 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   else
     out.resize_({rows, num_samples});
   if (out.numel() == 0) return out;
-  // One trip to the host for both conditions.
-  const at::Tensor valid = at::isfinite(self).logical_and(self.ge(0)).all();
-  const at::Tensor positive = self.dim() == 1 ? self.sum().gt(0) : self.sum(1).gt(0).all();
-  const at::Tensor both = at::stack({valid, positive}).cpu();
-  if (!both.const_data_ptr<bool>()[0]) {
+  TORCH_CHECK(categories > 0 || num_samples == 1, "invalid multinomial distribution (sum of probabilities <= 0)");
+  // One pass over the input: its extrema, among which NaN wins, say whether it is valid and whether rows have a sum.
+  // One trip to the host for all of them.
+  const auto [low, high] = categories > 0 ? at::aminmax(self, -1) : at::aminmax(self);  // raises without categories
+  const at::Tensor extrema =
+      self.dim() == 1 ? at::stack({low, high, high}) : at::stack({low.amin(), high.amax(), high.amin()});
+  const at::Tensor here = extrema.to(at::kCPU, at::kDouble);
+  const double *extremum = here.const_data_ptr<double>(), least = extremum[0], most = extremum[1];
+  if (!(least >= 0 && std::isfinite(most))) {
     TORCH_CHECK(replacement && num_samples > 1, "probability tensor contains either `inf`, `nan` or element < 0");
     // The first such entry has the message, as in torch's CPU, where NaN is not at least zero either.
     const double first =
@@ -462,7 +467,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
     TORCH_CHECK(first >= 0, "invalid multinomial distribution (encountering probability entry < 0)");
     TORCH_CHECK(false, "invalid multinomial distribution (encountering probability entry = infinity or NaN)");
   }
-  TORCH_CHECK(both.const_data_ptr<bool>()[1], "invalid multinomial distribution (sum of probabilities <= 0)");
+  TORCH_CHECK(extremum[2] > 0, "invalid multinomial distribution (sum of probabilities <= 0)");
   if (!replacement || num_samples == 1) {
     // The largest p / e with e exponential are a draw without replacement (Efraimidis and Spirakis 2006).
     at::Tensor q = at::empty_like(self).exponential_(1, generator);
