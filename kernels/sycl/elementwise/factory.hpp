@@ -133,8 +133,7 @@ void triangle(const TriangleArgs& p) {
 template <class T, bool UPPER>
 void triangle_indices(const TriangleIndexArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
-  int64_t row = p.first_row + static_cast<int64_t>(it.get_group(0)), lane = it.get_local_id(0),
-          lanes = it.get_local_range(0);
+  int64_t row = p.first_row + static_cast<int64_t>(it.get_group(0));
   int64_t before, begin, end;  // entries of earlier rows; columns of this row
   if constexpr (UPPER) {
     begin = row + p.offset < 0 ? 0 : row + p.offset;
@@ -152,11 +151,12 @@ void triangle_indices(const TriangleIndexArgs& p) {
     int64_t k = row - r0, growing = k < grow ? k : grow;
     before = growing * len0 + growing * (growing - 1) / 2 + (k - growing) * p.cols;
   }
-  T *rows = static_cast<T*>(p.dst), *cols = rows + p.n;
-  for (int64_t c = begin + lane; c < end; c += lanes) {
-    rows[before + c - begin] = static_cast<T>(row);
-    cols[before + c - begin] = static_cast<T>(c);
-  }
+  T *rows = static_cast<T*>(p.dst) + before, *cols = rows + p.n;
+  const size_t count = end > begin ? end - begin : 0;
+  for_columns(0, count, it.get_local_id(0), it.get_local_range(0), [&](size_t c) {
+    rows[c] = static_cast<T>(row);
+    cols[c] = static_cast<T>(begin + static_cast<int64_t>(c));
+  });
 }
 
 template <class T>
