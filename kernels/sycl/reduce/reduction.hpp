@@ -171,6 +171,17 @@ inline void finish(const Op& op, const ReductionArgs& p, uint32_t split, uint32_
     op.store(p, k.out0, k.out1, give(finished(op, p, acc)));
 }
 
+// Whether rows are added four elements per lane at a time.
+template <class Op> constexpr auto joins_fours(int) -> decltype(Op::kFours) { return Op::kFours; }
+template <class Op> constexpr bool joins_fours(long) { return false; }
+template <class Op, class In>
+XPU_INLINE void add_four(const Op& op, typename Op::Acc& a, const In* x, size_t lane, int64_t index) {
+  In v[kRows];
+#pragma unroll
+  for (uint32_t j = 0; j < kRows; ++j) v[j] = load(x + j * kLanes, lane);
+  op.add_fours(a, v, index + static_cast<int64_t>(lane), kLanes);
+}
+
 // ---- row: a work-group, which is one sub-group of kLanes items, shares one output and one split of it: for reduced
 // dimensions that are contiguous or long. With p.short_rows it takes kRows neighbouring outputs; their lanes are
 // combined together in 5 exchanges instead of 16.
@@ -214,6 +225,8 @@ struct Row {
           Acc sum = op.identity();
           const In* x = in + (k.in + least(j, rows - 1) * p.in_kept[0]);
           size_t r = 0;
+          if constexpr (joins_fours<Op>(0))
+            for (; r + kRows * kLanes <= n; r += kRows * kLanes) add_four(op, sum, x + r, lane, r);
           for (; r + kLanes <= n; r += kLanes) op.add(sum, load(x + r, lane), r + lane);
           if (r + lane < n) op.add(sum, load(x + r, lane), r + lane);
 #pragma unroll
@@ -229,9 +242,12 @@ struct Row {
           if (p.in_inner == 1) {
             size_t r = 0;
             for (; r + kRows * kLanes <= n; r += kRows * kLanes)
+              if constexpr (joins_fours<Op>(0))
+                add_four(op, a[0], x + r, lane, index + r);
+              else
 #pragma unroll
-              for (uint32_t j = 0; j < kRows; ++j)
-                op.add(a[j], load(x + r + j * kLanes, lane), index + r + j * kLanes + lane);
+                for (uint32_t j = 0; j < kRows; ++j)
+                  op.add(a[j], load(x + r + j * kLanes, lane), index + r + j * kLanes + lane);
             if (r < n)
 #pragma unroll
               for (uint32_t j = 0; j < kRows; ++j)

@@ -247,7 +247,8 @@ template <class T> struct Hash {
 template <class T> struct Variance {
   using In = T;
   using A = opmath_t<T>;
-  using Acc = Acc3<A, A, A>;  // mean, sum of squared differences, count
+  using Acc = Acc3<A, A, A>;            // mean, sum of squared differences, count
+  static constexpr bool kFours = true;  // a division per element is what a row takes longest for
   A correction;
   explicit Variance(const ReductionArgs& p) : correction(parameter<A>(p)) {}
   Acc identity() const { return {0, 0, 0}; }
