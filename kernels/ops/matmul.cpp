@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gen/kernels/bytes16_kernels.hpp"
 #include "gen/kernels/dot16_kernels.hpp"
 #include "gen/kernels/matmul_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
@@ -23,6 +24,7 @@ constexpr int64_t kSmallProduct = 64 * 64 * 64;
 // Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
 // faster where the processor has instructions for them.
 constexpr int64_t kFewRows = 8, kFewRows16 = 4;
+constexpr int64_t kFewRowsOfBytes = 16;      // more are worth the copies of float32 products
 constexpr int64_t kOperandBehind = 4 << 20;  // bytes
 // Products of two signed bytes are at most 2^14, with an unsigned one below 2^15.
 constexpr int64_t kWholeInner = 1 << 10;
@@ -42,7 +44,7 @@ MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, Matmu
   MatmulPlan plan;
   const bool many = args.m >= kManyRows;
   plan.kernel = by_pairs(type, form, policy) ? Kernel::pairs
-                : form == MatmulForm::dots   ? Kernel::dots
+                : form == MatmulForm::dots   ? type == DType::i8 ? Kernel::bytes : Kernel::dots
                 : form == MatmulForm::across ? Kernel::across
                 : many                       ? Kernel::rows8
                                              : Kernel::rows1;
@@ -69,6 +71,7 @@ void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, 
   switch (plan.kernel) {
     case MatmulPlan::Kernel::dots: return runtime::launch(queue, kernels::matmul_dot[type], groups, 1, args);
     case MatmulPlan::Kernel::pairs: return runtime::launch(queue, kernels::matmul_pairs[type], groups, 1, args);
+    case MatmulPlan::Kernel::bytes: return runtime::launch(queue, kernels::matmul_bytes[type], groups, 1, args);
     case MatmulPlan::Kernel::across: return runtime::launch(queue, kernels::matmul_across[type], groups, 1, args);
     case MatmulPlan::Kernel::rows8:
       return runtime::launch2(queue, kernels::matmul_rows8[type], plan.groups0, plan.groups1, 1, plan.local, args);
@@ -90,6 +93,10 @@ bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, c
   if (type != DType::bf16 && type != DType::f16) return false;
   if (by_pairs(type, form, policy)) return rows <= kPairRows;
   return rows <= (policy.products16 ? kFewRows16 : kFewRows);
+}
+
+bool plan_few_rows_of_bytes(int64_t rows, int64_t columns, const runtime::Policy& policy) {
+  return policy.single_items && rows <= kFewRowsOfBytes && columns >= 2 * kLanes * policy.units;
 }
 
 bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy) {

@@ -15,9 +15,10 @@ inline namespace matmul_family {
 // How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
 // of b.
 enum class MatmulForm { any, dots, across };
-// pairs: dots with pairs of bf16. rows8, rows1: rows of the result that an item computes.
+// pairs: dots with pairs of bf16. bytes: dots of bytes with a result in int32. rows8, rows1: rows of the result that an
+// item computes.
 struct MatmulPlan {
-  enum class Kernel { dots, pairs, across, rows8, rows1 } kernel = Kernel::dots;
+  enum class Kernel { dots, pairs, bytes, across, rows8, rows1 } kernel = Kernel::dots;
   uint32_t row_blocks = 0, blocks = 0, dot_columns = 0;
   size_t groups0 = 0, groups1 = 1, local = 1;
 };
@@ -32,6 +33,9 @@ bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& po
 // Whether matmul_dot or matmul_across, which the host does not wait for, reads b as fast as oneDNN or faster. Where the
 // processor has no instructions for 16 bits, oneDNN turns all of b into float32.
 bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, const runtime::Policy& policy);
+
+// The same of bytes with a result in int32, where oneDNN refuses them.
+bool plan_few_rows_of_bytes(int64_t rows, int64_t columns, const runtime::Policy& policy);
 
 // Whether a product's operand of the result's size, `bytes`, is read by a pass behind oneDNN's primitive. In float32
 // the primitive itself reads it slower where the result leaves the second cache.

@@ -116,7 +116,11 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   }
   if (is_int8(p.a.type) && p.out.type == DType::i32) {
     list.add_primitive({.layout = Layout::plain}, false);
-    // On a processor without instructions for bytes; small products are not worth the copies.
+    // What follows is for a processor without instructions for bytes.
+    if (p.a.type == DType::i8 && p.b.type == DType::i8 && p.a.col_stride == 1 && p.b.row_stride == 1 &&
+        ops::plan_few_rows_of_bytes(p.out.rows, p.out.cols, policy))
+      list.add({.engine = Engine::bytes});
+    // Small products are not worth the copies.
     if (policy.single_items && is_dense(p.out) && p.out.numel() <= INT32_MAX &&
         !ops::plan_small_matmul(p.out.numel(), p.a.cols, policy))
       list.add({.engine = Engine::whole, .layout = Layout::plain, .wide = true});

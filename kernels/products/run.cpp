@@ -78,11 +78,12 @@ class MatmulOracle {
 
   bool operator()(const Attempt& attempt) {
     if (attempt.engine == Engine::whole) return whole();
-    return attempt.engine == Engine::own ? own(attempt) : primitive(attempt);
+    if (attempt.engine == Engine::bytes) return own(attempt, ops::MatmulForm::dots);
+    return attempt.engine == Engine::own ? own(attempt, plan_.form) : primitive(attempt);
   }
 
  private:
-  bool own(const Attempt& attempt) {
+  bool own(const Attempt& attempt, ops::MatmulForm form) {
     Memory memory[2];
     Operand a = wanted(p_.a, Layout::as_it_is, attempt.wide), b = wanted(p_.b, attempt.layout, attempt.wide);
     copy_if_wanted(queue_, a, p_.a, memory[0]);
@@ -104,7 +105,7 @@ class MatmulOracle {
     if (args.c) args.cs = strides(p_.c);
     std::copy_n(p_.alpha_bits, 2, args.alpha);
     std::copy_n(p_.beta_bits, 2, args.beta);
-    ops::matmul(queue_, a.type, args, static_cast<uint32_t>(p_.out.batch), plan_.form);
+    ops::matmul(queue_, a.type, args, static_cast<uint32_t>(p_.out.batch), form);
     return true;
   }
 

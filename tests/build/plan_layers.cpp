@@ -20,15 +20,15 @@ void test_matmul() {
   std::set<MatmulPlan::Kernel> seen;
   for (const uint32_t m : {1u, 3u, 4u, 7u, 1000u})
     for (const uint32_t n : {1u, 17u, 64u, 5000u})
-      for (const int kind : {0, 1, 2, 3}) {
-        const bool dot16 = kind >= 2;
+      for (const int kind : {0, 1, 2, 3, 4}) {
+        const bool dot16 = kind == 2 || kind == 3;
         const MatmulForm form = kind == 0 ? MatmulForm::any : kind == 3 ? MatmulForm::across : MatmulForm::dots;
         at("matmul", m, n, kind);
         Policy policy;
         policy.dot16 = dot16;
         MatmulArgs args{};
         args.m = m, args.n = n;
-        const MatmulPlan plan = plan_matmul(DType::bf16, args, 3, form, policy);
+        const MatmulPlan plan = plan_matmul(kind == 4 ? DType::i8 : DType::bf16, args, 3, form, policy);
         seen.insert(plan.kernel);
         const int64_t rows = plan.kernel == MatmulPlan::Kernel::pairs   ? kPairRows
                              : form != MatmulForm::any                  ? kDotRows
@@ -74,6 +74,8 @@ void test_matmul() {
     CHECK(!serves(DType::f64, 1, cpu));
   }
   CHECK(plan_few_rows(DType::f32, 1, 2 * kLanes * cpu.units, MatmulForm::dots, cpu));
+  CHECK(plan_few_rows_of_bytes(16, 4096, cpu) && !plan_few_rows_of_bytes(17, 4096, cpu));
+  CHECK(!plan_few_rows_of_bytes(1, 1, cpu) && !plan_few_rows_of_bytes(1, 4096, gpu));
   CHECK(plan_relu_behind(cpu) && !plan_relu_behind(gpu));
   CHECK(plan_operand_behind(DType::f32, 4 << 20, cpu) && !plan_operand_behind(DType::f32, (4 << 20) - 1, cpu));
   CHECK(!plan_operand_behind(DType::bf16, 4 << 20, cpu) && !plan_operand_behind(DType::f32, 4 << 20, gpu));

@@ -153,6 +153,15 @@ void test_integers_and_activations() {
   CHECK(choose(plan_matmul(p, gpu_policy(64)), no_bytes)->engine == Engine::own);
   p.out.row_stride = 600;
   CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::own);
+  for (const int64_t rows : {1, 16, 17}) {
+    p = product(DType::i8, rows, 512, 4096);
+    p.out.type = DType::i32;
+    CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::whole);
+    p.b.row_stride = 1, p.b.col_stride = 512;  // a transposed weight
+    CHECK(choose(plan_matmul(p, policy), all)->engine == Engine::primitive);
+    CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == (rows > 16 ? Engine::whole : Engine::bytes));
+    CHECK(choose(plan_matmul(p, gpu_policy(64)), no_bytes)->engine == Engine::own);
+  }
   p = product(DType::i8, 8, 8, 8);
   p.out.type = DType::i32;
   CHECK(choose(plan_matmul(p, policy), no_bytes)->engine == Engine::own);

@@ -342,7 +342,9 @@ from xpu_ops import onednn
 
 gen = torch.Generator().manual_seed(0)
 # One part, whole parts, a part that is left over, few elements of it; extremes make the largest sums.
-for m, k, n in ((70, 64, 130), (70, 1024, 130), (70, 1025, 130), (33, 5000, 300)):
+# Few rows of long, contiguous columns have a kernel of their own: each number of rows, a rest of columns and of elements.
+few = [(m, k, n) for m in (1, 2, 3, 4, 7, 16) for k, n in ((64, 128), (75, 131), (5000, 130))]
+for m, k, n in [(70, 64, 130), (70, 1024, 130), (70, 1025, 130), (33, 5000, 300), *few]:
     for kind, low, high in ((torch.int8, -128, 127), (torch.uint8, 0, 255)):
         for extreme in (False, True):
             a = torch.randint(low, high + 1, (m, k), generator=gen).to(kind)
