@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/host/bulk.hpp"
 #include "kernels/host/table.hpp"
+#include "kernels/runtime/module/native_target.hpp"
 
 namespace xpu_ops::host {
 namespace {
@@ -162,8 +164,14 @@ struct Work {
 }  // namespace
 
 bool wide_vectors() noexcept {
-  static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-                           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+  static const bool wide = [] {
+    // The target that the device's code is made for holds here too: one that is named stands for a whole processor.
+    const char* forced = std::getenv("CL_CONFIG_CPU_TARGET_ARCH");
+    const std::string_view sets = forced ? runtime::isa_of_target(forced) : std::string_view{};
+    return (sets.empty() || sets.find("avx512vl") != sets.npos) && __builtin_cpu_supports("avx512f") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq");
+  }();
   return wide;
 }
 

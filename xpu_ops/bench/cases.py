@@ -279,12 +279,12 @@ def sparse() -> Iterator[Case]:
     yield Case("sparse", "embedding update 8192x64", lambda w, g: w.add_(g, alpha=-1e-9), (weight, grad))
 
 
-SIZES = {"core": [10**6], "full": [10**3, 10**5, 10**6, 16 * 10**6], "sample": [10**3]}
+SIZES = {"core": [10**6], "full": [10**3, 10**5, 10**6, 16 * 10**6], "sample": [10**3, 10**5]}
 SELECTION_SIZES: dict[str, list[int]] = {"core": [], "full": [10**3, 10**5, 10**7], "sample": [10**3]}
 
 
 def cases(level: str) -> Iterator[Case]:
-    """Every row of a level: core in a few minutes, full with all sizes and models, sample every operator at one size."""
+    """Every row of a level: core in a few minutes, full with all sizes and models, sample every operator at one size or two."""
     full = level == "full"
     yield from host()
     for size in SIZES[level]:
