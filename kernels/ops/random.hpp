@@ -1,5 +1,6 @@
 // Random numbers: launches of one counter per item, and permutations.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -18,6 +19,14 @@ template <class Problem>
 void draw(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t items, const Problem& problem) {
   const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
   runtime::launch(queue, kernel, runtime::ceil_div(items, group), group, problem);
+}
+
+// Launches of at most kKeyLaunch items: the whole work is counted in 64 bits.
+constexpr uint64_t kKeyLaunch = uint64_t{1} << 30;
+template <class Problem>
+void draw_keys(runtime::Queue& queue, runtime::KernelSlot& kernel, Problem problem) {
+  for (problem.first = 0; problem.first < problem.items; problem.first += kKeyLaunch)
+    draw(queue, kernel, std::min(kKeyLaunch, problem.items - problem.first), problem);
 }
 
 // Buckets of a permutation of n numbers, and the parts that items count and move.

@@ -42,5 +42,22 @@ struct MultinomialProblem {
   uint32_t n, samples, categories;
 };
 
+// Draws of keys, pairs of seed and offset side by side: `chunks` counters per key give its `per_key` values. An item is
+// a counter; a launch has those from `first` on.
+struct KeyDrawProblem {
+  void* dst;
+  const uint64_t* keys;
+  uint64_t first, items, chunks, per_key;
+  float a, b;         // a + b * x
+  uint64_t a64, b64;  // the same as bits of doubles
+};
+
+// A key of each of `keys` for each split, or of one split the key that `data` steps on give, which may lie at `from`.
+struct KeyDeriveProblem {
+  uint64_t* out;
+  const uint64_t *in, *from;
+  uint64_t first, items, keys, data;
+};
+
 }  // namespace ops
 }  // namespace xpu_ops

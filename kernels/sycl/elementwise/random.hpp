@@ -5,6 +5,7 @@
 #include "kernels/sycl/core/philox.hpp"
 #include "kernels/sycl/elementwise/random_args.hpp"
 #include "kernels/sycl/elementwise/random_grad.hpp"
+#include "kernels/sycl/elementwise/random_keys.hpp"
 
 namespace xpu {
 

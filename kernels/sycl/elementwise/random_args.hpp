@@ -15,6 +15,8 @@ constexpr uint32_t kRandomStride = 1024;
 using RandomArgs = ops::RandomProblem;
 using RandomFromArgs = ops::RandomFromProblem;
 using MultinomialArgs = ops::MultinomialProblem;
+using KeyDrawArgs = ops::KeyDrawProblem;
+using KeyDeriveArgs = ops::KeyDeriveProblem;
 
 // randperm. Upper half of a key: the bucket; lower half: a place in it.
 struct ShuffleArgs {
