@@ -150,6 +150,25 @@ void _foreach_copy_(at::TensorList self, at::TensorList src, bool non_blocking) 
   bump_versions(self);
 }
 
+std::vector<at::Tensor> _foreach_clone(at::TensorList self, std::optional<at::MemoryFormat> memory_format) {
+  at::native::check_foreach_api_restrictions(self);
+  const bool same = !memory_format || *memory_format == at::MemoryFormat::Preserve;
+  if (!same || !at::native::can_use_fast_route(self) || !small(self))
+    return at::native::foreach_tensor_clone_slow(self, memory_format);
+  std::vector<at::Tensor> out;
+  out.reserve(self.size());
+  ops::ForeachOperands<2> tensors;
+  for (const at::Tensor& t : self) {
+    out.push_back(at::empty_like(t));
+    if (t.numel() == 0) continue;
+    auto& pair = tensors.add(t.numel());
+    pair.ptr[0] = out.back().mutable_data_ptr();
+    pair.ptr[1] = const_cast<void*>(t.const_data_ptr());
+  }
+  ops::foreach_elements(tensors, kernels::foreach_copy[raw_dtype(self[0].element_size())], {});
+  return out;
+}
+
 void _foreach_zero_(at::TensorList self) {
   at::native::check_foreach_api_restrictions(self);
   if (!at::native::can_use_fast_route(self) || !small(self)) return at::native::foreach_tensor_zero_slow_(self);

@@ -237,6 +237,22 @@ def test_max(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool, torch.complex64], ids=str)
+def test_clone(dtype: torch.dtype) -> None:
+    a = tensors(dtype)
+    given = to_xpu(a)
+    with torch.profiler.profile() as profile:
+        out = torch.ops.aten._foreach_clone(given)
+    compare(out, a)
+    assert all(x.data_ptr() != y.data_ptr() for x, y in zip(given, out, strict=True) if x.numel())
+    assert sum(e.name.startswith("foreach_copy") for e in profile.events()) == 1
+    turned = [t.flip(0).unsqueeze(-1).expand(*t.shape, 3) if t.dim() else t for t in given]
+    for form in (None, torch.contiguous_format):
+        for x, y in zip(torch.ops.aten._foreach_clone(turned, memory_format=form), turned, strict=True):
+            want = y.clone() if form is None else y.clone(memory_format=form)
+            assert torch.equal(x, want) and x.stride() == want.stride()
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.bool, torch.complex64], ids=str)
 def test_copy_and_zero(dtype: torch.dtype) -> None:
     a, b = to_xpu(tensors(dtype)), tensors(dtype, 1)
     torch._foreach_copy_(a, to_xpu(b))
