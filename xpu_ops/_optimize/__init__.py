@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
+from . import experts
 from .boundary import host
 from .classes import swap
 from .patterns import PATTERNS, Attention, GatedUnit, Merged, Pattern
@@ -111,14 +112,19 @@ class _Passes:
     def quantize(self, form: WeightFormat, skip: Sequence[str]) -> None:
         users = Counter(id(p) for m in self.model.modules() for p in m._parameters.values() if p is not None)
         for path, module in list(self.model.named_modules()):
-            if not is_linear(module):
+            linear = is_linear(module)
+            if not linear and not experts.is_experts(module):
                 continue
-            reason = "named by skip" if any(part in path for part in skip) else why_not(module, form)
+            skipped = any(part in path for part in skip)
+            reason = "named by skip" if skipped else (why_not if linear else experts.why_not)(module, form)
+            shared = any(users[id(p)] > 1 for p in module._parameters.values() if p is not None and p.dim() > 1)
+            if not reason and shared and not linear:
+                reason = "its weights are those of another layer, too"
             if reason:
                 self.leave(path, module, reason)
                 continue
-            shared = users[id(module.weight)] > 1
-            self.add(path, module, f"weights of {form.text}", quantize(module, form, shared))
+            undo = quantize(module, form, shared) if linear else experts.quantize(module, form)
+            self.add(path, module, f"weights of {form.text}", undo)
 
     def merge(self) -> None:
         """Products of one input become one where a fused forward asks for them together."""
@@ -171,12 +177,13 @@ def optimize(
     `print(xpu_ops.optimize.report(model))` says what was replaced and what was left; `xpu_ops.optimize.undo(model)` takes it back.
 
     Keys and values of state_dict() stay, except where `weights` is given: `weight` of a linear layer becomes `packed` and
-    `scale` (8 bits) or `scales` (4 bits). load_state_dict() takes both.
+    `scale` (8 bits) or `scales` (4 bits); a weight of experts buffers of these names behind its own. load_state_dict() takes both.
 
     Args:
         model: on xpu; or on the CPU: it moves to xpu, and takes and gives CPU tensors, in O(1) where memory is shared.
         dtype: torch.bfloat16, torch.float16 or torch.float32 for all floating parameters; None leaves them.
-        weights: "int8", "int4" (groups of 128), or a :class:`WeightFormat`, for all linear layers; None leaves them.
+        weights: "int8", "int4" (groups of 128), or a :class:`WeightFormat`, for all linear layers and for the experts of
+            transformers' layers; None leaves them.
         example: arguments of the model in the new dtype, as a tuple or by name. It runs before parts are replaced and after:
             packs weights, loads kernels, and gives `report(model).error`.
         skip: layers whose path contains one of these words keep their weights, for example "lm_head".

@@ -111,6 +111,26 @@ def nibbles_product(x: Tensor, packed: Tensor, scales: Tensor) -> Tensor:
     return out.view(*x.shape[:-1], out.shape[-1])
 
 
+def to_few_bits(weight: Tensor, form: WeightFormat) -> dict[str, Tensor]:
+    """The buffers of a weight (N, K) in this format."""
+    return to_bytes(weight) if form.bits == 8 else to_nibbles(weight, form)
+
+
+def product(x: Tensor, packed: Tensor, scales: Tensor, form: WeightFormat) -> Tensor:
+    """x (..., K) times the weight of :func:`to_few_bits`, (..., N)."""
+    return (bytes_product if form.bits == 8 else nibbles_product)(x, packed, scales)
+
+
+def dequantize(packed: Tensor, scales: Tensor, form: WeightFormat, shape: tuple[int, int]) -> Tensor:
+    """The weight (N, K) that the product multiplies with, in the type of the scales."""
+    if form.bits == 8:
+        return packed.to(scales.dtype) * scales[:, None]
+    q = packed.view(torch.uint8)
+    values = torch.stack([q & 15, q >> 4], -1).view(*shape).unflatten(1, (-1, form.group))
+    scale, offset = scales.transpose(0, 1).float().unbind(-1)
+    return ((values.float() - 8) * scale[..., None] + offset[..., None]).flatten(1).to(scales.dtype)
+
+
 class Quantized:
     """Mixin of the linear layers with few bits; `form` is their WeightFormat."""
 
@@ -120,7 +140,7 @@ class Quantized:
 
     def buffers_of(self, weight: Tensor) -> dict[str, Tensor]:
         rows = weight.t().contiguous() if self.transposed else weight
-        return to_bytes(rows) if self.form.bits == 8 else to_nibbles(rows, self.form)
+        return to_few_bits(rows, self.form)
 
     def operands(self) -> tuple[Tensor, Tensor]:
         me: Any = self
@@ -133,20 +153,12 @@ class Quantized:
 
     def forward(self, x: Tensor) -> Tensor:
         me: Any = self
-        multiply = bytes_product if self.form.bits == 8 else nibbles_product
-        y = multiply(x, *self.operands())
+        y = product(x, *self.operands(), self.form)
         return y if me.bias is None else y + me.bias
 
     def dequantize(self) -> Tensor:
         """The weight that the product multiplies with, in the type of the scales."""
-        packed, scales = self.operands()
-        if self.form.bits == 8:
-            w = packed.to(scales.dtype) * scales[:, None]
-        else:
-            q = packed.view(torch.uint8)
-            values = torch.stack([q & 15, q >> 4], -1).view(*self.shape).unflatten(1, (-1, self.form.group))
-            scale, offset = scales.transpose(0, 1).float().unbind(-1)
-            w = ((values.float() - 8) * scale[..., None] + offset[..., None]).flatten(1).to(scales.dtype)
+        w = dequantize(*self.operands(), self.form, self.shape)
         return w.t().contiguous() if self.transposed else w
 
     @property
@@ -174,9 +186,13 @@ def is_linear(module: nn.Module) -> bool:
 
 def why_not(module: nn.Module, form: WeightFormat) -> str | None:
     """The reason why this linear layer cannot have weights of this format."""
-    n, k = _shape(module)
-    if not module.weight.is_floating_point() or module.weight.dtype == torch.float64:
-        return f"its weight is {module.weight.dtype}"
+    return left_alone(module.weight, *_shape(module), form)
+
+
+def left_alone(weight: Tensor, n: int, k: int, form: WeightFormat) -> str | None:
+    """The reason why a weight of N rows and K columns cannot have this format."""
+    if not weight.is_floating_point() or weight.dtype == torch.float64:
+        return f"its weight is {weight.dtype}"
     if form.bits == 4 and k % form.group:
         return f"{k} columns are no multiple of the group, {form.group}"
     return "it has no elements" if n * k == 0 else None
