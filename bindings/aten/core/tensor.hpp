@@ -8,6 +8,7 @@
 #include "bindings/errors.hpp"
 #include "kernels/dtype.hpp"
 #include "kernels/runtime/device/device.hpp"
+#include "kernels/runtime/queue/call_size.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aten {
@@ -53,11 +54,34 @@ inline void check_generator_device(const at::Tensor& t) {
   TORCH_CHECK(t.is_xpu(), "Expected a '", t.device().type(), "' device type for generator but found 'xpu'");
 }
 
-// Makes the device of the first XPU tensor among the arguments current for the scope of one operator.
+// Of an operand of a call (CallSize).
+inline int64_t bytes_of(const at::Tensor& t) {
+  if (!t.defined()) return 0;
+  return t.is_nested() ? runtime::CallSize::kUnknown : t.numel() * static_cast<int64_t>(t.itemsize());
+}
+inline int64_t bytes_of(const std::optional<at::Tensor>& t) { return t.has_value() ? bytes_of(*t) : 0; }
+inline int64_t bytes_of(const std::optional<at::Device>&) { return 0; }
+inline int64_t bytes_of(at::Device) { return 0; }
+template <class List>
+  requires requires(const List& l) { l.begin(); }
+int64_t bytes_of(const List& list) {
+  int64_t sum = 0;
+  for (const auto& t : list) {
+    if (sum >= runtime::CallSize::kUnknown) break;
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(t)>, at::Tensor>)
+      sum += bytes_of(t);
+    else
+      sum += bytes_of(static_cast<const MaybeTensor&>(t));
+  }
+  return sum;
+}
+
+// Makes the device of the first XPU tensor among the arguments current for the scope of one operator, and tells the
+// launches how much the call touches.
 class CallGuard {
  public:
   template <class... T>
-  explicit CallGuard(const T&... args) {
+  explicit CallGuard(const T&... args) : size_((bytes_of(args) + ... + 0)) {
     int device = -1;
     (void)(found(args, device) || ...);
     if (device >= 0 && device != runtime::current_device()) [[unlikely]]
@@ -100,6 +124,7 @@ class CallGuard {
     return true;
   }
 
+  const runtime::CallSize size_;
   int previous_ = -1;
 };
 

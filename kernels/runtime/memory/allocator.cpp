@@ -11,6 +11,7 @@
 #include "kernels/runtime/memory/block_allocator.hpp"
 #include "kernels/runtime/memory/reclaim.hpp"
 #include "kernels/runtime/memory/redzone.hpp"
+#include "kernels/runtime/queue/call_size.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -303,6 +304,7 @@ Device& allocator::settled_device(State& s, int device) {
 
 void* allocate(int device, StreamId stream, size_t bytes) {
   if (bytes == 0) return nullptr;
+  CallSize::allocated(bytes);
   if (static_cast<unsigned>(device) >= kMaxDevices) [[unlikely]]
     device_info(device);
   if (stream == 0) stream = kDefaultStream;

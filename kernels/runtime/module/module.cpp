@@ -75,6 +75,9 @@ struct ModuleFolder {
     }
   }
 
+  std::string native_path(const NativeFiles& files, const std::string& module) const {
+    return dir + "/" + (files.folder.empty() ? "" : files.folder + "/") + module + ".native.syclbin";
+  }
   // Those that the device takes, the nearest to it first.
   std::vector<const NativeFiles*> natives_for(const std::string& device) const {
     std::multimap<size_t, const NativeFiles*> found;
@@ -91,6 +94,7 @@ struct LoadedModule {
   std::mutex mutex;
   std::optional<Executable> bundle;
   std::map<std::string, std::unique_ptr<sycl::kernel>, std::less<>> kernels;
+  std::optional<std::unique_ptr<HostCode>> here;  // once it was asked for
 };
 
 // Never destroyed: kernels must outlive every static that may still launch at exit.
@@ -207,7 +211,7 @@ std::optional<Executable> load_installed(const ModuleFolder& folder, const std::
                                          int device) {
   std::string refused;
   for (const NativeFiles* n : folder.natives_for(target)) {
-    const std::string path = folder.dir + "/" + (n->folder.empty() ? "" : n->folder + "/") + name + ".native.syclbin";
+    const std::string path = folder.native_path(*n, name);
     const auto bytes = read_file(path);
     if (!bytes || bytes->empty()) continue;  // the target lacks an instruction of the module
     try {
@@ -223,9 +227,15 @@ std::optional<Executable> load_installed(const ModuleFolder& folder, const std::
   return std::nullopt;
 }
 
+// What linking on this device was stored under.
+ModuleCacheFile cache_file(const ModuleFolder& folder, const std::string& name, const std::string& target) {
+  std::string key = "schema=";  // not one sum: g++ 12 warns of bounds in its own header there
+  key.append(kCacheSchema).append(" module=").append(folder.digest.at(name)).append(" ").append(target);
+  return {name, key};
+}
+
 Executable load_module(const ModuleFolder& folder, const std::string& name, int device) {
-  const auto entry = folder.digest.find(name);
-  if (entry == folder.digest.end())
+  if (!folder.digest.contains(name))
     throw Error(ErrorKind::runtime, "xpu_ops: kernel module " + name + " is not in " + folder.dir +
                                         "; the installation is incomplete. Reinstall xpu_ops.");
   if (name.ends_with("_fp64")) require_fp64(device);  // kernelc keeps double to these
@@ -233,9 +243,7 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
   if (auto bundle = load_installed(folder, name, target, device)) return *bundle;
 
   const std::string spirv_path = folder.dir + "/" + name + ".spv.syclbin";
-  std::string key = "schema=";  // not one sum: g++ 12 warns of bounds in its own header there
-  key.append(kCacheSchema).append(" module=").append(entry->second).append(" ").append(target);
-  const ModuleCacheFile cache(name, key);
+  const ModuleCacheFile cache = cache_file(folder, name, target);
   auto from_cache = [&]() -> std::optional<Executable> {
     const auto bytes = cache.load();
     if (!bytes) return std::nullopt;
@@ -261,6 +269,18 @@ Executable load_module(const ModuleFolder& folder, const std::string& name, int 
   count(&ModuleStats::linked);
   cache.store(native);
   return bundle;
+}
+
+// The code that load_module would load, if it is there already.
+std::unique_ptr<HostCode> load_here(const ModuleFolder& folder, const std::string& name, int device) {
+  if (name.ends_with("_fp64")) require_fp64(device);
+  const std::string target = target_key(sycl_device(device));
+  for (const NativeFiles* n : folder.natives_for(target))
+    if (const auto bytes = read_file(folder.native_path(*n, name)); bytes && !bytes->empty())
+      return HostCode::load(*bytes);
+  if (!folder.digest.contains(name)) return nullptr;
+  const auto cached = cache_file(folder, name, target).load();
+  return cached ? HostCode::load(*cached) : nullptr;
 }
 
 // Read at first use. The caller holds the lock.
@@ -334,35 +354,59 @@ std::string name_driver_target() {
 
 int64_t module_load_ns() { return t_load_ns; }
 
-const sycl::kernel& load_kernel(const char* name, int device) {
-  const char* module_name = find_module(name);
-  if (!module_name)
-    throw Error(ErrorKind::not_implemented, std::string("xpu_ops: no module holds the kernel '") + name + "'.");
+namespace {
+
+// The module of a kernel, loaded or not; empty where no module has the kernel.
+struct Found {
+  const char* name;
+  LoadedModule* module;
+  const ModuleFolder* folder;
+};
+std::optional<Found> module_of(const char* kernel, int device) {
+  const char* name = find_module(kernel);
+  if (!name) return std::nullopt;
   Modules& s = loaded();
-  LoadedModule* module = nullptr;
-  const ModuleFolder* folder = nullptr;
-  {
-    std::lock_guard lock(s.mutex);
-    folder = &module_folder(s);
-    auto& slot = s.modules[{module_name, device}];
-    if (!slot) slot = std::make_unique<LoadedModule>();
-    module = slot.get();
-  }
+  std::lock_guard lock(s.mutex);
+  const ModuleFolder* folder = &module_folder(s);
+  auto& slot = s.modules[{name, device}];
+  if (!slot) slot = std::make_unique<LoadedModule>();
+  return Found{name, slot.get(), folder};
+}
+
+}  // namespace
+
+const sycl::kernel& load_kernel(const char* name, int device) {
+  const auto found = module_of(name, device);
+  if (!found)
+    throw Error(ErrorKind::not_implemented, std::string("xpu_ops: no module holds the kernel '") + name + "'.");
+  LoadedModule* module = found->module;
   // Two threads may load two modules at once; the second thread to want the same one waits here.
   std::lock_guard lock(module->mutex);
   if (const auto it = module->kernels.find(name); it != module->kernels.end()) return *it->second;
   if (!module->bundle) {
     const LoadTimer timer;
     const int64_t begin = profiling() ? detail::profile_clock() : 0;
-    module->bundle.emplace(load_module(*folder, module_name, device));
+    module->bundle.emplace(load_module(*found->folder, found->name, device));
     if (begin) [[unlikely]]
-      profile_call(std::string("load module ") + module_name, device, begin);
+      profile_call(std::string("load module ") + found->name, device, begin);
   }
   if (!module->bundle->ext_oneapi_has_kernel(name))
-    throw Error(ErrorKind::runtime, std::string("xpu_ops: kernel module ") + module_name + " lacks the kernel '" +
+    throw Error(ErrorKind::runtime, std::string("xpu_ops: kernel module ") + found->name + " lacks the kernel '" +
                                         name + "'; the build is inconsistent. Run `make clean build`.");
   auto kernel = std::make_unique<sycl::kernel>(module->bundle->ext_oneapi_get_kernel(name));
   return *module->kernels.emplace(name, std::move(kernel)).first->second;
+}
+
+HostEntry load_host_kernel(const char* name, int device) {
+  const auto found = module_of(name, device);
+  if (!found || !sycl_device(device).is_cpu()) return nullptr;
+  std::lock_guard lock(found->module->mutex);
+  auto& here = found->module->here;
+  if (!here) {
+    const LoadTimer timer;
+    here = load_here(*found->folder, found->name, device);
+  }
+  return *here ? (*here)->find(name) : nullptr;
 }
 
 void KernelTable::missing(DType t) const {

@@ -84,33 +84,52 @@ Bytes smaller(const Bytes& elf) {
   return out;
 }
 
-}  // namespace
-
-std::vector<char> without_ir(const std::vector<char>& syclbin) {
-  auto file = read<OffloadFile>(syclbin, 0);
+// Of a file with one native image: its headers, and where the image stands.
+struct Native {
+  OffloadFile file;
+  Syclbin image;
+  size_t at;
+};
+std::optional<Native> native_of(const Bytes& syclbin) {
+  const auto file = read<OffloadFile>(syclbin, 0);
   if (!file || file->magic != kOffloadMagic || file->version != 2 || file->size != syclbin.size() || file->count != 1 ||
       file->entries != offsetof(OffloadFile, image_kind) || file->image != sizeof(OffloadFile) ||
       file->image_size != syclbin.size() - sizeof(OffloadFile))
-    return syclbin;
-  auto image = read<Syclbin>(syclbin, file->image);
+    return std::nullopt;
+  const auto image = read<Syclbin>(syclbin, file->image);
   if (!image || image->magic != kSyclbinMagic || image->version != 1 || image->modules != 1 || image->ir_modules != 0 ||
       image->images != 1 || image->binary != 0 || image->image_binary_size != image->binary_size ||
       image->metadata_size > syclbin.size())
-    return syclbin;
+    return std::nullopt;
   const size_t at = file->image + aligned(sizeof(Syclbin) + image->metadata_size);
-  if (!inside(syclbin, at, image->binary_size) || aligned(at + image->binary_size) != syclbin.size()) return syclbin;
-  const auto begin = syclbin.begin() + static_cast<ptrdiff_t>(at);
-  const Bytes elf = smaller(Bytes(begin, begin + static_cast<ptrdiff_t>(image->binary_size)));
+  if (!inside(syclbin, at, image->binary_size) || aligned(at + image->binary_size) != syclbin.size())
+    return std::nullopt;
+  return Native{*file, *image, at};
+}
+
+}  // namespace
+
+std::string_view native_image(const std::vector<char>& syclbin) {
+  const auto native = native_of(syclbin);
+  if (!native) return {};
+  return {syclbin.data() + native->at, static_cast<size_t>(native->image.binary_size)};
+}
+
+std::vector<char> without_ir(const std::vector<char>& syclbin) {
+  auto native = native_of(syclbin);
+  if (!native) return syclbin;
+  const auto begin = syclbin.begin() + static_cast<ptrdiff_t>(native->at);
+  const Bytes elf = smaller(Bytes(begin, begin + static_cast<ptrdiff_t>(native->image.binary_size)));
   if (elf.empty()) return syclbin;
 
   Bytes out(syclbin.begin(), begin);
   out.insert(out.end(), elf.begin(), elf.end());
   out.resize(aligned(out.size()));
-  image->binary_size = image->image_binary_size = elf.size();
-  file->size = out.size();
-  file->image_size = out.size() - sizeof(OffloadFile);
-  write(out, 0, *file);
-  write(out, sizeof(OffloadFile), *image);
+  native->image.binary_size = native->image.image_binary_size = elf.size();
+  native->file.size = out.size();
+  native->file.image_size = out.size() - sizeof(OffloadFile);
+  write(out, 0, native->file);
+  write(out, sizeof(OffloadFile), native->image);
   return out;
 }
 

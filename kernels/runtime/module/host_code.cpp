@@ -1,0 +1,256 @@
+#include "kernels/runtime/module/host_code.hpp"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <xmmintrin.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "kernels/runtime/module/native_code.hpp"
+
+namespace xpu_ops::runtime {
+namespace {
+
+using Bytes = std::vector<char>;
+
+constexpr std::string_view kPrefix = "__sycl_kernel_";
+constexpr char kFormat[4] = {0x17, 0, 0, 0};  // .ocl.ver of a runtime that calls kernels as HostEntry says
+
+// An ELF file and its section headers; empty where it is damaged.
+struct Elf {
+  std::string_view file;
+  std::vector<Elf64_Shdr> sections;
+  std::string_view names;
+
+  static std::optional<Elf> read(std::string_view file) {
+    Elf64_Ehdr header;
+    if (file.size() < sizeof header) return std::nullopt;
+    std::memcpy(&header, file.data(), sizeof header);
+    const uint64_t bytes = uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
+        header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > file.size() ||
+        bytes > file.size() - header.e_shoff || header.e_shstrndx >= header.e_shnum)
+      return std::nullopt;
+    Elf elf{file, std::vector<Elf64_Shdr>(header.e_shnum), {}};
+    std::memcpy(elf.sections.data(), file.data() + header.e_shoff, bytes);
+    for (const Elf64_Shdr& s : elf.sections)
+      if (s.sh_type != SHT_NOBITS && (s.sh_offset > file.size() || s.sh_size > file.size() - s.sh_offset))
+        return std::nullopt;
+    elf.names = elf.contents(elf.sections[header.e_shstrndx]);
+    return elf;
+  }
+  std::string_view contents(const Elf64_Shdr& s) const {
+    return s.sh_type == SHT_NOBITS ? std::string_view{} : file.substr(s.sh_offset, s.sh_size);
+  }
+  std::string_view named(std::string_view name) const {
+    for (const Elf64_Shdr& s : sections)
+      if (text(names, s.sh_name) == name) return contents(s);
+    return {};
+  }
+  static std::string_view text(std::string_view table, size_t at) {
+    if (at >= table.size()) return {};
+    const std::string_view rest = table.substr(at);
+    return rest.substr(0, rest.find('\0'));
+  }
+  template <class T> std::vector<T> table(const Elf64_Shdr& s) const {
+    std::vector<T> entries(s.sh_size / sizeof(T));
+    std::memcpy(entries.data(), file.data() + s.sh_offset, entries.size() * sizeof(T));
+    return entries;
+  }
+};
+
+// Memory for code in few mappings: the driver reads the list of all of them for each kernel that it makes.
+class CodeMemory {
+ public:
+  // Pages that can be written; empty where there are none.
+  char* take(size_t bytes) {
+    bytes = whole_pages(bytes);
+    if (bytes > left_) {
+      const size_t chunk = std::max(bytes, kChunk);
+      void* p = mmap(nullptr, chunk, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (p == MAP_FAILED) return nullptr;
+      next_ = static_cast<char*>(p), left_ = chunk;
+    }
+    left_ -= bytes;
+    return std::exchange(next_, next_ + bytes);
+  }
+  static bool close(char* pages, size_t bytes) {
+    return mprotect(pages, whole_pages(bytes), PROT_READ | PROT_EXEC) == 0;
+  }
+
+ private:
+  static constexpr size_t kPage = 4096, kChunk = size_t{4} << 20;
+  static size_t whole_pages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+  char* next_ = nullptr;
+  size_t left_ = 0;
+};
+
+// The folder of the driver; empty where it is not in this process.
+std::string driver_folder() {
+  std::string folder;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* to) {
+        const std::string_view path = info->dlpi_name ? info->dlpi_name : "";
+        const size_t slash = path.rfind('/');
+        if (slash == path.npos || !path.substr(slash).starts_with("/libintelocl.so")) return 0;
+        *static_cast<std::string*>(to) = path.substr(0, slash);
+        return 1;
+      },
+      &folder);
+  return folder;
+}
+
+// A function that code calls: of the C library, or of the driver's vector mathematics,
+// __ocl_svml_<processor>_<function>. Null where it is not known.
+void* function(std::string_view name) {
+  if (name == "memcpy") return reinterpret_cast<void*>(&std::memcpy);
+  if (name == "memset") return reinterpret_cast<void*>(&std::memset);
+  if (name == "memmove") return reinterpret_cast<void*>(&std::memmove);
+  constexpr std::string_view prefix = "__ocl_svml_";
+  if (!name.starts_with(prefix)) return nullptr;
+  const std::string_view processor = name.substr(prefix.size(), name.substr(prefix.size()).find('_'));
+  static const std::string folder = driver_folder();
+  const std::string library = folder + "/libocl_svml_" + std::string(processor) + ".so";
+  void* handle = folder.empty() ? nullptr : dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  return handle ? dlsym(handle, std::string(name).c_str()) : nullptr;
+}
+
+// Sections of an object file in memory, relocated. Refuses what native code does not have: data that is written, other
+// relocations than addresses, unknown functions.
+class Linking {
+ public:
+  explicit Linking(const Elf& object) : elf_(object), at_(object.sections.size()) {}
+
+  bool run() {
+    size_t bytes = 0;
+    for (const Elf64_Shdr& s : elf_.sections) {
+      if (!(s.sh_flags & SHF_ALLOC)) continue;
+      if (s.sh_type != SHT_PROGBITS || (s.sh_flags & SHF_WRITE) || s.sh_addralign > 4096) return false;
+      bytes = aligned(bytes, s.sh_addralign) + s.sh_size;
+    }
+    static CodeMemory& memory = *new CodeMemory;
+    static std::mutex mutex;
+    const std::lock_guard<std::mutex> lock(mutex);
+    char* base = bytes ? memory.take(bytes) : nullptr;
+    if (!base) return false;
+    size_t end = 0;
+    for (size_t i = 0; i < at_.size(); ++i) {
+      const Elf64_Shdr& s = elf_.sections[i];
+      if (!(s.sh_flags & SHF_ALLOC)) continue;
+      end = aligned(end, s.sh_addralign);
+      at_[i] = base + end;
+      std::memcpy(at_[i], elf_.file.data() + s.sh_offset, s.sh_size);
+      end += s.sh_size;
+    }
+    for (const Elf64_Shdr& s : elf_.sections)
+      if (s.sh_type == SHT_REL || (s.sh_type == SHT_RELA && !relocate(s))) return false;
+    return CodeMemory::close(base, bytes);
+  }
+  // Calls f(name, address) for each function.
+  template <class F> void functions(F f) const {
+    for (const Elf64_Shdr& s : elf_.sections)
+      if (s.sh_type == SHT_SYMTAB && s.sh_link < elf_.sections.size())
+        for (const auto& y : elf_.table<Elf64_Sym>(s))
+          if (ELF64_ST_TYPE(y.st_info) == STT_FUNC && y.st_shndx < at_.size() && at_[y.st_shndx])
+            f(Elf::text(elf_.contents(elf_.sections[s.sh_link]), y.st_name), at_[y.st_shndx] + y.st_value);
+  }
+
+ private:
+  static size_t aligned(size_t n, uint64_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
+  bool relocate(const Elf64_Shdr& s) {
+    if (s.sh_info >= at_.size() || s.sh_link >= at_.size()) return false;
+    char* to = at_[s.sh_info];
+    if (!to) return true;  // of what is not loaded
+    const Elf64_Shdr& table = elf_.sections[s.sh_link];
+    if (table.sh_link >= at_.size()) return false;
+    const auto symbols = elf_.table<Elf64_Sym>(table);
+    const std::string_view names = elf_.contents(elf_.sections[table.sh_link]);
+    for (const auto& r : elf_.table<Elf64_Rela>(s)) {
+      const size_t number = ELF64_R_SYM(r.r_info);
+      if (ELF64_R_TYPE(r.r_info) != R_X86_64_64 || number >= symbols.size() ||
+          r.r_offset + sizeof(uint64_t) > elf_.sections[s.sh_info].sh_size)
+        return false;
+      const Elf64_Sym& y = symbols[number];
+      const void* target = nullptr;
+      if (y.st_shndx == SHN_UNDEF)
+        target = function(Elf::text(names, y.st_name));
+      else if (y.st_shndx < at_.size() && at_[y.st_shndx])
+        target = at_[y.st_shndx] + y.st_value;
+      if (!target) return false;
+      const uint64_t address = reinterpret_cast<uint64_t>(target) + static_cast<uint64_t>(r.r_addend);
+      std::memcpy(to + r.r_offset, &address, sizeof address);
+    }
+    return true;
+  }
+
+  const Elf& elf_;
+  std::vector<char*> at_;  // of each section
+};
+
+// The runtime's workers have the processor's first state; a caller may have another one (torch.set_flush_denormal).
+class FloatState {
+ public:
+  FloatState() : before_(_mm_getcsr()) {
+    if ((before_ & kControl) != kFirst) [[unlikely]]
+      _mm_setcsr(kFirst);
+  }
+  ~FloatState() {
+    if ((before_ & kControl) != kFirst) [[unlikely]]
+      _mm_setcsr(before_);
+  }
+  FloatState(const FloatState&) = delete;
+  FloatState& operator=(const FloatState&) = delete;
+
+ private:
+  static constexpr uint32_t kControl = 0xffc0, kFirst = 0x1f80;
+  uint32_t before_;
+};
+
+}  // namespace
+
+HostRange::HostRange(uint32_t d, size_t groups0, size_t local0, size_t groups1, size_t local1)
+    : dims(d),
+      asked{{groups0 * local0, groups1 * local1, 1}, {{local0, local1, 1}, {local0, local1, 1}}, {groups0, groups1, 1}},
+      run(asked),
+      run_dims(d) {}
+
+void call_groups(HostEntry entry, const void* args, const HostRange& range) {
+  const FloatState state;
+  size_t group[3] = {0, 0, 0};
+  for (group[1] = 0; group[1] < range.run.groups[1]; ++group[1])
+    for (group[0] = 0; group[0] < range.run.groups[0]; ++group[0]) entry(args, group, nullptr);
+}
+
+std::unique_ptr<HostCode> HostCode::load(const Bytes& syclbin) {
+  const auto image = Elf::read(native_image(syclbin));
+  if (!image || image->named(".ocl.ver") != std::string_view(kFormat, sizeof kFormat)) return nullptr;
+  const auto object = Elf::read(image->named(".ocl.obj"));
+  if (!object) return nullptr;
+  Linking linking(*object);
+  if (!linking.run()) return nullptr;
+  auto code = std::make_unique<HostCode>();
+  std::vector<std::pair<size_t, std::pair<size_t, void*>>> found;
+  linking.functions([&](std::string_view name, void* address) {
+    if (!name.starts_with(kPrefix)) return;
+    name.remove_prefix(kPrefix.size());
+    found.push_back({code->names_.size(), {name.size(), address}});
+    code->names_.insert(code->names_.end(), name.begin(), name.end());
+  });
+  for (const auto& [at, entry] : found)
+    code->entries_.push_back(
+        {std::string_view(code->names_.data() + at, entry.first), reinterpret_cast<HostEntry>(entry.second)});
+  return code;
+}
+
+HostEntry HostCode::find(std::string_view kernel) const {
+  const auto at = std::ranges::find(entries_, kernel, &Entry::name);
+  return at == entries_.end() ? nullptr : at->entry;
+}
+
+}  // namespace xpu_ops::runtime
