@@ -179,10 +179,10 @@ def as_xpu(tensor: Tensor, device: int | torch.device | None = None) -> Tensor:
 
 
 def set_inline(on: bool) -> None:
-    """Choose whether small pointwise work and small copies may run on the calling thread.
+    """Choose whether small work may run on the calling thread.
 
     That happens only where the device is the CPU, shares its memory with the host and has nothing left to do on the
-    current stream, and only for expressions that give the same bits on both sides. On by default; the environment variable XPU_OPS_INLINE=0 turns it off.
+    current stream, and only with the bits of a launch. On by default; the environment variable XPU_OPS_INLINE=0 turns it off.
 
     Args:
         on: False launches a kernel for every call.

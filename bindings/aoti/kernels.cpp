@@ -65,7 +65,7 @@ void launch(Kernels& kernels, const Kernel& k, size_t groups, const uint64_t* fi
       if (values[i] == 0 && k.signature[i] == 'p') values[i] = k.bound.front();
   }
   runtime::Queue& queue = runtime::current_queue(kernels.module->device());
-  runtime::launch_packed(queue, k.name.c_str(), *k.kernel, groups, k.items, values, n + k.bound.size());
+  runtime::launch_packed(queue, k.name.c_str(), *k.kernel, nullptr, groups, k.items, values, n + k.bound.size());
   if (!k.bound.empty()) runtime::check_kernel_errors(queue);
 }
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/aten/core/tensor.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/runtime/callable.hpp"
 #include "bindings/runtime/module.hpp"
@@ -35,6 +36,7 @@ struct Kernel {
       "A compiled kernel; kernel(groups, *arguments) launches it on the current stream.";
   std::shared_ptr<JitModule> module;  // outlives the kernel
   std::unique_ptr<sycl::kernel> kernel;
+  runtime::HostEntry here = nullptr;
   std::string name, signature;
   std::vector<uint64_t> bound;  // fields behind those of the call
   size_t local = 0;
@@ -46,10 +48,13 @@ struct Kernel {
                   c10::str(s.name, ": argument ", index, " must be ", expected, ", not ", Py_TYPE(found)->tp_name));
 }
 
-uint64_t pointer(const Kernel& s, size_t index, PyObject* arg) {
+// `bytes`: of the tensors so far.
+uint64_t pointer(const Kernel& s, size_t index, PyObject* arg, int64_t& bytes) {
   if (arg == Py_None) return 0;
   if (!THPVariable_Check(arg)) wrong_type(s, index, "a tensor", arg);
-  const auto address = std::bit_cast<uint64_t>(THPVariable_Unpack(arg).mutable_data_ptr());
+  const at::Tensor& t = THPVariable_Unpack(arg);
+  bytes += aten::bytes_of(t);
+  const auto address = std::bit_cast<uint64_t>(t.mutable_data_ptr());
   // A kernel that finds an index out of range reads element 0 instead, of an empty tensor the error record.
   return address == 0 && s.reports ? s.bound.front() : address;
 }
@@ -68,9 +73,9 @@ double float_value(const Kernel& s, size_t index, PyObject* arg) {
   return v;
 }
 
-uint64_t field(const Kernel& s, size_t index, PyObject* arg) {
+uint64_t field(const Kernel& s, size_t index, PyObject* arg, int64_t& bytes) {
   switch (s.signature[index]) {
-    case 'p': return pointer(s, index, arg);
+    case 'p': return pointer(s, index, arg, bytes);
     case 'i': return integer(s, index, arg);
     default: return float_field(s.signature[index], float_value(s, index, arg));
   }
@@ -87,12 +92,14 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
     if (groups == -1 && PyErr_Occurred()) throw python_error();
     if (groups <= 0) Py_RETURN_NONE;
     uint64_t values[runtime::kMaxFields];
-    for (size_t i = 0; i < fields; ++i) values[i] = field(s, i, args[i + 1]);
+    int64_t bytes = 0;
+    for (size_t i = 0; i < fields; ++i) values[i] = field(s, i, args[i + 1], bytes);
     std::copy(s.bound.begin(), s.bound.end(), values + fields);
     {
       py::gil_scoped_release no_gil;
       runtime::Queue& queue = runtime::current_queue(s.module->device());
-      runtime::launch_packed(queue, s.name.c_str(), *s.kernel, static_cast<size_t>(groups), s.local, values,
+      const runtime::CallSize size(bytes);
+      runtime::launch_packed(queue, s.name.c_str(), *s.kernel, s.here, static_cast<size_t>(groups), s.local, values,
                              fields + s.bound.size());
       if (s.reports) runtime::check_kernel_errors(queue);
     }
@@ -111,6 +118,7 @@ py::object make_jit_kernel(const std::shared_ptr<JitModule>& module, const std::
   auto state = std::make_unique<Kernel>();
   state->module = module;
   state->kernel = translate([&] { return module->kernel(name); });
+  state->here = module->here(name);
   state->name = name;
   state->signature = signature;
   state->local = local;

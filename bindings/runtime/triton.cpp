@@ -92,7 +92,7 @@ PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, Py
     if (groups > 0) {
       py::gil_scoped_release no_gil;
       runtime::Queue& queue = runtime::current_queue(kernel.module->device());
-      runtime::launch_packed(queue, kernel.name.c_str(), *kernel.kernel, groups, kernel.local, values, count);
+      runtime::launch_packed(queue, kernel.name.c_str(), *kernel.kernel, nullptr, groups, kernel.local, values, count);
       if (!kernel.bound.empty()) runtime::check_kernel_errors(queue);
     }
     call_hook(args[8], args[6]);

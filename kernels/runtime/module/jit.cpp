@@ -1,10 +1,12 @@
 #include "kernels/runtime/module/jit.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include <sycl/ext/oneapi/experimental/enqueue_functions.hpp>
@@ -19,6 +21,7 @@
 #include "kernels/runtime/module/native_code.hpp"
 #include "kernels/runtime/module/target_key.hpp"
 #include "kernels/runtime/profile/recording.hpp"
+#include "kernels/runtime/queue/call_size.hpp"
 
 namespace xpu_ops::runtime {
 namespace syclexp = sycl::ext::oneapi::experimental;
@@ -78,8 +81,12 @@ std::shared_ptr<JitModule> JitModule::loaded(const std::string& digest, int devi
   static std::map<std::pair<int, Bytes>, std::shared_ptr<JitModule>>& modules =
       *new std::map<std::pair<int, Bytes>, std::shared_ptr<JitModule>>;  // never destroyed: libsycl may end before
   const std::lock_guard lock(mutex);
-  std::shared_ptr<JitModule>& module = modules[{device, native}];
-  if (!module) module.reset(new JitModule(digest, device, native));
+  const auto at = modules.try_emplace({device, native}).first;
+  std::shared_ptr<JitModule>& module = at->second;
+  if (!module) {
+    module.reset(new JitModule(digest, device, native));
+    module->native_ = &at->first.second;
+  }
   return module;
 }
 
@@ -140,6 +147,13 @@ std::unique_ptr<sycl::kernel> JitModule::kernel(const std::string& name) {
   return kernel;
 }
 
+HostEntry JitModule::here(const std::string& name) {
+  std::call_once(here_once_, [&] {
+    if (sycl_device(device_).is_cpu()) here_ = HostCode::load(*native_);
+  });
+  return here_ ? here_->find(name) : nullptr;
+}
+
 JitStats jit_stats() { return {g_cached, g_linked, g_added}; }
 
 std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& messages) {
@@ -148,9 +162,35 @@ std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& m
   return fields;
 }
 
-void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, size_t groups, size_t local,
-                   const uint64_t* fields, size_t count) {
+namespace {
+
+// As HostLaunch, of a number of fields that the call knows.
+template <size_t kFields>
+bool call_here(Queue& queue, const char* name, HostEntry here, size_t groups, size_t local, const uint64_t* fields,
+               size_t count) {
+  struct Fields {
+    HostEntry entry;
+    uint32_t count;
+    uint64_t call[kFields + sizeof(HostRange) / sizeof(uint64_t)];
+    void operator()() const { call_groups(entry, call, *reinterpret_cast<const HostRange*>(call + count)); }
+  };
+  Fields f;
+  f.entry = here;
+  f.count = static_cast<uint32_t>(count);
+  std::copy_n(fields, count, f.call);
+  new (f.call + count) HostRange(1, groups, local, 1, 1);
+  return queue.small().run_taken(f, Label{.kernel = name});
+}
+
+}  // namespace
+
+void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostEntry here, size_t groups,
+                   size_t local, const uint64_t* fields, size_t count) {
   if (groups == 0) return;
+  if (here && CallSize::small() && queue.small().takes(1) &&
+      (count <= 16 ? call_here<16>(queue, name, here, groups, local, fields, count)
+                   : call_here<kMaxFields>(queue, name, here, groups, local, fields, count)))
+    return;
   const sycl::nd_range<1> range(groups * local, local);
   const size_t bytes = sizeof(uint64_t) * count;
   if (profiling()) [[unlikely]]

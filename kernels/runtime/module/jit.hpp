@@ -3,12 +3,14 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <sycl/sycl.hpp>
 
+#include "kernels/runtime/module/host_code.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::runtime {
@@ -27,6 +29,8 @@ class JitModule {
 
   // Throws Error{runtime} for a name that is not in the module.
   std::unique_ptr<sycl::kernel> kernel(const std::string& name);
+  // The same for the calling thread; null where that cannot be.
+  HostEntry here(const std::string& name);
   int device() const { return device_; }
 
  private:
@@ -38,6 +42,9 @@ class JitModule {
   std::string digest_;  // of several with the same native code, the first
   int device_;
   Executable bundle_;
+  const Bytes* native_ = nullptr;  // of the list of loaded modules
+  std::once_flag here_once_;
+  std::unique_ptr<HostCode> here_;
 };
 
 // How modules came to be loaded in this process.
@@ -53,8 +60,9 @@ constexpr size_t kMaxFields = 256;  // 8-byte fields of a launch
 // Last fields of a kernel that may write the device's error record: its address and the numbers of the texts.
 std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& messages);
 
-// 1-D launch of `groups` work-groups of `local` items with the fields as the kernel's only argument.
-void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, size_t groups, size_t local,
-                   const uint64_t* fields, size_t count);
+// 1-D launch of `groups` work-groups of `local` items with the fields as the kernel's only argument. A small call
+// (CallSize) is a call of `here`, if that is given.
+void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostEntry here, size_t groups,
+                   size_t local, const uint64_t* fields, size_t count);
 
 }  // namespace xpu_ops::runtime
