@@ -4,6 +4,7 @@
 
 #include "gen/kernels/blockscale_kernels.hpp"
 #include "gen/kernels/dots8_kernels.hpp"
+#include "gen/kernels/dots_narrow_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/blockscale_args.hpp"
@@ -56,6 +57,18 @@ const runtime::KernelTable& table(BlockValues values, BlockScale scale) {
       return e8m0 ? kernels::blockscale_dequantize_e5m2fnuz_e8m0 : kernels::blockscale_dequantize_e5m2fnuz_f32;
     default: return e8m0 ? kernels::blockscale_dequantize_e2m1_e8m0 : kernels::blockscale_dequantize_e2m1_e4m3;
   }
+}
+
+runtime::KernelSlot& dots_kernel(BlockValues values, BlockScale scale, bool by_rows, bool narrow) {
+  using namespace kernels;
+  const bool e8m0 = scale == BlockScale::e8m0;
+  if (values == BlockValues::e2m1) {
+    if (e8m0) return narrow ? narrow_dots_e2m1_e8m0 : block_dots_e2m1_e8m0;
+    return narrow ? narrow_dots_e2m1_e4m3 : block_dots_e2m1_e4m3;
+  }
+  if (by_rows) return narrow ? narrow_dots_e4m3_rows : block_dots_e4m3_rows;
+  if (e8m0) return narrow ? narrow_dots_e4m3_e8m0 : block_dots_e4m3_e8m0;
+  return narrow ? narrow_dots_e4m3_f32 : block_dots_e4m3_f32;
 }
 
 }  // namespace
@@ -111,7 +124,7 @@ BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows
   const uint32_t most = values == BlockValues::e2m1            ? kMostNibbleDots
                         : scale == BlockScale::f32 && !by_rows ? kMostFloatDots
                                                                : kMostRows;
-  plan.served = policy.dots8 && few(values, p.weight, most) && (by_rows || (dense(scale, p.a) && dense(scale, p.w)));
+  plan.served = (policy.dots8 || policy.dots_narrow) && few(values, p.weight, most) && (by_rows || (dense(scale, p.a) && dense(scale, p.w)));
   if (plan.served) share_sets(plan, p.weight.n, policy);
   return plan;
 }
@@ -122,12 +135,8 @@ bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, boo
   if (!plan.served) return false;
   const uint32_t to = out == DType::f32 ? 0 : out == DType::bf16 ? 1 : 2;
   const BlockDotsArgs args{{p.weight, plan.blocks}, {p.a}, {p.w}, {p.factor[0], p.factor[1]}, p.bias, to};
-  const bool e8m0 = scale == BlockScale::e8m0;
-  runtime::KernelSlot& kernel = values == BlockValues::e2m1
-                                    ? (e8m0 ? kernels::block_dots_e2m1_e8m0 : kernels::block_dots_e2m1_e4m3)
-                                : by_rows ? kernels::block_dots_e4m3_rows
-                                          : (e8m0 ? kernels::block_dots_e4m3_e8m0 : kernels::block_dots_e4m3_f32);
-  runtime::launch(queue, kernel, plan.groups, 1, args);
+  const bool narrow = runtime::device_info(queue.device).policy.dots_narrow;
+  runtime::launch(queue, dots_kernel(values, scale, by_rows, narrow), plan.groups, 1, args);
   return true;
 }
 

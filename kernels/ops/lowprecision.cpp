@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/dot16_kernels.hpp"
+#include "gen/kernels/dots_narrow_kernels.hpp"
 #include "gen/kernels/lowprecision_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
@@ -18,12 +19,21 @@ using runtime::ceil_div;
 constexpr uint32_t kMostRows8 = 8, kMostPairs8 = 16, kMostRows4 = 16;
 constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
 
+const runtime::KernelTable& table(WeightKind kind, const WeightPlan& plan) {
+  using namespace kernels;
+  if (kind == WeightKind::int8) return plan.pairs ? weight_int8_pairs : weight_int8;
+  if (kind == WeightKind::int4_pairs)
+    return plan.pairs ? weight_int4_pairs : plan.narrow ? narrow_int4 : weight_int4;
+  return plan.pairs ? weight_int4_zeros_pairs : plan.narrow ? narrow_int4_zeros : weight_int4_zeros;
+}
+
 }  // namespace
 
 WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& p, const runtime::Policy& policy) {
   WeightPlan plan;
   const bool int4 = kind != WeightKind::int8;
   plan.pairs = type == DType::bf16 && policy.dot16 && (int4 || p.m > 1);  // one row by bytes: floats cost less
+  plan.narrow = int4 && type != DType::f32 && policy.dots_narrow;
   const uint32_t most = int4 ? kMostRows4 : plan.pairs ? kMostPairs8 : kMostRows8;
   plan.served = policy.single_items && p.m && p.m <= most && p.n >= kWeightRows && p.k &&
                 p.k % (int4 ? kWeightChunk : 16) == 0 && (!int4 || p.group >= kWeightGroup);
@@ -39,11 +49,7 @@ bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const We
   const WeightPlan plan = plan_weight(kind, type, problem, runtime::device_info(queue.device).policy);
   if (!plan.served) return false;
   const WeightArgs args{problem, plan.blocks};
-  const auto& table = kind == WeightKind::int8         ? plan.pairs ? kernels::weight_int8_pairs : kernels::weight_int8
-                      : kind == WeightKind::int4_pairs ? plan.pairs ? kernels::weight_int4_pairs : kernels::weight_int4
-                      : plan.pairs                     ? kernels::weight_int4_zeros_pairs
-                                                       : kernels::weight_int4_zeros;
-  runtime::launch(queue, table[type], plan.groups, 1, args);
+  runtime::launch(queue, table(kind, plan)[type], plan.groups, 1, args);
   return true;
 }
 

@@ -17,6 +17,7 @@ enum class WeightKind { int8, int4_pairs, int4_zeros };
 struct WeightPlan {
   bool served = false;  // false: oneDNN multiplies
   bool pairs = false;   // by kernels/sycl/cpu/dot16.hpp
+  bool narrow = false;  // by kernels/sycl/cpu/dots_narrow.hpp
   uint32_t blocks = 1;
   size_t groups = 0;
 };

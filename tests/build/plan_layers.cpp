@@ -279,6 +279,8 @@ void test_block_scales() {
           CHECK(more.served >= few.served && (!more.served || (policy.single_items && rows <= 256)));
           if (few.served) CHECK(more.groups == few.groups && plan_block_dots(values, scale, true, both, dots).served);
           CHECK(!plan_block_dots(values, scale, false, both, policy).served);
+          dots.dots8 = false, dots.dots_narrow = policy.single_items;
+          CHECK(plan_block_dots(values, scale, false, both, dots).groups == more.groups);
         }
   at("block scales");
   CHECK(served && refused);

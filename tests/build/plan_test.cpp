@@ -582,6 +582,12 @@ void test_weights() {
   CHECK(!plan_weight(WeightKind::int8, DType::f16, args, cpu).served);
   args.m = 1;
   CHECK(!plan_weight(WeightKind::int8, DType::bf16, args, cpu).pairs);
+  Policy avx2;
+  avx2.single_items = avx2.narrow = avx2.dots_narrow = true;
+  args.k = args.group = 128;
+  CHECK(plan_weight(WeightKind::int4_pairs, DType::bf16, args, avx2).narrow);
+  CHECK(!plan_weight(WeightKind::int4_pairs, DType::f32, args, avx2).narrow);
+  CHECK(!plan_weight(WeightKind::int8, DType::bf16, args, avx2).narrow);
 }
 
 }  // namespace

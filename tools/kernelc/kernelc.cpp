@@ -22,6 +22,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sycl/sycl.hpp>
@@ -80,13 +81,17 @@ void write_file(const std::string& path, const Bytes& data) {
 struct SpirvFacts {
   std::vector<std::string> kernels;
   std::set<std::string> exchanging;  // kernels that use their sub-group's operations or the index in it
-  bool fp64 = false, assembly = false;
+  bool fp64 = false;
+  std::string_view assembly;  // the instruction set that assembly in it needs
   int images = 0;
 };
 
 constexpr uint32_t kMagic = 0x07230203;
 constexpr uint32_t kOpEntryPoint = 15, kOpCapability = 17, kOpFunction = 54, kOpFunctionEnd = 56, kOpFunctionCall = 57,
-                   kOpLoad = 61, kOpDecorate = 71;
+                   kOpLoad = 61, kOpDecorate = 71, kOpAssembly = 5610;
+// Of assembly whose operands are AVX-512's registers, and of other assembly. All processors with the first have what
+// assembly in kernels needs but one.
+constexpr std::string_view kWideAssembly = "avx512bf16", kNarrowAssembly = "avx2";
 
 // Calls instruction(opcode, words) for each instruction of the SPIR-V whose header is at `at`, to the last function's
 // end.
@@ -110,8 +115,18 @@ bool of_sub_group(uint32_t op) {
   return (op >= 261 && op <= 271) || (op >= 333 && op <= 366) || (op >= 5571 && op <= 5576);
 }
 
+// Whether an operand of assembly is a register that AVX-512 has: constraint v, in the second of two texts from word 5 on.
+bool wide_operand(const std::vector<uint32_t>& w) {
+  const std::string_view texts(reinterpret_cast<const char*>(w.data() + 5), 4 * (w.size() - 5));
+  const size_t code = texts.find('\0');
+  std::istringstream constraints(std::string(texts.substr((code / 4 + 1) * 4)).c_str());
+  for (std::string each; std::getline(constraints, each, ',');)
+    if (each == "v" || each == "=v") return true;
+  return false;
+}
+
 void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
-  constexpr uint32_t kKernelModel = 6, kFloat64 = 10, kBuiltIn = 11, kLaneInSubGroup = 41, kAssembly = 5606;
+  constexpr uint32_t kKernelModel = 6, kFloat64 = 10, kBuiltIn = 11, kLaneInSubGroup = 41;
   std::map<uint32_t, std::string> kernels;
   std::map<uint32_t, std::set<uint32_t>> callers;
   std::set<uint32_t> lanes;
@@ -119,7 +134,8 @@ void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
   uint32_t function = 0;
   each_instruction(content, at, [&](uint32_t op, const std::vector<uint32_t>& w) {
     if (op == kOpCapability && w[1] == kFloat64) facts.fp64 = true;
-    if (op == kOpCapability && w[1] == kAssembly) facts.assembly = true;
+    if (op == kOpAssembly && facts.assembly != kWideAssembly)
+      facts.assembly = wide_operand(w) ? kWideAssembly : kNarrowAssembly;
     if (op == kOpDecorate && w[2] == kBuiltIn && w[3] == kLaneInSubGroup) lanes.insert(w[1]);
     if (op == kOpEntryPoint && w[1] == kKernelModel) {
       const char* text = reinterpret_cast<const char*>(w.data() + 3);
@@ -217,7 +233,7 @@ class Compiler {
 
       start = cpu_ms();
       Bytes native;  // empty where the target lacks the instruction
-      if (!facts.assembly || xpu_ops::runtime::isa_has(target_, kAssemblyIsa)) {
+      if (facts.assembly.empty() || xpu_ops::runtime::isa_has(target_, facts.assembly)) {
         const auto linked = sycl::link(object);
         check_vectors(build_log(linked, device_), facts.exchanging);
         native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
@@ -242,8 +258,6 @@ class Compiler {
 
  private:
   static constexpr const char* kPortable = ".spv.syclbin";
-  static constexpr const char* kAssemblyIsa =
-      "avx512bf16";  // all processors with it have what assembly in kernels needs but one
 
   sycl::kernel_bundle<sycl::bundle_state::object> compile(const std::string& source, std::string& log) {
     auto bundle = syclexp::create_kernel_bundle_from_source(context_, syclexp::source_language::sycl,

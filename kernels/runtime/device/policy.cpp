@@ -80,6 +80,7 @@ Policy policy_of(const DeviceInfo& device) {
   p.products16 = !info.is_cpu || info.has_matrix || (!p.narrow && processor_has_dot16());
   p.dot16 = p.single_items && !p.narrow && processor_has_dot16();
   p.dots8 = p.single_items && !p.narrow && processor_has_dots8();
+  p.dots_narrow = p.narrow && isa_has(std::string(kIsa) + cpu_isa(), "avx2");
   if (env_flag("XPU_OPS_DISCRETE") || (info.is_cpu && emulating())) p.host_memory = false;
   return p;
 }

@@ -31,6 +31,7 @@ struct Policy {
   bool narrow = false;              // sixteen vector registers of at most 256 bits, as AVX2 has
   bool dot16 = false;               // kernels/sycl/cpu/dot16.hpp serves
   bool dots8 = false;               // kernels/sycl/cpu/dots8.hpp serves
+  bool dots_narrow = false;         // kernels/sycl/cpu/dots_narrow.hpp serves
 };
 
 // By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is
