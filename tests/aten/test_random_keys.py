@@ -21,7 +21,7 @@ DIGITS = {torch.float16: 11, torch.bfloat16: 8, torch.float32: 24, torch.float64
 
 
 @pytest.fixture(autouse=True)
-def no_fallback():  # noqa: ANN201
+def no_fallback():
     with xpu_ops.fallback.forbid():
         yield
 
@@ -139,6 +139,6 @@ def test_layouts() -> None:
     (lambda k, x: aten._philox_key_split(k[:1], 2), "_philox_key_split: key must have shape (*batch, 2), got shape [1]"),
     (lambda k, x: aten._philox_key_fold_in(k.int(), 2), "_philox_key_fold_in: key must have dtype uint64, got Int"),
 ])  # fmt: skip
-def test_errors(call, text: str) -> None:  # noqa: ANN001
+def test_errors(call, text: str) -> None:
     with pytest.raises(RuntimeError, match=re.escape(text)):
         call(key_of(KEYS[0]), torch.zeros(3, device="xpu"))
