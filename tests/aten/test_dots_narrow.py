@@ -54,6 +54,19 @@ def test_which_kernels_are_chosen() -> None:
 def test_values(file: str, chosen: str) -> None:
     """The tests of the other processors."""
     env = {k: v for k, v in {**os.environ, **AVX2}.items() if v}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", HERE / file, "-k", chosen]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        HERE / file,
+        "-k",
+        chosen,
+    ]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]

@@ -54,7 +54,11 @@ def normal(key: tuple[int, int], n: int, double: bool) -> torch.Tensor:
     """In float64, from the words as they are."""
     out: list[float] = []
     for r in words(key, -(-n // (2 if double else 4))):
-        pairs = [(r[0] * 2**32 + r[1] + 0.5, r[2] * 2**32 + r[3] + 0.5)] if double else [(r[0] + 0.5, r[1] + 0.5), (r[2] + 0.5, r[3] + 0.5)]
+        pairs = (
+            [(r[0] * 2**32 + r[1] + 0.5, r[2] * 2**32 + r[3] + 0.5)]
+            if double
+            else [(r[0] + 0.5, r[1] + 0.5), (r[2] + 0.5, r[3] + 0.5)]
+        )
         for u, v in pairs:
             radius = math.sqrt(-2 * math.log(u * (2.0**-64 if double else 2.0**-32)))
             angle = 2 * math.pi * v * (2.0**-64 if double else 2.0**-32)

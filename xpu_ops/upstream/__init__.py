@@ -36,6 +36,7 @@ DOORS = {
     "torch.utils.flop_counter": "flop_counter",
     "torchao.kernel.intmm": "torchao",
     "torchao.quantization.quant_api": "torchao",
+    "torchao.quantization.quantize_.workflows.int4.int4_plain_int32_tensor": "torchao",
     "torchao.quantization.quantize_.workflows.int8.int8_tensor": "torchao",
     "torchvision._autograd_registrations": "torchvision",
     "torchvision.extension": "torchvision",
