@@ -124,7 +124,8 @@ BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows
   const uint32_t most = values == BlockValues::e2m1            ? kMostNibbleDots
                         : scale == BlockScale::f32 && !by_rows ? kMostFloatDots
                                                                : kMostRows;
-  plan.served = (policy.dots8 || policy.dots_narrow) && few(values, p.weight, most) && (by_rows || (dense(scale, p.a) && dense(scale, p.w)));
+  plan.served = (policy.dots8 || policy.dots_narrow) && few(values, p.weight, most) &&
+                (by_rows || (dense(scale, p.a) && dense(scale, p.w)));
   if (plan.served) share_sets(plan, p.weight.n, policy);
   return plan;
 }

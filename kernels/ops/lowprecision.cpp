@@ -22,8 +22,7 @@ constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still s
 const runtime::KernelTable& table(WeightKind kind, const WeightPlan& plan) {
   using namespace kernels;
   if (kind == WeightKind::int8) return plan.pairs ? weight_int8_pairs : weight_int8;
-  if (kind == WeightKind::int4_pairs)
-    return plan.pairs ? weight_int4_pairs : plan.narrow ? narrow_int4 : weight_int4;
+  if (kind == WeightKind::int4_pairs) return plan.pairs ? weight_int4_pairs : plan.narrow ? narrow_int4 : weight_int4;
   return plan.pairs ? weight_int4_zeros_pairs : plan.narrow ? narrow_int4_zeros : weight_int4_zeros;
 }
 

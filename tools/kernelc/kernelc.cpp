@@ -115,7 +115,8 @@ bool of_sub_group(uint32_t op) {
   return (op >= 261 && op <= 271) || (op >= 333 && op <= 366) || (op >= 5571 && op <= 5576);
 }
 
-// Whether an operand of assembly is a register that AVX-512 has: constraint v, in the second of two texts from word 5 on.
+// Whether an operand of assembly is a register that AVX-512 has: constraint v, in the second of two texts from word 5
+// on.
 bool wide_operand(const std::vector<uint32_t>& w) {
   const std::string_view texts(reinterpret_cast<const char*>(w.data() + 5), 4 * (w.size() - 5));
   const size_t code = texts.find('\0');

@@ -57,8 +57,8 @@ class QuantizedExperts:
         up, down = (self.operands(name) for name in WEIGHTS)
         made = torch.zeros_like(x, memory_format=torch.contiguous_format)
         for expert, mine in parts:
-            h = me._apply_gate(product(x[mine], *(t[expert] for t in up), self.form))
-            made[mine] = product(h, *(t[expert] for t in down), self.form)
+            h = me._apply_gate(product(x[mine], up[0][expert], up[1][expert], self.form))
+            made[mine] = product(h, down[0][expert], down[1][expert], self.form)
         share = top_k_weights.flatten()
         made = made * (share if order is None else share[order]).unsqueeze(-1)
         if order is not None:
@@ -89,14 +89,16 @@ def why_not(module: nn.Module, form: WeightFormat) -> str | None:
         return f"expert weights of another form than {' and '.join(WEIGHTS)} of transformers"
     if any(getattr(module, flag, False) for flag in ("has_bias", "is_transposed", "has_post_expert_norm")):
         return "expert weights that are transposed, have biases or a norm behind them"
-    reasons = (left_alone(w, *w.shape[-2:], form) for w in weights if w is not None)
+    reasons = (left_alone(w, w.size(-2), w.size(-1), form) for w in weights if w is not None)
     return next((reason for reason in reasons if reason), None)
 
 
 def quantize(module: nn.Module, form: WeightFormat) -> Callable[[], None]:
     """Give a layer of experts weights of this format. Returns what makes them floating again, with the rounded values."""
     me: Any = module
-    kept = {name: (w.requires_grad, w.shape) for name, w in module._parameters.items() if name in WEIGHTS and w is not None}
+    kept = {
+        name: (w.requires_grad, w.shape) for name, w in module._parameters.items() if name in WEIGHTS and w is not None
+    }
     buffers: list[str] = []
     for name in WEIGHTS:
         made = to_buffers(name, getattr(me, name), form)

@@ -141,8 +141,9 @@ template <class How> struct NibbleDots {
     store64(to + 192, __builtin_bit_cast(uint16v, How::input4(How::load4(tables.scales, at, step))));
   }
   template <uint32_t kSides, uint32_t kM>
-  static XPU_INLINE void add(float16v (&sums)[kSides][kM], State (&)[kSides], const Tables& tables, const uint8_t* const (&w)[kSides],
-                             const uint8_t* const (&at)[kSides], uint32_t step, const uint8_t* a) {
+  static XPU_INLINE void add(float16v (&sums)[kSides][kM], State (&)[kSides], const Tables& tables,
+                             const uint8_t* const (&w)[kSides], const uint8_t* const (&at)[kSides], uint32_t step,
+                             const uint8_t* a) {
     uint16v low[kSides], high[kSides];
     float16v scale[kSides];
 #pragma unroll
@@ -200,8 +201,9 @@ template <class How> struct ByteDots {
     if constexpr (kBlocks) store64(to + 256, __builtin_bit_cast(uint16v, How::input8(How::load8(at))));
   }
   template <uint32_t kSides, uint32_t kM>
-  static XPU_INLINE void add(float16v (&sums)[kSides][kM], State (&)[kSides], const Tables& tables, const uint8_t* const (&w)[kSides],
-                             const uint8_t* const (&at)[kSides], uint32_t, const uint8_t* a) {
+  static XPU_INLINE void add(float16v (&sums)[kSides][kM], State (&)[kSides], const Tables& tables,
+                             const uint8_t* const (&w)[kSides], const uint8_t* const (&at)[kSides], uint32_t,
+                             const uint8_t* a) {
     uint16v q[kSides][4];
 #pragma unroll
     for (uint32_t s = 0; s < kSides; ++s) widen(q[s], tables, w[s]);

@@ -1,6 +1,7 @@
 // Products of few rows whose operands are both values of 8 or 4 bits with scales, and of 16-bit rows with weights of
-// nibbles, for processors with sixteen registers of 256 bits: nibbles as bytes by vpshufb and their products as whole numbers by vpmaddubsw, which no compiler makes of
-// SPIR-V; bytes as halfs, and their products as floats. A module with assembly is no GPU's (policy dots_narrow).
+// nibbles, for processors with sixteen registers of 256 bits: nibbles as bytes by vpshufb and their products as whole
+// numbers by vpmaddubsw, which no compiler makes of SPIR-V; bytes as halfs, and their products as floats. A module with
+// assembly is no GPU's (policy dots_narrow).
 #pragma once
 #include "kernels/sycl/cpu/block_dots.hpp"
 
@@ -113,8 +114,9 @@ template <class S> struct NarrowNibbles {
     store64(to + 192, __builtin_bit_cast(uint16v, lanes(at, step)));
   }
   template <uint32_t kSides, uint32_t kM>
-  static XPU_INLINE void add(float16v (&sums)[kSides][kM], State (&)[kSides], const Tables&, const uint8_t* const (&w)[kSides],
-                             const uint8_t* const (&at)[kSides], uint32_t step, const uint8_t* a) {
+  static XPU_INLINE void add(float16v (&sums)[kSides][kM], State (&)[kSides], const Tables&,
+                             const uint8_t* const (&w)[kSides], const uint8_t* const (&at)[kSides], uint32_t step,
+                             const uint8_t* a) {
 #pragma unroll
     for (uint32_t s = 0; s < kSides; ++s) {
       const Halves q = widen(w[s], kUnsignedE2m1);
@@ -128,8 +130,8 @@ template <class S> struct NarrowNibbles {
           const short16v all = dot_bytes(q.low[h], x + 32 * h) + dot_bytes(q.high[h], x + 64 + 32 * h);
           dots[h] = load32(x + 128 + 32 * h) + add_neighbours(all);
         }
-        const uint16v both = __builtin_shufflevector(dots[0], dots[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,
-                                                     14, 15);
+        const uint16v both =
+            __builtin_shufflevector(dots[0], dots[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
         const float16v value = __builtin_convertvector(__builtin_bit_cast(int16v, both), float16v);
         sums[s][m] += value * floats64(x + 192) * scale;
       }
@@ -146,7 +148,8 @@ template <class S, bool kPerBlock> struct NarrowBytes {
   static constexpr bool kBlocks = kPerBlock, kPowers = __is_same(S, f8e8m0fnu);
   static constexpr uint32_t kPerByte = 1, kBytes = 512;
   static constexpr float kUnit = 0x1p8f;
-  // Sixteen codes in the upper halves of words, as halfs, whose exponent bias is larger by eight. NaN is looked for beside.
+  // Sixteen codes in the upper halves of words, as halfs, whose exponent bias is larger by eight. NaN is looked for
+  // beside.
   static XPU_INLINE float16v upper(short16v w) {
     return half_lanes(__builtin_bit_cast(words16v, w >> short16v(1)) & words16v(0xbf80));
   }
@@ -154,8 +157,8 @@ template <class S, bool kPerBlock> struct NarrowBytes {
   static XPU_INLINE float16v nans(uint8v codes) {
     const uint8v bits = (codes & 0x80808080u) != 0u ? uint8v(0x7fc00000u) : uint8v(0u);
     const uint8v none = 0;
-    return __builtin_bit_cast(float16v, __builtin_shufflevector(bits, none, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12,
-                                                                13, 14, 15));
+    return __builtin_bit_cast(
+        float16v, __builtin_shufflevector(bits, none, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
   }
   static XPU_INLINE void order(uint8_t* to, const Tables&, const uint8_t* a, const uint8_t* at, uint32_t) {
     float scale[4] = {1.0f, 1.0f, 1.0f, 1.0f};
@@ -277,10 +280,10 @@ XPU_INLINE void chunk_int4(float16v (&part)[kM][kRows], const uint8_t* const (&w
         const short16v upper = dot_bytes(low[h], x + 128 + 32 * h) + dot_bytes(high[h], x + 192 + 32 * h);
         sum[h] = add_neighbours(lower, 0x00010001u) + add_neighbours(upper, 0x01000100u);
       }
-      const uint16v both = __builtin_shufflevector(sum[0], sum[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                                                   15);
-      part[m][r] = __builtin_convertvector(__builtin_bit_cast(int16v, both), float16v) *
-                   inputs.factors[first / kWeightChunk];
+      const uint16v both =
+          __builtin_shufflevector(sum[0], sum[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+      part[m][r] =
+          __builtin_convertvector(__builtin_bit_cast(int16v, both), float16v) * inputs.factors[first / kWeightChunk];
     }
   }
 }

@@ -7,8 +7,8 @@
 
 namespace xpu {
 
-using xpu_ops::KeyDrawArgs;
 using xpu_ops::KeyDeriveArgs;
+using xpu_ops::KeyDrawArgs;
 
 // The low bits of a word as a fraction of what they can hold, as at::transformation::uniform_real.
 template <class T> inline constexpr uint32_t kFractionBits = is_same_v<T, half> ? 11 : is_same_v<T, bf16> ? 8 : 24;
