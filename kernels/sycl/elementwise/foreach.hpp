@@ -56,8 +56,7 @@ struct ForeachAccess {
   const char* vec[Operands];  // an operand of n elements, or a stand-in
   HeldValues<Operands> same;
   template <int I, class T, class M> void hold() {
-    const M value = widen<M>(element_at<T>(one[1 + I], 0));
-    same.template hold<I>(p.mode[I], p.mode[I] == xpu_ops::kImmediate ? value_as<M>(own) : value);
+    same.template hold<I>(p.mode[I], widen<M>(element_at<T>(one[1 + I], 0)), value_as<M>(own));
   }
   template <int I, class T, class M> M in() const {
     return same.template chosen<I>(widen<M>(element_at<T>(vec[1 + I], i)));
