@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "gen/kernels/foreach_kernels.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/sycl/elementwise/foreach_args.hpp"
@@ -61,7 +62,8 @@ template <class Args, class Tensor, class Problem>
 void launch_each(const ForeachTensors<Tensor>& tensors, runtime::KernelSlot& kernel, const Problem& problem) {
   with_table(tensors, [&](runtime::Queue& queue, const ForeachTable<Tensor>& table) {
     const Args args{table, problem};
-    runtime::launch(queue, kernel, tensors.groups(), runtime::device_info(queue.device).policy.tile_items, args);
+    runtime::launch(queue, kernel, tensors.groups(),
+                    tile_group(kForeachBlock, runtime::device_info(queue.device).policy), args);
   });
 }
 

@@ -74,11 +74,16 @@ inline size_t even_group(size_t inner, const runtime::Policy& policy) {
   return even_group(inner, policy.elementwise_group);
 }
 
-// Work-items of a group that goes through pieces of `width` elements side by side.
-inline size_t tile_group(size_t width, const runtime::Policy& policy) { return even_group(width, policy.tile_items); }
+// Work-items of a group that goes through pieces of `width` elements side by side. A thread of a CPU device takes the
+// items of a vector through the whole piece, then those of the next. With vectors of 256 bits that would be twice
+// through every line.
+inline size_t tile_group(size_t width, const runtime::Policy& policy) {
+  constexpr size_t kNarrowVector = 8;  // items
+  return policy.narrow ? kNarrowVector : even_group(width, policy.tile_items);
+}
 // Elements of such a group where a full one has `tile`: an item has as many in a narrow group.
 inline size_t tile_share(size_t local, size_t tile, const runtime::Policy& policy) {
-  return tile * local / policy.tile_items;
+  return policy.narrow ? tile : tile * local / policy.tile_items;
 }
 
 // Work-groups in which each sub-group takes a row.

@@ -20,9 +20,12 @@ constexpr int64_t kUnits = 132;
 
 void test_tiles() {
   const Policy few = cpu_policy(2), many = gpu_policy(kUnits);
+  Policy narrow = few;
+  narrow.narrow = true;
   for (const int64_t n : kSizes) {
     at("tile_group", n);
     const size_t width = static_cast<size_t>(n), local = tile_group(width, many);
+    CHECK(tile_group(width, narrow) == 8 && tile_share(8, kTileElements, narrow) == kTileElements);
     CHECK(tile_group(width, few) == 16 && tile_share(16, kTileElements, few) == kTileElements);
     CHECK(local % 16 == 0 && local <= 256 && (n < 256 ? local < width + 16 : local > 128));
     CHECK(tile_share(local, kTileElements, many) == local * kTileElements / 256);
