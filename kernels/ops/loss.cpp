@@ -5,6 +5,7 @@
 
 #include "gen/kernels/loss_kernels.hpp"
 #include "kernels/host/loss.hpp"
+#include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
@@ -19,7 +20,7 @@ using runtime::ceil_div;
 
 constexpr size_t kPartialShare = 4096, kPartialMost = 64;  // elements of such a work-group, and the most groups
 constexpr size_t kWideShare = 16, kWideMost = 2;           // elements of an item, groups per unit, of wide groups
-constexpr size_t kPointItems = 1024, kTargetItems = 256, kRowItems = 64;
+constexpr size_t kTargetItems = 256, kRowItems = 64;
 constexpr int64_t kTargetCost = 16;  // of a target on the calling thread, in units of SmallWork::run
 
 struct LossKernels { const runtime::KernelTable &point, &back, &partial; };
@@ -52,8 +53,8 @@ void finish(runtime::Queue& queue, DType type, const void* partial, size_t count
 }
 
 void launch_points(runtime::Queue& queue, runtime::KernelSlot& kernel, const LossArgs& args) {
-  const size_t local = std::min<size_t>(kPointItems, policy_of(queue).elementwise_group);
-  runtime::launch(queue, kernel, ceil_div(args.n, local), local, args);
+  const size_t local = tile_group(std::min(args.n, kTileElements), policy_of(queue));
+  runtime::launch(queue, kernel, ceil_div(args.n, kTileElements), local, args);
 }
 
 LossArgs to_args(runtime::Queue& queue, LossKind kind, const LossProblem& problem) {

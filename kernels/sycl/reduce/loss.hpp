@@ -70,29 +70,37 @@ template <class T, LossKind kKind> XPU_INLINE opmath_t<T> loss_at(const LossArgs
   if constexpr (kKind == LossKind::bce) {
     if (!(x >= A(0) && x <= A(1))) report_error(p.error, DeviceErrorCode::probability, 0, base + lane, p.n);
   }
-  if (p.weight) v *= static_cast<A>(loss_load(static_cast<const T*>(p.weight) + base, lane));
+  if constexpr (kKind == LossKind::bce)
+    if (p.weight) v *= static_cast<A>(loss_load(static_cast<const T*>(p.weight) + base, lane));
   return v;
 }
 
 template <class T, LossKind kKind> void loss_point(const LossArgs& p) {
-  auto item = syclex::this_work_item::get_nd_item<1>();
-  const size_t base = item.get_group(0) * item.get_local_range(0), lane = item.get_local_id(0);
-  if (base + lane < p.n) (static_cast<T*>(p.out) + base)[lane] = static_cast<T>(loss_at<T, kKind>(p, base, lane));
+  T* out = static_cast<T*>(p.out);
+  for_tile(p.n, [&](size_t i) { out[i] = static_cast<T>(loss_at<T, kKind>(p, 0, i)); });
 }
 
-template <class T, LossKind kKind> void loss_back(const LossArgs& p) {
+// kOne: one gradient for all elements.
+template <class T, LossKind kKind, bool kOne> XPU_INLINE void loss_back_tile(const LossArgs& p) {
   using A = opmath_t<T>;
-  auto item = syclex::this_work_item::get_nd_item<1>();
-  const size_t base = item.get_group(0) * item.get_local_range(0), lane = item.get_local_id(0);
-  if (base + lane >= p.n) return;
-  const T* grad = static_cast<const T*>(p.grad);
-  A g = static_cast<A>(p.grad_scalar ? grad[0] : loss_load(grad + base, lane));
-  g *= loss_scalar<A>(p.scale);
-  A v = loss_slope<kKind, A>(static_cast<A>(loss_load(static_cast<const T*>(p.input) + base, lane)),
-                             static_cast<A>(loss_load(static_cast<const T*>(p.target) + base, lane)), g,
-                             loss_scalar<A>(p.param));
-  if (p.weight) v *= static_cast<A>(loss_load(static_cast<const T*>(p.weight) + base, lane));
-  (static_cast<T*>(p.out) + base)[lane] = static_cast<T>(v);
+  const T *grad = static_cast<const T*>(p.grad), *input = static_cast<const T*>(p.input),
+          *target = static_cast<const T*>(p.target), *weight = static_cast<const T*>(p.weight);
+  T* out = static_cast<T*>(p.out);
+  const A scale = loss_scalar<A>(p.scale), param = loss_scalar<A>(p.param),
+          one = kOne ? static_cast<A>(grad[0]) * scale : A(0);
+  for_tile(p.n, [&](size_t i) {
+    const A g = kOne ? one : static_cast<A>(loss_load(grad, i)) * scale;
+    A v = loss_slope<kKind, A>(static_cast<A>(loss_load(input, i)), static_cast<A>(loss_load(target, i)), g, param);
+    if constexpr (kKind == LossKind::bce)
+      if (weight) v *= static_cast<A>(loss_load(weight, i));
+    out[i] = static_cast<T>(v);
+  });
+}
+template <class T, LossKind kKind> void loss_back(const LossArgs& p) {
+  if (p.grad_scalar)
+    loss_back_tile<T, kKind, true>(p);
+  else
+    loss_back_tile<T, kKind, false>(p);
 }
 
 // A work-group adds one contiguous part of the elements; neighbouring items read neighbouring elements.
