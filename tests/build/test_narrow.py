@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from support import script
 
 ROOT = Path(__file__).resolve().parents[2]
