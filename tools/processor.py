@@ -38,7 +38,7 @@ print("device code", "AVX2" if names and all("narrow" in n for n in names) else 
 
 
 def told(output: str) -> dict[str, str]:
-    """What each library takes the processor for, in its own words."""
+    """The processor that each library takes this one for, in its own words."""
     found = dict(re.findall(r"^(ATen|device code) (.*)$", output, re.M))
     for number, isa in enumerate(re.findall(r"onednn_verbose,.*info,cpu,isa:(.*)$", output, re.M)):
         found[f"oneDNN {number + 1}"] = isa.strip()

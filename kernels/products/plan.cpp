@@ -116,7 +116,7 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   }
   if (is_int8(p.a.type) && p.out.type == DType::i32) {
     list.add_primitive({.layout = Layout::plain}, false);
-    // What follows is for a processor without instructions for bytes.
+    // The rest is for a processor without instructions for bytes.
     if (p.a.type == DType::i8 && p.b.type == DType::i8 && p.a.col_stride == 1 && p.b.row_stride == 1 &&
         ops::plan_few_rows_of_bytes(p.out.rows, p.out.cols, policy))
       list.add({.engine = Engine::bytes});
