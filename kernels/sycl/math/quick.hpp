@@ -8,15 +8,19 @@
 
 namespace xpu::quick {
 
-// a / (1 + exp(x)), 0 where exp(x) is infinite.
-XPU_SINGLE float over_one_plus_exp(float a, float x) {
-  return sycl::native::divide(a, 1.0f + sycl::native::exp2(x * 1.44269504f));
-}
+XPU_SINGLE float exp(float x) { return sycl::native::exp2(x * 1.44269504f); }
 
-XPU_SINGLE float silu(float a) { return over_one_plus_exp(a, -a); }
+XPU_SINGLE float silu(float a) { return sycl::native::divide(a, 1.0f + exp(-a)); }
+
+// 1 / (1 + exp(-x)) and what it lacks of one, which a difference of rounded numbers would not give.
+struct Sigmoid { float value, rest; };
+XPU_SINGLE Sigmoid sigmoid(float x) {
+  const float e = exp(-x), s = sycl::native::divide(1.0f, 1.0f + e);
+  return {s, e < 1e30f ? e * s : 1.0f};
+}
 XPU_SINGLE float silu_backward(float grad, float a) {
-  const float s = over_one_plus_exp(1.0f, -a);
-  return grad * s * fma(a, 1.0f - s, 1.0f);
+  const Sigmoid s = sigmoid(a);
+  return grad * s.value * fma(a, s.rest, 1.0f);
 }
 
 // The normal distribution by Abramowitz and Stegun 26.2.17, which shares its exponential with the density.
@@ -30,10 +34,11 @@ XPU_SINGLE float gelu_erf_backward(float grad, float a) {
 XPU_SINGLE float gelu_tanh_backward(float grad, float a) {
   const float a2 = a * a;
   const float u2 = 1.59576912160573071176f * fma(0.044715f * a2, a, a);
-  const float s = over_one_plus_exp(1.0f, -u2), ds = s * (1.0f - s);
+  const Sigmoid s = sigmoid(u2);
+  const float ds = s.value * s.rest;
   const float du2 = 1.59576912160573071176f * fma(0.134145f, a2, 1.0f);
-  // s (1 - s) is 0 where du2 may already be infinite.
-  return grad * (s + (ds == 0.0f ? 0.0f : a * ds * du2));
+  // The product is 0 where du2 may already be infinite.
+  return grad * (s.value + (ds == 0.0f ? 0.0f : a * ds * du2));
 }
 
 }  // namespace xpu::quick
