@@ -165,7 +165,8 @@ inline void column_keys(const ColumnKeyArgs& p) {
 inline void column_last_mark(const ColumnLastArgs& p) {
   const uint32_t j = global_id();
   if (j >= p.steps || p.keys[j] >= p.size) return;
-  sycl::atomic_ref<uint32_t, sycl::memory_order::relaxed, sycl::memory_scope::device>(p.last[p.keys[j]]).fetch_max(j + 1);
+  sycl::atomic_ref<uint32_t, sycl::memory_order::relaxed, sycl::memory_scope::device>(p.last[p.keys[j]])
+      .fetch_max(j + 1);
 }
 inline void column_last_keep(const ColumnLastArgs& p) {
   const uint32_t j = global_id();

@@ -13,8 +13,9 @@ namespace xpu_ops {
 // column, an item per index combines what meets in one place. With `starts`, index and src of the only column are dealt
 // to the parts in their order (ColumnDealArgs), and each item takes those of its own. In the kernels of teams a
 // sub-group owns a column or, where its indices are many, a work-group.
-constexpr uint32_t kHeldBytes = 1 << 14;   // of a column that a work-group holds in local memory
-constexpr uint32_t kMeetPlaces = 1 << 12;  // words of local memory in which the entries of a column meet, by their place
+constexpr uint32_t kHeldBytes = 1 << 14;  // of a column that a work-group holds in local memory
+constexpr uint32_t kMeetPlaces =
+    1 << 12;  // words of local memory in which the entries of a column meet, by their place
 struct ColumnStep { int64_t data, src, index; };
 struct ColumnArgs {
   void* data;

@@ -73,8 +73,8 @@ struct Meetings {
   uint32_t left[2];
 };
 
-// 1-D, a work-group per column. In each round the first entry of a place, by its number, is combined; the others wait. A
-// round has a smaller word than those before it, so that nothing is cleared between them.
+// 1-D, a work-group per column. In each round the first entry of a place, by its number, is combined; the others wait.
+// A round has a smaller word than those before it, so that nothing is cleared between them.
 template <class T, class Op>
 XPU_INLINE void column_meet(const ColumnArgs& p) {
   constexpr uint32_t kEach = 4, kNumberBits = 10, kRounds = (1u << (32 - kNumberBits)) - 1;
@@ -95,6 +95,7 @@ XPU_INLINE void column_meet(const ColumnArgs& p) {
     const T* src = static_cast<const T*>(p.src) + o[1];
     if (p.held)
       for (uint32_t i = t.lane; i < size; i += t.lanes) held[i] = data[i];
+    // uniform over the group: all go to the end of the indices
     for (uint32_t begin = 0; begin < p.steps; begin += kEach * t.lanes) {
       uint32_t own[kEach];
       T value[kEach];
@@ -105,7 +106,9 @@ XPU_INLINE void column_meet(const ColumnArgs& p) {
         value[a] = src[at * p.src_step];
         own[a] = j < p.steps && takes(p, all, id) ? static_cast<uint32_t>(id) : kNoPlace;
       }
+      // uniform over the group: all read one word
       for (bool more = true; more;) {
+        // uniform over the group: all count the rounds
         if (round == 0) {
           sycl::group_barrier(group);  // all have read the last round's words
           for (uint32_t i = t.lane; i < kMeetPlaces; i += t.lanes) m.first[i] = ~0u;

@@ -12,9 +12,9 @@ constexpr uint32_t kByteValues = 256;
 constexpr uint32_t kTileEach = 16;  // entries that an item ranks
 constexpr uint32_t kRankShift = 9;  // behind a digit or kByteValues
 
-// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one in the tile. While
-// entries are ranked, the count is in the upper half of a word, and the lanes that hold the digit are bits of the lower.
-// Ranked entries take turns in `staged`, from which neighbours are written to neighbouring places.
+// Local memory of a work-group: how often each sub-group met a digit, later the place of its next one in the tile.
+// While entries are ranked, the count is in the upper half of a word, and the lanes that hold the digit are bits of the
+// lower. Ranked entries take turns in `staged`, from which neighbours are written to neighbouring places.
 constexpr uint32_t kCountShift = kLanes, kStagedBytes = 1 << 15;
 struct DigitCounts {
   union {
@@ -36,15 +36,14 @@ XPU_INLINE void clear_counts(const Team& t, DigitCounts& c) {
 }
 
 // Counts one digit per item, kByteValues for none, in the order of the lanes; returns how many equal ones the sub-group
-// met before. Lanes of one digit find each other by their bits in its word (as in CUB's BlockRadixRankMatchEarlyCounts):
-// one exchange through local memory instead of fifteen between lanes.
+// met before. Lanes of one digit find each other by their bits in its word (as in CUB's
+// BlockRadixRankMatchEarlyCounts): one exchange through local memory instead of fifteen between lanes.
 template <bool kWhole> XPU_INLINE uint32_t count_digit(const Team& t, DigitCounts& c, uint32_t digit) {
   auto sg = syclex::this_work_item::get_sub_group();
   const uint32_t own = 1u << sub_group_lane();
   const bool is = kWhole || digit < kByteValues;
   uint32_t& word = c.by_part[t.part * kByteValues + (is ? digit : 0)];
-  if (is)
-    sycl::atomic_ref<uint32_t, sycl::memory_order::relaxed, sycl::memory_scope::work_group>(word).fetch_or(own);
+  if (is) sycl::atomic_ref<uint32_t, sycl::memory_order::relaxed, sycl::memory_scope::work_group>(word).fetch_or(own);
   sycl::group_barrier(sg);
   const uint32_t met = word, ahead = sycl::popcount(met & (own - 1));
   sycl::group_barrier(sg);
@@ -157,6 +156,7 @@ XPU_INLINE void move_entries(const Team& t, DigitCounts& c, const SortEntry<K>* 
   // uniform over the group: all go to the end of the range
   for (uint32_t first = begin; first < end; first += tile) {
     clear_counts(t, c);
+    // uniform over the group: one range
     if (end - first >= tile)
       move_tile<true, K>(t, c, from + first, to, tile, lowest, pass, alone);
     else

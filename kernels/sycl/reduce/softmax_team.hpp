@@ -65,8 +65,7 @@ template <class I, class O, bool kLog> XPU_INLINE void softmax_rows(const Team& 
     if (inside) read_four(x, at, v[k]);
   }
 #pragma unroll
-  for (uint32_t k = 0; k < kRows; ++k)
-    top[k] = lane_max(larger(larger(v[k][0], v[k][1]), larger(v[k][2], v[k][3])));
+  for (uint32_t k = 0; k < kRows; ++k) top[k] = lane_max(larger(larger(v[k][0], v[k][1]), larger(v[k][2], v[k][3])));
 #pragma unroll
   for (uint32_t k = 0; k < kRows; ++k) {
     sum[k] = 0;
