@@ -66,7 +66,7 @@ class PointwiseKernel:
     exprs: dict[str, list[str]]  # element type -> one expression per output
     steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
     fours: frozenset[str] = frozenset()  # element types with a kernel that moves four elements per load
-    quick: bool = False  # of these, those of 16 bits are computed by xpu::quick
+    quick: bool = False  # of these, bf16 is computed by xpu::quick
 
     @property
     def types(self) -> list[ElementType]:

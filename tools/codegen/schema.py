@@ -126,7 +126,7 @@ class Row(Strict):
     )
     quick: bool = Field(
         default=False,
-        description="16-bit elements that are moved by fours are computed by the functions of the same name in `xpu::quick` (kernels/sycl/math/quick.hpp)",
+        description="bfloat16 that is moved by fours is computed by the functions of the same name in `xpu::quick` (kernels/sycl/math/quick.hpp)",
     )
     operands: int | None = Field(
         default=None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"

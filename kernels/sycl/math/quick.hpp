@@ -1,5 +1,5 @@
-// Activations whose error is lost where the result is rounded to 16 bits: by the device's own exponential and quotient.
-// Rows with `quick` take them, for 16-bit elements that are moved by fours: there memory waits for the functions of
+// Activations whose error is lost where the result is rounded to bfloat16: by the device's own exponential and
+// quotient. Rows with `quick` take them, for elements that are moved by fours: there memory waits for the functions of
 // activation.hpp, by 1.7 times.
 #pragma once
 #include <sycl/builtins.hpp>
