@@ -222,7 +222,7 @@ HostRange::HostRange(uint32_t d, size_t groups0, size_t local0, size_t groups1, 
 
 void call_groups(HostEntry entry, const void* args, const HostRange& range) {
   const FloatState state;
-  size_t group[3] = {0, 0, 0};
+  size_t group[4] = {};
   for (group[1] = 0; group[1] < range.run.groups[1]; ++group[1])
     for (group[0] = 0; group[0] < range.run.groups[0]; ++group[0]) entry(args, group, nullptr);
 }

@@ -8,8 +8,9 @@
 
 namespace xpu_ops::runtime {
 
-// A kernel of one work-group, as the OpenCL CPU runtime calls it: arguments with a Range behind them, the group's
-// numbers, and an object of the runtime, which no kernel of ours reads.
+// A kernel of one work-group, as the OpenCL CPU runtime calls it: arguments with a HostRange behind them; the group's
+// three numbers and the address of its local memory, which a kernel takes from the stack where that is 0; and an object
+// of the runtime, which no kernel of ours reads.
 using HostEntry = void (*)(const void* args, const size_t* group, void* runtime);
 
 // Behind the arguments of every call, from the next multiple of eight bytes. The runtime has the range twice, as it was

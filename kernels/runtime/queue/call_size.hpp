@@ -25,7 +25,7 @@ class CallSize {
  private:
   // Where one thread takes as long as a launch (docs/notes/inline.md).
   static constexpr int64_t kSmall = 65536;
-  static inline constinit thread_local int64_t t_bytes = kUnknown;
+  static constinit thread_local int64_t t_bytes;  // one for all libraries
   int64_t outer_, own_;
 };
 

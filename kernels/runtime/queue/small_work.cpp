@@ -4,6 +4,7 @@
 
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/environment.hpp"
+#include "kernels/runtime/queue/call_size.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -28,6 +29,8 @@ constexpr int64_t kInlineCost = 65536;
 bool is_small(int64_t cost) { return cost <= kInlineCost && inline_enabled(); }
 
 }  // namespace
+
+constinit thread_local int64_t CallSize::t_bytes = CallSize::kUnknown;
 
 bool inline_enabled() noexcept { return inline_flag().load(std::memory_order_relaxed); }
 void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported(), std::memory_order_relaxed); }
