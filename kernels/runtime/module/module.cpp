@@ -227,7 +227,7 @@ std::optional<Executable> load_installed(const ModuleFolder& folder, const std::
   return std::nullopt;
 }
 
-// What linking on this device was stored under.
+// The file of a module that was linked for this device.
 ModuleCacheFile cache_file(const ModuleFolder& folder, const std::string& name, const std::string& target) {
   std::string key = "schema=";  // not one sum: g++ 12 warns of bounds in its own header there
   key.append(kCacheSchema).append(" module=").append(folder.digest.at(name)).append(" ").append(target);
