@@ -109,6 +109,22 @@ def test_ctc(reduction, zero_infinity) -> None:
         both(run, x, flat)
 
 
+@pytest.mark.parametrize("classes", [1000, 5001])
+def test_margins_of_many_classes(classes: int) -> None:
+    """Sums of up to 2e7 terms, against float64: a plain sum in float32 misses them in the third digit."""
+    x = torch.randn(2, classes, generator=torch.Generator().manual_seed(3))
+    labels = torch.randint(classes, (2, classes), generator=torch.Generator().manual_seed(4))
+    for loss, y in ((F.multilabel_margin_loss, labels), (F.multi_margin_loss, labels[:, 0])):
+        device, double = x.to("xpu").requires_grad_(), x.double().requires_grad_()
+        got, want = loss(device, y.to("xpu")), loss(double, y)
+        torch.testing.assert_close(got.cpu().double(), want, rtol=2e-6, atol=0)
+        torch.testing.assert_close(
+            *(torch.autograd.grad(r, t)[0].cpu().double() for r, t in ((got, device), (want, double))),
+            rtol=1e-3,
+            atol=1e-7,
+        )
+
+
 def test_margins_of_nothing() -> None:
     """Upstream leaves them to what the memory held: here the sum of nothing is zero, and its mean no number."""
     x, labels = torch.empty(0, 3, device="xpu"), torch.empty(0, dtype=torch.long, device="xpu")

@@ -256,15 +256,28 @@ inline void report_target(const MarginArgs& p, int64_t t) {
   if (p.error) report_error(p.error, DeviceErrorCode::target_range, 1, t, p.classes);
 }
 
+// A sum of many terms of one sign, as the double of torch's CPU: the part that an addition rounds off goes into the
+// next (Kahan 1965).
+template <class T> struct LongSum {
+  T sum = T(0), lost = T(0);
+  void add(T v) {
+    const T y = v - lost, next = sum + y;
+    lost = (next - sum) - y;
+    if (lost - lost != T(0)) lost = T(0);  // infinity is the sum
+    sum = next;
+  }
+};
+
 template <class T> void multi_margin(const MarginArgs& p) {
   uint32_t row = global_id();
   if (row >= p.rows) return;
   const T* x = static_cast<const T*>(p.input) + static_cast<int64_t>(row) * p.classes;
   int64_t t = p.target[row];
-  T sum = T(0), margin = loss_scalar<T>(p.margin);
+  LongSum<T> sum;
+  const T margin = loss_scalar<T>(p.margin);
   if (t < 0 || t >= static_cast<int64_t>(p.classes)) {
     report_target(p, t);
-    static_cast<T*>(p.out)[row] = sum;
+    static_cast<T*>(p.out)[row] = T(0);
     return;
   }
   for (uint32_t c = 0; c < p.classes; ++c) {
@@ -272,10 +285,10 @@ template <class T> void multi_margin(const MarginArgs& p) {
     T z = margin - x[t] + x[c];
     if (z > T(0)) {
       T h = p.square ? z * z : z;
-      sum += p.weight ? h * static_cast<const T*>(p.weight)[t] : h;
+      sum.add(p.weight ? h * static_cast<const T*>(p.weight)[t] : h);
     }
   }
-  static_cast<T*>(p.out)[row] = sum / static_cast<T>(p.classes);
+  static_cast<T*>(p.out)[row] = sum.sum / static_cast<T>(p.classes);
 }
 
 template <class T> void multi_margin_back(const MarginArgs& p) {
@@ -315,15 +328,15 @@ template <class T> void multilabel_margin(const MarginArgs& p) {
     }
     flag[target[labels]] = T(1);
   }
-  T sum = T(0);
+  LongSum<T> sum;
   for (uint32_t k = 0; k < labels; ++k) {
     T own = x[target[k]];
     for (uint32_t c = 0; c < p.classes; ++c) {
       T z = T(1) - own + x[c];
-      if (flag[c] == T(0) && z > T(0)) sum += z;
+      if (flag[c] == T(0) && z > T(0)) sum.add(z);
     }
   }
-  static_cast<T*>(p.out)[row] = sum / static_cast<T>(p.classes);
+  static_cast<T*>(p.out)[row] = sum.sum / static_cast<T>(p.classes);
 }
 
 template <class T> void multilabel_margin_back(const MarginArgs& p) {
@@ -337,16 +350,16 @@ template <class T> void multilabel_margin_back(const MarginArgs& p) {
   T g = loss_scalar<T>(p.scale), grad = static_cast<const T*>(p.grad)[p.grad_scalar ? 0 : row];
   for (uint32_t c = 0; c < p.classes; ++c) out[c] = T(0);
   for (uint32_t k = 0; k < p.classes && target[k] >= 0 && target[k] < static_cast<int64_t>(p.classes); ++k) {
-    T own = x[target[k]], lost = T(0);
+    T own = x[target[k]], pairs = T(0);
     for (uint32_t c = 0; c < p.classes; ++c) {
       if (flag[c] == T(0) && T(1) - own + x[c] > T(0)) {
-        lost += g;
-        out[c] += g;
+        pairs += T(1);
+        out[c] += T(1);
       }
     }
-    out[target[k]] -= lost;
+    out[target[k]] -= pairs;
   }
-  for (uint32_t c = 0; c < p.classes; ++c) out[c] *= grad;
+  for (uint32_t c = 0; c < p.classes; ++c) out[c] = out[c] * g * grad;  // counts are exact
 }
 
 }  // namespace xpu
