@@ -154,30 +154,39 @@ void backward(Filter f, const at::Tensor& grad, const at::Tensor& grad_in, bool 
   resample(grad, grad_in, axes_of(grad_in.sizes(), grad.sizes(), scales), f, align, true);
 }
 
+// at::upsample_nearest2d copies an axis that keeps its size and repeats one that doubles, also where the scale differs;
+// with one or three axes and in nearest-exact the scale decides.
+Scale plane_scale(Filter f, int64_t in, int64_t out, Scale s) {
+  return f == Filter::nearest && (out == in || out == 2 * in) ? std::nullopt : s;
+}
+
 }  // namespace
 
 // The eight shapes of signature that upstream's upsample operators have.
-#define XPU_NEAREST(NAME, FILTER)                                                                             \
-  void NAME##1d(const at::Tensor& self, at::IntArrayRef, Scale s, const at::Tensor& out) {                    \
-    forward(FILTER, self, out, false, {s});                                                                   \
-  }                                                                                                           \
-  void NAME##2d(const at::Tensor& self, at::IntArrayRef, Scale h, Scale w, const at::Tensor& out) {           \
-    forward(FILTER, self, out, false, {h, w});                                                                \
-  }                                                                                                           \
-  void NAME##3d(const at::Tensor& self, at::IntArrayRef, Scale d, Scale h, Scale w, const at::Tensor& out) {  \
-    forward(FILTER, self, out, false, {d, h, w});                                                             \
-  }                                                                                                           \
-  void NAME##1d_backward(const at::Tensor& grad, at::IntArrayRef, at::IntArrayRef, Scale s,                   \
-                         const at::Tensor& grad_in) {                                                         \
-    backward(FILTER, grad, grad_in, false, {s});                                                              \
-  }                                                                                                           \
-  void NAME##2d_backward(const at::Tensor& grad, at::IntArrayRef, at::IntArrayRef, Scale h, Scale w,          \
-                         const at::Tensor& grad_in) {                                                         \
-    backward(FILTER, grad, grad_in, false, {h, w});                                                           \
-  }                                                                                                           \
-  void NAME##3d_backward(const at::Tensor& grad, at::IntArrayRef, at::IntArrayRef, Scale d, Scale h, Scale w, \
-                         const at::Tensor& grad_in) {                                                         \
-    backward(FILTER, grad, grad_in, false, {d, h, w});                                                        \
+#define XPU_NEAREST(NAME, FILTER)                                                                                    \
+  void NAME##1d(const at::Tensor& self, at::IntArrayRef, Scale s, const at::Tensor& out) {                           \
+    forward(FILTER, self, out, false, {s});                                                                          \
+  }                                                                                                                  \
+  void NAME##2d(const at::Tensor& self, at::IntArrayRef, Scale h, Scale w, const at::Tensor& out) {                  \
+    forward(FILTER, self, out, false,                                                                                \
+            {plane_scale(FILTER, self.size(2), out.size(2), h), plane_scale(FILTER, self.size(3), out.size(3), w)}); \
+  }                                                                                                                  \
+  void NAME##3d(const at::Tensor& self, at::IntArrayRef, Scale d, Scale h, Scale w, const at::Tensor& out) {         \
+    forward(FILTER, self, out, false, {d, h, w});                                                                    \
+  }                                                                                                                  \
+  void NAME##1d_backward(const at::Tensor& grad, at::IntArrayRef, at::IntArrayRef, Scale s,                          \
+                         const at::Tensor& grad_in) {                                                                \
+    backward(FILTER, grad, grad_in, false, {s});                                                                     \
+  }                                                                                                                  \
+  void NAME##2d_backward(const at::Tensor& grad, at::IntArrayRef, at::IntArrayRef, Scale h, Scale w,                 \
+                         const at::Tensor& grad_in) {                                                                \
+    backward(FILTER, grad, grad_in, false,                                                                           \
+             {plane_scale(FILTER, grad_in.size(2), grad.size(2), h),                                                 \
+              plane_scale(FILTER, grad_in.size(3), grad.size(3), w)});                                               \
+  }                                                                                                                  \
+  void NAME##3d_backward(const at::Tensor& grad, at::IntArrayRef, at::IntArrayRef, Scale d, Scale h, Scale w,        \
+                         const at::Tensor& grad_in) {                                                                \
+    backward(FILTER, grad, grad_in, false, {d, h, w});                                                               \
   }
 XPU_NEAREST(upsample_nearest, Filter::nearest)
 XPU_NEAREST(_upsample_nearest_exact, Filter::nearest_exact)

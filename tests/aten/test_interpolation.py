@@ -62,6 +62,16 @@ def test_layouts_and_scales(mode: str) -> None:
     check(data(0, 3, 7, 9), size=(4, 4), mode=mode)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [*TOL, torch.uint8])
+def test_nearest_pixels_of_a_scale_that_changes_no_size(dtype: torch.dtype, last: bool, mode: str) -> None:
+    """upsample_nearest2d copies an axis that keeps its size and repeats one that doubles, whatever the scale is."""
+    x = data(2, 3, 2, 4, dtype=dtype).contiguous(memory_format=(torch.contiguous_format, torch.channels_last)[last])
+    for scale in ((1.3, 1.2), (2.4, 2.2), (2.4, 1.2), (1.3, 0.5), (1.0, 1.3)):
+        check(x, backward=dtype != torch.uint8, scale_factor=scale, mode=mode)
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("align", [False, True])
 def test_antialias(mode: str, align: bool) -> None:

@@ -421,6 +421,15 @@ def test_unpooled_images_stay_channels_last(backend: str) -> None:
     torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.parametrize("scale", [(1.3, 1.2), (2.4, 1.2), (1.3, 0.5)], ids=str)
+def test_nearest_pixels_of_a_scale_that_changes_no_size(scale: tuple[float, float]) -> None:
+    """torch's decomposition of upsample_nearest2d goes by the scale, where the operator copies or repeats."""
+    x = rand(1, 3, 2, 4)
+    for dynamic in (False, True):
+        f = torch.compile(lambda x: F.interpolate(x, scale_factor=scale) * 2, dynamic=dynamic)
+        torch.testing.assert_close(f(x), F.interpolate(x, scale_factor=scale) * 2)
+
+
 def test_shuffled_pixels_are_contiguous() -> None:
     """torch's decomposition of pixel_shuffle keeps channels last, the operator does not."""
     x = rand(2, 8, 4, 6).to(memory_format=torch.channels_last)

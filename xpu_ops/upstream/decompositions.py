@@ -1,4 +1,4 @@
-"""torch's decompositions where they give xpu other strides than its operators. Runs after torch._decomp.decompositions."""
+"""torch's decompositions where they give xpu other strides or values than its operators. Runs after torch._decomp.decompositions."""
 
 from __future__ import annotations
 
@@ -44,3 +44,19 @@ def contiguous_group_norm(upstream: Any) -> Any:
         return upstream(grad_output, input, *args, **kwargs)
 
     return decompose
+
+
+@replaces(
+    "torch._decomp.decompositions._compute_upsample_nearest_indices",
+    since="2.13",
+    why="upsample_nearest2d copies an axis that keeps its size, and repeats one that doubles, for any scale; the decomposition goes by the scale",
+    test="tests/inductor/test_compile_graphs.py::test_nearest_pixels_of_a_scale_that_changes_no_size",
+)
+def nearest_by_size(upstream: Any) -> Any:
+    def indices(input: Any, output_size: Any, scales: Any, exact: bool = False) -> Any:
+        if len(output_size) == 2 and not exact and _is_xpu(input):
+            sizes = zip(input.shape[-2:], output_size, scales, strict=True)
+            scales = [None if s is not None and o in (i, 2 * i) else s for i, o, s in sizes]
+        return upstream(input, output_size, scales, exact)
+
+    return indices
