@@ -2,6 +2,9 @@
 // decides what serves each.
 #include <ATen/native/ConvUtils.h>
 #include <ATen/ops/sum.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
 
 #include "bindings/aten/convolution.hpp"
 
@@ -29,6 +32,7 @@ ConvGeometry conv_geometry(int spatial, at::IntArrayRef stride, at::IntArrayRef 
   return g;
 }
 
+// Raises where a transposed convolution would make no element, as torch's CPU in the types that it computes by loops.
 std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor& weight, const ConvGeometry& g) {
   std::vector<int64_t> sizes{input.size(0), g.transposed ? weight.size(1) * g.groups : weight.size(0)};
   for (int i = 0; i < g.spatial; ++i) {
@@ -36,6 +40,10 @@ std::vector<int64_t> conv_output_size(const at::Tensor& input, const at::Tensor&
     sizes.push_back(g.transposed ? (in - 1) * g.stride[i] - 2 * g.padding[i] + reach + g.output_padding[i]
                                  : (in + 2 * g.padding[i] - reach) / g.stride[i] + 1);
   }
+  const at::IntArrayRef spatial = at::IntArrayRef(sizes).slice(2);
+  TORCH_CHECK(!g.transposed || input.numel() == 0 || *std::min_element(spatial.begin(), spatial.end()) > 0,
+              "Given input size per channel: (", c10::Join(" x ", input.sizes().slice(2)),
+              "). Calculated output size per channel: (", c10::Join(" x ", spatial), "). Output size is too small");
   return sizes;
 }
 

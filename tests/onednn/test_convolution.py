@@ -195,6 +195,24 @@ def test_errors() -> None:
         torch.nn.functional.conv2d(x, torch.ones(2, 3, 3, 3, device="xpu", dtype=torch.bfloat16))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)
+@pytest.mark.parametrize("kernel, made", [(2, "0"), (1, "-1")])
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_transposed_convolutions_that_make_no_element(spatial: int, kernel: int, made: str, dtype: torch.dtype) -> None:
+    """As torch's CPU in float64; an empty batch still has an empty result."""
+    rest = [5] * (spatial - 1)
+    x = torch.ones(2, 4, 1, *rest, device="xpu", dtype=dtype)
+    w = torch.ones(4, 3, kernel, *[3] * (spatial - 1), device="xpu", dtype=dtype)
+    options = {"padding": [1, *[0] * (spatial - 1)]}
+    sizes = " x ".join([made, *["7"] * (spatial - 1)])
+    with pytest.raises(
+        RuntimeError, match=rf"Calculated output size per channel: \({sizes}\). Output size is too small"
+    ):
+        CONV[spatial][True](x, w, **options)
+    if made == "0":
+        assert CONV[spatial][True](x[:0], w, **options).shape == (0, 3, 0, *[7] * (spatial - 1))
+
+
 def run_sizes(dtype: torch.dtype, call: dict[str, Any]) -> None:
     """Forward and gradients in memory that is not zero, against double."""
     (cin, cout), groups, kernel, transposed = call["channels"], call["groups"], call["kernel"], call["transposed"]
