@@ -110,7 +110,8 @@ at::Tensor transform(const at::Tensor& self, at::IntArrayRef dim, mkl::FftKind k
   shape.out_distance = 1;
   for (size_t i = 0; i < dim.size(); ++i) {
     shape.lengths[i] = kind == mkl::FftKind::c2r ? out_sizes[dim[i]] : self.size(dim[i]);
-    shape.in_strides[i] = in.stride(dim[i]);
+    // One element takes no step, but its stride may be 0, which oneMKL's queues refuse.
+    shape.in_strides[i] = in.size(dim[i]) == 1 ? 1 : in.stride(dim[i]);
     shape.out_strides[i] = out.stride(dim[i]);
     shape.out_distance *= out_sizes[dim[i]];
   }

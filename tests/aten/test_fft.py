@@ -194,6 +194,20 @@ def test_plans_are_cached() -> None:
     assert cache.stats() == {"capacity": capacity, "size": 0, "hits": 0, "misses": 0, "evictions": 0}
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
+def test_one_element_of_stride_0(dtype: torch.dtype) -> None:
+    """The queues of oneMKL, which the policy of a GPU takes, refuse a stride of 0."""
+    row = torch.arange(1.0, 6).to("xpu", dtype)
+    for x, dim in (
+        (row[:1].expand(7)[:1], [0]),
+        (row.as_strided((1, 5), (0, 1)), [0, 1]),
+        (row[:, None].expand(5, 7)[:, :1], [1]),
+    ):
+        for f in (torch.fft.fftn, torch.fft.ifftn, torch.fft.irfftn, *([] if dtype.is_complex else [torch.fft.rfftn])):
+            size = [1] * len(dim) if f is torch.fft.irfftn else None
+            assert_near(f(x, size, dim), f(x.cpu(), size, dim), **FLOAT_TOL)
+
+
 def test_threads_share_plans() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
