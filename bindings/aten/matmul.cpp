@@ -368,6 +368,11 @@ at::Tensor& addr_out(const at::Tensor& self, const at::Tensor& vec1, const at::T
                      const at::Scalar& alpha, at::Tensor& out) {
   TORCH_CHECK(vec1.dim() == 1, "addr: Expected 1-D argument vec1, but got ", vec1.dim(), "-D");
   TORCH_CHECK(vec2.dim() == 1, "addr: Expected 1-D argument vec2, but got ", vec2.dim(), "-D");
+  if (out.is_same(self)) {  // addr_ does not resize
+    TORCH_CHECK(self.dim() == 2, "2D tensor expected, got ", self.dim(), "D tensor for input");
+    TORCH_CHECK(self.size(0) == vec1.size(0) && self.size(1) == vec2.size(0), "size mismatch, input: ", self.sizes(),
+                ", v1: ", vec1.sizes(), ", v2: ", vec2.sizes());
+  }
   const auto whole = at::expand_size(self, {vec1.size(0), vec2.size(0)}, "addr");
   const at::ScalarType type = addr_type(self, vec1, vec2);
   check_factor(beta, "beta", type);

@@ -110,6 +110,8 @@ bool sum_line(const at::Tensor& in, int64_t count, int64_t stride, const at::Ten
 
 void mean_impl(const at::Tensor& self, at::OptionalIntArrayRef dim, bool, std::optional<at::ScalarType>,
                const at::Tensor& out) {
+  TORCH_CHECK(at::isFloatingType(out.scalar_type()) || at::isComplexType(out.scalar_type()),
+              "result type Float can't be cast to the desired output type ", out.scalar_type());
   const DimMask mask = dim_mask(dim, self.dim());
   if (!at::isComplexType(out.scalar_type()) || out.scalar_type() == at::kComplexHalf) {
     REDUCE2(sum, as_input, self, out, mask, ReductionOptions{.flags = kDivideByCount});
@@ -313,7 +315,7 @@ struct VarResult {
 VarResult variance(const char* name, const at::Tensor& self, at::OptionalIntArrayRef dim,
                    const std::optional<at::Scalar>& correction, bool keepdim, bool root, bool with_mean,
                    std::optional<at::ScalarType> dtype = std::nullopt) {
-  check_variance_type(name, self.scalar_type());
+  check_variance_type(with_mean ? name : "std and var", self.scalar_type());
   if (self.is_complex()) {
     // The variance of a complex variable is that of its parts, added.
     const VarResult re = variance(name, at::real(self), dim, correction, keepdim, false, with_mean);

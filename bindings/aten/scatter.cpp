@@ -160,8 +160,9 @@ void index_add(const at::Tensor& self, int64_t dim, const at::Tensor& index, con
   if (index.numel() == 0) return;
   const bool scaled = alpha.isComplex() || alpha.to<double>() != 1.;
   const at::Tensor src = scaled ? at::mul(source, at::scalar_tensor(alpha, out.options())) : source;
+  // The error of torch's CPU, which hands a matrix to scatter_add where alpha is 1.
   scatter_columns(Reduce::add, at_least_1d(out), dim, at_least_1d(index), at_least_1d(src),
-                  out.dim() <= 1 ? DeviceErrorCode::index_self : DeviceErrorCode::index_runtime);
+                  out.dim() == 2 && !scaled ? DeviceErrorCode::index_runtime : DeviceErrorCode::index_self);
 }
 
 void index_copy(const at::Tensor& self, int64_t dim, const at::Tensor& index, const at::Tensor& source,

@@ -25,7 +25,7 @@ namespace {
 // `value`: 0-dim, of self's type, on its device or the CPU.
 at::Tensor& masked_fill(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
-              mask.scalar_type());
+              mask.dtype());
   TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
               mask.device(), " and self on ", self.device());
   if (at::has_internal_overlap(self) == at::MemOverlap::Yes)

@@ -228,6 +228,8 @@ def test_masked_broadcast() -> None:
             "index 9 is out of bounds for dimension 0 with size 4",
         ),
         (lambda x, i: x.index_add(0, i, x[:1]), RuntimeError, "index 9 is out of bounds for dimension 0 with size 4"),
+        (lambda x, i: x.index_add(0, i, x[:1], alpha=2), IndexError, "index out of range in self"),
+        (lambda x, i: x[None].index_add(1, i, x[None, :1]), IndexError, "index out of range in self"),
         (lambda x, i: x.index_copy(0, i, x[:1]), IndexError, "index 9 is out of bounds for dimension 0 with size 4"),
         (lambda x, i: x.index_fill(0, i, 1.0), IndexError, "index 9 is out of bounds for dimension 0 with size 4"),
         (lambda x, i: x.take(i * 10), IndexError, "tried to access index 90 on a tensor of 20 elements"),
@@ -250,6 +252,25 @@ def test_bad_index_is_raised_by_the_next_synchronisation(
         torch.xpu.synchronize()
     torch.xpu.synchronize()  # raised once
     assert_same(x.cpu()[0], data(4, 5)[0])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 1), (2, 4)], ids=str)
+def test_addr_in_place_does_not_resize(shape: tuple[int, ...]) -> None:
+    words = []
+    for device in ("cpu", "xpu"):
+        with pytest.raises(RuntimeError) as error:
+            torch.ones(shape, device=device).addr_(torch.ones(3, device=device), torch.ones(4, device=device))
+        words.append(str(error.value))
+    assert words[0] == words[1]
+
+
+def test_masks_that_are_not_boolean_are_refused_in_torchs_words() -> None:
+    words = []
+    for device in ("cpu", "xpu"):
+        with pytest.raises(RuntimeError) as error:
+            torch.ones(2, device=device).masked_fill(torch.ones(2, dtype=torch.int32, device=device), 1)
+        words.append(str(error.value))
+    assert words[0] == words[1]
 
 
 @pytest.mark.parametrize(

@@ -324,7 +324,10 @@ ERRORS: list[Callable[[torch.Tensor], Any]] = [
     lambda t: t.cfloat().amax(0),
     lambda t: torch.trace(t[0]),
     lambda t: t.logsumexp((1, 1)),
+    lambda t: torch.mean(t, 0, out=torch.empty(0, device=t.device, dtype=torch.int64)),
+    lambda t: torch.mean(t, 0, out=torch.empty(4, device=t.device, dtype=torch.bool)),
 ]
+VARIANCES: list[Callable[[torch.Tensor], Any]] = [torch.std, torch.var, torch.std_mean, torch.var_mean]
 
 
 @pytest.mark.parametrize("dtype", [torch.complex32, torch.complex64, torch.complex128])
@@ -346,6 +349,16 @@ def test_errors(number: int) -> None:
         ERRORS[number](cpu)
     with pytest.raises(want.type):
         ERRORS[number](cpu.to("xpu"))
+
+
+@pytest.mark.parametrize("f", VARIANCES)
+def test_variances_of_integers_are_refused_in_torchs_words(f: Callable[[torch.Tensor], Any]) -> None:
+    cpu = torch.ones(3, 4, dtype=torch.int64)
+    with pytest.raises((RuntimeError, NotImplementedError)) as want:
+        f(cpu)
+    with pytest.raises(want.type) as got:
+        f(cpu.to("xpu"))
+    assert str(got.value) == str(want.value)
 
 
 def test_out() -> None:
