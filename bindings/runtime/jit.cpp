@@ -36,7 +36,7 @@ struct Kernel {
       "A compiled kernel; kernel(groups, *arguments) launches it on the current stream.";
   std::shared_ptr<JitModule> module;  // outlives the kernel
   std::unique_ptr<sycl::kernel> kernel;
-  runtime::HostEntry here = nullptr;
+  runtime::HostFunction* here = nullptr;
   std::string name, signature;
   std::vector<uint64_t> bound;  // fields behind those of the call
   size_t local = 0;

@@ -132,6 +132,15 @@ def test_large_calls_are_launched(tmp_path: Path) -> None:
     assert not all(commands(tmp_path, lambda x: F.pad(x[None], (0, 15), mode="reflect").repeat(50_000, 1), one))
 
 
+def test_a_small_call_that_takes_long_is_launched(tmp_path: Path) -> None:
+    """Hundreds of microseconds for 32 KiB: all cores are faster. The first calls tell."""
+    x = torch.rand(4096, dtype=torch.float64, generator=G).add(1).to("xpu")
+    xpu_ops.set_inline(True)
+    for _ in range(8):
+        torch.lgamma(x)
+    assert not any(commands(tmp_path, torch.lgamma, x))
+
+
 def test_a_compiled_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     function = torch.compile(lambda a, b: (torch.sin(a) * b).softmax(-1) + b)
     x, y = ROWS.to("xpu"), OTHER.to("xpu")

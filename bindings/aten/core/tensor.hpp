@@ -5,6 +5,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
 
+#include <tuple>
+
 #include "bindings/errors.hpp"
 #include "kernels/dtype.hpp"
 #include "kernels/runtime/device/device.hpp"
@@ -57,7 +59,9 @@ inline void check_generator_device(const at::Tensor& t) {
 // Of an operand of a call (CallSize).
 inline int64_t bytes_of(const at::Tensor& t) {
   if (!t.defined()) return 0;
-  return t.is_nested() ? runtime::CallSize::kUnknown : t.numel() * static_cast<int64_t>(t.itemsize());
+  if (t.is_nested() || t.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) [[unlikely]]
+    return runtime::CallSize::kUnknown;
+  return t.numel() * static_cast<int64_t>(t.itemsize());
 }
 inline int64_t bytes_of(const std::optional<at::Tensor>& t) { return t.has_value() ? bytes_of(*t) : 0; }
 inline int64_t bytes_of(const std::optional<at::Device>&) { return 0; }
@@ -77,11 +81,10 @@ int64_t bytes_of(const List& list) {
 }
 
 // Makes the device of the first XPU tensor among the arguments current for the scope of one operator, and tells the
-// launches how much the call touches.
-class CallGuard {
+// launches how much the call touches. The arguments outlive it.
+template <class... T> class CallGuard {
  public:
-  template <class... T>
-  explicit CallGuard(const T&... args) : size_((bytes_of(args) + ... + 0)) {
+  explicit CallGuard(const T&... args) : args_(&args...), size_(&measure, &args_) {
     int device = -1;
     (void)(found(args, device) || ...);
     if (device >= 0 && device != runtime::current_device()) [[unlikely]]
@@ -124,6 +127,13 @@ class CallGuard {
     return true;
   }
 
+  using Args = std::tuple<const T*...>;
+  static int64_t measure(const void* args) {
+    return std::apply([](const T*... each) { return (bytes_of(*each) + ... + int64_t{0}); },
+                      *static_cast<const Args*>(args));
+  }
+
+  const Args args_;
   const runtime::CallSize size_;
   int previous_ = -1;
 };

@@ -1,7 +1,9 @@
 // Native code of a module for the calling thread: what the CPU device runs, called as a function, with the same bits.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -31,23 +33,44 @@ struct HostRange {
 };
 static_assert(sizeof(HostRange) == 0x108);
 
-// All groups, one after the other, in their order. `range` is the one behind `args`.
-void call_groups(HostEntry entry, const void* args, const HostRange& range);
+// A kernel, and what its groups have cost here.
+class HostFunction {
+ public:
+  explicit HostFunction(HostEntry entry) : entry_(entry) {}
+  // Whether so many groups are expected to end before a launch on all cores would have. Each refusal lowers what is
+  // expected a little, so that it is tried again.
+  bool pays(size_t groups) {
+    const float cost = cost_.load(std::memory_order_relaxed);
+    if (cost * static_cast<float>(groups) <= kMost) [[likely]]
+      return true;
+    cost_.store(cost * (1 - 1.0f / 512), std::memory_order_relaxed);
+    return false;
+  }
+  // All groups, one after the other, in their order. `range` is the one behind `args`.
+  void call(const void* args, const HostRange& range);
+
+ private:
+  // In cycles of the time stamp counter, some 20 to 30 us (docs/notes/inline.md).
+  static constexpr float kMost = 65536;
+  HostEntry entry_;
+  std::atomic<float> cost_{0};  // of one group, a running mean
+};
 
 // A module's code, linked into this process; it stays there.
 class HostCode {
  public:
   // Null where the file is not native code of an OpenCL CPU runtime whose calls are known, or needs what is not there.
   static std::unique_ptr<HostCode> load(const std::vector<char>& syclbin);
-  HostEntry find(std::string_view kernel) const;  // null: not in the module
+  HostFunction* find(std::string_view kernel);  // null: not in the module
 
  private:
   struct Entry {
+    Entry(std::string_view n, HostEntry entry) : name(n), function(entry) {}
     std::string_view name;  // in names_
-    HostEntry entry;
+    HostFunction function;
   };
   std::vector<char> names_;
-  std::vector<Entry> entries_;
+  std::deque<Entry> entries_;
 };
 
 }  // namespace xpu_ops::runtime

@@ -147,7 +147,7 @@ std::unique_ptr<sycl::kernel> JitModule::kernel(const std::string& name) {
   return kernel;
 }
 
-HostEntry JitModule::here(const std::string& name) {
+HostFunction* JitModule::here(const std::string& name) {
   std::call_once(here_once_, [&] {
     if (sycl_device(device_).is_cpu()) here_ = HostCode::load(*native_);
   });
@@ -166,16 +166,16 @@ namespace {
 
 // As HostLaunch, of a number of fields that the call knows.
 template <size_t kFields>
-bool call_here(Queue& queue, const char* name, HostEntry here, size_t groups, size_t local, const uint64_t* fields,
+bool call_here(Queue& queue, const char* name, HostFunction* here, size_t groups, size_t local, const uint64_t* fields,
                size_t count) {
   struct Fields {
-    HostEntry entry;
+    HostFunction* function;
     uint32_t count;
     uint64_t call[kFields + sizeof(HostRange) / sizeof(uint64_t)];
-    void operator()() const { call_groups(entry, call, *reinterpret_cast<const HostRange*>(call + count)); }
+    void operator()() const { function->call(call, *reinterpret_cast<const HostRange*>(call + count)); }
   };
   Fields f;
-  f.entry = here;
+  f.function = here;
   f.count = static_cast<uint32_t>(count);
   std::copy_n(fields, count, f.call);
   new (f.call + count) HostRange(1, groups, local, 1, 1);
@@ -184,10 +184,10 @@ bool call_here(Queue& queue, const char* name, HostEntry here, size_t groups, si
 
 }  // namespace
 
-void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostEntry here, size_t groups,
+void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostFunction* here, size_t groups,
                    size_t local, const uint64_t* fields, size_t count) {
   if (groups == 0) return;
-  if (here && CallSize::small() && queue.small().takes(1) &&
+  if (here && CallSize::small() && here->pays(groups) && queue.small().takes(1) &&
       (count <= 16 ? call_here<16>(queue, name, here, groups, local, fields, count)
                    : call_here<kMaxFields>(queue, name, here, groups, local, fields, count)))
     return;

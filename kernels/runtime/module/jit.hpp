@@ -30,7 +30,7 @@ class JitModule {
   // Throws Error{runtime} for a name that is not in the module.
   std::unique_ptr<sycl::kernel> kernel(const std::string& name);
   // The same for the calling thread; null where that cannot be.
-  HostEntry here(const std::string& name);
+  HostFunction* here(const std::string& name);
   int device() const { return device_; }
 
  private:
@@ -62,7 +62,7 @@ std::vector<uint64_t> error_fields(int device, const std::vector<std::string>& m
 
 // 1-D launch of `groups` work-groups of `local` items with the fields as the kernel's only argument. A small call
 // (CallSize) is a call of `here`, if that is given.
-void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostEntry here, size_t groups,
+void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostFunction* here, size_t groups,
                    size_t local, const uint64_t* fields, size_t count);
 
 }  // namespace xpu_ops::runtime

@@ -397,7 +397,7 @@ const sycl::kernel& load_kernel(const char* name, int device) {
   return *module->kernels.emplace(name, std::move(kernel)).first->second;
 }
 
-HostEntry load_host_kernel(const char* name, int device) {
+HostFunction* load_host_kernel(const char* name, int device) {
   const auto found = module_of(name, device);
   if (!found || !sycl_device(device).is_cpu()) return nullptr;
   std::lock_guard lock(found->module->mutex);

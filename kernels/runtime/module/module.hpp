@@ -17,7 +17,7 @@ namespace xpu_ops::runtime {
 const sycl::kernel& load_kernel(const char* name, int device);
 // The kernel's native code for the calling thread; null where the module has none that can be called. `device` is a
 // CPU.
-HostEntry load_host_kernel(const char* name, int device);
+HostFunction* load_host_kernel(const char* name, int device);
 // Folder with the modules; set once by the Python package before first use.
 void set_module_dir(const std::string& dir);
 // Tells the CPU driver, before it starts, to make code of the class of the installed native code: target_to_name.
@@ -48,24 +48,25 @@ class KernelSlot {
     return *k;
   }
   // On the calling thread; null where that cannot be.
-  HostEntry here(int device) {
-    HostEntry entry = here_.load(std::memory_order_acquire);
-    if (!entry) [[unlikely]] {
-      entry = load_host_kernel(name_, device);
-      here_.store(entry ? entry : &none, std::memory_order_release);
+  HostFunction* here(int device) {
+    HostFunction* function = here_.load(std::memory_order_acquire);
+    if (!function && !asked_.load(std::memory_order_acquire)) [[unlikely]] {
+      function = load_host_kernel(name_, device);
+      here_.store(function, std::memory_order_release);
+      asked_.store(true, std::memory_order_release);
     }
-    return entry == &none ? nullptr : entry;
+    return function;
   }
   const char* name() const { return name_; }
   // nullptr where only the device has it.
   HostKernel host() const { return host_; }
 
  private:
-  static void none(const void*, const size_t*, void*) {}  // stands for no entry
   const char* name_;
   std::atomic<const sycl::kernel*> slots_[kMaxDevices]{};
   HostKernel host_;
-  std::atomic<HostEntry> here_{nullptr};
+  std::atomic<HostFunction*> here_{nullptr};
+  std::atomic<bool> asked_{false};  // for `here_`
 };
 
 // The instances of one kernel over element types; a missing type throws Error{not_implemented} worded as torch does:

@@ -8,25 +8,41 @@ namespace xpu_ops::runtime {
 // For the scope of one call of an operator on this thread. Calls may stand within one another.
 class CallSize {
  public:
-  // `bytes`: of the call's operands. What is allocated within the scope adds to it, so results and work memory count.
-  explicit CallSize(int64_t bytes) : outer_(t_bytes), own_(bytes) { t_bytes = bytes; }
-  ~CallSize() { t_bytes = outer_ < kUnknown ? outer_ + (t_bytes - own_) : kUnknown; }
+  // Bytes of the call's operands, asked for at the first launch. What is allocated within the scope adds to it, so
+  // results and work memory count.
+  using Measure = int64_t (*)(const void* operands);
+  CallSize(Measure measure, const void* operands) : measure_(measure), operands_(operands), outer_(t_call) {
+    t_call = this;
+  }
+  explicit CallSize(int64_t bytes) : operand_bytes_(bytes), outer_(t_call) { t_call = this; }
+  ~CallSize() {
+    t_call = outer_;
+    if (outer_) outer_->allocated_ += allocated_;
+  }
   CallSize(const CallSize&) = delete;
   CallSize& operator=(const CallSize&) = delete;
 
   // Outside of any scope nothing is small.
-  static bool small() { return t_bytes <= kSmall; }
+  static bool small() { return t_call && t_call->bytes() <= kSmall; }
   static void allocated(size_t bytes) {
-    if (t_bytes < kUnknown) t_bytes += static_cast<int64_t>(bytes);
+    if (t_call) t_call->allocated_ += static_cast<int64_t>(bytes);
   }
 
   static constexpr int64_t kUnknown = int64_t{1} << 58;  // of a call whose operands have no plain size
 
  private:
+  int64_t bytes() {
+    if (measure_) operand_bytes_ = measure_(operands_);
+    measure_ = nullptr;
+    return operand_bytes_ + allocated_;
+  }
   // Where one thread takes as long as a launch (docs/notes/inline.md).
   static constexpr int64_t kSmall = 65536;
-  static constinit thread_local int64_t t_bytes;  // one for all libraries
-  int64_t outer_, own_;
+  static constinit thread_local CallSize* t_call;  // one for all libraries
+  Measure measure_ = nullptr;
+  const void* operands_ = nullptr;
+  int64_t operand_bytes_ = 0, allocated_ = 0;
+  CallSize* outer_;
 };
 
 }  // namespace xpu_ops::runtime

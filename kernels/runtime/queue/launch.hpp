@@ -13,12 +13,12 @@ inline constexpr size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
 // A launch as a function call, with the same bits.
 template <class Args> struct HostLaunch {
-  HostEntry entry;
+  HostFunction* function;
   struct Call {
     Args args;
     HostRange range;
   } call;
-  void operator()() const { call_groups(entry, &call, call.range); }
+  void operator()() const { function->call(&call, call.range); }
 };
 
 // Of a small call (CallSize), on the calling thread or as a piece behind what the device works on; false: to be
@@ -31,9 +31,10 @@ inline bool launch_here(Queue& queue, KernelSlot& kernel, const Args& args, uint
     return false;
   else {
     if (!CallSize::small() || groups0 * groups1 > kMostGroups || !queue.small().takes(1)) return false;
-    const HostEntry entry = kernel.here(queue.device);
-    return entry && queue.small().run_taken(
-                        HostLaunch<Args>{entry, {args, HostRange(dims, groups0, local0, groups1, local1)}}, kernel);
+    HostFunction* const function = kernel.here(queue.device);
+    return function && function->pays(groups0 * groups1) &&
+           queue.small().run_taken(
+               HostLaunch<Args>{function, {args, HostRange(dims, groups0, local0, groups1, local1)}}, kernel);
   }
 }
 

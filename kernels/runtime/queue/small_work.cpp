@@ -30,7 +30,7 @@ bool is_small(int64_t cost) { return cost <= kInlineCost && inline_enabled(); }
 
 }  // namespace
 
-constinit thread_local int64_t CallSize::t_bytes = CallSize::kUnknown;
+constinit thread_local CallSize* CallSize::t_call = nullptr;
 
 bool inline_enabled() noexcept { return inline_flag().load(std::memory_order_relaxed); }
 void set_inline(bool on) noexcept { inline_flag().store(on && inline_supported(), std::memory_order_relaxed); }
