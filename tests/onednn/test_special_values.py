@@ -197,6 +197,12 @@ SCHEMAS: dict[str, tuple[str, list[float], str | None, Function]] = {
 }
 
 
+def signs_of_either(y: torch.Tensor, eager: torch.Tensor, want: torch.Tensor) -> bool:
+    """With AMX the post-op sees a denormal that a product without it rounds to -0."""
+    found, exact = signs(y), signs(want.to(y.device))[:, None, None]
+    return bool(((found == signs(eager)) | (found == exact)).all())
+
+
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_schemas_of_torch(name: str, dtype: torch.dtype) -> None:
@@ -211,10 +217,10 @@ def test_schemas_of_torch(name: str, dtype: torch.dtype) -> None:
     plain = name != "relu"  # a denormal may become -0 in the product, and relu keeps that, as in eager
     y = torch.ops.mkldnn._convolution_pointwise(image, kernel, b, [0, 0], [1, 1], [1, 1], 1, *rest)
     agree(y[0, :, 1, 1], want, (name, dtype, "convolution"), FUSED, signed=plain)
-    assert plain or torch.equal(signs(y), signs(torch.relu(F.conv2d(image, kernel, b))))
+    assert plain or signs_of_either(y, torch.relu(F.conv2d(image, kernel, b)), want)
     y = torch.ops.mkldnn._convolution_transpose_pointwise(image, turned, b, [0, 0], [0, 0], [1, 1], [1, 1], 1, *rest)
     agree(y[0, :, 1, 1], want, (name, dtype, "transposed"), FUSED, signed=plain)
-    assert plain or torch.equal(signs(y), signs(torch.relu(F.conv_transpose2d(image, turned, b))))
+    assert plain or signs_of_either(y, torch.relu(F.conv_transpose2d(image, turned, b)), want)
 
 
 @pytest.mark.parametrize("name", ["relu", "gelu"])
