@@ -26,7 +26,8 @@ WITHOUT_ROW = {
         _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward _nested_tensor_from_mask_left_aligned
         _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward _spsolve
         _jagged_to_padded_dense_forward _padded_dense_to_jagged_forward _scaled_dot_product_fused_attention_overrideable
-        _fill_mem_eff_dropout_mask_ _flash_attention_forward _flash_attention_backward""",
+        _fill_mem_eff_dropout_mask_ _flash_attention_forward _flash_attention_backward _philox_key_fold_in _philox_key_split
+        _philox_normal_ _philox_uniform_""",
     "another row times the same kernels": """
         glu_backward_jvp range.out _compute_linear_combination onednn::qconv1d_pointwise onednn::qconv2d_pointwise
         onednn::qconv3d_pointwise onednn::qconv2d_pointwise.tensor onednn::qconv2d_pointwise.binary _unique
