@@ -118,8 +118,9 @@ def commands(folder: Path, function: Call, *args: torch.Tensor) -> list[bool]:
     return [e["args"]["inline"] for e in on_device(trace_of(prof, folder)) if e["cat"] == "kernel"]
 
 
-@pytest.mark.parametrize("name", ["sin", "softmax", "sort", "bincount", "cdist", "grid_sample"])
+@pytest.mark.parametrize("name", ["sin", "softmax", "layer_norm", "gather", "tril", "embedding_bag"])
 def test_nothing_of_a_small_call_is_launched(name: str, tmp_path: Path) -> None:
+    """Of calls that stay far below the time at which a kernel is launched, also on a busy machine."""
     function, *args = CALLS[name]
     found = commands(tmp_path, function, *[a.to("xpu") for a in args])
     assert found and all(found)
