@@ -122,6 +122,11 @@ bool by_teams(const ColumnProblem& p, size_t total, size_t units) {
          total < INT32_MAX && total * kLine >= kFillingItems * units;
 }
 
+// A work-group shares a column of those: for the two operations whose kernels can.
+bool meets(const ColumnProblem& p, const runtime::Policy& policy) {
+  return (p.op == Reduce::assign || p.op == Reduce::add) && p.steps >= kMeetSteps && policy.team_items > policy.lanes;
+}
+
 // The parts hold the order of the indices, so that the bits are those of one thread.
 void scatter_dealt(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan, size_t element) {
   ColumnArgs args = plan.args;
@@ -240,7 +245,7 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     plan.groups0 = total;
     plan.groups1 = ceil_div(args.steps, plan.local);
     return plan;
-  } else if (!together && by_teams(p, total, units) && p.steps >= kMeetSteps && policy.team_items > policy.lanes) {
+  } else if (!together && by_teams(p, total, units) && meets(p, policy)) {
     args.meets = true;
     plan.team = true;
     args.held = p.index.stride == 1 && p.index.size <= static_cast<int64_t>(kHeldBytes / p.element) &&

@@ -149,10 +149,10 @@ XPU_INLINE void column_meet(const ColumnArgs& p) {
 }
 
 template <class T, class Op> XPU_INLINE void column_team(const ColumnArgs& p) {
-  if (p.meets)
-    column_meet<T, Op>(p);
-  else
-    column_shared<T, Op>(p);
+  // Of the others the code is not worth its size.
+  if constexpr (std::is_same_v<Op, OpAssign> || std::is_same_v<Op, OpAdd>)
+    if (p.meets) return column_meet<T, Op>(p);
+  column_shared<T, Op>(p);
 }
 
 }  // namespace xpu
