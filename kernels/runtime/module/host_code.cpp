@@ -1,7 +1,6 @@
 #include "kernels/runtime/module/host_code.hpp"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <link.h>
 #include <sys/mman.h>
 #include <x86intrin.h>
@@ -9,61 +8,16 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
-#include <optional>
 #include <string>
 
+#include "kernels/runtime/module/elf.hpp"
 #include "kernels/runtime/module/native_code.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
 
-using Bytes = std::vector<char>;
-
 constexpr std::string_view kPrefix = "__sycl_kernel_";
 constexpr char kFormat[4] = {0x17, 0, 0, 0};  // .ocl.ver of a runtime that calls kernels as HostEntry says
-
-// An ELF file and its section headers; empty where it is damaged.
-struct Elf {
-  std::string_view file;
-  std::vector<Elf64_Shdr> sections;
-  std::string_view names;
-
-  static std::optional<Elf> read(std::string_view file) {
-    Elf64_Ehdr header;
-    if (file.size() < sizeof header) return std::nullopt;
-    std::memcpy(&header, file.data(), sizeof header);
-    const uint64_t bytes = uint64_t{header.e_shnum} * sizeof(Elf64_Shdr);
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-        header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shoff > file.size() ||
-        bytes > file.size() - header.e_shoff || header.e_shstrndx >= header.e_shnum)
-      return std::nullopt;
-    Elf elf{file, std::vector<Elf64_Shdr>(header.e_shnum), {}};
-    std::memcpy(elf.sections.data(), file.data() + header.e_shoff, bytes);
-    for (const Elf64_Shdr& s : elf.sections)
-      if (s.sh_type != SHT_NOBITS && (s.sh_offset > file.size() || s.sh_size > file.size() - s.sh_offset))
-        return std::nullopt;
-    elf.names = elf.contents(elf.sections[header.e_shstrndx]);
-    return elf;
-  }
-  std::string_view contents(const Elf64_Shdr& s) const {
-    return s.sh_type == SHT_NOBITS ? std::string_view{} : file.substr(s.sh_offset, s.sh_size);
-  }
-  std::string_view named(std::string_view name) const {
-    for (const Elf64_Shdr& s : sections)
-      if (text(names, s.sh_name) == name) return contents(s);
-    return {};
-  }
-  static std::string_view text(std::string_view table, size_t at) {
-    if (at >= table.size()) return {};
-    const std::string_view rest = table.substr(at);
-    return rest.substr(0, rest.find('\0'));
-  }
-  template <class T> std::vector<T> table(const Elf64_Shdr& s) const {
-    std::vector<T> entries(s.sh_size / sizeof(T));
-    std::memcpy(entries.data(), file.data() + s.sh_offset, entries.size() * sizeof(T));
-    return entries;
-  }
-};
 
 // Memory for code in few mappings: the driver reads the list of all of them for each kernel that it makes.
 class CodeMemory {
@@ -233,7 +187,7 @@ void HostFunction::call(const void* args, const HostRange& range) {
   cost_.store(mean + (cost - mean) / 4, std::memory_order_relaxed);
 }
 
-std::unique_ptr<HostCode> HostCode::load(const Bytes& syclbin) {
+std::unique_ptr<HostCode> HostCode::load(const std::vector<char>& syclbin) {
   const auto image = Elf::read(native_image(syclbin));
   if (!image || image->named(".ocl.ver") != std::string_view(kFormat, sizeof kFormat)) return nullptr;
   const auto object = Elf::read(image->named(".ocl.obj"));
@@ -241,16 +195,10 @@ std::unique_ptr<HostCode> HostCode::load(const Bytes& syclbin) {
   Linking linking(*object);
   if (!linking.run()) return nullptr;
   auto code = std::make_unique<HostCode>();
-  std::vector<std::pair<size_t, std::pair<size_t, void*>>> found;
   linking.functions([&](std::string_view name, void* address) {
-    if (!name.starts_with(kPrefix)) return;
-    name.remove_prefix(kPrefix.size());
-    found.push_back({code->names_.size(), {name.size(), address}});
-    code->names_.insert(code->names_.end(), name.begin(), name.end());
+    if (name.starts_with(kPrefix))
+      code->entries_.emplace_back(name.substr(kPrefix.size()), reinterpret_cast<HostEntry>(address));
   });
-  for (const auto& [at, entry] : found)
-    code->entries_.emplace_back(std::string_view(code->names_.data() + at, entry.first),
-                                reinterpret_cast<HostEntry>(entry.second));
   return code;
 }
 

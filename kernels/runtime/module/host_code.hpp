@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -66,10 +67,9 @@ class HostCode {
  private:
   struct Entry {
     Entry(std::string_view n, HostEntry entry) : name(n), function(entry) {}
-    std::string_view name;  // in names_
+    std::string name;
     HostFunction function;
   };
-  std::vector<char> names_;
   std::deque<Entry> entries_;
 };
 

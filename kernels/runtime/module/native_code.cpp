@@ -1,11 +1,11 @@
 #include "kernels/runtime/module/native_code.hpp"
 
-#include <elf.h>
-
 #include <cstdint>
 #include <cstring>
 #include <optional>
 #include <string_view>
+
+#include "kernels/runtime/module/elf.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -49,28 +49,20 @@ bool inside(const Bytes& file, uint64_t at, uint64_t size) { return at <= file.s
 
 // The ELF file with sections .ocl.ir, .ocl.meta, .ocl.obj, .ocl.ver, side by side; empty where `elf` is no such file.
 Bytes smaller(const Bytes& elf) {
-  const auto header = read<Elf64_Ehdr>(elf, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64 ||
-      header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shstrndx >= header->e_shnum ||
-      !inside(elf, header->e_shoff, uint64_t{header->e_shnum} * sizeof(Elf64_Shdr)))
-    return {};
-  std::vector<Elf64_Shdr> sections(header->e_shnum);
-  std::memcpy(sections.data(), elf.data() + header->e_shoff, sections.size() * sizeof(Elf64_Shdr));
-  const Elf64_Shdr& names = sections[header->e_shstrndx];
-  const uint64_t begin = header->e_shoff + sections.size() * sizeof(Elf64_Shdr);
+  auto image = Elf::read({elf.data(), elf.size()});
+  if (!image) return {};
+  std::vector<Elf64_Shdr>& sections = image->sections;
+  const uint64_t begin = image->header.e_shoff + sections.size() * sizeof(Elf64_Shdr);
   Bytes out(elf.begin(), elf.begin() + static_cast<ptrdiff_t>(begin));
   bool found = false;
   uint64_t end = begin;
   for (size_t i = 1; i < sections.size(); ++i) {
     Elf64_Shdr& s = sections[i];
     // One after the other from the headers to the end of the file, so that nothing is lost.
-    if (s.sh_offset != end || !inside(elf, s.sh_offset, s.sh_size) || !inside(elf, names.sh_offset, names.sh_size))
-      return {};
+    if (s.sh_offset != end || !inside(elf, s.sh_offset, s.sh_size)) return {};
     end = s.sh_offset + s.sh_size;
-    const std::string_view all(elf.data() + names.sh_offset, names.sh_size);
-    const std::string_view name = s.sh_name < all.size() ? all.substr(s.sh_name) : std::string_view{};
     const char *data = elf.data() + s.sh_offset, *last = data + s.sh_size;
-    if (name.substr(0, name.find('\0')) == ".ocl.ir") {
+    if (Elf::text(image->names, s.sh_name) == ".ocl.ir") {
       if (found || s.sh_size <= sizeof kEmptyModule || std::memcmp(data, kEmptyModule, 4) != 0) return {};
       found = true;
       data = reinterpret_cast<const char*>(kEmptyModule), last = data + sizeof kEmptyModule;
@@ -80,7 +72,7 @@ Bytes smaller(const Bytes& elf) {
     out.insert(out.end(), data, last);
   }
   if (!found || end != elf.size()) return {};
-  std::memcpy(out.data() + header->e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr));
+  std::memcpy(out.data() + image->header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr));
   return out;
 }
 
