@@ -227,24 +227,12 @@ struct alignas(64) ByteInputs {
 };
 // Off by at most 2^-15 of the chunk's largest element. The factor is NaN where an element is not finite.
 XPU_INLINE float16v store_int4(ByteInputs& inputs, uint32_t first, const float16v (&v)[8]) {
-  constexpr float kMost = 16383.0f;
-  int16v largest = 0;  // bits of floats: NaN is above all
-#pragma unroll
-  for (uint32_t j = 0; j < 8; ++j) {
-    const int16v x = __builtin_bit_cast(int16v, v[j]) & 0x7fffffff;
-    largest = x > largest ? x : largest;
-  }
-  int32_t bits = 0;
-#pragma unroll
-  for (uint32_t l = 0; l < 16; ++l) bits = largest[l] > bits ? largest[l] : bits;
-  const float most = __builtin_bit_cast(float, bits), inverse = most > 1e-33f ? kMost / most : 0.0f;
-  const float factor = bits < 0x7f800000 ? most / kMost : __builtin_nanf("");
+  const auto [factor, inverse] = whole_factor(v);
   int16v sum = 0;
   uint16v bytes[2][2] = {};  // lower and upper, of even and of odd elements
 #pragma unroll
   for (uint32_t j = 0; j < 8; ++j) {
-    constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: a sum with it is whole, in its low bits
-    const int16v x = __builtin_bit_cast(int16v, v[j] * inverse + kRound) - 0x4b400000;
+    const int16v x = __builtin_bit_cast(int16v, v[j] * inverse + kWholeRound) - 0x4b400000;
     const uint32_t to = 8 * (j / 2);
     sum += x;
     bytes[0][j % 2] |= (__builtin_bit_cast(uint16v, x) & 0xffu) << to;

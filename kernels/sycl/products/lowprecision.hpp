@@ -96,11 +96,13 @@ XPU_INLINE float16v store_int4(WeightInputs& inputs, uint32_t first, const float
   }
   return sum;
 }
-// Even whole numbers below 2^15 times one factor, off by at most 2^-15 of the chunk's largest element. The factor is
-// NaN where an element is not finite. Vectors j and j + 4 share the lanes, as the nibbles of 16-bit words lie.
-XPU_INLINE float16v store_int4(WholeInputs& inputs, uint32_t first, const float16v (&v)[8]) {
-  constexpr float kMost = 16383.0f, kRound = 12582912.0f;  // 1.5 * 2^23: a sum with it is whole, in its low bits
-  int16v largest = 0;                                      // bits of floats: NaN is above all
+// The factor by which the elements of a chunk are whole numbers of at most kWholeMost, and what makes them so. The
+// factor is NaN where an element is not finite.
+struct WholeFactor { float factor, inverse; };
+constexpr float kWholeMost = 16383.0f,
+                kWholeRound = 12582912.0f;  // 1.5 * 2^23: a sum with it is whole, in its low bits
+XPU_INLINE WholeFactor whole_factor(const float16v (&v)[8]) {
+  int16v largest = 0;  // bits of floats: NaN is above all
 #pragma unroll
   for (uint32_t j = 0; j < 8; ++j) {
     const int16v x = __builtin_bit_cast(int16v, v[j]) & 0x7fffffff;
@@ -109,13 +111,18 @@ XPU_INLINE float16v store_int4(WholeInputs& inputs, uint32_t first, const float1
   int32_t bits = 0;
 #pragma unroll
   for (uint32_t l = 0; l < 16; ++l) bits = largest[l] > bits ? largest[l] : bits;
-  const float most = __builtin_bit_cast(float, bits), inverse = most > 1e-33f ? kMost / most : 0.0f;
-  const float factor = bits < 0x7f800000 ? most / kMost : __builtin_nanf("");
+  const float most = __builtin_bit_cast(float, bits), inverse = most > 1e-33f ? kWholeMost / most : 0.0f;
+  return {bits < 0x7f800000 ? most / kWholeMost : __builtin_nanf(""), inverse};
+}
+// Even whole numbers below 2^15 times one factor, off by at most 2^-15 of the chunk's largest element. The factor is
+// NaN where an element is not finite. Vectors j and j + 4 share the lanes, as the nibbles of 16-bit words lie.
+XPU_INLINE float16v store_int4(WholeInputs& inputs, uint32_t first, const float16v (&v)[8]) {
+  const auto [factor, inverse] = whole_factor(v);
   float16v sum = 0;
 #pragma unroll
   for (uint32_t j = 0; j < 4; ++j) {
-    const float16v low = v[j] * inverse + kRound, high = v[j + 4] * inverse + kRound;
-    sum += (low - kRound) + (high - kRound);
+    const float16v low = v[j] * inverse + kWholeRound, high = v[j + 4] * inverse + kWholeRound;
+    sum += (low - kWholeRound) + (high - kWholeRound);
     const uint16v x = __builtin_bit_cast(uint16v, low), y = __builtin_bit_cast(uint16v, high);
     *reinterpret_cast<uint16v*>(inputs.a + first + 32 * j) = (x << 1 & 0xffffu) | y << 17;
   }
