@@ -76,11 +76,12 @@ Policy policy_of(const DeviceInfo& device) {
   p.units = info.max_compute_units;
   p.cache = info.last_level_cache_size;
   p.matrices = info.has_matrix;
-  p.narrow = p.single_items && !isa_has(std::string(kIsa) + cpu_isa(), "avx512f");
+  const std::string isa = std::string(kIsa) + cpu_isa();
+  p.narrow = p.single_items && !isa_has(isa, "avx512f");
   p.products16 = !info.is_cpu || info.has_matrix || (!p.narrow && processor_has_dot16());
   p.dot16 = p.single_items && !p.narrow && processor_has_dot16();
   p.dots8 = p.single_items && !p.narrow && processor_has_dots8();
-  p.dots_narrow = p.narrow && isa_has(std::string(kIsa) + cpu_isa(), "avx2");
+  p.dots_narrow = p.narrow && isa_has(isa, "avx2");
   if (env_flag("XPU_OPS_DISCRETE") || (info.is_cpu && emulating())) p.host_memory = false;
   return p;
 }
