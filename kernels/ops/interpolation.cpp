@@ -45,8 +45,7 @@ F window(Filter filter, F x) {
 template <class F>
 F axis_scale(int64_t in, int64_t out, bool align, std::optional<double> scale) {
   if (align) return out > 1 ? static_cast<F>(in - 1) / (out - 1) : F(0);
-  const double factor = scale.value_or(0);
-  return factor > 0 ? static_cast<F>(1.0 / factor) : static_cast<F>(in) / out;
+  return scale && *scale > 0 ? static_cast<F>(1.0 / *scale) : static_cast<F>(in) / out;
 }
 
 template <class F>
