@@ -89,9 +89,9 @@ struct SpirvFacts {
 constexpr uint32_t kMagic = 0x07230203;
 constexpr uint32_t kOpEntryPoint = 15, kOpCapability = 17, kOpFunction = 54, kOpFunctionEnd = 56, kOpFunctionCall = 57,
                    kOpLoad = 61, kOpDecorate = 71, kOpAssembly = 5610;
-// Of assembly whose operands are AVX-512's registers, and of other assembly. All processors with the first have what
-// assembly in kernels needs but one.
-constexpr std::string_view kWideAssembly = "avx512bf16", kNarrowAssembly = "avx2";
+// Of assembly that names a tile, of that whose operands are AVX-512's registers, and of other assembly. All processors
+// with one of them have what assembly in kernels needs of the next.
+constexpr std::string_view kTileAssembly = "amx", kWideAssembly = "avx512bf16", kNarrowAssembly = "avx2";
 
 // Calls instruction(opcode, words) for each instruction of the SPIR-V whose header is at `at`, to the last function's
 // end.
@@ -115,15 +115,16 @@ bool of_sub_group(uint32_t op) {
   return (op >= 261 && op <= 271) || (op >= 333 && op <= 366) || (op >= 5571 && op <= 5576);
 }
 
-// Whether an operand of assembly is a register that AVX-512 has: constraint v, in the second of two texts from word 5
-// on.
-bool wide_operand(const std::vector<uint32_t>& w) {
+// The instruction set of assembly, whose code and constraints are texts from word 5 on. AVX-512's registers have the
+// constraint v.
+std::string_view set_of_assembly(const std::vector<uint32_t>& w) {
   const std::string_view texts(reinterpret_cast<const char*>(w.data() + 5), 4 * (w.size() - 5));
   const size_t code = texts.find('\0');
+  if (texts.substr(0, code).find("tmm") != std::string_view::npos) return kTileAssembly;
   std::istringstream constraints(std::string(texts.substr((code / 4 + 1) * 4)).c_str());
   for (std::string each; std::getline(constraints, each, ',');)
-    if (each == "v" || each == "=v") return true;
-  return false;
+    if (each == "v" || each == "=v") return kWideAssembly;
+  return kNarrowAssembly;
 }
 
 void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
@@ -135,8 +136,10 @@ void inspect_image(const Bytes& content, size_t at, SpirvFacts& facts) {
   uint32_t function = 0;
   each_instruction(content, at, [&](uint32_t op, const std::vector<uint32_t>& w) {
     if (op == kOpCapability && w[1] == kFloat64) facts.fp64 = true;
-    if (op == kOpAssembly && facts.assembly != kWideAssembly)
-      facts.assembly = wide_operand(w) ? kWideAssembly : kNarrowAssembly;
+    if (op == kOpAssembly && facts.assembly != kTileAssembly) {
+      const std::string_view set = set_of_assembly(w);
+      if (facts.assembly.empty() || set != kNarrowAssembly) facts.assembly = set;
+    }
     if (op == kOpDecorate && w[2] == kBuiltIn && w[3] == kLaneInSubGroup) lanes.insert(w[1]);
     if (op == kOpEntryPoint && w[1] == kKernelModel) {
       const char* text = reinterpret_cast<const char*>(w.data() + 3);
