@@ -63,8 +63,9 @@ def check_files(path: Path, folder: Path) -> None:
     for kind in CLASSES:
         own = {Path(name).name for name in portable if serves(kind, Path(name).name)}
         native = {f"xpu_ops/modules/{kind}/{name}.native.syclbin" for name in own} - {*names}
-        # Assembly for bf16, which only the last class has.
-        assembly = {f"xpu_ops/modules/{kind}/{name}.native.syclbin" for name in ("dot16", "dots8")}
+        # Assembly for bf16 and for tiles, which only the last class has.
+        lacking = ("attention_amx", "dot16", "dots8")
+        assembly = {f"xpu_ops/modules/{kind}/{name}.native.syclbin" for name in lacking}
         if native - (assembly if kind != CLASSES[-1] else set()):
             sys.exit(f"{path.name} lacks {len(native)} modules for {kind}")
     if not any(name.endswith("/LICENSE") for name in names):

@@ -92,9 +92,9 @@ void set_strides(int64_t (&to)[3], const at::Tensor& t) {
 
 ops::AttentionBlockProblem block_problem(const Attention& a, const at::Tensor& logsumexp) {
   ops::AttentionBlockProblem problem;
-  problem.q = a.q.const_data_ptr<float>();
-  problem.k = a.k.const_data_ptr<float>();
-  problem.v = a.v.const_data_ptr<float>();
+  problem.q = a.q.const_data_ptr();
+  problem.k = a.k.const_data_ptr();
+  problem.v = a.v.const_data_ptr();
   problem.logsumexp = logsumexp.mutable_data_ptr<float>();
   problem.mask = a.problem.mask;
   set_strides(problem.q_stride, a.q);
@@ -115,14 +115,17 @@ ops::AttentionBlockProblem block_problem(const Attention& a, const at::Tensor& l
 
 void forward_by_blocks(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
   ops::AttentionBlockProblem problem = block_problem(a, logsumexp);
-  problem.out = out.mutable_data_ptr<float>();
+  problem.out = out.mutable_data_ptr();
   set_strides(problem.out_stride, out);
-  ops::attention_blocks(a.queue, a.kind, problem);
+  if (a.amx)
+    ops::attention_amx(a.queue, a.kind, problem);
+  else
+    ops::attention_blocks(a.queue, a.kind, problem);
 }
 
 // False where oneDNN has no fast product of this type.
 bool forward(Attention& a, const at::Tensor& out, const at::Tensor& logsumexp) {
-  if (a.blocks) {
+  if (a.blocks || a.amx) {
     forward_by_blocks(a, out, logsumexp);
     return true;
   }

@@ -94,6 +94,7 @@ class Attention {
         drop(dropout != 0.0),
         shape(shape_of(query, key, value, causal)),
         blocks(type == at::kFloat && ops::plan_attention_blocks_serve(shape, drop, current_policy())),
+        amx(type == at::kBFloat16 && ops::plan_attention_amx_serves(shape, drop, current_policy())),
         tiles_(ops::plan_attention_tiles(shape, current_policy())) {
     problem.heads = static_cast<uint32_t>(q.size(1));
     problem.nq = static_cast<uint32_t>(q.size(2));
@@ -158,7 +159,7 @@ class Attention {
   AttentionMask kind = AttentionMask::none;
   bool drop;
   ops::AttentionShape shape;
-  bool blocks;  // the kernels of whole blocks take it
+  bool blocks, amx;  // the kernels of whole blocks take it
 
  private:
   ops::AttentionTiles tiles_;

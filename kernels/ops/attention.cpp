@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "gen/kernels/attention_amx_kernels.hpp"
 #include "gen/kernels/attention_block_kernels.hpp"
 #include "gen/kernels/attention_kernels.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
+#include "kernels/sycl/cpu/attention_amx_args.hpp"
 #include "kernels/sycl/cpu/attention_block_args.hpp"
 #include "kernels/sycl/products/attention_args.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
@@ -90,6 +92,13 @@ int64_t plan_attention_splits(const AttentionBlockProblem& p, int64_t planes, co
   return std::max<int64_t>(1, std::min({each(kSplitFilling * units), most, kSplitBytes / one_split}));
 }
 
+bool plan_attention_amx_serves(const AttentionShape& s, bool dropout, const runtime::Policy& policy) {
+  if (!policy.amx || dropout) return false;
+  const auto blocks = static_cast<int64_t>(ceil_div(s.queries, kAmxQueries));
+  return s.queries >= kAmxQueries * 3 / 4 && s.batch * s.heads * blocks >= int64_t{policy.units} &&
+         s.dim % kAmxTile == 0 && s.value_dim % kAmxTile == 0;
+}
+
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy) { return rows == 1 && policy.single_items; }
 
 void attention_blocks(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& p) {
@@ -103,6 +112,25 @@ void attention_blocks(runtime::Queue& queue, AttentionMask mask, const Attention
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
   runtime::launch(queue, (*tables[policy.narrow][static_cast<int>(mask)])[DType::f32], groups, kLanes, args);
+}
+
+void attention_amx(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& p) {
+  static const runtime::KernelTable* const tables[] = {&kernels::attention_amx_none, &kernels::attention_amx_boolean,
+                                                       &kernels::attention_amx_additive};
+  constexpr size_t kTile = 16 * 64, kColumn = kAmxQueries * sizeof(float);  // bytes of a tile, of a line of the block
+  AttentionAmxArgs args{p};
+  args.blocks = static_cast<uint32_t>(ceil_div(p.nq, kAmxQueries));
+  args.total = p.batch * p.heads * args.blocks;
+  args.key_tiles = static_cast<uint32_t>(ceil_div(p.nk, kAmxTile));
+  args.slot = (kAmxKeys + kAmxKeys / 2 + p.value_dim + p.dim / 2) * kColumn + kAmxTile * p.dim * sizeof(uint16_t);
+  const size_t tiles = size_t{p.batch} * (p.heads / p.head_step) * args.key_tiles,
+               groups = std::min<size_t>(args.total,
+                                         size_t{runtime::device_info(queue.device).policy.units} * kBlockFilling);
+  const runtime::Scratch values(tiles * (p.value_dim / 16) * kTile), scratch(groups * args.slot);
+  args.values = values.get<uint32_t>();
+  args.scratch = scratch.get<unsigned char>();
+  runtime::launch(queue, kernels::attention_amx_values[DType::bf16], tiles, 1, args);
+  runtime::launch(queue, (*tables[static_cast<int>(mask)])[DType::bf16], groups, 1, args);
 }
 
 void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes,

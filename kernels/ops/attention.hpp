@@ -36,6 +36,8 @@ bool plan_attention_blocks_backward_serve(const AttentionShape& shape);
 size_t plan_attention_blocks(const AttentionBlockProblem& problem, const runtime::Policy& policy);
 // Heads of keys that are too few for the device are split by queries; each split has sums of its own, added at the end.
 int64_t plan_attention_splits(const AttentionBlockProblem& problem, int64_t planes, const runtime::Policy& policy);
+// Whether one kernel by AMX takes a call in bf16; the gradients are oneDNN's products.
+bool plan_attention_amx_serves(const AttentionShape& shape, bool dropout, const runtime::Policy& policy);
 // Whether one query per plane goes through attention_scores_one and attention_mix_one: two kernels instead of two
 // submissions to oneDNN, which cost more than the work.
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy);
@@ -44,6 +46,8 @@ uint32_t plan_attention_one_share(const AttentionOneProblem& problem, uint32_t p
                                   const runtime::Policy& policy);
 
 void attention_blocks(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& problem);
+// In bf16, by AMX.
+void attention_amx(runtime::Queue& queue, AttentionMask mask, const AttentionBlockProblem& problem);
 // `planes`: batches times heads of keys. problem.splits is planned.
 void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_t planes,
                                const AttentionBlockProblem& problem);

@@ -5,6 +5,7 @@
 #include "kernels/ops/embedding.hpp"
 #include "kernels/ops/matmul.hpp"
 #include "kernels/ops/rnn.hpp"
+#include "kernels/sycl/cpu/attention_amx_args.hpp"
 #include "kernels/sycl/cpu/attention_block_args.hpp"
 #include "kernels/sycl/products/lowprecision_args.hpp"
 #include "kernels/sycl/products/rnn_args.hpp"
@@ -227,6 +228,12 @@ void test_attention() {
             CHECK(!by_blocks || (policy.single_items && queries >= 24));
             CHECK(!plan_attention_blocks_serve(shape, true, policy));
             CHECK(plan_attention_one_serves(1, policy) == policy.single_items && !plan_attention_one_serves(2, policy));
+            Policy tiles_of_amx = policy;
+            CHECK(!plan_attention_amx_serves(shape, false, policy));
+            tiles_of_amx.amx = true;
+            CHECK(plan_attention_amx_serves(shape, false, tiles_of_amx) ==
+                  (queries >= 24 && 16 * ((queries + kAmxQueries - 1) / kAmxQueries) >= policy.units));
+            CHECK(!plan_attention_amx_serves(shape, true, tiles_of_amx));
             AttentionBlockProblem args;
             args.batch = 2, args.heads = 8, args.nq = static_cast<uint32_t>(queries),
             args.nk = static_cast<uint32_t>(keys), args.dim = args.value_dim = 64;

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.modes import DOT16
+from support.modes import AMX, DOT16
 
 from tools.kernelc.digest import cpu_runtime
 from xpu_ops._paths import cache_dir
@@ -108,7 +108,8 @@ def test_native_code_holds_no_ir(build_dir: Path) -> None:
     """
     files = sorted((build_dir / "python/xpu_ops/modules").glob("*.native.syclbin"))
     assert files
-    absent = set() if DOT16 else {"dot16.native.syclbin", "dots8.native.syclbin"}
+    lacking = {"attention_amx": AMX, "dot16": DOT16, "dots8": DOT16}
+    absent = {f"{name}.native.syclbin" for name, there in lacking.items() if not there}
     assert {p.name for p in files if p.stat().st_size == 0} == absent
     for path in (p for p in files if p.name not in absent):
         assert re.findall(rb"BC\xc0\xde.{4}", path.read_bytes(), re.DOTALL) == [b"BC\xc0\xde!\x0c\0\0"], path.name

@@ -11,5 +11,7 @@ DOT16 = "avx512_bf16" in Path("/proc/cpuinfo").read_text()
 # And bytes: kernels/sycl/cpu/dots8.hpp serves.
 WIDE = not os.environ.get("CL_CONFIG_CPU_TARGET_ARCH", "").startswith("core")  # registers of AVX-512
 DOTS8 = DOT16 and WIDE and not GPU_POLICY and "avx512vbmi" in Path("/proc/cpuinfo").read_text()
+# And tiles: so is kernels/sycl/cpu/amx.hpp.
+AMX = "amx_bf16" in Path("/proc/cpuinfo").read_text()
 # Small work is computed on the calling thread.
 INLINE = not GPU_POLICY and os.environ.get("XPU_OPS_DISCRETE", "0") in ("", "0")

@@ -26,7 +26,7 @@ TARGET = "CL_CONFIG_CPU_TARGET_ARCH"
 # processor of that class takes the code of skx for the others.
 FAMILIES = {
     "sapphirerapids": {
-        "attention", "attention_block", "blockscale", "dot16", "dots8", "fused", "interpolation", "lowprecision", "matmul", "quantized",
+        "attention", "attention_amx", "attention_block", "blockscale", "dot16", "dots8", "fused", "interpolation", "lowprecision", "matmul", "quantized",
         "rnn", "varlen",
     }
 }  # fmt: skip

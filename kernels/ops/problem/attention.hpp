@@ -46,11 +46,11 @@ struct AttentionOneProblem {
   uint32_t head0 = 0, group = 1;  // the first head of the tile; heads that share those of keys and values
 };
 
-// All keys against blocks of queries, f32 on the CPU device. Strides: batch, head, row; the last one
-// is 1.
+// All keys against blocks of queries on the CPU device, f32, or bf16 by AMX (forward only). Strides: batch, head, row;
+// the last one is 1.
 struct AttentionBlockProblem {
-  const float *q = nullptr, *k = nullptr, *v = nullptr;
-  float* out = nullptr;
+  const void *q = nullptr, *k = nullptr, *v = nullptr;
+  void* out = nullptr;
   float* logsumexp = nullptr;                     // [batch][heads][nq]
   const float *grad = nullptr, *delta = nullptr;  // backward: of the output; row sums of grad * out
   float *q_grad = nullptr, *k_grad = nullptr,

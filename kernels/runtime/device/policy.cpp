@@ -82,6 +82,7 @@ Policy policy_of(const DeviceInfo& device) {
   p.dot16 = p.single_items && !p.narrow && processor_has_dot16();
   p.dots8 = p.single_items && !p.narrow && processor_has_dots8();
   p.dots_narrow = p.narrow && isa_has(isa, "avx2");
+  p.amx = p.single_items && info.is_cpu && isa_has(isa, "amx") && permit_tiles();
   if (env_flag("XPU_OPS_DISCRETE") || (info.is_cpu && emulating())) p.host_memory = false;
   return p;
 }

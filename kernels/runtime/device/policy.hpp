@@ -32,6 +32,7 @@ struct Policy {
   bool dot16 = false;               // kernels/sycl/cpu/dot16.hpp serves
   bool dots8 = false;               // kernels/sycl/cpu/dots8.hpp serves
   bool dots_narrow = false;         // kernels/sycl/cpu/dots_narrow.hpp serves
+  bool amx = false;                 // kernels/sycl/cpu/amx.hpp serves
 };
 
 // By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is
