@@ -206,7 +206,7 @@ void record(const Frame& f, bool raised, int64_t host_ns, int64_t device_ns, int
   if (f.kind != Kind::fallback && f.fell_back_below) how += "+fallback";
   if (f.kind == Kind::native && !f.fell_back_below && raised) how = "raised";
   for (const auto& name : f.cpu_below) cpu += (cpu.empty() ? "" : " ") + name;
-  // Whatever computed in between, numpy say: not the device.
+  // The values went to the host and came back: numpy, for example, computed, and not the device.
   if (f.kind == Kind::native && f.copied_to_cpu && f.copied_from_cpu)
     cpu += (cpu.empty() ? "" : " ") + std::string(kRoundTrip);
   State& s = state();

@@ -18,7 +18,7 @@ void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, 
                       int32_t* info);
 void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b,
                     int64_t batch);
-// Determinants of square matrices by their factors, one a matrix; those without data are not wanted.
+// Determinants of square matrices by their factors, one per matrix; those without data are not wanted.
 struct Determinants {
   void* values = nullptr;
   void *signs = nullptr, *logarithms = nullptr;  // of the magnitudes, real

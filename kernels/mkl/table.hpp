@@ -40,7 +40,7 @@ class FftPlan {
 };
 
 // Factorisations work in place on host-accessible memory, on the calling thread and oneMKL's workers, one matrix after
-// another. `info` is LAPACK's, one a matrix. Element types: f32, f64, c64, c128.
+// another. `info` is LAPACK's, one per matrix. Element types: f32, f64, c64, c128.
 struct Table {
   int version;
   FftPlan* (*fft_host_plan)(const FftShape&);

@@ -1,4 +1,4 @@
-// One engine a device, one stream a queue, and the one place where primitives are submitted.
+// One engine per device, one stream per queue, and the one place where primitives are submitted.
 #pragma once
 #include <initializer_list>
 

@@ -41,7 +41,7 @@ const char* op_name(Op op) noexcept {
 }
 
 uint64_t Key::hash() const {
-  // Multiply and fold, 8 bytes a step; equality is checked on the bytes, so this only has to spread.
+  // Multiply and fold, 8 bytes per step; equality is checked on the bytes, so this only has to spread.
   uint64_t h = 0x9e3779b97f4a7c15ull ^ size_;
   const uint32_t* p = data();
   size_t i = 0;

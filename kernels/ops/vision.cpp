@@ -27,7 +27,7 @@ constexpr uint32_t kMostPositions = 64;            // of a work-group
 
 const runtime::Policy& policy(const runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
 
-// Loops that go different ways in every item: one item a group where that is a thread.
+// Loops that go different ways in every item: one item per group where that is a thread.
 size_t lonely(const runtime::Queue& queue) { return policy(queue).single_items ? 1 : kSubGroup; }
 
 RoiArgs to_args(runtime::Queue& queue, const RoiProblem& problem) {

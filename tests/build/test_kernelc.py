@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.kernelc.__main__ import use_cpu_runtime
-from tools.kernelc.digest import Includes, cpu_runtime
+from tools.kernelc.digest import Includes, cpu_runtime, module_digest, without_comments
 from tools.kernelc.pool import Job, Result, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -218,6 +218,33 @@ def test_include_scan(tmp_path: Path) -> None:
     source.write_text('#include "a.hpp"\n#include "absent.hpp"\n')
     closure = Includes([tmp_path]).closure(source)
     assert [p.name for p in closure] == ["a.hpp", "b.hpp"]
+
+
+@pytest.mark.parametrize(
+    ("code", "rest"),
+    [
+        ("// one\nint a;  // two\n\n/* three\n four */ int b;\n", "int a;\n  int b;"),
+        ('const char* u = "// no comment";', 'const char* u = "// no comment";'),
+        ("char q = '\"';  // a comment", "char q = '\"';"),
+        ("int n = 1'000 * 2'000;  // a comment", "int n = 1'000 * 2'000;"),
+        ('auto s = R"(// text)";  // kept', 'auto s = R"(// text)";  // kept'),
+    ],
+)
+def test_comments_are_left_out(code: str, rest: str) -> None:
+    assert without_comments(code) == rest
+
+
+def test_a_comment_compiles_nothing_anew(tmp_path: Path) -> None:
+    header, source = tmp_path / "a.hpp", tmp_path / "m.cpp"
+    source.write_text('#include "a.hpp"\nint f() { return one; }\n')
+
+    def digest(text: str) -> str:
+        header.write_text(text)
+        return module_digest(source, Includes([tmp_path]), [], "")
+
+    first = digest("const int one = 1;  // a number\n")
+    assert digest("// The number\n// one.\nconst int one = 1;\n") == first
+    assert digest("const int one = 2;  // a number\n") != first
 
 
 @pytest.mark.parametrize("listed", ["", "libpocl.so.2:libnvidia-opencl.so.1", "/nowhere/libintelocl.so"])

@@ -7,12 +7,25 @@ import re
 from importlib import metadata
 from pathlib import Path
 
+# A literal is kept whole: it may hold what looks like a comment.
+TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 SCHEMA = "1"  # raise it when the files kernelc writes change their meaning
 
 
 def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def without_comments(code: str) -> str:
+    """The lines of a file that hold code. No kernel names a line, so their numbers do not matter.
+
+    A file with raw strings is left as it is.
+    """
+    if 'R"' in code:
+        return code
+    code = TOKEN.sub(lambda m: m[0] if m[0][0] in "\"'" else " ", code)
+    return "\n".join(line.rstrip() for line in code.splitlines() if line.strip())
 
 
 def compiler_id() -> str:
@@ -59,7 +72,7 @@ class Includes:
 
     def digest(self, path: Path) -> str:
         if path not in self._digests:
-            self._digests[path] = sha256(path.read_bytes())
+            self._digests[path] = sha256(without_comments(path.read_text(errors="replace")).encode())
         return self._digests[path]
 
     def _scan(self, path: Path) -> list[Path]:

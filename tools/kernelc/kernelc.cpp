@@ -3,9 +3,9 @@
 //   kernelc --identify             prints {"target": ...}
 //   kernelc [--preamble=FILE,FILE] [compiler options]
 //                                  reads "source<TAB>output prefix" lines, answers each with one JSON line
-// The preamble's headers are included before each source and compiled once a process: most of a front end's fixed cost.
-// For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin, for this CPU or for the target
-// that CL_CONFIG_CPU_TARGET_ARCH names. A source that is such a portable file is linked only.
+// The preamble's headers are included before each source and compiled once per process: most of a front end's fixed
+// cost. For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin, for this CPU or for the
+// target that CL_CONFIG_CPU_TARGET_ARCH names. A source that is such a portable file is linked only.
 #include <fcntl.h>
 #include <unistd.h>
 

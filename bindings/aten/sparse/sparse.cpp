@@ -297,7 +297,8 @@ at::Tensor dense_at(const at::Tensor& dense, const at::Tensor& indices) {
   return out;
 }
 
-// Dense times sparse of one size: the elements of the sparse one. False where torch's way is to be gone.
+// Dense times sparse of one size: the elements of the sparse one. Returns false if the caller must use
+// torch's composition.
 bool mul_places(const at::Tensor& dense, const at::Tensor& sparse, at::Tensor& out) {
   const at::ScalarType common = at::promoteTypes(dense.scalar_type(), sparse.scalar_type());
   if (!has_places_in(dense, sparse) || !out.is_sparse() || !canCast(common, out.scalar_type())) return false;

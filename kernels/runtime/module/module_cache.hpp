@@ -1,5 +1,5 @@
-// The user's folder of natively linked kernel modules: one file a module and target, digest + key + payload, moved into
-// place. A file that does not match is removed and made anew.
+// The user's folder of natively linked kernel modules: one file per module and target, digest + key + payload, moved
+// into place. A file that does not match is removed and made anew.
 #pragma once
 #include <optional>
 #include <string>
@@ -17,7 +17,7 @@ std::optional<std::vector<char>> read_file(const std::string& path);
 class ModuleCacheFile {
  public:
   ModuleCacheFile(const std::string& module, const std::string& key);
-  // Empty where there is no file; a bad one is removed and warned about once a process.
+  // Empty where there is no file; a bad one is removed and warned about once per process.
   std::optional<std::vector<char>> load() const;
   // Failure to write (full or read-only disk) is warned about once and otherwise ignored.
   void store(const std::vector<char>& payload) const;

@@ -9,8 +9,8 @@ namespace xpu {
 template <class T> inline bool is_nan(T v) { return v != v; }
 template <class T> inline bool is_nan(cplx<T> v) { return v.re != v.re || v.im != v.im; }
 
-// `v`, or a nan where x is one. It is put into the bits: of one choice for both the compiler makes three instructions
-// that wait for one another, of this one, max. F: a float or a vector of it, U: its bits.
+// `v`, or a nan where x is one. Sets the bits of the nan separately: a single `?:` compiles to three dependent
+// instructions, this form to `max`. F: a float or a vector of it, U: its bits.
 template <class F, class U> inline F nan_of(F v, F x, U nan) {
   return __builtin_bit_cast(F, __builtin_bit_cast(U, v) | (x != x ? nan : U(0)));
 }

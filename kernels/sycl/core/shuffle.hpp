@@ -16,7 +16,7 @@ inline uint32_t shuffle_end(const ShuffleArgs& p) {
   return end < p.n ? end : p.n;
 }
 
-// One item a chunk.
+// One item per chunk.
 inline void shuffle_count(const ShuffleArgs& p) {
   uint32_t* count = p.counts + (group_id() << p.bits);
   for (uint32_t d = 0; d < 1u << p.bits; ++d) count[d] = 0;
@@ -36,14 +36,14 @@ inline void shuffle_scan(const ShuffleArgs& p) {
     }
 }
 
-// One item a chunk. Leaves in counts where each part ends.
+// One item per chunk. Leaves in counts where each part ends.
 inline void shuffle_scatter(const ShuffleArgs& p) {
   uint32_t* at = p.counts + (group_id() << p.bits);
   const uint32_t end = shuffle_end(p);
   for (uint32_t i = group_id() * p.chunk; i < end; ++i) p.order[at[shuffle_digit(p, i)]++] = i;
 }
 
-// One item a bucket: Fisher and Yates.
+// One item per bucket: Fisher and Yates.
 inline void shuffle_bucket(const ShuffleArgs& p) {
   const uint32_t bucket = group_id();
   const uint32_t* ends = p.counts + ((p.chunks - 1) << p.bits);

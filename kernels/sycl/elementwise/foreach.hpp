@@ -188,7 +188,7 @@ void foreach_reduce(const ForeachReduceArgs& p) {
   (static_cast<V*>(p.partial) + it.get_group(0) * lanes)[lane] = reduce_step<R>(low, high);
 }
 
-// A work-group a tensor: each lane adds its own partials, then one of them adds the lanes.
+// A work-group per tensor: each lane adds its own partials, then one of them adds the lanes.
 template <class T, ForeachReduce R>
 void foreach_reduce_final(const ForeachReduceArgs& p) {
   using V = decltype(reduce_value<R>(T{}));

@@ -27,7 +27,7 @@ struct ForeachTable {
 template <int OPERANDS>
 struct ForeachArgs : ForeachTable<ForeachValueTensor<OPERANDS>>, ops::ForeachProblem {};
 
-// Norms and maxima: partial results of every work-group, then one work-group a tensor.
+// Norms and maxima: partial results of every work-group, then one work-group per tensor.
 struct ForeachReduceArgs : ForeachTable<ForeachTensor<2>> { void* partial; };
 
 struct OptimizerArgs : ForeachTable<ForeachTensor<6>>, ops::OptimizerProblem {};

@@ -198,7 +198,7 @@ void rrelu(const RandomFromArgs& p) {
   }
 }
 
-// ---- rejection methods: one item an element, a stream of its own ----------------------------------------------------
+// ---- rejection methods: one item per element, a stream of its own
 // Every loop is bounded, so that NaN or infinity among the parameters cannot hang the device.
 constexpr int kTries = 1000;
 

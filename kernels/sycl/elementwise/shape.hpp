@@ -195,7 +195,7 @@ void pad_gather_backward(const PadArgs& p) {
   }
 }
 
-// One work-group a row (batch and channel, kernel position) of out_height lines of out_width columns.
+// One work-group per row (batch and channel, kernel position) of out_height lines of out_width columns.
 template <class T>
 void im2col(const Im2colArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();
@@ -231,8 +231,8 @@ void im2col(const Im2colArgs& p) {
   });
 }
 
-// A work-group takes p.group lines of planes, a sub-group a line; each item sums the columns that its pixel was copied
-// to.
+// A work-group takes p.group lines of planes, a sub-group per line; each item sums the columns that its pixel was
+// copied to.
 template <class T>
 void col2im(const Im2colArgs& p) {
   auto it = syclex::this_work_item::get_nd_item<1>();

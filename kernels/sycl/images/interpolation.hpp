@@ -124,8 +124,8 @@ inline void resample_rows(const ResampleArgs& p) {
   });
 }
 
-// A sub-group goes along the lines of its work-group. What two passes would keep in memory stays in registers. A single
-// tap of weight 0 is none: gradients of lookups that left something out.
+// A sub-group goes along the lines of its work-group. What two passes would keep in memory stays in registers. A tap of
+// weight 0 is skipped: gradients have such taps.
 template <class T, int kTaps>
 inline void resample_plane(const ResamplePlaneArgs& p) {
   using M = opmath_t<T>;

@@ -279,7 +279,7 @@ XPU_INLINE void avg_pool_back_one(const PoolArgs& p, const PoolItem& t, T* dst, 
   for (int j = 0; j < J; ++j) pool_store(dst + j * kPoolLanes, i, static_cast<T>(sum[j]));
 }
 
-// One item an element of dst, in memory order.
+// One item per element of dst, in memory order.
 XPU_INLINE PoolItem pool_item(const PoolArgs& p, uint32_t i) {
   PoolItem r{};
   uint32_t q = div(i, p.by_channel), next;
@@ -476,10 +476,11 @@ template <class T> void avg_pool_plane(const PoolArgs& p) {
   });
 }
 
-// A sub-group a plane of dst: zeros, then every output's share added to its window. A lane has every sixteenth column,
-// so that no two lanes add to one element.
-// Zeros by the items of a sub-group. for_row's end asks for the sub-group's id, which a kernel without exchanges
-// avoids: with it the plane kernels took 1.7 times as long.
+// A sub-group per plane of dst: zeros, then every output's share added to its window. A lane has every sixteenth
+// column, so that no two lanes add to one element.
+//
+// The zeros: for_row's end asks for the sub-group's id, which a kernel without exchanges avoids: with it the plane
+// kernels took 1.7 times as long.
 template <class T> XPU_INLINE void pool_clear(T* dst, size_t n, size_t lane) {
   size_t r = 0;
   for (; r + kLanes <= n; r += kLanes) pool_store(dst + r, lane, static_cast<T>(0.0f));
@@ -511,7 +512,7 @@ template <class T> void avg_pool_back_plane(const PoolArgs& p) {
       }
 }
 
-// A sub-group a plane of dst: zeros, then the gradients one after the other. An element is added to by the lane that
+// A sub-group per plane of dst: zeros, then the gradients one after the other. An element is added to by the lane that
 // set it to zero.
 template <class T> void max_pool_back_plane(const PoolArgs& p) {
   using A = opmath_t<T>;

@@ -327,7 +327,7 @@ inline void bag_grad(const BagGradArgs& p) {
     add_bag_rows<T, int64_t>(p);
 }
 
-// One sub-group a sample.
+// One sub-group per sample.
 template <class T>
 inline void bag_sample_grad(const BagSampleGradArgs& p) {
   using M = opmath_t<T>;
@@ -364,7 +364,7 @@ inline void bag_sample_grad(const BagSampleGradArgs& p) {
   if (is_first_lane()) static_cast<T*>(p.out)[j] = T(sum);
 }
 
-// One sub-group a row.
+// One sub-group per row.
 template <class T>
 inline void renorm_rows(const RenormArgs& p) {
   using V = opmath_t<T>;

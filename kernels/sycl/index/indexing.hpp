@@ -316,7 +316,7 @@ inline void nonzero_unravel(const CompactArgs& p) {
   });
 }
 
-// Both for one item a chunk: it notes positions without a branch, some hundred at a time, then divides them.
+// Both for one item per chunk: it notes positions without a branch, some hundred at a time, then divides them.
 template <class T> XPU_INLINE void chunk_coordinates(const CompactArgs& p, uint32_t chunk) {
   constexpr uint32_t kNoted = 256;
   if (chunk >= p.chunks || p.counts[chunk + 1] == p.counts[chunk]) return;

@@ -418,7 +418,7 @@ inline int64_t segment_offset(const SegmentArgs& p, uint32_t outer, uint32_t k) 
   return offset < 0 ? 0 : offset > axis ? axis : offset;
 }
 
-// One item a (outer, segment, inner): rows (outer, segment), items inner.
+// One item per (outer, segment, inner): rows (outer, segment), items inner.
 template <class T>
 inline void segment_reduce(const SegmentArgs& p) {
   using M = opmath_t<T>;

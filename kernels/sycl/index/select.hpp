@@ -20,7 +20,7 @@ template <class T> inline uint32_t select_width(uint32_t pass) {
   return kKeyBits<T> - pass * kSelectBits - select_shift<T>(pass);
 }
 
-// One item a chunk; slot 2^kSelectBits has the number of NaN.
+// One item per chunk; slot 2^kSelectBits has the number of NaN.
 template <class T> void select_count(const SelectArgs& p) {
   using K = sort_key_t<T>;
   const uint32_t g = group_id(), row = g / p.chunks, c = g - row * p.chunks;
@@ -46,7 +46,7 @@ template <class T> void select_count(const SelectArgs& p) {
   }
 }
 
-// One item a row: the digit in which the counts pass the number looked for. The first pass finds that number as well:
+// One item per row: the digit in which the counts pass the number looked for. The first pass finds that number as well:
 // median is the first NaN if there is one, nanmedian the median of the others.
 template <class T> void select_digit(const SelectArgs& p) {
   const uint32_t row = group_id();

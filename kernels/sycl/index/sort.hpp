@@ -281,7 +281,7 @@ template <class T> void radix_emit(const SortArgs& p) {
   sort_emit_one<T>(p, 0, i, from[i], sort_range<T>(p)[0]);
 }
 
-// --- top-k: one sub-group a row ---
+// --- top-k: one sub-group per row ---
 
 inline constexpr uint32_t kTopkLanes = 16;
 template <class T> XPU_INLINE T topk_load(const T* x, size_t lane) { return x[lane]; }
@@ -359,7 +359,7 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
   return filled;
 }
 
-// A few of a short row: one item keeps them in order, which after the first elements hardly any other joins.
+// Top-k of a short row by insertion: after the first k elements few are inserted.
 template <class T>
 XPU_SCALAR_LOOP void topk_scan_row(const T* in, uint32_t n, uint32_t k, sort_key_t<T> flip, T* values,
                                    int64_t* indices) {
@@ -471,7 +471,7 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
 
 // --- what is read off sorted rows ---
 
-// kthvalue, median (the first NaN if there is one), nanmedian (the median of the others): one item a row.
+// kthvalue, median (the first NaN if there is one), nanmedian (the median of the others): one item per row.
 template <class T> void sort_pick(const PickArgs& p) {
   uint32_t row = global_id();
   if (row >= p.rows) return;

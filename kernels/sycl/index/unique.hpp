@@ -85,7 +85,7 @@ template <class T> XPU_INLINE bool all_noted(const RunArgs& p, uint32_t runs) {
   return RunLanes<T>::count > 0 && p.noted && runs + kRunBlock <= p.room;
 }
 
-// How many runs begin in each chunk; one item a chunk.
+// How many runs begin in each chunk; one item per chunk.
 template <class T> void unique_count(const RunArgs& p) {
   const uint32_t c = global_id();
   if (c >= p.chunks) return;

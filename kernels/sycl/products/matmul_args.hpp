@@ -35,7 +35,7 @@ struct WholeArgs {
 };
 
 struct DotArgs : ops::DotProblem {
-  void* partial;  // of the compute type, one an item
+  void* partial;  // of the compute type, one per item
   uint32_t items;
   uint32_t chunk;  // elements that 16 neighbouring items share
 };

@@ -1,4 +1,4 @@
-// CTC loss (Graves et al. 2006), forward and backward in log space. One work-group a batch entry; items share the
+// CTC loss (Graves et al. 2006), forward and backward in log space. One work-group per batch entry; items share the
 // states of a time step and meet at a barrier between steps.
 #pragma once
 #include <limits>

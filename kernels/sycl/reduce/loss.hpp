@@ -235,7 +235,7 @@ template <class T> void nll_partial(const NllArgs& p) {
   static_cast<A*>(p.out)[count + global_id()] = total;
 }
 
-// The gradient is zero but for one element a target, which is all this writes.
+// The gradient is zero but for one element per target, which is all this writes.
 template <class T> void nll_back(const NllArgs& p) {
   using A = opmath_t<T>;
   const uint32_t i = global_id();
@@ -250,7 +250,7 @@ template <class T> void nll_back(const NllArgs& p) {
   static_cast<T*>(p.out)[at] = static_cast<T>(p.weight ? -g * static_cast<A>(static_cast<const T*>(p.weight)[t]) : -g);
 }
 
-// --- margin losses: one item a row ---
+// --- margin losses: one item per row ---
 
 inline void report_target(const MarginArgs& p, int64_t t) {
   if (p.error) report_error(p.error, DeviceErrorCode::target_range, 1, t, p.classes);

@@ -357,7 +357,7 @@ XPU_INLINE void norm_apply_block(const NormApplyArgs& p, uint32_t batch, uint32_
   }
 }
 
-// The remainder comes before the branch that differs between items, which would make it one division an item; full
+// The remainder comes before the branch that differs between items, which would make it one division per item; full
 // groups have no such branch.
 template <class T> void norm_apply(const NormApplyArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
@@ -447,7 +447,7 @@ template <class A> XPU_INLINE void store_coefficients(const NormCoefArgs& p, uin
   static_cast<A*>(p.b)[i] = apart ? bias - mean * scale : bias;
 }
 
-// ---- batch norm, an item a channel. W: type of weight, bias and running statistics.
+// ---- batch norm, an item per channel. W: type of weight, bias and running statistics.
 template <class T, class W> void batch_norm_coef(const NormCoefArgs& p) {
   using A = opmath_t<T>;
   const uint32_t c = global_id();
@@ -500,7 +500,7 @@ template <class T, class W> void batch_norm_backward_coef(const NormCoefArgs& p)
   static_cast<A*>(p.b)[c] = p.train ? -scale * sum / n : A(0);
 }
 
-// ---- group norm, an item a (sample, channel)
+// ---- group norm, one item per (sample, channel)
 template <class T, class W> void group_norm_coef(const NormCoefArgs& p) {
   using A = opmath_t<T>;
   const uint32_t i = global_id();
@@ -546,7 +546,7 @@ template <class T, class W> void group_norm_backward_coef(const NormCoefArgs& p)
   }
 }
 
-// An item a channel: gradients of weight and bias.
+// An item per channel: gradients of weight and bias.
 template <class T, class W> void group_norm_backward_params(const NormCoefArgs& p) {
   using A = opmath_t<T>;
   const uint32_t c = global_id();

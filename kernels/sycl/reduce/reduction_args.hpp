@@ -16,7 +16,7 @@ constexpr size_t kMaxAccBytes = 32;  // the largest accumulator
 
 // How a `col` kernel finds its elements (a `row` kernel ignores it).
 enum class ColMode : uint32_t {
-  gather,   // one item an output, any strides
+  gather,   // one item per output, any strides
   columns,  // one work-group over adjacent columns of one row of outputs; at least local size x kColumns of them
   flat,     // few dense columns: the items of all splits are adjacent, and split s takes every splits-th row
 };

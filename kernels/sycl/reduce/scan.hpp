@@ -1,5 +1,5 @@
 // Cumulative operators. A contiguous line is scanned by one sub-group in blocks of its width; long lines are cut into
-// chunks whose totals come first. Other axes: one item a line, neighbours read neighbours. Always the same order of
+// chunks whose totals come first. Other axes: one item per line, neighbours read neighbours. Always the same order of
 // sums.
 #pragma once
 #include <limits>

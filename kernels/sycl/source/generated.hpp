@@ -1,5 +1,5 @@
 // The prelude of kernels compiled at run time (xpu_ops.jit, torch.compile): parsed once a compiler process, before each
-// source. The loops are those that the CPU device runs well: one sub-group of 16 lanes a work-group, side by side in
+// source. The loops are those that the CPU device runs well: one sub-group of 16 lanes per work-group, side by side in
 // memory, whole vectors first and then one masked remainder, indices of 64 bits.
 #pragma once
 #include <sycl/ext/oneapi/work_group_static.hpp>
@@ -254,13 +254,13 @@ template <class T> struct Carry {
   T value{};
   bool any = false;
 };
-// The result at the next element, one lane a row.
+// The result at the next element, one lane per row.
 template <class T, class F> GEN_FN T scan_next(Carry<T>& so_far, T v, F combine) {
   so_far.value = so_far.any ? combine(so_far.value, v) : v;
   so_far.any = true;
   return so_far.value;
 }
-// The results at the next elements of one row, one a lane. Garbage in a lane reaches only those behind it.
+// The results at the next elements of one row, one per lane. Garbage in a lane reaches only those behind it.
 template <class T, class F> GEN_FN T scan_lanes(Carry<T>& so_far, T v, long lane, F combine) {
   T sum = v;  // of the lanes with which this one has exchanged
 #pragma unroll
@@ -353,7 +353,7 @@ GEN_FN void write_block(const T* from, long c0, long c1, long n0, long n1, long 
     }
 }
 
-// ---- Random numbers by seed and element, as upstream's inductor_prims: one counter an element
+// ---- Random numbers by seed and element, as upstream's inductor_prims: one counter per element
 
 GEN_FN Random4 draw(long seed, long offset) {
   return philox(static_cast<uint64_t>(seed), 0, static_cast<uint32_t>(offset), static_cast<uint32_t>(offset >> 32));

@@ -71,7 +71,7 @@ template <class T> TRI T of_lane(T v, uint32_t lane) {
   return from_bits<T>(__spirv_GroupNonUniformShuffle(kSubGroup, to_bits(v), lane));
 }
 
-// The rows of one program where any may take any: as many as the others, one after the other.
+// A contiguous, equal share of the rows for each program.
 template <class T> struct Rows {
   T first, last;
   TRI Rows(T program, T rows, T programs) {
