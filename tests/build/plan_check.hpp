@@ -85,6 +85,8 @@ inline bool refuses(const std::function<void()>& plan) {
 }
 
 // Parts of the program beside plan_test.cpp.
+void test_orders();
+void test_indices();
 void test_layers();
 void test_serving();
 void test_few_columns();

@@ -265,7 +265,7 @@ void test_block_scales() {
           args.scales.rows = rows, args.scales.k = k, args.scales.block = block, args.scales.scale_block = 1;
           const BlockScalePlan plan = plan_blockscale(values, args.scales, policy);
           CHECK((plan.groups0 * plan.groups1 == 0) == (rows * k == 0));
-          if (rows * k) {
+          if (rows * k != 0) {
             CHECK(plan.column_each % block == 0 && plan.local0 * plan.local1 <= policy.most_items);
             CHECK(parts_cover(k, static_cast<int64_t>(plan.groups1), plan.column_each));
             CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups0),

@@ -4,21 +4,15 @@
 #include <cstring>
 
 #include "kernels/ops/copy.hpp"
-#include "kernels/ops/ctc.hpp"
 #include "kernels/ops/distance.hpp"
 #include "kernels/ops/factory.hpp"
 #include "kernels/ops/fused.hpp"
-#include "kernels/ops/indexing.hpp"
 #include "kernels/ops/lowprecision.hpp"
 #include "kernels/ops/normalization.hpp"
 #include "kernels/ops/pooling.hpp"
 #include "kernels/ops/random.hpp"
 #include "kernels/ops/reduction.hpp"
-#include "kernels/ops/scan.hpp"
-#include "kernels/ops/scatter.hpp"
 #include "kernels/ops/shape.hpp"
-#include "kernels/ops/softmax.hpp"
-#include "kernels/ops/sort.hpp"
 #include "kernels/ops/varlen.hpp"
 #include "kernels/sycl/elementwise/fused_args.hpp"
 #include "kernels/sycl/elementwise/random_args.hpp"
@@ -26,118 +20,12 @@
 #include "kernels/sycl/products/lowprecision_args.hpp"
 #include "kernels/sycl/reduce/normalization_args.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
-#include "kernels/sycl/reduce/softmax_args.hpp"
 #include "tests/build/plan_check.hpp"
 
 namespace plan_test {
 namespace {
 
 using namespace xpu_ops::ops;
-
-void test_sort() {
-  std::set<SortPlan::Kernel> seen;
-  for (const Policy& policy : policies())
-    for (const DType type : {DType::u8, DType::f16, DType::f32, DType::f64})
-      for (const int64_t length : kSizes)
-        for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{5}, int64_t{3000}}) {
-          at("sort", policy.single_items, policy.units, length, rows);
-          const SortPlan plan = plan_sort({type, nullptr, nullptr, nullptr, rows, length, length, false}, policy);
-          seen.insert(plan.kernel);
-          CHECK((plan.kernel == SortPlan::Kernel::none) == (rows == 0));
-          if (rows == 0) continue;
-          CHECK(plan.batch >= 1);
-          const bool ranks = plan.kernel == SortPlan::Kernel::rank || plan.kernel == SortPlan::Kernel::rank_flat;
-          if (ranks) CHECK(plan.batch * length < (int64_t{1} << 31));
-          if (!ranks) CHECK(plan.batch == 1 || plan.half * 2 + plan.counts <= (size_t{1} << 30));
-          const bool cut = plan.kernel == SortPlan::Kernel::chunks || plan.kernel == SortPlan::Kernel::team_chunks;
-          if (cut) CHECK(parts_cover(length, plan.chunks, plan.chunk));
-          const bool teams = plan.kernel >= SortPlan::Kernel::team;
-          CHECK(ranks || teams == !policy.single_items);
-          if (teams) CHECK(plan.batch * length < (int64_t{1} << 31) && plan.local % 16 == 0 && plan.local <= 256);
-          const size_t bits = dtype_size(type) * 8;
-          const size_t digit = plan.kernel == SortPlan::Kernel::row_short || teams || bits <= 16 ? 8 : 11;
-          if (plan.passes) CHECK(plan.passes * digit >= bits && (plan.passes - 1) * digit < bits);
-        }
-  check_all_seen("sort", seen, SortPlan::Kernel::team_chunks);
-}
-
-void test_topk_pick_runs() {
-  std::set<TopkPlan::Kernel> topk_seen;
-  std::set<PickPlan::Kernel> pick_seen;
-  std::set<uint32_t> rooms;
-  for (const Policy& policy : policies())
-    for (const int64_t length : kSizes)
-      for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{900}}) {
-        for (const int64_t k : {int64_t{0}, int64_t{1}, int64_t{16}, int64_t{50}, int64_t{200}, int64_t{1000}}) {
-          if (k > length) continue;
-          at("topk", policy.single_items, policy.units, length, rows, k);
-          const TopkPlan plan = plan_topk({DType::f32, nullptr, nullptr, nullptr, rows, length, k, true}, policy);
-          topk_seen.insert(plan.kernel);
-          if (plan.kernel == TopkPlan::Kernel::scan) CHECK(policy.single_items && plan.rows_per_item >= 1);
-          if (plan.kernel == TopkPlan::Kernel::few || plan.kernel == TopkPlan::Kernel::many)
-            CHECK(plan.capacity >= k && plan.capacity <= 1024);
-        }
-        at("pick", policy.units, length, rows);
-        const PickPlan pick =
-            plan_pick({DType::f64, nullptr, nullptr, nullptr, rows, length, 0, PickMode::median}, policy);
-        pick_seen.insert(pick.kernel);
-        if (pick.kernel == PickPlan::Kernel::select) CHECK(parts_cover(length, pick.chunks, pick.chunk));
-        if (pick.kernel == PickPlan::Kernel::select) CHECK(pick.passes * kSelectBits >= 64);
-        if (rows == 0) continue;
-        const RunsPlan runs = plan_runs({DType::f32, nullptr, nullptr, nullptr, length, 1}, policy);
-        rooms.insert(runs.room);
-        CHECK(parts_cover(length, runs.chunks, runs.chunk));
-      }
-  check_all_seen("topk", topk_seen, TopkPlan::Kernel::sort);
-  check_all_seen("pick", pick_seen, PickPlan::Kernel::sorted);
-  CHECK(rooms.size() == 2);
-}
-
-void test_scan_softmax() {
-  std::set<ScanPlan::Kernel> seen;
-  std::set<SoftmaxPlan::Kernel> softmaxes;
-  for (const Policy& policy : policies())
-    for (const int64_t length : kSizes)
-      for (const int64_t outer : {int64_t{1}, int64_t{3}, int64_t{16}, int64_t{5000}})
-        for (const int64_t inner : {int64_t{1}, int64_t{5}, int64_t{3000}}) {
-          at("scan", policy.units, outer, length, inner);
-          const ScanPlan plan = plan_scan({outer, length, inner}, policy);
-          CHECK(plan.local <= policy.most_items);
-          seen.insert(plan.kernel);
-          if (inner == 1) {
-            CHECK(parts_cover(length, plan.chunks, plan.chunk));
-            CHECK(plan.team == !policy.single_items && plan.local % kLanes == 0);
-            Policy other = policy;
-            other.units = 3 * policy.units + 1;
-            if (policy.single_items) CHECK(plan_scan({outer, length, inner}, other).chunk == plan.chunk);
-            CHECK(parts_cover(outer * (plan.kernel == ScanPlan::Kernel::in_turn ? 1 : plan.chunks),
-                              static_cast<int64_t>(plan.groups0), static_cast<int64_t>(plan.local / kLanes)));
-          } else {
-            CHECK(plan.groups0 == static_cast<size_t>(outer) && parts_cover(inner, plan.groups1, plan.local));
-          }
-          SoftmaxProblem problem;
-          problem.outer = static_cast<uint32_t>(outer), problem.dim = static_cast<uint32_t>(length);
-          problem.inner = static_cast<uint32_t>(inner);
-          for (const xpu_ops::DType type : {xpu_ops::DType::f32, xpu_ops::DType::f64}) {
-            const SoftmaxPlan softmax = plan_softmax(type, problem, policy);
-            using Kernel = SoftmaxPlan::Kernel;
-            softmaxes.insert(softmax.kernel);
-            CHECK(softmax.groups >= 1);
-            if (softmax.kernel == Kernel::fours)
-              CHECK(type == xpu_ops::DType::f32 && length >= kLanes && length <= kSoftmaxShort && inner == 1);
-            if (softmax.kernel == Kernel::team) check_teams(outer, softmax.groups, softmax.local, softmax.team, policy);
-            if (softmax.kernel == Kernel::columns) CHECK(parts_cover(inner, softmax.blocks, kSoftmaxVectors * kLanes));
-          }
-        }
-  check_all_seen("scan", seen, ScanPlan::Kernel::axis);
-  check_all_seen("softmax", softmaxes, SoftmaxPlan::Kernel::columns);
-  // A line that 32 bits do not number is cut whatever the device.
-  Policy one;
-  at("scan, long line");
-  const int64_t border = int64_t{1} << 30;
-  CHECK(plan_scan({1 << 20, border, 1}, one).chunks == 1);
-  CHECK(plan_scan({1 << 20, border + 1, 1}, one).chunks == 2);
-}
 
 void test_norms() {
   std::set<bool> by_row;
@@ -185,139 +73,6 @@ void test_norms() {
       CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
       CHECK(parts_cover(pairs, static_cast<int64_t>(plan.groups1), static_cast<int64_t>(plan.local)));
     }
-}
-
-void test_indexing() {
-  std::set<IndexMode> seen;
-  for (const Policy& policy : policies())
-    for (const int64_t rows : kSizes)
-      for (const int64_t cols : {int64_t{1}, int64_t{5}, int64_t{40}, int64_t{3000}, int64_t{70000}}) {
-        const IndexSource source{nullptr, nullptr, rows, cols, DeviceErrorCode::none, 0, 0, 0};
-        // Rows of a table, elements of a vector, columns of rows.
-        const Dims3 table = {{rows, {cols, 0, 1}}, {cols, {1, 1, 0}}}, vector = {{rows, {1, 0, 1}}},
-                    columns = {{rows, {cols, cols, 0}}, {cols, {1, 0, 1}}}, turned = {{rows, {2, 0, 1}}};
-        for (const Dims3* shape : {&table, &vector, &columns, &turned}) {
-          const Dims3& dims = *shape;
-          at("indexed", policy.single_items, policy.units, rows, cols);
-          const IndexedPlan plan = plan_indexed({false, nullptr, nullptr, 4, source, dims}, policy);
-          CHECK(plan.local <= policy.elementwise_group);
-          seen.insert(plan.args.mode);
-          int64_t total = 1;
-          for (const auto& d : dims) total *= d.size;
-          const bool wide = !policy.single_items && &dims == &table && cols > 1 && cols % 4 == 0;
-          CHECK(plan.element == (wide ? 16 : 4));
-          CHECK(int64_t{plan.args.walk.rows} * plan.args.walk.inner * static_cast<int64_t>(plan.element) == 4 * total);
-          CHECK(parts_cover(plan.args.walk.rows, static_cast<int64_t>(plan.groups0), plan.args.rows_per_group));
-          const int64_t width =
-              plan.args.mode == IndexMode::general ? static_cast<int64_t>(plan.local) : plan.args.piece;
-          CHECK(parts_cover(plan.args.walk.inner, static_cast<int64_t>(plan.groups1), width));
-        }
-      }
-  check_all_seen("indexed", seen, IndexMode::general);
-  for (const int64_t rows : kSizes)
-    for (const int64_t cols : {int64_t{1}, int64_t{5}, int64_t{40}, int64_t{3000}, int64_t{70000}}) {
-      at("linearize", rows, cols);
-      const LinearizePlan plan = plan_linearize({{rows, {cols, 1}}, {cols, {1, 0, 1}}}, policies()[0]);
-      CHECK(int64_t{plan.walk.rows} * plan.walk.inner == rows * cols);
-      CHECK(parts_cover(plan.walk.rows, static_cast<int64_t>(plan.groups0), plan.rows_per_group));
-      CHECK(parts_cover(plan.walk.inner, static_cast<int64_t>(plan.groups1), kTileElements));
-    }
-  // Offsets within the row are 32-bit where its reach allows.
-  at("indexed, border");
-  Policy policy;
-  const auto mode = [&](int64_t size) {
-    const IndexSource source{nullptr, nullptr, size, 1, DeviceErrorCode::none, 0, 0, 0};
-    return plan_indexed({false, nullptr, nullptr, 4, source, {{1000, {1, 0, 1}}}}, policy).args.mode;
-  };
-  CHECK(mode(int64_t{1} << 31) == IndexMode::unit);
-  CHECK(mode((int64_t{1} << 31) + 1) == IndexMode::general);
-}
-
-void test_scatter() {
-  bool sift = false, across = false, parts = false, together = false, tiles = false, sorted = false, each = false,
-       dealt = false;
-  for (const Policy& policy : policies())
-    for (const int64_t size : kSizes)
-      for (const int64_t steps : {int64_t{1}, int64_t{1000}, int64_t{100000}})
-        for (const int64_t width : {int64_t{1}, int64_t{17}, int64_t{64}, int64_t{3000}})
-          for (const bool uniform : {true, false}) {
-            at("columns", policy.single_items, policy.units, size, steps, width, uniform);
-            const IndexSource source{nullptr, nullptr, size, width, DeviceErrorCode::none, 0, 0, 0};
-            const ColumnPlan plan = plan_columns({Reduce::add,
-                                                  DType::f32,
-                                                  4,
-                                                  nullptr,
-                                                  nullptr,
-                                                  source,
-                                                  steps,
-                                                  width,
-                                                  uniform ? 1 : width,
-                                                  {},
-                                                  {{width, {1, 1, uniform ? 0 : 1}}}},
-                                                 policy);
-            const ColumnArgs& a = plan.args;
-            if (plan.sorted) {
-              CHECK(!policy.single_items && a.parts == 1);
-              CHECK(plan.sorts == (a.uniform ? 1 : a.walk.rows * a.walk.inner));
-              const auto groups0 = static_cast<int64_t>(plan.groups0), groups1 = static_cast<int64_t>(plan.groups1);
-              if (a.uniform && a.unit) {
-                CHECK(a.walk.rows == 1 && parts_cover(steps, groups0, a.take));
-                CHECK(parts_cover(a.walk.inner, groups1, a.tile) && a.tile == plan.local);
-              } else {
-                CHECK(groups0 == int64_t{a.walk.rows} * a.walk.inner);
-                CHECK(parts_cover(steps, groups1, static_cast<int64_t>(plan.local)));
-              }
-              (a.uniform ? sorted : each) = true;
-              continue;
-            }
-            // Every index belongs to one part.
-            CHECK(parts_cover(size, a.parts, a.part_size));
-            if (plan.dealt) {
-              CHECK(policy.single_items && parts_cover(steps, plan.chunks, plan.chunk) && a.walk.inner == 1);
-              dealt = true;
-              continue;
-            }
-            CHECK(plan.groups0 == size_t{a.walk.rows} * a.parts);
-            const bool shared = a.uniform && a.unit;
-            const int64_t share = shared || policy.single_items ? a.tile : static_cast<int64_t>(plan.local);
-            CHECK(parts_cover(a.walk.inner, static_cast<int64_t>(plan.groups1), share));
-            sift |= a.sift, across |= a.across, parts |= a.parts > 1 && !a.sift, together |= shared;
-            tiles |= a.tile > 1 && !shared;
-          }
-  at("columns");
-  CHECK(sift && across && parts && together && tiles && sorted && each && dealt);
-  Policy cpu, gpu;
-  cpu.single_items = true;
-  cpu.units = gpu.units = 2;
-  at("pdist");
-  CHECK(plan_pdist_parts(128, 8, cpu) == 8 && plan_pdist_parts(127, 8, cpu) == 0 && plan_pdist_parts(128, 8, gpu) == 0);
-  at("ctc");
-  CHECK(plan_ctc(1) == 16 && plan_ctc(17) == 32 && plan_ctc(1000) == 128);
-}
-
-void test_walk() {
-  at("walk");
-  // Merged while the product fits 31 bits; the offset within a row fits 32.
-  const auto rows = [](int64_t n) { return make_walk<1>({{n, {1 << 16}}, {1 << 16, {1}}}, false, int64_t{1} << 40); };
-  CHECK(rows((1 << 15) - 1).ndim == 1);
-  CHECK(rows(1 << 15).ndim == 2);
-  CHECK(make_walk<1>({{3, {int64_t{1} << 31}}}, false).inner == 1);
-  CHECK(make_walk<1>({{2, {int64_t{1} << 31}}}, false).inner == 2);
-  std::vector<WalkDim<1>> many;
-  for (int d = 0; d < kWalkDims + 1; ++d) many.push_back({2, {int64_t{1} << (2 * d)}});
-  CHECK(refuses([&] { make_walk<1>(many); }));
-  many.pop_back();
-  CHECK(make_walk<1>(many).ndim == kWalkDims);
-  for (const int64_t n : kSizes) {
-    at("even_group", n);
-    const size_t local = even_group(static_cast<size_t>(n)), groups = (n + local - 1) / local;
-    CHECK(local % 16 == 0 && local <= 1024 &&
-          parts_cover(n, static_cast<int64_t>(groups), static_cast<int64_t>(local)));
-    for (const Policy& policy : policies()) {
-      const Spread s = spread(static_cast<size_t>(n), policy);
-      CHECK(parts_cover(n, static_cast<int64_t>(s.groups), static_cast<int64_t>(s.local * s.chunk)));
-    }
-  }
 }
 
 void test_copy() {
@@ -595,13 +350,9 @@ void test_weights() {
 
 int main() {
   using namespace plan_test;
-  test_sort();
-  test_topk_pick_runs();
-  test_scan_softmax();
+  test_orders();
   test_norms();
-  test_indexing();
-  test_scatter();
-  test_walk();
+  test_indices();
   test_pooling();
   test_factories();
   test_copy();
