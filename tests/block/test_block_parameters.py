@@ -34,7 +34,7 @@ def test_values_have_the_type_that_the_kernel_computes_with() -> None:
 
 
 def test_every_field_begins_at_8_bytes() -> None:
-    text = printer.kernel("f", FIELDS, ["y[0] = 1;"], before=["Other other;"], mark="GEN_INLINE ")
+    text = printer.kernel("f", FIELDS, ["y[0] = 1;"], before=["Other other;"], inlined=True)
     assert text.splitlines() == [
         "struct f_args {",
         "  Other other;",

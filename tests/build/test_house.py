@@ -226,6 +226,51 @@ def test_no_two_test_files_have_one_name() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
+# C++ as text in the front ends of the run-time compilers: they build nodes, and the printer of xpu_ops/block writes. Exports
+# write the host's C++ around kernels; the suffix of Inductor's own statements is not printed.
+STATEMENT = re.compile(
+    r";(\n|$)|#\s*include|\busing namespace|\bXPU_KERNEL|\bGEN_\w+|\breturn \w|\bstruct \w+ \{|\b(for|if) \("
+)
+OTHER_TEXT = {("xpu_ops/inductor/kernel.py", ";")}
+
+
+def statements(text: str) -> list[str]:
+    """String literals that hold a statement or a declaration of C++; docstrings may."""
+    tree = ast.parse(text)
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    first = (node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and node.body)
+    documents = {id(e.value) for e in first if isinstance(e, ast.Expr)}
+    literals = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in documents)
+    return [n.value for n in literals if isinstance(n.value, str) and STATEMENT.search(n.value)]
+
+
+def test_front_ends_write_no_statement() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), text)
+        for folder in ("inductor", "triton", "jit")
+        for path in (ROOT / "xpu_ops" / folder).rglob("*.py")
+        if path.parent.name != "aoti"
+        for text in statements(path.read_text())
+    }
+    assert found == OTHER_TEXT
+
+
+def test_statements_are_found() -> None:
+    text = 'def f(x):\n    """x = 1;"""\n    return f"{x} = 1;", "xpu::exp(", "struct A {", f"if ({x})"'
+    assert sorted(statements(text)) == [" = 1;", "if (", "struct A {"]
+
+
+# Values of xpu_ops/inductor whose type is not said. The number may only fall.
+ANY_IN_INDUCTOR = 51
+
+
+def test_types_that_inductor_does_not_say_only_fall() -> None:
+    texts = (p.read_text() for p in (ROOT / "xpu_ops" / "inductor").rglob("*.py"))
+    count = sum(len(re.findall(r"\bAny\b", text)) for text in texts)
+    assert count <= ANY_IN_INDUCTOR
+    assert count == ANY_IN_INDUCTOR, "fewer: write the new number down"
+
+
 # Assignments into torch and libraries outside of xpu_ops/upstream. The number stays 0: its registry has a place for each.
 FOREIGN_ASSIGNMENTS = 0
 

@@ -16,10 +16,10 @@ def struct(name: str, fields: Sequence[Field], before: Sequence[str] = ()) -> li
     return [f"struct {name}_args {{", *(f"  {b}" for b in before), *(f"  {f.declaration}" for f in fields), "};"]
 
 
-def head(name: str, lanes: int | None = LANES, mark: str = "") -> str:
+def head(name: str, lanes: int | None = LANES, inlined: bool = False) -> str:
     """The first line of a kernel: of sub-groups of `lanes` items, or of items that exchange nothing."""
     attribute = "XPU_KERNEL(1)" if lanes is None else f"XPU_KERNEL_SG(1, {lanes})"
-    return f"{attribute} {mark}{name}({name}_args p) {{"
+    return f"{attribute} {'GEN_INLINE ' if inlined else ''}{name}({name}_args p) {{"
 
 
 def kernel(
@@ -29,16 +29,56 @@ def kernel(
     *,
     lanes: int | None = LANES,
     before: Sequence[str] = (),
-    mark: str = "",
+    inlined: bool = False,
 ) -> str:
     """The argument struct and the kernel around `body`, which reads the fields as p.NAME."""
-    lines = [*struct(name, fields, before), head(name, lanes, mark), *(f"  {line}" for line in body), "}", ""]
+    lines = [*struct(name, fields, before), head(name, lanes, inlined), *(f"  {line}" for line in body), "}", ""]
     return "\n".join(lines)
+
+
+def opening(header: str = "", names: str = "xpu::gen") -> str:
+    """In front of a source: one header beside those that the compiler knows, and the names that it uses."""
+    return (f'#include "kernels/sycl/{header}"\n' if header else "") + f"using namespace {names};\n"
+
+
+def call(function: str, arguments: Iterable[str]) -> str:
+    """A call as a statement."""
+    return f"{function}({', '.join(arguments)});"
+
+
+def member(name: str, type: str, size: int) -> list[str]:
+    """A struct in the argument struct, of as many bytes as its caller writes."""
+    return [f"static_assert(sizeof({type}) == {size});", f"{type} {name};"]
+
+
+def carried(name: str, fields: Sequence[tuple[str, str]]) -> list[str]:
+    """A struct of values that a scan carries, by type and name, and the same values of another lane."""
+    others = ", ".join(f"other_lane({field}, m)" for _, field in fields)
+    other = f"GEN_FN {name} other(uint32_t m) const {{ return {{{others}}}; }}"
+    return [f"struct {name} {{", *(f"{ctype} {field};" for ctype, field in fields), other, "};"]
+
+
+def local_function(
+    name: str, result: str, given: Iterable[tuple[str, str]], body: Iterable[ir.Node], value: str
+) -> list[str]:
+    """A function inside of a kernel, of parameters by type and name."""
+    head = ", ".join(f"{ctype} {parameter}" for ctype, parameter in given)
+    inside = lines(body, ir.Kernel(name, (), ()))
+    return [
+        f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{",
+        *inside,
+        f"return static_cast<{result}>({value});",
+        "};",
+    ]
+
+
+# A kernel for which the compiler reads its prelude ahead.
+WARM_UP = "XPU_KERNEL(1) xpu_ops_warm_up(int* p) { p[0] = 0; }\n"
 
 
 def preface(preamble: str, type: str) -> str:
     """In front of the user's expressions: T is the type that they are computed in."""
-    return f"using namespace xpu::gen;\n{preamble}\nusing T = {type};\n"
+    return f"{opening()}{preamble}\nusing T = {type};\n"
 
 
 def function(result: str, name: str, parameters: str, expression: str, convert: str = "static_cast") -> str:

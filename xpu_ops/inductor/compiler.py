@@ -16,11 +16,12 @@ from torch._inductor import config
 from torch._inductor.runtime.runtime_utils import create_bandwidth_info_str
 
 from xpu_ops import _autoload
+from xpu_ops.block import printer
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.worker import WORKER
 
-HEADER = "using namespace xpu::gen;\n"
+HEADER = printer.opening()
 
 
 class Module:

@@ -6,14 +6,14 @@ clamp whose result one depthwise convolution reads alone becomes a bound of what
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
 from torch._inductor import config
 from torch._inductor.virtualized import V
+from torch._ops import OpOverload
 
 from xpu_ops.block.device import policy
+from xpu_ops.inductor.nodes import value_of
 
 aten = torch.ops.aten
 _convert = torch.ops.prims.convert_element_type.default
@@ -21,20 +21,16 @@ _TYPES = (torch.float32, torch.bfloat16)
 _LEAST_CHANNELS = 16  # of the depthwise kernel
 
 
-def operator() -> Any:
+def operator() -> OpOverload:
     """The operator that the pass writes."""
     return torch.ops.xpu_ops.conv_norm.default
-
-
-def _value(node: Any) -> Any:
-    return node.meta.get("val") if isinstance(node, fx.Node) else None
 
 
 def _only_user(node: fx.Node) -> fx.Node | None:
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
-def _per_channel(node: Any) -> Any:
+def _per_channel(node: object) -> object:
     """The vector that is spread over images."""
     for _ in range(2):
         if not isinstance(node, fx.Node) or node.target is not aten.unsqueeze.default or node.args[1] != -1:
@@ -43,14 +39,14 @@ def _per_channel(node: Any) -> Any:
     return node
 
 
-def _operand(node: Any) -> fx.Node | None:
+def _operand(node: object) -> fx.Node | None:
     """An operand of the graph, perhaps widened."""
     while isinstance(node, fx.Node) and node.target is _convert:
         node = node.args[0]
     return node if isinstance(node, fx.Node) and node.op == "placeholder" else None
 
 
-def _variance(scale: Any) -> tuple[fx.Node, float] | None:
+def _variance(scale: object) -> tuple[fx.Node, float] | None:
     """var and eps of 1 / sqrt(var + eps)."""
     if isinstance(scale, fx.Node) and scale.target is aten.mul.Tensor and scale.args[1] == 1:
         scale = scale.args[0]
@@ -58,13 +54,15 @@ def _variance(scale: Any) -> tuple[fx.Node, float] | None:
         if not isinstance(scale, fx.Node) or scale.target is not target:
             return None
         scale = scale.args[0]
-    if scale.target is not aten.add.Tensor or scale.kwargs or not isinstance(scale.args[1], float):
+    if not isinstance(scale, fx.Node) or scale.target is not aten.add.Tensor or scale.kwargs:
+        return None
+    if not isinstance(scale.args[1], float):
         return None
     var = _operand(scale.args[0])
     return None if var is None else (var, scale.args[1])
 
 
-def _behind(node: fx.Node, target: Any) -> tuple[fx.Node, Any] | None:
+def _behind(node: fx.Node, target: object) -> tuple[fx.Node, object] | None:
     """The only user of a node, `node <target> vector`, and the vector."""
     user = _only_user(node)
     if user is None or user.target is not target or user.kwargs or user.args[0] is not node:
@@ -78,7 +76,7 @@ def _behind_cast(node: fx.Node, dtype: torch.dtype) -> fx.Node:
     return user if user is not None and user.target is _convert and user.args[1] == dtype else node
 
 
-def _norm(conv: fx.Node) -> tuple[fx.Node, list[Any]] | None:
+def _norm(conv: fx.Node) -> tuple[fx.Node, list[fx.Node | float | None]] | None:
     """The last node of the norm behind a convolution, and weight, bias, mean, variance and eps."""
     node = _behind_cast(conv, torch.float32)
     centred = _behind(node, aten.sub.Tensor)
@@ -94,8 +92,8 @@ def _norm(conv: fx.Node) -> tuple[fx.Node, list[Any]] | None:
         if found and vector is not None:
             node = found[0]
         vectors.append(vector)
-    node = _behind_cast(node, _value(conv).dtype)
-    if _value(node).dtype != _value(conv).dtype:
+    node = _behind_cast(node, value_of(conv).dtype)
+    if value_of(node).dtype != value_of(conv).dtype:
         return None
     return node, [*vectors, mean, *variance]
 
@@ -106,7 +104,7 @@ def _addend(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     if user is None or user.target is not aten.add.Tensor or user.kwargs:
         return None
     other = user.args[1] if user.args[0] is node else user.args[0]
-    x, y = _value(node), _value(other)
+    x, y = value_of(node), value_of(other)
     if other is node or y is None or y.shape != x.shape or y.dtype != x.dtype or y.device != x.device:
         return None
     return user, other
@@ -129,12 +127,12 @@ def _clamp(node: fx.Node) -> tuple[fx.Node, list[float]] | None:
 
 
 def _fits(conv: fx.Node) -> bool:
-    value = _value(conv)
+    value = value_of(conv)
     if value is None or value.device.type != "xpu" or value.dim() != 4 or value.dtype not in _TYPES:
         return False
     weight, bias = conv.args[1:3]
     operands = _operand(weight) is weight and (bias is None or _operand(bias) is bias)
-    return operands and not conv.args[6] and not conv.kwargs and _value(weight).dtype == value.dtype
+    return operands and not conv.args[6] and not conv.kwargs and value_of(weight).dtype == value.dtype
 
 
 def _reads_bounded(user: fx.Node) -> bool:
@@ -142,7 +140,7 @@ def _reads_bounded(user: fx.Node) -> bool:
     if user.target is not operator() or user.args[12]:
         return False
     weight, stride, dilation, groups = user.args[1], user.args[8], user.args[10], user.args[11]
-    size = _value(weight).shape
+    size = value_of(weight).shape
     square = size[2] == size[3] and size[2] in (3, 5) and stride[0] == stride[1] and stride[0] in (1, 2)
     cheap = not user.args[13] or user.args[13][0].startswith("clip")
     depthwise = groups == size[0] and size[1] == 1 and size[0] >= _LEAST_CHANNELS

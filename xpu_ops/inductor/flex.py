@@ -62,19 +62,14 @@ class _Functions(SyclKernel):
             p: self.cse.newvar(ValueRanges(0, 2**31 - 1) if p in _PLACES else ValueRanges.unknown(), dtype=_register(t))
             for p, t in parameters.items()
         }
-        head = ", ".join(f"{compute_type(v.dtype)} {v}" for v in self._given.values())
+        given = [(compute_type(v.dtype), str(v)) for v in self._given.values()]
         body: list[block.Node] = []
         with self.swap_buffers(body):
             data = value.data
             out = data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
-        self.text += [
-            f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{",
-            *printer.lines(body, block.Kernel("flex", (), ())),
-            f"return static_cast<{result}>({out});",
-            "};",
-        ]
+        self.text += printer.local_function(name, result, given, body, str(out))
 
-    def kernel(self, entry: str) -> tuple[str, list[ir.TensorBox], list[sympy.Expr]]:
+    def kernel(self, entry: str, taken: tuple[str, ...]) -> tuple[str, list[ir.TensorBox], list[sympy.Expr]]:
         """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
         names, calls, kinds, _ = self.args.python_argdefs()
         fields: list[parameters.Field] = []
@@ -93,10 +88,10 @@ class _Functions(SyclKernel):
         if self._hoisted:
             raise _Dense
         fields += [*numbers, *parameters.reports(len(self.messages))]
-        before = [f"static_assert(sizeof(xpu::FlexArgs) == {8 * len(flex_launch.SIGNATURE)});", "xpu::FlexArgs flex;"]
-        body = [*parameters.values(fields), *self.text, f"xpu::{entry};"]
-        text = printer.kernel("flex", fields, body, before=before, mark="GEN_INLINE ")
-        source = f'#include "kernels/sycl/cpu/flex_block.hpp"\nusing namespace xpu::gen;\n{text}'
+        before = printer.member("flex", "xpu::FlexArgs", 8 * len(flex_launch.SIGNATURE))
+        body = [*parameters.values(fields), *self.text, printer.call(f"xpu::{entry}", ("p.flex", *taken))]
+        text = printer.kernel("flex", fields, body, before=before, inlined=True)
+        source = printer.opening("cpu/flex_block.hpp") + text
         kernel = {"source": source, "signature": parameters.signature(fields), "messages": self.messages}
         return json.dumps(kernel), tensors, sizes
 
@@ -164,11 +159,11 @@ class _Graphs:
         self.functions.write("mask", "bool", _PLACES, self._mask)
 
 
-def _call(name: str, tensors: Boxes, blocks: Sequence[Box | None], functions: _Functions, entry: str, scale: float,
-          block_sizes: tuple[int, int]) -> tuple[Box, ...]:  # fmt: skip
+def _call(name: str, tensors: Boxes, blocks: Sequence[Box | None], functions: _Functions, entry: str,
+          taken: tuple[str, ...], scale: float, block_sizes: tuple[int, int]) -> tuple[Box, ...]:  # fmt: skip
     from torch._inductor.lowering import fallback_handler
 
-    kernel, captured, sizes = functions.kernel(entry)
+    kernel, captured, sizes = functions.kernel(entry, taken)
     op = getattr(torch.ops.xpu_ops, name).default
     return tuple(
         fallback_handler(op, add_to_fallback_set=False)(*tensors, *blocks, captured, sizes, scale, *block_sizes, kernel)
@@ -184,7 +179,7 @@ def _forward_by_blocks(query: Box, key: Box, value: Box, graph: ir.Subgraph, blo
         graphs.write("score", graph, graphs.score)
         graphs.write_mask()
     return _call("flex_attention_blocks", (query, key, value), blocks, graphs.functions,
-                 "flex_forward(p.flex, score, mask)", scale, block_sizes)  # fmt: skip
+                 "flex_forward", ("score", "mask"), scale, block_sizes)  # fmt: skip
 
 
 def _backward_by_blocks(query: Box, key: Box, value: Box, out: Box, logsumexp: Box, grad: Box | None, grad_logsumexp: Box | None,
@@ -204,7 +199,7 @@ def _backward_by_blocks(query: Box, key: Box, value: Box, out: Box, logsumexp: B
         graphs.write_mask()
         graphs.write("slope", joint, {**graphs.score, "grad_score_mod": query.get_dtype()})
     results = _call("flex_attention_blocks_backward", (grad, out, logsumexp, grad_logsumexp, query, key, value), blocks,
-                    graphs.functions, "flex_backward(p.flex, score, mask, slope)", scale, block_sizes)  # fmt: skip
+                    graphs.functions, "flex_backward", ("score", "mask", "slope"), scale, block_sizes)  # fmt: skip
     return *results, tuple(None for _ in score_buffers)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from xpu_ops import upstream
 from xpu_ops.inductor.compiler import generator_digest
+from xpu_ops.inductor.nodes import value_of
 from xpu_ops.inductor.softmax import whole_softmax
 
 aten = torch.ops.aten
@@ -58,20 +57,20 @@ class Rewrite(CustomGraphPass):
             graph.eliminate_dead_code()
 
 
-def _value(node: object) -> Any:
-    return node.meta.get("val") if isinstance(node, fx.Node) else None
-
-
 def _fuse_linear(graph: fx.Graph, node: fx.Node) -> bool:
     if node.kwargs:
         return False
     bias, a, w = node.args if node.target is aten.addmm.default else (None, *node.args)
-    out = _value(node)
+    out = value_of(node)
     if out is None or out.device.type != "xpu" or out.dtype not in (torch.float32, torch.bfloat16):
         return False
-    if w.target is not aten.permute.default or not _value(w.args[0]).is_contiguous() or _value(w.args[0]).dim() != 2:
+    if (
+        w.target is not aten.permute.default
+        or not value_of(w.args[0]).is_contiguous()
+        or value_of(w.args[0]).dim() != 2
+    ):
         return False
-    if bias is not None and _value(bias).dim() != 1:
+    if bias is not None and value_of(bias).dim() != 1:
         return False
     last, a = _through_views(node, a)
     if not 0 < len(last.users) <= _MOST_USERS or not any(u.target in _FUSED_USERS for u in last.users):
@@ -91,9 +90,9 @@ def _through_views(node: fx.Node, a: fx.Node) -> tuple[fx.Node, fx.Node]:
     if a.target not in _VIEWS or len(node.users) != 1:
         return node, a
     (user,) = node.users
-    x, rows, out = _value(a.args[0]), _value(a), _value(user)
+    x, rows, out = value_of(a.args[0]), value_of(a), value_of(user)
     if user.target not in _VIEWS or x.dim() < 2 or not x.is_contiguous() or x.dim() != out.dim():
         return node, a
-    same = [x.shape[-1] == rows.shape[-1], out.shape[-1] == _value(node).shape[-1]]
+    same = [x.shape[-1] == rows.shape[-1], out.shape[-1] == value_of(node).shape[-1]]
     same += [m == n for m, n in zip(x.shape[:-1], out.shape[:-1], strict=True)]
     return (user, a.args[0]) if all(s is True for s in same) else (node, a)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.autograd import profiler
 
 from xpu_ops import _autoload
+
+Inputs: TypeAlias = list[Any]  # tensors, or the call is never recorded
+Graph: TypeAlias = Callable[[Inputs], Sequence[Any]]
 
 _ALIKE = 2  # calls with the same weights before a recording
 _MOST = 16  # recordings of a graph whose weights are written again and again
@@ -24,9 +27,7 @@ class TooSmall(Exception):
 class Recording:
     """The commands of one call of a graph: operands and results have places of their own."""
 
-    def __init__(
-        self, call: Callable[[list[Any]], Sequence[Any]], inputs: list[Tensor], fixed: list[int], own: list[int]
-    ) -> None:
+    def __init__(self, call: Graph, inputs: list[Tensor], fixed: list[int], own: list[int]) -> None:
         device, places = inputs[0].device, list(inputs)
         native = _autoload.load()
         with torch.inference_mode(False), torch.no_grad():
@@ -55,7 +56,7 @@ class Recording:
         return results
 
 
-def _check(places: list[Tensor], results: list[Any]) -> None:
+def _check(places: list[Tensor], results: list[object]) -> None:
     """That results can be copied, and have memory of their own."""
     taken = {t.untyped_storage()._cdata for t in places}  # data_ptr() would count as a write
     if not results:
@@ -79,20 +80,18 @@ class Replayed:
     The graph is called on another stream than at first, beside another call, in a profile and in a recording around it.
     """
 
-    def __init__(
-        self, call: Callable[[list[Any]], Sequence[Any]], fixed: Sequence[int], give_up: Callable[[], object]
-    ) -> None:
+    def __init__(self, call: Graph, fixed: Sequence[int], give_up: Callable[[], object]) -> None:
         self._call, self._give_up = call, give_up
         self._fixed = sorted(fixed)
         self._own: list[int] | None = None
         self._lock = threading.Lock()
         self._recording: Recording | None = None
-        self._stream: Any = None
+        self._stream: object = None
         self._states: Any = None  # of the weights
         self._alike = 0
         self._left = _MOST
 
-    def __call__(self, inputs: list[Any]) -> Sequence[Any]:
+    def __call__(self, inputs: Inputs) -> Sequence[object]:
         if not self._left or profiler._is_profiler_enabled or not self._lock.acquire(blocking=False):
             return self._call(inputs)
         try:
@@ -104,7 +103,7 @@ class Replayed:
         finally:
             self._lock.release()
 
-    def _without(self, inputs: list[Any]) -> Sequence[Any]:
+    def _without(self, inputs: Inputs) -> Sequence[object]:
         """A call where no recording serves, which may make one."""
         if self._own is None and not self._may_record(inputs):
             self._end()
@@ -136,7 +135,7 @@ class Replayed:
         self._left = 0
         self._give_up()
 
-    def _may_record(self, inputs: list[Any]) -> bool:
+    def _may_record(self, inputs: Inputs) -> bool:
         if not inputs or not all(isinstance(t, Tensor) and t.device.type == "xpu" for t in inputs):
             return False
         own = [i for i in range(len(inputs)) if i not in self._fixed]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._inductor.codegen.common import CSEVariable
 
-from xpu_ops.block import ir
+from xpu_ops.block import ir, printer
 from xpu_ops.block.ir import Expr
 from xpu_ops.block.types import compute_type
 
@@ -26,14 +26,7 @@ class Scan:
 
     def declaration(self) -> list[str]:
         """In front of the kernel: member templates and functions that others call."""
-        fields = [f"f{i}" for i in range(len(self._ctypes))]
-        others = ", ".join(f"other_lane({f}, m)" for f in fields)
-        return [
-            f"struct {self.struct} {{",
-            *(f"{ctype} {field};" for ctype, field in zip(self._ctypes, fields, strict=True)),
-            f"GEN_FN {self.struct} other(uint32_t m) const {{ return {{{others}}}; }}",
-            "};",
-        ]
+        return printer.carried(self.struct, [(ctype, f"f{i}") for i, ctype in enumerate(self._ctypes)])
 
     def _value(self, values: Sequence[CSEVariable]) -> Expr:
         fields = (f"static_cast<{c}>({v})" for c, v in zip(self._ctypes, values, strict=True))

@@ -10,31 +10,30 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._ops import OpOverload
+
+from xpu_ops.inductor.nodes import value_of
 
 aten = torch.ops.aten
 _HALF = (torch.bfloat16, torch.float16)
 _convert = torch.ops.prims.convert_element_type.default
 
 
-def _value(node: Any) -> Any:
-    return node.meta.get("val") if isinstance(node, fx.Node) else None
-
-
 def _used_by(node: fx.Node, *users: fx.Node) -> bool:
     return set(node.users) == set(users)
 
 
-def _kept_dimension(node: fx.Node, target: Any) -> int | None:
+def _kept_dimension(node: fx.Node, target: object) -> int | None:
     """The one dimension of a reduction that keeps it."""
     if node.target is not target or len(node.args) != 3 or not node.args[2] or node.kwargs:
         return None
     dims = node.args[1]
     if not isinstance(dims, (list, tuple)) or len(dims) != 1:
         return None
-    return int(dims[0]) % max(_value(node).dim(), 1)
+    return int(dims[0]) % max(value_of(node).dim(), 1)
 
 
-def _result(exp: fx.Node, total: fx.Node, shifted: fx.Node) -> tuple[fx.Node, Any] | None:
+def _result(exp: fx.Node, total: fx.Node, shifted: fx.Node) -> tuple[fx.Node, OpOverload] | None:
     """exp / total, or shifted - log(total), where nobody else asks for what leads there; and the operator that it is."""
     if len(total.users) != 1:
         return None
@@ -83,7 +82,7 @@ def _operand(shifted: fx.Node, dim: int) -> Any:
 
 def _make_whole(graph: fx.Graph, total: fx.Node) -> bool:
     dim = _kept_dimension(total, aten.sum.dim_IntList)
-    value = _value(total)
+    value = value_of(total)
     if dim is None or value.device.type != "xpu" or not value.dtype.is_floating_point or value.dim() == 0:
         return False
     exp: Any = total.args[0]
@@ -91,13 +90,13 @@ def _make_whole(graph: fx.Graph, total: fx.Node) -> bool:
         return False
     shifted = exp.args[0]
     x, found = _operand(shifted, dim), _result(exp, total, shifted)
-    if x is None or found is None or _value(x).dtype != _value(found[0]).dtype:
+    if x is None or found is None or value_of(x).dtype != value_of(found[0]).dtype:
         return False
     last, operator = found
     if x.target is _convert and len(last.users) == 1:  # 16 bits, which the operator widens itself
         (narrow,) = last.users
-        given = _value(x.args[0]).dtype
-        if narrow.target is _convert and given in _HALF and _value(narrow).dtype == given:
+        given = value_of(x.args[0]).dtype
+        if narrow.target is _convert and given in _HALF and value_of(narrow).dtype == given:
             x, last = x.args[0], narrow
     with graph.inserting_before(last):
         whole = graph.call_function(operator, (x, dim, False))

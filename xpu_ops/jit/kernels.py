@@ -14,15 +14,16 @@ from xpu_ops.jit.service import KernelSpec
 from xpu_ops.jit.signature import Parameter, parse
 from xpu_ops.jit.tensors import check_tensor
 
-_PREFACE = "using namespace xpu::gen;\n#line 1\n"
+_PREFACE = printer.opening() + "#line 1\n"
 SUB_GROUP = 16
 
 
 def entry_point(name: str, parameters: list[Parameter], sub_group: int | None) -> str:
     """The kernel that takes the packed struct and calls the user's function."""
     fields = [p.field for p in parameters]
-    call = f"{name}({', '.join(f.value for f in fields)});"
-    return "\n" + printer.kernel(f"{name}_kernel", fields, [call], lanes=sub_group)
+    return "\n" + printer.kernel(
+        f"{name}_kernel", fields, [printer.call(name, (f.value for f in fields))], lanes=sub_group
+    )
 
 
 def function_parameters(source: str, name: str) -> str:

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from xpu_ops import _autoload
 from xpu_ops._paths import package_dir
+from xpu_ops.block.printer import WARM_UP
 
 PRELUDE = "kernels/sycl/source/generated.hpp"
 IDLE_SECONDS = 180.0  # a worker holds 200 MB
@@ -175,11 +176,10 @@ class Worker:
             threading.Thread(target=self._warm_up, daemon=True, name="xpu_ops kernel compiler").start()
 
     def _warm_up(self) -> None:
-        source = "XPU_KERNEL(1) xpu_ops_warm_up(int* p) { p[0] = 0; }\n"
         try:
             with tempfile.TemporaryDirectory(prefix="xpu_ops-") as folder:
                 path = Path(folder) / "warm_up.cpp"
-                path.write_text(source)
+                path.write_text(WARM_UP)
                 self.compile(path, Path(folder) / "warm_up")
         except (OSError, RuntimeError):
             pass  # the first kernel that is wanted will say what is wrong

@@ -230,7 +230,7 @@ class OutOfLocal(Exception):
 
 def _source(k: State, name: str, fields: list[parameters.Field]) -> str:
     texts = "".join(map(printer.text_of, k.texts.values()))
-    before = f'#include "kernels/sycl/source/triton.hpp"\nusing namespace xpu;\n{texts}'
+    before = printer.opening("source/triton.hpp", "xpu") + texts
     fields = [*fields, *parameters.reports(len(k.messages))]
     return printer.source(
         ir.Kernel(name, tuple(fields), tuple(k.body), before, items=k.policy.team_items, program=True, local=k.peak)
