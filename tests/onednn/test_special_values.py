@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from support.manifest import rows as manifest_rows
 from support.modes import DOT16
 
 Function = Callable[[torch.Tensor], torch.Tensor]
@@ -234,6 +235,7 @@ def test_addmm_activation(dtype: torch.dtype, size: int, name: str) -> None:
     agree(got[-1], want, (dtype, size, name), FUSED)
 
 
+ORDER = {name: COMPARISONS[name] for name in ("ge", "gt", "le", "lt", "eq", "ne")}
 EAGER: dict[str, Function] = {
     **{name: POST_OPS[name] for name in POST_OPS if ":" not in name},
     "clamp": lambda x: torch.clamp(x, -1, 1),
@@ -249,24 +251,52 @@ EAGER: dict[str, Function] = {
     "threshold": lambda x: F.threshold(x, 0.1, 20.0),
     "rrelu": lambda x: F.rrelu(x),
     "sign": torch.sign,
+    "prelu": lambda x: torch.prelu(x, torch.tensor(0.25, dtype=x.dtype, device=x.device)),
+    "glu": lambda x: F.glu(torch.stack([x, x.flip(0)]), 0),
     "relu of maximum": lambda x: torch.relu(torch.maximum(x, x.flip(0))),
     "isfinite": torch.isfinite,
+    "clamp by tensors": lambda x: torch.clamp(x, x.new_tensor(-1), x.new_tensor(1)),
+    "clamp_min by a tensor": lambda x: torch.clamp_min(x, x.flip(0)),
+    "clamp_max by a tensor": lambda x: torch.clamp_max(x, x.flip(0)),
+    "fmax": lambda x: torch.fmax(x, x.flip(0)),
+    "fmin": lambda x: torch.fmin(x, x.flip(0)),
+    "maximum": lambda x: torch.maximum(x, x.flip(0)),
+    "minimum": lambda x: torch.minimum(x, x.flip(0)),
+    **{f"{name} of tensors": functools.partial(lambda f, x: f(x, x.flip(0)), ORDER[name]) for name in ORDER},
+    **{f"{name} 0": functools.partial(lambda f, x: f(x, 0), ORDER[name]) for name in ORDER},
 }
 POOLS: dict[str, Function] = {
     "max_pool1d": lambda x: F.max_pool1d(x.reshape(1, 1, -1), 2),
     "max_pool2d": lambda x: F.max_pool2d(x.reshape(1, 1, 1, -1), (1, 3), 1),
+    "max_pool2d with places": lambda x: F.max_pool2d(x.reshape(1, 1, 1, -1), (1, 3), 1, return_indices=True)[0],
+    "max_pool3d with places": lambda x: F.max_pool3d(x.reshape(1, 1, 1, 1, -1), (1, 1, 3), 1, return_indices=True)[0],
     "avg_pool1d": lambda x: F.avg_pool1d(x.reshape(1, 1, -1), 2),
     "avg_pool2d": lambda x: F.avg_pool2d(x.reshape(1, 1, 1, -1), (1, 2)),
     "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x.reshape(1, 1, -1), 4),
     "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(x.reshape(1, 1, -1), 4),
+    "adaptive_max_pool2d": lambda x: F.adaptive_max_pool2d(x.reshape(1, 1, 1, -1), (1, 4)),
+    "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(x.reshape(1, 1, 1, -1), (1, 4)),
+    "max_pool3d": lambda x: F.max_pool3d(x.reshape(1, 1, 1, 1, -1), (1, 1, 3), 1),
+    "avg_pool3d": lambda x: F.avg_pool3d(x.reshape(1, 1, 1, 1, -1), (1, 1, 2)),
+    "adaptive_max_pool3d": lambda x: F.adaptive_max_pool3d(x.reshape(1, 1, 1, 1, -1), (1, 1, 4)),
+    "adaptive_avg_pool3d": lambda x: F.adaptive_avg_pool3d(x.reshape(1, 1, 1, 1, -1), (1, 1, 4)),
 }
 
 
 # The operators that take integers, and those whose small results cancel: the bound of these.
-OF_INTEGERS = {"relu", "hardtanh", "relu6", "abs", "square", "clamp", "clamp_min", "clamp_max", "sign", "isfinite"}
+OF_INTEGERS = {
+    *("relu", "hardtanh", "relu6", "abs", "square", "clamp", "clamp_min", "clamp_max", "sign", "isfinite"),
+    *("clamp by tensors", "clamp_min by a tensor", "clamp_max by a tensor", "fmax", "fmin", "maximum", "minimum"),
+    *(name for name in EAGER if name.split()[0] in ORDER),
+}
 CANCEL = dict.fromkeys(("gelu", "gelu_tanh", "mish", "elu", "selu", "celu", "softplus"), 1e-06)
 # ATen does not say which of two zeros is the largest.
-OF_PAIRS = {"relu of maximum", *POOLS}
+OF_PAIRS = {
+    *("relu of maximum", "fmax", "fmin", "maximum", "minimum", "clamp_min by a tensor", "clamp_max by a tensor"),
+    *POOLS,
+}
+# Each value meets the one at the same place from the end.
+TURNED = {name for name in EAGER if "tensor" in name or name in OF_PAIRS or name == "glu"}
 CASES = [
     pytest.param(name, dtype, id=f"{name}-{str(dtype)[6:]}")
     for dtype in TYPES
@@ -276,9 +306,26 @@ CASES = [
 
 
 def expected(name: str, dtype: torch.dtype) -> torch.Tensor:
-    if name in POOLS or name == "relu of maximum":
+    if name == "avg_pool3d" and dtype in HALVES:  # the CPU has none
+        return POOLS[name](values(dtype).float()).to(dtype)
+    if name in POOLS or name in TURNED:
         return (EAGER | POOLS)[name](values(dtype))
     return of_vectors(EAGER[name], dtype)
+
+
+def test_every_operator_has_a_case() -> None:
+    """All activations, comparisons, clamps and poolings of the manifest; their gradients are test_gradients' and the poolings'."""
+    from xpu_ops.coverage.trace import trace_ops
+
+    x = values(torch.float32).to("xpu")
+    with trace_ops(timed=False) as trace:
+        for function in (EAGER | POOLS).values():
+            function(x)
+    called = {o.name.removeprefix("aten::").partition(".")[0].rstrip("_") for o in trace.operators}
+    wanted = {r["op"].partition(".")[0] for r in manifest_rows() if r["family"] in ("activation", "pooling")}
+    wanted |= {*ORDER, "maximum", "minimum", "fmax", "fmin", "clamp", "clamp_min", "clamp_max"}
+    missing = {name for name in wanted - called if not name.endswith(("_backward", "_jvp")) and "::" not in name}
+    assert missing == set()
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES)
@@ -326,7 +373,13 @@ def test_compiled_layers(name: str, gradient: bool, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [c for c in CASES if c.values[1] in (torch.float64, *FLOATS) and c.values[0] in {*EAGER} - {"isfinite", "rrelu"}],
+    [
+        c
+        for c in CASES
+        if c.values[1] in (torch.float64, *FLOATS)
+        and c.values[0] in {*EAGER} - {"isfinite", "rrelu"}
+        and str(c.values[0]).split()[0] not in ORDER
+    ],
 )
 def test_gradients(name: str, dtype: torch.dtype) -> None:
     grads = []
@@ -336,7 +389,9 @@ def test_gradients(name: str, dtype: torch.dtype) -> None:
         y.backward(torch.ones_like(y))
         assert x.grad is not None
         grads.append(x.grad[: len(VALUES)].cpu())
-    agree(grads[1], grads[0], (name, dtype), 3e-8 if name == "hardsigmoid" else CANCEL.get(name, 0), signed=False)
+    # Of glu the gradients of both halves are rounded, and then added.
+    bounds = CANCEL | {"hardsigmoid": 3e-8, "glu": 1e-3 if dtype in HALVES else 1e-6}
+    agree(grads[1], grads[0], (name, dtype), bounds.get(name, 0), signed=False)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128], ids=str)
