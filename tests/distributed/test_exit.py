@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import ranks
+from support import exits, ranks
 
 GROUP = """
 group(60)
@@ -47,6 +47,13 @@ def test_exit(tmp_path: Path, way: str, count: int) -> None:
             raises = "exception" in way
             assert process.returncode == raises and ("ValueError: the end" in error) == raises, error[-3000:]
             assert "terminate" not in error, error[-3000:]
+
+
+@pytest.mark.slow
+def test_exit_beside_busy_processes() -> None:
+    """Both endings; tests/support/exits.py runs 200."""
+    with exits.busy(3):
+        assert [line for number in range(2) for line in exits.run(number)] == []
 
 
 @pytest.mark.parametrize(("ending", "code", "soon"), [("raise ValueError('the end')", 1, 15), ("sys.exit(3)", 3, 40)])
