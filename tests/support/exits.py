@@ -48,7 +48,7 @@ def busy(count: int) -> Iterator[None]:
 
 
 def run(number: int) -> list[str]:
-    """What the ranks of one run did other than to end quietly."""
+    """One line per rank of a run that did not end quietly."""
     found = []
     with tempfile.TemporaryDirectory() as folder:
         started = ranks.start_code(

@@ -1,6 +1,6 @@
 // Records the kernel launches of a process for a replay on another device: librecord.so, loaded by tools/gpu/record.py.
-// The file is a sequence of records: the number of bytes of a line of JSON (u32), the line, and the bytes that it
-// names.
+// The file is a sequence of records: the number of bytes of a line of JSON (u32), the line, and the bytes
+// that it names.
 //   {"test": name}
 //   {"kernel", "digest" (of its source, "" for one compiled ahead of time), "groups", "local", "args": bytes,
 //    "blocks": [[address, bytes], ...], "before": [block, ...], "after": [[block, offset, bytes], ...]}

@@ -6,13 +6,13 @@
 // Which element meets which accumulator depends on sizes and strides alone, so results repeat from run to run.
 //
 // Two rules make these kernels fast on the CPU device (3 to 8 times):
-// - The compiler turns adjacent items into one vector where it can prove that an address is `uniform base + item`.
-// Every
-//   hot load is pointer arithmetic on uniform values (group id, loop counters, arguments) indexed by the 64-bit local
-//   id alone. The same sum in 32 bits may wrap, and becomes a gather.
-// - Every access to the argument struct has a constant offset: loops over dimensions have constant bounds and unroll.
-// One
-//   dynamic index makes the compiler keep a copy of the struct per item; then nothing read from it counts as uniform.
+//
+// The compiler turns adjacent items into one vector where it can prove that an address is `uniform base + item`. Every
+// hot load is pointer arithmetic on uniform values (group id, loop counters, arguments) indexed by the 64-bit local id
+// alone. The same sum in 32 bits may wrap, and becomes a gather.
+//
+// Every access to the argument struct has a constant offset: loops over dimensions have constant bounds and unroll. One
+// dynamic index makes the compiler keep a copy of the struct per item; then nothing read from it counts as uniform.
 #pragma once
 #include <sycl/group_algorithm.hpp>
 
