@@ -78,14 +78,14 @@ def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 def value(node: ast.expr) -> Any:
     """The value of an expression of a trace: nothing else is accepted."""
     match node:
+        case ast.Name(name) | ast.Constant(str(name)) if name in TYPES:  # some traces quote the types of empty tensors
+            return TYPES[name]
         case ast.Constant(v):
             return v
         case ast.Name("inf"):
             return math.inf
         case ast.Name("nan"):
             return math.nan
-        case ast.Name(name) if name in TYPES:
-            return TYPES[name]
         case ast.UnaryOp(ast.USub(), operand):
             return -value(operand)
         case ast.Tuple(elements):
