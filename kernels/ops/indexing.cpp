@@ -24,6 +24,7 @@ constexpr size_t kMostGroups = 65535;  // over rows: CUDA launches no more, wher
 constexpr int64_t kHostMove = 20;
 constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one index
 constexpr uint32_t kAloneRow = 4;     // elements that are worth a row that one item walks
+constexpr size_t kShortRow = 512;     // bytes of a row with one index that one item moves faster than a group
 constexpr size_t kFilling = 8;        // work-groups per compute unit
 constexpr size_t kGroupShare = 8192;  // a group costs about as much as moving a thousand elements: it gets several rows
 constexpr size_t kPiece = 4096;       // least items of a piece of a row
@@ -101,7 +102,9 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
   const bool one_index = stride(args, 2) == 0 && stride(args, 0) == 1 && stride(args, 1) == 1;
   // Nor is a row joined with the next that one item walks alone, with an index for each element.
   const bool alone_row = policy.single_items && args.walk.inner >= kAloneRow && mode_of(args) == IndexMode::unit;
-  const bool own_row = !wide && ((one_index && args.walk.inner >= kIndexRow) || alone_row);
+  const bool short_row = policy.single_items && one_index && args.walk.inner_ndim == 1 && args.walk.inner > 1 &&
+                         args.walk.inner * p.element <= kShortRow;
+  const bool own_row = !wide && ((one_index && args.walk.inner >= kIndexRow) || alone_row || short_row);
   if (!own_row) args.walk = make_walk<3>(p.dims, false, 256);
   args.mode = mode_of(args);
   args.shared = true;
@@ -113,7 +116,7 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
   if (args.mode != IndexMode::general) {
     // A work-group walks its piece. An item with vector registers goes alone: gathers and scatters cost more than they
     // save.
-    const bool alone = args.mode == IndexMode::unit && policy.single_items;
+    const bool alone = (args.mode == IndexMode::unit && policy.single_items) || short_row;
     plan.local = alone ? 1 : tile_group(ceil_div(inner, wide ? 1 : kMovesAtOnce), policy);
     if (!alone) most = tile_share(plan.local, kGroupShare, policy);
     const size_t pieces = std::min(ceil_div(inner, kPiece), ceil_div(wanted, args.walk.rows));

@@ -74,6 +74,34 @@ def test_rows_of_whole_vectors(dtype: torch.dtype) -> None:
     same(lambda x, i: torch.nn.functional.embedding(i, x), table, ids(40, 9, 11))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.complex128])
+@pytest.mark.parametrize("width", [2, 3, 5, 8, 12, 15, 33, 130])
+def test_short_rows(dtype: torch.dtype, width: int) -> None:
+    """Rows of all lengths in bytes, apart from each other, of one index and of another for each batch; read and written."""
+    table, rows = data(3, 50, width + 3, dtype=dtype)[..., 1 : width + 1], ids(50, 3, 900, low=-50)
+    many = rows.abs() % 50
+    same(lambda t: t[0].index_select(0, to(t, many[0])), table)
+    same(lambda t: t[:, to(t, rows[1])], table)
+    same(lambda t: t.gather(1, to(t, many)[..., None].expand(-1, -1, width)), table)
+    order = torch.randperm(50, generator=torch.Generator().manual_seed(1))
+    same(lambda t: t.clone().index_copy_(1, to(t, order), t * 2), table)
+    places = order[None, :, None].expand(3, 50, width)
+    same(lambda t: torch.zeros_like(t).scatter(1, to(t, places), t), table)
+
+
+def test_a_short_row_out_of_range_is_named_and_the_others_are_moved() -> None:
+    table, rows = torch.arange(600.0, device="xpu").view(50, 12), torch.arange(40, device="xpu").repeat(80)
+    rows[1000] = 50
+    out = torch.full((3200, 12), -1.0, device="xpu")
+    with pytest.raises(IndexError, match="index out of range in self"):
+        torch.index_select(table, 0, rows, out=out)
+        torch.xpu.synchronize()
+    rows[1000] = 49
+    expected = table.cpu()[rows.cpu()]
+    expected[1000] = -1
+    assert torch.equal(out.cpu(), expected)
+
+
 def test_index_strides() -> None:
     same(lambda x, i: x[i], data(6, 7).t(), ids(7, 4), strides=True)
     same(lambda x, i: x[:, i], data(4, 3, 2).permute(2, 0, 1), ids(4, 3), strides=True)

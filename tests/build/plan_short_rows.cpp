@@ -67,4 +67,18 @@ void test_short_indexed_rows() {
       }
 }
 
+// One index for each row: an item of a CPU copies whole rows up to 512 bytes, whatever else they could be joined to.
+void test_short_rows_of_a_table() {
+  for (const int64_t columns : {2, 12, 31, 128, 129})
+    for (const Policy& policy : policies()) {
+      at("rows of a table", columns, policy.single_items);
+      const IndexSource source{nullptr, nullptr, 300, columns, DeviceErrorCode::none, 0, 0, 0};
+      const IndexedPlan plan =
+          plan_indexed({false, nullptr, nullptr, 4, source, {{5000, {columns, 0, 1}}, {columns, {1, 1, 0}}}}, policy);
+      const bool whole = plan.args.mode == IndexMode::row && plan.local == 1;
+      CHECK(whole == (policy.single_items && columns <= 128));
+      if (whole) CHECK(plan.groups1 == 1 && plan.args.walk.inner == columns && plan.args.walk.ndim == 2);
+    }
+}
+
 }  // namespace plan_test

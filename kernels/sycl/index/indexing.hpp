@@ -8,6 +8,7 @@
 #include "kernels/sycl/core/team_scan.hpp"
 #include "kernels/sycl/core/walk.hpp"
 #include "kernels/sycl/cpu/scalar_loop.hpp"
+#include "kernels/sycl/cpu/short_rows.hpp"
 #include "kernels/sycl/index/indexing_args.hpp"
 
 namespace xpu {
@@ -141,6 +142,33 @@ XPU_INLINE void indexed_row(const IndexedArgs& p, const int64_t (&o)[3], bool fi
   }
 }
 
+// IndexMode::row for one item: rows [first, end), in runs along the innermost dimension of rows.
+template <class T, bool Write, class Index>
+XPU_INLINE void indexed_rows(const IndexedArgs& p, uint32_t first, uint32_t end) {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
+  ShortRows r;
+  r.near_step = p.walk.strides[1][0] * kBytes, r.far_step = p.walk.strides[1][1] * kBytes;
+  r.index_step = p.walk.strides[1][2];
+  r.size = p.index.size, r.stride = p.index.stride * kBytes, r.wrap = p.index.wrap;
+  r.bytes = p.walk.inner * sizeof(T);
+  const uint32_t run = p.walk.ndim > 1 ? p.walk.dims[1].d : 1;
+  for (uint32_t row = first; row < end;) {
+    int64_t o[3] = {0, 0, 0};
+    add_row(p.walk, row, o);
+    const uint32_t left = run - row % run, count = left < end - row ? left : end - row;
+    r.near = static_cast<char*>(p.plain) + o[0] * kBytes, r.far = static_cast<char*>(p.data) + o[1] * kBytes;
+    const Index* index = static_cast<const Index*>(p.index.ptr) + o[2];
+    const uint32_t done = r.bytes >= 16  ? short_rows<raw16, Write>(r, index, count)
+                          : r.bytes >= 8 ? short_rows<uint64_t, Write>(r, index, count)
+                                         : short_rows<T, Write>(r, index, count);
+    row += done;
+    if (done == count) continue;
+    int64_t id = static_cast<int64_t>(index[done * r.index_step]);
+    check_index(p.index, id);
+    ++row;
+  }
+}
+
 // Write = false: plain[o0] = data[o1 + ...]; true: the other way round.
 template <class T, bool Write>
 inline void indexed_move(const IndexedArgs& p) {
@@ -148,6 +176,9 @@ inline void indexed_move(const IndexedArgs& p) {
   const uint32_t first = item.get_group(0) * p.rows_per_group;
   const uint32_t end = first + p.rows_per_group < p.walk.rows ? first + p.rows_per_group : p.walk.rows;
   const size_t i0 = item.get_group(1) * item.get_local_range(1), lane = item.get_local_id(1);
+  if (p.mode == IndexMode::row && item.get_local_range(1) == 1)
+    return p.index.is32 ? indexed_rows<T, Write, int32_t>(p, first, end)
+                        : indexed_rows<T, Write, int64_t>(p, first, end);
   T* plain = static_cast<T*>(p.plain);
   T* data = static_cast<T*>(p.data);
   // Where neither is a row: items beyond the edge go along with the last one and move nothing.

@@ -8,7 +8,7 @@
 namespace xpu_ops {
 
 enum class IndexMode : uint32_t {
-  row = 0,   // one index per row, data operands walk the row with stride 1
+  row = 0,   // one index per row, data operands walk the row with stride 1; a group of one item copies whole rows
   unit = 1,  // one index per item; index and plain operand have stride 1; offsets of a row's data fit 31 bits
   general = 2,
 };
