@@ -16,6 +16,7 @@
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/module/jit.hpp"
+#include "kernels/runtime/queue/call_size.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aoti {
@@ -28,6 +29,7 @@ struct Kernel {
   std::string name, signature;
   size_t items = 0;
   std::unique_ptr<sycl::kernel> kernel;
+  runtime::HostFunction* here = nullptr;
   std::vector<uint64_t> bound;  // fields behind those of the call: the error record, the numbers of the texts
 };
 
@@ -37,7 +39,8 @@ struct Kernels {
 };
 
 Kernel make_kernel(JitModule& module, const XpuOpsKernel& spec) {
-  Kernel k{spec.name, spec.signature, static_cast<size_t>(spec.items), module.kernel(spec.name), {}};
+  Kernel k{spec.name, spec.signature, static_cast<size_t>(spec.items), module.kernel(spec.name), module.here(spec.name),
+           {}};
   if (spec.texts) k.bound = runtime::error_fields(module.device(), {spec.texts, spec.texts + spec.text_count});
   TORCH_CHECK_VALUE(k.signature.size() + k.bound.size() <= kMaxFields, k.name, ": a kernel takes at most ", kMaxFields,
                     " arguments");
@@ -54,7 +57,8 @@ std::unique_ptr<Kernels> load(const char* folder, const char* module, int device
   return kernels;
 }
 
-void launch(Kernels& kernels, const Kernel& k, size_t groups, const uint64_t* fields) {
+// `bytes`: of the tensors.
+void launch(Kernels& kernels, const Kernel& k, size_t groups, const uint64_t* fields, int64_t bytes) {
   uint64_t values[kMaxFields];
   const size_t n = k.signature.size();
   std::copy_n(fields, n, values);
@@ -65,7 +69,8 @@ void launch(Kernels& kernels, const Kernel& k, size_t groups, const uint64_t* fi
       if (values[i] == 0 && k.signature[i] == 'p') values[i] = k.bound.front();
   }
   runtime::Queue& queue = runtime::current_queue(kernels.module->device());
-  runtime::launch_packed(queue, k.name.c_str(), *k.kernel, nullptr, groups, k.items, values, n + k.bound.size());
+  const runtime::CallSize size(bytes);
+  runtime::launch_packed(queue, k.name.c_str(), *k.kernel, k.here, groups, k.items, values, n + k.bound.size());
   if (!k.bound.empty()) runtime::check_kernel_errors(queue);
 }
 
@@ -118,13 +123,19 @@ AOTITorchError xpu_ops_load_kernels(const char* folder, const char* module, int3
       { *ret = translate([&] { return load(folder, module, device, specs, count); }).release(); });
 }
 
-AOTITorchError xpu_ops_launch(void* kernels, int64_t index, int64_t groups, const uint64_t* fields) {
+AOTITorchError xpu_ops_launch_sized(void* kernels, int64_t index, int64_t groups, const uint64_t* fields,
+                                    int64_t bytes) {
   AOTI_TORCH_CONVERT_EXCEPTION_TO_ERROR_CODE({
     if (groups > 0) {
       auto& all = *static_cast<Kernels*>(kernels);
-      translate([&] { launch(all, all.kernels[index], static_cast<size_t>(groups), fields); });
+      translate([&] { launch(all, all.kernels[index], static_cast<size_t>(groups), fields, bytes); });
     }
   });
+}
+
+// Of models that were exported before xpu_ops_launch_sized.
+AOTITorchError xpu_ops_launch(void* kernels, int64_t index, int64_t groups, const uint64_t* fields) {
+  return xpu_ops_launch_sized(kernels, index, groups, fields, runtime::CallSize::kUnknown);
 }
 
 AOTITorchError xpu_ops_allocate(uint64_t bytes, void* stream, void** ret) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/aten/core/tensor.hpp"
 #include "bindings/errors.hpp"
 #include "bindings/runtime/callable.hpp"
 #include "bindings/runtime/module.hpp"
@@ -28,6 +29,7 @@ constexpr Py_ssize_t kFixed = 9;  // arguments before those of the kernel
 struct TritonKernel {
   std::shared_ptr<runtime::JitModule> module;  // outlives the kernel
   std::unique_ptr<sycl::kernel> kernel;
+  runtime::HostFunction* here = nullptr;
   std::string name;
   std::vector<uint64_t> bound;  // address of the error record and numbers of texts, behind the arguments
   size_t local = 0;
@@ -39,14 +41,17 @@ struct Launcher {
   std::string format;
 };
 
-uint64_t pointer(Py_ssize_t index, PyObject* arg) {
+// `bytes`: of the tensors so far; an address says nothing of its size.
+uint64_t pointer(Py_ssize_t index, PyObject* arg, int64_t& bytes) {
   if (THPVariable_Check(arg)) {
     const at::Tensor& t = THPVariable_Unpack(arg);
+    bytes += aten::bytes_of(t);
     TORCH_CHECK_VALUE(!t.is_cpu() || t.is_pinned(), "Pointer argument (at ", index,
                       ") cannot be accessed from Triton (cpu tensor?)");
     return std::bit_cast<uint64_t>(t.mutable_data_ptr());
   }
   if (arg == Py_None) return 0;
+  bytes = runtime::CallSize::kUnknown;
   if (PyLong_Check(arg)) return integer_field(arg);
   static PyObject* const data_ptr = PyUnicode_InternFromString("data_ptr");
   const auto address = py::reinterpret_steal<py::object>(PyObject_CallMethodNoArgs(arg, data_ptr));
@@ -57,8 +62,8 @@ uint64_t pointer(Py_ssize_t index, PyObject* arg) {
   return integer_field(address.ptr());
 }
 
-uint64_t field(char letter, Py_ssize_t index, PyObject* arg) {
-  if (letter == 'p') return pointer(index, arg);
+uint64_t field(char letter, Py_ssize_t index, PyObject* arg, int64_t& bytes) {
+  if (letter == 'p') return pointer(index, arg, bytes);
   if (letter == 'i') return integer_field(arg);
   const double v = PyFloat_AsDouble(arg);
   if (v == -1.0 && PyErr_Occurred()) throw python_error();
@@ -79,8 +84,9 @@ PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const auto& kernel = *py::handle(args[4]).cast<TritonKernel*>();
     uint64_t values[runtime::kMaxFields];
     size_t count = 0;
+    int64_t bytes = 0;
     for (size_t i = 0; i < format.size(); ++i)
-      if (format[i] != '-') values[count++] = field(format[i], static_cast<Py_ssize_t>(i), args[kFixed + i]);
+      if (format[i] != '-') values[count++] = field(format[i], static_cast<Py_ssize_t>(i), args[kFixed + i], bytes);
     size_t groups = 1;
     for (int d = 0; d < 3; ++d) {
       values[count] = integer_field(args[d]);
@@ -92,7 +98,9 @@ PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, Py
     if (groups > 0) {
       py::gil_scoped_release no_gil;
       runtime::Queue& queue = runtime::current_queue(kernel.module->device());
-      runtime::launch_packed(queue, kernel.name.c_str(), *kernel.kernel, nullptr, groups, kernel.local, values, count);
+      const runtime::CallSize size(bytes);
+      runtime::launch_packed(queue, kernel.name.c_str(), *kernel.kernel, kernel.here, groups, kernel.local, values,
+                             count);
       if (!kernel.bound.empty()) runtime::check_kernel_errors(queue);
     }
     call_hook(args[8], args[6]);
@@ -107,14 +115,16 @@ py::object make_launcher(const std::string& format) {
   return Callable<Launcher>::make(call_launcher, std::make_unique<Launcher>(format));
 }
 
-// `messages`: texts of assertions, whose numbers are the last fields, behind the address of the error record.
+// `messages`: texts of assertions, whose numbers are the last fields, behind the address of the error record. `waits`:
+// programs may wait for what the calling thread does next, which therefore launches them.
 std::unique_ptr<TritonKernel> make_triton_kernel(const std::shared_ptr<runtime::JitModule>& module,
                                                  const std::string& name, size_t local,
-                                                 const std::vector<std::string>& messages) {
+                                                 const std::vector<std::string>& messages, bool waits) {
   TORCH_CHECK_VALUE(messages.size() < 12, name, ": a kernel has at most 11 texts of assertions, got ", messages.size());
   auto kernel = std::make_unique<TritonKernel>();
   kernel->module = module;
   kernel->kernel = translate([&] { return module->kernel(name); });
+  if (!waits) kernel->here = module->here(name);
   kernel->name = name;
   kernel->local = local;
   if (!messages.empty()) kernel->bound = translate([&] { return runtime::error_fields(module->device(), messages); });
@@ -125,7 +135,8 @@ std::unique_ptr<TritonKernel> make_triton_kernel(const std::shared_ptr<runtime::
 
 void bind_triton(py::module_& m) {
   py::class_<TritonKernel>(m, "TritonKernel")
-      .def(py::init(&make_triton_kernel), py::arg("module"), py::arg("name"), py::arg("local"), py::arg("messages"))
+      .def(py::init(&make_triton_kernel), py::arg("module"), py::arg("name"), py::arg("local"), py::arg("messages"),
+           py::arg("waits"))
       .def_readonly("name", &TritonKernel::name);
   m.def("triton_launcher", &make_launcher, py::arg("format"));
 }

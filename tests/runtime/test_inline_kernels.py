@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,6 +151,44 @@ def test_a_compiled_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     xpu_ops.set_inline(True)
     assert torch.equal(function(x, y), launched)
     assert all(commands(tmp_path, function, x, y))
+
+
+def test_a_triton_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
+    triton = pytest.importorskip("triton")
+    from xpu_ops.bench.triton_kernels import add_kernel
+
+    def add(a: torch.Tensor, b: object, out: torch.Tensor) -> None:
+        n = a.numel()
+        add_kernel[(-(-n // 1024),)](a, b, out, n, BLOCK=1024)
+
+    x, y = ROWS.to("xpu"), OTHER.to("xpu")
+    found = torch.empty_like(x)
+    assert all(commands(tmp_path, add, x, y, found))
+    assert torch.equal(found, x + y)
+    big = torch.ones(1 << 20, device="xpu")
+    assert not any(commands(tmp_path, add, big, big, big))
+    address = triton.reinterpret(y, triton.language.float32)  # whose size the launch does not see
+    assert not any(commands(tmp_path, lambda: add(x, address, found)))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="exporting a model needs g++")
+def test_an_exported_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+            return torch.sin(a) * b + 1
+
+    rows = torch.export.Dim("rows", min=1, max=1 << 20)
+    x, y = ROWS.to("xpu"), OTHER.to("xpu")
+    program = torch.export.export(Model(), (x, y), dynamic_shapes=({0: rows}, {0: rows}))
+    path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    function = torch._inductor.aoti_load_package(str(path))
+    xpu_ops.set_inline(False)
+    launched = function(x, y)
+    xpu_ops.set_inline(True)
+    assert torch.equal(function(x, y), launched)
+    assert all(commands(tmp_path, function, x, y))
+    big = torch.ones(1 << 16, 33, device="xpu")
+    assert not any(commands(tmp_path, function, big, big))
 
 
 def test_flushed_denormals_of_the_caller_do_not_count() -> None:

@@ -42,6 +42,14 @@ def layer_norm(x, o, w, b, n, eps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def locked(lock, total):
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(total, tl.load(total) + tl.program_id(0))
+    tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
 def shifted(x, o, n, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
@@ -365,6 +373,15 @@ def test_integers_of_32_bits_wrap(start: int) -> None:
     quotient = torch.div(at, 100, rounding_mode="trunc")
     expected = [at, (at < 2147483640).long() + 2 * (at > 5).long(), quotient * 100 + at.fmod(100), hashed.fmod(1000003)]
     assert torch.equal(o.cpu(), torch.cat(expected))
+
+
+def test_a_kernel_that_waits_for_others_is_never_run_by_the_caller() -> None:
+    lock, total = torch.zeros(1, dtype=torch.int32, device="xpu"), torch.zeros(1, device="xpu")
+    kernel = locked[(40,)](lock, total)
+    assert total.item() == 780 and lock.item() == 0
+    assert kernel.metadata.waits
+    x = torch.ones(40, device="xpu")
+    assert not kernels.add_kernel[(1,)](x, x, x, 40, BLOCK=64).metadata.waits
 
 
 def test_an_assertion_raises_at_the_next_synchronisation() -> None:

@@ -23,6 +23,7 @@ from xpu_ops.block.nests import program
 from xpu_ops.block.types import LANES
 from xpu_ops.triton import ttir
 from xpu_ops.triton.lower import kernel as lowering
+from xpu_ops.triton.lower.again import VOLATILE
 from xpu_ops.triton.lower.state import LOCAL_BYTES
 
 _MAGIC = b"XPUTRI1\n"
@@ -108,9 +109,15 @@ def _compile(source: str) -> tuple[bytes, bytes, str]:
         return spirv, native, answer["target"]
 
 
+def waits(text: str) -> bool:
+    """Whether a kernel of TTIR may loop until another thread has written to memory."""
+    return "scf.while" in text and ("tt.atomic" in text or VOLATILE.search(text) is not None)
+
+
 @dataclass(frozen=True)
 class Binary:
-    """The entry of a kernel in Triton's cache. `header` has the digest of the source, the target and the texts."""
+    """The entry of a kernel in Triton's cache. `header` has the digest of the source, the target, the texts, and whether
+    a program may wait for another thread."""
 
     header: dict[str, Any]
     spirv: bytes
@@ -205,6 +212,7 @@ class XpuBackend(BaseBackend):
         except lowering.OutOfLocal as error:
             raise OutOfResources(error.required, LOCAL_BYTES, "shared memory") from None
         metadata.update(name=lowered.name, shared=lowered.local_bytes, messages=list(lowered.messages))
+        metadata["waits"] = waits(text)
         _dump("SYCL", lowered.source)
         return lowered.source
 
@@ -213,7 +221,7 @@ class XpuBackend(BaseBackend):
 
         spirv, native, target = _compile(source)
         header = {"digest": source_digest(source), "target": target, "messages": metadata["messages"]}
-        header["items"] = options.items
+        header |= {"items": options.items, "waits": metadata["waits"]}
         return Binary(header, spirv, native).pack()
 
     def add_stages(self, stages: dict[str, Any], options: XpuOptions, language: Any = None) -> None:

@@ -24,6 +24,9 @@ struct XpuOpsKernel {
 // The kernels of `count` specs from the file <folder>/<module>.xpu_ops, on a device. They live as long as the process.
 AOTI_TORCH_EXPORT AOTITorchError xpu_ops_load_kernels(const char* folder, const char* module, int32_t device,
                                                       const XpuOpsKernel* specs, int64_t count, void** ret);
+// `bytes`: of all tensors among the fields.
+AOTI_TORCH_EXPORT AOTITorchError xpu_ops_launch_sized(void* kernels, int64_t index, int64_t groups,
+                                                      const uint64_t* fields, int64_t bytes);
 AOTI_TORCH_EXPORT AOTITorchError xpu_ops_launch(void* kernels, int64_t index, int64_t groups, const uint64_t* fields);
 AOTI_TORCH_EXPORT AOTITorchError xpu_ops_allocate(uint64_t bytes, void* stream, void** ret);
 AOTI_TORCH_EXPORT void xpu_ops_free(void* data);
@@ -43,13 +46,24 @@ AOTI_TORCH_EXPORT AOTITorchError aoti_torch_xpu__linear_pointwise_binary(AtenTen
 
 namespace xpu_ops_model {
 
-inline uint64_t integer(int64_t v) { return static_cast<uint64_t>(v); }
-inline uint64_t real32(double v) { return std::bit_cast<uint32_t>(static_cast<float>(v)); }
-inline uint64_t real64(double v) { return std::bit_cast<uint64_t>(v); }
-template <class Tensor> uint64_t pointer(const Tensor& t) {
+// A field of a launch, and the bytes of the tensor that it points to.
+struct Field {
+  uint64_t bits;
+  int64_t bytes = 0;
+};
+
+inline Field integer(int64_t v) { return {static_cast<uint64_t>(v)}; }
+inline Field real32(double v) { return {std::bit_cast<uint32_t>(static_cast<float>(v))}; }
+inline Field real64(double v) { return {std::bit_cast<uint64_t>(v)}; }
+template <class Tensor> Field pointer(const Tensor& t) {
   void* data = nullptr;
-  if (aoti_torch_get_data_ptr(t, &data) != AOTI_TORCH_SUCCESS) throw std::runtime_error("a tensor without memory");
-  return std::bit_cast<uint64_t>(data);
+  int64_t elements = 0;
+  int32_t type = 0;
+  if (aoti_torch_get_data_ptr(t, &data) != AOTI_TORCH_SUCCESS ||
+      aoti_torch_get_numel(t, &elements) != AOTI_TORCH_SUCCESS ||
+      aoti_torch_get_dtype(t, &type) != AOTI_TORCH_SUCCESS)
+    throw std::runtime_error("a tensor without memory");
+  return {std::bit_cast<uint64_t>(data), elements * static_cast<int64_t>(aoti_torch_dtype_element_size(type))};
 }
 
 // The module of a model's kernels, loaded by the first run.
@@ -63,8 +77,9 @@ class Kernels {
       throw std::runtime_error("the kernels of the model could not be loaded");
   }
   template <class... Fields> void launch(int64_t index, int64_t groups, Fields... fields) {
-    const uint64_t values[sizeof...(fields) + 1] = {fields...};
-    if (xpu_ops_launch(kernels_, index, groups, values) != AOTI_TORCH_SUCCESS)
+    const uint64_t values[sizeof...(fields) + 1] = {fields.bits...};
+    const int64_t bytes = (fields.bytes + ... + int64_t{0});
+    if (xpu_ops_launch_sized(kernels_, index, groups, values, bytes) != AOTI_TORCH_SUCCESS)
       throw std::runtime_error("a kernel of the model could not be launched");
   }
 

@@ -20,7 +20,7 @@ from xpu_ops.triton.ttir import Op
 
 _MOST = 4  # operations on what was loaded
 _USERS = ELEMENTWISE | {"tt.store", "tt.reduce"}
-_VOLATILE = re.compile(r"isVolatile = true|= cv\b")
+VOLATILE = re.compile(r"isVolatile = true|= cv\b")
 
 
 def step(k: State, name: str) -> int | None:
@@ -43,7 +43,7 @@ def step(k: State, name: str) -> int | None:
 
 def _is_row(k: State, op: Op) -> bool:
     """Whether a load or store is of neighbours in memory and not volatile."""
-    return _VOLATILE.search(op.text) is None and step(k, op.operands[0]) == 1
+    return VOLATILE.search(op.text) is None and step(k, op.operands[0]) == 1
 
 
 def _chain(k: State, name: str, inside: dict[str, Op], out: dict[str, Op]) -> bool:
