@@ -345,6 +345,7 @@ PYBIND11_MODULE(_C, m) {
   bind_graph(m);
   bind_jit(m);
   bind_recording(m);
+  bind_compiled_call(m);
   bind_triton(m);
   bind_own(m);
   bind_onednn(m);

@@ -10,6 +10,7 @@ void bind_memory(pybind11::module_& m);       // _xpu_* functions of torch.xpu.m
 void bind_graph(pybind11::module_& m);        // XPUGraph
 void bind_jit(pybind11::module_& m);          // JitModule, JitKernel: kernels compiled at run time
 void bind_recording(pybind11::module_& m);    // functions that only a profiler needs
+void bind_compiled_call(pybind11::module_& m);  // CompiledCall: what Dynamo does around a compiled function
 void bind_triton(pybind11::module_& m);       // TritonKernel, TritonLauncher
 void bind_onednn(pybind11::module_& m);       // the _onednn submodule behind xpu_ops.onednn
 void bind_onemkl(pybind11::module_& m);       // the _onemkl submodule behind xpu_ops.onemkl

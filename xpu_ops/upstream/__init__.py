@@ -23,6 +23,7 @@ AFTER_CORE = ("distributed", "multiprocessing", "dlpack")
 # Module -> the file that is installed after its import.
 DOORS = {
     "torch._decomp.decompositions": "decompositions",
+    "torch._dynamo.decorators": "dynamo_call",
     "torch._dynamo.output_graph": "dynamo_graph",
     "torch._dynamo.utils": "dynamo",
     "torch._higher_order_ops.associative_scan": "higher_order",

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.utils import get_runtime_metrics_context
+from torch._dynamo.utils import _metrics_context_tls
 from torch._inductor import config, debug
 from torch._inductor.dependencies import MemoryDep
+from torch._inductor.output_code import CompiledFxGraph
 from torch._inductor.virtualized import V
 from torch.autograd import profiler
 from torch.utils._triton import has_triton_package
@@ -169,6 +170,17 @@ def no_combined_kernels(set_algorithm: Callable[..., None], upstream: Callable[[
     set_algorithm(group)
 
 
+def _is_plain(graph: Any) -> bool:
+    """Whether a graph of Inductor is called without a context of its compilation."""
+    return isinstance(graph, CompiledFxGraph) and getattr(graph, "_compile_context", None) is None
+
+
+def _end_metrics() -> None:
+    metrics = getattr(_metrics_context_tls, "runtime_metrics_context", None)
+    if metrics is not None and metrics._metrics:
+        metrics.finish()
+
+
 @replaces(
     "torch._inductor.output_code.CompiledFxGraph.__call__",
     since="2.13",
@@ -178,19 +190,13 @@ def no_combined_kernels(set_algorithm: Callable[..., None], upstream: Callable[[
 def plain_call(upstream: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(upstream)
     def call(self: Any, inputs: Any) -> Any:
-        if (
-            "xpu" not in self.device_types
-            or getattr(self, "_compile_context", None) is not None
-            or profiler._is_profiler_enabled
-            or debug.RECORD_GRAPH_EXECUTION
-        ):
+        is_plain = "xpu" in self.device_types and _is_plain(self)
+        if not is_plain or profiler._is_profiler_enabled or debug.RECORD_GRAPH_EXECUTION:
             return upstream(self, inputs)
         try:
             return self.current_callable(inputs)
         finally:
-            metrics = get_runtime_metrics_context()
-            if metrics._metrics:
-                metrics.finish()
+            _end_metrics()
 
     return call
 
@@ -253,14 +259,20 @@ def plain_wrapper(upstream: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs["trace_joint"] or kwargs["disable_amp"] or written or changes:
             return whole
         plain = False
+        is_graph = _is_plain(compiled_fn)
 
         @functools.wraps(whole)
         def runtime_wrapper(args: list[Any]) -> Any:
             nonlocal plain
-            if not plain or torch.is_grad_enabled() or profiler._is_profiler_enabled:
+            if not plain or torch.is_grad_enabled() or profiler._is_profiler_enabled or debug.RECORD_GRAPH_EXECUTION:
                 plain = any(isinstance(a, torch.Tensor) and a.device.type == "xpu" for a in args)
                 return whole(args)
-            return compiled_fn(args)
+            if not is_graph:
+                return compiled_fn(args)
+            try:
+                return compiled_fn.current_callable(args)  # type: ignore[attr-defined]
+            finally:
+                _end_metrics()
 
         return runtime_wrapper
 
