@@ -19,6 +19,7 @@ namespace {
 constexpr uint32_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
 constexpr int64_t kLimit = int64_t{1} << 31;
 constexpr int64_t kMinRow = 16;
+constexpr int64_t kShortSpan = 4;   // elements of a row that are moved together, dense on both sides
 constexpr int64_t kSmallBlock = 4;  // sides of the smallest block
 constexpr size_t kTransposeLanes = 64;
 
@@ -172,7 +173,7 @@ int dense_in_src(const CopyShape& s) {
 // Layouts that move whole vectors, for a device of single items. False where the shape is none of them.
 bool plan_registers(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& policy) {
   const int64_t step = s.dst[0] == 1 ? s.src[0] : -1;
-  if ((step == 0 || step == 1) && s.size[0] >= kMinRow) {
+  if ((step == 0 || step == 1) && s.size[0] >= (step == 1 ? kShortSpan : kMinRow)) {
     walk(s, l, CopyLayout::spans, s.size[0], policy);
   } else if (const Channels c = channels_of(s); c.dim >= 0) {
     const CopyLayout layout = s.dst[c.dim] == 1 ? CopyLayout::joins : CopyLayout::parts;

@@ -131,6 +131,21 @@ def test_layouts(layout: str, dtype: torch.dtype) -> None:
             assert torch.equal(device.cpu(), host)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float16, torch.float32, torch.int64], ids=str)
+def test_short_rows(dtype: torch.dtype) -> None:
+    """Of 2 to 33 elements, apart from each other on one side or on both; what lies between them stays."""
+    for width in range(2, 34):
+        source = torch.arange(700 * (width + 3)).reshape(700, width + 3).to(dtype)
+        view, target = source[:, 2 : width + 2], torch.zeros(700, width + 1, dtype=dtype)
+        there, written = source.to("xpu")[:, 2 : width + 2], target.to("xpu")
+        assert torch.equal(there.contiguous().cpu(), view)
+        written[:, :width].copy_(there)
+        target[:, :width].copy_(view)
+        assert torch.equal(written.cpu(), target)
+        padded = torch.nn.functional.pad(view.contiguous().to("xpu"), (1, 2), value=3)
+        assert torch.equal(padded.cpu(), torch.nn.functional.pad(view, (1, 2), value=3))
+
+
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::3])
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32], ids=str)
 def test_permutations(order: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -92,6 +92,7 @@ void test_serving();
 void test_few_columns();
 void test_short_indexed_rows();
 void test_short_rows_of_a_table();
+void test_short_copied_rows();
 void test_resampling();
 void test_pointwise();
 void test_groups();

@@ -1,5 +1,6 @@
-// Plans of rows that are short: reductions before few columns, moves by an index for each element. Others of these
-// families are in plan_test.cpp.
+// Plans of rows that are short: reductions before few columns, moves by an index, copies. Others of these families are
+// in plan_test.cpp.
+#include "kernels/ops/copy.hpp"
 #include "kernels/ops/indexing.hpp"
 #include "kernels/ops/reduction.hpp"
 #include "tests/build/plan_check.hpp"
@@ -78,6 +79,17 @@ void test_short_rows_of_a_table() {
       const bool whole = plan.args.mode == IndexMode::row && plan.local == 1;
       CHECK(whole == (policy.single_items && columns <= 128));
       if (whole) CHECK(plan.groups1 == 1 && plan.args.walk.inner == columns && plan.args.walk.ndim == 2);
+    }
+}
+
+// Dense on both sides: vectors on a CPU device from four elements on.
+void test_short_copied_rows() {
+  for (const int64_t columns : {3, 4, 7, 15, 17})
+    for (const Policy& policy : policies()) {
+      at("short copied rows", columns, policy.single_items);
+      plan_copy(policy, nullptr, nullptr, 4, {2, {1000, columns}, {20, 1}, {30, 1}}, [&](const CopyLaunch& l) {
+        CHECK((l.layout == CopyLayout::spans) == (policy.single_items && columns >= 4));
+      });
     }
 }
 

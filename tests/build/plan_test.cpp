@@ -360,6 +360,7 @@ int main() {
   test_few_columns();
   test_short_indexed_rows();
   test_short_rows_of_a_table();
+  test_short_copied_rows();
   test_pointwise();
   test_layers();
   test_serving();

@@ -37,6 +37,8 @@ def test_traces_are_read() -> None:
     assert rows[2] == Row("sum.dim_IntList", (spec(64, 8), [0], True), {"dtype": torch.float32}, 3)
     assert rows[3].operator == "upsample_nearest2d_backward.default" and rows[3].args[1] == [8, 8]
     assert rows[4].args[2] == float("-inf")
+    quoted = traces.parse("Operator: aten.neg.default\ncnt: 1, ((T([0, 4], 'f16'),), {})")
+    assert quoted[0].args == (spec(0, 4),)
 
 
 @pytest.mark.parametrize("text", ["(__import__('os').getcwd(),), {}", "(T.__class__,), {}", "(1 + 1,), {}"])

@@ -156,23 +156,34 @@ void copy_picks(const CopyArgs& p) {
   });
 }
 
-// Rows that are dense on both sides, or one element repeated. The last vector of a row overlaps the one before it.
+// `n` elements, at least N. The last vector overlaps the one before it.
+template <uint32_t N, class T> XPU_INLINE void copy_span(T* dst, const T* src, uint32_t n) {
+  using V = lane_row<T, N>;
+  const V last = load_row<V>(src + n - N);
+  for (uint32_t c = 0; c + N <= n; c += N) store_row(dst + c, load_row<V>(src + c));
+  store_row(dst + n - N, last);
+}
+
+// Rows that are dense on both sides, or one element repeated.
 template <class T>
 void copy_spans(const CopyArgs& p) {
   constexpr uint32_t N = 16;
   using V = lane_row<T, N>;
   const bool repeated = p.src_stride[0] == 0;
   for_rows<T, 1>(p, [&](T* dst, const T* src, uint32_t c0, uint32_t c1) {
-    if (c1 - c0 < N) {
-      for (uint32_t c = c0; c < c1; ++c) dst[c] = src[repeated ? 0 : c];
-    } else if (repeated) {
+    const uint32_t n = c1 - c0;
+    if (repeated && n >= N) {
       const V v = *src;
       for (uint32_t c = c0; c + N <= c1; c += N) store_row(dst + c, v);
       store_row(dst + c1 - N, v);
+    } else if (repeated || n < 4) {
+      for (uint32_t c = c0; c < c1; ++c) dst[c] = src[repeated ? 0 : c];
+    } else if (n < 8) {
+      copy_span<4>(dst + c0, src + c0, n);
+    } else if (n < N) {
+      copy_span<8>(dst + c0, src + c0, n);
     } else {
-      const V last = load_row<V>(src + c1 - N);
-      for (uint32_t c = c0; c + N <= c1; c += N) store_row(dst + c, load_row<V>(src + c));
-      store_row(dst + c1 - N, last);
+      copy_span<N>(dst + c0, src + c0, n);
     }
   });
 }
