@@ -128,3 +128,32 @@ def test_a_view_of_the_bits_is_read_before_a_later_write(dtype: torch.dtype) -> 
     compiled = x.to("xpu")
     assert torch.equal(torch.compile(f)(compiled).cpu(), f(x))
     assert torch.equal(compiled.cpu(), x)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x * 0, lambda x: 0 / x, lambda x: (x.sum() * 0 + x, 0 * x + 1), lambda x: x.to(torch.int32) * 0]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_product_with_zero_keeps_nan(f: Callable[[torch.Tensor], torch.Tensor], dtype: torch.dtype) -> None:
+    x = torch.tensor([1.0, float("nan"), float("inf"), float("-inf"), -1.0], dtype=dtype)
+    torch.testing.assert_close(torch.compile(f)(x.to("xpu")), f(x.to("xpu")), rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x, i, v: x.index_put((i,), v),
+        lambda x, i, v: x.index_put((i,), v, accumulate=True),
+        lambda x, i, v: x.index_add(0, i, v),
+        lambda x, i, v: x.index_fill(0, i, 3.0),
+        lambda x, i, v: torch.ops.aten._unsafe_index_put(x, (i,), v, True),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_writes_into_an_expanded_tensor(f: Callable[..., torch.Tensor], dynamic: bool) -> None:
+    def expanded(row: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return f((row + 1).expand(3, 5), i, v)
+
+    args = torch.randn(5), torch.tensor([1]), torch.randn(1, 5)
+    compiled = torch.compile(expanded, dynamic=dynamic)(*[a.to("xpu") for a in args])
+    torch.testing.assert_close(compiled.cpu(), expanded(*args))
