@@ -8,6 +8,7 @@
 #include "kernels/mkl/table.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/profile/profiler.hpp"
+#include "kernels/runtime/queue/float_state.hpp"
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::mkl {
@@ -20,6 +21,7 @@ inline void finish(runtime::Queue& queue) {
 // f() computes on the calling thread; `name` is how a profile calls it.
 template <class Name, class F>
 void run_on_host(runtime::Queue& queue, Name&& name, F&& f) {
+  const runtime::FloatState state;
   const int64_t begin = runtime::profiling() ? runtime::detail::profile_clock() : 0;
   f();
   if (begin) [[unlikely]]

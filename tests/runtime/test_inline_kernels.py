@@ -191,12 +191,20 @@ def test_an_exported_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     assert not any(commands(tmp_path, function, big, big))
 
 
-def test_flushed_denormals_of_the_caller_do_not_count() -> None:
-    """Kernels have the state of the device's workers."""
-    code = """
+@pytest.mark.parametrize("behind", [False, True])
+def test_flushed_denormals_of_the_caller_do_not_count(behind: bool) -> None:
+    """Kernels, loops of the host and transforms have the state of the device's workers, also where a waiting thread computes."""
+    code = f"""
         import torch
-        x = torch.full((20,), 1e-41, device="xpu")
+        x, large = torch.full((20,), 1e-41, device="xpu"), torch.full((100_000,), 1e-41, device="xpu")
+        y = torch.randn(500, 500, device="xpu")
         torch.set_flush_denormal(True)
-        print(torch.sin(x).cpu().view(torch.int32).count_nonzero().item())
+        for f in (torch.sin, lambda x: x * 1, lambda x: x + x, lambda x: x.cumsum(0), lambda x: x.double().float(),
+                  lambda x: x.new_full((20,), -90.0).exp(), lambda x: torch.fft.fft(x.view(20, 1)).real[:, 0].contiguous(),
+                  lambda x: large * 1):
+            if {behind}:
+                y = y @ y * 1e-3
+            z = f(x).cpu()
+            print(z.view(torch.int32).count_nonzero().item() - len(z))
     """
-    assert script.out(code) == "20"
+    assert script.out(code).split() == ["0"] * 8

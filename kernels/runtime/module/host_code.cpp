@@ -147,25 +147,6 @@ class Linking {
   std::vector<char*> at_;  // of each section
 };
 
-// The runtime's workers have the processor's first state; a caller may have another one (torch.set_flush_denormal).
-class FloatState {
- public:
-  FloatState() : before_(_mm_getcsr()) {
-    if ((before_ & kControl) != kFirst) [[unlikely]]
-      _mm_setcsr(kFirst);
-  }
-  ~FloatState() {
-    if ((before_ & kControl) != kFirst) [[unlikely]]
-      _mm_setcsr(before_);
-  }
-  FloatState(const FloatState&) = delete;
-  FloatState& operator=(const FloatState&) = delete;
-
- private:
-  static constexpr uint32_t kControl = 0xffc0, kFirst = 0x1f80;
-  uint32_t before_;
-};
-
 }  // namespace
 
 HostRange::HostRange(uint32_t d, size_t groups0, size_t local0, size_t groups1, size_t local1)
@@ -175,7 +156,6 @@ HostRange::HostRange(uint32_t d, size_t groups0, size_t local0, size_t groups1, 
       run_dims(d) {}
 
 void HostFunction::call(const void* args, const HostRange& range) {
-  const FloatState state;
   const uint64_t begin = __rdtsc();
   size_t group[4] = {};
   for (group[1] = 0; group[1] < range.run.groups[1]; ++group[1])

@@ -7,6 +7,7 @@
 #include "kernels/error.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/command_graph.hpp"
+#include "kernels/runtime/queue/float_state.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -72,6 +73,7 @@ void Event::synchronize() const {
   if (place_ == queue_->stream().submitted() && queue_->stream().submitted_here() && !is_complete(e) &&
       !recording(*queue_))
     queue_->wait();
+  const FloatState state;  // as in Stream::wait
   e.wait_and_throw();
   if (begin) detail::profile_wait(device_, begin);
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/runtime/profile/profiling.hpp"
+#include "kernels/runtime/queue/float_state.hpp"
 #include "kernels/runtime/queue/native_tasks.hpp"
 #include "kernels/runtime/queue/profile_tap.hpp"
 #include "kernels/runtime/queue/stream.hpp"
@@ -102,6 +103,7 @@ class SmallWork {
   bool run_later(void (*run)(const void*), const void* f, uint32_t bytes);
   template <class F, class L>
   void run_here(F&& f, const L& label) {  // under the lock
+    const FloatState state;
     const int64_t begin = profiling() ? detail::profile_clock() : 0;
     std::forward<F>(f)();
     if (begin) [[unlikely]]

@@ -5,6 +5,7 @@
 #include "kernels/error.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/profile/profiling.hpp"
+#include "kernels/runtime/queue/float_state.hpp"
 
 namespace xpu_ops::runtime {
 namespace {
@@ -42,6 +43,7 @@ void Stream::wait() {
   if (done()) return;
   const bool seen = profiling() && n != finished_.load(std::memory_order_relaxed);
   const int64_t begin = seen ? detail::profile_clock() : 0;
+  const FloatState state;  // the CPU device's runtime has a waiting thread compute, too
   active_.load(std::memory_order_acquire)->wait_and_throw();
   find_done(n);
   if (seen) detail::profile_wait(device, begin);
