@@ -245,7 +245,9 @@ Three native_batch_norm_backward(const at::Tensor& grad_out, const at::Tensor& i
   const at::MemoryFormat format = layout_of(input);
   const Batch b = as_batch(input, format);
   const at::ScalarType stats = stat_type(input.scalar_type());
-  const at::ScalarType type = channel_type(input.scalar_type(), train ? at::Tensor() : running_mean, weight);
+  // Without a weight, a bias has its gradient as the saved statistics have their type.
+  const at::Tensor owner = train && !weight.defined() ? or_undefined(save_mean_opt) : weight;
+  const at::ScalarType type = channel_type(input.scalar_type(), train ? at::Tensor() : running_mean, owner);
   check_channels("weight", weight, b.C);
   at::Tensor dx, dw, db;
   if (mask[0]) dx = new_empty(input.sizes(), input.scalar_type(), format);

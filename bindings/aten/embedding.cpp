@@ -15,11 +15,10 @@
 namespace xpu_ops::aten {
 namespace {
 
-void check_indices(const at::Tensor& indices, const char* function) {
-  TORCH_CHECK(
-      indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt,
-      "Expected tensor for argument #2 'indices' to have one of the following scalar types: Long, Int; but got ",
-      indices.toString(), " instead (while checking arguments for ", function, ")");
+void check_indices(const at::Tensor& indices, int argument, const char* function) {
+  TORCH_CHECK(indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt, "Expected tensor for argument #",
+              argument, " 'indices' to have one of the following scalar types: Long, Int; but got ", indices.toString(),
+              " instead (while checking arguments for ", function, ")");
 }
 
 // Rows of grad added into a zero table at their indices, in the order of the indices.
@@ -71,7 +70,7 @@ at::Tensor inverse_frequency(const at::Tensor& index, int64_t rows, at::ScalarTy
 
 at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_t, bool, bool) {
   TORCH_CHECK(weight.dim() == 2, "'weight' must be 2-D");
-  check_indices(indices, "embedding");
+  check_indices(indices, 1, "embedding");
   std::vector<int64_t> sizes = indices.sizes().vec();
   sizes.push_back(weight.size(1));
   at::Tensor out = new_empty(sizes, weight.scalar_type());
@@ -88,7 +87,7 @@ at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_
 
 at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Tensor& indices, int64_t num_weights,
                                     int64_t padding_idx, bool scale_grad_by_freq) {
-  check_indices(indices, "embedding_backward");
+  check_indices(indices, 2, "embedding_backward");
   const at::Tensor index = indices.reshape({-1});
   at::Tensor grad = grad_output.reshape({index.numel(), grad_output.size(-1)});
   if (scale_grad_by_freq && index.numel() != 0)
@@ -101,7 +100,7 @@ at::Tensor embedding_dense_backward(const at::Tensor& grad_output, const at::Ten
 at::Tensor& embedding_renorm_(at::Tensor& self, const at::Tensor& indices, double max_norm, double norm_type) {
   TORCH_CHECK(self.dim() == 2, "Expected 2-dimensional tensor, but got ", self.dim(),
               "-dimensional tensor for argument #1 'self' (while checking arguments for embedding_renorm_)");
-  check_indices(indices, "embedding_renorm_");
+  check_indices(indices, 2, "embedding_renorm_");
   if (indices.numel() == 0 || self.numel() == 0) return self;
   const at::Tensor index = indices.reshape({-1});
   at::Tensor flags = at::zeros({self.size(0)}, self.options().dtype(at::kByte));
@@ -134,7 +133,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   if (indices_.dim() == 1)
     TORCH_CHECK(offsets_.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets_.dim());
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
-  check_indices(indices_, "embedding_bag");
+  check_indices(indices_, 1, "embedding_bag");
   const bool wide = indices_.scalar_type() == at::kLong || offsets_.scalar_type() == at::kLong;
   const at::ScalarType index_type = wide ? at::kLong : at::kInt;
   const at::Tensor indices = indices_.to(index_type).contiguous(), offsets = offsets_.to(index_type).contiguous();
@@ -189,10 +188,10 @@ void check_bag_gradient(const char* name, const at::Tensor& grad, const at::Tens
   TORCH_CHECK(mode >= 0 && mode <= 2, name, "(): expected mode 0 (sum), 1 (mean) or 2 (max), but got ", mode);
   TORCH_CHECK(grad.dim() == 2, name, "(): expected grad to be 2-D, but got ", grad.dim(), "-D");
   TORCH_CHECK(num_weights >= 0, name, "(): num_weights must not be negative, but got ", num_weights);
-  check_indices(indices, name);
+  check_indices(indices, 2, name);
   TORCH_CHECK(indices.dim() == 1, name, "(): expected indices to be 1-D, but got ", indices.dim(), "-D");
   if (mode == 2) return;  // whose rows maximum_indices names
-  check_indices(offset2bag, name);
+  check_indices(offset2bag, 2, name);
   TORCH_CHECK(offset2bag.sizes() == indices.sizes(), name, "(): expected offset2bag of size ", indices.sizes(),
               ", but got ", offset2bag.sizes());
   const auto counts = [&] {  // one more where the offsets include the last
@@ -244,7 +243,7 @@ at::Tensor _embedding_bag_dense_backward(const at::Tensor& grad_, const at::Tens
   check_bag_gradient(name, grad_, indices, offset2bag, bag_size, num_weights, mode, per_sample_weights);
   const at::Tensor grad = grad_.contiguous();
   if (mode == 2) {
-    check_indices(maximum_indices, name);
+    check_indices(maximum_indices, 2, name);
     TORCH_CHECK(maximum_indices.sizes() == grad.sizes(), name, "(): expected maximum_indices of size ", grad.sizes(),
                 ", but got ", maximum_indices.sizes());
     at::Tensor out = at::zeros({num_weights, grad.size(1)}, grad.options());

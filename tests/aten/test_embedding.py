@@ -100,3 +100,22 @@ def test_deterministic() -> None:
     first = torch.ops.aten.embedding_dense_backward(g, i, 40, -1, False).cpu()
     for _ in range(20):
         assert torch.equal(first, torch.ops.aten.embedding_dense_backward(g, i, 40, -1, False).cpu())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda i, w: F.embedding(i, w),
+        lambda i, w: F.embedding_bag(i, w),
+        lambda i, w: torch.embedding_renorm_(w, i, 1.0, 2.0),
+        lambda i, w: torch.ops.aten.embedding_dense_backward(w, i, 3, -1, False),
+    ],
+)
+def test_errors_name_the_argument(call: Any) -> None:
+    """The number counts as at::embedding counts its arguments, which is not the order of the schema."""
+    texts = []
+    for device in ("cpu", "xpu"):
+        with pytest.raises(RuntimeError, match="argument #") as error:
+            call(torch.zeros(1, 3, device=device), torch.zeros(1, 3, device=device))
+        texts.append(str(error.value).partition(";")[0])
+    assert texts[0] == texts[1]

@@ -329,3 +329,15 @@ def test_gradient_of_a_norm_without_parameters(norm: Callable[..., torch.Tensor]
     norm(there, (96,)).square().sum().backward()
     assert here.grad is not None and there.grad is not None
     torch.testing.assert_close(there.grad.cpu(), here.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_batch_norm_of_a_bias_alone_has_its_gradient_in_float32(dtype: torch.dtype) -> None:
+    found = []
+    for device in ("cpu", "xpu"):
+        x = torch.linspace(-1, 1, 64 * 3 * 8).view(64, 3, 8).to(device, dtype).requires_grad_()
+        bias = torch.zeros(3, device=device, requires_grad=True)
+        y = F.batch_norm(x, None, None, None, bias, training=True)
+        y.backward(torch.linspace(0.01, 0.38, x.numel()).view(x.shape).to(device, dtype))
+        found.append(bias.grad.cpu())
+    torch.testing.assert_close(found[1], found[0], rtol=1e-5, atol=0)
