@@ -157,3 +157,22 @@ def test_writes_into_an_expanded_tensor(f: Callable[..., torch.Tensor], dynamic:
     args = torch.randn(5), torch.tensor([1]), torch.randn(1, 5)
     compiled = torch.compile(expanded, dynamic=dynamic)(*[a.to("xpu") for a in args])
     torch.testing.assert_close(compiled.cpu(), expanded(*args))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: (x * 2).as_strided((3, 4), (1, 1), 50),
+        lambda x: (x * 2).unfold(0, 5, 2),
+        lambda x: (x * 2).view(8, 8).unfold(0, 3, 1).transpose(0, 2),
+        lambda x: (x * 2).view(1, 64).expand(3, 64),
+    ],
+)
+def test_gradients_of_overlapping_outputs(f: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def gradient(function: Callable[[torch.Tensor], torch.Tensor], device: str) -> torch.Tensor:
+        x = torch.linspace(0, 1, 64).to(device).requires_grad_()
+        y = function(x)
+        y.backward(torch.linspace(0.5, 1.5, y.numel(), device=device).view(y.shape))
+        return x.grad.cpu()
+
+    torch.testing.assert_close(gradient(torch.compile(f), "xpu"), gradient(f, "cpu"))

@@ -26,6 +26,7 @@ DOORS = {
     "torch._dynamo.decorators": "dynamo_call",
     "torch._dynamo.output_graph": "dynamo_graph",
     "torch._dynamo.utils": "dynamo",
+    "torch._functorch._aot_autograd.schemas": "aot_autograd",
     "torch._higher_order_ops.associative_scan": "higher_order",
     "torch._inductor.codecache": "inductor_load",
     "torch._inductor.compile_fx": "inductor",
