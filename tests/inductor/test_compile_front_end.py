@@ -150,13 +150,19 @@ def test_a_product_with_zero_keeps_nan(f: Callable[[torch.Tensor], torch.Tensor]
     ],
 )
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_writes_into_an_expanded_tensor(f: Callable[..., torch.Tensor], dynamic: bool) -> None:
-    def expanded(row: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        return f((row + 1).expand(3, 5), i, v)
+@pytest.mark.parametrize(
+    "shared", [lambda x: x.expand(3, 5), lambda x: x.unfold(0, 3, 1)]
+)
+def test_writes_where_elements_share_their_place(
+    f: Callable[..., torch.Tensor], dynamic: bool, shared: Callable[[torch.Tensor], torch.Tensor]
+) -> None:
+    def call(x: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        y = shared(x + 1)
+        return f(y, i, v[:, : y.shape[1]])
 
     args = torch.randn(5), torch.tensor([1]), torch.randn(1, 5)
-    compiled = torch.compile(expanded, dynamic=dynamic)(*[a.to("xpu") for a in args])
-    torch.testing.assert_close(compiled.cpu(), expanded(*args))
+    compiled = torch.compile(call, dynamic=dynamic)(*[a.to("xpu") for a in args])
+    torch.testing.assert_close(compiled.cpu(), call(*args))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from xpu_ops.upstream.aot_autograd import may_overlap
 from xpu_ops.upstream.registry import replaces
 
 _REINPLACE = "torch._inductor.fx_passes.reinplace.inplaceable_ops"
@@ -32,21 +33,16 @@ def no_zero_of_nan(upstream: Callable[[Any], None]) -> Callable[[Any], None]:
     return _add_peephole_patterns
 
 
-def _shares_no_place(node: Any) -> bool:
-    """Whether each element of the tensor that the node writes has its own place."""
-    value = node.args[0].meta["val"]
-    if value.device.type != "xpu":
-        return True
-    sizes = zip(value.shape, value.stride(), strict=True)
-    return not any(isinstance(step, int) and step == 0 and size != 1 for size, step in sizes)
-
-
 @replaces(
     f"{_REINPLACE}[torch.ops.aten.index_put.default]",
     f"{_REINPLACE}[torch.ops.aten._unsafe_index_put.default]",
     since="2.13",
-    why="upstream writes into an expanded tensor, where elements share their place",
-    test=f"{_TESTS}::test_writes_into_an_expanded_tensor",
+    why="upstream writes into expanded tensors and overlapping windows, where elements share their place",
+    test=f"{_TESTS}::test_writes_where_elements_share_their_place",
 )
 def into_places_of_their_own(upstream: Any) -> Any:
-    return dataclasses.replace(upstream, extra_check=lambda node: upstream.extra_check(node) and _shares_no_place(node))
+    def extra_check(node: Any) -> bool:
+        value = node.args[0].meta["val"]
+        return upstream.extra_check(node) and not (value.device.type == "xpu" and may_overlap(value))
+
+    return dataclasses.replace(upstream, extra_check=extra_check)
