@@ -27,7 +27,6 @@ PAIRS = [(n, k) for n, keys in dispatcher.peer_keys().items() if n in KNOWN for 
 # Raise on the CPU whatever they get: no call is valid.
 REFUSED = {
     ("_to_sparse.sparse_dim", "SparseXPU"),
-    ("linalg_vector_norm", "SparseXPU"),
     ("norm.ScalarOpt_dim_dtype", "SparseXPU"),
     ("squeeze", "NestedTensorXPU"),
 }

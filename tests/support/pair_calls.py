@@ -286,6 +286,7 @@ write("threshold_backward.grad_input", CSR)(
 INSTEAD["bmm.out"] = lambda self, mat2, out: torch.bmm(self.to_dense(), mat2)
 INSTEAD["baddbmm.out"] = lambda self, batch1, batch2, out: torch.baddbmm(self, batch1.to_dense(), batch2)
 INSTEAD["_spsolve"] = lambda A, B: torch.linalg.solve(A.to_dense(), B)
+INSTEAD["linalg_vector_norm"] = lambda self, ord: torch.linalg.vector_norm(self.to_dense(), ord)
 INSTEAD["linalg__powsum"] = lambda self, ord, dim: self.abs().pow(ord).sum(dim)
 INSTEAD["_foreach_powsum.Scalar"] = lambda self, ord: [x.abs().pow(ord).sum() for x in self]
 

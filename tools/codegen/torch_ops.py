@@ -75,9 +75,10 @@ class Torch:
         return self._cpu.has_kernel(f)
 
     def has_kernel_for(self, f: NativeFunction, key: str) -> bool:
-        """Whether torch declares a kernel of a dispatch key; a structured overload has that of its delegate."""
+        """Whether torch declares a kernel of a dispatch key; of a dense one a structured overload has its delegate's."""
         index = self._indices[DispatchKey.parse(key)]
-        declared = f if f.structured_delegate is None else self.functions[str(f.structured_delegate)]
+        dense = key in ("CPU", "CUDA", "XPU")
+        declared = self.functions[str(f.structured_delegate)] if dense and f.structured_delegate is not None else f
         return index.has_kernel(f) or index.has_kernel(declared)
 
     def composite_kernel(self, fn: NativeFunction) -> str:

@@ -11,6 +11,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/native_norm.h>
 #include <ATen/ops/zeros.h>
 
 #include "bindings/aten/sparse/sparse.hpp"
@@ -18,6 +19,11 @@
 #include "kernels/ops/sparse_csr.hpp"
 
 namespace xpu_ops::aten {
+
+at::Tensor sparse_linalg_vector_norm(const at::Tensor& self, const at::Scalar& ord, at::OptionalIntArrayRef dim,
+                                     bool keepdim, std::optional<at::ScalarType> dtype) {
+  return at::native_norm(self, ord, dim.value_or(at::IntArrayRef{}), keepdim, dtype);
+}
 
 at::Tensor sparse__sparse_sum_backward(const at::Tensor& grad, const at::Tensor& self, at::IntArrayRef dim) {
   const at::Tensor input = self.coalesce(), indices = input._indices(), values = input._values();
