@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/rnn_kernels.hpp"
+#include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/rnn_args.hpp"
 
@@ -25,10 +26,13 @@ runtime::KernelSlot& cell_of(RnnKind kind, DType type) {
   return (*all[static_cast<int>(kind)])[type];
 }
 
-runtime::KernelSlot& step_of(RnnKind kind) {
-  static const runtime::KernelTable* const all[] = {&kernels::lstm_step, &kernels::lstm_step_backward,
-                                                    &kernels::gru_step, &kernels::gru_step_backward};
-  return (*all[static_cast<int>(kind)])[DType::f32];
+runtime::KernelSlot& step_of(RnnKind kind, bool narrow) {
+  static const runtime::KernelTable* const all[][2] = {
+      {&kernels::lstm_step_wide, &kernels::lstm_step_narrow},
+      {&kernels::lstm_step_backward_wide, &kernels::lstm_step_backward_narrow},
+      {&kernels::gru_step_wide, &kernels::gru_step_narrow},
+      {&kernels::gru_step_backward_wide, &kernels::gru_step_backward_narrow}};
+  return (*all[static_cast<int>(kind)][narrow])[DType::f32];
 }
 
 }  // namespace
@@ -61,7 +65,8 @@ RnnPlan plan_rnn_step(RnnKind kind, int64_t batch, int64_t hidden) {
 
 void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem) {
   const RnnPlan plan = plan_rnn_step(kind, problem.batch, problem.cell.hidden);
-  runtime::launch2(queue, step_of(kind), plan.groups0, plan.groups1, 1, plan.local, problem);
+  const bool narrow = runtime::device_info(queue.device).policy.narrow;
+  runtime::launch2(queue, step_of(kind, narrow), plan.groups0, plan.groups1, 1, plan.local, problem);
 }
 
 void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem) {

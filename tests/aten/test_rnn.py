@@ -6,6 +6,7 @@ import copy
 
 import pytest
 import torch
+from support import script
 from support.compare import assert_near
 from torch import nn
 
@@ -150,3 +151,36 @@ def test_empty_batch_and_wrong_shape(kind) -> None:
         torch.ops.aten._thnn_fused_lstm_cell(gates, torch.randn(3, 16, device="xpu"), torch.randn(2, 4, device="xpu"))
     with pytest.raises(RuntimeError, match="gates"):
         torch.ops.aten._thnn_fused_gru_cell(gates, gates, torch.randn(2, 4, device="xpu"))
+
+
+NARROW = """
+import torch
+
+def results(device):
+    torch.manual_seed(0)
+    for kind in (torch.nn.LSTM, torch.nn.GRU):
+        layer = kind(48, 32)
+        x = torch.randn(5, 7, 48)
+        layer, x = layer.to(device), x.to(device).requires_grad_()
+        y, _ = layer(x)
+        yield y.detach().cpu()
+        yield from (g.cpu() for g in torch.autograd.grad(y.square().sum(), [x, *layer.parameters()]))
+
+with torch.profiler.profile() as profile:
+    ours = list(results("xpu"))
+names = {e.name.split()[0] for e in profile.events() if "_step" in e.name}
+assert {f"{kind}_step{way}_narrow" for kind in ("lstm", "gru") for way in ("", "_backward")} == names, names
+for actual, wanted in zip(ours, results("cpu"), strict=True):
+    torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-4)
+"""
+
+
+def test_processors_with_sixteen_vector_registers() -> None:
+    """Fewer sums at once there, in the same order."""
+    script.out(
+        NARROW,
+        timeout=300,
+        XPU_OPS_POLICY="",
+        CL_CONFIG_CPU_TARGET_ARCH="core-avx2",
+        ONEAPI_DEVICE_SELECTOR="opencl:cpu",
+    )

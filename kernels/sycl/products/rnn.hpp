@@ -147,13 +147,18 @@ template <class T> void gru_cell_backward(const RnnCellArgs& p) {
 
 // ---- steps of layers
 
-// out[r][part] = sum over k of left[first + r][k] * weight[k][part][lane]. Rows past the last repeat it, so that no
-// load is masked.
-template <class T, uint32_t ROWS, uint32_t PARTS>
-[[clang::always_inline]] inline void rnn_product(const RnnStepArgs& p, int64_t inner, int64_t block, uint32_t first,
-                                                 int64_t lane, opmath_t<T> (&out)[ROWS][PARTS]) {
+// How many rows and parts are summed at once: 16 sums of 16 lanes stay in the registers of AVX-512, 4 in those of AVX2.
+struct WideSums {
+  static constexpr uint32_t kForwardRows = kRnnForwardRows, kParts = 4, kBackwardRows = kRnnBackwardRows;
+};
+struct NarrowSums { static constexpr uint32_t kForwardRows = 4, kParts = 1, kBackwardRows = 4; };
+
+// out[r][part] = sum over k of left[first + r][k] * weight[k][part][lane], some parts of all. Rows past the last repeat
+// it, so that no load is masked.
+template <class T, uint32_t ALL, uint32_t ROWS, uint32_t PARTS>
+[[clang::always_inline]] inline void rnn_sums(const RnnStepArgs& p, int64_t inner, const T* weight, uint32_t first,
+                                              int64_t lane, opmath_t<T> (&out)[ROWS][PARTS]) {
   using M = opmath_t<T>;
-  const T* weight = static_cast<const T*>(p.weight) + block * inner * (PARTS * 16);
   const T* left[ROWS];
 #pragma unroll
   for (uint32_t r = 0; r < ROWS; ++r) {
@@ -164,8 +169,7 @@ template <class T, uint32_t ROWS, uint32_t PARTS>
   for (int64_t k = 0; k < inner; ++k) {
     M column[PARTS];
 #pragma unroll
-    for (uint32_t part = 0; part < PARTS; ++part)
-      column[part] = static_cast<M>((weight + (k * PARTS + part) * 16)[lane]);
+    for (uint32_t part = 0; part < PARTS; ++part) column[part] = static_cast<M>((weight + (k * ALL + part) * 16)[lane]);
 #pragma unroll
     for (uint32_t r = 0; r < ROWS; ++r) {
       const M x = static_cast<M>(left[r][k]);
@@ -175,13 +179,33 @@ template <class T, uint32_t ROWS, uint32_t PARTS>
   }
 }
 
-template <class T, uint32_t PARTS> inline void rnn_step(const RnnStepArgs& p) {
+// All parts of ROWS rows, `STEP` rows and `TOGETHER` parts at once.
+template <class T, uint32_t STEP, uint32_t TOGETHER, uint32_t ROWS, uint32_t PARTS>
+[[clang::always_inline]] inline void rnn_product(const RnnStepArgs& p, int64_t inner, int64_t block, uint32_t first,
+                                                 int64_t lane, opmath_t<T> (&out)[ROWS][PARTS]) {
+  static_assert(ROWS % STEP == 0 && PARTS % TOGETHER == 0);
+  const T* weight = static_cast<const T*>(p.weight) + block * inner * (PARTS * 16);
+#pragma unroll
+  for (uint32_t r0 = 0; r0 < ROWS; r0 += STEP)
+#pragma unroll
+    for (uint32_t part0 = 0; part0 < PARTS; part0 += TOGETHER) {
+      opmath_t<T> sums[STEP][TOGETHER];
+      rnn_sums<T, PARTS>(p, inner, weight + part0 * 16, first + r0, lane, sums);
+#pragma unroll
+      for (uint32_t r = 0; r < STEP; ++r)
+#pragma unroll
+        for (uint32_t part = 0; part < TOGETHER; ++part) out[r0 + r][part0 + part] = sums[r][part];
+    }
+}
+
+template <class T, uint32_t PARTS, class S> inline void rnn_step(const RnnStepArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const int64_t block = item.get_group(0);
   const uint32_t first = item.get_group(1) * kRnnForwardRows;
   const int64_t lane = item.get_local_id(1), j = block * 16 + lane;
   opmath_t<T> products[kRnnForwardRows][PARTS];
-  rnn_product<T>(p, p.cell.hidden, block, first, lane, products);
+  constexpr uint32_t kTogether = S::kParts < PARTS ? S::kParts : PARTS;
+  rnn_product<T, S::kForwardRows, kTogether>(p, p.cell.hidden, block, first, lane, products);
 #pragma unroll
   for (uint32_t r = 0; r < kRnnForwardRows; ++r) {
     if (first + r >= p.batch) continue;
@@ -192,13 +216,13 @@ template <class T, uint32_t PARTS> inline void rnn_step(const RnnStepArgs& p) {
   }
 }
 
-template <class T, uint32_t PARTS> inline void rnn_step_backward(const RnnStepArgs& p) {
+template <class T, uint32_t PARTS, class S> inline void rnn_step_backward(const RnnStepArgs& p) {
   auto item = syclex::this_work_item::get_nd_item<2>();
   const int64_t block = item.get_group(0);
   const uint32_t first = item.get_group(1) * kRnnBackwardRows;
   const int64_t lane = item.get_local_id(1), j = block * 16 + lane;
   opmath_t<T> products[kRnnBackwardRows][1];
-  rnn_product<T>(p, int64_t(PARTS) * p.cell.hidden, block, first, lane, products);
+  rnn_product<T, S::kBackwardRows, 1>(p, int64_t(PARTS) * p.cell.hidden, block, first, lane, products);
 #pragma unroll
   for (uint32_t r = 0; r < kRnnBackwardRows; ++r) {
     if (first + r >= p.batch) continue;
@@ -209,9 +233,9 @@ template <class T, uint32_t PARTS> inline void rnn_step_backward(const RnnStepAr
   }
 }
 
-template <class T> void lstm_step(const RnnStepArgs& p) { rnn_step<T, 4>(p); }
-template <class T> void gru_step(const RnnStepArgs& p) { rnn_step<T, 3>(p); }
-template <class T> void lstm_step_backward(const RnnStepArgs& p) { rnn_step_backward<T, 4>(p); }
-template <class T> void gru_step_backward(const RnnStepArgs& p) { rnn_step_backward<T, 3>(p); }
+template <class T, class S> void lstm_step(const RnnStepArgs& p) { rnn_step<T, 4, S>(p); }
+template <class T, class S> void gru_step(const RnnStepArgs& p) { rnn_step<T, 3, S>(p); }
+template <class T, class S> void lstm_step_backward(const RnnStepArgs& p) { rnn_step_backward<T, 4, S>(p); }
+template <class T, class S> void gru_step_backward(const RnnStepArgs& p) { rnn_step_backward<T, 3, S>(p); }
 
 }  // namespace xpu
