@@ -1,5 +1,5 @@
-// _C.compiled_call(function, ...): the call of a compiled function, with the state around it that torch._dynamo keeps in
-// a frame of Python and five objects.
+// _C.compiled_call(function, ...): the call of a compiled function, with the state around it that torch._dynamo keeps
+// in a frame of Python and five objects.
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pybind11/pybind11.h>
 
@@ -25,9 +25,7 @@ struct CompiledCall {
 };
 
 // Whether functorch's stack has a layer.
-bool has_layers() {
-  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
-}
+bool has_layers() { return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode); }
 
 py::object called(const py::object& function, const py::object& argument) {
   auto result = py::reinterpret_steal<py::object>(PyObject_CallOneArg(function.ptr(), argument.ptr()));

@@ -92,8 +92,8 @@ class _Utils:
         module = _C.JitModule.find(head["digest"], device)
         if module is None:
             module = _C.JitModule.add(head["digest"], device, binary.spirv, binary.native, head["target"])
-        kernel = _C.TritonKernel(module, name, head["items"], head["messages"], head["waits"])
-        return module, kernel, 0, 0, 1 << 20
+        loaded = _C.TritonKernel(module, name, head["items"], head["messages"], head["waits"])
+        return module, loaded, 0, 0, 1 << 20
 
     def unload_module(self, module: Any) -> None:
         """Modules end with their last kernel."""

@@ -37,7 +37,7 @@ def _is_known(function: Callable[..., Any], texts: tuple[str, ...]) -> bool:
     return hashlib.sha256(text.encode()).hexdigest()[:16] in texts
 
 
-def _like(function: Any, upstream: Any) -> Any:
+def _like(function: Any, upstream: Any) -> Callable[..., Any]:
     """A function of ours with upstream's names and marks."""
     functools.update_wrapper(function, upstream)
     del function.__wrapped__
@@ -68,9 +68,9 @@ def not_traced(add: Callable[[str], None]) -> None:
     add(__name__)
 
 
-def _entry(upstream: Callable[..., Any], context: Any) -> Callable[..., Any]:
+def _entry(upstream: Any, context: Any) -> Callable[..., Any]:
     compiled = _autoload.load().compiled_call(
-        function=upstream._torchdynamo_orig_callable,  # type: ignore[attr-defined]
+        function=upstream._torchdynamo_orig_callable,
         callback=context.callback,
         region=context._isolate_recompiles_id,
         set_frame=set_eval_frame,
@@ -98,7 +98,7 @@ def _entry(upstream: Callable[..., Any], context: Any) -> Callable[..., Any]:
         except ShortenTraceback as error:
             raise error.remove_dynamo_frames() from None
 
-    return _like(compile_wrapper, upstream)  # type: ignore[no-any-return]
+    return _like(compile_wrapper, upstream)
 
 
 @replaces(
@@ -138,11 +138,11 @@ def short_disabled(upstream: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(upstream)
     def disabled(self: Any, fn: Any) -> Any:
-        whole = upstream(self, fn)
+        whole: Any = upstream(self, fn)
         if not inspect.isfunction(whole):  # of a module or a class
             return whole
 
-        function = whole._torchdynamo_orig_callable
+        function = getattr(whole, "_torchdynamo_orig_callable")  # noqa: B009 a mark of Dynamo's
 
         def _fn(*args: Any, **kwargs: Any) -> Any:
             if eval_frame._stance is not _stance or torch.compiler._is_exporting_flag:
@@ -176,5 +176,4 @@ class _InOptimizedModule:
     test="tests/inductor/test_compile_call.py::test_a_compiled_module_says_that_it_runs",
 )
 def in_optimized_module(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    for function in (_InOptimizedModule.__enter__, _InOptimizedModule.__exit__):
-        return _InOptimizedModule
+    return _InOptimizedModule

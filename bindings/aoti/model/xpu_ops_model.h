@@ -60,8 +60,7 @@ template <class Tensor> Field pointer(const Tensor& t) {
   int64_t elements = 0;
   int32_t type = 0;
   if (aoti_torch_get_data_ptr(t, &data) != AOTI_TORCH_SUCCESS ||
-      aoti_torch_get_numel(t, &elements) != AOTI_TORCH_SUCCESS ||
-      aoti_torch_get_dtype(t, &type) != AOTI_TORCH_SUCCESS)
+      aoti_torch_get_numel(t, &elements) != AOTI_TORCH_SUCCESS || aoti_torch_get_dtype(t, &type) != AOTI_TORCH_SUCCESS)
     throw std::runtime_error("a tensor without memory");
   return {std::bit_cast<uint64_t>(data), elements * static_cast<int64_t>(aoti_torch_dtype_element_size(type))};
 }
