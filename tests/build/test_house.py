@@ -220,18 +220,6 @@ def test_comments_have_a_subject() -> None:
     assert not [p for p in tracked if headless.search((ROOT / p).read_text())]
 
 
-def test_dates_stand_in_notes() -> None:
-    """CONTRIBUTING.md, rule 9. The scorecard is written by a command and says when."""
-    pages = [
-        ROOT / "README.md",
-        ROOT / "CHANGELOG.md",
-        *(ROOT / "docs").glob("*.md"),
-        *(ROOT / "examples").rglob("*.md"),
-    ]
-    dated = [p.name for p in pages if re.search(r"\b20\d\d-\d\d-\d\d\b", p.read_text()) and p.stem != "scorecard"]
-    assert dated == []
-
-
 # Comments that clang-format has broken: a line of one word, and the next one indented.
 def test_comments_are_not_broken() -> None:
     broken = re.compile(r"^ *// ?\w+\.?\n *//   ", re.MULTILINE)

@@ -13,7 +13,7 @@ A file of this folder declares each change beside the function that makes it:
 
 A target is the full name of a function, a class attribute or a module's variable; `[key]` behind it names an entry of a table,
 with the key's full name or a quoted string. `apply(file)` makes the changes of one file, in their order, and keeps the
-originals, whose signatures tests/upstream compares with those of the release that a change was written for.
+originals, whose signatures tests/runtime/test_upstream.py compares with those of the release that a change was written for.
 """
 
 from __future__ import annotations
