@@ -1,16 +1,21 @@
 """Families as packages: exported and compiled on xpu, then loaded and run in a process of its own.
 
 `python tests/models/exported.py [FAMILY ...]` runs all or some, prints a line per family and, where all of them ran, writes the
-table of docs/export.md.
+table of docs/export.md. `--times` compares calls of the package with torch.compile on xpu and with a package of torch's CPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import math
 import os
+import statistics
 import sys
 import tempfile
+import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +25,8 @@ import torch
 import zoo
 from support import script
 from torch import nn
+
+import xpu_ops
 
 TOL = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "export.md"
@@ -143,6 +150,58 @@ def measure(name: str) -> Row:
             return Row(name, wrong=f"**{type(error).__name__}**")
 
 
+def _seconds(call: Callable[[], object]) -> float:
+    """One call, with the device's work."""
+    begin = time.perf_counter()
+    call()
+    torch.xpu.synchronize()
+    return time.perf_counter() - begin
+
+
+def times(name: str, rounds: int = 15) -> dict[str, float]:
+    """Medians of calls that take turns: of the package, of torch.compile on xpu, of a package on the CPU.
+
+    Raises:
+        Refused: where torch.export refuses the model on any device.
+    """
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+        there = xpu_ops.aoti.load(str(package(name, Path(folder))))
+        path = torch._inductor.aoti_compile_and_package(program(name, "cpu"), package_path=folder + "/cpu.pt2")
+        cpu = torch._inductor.aoti_load_package(path)
+        compiled = torch.compile(Plain(modes.cast(modes.model(name, "cpu"), "xpu", torch.float32).eval()))
+        data = {d: modes.move(modes.batch(name, labels=False), d, torch.float32) for d in ("cpu", "xpu")}
+        calls: dict[str, Callable[[], object]] = {
+            "package": lambda: there(**data["xpu"]),
+            "compiled": lambda: compiled(**data["xpu"]),
+            "CPU package": lambda: cpu(**data["cpu"]),
+        }
+        found: dict[str, list[float]] = {n: [] for n in calls}
+        for _ in range(rounds + 3):  # the first calls compile and pack
+            for n, call in calls.items():
+                found[n].append(_seconds(call))
+    return {n: statistics.median(s[3:]) for n, s in found.items()}
+
+
+def compare(names: list[str]) -> int:
+    """Print the ratios of every family to its package, and their geometric means."""
+    ratios: dict[str, list[float]] = {"compiled": [], "CPU package": []}
+    for name in names or zoo.FAMILIES:
+        try:
+            row = times(name)
+        except Refused as error:
+            print(f"{name}: {error}", flush=True)
+            continue
+        for other, list_ in ratios.items():
+            list_.append(row[other] / row["package"])
+        print(f"{name}: package {row['package'] * 1e3:.2f} ms, "
+              + ", ".join(f"{other} {r[-1]:.2f} of it" for other, r in ratios.items()), flush=True)  # fmt: skip
+        torch._dynamo.reset()
+    for other, r in ratios.items():
+        mean = math.exp(statistics.mean(map(math.log, r)))
+        print(f"{other}: geometric mean {mean:.2f}, lowest {min(r):.2f}, {sum(x < 1 for x in r)} of {len(r)} below 1.0")
+    return 0
+
+
 def page(rows: list[Row]) -> str:
     """The text between the marks of docs/export.md."""
     good = [r for r in rows if not r.refused and not r.wrong]
@@ -179,4 +238,8 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("families", nargs="*")
+    parser.add_argument("--times", action="store_true")
+    args = parser.parse_args()
+    sys.exit((compare if args.times else main)(args.families))
