@@ -150,9 +150,7 @@ def test_a_product_with_zero_keeps_nan(f: Callable[[torch.Tensor], torch.Tensor]
     ],
 )
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize(
-    "shared", [lambda x: x.expand(3, 5), lambda x: x.unfold(0, 3, 1)]
-)
+@pytest.mark.parametrize("shared", [lambda x: x.expand(3, 5), lambda x: x.unfold(0, 3, 1)])
 def test_writes_where_elements_share_their_place(
     f: Callable[..., torch.Tensor], dynamic: bool, shared: Callable[[torch.Tensor], torch.Tensor]
 ) -> None:

@@ -52,7 +52,14 @@ DOORS = {
     "pytorch_lightning.trainer.connectors.accelerator_connector": "lightning",
 }
 # Installed by others: a CUDA build's by the autoload, Inductor's with its door, one with the first graph that needs it.
-ON_REQUEST = ("cuda_build", "inductor_export", "inductor_linear", "inductor_lowering", "inductor_operators", "inductor_passes")
+ON_REQUEST = (
+    "cuda_build",
+    "inductor_export",
+    "inductor_linear",
+    "inductor_lowering",
+    "inductor_operators",
+    "inductor_passes",
+)
 # A door of a library that has several changes only those whose names begin with it.
 _BY_DOOR = ("torchao", "transformers")
 
