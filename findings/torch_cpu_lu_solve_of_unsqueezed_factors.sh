@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# torch.linalg.lu_solve on torch's CPU: factors with a dimension of size 1 from unsqueeze give the first matrix's neighbours for all others. The
-# kernel steps from matrix to matrix by the stride of that dimension. vmap puts such a dimension there, so vmap(jacfwd(torch.linalg.det)) is wrong too.
+# torch.linalg.lu_solve on torch's CPU: of factors with a dimension of size 1 from unsqueeze, only the first matrix is solved right. The kernel
+# steps from matrix to matrix by the stride of that dimension, which is that of a column. vmap puts such a dimension there, so Jacobians are
+# wrong, too: vmap(jacfwd(torch.linalg.det)).
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
