@@ -158,15 +158,18 @@ def short_disabled(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return disabled
 
 
+_flags = vars(eval_frame)  # with the one that upstream's context sets
+
+
 class _InOptimizedModule:
     __slots__ = ("before",)
 
     def __enter__(self) -> None:
-        self.before = eval_frame._in_optimized_module
-        eval_frame._in_optimized_module = True
+        self.before = _flags["_in_optimized_module"]
+        _flags["_in_optimized_module"] = True
 
     def __exit__(self, *error: object) -> None:
-        eval_frame._in_optimized_module = self.before
+        _flags["_in_optimized_module"] = self.before
 
 
 @replaces(
