@@ -181,15 +181,26 @@ def test_an_exported_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     x, y = ROWS.to("xpu"), OTHER.to("xpu")
     program = torch.export.export(Model(), (x, y), dynamic_shapes=({0: rows}, {0: rows}))
     path = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
-    function = torch._inductor.aoti_load_package(str(path))
-    xpu_ops.set_inline(False)
-    launched = function(x, y)
-    xpu_ops.set_inline(True)
-    assert torch.equal(function(x, y), launched)
-    # On a busy machine the queue may have an event left.
-    assert any(all(commands(tmp_path, function, x, y)) for _ in range(8))
-    big = torch.ones(1 << 16, 33, device="xpu")
-    assert not any(commands(tmp_path, function, big, big))
+    code = f"""
+        import json, torch, xpu_ops
+        from torch.profiler import ProfilerActivity, profile
+        function = torch._inductor.aoti_load_package({str(path)!r})
+        for rows in (31, 1 << 16):
+            x = torch.ones(rows, 33, device="xpu")
+            results = []
+            for inline in (False, True, True):
+                xpu_ops.set_inline(inline)
+                results.append(function(x, x))
+            torch.xpu.synchronize()
+            with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.XPU]) as prof:
+                function(x, x)
+                torch.xpu.synchronize()
+            prof.export_chrome_trace({str(tmp_path / "trace.json")!r})
+            events = json.load(open({str(tmp_path / "trace.json")!r}))["traceEvents"]
+            print([e["args"]["inline"] for e in events if e.get("cat") == "kernel"], torch.equal(results[0], results[2]))
+    """
+    lines = [line for line in script.out(code).splitlines() if line.startswith("[")]
+    assert lines == ["[True] True", "[False] True"]
 
 
 @pytest.mark.parametrize("behind", [False, True])
