@@ -36,8 +36,8 @@ class CallSize {
     measure_ = nullptr;
     return operand_bytes_ + allocated_;
   }
-  // Where one thread takes as long as a launch (docs/notes/inline.md).
-  static constexpr int64_t kSmall = 65536;
+  // Where one thread takes as long as a launch (docs/notes/inline.md): 64 KiB, and the results of their rows.
+  static constexpr int64_t kSmall = 72 << 10;
   static constinit thread_local CallSize* t_call;  // one for all libraries
   Measure measure_ = nullptr;
   const void* operands_ = nullptr;
