@@ -13,11 +13,11 @@ XPU_INLINE float16v dot16(float16v sum, uint16v a, uint16v b) {
   asm("vdpbf16ps %3, %2, %0" : "=v"(out) : "0"(sum), "v"(a), "v"(b));
   return out;
 }
-// Asks for what a stream will read, which no other pass reads again. Where there is much to compute per line, the
-// processor's own reading ahead falls behind. The address may lie past the end.
+// Asks for what a stream will read. Where there is much to compute per line, the processor's own reading ahead falls
+// behind; it starts from the second cache, which prefetchnta passes by. The address may lie past the end.
 constexpr uint32_t kAhead = 2048;
 XPU_INLINE void read_ahead(const void* p) {
-  asm volatile("prefetchnta (%0)" ::"r"(static_cast<const uint8_t*>(p) + kAhead));
+  asm volatile("prefetcht0 (%0)" ::"r"(static_cast<const uint8_t*>(p) + kAhead));
 }
 
 // How matmul_dot multiplies: in pairs.
