@@ -47,10 +47,11 @@ def _operand(node: object) -> fx.Node | None:
 
 
 def _variance(scale: object) -> tuple[fx.Node, float] | None:
-    """var and eps of 1 / sqrt(var + eps)."""
+    """var and eps of 1 / sqrt(var + eps), which torch 2.15 has as rsqrt."""
     if isinstance(scale, fx.Node) and scale.target is aten.mul.Tensor and scale.args[1] == 1:
         scale = scale.args[0]
-    for target in (aten.reciprocal.default, aten.sqrt.default):
+    inverse = isinstance(scale, fx.Node) and scale.target is aten.rsqrt.default
+    for target in (aten.rsqrt.default,) if inverse else (aten.reciprocal.default, aten.sqrt.default):
         if not isinstance(scale, fx.Node) or scale.target is not target:
             return None
         scale = scale.args[0]
