@@ -100,6 +100,22 @@ def test_images_too_small_for_a_model_keep_their_size(tmp_path: Path) -> None:
         assert len(line["ms"]) == 2 + compiled
 
 
+def test_the_cpu_is_compiled_where_it_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "problem.py"
+    path.write_text(SMALL)
+    devices = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> object:
+        devices.append(next(t.device.type for t in inputs if isinstance(t, torch.Tensor)))
+        return graph
+
+    compile = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda model: compile(model, backend=backend))
+    line = kernelbench.run(path, True, 1, cpu_compiled=True)
+    assert line["outcome"] == "passed" and len(line["ms"]) == 3
+    assert devices == ["xpu", "cpu"]
+
+
 def test_sizes_that_have_to_agree_are_capped_alike(tmp_path: Path) -> None:
     path = tmp_path / "problem.py"
     path.write_text(

@@ -166,7 +166,15 @@ def on_cpu(names: dict[str, Any]) -> tuple[Any, Any, list[Any], Any]:
         return *models, inputs, models[0](*inputs)
 
 
-def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
+def run(path: Path, compiled: bool, repeats: int, cpu_compiled: bool = False) -> dict[str, Any]:
+    """One problem's outcome, and with repeats its times in ms: the CPU, xpu eager, xpu compiled.
+
+    Args:
+        path: the problem.
+        compiled: whether xpu runs through torch.compile, too.
+        repeats: rounds of the timing; 0 for none.
+        cpu_compiled: whether the CPU's time is that of torch.compile. Values are held against the eager CPU in either case.
+    """
     import torch
 
     import xpu_ops
@@ -191,6 +199,9 @@ def run(path: Path, compiled: bool, repeats: int) -> dict[str, Any]:
             line |= {"outcome": "failed", "error": f"differs by {error:.1e} of the largest value"}
         elif fallbacks:
             line |= {"outcome": "failed", "error": f"ran on the CPU: {', '.join(fallbacks)}"}
+        if cpu_compiled:
+            cpu = torch.compile(cpu)
+            cpu(*inputs)
         if repeats:
             calls = [lambda: cpu(*inputs), lambda: eager(*there), lambda: xpu(*there)]
             own, *device = measure(calls if compiled else calls[:2], repeats)
@@ -205,6 +216,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=1, help="take each n-th problem")
     parser.add_argument("--first", type=int, default=0, help="from this one on, counted from 0")
     parser.add_argument("--compiled", action="store_true", help="through torch.compile; the CPU stays eager")
+    parser.add_argument("--cpu-compiled", action="store_true", help="the CPU through torch.compile, too")
     parser.add_argument(
         "--repeats", type=int, default=0, help="time it: alternating repeats on the CPU, eager and compiled"
     )
@@ -219,7 +231,7 @@ def main() -> None:
     for path in paths[args.first :: args.each]:
         signal.alarm(SECONDS)
         try:
-            line = run(path, args.compiled, args.repeats)
+            line = run(path, args.compiled, args.repeats, args.cpu_compiled)
         except Exception as error:
             line = {"outcome": "failed", "error": f"{type(error).__name__}: {error}".split("\n")[0][:300]}
         finally:

@@ -84,6 +84,11 @@ SUITES = (
         commit="423217d", module="kernelbench --compiled", packages=("einops",), modes=("",), minutes=45, reasons=CAPPED,
     ),
     Suite(
+        "KernelBench, both compiled", "423217d", "KernelBench", "https://github.com/ScalingIntelligence/KernelBench",
+        "The same with torch's CPU through `torch.compile`, too, by its C++ backend with its defaults: the ratio is its time to that of compiled xpu.",
+        commit="423217d", module="kernelbench --compiled --cpu-compiled", packages=("einops",), modes=("",), minutes=45, reasons=CAPPED,
+    ),
+    Suite(
         "operator inputs", "8a3d43c", "torchdynamo", "https://github.com/pytorch/torchdynamo",
         "The operator calls that PyTorch's benchmarks traced from 155 trainings of Hugging Face, timm and TorchBench models: 18,208 distinct "
         "operators with shapes, element types and strides. Values are held against the CPU's in the same type and in a wider one; large "
