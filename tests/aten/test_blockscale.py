@@ -417,15 +417,37 @@ def test_empty() -> None:
     assert torch.equal(zero.float().cpu(), torch.zeros(4, 16))
 
 
-def test_compiled_and_fake() -> None:
-    """Traced with torch's fake function. Inductor's own lowering takes no swizzled scales and lays others out wrong."""
-    case = make(FORMATS[0], 32, 64, 128)
-    moved = [t.to("xpu") for t in (case.a, case.b, swizzled(case.scale_a), swizzled(case.scale_b))]
+@pytest.mark.parametrize("swizzle", [False, True], ids=["plain", "swizzled"])
+@pytest.mark.parametrize("fmt", FORMATS, ids=lambda f: f.name)
+def test_compiled(fmt: Format, swizzle: bool) -> None:
+    """torch's fake function wants CUDA's layouts, and Inductor's own lowering drops recipes and second scales."""
+    case = make(fmt, 1, 32, 256)
+    left, right = (
+        [given(fmt, scale, recipe, swizzle).to("xpu")]
+        for scale, recipe in ((case.scale_a, fmt.left), (case.scale_b, fmt.right))
+    )
+    if fmt.levels == 2:
+        left.append(torch.tensor(0.75, device="xpu"))
+        right.append(torch.tensor(3.0, device="xpu"))
+    layout = [TILES if swizzle and fmt.scale != torch.float32 else NO] + [NO] * (fmt.levels - 1)
+    ra, rb = recipes(fmt)
 
-    def f(a: torch.Tensor, b: torch.Tensor, sa: torch.Tensor, sb: torch.Tensor) -> torch.Tensor:
-        return scaled_mm(a, b, sa, B32, sb, B32, TILES, TILES, output_dtype=torch.float32).relu()
+    def f(a: torch.Tensor, b: torch.Tensor, left: list[torch.Tensor], right: list[torch.Tensor]) -> torch.Tensor:
+        return scaled_mm(a, b, left, ra, right, rb, layout, layout, output_dtype=torch.float32) * 2
 
-    assert torch.equal(torch.compile(f, backend="aot_eager")(*moved).cpu(), f(*moved).cpu())
+    args = (case.a.to("xpu"), case.b.to("xpu"), left, right)
+    got = torch.compile(f)(*args)
+    assert torch.equal(got, f(*args))
+    check(got / 2, case, 0.75 * 3 if fmt.levels == 2 else 1.0)
+
+
+@pytest.mark.parametrize("dtype", [E8M0, F4], ids=["exponents", "nibbles"])
+def test_codes_made_by_a_compiled_graph(dtype: torch.dtype) -> None:
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return (x.int() + 1).to(torch.uint8).view(dtype)
+
+    x = torch.arange(256, dtype=torch.uint8, device="xpu").view(2, 128)
+    assert torch.equal(torch.compile(f)(x).view(torch.uint8), f(x).view(torch.uint8))
 
 
 # ---- errors

@@ -57,7 +57,9 @@ _TABLE = (
 ELEMENTS = {e.name: e for e in _TABLE}
 BY_CPP = {e.cpp: e for e in _TABLE}
 BY_MLIR = {e.mlir: e for e in _TABLE if e.mlir}
+# Exponents and pairs of nibbles are moved alone, as bytes: Inductor leaves arithmetic with them to operators.
 _BY_TORCH = {f"torch.{e.torch}": e for e in _TABLE}
+_BY_TORCH |= dict.fromkeys(("torch.float8_e8m0fnu", "torch.float4_e2m1fn_x2"), ELEMENTS["u8"])
 
 
 def of(dtype: Any) -> Element:

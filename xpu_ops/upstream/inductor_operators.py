@@ -224,3 +224,9 @@ replaces(
     why="upstream's choice of kernels takes no scales that the graph computes, such as rounded ones",
     test="tests/inductor/test_export.py::test_weights_of_few_bits",
 )(functools.partial(_operator, op=aten._weight_int8pack_mm.default))
+replaces(
+    f"{_LOWERINGS}[torch.ops.aten._scaled_mm_v2.default]",
+    since="2.13",
+    why="upstream's choice of kernels refuses swizzled scales, drops the recipes and the second scales, and lays scales of blocks out anew",
+    test="tests/aten/test_blockscale.py::test_compiled",
+)(functools.partial(_operator, op=aten._scaled_mm_v2.default))

@@ -27,3 +27,21 @@ def products_of_groups(upstream: Any) -> Any:
         return upstream(mat_a.bfloat16(), mat_b.bfloat16(), *args, out_dtype=None, **kwargs).to(dtype)
 
     return _meta_grouped_mm_common
+
+
+@replaces(
+    "torch._meta_registrations._check_scaled_mm_sizes_v2",
+    since="2.13",
+    until="2.15",
+    why="upstream wants the layouts of CUDA's scales of every device; the operator here takes plain ones, too, and checks them itself",
+    test="tests/aten/test_blockscale.py::test_compiled",
+)
+def scaled_products(upstream: Any) -> Any:
+    def _check_scaled_mm_sizes_v2(
+        self: torch.Tensor, mat2: torch.Tensor, *args: Any, out_dtype: torch.dtype | None = None, **kwargs: Any
+    ) -> torch.Tensor:
+        if torch._meta_registrations.device_hint(self) != "xpu" or self.dim() != 2 or mat2.dim() != 2:
+            return upstream(self, mat2, *args, out_dtype=out_dtype, **kwargs)  # type: ignore[no-any-return]
+        return self.new_empty((self.shape[0], mat2.shape[1]), dtype=out_dtype or self.dtype)
+
+    return _check_scaled_mm_sizes_v2
