@@ -66,16 +66,20 @@ class _Nibbles(nn.Module):
 WEIGHTS: dict[str, Callable[[nn.Linear], nn.Module] | None] = {"bf16": None, "int8": _Bytes, "int4": _Nibbles}
 
 
-def model(weights: str) -> nn.Module:
-    """The model with random weights in bf16, its linear layers replaced by those of `weights`."""
+def model() -> nn.Module:
+    """The model with random weights in bf16."""
     torch.manual_seed(0)
     module = library("transformers")
     made: nn.Module = module.LlamaForCausalLM(module.LlamaConfig(**_SIZES)).eval().bfloat16()
-    if replacement := WEIGHTS[weights]:
-        for parent in list(made.modules()):
-            for name, child in list(parent.named_children()):
-                if isinstance(child, nn.Linear):
-                    setattr(parent, name, replacement(child))
+    return made
+
+
+def replaced(made: nn.Module, replacement: Callable[[nn.Linear], nn.Module] | None) -> nn.Module:
+    """The model with its linear layers replaced in place."""
+    for parent in list(made.modules()) if replacement else ():
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(parent, name, replacement(child))  # type: ignore[misc]
     return made
 
 
@@ -85,7 +89,7 @@ def bytes_read(made: nn.Module) -> int:
     return sum(t.numel() * t.element_size() for name, t in tensors if "embed_tokens" not in name)
 
 
-class _Step:
+class Step:
     """The step after a prompt, on the device of the token: the logits of the next one of each sequence.
 
     `models` holds the model by device; steps share it, and the copy on xpu that the first one makes. The cache is set back to
@@ -127,16 +131,16 @@ class _Step:
 
 def cases(full: bool) -> Iterator[Case]:
     """Each kind of weights at each batch and prompt; the static cache at the first. Bytes are those of weights and cache."""
-    for weights in WEIGHTS:
+    for weights, replacement in WEIGHTS.items():
         try:
-            models = {"cpu": model(weights)}
+            models = {"cpu": replaced(model(), replacement)}
         except ImportError as error:
             print(f"bench: {SECTION} left out: {error}")
             return
         read = bytes_read(models["cpu"])
         for batch, length in _FULL if full else _CORE:
             for static in (False, True) if (batch, length) == _CORE[0] else (False,):
-                step = _Step(models, torch.randint(0, _SIZES["vocab_size"], (batch, length)), static)
+                step = Step(models, torch.randint(0, _SIZES["vocab_size"], (batch, length)), static)
                 heads = _SIZES["hidden_size"] // _SIZES["num_attention_heads"] * _SIZES["num_key_value_heads"]
                 cache = batch * length * heads * 2 * 2 * _SIZES["num_hidden_layers"]
                 name = f"{weights} batch {batch} prompt {length}{' static' if static else ''}"
