@@ -53,7 +53,14 @@ SUITES = (
                "tests/test_velora.py", "tests/test_vera.py",
                "-o", "addopts="),  # its own ask for pytest-cov
         reasons=(("Couldn't reach", "the test loads data from the hub"),),
-        packages=("peft==0.21.2", "parameterized", "psutil", "datasets", "scikit-learn", "dill", "multiprocess", "xxhash", "pyarrow", "pandas"),
+        packages=("peft==0.21.2", "parameterized", "psutil", "datasets", "scikit-learn", "dill", "multiprocess", "xxhash", "pyarrow", "pandas",
+                  "python-dateutil", "six"),
+        environment={"HF_HUB_OFFLINE": "1"},
+    ),
+    Suite(
+        "optimum-quanto", "0.2.7", "optimum_quanto-0.2.7", "pypi",
+        "Quantised layers and tensors. Of the environment it asks nothing: its conftest.py takes xpu where `torch.xpu.is_available()`, beside the CPU.",
+        tests=("test/library", "test/nn", "test/quantize", "test/tensor"),
         environment={"HF_HUB_OFFLINE": "1"},
     ),
     Suite(
