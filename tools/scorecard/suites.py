@@ -62,6 +62,7 @@ SUITES = (
         "Quantised layers and tensors. Of the environment it asks nothing: its conftest.py takes xpu where `torch.xpu.is_available()`, beside the CPU.",
         tests=("test/library", "test/nn", "test/quantize", "test/tensor"),
         environment={"HF_HUB_OFFLINE": "1"},
+        reasons=(("tinygemm", "packs pairs of nibbles in CUDA's order, the first one high; torch's operator for XPU has it low, as torchao packs for it"),),
     ),
     Suite(
         "kornia", "0.9.0rc1", "kornia", "https://github.com/kornia/kornia",
