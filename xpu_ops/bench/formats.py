@@ -102,12 +102,13 @@ class Scaled(nn.Module):
 
 _32, _16 = ScalingType.BlockWise1x32, ScalingType.BlockWise1x16
 _128, _SQUARE = ScalingType.BlockWise1x128, ScalingType.BlockWise128x128
+_MX8, _MX4 = partial(mx, nibbles=False), partial(mx, nibbles=True)
 FORMATS: dict[str, Callable[[nn.Linear], nn.Module] | None] = generation.WEIGHTS | {
-    "mxfp8": lambda layer: Scaled(layer.to("xpu"), *[partial(mx, nibbles=False)] * 2, (_32, _32)),
+    "mxfp8": lambda layer: Scaled(layer.to("xpu"), _MX8, _MX8, (_32, _32)),
     "fp8 block": lambda layer: Scaled(
         layer.to("xpu"), partial(block, rows=1), partial(block, rows=128), (_128, _SQUARE)
     ),
-    "mxfp4": lambda layer: Scaled(layer.to("xpu"), *[partial(mx, nibbles=True)] * 2, (_32, _32)),
+    "mxfp4": lambda layer: Scaled(layer.to("xpu"), _MX4, _MX4, (_32, _32)),
     "nvfp4": lambda layer: Scaled(layer.to("xpu"), nv, nv, (_16, _16)),
 }
 
@@ -131,22 +132,25 @@ def in_turns(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, t
 def main(
     only: Annotated[str, typer.Option(help="formats with commas between; bf16 is always there")] = ",".join(FORMATS),
     rounds: Annotated[int, typer.Option(help="turns of each format")] = 15,
+    layers: Annotated[
+        int, typer.Option(help="layers of the model; its other sizes are those of llama of 1.1 billion")
+    ] = 3,
 ) -> None:
-    """Prints tokens per second of a llama-like model of 0.33 billion parameters by the format of its weights."""
+    """Prints tokens per second of a llama-like model by the format of its weights. All of the models are held at once."""
     names = list(dict.fromkeys(["bf16", *only.split(",")]))
     if unknown := [name for name in names if name not in FORMATS]:
         raise typer.BadParameter(f"--only: {unknown[0]!r} is none of {', '.join(FORMATS)}")
     steps: dict[str, Callable[[], object]] = {}
     megabytes = {}
     token = torch.zeros((1, 1), dtype=torch.int64, device="xpu")
-    base = generation.model()
-    torch._dynamo.config.recompile_limit = 4 * len(FORMATS)  # all models run the code of one class
+    base = generation.model(layers)
     for name in names:
         print(f"{name}: quantised and compiled", file=sys.stderr, flush=True)
         made = generation.replaced(copy.deepcopy(base), FORMATS[name]).to("xpu")
         megabytes[name] = generation.bytes_read(made) / 1e6
         steps[name] = partial(generation.Step({"xpu": made}, torch.zeros((1, PROMPT), dtype=torch.int64), True), token)
-        steps[name]()
+        with torch._dynamo.config.patch(recompile_limit=4 * len(FORMATS)):  # all models run the code of one class
+            steps[name]()
     times = in_turns(steps, rounds)
     table = Table("weights", "MB per step", "tokens/s", "of bf16", "wanted", "ms", "host ms", "GB/s")
     wide = times["bf16"][0]

@@ -66,11 +66,13 @@ class _Nibbles(nn.Module):
 WEIGHTS: dict[str, Callable[[nn.Linear], nn.Module] | None] = {"bf16": None, "int8": _Bytes, "int4": _Nibbles}
 
 
-def model() -> nn.Module:
+def model(layers: int = _SIZES["num_hidden_layers"]) -> nn.Module:
     """The model with random weights in bf16."""
     torch.manual_seed(0)
     module = library("transformers")
-    made: nn.Module = module.LlamaForCausalLM(module.LlamaConfig(**_SIZES)).eval().bfloat16()
+    made: nn.Module = (
+        module.LlamaForCausalLM(module.LlamaConfig(**_SIZES | {"num_hidden_layers": layers})).eval().bfloat16()
+    )
     return made
 
 

@@ -41,7 +41,7 @@ def scaled_products(upstream: Any) -> Any:
         self: torch.Tensor, mat2: torch.Tensor, *args: Any, out_dtype: torch.dtype | None = None, **kwargs: Any
     ) -> torch.Tensor:
         if torch._meta_registrations.device_hint(self) != "xpu" or self.dim() != 2 or mat2.dim() != 2:
-            return upstream(self, mat2, *args, out_dtype=out_dtype, **kwargs)  # type: ignore[no-any-return]
+            return upstream(self, mat2, *args, out_dtype=out_dtype, **kwargs)
         return self.new_empty((self.shape[0], mat2.shape[1]), dtype=out_dtype or self.dtype)
 
     return _check_scaled_mm_sizes_v2
