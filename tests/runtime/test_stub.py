@@ -20,7 +20,9 @@ def public(scope: object) -> set[str]:
 
 
 def arguments(function: ast.FunctionDef) -> int:
-    return len(function.args.posonlyargs) + len(function.args.args)
+    """As pybind11 counts them: the star before arguments by name is one."""
+    named = len(function.args.kwonlyargs)
+    return len(function.args.posonlyargs) + len(function.args.args) + named + bool(named)
 
 
 def bound_arguments(function: object) -> int:
