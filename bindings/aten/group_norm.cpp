@@ -86,22 +86,6 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
   at::Tensor y = new_empty(input.sizes(), input.scalar_type(), memory_format);
   at::Tensor mean = new_empty({N, group}, stats), rstd = new_empty({N, group}, stats);
   if (x.numel() > 0) {
-    const at::Tensor w = as_parameter(weight, type), b = as_parameter(bias, type);
-    if (HxW == 1) {  // rows of neighbours
-      ops::LayerNormProblem rows;
-      rows.x = x.const_data_ptr();
-      rows.weight = data_or_null(w);
-      rows.bias = data_or_null(b);
-      rows.y = y.mutable_data_ptr();
-      rows.mean = mean.mutable_data_ptr();
-      rows.rstd = rstd.mutable_data_ptr();
-      rows.rows = static_cast<uint32_t>(N * group);
-      rows.cols = static_cast<uint32_t>(C / group);
-      rows.period = static_cast<uint32_t>(group);
-      rows.eps = Real(eps);
-      ops::layer_norm(runtime::current_queue(), dtype_of(x), to_dtype(type), rows);
-      return {y, mean.to(saved), rstd.to(saved)};
-    }
     const at::Tensor var = new_empty({N * group}, stats);
     if (last)
       column_group_moments(x, N, HxW, C, group, var, mean);
@@ -109,6 +93,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
       reduce(x.view({N * group, C / group * HxW}), DimMask(2), var, mean.view({N * group}),
              XPU_OPS_REDUCTION(moments, dtype_of(x)));
     const Coefficients c = coefficients(N, C, stats, last, false);
+    const at::Tensor w = as_parameter(weight, type), b = as_parameter(bias, type);
     ops::NormCoefProblem problem = group_problem(N, C, group);
     problem.mean = mean.const_data_ptr();
     problem.var = var.const_data_ptr();

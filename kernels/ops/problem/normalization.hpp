@@ -17,7 +17,6 @@ struct LayerNormProblem {
   void* mean = nullptr;          // [rows]; null for RMS norm
   void* rstd = nullptr;          // [rows]
   uint32_t rows = 0, cols = 0;
-  uint32_t period = 1;  // forward: rows that have weights and biases of their own, one after the other
   Real eps;
 };
 

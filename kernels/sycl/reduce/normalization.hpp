@@ -77,22 +77,15 @@ template <class T> void weight_norm_backward_row(const WeightNormArgs& p) {
 }
 
 // ---- layer norm and RMS norm. W: type of weight and bias.
-
-// The weight or the bias of a row, which may be null.
-template <class W> XPU_INLINE const W* period_row(const LayerNormArgs& p, const void* all, uint32_t row) {
-  const W* first = static_cast<const W*>(all);
-  return first && p.period > 1 ? first + size_t{row % p.period} * p.cols : first;
-}
-
 template <class T, class W, bool kRms> void layer_norm_row(const LayerNormArgs& p) {
   using A = opmath_t<T>;
   auto item = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = item.get_local_id(0), n = p.cols;
+  const W *w = static_cast<const W*>(p.weight), *b = static_cast<const W*>(p.bias);
   const RowRange mine = group_rows(p.rows);
   for (uint32_t row = mine.begin; row < mine.end; ++row) {
     const T* x = static_cast<const T*>(p.x) + row * n;
     T* y = static_cast<T*>(p.y) + row * n;
-    const W *w = period_row<W>(p, p.weight, row), *b = period_row<W>(p, p.bias, row);
     A mean = 0;
     if constexpr (!kRms) {
       const A shift = static_cast<A>(load(x, 0));

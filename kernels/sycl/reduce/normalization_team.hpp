@@ -44,16 +44,16 @@ XPU_INLINE void layer_norm_held(const Team& t, const T* x, T* y, const W* w, con
 
 template <class T, class W, bool kRms> XPU_INLINE void layer_norm_team(const LayerNormArgs& p) {
   using A = opmath_t<T>;
+  const W *w = static_cast<const W*>(p.weight), *b = static_cast<const W*>(p.bias);
   const Team t = team_of(p.team);
   const size_t n = p.cols;
   const A inverse = A(1) / static_cast<A>(n);
   const bool fours = by_fours(static_cast<const T*>(p.x), n) && by_fours(static_cast<const T*>(p.y), n) &&
-                     by_fours(static_cast<const W*>(p.weight), n) && by_fours(static_cast<const W*>(p.bias), n);
+                     by_fours(w, n) && by_fours(b, n);
   // uniform over the group: a team of several sub-groups is the work-group
   for (uint32_t row = t.first; row < p.rows; row += t.count) {
     const T* x = static_cast<const T*>(p.x) + row * n;
     T* y = static_cast<T*>(p.y) + row * n;
-    const W *w = period_row<W>(p, p.weight, row), *b = period_row<W>(p, p.bias, row);
     // Sums are of differences to a value of the row, so that a mean far from zero does not round them away.
     const A shift = kRms ? A(0) : static_cast<A>(load(x, 0));
     A mean = 0, rstd;
