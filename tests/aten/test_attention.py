@@ -467,10 +467,4 @@ for actual, wanted in zip(ours, results("cpu"), strict=True):
 
 def test_processors_with_sixteen_vector_registers() -> None:
     """Blocks are computed in smaller tiles there."""
-    script.out(
-        NARROW,
-        timeout=300,
-        XPU_OPS_POLICY="",
-        CL_CONFIG_CPU_TARGET_ARCH="core-avx2",
-        ONEAPI_DEVICE_SELECTOR="opencl:cpu",
-    )
+    script.out(NARROW, timeout=300, **script.AVX2)

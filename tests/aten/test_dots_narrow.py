@@ -11,7 +11,6 @@ import pytest
 from support import script
 
 HERE = Path(__file__).parent
-AVX2 = {"XPU_OPS_POLICY": "", "CL_CONFIG_CPU_TARGET_ARCH": "core-avx2", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 CHOSEN = """
 import torch
 from torch.nn.functional import ScalingType as Type, scaled_mm
@@ -41,7 +40,7 @@ for dtype, name in ((torch.bfloat16, "narrow_int4_bf16"), (torch.float16, "narro
 
 
 def test_which_kernels_are_chosen() -> None:
-    script.out(CHOSEN, timeout=300, **AVX2)
+    script.out(CHOSEN, timeout=300, **script.AVX2)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_which_kernels_are_chosen() -> None:
 )
 def test_values(file: str, chosen: str) -> None:
     """The tests of the other processors."""
-    env = {k: v for k, v in {**os.environ, **AVX2}.items() if v}
+    env = {k: v for k, v in {**os.environ, **script.AVX2}.items() if v}
     command = [
         sys.executable,
         "-m",
