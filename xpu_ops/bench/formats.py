@@ -21,6 +21,8 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn.functional import ScalingType, scaled_mm
 
+from xpu_ops.vllm.kernels.common import to_e2m1
+
 from . import generation
 
 # How many times the tokens of bf16 each format is meant to give.
@@ -31,15 +33,7 @@ Quantised = tuple[Tensor, Tensor]
 
 
 def _e2m1(x: Tensor) -> Tensor:
-    """Pairs of four-bit codes of values, rounded to the nearest, ties to even: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives."""
-    size = x.abs().clamp(max=_E2M1_MOST)
-    code = (
-        torch.where(size < 2, (size * 2).round(), torch.where(size < 4, size.round() + 2, (size * 0.5).round() + 4)).to(
-            torch.uint8
-        )
-        | (x < 0).to(torch.uint8) << 3
-    )
-    return (code[..., ::2] | code[..., 1::2] << 4).view(torch.float4_e2m1fn_x2)
+    return to_e2m1(x).view(torch.float4_e2m1fn_x2)
 
 
 def _e4m3(x: Tensor) -> Tensor:
