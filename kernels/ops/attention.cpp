@@ -42,6 +42,12 @@ void launch_rows(runtime::Queue& queue, const RowTables& tables, AttentionMask m
                   line_groups(queue, size_t{problem.planes} * problem.rows), kLanes, problem);
 }
 
+// Whether blocks of so many queries give every compute unit one, and hardly a block is filled by less than it holds.
+bool blocks_fill(const AttentionShape& s, uint32_t queries, const runtime::Policy& policy) {
+  const auto blocks = static_cast<int64_t>(ceil_div(s.queries, queries));
+  return s.queries >= queries * 3 / 4 && s.batch * s.heads * blocks >= int64_t{policy.units};
+}
+
 // Blocks of the queries of a plane.
 uint32_t query_blocks(const AttentionBlockProblem& p) { return static_cast<uint32_t>(ceil_div(p.nq, kBlockQueries)); }
 
@@ -71,9 +77,8 @@ AttentionTiles plan_attention_tiles(const AttentionShape& s, const runtime::Poli
 
 bool plan_attention_blocks_serve(const AttentionShape& s, bool dropout, const runtime::Policy& policy) {
   if (!policy.single_items || dropout) return false;
-  const auto blocks = static_cast<int64_t>(ceil_div(s.queries, kBlockQueries));
-  return s.queries >= kBlockQueries * 3 / 4 && s.batch * s.heads * blocks >= int64_t{policy.units} &&
-         s.dim >= int64_t{kLanes} && s.value_dim >= int64_t{kLanes} && s.value_dim % 8 == 0;
+  return blocks_fill(s, kBlockQueries, policy) && s.dim >= int64_t{kLanes} && s.value_dim >= int64_t{kLanes} &&
+         s.value_dim % 8 == 0;
 }
 
 bool plan_attention_blocks_backward_serve(const AttentionShape& s) {
@@ -93,10 +98,8 @@ int64_t plan_attention_splits(const AttentionBlockProblem& p, int64_t planes, co
 }
 
 bool plan_attention_amx_serves(const AttentionShape& s, bool dropout, const runtime::Policy& policy) {
-  if (!policy.amx || dropout) return false;
-  const auto blocks = static_cast<int64_t>(ceil_div(s.queries, kAmxQueries));
-  return s.queries >= kAmxQueries * 3 / 4 && s.batch * s.heads * blocks >= int64_t{policy.units} &&
-         s.dim % kAmxTile == 0 && s.value_dim % kAmxTile == 0;
+  return policy.amx && !dropout && blocks_fill(s, kAmxQueries, policy) && s.dim % kAmxTile == 0 &&
+         s.value_dim % kAmxTile == 0;
 }
 
 bool plan_attention_one_serves(int64_t rows, const runtime::Policy& policy) { return rows == 1 && policy.single_items; }

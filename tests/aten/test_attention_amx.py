@@ -21,27 +21,29 @@ SOURCE = r"""
 namespace xpu {
 class PlainTiles {
  public:
-  template <int kTile> XPU_INLINE void clear() {
-    for (uint32_t r = 0; r < kTileRows; ++r) words_[kTile][r] = 0u;
+  XPU_INLINE void clear() {
+    for (uint32_t r = 0; r < 2 * kTileRows; ++r)
+      for (uint32_t c = 0; c < 2; ++c) sums_[r][c] = 0.0f;
   }
-  template <int kTile> XPU_INLINE void load(const void* p, size_t step) {
-    for (uint32_t r = 0; r < kTileRows; ++r) words_[kTile][r] = load_words(static_cast<const char*>(p) + r * step);
+  XPU_INLINE void load(const float* sums, size_t step) {
+    for (uint32_t r = 0; r < 2 * kTileRows; ++r)
+      for (uint32_t c = 0; c < 2; ++c) sums_[r][c] = load16(sums + r * (step / 4) + 16 * c);
   }
-  template <int kTile> XPU_INLINE void store(void* p, size_t step) {
-    for (uint32_t r = 0; r < kTileRows; ++r) store_words(static_cast<char*>(p) + r * step, words_[kTile][r]);
+  XPU_INLINE void store(float* sums, size_t step) {
+    for (uint32_t r = 0; r < 2 * kTileRows; ++r)
+      for (uint32_t c = 0; c < 2; ++c) store16(sums + r * (step / 4) + 16 * c, sums_[r][c]);
   }
-  XPU_INLINE void multiply() {
-    for (uint32_t i = 0; i < 4; ++i)
-      for (uint32_t r = 0; r < kTileRows; ++r) {
-        float16v sum = __builtin_bit_cast(float16v, words_[i][r]);
+  XPU_INLINE void multiply(const void* rows, size_t step, const void* columns, size_t column_step, size_t apart) {
+    for (uint32_t r = 0; r < 2 * kTileRows; ++r)
+      for (uint32_t c = 0; c < 2; ++c)
         for (uint32_t k = 0; k < kTileRows; ++k) {
-          const uint32_t pair = reinterpret_cast<const uint32_t*>(&words_[4 + i / 2][r])[k];
-          const uint16v column = words_[6 + i % 2][k];
-          sum += __builtin_bit_cast(float, pair << 16) * __builtin_bit_cast(float16v, column << 16);
-          sum += __builtin_bit_cast(float, pair & 0xffff0000u) * __builtin_bit_cast(float16v, column & 0xffff0000u);
+          const char* place = static_cast<const char*>(rows) + r * step;
+          const uint32_t pair = reinterpret_cast<const uint32_t*>(place)[k];
+          const uint16v column = load_words(static_cast<const char*>(columns) + c * apart + k * column_step);
+          sums_[r][c] += __builtin_bit_cast(float, pair << 16) * __builtin_bit_cast(float16v, column << 16);
+          sums_[r][c] += __builtin_bit_cast(float, pair & 0xffff0000u) *
+                         __builtin_bit_cast(float16v, column & 0xffff0000u);
         }
-        words_[i][r] = __builtin_bit_cast(uint16v, sum);
-      }
   }
   static XPU_INLINE float16v exp2(float16v x) { return fast_exp_of<float16v, uint16v>(x * 0.693147181f); }
   static XPU_INLINE uint16v pairs(float16v first, float16v second) {
@@ -49,7 +51,7 @@ class PlainTiles {
   }
 
  private:
-  uint16v words_[8][kTileRows];
+  float16v sums_[2 * kTileRows][2];
 };
 
 struct Call {
@@ -197,10 +199,4 @@ assert not any(e.name.startswith("attention_amx") for e in profile.events())
 
 
 def test_lower_target_takes_other_kernels() -> None:
-    script.out(
-        LOWER,
-        timeout=300,
-        CL_CONFIG_CPU_TARGET_ARCH="core-avx2",
-        ONEAPI_DEVICE_SELECTOR="opencl:cpu",
-        XPU_OPS_POLICY="",
-    )
+    script.out(LOWER, timeout=300, **script.AVX2)

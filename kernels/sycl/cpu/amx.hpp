@@ -42,36 +42,38 @@ class AmxTiles {
   XPU_INLINE ~AmxTiles() { asm volatile("ldtilecfg (%0)" ::"r"(before_) : "memory"); }
   AmxTiles(const AmxTiles&) = delete;
 
-  template <int kTile> XPU_INLINE void clear() {
-    if constexpr (kTile == 0) asm volatile("tilezero %%tmm0" ::: "memory");
-    if constexpr (kTile == 1) asm volatile("tilezero %%tmm1" ::: "memory");
-    if constexpr (kTile == 2) asm volatile("tilezero %%tmm2" ::: "memory");
-    if constexpr (kTile == 3) asm volatile("tilezero %%tmm3" ::: "memory");
+#define XPU_TILE(TEXT, P, STEP) asm volatile(TEXT ::"r"(P), "r"(STEP) : "memory")
+  // Sums: two by two tiles of floats, 32 rows of 32 columns. `step`: bytes from a row to the next.
+  XPU_INLINE void clear() {
+    asm volatile("tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3" ::: "memory");
   }
-  // `step`: bytes from a row to the next.
-#define XPU_TILE_CASE(NUMBER, TEXT) \
-  if constexpr (kTile == NUMBER) asm volatile(TEXT ::"r"(p), "r"(step) : "memory");
-  template <int kTile> XPU_INLINE void load(const void* p, size_t step) {
-    XPU_TILE_CASE(0, "tileloadd (%0,%1,1), %%tmm0")
-    XPU_TILE_CASE(1, "tileloadd (%0,%1,1), %%tmm1")
-    XPU_TILE_CASE(2, "tileloadd (%0,%1,1), %%tmm2")
-    XPU_TILE_CASE(3, "tileloadd (%0,%1,1), %%tmm3")
-    XPU_TILE_CASE(4, "tileloadd (%0,%1,1), %%tmm4")
-    XPU_TILE_CASE(5, "tileloadd (%0,%1,1), %%tmm5")
-    XPU_TILE_CASE(6, "tileloadd (%0,%1,1), %%tmm6")
-    XPU_TILE_CASE(7, "tileloadd (%0,%1,1), %%tmm7")
+  XPU_INLINE void load(const float* sums, size_t step) {
+    const char *above = reinterpret_cast<const char*>(sums), *below = above + kTileRows * step;
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm0", above, step);
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm1", above + kTileBytes, step);
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm2", below, step);
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm3", below + kTileBytes, step);
   }
-  template <int kTile> XPU_INLINE void store(void* p, size_t step){
-      XPU_TILE_CASE(0, "tilestored %%tmm0, (%0,%1,1)") XPU_TILE_CASE(1, "tilestored %%tmm1, (%0,%1,1)")
-          XPU_TILE_CASE(2, "tilestored %%tmm2, (%0,%1,1)") XPU_TILE_CASE(3, "tilestored %%tmm3, (%0,%1,1)")}
-#undef XPU_TILE_CASE
-  // Tiles 0 to 3, two by two, += the products of the bf16 in 4 and 5 (rows) with those in 6 and 7 (columns).
-  XPU_INLINE void multiply() {
+  XPU_INLINE void store(float* sums, size_t step) {
+    char *above = reinterpret_cast<char*>(sums), *below = above + kTileRows * step;
+    XPU_TILE("tilestored %%tmm0, (%0,%1,1)", above, step);
+    XPU_TILE("tilestored %%tmm1, (%0,%1,1)", above + kTileBytes, step);
+    XPU_TILE("tilestored %%tmm2, (%0,%1,1)", below, step);
+    XPU_TILE("tilestored %%tmm3, (%0,%1,1)", below + kTileBytes, step);
+  }
+  // Sums += the products of 32 rows of 32 bf16 with 32 columns, whose two tiles have rows of pairs and lie `apart`
+  // bytes from each other.
+  XPU_INLINE void multiply(const void* rows, size_t step, const void* columns, size_t column_step, size_t apart) {
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm4", rows, step);
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm5", static_cast<const char*>(rows) + kTileRows * step, step);
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm6", columns, column_step);
+    XPU_TILE("tileloadd (%0,%1,1), %%tmm7", static_cast<const char*>(columns) + apart, column_step);
     asm volatile(
         "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\t"
         "tdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3" ::
             : "memory");
   }
+#undef XPU_TILE
 
   // 2^x, to 1e-7 of it.
   static XPU_INLINE float16v exp2(float16v x) {

@@ -18,18 +18,13 @@ constexpr uint32_t kAmxVectors = kAmxQueries / 16;
 constexpr float kLog2E = 1.44269504f;
 constexpr size_t kColumnBytes = kAmxQueries * sizeof(float);  // a row of scores, of sums or of pairs of weights
 
-// Of one head.
-XPU_INLINE const uint16_t* bf16_matrix(const void* x, const int64_t (&stride)[3], uint32_t batch, uint32_t head) {
-  return static_cast<const uint16_t*>(x) + batch * stride[0] + head * stride[1];
-}
-
 // Values of 32 keys of a head of keys become tiles, one for each 16 elements: rows are elements, columns pairs of keys.
 // Past the last key they are zero.
 template <class T> XPU_INLINE void attention_amx_values(const AttentionAmxArgs& p) {
   const uint32_t group = static_cast<uint32_t>(syclex::this_work_item::get_nd_item<1>().get_group(0));
   const uint32_t plane = group / p.key_tiles, key0 = (group - plane * p.key_tiles) * kAmxTile;
   const uint32_t kv_heads = p.heads / p.head_step, batch = plane / kv_heads;
-  const uint16_t* values = bf16_matrix(p.v, p.v_stride, batch, plane - batch * kv_heads);
+  const uint16_t* values = matrix_of<uint16_t>(p.v, p.v_stride, batch, plane - batch * kv_heads);
   uint32_t* to = p.values + size_t{group} * (p.value_dim / 16) * kTileWords;
   for (uint32_t d = 0; d < p.value_dim; d += 16, to += kTileWords) {
     uint16v x[16];
@@ -99,23 +94,12 @@ XPU_INLINE void amx_scores(const AttentionAmxArgs& p, AmxBlock& b, Tiles& tiles,
       rows = b.last_keys;
       step = size_t{p.dim} * 2;
     }
-    tiles.template clear<0>();
-    tiles.template clear<1>();
-    tiles.template clear<2>();
-    tiles.template clear<3>();
+    tiles.clear();
     const uint32_t* columns = b.queries;
     for (uint32_t d = 0; d < p.dim; d += kTilePairs, columns += kAmxVectors * kTileWords) {
-      tiles.template load<4>(rows + d, step);
-      tiles.template load<5>(reinterpret_cast<const char*>(rows + d) + kTileRows * step, step);
-      tiles.template load<6>(columns, kTileBytes);
-      tiles.template load<7>(columns + kTileWords, kTileBytes);
-      tiles.multiply();
+      tiles.multiply(rows + d, step, columns, kTileBytes, kTileRows * kTileBytes);
     }
-    float* to = b.scores + k * kAmxQueries;
-    tiles.template store<0>(to, kColumnBytes);
-    tiles.template store<1>(to + 16, kColumnBytes);
-    tiles.template store<2>(to + kTileRows * kAmxQueries, kColumnBytes);
-    tiles.template store<3>(to + kTileRows * kAmxQueries + 16, kColumnBytes);
+    tiles.store(b.scores + k * kAmxQueries, kColumnBytes);
   }
 }
 
@@ -220,30 +204,15 @@ XPU_INLINE void amx_add_values(const AttentionAmxArgs& p, AmxBlock& b, Tiles& ti
   const uint32_t columns = p.value_dim / 16;
   for (uint32_t d = 0; d < columns; d += 2) {
     float* sums = b.sums + size_t{d} * 16 * kAmxQueries;
-    if (first) {
-      tiles.template clear<0>();
-      tiles.template clear<1>();
-      tiles.template clear<2>();
-      tiles.template clear<3>();
-    } else {
-      tiles.template load<0>(sums, kColumnBytes);
-      tiles.template load<1>(sums + 16, kColumnBytes);
-      tiles.template load<2>(sums + kTileRows * kAmxQueries, kColumnBytes);
-      tiles.template load<3>(sums + kTileRows * kAmxQueries + 16, kColumnBytes);
-    }
+    if (first)
+      tiles.clear();
+    else
+      tiles.load(sums, kColumnBytes);
     for (uint32_t k = 0; k < count; k += kAmxTile) {
       const uint32_t* rows = values + (size_t{k} / kAmxTile * columns + d) * kTileWords;
-      const uint32_t* weights = b.weights + k / 2 * kAmxQueries;
-      tiles.template load<4>(rows, kTileBytes);
-      tiles.template load<5>(rows + kTileWords, kTileBytes);
-      tiles.template load<6>(weights, kColumnBytes);
-      tiles.template load<7>(weights + 16, kColumnBytes);
-      tiles.multiply();
+      tiles.multiply(rows, kTileBytes, b.weights + k / 2 * kAmxQueries, kColumnBytes, kTileBytes);
     }
-    tiles.template store<0>(sums, kColumnBytes);
-    tiles.template store<1>(sums + 16, kColumnBytes);
-    tiles.template store<2>(sums + kTileRows * kAmxQueries, kColumnBytes);
-    tiles.template store<3>(sums + kTileRows * kAmxQueries + 16, kColumnBytes);
+    tiles.store(sums, kColumnBytes);
   }
 }
 
@@ -277,10 +246,10 @@ template <class T, Mask kMask, class Tiles> XPU_INLINE void attention_amx(const 
   for (uint32_t t = mine.begin; t < mine.end; ++t) {
     const uint32_t plane = t / p.blocks, query0 = (t - plane * p.blocks) * kAmxQueries;
     const uint32_t batch = plane / p.heads, head = plane - batch * p.heads, kv_head = head / p.head_step;
-    const uint16_t* keys = bf16_matrix(p.k, p.k_stride, batch, kv_head);
+    const uint16_t* keys = matrix_of<uint16_t>(p.k, p.k_stride, batch, kv_head);
     const uint32_t* values =
         p.values + (size_t{batch} * (p.heads / p.head_step) + kv_head) * p.key_tiles * (p.value_dim / 16) * kTileWords;
-    amx_start(p, b, bf16_matrix(p.q, p.q_stride, batch, head), query0);
+    amx_start(p, b, matrix_of<uint16_t>(p.q, p.q_stride, batch, head), query0);
     const uint32_t last = p.causal ? least(p.nk, query0 + kAmxQueries) : p.nk;
     for (uint32_t key0 = 0; key0 < last; key0 += kAmxKeys) {
       const uint32_t count = (least(last - key0, kAmxKeys) + kAmxTile - 1) / kAmxTile * kAmxTile;

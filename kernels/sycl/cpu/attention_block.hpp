@@ -21,11 +21,6 @@ struct NarrowTile { static constexpr uint32_t kRows = 4, kVectors = 1; };
 
 template <class S, uint32_t kVectors = S::kVectors> using Tile = float[S::kRows][kVectors];
 
-// Of one head.
-XPU_INLINE const float* matrix_of(const void* x, const int64_t (&stride)[3], uint32_t batch, uint32_t head) {
-  return static_cast<const float*>(x) + batch * stride[0] + head * stride[1];
-}
-
 // a[r][c] += row(k, r) * columns[k][c] for k < count.
 template <uint32_t kRows, uint32_t kVectors, class Row>
 XPU_INLINE void tile_product(float (&a)[kRows][kVectors], const float* columns, int64_t step, uint32_t count,
@@ -249,9 +244,9 @@ template <class T, Mask kMask, class S> XPU_INLINE void attention_block(const At
   for (uint32_t t = mine.begin; t < mine.end; ++t) {
     const uint32_t plane = t / p.blocks, query0 = (t - plane * p.blocks) * Q;
     const uint32_t batch = plane / p.heads, head = plane - batch * p.heads, kv_head = head / p.head_step;
-    const float* q = matrix_of(p.q, p.q_stride, batch, head);
-    const float* keys = matrix_of(p.k, p.k_stride, batch, kv_head);
-    const float* values = matrix_of(p.v, p.v_stride, batch, kv_head);
+    const float* q = matrix_of<float>(p.q, p.q_stride, batch, head);
+    const float* keys = matrix_of<float>(p.k, p.k_stride, batch, kv_head);
+    const float* values = matrix_of<float>(p.v, p.v_stride, batch, kv_head);
     block_start(p, b, q, query0, lane);
     const uint32_t last = p.causal ? least(p.nk, query0 + Q) : p.nk;
     for (uint32_t key0 = 0; key0 < last; key0 += kBlockKeys) {
@@ -327,8 +322,8 @@ XPU_INLINE void gradient_start(const AttentionBlockArgs& p, GradientBlock& b, ui
                                float* scratch) {
   const uint32_t kv_heads = p.heads / p.head_step;
   b.batch = plane / kv_heads, b.kv_head = plane - b.batch * kv_heads;
-  b.keys = matrix_of(p.k, p.k_stride, b.batch, b.kv_head);
-  b.values = matrix_of(p.v, p.v_stride, b.batch, b.kv_head);
+  b.keys = matrix_of<float>(p.k, p.k_stride, b.batch, b.kv_head);
+  b.values = matrix_of<float>(p.v, p.v_stride, b.batch, b.kv_head);
   b.k_grad = p.k_grad + split * p.k_grad_split + b.batch * p.k_grad_stride[0] + b.kv_head * p.k_grad_stride[1];
   b.v_grad = p.v_grad + split * p.v_grad_split + b.batch * p.v_grad_stride[0] + b.kv_head * p.v_grad_stride[1];
   b.queries = scratch;
@@ -342,7 +337,7 @@ XPU_INLINE void gradient_start(const AttentionBlockArgs& p, GradientBlock& b, ui
 XPU_INLINE void gradient_queries(const AttentionBlockArgs& p, GradientBlock& b, uint32_t t, size_t lane) {
   const uint32_t inner = t / p.blocks;
   b.query0 = (t - inner * p.blocks) * kBlockQueries, b.head = b.kv_head * p.head_step + inner;
-  b.q = matrix_of(p.q, p.q_stride, b.batch, b.head);
+  b.q = matrix_of<float>(p.q, p.q_stride, b.batch, b.head);
   b.grad = p.grad + b.batch * p.grad_stride[0] + b.head * p.grad_stride[1];
   block_columns(b.q, p.q_stride[2], b.query0, p.nq, p.dim, p.scale, lane, b.queries);
   block_columns(b.grad, p.grad_stride[2], b.query0, p.nq, p.value_dim, 1.0f, lane, b.grads);

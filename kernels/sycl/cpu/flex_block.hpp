@@ -114,9 +114,9 @@ template <class Score, class Mask> XPU_INLINE void flex_forward(const FlexArgs& 
   for (uint32_t t = mine.begin; t < mine.end; ++t) {
     const uint32_t plane = t / p.blocks, query0 = (t - plane * p.blocks) * Q;
     const uint32_t batch = plane / p.heads, head = plane - batch * p.heads, kv_head = head / p.head_step;
-    const float *keys = matrix_of(p.k, p.k_stride, batch, kv_head),
-                *values = matrix_of(p.v, p.v_stride, batch, kv_head);
-    block_start(p, s, matrix_of(p.q, p.q_stride, batch, head), query0, lane);
+    const float *keys = matrix_of<float>(p.k, p.k_stride, batch, kv_head),
+                *values = matrix_of<float>(p.v, p.v_stride, batch, kv_head);
+    block_start(p, s, matrix_of<float>(p.q, p.q_stride, batch, head), query0, lane);
     flex_keys(f, batch, head, query0, [&](uint32_t key0, uint32_t count, bool asked) {
       flex_products(p, keys, s.queries, batch, head, query0, key0, count, asked, lane, s.scores, s.scores, score, mask);
       float m[C];

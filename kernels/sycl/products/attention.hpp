@@ -10,6 +10,12 @@ namespace xpu {
 
 enum class Mask { none, boolean, additive };
 
+// The queries, keys or values of one head.
+template <class T> XPU_INLINE const T* matrix_of(const void* x, const int64_t (&stride)[3], uint32_t batch,
+                                                 uint32_t head) {
+  return static_cast<const T*>(x) + batch * stride[0] + head * stride[1];
+}
+
 struct AttentionRow {
   size_t at;       // of the first element in the tile
   uint32_t plane;  // batch * heads + head
