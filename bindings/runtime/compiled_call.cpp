@@ -33,7 +33,7 @@ py::object called(const py::object& function, const py::object& argument) {
   return result;
 }
 
-PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
     const CompiledCall& s = Callable<CompiledCall>::of(self);
     const py::object region = called(s.set_region, s.region), frame = called(s.set_frame, s.callback);
@@ -59,7 +59,7 @@ void bind_compiled_call(py::module_& m) {
         auto state = std::make_unique<CompiledCall>(std::move(function), std::move(callback), std::move(region),
                                                     std::move(set_frame), std::move(set_region), std::move(layers),
                                                     std::move(undo_layers));
-        return Callable<CompiledCall>::make(call, std::move(state));
+        return Callable<CompiledCall>::make(call_compiled, std::move(state));
       },
       py::kw_only(), py::arg("function"), py::arg("callback"), py::arg("region"), py::arg("set_frame"),
       py::arg("set_region"), py::arg("layers"), py::arg("undo_layers"));

@@ -19,7 +19,7 @@ struct WhileRecorded {
   py::object function;
 };
 
-PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
+PyObject* call_recorded(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
   const bool needed = PyVectorcall_NARGS(nargsf) ? args[0] != Py_None : at::hasCallbacks();
   if (!needed) Py_RETURN_NONE;
   return PyObject_Vectorcall(Callable<WhileRecorded>::of(self).function.ptr(), args, nargsf, kwnames);
@@ -29,7 +29,7 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* k
 
 void bind_recording(py::module_& m) {
   m.def("while_recorded", [](py::object function) {
-    return Callable<WhileRecorded>::make(call, std::make_unique<WhileRecorded>(WhileRecorded{std::move(function)}));
+    return Callable<WhileRecorded>::make(call_recorded, std::make_unique<WhileRecorded>(WhileRecorded{std::move(function)}));
   });
 }
 
