@@ -14,7 +14,6 @@
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace attention_family {
 namespace {
 
 using runtime::ceil_div;
@@ -33,7 +32,7 @@ using RowTables = const runtime::KernelTable* const[3][2];    // without and wit
 
 // One work-group takes lines in turn.
 size_t line_groups(runtime::Queue& queue, size_t lines) {
-  return std::min(lines, size_t{runtime::device_info(queue.device).policy.units} * kLineFilling);
+  return std::min(lines, size_t{runtime::policy_of(queue).units} * kLineFilling);
 }
 
 void launch_rows(runtime::Queue& queue, const RowTables& tables, AttentionMask mask, bool dropout, DType type,
@@ -110,7 +109,7 @@ void attention_blocks(runtime::Queue& queue, AttentionMask mask, const Attention
       {&kernels::attention_block_none_narrow, &kernels::attention_block_boolean_narrow,
        &kernels::attention_block_additive_narrow}};
   AttentionBlockArgs args = block_args(p, size_t{p.dim + p.value_dim + 2 * kBlockKeys} * kBlockQueries);
-  const auto& policy = runtime::device_info(queue.device).policy;
+  const auto& policy = runtime::policy_of(queue);
   const size_t groups = plan_attention_blocks(p, policy);
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
@@ -127,8 +126,7 @@ void attention_amx(runtime::Queue& queue, AttentionMask mask, const AttentionBlo
   args.key_tiles = static_cast<uint32_t>(ceil_div(p.nk, kAmxTile));
   args.slot = (kAmxKeys + kAmxKeys / 2 + p.value_dim + p.dim / 2) * kColumn + kAmxTile * p.dim * sizeof(uint16_t);
   const size_t tiles = size_t{p.batch} * (p.heads / p.head_step) * args.key_tiles,
-               groups = std::min<size_t>(args.total,
-                                         size_t{runtime::device_info(queue.device).policy.units} * kBlockFilling);
+               groups = std::min<size_t>(args.total, size_t{runtime::policy_of(queue).units} * kBlockFilling);
   const runtime::Scratch values(tiles * (p.value_dim / 16) * kTile), scratch(groups * args.slot);
   args.values = values.get<uint32_t>();
   args.scratch = scratch.get<unsigned char>();
@@ -147,7 +145,7 @@ void attention_blocks_backward(runtime::Queue& queue, AttentionMask mask, int64_
   const size_t groups = static_cast<size_t>(planes) * args.splits;
   const runtime::Scratch scratch(groups * args.slot * sizeof(float));
   args.scratch = scratch.get<float>();
-  const bool narrow = runtime::device_info(queue.device).policy.narrow;
+  const bool narrow = runtime::policy_of(queue).narrow;
   runtime::launch(queue, (*tables[narrow][static_cast<int>(mask)])[DType::f32], groups, kLanes, args);
 }
 
@@ -190,16 +188,15 @@ void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, co
   AttentionOneArgs args{p};
   args.block = kKeysOfGroup;
   args.blocks = static_cast<uint32_t>(ceil_div(p.cols, args.block));
-  args.share = plan_attention_one_share(p, planes, args.blocks, runtime::device_info(queue.device).policy);
+  args.share = plan_attention_one_share(p, planes, args.blocks, runtime::policy_of(queue));
   runtime::launch(queue, kernels::attention_one_scores[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
 void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& p) {
   AttentionOneArgs args{p};
-  args.share = plan_attention_one_share(p, planes, 1, runtime::device_info(queue.device).policy);
+  args.share = plan_attention_one_share(p, planes, 1, runtime::policy_of(queue));
   args.blocks = static_cast<uint32_t>(ceil_div(p.dim, size_t{kLanes} * one_mix_vectors(static_cast<int>(args.share))));
   runtime::launch(queue, kernels::attention_one_mix[type], size_t{planes} / args.share * args.blocks, kLanes, args);
 }
 
-}  // namespace attention_family
 }  // namespace xpu_ops::ops

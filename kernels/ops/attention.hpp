@@ -10,7 +10,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace attention_family {
 
 enum class AttentionMask { none, boolean, additive };
 
@@ -65,5 +64,4 @@ void attention_dropout(runtime::Queue& queue, const AttentionProblem& problem);
 void attention_scores_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
 void attention_mix_one(runtime::Queue& queue, DType type, uint32_t planes, const AttentionOneProblem& problem);
 
-}  // namespace attention_family
 }  // namespace xpu_ops::ops

@@ -5,22 +5,21 @@
 #include "gen/kernels/blockscale_kernels.hpp"
 #include "gen/kernels/dots8_kernels.hpp"
 #include "gen/kernels/dots_narrow_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/blockscale_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace blockscale_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr uint32_t kValues = 4096;       // of a work-group, about
-constexpr uint32_t kManyValues = 32768;  // of one that computes in vectors
-constexpr uint32_t kMostRows = 32;       // up to which a product with the weights as they are is the faster one
+constexpr uint32_t kValues = 4096;         // of a work-group, about
+constexpr uint32_t kManyValues = 32768;    // of one that computes in vectors
+constexpr uint32_t kMostProductRows = 32;  // up to which a product with the weights as they are is the faster one
 // The same where both operands stay as they are. Scales of float32 have no product by bf16 to turn to.
 constexpr uint32_t kMostNibbleDots = 64, kMostFloatDots = 256;
-constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
 
 const runtime::KernelTable& vectors(BlockValues values, BlockScale scale) {
   const bool e8m0 = scale == BlockScale::e8m0;
@@ -44,7 +43,7 @@ void share_sets(BlockRowsPlan& plan, uint32_t n, const runtime::Policy& policy) 
   plan.groups = ceil_div(sets, plan.blocks);
 }
 
-const runtime::KernelTable& table(BlockValues values, BlockScale scale) {
+const runtime::KernelTable& kernels_of(BlockValues values, BlockScale scale) {
   const bool e8m0 = scale == BlockScale::e8m0;
   switch (values) {
     case BlockValues::e4m3fn:
@@ -91,23 +90,23 @@ BlockScalePlan plan_blockscale(BlockValues values, const BlockScaleProblem& p, c
 }
 
 void dequantize(runtime::Queue& queue, DType to, BlockValues values, BlockScale scale, const BlockScaleProblem& p) {
-  const BlockScalePlan plan = plan_blockscale(values, p, runtime::device_info(queue.device).policy);
+  const BlockScalePlan plan = plan_blockscale(values, p, runtime::policy_of(queue));
   const BlockScaleArgs args{p, plan.row_each, plan.column_each};
   if (plan.vectors) return runtime::launch(queue, vectors(values, scale)[to], plan.groups0 * plan.groups1, 1, args);
-  runtime::launch2(queue, table(values, scale)[to], plan.groups0, plan.groups1, plan.local0, plan.local1, args);
+  runtime::launch2(queue, kernels_of(values, scale)[to], plan.groups0, plan.groups1, plan.local0, plan.local1, args);
 }
 
 BlockRowsPlan plan_block_rows(BlockValues values, BlockScale scale, const BlockRowsProblem& p,
                               const runtime::Policy& policy) {
   BlockRowsPlan plan;
   const WeightProblem& w = p.weight;
-  plan.served = policy.single_items && dense(scale, p.scales) && few(values, w, kMostRows);
+  plan.served = policy.single_items && dense(scale, p.scales) && few(values, w, kMostProductRows);
   if (plan.served) share_sets(plan, w.n, policy);
   return plan;
 }
 
 bool block_rows(runtime::Queue& queue, BlockValues values, BlockScale scale, const BlockRowsProblem& p) {
-  const BlockRowsPlan plan = plan_block_rows(values, scale, p, runtime::device_info(queue.device).policy);
+  const BlockRowsPlan plan = plan_block_rows(values, scale, p, runtime::policy_of(queue));
   if (!plan.served) return false;
   const BlockRowsArgs args{{p.weight, plan.blocks}, {p.scales}};
   const bool e8m0 = scale == BlockScale::e8m0;
@@ -123,7 +122,7 @@ BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows
   BlockRowsPlan plan;
   const uint32_t most = values == BlockValues::e2m1            ? kMostNibbleDots
                         : scale == BlockScale::f32 && !by_rows ? kMostFloatDots
-                                                               : kMostRows;
+                                                               : kMostProductRows;
   plan.served = (policy.dots8 || policy.dots_narrow) && few(values, p.weight, most) &&
                 (by_rows || (dense(scale, p.a) && dense(scale, p.w)));
   if (plan.served) share_sets(plan, p.weight.n, policy);
@@ -132,14 +131,13 @@ BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows
 
 bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, bool by_rows, DType out,
                 const BlockDotsProblem& p) {
-  const BlockRowsPlan plan = plan_block_dots(values, scale, by_rows, p, runtime::device_info(queue.device).policy);
+  const BlockRowsPlan plan = plan_block_dots(values, scale, by_rows, p, runtime::policy_of(queue));
   if (!plan.served) return false;
   const uint32_t to = out == DType::f32 ? 0 : out == DType::bf16 ? 1 : 2;
   const BlockDotsArgs args{{p.weight, plan.blocks}, {p.a}, {p.w}, {p.factor[0], p.factor[1]}, p.bias, to};
-  const bool narrow = runtime::device_info(queue.device).policy.dots_narrow;
+  const bool narrow = runtime::policy_of(queue).dots_narrow;
   runtime::launch(queue, dots_kernel(values, scale, by_rows, narrow), plan.groups, 1, args);
   return true;
 }
 
-}  // namespace blockscale_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace blockscale_family {
 
 enum class BlockValues { e4m3fn, e5m2, e4m3fnuz, e5m2fnuz, e2m1 };
 enum class BlockScale { f32, e8m0, e4m3 };
@@ -46,5 +45,4 @@ BlockRowsPlan plan_block_dots(BlockValues values, BlockScale scale, bool by_rows
 bool block_dots(runtime::Queue& queue, BlockValues values, BlockScale scale, bool by_rows, DType out,
                 const BlockDotsProblem& problem);
 
-}  // namespace blockscale_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace convolution_family {
 namespace {
 
 using runtime::ceil_div;
@@ -108,7 +107,7 @@ DepthwisePlan plan_depthwise_last(const DirectProblem& args, const runtime::Poli
 }
 
 void depthwise_last(runtime::Queue& queue, DType type, bool bounded, const DirectProblem& problem) {
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const DepthwisePlan plan = plan_depthwise_last(problem, policy);
   ConvArgs args{problem};
   args.rows = plan.rows;
@@ -149,5 +148,4 @@ void convolution_columns(runtime::Queue& queue, DType type, const DirectProblem&
   runtime::launch(queue, kernels::conv_columns[type], size_t{args.n} * static_cast<size_t>(args.out[1]), kLanes, args);
 }
 
-}  // namespace convolution_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace convolution_family {
 
 // The three products of a convolution: one item per element written.
 enum class ConvPass { forward, backward_data, backward_weights };
@@ -44,5 +43,4 @@ bool plan_columns_serve(const DirectProblem& problem, bool last, const runtime::
 // The elements of src, channels-last, under each element of dst: [positions, taps * channels] in problem.dst.
 void convolution_columns(runtime::Queue& queue, DType type, const DirectProblem& problem);
 
-}  // namespace convolution_family
 }  // namespace xpu_ops::ops

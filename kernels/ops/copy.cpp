@@ -9,16 +9,15 @@
 #include "gen/kernels/copy_kernels.hpp"
 #include "kernels/host/bulk.hpp"
 #include "kernels/host/cast.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace copy_family {
 namespace {
 
-constexpr uint32_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
-constexpr int64_t kLimit = int64_t{1} << 31;
-constexpr int64_t kMinRow = 16;
+constexpr int64_t kCopyLimit = int64_t{1} << 31;
+constexpr int64_t kMinCopyRow = 16;
 constexpr int64_t kShortSpan = 4;   // elements of a row that are moved together, dense on both sides
 constexpr int64_t kSmallBlock = 4;  // sides of the smallest block
 constexpr size_t kTransposeLanes = 64;
@@ -63,7 +62,7 @@ int dim_to_split(const CopyShape& s) {
     dst += std::abs(a), src += std::abs(b);
     if (reach > widest) widest = reach, dim = d;
   }
-  return std::max({dst, src, numel(s)}) >= kLimit ? dim : -1;
+  return std::max({dst, src, numel(s)}) >= kCopyLimit ? dim : -1;
 }
 
 // Calls f(shape, dst, src) for parts of at most kCopyDims dims and 31-bit offsets.
@@ -95,7 +94,7 @@ size_t widen(CopyShape& s, const void* dst, const void* src, size_t element, siz
   const uintptr_t bits = reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src);
   for (size_t wide = most; wide > element && wide >= 4; wide /= 2) {
     const int64_t k = static_cast<int64_t>(wide / element);
-    bool fits = bits % wide == 0 && s.size[0] % k == 0 && (wide == 4 || s.ndim == 1 || s.size[0] >= k * kMinRow);
+    bool fits = bits % wide == 0 && s.size[0] % k == 0 && (wide == 4 || s.ndim == 1 || s.size[0] >= k * kMinCopyRow);
     for (int d = 1; d < s.ndim; ++d) fits = fits && s.dst[d] % k == 0 && s.src[d] % k == 0;
     if (!fits) continue;
     s.size[0] /= k;
@@ -110,7 +109,7 @@ size_t most_bytes(const runtime::Policy& policy) { return policy.single_items ? 
 
 // Elements of the first dimension, or of the first two where that one is short, which are side by side in dst.
 int64_t dense_line(const CopyShape& s) {
-  if (s.size[0] >= 4 * kMinRow || s.ndim < 2 || s.dst[1] != s.size[0]) return s.size[0];
+  if (s.size[0] >= 4 * kMinCopyRow || s.ndim < 2 || s.dst[1] != s.size[0]) return s.size[0];
   return s.size[0] * s.size[1];
 }
 
@@ -127,7 +126,7 @@ Channels channels_of(const CopyShape& s) {
   for (int c = 0; c < s.ndim; ++c) {
     if (!few(c)) continue;
     for (int d = 0; d < s.ndim; ++d) {
-      if (d == c || s.size[d] < kMinRow) continue;
+      if (d == c || s.size[d] < kMinCopyRow) continue;
       const bool join = s.dst[c] == 1 && s.dst[d] == s.size[c] && s.src[d] == 1;
       const bool part = s.src[c] == 1 && s.src[d] == s.size[c] && s.dst[d] == 1;
       if (join || part) return {c, d};
@@ -149,7 +148,7 @@ void walk(const CopyShape& s, CopyLaunch& l, CopyLayout layout, int64_t row, con
   l.args.n = static_cast<uint32_t>(numel(s) / row);
   l.args.group = rows_of_group(row, l.local, policy);
   if (!policy.single_items)
-    l.args.group = std::max(l.args.group, static_cast<uint32_t>(runtime::ceil_div(l.args.n, kMostGroups)));
+    l.args.group = std::max(l.args.group, static_cast<uint32_t>(runtime::ceil_div(l.args.n, kMostRowGroups)));
   l.groups0 = runtime::ceil_div(l.args.n, l.args.group);
   l.groups1 = runtime::ceil_div(row, kRowColumns);
 }
@@ -173,7 +172,7 @@ int dense_in_src(const CopyShape& s) {
 // Layouts that move whole vectors, for a device of single items. False where the shape is none of them.
 bool plan_registers(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& policy) {
   const int64_t step = s.dst[0] == 1 ? s.src[0] : -1;
-  if ((step == 0 || step == 1) && s.size[0] >= (step == 1 ? kShortSpan : kMinRow)) {
+  if ((step == 0 || step == 1) && s.size[0] >= (step == 1 ? kShortSpan : kMinCopyRow)) {
     walk(s, l, CopyLayout::spans, s.size[0], policy);
   } else if (const Channels c = channels_of(s); c.dim >= 0) {
     const CopyLayout layout = s.dst[c.dim] == 1 ? CopyLayout::joins : CopyLayout::parts;
@@ -184,7 +183,7 @@ bool plan_registers(CopyShape& s, CopyLaunch& l, int dense, const runtime::Polic
   } else if (step != -1 && dense > 0 && s.src[dense] == 1 && s.size[0] >= kSmallBlock) {
     swap_dims(s, 1, dense);
     tile(s, l, CopyLayout::blocks, kCopyTile, kCopyTile);
-  } else if (step >= 2 && step <= 4 && s.size[0] >= kMinRow) {
+  } else if (step >= 2 && step <= 4 && s.size[0] >= kMinCopyRow) {
     walk(s, l, CopyLayout::picks, s.size[0], policy);
   } else {
     return false;
@@ -196,9 +195,9 @@ bool plan_registers(CopyShape& s, CopyLaunch& l, int dense, const runtime::Polic
 // Layouts of any device and element.
 void plan_loops(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& policy) {
   const bool unit_dst = s.dst[0] == 1;
-  if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinRow) {
+  if (unit_dst && s.src[0] == 1 && s.size[0] >= kMinCopyRow) {
     walk(s, l, CopyLayout::rows, s.size[0], policy);
-  } else if (unit_dst && dense > 0 && s.size[0] >= kMinRow) {
+  } else if (unit_dst && dense > 0 && s.size[0] >= kMinCopyRow) {
     swap_dims(s, 1, dense);
     if (const size_t side = turned_side(l.element); policy.tile_items >= side && policy.tile_items % side == 0) {
       tile(s, l, CopyLayout::tiles, side, side);
@@ -207,14 +206,14 @@ void plan_loops(CopyShape& s, CopyLaunch& l, int dense, const runtime::Policy& p
       tile(s, l, CopyLayout::transpose, kTransposeLanes, kTransposeColumn);
       l.local = kTransposeLanes;
     }
-  } else if (dense > 0 && s.size[dense] >= 4 * kMinRow && s.size[0] < kMinRow) {
+  } else if (dense > 0 && s.size[dense] >= 4 * kMinCopyRow && s.size[0] < kMinCopyRow) {
     // Few elements side by side in dst, many in src, as in the taps of channels-last weights.
     swap_dims(s, 0, dense);
     walk(s, l, CopyLayout::steps, s.size[0], policy);
-  } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinRow) {
+  } else if (const int64_t line = unit_dst ? dense_line(s) : 0; line >= kMinCopyRow) {
     walk(s, l, line == s.size[0] ? CopyLayout::lines1 : CopyLayout::lines2, line, policy);
   } else {
-    if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+    if (s.size[0] < kMinCopyRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
     walk(s, l, CopyLayout::steps, s.size[0], policy);
   }
   // One item, where a CPU device is faster with single loads and stores than with gathers and scatters.
@@ -370,7 +369,7 @@ void copy(runtime::Queue& queue, void* dst, const void* src, size_t element, con
     }
     __builtin_unreachable();
   };
-  plan_copy(runtime::device_info(queue.device).policy, dst, src, element, shape, [&](const CopyLaunch& l) {
+  plan_copy(runtime::policy_of(queue), dst, src, element, shape, [&](const CopyLaunch& l) {
     runtime::KernelSlot& slot = kernel(l)[raw_dtype(l.element)];
     if (l.layout == CopyLayout::contig) return runtime::launch(queue, slot, l.groups0, l.local, l.args);
     runtime::launch2(queue, slot, l.groups0, l.groups1, 1, l.local, l.args);
@@ -385,7 +384,7 @@ void cast(runtime::Queue& queue, void* dst, DType to, const void* src, DType fro
       if (queue.small().run_taken([here, a] { here(a); }, [&]() -> auto& { return cast_slot(to, from); })) return;
     }
   }
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const size_t four = 4 * std::max(dtype_size(to), dtype_size(from));
   const bool fours = !policy.single_items && kernels::cast_fours.has(to, from) && n % 4 == 0 &&
                      (reinterpret_cast<uintptr_t>(dst) | reinterpret_cast<uintptr_t>(src)) % four == 0;
@@ -410,7 +409,7 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
           cost_here(shape, element, false), [=] { fill_here(dst, element, &bytes, shape); },
           [&]() -> auto& { return kernels::fill_contig[raw_dtype(element)]; }))
     return;
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   split(shape, static_cast<char*>(dst), nullptr, element, [&](CopyShape s, char* d, const char*) {
     FillArgs a{};
     a.dst = d;
@@ -429,7 +428,7 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
       return runtime::launch(queue, kernels::fill_contig[raw_dtype(width)], runtime::ceil_div(items, kTileElements),
                              tile_group(std::min<size_t>(items, kTileElements), policy), a);
     }
-    if (s.size[0] < kMinRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
+    if (s.size[0] < kMinCopyRow) swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
     a.n = static_cast<uint32_t>(n / s.size[0]);
     const bool single = policy.single_items && s.dst[0] != 1;
     const size_t local = tile_group(static_cast<size_t>(s.size[0]), policy);
@@ -443,5 +442,4 @@ void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, C
   });
 }
 
-}  // namespace copy_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/sycl/elementwise/copy_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace copy_family {
 
 constexpr int kMaxDims = 64;
 
@@ -49,5 +48,4 @@ inline void cast_to_float(runtime::Queue& queue, void* to, const void* from, DTy
 // Sets every element of dst (shape.size, shape.dst) to the `element` bytes at `value`.
 void fill(runtime::Queue& queue, void* dst, size_t element, const void* value, CopyShape shape);
 
-}  // namespace copy_family
 }  // namespace xpu_ops::ops

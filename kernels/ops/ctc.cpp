@@ -8,14 +8,13 @@
 #include "kernels/sycl/reduce/loss_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace ctc_family {
 namespace {
 
-constexpr size_t kMostItems = 128;
+constexpr size_t kMostCtcItems = 128;
 
 }  // namespace
 
-size_t plan_ctc(uint32_t states) { return std::min(kMostItems, runtime::ceil_div(states, 16) * 16); }
+size_t plan_ctc(uint32_t states) { return std::min(kMostCtcItems, runtime::ceil_div(states, 16) * 16); }
 
 void ctc_loss(runtime::Queue& queue, DType type, const CtcProblem& problem) {
   const CtcArgs args{problem, nullptr};
@@ -28,5 +27,4 @@ void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& prob
   runtime::launch(queue, kernels::ctc_backward[type], args.batch, plan_ctc(args.states), args);
 }
 
-}  // namespace ctc_family
 }  // namespace xpu_ops::ops

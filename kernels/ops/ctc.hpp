@@ -7,7 +7,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace ctc_family {
 
 // Items of the work-group of one batch entry.
 size_t plan_ctc(uint32_t states);
@@ -15,5 +14,4 @@ size_t plan_ctc(uint32_t states);
 void ctc_loss(runtime::Queue& queue, DType type, const CtcProblem& problem);
 void ctc_loss_backward(runtime::Queue& queue, DType type, const CtcProblem& problem);
 
-}  // namespace ctc_family
 }  // namespace xpu_ops::ops

@@ -8,7 +8,6 @@
 #include "kernels/sycl/products/distance_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace distance_family {
 namespace {
 
 constexpr size_t kNarrow = 16;                   // items, where rows are of many lengths
@@ -67,5 +66,4 @@ void cross(runtime::Queue& queue, DType type, const CrossProblem& problem, const
   launch_item_rows(queue, kernels::cross[type], args.walk.rows, args.walk.inner, args);
 }
 
-}  // namespace distance_family
 }  // namespace xpu_ops::ops

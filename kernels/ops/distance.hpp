@@ -10,7 +10,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace distance_family {
 
 void cdist(runtime::Queue& queue, DType type, const CdistProblem& problem);
 void cdist_backward(runtime::Queue& queue, DType type, const CdistProblem& problem);
@@ -24,5 +23,4 @@ void pdist_backward_parts(runtime::Queue& queue, DType type, const PdistSumProbl
 // dims: of one operand of three, {out, a, b}, without the one of length 3.
 void cross(runtime::Queue& queue, DType type, const CrossProblem& problem, const Dims3& dims);
 
-}  // namespace distance_family
 }  // namespace xpu_ops::ops

@@ -12,13 +12,12 @@
 #include "kernels/sycl/index/embedding_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace embedding_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kBagItems = 16;         // of a work-group: a sub-group
-constexpr uint32_t kVectorColumns = 16;  // that are worth a vector
+constexpr size_t kBagItems = 16;      // of a work-group: a sub-group
+constexpr uint32_t kBagColumns = 16;  // that are worth a vector
 // A work-group costs about as much as a thousand elements: small bags share one. Groups of one item wait less between
 // bags.
 constexpr int64_t kBagShare = 8192, kSingleShare = 65536;
@@ -36,7 +35,7 @@ uint8_t norm_of(const Real& norm) {
 BagPlan plan_bags(DType type, const BagProblem& p, const runtime::Policy& policy) {
   BagPlan plan;
   const int64_t bags = p.bags;
-  const bool vectors = p.mode != BagMode::max && p.weight_stride1 == 1 && p.features >= kVectorColumns,
+  const bool vectors = p.mode != BagMode::max && p.weight_stride1 == 1 && p.features >= kBagColumns,
              single = vectors && policy.single_items && kernels::embedding_bag_single.has(type);
   const int64_t elements = std::max<int64_t>(1, int64_t{p.count} * p.features / std::max<int64_t>(1, bags)),
                 share = single ? kSingleShare : kBagShare;
@@ -49,7 +48,7 @@ BagPlan plan_bags(DType type, const BagProblem& p, const runtime::Policy& policy
 }
 
 void embedding_bag(runtime::Queue& queue, DType type, const BagProblem& problem) {
-  const BagPlan plan = plan_bags(type, problem, runtime::device_info(queue.device).policy);
+  const BagPlan plan = plan_bags(type, problem, runtime::policy_of(queue));
   const runtime::KernelTable& table = plan.kernel == BagPlan::Kernel::single    ? kernels::embedding_bag_single
                                       : plan.kernel == BagPlan::Kernel::vectors ? kernels::embedding_bag_vectors
                                                                                 : kernels::embedding_bag;
@@ -84,23 +83,22 @@ BagGradPlan plan_bag_grad(int64_t rows, int64_t features, const runtime::Policy&
 }
 
 void embedding_bag_grad(runtime::Queue& queue, DType type, const BagGradProblem& problem) {
-  const BagGradPlan plan = plan_bag_grad(problem.rows, problem.features, runtime::device_info(queue.device).policy);
+  const BagGradPlan plan = plan_bag_grad(problem.rows, problem.features, runtime::policy_of(queue));
   const BagGradArgs args{problem, runtime::error_flag(queue.device), plan.rows_per_part, plan.tile, plan.tiles};
   runtime::launch(queue, kernels::bag_grad[type], plan.groups, kBagItems, args);
   runtime::check_kernel_errors(queue);
 }
 
 void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampleGradProblem& problem) {
-  const RowGroups rows = sub_group_rows(problem.count, runtime::device_info(queue.device).policy);
+  const RowGroups rows = sub_group_rows(problem.count, runtime::policy_of(queue));
   runtime::launch(queue, kernels::bag_sample_grad[type], rows.groups, rows.local,
                   BagSampleGradArgs{problem, runtime::error_flag(queue.device)});
   runtime::check_kernel_errors(queue);
 }
 
 void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem) {
-  const RowGroups rows = sub_group_rows(problem.rows, runtime::device_info(queue.device).policy);
+  const RowGroups rows = sub_group_rows(problem.rows, runtime::policy_of(queue));
   runtime::launch(queue, kernels::renorm_rows[type], rows.groups, rows.local, RenormArgs{problem, norm_of(problem.p)});
 }
 
-}  // namespace embedding_family
 }  // namespace xpu_ops::ops

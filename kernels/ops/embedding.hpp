@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace embedding_family {
 
 // vectors: rows of elements side by side. single: the same by one item per work-group.
 struct BagPlan {
@@ -35,5 +34,4 @@ void embedding_bag_sample_grad(runtime::Queue& queue, DType type, const BagSampl
 
 void renorm_rows(runtime::Queue& queue, DType type, const RenormProblem& problem);
 
-}  // namespace embedding_family
 }  // namespace xpu_ops::ops

@@ -3,19 +3,18 @@
 #include <algorithm>
 
 #include "gen/kernels/experts_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/experts_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace experts_family {
 namespace {
 
 using runtime::ceil_div;
 
 constexpr size_t kAtOnce = 1 << 17;           // bytes that one item moves sooner than a second launch begins
-constexpr size_t kGroupsPerUnit = 4;          // so that units that start late still share the work
 constexpr uint32_t kLeastSummands = 1 << 14;  // of a work-group of one item
 constexpr size_t kLeastPairs = 4096;          // likewise
 
@@ -43,7 +42,7 @@ uint32_t plan_choices(uint32_t tokens, const runtime::Policy& policy) {
 
 void choose_experts(runtime::Queue& queue, DType type, const ChooseProblem& problem) {
   ChooseArgs args{problem};
-  args.each = plan_choices(args.tokens, runtime::device_info(queue.device).policy);
+  args.each = plan_choices(args.tokens, runtime::policy_of(queue));
   runtime::launch(queue, kernels::choose_experts[type], ceil_div(args.tokens, args.each), 1, args);
 }
 
@@ -59,7 +58,7 @@ SpreadPlan plan_spread(const SpreadProblem& p, const runtime::Policy& policy) {
 
 void spread_rows(runtime::Queue& queue, const SpreadProblem& problem) {
   SpreadArgs args{problem};
-  const SpreadPlan plan = plan_spread(problem, runtime::device_info(queue.device).policy);
+  const SpreadPlan plan = plan_spread(problem, runtime::policy_of(queue));
   args.at_once = plan.at_once;
   runtime::launch(queue, kernels::rank_experts, 1, 1, args);
   if (plan.at_once || (!args.part[0].size && !args.part[1].size)) return;
@@ -75,7 +74,7 @@ PiecePlan plan_sum(const SumProblem& p, const runtime::Policy& policy) {
 
 void sum_experts(runtime::Queue& queue, DType type, const SumProblem& problem) {
   SumArgs args{problem};
-  const PiecePlan plan = plan_sum(problem, runtime::device_info(queue.device).policy);
+  const PiecePlan plan = plan_sum(problem, runtime::policy_of(queue));
   args.chunk = plan.chunk;
   const auto& table = plan.items == 1 ? kernels::sum_spans : kernels::sum_rows;
   runtime::launch2(queue, table[type], args.tokens, plan.groups, 1, plan.items, args);
@@ -88,11 +87,10 @@ PiecePlan plan_pairs(const PairProblem& p, const runtime::Policy& policy) {
 
 void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem) {
   PairArgs args{problem};
-  const PiecePlan plan = plan_pairs(problem, runtime::device_info(queue.device).policy);
+  const PiecePlan plan = plan_pairs(problem, runtime::policy_of(queue));
   args.chunk = plan.chunk;
   const auto& table = plan.items == 1 ? kernels::pair_spans : kernels::pair_items;
   runtime::launch2(queue, table[type], args.rows, plan.groups, 1, plan.items, args);
 }
 
-}  // namespace experts_family
 }  // namespace xpu_ops::ops

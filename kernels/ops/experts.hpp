@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace experts_family {
 
 // Whether an item can keep what it needs about so many experts and choices of a token.
 bool plan_experts_serve(uint32_t experts, uint32_t count);
@@ -37,5 +36,4 @@ void sum_experts(runtime::Queue& queue, DType type, const SumProblem& problem);
 PiecePlan plan_pairs(const PairProblem& problem, const runtime::Policy& policy);
 void swiglu_pairs(runtime::Queue& queue, DType type, const PairProblem& problem);
 
-}  // namespace experts_family
 }  // namespace xpu_ops::ops

@@ -3,24 +3,22 @@
 #include <algorithm>
 
 #include "gen/kernels/factory_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/elementwise/factory_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace factory_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kRowItems = 64;
-
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+constexpr size_t kRepeatItems = 64;
 
 template <class Args>
 void launch_elements(runtime::Queue& queue, runtime::KernelSlot& kernel, const Args& args) {
-  const size_t group = policy_of(queue).elementwise_group;
+  const size_t group = runtime::policy_of(queue).elementwise_group;
   runtime::launch(queue, kernel, ceil_div(args.n, group), group, args);
 }
 
@@ -54,7 +52,7 @@ void triangle(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t n, siz
 void triangle_indices(runtime::Queue& queue, bool upper, DType type, int64_t rows,
                       const TriangleIndexProblem& problem) {
   const auto& table = upper ? kernels::triangle_indices_upper : kernels::triangle_indices_lower;
-  runtime::launch(queue, table[type], static_cast<size_t>(rows), kRowItems, problem);
+  runtime::launch(queue, table[type], static_cast<size_t>(rows), kRepeatItems, problem);
 }
 
 void complex_from(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t n, size_t part,
@@ -71,10 +69,9 @@ void complex_from(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t n,
 }
 
 void repeat_indices(runtime::Queue& queue, DType type, const RepeatProblem& problem) {
-  const Spread s = spread(problem.n, policy_of(queue));
+  const Spread s = spread(problem.n, runtime::policy_of(queue));
   const RepeatArgs args{problem, s.chunk};
   runtime::launch(queue, kernels::repeat_indices[type], s.groups, s.local, args);
 }
 
-}  // namespace factory_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace factory_family {
 
 constexpr int64_t kFactoryLaunch = int64_t{1} << 30;  // elements of one launch
 
@@ -31,5 +30,4 @@ void complex_from(runtime::Queue& queue, runtime::KernelSlot& kernel, int64_t n,
 
 void repeat_indices(runtime::Queue& queue, DType type, const RepeatProblem& problem);
 
-}  // namespace factory_family
 }  // namespace xpu_ops::ops

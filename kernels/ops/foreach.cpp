@@ -11,7 +11,6 @@
 #include "kernels/sycl/elementwise/foreach_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace foreach_family {
 namespace {
 
 constexpr size_t kReduceItems = 16;  // of a work-group of a reduction
@@ -62,8 +61,7 @@ template <class Args, class Tensor, class Problem>
 void launch_each(const ForeachTensors<Tensor>& tensors, runtime::KernelSlot& kernel, const Problem& problem) {
   with_table(tensors, [&](runtime::Queue& queue, const ForeachTable<Tensor>& table) {
     const Args args{table, problem};
-    runtime::launch(queue, kernel, tensors.groups(),
-                    tile_group(kForeachBlock, runtime::device_info(queue.device).policy), args);
+    runtime::launch(queue, kernel, tensors.groups(), tile_group(kForeachBlock, runtime::policy_of(queue)), args);
   });
 }
 
@@ -104,5 +102,4 @@ void update_scale(runtime::Queue& queue, const UpdateScaleProblem& args) {
   runtime::launch(queue, kernels::amp_update_scale, 1, 16, args);
 }
 
-}  // namespace foreach_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace foreach_family {
 
 constexpr int64_t kForeachLimit = int64_t{1} << 31;  // elements of one tensor
 
@@ -52,5 +51,4 @@ void reduce_each(const ForeachTensors<ForeachTensor<2>>& tensors, runtime::Kerne
 
 void update_scale(runtime::Queue& queue, const UpdateScaleProblem& problem);
 
-}  // namespace foreach_family
 }  // namespace xpu_ops::ops

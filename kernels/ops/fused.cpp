@@ -9,24 +9,23 @@
 #include "kernels/sycl/elementwise/fused_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace fused_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kVectorColumns = 64;                      // stores past the caches write whole lines
+constexpr int64_t kStreamColumns = 64;                      // stores past the caches write whole lines
 constexpr size_t kRotaryItems = 1024, kRotaryPairs = 8192;  // of a work-group
 
 }  // namespace
 
 AddNormKernel plan_add_norm(int64_t rows, int64_t cols, size_t bytes, const runtime::Policy& policy) {
-  if (!policy.single_items || cols % kVectorColumns != 0 || cols > kMostVectorColumns) return AddNormKernel::row;
+  if (!policy.single_items || cols % kStreamColumns != 0 || cols > kMostVectorColumns) return AddNormKernel::row;
   const bool past = 2 * static_cast<size_t>(rows) * cols * bytes >= policy.cache;
   return past ? AddNormKernel::vectors_past : AddNormKernel::vectors;
 }
 
 void add_norm(runtime::Queue& queue, DType type, DType parameter, const AddNormProblem& problem) {
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const bool rms = !problem.norm.mean;
   AddNormKernel kernel = plan_add_norm(problem.norm.rows, problem.norm.cols, dtype_size(type), policy);
   if (!kernels::add_norm_vectors_plain.has(type, parameter)) kernel = AddNormKernel::row;
@@ -50,11 +49,10 @@ RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& polic
 }
 
 void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem& problem, bool interleaved) {
-  const RotaryPlan plan = plan_rotary(problem.rows, problem.half, runtime::device_info(queue.device).policy);
+  const RotaryPlan plan = plan_rotary(problem.rows, problem.half, runtime::policy_of(queue));
   const RotaryArgs args{problem, plan.rows_per_group};
   const auto& kernel = interleaved ? kernels::rotary_rows_interleaved : kernels::rotary_rows_halves;
   runtime::launch2(queue, kernel(type, table), plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
-}  // namespace fused_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace fused_family {
 
 // Results go past the last cache where they alone would fill it.
 enum class AddNormKernel { row, vectors, vectors_past };
@@ -26,5 +25,4 @@ RotaryPlan plan_rotary(int64_t rows, int64_t pairs, const runtime::Policy& polic
 // `table`: type of sines and cosines.
 void rotary(runtime::Queue& queue, DType type, DType table, const RotaryProblem& problem, bool interleaved);
 
-}  // namespace fused_family
 }  // namespace xpu_ops::ops

@@ -8,24 +8,22 @@
 #include "kernels/error.hpp"
 #include "kernels/host/indexing.hpp"
 #include "kernels/ops/items.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/core/tile_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace indexing_family {
 namespace {
 
 using runtime::ceil_div;
 
 // Cost of an element moved by its index, or of a row, on the calling thread in units of SmallWork::run().
-constexpr size_t kMostGroups = 65535;  // over rows: CUDA launches no more, where tools/gpu runs the kernels
-constexpr int64_t kHostMove = 20;
 constexpr uint32_t kIndexRow = 32;    // items that are worth a row with one index
 constexpr uint32_t kAloneRow = 4;     // elements that are worth a row that one item walks
-constexpr size_t kShortRow = 512;     // bytes of a row with one index that one item moves faster than a group
-constexpr size_t kFilling = 8;        // work-groups per compute unit
+constexpr size_t kShortBytes = 512;   // bytes of a row with one index that one item moves faster than a group
+constexpr size_t kIndexFilling = 8;   // work-groups per compute unit
 constexpr size_t kGroupShare = 8192;  // a group costs about as much as moving a thousand elements: it gets several rows
 constexpr size_t kPiece = 4096;       // least items of a piece of a row
 constexpr size_t kMovesAtOnce = 4;    // of an item: see for_piece
@@ -37,7 +35,7 @@ constexpr size_t kAssertItems = 16;
 
 int64_t stride(const IndexedArgs& args, int k) { return args.walk.inner_ndim == 1 ? args.walk.strides[0][k] : 0; }
 
-IndexedArgs args_of(const IndexedProblem& p, int64_t want_inner) {
+IndexedArgs indexed_args(const IndexedProblem& p, int64_t want_inner) {
   IndexedArgs args{};
   args.plain = p.plain;
   args.data = p.data;
@@ -51,7 +49,7 @@ runtime::KernelSlot& mover(bool write, size_t element) {
 }
 
 bool move_inline(runtime::Queue& queue, const IndexedProblem& p) {
-  const IndexedArgs args = args_of(p, 2);
+  const IndexedArgs args = indexed_args(p, 2);
   const int64_t each = stride(args, 2) == 0 ? std::max<int64_t>(1, static_cast<int64_t>(p.element) / 4) : kHostMove,
                 cost = int64_t{args.walk.rows} * (kHostMove + args.walk.inner * each);
   if (args.walk.inner_ndim > 1) return false;
@@ -97,19 +95,19 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
   IndexedPlan plan;
   plan.element = p.element;
   IndexedArgs& args = plan.args;
-  args = args_of(p, 2);
+  args = indexed_args(p, 2);
   // A row that has one index, and is long enough, is not joined with the next.
   const bool one_index = stride(args, 2) == 0 && stride(args, 0) == 1 && stride(args, 1) == 1;
   // Nor is a row joined with the next that one item walks alone, with an index for each element.
   const bool alone_row = policy.single_items && args.walk.inner >= kAloneRow && mode_of(args) == IndexMode::unit;
   const bool short_row = policy.single_items && one_index && args.walk.inner_ndim == 1 && args.walk.inner > 1 &&
-                         args.walk.inner * p.element <= kShortRow;
+                         args.walk.inner * p.element <= kShortBytes;
   const bool own_row = !wide && ((one_index && args.walk.inner >= kIndexRow) || alone_row || short_row);
   if (!own_row) args.walk = make_walk<3>(p.dims, false, 256);
   args.mode = mode_of(args);
   args.shared = true;
   for (uint32_t d = args.walk.inner_ndim; d < args.walk.ndim; ++d) args.shared &= args.walk.strides[d][2] == 0;
-  const size_t inner = args.walk.inner, wanted = kFilling * std::max<size_t>(1, policy.units);
+  const size_t inner = args.walk.inner, wanted = kIndexFilling * std::max<size_t>(1, policy.units);
   plan.local = even_group(inner, policy);
   size_t share = plan.local, most = kGroupShare;
   plan.groups1 = ceil_div(inner, plan.local);
@@ -124,7 +122,7 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
     plan.groups1 = ceil_div(inner, args.piece);
   }
   size_t rows = std::max<size_t>(1, std::min<size_t>(most / share, args.walk.rows * plan.groups1 / wanted));
-  if (!policy.single_items) rows = std::max(rows, ceil_div(args.walk.rows, kMostGroups));
+  if (!policy.single_items) rows = std::max(rows, ceil_div(args.walk.rows, kMostRowGroups));
   args.rows_per_group = static_cast<uint32_t>(rows);
   plan.groups0 = ceil_div(args.walk.rows, rows);
   return plan;
@@ -134,7 +132,7 @@ void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
   for (const auto& d : p.dims)
     if (d.size == 0) return;
   if (!move_inline(queue, p)) {
-    const IndexedPlan plan = plan_indexed(p, runtime::device_info(queue.device).policy);
+    const IndexedPlan plan = plan_indexed(p, runtime::policy_of(queue));
     runtime::launch2(queue, mover(p.write, plan.element), plan.groups0, plan.groups1, 1, plan.local, plan.args);
   }
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
@@ -151,7 +149,7 @@ LinearizePlan plan_linearize(const LinearDims& dims, const runtime::Policy& poli
 }
 
 void linearize(runtime::Queue& queue, const LinearizeProblem& problem, const LinearDims& dims) {
-  const LinearizePlan plan = plan_linearize(dims, runtime::device_info(queue.device).policy);
+  const LinearizePlan plan = plan_linearize(dims, runtime::policy_of(queue));
   const LinearizeArgs args{problem, plan.rows_per_group, plan.walk};
   runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1, plan.local, args);
   runtime::check_kernel_errors(queue);
@@ -183,7 +181,7 @@ void Compaction::count_on_device() {
   args.counts = counts_->get<uint32_t>();
   args.error = runtime::error_flag(queue_.device);
   run(kernels::compact_count[raw_dtype(element_)]);
-  runtime::launch(queue_, kernels::compact_scan, 1, runtime::device_info(queue_.device).policy.team_items, args);
+  runtime::launch(queue_, kernels::compact_scan, 1, runtime::policy_of(queue_).team_items, args);
 }
 
 uint32_t Compaction::total() const {
@@ -204,7 +202,7 @@ bool Compaction::write_here(F&& write, const L& kernel) {
 }
 
 void Compaction::run(runtime::KernelSlot& kernel) const {
-  const RowGroups rows = sub_group_rows(args.chunks, runtime::device_info(queue_.device).policy);
+  const RowGroups rows = sub_group_rows(args.chunks, runtime::policy_of(queue_));
   runtime::launch(queue_, kernel, rows.groups, rows.local, args);
 }
 
@@ -220,7 +218,7 @@ void Compaction::write_indices(const int64_t* sizes, int64_t dims, int64_t* out,
   if (write_here([&] { host::compact_coordinates(args, element_); },
                  [&]() -> auto& { return kernels::compact_coordinates[raw_dtype(element_)]; }))
     return;
-  const runtime::Policy& policy = runtime::device_info(queue_.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue_);
   const DType raw = raw_dtype(element_);
   // Vectors would scatter, which costs a CPU more than one item that takes a chunk alone.
   if (policy.single_items) return runtime::launch(queue_, kernels::compact_coordinates[raw], args.chunks, 1, args);
@@ -250,5 +248,4 @@ void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& 
   runtime::check_kernel_errors(queue);
 }
 
-}  // namespace indexing_family
 }  // namespace xpu_ops::ops

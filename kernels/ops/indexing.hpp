@@ -15,7 +15,6 @@
 #include "kernels/sycl/index/indexing_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace indexing_family {
 
 using Dims3 = std::vector<WalkDim<3>>;
 
@@ -89,5 +88,4 @@ void fill_tail(runtime::Queue& queue, const FillTailArgs& args);
 // Reports the message of the problem where the element, of so many bytes, is zero.
 void assert_nonzero(runtime::Queue& queue, size_t element, const AssertProblem& problem);
 
-}  // namespace indexing_family
 }  // namespace xpu_ops::ops

@@ -19,7 +19,6 @@
 #include "kernels/sycl/images/interpolation_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace interpolation_family {
 namespace {
 
 using Taps = std::vector<std::pair<int32_t, double>>;
@@ -285,17 +284,17 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kFilling = 8;                         // work-groups per compute unit
+constexpr size_t kResampleFilling = 8;                 // work-groups per compute unit
 constexpr int64_t kInnerItems = 16;                    // inner elements that are worth a row
 constexpr size_t kRowShare = 1024, kWalkShare = 4096;  // elements of a work-group
-constexpr size_t kMostRows = 64, kMostLaneRows = 32, kMostNearestRows = 128;
+constexpr size_t kMostPlaneRows = 64, kMostLaneRows = 32, kMostNearestRows = 128;
 constexpr int64_t kLimit32 = int64_t{1} << 32;
 constexpr int64_t kGridChannels = 32;    // from which on their planes are read one by one
 constexpr int64_t kCachedPlane = 32768;  // elements of a plane that one core adds to without waiting for memory
 constexpr int64_t kChannelLanes = 16;
 constexpr size_t kGridItems = 256;
 
-size_t wanted_groups(const runtime::Policy& policy) { return kFilling * std::max<size_t>(1, policy.units); }
+size_t wanted_groups(const runtime::Policy& policy) { return kResampleFilling * std::max<size_t>(1, policy.units); }
 
 size_t grid_items(uint32_t positions) {
   return positions < 16 ? positions : std::min<size_t>(positions / 16 * 16, kGridItems);
@@ -316,7 +315,7 @@ ResamplePlan plan_resample(int64_t rows, int64_t out, int64_t inner, const runti
     plan.groups1 = ceil_div(inner, plan.local);
     const size_t all = static_cast<size_t>(rows * out);
     plan.rows_per_group = static_cast<uint32_t>(
-        std::clamp<size_t>(std::min(kRowShare / plan.local, all * plan.groups1 / wanted), 1, kMostRows));
+        std::clamp<size_t>(std::min(kRowShare / plan.local, all * plan.groups1 / wanted), 1, kMostPlaneRows));
     plan.groups0 = ceil_div(all, plan.rows_per_group);
     return plan;
   }
@@ -326,7 +325,7 @@ ResamplePlan plan_resample(int64_t rows, int64_t out, int64_t inner, const runti
   // 4). There must be lines for every core.
   if (inner == 1 && policy.single_items && rows >= static_cast<int64_t>(wanted / 2)) {
     plan.kernel = ResamplePlan::Kernel::walk;
-    each = std::clamp<size_t>(std::min(kWalkShare / items, rows / wanted), 1, kMostRows);
+    each = std::clamp<size_t>(std::min(kWalkShare / items, rows / wanted), 1, kMostPlaneRows);
   } else {
     plan.local = even_group(items, policy);
     plan.groups1 = ceil_div(items, plan.local);
@@ -340,7 +339,7 @@ ResamplePlan plan_resample(int64_t rows, int64_t out, int64_t inner, const runti
 void resample_axis(runtime::Queue& queue, const DeviceTable& t, const void* in, DType in_type, void* out,
                    DType out_type, int64_t rows, int64_t inner) {
   check_lines(rows * std::max(t.in, t.out) < kLimit32 && inner * std::max(t.in, t.out) < kLimit32 / 2);
-  const ResamplePlan plan = plan_resample(rows, t.out, inner, runtime::device_info(queue.device).policy);
+  const ResamplePlan plan = plan_resample(rows, t.out, inner, runtime::policy_of(queue));
   ResampleArgs args{};
   args.in = in;
   args.out = out;
@@ -374,7 +373,7 @@ ResamplePlanePlan plan_resample_plane(int64_t lines, int64_t columns, bool one_t
   ResamplePlanePlan plan;
   const int64_t share = lines / static_cast<int64_t>(wanted_groups(policy));
   plan.lines_per_group = static_cast<uint32_t>(
-      std::clamp<int64_t>(std::min<int64_t>(kTileElements / columns, share), 1, static_cast<int64_t>(kMostRows)));
+      std::clamp<int64_t>(std::min<int64_t>(kTileElements / columns, share), 1, static_cast<int64_t>(kMostPlaneRows)));
   plan.groups = ceil_div(lines, plan.lines_per_group);
   plan.local = !one_tap && policy.single_items ? 1 : policy.lanes;
   return plan;
@@ -385,7 +384,7 @@ void resample_plane(runtime::Queue& queue, const DeviceTable& y, const DeviceTab
   const int64_t lines = planes * y.out;
   check_lines(lines < kLimit32);
   const bool one = y.taps == 1 && x.taps == 1;
-  const ResamplePlanePlan plan = plan_resample_plane(lines, x.out, one, runtime::device_info(queue.device).policy);
+  const ResamplePlanePlan plan = plan_resample_plane(lines, x.out, one, runtime::policy_of(queue));
   ResamplePlaneArgs args{};
   args.in = in;
   args.out = out;
@@ -420,7 +419,7 @@ NearestPlan plan_nearest(const NearestProblem& p, const runtime::Policy& policy)
 }
 
 void nearest(runtime::Queue& queue, size_t element, const NearestProblem& problem) {
-  const NearestPlan plan = plan_nearest(problem, runtime::device_info(queue.device).policy);
+  const NearestPlan plan = plan_nearest(problem, runtime::policy_of(queue));
   const NearestArgs args{problem, plan.rows_per_group, plan.ahead};
   runtime::launch(queue, kernels::nearest_lookup[raw_dtype(element)], plan.groups, plan.local, args);
 }
@@ -449,7 +448,7 @@ GridPlan plan_grid_sample(const GridProblem& p, const runtime::Policy& policy) {
 }
 
 void grid_sample(runtime::Queue& queue, const GridProblem& p) {
-  const GridPlan plan = plan_grid_sample(p, runtime::device_info(queue.device).policy);
+  const GridPlan plan = plan_grid_sample(p, runtime::policy_of(queue));
   const runtime::KernelTable& table =
       plan.block     ? kernels::grid_sample_block
       : p.taps == 64 ? kernels::grid_sample_3d_cubic
@@ -488,5 +487,4 @@ void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& p, bool pl
     runtime::launch2(queue, table[p.type], p.samples, ceil_div(sum.channels, kChannelLanes), 1, kChannelLanes, sum);
 }
 
-}  // namespace interpolation_family
 }  // namespace xpu_ops::ops

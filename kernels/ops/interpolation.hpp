@@ -13,7 +13,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace interpolation_family {
 
 enum class Filter : uint8_t { nearest, nearest_exact, linear, cubic, linear_aa, cubic_aa, lanczos_aa };
 
@@ -110,5 +109,4 @@ void grid_sample_grid_grad(runtime::Queue& queue, const GridProblem& problem);
 bool plan_grid_planes(int64_t channels, int64_t pixels, const runtime::Policy& policy);
 void grid_sample_input_grad(runtime::Queue& queue, const GridProblem& problem, bool planes, const GridSumProblem& sum);
 
-}  // namespace interpolation_family
 }  // namespace xpu_ops::ops

@@ -3,21 +3,18 @@
 #include <algorithm>
 
 #include "gen/kernels/linalg_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/linalg_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace linalg_family {
 namespace {
 
-constexpr size_t kGroup = 64;            // matrices of one work-group
-constexpr int64_t kGroupsPerUnit = 4;    // so that a thread that starts late leaves its share to others
-constexpr int64_t kMostItems = 1 << 14;  // work-items with scratch memory of their own
+constexpr size_t kMatrixGroup = 64;            // matrices of one work-group
+constexpr int64_t kMostMatrixItems = 1 << 14;  // work-items with scratch memory of their own
 constexpr int64_t kVectorBytes = 64;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 const runtime::KernelTable& table_of(SmallRoutine routine, bool packs) {
   switch (routine) {
@@ -36,7 +33,8 @@ const runtime::KernelTable& table_of(SmallRoutine routine, bool packs) {
 }  // namespace
 
 void lu_permutation(runtime::Queue& queue, const PermutationProblem& problem) {
-  runtime::launch(queue, kernels::lu_permutation, runtime::ceil_div(problem.batch, kGroup), kGroup, problem);
+  runtime::launch(queue, kernels::lu_permutation, runtime::ceil_div(problem.batch, kMatrixGroup), kMatrixGroup,
+                  problem);
 }
 
 bool small_serves(const runtime::Policy& policy, DType type, int64_t count, int64_t side) {
@@ -53,19 +51,18 @@ SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallProbl
   // No routine has more than three tiles and a vector.
   plan.elements = static_cast<int32_t>(3 * (side | 1) * side + side);
   const int64_t lanes = plan.packs ? kVectorBytes / bytes : 1;
-  const int64_t most = plan.packs ? kGroupsPerUnit * policy.units : kMostItems;
-  plan.workers = static_cast<uint32_t>(std::min(ceil_div(p.count, lanes), most));
+  const int64_t most = plan.packs ? kGroupsPerUnit * policy.units : kMostMatrixItems;
+  plan.workers = static_cast<uint32_t>(std::min<int64_t>(runtime::ceil_div(p.count, lanes), most));
   plan.scratch_bytes = plan.elements * lanes * bytes * plan.workers;
   return plan;
 }
 
 void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallProblem& problem) {
-  const SmallPlan plan = plan_small(runtime::device_info(queue.device).policy, type, problem);
+  const SmallPlan plan = plan_small(runtime::policy_of(queue), type, problem);
   const runtime::Scratch scratch(static_cast<size_t>(plan.scratch_bytes));
   const SmallArgs args{problem, scratch.get(), plan.elements, plan.workers};
-  const size_t local = plan.packs ? 1 : kGroup;
+  const size_t local = plan.packs ? 1 : kMatrixGroup;
   runtime::launch(queue, table_of(routine, plan.packs)[type], runtime::ceil_div(plan.workers, local), local, args);
 }
 
-}  // namespace linalg_family
 }  // namespace xpu_ops::ops

@@ -6,7 +6,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace linalg_family {
 
 void lu_permutation(runtime::Queue& queue, const PermutationProblem& problem);
 
@@ -39,5 +38,4 @@ SmallPlan plan_small(const runtime::Policy& policy, DType type, const SmallProbl
 
 void run_small(runtime::Queue& queue, SmallRoutine routine, DType type, const SmallProblem& problem);
 
-}  // namespace linalg_family
 }  // namespace xpu_ops::ops

@@ -5,6 +5,7 @@
 
 #include "gen/kernels/loss_kernels.hpp"
 #include "kernels/host/loss.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
@@ -13,7 +14,6 @@
 #include "kernels/sycl/reduce/loss_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace loss_family {
 namespace {
 
 using runtime::ceil_div;
@@ -34,10 +34,6 @@ const LossKernels& kernels_of(LossKind kind) {
   return all[static_cast<int>(kind)];
 }
 
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
-
-size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
-
 void finish(runtime::Queue& queue, DType type, const void* partial, size_t count, double divisor, void* out,
             void* total_weight, bool mean) {
   LossFinishArgs args{};
@@ -47,13 +43,13 @@ void finish(runtime::Queue& queue, DType type, const void* partial, size_t count
   args.count = static_cast<uint32_t>(count);
   args.mean = mean;
   args.divisor = loss_scalar(divisor);
-  const runtime::Policy& policy = policy_of(queue);
+  const runtime::Policy& policy = runtime::policy_of(queue);
   if (policy.team_items == policy.lanes) return runtime::launch(queue, kernels::loss_finish[type], 1, 1, args);
   runtime::launch(queue, kernels::loss_finish_team[type], 1, policy.team_items, args);
 }
 
 void launch_points(runtime::Queue& queue, runtime::KernelSlot& kernel, const LossArgs& args) {
-  const size_t local = tile_group(std::min(args.n, kTileElements), policy_of(queue));
+  const size_t local = tile_group(std::min(args.n, kTileElements), runtime::policy_of(queue));
   runtime::launch(queue, kernel, ceil_div(args.n, kTileElements), local, args);
 }
 
@@ -88,7 +84,7 @@ void loss_backward(runtime::Queue& queue, LossKind kind, DType type, const LossP
 }
 
 void loss_sum(runtime::Queue& queue, LossKind kind, DType type, const LossProblem& problem, double divisor) {
-  const auto [groups, items] = plan_partial(problem.n, policy_of(queue));
+  const auto [groups, items] = plan_partial(problem.n, runtime::policy_of(queue));
   const size_t count = groups * items;
   const runtime::Scratch partial(count * accumulator_bytes(type));
   LossArgs args = to_args(queue, kind, problem);
@@ -108,7 +104,7 @@ void nll_backward(runtime::Queue& queue, DType type, const NllProblem& problem) 
 }
 
 void nll_sum(runtime::Queue& queue, DType type, const NllProblem& problem, void* total_weight) {
-  const auto [groups, items] = plan_partial(problem.n, policy_of(queue));
+  const auto [groups, items] = plan_partial(problem.n, runtime::policy_of(queue));
   const size_t count = groups * items;
   NllArgs args = to_args(queue, problem);
   void* const out = problem.out;
@@ -140,5 +136,4 @@ void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const M
   runtime::launch(queue, kernel, ceil_div(problem.rows, kRowItems), kRowItems, to_args(queue, problem));
 }
 
-}  // namespace loss_family
 }  // namespace xpu_ops::ops

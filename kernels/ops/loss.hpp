@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace loss_family {
 
 LossScalar loss_scalar(double value);
 
@@ -33,5 +32,4 @@ enum class MarginKind { multi, multilabel };
 void margin(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem, double divisor);
 void margin_backward(runtime::Queue& queue, MarginKind kind, DType type, const MarginProblem& problem);
 
-}  // namespace loss_family
 }  // namespace xpu_ops::ops

@@ -5,19 +5,18 @@
 #include "gen/kernels/dot16_kernels.hpp"
 #include "gen/kernels/dots_narrow_kernels.hpp"
 #include "gen/kernels/lowprecision_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/products/lowprecision_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace lowprecision_family {
 namespace {
 
 using runtime::ceil_div;
 
 // Rows up to which this is as fast as oneDNN or faster, which the host waits for.
 constexpr uint32_t kMostRows8 = 8, kMostPairs8 = 16, kMostRows4 = 16;
-constexpr uint32_t kGroupsPerUnit = 4;  // so that units that start late still share the work
 
 const runtime::KernelTable& table(WeightKind kind, const WeightPlan& plan) {
   using namespace kernels;
@@ -45,12 +44,11 @@ WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& p, cons
 }
 
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const WeightProblem& problem) {
-  const WeightPlan plan = plan_weight(kind, type, problem, runtime::device_info(queue.device).policy);
+  const WeightPlan plan = plan_weight(kind, type, problem, runtime::policy_of(queue));
   if (!plan.served) return false;
   const WeightArgs args{problem, plan.blocks};
   runtime::launch(queue, table(kind, plan)[type], plan.groups, 1, args);
   return true;
 }
 
-}  // namespace lowprecision_family
 }  // namespace xpu_ops::ops

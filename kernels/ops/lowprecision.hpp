@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace lowprecision_family {
 
 // int4_pairs: scale and zero of each group side by side, as _weight_int4pack_mm has them.
 enum class WeightKind { int8, int4_pairs, int4_zeros };
@@ -25,5 +24,4 @@ WeightPlan plan_weight(WeightKind kind, DType type, const WeightProblem& problem
 // False where the plan leaves the product to oneDNN.
 bool weight_product(runtime::Queue& queue, WeightKind kind, DType type, const WeightProblem& problem);
 
-}  // namespace lowprecision_family
 }  // namespace xpu_ops::ops

@@ -5,20 +5,19 @@
 #include "gen/kernels/bytes16_kernels.hpp"
 #include "gen/kernels/dot16_kernels.hpp"
 #include "gen/kernels/matmul_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace matmul_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr uint32_t kManyRows = 4;       // from which on an item computes eight
-constexpr uint32_t kGroupsPerUnit = 4;  // of matmul_dot, so that units that start late still share the work
-constexpr uint32_t kWideColumns = 64, kNarrowColumns = 16;
+constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
+constexpr uint32_t kWideProduct = 64, kNarrowProduct = 16;
 // The execution of a oneDNN primitive on the CPU device costs more than all of a product of this size.
 constexpr int64_t kSmallProduct = 64 * 64 * 64;
 // Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
@@ -51,7 +50,7 @@ MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, Matmu
   const uint32_t rows = plan.kernel == Kernel::pairs ? kPairRows : form != MatmulForm::any ? kDotRows : many ? 8 : 1;
   plan.row_blocks = static_cast<uint32_t>(ceil_div(args.m, rows));
   plan.blocks = plan.row_blocks * batch;
-  plan.local = form != MatmulForm::any ? 1 : args.n >= kWideColumns ? kWideColumns : kNarrowColumns;
+  plan.local = form != MatmulForm::any ? 1 : args.n >= kWideProduct ? kWideProduct : kNarrowProduct;
   const size_t share = ceil_div(size_t{args.n} * plan.blocks, policy.units * kGroupsPerUnit * kLanes) * kLanes;
   plan.dot_columns = static_cast<uint32_t>(std::clamp<size_t>(share, kLanes, kMostDotColumns));
   const size_t columns = form == MatmulForm::dots     ? plan.dot_columns
@@ -63,7 +62,7 @@ MatmulPlan plan_matmul(DType type, const MatmulArgs& args, uint32_t batch, Matmu
 }
 
 void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, MatmulForm form) {
-  const MatmulPlan plan = plan_matmul(type, args, batch, form, runtime::device_info(queue.device).policy);
+  const MatmulPlan plan = plan_matmul(type, args, batch, form, runtime::policy_of(queue));
   args.row_blocks = plan.row_blocks;
   args.blocks = plan.blocks;
   args.dot_columns = plan.dot_columns;
@@ -106,7 +105,7 @@ bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& polic
 int64_t plan_whole_inner(int unsigned_operands) { return kWholeInner >> unsigned_operands; }
 
 void whole_sum(runtime::Queue& queue, const WholeArgs& args) {
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
+  const size_t group = runtime::policy_of(queue).elementwise_group;
   runtime::launch(queue, kernels::whole_sum[DType::i32], ceil_div(args.n, group), group, args);
 }
 
@@ -125,5 +124,4 @@ void dot(runtime::Queue& queue, DType type, const DotProblem& problem) {
   runtime::launch(queue, kernels::dot_final[type], 1, 1, args);
 }
 
-}  // namespace matmul_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/sycl/products/matmul_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace matmul_family {
 
 // How the operands of float types lie, for a CPU device: dots: rows of a and columns of b are contiguous; across: rows
 // of b.
@@ -51,5 +50,4 @@ struct DotPlan { uint32_t chunk = 1, items = 0; };
 DotPlan plan_dot(uint32_t n);
 void dot(runtime::Queue& queue, DType type, const DotProblem& problem);
 
-}  // namespace matmul_family
 }  // namespace xpu_ops::ops

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "gen/kernels/normalization_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/memory/allocator.hpp"
@@ -12,12 +13,11 @@
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace normalization_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kRowGroups = 64;            // work-groups of rows per compute unit
+constexpr int64_t kNormRowGroups = 64;        // work-groups of rows per compute unit
 constexpr int64_t kColumnGroups = 8;          // the same over columns
 constexpr int64_t kChain = 512, kLeast = 16;  // rows of a split: the most that one chain adds, and the least
 constexpr int64_t kMostSplits = 1024;
@@ -26,14 +26,10 @@ constexpr int64_t kTeamsPerUnit = 4;  // the same of rows that teams share
 constexpr int64_t kRowColumnsLeast = 16, kRowColumnsMost = 4096;
 constexpr size_t kApplyItems = 4096;  // elements of a work-group, and its most items
 constexpr size_t kFinalItems = 64, kCoefItems = 256;
-constexpr size_t kTeamElements = 16;  // of an item's registers: kHeld of the device code
-
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+constexpr size_t kNormHeld = 16;  // of an item's registers: kHeld of the device code
 
 // Rows are shared by more items than a sub-group has where these are long.
 bool by_teams(const runtime::Policy& policy) { return policy.team_items > policy.lanes; }
-
-size_t accumulator_bytes(DType type) { return type == DType::f64 ? 8 : 4; }
 
 ColumnSumArgs to_args(const ColumnSumProblem& problem, const ColumnSumPlan& plan) {
   ColumnSumArgs args{problem};
@@ -55,7 +51,7 @@ size_t partial_bytes(const ColumnSumArgs& args, DType type) {
 
 // The partial sums of all splits.
 void add_columns(runtime::Queue& queue, DType type, DType out, const ColumnSumArgs& args) {
-  const runtime::Policy& policy = policy_of(queue);
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const size_t columns = size_t{args.batches} * args.cols;
   if (by_teams(policy))
     return runtime::launch(queue, kernels::norm_column_final_team(type, out), ceil_div(columns, kLanes),
@@ -70,7 +66,7 @@ void coefficients(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t n, 
 }  // namespace
 
 size_t row_groups(int64_t rows, const runtime::Policy& policy) {
-  return std::min<size_t>(rows, kRowGroups * size_t{policy.units});
+  return std::min<size_t>(rows, kNormRowGroups * size_t{policy.units});
 }
 
 ColumnSumPlan plan_column_sums(int64_t batches, int64_t rows, int64_t cols, const runtime::Policy& policy) {
@@ -86,7 +82,7 @@ ColumnSumPlan plan_column_sums(int64_t batches, int64_t rows, int64_t cols, cons
 }
 
 void column_sums(runtime::Queue& queue, DType type, DType out, const ColumnSumProblem& problem) {
-  const ColumnSumPlan plan = plan_column_sums(problem.batches, problem.rows, problem.cols, policy_of(queue));
+  const ColumnSumPlan plan = plan_column_sums(problem.batches, problem.rows, problem.cols, runtime::policy_of(queue));
   ColumnSumArgs args = to_args(problem, plan);
   const runtime::Scratch partial(partial_bytes(args, type));
   args.partial = partial.get();
@@ -95,7 +91,7 @@ void column_sums(runtime::Queue& queue, DType type, DType out, const ColumnSumPr
 }
 
 void column_group_moments(runtime::Queue& queue, DType type, const ColumnSumProblem& problem) {
-  const ColumnSumPlan plan = plan_column_sums(problem.batches, problem.rows, problem.cols, policy_of(queue));
+  const ColumnSumPlan plan = plan_column_sums(problem.batches, problem.rows, problem.cols, runtime::policy_of(queue));
   ColumnSumArgs args = to_args(problem, plan);
   const runtime::Scratch partial(partial_bytes(args, type));
   args.partial = partial.get();
@@ -105,13 +101,13 @@ void column_group_moments(runtime::Queue& queue, DType type, const ColumnSumProb
 
 void row_sums(runtime::Queue& queue, DType type, const RowSumProblem& problem) {
   RowSumArgs args{problem};
-  const runtime::Policy& policy = policy_of(queue);
+  const runtime::Policy& policy = runtime::policy_of(queue);
   if (by_teams(policy)) {
-    const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
+    const RowTeams teams = row_teams(args.rows, args.cols, kNormHeld, policy);
     args.team = static_cast<uint32_t>(teams.items);
     return runtime::launch(queue, kernels::norm_row_sums_team[type], teams.groups, teams.local, args);
   }
-  runtime::launch(queue, kernels::norm_row_sums[type], row_groups(args.rows, policy_of(queue)), kLanes, args);
+  runtime::launch(queue, kernels::norm_row_sums[type], row_groups(args.rows, runtime::policy_of(queue)), kLanes, args);
 }
 
 ApplyPlan plan_norm_apply(const NormApplyProblem& p, const runtime::Policy& policy) {
@@ -137,7 +133,7 @@ ApplyPlan plan_norm_apply(const NormApplyProblem& p, const runtime::Policy& poli
 }
 
 void norm_apply(runtime::Queue& queue, DType type, const NormApplyProblem& problem) {
-  const ApplyPlan plan = plan_norm_apply(problem, policy_of(queue));
+  const ApplyPlan plan = plan_norm_apply(problem, runtime::policy_of(queue));
   NormApplyArgs args{problem};
   args.rows_per_group = plan.rows_per_group;
   args.parts = plan.parts;
@@ -149,14 +145,14 @@ void norm_apply(runtime::Queue& queue, DType type, const NormApplyProblem& probl
 
 void layer_norm(runtime::Queue& queue, DType type, DType parameter, const LayerNormProblem& problem) {
   LayerNormArgs args{problem};
-  if (const runtime::Policy& policy = policy_of(queue); by_teams(policy)) {
+  if (const runtime::Policy& policy = runtime::policy_of(queue); by_teams(policy)) {
     const runtime::KernelTable2& kernel = args.mean ? kernels::layer_norm_team_plain : kernels::layer_norm_team_rms;
-    const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
+    const RowTeams teams = row_teams(args.rows, args.cols, kNormHeld, policy);
     args.team = static_cast<uint32_t>(teams.items);
     return runtime::launch(queue, kernel(type, parameter), teams.groups, teams.local, args);
   }
   const runtime::KernelTable2& kernel = args.mean ? kernels::layer_norm_row_plain : kernels::layer_norm_row_rms;
-  runtime::launch(queue, kernel(type, parameter), row_groups(args.rows, policy_of(queue)), kLanes, args);
+  runtime::launch(queue, kernel(type, parameter), row_groups(args.rows, runtime::policy_of(queue)), kLanes, args);
 }
 
 size_t plan_layer_sums(int64_t rows, const runtime::Policy& policy) {
@@ -167,12 +163,12 @@ size_t plan_layer_sums(int64_t rows, const runtime::Policy& policy) {
 void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, const LayerNormProblem& problem,
                          void* grad_weight, void* grad_bias) {
   LayerNormArgs args{problem};
-  const runtime::Policy& policy = policy_of(queue);
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const bool plain = args.mean, wide = by_teams(policy);
   if (!grad_weight && !grad_bias) {
     if (wide) {
       const auto& kernel = plain ? kernels::layer_norm_backward_team_plain : kernels::layer_norm_backward_team_rms;
-      const RowTeams teams = row_teams(args.rows, args.cols, kTeamElements, policy);
+      const RowTeams teams = row_teams(args.rows, args.cols, kNormHeld, policy);
       args.team = static_cast<uint32_t>(teams.items);
       return runtime::launch(queue, kernel(type, parameter), teams.groups, teams.local, args);
     }
@@ -202,7 +198,7 @@ void layer_norm_backward(runtime::Queue& queue, DType type, DType parameter, con
 
 void weight_norm(runtime::Queue& queue, DType type, const WeightNormProblem& problem) {
   const auto& kernel = problem.dw ? kernels::weight_norm_backward_row : kernels::weight_norm_row;
-  runtime::launch(queue, kernel[type], row_groups(problem.rows, policy_of(queue)), kLanes, problem);
+  runtime::launch(queue, kernel[type], row_groups(problem.rows, runtime::policy_of(queue)), kLanes, problem);
 }
 
 void batch_norm_coefficients(runtime::Queue& queue, DType type, DType parameter, const NormCoefProblem& problem) {
@@ -222,7 +218,8 @@ void group_norm_coefficients(runtime::Queue& queue, DType type, DType parameter,
 void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType parameter,
                                       const NormCoefProblem& problem) {
   runtime::launch(queue, kernels::group_norm_backward_coef(type, parameter),
-                  row_groups(int64_t{problem.batch} * problem.groups, policy_of(queue)), kLanes, to_args(problem));
+                  row_groups(int64_t{problem.batch} * problem.groups, runtime::policy_of(queue)), kLanes,
+                  to_args(problem));
 }
 
 void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter,
@@ -230,5 +227,4 @@ void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType par
   coefficients(queue, kernels::group_norm_backward_params(type, parameter), problem.channels, to_args(problem));
 }
 
-}  // namespace normalization_family
 }  // namespace xpu_ops::ops

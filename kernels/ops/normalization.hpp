@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace normalization_family {
 
 // Work-groups for `rows` rows of one sub-group each.
 size_t row_groups(int64_t rows, const runtime::Policy& policy);
@@ -59,5 +58,4 @@ void group_norm_backward_coefficients(runtime::Queue& queue, DType type, DType p
                                       const NormCoefProblem& problem);
 void group_norm_backward_parameters(runtime::Queue& queue, DType type, DType parameter, const NormCoefProblem& problem);
 
-}  // namespace normalization_family
 }  // namespace xpu_ops::ops

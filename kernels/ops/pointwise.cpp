@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace pointwise_family {
 namespace {
 
 constexpr uint32_t kFewUnits = 4;      // up to which a tile is worth a work-group
@@ -237,7 +236,7 @@ bool pointwise(runtime::Queue& queue, const PointwiseProblem& p) {
                     : queue.small().run_taken(here, runtime::not_later, label))
       return true;
   }
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const runtime::KernelTable* steps = fits == Layout::rows ? nullptr : p.rows.steps;
   const PointwiseKernel kernel = plan_pointwise(p.shape, fits, steps && steps->has(p.common), policy);
   if (kernel == PointwiseKernel::none) return false;
@@ -262,8 +261,7 @@ void DenseCall::launch(runtime::Queue& queue) {
   }
   collapse(shape);
   fill(shape, Layout::rows, args, 1);
-  launch_rows(queue, rows_, common_, shape, runtime::device_info(queue.device).policy, args);
+  launch_rows(queue, rows_, common_, shape, runtime::policy_of(queue), args);
 }
 
-}  // namespace pointwise_family
 }  // namespace xpu_ops::ops

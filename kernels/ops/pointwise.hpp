@@ -10,7 +10,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace pointwise_family {
 
 enum class Layout { rows, strided };  // strided: also for kernels of steps
 
@@ -112,5 +111,4 @@ class DenseCall {
   host::Call call_;
 };
 
-}  // namespace pointwise_family
 }  // namespace xpu_ops::ops

@@ -3,26 +3,25 @@
 #include <algorithm>
 
 #include "gen/kernels/pooling_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/images/pooling_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace pooling_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kMaxLaunch = (int64_t{1} << 31) - 1;    // elements that a launch numbers
 constexpr int64_t kPlaneRatio = 4, kPlaneBackRatio = 16;  // inputs per output from which a plane is worth a work-group
-constexpr uint32_t kLine = 16;                            // elements that are worth a line
+constexpr uint32_t kPoolLine = 16;                        // elements that are worth a line
 constexpr size_t kLineItems = 256, kLineShare = 4096;     // items and elements of a work-group
-constexpr size_t kFilling = 8, kTileGroups = 64;          // work-groups per compute unit
+constexpr size_t kPoolFilling = 8, kTileGroups = 64;      // work-groups per compute unit
 constexpr size_t kFlatItems = 256;
-constexpr int64_t kMostTaps = 512, kMostStep = 96;  // of a window along a line, between two windows
-constexpr int64_t kLeastStretch = 64;               // elements of a line that are worth an item
-constexpr int64_t kBandElements = 1 << 16;          // of a plane that stays in the cache while gradients are added
-constexpr int64_t kBandWindows = 4;                 // windows that a band is high, so that few are read for two
+constexpr int64_t kMostPoolTaps = 512, kMostStep = 96;  // of a window along a line, between two windows
+constexpr int64_t kLeastStretch = 64;                   // elements of a line that are worth an item
+constexpr int64_t kBandElements = 1 << 16;              // of a plane that stays in the cache while gradients are added
+constexpr int64_t kBandWindows = 4;                     // windows that a band is high, so that few are read for two
 
 struct PoolTables { const runtime::KernelTable &flat, &last, &wide, &plane; };
 const PoolTables& tables_of(PoolKind kind) {
@@ -59,7 +58,7 @@ bool by_tiles(const PoolProblem& p, const runtime::Policy& policy) {
 int64_t stretch_of(const PoolProblem& p) {
   const PoolWindows& a = p;
   const int64_t step = a.stride[2], covered = int64_t{a.kernel[2] - 1} * a.dilation[2] + 1;
-  if (step > kMostStep || covered > kMostTaps) return 0;
+  if (step > kMostStep || covered > kMostPoolTaps) return 0;
   return is_back(p.kind) ? kPoolLine / 2 : (kPoolLine - covered) / step / 16 * 16;
 }
 
@@ -119,7 +118,7 @@ PoolPlan plan_pool(const PoolProblem& p, const runtime::Policy& policy) {
   PoolPlan plan;
   if (!p.last) plan.kernel = plan_pool_planes(p, policy);
   const uint32_t width = p.last ? p.channels : static_cast<uint32_t>(dst_size(p)[2]);
-  if (plan.kernel == PoolKernel::flat && width >= kLine) plan.kernel = p.last ? PoolKernel::last : PoolKernel::wide;
+  if (plan.kernel == PoolKernel::flat && width >= kPoolLine) plan.kernel = p.last ? PoolKernel::last : PoolKernel::wide;
   const int64_t largest = std::max(volume(p.in), volume(p.out)) * p.channels;
   plan.at_once = std::max<int64_t>(1, kMaxLaunch / std::max<int64_t>(1, largest));
   return plan;
@@ -135,7 +134,7 @@ PoolLines plan_pool_lines(const PoolProblem& p, int64_t planes, const runtime::P
   const size_t across = p.last ? kPoolLanes * kPoolVectors : plan.local;
   plan.groups1 = ceil_div(plan.width, across);
   // About so many elements per work-group, but enough groups to share among the compute units.
-  const size_t wanted = kFilling * policy.units;
+  const size_t wanted = kPoolFilling * policy.units;
   const size_t parts = std::max(ceil_div(length * across, kLineShare), ceil_div(wanted, lines * plan.groups1));
   plan.segment = static_cast<uint32_t>(ceil_div(length, std::min(parts, length)));
   plan.parts = static_cast<uint32_t>(ceil_div(length, plan.segment));
@@ -146,7 +145,7 @@ PoolLines plan_pool_lines(const PoolProblem& p, int64_t planes, const runtime::P
 PoolItems plan_pool_items(const PoolProblem& p, PoolKernel kernel, int64_t planes, const runtime::Policy& policy) {
   PoolItems plan;
   const PoolWindows& a = p;
-  const int64_t wanted = static_cast<int64_t>(kFilling * policy.units);
+  const int64_t wanted = static_cast<int64_t>(kPoolFilling * policy.units);
   const auto& size = dst_size(p);
   int64_t length = size[2], segment, lines = planes * size[0] * size[1];
   if (kernel == PoolKernel::lines) {
@@ -171,7 +170,7 @@ PoolItems plan_pool_items(const PoolProblem& p, PoolKernel kernel, int64_t plane
 }
 
 void pool(runtime::Queue& queue, const PoolProblem& problem) {
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const PoolTables& tables = tables_of(problem.kind);
   const DType type = problem.type;
   runtime::KernelSlot& flat = tables.flat[type];  // the error for types that are not pooled
@@ -228,5 +227,4 @@ void pool(runtime::Queue& queue, const PoolProblem& problem) {
   }
 }
 
-}  // namespace pooling_family
 }  // namespace xpu_ops::ops

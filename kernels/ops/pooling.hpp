@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace pooling_family {
 
 enum class PoolKind { max, max_back, avg, avg_back };
 
@@ -54,5 +53,4 @@ PoolItems plan_pool_items(const PoolProblem& problem, PoolKernel kernel, int64_t
 
 void pool(runtime::Queue& queue, const PoolProblem& problem);
 
-}  // namespace pooling_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/sycl/products/quantized_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace quantized_family {
 namespace {
 
 void launch(runtime::Queue& queue, runtime::KernelSlot& kernel, const void* in, size_t in_size, void* out,
@@ -28,8 +27,8 @@ void launch(runtime::Queue& queue, runtime::KernelSlot& kernel, const void* in, 
     args.in = static_cast<const char*>(in) + static_cast<size_t>(done) * in_size;
     args.out = static_cast<char*>(out) + static_cast<size_t>(done) * out_size;
     args.n = static_cast<uint32_t>(std::min(step, n - done));
-    runtime::launch(queue, kernel, runtime::ceil_div(args.n, kTileElements),
-                    runtime::device_info(queue.device).policy.tile_items, args);
+    runtime::launch(queue, kernel, runtime::ceil_div(args.n, kTileElements), runtime::policy_of(queue).tile_items,
+                    args);
   }
 }
 
@@ -57,5 +56,4 @@ void dequantize(runtime::Queue& queue, DType type, const void* in, float* out, i
   launch(queue, kernel, in, dtype_size(type), out, sizeof(float), n, grid);
 }
 
-}  // namespace quantized_family
 }  // namespace xpu_ops::ops

@@ -4,7 +4,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace quantized_family {
 
 // Distance of the points of a grid and the place of zero: one of each, or one per channel (scales is set).
 struct Grid {
@@ -24,5 +23,4 @@ int64_t plan_step(const Grid& grid);
 void quantize(runtime::Queue& queue, DType type, const float* in, void* out, int64_t n, const Grid& grid);
 void dequantize(runtime::Queue& queue, DType type, const void* in, float* out, int64_t n, const Grid& grid);
 
-}  // namespace quantized_family
 }  // namespace xpu_ops::ops

@@ -5,7 +5,6 @@
 #include "kernels/sycl/elementwise/random_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace random_family {
 namespace {
 
 using runtime::ceil_div;
@@ -26,7 +25,7 @@ ShufflePlan plan_shuffle(uint32_t n, const runtime::Policy& policy) {
 }
 
 void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* dst) {
-  const ShufflePlan plan = plan_shuffle(n, runtime::device_info(queue.device).policy);
+  const ShufflePlan plan = plan_shuffle(n, runtime::policy_of(queue));
   const runtime::Scratch order(size_t{n} * sizeof(uint32_t));
   const runtime::Scratch counts((size_t{plan.chunks} << plan.bits) * sizeof(uint32_t));
   ShuffleArgs args{};
@@ -46,5 +45,4 @@ void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* d
   runtime::launch(queue, kernels::shuffle_bucket, size_t{1} << plan.bits, 1, args);
 }
 
-}  // namespace random_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace random_family {
 
 // As many items as draw n elements, `values` each. Those of one item are a fixed distance apart, whatever the
 // work-group: see random_fill.
@@ -17,7 +16,7 @@ size_t plan_draws(size_t n, size_t values);
 
 template <class Problem>
 void draw(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t items, const Problem& problem) {
-  const size_t group = runtime::device_info(queue.device).policy.elementwise_group;
+  const size_t group = runtime::policy_of(queue).elementwise_group;
   runtime::launch(queue, kernel, runtime::ceil_div(items, group), group, problem);
 }
 
@@ -38,5 +37,4 @@ ShufflePlan plan_shuffle(uint32_t n, const runtime::Policy& policy);
 // Writes a permutation of n numbers in the order of their keys.
 void shuffle(runtime::Queue& queue, const uint64_t* keys, uint32_t n, int64_t* dst);
 
-}  // namespace random_family
 }  // namespace xpu_ops::ops

@@ -10,16 +10,15 @@
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace reduction_family {
 namespace {
 
 struct Dim { int64_t size, in, out0, out1; };
 
-constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr int64_t kReduceLimit = int64_t{1} << 31;
 constexpr int64_t kMostCut = 1 << 16;  // parts that a longer dimension is cut into
 // The CPU device gives neighbouring groups to one thread, which then reads memory in order. A group costs about as much
 // as a thousand elements: several short rows each.
-constexpr int64_t kMostGroups = int64_t{1} << 24, kGroupElements = 16384;
+constexpr int64_t kMostReduceGroups = int64_t{1} << 24, kGroupElements = 16384;
 constexpr int64_t kShortRow = 384;  // rows up to this length are reduced by fours
 constexpr int64_t kTinyRow = 8;     // rows up to this length are reduced by one item
 constexpr int64_t kWideColumns = kLanes * kColumns;
@@ -36,11 +35,11 @@ constexpr int64_t kTeamRow = 512, kTeamBytes = 64, kTeamLeast = 64, kTeamSplits 
 constexpr int64_t kManyTeamRow = 8192, kTwice = 2;
 constexpr size_t kHostPartial = 1 << 14;  // bytes for the results of splits on the calling thread
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+int64_t pieces(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t round_up(int64_t a, int64_t b) { return pieces(a, b) * b; }
 
 void check_limit(int64_t n) {
-  if (n >= kLimit)
+  if (n >= kReduceLimit)
     throw Error(
         ErrorKind::not_implemented,
         "reductions over several dimensions apart from one another of 2^31 and more elements are not supported");
@@ -52,7 +51,8 @@ void merge(std::vector<Dim>& dims) {
   for (const Dim& d : dims) {
     if (n > 0) {
       Dim& f = dims[n - 1];
-      if (d.in == f.in * f.size && d.out0 == f.out0 * f.size && d.out1 == f.out1 * f.size && f.size * d.size < kLimit) {
+      if (d.in == f.in * f.size && d.out0 == f.out0 * f.size && d.out1 == f.out1 * f.size &&
+          f.size * d.size < kReduceLimit) {
         f.size *= d.size;
         continue;
       }
@@ -68,14 +68,14 @@ uint32_t cut(std::vector<Dim>& dims) {
   uint32_t tail = 0;
   for (size_t d = 0; d < dims.size(); ++d) {
     const int64_t n = dims[d].size;
-    if (n < kLimit) continue;
-    int64_t parts = ceil_div(n, kLimit - 1);
+    if (n < kReduceLimit) continue;
+    int64_t parts = pieces(n, kReduceLimit - 1);
     while (parts < kMostCut && n % parts != 0) ++parts;
     int64_t each = n / parts;
     if (n % parts != 0) {
       if (dims.size() > 1) check_limit(n);
-      parts = ceil_div(n, kLimit / 2);
-      each = kLimit / 2;
+      parts = pieces(n, kReduceLimit / 2);
+      each = kReduceLimit / 2;
       tail = static_cast<uint32_t>(n - (parts - 1) * each);
     }
     dims[d].size = each;
@@ -92,12 +92,12 @@ void divide(ReductionArgs& a, int64_t want, int64_t granule) {
   a.outer_block = a.outer_count;
   a.inner_block = a.inner_count;
   if (want > 1) {
-    a.outer_block = static_cast<uint32_t>(ceil_div(a.outer_count, std::min<int64_t>(want, a.outer_count)));
-    outer_splits = ceil_div(a.outer_count, a.outer_block);
+    a.outer_block = static_cast<uint32_t>(pieces(a.outer_count, std::min<int64_t>(want, a.outer_count)));
+    outer_splits = pieces(a.outer_count, a.outer_block);
     const int64_t rest = want / outer_splits;
     if (rest > 1 && a.inner_count > granule) {
-      a.inner_block = static_cast<uint32_t>(round_up(ceil_div(a.inner_count, rest), granule));
-      inner_splits = ceil_div(a.inner_count, a.inner_block);
+      a.inner_block = static_cast<uint32_t>(round_up(pieces(a.inner_count, rest), granule));
+      inner_splits = pieces(a.inner_count, a.inner_block);
     }
   }
   a.inner_splits = make_divider(static_cast<uint32_t>(inner_splits));
@@ -109,17 +109,17 @@ void plan_team(ReductionPlan& plan, int64_t outputs, int64_t target, uint32_t el
   ReductionArgs& a = plan.args;
   const int64_t most = policy.team_items, each = std::clamp<int64_t>(kTeamBytes / element, 16, 32), share = most * each;
   plan.kernel = ReductionPlan::Kernel::team;
-  divide(a, outputs < target ? std::min(ceil_div(target, outputs), a.count / share) : 1, 256);
+  divide(a, outputs < target ? std::min(pieces(target, outputs), a.count / share) : 1, 256);
   const bool many = outputs * kLanes >= kTwice * target * policy.row_items;
   const int64_t items =
       a.inner_block <= (many ? kManyTeamRow : kTeamRow)
           ? int64_t{kLanes}
-          : std::clamp(round_up(ceil_div(a.inner_block, each), kLanes), std::min(kTeamLeast, most), most);
+          : std::clamp(round_up(pieces(a.inner_block, each), kLanes), std::min(kTeamLeast, most), most);
   const int64_t teams = items == kLanes ? policy.row_items / kLanes : 1, tasks = outputs * a.splits;
   a.blocks = static_cast<uint32_t>(items);
-  a.tasks = static_cast<uint32_t>(ceil_div(tasks, kMostGroups * teams));
+  a.tasks = static_cast<uint32_t>(pieces(tasks, kMostReduceGroups * teams));
   plan.local = items * teams;
-  plan.groups = ceil_div(tasks, a.tasks * teams);
+  plan.groups = pieces(tasks, a.tasks * teams);
 }
 
 // Adjacent columns by groups of `local` items, which take kColumns of them each.
@@ -128,9 +128,9 @@ void plan_columns(ReductionPlan& plan, int64_t outputs, int64_t columns, int64_t
   plan.kernel = ReductionPlan::Kernel::col;
   plan.local = static_cast<size_t>(local);
   a.mode = ColMode::columns;
-  a.blocks = static_cast<uint32_t>(ceil_div(columns, local * kColumns));
+  a.blocks = static_cast<uint32_t>(pieces(columns, local * kColumns));
   const int64_t groups = a.blocks * (outputs / columns);
-  const int64_t want = groups < target ? std::min(ceil_div(target, groups), a.count / 32) : 1;
+  const int64_t want = groups < target ? std::min(pieces(target, groups), a.count / 32) : 1;
   divide(a, std::max(want, a.count / kColumnChain), 1);
   plan.groups = static_cast<size_t>(groups * a.splits);
 }
@@ -141,11 +141,11 @@ void plan_final(ReductionPlan& plan, int64_t outputs, const runtime::Policy& pol
   if (most > kLanes && splits >= kTeamSplits) {
     plan.joined_by = outputs >= kLanes ? kLanes : policy.team_items;
     plan.final_local = most;
-    plan.final_groups = outputs >= kLanes ? ceil_div(outputs, kLanes) : outputs;
+    plan.final_groups = outputs >= kLanes ? pieces(outputs, kLanes) : outputs;
     return;
   }
   plan.final_local = static_cast<size_t>(std::min<int64_t>(round_up(outputs, 16), 256));
-  plan.final_groups = static_cast<size_t>(ceil_div(outputs, static_cast<int64_t>(plan.final_local)));
+  plan.final_groups = static_cast<size_t>(pieces(outputs, static_cast<int64_t>(plan.final_local)));
 }
 
 }  // namespace
@@ -228,19 +228,19 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     plan.local = kLanes;
     if (unit_rows && a.outer_count == 1 && a.inner_count <= kShortRow && columns >= kRows &&
         outputs >= kRows * target) {
-      a.blocks = static_cast<uint32_t>(ceil_div(columns, kRows));
+      a.blocks = static_cast<uint32_t>(pieces(columns, kRows));
       a.short_rows = static_cast<uint32_t>(a.blocks * (outputs / columns));
       const int64_t each = std::min<int64_t>(kGroupElements / (kRows * a.inner_count), a.short_rows / (16 * units));
       a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, 1));
-      plan.groups = ceil_div(a.short_rows, a.tasks);
+      plan.groups = pieces(a.short_rows, a.tasks);
       return ReductionFit::ok;
     }
-    int64_t want = outputs < target ? std::min(ceil_div(target, outputs), count / 2048) : 1;
+    int64_t want = outputs < target ? std::min(pieces(target, outputs), count / 2048) : 1;
     if (outputs <= (1 << 16)) want = std::max(want, count / kRowChain);
     divide(a, want, 256);
     const int64_t tasks = outputs * a.splits, each = std::min(kGroupElements / a.inner_count, tasks / (16 * units));
-    a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, ceil_div(tasks, kMostGroups)));
-    plan.groups = ceil_div(tasks, a.tasks);
+    a.tasks = static_cast<uint32_t>(std::max<int64_t>(each, pieces(tasks, kMostReduceGroups)));
+    plan.groups = pieces(tasks, a.tasks);
   } else if (unit_columns && columns >= kWideColumns) {
     plan_columns(plan, outputs, columns, std::min<int64_t>(policy.row_items, columns / kWideColumns * kLanes), target);
   } else if (unit_columns && kept.size() == 1 && a.outer_count == 1 && a.in_inner == columns && count >= 64) {
@@ -249,7 +249,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     a.mode = ColMode::flat;
     const int64_t want = std::max(count / kColumnChain, std::min(4096 / columns, count / 16));
     a.splits = static_cast<uint32_t>(std::clamp<int64_t>(want, 1, 4 * kMaxSplits));
-    plan.groups = ceil_div(a.splits * columns, 256);
+    plan.groups = pieces(a.splits * columns, 256);
   } else if (narrow) {
     plan_columns(plan, outputs, columns, columns / kColumns, target);
   } else {
@@ -258,7 +258,7 @@ ReductionFit plan_reduction(const ReductionShape& shape, bool ordered, const run
     a.mode = ColMode::gather;
     const int64_t items = target * 64;
     divide(a, outputs < items && count >= 64 ? std::min(items / outputs, count / 32) : 1, 1);
-    plan.groups = ceil_div(outputs * a.splits, 256);
+    plan.groups = pieces(outputs * a.splits, 256);
   }
   check_limit(outputs * a.splits);
   if (a.splits > 1) plan_final(plan, outputs, policy);
@@ -276,8 +276,7 @@ void run_here(ReductionArgs& args, runtime::HostKernel first, runtime::HostKerne
 
 bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels) {
   ReductionPlan plan;
-  if (plan_reduction(problem.shape, problem.ordered, runtime::device_info(queue.device).policy, plan) ==
-      ReductionFit::too_many_dims)
+  if (plan_reduction(problem.shape, problem.ordered, runtime::policy_of(queue), plan) == ReductionFit::too_many_dims)
     return false;
   ReductionArgs& args = plan.args;
   args.in = problem.in;
@@ -315,5 +314,4 @@ bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const Reduct
   return true;
 }
 
-}  // namespace reduction_family
 }  // namespace xpu_ops::ops

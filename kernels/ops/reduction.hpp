@@ -9,7 +9,6 @@
 #include "kernels/sycl/reduce/reduction_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace reduction_family {
 
 constexpr int kReductionInputDims = 64;
 
@@ -59,5 +58,4 @@ struct ReductionProblem {
 // False, and nothing is done, where there are too many dimensions.
 bool reduce(runtime::Queue& queue, const ReductionProblem& problem, const ReductionSlots& kernels);
 
-}  // namespace reduction_family
 }  // namespace xpu_ops::ops

@@ -8,7 +8,6 @@
 #include "kernels/sycl/products/rnn_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace rnn_family {
 namespace {
 
 using runtime::ceil_div;
@@ -65,7 +64,7 @@ RnnPlan plan_rnn_step(RnnKind kind, int64_t batch, int64_t hidden) {
 
 void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem) {
   const RnnPlan plan = plan_rnn_step(kind, problem.batch, problem.cell.hidden);
-  const bool narrow = runtime::device_info(queue.device).policy.narrow;
+  const bool narrow = runtime::policy_of(queue).narrow;
   runtime::launch2(queue, step_of(kind, narrow), plan.groups0, plan.groups1, 1, plan.local, problem);
 }
 
@@ -74,5 +73,4 @@ void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& p
                    kStepUnits, problem.cell);
 }
 
-}  // namespace rnn_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace rnn_family {
 
 enum class RnnKind { lstm, lstm_backward, gru, gru_backward };
 
@@ -27,5 +26,4 @@ void rnn_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem
 // The step at which backward begins: no product yet.
 void rnn_first_step(runtime::Queue& queue, RnnKind kind, const RnnStepProblem& problem);
 
-}  // namespace rnn_family
 }  // namespace xpu_ops::ops

@@ -3,19 +3,18 @@
 #include <algorithm>
 
 #include "gen/kernels/rounding_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 #include "kernels/sycl/elementwise/rounding_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace rounding_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kTeamElements = 16;    // of an item in a team
-constexpr size_t kGroupsPerUnit = 4;    // so that units that start late still share the work
+constexpr size_t kRoundHeld = 16;       // of an item in a team
 constexpr size_t kLeastValues = 8192;   // of an item that computes in vectors, where there are more
 constexpr size_t kTileElements = 2048;  // of a work-group of many items
 
@@ -51,7 +50,7 @@ RoundPlan plan_round(const RoundProblem& p, const runtime::Policy& policy) {
     plan.groups = ceil_div(all, plan.each);
     return plan;
   }
-  const RowTeams shape = row_teams(all, p.group, kTeamElements, policy);
+  const RowTeams shape = row_teams(all, p.group, kRoundHeld, policy);
   plan.groups = shape.groups;
   plan.local = shape.local;
   plan.team = static_cast<uint32_t>(shape.items);
@@ -60,7 +59,7 @@ RoundPlan plan_round(const RoundProblem& p, const runtime::Policy& policy) {
 
 void round_rows(runtime::Queue& queue, DType from, RoundFormat to, const RoundProblem& problem) {
   RoundArgs args{problem};
-  const RoundPlan plan = plan_round(problem, runtime::device_info(queue.device).policy);
+  const RoundPlan plan = plan_round(problem, runtime::policy_of(queue));
   args.groups = args.columns / args.group;
   args.each = plan.each;
   args.team = plan.team;
@@ -85,10 +84,9 @@ ScalePlan plan_scale(const ScaleProblem& p, const runtime::Policy& policy) {
 
 void round_by(runtime::Queue& queue, DType from, RoundFormat to, const ScaleProblem& problem) {
   ScaleArgs args{problem};
-  const ScalePlan plan = plan_scale(problem, runtime::device_info(queue.device).policy);
+  const ScalePlan plan = plan_scale(problem, runtime::policy_of(queue));
   args.chunk = plan.chunk;
   runtime::launch2(queue, scaled(to, plan.items == 1)[from], args.rows, plan.groups, 1, plan.items, args);
 }
 
-}  // namespace rounding_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace rounding_family {
 
 struct RoundPlan {
   bool spans = false;  // items that compute in vectors take groups
@@ -29,5 +28,4 @@ struct ScalePlan {
 ScalePlan plan_scale(const ScaleProblem& problem, const runtime::Policy& policy);
 void round_by(runtime::Queue& queue, DType from, RoundFormat to, const ScaleProblem& problem);
 
-}  // namespace rounding_family
 }  // namespace xpu_ops::ops

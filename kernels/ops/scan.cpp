@@ -9,7 +9,6 @@
 #include "kernels/sycl/reduce/scan_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace scan_family {
 namespace {
 
 using runtime::ceil_div;
@@ -17,8 +16,8 @@ using runtime::ceil_div;
 constexpr int64_t kLanes = 16;                           // kScanLanes of the device code
 constexpr size_t kAxisItems = 1024;                      // of a work-group across lines
 constexpr size_t kLeastAxisItems = 64;                   // where fewer lines have to keep the device busy
-constexpr int64_t kFilling = 4;                          // work-groups per compute unit
-constexpr int64_t kChunk = 16384;                        // least elements that are worth a work-group of their own
+constexpr int64_t kScanFilling = 4;                      // work-groups per compute unit
+constexpr int64_t kScanChunk = 16384;                    // least elements that are worth a work-group of their own
 constexpr int64_t kMostChunks = 256, kFewLines = 32;     // of a line; lines that are cut
 constexpr int64_t kTeamFilling = 32, kTeamChunk = 2048;  // the same where a unit holds many work-groups
 constexpr int64_t kLongestChunk = int64_t{1} << 30;      // elements that 32 bits number
@@ -42,7 +41,7 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   plan.groups0 = static_cast<size_t>(s.outer);
   if (s.inner != 1) {
     plan.kernel = ScanPlan::Kernel::axis;
-    const size_t share = ceil_div(s.outer * s.inner, kFilling * int64_t{policy.units});
+    const size_t share = ceil_div(s.outer * s.inner, kScanFilling * int64_t{policy.units});
     const size_t filling = std::max(kLeastAxisItems, ceil_div(share, kLanes) * kLanes);
     plan.local = std::min({kAxisItems, size_t{policy.most_items}, ceil_div(s.inner, kLanes) * kLanes, filling});
     plan.groups1 = ceil_div(s.inner, plan.local);
@@ -50,12 +49,12 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   }
   plan.local = kLanes;
   const bool many = !policy.single_items;
-  const int64_t wanted = (many ? kTeamFilling : kFilling) * int64_t{policy.units};
+  const int64_t wanted = (many ? kTeamFilling : kScanFilling) * int64_t{policy.units};
   const bool few = s.outer < wanted;  // lines are shared to keep the device busy
   const int64_t least = std::max<int64_t>(1, ceil_div(s.length, kLongestChunk));
   // The bits do not depend on how many threads a CPU has: its lines have the same chunks, whoever takes them.
   const int64_t chunks = std::max(least, many ? few ? std::min(wanted / s.outer, s.length / kTeamChunk) : 1
-                                         : s.outer < kFewLines ? std::min(s.length / kChunk, kMostChunks)
+                                         : s.outer < kFewLines ? std::min(s.length / kScanChunk, kMostChunks)
                                                                : 1);
   plan.chunk = static_cast<uint32_t>(ceil_div(ceil_div(s.length, chunks), kLanes) * kLanes);
   plan.chunks = static_cast<uint32_t>(ceil_div(s.length, plan.chunk));
@@ -70,7 +69,7 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
 }
 
 void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s, const ScanPointers& pointers) {
-  const ScanPlan plan = plan_scan(s, runtime::device_info(queue.device).policy);
+  const ScanPlan plan = plan_scan(s, runtime::policy_of(queue));
   ScanArgs args = to_args(s, pointers, plan);
   runtime::KernelSlot& line = plan.team ? kernels.team : kernels.line;
   switch (plan.kernel) {
@@ -97,5 +96,4 @@ void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s,
   }
 }
 
-}  // namespace scan_family
 }  // namespace xpu_ops::ops

@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace scan_family {
 
 // A dense tensor as [outer, length, inner], scanned along length; no size is 0.
 struct ScanShape { int64_t outer, length, inner; };
@@ -27,5 +26,4 @@ ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
 struct ScanKernels { runtime::KernelSlot &line, &team, &axis; };
 void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, const ScanPointers& pointers);
 
-}  // namespace scan_family
 }  // namespace xpu_ops::ops

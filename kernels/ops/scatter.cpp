@@ -7,6 +7,7 @@
 #include "gen/kernels/scatter_kernels.hpp"
 #include "kernels/ops/copy.hpp"
 #include "kernels/ops/items.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/ops/sort.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
@@ -15,22 +16,20 @@
 #include "kernels/sycl/core/counts_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace scatter_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kHostMove = 20;                             // of a step, in units of SmallWork::run()
 constexpr int64_t kNearBytes = int64_t{1} << 19;              // of the second cache, which a tile adds to
-constexpr uint32_t kLine = 16;                                // columns that are worth a vector
-constexpr size_t kGroup = 64;                                 // items, where an item has a column
+constexpr uint32_t kScatterLine = 16;                         // columns that are worth a vector
+constexpr size_t kColumnGroup = 64;                           // items, where an item has a column
 constexpr size_t kFillingItems = 128;                         // items per compute unit
 constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 18;  // indices and places from which on sifting pays
 constexpr size_t kSiftParts = 8;
 constexpr int64_t kDealtSteps = 1 << 15;  // indices from which on dealing them to many threads pays
 constexpr int64_t kDealtParts = 64;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
-constexpr size_t kFewUnits = 4, kSliceColumns = 256;
+constexpr size_t kFewScatterUnits = 4, kSliceColumns = 256;
 constexpr int64_t kPartSteps = 1 << 10;
 constexpr int64_t kTeamSteps = 16;                   // of a column that is worth a sub-group
 constexpr int64_t kMeetSteps = 256;                  // of a column that is worth a work-group
@@ -50,7 +49,7 @@ constexpr int64_t kMostTables = 2048;
 constexpr size_t kCountItems = 64;
 constexpr size_t kCountEach = 16, kCountFilling = 8;  // of a shared table: indices of an item, work-groups per unit
 
-runtime::KernelSlot& kernel_of(const ColumnProblem& p) {
+runtime::KernelSlot& column_kernel(const ColumnProblem& p) {
   switch (p.op) {
     case Reduce::assign: return kernels::column_assign[raw_dtype(p.element)];
     case Reduce::add: return kernels::column_add[p.type];
@@ -72,7 +71,7 @@ runtime::KernelSlot& team_kernel_of(const ColumnProblem& p) {
   throw Error(ErrorKind::runtime, "unknown reduction");
 }
 
-ColumnArgs args_of(const ColumnProblem& p) {
+ColumnArgs column_args(const ColumnProblem& p) {
   ColumnArgs args{};
   args.data = p.data;
   args.src = p.src;
@@ -96,12 +95,13 @@ ColumnStep columns_step(const ColumnArgs& args) {
 // lies side by side; where that is across columns, what the tile adds to should stay in the second cache.
 void plan_tiles(const ColumnProblem& p, size_t units, size_t total, ColumnArgs& args) {
   const bool even = args.walk.inner_ndim <= 1;
-  args.across = even && args.walk.inner >= kLine && std::abs(args.walk.strides[0][0]) < std::abs(p.index.stride);
+  args.across = even && args.walk.inner >= kScatterLine && std::abs(args.walk.strides[0][0]) < std::abs(p.index.stride);
   size_t tile = ceil_div(total, 8 * units);
   if (args.across)
-    tile = ceil_div(std::min(tile, kNearBytes / sizeof(float) / std::max<size_t>(1, p.index.size)), kLine) * kLine;
-  args.tile =
-      static_cast<uint32_t>(std::clamp<size_t>(tile, args.across ? kLine : 1, std::max(args.walk.inner, kLine)));
+    tile = ceil_div(std::min(tile, kNearBytes / sizeof(float) / std::max<size_t>(1, p.index.size)), kScatterLine) *
+           kScatterLine;
+  args.tile = static_cast<uint32_t>(
+      std::clamp<size_t>(tile, args.across ? kScatterLine : 1, std::max(args.walk.inner, kScatterLine)));
   args.take = even ? args.tile : 1;
   // One column of many places: each thread goes through all indices, for places that are a share of the cache misses.
   if (total == 1 && p.steps >= kSiftSteps && p.index.size >= kSiftSize) {
@@ -117,9 +117,9 @@ bool sorts(const ColumnProblem& p, size_t total, bool uniform, bool together, si
 }
 
 // A sub-group reads the indices and the elements of a column as they lie side by side.
-bool by_teams(const ColumnProblem& p, size_t total, size_t units) {
+bool teams_pay(const ColumnProblem& p, size_t total, size_t units) {
   return p.src_step == 1 && p.index_step == 1 && p.steps >= kTeamSteps && p.index.size < INT32_MAX &&
-         total < INT32_MAX && total * kLine >= kFillingItems * units;
+         total < INT32_MAX && total * kScatterLine >= kFillingItems * units;
 }
 
 // A work-group shares a column of those: for the two operations whose kernels can.
@@ -157,7 +157,7 @@ void scatter_dealt(runtime::Queue& queue, runtime::KernelSlot& kernel, const Col
 void launch_keys(runtime::Queue& queue, const ColumnPlan& plan, int32_t* keys) {
   const ColumnArgs& args = plan.args;
   const ColumnKeyArgs key{args.index, keys, args.index_step, args.skip, args.steps, args.walk};
-  runtime::launch2(queue, kernels::column_keys, plan.sorts, ceil_div(args.steps, kGroup), 1, kGroup, key);
+  runtime::launch2(queue, kernels::column_keys, plan.sorts, ceil_div(args.steps, kColumnGroup), 1, kColumnGroup, key);
 }
 
 void scatter_last(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan) {
@@ -191,21 +191,21 @@ void scatter_sorted(runtime::Queue& queue, runtime::KernelSlot& kernel, const Co
 ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   ColumnPlan plan;
   ColumnArgs& args = plan.args;
-  args = args_of(p);
+  args = column_args(p);
   args.uniform = true;
   for (const auto& d : p.columns) args.uniform &= d.size == 1 || d.strides[2] == 0;
   const auto& inner = args.walk.strides[0];
   const size_t units = std::max<size_t>(1, policy.units);
-  const bool coalesced = args.walk.inner_ndim == 1 && inner[0] == 1 && args.walk.inner >= kLine;
+  const bool coalesced = args.walk.inner_ndim == 1 && inner[0] == 1 && args.walk.inner >= kScatterLine;
   if (!coalesced && args.walk.inner < 256) args.walk = make_walk<3>(p.columns, true, 256);
   args.unit = args.walk.inner_ndim == 1 && inner[0] == 1 && inner[1] == 1;
   const size_t total = static_cast<size_t>(args.walk.rows) * args.walk.inner;
-  size_t width = plan.local = kGroup;  // width: columns of a work-group
+  size_t width = plan.local = kColumnGroup;  // width: columns of a work-group
   const bool together = args.uniform && args.unit;
   if (policy.single_items && together) {
     plan.local = coalesced ? policy.lanes : 1;
-    width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / units, kLine)) : 1;
-    if (units > kFewUnits && p.steps >= kPartSteps) {
+    width = coalesced ? even_group(args.walk.inner, std::max<size_t>(total / units, kScatterLine)) : 1;
+    if (units > kFewScatterUnits && p.steps >= kPartSteps) {
       const size_t wide = coalesced ? even_group(args.walk.inner, std::max(width, kSliceColumns)) : width;
       const size_t pieces = args.walk.rows * ceil_div(args.walk.inner, wide);
       if (const size_t parts = std::min(units / pieces, units); parts > 1) {
@@ -218,7 +218,7 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     }
   } else if (policy.single_items) {
     plan.local = 1;
-    if (total == 1 && units > kFewUnits && p.steps >= kDealtSteps && p.index.size < INT32_MAX) {
+    if (total == 1 && units > kFewScatterUnits && p.steps >= kDealtSteps && p.index.size < INT32_MAX) {
       plan.dealt = true;
       args.part_size = ceil_div(p.index.size, std::min<int64_t>({int64_t{policy.units}, kDealtParts, p.index.size}));
       args.parts = static_cast<uint32_t>(ceil_div(p.index.size, args.part_size));
@@ -245,7 +245,7 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     plan.groups0 = total;
     plan.groups1 = ceil_div(args.steps, plan.local);
     return plan;
-  } else if (!together && by_teams(p, total, units) && meets(p, policy)) {
+  } else if (!together && teams_pay(p, total, units) && meets(p, policy)) {
     args.meets = true;
     plan.team = true;
     args.held = p.index.stride == 1 && p.index.size <= static_cast<int64_t>(kHeldBytes / p.element) &&
@@ -255,7 +255,7 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
     plan.groups0 = std::min(total, kMeetFilling * units);
     plan.groups1 = 1;
     return plan;
-  } else if (!together && by_teams(p, total, units)) {
+  } else if (!together && teams_pay(p, total, units)) {
     plan.team = true;
     const RowGroups rows = sub_group_rows(total, policy);
     plan.groups0 = rows.groups;
@@ -282,7 +282,7 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
 }
 
 void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
-  runtime::KernelSlot& kernel = kernel_of(p);
+  runtime::KernelSlot& kernel = column_kernel(p);
   if (p.steps == 0) return;
   for (const auto& d : p.columns)
     if (d.size == 0) return;
@@ -290,7 +290,7 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     throw Error(ErrorKind::runtime, "more than 2^32 indices along one dimension are not supported");
   const auto here = [&] {
     if (!kernel.host()) return false;
-    ColumnArgs args = args_of(p);
+    ColumnArgs args = column_args(p);
     const int64_t cost = p.steps * (args.walk.rows * int64_t{args.walk.inner}) * kHostMove;
     if (args.walk.inner_ndim > 1 || !queue.small().takes(cost)) return false;
     args.inner = index_step(p);
@@ -298,7 +298,7 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     return queue.small().run_taken([args, run = kernel.host()] { run(&args, 0); }, kernel);
   };
   if (!here()) {
-    const ColumnPlan plan = plan_columns(p, runtime::device_info(queue.device).policy);
+    const ColumnPlan plan = plan_columns(p, runtime::policy_of(queue));
     if (plan.dealt)
       scatter_dealt(queue, kernel, plan, p.element);
     else if (plan.last)
@@ -357,7 +357,7 @@ void count_together(runtime::Queue& queue, CountArgs args, const runtime::Policy
 
 void count_indices(runtime::Queue& queue, const CountProblem& problem) {
   CountArgs args{problem};
-  const runtime::Policy& policy = runtime::device_info(queue.device).policy;
+  const runtime::Policy& policy = runtime::policy_of(queue);
   if (!policy.single_items && args.bins > kLocalBins) return count_together(queue, args, policy);
   const CountPlan plan = plan_counts(args.n, args.bins, policy);
   const runtime::Scratch counts(size_t{plan.tables} * args.bins * sizeof(int64_t));
@@ -375,5 +375,4 @@ void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentPro
   launch_item_rows(queue, kernels::segment_reduce_backward[type], size_t{p.outer} * p.segments, p.inner, p);
 }
 
-}  // namespace scatter_family
 }  // namespace xpu_ops::ops

@@ -10,7 +10,6 @@
 #include "kernels/sycl/index/scatter_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace scatter_family {
 
 enum class Reduce { assign, add, mul, max, min };
 
@@ -57,5 +56,4 @@ void merge_counts(runtime::Queue& queue, int64_t* counts, uint32_t tables, uint3
 void segment_reduce(runtime::Queue& queue, DType type, const SegmentProblem& problem);
 void segment_reduce_backward(runtime::Queue& queue, DType type, const SegmentProblem& problem);
 
-}  // namespace scatter_family
 }  // namespace xpu_ops::ops

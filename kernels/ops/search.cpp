@@ -8,7 +8,6 @@
 #include "kernels/sycl/index/search_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchProblem& problem) {
   launch_items(queue, kernels::searchsorted[type], problem.n, problem);
@@ -23,7 +22,7 @@ void find_bins(runtime::Queue& queue, DType type, const BinProblem& problem) {
 }
 
 void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& problem, int64_t* out) {
-  const CountPlan plan = plan_counts(problem.n, problem.bins, runtime::device_info(queue.device).policy);
+  const CountPlan plan = plan_counts(problem.n, problem.bins, runtime::policy_of(queue));
   const runtime::Scratch counts(size_t{plan.tables} * problem.bins * sizeof(int64_t));
   const BinCountArgs args{problem, counts.get<int64_t>(), plan.tables};
   const runtime::KernelTable& kernel = plan.by_group ? kernels::histogram_local : kernels::histogram_count;
@@ -31,5 +30,4 @@ void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& p
   merge_counts(queue, args.counts, plan.tables, problem.bins, out);
 }
 
-}  // namespace search_family
 }  // namespace xpu_ops::ops

@@ -5,7 +5,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace search_family {
 
 void search_sorted(runtime::Queue& queue, DType type, const SearchProblem& problem);
 void is_in(runtime::Queue& queue, DType type, const IsinProblem& problem);
@@ -13,5 +12,4 @@ void find_bins(runtime::Queue& queue, DType type, const BinProblem& problem);
 // Counts in bins of one width into `out`, without a bin per element in memory.
 void count_even_bins(runtime::Queue& queue, DType type, const BinCountProblem& problem, int64_t* out);
 
-}  // namespace search_family
 }  // namespace xpu_ops::ops

@@ -9,16 +9,13 @@
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace shape_family {
 namespace {
 
 using runtime::ceil_div;
 
 constexpr int64_t kPadShare = 4096, kCol2imShare = 1024;  // elements of a work-group
-constexpr int64_t kMostRows = 128;
+constexpr int64_t kMostPadRows = 128;
 constexpr int64_t kRunCost = 64;  // of a run of cat on the calling thread, in units of SmallWork::run
-
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
 
 }  // namespace
 
@@ -69,7 +66,7 @@ bool Cat::widen() {
 
 void Cat::finish() {
   if (args_.count > 0) {
-    const runtime::Policy& policy = policy_of(queue_);
+    const runtime::Policy& policy = runtime::policy_of(queue_);
     const uint32_t total = args_.total;
     args_.ahead = !policy.single_items;
     const bool wide = !policy.single_items && widen();
@@ -81,7 +78,7 @@ void Cat::finish() {
 }
 
 uint32_t plan_rows(int64_t row, int64_t share) {
-  return static_cast<uint32_t>(std::clamp<int64_t>(share / row, 1, kMostRows));
+  return static_cast<uint32_t>(std::clamp<int64_t>(share / row, 1, kMostPadRows));
 }
 
 void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, const PadProblem& p) {
@@ -95,7 +92,8 @@ void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, const PadProblem& p
   args.end = std::max(args.begin, std::min(pad + in, out));
   args.left = p.reflect ? pad : 0;
   args.right = p.reflect ? 2 * (in - 1) - (args.end - pad) : in - 1;
-  runtime::launch(queue, kernel, ceil_div(p.rows, args.group), tile_group(p.written[0], policy_of(queue)), args);
+  runtime::launch(queue, kernel, ceil_div(p.rows, args.group), tile_group(p.written[0], runtime::policy_of(queue)),
+                  args);
 }
 
 namespace {
@@ -106,7 +104,7 @@ Im2colArgs im2col_args(const Im2colProblem& p) {
 }  // namespace
 
 void im2col(runtime::Queue& queue, size_t element, const Im2colProblem& p) {
-  const size_t local = tile_group(static_cast<size_t>(std::max(p.out_width, 1)), policy_of(queue));
+  const size_t local = tile_group(static_cast<size_t>(std::max(p.out_width, 1)), runtime::policy_of(queue));
   runtime::launch(queue, kernels::im2col[raw_dtype(element)], p.rows, local, im2col_args(p));
 }
 
@@ -114,15 +112,14 @@ void col2im(runtime::Queue& queue, DType type, const Im2colProblem& p) {
   Im2colArgs args = im2col_args(p);
   args.group = plan_rows(p.width, kCol2imShare);
   runtime::launch(queue, kernels::col2im[type], ceil_div(p.rows, args.group),
-                  tile_group(static_cast<size_t>(p.width), policy_of(queue)), args);
+                  tile_group(static_cast<size_t>(p.width), runtime::policy_of(queue)), args);
 }
 
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& p) {
-  const size_t group = policy_of(queue).elementwise_group;
+  const size_t group = runtime::policy_of(queue).elementwise_group;
   const UnfoldBackwardArgs args{p, make_divider(p.inner), make_divider(p.length),
                                 make_divider(static_cast<uint32_t>(p.step))};
   runtime::launch(queue, kernels::unfold_backward[type], ceil_div(p.n, group), group, args);
 }
 
-}  // namespace shape_family
 }  // namespace xpu_ops::ops

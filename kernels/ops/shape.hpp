@@ -10,7 +10,6 @@
 #include "kernels/sycl/elementwise/shape_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace shape_family {
 
 // Gathers the parts of a concatenation; launches whenever the arguments are full, and at the end.
 class Cat {
@@ -40,5 +39,4 @@ void im2col(runtime::Queue& queue, size_t element, const Im2colProblem& problem)
 void col2im(runtime::Queue& queue, DType type, const Im2colProblem& problem);
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& problem);
 
-}  // namespace shape_family
 }  // namespace xpu_ops::ops

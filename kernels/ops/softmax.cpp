@@ -10,11 +10,10 @@
 #include "kernels/sycl/reduce/softmax_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace softmax_family {
 namespace {
 
-constexpr size_t kRowGroups = 64;                     // work-groups per compute unit
-constexpr size_t kTeamElements = 16, kTeamPairs = 8;  // of an item's registers: kHeld of the device code
+constexpr size_t kSoftmaxRowGroups = 64;             // work-groups per compute unit
+constexpr size_t kSoftmaxHeld = 16, kTeamPairs = 8;  // of an item's registers: kHeld of the device code
 
 const runtime::KernelTable2& kernel_of(SoftmaxPlan::Kernel kernel, bool backward, bool log) {
   using Kernel = SoftmaxPlan::Kernel;
@@ -45,7 +44,7 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& p, const runtime::Pol
   if (p.inner == 1 && policy.team_items > kLanes) {
     plan.rows = !p.y && p.dim <= kSoftmaxShort ? kSoftmaxRows : 1;
     const RowTeams teams =
-        row_teams(runtime::ceil_div(p.outer, plan.rows), p.dim, p.y ? kTeamPairs : kTeamElements, policy);
+        row_teams(runtime::ceil_div(p.outer, plan.rows), p.dim, p.y ? kTeamPairs : kSoftmaxHeld, policy);
     plan.kernel = Kernel::team;
     plan.team = static_cast<uint32_t>(teams.items);
     plan.local = teams.local;
@@ -57,7 +56,7 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& p, const runtime::Pol
     plan.kernel = fours && policy.single_items ? Kernel::fours : Kernel::row;
     plan.local = plan.kernel == Kernel::fours ? 1 : kLanes;
     const size_t each = plan.kernel == Kernel::fours ? kSoftmaxRows : 1;
-    plan.groups = std::min<size_t>(runtime::ceil_div(p.outer, each), kRowGroups * policy.units);
+    plan.groups = std::min<size_t>(runtime::ceil_div(p.outer, each), kSoftmaxRowGroups * policy.units);
     return plan;
   }
   plan.local = kLanes;
@@ -67,10 +66,9 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& p, const runtime::Pol
 }
 
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, const SoftmaxProblem& problem) {
-  const SoftmaxPlan plan = plan_softmax(from, problem, runtime::device_info(queue.device).policy);
+  const SoftmaxPlan plan = plan_softmax(from, problem, runtime::policy_of(queue));
   runtime::launch(queue, kernel_of(plan.kernel, problem.y, log)(from, to), plan.groups, plan.local,
                   to_args(problem, plan));
 }
 
-}  // namespace softmax_family
 }  // namespace xpu_ops::ops

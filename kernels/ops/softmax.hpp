@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace softmax_family {
 
 struct SoftmaxPlan {
   enum class Kernel : uint8_t { fours, row, team, columns };  // all but the last along the innermost dimension
@@ -23,5 +22,4 @@ SoftmaxPlan plan_softmax(DType from, const SoftmaxProblem& problem, const runtim
 
 void softmax(runtime::Queue& queue, bool log, DType from, DType to, const SoftmaxProblem& problem);
 
-}  // namespace softmax_family
 }  // namespace xpu_ops::ops

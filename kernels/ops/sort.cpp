@@ -4,16 +4,15 @@
 #include <utility>
 
 #include "gen/kernels/sort_kernels.hpp"
+#include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
 
 namespace xpu_ops::ops {
-inline namespace sort_family {
 namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kMaxLaunch = (int64_t{1} << 31) - 1;  // elements that a launch numbers
 // Sorting: up to kRankFlat elements share a work-group with other rows, up to kRank have one of their own.
 constexpr int64_t kRankFlat = 16, kRank = 64;
 // Longer rows are worth several items with vector registers of their own: the second times the units that would stand
@@ -22,9 +21,9 @@ constexpr int64_t kItemRow = 1 << 18, kSingleItemRow = 1 << 21;
 constexpr int64_t kLongDigits = 2048;             // rows from here on amortise digits of 11 bits
 constexpr size_t kCachedScratch = 8 << 20;        // bytes that one batch of rows works on
 constexpr size_t kMostScratch = size_t{1} << 30;  // where that would not fill the device
-constexpr int64_t kChunk = 4096;                  // least elements of a part
+constexpr int64_t kSortChunk = 4096;              // least elements of a part
 // Of teams: elements of a tile per item, from which row on several work-groups share one, and most that share it.
-constexpr int64_t kTileEach = 16, kTeamRow = 1 << 15, kMostTeams = 1 << 13;
+constexpr int64_t kTileEach = 16, kSortTeamRow = 1 << 15, kMostTeams = 1 << 13;
 constexpr size_t kLeastTeam = 64, kDigitValues = 256;
 constexpr uint32_t kWide = 1024, kFlat = 256, kRows = 64;  // items of work-groups
 // topk: bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach
@@ -38,8 +37,7 @@ constexpr uint32_t kNotedRuns = 4096;
 
 size_t entry_bytes(DType type) { return dtype_size(type) == 8 ? 16 : 8; }
 
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
-size_t wide_group(runtime::Queue& queue) { return std::min(kWide, policy_of(queue).most_items); }
+size_t wide_group(runtime::Queue& queue) { return std::min(kWide, runtime::policy_of(queue).most_items); }
 
 void* ahead(void* p, size_t bytes) { return p ? static_cast<char*>(p) + bytes : nullptr; }
 const void* ahead(const void* p, size_t bytes) { return static_cast<const char*>(p) + bytes; }
@@ -73,7 +71,7 @@ void sort_row_chunks(runtime::Queue& queue, SortArgs args, const SortPlan& plan,
 // Digits of 8 bits of the entries of all rows, a work-group per row or per chunk.
 void sort_entries(runtime::Queue& queue, SortArgs& args, const SortPlan& plan, DType type) {
   const DType key = dtype_size(type) == 8 ? DType::i64 : DType::i32;
-  const size_t wide = policy_of(queue).elementwise_group, local = plan.local;
+  const size_t wide = runtime::policy_of(queue).elementwise_group, local = plan.local;
   const runtime::Scratch moved(args.rows * sizeof(uint32_t));
   args.moved = moved.get<uint32_t>();
   args.by_take = xpu::make_divider(args.take);
@@ -128,7 +126,7 @@ void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
   runtime::Scratch counts(groups * kSelectSlots * sizeof(uint32_t)), state(size_t{args.rows} * sizeof(SelectState));
   args.counts = counts.get<uint32_t>();
   args.state = state.get<SelectState>();
-  if (const runtime::Policy& policy = policy_of(queue); !policy.single_items) {
+  if (const runtime::Policy& policy = runtime::policy_of(queue); !policy.single_items) {
     for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
       runtime::launch(queue, kernels::select_count_team[p.type], groups, policy.team_items, args);
       runtime::launch(queue, kernels::select_digit_team[p.type], args.rows, policy.team_items, args);
@@ -166,7 +164,7 @@ SortPlan plan_teams(const SortProblem& p, SortPlan plan, const runtime::Policy& 
   using Kernel = SortPlan::Kernel;
   const auto length = static_cast<size_t>(p.length), entry = entry_bytes(p.type), most = size_t{policy.team_items};
   plan.passes = static_cast<uint32_t>(dtype_size(p.type));
-  if (p.length > kTeamRow && p.rows < 2 * int64_t{policy.units}) {
+  if (p.length > kSortTeamRow && p.rows < 2 * int64_t{policy.units}) {
     plan.kernel = Kernel::team_chunks;
     plan.local = most;
     const size_t tile = most * kTileEach, tiles = ceil_div(length, tile), each = ceil_div(tiles, kMostTeams);
@@ -215,7 +213,7 @@ SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
   plan.batch = 1;
   const size_t bits = item <= 2 ? 8 : 11;
   plan.passes = static_cast<uint32_t>(ceil_div(item * 8, bits));
-  plan.chunks = static_cast<uint32_t>(std::clamp<int64_t>(p.length / kChunk, 1, 4 * int64_t{policy.units}));
+  plan.chunks = static_cast<uint32_t>(std::clamp<int64_t>(p.length / kSortChunk, 1, 4 * int64_t{policy.units}));
   plan.chunk = static_cast<uint32_t>(ceil_div(p.length, plan.chunks));
   plan.chunks = static_cast<uint32_t>(ceil_div(p.length, plan.chunk));
   plan.half = static_cast<size_t>(p.length) * entry;
@@ -225,7 +223,7 @@ SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
 
 void sort(runtime::Queue& queue, const SortProblem& p) {
   (void)kernels::sort_rank[p.type];  // the error for types that do not sort, also where nothing is launched
-  const SortPlan plan = plan_sort(p, policy_of(queue));
+  const SortPlan plan = plan_sort(p, runtime::policy_of(queue));
   if (plan.kernel == SortPlan::Kernel::none) return;
   runtime::Scratch entries(plan.half * 2), counts(plan.counts);
   SortArgs args{};
@@ -266,7 +264,7 @@ TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
 
 void topk(runtime::Queue& queue, const SortProblem& p) {
   using Kernel = TopkPlan::Kernel;
-  const TopkPlan plan = plan_topk(p, policy_of(queue));
+  const TopkPlan plan = plan_topk(p, runtime::policy_of(queue));
   if (plan.kernel == Kernel::none) return;
   if (plan.kernel == Kernel::sort) return sort(queue, p);
   runtime::Scratch candidates(static_cast<size_t>(p.rows) * plan.capacity * entry_bytes(p.type));
@@ -306,7 +304,7 @@ PickPlan plan_pick(const PickProblem& p, const runtime::Policy& policy) {
 
 void pick(runtime::Queue& queue, const PickProblem& p) {
   (void)kernels::sort_pick[p.type];  // the error for types that do not sort, also where nothing is launched
-  const PickPlan plan = plan_pick(p, policy_of(queue));
+  const PickPlan plan = plan_pick(p, runtime::policy_of(queue));
   switch (plan.kernel) {
     case PickPlan::Kernel::none: return;
     case PickPlan::Kernel::select: return select(queue, p, plan);
@@ -344,7 +342,7 @@ RunsPlan plan_runs(const RunsProblem& p, const runtime::Policy& policy) {
 Runs::Runs(runtime::Queue& queue, const RunsProblem& p)
     : queue_(queue),
       type_(p.type),
-      plan_(plan_runs(p, policy_of(queue))),
+      plan_(plan_runs(p, runtime::policy_of(queue))),
       starts_((size_t{plan_.chunks} + 1) * sizeof(uint32_t)),
       noted_(size_t{plan_.chunks} * plan_.room * sizeof(uint32_t)) {
   args_.sorted = p.slices;
@@ -357,7 +355,7 @@ Runs::Runs(runtime::Queue& queue, const RunsProblem& p)
   args_.room = plan_.room;
   args_.starts = starts_.get<uint32_t>();
   args_.noted = plan_.room ? noted_.get<uint32_t>() : nullptr;
-  const runtime::Policy& policy = policy_of(queue);
+  const runtime::Policy& policy = runtime::policy_of(queue);
   const bool single = policy.single_items;
   const size_t local = single ? 1 : policy.team_items;
   runtime::launch(queue, (single ? kernels::unique_count : kernels::unique_count_team)[type_], args_.chunks, local,
@@ -372,7 +370,7 @@ void Runs::write(void* values, int64_t* inverse, int64_t* counts) {
   args_.indices = inverse;
   args_.counts = counts;
   args_.first = counts ? first.get<uint32_t>() : nullptr;
-  const runtime::Policy& policy = policy_of(queue_);
+  const runtime::Policy& policy = runtime::policy_of(queue_);
   const runtime::KernelTable& write = policy.single_items ? kernels::unique_write : kernels::unique_write_team;
   runtime::launch(queue_, write[type_], args_.chunks, policy.single_items ? 1 : policy.team_items, args_);
   if (!counts) return;
@@ -396,5 +394,4 @@ int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int
   return order;
 }
 
-}  // namespace sort_family
 }  // namespace xpu_ops::ops

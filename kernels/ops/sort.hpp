@@ -11,7 +11,6 @@
 #include "kernels/sycl/index/sort_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace sort_family {
 
 // Rows of at most 2^31 - 1 elements.
 struct SortProblem {
@@ -106,5 +105,4 @@ class Runs {
 int64_t* order_slices(runtime::Queue& queue, DType type, const void* slices, int64_t count, int64_t width,
                       int64_t* order, int64_t* spare);
 
-}  // namespace sort_family
 }  // namespace xpu_ops::ops

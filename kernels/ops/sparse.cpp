@@ -13,7 +13,6 @@
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace sparse_family {
 namespace {
 
 using runtime::ceil_div;
@@ -23,14 +22,17 @@ constexpr int64_t kItemFilling = 4, kItemShare = 2048;  // items per compute uni
 constexpr uint32_t kFewKeys = 4096, kFewBits = 8, kManyBits = 11;  // digits that few and many keys are sorted by
 constexpr size_t kRunItems = 256, kRunColumns = 64;
 
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
-
 void launch_keys(runtime::Queue& queue, runtime::KernelSlot& kernel, const KeyArgs& args) {
-  const size_t local = std::min<size_t>(kKeyItems, policy_of(queue).elementwise_group);
+  const size_t local = std::min<size_t>(kKeyItems, runtime::policy_of(queue).elementwise_group);
   runtime::launch(queue, kernel, ceil_div(args.n, local), local, args);
 }
 
 }  // namespace
+
+size_t seen_bytes(uint32_t items, uint32_t columns) {
+  const size_t words = ceil_div(columns, 64);
+  return items * (words + ceil_div(words, 64)) * sizeof(uint64_t);
+}
 
 ItemChunks plan_item_chunks(int64_t n, int64_t work, const runtime::Policy& policy) {
   ItemChunks plan;
@@ -42,7 +44,7 @@ ItemChunks plan_item_chunks(int64_t n, int64_t work, const runtime::Policy& poli
 }
 
 ItemChunks plan_item_chunks(runtime::Queue& queue, int64_t n, int64_t work) {
-  return plan_item_chunks(n, work, policy_of(queue));
+  return plan_item_chunks(n, work, runtime::policy_of(queue));
 }
 
 uint32_t bits_of(unsigned __int128 n) {
@@ -88,7 +90,7 @@ KeySortPlan plan_key_sort(uint32_t n, uint32_t bits, const runtime::Policy& poli
 }
 
 uint64_t* sort_words(runtime::Queue& queue, uint64_t* from, uint64_t* to, uint32_t n, uint32_t bits, uint32_t shift) {
-  const KeySortPlan plan = plan_key_sort(n, bits, policy_of(queue));
+  const KeySortPlan plan = plan_key_sort(n, bits, runtime::policy_of(queue));
   RadixArgs args{};
   args.n = n;
   args.chunks = plan.chunks.items;
@@ -133,19 +135,19 @@ RunSumPlan plan_sum_runs(uint32_t runs, uint32_t columns, const runtime::Policy&
 }
 
 void sum_runs(runtime::Queue& queue, DType type, const RunSumProblem& problem) {
-  const RunSumPlan plan = plan_sum_runs(problem.runs, problem.columns, policy_of(queue));
+  const RunSumPlan plan = plan_sum_runs(problem.runs, problem.columns, runtime::policy_of(queue));
   const RunSumArgs args{problem, plan.runs_per_group};
   runtime::launch2(queue, kernels::run_sum[type], plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
 void find_keys(runtime::Queue& queue, const KeyFindProblem& problem) {
-  const Spread s = spread(problem.n, policy_of(queue));
+  const Spread s = spread(problem.n, runtime::policy_of(queue));
   const KeyFindArgs args{problem, s.chunk};
   runtime::launch(queue, kernels::key_find, s.groups, s.local, args);
 }
 
 void dense_at(runtime::Queue& queue, size_t element, const DenseAtProblem& problem) {
-  const Spread s = spread(problem.n, policy_of(queue));
+  const Spread s = spread(problem.n, runtime::policy_of(queue));
   const DenseAtArgs args{problem, s.chunk};
   runtime::launch(queue, kernels::dense_at[raw_dtype(element)], s.groups, s.local, args);
 }
@@ -158,5 +160,4 @@ void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangePro
   runtime::launch(queue, kernels::range_fill, chunks.items, 1, chunked<RangeArgs>(problem, chunks));
 }
 
-}  // namespace sparse_family
 }  // namespace xpu_ops::ops

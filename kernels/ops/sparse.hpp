@@ -10,7 +10,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace sparse_family {
 
 // Few items with `chunk` of `n` each in turn. `work`: elements that they read in all.
 struct ItemChunks {
@@ -24,6 +23,9 @@ template <class Args, class Problem>
 Args chunked(const Problem& problem, const ItemChunks& chunks) {
   return {problem, chunks.items, static_cast<uint32_t>(chunks.chunk)};
 }
+
+// Bytes that an item per `items` notes its columns in: their bits, and those of all words of them.
+size_t seen_bytes(uint32_t items, uint32_t columns);
 
 // Bits of the largest of n numbers.
 uint32_t bits_of(unsigned __int128 n);
@@ -70,5 +72,4 @@ void dense_at(runtime::Queue& queue, size_t element, const DenseAtProblem& probl
 void count_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
 void fill_ranges(runtime::Queue& queue, const ItemChunks& chunks, const RangeProblem& problem);
 
-}  // namespace sparse_family
 }  // namespace xpu_ops::ops

@@ -8,25 +8,15 @@
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace sparse_csr_family {
-namespace {
-
-// Bits of all columns, and of all words of them.
-size_t seen_bytes(uint32_t items, uint32_t width) {
-  const size_t words = runtime::ceil_div(width, 64);
-  return items * (words + runtime::ceil_div(words, 64)) * sizeof(uint64_t);
-}
-
-}  // namespace
 
 void pointers_to_rows(runtime::Queue& queue, int64_t batches, const CompressProblem& problem) {
-  const Spread s = spread(problem.rows, runtime::device_info(queue.device).policy);
+  const Spread s = spread(problem.rows, runtime::policy_of(queue));
   const CompressArgs args{problem, s.chunk};
   runtime::launch2(queue, kernels::pointers_to_rows, batches, s.groups, 1, s.local, args);
 }
 
 void rows_to_pointers(runtime::Queue& queue, const CompressProblem& problem) {
-  const Spread s = spread(size_t{problem.n} + 1, runtime::device_info(queue.device).policy);
+  const Spread s = spread(size_t{problem.n} + 1, runtime::policy_of(queue));
   const CompressArgs args{problem, s.chunk};
   runtime::launch(queue, kernels::rows_to_pointers, s.groups, s.local, args);
   runtime::check_kernel_errors(queue);
@@ -85,5 +75,4 @@ void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks
   runtime::launch(queue, kernels::csr_reduce_fill[type], args.items, 1, args);
 }
 
-}  // namespace sparse_csr_family
 }  // namespace xpu_ops::ops

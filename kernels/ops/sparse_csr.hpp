@@ -14,7 +14,6 @@ namespace xpu_ops {
 struct CsrBlockArgs;
 
 namespace ops {
-inline namespace sparse_csr_family {
 
 void pointers_to_rows(runtime::Queue& queue, int64_t batches, const CompressProblem& problem);
 void rows_to_pointers(runtime::Queue& queue, const CompressProblem& problem);
@@ -45,6 +44,5 @@ void fill_merged(runtime::Queue& queue, DType type, const ItemChunks& chunks, co
 
 void reduce_csr_rows(runtime::Queue& queue, DType type, const ItemChunks& chunks, const CsrReduceProblem& problem);
 
-}  // namespace sparse_csr_family
 }  // namespace ops
 }  // namespace xpu_ops

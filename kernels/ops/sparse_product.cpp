@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gen/kernels/sparse_kernels.hpp"
+#include "kernels/ops/sparse.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/device/device_error.hpp"
@@ -10,7 +11,6 @@
 #include "kernels/sycl/sparse/sparse_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace sparse_product_family {
 namespace {
 
 using runtime::ceil_div;
@@ -23,13 +23,6 @@ constexpr uint32_t kFewFilling = 8;    // items per compute unit, where their de
 constexpr size_t kSumBytes = 16;       // of an accumulator
 constexpr int64_t kSampledInner = 16;  // products of a dot that are worth vectors
 constexpr size_t kPlaceItems = 64;
-
-const runtime::Policy& policy_of(runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
-
-size_t seen_bytes(uint32_t items, uint32_t columns) {
-  const size_t words = ceil_div(columns, 64);
-  return items * (words + ceil_div(words, 64)) * sizeof(uint64_t);
-}
 
 }  // namespace
 
@@ -60,7 +53,7 @@ bool spmm_in_place(int64_t columns) { return columns < kSpmmLanes || columns % k
 void check_spmm(DType type) { (void)kernels::spmm_rows[type]; }
 
 void spmm(runtime::Queue& queue, DType type, const SpmmProblem& problem) {
-  const SpmmPlan plan = plan_spmm(problem.rows, problem.columns, policy_of(queue));
+  const SpmmPlan plan = plan_spmm(problem.rows, problem.columns, runtime::policy_of(queue));
   const SpmmArgs args{problem, plan.rows_per_group};
   if (plan.narrow)
     runtime::launch(queue, kernels::spmm_narrow[type], plan.groups0, plan.local, args);
@@ -70,7 +63,7 @@ void spmm(runtime::Queue& queue, DType type, const SpmmProblem& problem) {
 }
 
 void spmm_reduce(runtime::Queue& queue, DType type, bool pick, const SpmmReduceProblem& problem) {
-  const SpmmReduceArgs args{problem, plan_group_rows(problem.rows, policy_of(queue))};
+  const SpmmReduceArgs args{problem, plan_group_rows(problem.rows, runtime::policy_of(queue))};
   runtime::launch2(queue, (pick ? kernels::spmm_reduce_pick : kernels::spmm_reduce_sum)[type],
                    ceil_div(args.rows, args.rows_per_group), ceil_div(args.columns, kSpmmLanes), 1, kSpmmLanes, args);
 }
@@ -91,7 +84,7 @@ SpgemmPlan plan_spgemm(uint32_t rows, uint32_t columns, const runtime::Policy& p
 Spgemm::Spgemm(runtime::Queue& queue, const SpgemmProblem& problem)
     : queue_(queue),
       problem_(problem),
-      plan_(plan_spgemm(problem.rows, problem.columns, policy_of(queue))),
+      plan_(plan_spgemm(problem.rows, problem.columns, runtime::policy_of(queue))),
       seen_(seen_bytes(plan_.items, problem.columns)),
       sums_(size_t{plan_.items} * problem.columns * kSumBytes) {}
 
@@ -118,7 +111,8 @@ uint32_t plan_sampled_chunk(uint32_t nnz, const runtime::Policy& policy) {
 }
 
 void sampled_product(runtime::Queue& queue, DType type, bool rows, const SampledProblem& problem) {
-  const SampledArgs args{problem, runtime::error_flag(queue.device), plan_sampled_chunk(problem.nnz, policy_of(queue))};
+  const SampledArgs args{problem, runtime::error_flag(queue.device),
+                         plan_sampled_chunk(problem.nnz, runtime::policy_of(queue))};
   runtime::launch(queue, rows ? kernels::sampled_rows : kernels::sampled_dot[type], ceil_div(args.nnz, args.chunk),
                   rows ? 1 : kSpmmLanes, args);
   runtime::check_kernel_errors(queue);
@@ -128,5 +122,4 @@ void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& prob
   runtime::launch(queue, kernels::row_places, static_cast<size_t>(rows), kPlaceItems, problem);
 }
 
-}  // namespace sparse_product_family
 }  // namespace xpu_ops::ops

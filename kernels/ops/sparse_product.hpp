@@ -15,7 +15,6 @@ namespace xpu_ops {
 struct SpgemmArgs;
 
 namespace ops {
-inline namespace sparse_product_family {
 
 // Rows that a work-group takes in turn: enough groups for the device to share them out, long ones on a CPU.
 uint32_t plan_group_rows(int64_t rows, const runtime::Policy& policy);
@@ -65,6 +64,5 @@ void sampled_product(runtime::Queue& queue, DType type, bool rows, const Sampled
 
 void row_places(runtime::Queue& queue, int64_t rows, const RowPlaceProblem& problem);
 
-}  // namespace sparse_product_family
 }  // namespace ops
 }  // namespace xpu_ops

@@ -5,9 +5,7 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace unpool_family {
 
 void fractional_max_pool(runtime::Queue& queue, DType type, const FractionalProblem& problem);
 
-}  // namespace unpool_family
 }  // namespace xpu_ops::ops

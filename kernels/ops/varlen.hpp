@@ -8,7 +8,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace varlen_family {
 
 // Whether the kernel takes heads of this size; it is written for a CPU device.
 bool plan_paged_serves(int64_t dim, DType type, const runtime::Policy& policy);
@@ -23,5 +22,4 @@ size_t plan_place_items(const PlaceProblem& problem, const runtime::Policy& poli
 // `problem.tokens` is not 0; elements of `element` bytes, at most 8.
 void place_rows(runtime::Queue& queue, size_t element, const PlaceProblem& problem);
 
-}  // namespace varlen_family
 }  // namespace xpu_ops::ops

@@ -13,7 +13,6 @@
 #include "kernels/sycl/images/vision_args.hpp"
 
 namespace xpu_ops::ops {
-inline namespace vision_family {
 namespace {
 
 using runtime::ceil_div;
@@ -25,7 +24,7 @@ constexpr size_t kSuppressItems = 64;              // boxes of a work-group
 constexpr size_t kColumnBytes = size_t{32} << 20;  // of the columns of several images
 constexpr uint32_t kMostPositions = 64;            // of a work-group
 
-const runtime::Policy& policy(const runtime::Queue& queue) { return runtime::device_info(queue.device).policy; }
+const runtime::Policy& policy(const runtime::Queue& queue) { return runtime::policy_of(queue); }
 
 // Loops that go different ways in every item: one item per group where that is a thread.
 size_t lonely(const runtime::Queue& queue) { return policy(queue).single_items ? 1 : kSubGroup; }
@@ -183,5 +182,4 @@ void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& 
                    kSubGroup, args);
 }
 
-}  // namespace vision_family
 }  // namespace xpu_ops::ops

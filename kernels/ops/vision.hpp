@@ -9,7 +9,6 @@
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::ops {
-inline namespace vision_family {
 
 // The largest float that is not above the threshold: a float exceeds both or none.
 float nms_threshold(double threshold);
@@ -44,5 +43,4 @@ void deform_columns(runtime::Queue& queue, DType type, const DeformProblem& prob
 void deform_input_grad(runtime::Queue& queue, DType type, const DeformProblem& problem);
 void deform_offset_grad(runtime::Queue& queue, DType type, const DeformProblem& problem);
 
-}  // namespace vision_family
 }  // namespace xpu_ops::ops

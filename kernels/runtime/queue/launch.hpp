@@ -11,6 +11,8 @@ namespace xpu_ops::runtime {
 
 inline constexpr size_t ceil_div(size_t a, size_t b) { return (a + b - 1) / b; }
 
+inline const Policy& policy_of(const Queue& queue) { return device_info(queue.device).policy; }
+
 // A launch as a function call, with the same bits.
 template <class Args> struct HostLaunch {
   HostFunction* function;
