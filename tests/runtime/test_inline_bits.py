@@ -94,14 +94,15 @@ def test_pointwise_lengths_and_layouts(dtype: torch.dtype) -> None:
     same_bits(results)
 
 
-@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32])
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.int64])
 def test_exact_functions(dtype: torch.dtype) -> None:
     """Remainders and functions of bits, of every pair of numbers that are special, and where quotients are large."""
     special = [0.0, 1.0, 3.0, 7.0, 0.1, 1e-3, 65504.0, 2.0**-14, 6e-8, 16777215.0, 2.0**28, 1e30, 2.0**-126, 1e-45]
     special += [3.4e38, float("inf"), float("nan")]
     if not dtype.is_floating_point:
-        special = [0, 1, 2, 3, 7, 100, 2**31 - 1]
-    v = torch.tensor(special + [-s for s in special], dtype=torch.float64).to(dtype)
+        special = [0, 1, 2, 3, 7, 100, 1 << 20, 2**31 - 1, torch.iinfo(dtype).max, torch.iinfo(dtype).min]
+    v = torch.tensor(special, dtype=torch.float64 if dtype.is_floating_point else dtype)
+    v = torch.cat([v, -v]).to(dtype)
     r = torch.randn(3000, generator=torch.Generator().manual_seed(3)).mul(100)
     a, b = (
         torch.cat([w, r.roll(k).to(dtype)]) for k, w in enumerate((v.repeat(v.numel()), v.repeat_interleave(v.numel())))
@@ -121,6 +122,9 @@ def test_exact_functions(dtype: torch.dtype) -> None:
                 torch.div(p, q, rounding_mode="floor"),
             ]
             out += [torch.fmod(p, 3), torch.remainder(p, -7)]
+            out += [torch.fmax(p, q), torch.fmin(p, q), torch.clamp(p, q, p.flip(0))]
+            if not dtype.is_floating_point:
+                out += [torch.gcd(p, q), torch.lcm(p, q)]
             if dtype.is_floating_point:
                 out += [
                     torch.nextafter(p, q),
@@ -131,7 +135,7 @@ def test_exact_functions(dtype: torch.dtype) -> None:
                     p.isfinite(),
                     p.isinf(),
                 ]
-                out += [p.round(decimals=2), p.round(decimals=-1)]
+                out += [p.round(decimals=d) for d in (2, 0, -1, 37, 39, 400, -39, -400)]
         return out
 
     same_bits(results)

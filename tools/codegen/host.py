@@ -17,8 +17,9 @@ EXACT = {
     "signbit", "inf", "nan", "iabs", "maximum", "minimum", "sign", "nan_to_num", "logit_backward", "log_sigmoid_backward",
     "angle", "nextafter",
 }  # fmt: skip
-# Exact, too, but element by element, and slow of double: what an element of float costs, as below, on Zen 3.
-ONE_BY_ONE = {"fmod": 30, "remainder": 32, "div_floor": 50, "round_decimals": 48}
+# Exact, too, but long, most of them element by element, and slow of double: what an element of float costs, as below, on
+# Zen 3.
+ONE_BY_ONE = {"fmod": 30, "remainder": 32, "div_floor": 50, "round_decimals": 8}
 # Functions of float in kernels/sycl/math/single.hpp and what is made of them without a product that feeds a sum; what an
 # element costs in units of cost(), by where it met its launch on Zen 4 (docs/notes/inline.md).
 OWN = {
@@ -29,13 +30,13 @@ OWN = {
 }  # fmt: skip
 CALL = re.compile(r"(sycl|xpu)::(\w+)")
 TOKEN = re.compile(r"\w[\w:.]*(?:<\w+>)?|[<>=!]=|&&|\|\||\S")
-# Those of kernels/host/math.hpp, which vectorise where the SYCL headers' are calls.
-HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma)\(")
+# Those of kernels/host/math.hpp and exact.hpp, which vectorise where the SYCL headers' are calls.
+HOST_MATH = re.compile(r"sycl::(fabs|floor|ceil|trunc|rint|sqrt|copysign|fma|fmax|fmin)\(")
 # An expression that does not vectorise on the host takes about as long as this many elements of one that does, roots and quotients as two.
 SCALAR_COST, ROOT_COST, WIDE_PRODUCT_COST = 16, 2, 3
 SCALAR = re.compile(r"sycl::|xpu::(div_|fmod|remainder|gcd|lcm|pow|shift|nextafter)|[^/]/[^/]")
 # Those of kernels/host/exact.hpp, for the same reason.
-HOST_EXACT = re.compile(r"xpu::(isinf|isfinite|fmod|remainder|div_floor)\(")
+HOST_EXACT = re.compile(r"xpu::(isinf|isfinite|fmod|remainder|div_floor|gcd|lcm|maximum|minimum|round_decimals)\(")
 
 
 def same_everywhere(exprs: list[str], type_name: str) -> bool:
