@@ -492,11 +492,9 @@ at::Tensor& masked_scatter_(at::Tensor& self, const at::Tensor& mask, const at::
   if (self.numel() == 0) return self;
   const at::Tensor src = source.contiguous();
   at::Tensor dense = self.contiguous();
-  MaskOf c(m, false);
-  c.args.out = mutable_ptr(dense);
-  c.args.src = src.const_data_ptr();
-  c.args.out_size = src.numel();
-  c.scatter(self.element_size());
+  ops::masked_scatter(runtime::current_queue(),
+                      {m.const_data_ptr(), m.numel(), mutable_ptr(dense), src.const_data_ptr(), src.numel(),
+                       static_cast<size_t>(self.element_size())});
   if (!dense.is_same(self)) self.copy_(dense);
   return self;
 }

@@ -9,7 +9,10 @@
 namespace xpu_ops::aten {
 namespace {
 
-struct Tables { const runtime::KernelTable &line, &team, &axis; };
+struct Tables {
+  const runtime::KernelTable &line, &team, &axis;
+  int64_t host_share;
+};
 
 // self and out have one type; self is made dense here, out and indices are written through dense temporaries if needed.
 void scan(const Tables& tables, const at::Tensor& self, int64_t dim, const at::Tensor& out,
@@ -17,7 +20,7 @@ void scan(const Tables& tables, const at::Tensor& self, int64_t dim, const at::T
   const DType type = dtype_of(out);
   dim = at::maybe_wrap_dim(dim, self.dim());
   if (out.numel() == 0) return;
-  const ops::ScanKernels kernels{tables.line[type], tables.team[type], tables.axis[type]};
+  const ops::ScanKernels kernels{tables.line[type], tables.team[type], tables.axis[type], tables.host_share};
   const at::Tensor in = self.contiguous();
   const at::Tensor values = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());
   const bool place = indices.defined();
@@ -58,33 +61,35 @@ void scan_extremes(const Tables& tables, const at::Tensor& self, const at::Tenso
 }  // namespace
 
 void cumsum(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
-  accumulate({kernels::cumsum_line, kernels::cumsum_team, kernels::cumsum_axis}, self, dim, out);
+  accumulate({kernels::cumsum_line, kernels::cumsum_team, kernels::cumsum_axis, ops::kHostSum}, self, dim, out);
 }
 
 void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>, const at::Tensor& out) {
-  accumulate({kernels::cumprod_line, kernels::cumprod_team, kernels::cumprod_axis}, self, dim, out);
+  accumulate({kernels::cumprod_line, kernels::cumprod_team, kernels::cumprod_axis, ops::kHostProduct}, self, dim, out);
 }
 
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   resize_out(out, self.sizes(), {}, self.options());
-  accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
+  accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis, 0}, self, dim, out);
   return out;
 }
 
 at::Tensor _logcumsumexp(const at::Tensor& self, int64_t dim) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   const at::Tensor out = new_empty(self.sizes(), self.scalar_type());
-  accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis}, self, dim, out);
+  accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis, 0}, self, dim, out);
   return out;
 }
 
 void _cummax_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
-  scan_extremes({kernels::cummax_line, kernels::cummax_team, kernels::cummax_axis}, self, values, indices, dim);
+  scan_extremes({kernels::cummax_line, kernels::cummax_team, kernels::cummax_axis, ops::kHostExtreme}, self, values,
+                indices, dim);
 }
 
 void _cummin_helper(const at::Tensor& self, at::Tensor& values, at::Tensor& indices, int64_t dim) {
-  scan_extremes({kernels::cummin_line, kernels::cummin_team, kernels::cummin_axis}, self, values, indices, dim);
+  scan_extremes({kernels::cummin_line, kernels::cummin_team, kernels::cummin_axis, ops::kHostExtreme}, self, values,
+                indices, dim);
 }
 
 }  // namespace xpu_ops::aten

@@ -88,4 +88,22 @@ void masked_select(const CompactArgs& args, size_t element) {
   });
 }
 
+// Random masks make no branches: every element is read and written.
+void masked_scatter(const CompactArgs& args, size_t element) {
+  by_size(element, [&]<class T>(T) {
+    const uint8_t* mask = static_cast<const uint8_t*>(args.mask);
+    const T* src = static_cast<const T*>(args.src);
+    T* out = static_cast<T*>(args.out);
+    int64_t k = 0;
+    uint32_t i = 0;
+    for (; i < args.n && k < args.out_size; ++i) {
+      const bool set = mask[i] != 0;
+      out[i] = *(set ? src + k : out + i);
+      k += set ? 1 : 0;
+    }
+    for (; i < args.n; ++i)
+      if (mask[i]) xpu::report_error(args.error, DeviceErrorCode::masked_scatter, 0, k++, args.out_size);
+  });
+}
+
 }  // namespace xpu_ops::host

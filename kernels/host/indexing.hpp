@@ -14,7 +14,8 @@ void indexed_move(bool write, const IndexedArgs& args, size_t element);
 // number.
 uint32_t compact_count(const CompactArgs& args, size_t element);
 void compact_coordinates(const CompactArgs& args, size_t element);
-// The elements of so many bytes that a mask of bytes names, as the kernel.
+// The elements of so many bytes that a mask of bytes names, as the kernels.
 void masked_select(const CompactArgs& args, size_t element);
+void masked_scatter(const CompactArgs& args, size_t element);
 
 }  // namespace xpu_ops::host

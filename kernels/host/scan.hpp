@@ -1,4 +1,4 @@
-// cumsum along contiguous lines as a loop of the host: the sums of kernels/sycl/reduce/scan.hpp in its order.
+// Cumulative operators along contiguous lines as loops of the host: those of kernels/sycl/reduce/scan.hpp in its order.
 #pragma once
 #include "kernels/host/math.hpp"
 #include "kernels/sycl/reduce/scan.hpp"
@@ -10,19 +10,107 @@ template <class S> struct Quad { typedef S type __attribute__((vector_size(4 * s
 template <class S> struct Places { typedef int64_t type __attribute__((vector_size(4 * sizeof(S)))); };
 template <> struct Places<float> { typedef int32_t type __attribute__((vector_size(16))); };
 
-// A line is one chunk: what is small is not cut.
-template <class T> [[gnu::always_inline]] inline void cumsum_line(const ScanArgs& p, uint32_t lines) {
+template <class T> [[gnu::always_inline]] inline void shift(auto& to, const auto& before, const auto& v, int by) {
+  using I = typename Places<T>::type;
+  to = by == 1 ? __builtin_shuffle(before, v, I{3, 4, 5, 6}) : __builtin_shuffle(before, v, I{2, 3, 4, 5});
+}
+
+// What four lanes hold, how they are joined, and the carry that all of a block meet. `nothing` changes nobody.
+template <class T> struct SumLanes {
   using O = xpu::SumScan<T>;
   using V = typename Quad<T>::type;
-  using I = typename Places<T>::type;
-  static_assert(xpu::kScanLanes == 16 && std::is_same_v<T, typename O::S>);
-  // The number that changes none when added, not even -0.
-  const V nothing = std::is_integral_v<T> ? V{} : -V{};
+  using S = V;
+  static_assert(std::is_same_v<T, typename O::S>);
+  typename O::Carry carry{};
+
+  // Not even -0.
+  [[gnu::always_inline]] static void nothing(S& s) { s = std::is_integral_v<T> ? V{} : -V{}; }
+  [[gnu::always_inline]] static void load(S& s, const T* x) { __builtin_memcpy(&s, x, sizeof s); }
+  [[gnu::always_inline]] static void shifted(S& to, const S& before, const S& s, int by) {
+    shift<T>(to, before, s, by);
+  }
+  [[gnu::always_inline]] static void join(S& to, const S& a, const S& b) { to = a + b; }
+  [[gnu::always_inline]] void apply(S& s) const {
+    if constexpr (sizeof(carry) == sizeof(T))
+      s = carry + s;
+    else
+      s = carry.hi + (carry.lo + s);
+  }
+  [[gnu::always_inline]] void extend(const S& last, bool begins) {
+    carry = begins ? O::start(last[3]) : O::extend(carry, last[3]);
+  }
+  [[gnu::always_inline]] static void store(T* x, const S& s) { __builtin_memcpy(x, &s, sizeof s); }
+};
+
+// Of doubles and integers.
+template <class T> struct ProductLanes {
+  using V = typename Quad<T>::type;
+  using S = V;
+  T carry{};
+
+  [[gnu::always_inline]] static void nothing(S& s) { s = V{} + T(1); }
+  [[gnu::always_inline]] static void load(S& s, const T* x) { __builtin_memcpy(&s, x, sizeof s); }
+  [[gnu::always_inline]] static void shifted(S& to, const S& before, const S& s, int by) {
+    shift<T>(to, before, s, by);
+  }
+  [[gnu::always_inline]] static void join(S& to, const S& a, const S& b) { to = a * b; }
+  [[gnu::always_inline]] void apply(S& s) const { s = carry * s; }
+  [[gnu::always_inline]] void extend(const S& last, bool begins) { carry = begins ? last[3] : carry * last[3]; }
+  [[gnu::always_inline]] static void store(T* x, const S& s) { __builtin_memcpy(x, &s, sizeof s); }
+};
+
+// A product beside its error (kernels/sycl/core/wide.hpp).
+template <> struct ProductLanes<float> {
+  using V = typename Quad<float>::type;
+  struct S { V hi, lo; };
+  S carry{};  // the same in all lanes
+
+  // Only the sign of an error of 0 changes, which no result has.
+  [[gnu::always_inline]] static void nothing(S& s) { s = {V{} + 1.0f, V{}}; }
+  [[gnu::always_inline]] static void load(S& s, const float* x) {
+    __builtin_memcpy(&s.hi, x, sizeof s.hi);
+    s.lo = V{};
+  }
+  [[gnu::always_inline]] static void shifted(S& to, const S& before, const S& s, int by) {
+    shift<float>(to.hi, before.hi, s.hi, by);
+    shift<float>(to.lo, before.lo, s.lo, by);
+  }
+  [[gnu::always_inline]] static void join(S& to, const S& a, const S& b) {
+    const V product = a.hi * b.hi, low = a.lo * b.hi;
+    V error, rest;
+    for (int l = 0; l < 4; ++l) {
+      error[l] = fma(a.hi[l], b.hi[l], -product[l]);
+      rest[l] = fma(a.hi[l], b.lo[l], low[l]);
+    }
+    error += rest;
+    to = {product, error - error == 0.0f ? error : V{}};
+  }
+  [[gnu::always_inline]] void apply(S& s) const { join(s, carry, s); }
+  [[gnu::always_inline]] void extend(const S& last, bool begins) {
+    const S all{V{} + last.hi[3], V{} + last.lo[3]};
+    S next = all;
+    if (!begins) join(next, carry, all);
+    const V sum = next.hi + next.lo;  // xpu::rebalanced
+    const auto kept = (sum - sum == 0.0f) & (next.lo != 0.0f);
+    carry = {kept ? sum : next.hi, kept ? next.lo - (sum - next.hi) : V{}};
+  }
+  [[gnu::always_inline]] static void store(float* x, const S& s) {
+    const V v = s.lo == 0.0f ? s.hi : s.hi + s.lo;
+    __builtin_memcpy(x, &v, sizeof v);
+  }
+};
+
+// A line is one chunk: what is small is not cut.
+template <class L, class T> [[gnu::always_inline]] inline void scan_line(const ScanArgs& p, uint32_t lines) {
+  using S = typename L::S;
+  static_assert(xpu::kScanLanes == 16);
+  S nothing;
+  L::nothing(nothing);
   const uint32_t length = static_cast<uint32_t>(p.length);
   for (uint32_t line = 0; line < lines; ++line) {
     const T* in = static_cast<const T*>(p.in) + static_cast<int64_t>(line) * length;
     T* out = static_cast<T*>(p.out) + static_cast<int64_t>(line) * length;
-    typename O::Carry carry{};
+    L lanes;
     for (uint32_t i = 0; i < length; i += 16) {
       const uint32_t n = length - i < 16 ? length - i : 16;
       T piece[16] = {};
@@ -31,43 +119,65 @@ template <class T> [[gnu::always_inline]] inline void cumsum_line(const ScanArgs
         for (uint32_t l = 0; l < n; ++l) piece[l] = from[l];
         from = piece;
       }
-      V v[4];
-      __builtin_memcpy(v, from, sizeof v);
-      V w[4];
-      w[0] = __builtin_shuffle(nothing, v[0], I{3, 4, 5, 6}) + v[0];
-      w[1] = __builtin_shuffle(v[0], v[1], I{3, 4, 5, 6}) + v[1];
-      w[2] = __builtin_shuffle(v[1], v[2], I{3, 4, 5, 6}) + v[2];
-      w[3] = __builtin_shuffle(v[2], v[3], I{3, 4, 5, 6}) + v[3];
-      v[0] = __builtin_shuffle(nothing, w[0], I{2, 3, 4, 5}) + w[0];
-      v[1] = __builtin_shuffle(w[0], w[1], I{2, 3, 4, 5}) + w[1];
-      v[2] = __builtin_shuffle(w[1], w[2], I{2, 3, 4, 5}) + w[2];
-      v[3] = __builtin_shuffle(w[2], w[3], I{2, 3, 4, 5}) + w[3];
-      w[1] = v[0] + v[1];
-      w[2] = v[1] + v[2];
-      w[3] = v[2] + v[3];
-      v[1] = w[1];
-      v[2] = v[0] + w[2];
-      v[3] = w[1] + w[3];
-      const T total = v[3][3];
-      if (i > 0) {
-        for (V& x : v) {
-          if constexpr (sizeof(carry) == sizeof(T))
-            x = carry + x;
-          else
-            x = carry.hi + (carry.lo + x);
-        }
-        carry = O::extend(carry, total);
-      } else {
-        carry = O::start(total);
+      S v[4], w[4], before;
+      for (int q = 0; q < 4; ++q) L::load(v[q], from + 4 * q);
+#pragma GCC unroll 4
+      for (int q = 0; q < 4; ++q) {
+        L::shifted(before, q ? v[q - 1] : nothing, v[q], 1);
+        L::join(w[q], before, v[q]);
       }
-      if (n == 16) {
-        __builtin_memcpy(out + i, v, sizeof v);
-      } else {
-        __builtin_memcpy(piece, v, sizeof v);
+#pragma GCC unroll 4
+      for (int q = 0; q < 4; ++q) {
+        L::shifted(before, q ? w[q - 1] : nothing, w[q], 2);
+        L::join(v[q], before, w[q]);
+      }
+#pragma GCC unroll 4
+      for (int q = 3; q > 0; --q) L::join(v[q], v[q - 1], v[q]);
+#pragma GCC unroll 4
+      for (int q = 3; q > 1; --q) L::join(v[q], v[q - 2], v[q]);
+      const S last = v[3];
+      if (i > 0)
+        for (S& x : v) lanes.apply(x);
+      lanes.extend(last, i == 0);
+      T* const to = n == 16 ? out + i : piece;
+      for (int q = 0; q < 4; ++q) L::store(to + 4 * q, v[q]);
+      if (n < 16)
         for (uint32_t l = 0; l < n; ++l) out[i + l] = piece[l];
-      }
     }
   }
+}
+
+template <class T> [[gnu::always_inline]] inline void cumsum_line(const ScanArgs& p, uint32_t lines) {
+  scan_line<SumLanes<T>, T>(p, lines);
+}
+template <class T> [[gnu::always_inline]] inline void cumprod_line(const ScanArgs& p, uint32_t lines) {
+  scan_line<ProductLanes<T>, T>(p, lines);
+}
+
+// Extremes are the same in any order, and few elements of a line are one.
+template <class T, bool kMax> [[gnu::always_inline]] inline void extreme_line(const ScanArgs& p, uint32_t lines) {
+  const uint32_t length = static_cast<uint32_t>(p.length);
+  for (uint32_t line = 0; line < lines; ++line) {
+    const int64_t base = static_cast<int64_t>(line) * length;
+    const T* in = static_cast<const T*>(p.in) + base;
+    T* out = static_cast<T*>(p.out) + base;
+    int64_t* indices = p.indices + base;
+    T best = in[0];
+    int64_t at = 0;
+    for (uint32_t i = 0; i < length; ++i) {
+      const T x = in[i];
+      // A number is no better than a NaN, and every NaN is better than what came before it.
+      if ((kMax ? x >= best : x <= best) || x != x) best = x, at = i;
+      out[i] = best;
+      indices[i] = at;
+    }
+  }
+}
+template <class T> [[gnu::always_inline]] inline void cummax_line(const ScanArgs& p, uint32_t lines) {
+  extreme_line<T, true>(p, lines);
+}
+template <class T> [[gnu::always_inline]] inline void cummin_line(const ScanArgs& p, uint32_t lines) {
+  extreme_line<T, false>(p, lines);
 }
 
 }  // namespace xpu_ops::host

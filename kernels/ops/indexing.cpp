@@ -239,6 +239,25 @@ void Compaction::scatter(size_t element) {
   runtime::check_kernel_errors(queue_);
 }
 
+void masked_scatter(runtime::Queue& queue, const MaskedScatter& p) {
+  CompactArgs args{};
+  args.mask = p.mask;
+  args.n = static_cast<uint32_t>(p.n);
+  args.out = p.out;
+  args.src = p.src;
+  args.out_size = p.size;
+  args.error = runtime::error_flag(queue.device);
+  if (queue.small().run(
+          p.n * kHostMask, [args, element = p.element] { host::masked_scatter(args, element); },
+          [&]() -> auto& { return kernels::masked_scatter[raw_dtype(p.element)]; }))
+    return runtime::check_kernel_errors(queue);
+  Compaction c(queue, p.mask, p.n, 1, {~uint64_t{0}, ~uint64_t{0}}, false);
+  c.args.out = p.out;
+  c.args.src = p.src;
+  c.args.out_size = p.size;
+  c.scatter(p.element);
+}
+
 void fill_tail(runtime::Queue& queue, const FillTailArgs& args) {
   launch_items(queue, kernels::nonzero_fill_tail, static_cast<size_t>(args.rows), args);
 }

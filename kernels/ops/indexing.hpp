@@ -66,7 +66,8 @@ class Compaction {
   void write_indices(const int64_t* sizes, int64_t dims, int64_t* out, int64_t rows, int64_t stride);
   // The set elements of args.src, of so many bytes, into args.out.
   void select(size_t element);
-  // The elements of args.src in turn into the set elements of args.out. Reports what the source lacks.
+  // The elements of args.src in turn into the set elements of args.out. Reports what the source lacks, as args.out_size
+  // says.
   void scatter(size_t element);
 
  private:
@@ -82,6 +83,16 @@ class Compaction {
   int64_t cost_;
   size_t element_;
 };
+// Compaction::scatter by a mask of n bytes, of few elements on the calling thread.
+struct MaskedScatter {
+  const void* mask;
+  int64_t n;
+  void* out;
+  const void* src;
+  int64_t size;  // elements of src
+  size_t element;
+};
+void masked_scatter(runtime::Queue& queue, const MaskedScatter& problem);
 // Rows past the total get a value: see FillTailArgs.
 void fill_tail(runtime::Queue& queue, const FillTailArgs& args);
 

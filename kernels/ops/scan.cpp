@@ -22,7 +22,6 @@ constexpr int64_t kMostChunks = 256, kFewLines = 32;     // of a line; lines tha
 constexpr int64_t kTeamFilling = 32, kTeamChunk = 2048;  // the same where a unit holds many work-groups
 constexpr int64_t kLongestChunk = int64_t{1} << 30;      // elements that 32 bits number
 constexpr size_t kTotal = 16;                            // bytes of the longest total
-constexpr int64_t kHostShare = 2;  // of an element on the calling thread, in units of SmallWork::run()
 
 ScanArgs to_args(const ScanShape& s, const ScanPointers& pointers, const ScanPlan& plan) {
   ScanArgs args{pointers};
@@ -89,7 +88,7 @@ void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& s,
     case ScanPlan::Kernel::line:
       if (kernels.line.host() &&
           queue.small().run(
-              s.outer * s.length * kHostShare,
+              s.outer * s.length * kernels.host_share,
               [args, run = kernels.line.host(), lines = args.lines] { run(&args, lines); }, kernels.line))
         return;
       return runtime::launch(queue, line, plan.groups0, plan.local, args);

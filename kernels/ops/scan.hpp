@@ -23,7 +23,11 @@ struct ScanPlan {
 ScanPlan plan_scan(const ScanShape& shape, const runtime::Policy& policy);
 
 // `line` and `team` serve where inner is 1, `axis` elsewhere.
-struct ScanKernels { runtime::KernelSlot &line, &team, &axis; };
+struct ScanKernels {
+  runtime::KernelSlot &line, &team, &axis;
+  int64_t host_share;  // of an element on the calling thread, in units of SmallWork::run()
+};
+inline constexpr int64_t kHostSum = 2, kHostProduct = 6, kHostExtreme = 8;
 void scan(runtime::Queue& queue, const ScanKernels& kernels, const ScanShape& shape, const ScanPointers& pointers);
 
 }  // namespace xpu_ops::ops

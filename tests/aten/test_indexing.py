@@ -231,6 +231,12 @@ def test_masked_broadcast() -> None:
     same(lambda x, m: x.masked_select(m), data(5), data(4, 5, dtype=torch.bool))
     same(lambda x, m, s: x.masked_scatter_(m, s), data(5, 4).t(), data(5, dtype=torch.bool), data(30))
     same(lambda x, m, s: x.masked_scatter(m, s), data(4, 5), data(4, 1, dtype=torch.bool), data(30))
+    for dtype in (torch.bool, torch.int16, torch.float64, torch.complex128):
+        source = torch.arange(30).to(dtype)
+        same(
+            lambda x, m, s: x.masked_scatter(m, s), torch.zeros(4, 5, dtype=dtype), data(4, 5, dtype=torch.bool), source
+        )
+    same(lambda x, m, s: x.masked_scatter(m, s), data(4, 5), torch.zeros(4, 5, dtype=torch.bool), data(0))
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,26 @@ def test_cumsum(dtype: torch.dtype) -> None:
     same_bits(results)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.float16])
+@pytest.mark.parametrize("name", ["cumprod", "cummax", "cummin"])
+def test_products_and_extremes(name: str, dtype: torch.dtype) -> None:
+    """Of products the errors, which go past infinity, and of extremes the places, which NaN takes."""
+
+    def results() -> list[torch.Tensor]:
+        out: list[torch.Tensor] = []
+        for shape in ((1,), (5,), (16,), (17,), (100,), (1000,), (40, 33), (3, 500)):
+            x = values(shape, dtype)
+            cases = [x, (x * 0.25).exp2()] if name == "cumprod" and dtype.is_floating_point else [x, x.round()]
+            if dtype.is_floating_point:
+                cases.append(torch.where(x > 6, torch.nan, x))
+            for y in cases:
+                got = getattr(y, name)(-1)
+                out += [got] if isinstance(got, torch.Tensor) else got
+        return out
+
+    same_bits(results)
+
+
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_nll_loss(dtype: torch.dtype) -> None:
     def results() -> list[torch.Tensor]:
