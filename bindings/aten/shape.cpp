@@ -206,17 +206,57 @@ at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, 
   return out.copy_(part);
 }
 
+namespace {
+
+// `t` itself, or its elements where they are kept as conjugates or negatives.
+at::Tensor without_bits(const at::Tensor& t) { return t.is_conj() || t.is_neg() ? t.resolve_conj().resolve_neg() : t; }
+
+// Both have the same number of dimensions, of which `src` says the sizes.
+ops::CopyShape copy_shape(const at::Tensor& out, const at::Tensor& src) {
+  ops::CopyShape s;
+  s.ndim = static_cast<int>(src.dim());
+  for (int64_t d = 0; d < src.dim(); ++d) s.size[d] = src.size(d), s.dst[d] = out.stride(d), s.src[d] = src.stride(d);
+  return s;
+}
+
+void add_dim(ops::CopyShape& s, int64_t size, int64_t dst, int64_t src) {
+  TORCH_CHECK(s.ndim < ops::kMaxDims, "more than ", ops::kMaxDims, " dimensions are not supported");
+  s.size[s.ndim] = size, s.dst[s.ndim] = dst, s.src[s.ndim] = src;
+  ++s.ndim;
+}
+
+// Dimensions that one pass rolls: each doubles the number of its copies.
+constexpr size_t kRolled = 3;
+
+// Copies `src` with each of `dims` begun at the element that `start` names for it.
+void roll_pass(const at::Tensor& out, const at::Tensor& src, at::IntArrayRef dims, at::IntArrayRef start) {
+  ops::CopyShape s = copy_shape(out, src);
+  const auto element = static_cast<int64_t>(src.element_size());
+  for (uint32_t part = 0; part < 1u << dims.size(); ++part) {
+    int64_t to = 0, from = 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const int64_t d = dims[i], begin = start[d], rest = src.size(d) - begin;
+      if (part >> i & 1)
+        s.size[d] = begin, to += rest * s.dst[d];
+      else
+        s.size[d] = rest, from += begin * s.src[d];
+    }
+    ops::copy(runtime::current_queue(), static_cast<char*>(out.mutable_data_ptr()) + to * element,
+              static_cast<const char*>(src.const_data_ptr()) + from * element, src.element_size(), s);
+  }
+}
+
+}  // namespace
+
 at::Tensor flip(const at::Tensor& self, at::IntArrayRef dims) {
   const int64_t ndim = self.dim();
   const auto flipped = at::dim_list_to_bitset(dims, ndim);
   at::Tensor out = at::empty_like(self, self.options(), at::MemoryFormat::Preserve);
   if (out.numel() == 0) return out;
-  const at::Tensor src = self.is_conj() || self.is_neg() ? self.resolve_conj().resolve_neg() : self;
-  ops::CopyShape s;
-  s.ndim = static_cast<int>(ndim);
+  const at::Tensor src = without_bits(self);
+  ops::CopyShape s = copy_shape(out, src);
   const char* start = static_cast<const char*>(src.const_data_ptr());
   for (int64_t d = 0; d < ndim; ++d) {
-    s.size[d] = self.size(d), s.dst[d] = out.stride(d), s.src[d] = src.stride(d);
     if (flipped[d]) {
       start += (s.size[d] - 1) * s.src[d] * static_cast<int64_t>(self.element_size());
       s.src[d] = -s.src[d];
@@ -232,20 +272,24 @@ at::Tensor roll(const at::Tensor& self, at::IntArrayRef shifts, at::IntArrayRef 
     return xpu_ops::aten::roll(self.contiguous().view(self.numel()), shifts, at::IntArrayRef{0}).view(self.sizes());
   TORCH_CHECK(shifts.size() == dims.size(), "shifts and dimensions must align. shifts: ", shifts.size(),
               ", dims:", dims.size());
-  if (dims.size() > 1) {
-    at::Tensor out = self;
-    for (size_t i = 0; i < dims.size(); ++i) out = xpu_ops::aten::roll(out, shifts.slice(i, 1), dims.slice(i, 1));
-    return out;
-  }
   if (self.numel() == 0) return self.clone(at::MemoryFormat::Preserve);
-  const int64_t dim = at::maybe_wrap_dim(dims[0], self.dim()), size = self.size(dim);
-  int64_t start = (size - shifts[0]) % size;
-  if (start < 0) start += size;
-  at::Tensor out = at::empty_like(self, self.options(), at::MemoryFormat::Contiguous);
-  const at::Tensor src = plain(self);
-  if (start < size) out.narrow(dim, 0, size - start).copy_(src.narrow(dim, start, size - start));
-  if (start > 0) out.narrow(dim, size - start, start).copy_(src.narrow(dim, 0, start));
-  return out;
+  c10::SmallVector<int64_t, 5> start(self.dim(), 0), moved;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const int64_t dim = at::maybe_wrap_dim(dims[i], self.dim()), size = self.size(dim);
+    start[dim] = (start[dim] + size - shifts[i] % size) % size;
+  }
+  for (int64_t d = 0; d < self.dim(); ++d)
+    if (start[d] != 0) moved.push_back(d);
+  at::Tensor from = without_bits(self);
+  size_t first = 0;
+  do {
+    const at::Tensor out = new_empty(self.sizes(), self.scalar_type());
+    const size_t count = std::min(kRolled, moved.size() - first);
+    roll_pass(out, from, at::IntArrayRef(moved).slice(first, count), start);
+    from = out;
+    first += count;
+  } while (first < moved.size());
+  return from;
 }
 
 at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
@@ -257,18 +301,13 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   const auto format = self.suggest_memory_format();
   at::Tensor out = at::empty(self.sizes(), self.options().memory_format(format));
   if (self.numel() == 0) return out;
-  // Splitting the channel dimension is a view of any strided tensor.
-  std::vector<int64_t> from = self.sizes().vec(), to;
-  from.erase(from.begin() + 1);
-  to = from;
-  from.insert(from.begin() + 1, {groups, c / groups});
-  auto split = [&](const at::Tensor& t, int64_t outer, int64_t inner) {
-    std::vector<int64_t> sizes = t.sizes().vec(), strides = t.strides().vec();
-    sizes[1] = inner, sizes.insert(sizes.begin() + 1, outer);
-    strides.insert(strides.begin() + 1, strides[1] * inner);
-    return t.as_strided(sizes, strides);
-  };
-  split(out, c / groups, groups).copy_(split(self, groups, c / groups).transpose(1, 2));
+  const at::Tensor src = without_bits(self);
+  ops::CopyShape s = copy_shape(out, src);
+  // Channel (i, j) of (groups, c / groups) becomes (j, i).
+  const int64_t inner = c / groups, from = s.src[1], to = s.dst[1];
+  s.size[1] = inner, s.dst[1] = to * groups;
+  add_dim(s, groups, to, from * inner);
+  ops::copy(runtime::current_queue(), out.mutable_data_ptr(), src.const_data_ptr(), self.element_size(), s);
   return out;
 }
 
@@ -279,8 +318,17 @@ at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t downscale_factor) {
   std::vector<int64_t> sizes = self.sizes().vec();
   std::copy_n(std::array{self.size(-3) * r * r, h, w}.begin(), 3, sizes.end() - 3);
   at::Tensor out = at::empty(sizes, self.options().memory_format(self.suggest_memory_format()));
-  const at::Tensor blocks = self.unflatten(-1, {w, r}).unflatten(rows, {h, r}).movedim({-3, -1}, {-4, -3});
-  out.unflatten(-3, {self.size(-3), r, r}).copy_(blocks);
+  if (out.numel() == 0) return out;
+  const at::Tensor src = without_bits(self);
+  ops::CopyShape s = copy_shape(out, src);
+  // Pixel (i, j) of a block of r x r goes to channel (i, j) of r * r.
+  const auto d = static_cast<int>(rows);
+  const int64_t channel = s.dst[d - 1], down = s.src[d], right = s.src[d + 1];
+  s.size[d - 1] = self.size(-3), s.size[d] = h, s.size[d + 1] = w;
+  s.dst[d - 1] = channel * r * r, s.src[d] = down * r, s.src[d + 1] = right * r;
+  add_dim(s, r, channel * r, down);
+  add_dim(s, r, channel, right);
+  ops::copy(runtime::current_queue(), out.mutable_data_ptr(), src.const_data_ptr(), self.element_size(), s);
   return out;
 }
 

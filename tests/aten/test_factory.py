@@ -199,6 +199,10 @@ def test_flip_and_roll(dtype: torch.dtype) -> None:
         if t.dim():
             for shifts, dims in ((1, 0), (-2, -1), (100, 0), ((1, 2), (0, 1)), ((1, -1), (-1, -1))):
                 check(torch.roll, t, shifts, dims)
+    many = x.view(2, 2, 5, 6, 6)
+    for t in (many, many.transpose(0, 3)):
+        check(torch.roll, t, (1, 3, -2, 100, 5), (4, 3, 2, 1, 0))
+        check(torch.roll, t, (1, -3, 2, 2), (-1, 3, -2, 2))
     check(torch.flip, x[:, :4].reshape(4, 2, 2, 36).contiguous(memory_format=torch.channels_last), (1, 3))
     with pytest.raises(RuntimeError, match="multiple times"):
         torch.flip(x.to("xpu"), (0, 0))
