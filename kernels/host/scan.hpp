@@ -15,7 +15,8 @@ template <class T> [[gnu::always_inline]] inline void shift(auto& to, const auto
   to = by == 1 ? __builtin_shuffle(before, v, I{3, 4, 5, 6}) : __builtin_shuffle(before, v, I{2, 3, 4, 5});
 }
 
-// What four lanes hold, how they are joined, and the carry that all of a block meet. `nothing` changes nobody.
+// Four lanes of a functor: their values, how they are joined, and the carry that all of a block meet. `nothing` changes
+// nobody.
 template <class T> struct SumLanes {
   using O = xpu::SumScan<T>;
   using V = typename Quad<T>::type;
