@@ -1,4 +1,5 @@
 // The cells that torch's lstm and gru composites call on an accelerator, and the layers themselves.
+#include <ATen/TensorOperators.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/_thnn_fused_gru_cell.h>
@@ -13,6 +14,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "bindings/aten/core/tangents.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/ops/rnn.hpp"
 
@@ -166,7 +168,7 @@ bool steps_fit(const RnnLayer& l) {
   if (l.lstm()) all.push_back(l.c0);
   if (l.projection || at::areAnyTensorSubclassLike(all) || at::autocast::is_autocast_enabled(at::kXPU)) return false;
   for (const auto& t : all)
-    if (!t.is_xpu() || t.scalar_type() != at::kFloat || t.device() != l.x.device()) return false;
+    if (!t.is_xpu() || t.scalar_type() != at::kFloat || t.device() != l.x.device() || has_tangent(t)) return false;
   const int64_t batch = l.h0.size(0), hidden = l.h0.size(1), gates = l.parts() * hidden;
   const auto bias_fits = [&](const Optional& b) { return !b || b->sizes() == at::IntArrayRef({gates}); };
   return l.x.size(1) == batch && l.hidden_weight.sizes() == at::IntArrayRef({gates, hidden}) &&
@@ -273,8 +275,25 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
   return g;
 }
 
+// One step from the products of the input and the state, in operators that have forward derivatives, too.
+void differentiable_cell(const RnnLayer& l, at::Tensor in, at::Tensor hidden, at::Tensor& h, at::Tensor& c) {
+  if (l.input_bias) in = in + *l.input_bias;
+  if (l.hidden_bias) hidden = hidden + *l.hidden_bias;
+  if (l.lstm()) {
+    const std::vector<at::Tensor> g = (in + hidden).chunk(4, -1);
+    c = g[1].sigmoid() * c + g[0].sigmoid() * g[2].tanh();
+    h = g[3].sigmoid() * c.tanh();
+    return;
+  }
+  const std::vector<at::Tensor> i = in.chunk(3, -1), r = hidden.chunk(3, -1);
+  const at::Tensor fresh = (i[2] + (i[0] + r[0]).sigmoid() * r[2]).tanh();
+  h = fresh + (i[1] + r[1]).sigmoid() * (h - fresh);
+}
+
 // The path of double backward, tensor subclasses and all other shapes and types.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> compose(const RnnLayer& l) {
+  const bool forward_mode =
+      have_tangents(l.x, l.h0, l.c0, l.input_weight, l.hidden_weight, l.input_bias, l.hidden_bias, l.projection);
   const std::vector<at::Tensor> gates = at::linear(l.x, l.input_weight).unbind(0);  // of all steps in one product
   at::Tensor h = l.h0, c = l.c0;
   const size_t length = gates.size();
@@ -282,7 +301,9 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> compose(const RnnLayer& l) {
   for (size_t i = 0; i < length; ++i) {
     const size_t t = l.reverse ? length - 1 - i : i;
     const at::Tensor hidden = at::linear(h, l.hidden_weight);
-    if (l.lstm())
+    if (forward_mode)
+      differentiable_cell(l, gates[t], hidden, h, c);
+    else if (l.lstm())
       std::tie(h, c, std::ignore) = at::_thnn_fused_lstm_cell(gates[t], hidden, c, l.input_bias, l.hidden_bias);
     else
       std::tie(h, std::ignore) = at::_thnn_fused_gru_cell(gates[t], hidden, h, l.input_bias, l.hidden_bias);
@@ -323,7 +344,8 @@ struct Layer : torch::autograd::Function<Layer> {
     const at::Tensor grad_out = grads[0], grad_c = l.lstm() ? grads[1] : at::Tensor();
     variable_list result(8);
     if (!grad_out.defined() && !grad_c.defined()) return result;
-    if (c10::GradMode::is_enabled()) {
+    const auto batched = [](const at::Tensor& t) { return t.defined() && at::isTensorSubclassLike(t); };
+    if (c10::GradMode::is_enabled() || batched(grad_out) || batched(grad_c)) {
       differentiable(l, grad_out, grad_c, variable_list(saved.begin(), saved.begin() + 7), result);
       return result;
     }
@@ -356,6 +378,8 @@ struct Layer : torch::autograd::Function<Layer> {
  private:
   static void differentiable(const RnnLayer& l, const at::Tensor& grad_out, const at::Tensor& grad_c,
                              const variable_list& inputs, variable_list& result) {
+    const bool further = c10::GradMode::is_enabled();
+    const at::AutoGradMode graph(true);
     const auto [out, h, c] = compose(l);
     variable_list outputs, given, leaves;
     if (grad_out.defined()) outputs.push_back(out), given.push_back(grad_out);
@@ -363,7 +387,7 @@ struct Layer : torch::autograd::Function<Layer> {
     std::vector<size_t> places;
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i].defined() && inputs[i].requires_grad()) leaves.push_back(inputs[i]), places.push_back(i);
-    const variable_list found = torch::autograd::grad(outputs, leaves, given, true, true, true);
+    const variable_list found = torch::autograd::grad(outputs, leaves, given, true, further, true);
     for (size_t i = 0; i < places.size(); ++i) result[places[i]] = found[i];
   }
 };

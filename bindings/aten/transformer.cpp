@@ -1,15 +1,21 @@
-// The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, composed of native operators.
+// The fast paths of nn.MultiheadAttention and nn.TransformerEncoderLayer, and gradients of attention that are
+// themselves differentiated: composed of native operators.
 #include <ATen/NestedTensorImpl.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_fill_mem_eff_dropout_mask.h>
 #include <ATen/ops/_native_multi_head_attention.h>
+#include <ATen/ops/_safe_softmax.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -187,6 +193,87 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> nested__transform_bias_rescale_qk
                                                                                   const at::Tensor& bias,
                                                                                   int64_t num_heads) {
   return aten::_transform_bias_rescale_qkv(aten::nested_to_padded_tensor(qkv, 0.0, std::nullopt), bias, num_heads);
+}
+
+namespace {
+
+// --- gradients of gradients (create_graph=True), for which the fused kernels have no formula ---
+
+// Each key or value beside the queries of its group, and back.
+at::Tensor for_queries(const at::Tensor& kv, const c10::SymInt& heads) {
+  const at::Tensor single = kv.to(at::kFloat);
+  return kv.sym_size(1) == heads ? single : single.repeat_interleave_symint(heads / kv.sym_size(1), 1);
+}
+at::Tensor of_groups(const at::Tensor& grad, const at::Tensor& kv) {
+  const c10::SymInt heads = kv.sym_size(1);
+  const at::Tensor sum =
+      grad.sym_size(1) == heads ? grad : grad.unflatten_symint(1, {heads, grad.sym_size(1) / heads}).sum(2);
+  return sum.to(kv.scalar_type());
+}
+
+at::Tensor masked(const at::Tensor& scores, const at::Tensor& bias, bool causal) {
+  const double out = -std::numeric_limits<double>::infinity();
+  at::Tensor result = scores;
+  if (bias.defined())
+    result = bias.scalar_type() == at::kBool ? result.masked_fill(bias.logical_not(), out) : result + bias;
+  if (!causal) return result;
+  const at::Tensor past =
+      at::ones_symint({scores.sym_size(2), scores.sym_size(3)}, scores.options().dtype(at::kBool)).tril();
+  return result.masked_fill(past.logical_not(), out);
+}
+
+// By which dropout multiplied each weight.
+at::Tensor drawn(const at::Tensor& weights, double dropout, const at::Tensor& seed, const at::Tensor& offset) {
+  at::Tensor numbers = at::empty_symint(weights.sym_sizes(), weights.options());
+  at::_fill_mem_eff_dropout_mask_(numbers, dropout, seed.item<int64_t>(), offset.item<int64_t>());
+  return numbers.gt(dropout).to(at::kFloat) / (1.0 - dropout);
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> attention_differentiable_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& bias, std::array<bool, 4> wanted, const at::Tensor&, const at::Tensor&, const at::Tensor&,
+    const at::Tensor&, c10::SymInt, c10::SymInt, double dropout, bool causal, const at::Tensor& seed,
+    const at::Tensor& offset, std::optional<double> scale) {
+  if (!grad_out.defined()) return {};
+  TORCH_CHECK_NOT_IMPLEMENTED(!wanted[3], "xpu_ops: fused attention has no gradient of attn_bias");
+  const c10::SymInt heads = query.sym_size(1);
+  const double factor =
+      scale.value_or(1.0 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__))));
+  const at::Tensor grad = grad_out.to(at::kFloat), q = query.to(at::kFloat);
+  const at::Tensor k = for_queries(key, heads), v = for_queries(value, heads);
+  const at::Tensor weights = at::_safe_softmax(masked(at::matmul(q, k.transpose(2, 3)) * factor, bias, causal), -1);
+  at::Tensor mixed = weights, slopes = at::matmul(grad, v.transpose(2, 3));
+  if (dropout != 0.0) {
+    const at::Tensor multiplier = drawn(weights, dropout, seed, offset);
+    mixed = mixed * multiplier;
+    slopes = slopes * multiplier;
+  }
+  slopes = weights * (slopes - (slopes * weights).sum(-1, true)) * factor;
+  at::Tensor to_q, to_k, to_v;
+  if (wanted[0]) to_q = at::matmul(slopes, k).to(query.scalar_type());
+  if (wanted[1]) to_k = of_groups(at::matmul(slopes.transpose(2, 3), q), key);
+  if (wanted[2]) to_v = of_groups(at::matmul(mixed.transpose(2, 3), grad), value);
+  return {to_q, to_k, to_v, at::Tensor()};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_attention_differentiable_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& bias, const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor& seed,
+    const at::Tensor& offset, double dropout, std::array<bool, 4> wanted, bool causal, std::optional<double> scale) {
+  return attention_differentiable_backward(grad_out, query, key, value, bias, wanted, out, logsumexp, {}, {}, 0, 0,
+                                           dropout, causal, seed, offset, scale);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_differentiable_backward(
+    const at::Tensor& grad_out, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+    const at::Tensor& out, const at::Tensor& logsumexp, const at::Tensor&, const at::Tensor&, c10::SymInt, c10::SymInt,
+    double dropout, bool causal, const at::Tensor& seed, const at::Tensor& offset, std::optional<double> scale) {
+  auto [q, k, v, bias] =
+      attention_differentiable_backward(grad_out, query, key, value, {}, {true, true, true, false}, out, logsumexp, {},
+                                        {}, 0, 0, dropout, causal, seed, offset, scale);
+  return {q, k, v};
 }
 
 }  // namespace xpu_ops::aten

@@ -468,3 +468,89 @@ for actual, wanted in zip(ours, results("cpu"), strict=True):
 def test_processors_with_sixteen_vector_registers() -> None:
     """Blocks are computed in smaller tiles there."""
     script.out(NARROW, timeout=300, **script.AVX2)
+
+
+SECOND = {
+    "plain": {},
+    "causal": {"is_causal": True},
+    "boolean": {"masked": "boolean"},
+    "additive": {"masked": "additive", "scale": 0.3},
+    "grouped": {"heads": 2, "enable_gqa": True},
+    "dropped": {"dropout_p": 0.4},
+    "sixteen bits": {"dtype": torch.bfloat16},
+    "three dimensions": {"squeezed": True},
+}
+
+
+@pytest.mark.parametrize("mode", SECOND)
+def test_gradients_of_gradients(mode) -> None:
+    """A gradient penalty, and the penalty of that: the fused operators have no formula beyond the first."""
+    given = dict(SECOND[mode])
+    masked, heads, dtype = given.pop("masked", None), given.pop("heads", 4), given.pop("dtype", torch.float32)
+    squeezed, p = given.pop("squeezed", False), given.get("dropout_p", 0.0)
+    torch.manual_seed(0)
+    tensors = [torch.randn(2, h, n, 8).to(dtype) for h, n in ((4, 5), (heads, 7), (heads, 7))]
+    mask = {"boolean": torch.rand(5, 7) > 0.4, "additive": torch.randn(5, 7)}.get(masked)
+    if mask is not None and masked == "boolean":
+        mask[1] = False  # a query that sees nothing
+
+    def derivatives(attend, leaves) -> list[torch.Tensor]:
+        found = [attend(*[t[0] for t in leaves] if squeezed else leaves)]
+        loss = found[0].double().sin().sum()
+        for _ in range(3):
+            grads = torch.autograd.grad(loss, leaves, create_graph=True)
+            found += grads
+            loss = sum(g.double().square().sum() for g in grads)
+        return found
+
+    there = [t.to("xpu").requires_grad_() for t in tensors]
+    given["attn_mask"] = mask if mask is None else mask.to("xpu")
+
+    def fused(*qkv):
+        torch.manual_seed(7)
+        return F.scaled_dot_product_attention(*qkv, **given)
+
+    kept = torch.ones(2, 4, 5, 7, dtype=torch.bool)
+    if p:
+        with torch.no_grad():
+            kept = fused(*there[:2], torch.eye(7, device="xpu").expand(2, 4, 7, 7)).cpu() != 0
+
+    def composed(q, k, v):
+        k, v = (t.repeat_interleave(q.shape[-3] // t.shape[-3], -3) for t in (k, v))
+        scores = q @ k.mT * given.get("scale", 8**-0.5)
+        if given.get("is_causal"):
+            scores = scores.masked_fill(torch.ones(5, 7).tril() == 0, -float("inf"))
+        if masked:
+            scores = scores + mask if masked == "additive" else scores.masked_fill(~mask, -float("inf"))
+        return torch._safe_softmax(scores, -1) * (kept[0] if squeezed else kept) / (1 - p) @ v
+
+    want = derivatives(composed, [t.double().requires_grad_() for t in tensors])
+    got = derivatives(fused, there)
+    assert got[0].grad_fn is not None and all(g.dtype == dtype for g in got)
+    tolerance = 0.1 if dtype == torch.bfloat16 else 1e-3
+    for a, e in zip(got, want, strict=True):
+        assert_near(a, e, rtol=tolerance, atol=tolerance * max(1.0, e.abs().max().item()))
+
+
+@pytest.mark.parametrize("name", ["efficient", "flash"])
+def test_second_gradients_by_other_names(name) -> None:
+    torch.manual_seed(0)
+    leaves = [torch.randn(2, 3, 6, 8, device="xpu", requires_grad=True) for _ in range(3)]
+    operators = {
+        "efficient": lambda *qkv: torch.ops.aten._scaled_dot_product_efficient_attention(*qkv, None, True)[0],
+        "flash": lambda *qkv: torch.ops.aten._scaled_dot_product_flash_attention(*qkv)[0],
+    }
+    results = []
+    for attend in (operators[name], F.scaled_dot_product_attention):
+        grads = torch.autograd.grad(attend(*leaves).sin().sum(), leaves, create_graph=True)
+        results.append(torch.autograd.grad(sum(g.square().sum() for g in grads), leaves))
+    torch.testing.assert_close(*results)
+
+
+def test_first_gradients_stay_fused() -> None:
+    q, k, v = (torch.randn(1, 2, 64, 16, device="xpu", requires_grad=True) for _ in range(3))
+    out = F.scaled_dot_product_attention(q, k, v)
+    with xpu_ops.trace_ops() as trace:
+        torch.autograd.grad(out.sum(), (q, k, v))
+    names = [o.name for o in trace.operators]
+    assert names and not any("matmul" in name or "softmax" in name for name in names), names

@@ -336,6 +336,34 @@ def test_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("wants", [False, True])
+def test_forward_derivatives(name: str, wants: bool) -> None:
+    """The fused kernels have none: such calls are composed. Held against the gradients."""
+    op, args = calls(torch.float64)[name]
+    flat, spec = torch.utils._pytree.tree_flatten(args)
+    leaves = [a for a in flat if isinstance(a, torch.Tensor) and a.requires_grad]
+    directions = [torch.randn_like(a) for a in leaves]
+    first = lambda r: r[0] if isinstance(r, tuple) else r  # noqa: E731
+    out = first(op(*args))
+    weights = torch.randn_like(out)
+    grads = torch.autograd.grad(out, leaves, weights)
+    with torch.autograd.forward_ad.dual_level():
+        along = iter(directions)
+        dual = [
+            torch.autograd.forward_ad.make_dual(a if wants else a.detach(), next(along))
+            if any(a is x for x in leaves)
+            else a
+            for a in flat
+        ]
+        moved = torch.autograd.forward_ad.unpack_dual(
+            first(op(*torch.utils._pytree.tree_unflatten(dual, spec)))
+        ).tangent
+    torch.testing.assert_close(
+        (moved * weights).sum(), sum((g * d).sum() for g, d in zip(grads, directions, strict=True))
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_training_equals_inference(name: str) -> None:
     """Calls that want gradients compute the same as the fused kernels."""
     op, args = calls(torch.float32)[name]

@@ -142,6 +142,33 @@ def test_second_derivative(kind, dtype, hidden) -> None:
     )
 
 
+@pytest.mark.parametrize("hidden", [4, 16])
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_forward_derivatives_and_batches_of_gradients(dtype, kind, hidden) -> None:
+    torch.manual_seed(0)
+    m, x, tangent = kind(3, hidden).double(), torch.randn(4, 2, 3).double(), torch.randn(4, 2, 3).double()
+    on = copy.deepcopy(m).to("xpu", dtype)
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else {}
+    results = []
+    for module, kind_of in ((m, torch.float64), (on, dtype)):
+        device = next(module.parameters()).device
+        given, direction = x.to(device, kind_of), tangent.to(device, kind_of)
+        found = []
+        for wants in (True, False):
+            module.requires_grad_(wants)
+            with torch.autograd.forward_ad.dual_level():
+                out = module(torch.autograd.forward_ad.make_dual(given, direction))[0]
+                found.append(torch.autograd.forward_ad.unpack_dual(out).tangent.detach())
+        leaf = given.clone().requires_grad_()
+        out = module(leaf)[0]
+        (grads,) = torch.autograd.grad(out, leaf, torch.stack([out, out.cos()]).detach(), is_grads_batched=True)
+        found.append(grads)
+        results.append([t.cpu().double() for t in found])
+    for got, want in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(got, want, **tolerance)
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_empty_batch_and_wrong_shape(kind) -> None:
     m = kind(3, 4).to("xpu")

@@ -274,24 +274,40 @@ def defined(op: Operator) -> bool:
     return op.overloads[0].namespace == "xpu_ops"
 
 
-def defined_declarations(op: Operator) -> list[str]:
+def has_gradients(op: Operator) -> bool:
+    return defined(op) or op.row.autograd is not None
+
+
+def above_autograd_signature(o: Overload, name: str) -> str:
+    """Sizes may be symbols above autograd: torch.compile traces through it."""
+    return o.symbolic(name) if o.namespace == "aten" else signature(o, name)
+
+
+def gradient_declarations(op: Operator) -> list[str]:
     names = [op.row.composite, op.row.autograd]
-    return [signature(o, name) + ";" for o in op.overloads for name in names if name]
+    return [above_autograd_signature(o, name) + ";" for o in op.overloads for name in names if name]
 
 
 def autograd_wrapper(op: Operator, o: Overload) -> str:
-    """Calls that want gradients go to `autograd`, or are composed of differentiable operators; others go on."""
+    """Calls that want gradients go to `autograd`, or are composed of differentiable operators; others go on. Forward
+    derivatives take the composition, where there is one."""
     tensors = ", ".join(a.name for a in o.args if a.tensor_like)
     values = ", ".join(a.name for a in o.args)
+    wants, tangents = f"wants_gradients({tensors})", f"have_tangents({tensors})"
+    targets = {wants: op.row.autograd, tangents: op.row.composite}
+    if not (op.row.autograd and op.row.composite):
+        targets = {f"{wants} || {tangents}": op.row.autograd or op.row.composite}
     lines = [
-        f"if (wants_gradients({tensors}))",
-        f"  return translate([&] {{ return {op.row.autograd or op.row.composite}({values}); }});",
+        *[
+            f"if ({wanted}) return translate([&] {{ return {target}({values}); }});"
+            for wanted, target in reversed(targets.items())
+        ],
         "const at::AutoDispatchBelowADInplaceOrView below;",
-        f'static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("{o.name}", "")',
-        f"                           .typed<{signature(o, '')}>();",
+        f'static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("{o.namespace}::{o.base_name}", "")',
+        f"                           .typed<{above_autograd_signature(o, '')}>();",
         f"return op.call({values});",
     ]
-    return "\n".join([signature(o, f"grad_{o.cpp_name}") + " {", *[f"  {x}" for x in lines], "}"])
+    return "\n".join([above_autograd_signature(o, f"grad_{o.cpp_name}") + " {", *[f"  {x}" for x in lines], "}"])
 
 
 def autocast_wrapper(o: Overload) -> str:
@@ -326,6 +342,10 @@ def registrations(members: list[Operator]) -> list[str]:
                     f'  m.impl("{name}", XPU_OPS_FN({op.row.composite}));'
                 )
                 blocks.setdefault("TORCH_LIBRARY_IMPL(xpu_ops, Autograd, m)", []).append(
+                    f'  m.impl("{name}", &grad_{o.cpp_name});'
+                )
+            elif op.row.autograd:
+                blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, AutogradXPU, m)", []).append(
                     f'  m.impl("{name}", &grad_{o.cpp_name});'
                 )
             if op.row.autocast:
@@ -417,10 +437,11 @@ def files_of(family: Family) -> dict[str, str]:
             headers += ['#include "bindings/runtime/fallback.hpp"', '#include "kernels/mkl/library.hpp"']
         if any(not o.row.meta for o in members):
             headers.append('#include "bindings/torch_compat.hpp"')
-        if any(defined(o) for o in members):
-            headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/fused.hpp"']
+        if any(has_gradients(o) for o in members):
+            headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/core/tangents.hpp"']
+            headers.append('#include "bindings/aten/fused.hpp"')
         declarations = list(dict.fromkeys(d for o in members for d in adapter_declarations(o)))
-        declarations += [d for o in members if defined(o) for d in defined_declarations(o)]
+        declarations += [d for o in members if has_gradients(o) for d in gradient_declarations(o)]
         ops = {k.name: k for o in members if not o.row.kernel for k in o.pointwise.values()}
         shared = {f"{o.kernel_family}_ops.hpp" for o in members if o.row.kernel}
         lines = [
@@ -440,7 +461,7 @@ def files_of(family: Family) -> dict[str, str]:
             "namespace {",
             *multi.values(),
             *[wrapper(op, o) for op in members if not op.row.native for o in op.overloads],
-            *[autograd_wrapper(op, o) for op in members if defined(op) for o in op.overloads],
+            *[autograd_wrapper(op, o) for op in members if has_gradients(op) for o in op.overloads],
             *[autocast_wrapper(o) for op in members if op.row.autocast for o in op.overloads],
             *registrations(members),
             "}  // namespace",

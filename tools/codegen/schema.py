@@ -178,7 +178,8 @@ class Row(Strict):
         description="namespace `xpu_ops` only: the same in differentiable operators, for the CPU and for gradients",
     )
     autograd: str | None = Field(
-        default=None, description="namespace `xpu_ops` only: the function for calls that want gradients"
+        default=None,
+        description="the function for calls that want gradients, where torch has no formula; outside of `xpu_ops` without overload names",
     )
     autocast: bool = Field(
         default=False, description="namespace `xpu_ops` only: casts float arguments as torch's matmul does"
@@ -210,8 +211,8 @@ class Row(Strict):
         namespace = self.op.rpartition("::")[0]
         if bool(namespace) != bool(self.schemas):
             raise ValueError("schemas: needed for operators outside aten, and only there")
-        if (self.composite or self.autograd or self.autocast) and namespace != "xpu_ops":
-            raise ValueError("composite, autograd, autocast: only for operators of the namespace xpu_ops")
+        if (self.composite or self.autocast) and namespace != "xpu_ops":
+            raise ValueError("composite, autocast: only for operators of the namespace xpu_ops")
         if namespace == "xpu_ops" and not self.composite:
             raise ValueError("composite: needed for an operator that is defined here")
         if self.shared and (self.pointwise or self.foreach or self.native or self.impl or self.schemas):

@@ -188,6 +188,11 @@ class Overload:
         with self._locals():
             return DispatcherSignature.from_schema(self.fn.func, symint=False).returns_type().cpp_type()
 
+    def symbolic(self, name: str) -> str:
+        """The signature that takes symbolic integers."""
+        with self._locals():
+            return DispatcherSignature.from_schema(self.fn.func, symint=True).decl(name)
+
 
 @dataclass(frozen=True)
 class StructuredGroup:
