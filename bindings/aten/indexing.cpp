@@ -28,12 +28,27 @@ struct IndexOperand {
   std::vector<int64_t> strides;  // over the iteration space
 };
 
+// Elements from the first that the operands reach to the last.
+int64_t reach_of(const std::vector<IndexOperand>& operands) {
+  int64_t reach = 1;
+  for (const auto& o : operands) reach += (o.size - 1) * o.stride;
+  return reach;
+}
+
 // Folds several index operands into one tensor of element offsets over the dims that any of them varies in. Returns the
 // tensor; `strides` receives its strides over the iteration space.
 at::Tensor linearize(const std::vector<int64_t>& sizes, const std::vector<IndexOperand>& operands,
                      std::vector<int64_t>& strides) {
-  TORCH_CHECK(operands.size() <= kMaxIndices, "indexing with more than ", kMaxIndices,
-              " index tensors is not supported");
+  if (operands.size() > kMaxIndices) {  // the first ones become one
+    const auto rest = operands.begin() + kMaxIndices;
+    const std::vector<IndexOperand> first(operands.begin(), rest);
+    IndexOperand folded{nullptr, false, reach_of(first), 1, {}};
+    const at::Tensor offsets = linearize(sizes, first, folded.strides);
+    folded.ptr = offsets.const_data_ptr();
+    std::vector<IndexOperand> fewer{std::move(folded)};
+    fewer.insert(fewer.end(), rest, operands.end());
+    return linearize(sizes, fewer, strides);
+  }
   strides.assign(sizes.size(), 0);
   int64_t numel = 1;
   for (int64_t d = static_cast<int64_t>(sizes.size()) - 1; d >= 0; --d) {
@@ -78,9 +93,7 @@ IndexSource combine(const std::vector<int64_t>& sizes, const std::vector<IndexOp
     return {o.ptr, error, o.size, o.stride, DeviceErrorCode::index, 0, static_cast<uint8_t>(o.is32), 1};
   }
   keep = linearize(sizes, operands, strides);
-  int64_t reach = 1;
-  for (const auto& o : operands) reach += (o.size - 1) * o.stride;
-  return {keep.const_data_ptr(), error, reach, 1, DeviceErrorCode::none, 0, 0, 0};
+  return {keep.const_data_ptr(), error, reach_of(operands), 1, DeviceErrorCode::none, 0, 0, 0};
 }
 
 }  // namespace
@@ -177,9 +190,12 @@ at::Tensor& _index_put_impl_(at::Tensor& self, const c10::List<std::optional<at:
         "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this "
         "operation. "
         "This also applies to advanced indexing e.g. tensor[indices] = tensor");
-  if (!accumulate) {
-    auto [can, mask] = at::native::canDispatchToMaskedFill(self, indices, values);
-    if (can) return self.masked_fill_(mask, values.item());
+  if (!accumulate && values.numel() == 1) {
+    // torch asks for a number of the CPU, as which x[mask] = 1 brings it for CUDA.
+    const bool there = values.is_cpu();
+    auto [can, mask] = at::native::canDispatchToMaskedFill(self, indices, there ? values : at::scalar_tensor(0));
+    if (can && there) return self.masked_fill_(mask, values.item());
+    if (can && values.scalar_type() == self.scalar_type()) return self.masked_fill_(mask, values.reshape({}));
   }
   at::Tensor value = values;
   if (value.device() != self.device() && value.numel() == 1 && value.dim() == 0) value = value.to(self.device());

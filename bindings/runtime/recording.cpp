@@ -29,7 +29,8 @@ PyObject* call_recorded(PyObject* self, PyObject* const* args, size_t nargsf, Py
 
 void bind_recording(py::module_& m) {
   m.def("while_recorded", [](py::object function) {
-    return Callable<WhileRecorded>::make(call_recorded, std::make_unique<WhileRecorded>(WhileRecorded{std::move(function)}));
+    return Callable<WhileRecorded>::make(call_recorded,
+                                         std::make_unique<WhileRecorded>(WhileRecorded{std::move(function)}));
   });
 }
 

@@ -131,9 +131,22 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
 void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
   for (const auto& d : p.dims)
     if (d.size == 0) return;
-  if (!move_inline(queue, p)) {
-    const IndexedPlan plan = plan_indexed(p, runtime::policy_of(queue));
-    runtime::launch2(queue, mover(p.write, plan.element), plan.groups0, plan.groups1, 1, plan.local, plan.args);
+  const auto move = [&](const IndexedProblem& part) {
+    if (move_inline(queue, part)) return;
+    const IndexedPlan plan = plan_indexed(part, runtime::policy_of(queue));
+    runtime::launch2(queue, mover(part.write, plan.element), plan.groups0, plan.groups1, 1, plan.local, plan.args);
+  };
+  if (p.dims.size() <= kWalkDims) {
+    move(p);
+  } else {
+    for_walks(p.dims, false, [&](const Dims3& dims, const int64_t (&offsets)[3]) {
+      IndexedProblem part = p;
+      part.dims = dims;
+      part.plain = elements_on(p.plain, offsets[0], p.element);
+      part.data = elements_on(p.data, offsets[1], p.element);
+      part.index.ptr = indices_on(p.index.ptr, offsets[2], p.index.is32);
+      move(part);
+    });
   }
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
@@ -148,10 +161,15 @@ LinearizePlan plan_linearize(const LinearDims& dims, const runtime::Policy& poli
   return plan;
 }
 
-void linearize(runtime::Queue& queue, const LinearizeProblem& problem, const LinearDims& dims) {
-  const LinearizePlan plan = plan_linearize(dims, runtime::policy_of(queue));
-  const LinearizeArgs args{problem, plan.rows_per_group, plan.walk};
-  runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1, plan.local, args);
+void linearize(runtime::Queue& queue, const LinearizeProblem& problem, const LinearDims& all) {
+  for_walks(all, false, [&](const LinearDims& dims, const int64_t (&offsets)[kMaxIndices + 1]) {
+    const LinearizePlan plan = plan_linearize(dims, runtime::policy_of(queue));
+    LinearizeArgs args{problem, plan.rows_per_group, plan.walk};
+    args.out += offsets[0];
+    for (uint32_t k = 0; k < problem.count; ++k)
+      args.index[k] = indices_on(problem.index[k], offsets[k + 1], problem.is32[k]);
+    runtime::launch2(queue, kernels::index_linearize, plan.groups0, plan.groups1, 1, plan.local, args);
+  });
   runtime::check_kernel_errors(queue);
 }
 

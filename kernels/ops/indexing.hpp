@@ -18,6 +18,14 @@ namespace xpu_ops::ops {
 
 using Dims3 = std::vector<WalkDim<3>>;
 
+// Addresses so many elements, or indices, further on.
+inline void* elements_on(const void* data, int64_t elements, size_t size) {
+  return static_cast<char*>(const_cast<void*>(data)) + elements * static_cast<int64_t>(size);
+}
+inline const void* indices_on(const void* index, int64_t indices, bool is32) {
+  return elements_on(index, indices, is32 ? sizeof(int32_t) : sizeof(int64_t));
+}
+
 // plain[..] = data[.. + index], or with `write` the other way round, over dims with strides {plain, data, index},
 // outermost first, of elements of 1 to 16 bytes.
 struct IndexedProblem {

@@ -281,13 +281,10 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   return plan;
 }
 
-void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
+namespace {
+
+void scatter_part(runtime::Queue& queue, const ColumnProblem& p) {
   runtime::KernelSlot& kernel = column_kernel(p);
-  if (p.steps == 0) return;
-  for (const auto& d : p.columns)
-    if (d.size == 0) return;
-  if (p.steps >= (int64_t{1} << 32))
-    throw Error(ErrorKind::runtime, "more than 2^32 indices along one dimension are not supported");
   const auto here = [&] {
     if (!kernel.host()) return false;
     ColumnArgs args = column_args(p);
@@ -297,18 +294,39 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     args.outer = columns_step(args);
     return queue.small().run_taken([args, run = kernel.host()] { run(&args, 0); }, kernel);
   };
-  if (!here()) {
-    const ColumnPlan plan = plan_columns(p, runtime::policy_of(queue));
-    if (plan.dealt)
-      scatter_dealt(queue, kernel, plan, p.element);
-    else if (plan.last)
-      scatter_last(queue, kernel, plan);
-    else if (plan.sorted)
-      scatter_sorted(queue, kernel, plan);
-    else if (plan.team)
-      runtime::launch(queue, team_kernel_of(p), plan.groups0, plan.local, plan.args);
-    else
-      runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);
+  if (here()) return;
+  const ColumnPlan plan = plan_columns(p, runtime::policy_of(queue));
+  if (plan.dealt)
+    scatter_dealt(queue, kernel, plan, p.element);
+  else if (plan.last)
+    scatter_last(queue, kernel, plan);
+  else if (plan.sorted)
+    scatter_sorted(queue, kernel, plan);
+  else if (plan.team)
+    runtime::launch(queue, team_kernel_of(p), plan.groups0, plan.local, plan.args);
+  else
+    runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, plan.args);
+}
+
+}  // namespace
+
+void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
+  if (p.steps == 0) return;
+  for (const auto& d : p.columns)
+    if (d.size == 0) return;
+  if (p.steps >= (int64_t{1} << 32))
+    throw Error(ErrorKind::runtime, "more than 2^32 indices along one dimension are not supported");
+  if (p.columns.size() <= kWalkDims) {
+    scatter_part(queue, p);
+  } else {
+    for_walks(p.columns, true, [&](const Dims3& columns, const int64_t (&offsets)[3]) {
+      ColumnProblem part = p;
+      part.columns = columns;
+      part.data = elements_on(p.data, offsets[0], p.element);
+      part.src = elements_on(p.src, offsets[1], p.element);
+      part.index.ptr = indices_on(p.index.ptr, offsets[2], p.index.is32);
+      scatter_part(queue, part);
+    });
   }
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.hpp"
@@ -17,10 +18,10 @@ struct WalkDim {
   int64_t strides[N];
 };
 
-// dims: outermost first. A row covers at least `want_inner` items where the shape allows it; operand 0 decides the
-// order of dims if `reorder`.
+// Without dims of one item, and neighbours joined where all operands allow it; operand 0 decides their order if
+// `reorder`.
 template <int N>
-Walk<N> make_walk(std::vector<WalkDim<N>> dims, bool reorder = true, int64_t want_inner = 256) {
+std::vector<WalkDim<N>> merged(std::vector<WalkDim<N>> dims, bool reorder) {
   std::erase_if(dims, [](const auto& d) { return d.size == 1; });
   if (reorder)
     std::stable_sort(dims.begin(), dims.end(),
@@ -36,6 +37,39 @@ Walk<N> make_walk(std::vector<WalkDim<N>> dims, bool reorder = true, int64_t wan
       m.push_back(d);
     }
   }
+  return m;
+}
+
+// Calls part(dims, offsets) for parts that a walk takes and that cover all items together: where more dims are left
+// than a walk has, the host steps through the shortest, never the innermost.
+template <int N, class Part>
+void for_walks(const std::vector<WalkDim<N>>& all, bool reorder, Part&& part) {
+  int64_t offsets[N] = {};
+  if (all.size() <= kWalkDims) return part(all, offsets);
+  std::vector<WalkDim<N>> dims = merged<N>(all, reorder), outer;
+  while (dims.size() > kWalkDims) {
+    const auto least =
+        std::min_element(dims.begin(), dims.end() - 1, [](const auto& a, const auto& b) { return a.size < b.size; });
+    outer.push_back(*least);
+    dims.erase(least);
+  }
+  int64_t steps = 1;
+  for (const auto& d : outer) steps *= d.size;
+  for (int64_t step = 0; step < steps; ++step) {
+    std::fill(offsets, offsets + N, 0);
+    int64_t rest = step;
+    for (const auto& d : outer) {
+      for (int k = 0; k < N; ++k) offsets[k] += rest % d.size * d.strides[k];
+      rest /= d.size;
+    }
+    part(dims, offsets);
+  }
+}
+
+// dims: outermost first. A row covers at least `want_inner` items where the shape allows it.
+template <int N>
+Walk<N> make_walk(std::vector<WalkDim<N>> dims, bool reorder = true, int64_t want_inner = 256) {
+  const std::vector<WalkDim<N>> m = merged<N>(std::move(dims), reorder);
   if (m.size() > kWalkDims)
     throw Error(ErrorKind::runtime,
                 "tensors with more than " + std::to_string(kWalkDims) + " separate dimensions are not supported");

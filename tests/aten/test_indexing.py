@@ -334,3 +334,52 @@ def test_deterministic(dtype: torch.dtype) -> None:
     ):
         first = fn().cpu()
         assert all(torch.equal(first, fn().cpu()) for _ in range(20))
+
+
+PERMUTED = [3, 1, 15, 0, 7, 5, 9, 2, 4, 6, 8, 10, 12, 14, 13, 11]
+OF_SIXTEEN = {
+    "gather": lambda t: t.gather(3, (t % 2).long()),
+    "index_select": lambda t: t.index_select(5, torch.tensor([1, 0, 1], device=t.device)),
+    "index": lambda t: t[:, torch.tensor([0, 1, 1], device=t.device)],
+    "index of ten dims": lambda t: t[tuple(torch.tensor([d % 2, 1, 0], device=t.device) for d in range(10))],
+    "mask": lambda t: t[t % 3 == 0],
+    "index_put": lambda t: t.index_put_((torch.tensor([1], device=t.device),), t.new_tensor(-1)),
+    "accumulate": lambda t: t.index_put_((torch.tensor([0, 0], device=t.device),), t.clone(), accumulate=True),
+    "write to a mask": lambda t: t.index_put_((t % 3 == 0,), t.new_full((21846,), -1)),
+    "index_add": lambda t: t.index_add_(4, torch.tensor([1], device=t.device), t[:, :, :, :, :1].clone()),
+    "index_copy": lambda t: t.index_copy_(6, torch.tensor([1], device=t.device), t[:, :, :, :, :, :, :1].clone()),
+    "index_fill": lambda t: t.index_fill_(3, torch.tensor([1], device=t.device), 5.0),
+    "scatter": lambda t: t.scatter_(2, (t.clone() % 2).long(), t.clone().flip(2) + 1),
+    "scatter_add": lambda t: t.scatter_add_(2, (t.clone() % 2).long(), t.clone()),
+}
+
+
+@pytest.mark.parametrize("name", OF_SIXTEEN)
+def test_more_dims_than_a_walk_has(name: str) -> None:
+    """Tensor networks and simulated qubits: sixteen dims of two in an order that joins none of them."""
+    results = []
+    for device in ("cpu", "xpu"):
+        t = torch.arange(2.0**16, device=device).view([2] * 16).permute(PERMUTED)
+        results.append([OF_SIXTEEN[name](t).cpu(), t.cpu()])
+    assert_same(*results)
+
+
+@pytest.mark.parametrize("place", [0, 9])
+def test_bad_index_among_more_than_eight(place: int) -> None:
+    t = torch.zeros([2] * 10, device="xpu")
+    indices = [torch.tensor([1], device="xpu") for _ in range(10)]
+    indices[place] = torch.tensor([2], device="xpu")
+    with pytest.raises(IndexError):
+        t[tuple(indices)].cpu()
+
+
+@pytest.mark.parametrize("value", [True, torch.tensor(True), torch.tensor([True])], ids=str)
+def test_a_mask_may_be_what_it_writes_to(value: Any) -> None:
+    results = []
+    for device in ("cpu", "xpu"):
+        t = (torch.arange(12, device=device) % 3 == 0).view(3, 4)
+        t[t] = value.to(device) if isinstance(value, torch.Tensor) else value
+        u = torch.arange(12.0, device=device).view(3, 4)
+        u[u > 5] = torch.tensor(-1.0, device=device)
+        results.append([t.cpu(), u.cpu()])
+    assert_same(*results)
