@@ -267,7 +267,7 @@ namespace {
 at::Tensor max_pool_alone(const at::Tensor& self, int nd, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                           at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (at::isTensorSubclassLike(self) || self.is_quantized() || self.layout() != at::kStrided || self.is_conj() ||
-      (c10::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined())
+      self.is_neg() || (c10::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined())
     return {};
   const auto fits = [&](at::IntArrayRef v, int64_t least) {
     return (v.size() == 1 || v.size() == static_cast<size_t>(nd)) &&

@@ -233,6 +233,8 @@ def test_max_pool_without_indices(form) -> None:
     both(lambda t: F.max_pool3d(t, 3, 2, 1), x.contiguous(), grad=False)
     both(lambda t: F.max_pool3d(t, (3, 2, 2), 2, (1, 0, 1)), x[None].contiguous(), grad=False)
     both(lambda t: F.max_pool2d(t, 3, 2, 1), x.nan_to_num(), None)
+    for pool in (F.max_pool2d, F.max_pool3d):  # a negated view
+        both(lambda t, pool=pool: pool(torch.complex(t, t).conj().imag, 2), x.contiguous(), grad=False)
     y = x[:, :2].nan_to_num()
     both(lambda t: torch.func.vmap(lambda u: F.max_pool2d(u, 2))(t), y, grad=False)
     both(lambda t: torch.func.grad(lambda u: F.max_pool2d(u, 2).square().sum())(t), y, grad=False)
