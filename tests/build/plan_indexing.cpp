@@ -131,6 +131,22 @@ void test_walk() {
   std::vector<WalkDim<1>> many;
   for (int d = 0; d < kWalkDims + 1; ++d) many.push_back({2, {int64_t{1} << (2 * d)}});
   CHECK(refuses([&] { make_walk<1>(many); }));
+  // The host steps through what is more: all items once, the innermost dim in every part.
+  std::vector<int64_t> found;
+  many[4].size = 3;
+  for_walks(many, false, [&](const std::vector<WalkDim<1>>& dims, const int64_t (&offsets)[1]) {
+    CHECK(make_walk<1>(dims, false).ndim == kWalkDims && dims.back().strides[0] == many.back().strides[0]);
+    int64_t items = 1;
+    for (const auto& d : dims) items *= d.size;
+    for (int64_t i = 0; i < items; ++i) {
+      int64_t place = offsets[0], rest = i;
+      for (const auto& d : dims) place += rest % d.size * d.strides[0], rest /= d.size;
+      found.push_back(place);
+    }
+  });
+  std::sort(found.begin(), found.end());
+  CHECK(found.size() == size_t{3} << kWalkDims && std::adjacent_find(found.begin(), found.end()) == found.end());
+  many[4].size = 2;
   many.pop_back();
   CHECK(make_walk<1>(many).ndim == kWalkDims);
   for (const int64_t n : kSizes) {
