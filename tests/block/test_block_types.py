@@ -27,8 +27,8 @@ def test_sizes_and_bounds_are_torchs(element: types.Element) -> None:
     assert dtype.is_floating_point == (element.kind == "float") and dtype.is_complex == (element.kind == "complex")
     if element.kind in ("int", "uint"):
         info = torch.iinfo(dtype)
-        assert types.lowest(element) == types.literal(info.min, element)
-        assert types.highest(element) == types.literal(info.max, element)
+        assert types.bound(element, above=False) == types.literal(info.min, element)
+        assert types.bound(element, above=True) == types.literal(info.max, element)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def add(of: str) -> Accumulate:
 
 
 def test_what_a_row_shares_leaves_the_loop() -> None:
-    step = let("tmp3", ir.step("c", name("x0")))
+    step = let("tmp3", ir.load("c", name("x0"), "step"))
     inside = [index("x0", "xc"), load("tmp1", "b", "x0"), step, store("y", "x0", "tmp2")]
     shared = [index("x1", "xo"), load("tmp0", "a", "x1", "int64_t"), Check("ok0", value("less", "tmp0"), 0)]
     uniform, rest, reports = passes.split([*inside[:1], *shared, *inside[1:]], {"xc"})

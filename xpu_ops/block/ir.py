@@ -83,6 +83,22 @@ def call(function: str, *args: Expr | int | str) -> Expr:
     return Expr(f"{function}({', '.join(v.text for v in values)})", function, values, True)
 
 
+def cast(ctype: str, of: Expr | int | str, how: str = "static") -> Expr:
+    """A value converted to a type."""
+    return call(f"{how}_cast<{ctype}>", of)
+
+
+def struct(ctype: str, *fields: Expr | int | str) -> Expr:
+    """A struct of these fields."""
+    values = tuple(map(value, fields))
+    return Expr(f"{ctype}{{{', '.join(v.text for v in values)}}}", ctype, values, True)
+
+
+def member(of: str, field: str) -> Expr:
+    """A field of a variable."""
+    return Expr(f"{of}.{field}", "member", (name(of), field), True)
+
+
 def _part(of: Expr | int | str) -> str:
     of = value(of)
     return of.text if of.atom else f"({of.text})"
@@ -121,19 +137,16 @@ def least(a: Expr | int | str, b: Expr | int | str) -> Expr:
     return call("sycl::min<long>", a, b)
 
 
-def step(pointer: str, at: Expr) -> Expr:
-    """An element of an operand that steps through memory along the row: read from its block's copy where there is one."""
-    return Expr(f"ld({pointer}, {at.text})", "step", (name(pointer), at), True)
-
-
 def result(accumulator: str, op: str, field: str = "") -> Expr:
     """The accumulators of all lanes and ways joined. The printer knows the loop."""
     return Expr(f"{accumulator}{field}", "result", (accumulator, op, field), True)
 
 
-def load(pointer: Expr | str, at: Expr | str) -> Expr:
-    """An element of a buffer. The pointer is uniform, the place of 64 bits: a sum of 32 bits would be a gather."""
-    return call("ld", pointer, at)
+def load(pointer: Expr | str, at: Expr | str, op: str = "load") -> Expr:
+    """An element of a buffer. The pointer is uniform, the place of 64 bits: a sum of 32 bits would be a gather. `op` "step": the
+    operand steps through memory along the row, and is read from its block's copy where there is one."""
+    place = value(pointer), value(at)
+    return Expr(f"ld({place[0].text}, {place[1].text})", op, place, True)
 
 
 def ways(count: int | str) -> Let:
@@ -190,10 +203,11 @@ class Leave(Node):
 
 
 class If(Node):
-    """A branch that lanes may take apart."""
+    """A branch, which lanes may take apart."""
 
     condition: Expr
     body: tuple[Node, ...]
+    otherwise: tuple[Node, ...] = ()
 
 
 class Store(Node):
@@ -226,13 +240,12 @@ class Accumulate(Node):
 
 
 class Function(Node):
-    """A function inside of a kernel, by default of two values. `inlined`: at every call, whatever the compiler thinks."""
+    """A function inside of a kernel, of parameters by type and name. `inlined`: at every call, whatever the compiler thinks."""
 
     name: str
-    ctype: str
+    parameters: tuple[str, ...]
     body: tuple[Node, ...]
     result: Expr
-    parameters: tuple[str, ...] = ("a", "b")
     inlined: bool = True
 
 
@@ -308,14 +321,6 @@ class Block(Node):
     at: Expr
     result: str = ""  # the type of the place that is written
     buffer: str = ""
-
-
-class Either(Node):
-    """A choice that all items make alike."""
-
-    condition: Expr
-    then: tuple[Node, ...]
-    otherwise: tuple[Node, ...]
 
 
 class Span(Node):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from xpu_ops.block import ir
 from xpu_ops.block.device import Policy
-from xpu_ops.block.ir import Accumulate, Accumulator, Either, Expr, Lanes, Let, Node, Rows, Store, name
+from xpu_ops.block.ir import Accumulate, Accumulator, Expr, If, Lanes, Let, Node, Rows, Store, name
 from xpu_ops.block.types import LANES
 
 TILE = 4096  # elements of one work-group
@@ -43,11 +43,7 @@ FORMS = {
     "flat": ("CPU, Triton", "elements whose indices need no row", "`tile` elements by the lanes of a sub-group"),
     "rows": ("CPU, Triton", "short rows of elements", "`rows` rows one after the other"),
     "tiles": ("CPU, Triton", "long rows of elements", "`tile` elements of one row"),
-    "blocks": (
-        "CPU, Triton",
-        "operands that step through memory",
-        "rows and columns, operands transposed in local memory",
-    ),
+    "blocks": ("CPU, Triton", "operands that step through memory", "rows and columns, operands transposed in memory"),
     "row_reduce": ("CPU, GPU", "reductions along memory", "`rows` rows, a sub-group on each"),
     "column_reduce": ("CPU", "one loop of a reduction across memory", "a lane per column, four vectors side by side"),
     "column_steps": ("CPU", "several such loops, and Triton's", "a lane per column"),
@@ -196,7 +192,7 @@ def pointwise(
         lambda n: name("c"), lambda n: name("c") * f"step_{n}")]  # fmt: skip
     steps = [Let(f"step_{n}", "long", name(f"p.step_{n}[{last}]")) for n in names]
     unit = Expr(" && ".join(f"p.step_{n}[{last}] == 1" for n in names), "unit", tuple(names))
-    row = [*_places("row", last, names), Either(unit, (lanes[0],), (*steps, lanes[1]))]
+    row = [*_places("row", last, names), If(unit, (lanes[0],), (*steps, lanes[1]))]
     return (*head, Rows("row", name("begin"), name("end"), tuple(row)))
 
 
@@ -207,7 +203,7 @@ def reduction(
 
     row = (
         Let("at", "long", name("row") * "p.columns"),
-        Accumulator("acc", ctype, identity),
+        Accumulator("acc", ctype, ir.cast(ctype, identity).text),
         Lanes("c", ir.value(0), name("p.columns"), (Accumulate("acc", op, mapped),), ways=4),
         Let("x", f"const {ctype}", ir.result("acc", op), cast=False),
         Store(name("p.ptr_out"), name("row"), finished(name("x")), first=True),

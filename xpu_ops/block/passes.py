@@ -6,21 +6,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from xpu_ops.block.ir import (
-    Accumulate,
-    Assign,
-    Check,
-    Expr,
-    If,
-    Leave,
-    Let,
-    Memory,
-    Node,
-    Report,
-    ScanStep,
-    Store,
-    name,
-)
+from xpu_ops.block import ir
+from xpu_ops.block.ir import Accumulate, Assign, Check, Expr, If, Leave, Let, Node, Report, ScanStep, Store, name
 from xpu_ops.block.ops import COSTLY, GATHER
 
 INDEX = "long"  # the type of index variables, which every loop keeps: operands find their places by them
@@ -44,11 +31,11 @@ def uses(node: Node) -> Iterator[str]:
             yield from element.names()
         case Leave(unless=unless) | Report(name=unless):
             yield unless
-        case If(condition=condition, body=body):
+        case If(condition=condition, body=body, otherwise=otherwise):
             yield from condition.names()
-            for inner in body:
+            for inner in (*body, *otherwise):
                 yield from uses(inner)
-            yield from assigned(body)
+            yield from assigned((node,))
 
 
 def assigned(nodes: Sequence[Node]) -> Iterator[str]:
@@ -57,7 +44,7 @@ def assigned(nodes: Sequence[Node]) -> Iterator[str]:
         if isinstance(node, Let | Assign | Check):
             yield node.name
         elif isinstance(node, If):
-            yield from assigned(node.body)
+            yield from assigned((*node.body, *node.otherwise))
 
 
 def _varying(body: Sequence[Node], varying: set[str]) -> set[str]:
@@ -67,8 +54,8 @@ def _varying(body: Sequence[Node], varying: set[str]) -> set[str]:
         size = len(found)
         for node in body:
             match node:
-                case If(body=inner):
-                    found.update(assigned(inner))
+                case If():
+                    found.update(assigned((node,)))
                 case ScanStep():
                     found.add(node.name)
                 case Let(value=value) if value.op in _BY_LOOP:
@@ -99,33 +86,29 @@ def split(body: Sequence[Node], varying: set[str]) -> tuple[list[Node], list[Nod
 
 @dataclass
 class _Line:
-    """One statement of a loop's body: what it defines and uses."""
+    """One statement of a loop's body."""
 
     node: Node
-    names: dict[str, None]  # in their order
-    defines: str | None = None  # a typed constant outside of branches
-    again: str | None = None  # a variable that is corrected
-    check: str | None = None  # the variable that a check defines
-    kind: str = ""  # the type of `defines`
+    constant: bool  # it defines a typed constant: what a branch changes is none
     number: Hashable = None  # of the value or of the condition, the same in all loops
+
+    def __post_init__(self) -> None:
+        node = self.node
+        self.gives = node.name if isinstance(node, Let | Assign | Check) else ""
+        self.corrects, self.checks = isinstance(node, Assign), isinstance(node, Check)
+        self.names = dict.fromkeys(uses(node))  # in their order
+        if isinstance(node, Let) and not self.constant:
+            self.names[node.name] = None
+
+    @property
+    def left_out(self) -> bool:
+        """Whether it goes where nothing needs what it gives. Index variables stay in every loop."""
+        return self.corrects or (self.constant and isinstance(self.node, Let) and self.node.ctype != INDEX)
 
 
 def _parse(body: Sequence[Node]) -> list[_Line]:
-    branches = {n for node in body if isinstance(node, If) for n in assigned(node.body)}
-    out = []
-    for node in body:
-        line = _Line(node, dict.fromkeys(uses(node)))
-        match node:
-            case Check():
-                line.check = node.name
-            case Assign():
-                line.again = node.name
-            case Let() if node.name in branches:  # what a branch changes is no constant
-                line.names[node.name] = None
-            case Let():
-                line.defines, line.kind = node.name, node.ctype
-        out.append(line)
-    return out
+    branches = set(assigned([node for node in body if isinstance(node, If)]))
+    return [_Line(node, isinstance(node, Let) and node.name not in branches) for node in body]
 
 
 def _key(value: Expr, numbers: dict[str, Hashable]) -> Hashable:
@@ -144,14 +127,14 @@ def _number(bodies: Sequence[list[_Line]]) -> None:
             if isinstance(x.node, Store):
                 numbers[x.node.pointer.text] = (loop, at)  # what is loaded from there later is another value
             if isinstance(x.node, Check):
-                value = x.node.condition
-            elif isinstance(x.node, Let) and x.defines:
-                value = x.node.value
+                kind, value = "", x.node.condition
+            elif isinstance(x.node, Let) and x.constant:
+                kind, value = x.node.ctype, x.node.value
             else:
                 continue
-            x.number = values.setdefault((x.kind, _key(value, numbers)), f"value{len(values)}")
-            if x.defines is not None:
-                numbers[x.defines] = x.number
+            x.number = values.setdefault((kind, _key(value, numbers)), f"value{len(values)}")
+            if x.constant:
+                numbers[x.gives] = x.number
 
 
 @dataclass
@@ -171,23 +154,24 @@ class _Row:
 def _costly(body: list[_Line]) -> set[str]:
     """The float variables that take, or hang on, a function or a load from a loaded place."""
     found: set[str] = set()
+    floats: set[str] = set()
     for x in body:
-        if x.defines and isinstance(x.node, Let):
+        if x.constant and isinstance(x.node, Let):
             op = x.node.value.op
             if op in COSTLY or op == GATHER or not found.isdisjoint(x.names):
-                found.add(x.defines)
-    corrected = {x.again for x in body}
-    return {x.defines for x in body if x.defines in found and x.kind == "float" and x.defines not in corrected}
+                found.add(x.gives)
+                floats |= {x.gives} if x.node.ctype == "float" else set()
+    return floats - {x.gives for x in body if x.corrects}
 
 
 def _needs(body: list[_Line], row: _Row) -> tuple[set[str], dict[str, int]]:
     """The variables that a loop needs, and those of them that are read from memory, with its number."""
     defined: dict[str, list[_Line]] = {}
     for x in body:
-        for n in filter(None, (x.defines, x.again, x.check)):
-            defined.setdefault(n, []).append(x)
+        if x.constant or x.corrects or x.checks:
+            defined.setdefault(x.gives, []).append(x)
     costly = _costly(body)
-    roots = [x for x in body if not (x.defines or x.again or (x.check and x.number in row.checked))]
+    roots = [x for x in body if not (x.constant or x.corrects or (x.checks and x.number in row.checked))]
     todo = [n for x in roots for n in x.names]
     needed: set[str] = set()
     reads: dict[str, int] = {}
@@ -209,14 +193,11 @@ def _left(body: list[_Line], row: _Row, index: Expr) -> tuple[set[str], list[tup
     needed, reads = _needs(body, row)
     out: list[tuple[_Line, Node]] = []
     for x in body:
-        if x.check and x.number in row.checked and x.check not in needed:
+        known = x.left_out or (x.checks and x.number in row.checked)
+        if known and x.gives not in needed:
             continue
-        if (x.defines or x.again) and (x.defines or x.again) not in needed and x.kind != INDEX:
-            continue
-        if x.defines in reads:
-            out.append((x, Let(x.defines or "", "float", _element(reads[x.defines or ""], index), cast=False)))
-        else:
-            out.append((x, x.node))
+        kept = x.constant and x.gives in reads
+        out.append((x, Let(x.gives, "float", _element(reads[x.gives], index), cast=False) if kept else x.node))
     return needed, out
 
 
@@ -224,12 +205,12 @@ def _element(memory: int, index: Expr) -> Expr:
     return Expr(f"keep{memory}[{index.text}]", "kept", (memory, index), True)
 
 
-def _put(memory: int, index: Expr, value: str | None) -> Node:
-    return Assign(_element(memory, index).text, name(value or ""))
+def _put(memory: int, index: Expr, value: str) -> Node:
+    return Assign(_element(memory, index).text, name(value))
 
 
 def _memory(count: int, length: int) -> list[Node]:
-    return [Memory(f"kept{k}", f"keep{k}", "float", length) for k in range(count)]
+    return [ir.Memory(f"kept{k}", f"keep{k}", "float", length) for k in range(count)]
 
 
 def keep(bodies: Sequence[Sequence[Node]], length: int, index: str) -> tuple[list[Node], list[list[Node]]]:
@@ -244,9 +225,9 @@ def keep(bodies: Sequence[Sequence[Node]], length: int, index: str) -> tuple[lis
         needed, left = _left(body, row, place)
         loops.append(left)
         for x in body:
-            if x.check:
+            if x.checks:
                 row.checked.add(x.number)
-            elif x.defines in needed:
+            elif x.constant and x.gives in needed:
                 row.first.setdefault(x.number, x)
     stored = {id(row.first[number]): k for number, k in row.kept.items()}
     changed: list[list[Node]] = []
@@ -255,7 +236,7 @@ def keep(bodies: Sequence[Sequence[Node]], length: int, index: str) -> tuple[lis
         for x, node in left:
             changed[-1].append(node)
             if id(x) in stored:
-                changed[-1].append(_put(stored[id(x)], place, x.defines))
+                changed[-1].append(_put(stored[id(x)], place, x.gives))
     return _memory(len(row.kept), length), changed
 
 
@@ -278,15 +259,15 @@ def columns(
     parsed = _parse(body)
     _number([parsed])
     written = {x.node.pointer.text for x in parsed if isinstance(x.node, Store)}
-    corrected = {x.again for x in parsed if x.again}  # by a check, which stays in the row
+    corrected = {x.gives for x in parsed if x.corrects}  # by a check, which stays in the row
     varying = _varying([*uniform, *body], rows | written | corrected)
-    own = [x for x in parsed if x.defines and x.defines not in varying]
+    own = [x for x in parsed if x.constant and x.gives not in varying]
     row = _Row(_MOST_KEPT, first={x.number: x for x in own})
     _, left = _left(parsed, row, index)
-    needed = {row.first[number].defines for number in row.kept}
+    needed = {row.first[number].gives for number in row.kept}
     for x in reversed(own):
-        if x.defines in needed:
+        if x.gives in needed:
             needed.update(x.names)
-    first = [x.node for x in own if x.defines in needed]
-    first += [_put(k, index, row.first[number].defines) for number, k in row.kept.items()]
+    first = [x.node for x in own if x.gives in needed]
+    first += [_put(k, index, row.first[number].gives) for number, k in row.kept.items()]
     return _memory(len(row.kept), length), first, [node for _, node in left]

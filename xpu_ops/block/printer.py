@@ -58,20 +58,6 @@ def carried(name: str, fields: Sequence[tuple[str, str]]) -> list[str]:
     return [f"struct {name} {{", *(f"{ctype} {field};" for ctype, field in fields), other, "};"]
 
 
-def local_function(
-    name: str, result: str, given: Iterable[tuple[str, str]], body: Iterable[ir.Node], value: str
-) -> list[str]:
-    """A function inside of a kernel, of parameters by type and name."""
-    head = ", ".join(f"{ctype} {parameter}" for ctype, parameter in given)
-    inside = lines(body, ir.Kernel(name, (), ()))
-    return [
-        f"const auto {name} = [&]({head}) GEN_INLINE -> {result} {{",
-        *inside,
-        f"return static_cast<{result}>({value});",
-        "};",
-    ]
-
-
 # A kernel for which the compiler reads its prelude ahead.
 WARM_UP = "XPU_KERNEL(1) xpu_ops_warm_up(int* p) { p[0] = 0; }\n"
 
@@ -174,8 +160,8 @@ def _accumulator(node: ir.Accumulator, kernel: ir.Kernel) -> list[str]:
     return [text + first]
 
 
-def _either(node: ir.Either, kernel: ir.Kernel) -> list[str]:
-    then, otherwise = (_indented(lines(side, kernel)) for side in (node.then, node.otherwise))
+def _if(node: ir.If, kernel: ir.Kernel) -> list[str]:
+    then, otherwise = (_indented(lines(side, kernel)) for side in (node.body, node.otherwise))
     return [f"if ({node.condition.text}) {{", *then, *(["} else {", *otherwise] if node.otherwise else []), "}"]
 
 
@@ -192,8 +178,8 @@ def _scan(node: ir.ScanStep, kernel: ir.Kernel) -> list[str]:
 
 
 def _function(node: ir.Function, kernel: ir.Kernel) -> list[str]:
-    parameters = ", ".join(f"{node.ctype} {p}" for p in node.parameters)
-    head = f"const auto {node.name} = [&]({parameters}){' GEN_INLINE' if node.inlined else ''} {{"
+    inlined = " GEN_INLINE" if node.inlined else ""
+    head = f"const auto {node.name} = [&]({', '.join(node.parameters)}){inlined} {{"
     return [head, *_indented([*lines(node.body, kernel), f"return {node.result.text};"]), "};"]
 
 
@@ -328,7 +314,7 @@ _WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
     ir.Check: lambda n, k: [f"const bool {n.name} = check({n.condition.text}, error, text{n.number});"],
     ir.Report: lambda n, k: [f"check({n.name}, error, text{n.number});"],
     ir.Leave: lambda n, k: [f"if (!{n.unless}) return;"],
-    ir.If: lambda n, k: [f"if ({n.condition.text}) {{", *_indented(lines(n.body, k)), "}"],
+    ir.If: _if,
     ir.Store: _store,
     ir.Accumulator: _accumulator,
     ir.Accumulate: _accumulate,
@@ -340,7 +326,6 @@ _WRITERS: dict[type, Callable[[Any, ir.Kernel], list[str]]] = {
     ir.Block: _block,
     ir.Rows: _rows,
     ir.Lanes: _loop,
-    ir.Either: _either,
     ir.Variable: _variable,
     ir.Put: _put,
     ir.Do: lambda n, k: [f"{n.call.text};"],

@@ -31,6 +31,11 @@ class Element:
         """The C++ type of a value in registers."""
         return "float" if self.small_float else self.cpp
 
+    @property
+    def unsigned(self) -> str:
+        """The C++ type of an unsigned integer of that size."""
+        return "bool" if self.kind == "bool" else f"uint{8 * self.size}_t"
+
 
 _TABLE = (
     Element("b8", "bool", "bool", "i1", 1, "bool"),
@@ -81,11 +86,6 @@ def compute_type(dtype: Any) -> str:
     return of(dtype).compute
 
 
-def unsigned(size: int) -> str:
-    """The unsigned integer of so many bytes."""
-    return f"uint{8 * size}_t"
-
-
 # ---- literals
 
 
@@ -133,15 +133,13 @@ def literal(value: Any, element: Element) -> str:
     return f"{kind}({value}{'UL' if value > 2**63 - 1 else 'L'})"
 
 
-def lowest(element: Element) -> str:
-    """Below or equal to every value."""
-    if element.kind == "float":
-        return literal(-math.inf, element)
-    return "false" if element.kind == "bool" else literal(_integer_range(element)[0], element)
+def printed(text: str, element: Element) -> str:
+    """A float as MLIR prints it: its digits, or 0x and its bits."""
+    if text.startswith("0x"):
+        return f"__builtin_bit_cast({element.cpp}, static_cast<{element.unsigned}>({text}ull))"
+    return f"{element.cpp}({text}{'' if element.name == 'f64' else 'f'})"
 
 
-def highest(element: Element) -> str:
-    """Above or equal to every value."""
-    if element.kind == "float":
-        return literal(math.inf, element)
-    return "true" if element.kind == "bool" else literal(_integer_range(element)[1], element)
+def bound(element: Element, above: bool) -> str:
+    """Above or equal to every value, or below."""
+    return literal(above if element.kind == "bool" else math.inf if above else -math.inf, element)

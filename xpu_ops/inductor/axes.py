@@ -108,11 +108,9 @@ class Axis:
         found = max((n for n in range(1, min(most, rows) + 1) if rows % n == 0), default=0)
         return found if 4 * found >= most else 0
 
-    def by_rows(
-        self, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None = None
-    ) -> list[ir.Node]:
-        """Definitions of the index variables from a row's number (None: there is one) and the column. With `inner`, the
-        row's number is also xg * inner + xn."""
+    def by_rows(self, length: sympy.Expr, row: str, column: str, inner: sympy.Expr | None = None) -> list[ir.Node]:
+        """Definitions of the index variables from a row's number and the column. With `inner`, the row's number is also
+        xg * inner + xn."""
         return [Let(e.name, INDEX, self._value(e, length, row, column, inner)) for e in self.entries]
 
     def size(self, size: sympy.Expr) -> Expr:
@@ -120,11 +118,9 @@ class Axis:
         return Expr(self._expr(size), "size", (str(size),))
 
     def _value(
-        self, e: IterationRangesEntry, length: sympy.Expr, row: str | None, column: str, inner: sympy.Expr | None
+        self, e: IterationRangesEntry, length: sympy.Expr, row: str, column: str, inner: sympy.Expr | None
     ) -> Expr:
         last = self._last(e)
-        if row is None:
-            return self._quotient(e, ir.name(column), last)
         if inner is not None and equals(e.divisor, length) and equals(e.length, inner):
             return ir.name("xn")
         for outside, size in ((inner is not None and "xg", length * (inner or 1)), (row, length)):

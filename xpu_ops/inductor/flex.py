@@ -44,7 +44,7 @@ class _Functions(SyclKernel):
     def __init__(self) -> None:
         super().__init__({"x": sympy.S.One}, features=SIMDKernelFeatures([], sympy.S.One))
         self._given: dict[str, CSEVariable] = {}
-        self.text: list[str] = []
+        self._functions: list[block.Node] = []
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         return self._given[name] if name in self._given else super().load(name, index)
@@ -62,12 +62,12 @@ class _Functions(SyclKernel):
             p: self.cse.newvar(ValueRanges(0, 2**31 - 1) if p in _PLACES else ValueRanges.unknown(), dtype=_register(t))
             for p, t in parameters.items()
         }
-        given = [(compute_type(v.dtype), str(v)) for v in self._given.values()]
+        given = tuple(f"{compute_type(v.dtype)} {v}" for v in self._given.values())
         body: list[block.Node] = []
         with self.swap_buffers(body):
             data = value.data
             out = data.make_loader()(()) if isinstance(data, ir.InputBuffer) else data.inner_fn(())
-        self.text += printer.local_function(name, result, given, body, str(out))
+        self._functions.append(block.Function(name, given, tuple(body), block.cast(result, str(out))))
 
     def kernel(self, entry: str, taken: tuple[str, ...]) -> tuple[str, list[ir.TensorBox], list[sympy.Expr]]:
         """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
@@ -89,7 +89,8 @@ class _Functions(SyclKernel):
             raise _Dense
         fields += [*numbers, *parameters.reports(len(self.messages))]
         before = printer.member("flex", "xpu::FlexArgs", 8 * len(flex_launch.SIGNATURE))
-        body = [*parameters.values(fields), *self.text, printer.call(f"xpu::{entry}", ("p.flex", *taken))]
+        functions = printer.lines(self._functions, block.Kernel("flex", tuple(fields), ()))
+        body = [*parameters.values(fields), *functions, printer.call(f"xpu::{entry}", ("p.flex", *taken))]
         text = printer.kernel("flex", fields, body, before=before, inlined=True)
         source = printer.opening("cpu/flex_block.hpp") + text
         kernel = {"source": source, "signature": parameters.signature(fields), "messages": self.messages}

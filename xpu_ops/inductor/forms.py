@@ -92,12 +92,9 @@ def nest(kernel: SyclKernel) -> Nest:
 
 def _walk(kernel: SyclKernel, form: Form, length: sympy.Expr) -> _Walk:
     x, tile = kernel.x, form.tile
-    if form.name == "items":  # each item finds its own place
+    if form.name == "items" or x.flat(length):  # each item finds its own place
         span = ir.Span(x.size(x.numel), ir.value(tile))
         return _Walk(ceil_div(x.numel, tile), [span], (name("s.begin"), name("s.end")), x.whole("xc"))
-    if x.flat(length):
-        span = ir.Span(x.size(x.numel), ir.value(tile))
-        return _Walk(ceil_div(x.numel, tile), [span], (name("s.begin"), name("s.end")), x.by_rows(length, None, "xc"))
     rows, definitions = FloorDiv(x.numel, length), x.by_rows(length, "xo", "xc")
     if form.name != "rows":
         blocks = x.size(ceil_div(length, tile))
@@ -238,7 +235,7 @@ def _inner(kernel: SyclKernel, form: Form) -> tuple[list[Node], sympy.Expr]:
 def _row_loop(kernel: SyclKernel, body: Sequence[Node], length: sympy.Expr) -> list[Node]:
     r = kernel.r
     flat = r.flat(length)
-    inner = [*r.by_rows(length, None if flat else "ro", "rc"), *body]
+    inner = [*(r.whole("rc") if flat else r.by_rows(length, "ro", "rc")), *body]
     uniform, inner, reports = passes.split(inner, {"rc", "ro"})
     loop: Node = Lanes("rc", ir.value(0), r.size(length), tuple(inner), ways=4, in_order=kernel.in_order)
     if not flat:

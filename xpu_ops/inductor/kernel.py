@@ -29,7 +29,7 @@ from xpu_ops.block.parameters import Field, number, pointer
 from xpu_ops.block.types import compute_type, memory_type
 from xpu_ops.inductor import forms
 from xpu_ops.inductor.axes import Axis, equals, hint, multiple
-from xpu_ops.inductor.overrides import SyclOverrides, Variable
+from xpu_ops.inductor.overrides import SyclOverrides, Variable, expression
 from xpu_ops.inductor.scan import Scan
 from xpu_ops.inductor.types import print_index
 from xpu_ops.inductor.wrapper import Argument, Scalar, python_argument
@@ -72,12 +72,6 @@ class SyclCSE(common.CSE):
         if write:
             buffer.append(Let(str(var), ctype, expr))
         return var
-
-
-def expression(op: str, text: str, *args: object) -> Expr:
-    """A value with the variables and the constants that it is made of."""
-    values = (ir.name(str(a)) if isinstance(a, CSEVariable) else a if isinstance(a, Expr) else repr(a) for a in args)
-    return Expr(text, op, tuple(values))
 
 
 class SyclCSEProxy(common.CSEProxy):
@@ -267,11 +261,11 @@ class SyclKernel(SIMDKernel):
         index = self.prepare_indexing(index)
         at = self.place(index)
         if self._steps(index):
-            value = ir.step(var, at)
+            value = ir.load(var, at, "step")
             self.steps.setdefault((var, at.text, False), Step(var, at, index, dtype))
         else:
             apart = index.has(FloorDiv, ModularIndexing) or free_symbol_is_type(index, SymT.TMP)
-            value = Expr(f"ld({var}, {at.text})", GATHER if apart else "load", (ir.name(var), at))
+            value = ir.load(var, at, GATHER if apart else "load")
         return self.cse.generate(self.loads, value, dtype=torch.float32 if types.of(dtype).small_float else dtype)
 
     def place(self, index: sympy.Expr) -> Expr:
@@ -280,7 +274,7 @@ class SyclKernel(SIMDKernel):
         loaded = [s for s in symbols if symbol_is_type(s, SymT.TMP)]
         text = self.index_to_str(index)
         same = str(index.xreplace({s: sympy.Symbol(f"loaded{i}") for i, s in enumerate(loaded)})) if loaded else text
-        return Expr(text, "index", (same, *(ir.name(str(s)) for s in symbols)))
+        return Expr(text, "index", (same, *(ir.name(str(s)) for s in symbols)), text.rstrip("L").isalnum())
 
     def _steps(self, index: sympy.Expr) -> bool:
         """Whether a load of a pointwise kernel goes along the rows: no neighbour in memory is the lane's."""
@@ -329,29 +323,26 @@ class SyclKernel(SIMDKernel):
         if not (lower or upper):
             return
         at, limit = self.place(self.prepare_indexing(expr)), self.place(size)
-        index = at.text
-        tests = [f"{index} >= 0"] * lower + [f"{index} < {limit.text}"] * upper
+        tests = [ir.infix(">=", at, 0)] * lower + [ir.infix("<", at, limit)] * upper
         loaded = isinstance(expr, sympy.Symbol) and symbol_is_type(expr, SymT.TMP)
         if loaded and not self.mask_depth:
             key = f"{expr} {size} {lower} {upper}"
             if key in self._checked:
                 return
             self._checked.add(key)
-        printed = f"{'0 <= ' if lower else ''}{index}{f' < {V.graph.sizevars.simplify(size)}' if upper else ''}"
-        ok = self._check(
-            Expr(" && ".join(tests), "bounds", (at, limit, lower, upper)), f"index out of bounds: {printed}"
-        )
+        printed = f"{'0 <= ' if lower else ''}{at.text}{f' < {V.graph.sizevars.simplify(size)}' if upper else ''}"
+        ok = self._check(ir.every(tests), f"index out of bounds: {printed}")
         if loaded:
             # Loads take element 0, stores are skipped: no access leaves the tensor.
-            value = Expr(f"{ok} ? {expr} : 0", "where", (ir.name(ok), ir.name(str(expr))))
-            self.compute.append(ir.Assign(str(expr), value))
+            inside = ir.choice(ir.name(ok), ir.name(str(expr)), ir.value(0))
+            self.compute.append(ir.Assign(str(expr), inside))
             if not self.mask_depth:
                 self._guards[str(expr)] = ok
         else:
             self.compute.append(ir.Leave(ok))
 
     def device_assert_async(self, cond: CSEVariable, msg: str) -> None:
-        self._check(expression("bool", f"bool({cond})", cond), msg)
+        self._check(ir.call("bool", str(cond)), msg)
 
     # ---- reductions
 
@@ -378,17 +369,17 @@ class SyclKernel(SIMDKernel):
         self._declarations.append(ir.Accumulator(name, ctype, initial))
         return name
 
-    def _accumulate(self, accumulator: str, op: str, text: str, *args: object) -> None:
-        element = expression("element", text, *args)
+    def _accumulate(self, accumulator: str, op: str, element: Expr) -> None:
         self.compute.append(ir.Accumulate(accumulator, op, element, ("in",) if self.in_order else ()))
 
     def _reduce_plain(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: CSEVariable) -> CSEVariable:
-        ctype, element = "bool" if kind == "any" else compute_type(src_dtype), types.of(src_dtype)
+        ctype = "bool" if kind == "any" else compute_type(src_dtype)
         if kind in ("sum", "prod") and not src_dtype.is_floating_point:
             ctype = "uint64_t"  # may overflow
-        initial = {"prod": "1", "max": types.lowest(element), "min": types.highest(element)}.get(kind, "0")
+        bound = types.bound(types.of(src_dtype), above=kind == "min")
+        initial = {"prod": "1", "max": bound, "min": bound}.get(kind, "0")
         name, op = self._accumulator(ctype, initial), _PLAIN_REDUCTIONS[kind]
-        self._accumulate(name, op, f"{value} != 0" if kind == "any" else f"static_cast<{ctype}>({value})", value)
+        self._accumulate(name, op, ir.infix("!=", str(value), 0) if kind == "any" else ir.cast(ctype, str(value)))
         return self.cse.generate(self._after, ir.result(name, op), dtype=dtype)
 
     def _reduce_moments(
@@ -397,15 +388,15 @@ class SyclKernel(SIMDKernel):
         ctype = compute_type(src_dtype)
         name = self._accumulator(f"Moments<{ctype}>", "0, 0, 0")
         if kind == "welford_reduce":
-            self._accumulate(name, "add_sample", f"static_cast<{ctype}>({value})", value)
+            self._accumulate(name, "add_sample", ir.cast(ctype, str(value)))
         else:
-            parts = ", ".join(f"static_cast<{ctype}>({v})" for v in value)
-            self._accumulate(name, "MergeMoments", f"Moments<{ctype}>{{{parts}}}", *value)
+            parts = (ir.cast(ctype, str(v)) for v in value)
+            self._accumulate(name, "MergeMoments", ir.struct(f"Moments<{ctype}>", *parts))
         joined = f"moments_{name}"
         result = ir.result(name, "MergeMoments")
         self._after.append(Let(joined, f"const Moments<{ctype}>", result, cast=False))
-        fields = (Expr(f"{joined}.{f}", f, (ir.name(joined),)) for f in ("mean", "m2", "n"))
-        return tuple(self.cse.generate(self._after, f, dtype=dtype) for f in fields)
+        fields = ("mean", "m2", "n")
+        return tuple(self.cse.generate(self._after, ir.member(joined, f), dtype=dtype) for f in fields)
 
     def _reduce_place(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Values) -> CSEVariable:
         ctype = compute_type(src_dtype)
@@ -415,11 +406,11 @@ class SyclKernel(SIMDKernel):
             entry = self.range_trees[-1].full_range()
             entry.codegen()
             index = self.place(entry.symbol())
-        worst = (types.lowest if kind == "argmax" else types.highest)(types.of(src_dtype))
+        worst = types.bound(types.of(src_dtype), above=kind == "argmin")
         name = self._accumulator(f"Place<{ctype}>", f"{worst}, {_NO_PLACE}")
         op = f"Better<{'true' if kind == 'argmax' else 'false'}>"
-        at = index.text if isinstance(index, Expr) else index
-        self._accumulate(name, op, f"Place<{ctype}>{{static_cast<{ctype}>({value}), {at}}}", value, index)
+        at = index if isinstance(index, Expr) else str(index)
+        self._accumulate(name, op, ir.struct(f"Place<{ctype}>", ir.cast(ctype, str(value)), at))
         return self.cse.generate(self._after, ir.result(name, op, ".index"), dtype=dtype)
 
     def scan(

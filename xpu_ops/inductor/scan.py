@@ -29,8 +29,7 @@ class Scan:
         return printer.carried(self.struct, [(ctype, f"f{i}") for i, ctype in enumerate(self._ctypes)])
 
     def _value(self, values: Sequence[CSEVariable]) -> Expr:
-        fields = (f"static_cast<{c}>({v})" for c, v in zip(self._ctypes, values, strict=True))
-        return Expr(f"{self.struct}{{{', '.join(fields)}}}", "struct", tuple(ir.name(str(v)) for v in values))
+        return ir.struct(self.struct, *(ir.cast(c, str(v)) for c, v in zip(self._ctypes, values, strict=True)))
 
     def _function(self, name: str, combine: Callable[..., Any]) -> ir.Node:
         kernel = self._kernel
@@ -40,16 +39,15 @@ class Scan:
             for side in ("a", "b"):
                 named = [kernel.cse.newvar(dtype=t) for t in self._dtypes]
                 for i, (ctype, var) in enumerate(zip(self._ctypes, named, strict=True)):
-                    field = Expr(f"{side}.f{i}", "field", (side, i))
-                    body.append(ir.Let(str(var), f"const {ctype}", field, cast=False))
+                    body.append(ir.Let(str(var), f"const {ctype}", ir.member(side, f"f{i}"), cast=False))
                 sides.append(tuple(named))
             result = self._value(combine(*sides))
-        return ir.Function(name, self.struct, tuple(body), result)
+        return ir.Function(name, (f"{self.struct} a", f"{self.struct} b"), tuple(body), result)
 
     def write(self, combine: Callable[..., Any], values: Sequence[CSEVariable]) -> list[CSEVariable]:
         """The results, in the loop over the scanned range that is being written."""
         kernel, scan, function = self._kernel, f"scan{self._number}", f"combine{self._number}"
         kernel.compute.append(self._function(function, combine))
         kernel.compute.append(ir.ScanStep(scan, self.carry, self._value(values), function))
-        fields = (Expr(f"{scan}.f{i}", "field", (ir.name(scan), i)) for i in range(len(self._dtypes)))
-        return [kernel.cse.generate(kernel.compute, f, dtype=t) for f, t in zip(fields, self._dtypes, strict=True)]
+        fields = ((ir.member(scan, f"f{i}"), t) for i, t in enumerate(self._dtypes))
+        return [kernel.cse.generate(kernel.compute, field, dtype=t) for field, t in fields]

@@ -26,49 +26,30 @@ class Elementwise(tensors.Operator):
         self._expression = expression
 
     def __call__(self, *operands: torch.Tensor, **scalars: Any) -> torch.Tensor:
-        tensors.check_tensors(self.name, self.operands, operands)
-        values = tensors.scalar_values(self.name, self.scalars, scalars)
-        out = self._empty(*operands)
+        values = self._checked(operands, scalars)
+        out = self._fake(*operands)
         if out.numel() > 0:
-            self._run(out, operands, values)
+            self._write(out, operands, values)
         return out
 
-    def register(
-        self,
-        qualified_name: str,
-        backward: Callable[..., Any] | None = None,
-        setup_context: Callable[..., Any] | None = None,
-    ) -> Any:
-        """Define the operator `namespace::name` of torch.library, for autograd and torch.compile.
+    _run = __call__
 
-        Args:
-            qualified_name: such as "mylib::gelu_mul".
-            backward, setup_context: as for torch.library.register_autograd; without them there is no gradient.
-
-        Returns:
-            The operator; calling it is the same as `torch.ops.mylib.gelu_mul`.
-        """
-        schema = tensors.schema(self.operands, self.scalars)
-        return tensors.register(
-            qualified_name, schema, self.__call__, lambda *a, **k: self._empty(*a), backward, setup_context
-        )
-
-    def _empty(self, *operands: torch.Tensor) -> torch.Tensor:
+    def _fake(self, *operands: torch.Tensor, **scalars: Any) -> torch.Tensor:
         shape = torch.broadcast_shapes(*(t.shape for t in operands))
-        dtype = self._result or tensors.promoted(self.operands, operands)[1]
+        dtype = self._dtypes(operands)[1]
         for t in operands:
             if t.shape == shape:
                 return torch.empty_like(t, dtype=dtype)  # keeps dense strides
         return torch.empty(shape, dtype=dtype, device=operands[0].device)
 
-    def _run(self, out: torch.Tensor, operands: tuple[torch.Tensor, ...], values: list[Any]) -> None:
-        compute = tensors.promoted(self.operands, operands)[0]
+    def _write(self, out: torch.Tensor, operands: tuple[torch.Tensor, ...], values: list[Any]) -> None:
+        compute = self._dtypes(operands)[0]
         views = [t.expand(out.shape) for t in operands]
         sizes, strides = _joined(out, views)
         if len(sizes) > _MOST_DIMS:
             copies = [v.contiguous() for v in views]
             flat = torch.empty(out.shape, dtype=out.dtype, device=out.device)
-            self._run(flat, tuple(copies), values)
+            self._write(flat, tuple(copies), values)
             out.copy_(flat)
             return
         device = out.device.index or 0

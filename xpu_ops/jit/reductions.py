@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import reduction_dims
 
 from xpu_ops.block import ir, nests, printer
 from xpu_ops.block.ir import Kernel, call
@@ -20,6 +22,8 @@ _PARTS = 64
 
 class Reduction(tensors.Operator):
     """A callable over tensors of one shape; made by :func:`reduction`."""
+
+    _after_tensors = "int[]? dim=None, bool keepdim=False"
 
     def __init__(
         self,
@@ -38,41 +42,30 @@ class Reduction(tensors.Operator):
     def __call__(
         self, *operands: torch.Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, **scalars: Any
     ) -> torch.Tensor:
-        tensors.check_tensors(self.name, self.operands, operands)
-        values = tensors.scalar_values(self.name, self.scalars, scalars)
-        dims = _dimensions(self.name, operands[0].dim(), dim)
-        compute, result = tensors.promoted(self.operands, operands)
-        result = self._result or result
-        kept, flat = _rows(operands, dims)
-        shape = [operands[0].shape[d] for d in kept]
-        columns = flat[0].shape[1]
-        out = self._reduce(flat, values, compute, result, columns).view(shape)
-        return _unsqueezed(out, dims) if keepdim else out
+        values = self._checked(operands, scalars)
+        views = torch.broadcast_tensors(*operands)
+        dims, shape = _dimensions(self.name, views[0].shape, dim, keepdim)
+        kept = [d for d in range(views[0].dim()) if d not in dims]
+        columns = math.prod(views[0].shape[d] for d in dims)
+        rows = math.prod(views[0].shape[d] for d in kept)
+        flat = [v.permute(*kept, *dims).reshape(rows, columns).contiguous() for v in views]
+        return self._reduce(flat, values, *self._dtypes(operands), columns).view(shape)
 
-    def register(
-        self,
-        qualified_name: str,
-        backward: Callable[..., Any] | None = None,
-        setup_context: Callable[..., Any] | None = None,
-    ) -> Any:
-        """Define the operator `namespace::name` of torch.library with arguments `int[]? dim=None, bool keepdim=False`
-        after the tensors; see Elementwise.register."""
-        schema = tensors.schema(self.operands, self.scalars, "int[]? dim=None, bool keepdim=False")
+    def _run(self, *args: Any, **scalars: Any) -> torch.Tensor:
+        tensors, dim, keepdim = self._split(args)
+        return self(*tensors, dim=dim, keepdim=keepdim, **scalars)
+
+    def _fake(self, *args: Any, **scalars: Any) -> torch.Tensor:
+        tensors, dim, keepdim = self._split(args)
+        first = torch.broadcast_tensors(*tensors)[0]
+        _, shape = _dimensions(self.name, first.shape, dim, keepdim)
+        return first.new_empty(shape, dtype=self._dtypes(tensors)[1])
+
+    def _split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Sequence[int] | None, bool]:
+        """Tensors, dim and keepdim of a call of the registered operator."""
         count = len(self.operands)
-
-        def run(*args: Any, **scalars: Any) -> torch.Tensor:
-            dim, keepdim = [*args[count:], None, False][:2] if len(args) > count else (None, False)
-            return self(*args[:count], dim=dim, keepdim=bool(keepdim), **scalars)
-
-        def fake(*args: Any, **scalars: Any) -> torch.Tensor:
-            dim, keepdim = ([*args[count:], False][:2]) if len(args) > count else (None, False)
-            first = torch.broadcast_tensors(*args[:count])[0]
-            dims = _dimensions(self.name, first.dim(), dim)
-            shape = [1 if d in dims else s for d, s in enumerate(first.shape) if keepdim or d not in dims]
-            dtype = self._result or tensors.promoted(self.operands, args[:count])[1]
-            return first.new_empty(shape, dtype=dtype)
-
-        return tensors.register(qualified_name, schema, run, fake, backward, setup_context)
+        rest = args[count:]
+        return args[:count], rest[0] if rest else None, bool(rest[1:] and rest[1])
 
     def _reduce(
         self, flat: list[torch.Tensor], values: list[Any], compute: torch.dtype, result: torch.dtype, count: int
@@ -119,7 +112,7 @@ class Reduction(tensors.Operator):
         fields += [*(s.field for s in scalars), *map(number, ("rows", "columns", "each", "count"))]
         loads = [ir.load(f"p.ptr_{n}", ir.name("at") + "c") for n in names]
         if mapped:
-            element = call("static_cast<T>", *loads)
+            element = ir.cast("T", loads[0])
         else:
             converted = (call(f"xpu::convert<{p.ctype}>", x) for p, x in zip(operands, loads, strict=True))
             element = call(f"{self.name}_map", *converted, *(s.field.value for s in scalars))
@@ -129,9 +122,8 @@ class Reduction(tensors.Operator):
         before += printer.function("T", f"{self.name}_map", declared, self._expression)
         if result is not None:
             before += printer.function(compute_type(result), finish, "T x, long n", self._finish, "xpu::convert")
-        identity = f"static_cast<T>({self._identity})"
         finished = (lambda x: x) if result is None else (lambda x: call(finish, x, "p.count"))
-        body = nests.reduction(form, "T", identity, join, element, finished)
+        body = nests.reduction(form, "T", self._identity, join, element, finished)
         return Kernel(f"{self.name}_kernel", tuple(fields), body, before, form.items, form.together)
 
 
@@ -139,44 +131,20 @@ def _partial_dtype(compute: torch.dtype) -> torch.dtype:
     return torch.float32 if compute in (torch.float16, torch.bfloat16) else compute
 
 
-def _dimensions(name: str, rank: int, dim: int | Sequence[int] | None) -> list[int]:
-    """The reduced dimensions, counted from 0.
+def _dimensions(
+    name: str, shape: Sequence[int], dim: int | Sequence[int] | None, keepdim: bool
+) -> tuple[list[int], list[int]]:
+    """The reduced dimensions, as torch.sum takes them: none are all; and the shape of the result.
 
     Raises:
         IndexError: for one that does not exist. RuntimeError: for one that is named twice.
     """
-    given = [] if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if not given:  # as torch.sum
-        return list(range(rank))
-    bound = max(rank, 1)
-    for d in given:
-        if not -bound <= d < bound:
-            raise IndexError(
-                f"{name}: Dimension out of range (expected to be in range of [{-bound}, {bound - 1}], but got {d})"
-            )
-    dims = [d % bound for d in given]
-    if len(set(dims)) != len(dims):
-        raise RuntimeError(f"{name}: dim {dims} appears multiple times in the list of dims")
-    return sorted(dims) if rank else []
-
-
-def _rows(operands: Sequence[torch.Tensor], dims: list[int]) -> tuple[list[int], list[torch.Tensor]]:
-    """The dimensions that stay, and the operands as matrices whose rows are reduced."""
-    views = torch.broadcast_tensors(*operands)
-    kept = [d for d in range(views[0].dim()) if d not in dims]
-    columns = 1
-    for d in dims:
-        columns *= views[0].shape[d]
-    rows = 1
-    for d in kept:
-        rows *= views[0].shape[d]
-    return kept, [v.permute(*kept, *dims).reshape(rows, columns).contiguous() for v in views]
-
-
-def _unsqueezed(out: torch.Tensor, dims: list[int]) -> torch.Tensor:
-    for d in dims:
-        out = out.unsqueeze(d)
-    return out
+    given = [dim] if isinstance(dim, int) else list(dim or ())
+    try:
+        dims = sorted(reduction_dims(shape, given or None)) if shape else []
+    except (IndexError, RuntimeError) as error:
+        raise type(error)(f"{name}: {error}") from None
+    return dims, [1 if d in dims else s for d, s in enumerate(shape) if keepdim or d not in dims]
 
 
 def reduction(

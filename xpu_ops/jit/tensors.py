@@ -48,13 +48,60 @@ def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter],
     return operands, scalars
 
 
+def check_tensor(name: str, p: Parameter, t: object) -> None:
+    """Raises TypeError or ValueError for what is no tensor of an XPU device."""
+    if not isinstance(t, torch.Tensor):
+        raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
+    if t.device.type != "xpu":
+        raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+
+
 class Operator:
     """The part of both kinds: name, operands, numbers, the launches that are compiled already."""
+
+    _after_tensors = ""  # arguments of a registered operator between its tensors and its numbers
 
     def __init__(self, name: str, parameters: str, result: torch.dtype | None, preamble: str) -> None:
         self.name, self._result, self._preamble = name, result, preamble
         self.operands, self.scalars = operands_and_scalars(parameters, name)
         self._launch: dict[tuple[object, ...], Callable[..., None]] = {}
+
+    def register(
+        self,
+        qualified_name: str,
+        backward: Callable[..., Any] | None = None,
+        setup_context: Callable[..., Any] | None = None,
+    ) -> Any:
+        """Define the operator `namespace::name` of torch.library, for autograd and torch.compile.
+
+        Args:
+            qualified_name: such as "mylib::gelu_mul".
+            backward, setup_context: as for torch.library.register_autograd; without them there is no gradient.
+
+        Returns:
+            The operator; calling it is the same as `torch.ops.mylib.gelu_mul`. That of a reduction takes
+            `int[]? dim=None, bool keepdim=False` after the tensors.
+        """
+        op = torch.library.custom_op(
+            qualified_name, self._run, mutates_args=(), device_types="xpu", schema=self._schema()
+        )
+        op.register_fake(self._fake)
+        if backward is not None:
+            op.register_autograd(backward, setup_context=setup_context)
+        return op
+
+    def _run(self, *args: Any, **scalars: Any) -> torch.Tensor:
+        """The registered operator."""
+        raise NotImplementedError
+
+    def _fake(self, *args: Any, **scalars: Any) -> torch.Tensor:
+        """An empty result."""
+        raise NotImplementedError
+
+    def _schema(self) -> str:
+        keywords = [f"{'int' if p.field.letter == 'i' else 'float'} {p.name}={p.default}" for p in self.scalars]
+        tail = filter(None, [self._after_tensors, "*" if keywords else "", *keywords])
+        return f"({', '.join([*(f'Tensor {p.name}' for p in self.operands), *tail])}) -> Tensor"
 
     def _launcher(self, key: tuple[object, ...], device: int, make: Callable[[], Kernel]) -> Callable[..., None]:
         launch = self._launch.get(key)
@@ -64,69 +111,32 @@ class Operator:
             self._launch[key] = launch
         return launch
 
+    def _checked(self, tensors: tuple[Any, ...], given: dict[str, Any]) -> list[Any]:
+        """The numbers in the order of their parameters, with the defaults.
 
-def check_tensor(name: str, p: Parameter, t: object) -> None:
-    """Raises TypeError or ValueError for what is no tensor of an XPU device."""
-    if not isinstance(t, torch.Tensor):
-        raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
-    if t.device.type != "xpu":
-        raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+        Raises:
+            TypeError, ValueError: for an argument that no kernel takes; the message names it.
+        """
+        if len(tensors) != len(self.operands):
+            raise TypeError(f"{self.name}: expected {len(self.operands)} tensors, got {len(tensors)}")
+        for p, t in zip(self.operands, tensors, strict=True):
+            check_tensor(self.name, p, t)
+            argument = f"{self.name}: argument {p.name}"
+            if t.dtype not in DTYPES:
+                raise TypeError(f"{argument} has the dtype {t.dtype}, which these kernels do not take")
+            if t.device != tensors[0].device:
+                raise ValueError(f"{argument} is on {t.device}, the first one on {tensors[0].device}")
+        if unknown := set(given) - {p.name for p in self.scalars}:
+            raise TypeError(f"{self.name}: unknown argument {sorted(unknown)[0]}")
+        values = [given.get(p.name, p.default) for p in self.scalars]
+        for p, v in zip(self.scalars, values, strict=True):
+            if not isinstance(v, (int, float)):
+                raise TypeError(f"{self.name}: argument {p.name} must be a number, not {type(v).__name__}")
+        return values
 
-
-def check_tensors(name: str, operands: list[Parameter], tensors: tuple[Any, ...]) -> None:
-    """Raises TypeError or ValueError that names the argument which is no real tensor of an XPU device."""
-    if len(tensors) != len(operands):
-        raise TypeError(f"{name}: expected {len(operands)} tensors, got {len(tensors)}")
-    for p, t in zip(operands, tensors, strict=True):
-        check_tensor(name, p, t)
-        if t.dtype not in DTYPES:
-            raise TypeError(f"{name}: argument {p.name} has the dtype {t.dtype}, which these kernels do not take")
-    first = tensors[0].device
-    for p, t in zip(operands, tensors, strict=True):
-        if t.device != first:
-            raise ValueError(f"{name}: argument {p.name} is on {t.device}, the first one on {first}")
-
-
-def promoted(operands: list[Parameter], tensors: tuple[torch.Tensor, ...]) -> tuple[torch.dtype, torch.dtype]:
-    """The dtypes that values are computed in and stored in, as torch promotes: integers to float where a parameter is."""
-    floats = any(p.ctype in ("float", "double") for p in operands)
-    compute, result = elementwise_dtypes(*tensors, type_promotion_kind=Kind.INT_TO_FLOAT if floats else Kind.DEFAULT)
-    return compute, result
-
-
-def scalar_values(name: str, scalars: list[Parameter], given: dict[str, Any]) -> list[Any]:
-    """Values in the order of the parameters, with the defaults.
-
-    Raises:
-        TypeError: for an unknown name or a value that is no number.
-    """
-    if unknown := set(given) - {p.name for p in scalars}:
-        raise TypeError(f"{name}: unknown argument {sorted(unknown)[0]}")
-    values = [given.get(p.name, p.default) for p in scalars]
-    for p, v in zip(scalars, values, strict=True):
-        if not isinstance(v, (int, float)):
-            raise TypeError(f"{name}: argument {p.name} must be a number, not {type(v).__name__}")
-    return values
-
-
-def schema(operands: list[Parameter], scalars: list[Parameter], extra: str = "") -> str:
-    """The operator schema of such a kernel."""
-    keywords = [f"{'int' if p.field.letter == 'i' else 'float'} {p.name}={p.default}" for p in scalars]
-    tail = ", ".join(filter(None, [extra, "*" if keywords else "", *keywords]))
-    return f"({', '.join(f'Tensor {p.name}' for p in operands)}{', ' + tail if tail else ''}) -> Tensor"
-
-
-def register(
-    qualified_name: str,
-    schema_text: str,
-    run: Callable[..., torch.Tensor],
-    fake: Callable[..., torch.Tensor],
-    backward: Callable[..., Any] | None,
-    setup_context: Callable[..., Any] | None,
-) -> Any:
-    """Define an operator of torch.library with the kernel for xpu, a fake function and maybe a gradient."""
-    op = torch.library.custom_op(qualified_name, run, mutates_args=(), device_types="xpu", schema=schema_text)
-    op.register_fake(fake)
-    if backward is not None:
-        op.register_autograd(backward, setup_context=setup_context)
-    return op
+    def _dtypes(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.dtype, torch.dtype]:
+        """Of values and of the result, as torch promotes: integers to float where a parameter is."""
+        floats = any(p.ctype in ("float", "double") for p in self.operands)
+        kind = Kind.INT_TO_FLOAT if floats else Kind.DEFAULT
+        compute, result = elementwise_dtypes(*tensors, type_promotion_kind=kind)
+        return compute, self._result or result

@@ -7,6 +7,7 @@ reuse them.
 from __future__ import annotations
 
 import copy
+import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -41,10 +42,7 @@ class Ty:
 
     @property
     def numel(self) -> int:
-        n = 1
-        for s in self.shape or ():
-            n *= s
-        return n
+        return math.prod(self.dims)
 
     def of(self, elem: str) -> Ty:
         return Ty(elem, self.shape)

@@ -39,18 +39,6 @@ template <class V> GEN_FN void st(bool* p, long i, V v) { reinterpret_cast<uint8
 // The first lane's value, stored by all of them.
 template <class T, class V> GEN_FN void st_first(T* p, long i, V v) { st(p, i, from_lane(v, 0)); }
 
-// A value rounded to a 16-bit float and widened again.
-GEN_FN float round_to_half(float v) { return static_cast<float>(static_cast<half>(v)); }
-GEN_FN float round_to_bf16(float v) { return static_cast<float>(bf16(v)); }
-
-// float to integer as torch's CPU kernels convert: by way of int64 for the small types, so that they wrap.
-template <class T, class V> GEN_FN T to_integer(V v) {
-  if constexpr (sizeof(T) < 8)
-    return static_cast<T>(static_cast<int64_t>(v));
-  else
-    return static_cast<T>(v);
-}
-
 // ---- Loops. Slot<j> names the accumulator to use.
 
 struct Span { long begin, end; };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from xpu_ops.block import ir
@@ -40,7 +41,7 @@ def _join(k: State, op: Op, index: str, accumulators: list[Expr], values: list[E
     with k.nested() as later:
         k.put(*regions.assigned(accumulators, regions.inline(k, op.regions[0], accumulators + values, later)))
     first = regions.assigned(accumulators, values)
-    k.put(ir.Either(ir.infix("==", ir.name(index), 0), tuple(first), tuple(later)))
+    k.put(ir.If(ir.infix("==", ir.name(index), 0), tuple(first), tuple(later)))
 
 
 def visit_scan(k: State, op: Op) -> None:
@@ -49,10 +50,7 @@ def visit_scan(k: State, op: Op) -> None:
     arrays = [k.array(t) for t in op.types]
     shape, axis = op.types[0].dims, op.integer("axis")
     n = shape[axis]
-    inner = 1
-    for s in shape[axis + 1 :]:
-        inner *= s
-    outer = op.types[0].numel // n // inner
+    inner, outer = math.prod(shape[axis + 1 :]), math.prod(shape[:axis])
     reverse = op.attrs.get("reverse", "false").startswith("true")
     wide = regions.accumulating(op)
     if inner == 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xpu_ops.block import ir
@@ -13,86 +13,57 @@ from xpu_ops.triton.lower.scalar import constant
 from xpu_ops.triton.lower.state import State, Value
 from xpu_ops.triton.lower.stride import takes_rows_of_all
 from xpu_ops.triton.lower.types import cpp
-from xpu_ops.triton.ttir import Block, Op, Ty, instance
+from xpu_ops.triton.ttir import Op, Ty, instance
 
-# ---- blocks
-
-
-def body(k: State, ops: list[Op]) -> Op | None:
-    """Write the operations up to the terminator, which is returned."""
-    with k.block(ops):
-        for op in ops:
-            if op.name in ("scf.yield", "scf.condition", "tt.return"):
-                return op
-            k.visit(op)
-    return None
+# ---- branches
 
 
-def graph(k: State, block: Block, leave: Callable[[Op], None]) -> None:
-    """A block of a function with branches, and what it leads to: a block with two predecessors is written twice.
-
-    `leave` writes what a return does.
-    """
-    k.done -= {id(inner) for op in block.ops for inner in op.walk()}
-    with k.block(block.ops):
-        for op in block.ops:
-            if op.name == "cf.br":
-                loops.flush_all(k)
-                _jump(k, *op.targets[0], leave)
-            elif op.name == "cf.cond_br":
-                loops.flush_all(k)
-                sides = []
-                for target in op.targets:
-                    with k.inner(), k.nested() as side:
-                        _jump(k, *target, leave)
-                    sides.append(tuple(side))
-                k.put(ir.Either(k.scalar(op.operands[0]), *sides))
-            elif op.name == "tt.return":
-                leave(op)
-            else:
-                k.visit(op)
+def visit_branch(k: State, op: Op) -> None:
+    """cf.br, cf.cond_br: what a block leads to, in its place."""
+    loops.flush_all(k)
+    if op.name == "cf.br":
+        _jump(k, *op.targets[0])
+        return
+    sides = []
+    for target in op.targets:
+        with k.inner(), k.nested() as side:
+            _jump(k, *target)
+        sides.append(tuple(side))
+    k.put(ir.If(k.scalar(op.operands[0]), *sides))
 
 
-def leave_kernel(k: State) -> Callable[[Op], None]:
-    """The return of the kernel itself."""
-
-    def leave(op: Op) -> None:
-        loops.flush_all(k)
-        k.put(ir.Jump("return"))
-
-    return leave
-
-
-def _jump(k: State, label: str, arguments: list[str], leave: Callable[[Op], None]) -> None:
+def _jump(k: State, label: str, arguments: list[str]) -> None:
     block = next(blocks[label] for blocks in reversed(k.blocks) if label in blocks)
     if k.size > 200_000:
         raise block.ops[0].fail("too many ways through the function")
-    for (name, _), value in zip(block.args, [k.values[a] for a in arguments], strict=True):
-        value.own = False
-        k.values[name] = value
-    graph(k, block, leave)
+    values = [k.values[a] for a in arguments]
+    for v in values:
+        v.own = False
+    k.bind(block.args, values)
+    regions.run(k, block)
 
 
 # ---- carried values
 
 
-def _moves(k: State, op: Op, position: int) -> bool:
-    """Whether a carried tensor only has the same scalar added to all of its elements."""
+def _added(k: State, op: Op, position: int) -> list[str] | None:
+    """The tensors that a loop adds to one that it carries, each the same scalar everywhere; None where it does more to it."""
     yielded = op.regions[0][0].ops[-1].operands[position]
     carried = op.regions[0][0].args[position + 1][0]
     makers = {r: o for o in op.regions[0][0].ops for r in o.results}
+    out: list[str] = []
     while yielded != carried:
         maker = makers.get(yielded)
         if maker is None or maker.name not in ("tt.addptr", "arith.addi"):
-            return False
+            return None
         a, b = maker.operands
-        if _same_everywhere(k, b, makers):
-            yielded = a
-        elif maker.name == "arith.addi" and _same_everywhere(k, a, makers):
-            yielded = b
-        else:
-            return False
-    return True
+        if maker.name == "arith.addi" and not _same_everywhere(k, b, makers):
+            a, b = b, a
+        if not _same_everywhere(k, b, makers):
+            return None
+        yielded = a
+        out.append(b)
+    return out
 
 
 def _same_everywhere(k: State, name: str, makers: dict[str, Op]) -> bool:
@@ -113,17 +84,19 @@ def _by(k: State, name: str) -> Expr:
     return ir.call("int64_t", by) if v.op.name == "arith.extsi" else by
 
 
-def _enter(k: State, args: list[tuple[str, Ty]], inits: list[str], moving: list[bool]) -> list[Value]:
-    """Storage for carried values, with the first ones in it."""
+def _enter(
+    k: State, args: list[tuple[str, Ty]], inits: list[str], added: Sequence[list[str] | None] = ()
+) -> list[Value]:
+    """Storage for carried values, with the first ones in it. `added`: as _added says of each."""
     out = []
-    for (_, t), init, moves in zip(args, inits, moving, strict=True):
+    for (_, t), init, steps in zip(args, inits, added or [None] * len(args), strict=True):
         if t.shape is None:
             out.append(Value(t, "scalar", k.variable(t.elem, "m", k.scalar(init))))
             continue
         v = k.values[init]
-        if moves and v.kind in ("lazy", "moved"):
+        if steps is not None and v.kind in ("lazy", "moved"):
             by = k.variable("i64" if t.pointer else t.elem, "by", ir.value(0))
-            out.append(Value(t, "moved", by, init=init))
+            out.append(Value(t, "moved", by, init=init, steps=tuple(steps)))
             continue
         if v.kind == "pending":
             loops.flush(k, t.shape)
@@ -177,11 +150,10 @@ def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[V
             variables.append(p.code)
             after.append(k.let(p.ty.elem, k.scalar(v), "y"))
         elif p.kind == "moved":
-            steps = _steps(k, v, n)
-            if steps:
-                code = p.code
-                for s in steps:
-                    code = ir.call(f"tri::add<{'int64_t' if p.ty.pointer else cpp(p.ty.elem)}>", code, s)
+            code = p.code
+            for s in p.steps:
+                code = ir.call(f"tri::add<{'int64_t' if p.ty.pointer else cpp(p.ty.elem)}>", code, _by(k, s))
+            if p.steps:
                 variables.append(p.code)
                 after.append(code)
         elif x.kind == "array" and x.code == p.code:
@@ -197,28 +169,6 @@ def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[V
     k.put(*regions.assigned(variables, after))
 
 
-def _steps(k: State, value: str, carried: str) -> list[Expr]:
-    out = []
-    while value != carried:
-        op = k.values[value].op
-        assert op is not None
-        a, b = op.operands
-        if op.name == "arith.addi" and not _is_chain(k, a, carried):
-            a, b = b, a
-        out.append(_by(k, b))
-        value = a
-    return out
-
-
-def _is_chain(k: State, name: str, carried: str) -> bool:
-    while name != carried:
-        op = k.values[name].op
-        if op is None or op.name not in ("tt.addptr", "arith.addi"):
-            return False
-        name = op.operands[0] if _is_chain(k, op.operands[0], carried) else op.operands[1]
-    return True
-
-
 # ---- operations
 
 
@@ -227,9 +177,8 @@ def visit_for(k: State, op: Op) -> None:
     low, high, step = (k.scalar(o) for o in op.operands[:3])
     block = op.regions[0][0]
     (counter, t), carried = block.args[0], block.args[1:]
-    moving = [ty.shape is not None and (ty.pointer or ty.elem in ("i32", "i64")) and _moves(k, op, i)
-              for i, (_, ty) in enumerate(carried)]  # fmt: skip
-    places = _enter(k, carried, op.operands[3:], moving)
+    added = [_added(k, op, i) if ty.pointer or ty.elem in ("i32", "i64") else None for i, (_, ty) in enumerate(carried)]
+    places = _enter(k, carried, op.operands[3:], added)
     i, T = k.fresh("n"), cpp(t.elem)
     if k.policy.single_items and takes_rows_of_all(k, op):
         rows = k.fresh("rows")
@@ -239,7 +188,7 @@ def visit_for(k: State, op: Op) -> None:
         names = [n for n, _ in carried]
         k.values[counter] = Value(t, "scalar", ir.name(i))
         _bind(k, names, places)
-        end = body(k, block.ops)
+        end = regions.body(k, block)
         if end is not None:
             _leave(k, end, end.operands, names, places)
         loops.flush_all(k)
@@ -250,19 +199,19 @@ def visit_for(k: State, op: Op) -> None:
 def visit_while(k: State, op: Op) -> None:
     loops.flush_all(k)
     before, after = op.regions[0][0], op.regions[1][0]
-    places = _enter(k, before.args, op.operands, [False] * len(op.operands))
+    places = _enter(k, before.args, op.operands)
     results = [k.storage(t) for t in op.types]
     names = [n for n, _ in before.args]
     with k.inner(), k.nested() as inside:
         _bind(k, names, places)
-        end = body(k, before.ops)
+        end = regions.body(k, before)
         assert end is not None
         loops.flush_all(k)
         condition = k.let("i1", k.scalar(end.operands[0]), "go")
         _leave(k, end, end.operands[1:], [""] * len(results), results)
         k.put(ir.If(ir.call("!", condition), (ir.Jump("break"),)))
         _bind(k, [n for n, _ in after.args], results)
-        end = body(k, after.ops)
+        end = regions.body(k, after)
         assert end is not None
         loops.flush_all(k)
         _leave(k, end, end.operands, [""] * len(places), places)
@@ -276,12 +225,12 @@ def visit_if(k: State, op: Op) -> None:
     sides: list[tuple[ir.Node, ...]] = []
     for region in op.regions:
         with k.inner(), k.nested() as side:
-            end = body(k, region[0].ops)
+            end = regions.body(k, region[0])
             if end is not None:
                 _leave(k, end, end.operands, [""] * len(places), places)
             loops.flush_all(k)
         sides.append(tuple(side))
-    k.put(ir.Either(k.scalar(op.operands[0]), *[*sides, ()][:2]))
+    k.put(ir.If(k.scalar(op.operands[0]), *[*sides, ()][:2]))
     _bind(k, op.results, places)
 
 
@@ -301,11 +250,8 @@ def visit_call(k: State, op: Op) -> None:
         loops.flush_all(k)
         k.put(ir.Jump("break"))
 
-    k.blocks.append({b.label: b for b in callee.blocks})
-    with k.inner(), k.nested() as inside:
-        for (name, _), value in zip(callee.args, op.operands, strict=True):
-            k.values[name] = k.values[value]
-        graph(k, callee.blocks[0], leave)
-    k.blocks.pop()
+    with k.inner(), k.nested() as inside, k.graph({b.label: b for b in callee.blocks}, leave):
+        k.bind(callee.args, [k.values[value] for value in op.operands])
+        regions.run(k, callee.blocks[0])
     k.put(ir.Scope(tuple(inside), once=True))
     _bind(k, op.results, places)

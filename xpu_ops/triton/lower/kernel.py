@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xpu_ops.block import ir, parameters, printer
 from xpu_ops.block.device import CPU, Policy
 from xpu_ops.block.types import LANES
-from xpu_ops.triton.lower import collective, control, loops
+from xpu_ops.triton.lower import collective, control, loops, regions
 from xpu_ops.triton.lower.loop import assertion, atomic_call, printed
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
@@ -173,9 +173,9 @@ _VISIT: dict[str, Callable[[State, Op], None]] = {
     "scf.while": control.visit_while,
     "scf.if": control.visit_if,
     "tt.call": control.visit_call,
+    **dict.fromkeys(("cf.br", "cf.cond_br"), control.visit_branch),
     "llvm.intr.assume": _nothing,
 }
-LOWERED = frozenset(_VISIT)
 
 
 # ---- the kernel
@@ -189,7 +189,6 @@ def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
     """
     f = next(f for f in functions.values() if f.public)
     k = State(f, functions, policy=policy)
-    k.blocks = [{b.label: b for b in f.blocks}]
     k.note_uses(f.walk())
 
     def visit(op: Op) -> None:
@@ -203,6 +202,10 @@ def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
                 raise
             raise Unsupported(f"{op.name}: {error}", op.where) from error
 
+    def leave(end: Op) -> None:
+        loops.flush_all(k)
+        k.put(ir.Jump("return"))
+
     k.visit = visit
     fields = []
     for i, (name, t) in enumerate(f.args):
@@ -211,7 +214,8 @@ def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
         k.values[name] = Value(t, "scalar", ir.name(f"arg{i}"))
     k.put(*(ir.Let(f.name, f"{f.ctype} const", ir.name(f.value), cast=False) for f in fields))
     fields += [parameters.number(f"grid{i}") for i in range(3)]
-    control.graph(k, f.blocks[0], control.leave_kernel(k))
+    with k.graph({b.label: b for b in f.blocks}, leave):
+        regions.run(k, f.blocks[0])
     if k.peak > LOCAL_BYTES:
         raise OutOfLocal(k.peak)
     name = re.sub(r"\W", "_", f.name)[:100]

@@ -286,12 +286,12 @@ class Loop:
             k.put(loop(v.first))
             return
         holds, all_hold = k.fresh("holds"), k.fresh("holds")
-        k.put(ir.Function(holds, "size_t", tuple(v.before), v.conditions, (c,), False))
+        k.put(ir.Function(holds, (f"size_t {c}",), tuple(v.before), v.conditions, False))
         together = max(step, n if n <= _TOGETHER else 0)
         each = ir.every(ir.call(holds, ir.name(c) + at) for at in range(0, together, LANES))
-        k.put(ir.Function(all_hold, "size_t", (), each, (c,), False))
+        k.put(ir.Function(all_hold, (f"size_t {c}",), (), each, False))
         if n <= together:
-            k.put(ir.Either(ir.call(all_hold, 0), (loop(v.first),), (loop(v.second),)))
+            k.put(ir.If(ir.call(all_hold, 0), (loop(v.first),), (loop(v.second),)))
             return
         # The compiler copies no broadcast, so that each loop leads to the other by way of this test. Without it the driver
         # gives up on vectors in some nests.
@@ -304,7 +304,7 @@ class Loop:
         v = self._versions(nest, None)
         if v.conditions == TRUE:
             return [*v.before, *v.first]
-        return [*v.before, ir.Either(v.conditions, tuple(v.first), tuple(v.second))]
+        return [*v.before, ir.If(v.conditions, tuple(v.first), tuple(v.second))]
 
     def _versions(self, nest: Nest, way: Expr | None) -> _Versions:
         first = self._version(nest, way, True)

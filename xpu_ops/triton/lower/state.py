@@ -23,7 +23,8 @@ class Value:
     """Where a value is.
 
     kind: `scalar`, the same in all lanes; `array`, a block in local memory; `lazy`, computed where it is used; `pending`,
-    waits for its loop; `moved`, the block `init` plus the same scalar everywhere, as pointers carried by a loop are.
+    waits for its loop; `moved`, the block `init` plus the same scalar everywhere, as pointers carried by a loop are: in
+    each step it grows by the `steps`.
     own: no other name can stand for the array.
     reads: it is lazy and reads memory.
     copy: a condition, and the array that has what was loaded where it does not hold.
@@ -34,6 +35,7 @@ class Value:
     code: Expr = ir.FALSE
     op: Op | None = None
     init: str = ""
+    steps: tuple[str, ...] = ()
     region: int = 0
     own: bool = False
     reads: bool = False
@@ -60,6 +62,7 @@ class State:
     calls: int = 0
     blocks: list[dict[str, Block]] = field(default_factory=list)
     visit: Callable[[Op], None] = field(default=lambda op: None)
+    leave: Callable[[Op], None] = field(default=lambda op: None)  # writes what the end of a function or region does
     _count: int = 0
     _regions: int = 0
     _top: int = 0
@@ -126,13 +129,17 @@ class State:
         t = op.types[index]
         self.values[op.results[index]] = Value(t, "scalar", self.let(t.elem, value))
 
+    def bind(self, args: list[tuple[str, Ty]], values: list[Value]) -> None:
+        """The arguments of a block have these values."""
+        self.values.update(zip((name for name, _ in args), values, strict=True))
+
     def set_array(self, name: str, ty: Ty, array: Expr, own: bool = False) -> None:
         self.values[name] = Value(ty, "array", array, region=self.region, own=own)
 
     # ---- local memory: a stack, a region gives back what was made in it
     def array(self, ty: Ty, elem: str | None = None) -> Expr:
         elem = elem or ty.elem
-        place = ir.call(f"reinterpret_cast<{cpp(elem)}*>", ir.name("pool") + self._top)
+        place = ir.cast(f"{cpp(elem)}*", ir.name("pool") + self._top, "reinterpret")
         name = self.let(f"ptr<{elem}>", place, "s")
         self._top += (max(ty.numel, LANES) * size_of(elem) + 63) // 64 * 64
         self.peak = max(self.peak, self._top)
@@ -155,6 +162,24 @@ class State:
             yield
         finally:
             self.region, self._top, self.values = outer, top, values
+
+    @contextmanager
+    def scalars(self, into: list[Node]) -> Iterator[None]:
+        """Statements over scalars, put into this list: the loops that are still to be written stay."""
+        outer = self.body, self.pending, self.again
+        self.body, self.pending, self.again = into, {}, {}
+        with self.inner():
+            yield
+        self.body, self.pending, self.again = outer
+
+    @contextmanager
+    def graph(self, blocks: dict[str, Block], leave: Callable[[Op], None]) -> Iterator[None]:
+        """The blocks of a function or region, and what its end does."""
+        outer, self.leave = self.leave, leave
+        self.blocks.append(blocks)
+        yield
+        self.blocks.pop()
+        self.leave = outer
 
     @contextmanager
     def block(self, ops: list[Op]) -> Iterator[None]:

@@ -27,10 +27,6 @@ def size_of(elem: str) -> int:
     return 8 if elem.startswith("ptr<") else types.BY_MLIR[elem].size
 
 
-def unsigned(elem: str) -> str:
-    return "bool" if elem == "i1" else types.unsigned(size_of(elem))
-
-
 def is_integer(elem: str) -> bool:
     return elem[0] == "i"
 
@@ -52,10 +48,7 @@ def literal(text: str, elem: str) -> Expr:
         if text.startswith("["):
             raise Unsupported("a constant with different elements")
     if is_float(elem):
-        if text.startswith("0x"):  # the bits
-            code = f"__builtin_bit_cast({cpp(elem)}, static_cast<{unsigned(elem)}>({text}ull))"
-        else:
-            code = f"{cpp(elem)}({text}{'' if elem == 'f64' else 'f'})"
+        code = types.printed(text, types.BY_MLIR[elem])
         return Expr(code, "constant", (code,), True)
     if elem == "i1":
         return TRUE if text in ("true", "1", "-1") else FALSE
