@@ -13,10 +13,9 @@ from torch._inductor.virtualized import V
 from torch._ops import OpOverload
 
 from xpu_ops.block.device import policy
-from xpu_ops.inductor.nodes import value_of
+from xpu_ops.inductor.nodes import CONVERT, arguments, in_place_of, only_user, value_of
 
 aten = torch.ops.aten
-_convert = torch.ops.prims.convert_element_type.default
 _TYPES = (torch.float32, torch.bfloat16)
 _LEAST_CHANNELS = 16  # of the depthwise kernel
 
@@ -26,55 +25,51 @@ def operator() -> OpOverload:
     return torch.ops.xpu_ops.conv_norm.default
 
 
-def _only_user(node: fx.Node) -> fx.Node | None:
-    return next(iter(node.users)) if len(node.users) == 1 else None
-
-
 def _per_channel(node: object) -> object:
     """The vector that is spread over images."""
     for _ in range(2):
-        if not isinstance(node, fx.Node) or node.target is not aten.unsqueeze.default or node.args[1] != -1:
+        node, dim = arguments(node, aten.unsqueeze.default) or (None, -1)
+        if dim != -1:
             return None
-        node = node.args[0]
     return node
 
 
 def _operand(node: object) -> fx.Node | None:
     """An operand of the graph, perhaps widened."""
-    while isinstance(node, fx.Node) and node.target is _convert:
-        node = node.args[0]
+    while converted := arguments(node, CONVERT):
+        node = converted[0]
     return node if isinstance(node, fx.Node) and node.op == "placeholder" else None
 
 
 def _variance(scale: object) -> tuple[fx.Node, float] | None:
     """var and eps of 1 / sqrt(var + eps), which torch 2.15 has as rsqrt."""
-    if isinstance(scale, fx.Node) and scale.target is aten.mul.Tensor and scale.args[1] == 1:
-        scale = scale.args[0]
-    inverse = isinstance(scale, fx.Node) and scale.target is aten.rsqrt.default
-    for target in (aten.rsqrt.default,) if inverse else (aten.reciprocal.default, aten.sqrt.default):
-        if not isinstance(scale, fx.Node) or scale.target is not target:
-            return None
-        scale = scale.args[0]
-    if not isinstance(scale, fx.Node) or scale.target is not aten.add.Tensor or scale.kwargs:
+    product = arguments(scale, aten.mul.Tensor)
+    if product and product[1] == 1:
+        scale = product[0]
+    root = arguments(scale, aten.rsqrt.default)
+    if root is None and (inverse := arguments(scale, aten.reciprocal.default)):
+        root = arguments(inverse[0], aten.sqrt.default)
+    total = arguments(root[0], aten.add.Tensor) if root else None
+    if total is None or not isinstance(total[1], float):
         return None
-    if not isinstance(scale.args[1], float):
-        return None
-    var = _operand(scale.args[0])
-    return None if var is None else (var, scale.args[1])
+    var = _operand(total[0])
+    return None if var is None else (var, total[1])
 
 
-def _behind(node: fx.Node, target: object) -> tuple[fx.Node, object] | None:
+def _behind(node: fx.Node, target: OpOverload) -> tuple[fx.Node, object] | None:
     """The only user of a node, `node <target> vector`, and the vector."""
-    user = _only_user(node)
-    if user is None or user.target is not target or user.kwargs or user.args[0] is not node:
+    user = only_user(node)
+    operands = arguments(user, target)
+    if user is None or operands is None or operands[0] is not node:
         return None
-    vector = _per_channel(user.args[1])
+    vector = _per_channel(operands[1])
     return None if vector is None else (user, vector)
 
 
 def _behind_cast(node: fx.Node, dtype: torch.dtype) -> fx.Node:
-    user = _only_user(node)
-    return user if user is not None and user.target is _convert and user.args[1] == dtype else node
+    user = only_user(node)
+    converted = arguments(user, CONVERT)
+    return user if user is not None and converted and converted[1] == dtype else node
 
 
 def _norm(conv: fx.Node) -> tuple[fx.Node, list[fx.Node | float | None]] | None:
@@ -101,10 +96,11 @@ def _norm(conv: fx.Node) -> tuple[fx.Node, list[fx.Node | float | None]] | None:
 
 def _addend(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
     """The sum that a node goes into, of two tensors like it, and the other one."""
-    user = _only_user(node)
-    if user is None or user.target is not aten.add.Tensor or user.kwargs:
+    user = only_user(node)
+    operands = arguments(user, aten.add.Tensor)
+    if user is None or operands is None:
         return None
-    other = user.args[1] if user.args[0] is node else user.args[0]
+    other = operands[1] if operands[0] is node else operands[0]
     x, y = value_of(node), value_of(other)
     if other is node or y is None or y.shape != x.shape or y.dtype != x.dtype or y.device != x.device:
         return None
@@ -113,17 +109,14 @@ def _addend(node: fx.Node) -> tuple[fx.Node, fx.Node] | None:
 
 def _clamp(node: fx.Node) -> tuple[fx.Node, list[float]] | None:
     """The last node of relu or a clamp, and its bounds."""
-    user = _only_user(node)
-    if user is None:
+    user = only_user(node)
+    if user is None or user.target is aten.relu.default:
+        return user and (user, [0.0, float("inf")])
+    last = only_user(user)
+    lower, upper = arguments(user, aten.clamp_min.default), arguments(last, aten.clamp_max.default)
+    if last is None or not lower or not upper or not all(isinstance(x[1], (int, float)) for x in (lower, upper)):
         return None
-    if user.target is aten.relu.default:
-        return user, [0.0, float("inf")]
-    if user.target is not aten.clamp_min.default or not isinstance(user.args[1], (int, float)):
-        return None
-    last = _only_user(user)
-    if last is None or last.target is not aten.clamp_max.default or not isinstance(last.args[1], (int, float)):
-        return None
-    low, high = float(user.args[1]), float(last.args[1])
+    low, high = float(lower[1]), float(upper[1])
     return (last, [low, high]) if low <= high else None
 
 
@@ -153,7 +146,7 @@ def _bounds_text(bounds: list[float]) -> str:
     return "relu" if bounds == [0.0, float("inf")] else f"clip:{low!r},{high!r}"
 
 
-def _fold(graph: fx.Graph, conv: fx.Node) -> fx.Node | None:
+def _fold(conv: fx.Node) -> fx.Node | None:
     found = _norm(conv)
     if found is None:
         return None
@@ -171,10 +164,7 @@ def _fold(graph: fx.Graph, conv: fx.Node) -> fx.Node | None:
         posts.append(_bounds_text(bounds))
     x, weight, bias, stride, padding, dilation, _, _, groups = conv.args
     args = (x, weight, bias, *norm, stride, padding, dilation, groups, [], posts, operands)
-    with graph.inserting_before(last):
-        new = graph.call_function(operator(), args)
-    new.meta.update(last.meta)
-    last.replace_all_uses_with(new)
+    new = in_place_of(last, operator(), args)
     if clamped:
         new.meta["xpu_ops_bounds"] = bounds
     return new
@@ -182,7 +172,7 @@ def _fold(graph: fx.Graph, conv: fx.Node) -> fx.Node | None:
 
 def _move_clamps(nodes: list[fx.Node]) -> None:
     for node in nodes:
-        bounds, user = node.meta.get("xpu_ops_bounds"), _only_user(node)
+        bounds, user = node.meta.get("xpu_ops_bounds"), only_user(node)
         if bounds and user is not None and _reads_bounded(user) and user.args[0] is node:
             node.args = (*node.args[:13], node.args[13][:-1], node.args[14])
             user.args = (*user.args[:12], bounds, *user.args[13:])
@@ -202,7 +192,7 @@ def fold_norms(graph: fx.Graph) -> bool:
     module = graph.owning_module
     if module is None or not GraphLowering.decide_layout_opt(module, is_inference=True):
         return False  # images stay contiguous
-    made = [new for n in convolutions if _fits(n) and (new := _fold(graph, n)) is not None]
+    made = [new for n in convolutions if _fits(n) and (new := _fold(n)) is not None]
     if made:
         graph.eliminate_dead_code()
         if policy().single_items:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -40,7 +41,7 @@ _SCHEMAS = {
 
 
 @functools.cache
-def _launcher(kernel: str, device: int) -> service.Callable[..., None]:
+def _launcher(kernel: str, device: int) -> Callable[..., None]:
     text = json.loads(kernel)
     spec = KernelSpec("flex", LANES, SIGNATURE + text["signature"], tuple(text["messages"]) or None)
     return service.load(text["source"], [spec], device)[0]
@@ -60,18 +61,16 @@ def _rows(t: torch.Tensor) -> torch.Tensor:
     return t if t.stride(-1) == 1 else t.contiguous()
 
 
-def _lists(counts: torch.Tensor | None, lists: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    if counts is None or lists is None or lists.numel() == 0:
-        return None, None
-    return counts.to(torch.int32).contiguous(), lists.to(torch.int32).contiguous()
-
-
 class _Call:
     """The arguments of one launch."""
 
-    def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, blocks: Sequence[torch.Tensor | None],
-                 block_sizes: tuple[int, int], scale: float) -> None:  # fmt: skip
+    def __init__(self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, counts: torch.Tensor,
+                 lists: torch.Tensor, full_counts: torch.Tensor | None, full_lists: torch.Tensor | None,
+                 captured: Sequence[torch.Tensor], sizes: Sequence[int], scale: float, query_block: int, key_block: int,
+                 kernel: str) -> None:  # fmt: skip
         batch, heads, nq, dim = query.shape
+        self.query, self.key, self.value = query, key, value
+        self._kernel, self._captured = kernel, (*captured, *sizes)
         self.tensors: dict[str, torch.Tensor | None] = {
             "q": _rows(query),
             "k": _rows(key).expand(batch, -1, -1, -1),
@@ -79,79 +78,70 @@ class _Call:
         }
         count = math.ceil(nq / QUERIES)
         self.sizes = dict.fromkeys(_SIZES, 0) | {
-            "query_block": block_sizes[0], "key_block": block_sizes[1], "heads": heads, "head_step": heads // key.size(1),
+            "query_block": query_block, "key_block": key_block, "heads": heads, "head_step": heads // key.size(1),
             "nq": nq, "nk": key.size(2), "dim": dim, "value_dim": value.size(3), "blocks": count,
             "total": batch * heads * count, "splits": 1,
         }  # fmt: skip
         self.scale = scale
         self.strides: dict[str, tuple[int, ...]] = {}
-        for prefix, counts, lists in (("", *_lists(*blocks[:2])), ("full_", *_lists(*blocks[2:]))):
-            self.tensors |= {f"{prefix}counts": counts, f"{prefix}lists": lists}
-            if counts is not None and lists is not None:
-                self.sizes |= {f"{prefix}listed": lists.size(-1), "list_blocks": counts.size(-1)}
-                wide = [s if n > 1 else 0 for n, s in zip(counts.shape, counts.stride(), strict=True)]
-                self.strides[f"{prefix}counts"] = (wide[0], wide[1])
+        for prefix, own_counts, own_lists in (("", counts, lists), ("full_", full_counts, full_lists)):
+            if own_counts is None or own_lists is None or own_lists.numel() == 0:
+                continue
+            own_counts, own_lists = (t.to(torch.int32).contiguous() for t in (own_counts, own_lists))
+            self.tensors |= {f"{prefix}counts": own_counts, f"{prefix}lists": own_lists}
+            self.sizes |= {f"{prefix}listed": own_lists.size(-1), "list_blocks": own_counts.size(-1)}
+            wide = [s if n > 1 else 0 for n, s in zip(own_counts.shape, own_counts.stride(), strict=True)]
+            self.strides[f"{prefix}counts"] = (wide[0], wide[1])
 
-    def launch(
-        self, kernel: str, groups: int, slot: int, captured: Sequence[torch.Tensor], sizes: Sequence[int]
-    ) -> None:
+    @property
+    def units(self) -> int:
+        """Compute units of the device."""
+        return policy(self.query.device.index).units
+
+    def launch(self, groups: int, slot: int) -> None:
         """`slot`: floats of scratch for each work-group."""
-        t, q = self.tensors, self.tensors["q"]
-        assert q is not None
+        t, device = self.tensors, self.query.device
         self.sizes["slot"] = slot
-        t["scratch"] = torch.empty(groups * slot, dtype=torch.float32, device=q.device)
+        t["scratch"] = torch.empty(groups * slot, dtype=torch.float32, device=device)
         strides: list[int] = []
         for name in _STRIDED:
             x = t.get(name)
             strides += (0, 0, 0) if x is None else x.stride()[:3]
         for name in ("counts", "full_counts"):
             strides += self.strides.get(name, (0, 0))
-        _launcher(kernel, q.device.index)(
-            groups, *(t.get(n) for n in _TENSORS + _LISTS), *strides, *(self.sizes[n] for n in _SIZES), self.scale,
-            *captured, *sizes,
-        )  # fmt: skip
+        tensors, sizes = (t.get(n) for n in _TENSORS + _LISTS), (self.sizes[n] for n in _SIZES)
+        _launcher(self._kernel, device.index)(groups, *tensors, *strides, *sizes, self.scale, *self._captured)
 
 
-def _units(t: torch.Tensor) -> int:
-    return policy(t.device.index).units
-
-
-def _forward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kv_num_blocks: torch.Tensor,
-             kv_indices: torch.Tensor, full_kv_num_blocks: torch.Tensor | None, full_kv_indices: torch.Tensor | None,
-             captured: Sequence[torch.Tensor], sizes: Sequence[int], scale: float, query_block: int, key_block: int,
-             kernel: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    blocks = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
+def _forward(query: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     with torch.xpu.device(query.device):
-        call = _Call(query, key, value, blocks, (query_block, key_block), scale)
-        out = like_strides(query, value.size(3))
+        call = _Call(query, *arguments)
+        value_dim = call.value.size(3)
+        out = like_strides(query, value_dim)
         # Rows are written one by one.
         dense = out if out.dtype == torch.float32 and out.stride(-1) == 1 else torch.empty_like(
             out, dtype=torch.float32, memory_format=torch.contiguous_format
         )  # fmt: skip
         logsumexp, top = (query.new_empty(query.shape[:3], dtype=torch.float32) for _ in range(2))
         call.tensors |= {"out": dense, "logsumexp": logsumexp, "top": top}
-        groups = min(call.sizes["total"], _units(query) * _GROUPS)
-        slot = (query.size(3) + value.size(3) + KEYS) * QUERIES
-        call.launch(kernel, groups, slot, captured, sizes)
+        groups = min(call.sizes["total"], call.units * _GROUPS)
+        call.launch(groups, (query.size(3) + value_dim + KEYS) * QUERIES)
         if dense is not out:
             out.copy_(dense)
         return out, logsumexp.mul_(1 / math.log(2)), top.mul_(1 / math.log(2))
 
 
 def _backward(grad: torch.Tensor, out: torch.Tensor, logsumexp: torch.Tensor, grad_logsumexp: torch.Tensor | None,
-              query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, kv_num_blocks: torch.Tensor,
-              kv_indices: torch.Tensor, full_kv_num_blocks: torch.Tensor | None, full_kv_indices: torch.Tensor | None,
-              captured: Sequence[torch.Tensor], sizes: Sequence[int], scale: float, query_block: int, key_block: int,
-              kernel: str) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    blocks = (kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices)
+              query: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     with torch.xpu.device(query.device):
-        call = _Call(query, key, value, blocks, (query_block, key_block), scale)
+        call = _Call(query, *arguments)
+        key, value = call.key, call.value
         batch, kv_heads = query.size(0), key.size(1)
         delta = (out.float() * grad.float()).sum(-1)
         if grad_logsumexp is not None:
             delta.sub_(grad_logsumexp, alpha=1 / math.log(2))
         planes = batch * kv_heads
-        splits = min(math.ceil(_SHARES * _units(query) / planes), call.sizes["blocks"] * call.sizes["head_step"])
+        splits = min(math.ceil(_SHARES * call.units / planes), call.sizes["blocks"] * call.sizes["head_step"])
         q_grad = torch.empty(query.shape, dtype=torch.float32, device=query.device)
         k_grad, v_grad = (
             torch.zeros(splits, batch, *t.shape[1:], dtype=torch.float32, device=t.device) for t in (key, value)
@@ -161,8 +151,7 @@ def _backward(grad: torch.Tensor, out: torch.Tensor, logsumexp: torch.Tensor, gr
             "q_grad": q_grad, "k_grad": k_grad[0], "v_grad": v_grad[0],
         }  # fmt: skip
         call.sizes |= {"splits": splits, "k_grad_split": k_grad.stride(0), "v_grad_split": v_grad.stride(0)}
-        slot = (2 * query.size(3) + value.size(3) + 3 * KEYS) * QUERIES
-        call.launch(kernel, planes * splits, slot, captured, sizes)
+        call.launch(planes * splits, (2 * query.size(3) + value.size(3) + 3 * KEYS) * QUERIES)
         results = []
         for t, g in ((query, q_grad), (key, k_grad.sum(0)), (value, v_grad.sum(0))):
             to = like_strides(t, t.size(3))

@@ -8,7 +8,7 @@ from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from xpu_ops import upstream
 from xpu_ops.inductor.compiler import generator_digest
-from xpu_ops.inductor.nodes import value_of
+from xpu_ops.inductor.nodes import CONVERT, in_place_of, only_user, value_of
 from xpu_ops.inductor.softmax import whole_softmax
 
 aten = torch.ops.aten
@@ -23,7 +23,7 @@ _FUSED_USERS = (
     aten.tanh.default,
     aten.gt.Scalar,
     aten.clamp_min.default,
-    torch.ops.prims.convert_element_type.default,
+    CONVERT,
 )
 _MOST_USERS = 5  # of gelu, decomposed
 
@@ -64,21 +64,13 @@ def _fuse_linear(graph: fx.Graph, node: fx.Node) -> bool:
     out = value_of(node)
     if out is None or out.device.type != "xpu" or out.dtype not in (torch.float32, torch.bfloat16):
         return False
-    if (
-        w.target is not aten.permute.default
-        or not value_of(w.args[0]).is_contiguous()
-        or value_of(w.args[0]).dim() != 2
-    ):
-        return False
-    if bias is not None and value_of(bias).dim() != 1:
+    weight = value_of(w.args[0]) if w.target is aten.permute.default else None
+    if weight is None or not weight.is_contiguous() or weight.dim() != 2 or (bias and value_of(bias).dim() != 1):
         return False
     last, a = _through_views(node, a)
     if not 0 < len(last.users) <= _MOST_USERS or not any(u.target in _FUSED_USERS for u in last.users):
         return False
-    with graph.inserting_before(last):
-        new = graph.call_function(torch.ops.mkldnn._linear_pointwise.default, (a, w.args[0], bias, "none", [], ""))
-    new.meta.update(last.meta)
-    last.replace_all_uses_with(new)
+    in_place_of(last, torch.ops.mkldnn._linear_pointwise.default, (a, w.args[0], bias, "none", [], ""))
     graph.erase_node(last)
     if last is not node:
         graph.erase_node(node)
@@ -87,9 +79,9 @@ def _fuse_linear(graph: fx.Graph, node: fx.Node) -> bool:
 
 def _through_views(node: fx.Node, a: fx.Node) -> tuple[fx.Node, fx.Node]:
     """The last node and the input of a linear layer over more than two dimensions, which views surround."""
-    if a.target not in _VIEWS or len(node.users) != 1:
+    user = only_user(node)
+    if a.target not in _VIEWS or user is None:
         return node, a
-    (user,) = node.users
     x, rows, out = value_of(a.args[0]), value_of(a), value_of(user)
     if user.target not in _VIEWS or x.dim() < 2 or not x.is_contiguous() or x.dim() != out.dim():
         return node, a

@@ -7,6 +7,7 @@ g(t) = grad(t) + J(t + 1) g(t + 1), with J the derivatives of a step by what it 
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -39,21 +40,21 @@ def _derivatives(upstream: ModuleType, ctx: Any, xs: Tensors, ys: Tensors) -> tu
     return by_given, by_joining
 
 
+def _product(a: Tensors, b: Tensors) -> torch.Tensor:
+    """Sum of the products of what has the same place."""
+    return functools.reduce(torch.add, map(torch.mul, a, b))
+
+
 def _linear(n: int) -> Callable[..., list[torch.Tensor]]:
     """Joins maps g -> J g + c, each as the rows of J and c; the first is applied first."""
 
     def join(*values: torch.Tensor) -> list[torch.Tensor]:
         first, second = values[: n * n + n], values[n * n + n :]
 
-        def row(i: int, column: Tensors) -> torch.Tensor:
-            total = second[i * n] * column[0]
-            for k in range(1, n):
-                total = total + second[i * n + k] * column[k]
-            return total
-
-        columns = [[first[k * n + j] for k in range(n)] for j in range(n)]
-        maps = [row(i, columns[j]) for i in range(n) for j in range(n)]
-        shifts = [row(i, first[n * n :]) + second[n * n + i] for i in range(n)]
+        rows = [second[i * n : i * n + n] for i in range(n)]
+        columns = [first[j : n * n : n] for j in range(n)]
+        maps = [_product(row, column) for row in rows for column in columns]
+        shifts = [_product(row, first[n * n :]) + second[n * n + i] for i, row in enumerate(rows)]
         return [*maps, *shifts]
 
     return join
@@ -72,10 +73,5 @@ def backward(upstream: ModuleType, ctx: Any, grads: Tensors) -> list[torch.Tenso
     leaves = [t.flip(0) for t in (*maps, *grads)]
     scanned = upstream.associative_scan_op(_linear(n), leaves, ())
     g = [t.flip(0) for t in scanned[n * n :]]
-    results = []
-    for i in range(n):
-        joined = by_joining[0][i] * g[0][1:]
-        for j in range(1, n):
-            joined = joined + by_joining[j][i] * g[j][1:]
-        results.append(torch.cat([g[i][:1], joined]))
-    return results
+    later = [x[1:] for x in g]
+    return [torch.cat([g[i][:1], _product([by_joining[j][i] for j in range(n)], later)]) for i in range(n)]

@@ -12,62 +12,66 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from xpu_ops.inductor.nodes import value_of
+from xpu_ops.inductor.nodes import CONVERT, arguments, in_place_of, only_user, value_of
 
 aten = torch.ops.aten
 _HALF = (torch.bfloat16, torch.float16)
-_convert = torch.ops.prims.convert_element_type.default
 
 
 def _used_by(node: fx.Node, *users: fx.Node) -> bool:
     return set(node.users) == set(users)
 
 
-def _kept_dimension(node: fx.Node, target: object) -> int | None:
+def _kept_dimension(node: fx.Node, target: OpOverload) -> int | None:
     """The one dimension of a reduction that keeps it."""
-    if node.target is not target or len(node.args) != 3 or not node.args[2] or node.kwargs:
+    given = arguments(node, target)
+    if (
+        given is None
+        or len(given) != 3
+        or not given[2]
+        or not isinstance(given[1], (list, tuple))
+        or len(given[1]) != 1
+    ):
         return None
-    dims = node.args[1]
-    if not isinstance(dims, (list, tuple)) or len(dims) != 1:
-        return None
+    dims = given[1]
     return int(dims[0]) % max(value_of(node).dim(), 1)
 
 
 def _result(exp: fx.Node, total: fx.Node, shifted: fx.Node) -> tuple[fx.Node, OpOverload] | None:
     """exp / total, or shifted - log(total), where nobody else asks for what leads there; and the operator that it is."""
-    if len(total.users) != 1:
+    user = only_user(total)
+    if user is None:
         return None
-    (user,) = total.users
-    if user.target is aten.div.Tensor and user.args == (exp, total) and not user.kwargs:
-        if _used_by(exp, total, user) and _used_by(shifted, exp):
-            return user, aten._softmax.default
-    elif user.target is aten.log.default and len(user.users) == 1 and _used_by(exp, total):
-        (last,) = user.users
-        difference = last.target is aten.sub.Tensor and last.args == (shifted, user) and not last.kwargs
-        if difference and _used_by(shifted, exp, last):
-            return last, aten._log_softmax.default
-    return None
+    if arguments(user, aten.div.Tensor) == (exp, total) and _used_by(exp, total, user) and _used_by(shifted, exp):
+        return user, aten._softmax.default
+    last = only_user(user)
+    if last is None or user.target is not aten.log.default or not _used_by(exp, total):
+        return None
+    difference = arguments(last, aten.sub.Tensor) == (shifted, user) and _used_by(shifted, exp, last)
+    return (last, aten._log_softmax.default) if difference else None
 
 
-def _less_most(node: Any, dim: int) -> Any:
+def _less_most(node: object, dim: int) -> fx.Node | None:
     """x of x - amax(x)."""
-    if node.target is not aten.sub.Tensor or node.kwargs or not isinstance(node.args[1], fx.Node):
+    x, most = arguments(node, aten.sub.Tensor) or (None, None)
+    if not isinstance(most, fx.Node) or not isinstance(node, fx.Node):
         return None
-    x, most = node.args
     fits = most.args[:1] == (x,) and _kept_dimension(most, aten.amax.default) == dim
     return x if fits and _used_by(most, node) else None
 
 
 def _unconverted(node: Any) -> Any:
-    return node.args[0] if isinstance(node, fx.Node) and node.target is _convert else node
+    converted = arguments(node, CONVERT)
+    return converted[0] if converted else node
 
 
-def _operand(shifted: fx.Node, dim: int) -> Any:
+def _operand(shifted: fx.Node, dim: int) -> fx.Node | None:
     """The operand of softmax. Of x * c and x / c torch writes (x - amax(x)) * c where the whole row is finite, else plainly;
     the first x is multiplied by the sign of c."""
-    if shifted.target is not aten.where.self:
+    choice = arguments(shifted, aten.where.self)
+    if choice is None:
         return _less_most(shifted, dim)
-    finite, scaled, plain = shifted.args
+    finite, scaled, plain = choice
     if finite.target is not aten.logical_not.default or finite.args[0].target is not aten.any.dims:
         return None
     if scaled.target not in (aten.mul.Tensor, aten.div.Tensor):
@@ -80,33 +84,31 @@ def _operand(shifted: fx.Node, dim: int) -> Any:
     return x if same else None
 
 
-def _make_whole(graph: fx.Graph, total: fx.Node) -> bool:
+def _make_whole(total: fx.Node) -> bool:
     dim = _kept_dimension(total, aten.sum.dim_IntList)
     value = value_of(total)
     if dim is None or value.device.type != "xpu" or not value.dtype.is_floating_point or value.dim() == 0:
         return False
-    exp: Any = total.args[0]
-    if exp.target is not aten.exp.default:
+    exp = total.all_input_nodes[0]
+    given = arguments(exp, aten.exp.default)
+    if given is None:
         return False
-    shifted = exp.args[0]
+    (shifted,) = given
     x, found = _operand(shifted, dim), _result(exp, total, shifted)
     if x is None or found is None or value_of(x).dtype != value_of(found[0]).dtype:
         return False
     last, operator = found
-    if x.target is _convert and len(last.users) == 1:  # 16 bits, which the operator widens itself
-        (narrow,) = last.users
-        given = value_of(x.args[0]).dtype
-        if narrow.target is _convert and given in _HALF and value_of(narrow).dtype == given:
-            x, last = x.args[0], narrow
-    with graph.inserting_before(last):
-        whole = graph.call_function(operator, (x, dim, False))
-    whole.meta.update(last.meta)
-    last.replace_all_uses_with(whole)
+    narrow, wide = only_user(last), _unconverted(x)
+    if narrow is not None and wide is not x and narrow.target is CONVERT:  # 16 bits, which the operator widens itself
+        given = value_of(wide).dtype
+        if given in _HALF and value_of(narrow).dtype == given:
+            x, last = wide, narrow
+    in_place_of(last, operator, (x, dim, False))
     return True
 
 
 def whole_softmax(graph: fx.Graph) -> None:
     """Put the operators in the place of what they were decomposed into."""
     sums = graph.find_nodes(op="call_function", target=aten.sum.dim_IntList)
-    if sum(_make_whole(graph, n) for n in sums):
+    if sum(map(_make_whole, sums)):
         graph.eliminate_dead_code()
