@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -74,15 +71,9 @@ def timed(name: str, launch: Callable[..., None], size: int, groups: int, *argum
         triton_heuristics.log.info("%s", text)
 
 
-@functools.cache
 def generator_digest() -> str:
     """Digest of this code generator: enters the keys of Inductor's caches."""
-    digest = hashlib.sha256(service.source_digest("").encode())
-    here = Path(__file__).resolve().parent
-    for folder in (here, here.parent / "block", here.parent / "upstream"):
-        for path in sorted(folder.glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return service.generator_digest("inductor", "block", "upstream")
 
 
 def warm_up() -> None:

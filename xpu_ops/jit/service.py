@@ -78,6 +78,16 @@ def source_digest(source: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
+@functools.cache
+def generator_digest(*packages: str) -> str:
+    """Digest of packages that write kernels, and of everything that the code of a kernel is made with."""
+    digest = hashlib.sha256(source_digest("").encode())
+    for package in packages:
+        for path in sorted((Path(__file__).resolve().parents[1] / package).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class Built:
     """A compiled module: SPIR-V, and native code for the device that `target` names (kernels/runtime/module/target_key.hpp)."""

@@ -8,11 +8,9 @@ import json
 import os
 import struct
 import sys
-import tempfile
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from triton._C.libtriton import ir, passes
 from triton.backends.compiler import BaseBackend, GPUTarget
@@ -25,6 +23,9 @@ from xpu_ops.triton import ttir
 from xpu_ops.triton.lower import kernel as lowering
 from xpu_ops.triton.lower.again import VOLATILE
 from xpu_ops.triton.lower.state import LOCAL_BYTES
+
+if TYPE_CHECKING:
+    from xpu_ops.jit.service import Built
 
 _MAGIC = b"XPUTRI1\n"
 
@@ -73,40 +74,17 @@ class XpuOptions:
         return hashlib.sha256(repr(sorted(own.items(), key=str)).encode()).hexdigest()
 
 
-@functools.cache
-def _sources_digest() -> str:
-    """Digest of what a kernel's code is made with: this package, the device headers, the compiler."""
-    from xpu_ops.jit.service import headers_digest
-    from xpu_ops.jit.worker import compiler_version
-
-    digest = hashlib.sha256(f"{headers_digest()} {compiler_version()}".encode())
-    here = Path(__file__).parent
-    for folder in (here, here.parent / "block"):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
 def _dump(title: str, text: str) -> None:
     if os.environ.get("XPU_OPS_TRITON_DUMP") == "1":
         print(f"---- {title}\n{text}", file=sys.stderr)
 
 
 @functools.lru_cache(maxsize=256)
-def _compile(source: str) -> tuple[bytes, bytes, str]:
-    """SPIR-V, native code and its target; one compile for configurations that differ in nothing that counts."""
-    from xpu_ops.jit.service import _explain
-    from xpu_ops.jit.worker import WORKER, CompileError
+def _compile(source: str) -> Built:
+    """One compile for configurations that differ in nothing that counts."""
+    from xpu_ops.jit import service
 
-    with tempfile.TemporaryDirectory(prefix="xpu_ops-") as folder:
-        path, prefix = Path(folder) / "source.cpp", Path(folder) / "module"
-        path.write_text(source)
-        answer = WORKER.compile(path, prefix)
-        if not answer["ok"]:
-            raise CompileError(_explain(str(answer["log"]).replace(f"{path}", "source.cpp").strip()))
-        spirv = Path(f"{prefix}.spv.syclbin").read_bytes()
-        native = Path(f"{prefix}.native.syclbin").read_bytes()
-        return spirv, native, answer["target"]
+    return service.build(source)
 
 
 def waits(text: str) -> bool:
@@ -152,9 +130,10 @@ class XpuBackend(BaseBackend):
     def get_target_name(self, options: XpuOptions) -> str:
         return "xpu"
 
-    @functools.lru_cache  # noqa: B019 one per target, for the life of the process
     def hash(self) -> str:
-        return f"xpu_ops-{_sources_digest()}"
+        from xpu_ops.jit import service
+
+        return f"xpu_ops-{service.generator_digest('triton', 'block')}"
 
     def parse_options(self, opts: dict[str, Any]) -> XpuOptions:
         known = {k: v for k, v in opts.items() if k in XpuOptions.__dataclass_fields__ and v is not None}
@@ -179,7 +158,7 @@ class XpuBackend(BaseBackend):
         return {"min_dot_size": lambda a, b: (1, 1, 1), "convert_custom_types": convert_custom_types}
 
     def get_module_map(self) -> dict[str, ModuleType]:
-        from triton.language.extra.cuda import libdevice  # declarations; xpu_ops/triton/libdevice.py has the functions
+        from triton.language.extra.cuda import libdevice  # declarations; xpu_ops/block/ops.py has the functions
 
         return {"triton.language.extra.libdevice": libdevice}
 
@@ -217,12 +196,10 @@ class XpuBackend(BaseBackend):
         return lowered.source
 
     def make_binary(self, source: str, metadata: dict[str, Any], options: XpuOptions) -> bytes:
-        from xpu_ops.jit.service import source_digest
-
-        spirv, native, target = _compile(source)
-        header = {"digest": source_digest(source), "target": target, "messages": metadata["messages"]}
+        built = _compile(source)
+        header = {"digest": built.digest, "target": built.target, "messages": metadata["messages"]}
         header |= {"items": options.items, "waits": metadata["waits"]}
-        return Binary(header, spirv, native).pack()
+        return Binary(header, built.spirv, built.native).pack()
 
     def add_stages(self, stages: dict[str, Any], options: XpuOptions, language: Any = None) -> None:
         if language is not None and language.name != "TRITON":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -24,6 +25,13 @@ except ImportError:  # Triton 3.7 has both beside its CUDA driver; an error here
     def expand_signature(signature: Sequence[Any], meta: None, kind: str) -> list[Any]:
         """The signature with the parts of each descriptor in its place."""
         return list(_older.expand_signature(signature, meta))
+
+
+def _torch() -> ModuleType:
+    """Imported when it is needed: `import triton` reads this file."""
+    import torch
+
+    return torch
 
 
 _LETTERS = {"fp16": "f", "bf16": "f", "fp32": "f", "f32": "f", "fp64": "d", "f64": "d", "constexpr": "-"}
@@ -65,9 +73,7 @@ class _Utils:
     """The functions that Triton expects under driver.utils."""
 
     def get_device_properties(self, device: int) -> dict[str, Any]:
-        import torch
-
-        p = torch.xpu.get_device_properties(device)
+        p = _torch().xpu.get_device_properties(device)
         return {
             "max_shared_mem": LOCAL_BYTES,
             "multiprocessor_count": p.max_compute_units,
@@ -82,11 +88,9 @@ class _Utils:
 
     def load_binary(self, name: str, kernel: bytes, shared: int, device: int) -> tuple[Any, Any, int, int, int]:
         """(module, kernel, registers, spills, most threads of a program)."""
-        import torch
-
         from xpu_ops import _C
 
-        torch.xpu.init()
+        _torch().xpu.init()
         binary = Binary.unpack(kernel)
         head = binary.header
         module = _C.JitModule.find(head["digest"], device)
@@ -103,12 +107,10 @@ class XpuDriver(DriverBase):
     """The current device of torch.xpu."""
 
     def __init__(self) -> None:
-        import torch
-
         self.utils = _Utils()
         self.launcher_cls = make_launcher
-        self.get_current_device = torch.xpu.current_device
-        self.set_current_device = torch.xpu.set_device
+        self.get_current_device = _torch().xpu.current_device
+        self.set_current_device = _torch().xpu.set_device
 
     def get_current_stream(self, device: int) -> int:
         """Launches take the current stream of the thread themselves."""
@@ -119,9 +121,7 @@ class XpuDriver(DriverBase):
 
     @staticmethod
     def is_active() -> bool:
-        import torch
-
-        return hasattr(torch, "xpu") and torch.xpu.is_available()
+        return bool(_torch().xpu.is_available())
 
     def map_python_to_cpp_type(self, ty: str) -> str:
         return {"p": "void*", "f": "float", "d": "double", "i": "int64_t"}[_letter(ty)]
@@ -130,14 +130,10 @@ class XpuDriver(DriverBase):
         return GPUTarget("xpu", "cpu", LANES)
 
     def get_active_torch_device(self) -> Any:
-        import torch
-
-        return torch.device("xpu", self.get_current_device())
+        return _torch().device("xpu", self.get_current_device())
 
     def get_device_interface(self) -> Any:
-        import torch
-
-        return torch.xpu
+        return _torch().xpu
 
     def get_benchmarker(self) -> Callable[..., Sequence[float]]:
         from triton.testing import do_bench
@@ -145,9 +141,7 @@ class XpuDriver(DriverBase):
         return do_bench
 
     def get_empty_cache_for_benchmark(self) -> Any:
-        import torch
-
-        return torch.empty(32 << 20, dtype=torch.int8, device="xpu")
+        return _torch().empty(32 << 20, dtype=_torch().int8, device="xpu")
 
     def clear_cache(self, cache: Any) -> None:
         cache.zero_()
