@@ -18,6 +18,8 @@ from support import ledger
 # Loads a Hypothesis profile of its own, with other draws where CI is set: first, so that it is not loaded over ours.
 from torch.testing._internal import common_utils  # noqa: F401
 
+os.environ.setdefault("XPU_OPS_COMPILE_ALL", "1")  # operators, too, have kernels generated for them
+
 settings.register_profile(
     "ci",
     derandomize=True,

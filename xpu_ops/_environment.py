@@ -51,6 +51,8 @@ RUN_TIME = (
              "folder of natively linked modules, of kernels compiled at run time and of recorded coverage"),
     Variable("XPU_OPS_LINK_AHEAD", "1", "kernels/runtime/module/link_ahead.cpp",
              "`0`: where a module has to be linked, no processes link the others of its family"),
+    Variable("XPU_OPS_COMPILE_ALL", "0", "xpu_ops/upstream/inductor_operator.py",
+             "`1` has `torch.compile` generate kernels for graphs of one operator, too"),
     Variable("XPU_OPS_JIT_TIMEOUT", "600", "xpu_ops/jit/worker.py",
              "seconds that the compiler of kernels from source may take for one module"),
     Variable("XPU_OPS_VLLM", "1", "xpu_ops/vllm/__init__.py", "`0`: vLLM runs as without this package; [vllm](vllm.md)"),

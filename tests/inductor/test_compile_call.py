@@ -168,3 +168,66 @@ def test_a_compiled_module_says_that_it_runs(x: torch.Tensor) -> None:
     warm(model, x)
     assert seen == [True] * 3 and not eval_frame._is_in_optimized_module()
     assert torch.equal(model(x), (x + 1) * 2)
+
+
+def test_hooks_of_compiled_modules(x: torch.Tensor) -> None:
+    """Of the compiled module, of its own and of all modules, from calls before and behind the first ones."""
+    seen: list[str] = []
+
+    class Model(nn.Module):
+        def forward(self, a: torch.Tensor, *, by: float = 1.0) -> torch.Tensor:
+            return a * by + 1
+
+    inner = Model()
+    model = torch.compile(inner, backend=Backend())
+    warm(model, x)
+    assert torch.equal(model(x, by=3.0), x * 3 + 1)
+    handles = [
+        model.register_forward_hook(lambda *_: seen.append("outer")),
+        inner.register_forward_pre_hook(lambda *_: seen.append("inner")),
+    ]
+    assert torch.equal(model(x), x + 1) and seen == ["inner", "outer"]
+    for handle in handles:
+        handle.remove()
+    seen.clear()
+    handle = nn.modules.module.register_module_forward_pre_hook(lambda m, _: seen.append(type(m).__name__))
+    with pytest.warns(UserWarning, match="global hooks"):
+        model(x)
+    handle.remove()
+    assert "Model" in seen
+    seen.clear()
+    assert torch.equal(model(x), x + 1) and not seen
+    inner.forward = lambda a: a - 1  # type: ignore[method-assign, assignment]
+    assert torch.equal(model(x), x - 1)
+
+
+def test_compiled_modules_within_others(x: torch.Tensor) -> None:
+    backend = Backend()
+
+    class Add(nn.Module):
+        def forward(self, a: torch.Tensor) -> torch.Tensor:
+            return a + 1
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.compile(Add(), backend=backend)
+
+        def forward(self, a: torch.Tensor) -> torch.Tensor:
+            return self.inner(a) * 2  # type: ignore[no-any-return]
+
+    eager, model = Outer(), torch.compile(Outer(), backend=backend)
+    warm(eager, x)
+    warm(model, x)
+    assert backend.graphs == 2 and torch.equal(eager(x), (x + 1) * 2) and torch.equal(model(x), (x + 1) * 2)
+
+
+def test_subclasses_of_compiled_modules(x: torch.Tensor) -> None:
+    class Mine(eval_frame.OptimizedModule):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **kwargs) * 2
+
+    context = torch._dynamo.optimize(Backend())
+    model = Mine(nn.ReLU(), context)
+    warm(model, x)
+    assert torch.equal(model(x), x.relu() * 2)

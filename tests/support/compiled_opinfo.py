@@ -178,6 +178,7 @@ def _backward(case: Case, sample: SampleInput) -> bool:
 def _work(pipe: Connection, samples: int | None) -> None:
     """The worker: takes the number of a case, gives its outcome."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp(prefix="xpu_ops-inductor-")
+    os.environ["XPU_OPS_COMPILE_ALL"] = "1"
     cases = {(c.backward, c.id): c for c in forward_cases() + backward_cases()}
     pipe.send(None)
     while (name := pipe.recv()) is not None:

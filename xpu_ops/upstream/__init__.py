@@ -57,6 +57,7 @@ ON_REQUEST = (
     "inductor_export",
     "inductor_linear",
     "inductor_lowering",
+    "inductor_operator",
     "inductor_operators",
     "inductor_passes",
 )

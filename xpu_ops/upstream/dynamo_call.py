@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType
 from typing import Any
 
 import torch
@@ -24,8 +25,10 @@ from xpu_ops.upstream.registry import replaces, uses
 
 # The text of upstream's functions that those here stand for: any other text stays as it is.
 _ENTRIES = ("baa9106b50350c65", "48c1459dd5f7798c")  # 2.13, 2.15
+_MODULE_CALLS = ("0a7f496ce1c8c0c6",)  # 2.13
 _DISABLED = ("d20f0ddf63e7ee58",)  # 2.13; 2.15 has mended it
 _stance = eval_frame._stance  # of a program that has not called torch.compiler.set_stance
+_flags = vars(eval_frame)
 _is_nested_in_fakes = getattr(eval_frame, "_is_eager_on_nested_compile", None)  # 2.15
 
 
@@ -68,23 +71,60 @@ def not_traced(add: Callable[[str], None]) -> None:
     add(__name__)
 
 
+# Functions by which a program does other things where it is compiled, and how many functions are searched for their names.
+_ASKING = frozenset(("is_compiling", "is_dynamo_compiling", "is_exporting", "is_torchdynamo_compiling"))
+_MOST_SEARCHED = 1000
+
+
+def _reached(function: Any) -> list[Any]:
+    """Functions that one may call: of its closure and of its file, and the forward() of modules there."""
+    held = [cell.cell_contents for cell in function.__closure__ or () if cell != CellType()]
+    held += [getattr(function, "__self__", None), *map(function.__globals__.get, function.__code__.co_names)]
+    modules = (h for h in held if isinstance(h, torch.nn.Module))
+    forwards = [part.forward for part in {type(part) for module in modules for part in module.modules()}]
+    return forwards + [h for h in held if inspect.isfunction(h) and not h.__module__.startswith("torch.")]
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """A function's code and that of functions in it."""
+    yield code
+    for inner in code.co_consts:
+        if inspect.iscode(inner):
+            yield from _codes(inner)
+
+
+def _asks(function: Any) -> bool:
+    """Whether a function, or one that it may call, asks if it is compiled, as far as a search for names tells."""
+    left, seen = [function], set()
+    while left:
+        of = left.pop()
+        if of in seen:
+            continue
+        seen.add(of)
+        if len(seen) > _MOST_SEARCHED or not hasattr(of, "__code__"):
+            return True
+        if any(_ASKING.intersection(code.co_names) for code in _codes(of.__code__)):
+            return True
+        left += _reached(of)
+    return False
+
+
 def _entry(upstream: Any, context: Any) -> Callable[..., Any]:
     compiled = _autoload.load().compiled_call(
         function=upstream._torchdynamo_orig_callable,
+        whole=upstream,
         callback=context.callback,
         region=context._isolate_recompiles_id,
         set_frame=set_eval_frame,
         set_region=set_eval_frame_isolate_recompiles_id,
         layers=torch._C._functorch.get_dynamic_layer_stack_depth,
         undo_layers=torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth,
+        undisturbed=_is_undisturbed,
+        flags=_flags,
+        asks=_asks(upstream._torchdynamo_orig_callable),
     )
-    is_first = True  # the hooks of a context are for its first call
 
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
-        nonlocal is_first
-        if is_first or not _is_undisturbed():
-            is_first = False
-            return upstream(*args, **kwargs)
         try:
             return compiled(*args, **kwargs)
         except (Unsupported, UncapturedHigherOrderOpError, UserError) as error:
@@ -98,7 +138,9 @@ def _entry(upstream: Any, context: Any) -> Callable[..., Any]:
         except ShortenTraceback as error:
             raise error.remove_dynamo_frames() from None
 
-    return _like(compile_wrapper, upstream)
+    wrapper = _like(compile_wrapper, upstream)
+    wrapper._xpu_ops_call = compiled  # type: ignore[attr-defined]
+    return wrapper
 
 
 @replaces(
@@ -158,25 +200,17 @@ def short_disabled(upstream: Callable[..., Any]) -> Callable[..., Any]:
     return disabled
 
 
-_flags = vars(eval_frame)  # with the one that upstream's context sets
-
-
-class _InOptimizedModule:
-    __slots__ = ("before",)
-
-    def __enter__(self) -> None:
-        self.before = _flags["_in_optimized_module"]
-        _flags["_in_optimized_module"] = True
-
-    def __exit__(self, *error: object) -> None:
-        _flags["_in_optimized_module"] = self.before
-
-
 @replaces(
-    "torch._dynamo.eval_frame._set_in_optimized_module",
+    "torch._dynamo.eval_frame.OptimizedModule.__call__",
     since="2.13",
-    why="a generator's context takes seven frames of Python at every call of a compiled module",
+    why="a call of a compiled module goes through seven frames of Python before that of the compiled function",
     test="tests/inductor/test_compile_call.py::test_a_compiled_module_says_that_it_runs",
 )
-def in_optimized_module(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    return _InOptimizedModule
+def call_of_a_module(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """From C, where no hook asks for more."""
+    if not _is_known(upstream, _MODULE_CALLS):
+        return upstream
+    call: Callable[..., Any] = _autoload.load().module_call(
+        eval_frame.OptimizedModule, upstream, torch.nn.Module, _flags, vars(torch.nn.modules.module)
+    )
+    return call

@@ -378,5 +378,5 @@ def folded_norms(upstream: Callable[..., None]) -> Callable[..., None]:
 def install(module: ModuleType) -> None:
     """Make torch.compile work for xpu."""
     apply("inductor")
-    for file in ("inductor_export", "inductor_lowering", "inductor_operators", "inductor_passes"):
+    for file in ("inductor_export", "inductor_lowering", "inductor_operator", "inductor_operators", "inductor_passes"):
         install_once(file)
