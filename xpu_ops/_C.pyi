@@ -29,12 +29,20 @@ def name_driver_target() -> str: ...
 def compiled_call(
     *,
     function: Callable[..., Any],
+    whole: Callable[..., Any],
     callback: Any,
     region: int,
     set_frame: Callable[[Any], Any],
     set_region: Callable[[int], int],
     layers: Callable[[], int],
     undo_layers: Callable[[int], Any],
+    undisturbed: Callable[[], bool],
+    flags: dict[str, Any],
+    asks: bool,
+) -> Callable[..., Any]: ...
+def count_graph(is_operator: bool, /) -> None: ...
+def module_call(
+    optimized: type, whole: Callable[..., Any], module: type, flags: dict[str, Any], hooks: dict[str, Any]
 ) -> Callable[..., Any]: ...
 def while_recorded(function: Callable[..., Any], /) -> Callable[..., Any]: ...
 def _define_library(name: str, /) -> None: ...
