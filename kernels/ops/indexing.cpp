@@ -131,23 +131,15 @@ IndexedPlan plan_indexed(const IndexedProblem& problem, const runtime::Policy& p
 void move_indexed(runtime::Queue& queue, const IndexedProblem& p) {
   for (const auto& d : p.dims)
     if (d.size == 0) return;
-  const auto move = [&](const IndexedProblem& part) {
+  const auto begin = [](IndexedProblem& part, const int64_t (&offsets)[3]) {
+    part.plain = elements_on(part.plain, offsets[0], part.element);
+    part.data = elements_on(part.data, offsets[1], part.element);
+  };
+  for_parts(p, &IndexedProblem::dims, false, begin, [&](const IndexedProblem& part) {
     if (move_inline(queue, part)) return;
     const IndexedPlan plan = plan_indexed(part, runtime::policy_of(queue));
     runtime::launch2(queue, mover(part.write, plan.element), plan.groups0, plan.groups1, 1, plan.local, plan.args);
-  };
-  if (p.dims.size() <= kWalkDims) {
-    move(p);
-  } else {
-    for_walks(p.dims, false, [&](const Dims3& dims, const int64_t (&offsets)[3]) {
-      IndexedProblem part = p;
-      part.dims = dims;
-      part.plain = elements_on(p.plain, offsets[0], p.element);
-      part.data = elements_on(p.data, offsets[1], p.element);
-      part.index.ptr = indices_on(p.index.ptr, offsets[2], p.index.is32);
-      move(part);
-    });
-  }
+  });
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
 

@@ -26,6 +26,20 @@ inline const void* indices_on(const void* index, int64_t indices, bool is32) {
   return elements_on(index, indices, is32 ? sizeof(int32_t) : sizeof(int64_t));
 }
 
+// move(problem), or of more dims than a walk has of each part that the host steps through: see for_walks. begin(part,
+// offsets) moves the operands of a part, and its index is moved here.
+template <class Problem, class Begin, class Move>
+void for_parts(const Problem& problem, Dims3 Problem::* dims, bool reorder, Begin&& begin, Move&& move) {
+  if ((problem.*dims).size() <= kWalkDims) return move(problem);  // without a copy
+  for_walks(problem.*dims, reorder, [&](const Dims3& some, const int64_t (&offsets)[3]) {
+    Problem part = problem;
+    part.*dims = some;
+    part.index.ptr = indices_on(problem.index.ptr, offsets[2], problem.index.is32);
+    begin(part, offsets);
+    move(part);
+  });
+}
+
 // plain[..] = data[.. + index], or with `write` the other way round, over dims with strides {plain, data, index},
 // outermost first, of elements of 1 to 16 bytes.
 struct IndexedProblem {

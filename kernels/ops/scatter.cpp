@@ -316,18 +316,11 @@ void scatter_columns(runtime::Queue& queue, const ColumnProblem& p) {
     if (d.size == 0) return;
   if (p.steps >= (int64_t{1} << 32))
     throw Error(ErrorKind::runtime, "more than 2^32 indices along one dimension are not supported");
-  if (p.columns.size() <= kWalkDims) {
-    scatter_part(queue, p);
-  } else {
-    for_walks(p.columns, true, [&](const Dims3& columns, const int64_t (&offsets)[3]) {
-      ColumnProblem part = p;
-      part.columns = columns;
-      part.data = elements_on(p.data, offsets[0], p.element);
-      part.src = elements_on(p.src, offsets[1], p.element);
-      part.index.ptr = indices_on(p.index.ptr, offsets[2], p.index.is32);
-      scatter_part(queue, part);
-    });
-  }
+  const auto begin = [](ColumnProblem& part, const int64_t (&offsets)[3]) {
+    part.data = elements_on(part.data, offsets[0], part.element);
+    part.src = elements_on(part.src, offsets[1], part.element);
+  };
+  for_parts(p, &ColumnProblem::columns, true, begin, [&](const ColumnProblem& part) { scatter_part(queue, part); });
   if (p.index.code != DeviceErrorCode::none) runtime::check_kernel_errors(queue);
 }
 
