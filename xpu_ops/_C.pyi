@@ -38,7 +38,7 @@ def compiled_call(
     undo_layers: Callable[[int], Any],
     undisturbed: Callable[[], bool],
     flags: dict[str, Any],
-    asks: bool,
+    asks: Callable[[], bool],
 ) -> Callable[..., Any]: ...
 def count_graph(is_operator: bool, /) -> None: ...
 def module_call(

@@ -24,16 +24,11 @@ namespace {
 struct Graphs { uint64_t all = 0, operators = 0; };
 thread_local Graphs graphs;
 
-bool is_tensor(PyObject* o) {
-  return Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(THPVariableClass) ||
-         Py_TYPE(o) == reinterpret_cast<PyTypeObject*>(ParameterClass);
-}
-
 // An argument of a call: what a tensor is but for its values, or an object's address, of which no reference is kept.
 // A function that is called itself is right for any argument, so that a new object at that place does no harm.
 class Operand {
  public:
-  explicit Operand(PyObject* o) : address_(is_tensor(o) ? nullptr : o) {
+  explicit Operand(PyObject* o) : address_(THPVariable_CheckExact(o) ? nullptr : o) {
     if (address_) return;
     const c10::TensorImpl& t = *THPVariable_Unpack(o).unsafeGetTensorImpl();
     keys_ = t.key_set();
@@ -48,7 +43,7 @@ class Operand {
 
   bool is_like(PyObject* o) const {
     if (address_) return address_ == o;
-    if (!is_known_ || !is_tensor(o)) return false;
+    if (!is_known_ || !THPVariable_CheckExact(o)) return false;
     const c10::TensorImpl& t = *THPVariable_Unpack(o).unsafeGetTensorImpl();
     if (t.key_set() != keys_ || t.dtype() != type_ || t.has_symbolic_sizes_strides()) return false;
     const auto sizes = t.sizes(), strides = t.strides();
@@ -69,11 +64,12 @@ class Itself {
  public:
   bool serves(PyObject* const* args, size_t n) const { return calls_ == kAlike && are_like(args, n); }
 
-  // After a call, between whose graphs `before` it was.
-  void saw(const Graphs& before, PyObject* const* args, size_t n, bool plain) {
+  // After a call, between whose graphs `before` it was. `asks`: whether the function asks if it is compiled, so that
+  // itself it may do other things.
+  void saw(const Graphs& before, const py::object& asks, PyObject* const* args, size_t n, bool plain) {
     const uint64_t all = graphs.all - before.all, operators = graphs.operators - before.operators;
     if (all > 0) {
-      is_operator_ = operators == 1 && all == 1 && (is_operator_ || !has_graphs_);
+      is_operator_ = operators == 1 && all == 1 && (is_operator_ || (!has_graphs_ && !asks().is(py::handle(Py_True))));
       has_graphs_ = true;
       calls_ = 0;
     } else if (is_operator_ && plain) {
@@ -121,9 +117,9 @@ struct CompiledCall {
   py::object set_frame, set_region;  // set them and return those before
   py::object layers, undo_layers;    // depth of functorch's stack, and back to a depth
   py::object undisturbed;            // whether nothing around a call asks for another way than the usual one
+  py::object asks;                   // whether the function asks if it is compiled
   Usual stance;
   PyObject* module = nullptr;  // whose call the function is, by torch.nn.Module's methods
-  bool asks = false;           // whether the function asks if it is compiled, so that itself it may do other things
   mutable Itself itself;
   mutable bool is_first = true;  // the hooks of a context are for its first call
 };
@@ -210,7 +206,7 @@ PyObject* usual_call(const CompiledCall& s, PyObject* const* args, size_t nargsf
 // Where nothing asks for the graph: a stance, a profile or torch.jit.trace. Within other traces no operand is a plain
 // tensor of the device.
 bool calls_itself(const CompiledCall& s, PyObject* const* args, size_t n, PyObject* kwnames) {
-  return !kwnames && !s.asks && s.itself.serves(args, n) && s.stance.holds() && !torch::jit::tracer::isTracing() &&
+  return !kwnames && s.itself.serves(args, n) && s.stance.holds() && !torch::jit::tracer::isTracing() &&
          !at::hasCallbacks();
 }
 
@@ -222,10 +218,10 @@ PyObject* call_compiled(PyObject* self, PyObject* const* args, size_t nargsf, Py
     const Graphs before = graphs;
     const bool usual = !s.is_first && s.undisturbed().is(py::handle(Py_True));
     s.is_first = false;
-    PyObject* const result =
-        usual ? usual_call(s, args, nargsf, kwnames) : PyObject_Vectorcall(s.whole.ptr(), args, nargsf, kwnames);
-    if (result) s.itself.saw(before, args, n, usual && !kwnames);
-    return result;
+    auto result = py::reinterpret_steal<py::object>(usual ? usual_call(s, args, nargsf, kwnames)
+                                                          : PyObject_Vectorcall(s.whole.ptr(), args, nargsf, kwnames));
+    if (result) s.itself.saw(before, s.asks, args, n, usual && !kwnames);
+    return result.release().ptr();
   });
 }
 
@@ -306,7 +302,7 @@ void bind_compiled_call(py::module_& m) {
       "compiled_call",
       [](py::object function, py::object whole, py::object callback, py::object region, py::object set_frame,
          py::object set_region, py::object layers, py::object undo_layers, py::object undisturbed, py::dict flags,
-         bool asks) {
+         py::object asks) {
         auto state = std::make_unique<CompiledCall>();
         state->function = std::move(function);
         state->whole = std::move(whole);
@@ -319,7 +315,7 @@ void bind_compiled_call(py::module_& m) {
         state->undisturbed = std::move(undisturbed);
         state->stance = {flags, interned("_stance"), flags["_stance"]};
         state->module = module_of(state->function.ptr());
-        state->asks = asks;
+        state->asks = std::move(asks);
         return Callable<CompiledCall>::make(call_compiled, std::move(state));
       },
       py::kw_only(), py::arg("function"), py::arg("whole"), py::arg("callback"), py::arg("region"),

@@ -25,7 +25,7 @@ from xpu_ops.upstream.registry import replaces, uses
 
 # The text of upstream's functions that those here stand for: any other text stays as it is.
 _ENTRIES = ("baa9106b50350c65", "48c1459dd5f7798c")  # 2.13, 2.15
-_MODULE_CALLS = ("0a7f496ce1c8c0c6",)  # 2.13
+_MODULE_CALLS = ("0a7f496ce1c8c0c6",)  # 2.13, 2.15
 _DISABLED = ("d20f0ddf63e7ee58",)  # 2.13; 2.15 has mended it
 _stance = eval_frame._stance  # of a program that has not called torch.compiler.set_stance
 _flags = vars(eval_frame)
@@ -121,7 +121,7 @@ def _entry(upstream: Any, context: Any) -> Callable[..., Any]:
         undo_layers=torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth,
         undisturbed=_is_undisturbed,
         flags=_flags,
-        asks=_asks(upstream._torchdynamo_orig_callable),
+        asks=functools.partial(_asks, upstream._torchdynamo_orig_callable),
     )
 
     def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
