@@ -24,6 +24,7 @@
 
 #include <limits>
 
+#include "bindings/aten/core/tangents.hpp"
 #include "bindings/runtime/generator.hpp"
 #include "bindings/second_kernel.hpp"
 #include "kernels/products/run.hpp"
@@ -474,10 +475,10 @@ bool nothing_to_attend(const at::Tensor& query, const at::Tensor& value) {
 }
 
 // Whether vmap, an outer torch.func.grad or forward differentiation sees the tensor: the fused operators have no
-// batching rule, no second derivative and no forward one, those of the products do.
+// batching rule and no forward derivative, and their second one is autograd's alone; those of the products do.
 bool transformed(const at::Tensor& t) {
   return t.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
-         t.key_set().has(c10::DispatchKey::FuncTorchGradWrapper) || t._fw_grad(0).defined();
+         t.key_set().has(c10::DispatchKey::FuncTorchGradWrapper) || has_tangent(t);
 }
 
 // Zeros, as torch returns whatever the other sizes are, with gradients of zeros: a sum of no elements of each operand.

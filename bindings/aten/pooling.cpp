@@ -14,6 +14,7 @@
 #include <c10/core/GradMode.h>
 
 #include "bindings/aten/core/structured.hpp"
+#include "bindings/aten/core/tangents.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "kernels/ops/pooling.hpp"
 #include "kernels/runtime/device/device.hpp"
@@ -267,7 +268,7 @@ namespace {
 at::Tensor max_pool_alone(const at::Tensor& self, int nd, at::IntArrayRef kernel_size, at::IntArrayRef stride,
                           at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (at::isTensorSubclassLike(self) || self.is_quantized() || self.layout() != at::kStrided || self.is_conj() ||
-      self.is_neg() || (c10::GradMode::is_enabled() && self.requires_grad()) || self._fw_grad(0).defined())
+      self.is_neg() || (c10::GradMode::is_enabled() && self.requires_grad()) || has_tangent(self))
     return {};
   const auto fits = [&](at::IntArrayRef v, int64_t least) {
     return (v.size() == 1 || v.size() == static_cast<size_t>(nd)) &&
