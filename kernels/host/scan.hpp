@@ -15,9 +15,21 @@ template <class T> [[gnu::always_inline]] inline void shift(auto& to, const auto
   to = by == 1 ? __builtin_shuffle(before, v, I{3, 4, 5, 6}) : __builtin_shuffle(before, v, I{2, 3, 4, 5});
 }
 
+// Four lanes that are a number each.
+template <class T> struct NumberLanes {
+  using V = typename Quad<T>::type;
+  using S = V;
+
+  [[gnu::always_inline]] static void load(S& s, const T* x) { __builtin_memcpy(&s, x, sizeof s); }
+  [[gnu::always_inline]] static void shifted(S& to, const S& before, const S& s, int by) {
+    shift<T>(to, before, s, by);
+  }
+  [[gnu::always_inline]] static void store(T* x, const S& s) { __builtin_memcpy(x, &s, sizeof s); }
+};
+
 // Four lanes of a functor: their values, how they are joined, and the carry that all of a block meet. `nothing` changes
 // nobody.
-template <class T> struct SumLanes {
+template <class T> struct SumLanes : NumberLanes<T> {
   using O = xpu::SumScan<T>;
   using V = typename Quad<T>::type;
   using S = V;
@@ -26,10 +38,6 @@ template <class T> struct SumLanes {
 
   // Not even -0.
   [[gnu::always_inline]] static void nothing(S& s) { s = std::is_integral_v<T> ? V{} : -V{}; }
-  [[gnu::always_inline]] static void load(S& s, const T* x) { __builtin_memcpy(&s, x, sizeof s); }
-  [[gnu::always_inline]] static void shifted(S& to, const S& before, const S& s, int by) {
-    shift<T>(to, before, s, by);
-  }
   [[gnu::always_inline]] static void join(S& to, const S& a, const S& b) { to = a + b; }
   [[gnu::always_inline]] void apply(S& s) const {
     if constexpr (sizeof(carry) == sizeof(T))
@@ -40,24 +48,18 @@ template <class T> struct SumLanes {
   [[gnu::always_inline]] void extend(const S& last, bool begins) {
     carry = begins ? O::start(last[3]) : O::extend(carry, last[3]);
   }
-  [[gnu::always_inline]] static void store(T* x, const S& s) { __builtin_memcpy(x, &s, sizeof s); }
 };
 
 // Of doubles and integers.
-template <class T> struct ProductLanes {
+template <class T> struct ProductLanes : NumberLanes<T> {
   using V = typename Quad<T>::type;
   using S = V;
   T carry{};
 
   [[gnu::always_inline]] static void nothing(S& s) { s = V{} + T(1); }
-  [[gnu::always_inline]] static void load(S& s, const T* x) { __builtin_memcpy(&s, x, sizeof s); }
-  [[gnu::always_inline]] static void shifted(S& to, const S& before, const S& s, int by) {
-    shift<T>(to, before, s, by);
-  }
   [[gnu::always_inline]] static void join(S& to, const S& a, const S& b) { to = a * b; }
   [[gnu::always_inline]] void apply(S& s) const { s = carry * s; }
   [[gnu::always_inline]] void extend(const S& last, bool begins) { carry = begins ? last[3] : carry * last[3]; }
-  [[gnu::always_inline]] static void store(T* x, const S& s) { __builtin_memcpy(x, &s, sizeof s); }
 };
 
 // A product beside its error (kernels/sycl/core/wide.hpp).
