@@ -7,7 +7,6 @@ CPU in float64. Results that are subnormal in float64's view are left out. torch
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 import torch
 
 from tools.doc_tables import filled, marks
-from xpu_ops._paths import release_dir
+from xpu_ops._paths import manifest
 
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 STEP = 4099  # between the bits of float32 inputs: a million of them
@@ -68,7 +67,7 @@ def measured(op: Any, args: list[Any], dtype: torch.dtype) -> Error:
 
 def functions() -> Iterator[tuple[str, Any, list[Any], list[str]]]:
     """Name, overload, further arguments and types of each pointwise row of one floating tensor."""
-    for row in json.loads((release_dir() / "manifest.json").read_text())["rows"]:
+    for row in manifest()["rows"]:
         types = [t for t in TYPES if t in row["types"]]
         if row["kind"] != "pointwise" or not types or not row["deterministic"] or row["key"] != "XPU":
             continue

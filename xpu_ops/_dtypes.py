@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
-from ._paths import release_dir
+from ._paths import manifest
 
 
 @cache
@@ -22,5 +21,5 @@ def short_names() -> dict[str, str]:
 
 @cache
 def _table() -> list[dict[str, str]]:
-    table: list[dict[str, str]] = json.loads((release_dir() / "manifest.json").read_text())["types"]
+    table: list[dict[str, str]] = manifest()["types"]
     return table

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -34,6 +37,13 @@ def torch_release() -> str:
 def release_dir() -> Path:
     """The folder of what is built per release of torch, for the one that is imported: the extension and manifest.json."""
     return package_dir() / f"torch{torch_release()}"
+
+
+@functools.cache
+def manifest() -> dict[str, Any]:
+    """What the build wrote of the op manifest: its rows and types (tools/codegen/rows.py)."""
+    document: dict[str, Any] = json.loads((release_dir() / "manifest.json").read_text())
+    return document
 
 
 def built_releases() -> list[str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 
 import pytest
 import torch
 
 import xpu_ops
-from xpu_ops._paths import release_dir
+from xpu_ops._paths import manifest
 from xpu_ops.bench import cases, core, vision
 
 # Why an operator has no row. Names as in the manifest.
@@ -66,7 +65,7 @@ def test_every_native_operator_has_a_row() -> None:
             if case.check and case.unfused is None and (error := core.check(case, given)):
                 wrong.append(f"{case.section}, {case.name}: {error}")
     assert not wrong
-    rows = json.loads((release_dir() / "manifest.json").read_text())["rows"]
+    rows = manifest()["rows"]
     # Strided nested and quantized tensors compute with the kernels of dense ones.
     others = ("NestedTensorXPU", "QuantizedXPU")
     nested = {r["op"] for r in rows if r["key"] in others} - {r["op"] for r in rows if r["key"] == "XPU"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Any
 
 import torch
 
 from xpu_ops import _dtypes
-from xpu_ops._paths import release_dir
+from xpu_ops._paths import manifest
 from xpu_ops.upstream import torchvision as _torchvision
 
 TORCH_TYPES = {short: getattr(torch, name) for short, name in _dtypes.names().items()}
@@ -21,7 +20,7 @@ _torchvision.make_known()
 @cache
 def rows() -> list[dict[str, Any]]:
     """Every manifest row of dense tensors, as codegen wrote it."""
-    return [r for r in json.loads((release_dir() / "manifest.json").read_text())["rows"] if r["key"] == "XPU"]
+    return [r for r in manifest()["rows"] if r["key"] == "XPU"]
 
 
 def overload(name: str) -> Any:

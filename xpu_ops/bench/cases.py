@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from xpu_ops._paths import release_dir
+from xpu_ops._paths import manifest
 
 from . import (
     compiled,
@@ -48,7 +47,7 @@ def host() -> Iterator[Case]:
 
 def pointwise(size: int) -> Iterator[Case]:
     """Every pointwise row of the manifest in f32, or i32 where it has no floats, at one size; each mode is a row."""
-    for row in json.loads((release_dir() / "manifest.json").read_text())["rows"]:
+    for row in manifest()["rows"]:
         if row["kind"] == "pointwise" and row["types"]:
             modes = {k: v for k, v in row["test"]["sample"].items() if isinstance(v, list) and isinstance(v[-1], str)}
             for choice in next(iter(modes.values()), [None]):

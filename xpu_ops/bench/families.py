@@ -3,14 +3,13 @@ computes has a row (tests/perf/test_bench_rows.py)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 
-from xpu_ops._paths import release_dir
+from xpu_ops._paths import manifest
 
 from .core import Case, with_gradients
 
@@ -25,7 +24,7 @@ def _cases(section: str, rows: Rows, check: bool = True) -> Iterator[Case]:
 
 def foreach() -> Iterator[Case]:
     """Every operator over lists, from its schema: ten tensors of 1e5 elements."""
-    for row in json.loads((release_dir() / "manifest.json").read_text())["rows"]:
+    for row in manifest()["rows"]:
         if not row["op"].startswith("_foreach_"):
             continue
         base, _, overload = row["op"].partition(".")

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from xpu_ops._paths import release_dir
+from xpu_ops import _paths
 from xpu_ops.upstream import sparse_semi_structured as _sparse_semi_structured
 from xpu_ops.upstream import torchvision as _torchvision
 
@@ -59,17 +57,10 @@ class Registration:
     autocast: bool = False
 
 
-@cache
 def manifest() -> list[dict[str, Any]]:
     """The generated manifest rows."""
-    rows: list[dict[str, Any]] = _generated()["rows"]
+    rows: list[dict[str, Any]] = _paths.manifest()["rows"]
     return rows
-
-
-@cache
-def _generated() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((release_dir() / "manifest.json").read_text())
-    return document
 
 
 def peer_keys() -> dict[str, list[str]]:
@@ -77,7 +68,7 @@ def peer_keys() -> dict[str, list[str]]:
 
     As native_functions.yaml of the torch of the build declares them; torch 2.13 does not, and gets those of 2.15.
     """
-    keys: dict[str, list[str]] = _generated()["peer"]
+    keys: dict[str, list[str]] = _paths.manifest()["peer"]
     return keys
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 import operator
 import os
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from torch.overrides import get_overridable_functions
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from xpu_ops import _autoload
-from xpu_ops._paths import release_dir
+from xpu_ops._paths import manifest
 from xpu_ops.upstream.registry import replaces
 
 _MOST = 4  # calls of a graph of one operator, views included
@@ -37,8 +36,7 @@ class _Other(Exception):
 @functools.cache
 def _rows() -> dict[str, str]:
     """Who computes an overload of dense tensors."""
-    rows = json.loads((release_dir() / "manifest.json").read_text())["rows"]
-    return {overload: row["by"] for row in rows if row["key"] == "XPU" for overload in row["overloads"]}
+    return {overload: row["by"] for row in manifest()["rows"] if row["key"] == "XPU" for overload in row["overloads"]}
 
 
 @functools.cache
