@@ -41,7 +41,7 @@ def release_dir() -> Path:
 
 @functools.cache
 def manifest() -> dict[str, Any]:
-    """What the build wrote of the op manifest: its rows and types (tools/codegen/rows.py)."""
+    """The op manifest as the build wrote it: rows and types (tools/codegen/rows.py)."""
     document: dict[str, Any] = json.loads((release_dir() / "manifest.json").read_text())
     return document
 
