@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
+import numpy as np
+import torch
+from torch.testing._internal import common_utils
+from torch.testing._internal.opinfo import core
 from torch.testing._internal.opinfo.core import BinaryUfuncInfo, OpInfo, SampleInput, UnaryUfuncInfo
 
 from support.compare import to_device
 from support.ties import by_elements
+
+
+def _seed(seed: int | None = None) -> None:
+    seed = common_utils.SEED if seed is None else seed
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed)
+
+
+# Two thirds of the time of a test of samples: before each list of samples torch looks for a unittest.TestCase in the
+# whole stack, of which there is none, and before each sample it writes the stack down for devices that are not there.
+common_utils.extract_test_fn = core.extract_test_fn = lambda: None
+common_utils.set_rng_seed = _seed
 
 # Results that are not a function of the inputs: shapes and dtypes are compared, distributions are tested elsewhere.
 UNDETERMINED = {
