@@ -186,8 +186,10 @@ bool call_here(Queue& queue, const char* name, HostFunction* here, size_t groups
 
 void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostFunction* here, size_t groups,
                    size_t local, const uint64_t* fields, size_t count) {
+  // Of few groups, whose cost HostFunction has seen: a compiled kernel stands for several calls that would each be small.
+  constexpr int64_t kSmall = 256 << 10;
   if (groups == 0) return;
-  if (here && CallSize::small() && here->pays(groups) && queue.small().takes(1) &&
+  if (here && CallSize::small(kSmall) && here->pays(groups) && queue.small().takes(1) &&
       (count <= 16 ? call_here<16>(queue, name, here, groups, local, fields, count)
                    : call_here<kMaxFields>(queue, name, here, groups, local, fields, count)))
     return;
