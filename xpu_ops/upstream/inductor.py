@@ -248,7 +248,7 @@ def recorded_graphs(upstream: Callable[..., None]) -> Callable[..., None]:
     test="tests/inductor/test_compile_environment.py::test_a_call_of_a_plain_graph",
 )
 def plain_wrapper(upstream: Callable[..., Any]) -> Callable[..., Any]:
-    """From its second call on a graph without side effects is called as it is, where gradients are off anyway."""
+    """From its second call on a graph without side effects is called as it is."""
 
     @functools.wraps(upstream)
     def create(compiled_fn: Callable[..., Any], **kwargs: Any) -> Callable[..., Any]:
@@ -264,15 +264,19 @@ def plain_wrapper(upstream: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(whole)
         def runtime_wrapper(args: list[Any]) -> Any:
             nonlocal plain
-            if not plain or torch.is_grad_enabled() or profiler._is_profiler_enabled or debug.RECORD_GRAPH_EXECUTION:
+            if not plain or profiler._is_profiler_enabled or debug.RECORD_GRAPH_EXECUTION:
                 plain = any(isinstance(a, torch.Tensor) and a.device.type == "xpu" for a in args)
                 return whole(args)
-            if not is_graph:
-                return compiled_fn(args)
+            grads = torch.is_grad_enabled()
+            if grads:
+                torch._C._set_grad_enabled(False)
             try:
-                return compiled_fn.current_callable(args)  # type: ignore[attr-defined]
+                return compiled_fn.current_callable(args) if is_graph else compiled_fn(args)  # type: ignore[attr-defined]
             finally:
-                _end_metrics()
+                if grads:
+                    torch._C._set_grad_enabled(True)
+                if is_graph:
+                    _end_metrics()
 
         return runtime_wrapper
 
