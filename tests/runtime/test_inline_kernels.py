@@ -153,6 +153,12 @@ def test_a_compiled_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     assert all(commands(tmp_path, function, x, y))
 
 
+def test_a_cheap_compiled_kernel_of_more_elements_runs_here(tmp_path: Path) -> None:
+    """128 KiB: eager's two operators would be small calls."""
+    function = torch.compile(lambda a: a * torch.sigmoid(a))
+    assert all(commands(tmp_path, function, torch.rand(16, 1024, generator=G).to("xpu")))
+
+
 def test_a_triton_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     triton = pytest.importorskip("triton")
     from xpu_ops.bench.triton_kernels import add_kernel
