@@ -186,7 +186,7 @@ bool call_here(Queue& queue, const char* name, HostFunction* here, size_t groups
 
 void launch_packed(Queue& queue, const char* name, const sycl::kernel& kernel, HostFunction* here, size_t groups,
                    size_t local, const uint64_t* fields, size_t count) {
-  // Of few groups, whose cost HostFunction has seen: a compiled kernel stands for several calls that would each be small.
+  // A compiled kernel stands for several calls that would each be small, and HostFunction sees what it costs.
   constexpr int64_t kSmall = 256 << 10;
   if (groups == 0) return;
   if (here && CallSize::small(kSmall) && here->pays(groups) && queue.small().takes(1) &&
