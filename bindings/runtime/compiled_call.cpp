@@ -20,8 +20,9 @@ namespace py = pybind11;
 namespace xpu_ops {
 namespace {
 
-// Graphs that Inductor was given in this thread, and those of them that are one operator.
-struct Graphs { uint64_t all = 0, operators = 0; };
+// Graphs that Inductor was given in this thread, those of them that are one operator, and how often a traced function
+// asked if it is compiled.
+struct Graphs { uint64_t all = 0, operators = 0, questions = 0; };
 thread_local Graphs graphs;
 
 // An argument of a call: what a tensor is but for its values, or an object's address, of which no reference is kept.
@@ -65,10 +66,15 @@ class Itself {
   bool serves(PyObject* const* args, size_t n) const { return calls_ == kAlike && are_like(args, n); }
 
   // After a call, between whose graphs `before` it was. `asks`: whether the function asks if it is compiled, so that
-  // itself it may do other things.
+  // itself it may do other things. Tracing tells of a question wherever it is asked, a search for names of those on
+  // ways that were not traced.
   void saw(const Graphs& before, const py::object& asks, PyObject* const* args, size_t n, bool plain) {
     const uint64_t all = graphs.all - before.all, operators = graphs.operators - before.operators;
-    if (all > 0) {
+    if (graphs.questions != before.questions) {
+      is_operator_ = false;
+      has_graphs_ = true;
+      calls_ = 0;
+    } else if (all > 0) {
       is_operator_ = operators == 1 && all == 1 && (is_operator_ || (!has_graphs_ && !asks().is(py::handle(Py_True))));
       has_graphs_ = true;
       calls_ = 0;
@@ -296,6 +302,7 @@ void bind_compiled_call(py::module_& m) {
     ++graphs.all;
     graphs.operators += is_operator;
   });
+  m.def("count_question", [] { ++graphs.questions; });
   m.def("module_call", module_call, py::arg("optimized"), py::arg("whole"), py::arg("module"), py::arg("flags"),
         py::arg("hooks"));
   m.def(

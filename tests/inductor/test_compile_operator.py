@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from collections.abc import Callable
@@ -169,7 +170,32 @@ class Asks(nn.Module):
         return asks(x)
 
 
-@pytest.mark.parametrize("function", [asks, lambda x: asks(x), nn.Sequential(Asks())])
+class Holder:
+    """No module: a search for names does not look into it."""
+
+    def ask(self, x: torch.Tensor) -> torch.Tensor:
+        return asks(x)
+
+    __call__ = ask
+
+
+HOLDER = Holder()
+TABLE = {"ask": asks}
+PART = functools.partial(asks)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        asks,
+        lambda x: asks(x),
+        nn.Sequential(Asks()),
+        lambda x: HOLDER.ask(x),
+        lambda x: HOLDER(x),
+        lambda x: TABLE["ask"](x),
+        lambda x: PART(x),
+    ],
+)
 def test_a_function_that_asks_stays_compiled(function: Callable[..., Any], x: torch.Tensor) -> None:
     f = torch.compile(function)
     warm(f, x)

@@ -109,6 +109,23 @@ def _asks(function: Any) -> bool:
     return False
 
 
+@replaces(
+    "torch._dynamo.symbolic_convert.InstructionTranslatorBase.mark_inconsistent_side_effects",
+    since="2.13",
+    why="Dynamo calls it where a function asks if it is compiled, also one that no search for names reaches",
+    test="tests/inductor/test_compile_operator.py::test_a_function_that_asks_stays_compiled",
+)
+def questions(upstream: Callable[..., Any]) -> Callable[..., Any]:
+    """Counted: such a function is not called itself."""
+
+    @functools.wraps(upstream)
+    def mark_inconsistent_side_effects(self: Any) -> Any:
+        _autoload.load().count_question()
+        return upstream(self)
+
+    return mark_inconsistent_side_effects
+
+
 def _entry(upstream: Any, context: Any) -> Callable[..., Any]:
     compiled = _autoload.load().compiled_call(
         function=upstream._torchdynamo_orig_callable,
