@@ -1,5 +1,6 @@
 // cdist, pdist, cross, trace, renorm.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/_euclidean_dist.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/linalg_vector_norm.h>
@@ -77,6 +78,7 @@ at::Tensor _cdist_forward(const at::Tensor& x1, const at::Tensor& x2, double p, 
               "cdist only supports floating-point dtypes, X1 got: ", x1.scalar_type());
   TORCH_CHECK(at::isFloatingType(x2.scalar_type()),
               "cdist only supports floating-point dtypes, X2 got: ", x2.scalar_type());
+  check_scalar_type(x2, x1.scalar_type());
   TORCH_CHECK(p >= 0, "cdist only supports non-negative p values");
   const int64_t mode = compute_mode.value_or(0);
   TORCH_CHECK(mode >= 0 && mode <= 2, "possible modes: 0, 1, 2, but was: ", mode);
@@ -171,6 +173,10 @@ at::Tensor _pdist_backward(const at::Tensor& grad, const at::Tensor& self, doubl
 }
 
 void linalg_cross(const at::Tensor& self, const at::Tensor& other, int64_t dim, const at::Tensor& out) {
+  at::assert_no_internal_overlap(out);
+  at::assert_no_overlap(out, self);
+  at::assert_no_overlap(out, other);
+  check_scalar_type(other, self.scalar_type());
   if (out.numel() == 0) return;
   dim = at::maybe_wrap_dim(dim, out.dim());
   const at::Tensor a = self.expand(out.sizes()), b = other.expand(out.sizes());

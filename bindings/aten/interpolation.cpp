@@ -269,6 +269,7 @@ bool dense_planes(const at::Tensor& t) {
 // The size of the result, of arguments that it checks.
 std::vector<int64_t> grid_result(const at::Tensor& input, const at::Tensor& grid, int64_t mode, bool volume) {
   at::native::check_grid_sampler_common(input, grid);
+  check_scalar_type(grid, input.scalar_type());
   volume ? check_grid_sampler_3d(input, grid, mode) : at::native::check_grid_sampler_2d(input, grid);
   std::vector<int64_t> sizes{input.size(0), input.size(1)};
   for (int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
@@ -292,6 +293,7 @@ std::tuple<at::Tensor, at::Tensor> grid_backward(const at::Tensor& grad, const a
   const std::vector<int64_t> sizes = grid_result(input, grid_, mode, volume);
   TORCH_CHECK(grad.sizes() == sizes, "grid_sampler: expected grad_output of size ", at::IntArrayRef(sizes),
               ", but got ", grad.sizes());
+  check_scalar_type(grad, input.scalar_type());
   const at::Tensor grid = grid_.contiguous(), flow = dense_planes(grad) ? grad : grad.contiguous();
   at::Tensor grad_input, grad_grid = new_empty(grid.sizes(), grid.scalar_type());
   if (grid.numel() == 0 || input.numel() == 0) {

@@ -271,6 +271,8 @@ void nll_backward(const at::Tensor& grad_output, const at::Tensor& self, const a
                   const at::Tensor& weight, int64_t reduction, int64_t ignore_index, const at::Tensor& total_weight,
                   const at::Tensor& grad_input) {
   if (grad_input.numel() == 0) return;
+  check_scalar_type(grad_output, self.scalar_type());
+  check_scalar_type(total_weight, self.scalar_type());
   Nll nll(self, target, weight, ignore_index);
   ops::NllProblem& p = nll.problem;
   const at::Tensor grad = grad_output.contiguous();

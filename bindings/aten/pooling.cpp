@@ -102,6 +102,7 @@ bool turns(PoolKind kind, const Window& w, int nd, const at::Tensor& input, cons
 // The operator over outputs of any strides: computes into dense ones where they are not.
 void pool(PoolKind kind, const Window& w, int nd, bool back, const at::Tensor& src, const at::Tensor& dst,
           const at::Tensor& indices, at::MemoryFormat format) {
+  check_scalar_type(src, dst.scalar_type());
   const auto dense = [&](const at::Tensor& t) {
     return !t.defined() || t.is_contiguous(format) ? t : at::empty(t.sizes(), t.options().memory_format(format));
   };

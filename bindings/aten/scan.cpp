@@ -53,8 +53,7 @@ void scan_extremes(const Tables& tables, const at::Tensor& self, const at::Tenso
                    int64_t dim) {
   TORCH_CHECK(values.sizes() == self.sizes() && indices.sizes() == self.sizes(), "values ", values.sizes(),
               " and indices ", indices.sizes(), " must have the shape of self ", self.sizes());
-  TORCH_CHECK(values.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
-              values.scalar_type());
+  check_scalar_type(values, self.scalar_type());
   scan(tables, self, dim, values, indices);
 }
 
@@ -71,6 +70,7 @@ void cumprod(const at::Tensor& self, int64_t dim, std::optional<at::ScalarType>,
 at::Tensor& _logcumsumexp_out(const at::Tensor& self, int64_t dim, at::Tensor& out) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   resize_out(out, self.sizes(), {}, self.options());
+  check_apart(out, self);
   accumulate({kernels::logcumsumexp_line, kernels::logcumsumexp_team, kernels::logcumsumexp_axis, 0}, self, dim, out);
   return out;
 }

@@ -82,10 +82,16 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
   ops::pad(runtime::current_queue(), table[type], p);
 }
 
+// As the CPU kernels do, where upstream's metas do not set it: strides of the input's format, but never for elements
+// that belong to others, as those between the elements of a view do.
+void restride(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor& input) {
+  if (out.sizes() != sizes || out.is_non_overlapping_and_dense()) out.resize_(sizes, input.suggest_memory_format());
+}
+
 void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
   if (out.numel() == 0) return;
-  // As the CPU kernels do; upstream's metas do not set it.
-  out.resize_(out.sizes(), input.suggest_memory_format());
+  at::assert_no_internal_overlap(out);
+  restride(out, out.sizes(), input);
   const PadShape s = pad_shape(input, padding);
   const at::Tensor src = plain(input);
   ContiguousOut target(out);
@@ -103,7 +109,7 @@ void pad_backward(const at::Tensor& grad, const at::Tensor& input, at::IntArrayR
     TORCH_CHECK(grad.size(d) == input.size(d), "gradOutput has size ", grad.size(d), " in dimension ", d,
                 ", but the input has ", input.size(d));
   if (grad_input.numel() == 0) return;
-  grad_input.resize_(grad_input.sizes(), input.suggest_memory_format());
+  restride(grad_input, grad_input.sizes(), input);
   const PadShape s = pad_shape(input, padding);
   const at::Tensor src = plain(grad);
   ContiguousOut target(grad_input);
@@ -117,7 +123,7 @@ void resize_pad(at::Tensor& out, const at::Tensor& input, at::IntArrayRef paddin
   std::vector<int64_t> sizes = input.sizes().vec();
   const PadShape s = pad_shape(input, padding);
   for (size_t d = 0; d < padding.size() / 2; ++d) sizes[sizes.size() - 1 - d] = s.out[d];
-  out.resize_(sizes, input.suggest_memory_format());
+  restride(out, sizes, input);
 }
 
 void check_reflection2d(const at::Tensor& input, at::IntArrayRef padding) {
@@ -145,7 +151,7 @@ void check_grad_sizes(const at::Tensor& grad, const at::Tensor& input, at::IntAr
 at::Tensor& pad_backward_out(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding,
                              at::Tensor& grad_input, bool reflect) {
   check_grad_sizes(grad, input, padding);
-  grad_input.resize_(input.sizes(), input.suggest_memory_format());
+  restride(grad_input, input.sizes(), input);
   pad_backward(grad, input, padding, grad_input, reflect);
   return grad_input;
 }

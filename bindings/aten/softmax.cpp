@@ -12,6 +12,7 @@ namespace {
 
 // `y` is undefined in the forward direction.
 void run(bool log, const at::Tensor& x, const at::Tensor& y, int64_t dim, const at::Tensor& out) {
+  if (y.defined()) check_scalar_type(y, x.scalar_type());
   if (out.numel() == 0) return;
   const at::Tensor in = x.contiguous();
   at::Tensor result = out.is_contiguous() ? out : new_empty(out.sizes(), out.scalar_type());

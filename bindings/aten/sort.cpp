@@ -84,7 +84,9 @@ void pick(const at::Tensor& self, int64_t dim, int64_t k, PickMode mode, const a
           const at::Tensor& indices) {
   const Rows in(self, dim);
   const bool place = indices.defined();
-  const at::Tensor v = values.is_contiguous() ? values : new_empty(values.sizes(), values.scalar_type());
+  // A row must be read whole before a result takes the place of one of its elements.
+  const bool over = at::get_overlap_status(in.data, values) != at::MemOverlapStatus::No;
+  const at::Tensor v = values.is_contiguous() && !over ? values : new_empty(values.sizes(), values.scalar_type());
   const at::Tensor i = !place || indices.is_contiguous() ? indices : new_empty(indices.sizes(), at::kLong);
   ops::pick(runtime::current_queue(), {dtype_of(self), in.data.const_data_ptr(), v.mutable_data_ptr(),
                                        place ? i.mutable_data_ptr<int64_t>() : nullptr, in.rows, in.length, k, mode});
@@ -112,7 +114,7 @@ void pick_dim(const char* name, const at::Tensor& self, int64_t dim, bool keepdi
                                 toString(self.scalar_type()), "'");
   if (mode == PickMode::kth)
     TORCH_CHECK(k >= 1 && k <= length, "kthvalue(): selected number k out of range for dimension ", dim);
-  at::assert_no_overlap(self, values);
+  if (mode == PickMode::kth) at::assert_no_overlap(self, values);
   resize_out(values, without(self, dim, keepdim), {}, self.options());
   resize_out(indices, without(self, dim, keepdim), {}, self.options().dtype(at::kLong));
   if (self.dim() == 0) {
@@ -175,6 +177,8 @@ std::tuple<at::Tensor&, at::Tensor&> mode_values(const at::Tensor& self, int64_t
   const auto [v, i] = aten::mode(self, dim, keepdim);
   resize_out(values, v.sizes(), {}, v.options());
   resize_out(indices, i.sizes(), {}, i.options());
+  check_apart(values, self);
+  check_apart(indices, self);
   values.copy_(v);
   indices.copy_(i);
   return {values, indices};

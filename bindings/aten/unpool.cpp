@@ -39,7 +39,7 @@ void unpool(const at::Tensor& self_, const at::Tensor& indices_, at::IntArrayRef
   std::vector<int64_t> sizes = self_.sizes().vec();
   std::copy(output_size.begin(), output_size.end(), sizes.end() - spatial);
   at::native::resize_output(out, sizes);
-  if (format != at::MemoryFormat::Contiguous && !out.is_contiguous(format))
+  if (format != at::MemoryFormat::Contiguous && !out.is_contiguous(format) && out.is_non_overlapping_and_dense())
     out.unsafeGetTensorImpl()->empty_tensor_restride(format);
   at::Tensor dense = out.is_contiguous(format) ? out : new_empty(sizes, out.scalar_type(), format);
   dense.zero_();

@@ -9,6 +9,7 @@ from .host import floats_here
 from .model import Family, Operator, PointwiseKernel, pow2_shards, shard
 from .schema import Library
 from .torch_ops import Arg, Overload
+from .types import TYPES
 
 OPERATORS_PER_FILE = 24
 # Defaults of None scalars; an infinity becomes the integer type's limit.
@@ -42,6 +43,7 @@ def guarded(body: list[str], o: Overload, op: Operator) -> list[str]:
         lines += [
             f'c10::impl::check_and_update_common_device(common, {a.name}, "wrapper_XPU_{o.cpp_name}", "{a.name}");'
             for a in tensors
+            if a.name not in op.row.anywhere
         ]
     if any("Generator" in a.ctype for a in o.args) and tensors and "Tensor &" in tensors[0].ctype:
         # A generator's device takes part in dispatch: a CPU tensor can arrive here.
@@ -70,7 +72,7 @@ def pointwise_op(kernel: PointwiseKernel) -> str:
     tables = ", ".join(f"kernels::{kernel.name}_{layout}" for layout in ("rows", "inline"))
     return (
         f'const PointwiseOp {pointwise_op_name(kernel)}{{"{kernel.name}", {len(kernel.outputs)}, {len(kernel.inputs)}, '
-        f"{{{', '.join(types)}}}, {tables}}};"
+        f"{{{', '.join(types)}}}, {tables}, {str(kernel.exact).lower()}}};"
     )
 
 
@@ -162,6 +164,9 @@ def structured_wrapper(op: Operator, o: Overload) -> str:
         lines[:0] = small_dense(o, pointwise_op_name(op.pointwise[""]), tensors, scalar_list(op, o))
     call = ", ".join(convert(args[name], ctype) for name, ctype in group.meta_args)
     lines.append(("[[maybe_unused]] auto pre = " if group.precomputed else "") + f"op.meta({call});")
+    if o.kind == SchemaKind.out:
+        read = [a.name for a in o.args if a.is_tensor and not a.is_out]
+        lines += [f"check_apart({out}, {name});" for out in op.row.apart for name in read]
     if op.pointwise and not op.row.impl:
         lines += select_check(op, o)
         lines.append(f"pointwise(op, {chosen_op(op, o)}, {scalar_list(op, o)});")
@@ -207,6 +212,10 @@ def iterator_wrapper(op: Operator, o: Overload) -> str:
     real = [t for t in kernel.types if "complex" not in t.groups]
     unchanged = o.kind == SchemaKind.inplace and bool(real) and all(kernel.exprs[t.name] == ["a"] for t in real)
     lines = [
+        *[
+            f'TORCH_CHECK({tensors[0]}.scalar_type() != at::ScalarType::{TYPES[t].scalar}, "{text}");'
+            for t, text in op.row.refuses.items()
+        ],
         *(["if (!self.is_complex()) return self;"] if unchanged else []),
         *(small_dense(o, pointwise_op_name(kernel), tensors, scalar_list(op, o)) if direct else []),
         f"const PointwiseOp& kernel = {chosen_op(op, o)};",
@@ -275,7 +284,7 @@ def defined(op: Operator) -> bool:
 
 
 def has_gradients(op: Operator) -> bool:
-    return defined(op) or op.row.autograd is not None
+    return defined(op) or op.row.autograd is not None or op.row.tangents is not None
 
 
 def above_autograd_signature(o: Overload, name: str) -> str:
@@ -284,7 +293,7 @@ def above_autograd_signature(o: Overload, name: str) -> str:
 
 
 def gradient_declarations(op: Operator) -> list[str]:
-    names = [op.row.composite, op.row.autograd]
+    names = [op.row.composite, op.row.autograd, op.row.tangents]
     return [above_autograd_signature(o, name) + ";" for o in op.overloads for name in names if name]
 
 
@@ -308,6 +317,21 @@ def autograd_wrapper(op: Operator, o: Overload) -> str:
         f"return op.call({values});",
     ]
     return "\n".join([above_autograd_signature(o, f"grad_{o.cpp_name}") + " {", *[f"  {x}" for x in lines], "}"])
+
+
+def tangents_wrapper(op: Operator, o: Overload) -> str:
+    """Calls that carry forward derivatives go to `tangents`, others to torch's formula, which AutogradOther has too."""
+    tensors = ", ".join(a.name for a in o.args if a.tensor_like)
+    values = ", ".join(a.name for a in o.args)
+    arguments = ", ".join(f"{a.ctype} {a.name}" for a in o.args)
+    lines = [
+        f"if (have_tangents({tensors})) return translate([&] {{ return {op.row.tangents}({values}); }});",
+        f'static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("{o.namespace}::{o.base_name}", "")',
+        f"                           .typed<{above_autograd_signature(o, '')}>();",
+        f"return op.redispatch((keys & c10::after_autograd_keyset).add(c10::DispatchKey::AutogradOther), {values});",
+    ]
+    head = f"{o.return_type} grad_{o.cpp_name}(c10::DispatchKeySet keys, {arguments}) {{"
+    return "\n".join([head, *[f"  {x}" for x in lines], "}"])
 
 
 def autocast_wrapper(o: Overload) -> str:
@@ -344,7 +368,7 @@ def registrations(members: list[Operator]) -> list[str]:
                 blocks.setdefault("TORCH_LIBRARY_IMPL(xpu_ops, Autograd, m)", []).append(
                     f'  m.impl("{name}", &grad_{o.cpp_name});'
                 )
-            elif op.row.autograd:
+            elif op.row.autograd or op.row.tangents:
                 blocks.setdefault(f"TORCH_LIBRARY_IMPL({o.namespace}, AutogradXPU, m)", []).append(
                     f'  m.impl("{name}", &grad_{o.cpp_name});'
                 )
@@ -461,7 +485,12 @@ def files_of(family: Family) -> dict[str, str]:
             "namespace {",
             *multi.values(),
             *[wrapper(op, o) for op in members if not op.row.native for o in op.overloads],
-            *[autograd_wrapper(op, o) for op in members if has_gradients(op) for o in op.overloads],
+            *[
+                (tangents_wrapper if op.row.tangents else autograd_wrapper)(op, o)
+                for op in members
+                if has_gradients(op)
+                for o in op.overloads
+            ],
             *[autocast_wrapper(o) for op in members if op.row.autocast for o in op.overloads],
             *registrations(members),
             "}  // namespace",

@@ -128,6 +128,10 @@ class Row(Strict):
         default=False,
         description="bfloat16 that is moved by fours is computed by the functions of the same name in `xpu::quick` (kernels/sycl/math/quick.hpp)",
     )
+    exact: bool = Field(
+        default=False,
+        description="a number as second operand keeps its digits beside smaller floats, as on the CPU; others are rounded to the type",
+    )
     operands: int | None = Field(
         default=None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"
     )
@@ -168,6 +172,14 @@ class Row(Strict):
         default=False,
         description="register the function that torch registers for both CPU and CUDA under the key: it calls operators only",
     )
+    apart: list[str] = Field(
+        default_factory=list,
+        description="outputs of a structured row that may not partly overlap with its tensors, as on the CPU; an iterator sees to it itself",
+    )
+    refuses: dict[str, str] = Field(
+        default_factory=dict,
+        description="element type -> text of the RuntimeError for it, where torch has one; for rows with `iter`",
+    )
     iterator: bool = Field(default=False, description="pass the structured TensorIterator as first argument")
     overloads: list[str] = Field(default_factory=list, description="further overloads, each with an adapter of its own")
     schemas: list[str] = Field(
@@ -181,6 +193,10 @@ class Row(Strict):
         default=None,
         description="the function for calls that want gradients, where torch has no formula; outside of `xpu_ops` without overload names",
     )
+    tangents: str | None = Field(
+        default=None,
+        description="the function for calls that carry forward derivatives, of which torch's formula has none; in differentiable operators, without overload names",
+    )
     autocast: bool = Field(
         default=False, description="namespace `xpu_ops` only: casts float arguments as torch's matmul does"
     )
@@ -188,6 +204,9 @@ class Row(Strict):
     above_autograd: bool = Field(
         default=False,
         description="registers the adapter for AutogradXPU too: torch has no formula, and it is differentiable itself; with `NestedTensorXPU` for AutogradNestedTensor, where the adapter gets tensors of any device",
+    )
+    anywhere: list[str] = Field(
+        default_factory=list, description="tensor arguments that may lie on another device than the others"
     )
     by: Literal["sycl", "onednn", "onemkl", "composite", "host"] = Field(
         default="sycl", description="what implements it, for the coverage report"
@@ -215,6 +234,8 @@ class Row(Strict):
             raise ValueError("composite, autocast: only for operators of the namespace xpu_ops")
         if namespace == "xpu_ops" and not self.composite:
             raise ValueError("composite: needed for an operator that is defined here")
+        if self.tangents and (self.autograd or self.above_autograd or namespace == "xpu_ops"):
+            raise ValueError("tangents: only beside a formula of torch")
         if self.shared and (self.pointwise or self.foreach or self.native or self.impl or self.schemas):
             raise ValueError("shared: needs no other implementation")
         if self.keys != ["XPU"] and (self.pointwise or self.foreach or self.iterator or self.schemas):

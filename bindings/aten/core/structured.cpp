@@ -1,5 +1,6 @@
 #include "bindings/aten/core/structured.hpp"
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
 
 namespace xpu_ops::aten {
@@ -20,6 +21,11 @@ void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef st
     out.as_strided_(sizes, strides);
   else if (options.memory_format_opt().has_value())
     out.unsafeGetTensorImpl()->empty_tensor_restride(*options.memory_format_opt());
+}
+
+void check_apart(const at::Tensor& out, const at::Tensor& input) {
+  at::assert_no_internal_overlap(out);
+  at::assert_no_partial_overlap(out, input);
 }
 
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options) {

@@ -15,6 +15,8 @@ at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::
 // data).
 void resize_out(const at::Tensor& out, at::IntArrayRef sizes, at::IntArrayRef strides,
                 const at::TensorOptions& options);
+// As an iterator checks an output: no two of its elements are one, and it lies apart from the input or is the input.
+void check_apart(const at::Tensor& out, const at::Tensor& input);
 void check_inplace(const at::Tensor& self, at::IntArrayRef sizes, const at::TensorOptions& options);
 
 namespace detail {

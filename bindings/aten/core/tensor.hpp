@@ -26,6 +26,11 @@ inline bool is_single_or_half(at::ScalarType t) { return t == at::kFloat || t ==
 // Whether the elements of each row lie side by side.
 inline bool has_dense_rows(const at::Tensor& t) { return t.size(-1) < 2 || t.stride(-1) == 1; }
 
+// For kernels that read `t` as elements of `type`.
+inline void check_scalar_type(const at::Tensor& t, at::ScalarType type) {
+  TORCH_CHECK(t.scalar_type() == type, "expected scalar type ", type, " but found ", t.scalar_type());
+}
+
 // For operators that write an argument which torch's code does not count as written.
 inline void mark_written(const at::Tensor& t) {
   if (!t.is_inference()) t.unsafeGetTensorImpl()->bump_version();
