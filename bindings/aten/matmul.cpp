@@ -1,5 +1,6 @@
 // Matrix products: checks and shapes. kernels/products decides what serves them.
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/addmm.h>
@@ -12,6 +13,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "bindings/aten/blockscale.hpp"
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/scalar_bits.hpp"
 #include "bindings/aten/core/structured.hpp"
@@ -65,8 +67,9 @@ void serve(const Product& p) {
 void run(Product p) {
   if (p.c.defined() && p.c.sizes() != p.out.sizes()) p.c = p.c.expand(p.out.sizes());
   if (p.out.numel() == 0) return;
-  // As in a BLAS, operands times zero are not read: their infinities are none of the result's. torch reads 16-bit ones.
-  const bool reads = !is_zero(p.alpha) || p.a.scalar_type() == at::kHalf || p.a.scalar_type() == at::kBFloat16;
+  // As in a BLAS, operands times zero are not read: their infinities are none of the result's. torch reads small ones.
+  const at::ScalarType type = p.a.scalar_type();
+  const bool reads = !is_zero(p.alpha) || type == at::kHalf || type == at::kBFloat16 || is_float8(type);
   if (p.a.size(-1) == 0 || !reads) {
     if (!p.c.defined() || is_zero(p.beta)) {
       p.out.zero_();
@@ -77,6 +80,17 @@ void run(Product p) {
       at::mul_out(out, p.c, at::scalar_tensor(p.beta, p.out.options().device(at::kCPU)));
     }
     return activate(p.out, p.activation);
+  }
+  if (is_float8(type)) {  // numbers of which float32 has all
+    const at::Tensor out = p.out;
+    p.weight = false;
+    p.a = p.a.to(at::kFloat);
+    p.b = p.b.to(at::kFloat);
+    if (p.c.defined()) p.c = p.c.to(at::kFloat);
+    p.out = new_empty(out.sizes(), at::kFloat);
+    serve(p);
+    out.copy_(p.out);
+    return;
   }
   if (p.a.is_complex()) {
     p.a = p.a.resolve_conj().resolve_neg();
@@ -126,6 +140,7 @@ void check_out_dtype(const at::Tensor& self, at::ScalarType out_dtype) {
 
 void mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
   check_types("m1 and m2", self, mat2);
+  at::assert_no_internal_overlap(out);
   run({.a = self, .b = mat2, .out = out, .weight = mat2.stride(0) == 1});
 }
 
@@ -138,6 +153,10 @@ void bmm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) 
 void addmm(const at::Tensor& self, const at::Tensor& mat1, const at::Tensor& mat2, const at::Scalar& beta,
            const at::Scalar& alpha, const at::Tensor& out) {
   check_types("m1 and m2", mat1, mat2);
+  if (is_zero(beta))
+    at::assert_no_internal_overlap(out);
+  else
+    check_apart(out, self);
   run({.a = mat1, .b = mat2, .c = self, .out = out, .beta = beta, .alpha = alpha, .weight = mat2.stride(0) == 1});
 }
 

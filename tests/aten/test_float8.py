@@ -13,14 +13,17 @@ CALLS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "ne": torch.ne,
     "eq.Scalar": lambda a, b: a == 2.0,
     "isnan": lambda a, b: a.isnan(),
+    "abs": lambda a, b: a.abs(),
+    "mul": torch.mul,
+    "mul.Scalar": lambda a, b: a * 0.3,
     "where": lambda a, b: torch.where(torch.arange(a.numel(), device=a.device).view_as(a) % 3 == 0, a, b),
     "any": lambda a, b: a.any(1),
     "all": lambda a, b: a.all(0),
 }
 
 
-# float8_e8m0fnu has no zero, and no kernel of any and all.
-CASES = [(c, t) for c in CALLS for t in TYPES if c not in ("any", "all") or t != torch.float8_e8m0fnu]
+# float8_e8m0fnu has no zero and no sign, and no kernel of any, all and abs.
+CASES = [(c, t) for c in CALLS for t in TYPES if c not in ("any", "all", "abs") or t != torch.float8_e8m0fnu]
 
 
 @pytest.mark.parametrize(("call", "dtype"), CASES, ids=str)
@@ -28,7 +31,7 @@ def test_values(call: str, dtype: torch.dtype) -> None:
     numbers = torch.arange(256, dtype=torch.uint8)
     every = numbers.view(dtype)
     a, b = every.view(16, 16), numbers.flip(0).view(dtype).view(16, 16)
-    if call in ("eq", "ne"):
+    if call in ("eq", "ne", "mul"):
         a, b = every.view(256, 1), every.view(1, 256)
     want = CALLS[call](a, b)
     got = CALLS[call](a.to("xpu"), b.to("xpu")).cpu()
@@ -36,6 +39,27 @@ def test_values(call: str, dtype: torch.dtype) -> None:
     if want.dtype == dtype:
         got, want = got.float(), want.float()
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", TYPES[:4], ids=str)
+def test_products(dtype: torch.dtype) -> None:
+    """Every sum is a whole number that float32 holds, and is rounded once."""
+    torch.manual_seed(0)
+    a, b, c = (torch.randint(-3, 4, sizes).to(dtype) for sizes in ((5, 7), (7, 6), (6,)))
+    calls: list[Callable[..., torch.Tensor]] = [
+        torch.mm,
+        torch.matmul,
+        lambda a, b, c: torch.addmm(c, a, b, beta=2, alpha=0.5),
+        lambda a, b, c: torch.addmm(c, a, b, beta=0, alpha=0),
+        lambda a, b, c: torch.nn.functional.linear(a, b.t(), c),
+        lambda a, b, c: torch.linalg.multi_dot([a, b, b.t()]),
+    ]
+    for call in calls:
+        on = (t.to("xpu") for t in (a, b, c))
+        given = (a, b, c) if call not in (torch.mm, torch.matmul) else (a, b)
+        want, got = call(*given), call(*[t for t, _ in zip(on, given, strict=False)])
+        assert got.dtype == want.dtype
+        assert torch.equal(got.cpu().float(), want.float())
 
 
 @pytest.mark.parametrize("dtype", TYPES[:4], ids=str)

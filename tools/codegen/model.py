@@ -67,6 +67,7 @@ class PointwiseKernel:
     steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
     fours: frozenset[str] = frozenset()  # element types with a kernel that moves four elements per load
     quick: bool = False  # of these, bf16 is computed by xpu::quick
+    exact: bool = False  # a number as second operand is not rounded
 
     @property
     def types(self) -> list[ElementType]:
@@ -395,7 +396,9 @@ class Builder:
             steps = frozenset(t.name for t in expand(row.steps)) & exprs.keys()
             if steps and any(o.kind != "T" for o in [*inputs, *outputs]):
                 raise self.fail(family, row, "steps", "needs operands and results of the common type")
-            result[key] = PointwiseKernel(name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys(), row.quick)
+            result[key] = PointwiseKernel(
+                name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys(), row.quick, row.exact
+            )
         return result
 
     def choose(self, expr: object, t: ElementType) -> Expr | None:

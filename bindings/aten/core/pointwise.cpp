@@ -125,7 +125,25 @@ at::Scalar cpu_scalar(const at::Tensor& t) {
 
 }  // namespace
 
-Value number_value(const at::Tensor& t, DType common) { return convert(cpu_scalar(t), common, ScalarArg::compute); }
+Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want) {
+  Value v = convert(cpu_scalar(t), want, ScalarArg::compute);
+  const bool exact = op.exact && k == 1;
+  switch (want) {
+    case DType::f16:
+      if (!exact) v.f32 = static_cast<at::Half>(v.f32);
+      break;
+    case DType::bf16:
+      if (!exact) v.f32 = static_cast<at::BFloat16>(v.f32);
+      break;
+    case DType::f8e5m2: v.f32 = static_cast<at::Float8_e5m2>(v.f32); break;
+    case DType::f8e4m3fn: v.f32 = static_cast<at::Float8_e4m3fn>(v.f32); break;
+    case DType::f8e5m2fnuz: v.f32 = static_cast<at::Float8_e5m2fnuz>(v.f32); break;
+    case DType::f8e4m3fnuz: v.f32 = static_cast<at::Float8_e4m3fnuz>(v.f32); break;
+    case DType::f8e8m0fnu: v.f32 = static_cast<at::Float8_e8m0fnu>(v.f32); break;
+    default: break;
+  }
+  return v;
+}
 
 namespace {
 
@@ -295,7 +313,7 @@ void pointwise(at::TensorIteratorBase& it, const PointwiseOp& op, std::initializ
     const int i = k - op.outputs;
     if (i >= 0 && i < kPointwiseImmediates && it.is_cpu_scalar(k)) {
       p.immediate[i] = true;
-      p.values.imm[i] = number_value(it.tensor(k), to_dtype(want));
+      p.values.imm[i] = number_value(op, i, it.tensor(k), to_dtype(want));
     } else if (it.dtype(k) != want) {
       convert = true;
     }

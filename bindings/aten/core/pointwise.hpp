@@ -23,6 +23,7 @@ struct PointwiseOp {
   int8_t types[kPointwiseOperands];  // kCommon, kReal or an element type; outputs first
   const runtime::KernelTable& rows;
   host::Table small;
+  bool exact;  // a number as second operand is not rounded to the common type
 };
 
 struct ScalarArg {
@@ -35,8 +36,8 @@ struct ScalarArg {
 // A scalar in the compute type of `common`, as kernels read it.
 Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 
-// The same of a CPU tensor without dimensions.
-Value number_value(const at::Tensor& t, DType common);
+// The same of a CPU tensor without dimensions, the input `k` of `op`, of the type `want`.
+Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want);
 
 // Cost of an element on the calling thread, in units of SmallWork::run.
 inline int64_t cost_of(const host::Kernel& kernel, DType common) {
