@@ -18,6 +18,7 @@ struct Ctc {
   Ctc(const at::Tensor& log_probs_, const at::Tensor& targets_, at::IntArrayRef input_lengths,
       at::IntArrayRef target_lengths, int64_t blank)
       : log_probs(log_probs_) {
+    TORCH_CHECK(log_probs.is_xpu(), "Expected log_probs to be on xpu, but it is on ", log_probs.device());
     TORCH_CHECK(log_probs.numel() > 0, "log_probs tensor must not be empty");
     const int64_t steps = log_probs.size(0), batch = log_probs.size(1), classes = log_probs.size(2);
     TORCH_CHECK(0 <= blank && blank < classes, "blank must be in label range");
@@ -50,7 +51,7 @@ struct Ctc {
       TORCH_CHECK(targets_.size(1) >= longest, "Expected tensor to have size at least ", longest,
                   " at dimension 1, but got size ", targets_.sizes());
     }
-    targets = targets_.to(at::kLong).contiguous();
+    targets = targets_.to(log_probs.device(), at::kLong).contiguous();
     lengths = at::from_blob(host.data(), {3 * batch}, at::kLong).to(log_probs.device());
     problem.log_probs = log_probs.const_data_ptr();
     problem.targets = targets.const_data_ptr<int64_t>();
@@ -103,6 +104,7 @@ at::Tensor _ctc_loss_backward(const at::Tensor& grad, const at::Tensor& log_prob
                               bool zero_infinity) {
   (void)kernels::ctc_backward[dtype_of(log_probs)];
   Ctc ctc(log_probs, targets, input_lengths, target_lengths, blank);
+  for (const at::Tensor* t : {&grad, &neg_log_likelihood, &log_alpha}) check_scalar_type(*t, log_probs.scalar_type());
   TORCH_CHECK(log_alpha.dim() == 3 && log_alpha.size(0) == log_probs.size(1) &&
                   log_alpha.size(1) == log_probs.size(0) && log_alpha.size(2) > 2 * ctc.longest,
               "log_alpha does not fit the lengths: ", log_alpha.sizes());

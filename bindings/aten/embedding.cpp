@@ -1,5 +1,6 @@
 // Embedding lookups, bags, their gradients and row renormalisation.
 #include <ATen/OpMathType.h>
+#include <ATen/TensorUtils.h>
 #include <ATen/ops/_embedding_bag_dense_backward.h>
 #include <ATen/ops/_embedding_bag_sparse_backward.h>
 #include <ATen/ops/arange.h>
@@ -134,6 +135,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
     TORCH_CHECK(offsets_.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets_.dim());
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
   check_indices(indices_, 1, "embedding_bag");
+  at::checkScalarTypes("embedding_bag", {weight, "weight", 1}, {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
   const bool wide = indices_.scalar_type() == at::kLong || offsets_.scalar_type() == at::kLong;
   const at::ScalarType index_type = wide ? at::kLong : at::kInt;
   const at::Tensor indices = indices_.to(index_type).contiguous(), offsets = offsets_.to(index_type).contiguous();

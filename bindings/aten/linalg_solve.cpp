@@ -288,8 +288,12 @@ std::tuple<at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&> linalg_lstsq_out(
   const double tolerance =
       rcond ? *rcond : at::native::_get_epsilon(real) * static_cast<double>(std::max(self.size(-2), self.size(-1)));
   const LstsqResult r = lstsq(self, b, tolerance, driver_of(driver));
-  return {give(r.solution, solution), give(r.residuals, residuals), give(r.rank, rank),
-          give(r.singular_values, singular_values)};
+  // As upstream's, a solution that has no elements yet becomes a view of the columns that the residuals were in, too.
+  if (solution.numel() == 0 && solution.scalar_type() == r.solution.scalar_type())
+    solution.set_(r.solution.storage(), r.solution.storage_offset(), r.solution.sizes(), r.solution.strides());
+  else
+    give(r.solution, solution);
+  return {solution, give(r.residuals, residuals), give(r.rank, rank), give(r.singular_values, singular_values)};
 }
 
 }  // namespace xpu_ops::aten

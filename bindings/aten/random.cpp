@@ -106,6 +106,10 @@ struct LogNormal {
 template <class>
 struct Exponential {
   void operator()(at::TensorIteratorBase& iter, double lambda, const Gen& g) {
+    TORCH_CHECK(at::isFloatingType(iter.dtype()),
+                "Exponential distribution is a continuous probability distribution. dtype must be a floating point but "
+                "you specified ",
+                iter.dtype());
     fill_float(iter.tensor(0), g, kernels::random_fill_exponential, kernels::random_fill64_exponential, lambda);
   }
 };
@@ -238,6 +242,8 @@ at::Tensor dense(const at::Tensor& t) {
 
 std::tuple<at::Tensor, at::Tensor> run_dropout(const at::Tensor& input, double keep, double scale,
                                                at::ScalarType mask_type, const Gen& generator) {
+  TORCH_CHECK(!at::isIntegralType(input.scalar_type(), true), "result type ", at::get_default_dtype_as_scalartype(),
+              " can't be cast to the desired output type ", input.scalar_type());
   TORCH_CHECK(input.numel() <= kLaunch, "dropout of more than 2^30 elements is not supported on XPU");
   const at::Tensor x = dense(input);
   at::Tensor out = at::empty_like(x), mask = at::empty_like(x, x.options().dtype(mask_type));
@@ -320,7 +326,8 @@ at::Tensor& random__to(at::Tensor& self, int64_t to, Gen generator) { return ran
 
 at::Tensor& bernoulli__Tensor(at::Tensor& self, const at::Tensor& p, Gen generator) {
   if (self.numel() == 0) return self;
-  TORCH_CHECK(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor\" not implemented for '", p.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(p.scalar_type()), "\"bernoulli_tensor_cpu_p_\" not implemented for '",
+                              p.scalar_type(), "'");
   const at::Tensor probs = (p.is_xpu() ? p : p.to(self.device())).expand(self.sizes());
   at::assert_no_internal_overlap(self);
   Bernoulli<AnyGenerator>()(self, probs, generator);

@@ -139,6 +139,40 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> _thnn_fus
   return {grad_input, grad_hidden, grad_hx, grad_input.sum(0), grad_hidden.sum(0)};
 }
 
+// ---- the cells in operators that have forward derivatives, with the workspace of the kernels
+
+namespace {
+
+at::Tensor biased(const at::Tensor& gates, const std::optional<at::Tensor>& bias) {
+  return bias.has_value() && bias->defined() ? gates + *bias : gates;
+}
+
+}  // namespace
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> fused_lstm_cell_tangents(const at::Tensor& input_gates,
+                                                                        const at::Tensor& hidden_gates,
+                                                                        const at::Tensor& cx,
+                                                                        const std::optional<at::Tensor>& input_bias,
+                                                                        const std::optional<at::Tensor>& hidden_bias) {
+  const std::vector<at::Tensor> gates =
+      (biased(input_gates, input_bias) + biased(hidden_gates, hidden_bias)).chunk(4, 1);
+  const at::Tensor in = gates[0].sigmoid(), forget = gates[1].sigmoid(), cell = gates[2].tanh(),
+                   out = gates[3].sigmoid();
+  const at::Tensor cy = forget * cx + in * cell;
+  return {out * cy.tanh(), cy, at::cat({in, forget, cell, out}, 1)};
+}
+
+std::tuple<at::Tensor, at::Tensor> fused_gru_cell_tangents(const at::Tensor& input_gates,
+                                                           const at::Tensor& hidden_gates, const at::Tensor& hx,
+                                                           const std::optional<at::Tensor>& input_bias,
+                                                           const std::optional<at::Tensor>& hidden_bias) {
+  const std::vector<at::Tensor> in = biased(input_gates, input_bias).chunk(3, 1);
+  const std::vector<at::Tensor> hidden = biased(hidden_gates, hidden_bias).chunk(3, 1);
+  const at::Tensor reset = (in[0] + hidden[0]).sigmoid(), update = (in[1] + hidden[1]).sigmoid();
+  const at::Tensor fresh = (in[2] + reset * hidden[2]).tanh();
+  return {fresh + update * (hx - fresh), at::cat({reset, update, fresh, hx, hidden[2]}, 1)};
+}
+
 // ---- layers: one product for the input of all steps, a kernel per step for the product with the hidden state and the
 // cell; backward the same, and one product per weight for all steps
 
@@ -275,25 +309,8 @@ Gradients backward_steps(const RnnLayer& l, const Forward& f, const at::Tensor& 
   return g;
 }
 
-// One step from the products of the input and the state, in operators that have forward derivatives, too.
-void differentiable_cell(const RnnLayer& l, at::Tensor in, at::Tensor hidden, at::Tensor& h, at::Tensor& c) {
-  if (l.input_bias) in = in + *l.input_bias;
-  if (l.hidden_bias) hidden = hidden + *l.hidden_bias;
-  if (l.lstm()) {
-    const std::vector<at::Tensor> g = (in + hidden).chunk(4, -1);
-    c = g[1].sigmoid() * c + g[0].sigmoid() * g[2].tanh();
-    h = g[3].sigmoid() * c.tanh();
-    return;
-  }
-  const std::vector<at::Tensor> i = in.chunk(3, -1), r = hidden.chunk(3, -1);
-  const at::Tensor fresh = (i[2] + (i[0] + r[0]).sigmoid() * r[2]).tanh();
-  h = fresh + (i[1] + r[1]).sigmoid() * (h - fresh);
-}
-
 // The path of double backward, tensor subclasses and all other shapes and types.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> compose(const RnnLayer& l) {
-  const bool forward_mode =
-      have_tangents(l.x, l.h0, l.c0, l.input_weight, l.hidden_weight, l.input_bias, l.hidden_bias, l.projection);
   const std::vector<at::Tensor> gates = at::linear(l.x, l.input_weight).unbind(0);  // of all steps in one product
   at::Tensor h = l.h0, c = l.c0;
   const size_t length = gates.size();
@@ -301,9 +318,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> compose(const RnnLayer& l) {
   for (size_t i = 0; i < length; ++i) {
     const size_t t = l.reverse ? length - 1 - i : i;
     const at::Tensor hidden = at::linear(h, l.hidden_weight);
-    if (forward_mode)
-      differentiable_cell(l, gates[t], hidden, h, c);
-    else if (l.lstm())
+    if (l.lstm())
       std::tie(h, c, std::ignore) = at::_thnn_fused_lstm_cell(gates[t], hidden, c, l.input_bias, l.hidden_bias);
     else
       std::tie(h, std::ignore) = at::_thnn_fused_gru_cell(gates[t], hidden, h, l.input_bias, l.hidden_bias);

@@ -90,3 +90,16 @@ def test_eigenvectors_of_what_is_not_finite(value: float) -> None:
     a[1, 3] = value
     with pytest.raises(RuntimeError, match="input tensor should not contain infs or NaNs"):
         torch.linalg.eig(a.to("xpu"))
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsd"])
+@pytest.mark.parametrize(
+    "sizes", [((5, 3), (5, 2)), ((3, 5), (3, 2)), ((2, 5, 3), (2, 5, 2)), ((2, 5, 3), (2, 5))], ids=str
+)
+def test_lstsq_has_the_strides_of_the_cpus(sizes: tuple[tuple[int, ...], tuple[int, ...]], driver: str | None) -> None:
+    torch.manual_seed(0)
+    a, b = (torch.randn(s, dtype=torch.float64) for s in sizes)
+    want, got = torch.linalg.lstsq(a, b, driver=driver), torch.linalg.lstsq(a.to("xpu"), b.to("xpu"), driver=driver)
+    for w, g in zip(want, got, strict=True):
+        assert g.stride() == w.stride()
+        torch.testing.assert_close(g.cpu(), w)

@@ -109,6 +109,26 @@ def test_ctc(reduction, zero_infinity) -> None:
         both(run, x, flat)
 
 
+def test_ctc_of_a_batch_with_lengths_and_targets_anywhere() -> None:
+    """vmap hands the tensors of lengths on, which lie on the CPU, or on the device."""
+    torch.manual_seed(0)
+    x, targets = torch.randn(3, 8, 2, 5).log_softmax(-1), torch.randint(1, 5, (3, 2, 4))
+    lengths = torch.tensor([8, 7]), torch.tensor([3, 4])
+
+    def losses(device: str, of_lengths: str, of_targets: str) -> torch.Tensor:
+        long, labels = (t.to(of_lengths) for t in lengths)
+        batch = torch.func.vmap(torch.func.grad_and_value(lambda a, t: F.ctc_loss(a, t, long, labels)))
+        gradient, value = batch(x.to(device), targets.to(of_targets))
+        assert gradient.device.type == value.device.type == device
+        return torch.cat([gradient.cpu().flatten(), value.cpu()])
+
+    want = losses("cpu", "cpu", "cpu")
+    for places in (("cpu", "xpu"), ("xpu", "xpu"), ("cpu", "cpu")):
+        torch.testing.assert_close(losses("xpu", *places), want)
+    with pytest.raises(RuntimeError, match="Expected log_probs to be on xpu"):
+        F.ctc_loss(x[0], targets[0].to("xpu"), *lengths)
+
+
 @pytest.mark.parametrize("classes", [1000, 5001])
 def test_margins_of_many_classes(classes: int) -> None:
     """Sums of up to 2e7 terms, against float64: a plain sum in float32 misses them in the third digit."""

@@ -169,6 +169,43 @@ def test_forward_derivatives_and_batches_of_gradients(dtype, kind, hidden) -> No
         torch.testing.assert_close(got, want, **tolerance)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell])
+def test_forward_derivatives_of_cells(kind, bias) -> None:
+    torch.manual_seed(0)
+    m, x, along = kind(3, 4, bias=bias).double(), torch.randn(2, 3).double(), torch.randn(5, 2, 3).double()
+    results = []
+    for module in (m, copy.deepcopy(m).to("xpu")):
+        device = next(module.parameters()).device
+        given, directions = x.to(device), along.to(device)
+
+        def output(t: torch.Tensor, module: nn.Module = module) -> torch.Tensor:
+            return torch.cat(tensors(module(t)))
+
+        def tangent(v: torch.Tensor, f=output, given=given) -> torch.Tensor:
+            return torch.func.jvp(f, (given,), (v,))[1]
+
+        found = [tangent(directions[0]), torch.func.vmap(tangent)(directions), torch.func.jacfwd(output)(given)]
+        found.append(torch.func.hessian(lambda t, f=output: f(t).square().sum())(given))
+        found += torch.autograd.grad(found[0].square().sum(), list(module.parameters()))
+        results.append([t.cpu() for t in found])
+    for got, want in zip(results[1], results[0], strict=True):
+        torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_cell_with_a_tangent_has_the_workspace_of_the_kernel(kind) -> None:
+    torch.manual_seed(0)
+    parts = 4 if kind == "lstm" else 3
+    given = [torch.randn(2, n * 5, device="xpu") for n in (parts, parts, 1)]
+    given += [torch.randn(parts * 5, device="xpu") for _ in range(2)]
+    cell = getattr(torch.ops.aten, f"_thnn_fused_{kind}_cell")
+    with torch.autograd.forward_ad.dual_level():
+        dual = cell(torch.autograd.forward_ad.make_dual(given[0], given[1]), *given[1:])
+        for got, want in zip(dual, cell(*given), strict=True):
+            torch.testing.assert_close(torch.autograd.forward_ad.unpack_dual(got).primal, want)
+
+
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_empty_batch_and_wrong_shape(kind) -> None:
     m = kind(3, 4).to("xpu")
