@@ -33,7 +33,7 @@ CALLS: dict[str, Callable[[Any, Any], torch.Tensor]] = {
 }
 # These take tensors only.
 TENSORS: dict[str, Callable[[Any, Any], torch.Tensor]] = {
-    name: getattr(torch, name) for name in ("maximum", "fmin", "copysign", "heaviside", "hypot", "atan2", "logaddexp")
+    name: getattr(torch, name) for name in ("maximum", "fmin", "copysign", "hypot", "atan2", "logaddexp")
 }
 
 
