@@ -50,4 +50,4 @@ def test_every_field_begins_at_8_bytes() -> None:
         "  y[0] = 1;",
         "}",
     ]
-    assert printer.head("g", None) == "XPU_KERNEL(1) g(g_args p) {"
+    assert printer.kernel("g", [], [], lanes=None) == "struct g_args {\n};\nXPU_KERNEL(1) g(g_args p) {\n}\n"

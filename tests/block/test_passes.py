@@ -16,7 +16,7 @@ def value(op: str, *args: str) -> Expr:
 
 
 def let(variable: str, of: Expr, ctype: str = "float") -> Let:
-    return Let(variable, ctype, of, cast=False)
+    return Let(variable, ctype, of)
 
 
 def index(variable: str, of: str) -> Let:
@@ -54,7 +54,7 @@ def test_what_a_row_shares_leaves_the_loop() -> None:
     inside = [index("x0", "xc"), load("tmp1", "b", "x0"), step, store("y", "x0", "tmp2")]
     shared = [index("x1", "xo"), load("tmp0", "a", "x1", "int64_t"), Check("ok0", value("less", "tmp0"), 0)]
     uniform, rest, reports = passes.split([*inside[:1], *shared, *inside[1:]], {"xc"})
-    assert uniform == [*shared[:2], Let("ok0", "const bool", value("less", "tmp0"), cast=False)]
+    assert uniform == [*shared[:2], Let("ok0", "const bool", value("less", "tmp0"))]
     assert text(reports) == ["check(ok0, error, text0);"]
     assert rest == inside
 

@@ -17,7 +17,7 @@ from xpu_ops.block.nests import Problem, choose
 THREAD = ir.Kernel("k", (), ())
 TEAM = dataclasses.replace(THREAD, items=256)
 ROWS = dataclasses.replace(TEAM, together=False)
-RESULT = ir.Let("x", "const float", ir.result("acc", "Sum"), cast=False)
+RESULT = ir.Let("x", "const float", ir.result("acc", "Sum"))
 
 
 def store(first: bool, *when: str) -> Store:
@@ -106,7 +106,7 @@ def test_neighbours_in_memory_lie_in_neighbouring_lanes(
 
 def test_an_operand_that_steps_is_read_from_its_blocks_copy() -> None:
     at = Expr("x1 + 9*x0", "index", (name("x0"), name("x1")))
-    node = ir.Let("tmp0", "float", ir.load("a", at, "step"))
+    node = ir.Let("tmp0", "float", ir.load("a", at, "step"), cast=True)
     assert printer.lines([node], THREAD) == ["float tmp0 = static_cast<float>(ld(a, x1 + 9*x0));"]
     copied = dataclasses.replace(THREAD, copies={("a", at.text, False): ("copy0", 64)})
     assert printer.lines([node], copied) == ["float tmp0 = static_cast<float>(ld(copy0 + (xn - n0) * 64 - c0, xc));"]

@@ -151,7 +151,7 @@ def load(pointer: Expr | str, at: Expr | str, op: str = "load") -> Expr:
 
 def ways(count: int | str) -> Let:
     """How many accumulators there are of each name."""
-    return Let("ACC", "constexpr int", name(count) if isinstance(count, str) else value(count), cast=False)
+    return Let("ACC", "constexpr int", value(count))
 
 
 # ---- statements and loops
@@ -166,12 +166,12 @@ class Node:
 
 
 class Let(Node):
-    """A variable. Those of type "long" are indices, which never change."""
+    """A variable. Those of type "long" are indices, which never change. `cast`: the value is converted to the type."""
 
     name: str
     ctype: str
     value: Expr
-    cast: bool = True
+    cast: bool = False
 
 
 class Assign(Node):

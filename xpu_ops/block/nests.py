@@ -7,6 +7,7 @@ in memory over all elements, a sub-group per short row, all sub-groups of a work
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -142,21 +143,16 @@ def _choose_for_threads(problem: Problem, fitting: int) -> Form:
 def _places(index: str, dims: int, names: Sequence[str]) -> list[Node]:
     """For each name the offset `at_NAME` of the index over the first `dims` dimensions."""
     out: list[Node] = []
-    places: list[int] = []
     rest = name(index)
-    for d in reversed(range(dims)):
+    for d in reversed(range(1, dims)):
         size = name(f"p.size[{d}]")
-        out.append(Let(f"{index}{d}", "long", rest % size if d else rest))
-        places.append(d)
-        if d:
-            out.append(Let(f"{index}_rest{d}", "long", rest // size))
-            rest = name(f"{index}_rest{d}")
+        out += [Let(f"{index}{d}", "long", rest % size), Let(f"{index}_rest{d}", "long", rest // size)]
+        rest = name(f"{index}_rest{d}")
+    if dims:
+        out.append(Let(f"{index}0", "long", rest))
     for n in names:
-        at = ir.value(0)
-        for d in places:
-            term = name(f"{index}{d}") * f"p.step_{n}[{d}]"
-            at = at + term if at.op != "constant" else term
-        out.append(Let(f"at_{n}", "long", at))
+        terms = [name(f"{index}{d}") * f"p.step_{n}[{d}]" for d in reversed(range(dims))]
+        out.append(Let(f"at_{n}", "long", functools.reduce(Expr.__add__, terms) if terms else ir.value(0)))
     return out
 
 
@@ -200,12 +196,11 @@ def reduction(
     form: Form, ctype: str, identity: str, op: str, mapped: Expr, finished: Callable[[Expr], Expr]
 ) -> tuple[Node, ...]:
     """Rows of `columns` elements side by side, each one result. `mapped`: an element, at `at + c`."""
-
     row = (
         Let("at", "long", name("row") * "p.columns"),
         Accumulator("acc", ctype, ir.cast(ctype, identity).text),
         Lanes("c", ir.value(0), name("p.columns"), (Accumulate("acc", op, mapped),), ways=4),
-        Let("x", f"const {ctype}", ir.result("acc", op), cast=False),
+        Let("x", f"const {ctype}", ir.result("acc", op)),
         Store(name("p.ptr_out"), name("row"), finished(name("x")), first=True),
     )
     return (

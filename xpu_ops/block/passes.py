@@ -77,7 +77,7 @@ def split(body: Sequence[Node], varying: set[str]) -> tuple[list[Node], list[Nod
         if not isinstance(node, Let | Assign | Check) or node.name in found:
             rest.append(node)
         elif isinstance(node, Check):
-            uniform.append(Let(node.name, "const bool", node.condition, cast=False))
+            uniform.append(Let(node.name, "const bool", node.condition))
             reports.append(Report(node.name, node.number))
         else:
             uniform.append(node)
@@ -197,7 +197,7 @@ def _left(body: list[_Line], row: _Row, index: Expr) -> tuple[set[str], list[tup
         if known and x.gives not in needed:
             continue
         kept = x.constant and x.gives in reads
-        out.append((x, Let(x.gives, "float", _element(reads[x.gives], index), cast=False) if kept else x.node))
+        out.append((x, Let(x.gives, "float", _element(reads[x.gives], index)) if kept else x.node))
     return needed, out
 
 

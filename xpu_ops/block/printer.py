@@ -11,17 +11,6 @@ from xpu_ops.block.parameters import REPORTS, Field, values
 from xpu_ops.block.types import LANES
 
 
-def struct(name: str, fields: Sequence[Field], before: Sequence[str] = ()) -> list[str]:
-    """The argument struct of a kernel; `before` are members in front of the fields."""
-    return [f"struct {name}_args {{", *(f"  {b}" for b in before), *(f"  {f.declaration}" for f in fields), "};"]
-
-
-def head(name: str, lanes: int | None = LANES, inlined: bool = False) -> str:
-    """The first line of a kernel: of sub-groups of `lanes` items, or of items that exchange nothing."""
-    attribute = "XPU_KERNEL(1)" if lanes is None else f"XPU_KERNEL_SG(1, {lanes})"
-    return f"{attribute} {'GEN_INLINE ' if inlined else ''}{name}({name}_args p) {{"
-
-
 def kernel(
     name: str,
     fields: Sequence[Field],
@@ -31,8 +20,13 @@ def kernel(
     before: Sequence[str] = (),
     inlined: bool = False,
 ) -> str:
-    """The argument struct and the kernel around `body`, which reads the fields as p.NAME."""
-    lines = [*struct(name, fields, before), head(name, lanes, inlined), *(f"  {line}" for line in body), "}", ""]
+    """The argument struct and the kernel around `body`, which reads the fields as p.NAME. Sub-groups have `lanes` items, or the
+    items exchange nothing; `before` are members in front of the fields."""
+    attribute = "XPU_KERNEL(1)" if lanes is None else f"XPU_KERNEL_SG(1, {lanes})"
+    lines = [
+        *(f"struct {name}_args {{", *_indented([*before, *(f.declaration for f in fields)]), "};"),
+        *(f"{attribute} {'GEN_INLINE ' if inlined else ''}{name}({name}_args p) {{", *_indented(body), "}", ""),
+    ]
     return "\n".join(lines)
 
 

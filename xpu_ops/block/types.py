@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
-import struct
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,7 +60,6 @@ _TABLE = (
     Element("c128", "xpu::cplx<double>", "complex128", None, 16, "complex"),
 )
 ELEMENTS = {e.name: e for e in _TABLE}
-BY_CPP = {e.cpp: e for e in _TABLE}
 BY_MLIR = {e.mlir: e for e in _TABLE if e.mlir}
 # Exponents and pairs of nibbles are moved alone, as bytes: Inductor leaves arithmetic with them to operators.
 _BY_TORCH = {f"torch.{e.torch}": e for e in _TABLE}
@@ -89,14 +88,6 @@ def compute_type(dtype: Any) -> str:
 # ---- literals
 
 
-def _rounded(value: float) -> float:
-    """As a float rounds it, infinity past its range."""
-    try:
-        return float(struct.unpack("f", struct.pack("f", value))[0])
-    except OverflowError:
-        return math.copysign(math.inf, value)
-
-
 def _float_literal(value: float, single: bool) -> str:
     if math.isinf(value):
         return ("-" if value < 0 else "") + ("__builtin_inff()" if single else "__builtin_inf()")
@@ -105,7 +96,7 @@ def _float_literal(value: float, single: bool) -> str:
     if not single:
         return f"double({value!r})"
     if abs(value) > 3.4028234663852886e38:  # rounds to infinity or the largest float, which C++ leaves open
-        return _float_literal(_rounded(value), True)
+        return _float_literal(ctypes.c_float(value).value, True)
     text = repr(value)
     return f"{text}f" if value >= 0 and ("." in text or "e" in text) else f"float({text}f)"
 

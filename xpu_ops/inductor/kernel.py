@@ -70,7 +70,7 @@ class SyclCSE(common.CSE):
         var = self.newvar(bounds, dtype, shape)
         self.put(key, var)
         if write:
-            buffer.append(Let(str(var), ctype, expr))
+            buffer.append(Let(str(var), ctype, expr, cast=True))
         return var
 
 
@@ -394,7 +394,7 @@ class SyclKernel(SIMDKernel):
             self._accumulate(name, "MergeMoments", ir.struct(f"Moments<{ctype}>", *parts))
         joined = f"moments_{name}"
         result = ir.result(name, "MergeMoments")
-        self._after.append(Let(joined, f"const Moments<{ctype}>", result, cast=False))
+        self._after.append(Let(joined, f"const Moments<{ctype}>", result))
         fields = ("mean", "m2", "n")
         return tuple(self.cse.generate(self._after, ir.member(joined, f), dtype=dtype) for f in fields)
 

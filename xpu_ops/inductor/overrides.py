@@ -120,7 +120,7 @@ class SyclOverrides(OpOverrides):
         kernel.mask_depth -= 1
         dtype = value.dtype
         ctype, result = compute_type(dtype), kernel.cse.newvar(dtype=dtype)
-        kernel.compute.append(ir.Let(str(result), ctype, Expr(literal(other, dtype), "constant", (str(other),)), False))
+        kernel.compute.append(ir.Let(str(result), ctype, Expr(literal(other, dtype), "constant", (str(other),))))
         scoped.append(ir.Assign(str(result), ir.cast(ctype, str(value))))
         kernel.compute.append(ir.If(ir.name(str(mask)), tuple(scoped)))
         return result

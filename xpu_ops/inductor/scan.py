@@ -39,7 +39,7 @@ class Scan:
             for side in ("a", "b"):
                 named = [kernel.cse.newvar(dtype=t) for t in self._dtypes]
                 for i, (ctype, var) in enumerate(zip(self._ctypes, named, strict=True)):
-                    body.append(ir.Let(str(var), f"const {ctype}", ir.member(side, f"f{i}"), cast=False))
+                    body.append(ir.Let(str(var), f"const {ctype}", ir.member(side, f"f{i}")))
                 sides.append(tuple(named))
             result = self._value(combine(*sides))
         return ir.Function(name, (f"{self.struct} a", f"{self.struct} b"), tuple(body), result)

@@ -93,11 +93,11 @@ def _scan_columns(
 ) -> None:
     column, at, i, place = ir.name("column"), ir.name("at"), ir.name("i"), ir.name("c") + LANE
     with k.nested() as body:
-        k.put(ir.Let("column", "const size_t", place // inner * (inner * n) + place % inner, cast=False))
+        k.put(ir.Let("column", "const size_t", place // inner * (inner * n) + place % inner))
         accumulators = [k.variable(t.elem, "acc") for t in op.types]
         with k.nested() as each:
             step = ir.value(n - 1) - i if reverse else i
-            k.put(ir.Let("at", "const size_t", column + step * inner, cast=False))
+            k.put(ir.Let("at", "const size_t", column + step * inner))
             _join(k, op, "i", accumulators, [ir.at(s, at) for s in sources])
             k.put(*(ir.Put(ir.at(b, at), a) for a, b in zip(accumulators, arrays, strict=True)))
         k.put(ir.Count("i", n, tuple(each)))

@@ -182,7 +182,7 @@ def visit_for(k: State, op: Op) -> None:
     i, T = k.fresh("n"), cpp(t.elem)
     if k.policy.single_items and takes_rows_of_all(k, op):
         rows = k.fresh("rows")
-        k.put(ir.Let(rows, f"const tri::Rows<{T}>", ir.call(f"tri::Rows<{T}>", low, high, step), cast=False))
+        k.put(ir.Let(rows, f"const tri::Rows<{T}>", ir.call(f"tri::Rows<{T}>", low, high, step)))
         low, high, step = ir.name(f"{rows}.first"), ir.name(f"{rows}.last"), ir.call(T, 1)
     with k.inner(), k.nested() as inside:
         names = [n for n, _ in carried]

@@ -212,7 +212,7 @@ def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
         T = cpp(t.elem)
         fields.append(parameters.Field(f"arg{i}", T, "p") if t.pointer else parameters.number(f"arg{i}", T))
         k.values[name] = Value(t, "scalar", ir.name(f"arg{i}"))
-    k.put(*(ir.Let(f.name, f"{f.ctype} const", ir.name(f.value), cast=False) for f in fields))
+    k.put(*(ir.Let(f.name, f"{f.ctype} const", ir.name(f.value)) for f in fields))
     fields += [parameters.number(f"grid{i}") for i in range(3)]
     with k.graph({b.label: b for b in f.blocks}, leave):
         regions.run(k, f.blocks[0])

@@ -80,7 +80,7 @@ class Reduction:
             pairs = zip(values[::2], values[1::2], strict=True)
             values = [self._join(a, b, self.k.body) for a, b in pairs]
         self.accumulators = [ir.name(self.k.fresh("acc")) for _ in self.accumulators]
-        self.k.put(*(ir.Let(a.text, "auto", v, False) for a, v in zip(self.accumulators, values[0], strict=True)))
+        self.k.put(*(ir.Let(a.text, "auto", v) for a, v in zip(self.accumulators, values[0], strict=True)))
 
     def across_lanes(self, lanes: int) -> None:
         """One value of all lanes."""
@@ -88,7 +88,7 @@ class Reduction:
         while step:
             others = [ir.name(k.fresh("x")) for _ in self.accumulators]
             for o, a in zip(others, self.accumulators, strict=True):
-                k.put(ir.Let(o.text, "const auto", ir.call("tri::exchange", a, step), False))
+                k.put(ir.Let(o.text, "const auto", ir.call("tri::exchange", a, step)))
             k.put(*regions.assigned(self.accumulators, self._join(self.accumulators, others, k.body)))
             step //= 2
         k.put(*(ir.Assign(a.text, ir.call("tri::uniform", a)) for a in self.accumulators))
@@ -276,12 +276,12 @@ class Loop:
 
         def loop(body: list[Node], condition: Expr = TRUE) -> Node:
             at = index + way * LANES if ways > 1 else index
-            inside = (ir.Let(c, "const size_t", at, False), *v.before, *(below(n, body) if body else ()))
+            inside = (ir.Let(c, "const size_t", at), *v.before, *(below(n, body) if body else ()))
             if ways > 1:
                 inside = (ir.Count("way", ways, inside, unroll=True),)
             return ir.Vectors(start, n, step, inside, condition, self.team)
 
-        k.put(ir.Let(start, "size_t", self._begin(step), False))
+        k.put(ir.Let(start, "size_t", self._begin(step)))
         if v.conditions == TRUE:
             k.put(loop(v.first))
             return

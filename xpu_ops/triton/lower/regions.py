@@ -57,7 +57,7 @@ def inline(k: State, blocks: list[Block], arguments: list[Expr], into: list[Node
 
     def leave(end: Op) -> None:
         copies = [ir.name(k.fresh()) for _ in end.operands]  # what returns an argument must not see it change
-        k.put(*(Let(c.text, "const auto", k.scalar(o), False) for c, o in zip(copies, end.operands, strict=True)))
+        k.put(*(Let(c.text, "const auto", k.scalar(o)) for c, o in zip(copies, end.operands, strict=True)))
         if several:
             k.put(*assigned(out, copies))
         else:

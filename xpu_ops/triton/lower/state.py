@@ -89,13 +89,13 @@ class State:
     def let(self, elem: str, value: Expr, prefix: str = "v", into: list[Node] | None = None) -> Expr:
         """A constant of an element's type."""
         name = self.fresh(prefix)
-        (self.body if into is None else into).append(Let(name, f"{cpp(elem)} const", value, cast=False))
+        (self.body if into is None else into).append(Let(name, f"{cpp(elem)} const", value))
         return ir.name(name)
 
     def variable(self, elem: str, prefix: str = "v", value: Expr | None = None, into: list[Node] | None = None) -> Expr:
         """A variable of an element's type, zero without a value."""
         name, T = self.fresh(prefix), cpp(elem)
-        node = ir.Variable(name, T) if value is None else Let(name, T, value, cast=False)
+        node = ir.Variable(name, T) if value is None else Let(name, T, value)
         (self.body if into is None else into).append(node)
         return ir.name(name)
 
