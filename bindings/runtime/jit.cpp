@@ -11,7 +11,6 @@
 #include <bit>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,8 +108,8 @@ PyObject* call_kernel(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
 
 // `messages`: texts of assertions, for a kernel that may write the error record.
 py::object make_jit_kernel(const std::shared_ptr<JitModule>& module, const std::string& name, size_t local,
-                           const std::string& signature, const std::optional<std::vector<std::string>>& messages) {
-  const size_t bound = messages ? messages->size() + 1 : 0;
+                           const std::string& signature, const std::vector<std::string>& messages) {
+  const size_t bound = messages.empty() ? 0 : messages.size() + 1;
   TORCH_CHECK_VALUE(signature.size() + bound <= runtime::kMaxFields, name, ": a kernel takes at most ",
                     runtime::kMaxFields, " arguments, got ", signature.size() + bound);
   TORCH_CHECK_VALUE(signature.find_first_not_of("pifd") == std::string::npos, name,
@@ -122,9 +121,9 @@ py::object make_jit_kernel(const std::shared_ptr<JitModule>& module, const std::
   state->name = name;
   state->signature = signature;
   state->local = local;
-  if (messages) {
+  if (!messages.empty()) {
     state->reports = true;
-    state->bound = translate([&] { return runtime::error_fields(module->device(), *messages); });
+    state->bound = translate([&] { return runtime::error_fields(module->device(), messages); });
   }
   return Callable<Kernel>::make(call_kernel, std::move(state));
 }
@@ -251,7 +250,7 @@ void bind_jit(py::module_& m) {
                     return JitModule::add(digest, checked(device), portable, code, target);
                   })
       .def("kernel", &make_jit_kernel, py::arg("name"), py::arg("local"), py::arg("signature"),
-           py::arg("messages") = py::none());
+           py::arg("messages") = std::vector<std::string>{});
   m.def("device_scope", &DeviceScope::make, py::arg("device"));
   m.def("jit_stats", [] {
     const runtime::JitStats s = runtime::jit_stats();

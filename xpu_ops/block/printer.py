@@ -61,15 +61,14 @@ def preface(preamble: str, type: str) -> str:
     return f"{opening()}{preamble}\nusing T = {type};\n"
 
 
-def function(result: str, name: str, parameters: str, expression: str, convert: str = "static_cast") -> str:
-    """A function around an expression of the user, whose lines count from 1."""
-    return f"GEN_FN {result} {name}({parameters}) {{\n  return {convert}<{result}>(\n#line 1\n{expression}\n  );\n}}\n"
+def function(head: str, result: str, expression: str, convert: str = "static_cast") -> str:
+    """A function around an expression of the user, whose lines count from 1. `head`: its name, its parameters and what follows."""
+    return f"GEN_FN {result} {head} {{\n  return {convert}<{result}>(\n#line 1\n{expression}\n  );\n}}\n"
 
 
 def functor(name: str, type: str, expression: str) -> str:
     """A type whose call joins two partial results a and b by an expression of the user."""
-    call = function(type, "operator()", f"{type} a, {type} b", expression).replace(") {", ") const {", 1)
-    return f"struct {name} {{\n{call}}};\n"
+    return f"struct {name} {{\n{function(f'operator()({type} a, {type} b) const', type, expression)}}};\n"
 
 
 # ---- statements and loops

@@ -16,7 +16,6 @@ from xpu_ops import _autoload
 from xpu_ops.block import printer
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
-from xpu_ops.jit.worker import WORKER
 
 HEADER = printer.opening()
 
@@ -27,23 +26,20 @@ class Module:
     def __init__(self) -> None:
         self._kernels: dict[int, list[tuple[KernelSpec, str]]] = {}
 
-    def add(self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str) -> None:
-        """Note a kernel: items of a work-group, its letters (KernelSpec), the texts that it may report, its source."""
-        spec = KernelSpec(name, items, signature, messages or None)
+    def add(self, device: int, spec: KernelSpec, source: str) -> None:
+        """Note a kernel."""
         self._kernels.setdefault(device, []).append((spec, source))
 
     @staticmethod
     def scope(device: int) -> AbstractContextManager[None]:
         """Makes a device the current one: one object for all calls."""
         torch.xpu.init()
-        result: AbstractContextManager[None] = _autoload.load().device_scope(device)
-        return result
+        return _autoload.load().device_scope(device)
 
     @staticmethod
     def layout_check() -> Callable[..., None]:
         """Torch's assert_size_stride, at a tenth of its cost."""
-        result: Callable[..., None] = _autoload.load().assert_size_stride
-        return result
+        return _autoload.load().assert_size_stride
 
     def build(self, scope: dict[str, Any]) -> None:
         """Compile or load all kernels and define their names in `scope`."""
@@ -74,8 +70,3 @@ def timed(name: str, launch: Callable[..., None], size: int, groups: int, *argum
 def generator_digest() -> str:
     """Digest of this code generator: enters the keys of Inductor's caches."""
     return service.generator_digest("inductor", "block", "upstream")
-
-
-def warm_up() -> None:
-    """Start the compiler, which takes half a second, while the graph is still worked on."""
-    WORKER.start()

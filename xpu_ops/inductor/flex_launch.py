@@ -43,7 +43,7 @@ _SCHEMAS = {
 @functools.cache
 def _launcher(kernel: str, device: int) -> Callable[..., None]:
     text = json.loads(kernel)
-    spec = KernelSpec("flex", LANES, SIGNATURE + text["signature"], tuple(text["messages"]) or None)
+    spec = KernelSpec("flex", LANES, SIGNATURE + text["signature"], tuple(text["messages"]))
     return service.load(text["source"], [spec], device)[0]
 
 

@@ -17,9 +17,11 @@ from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
 
 from xpu_ops.block.device import policy
-from xpu_ops.inductor.compiler import generator_digest, warm_up
+from xpu_ops.inductor.compiler import generator_digest
 from xpu_ops.inductor.kernel import SyclKernel
 from xpu_ops.inductor.wrapper import root_of
+from xpu_ops.jit.service import KernelSpec
+from xpu_ops.jit.worker import WORKER
 
 _SPLITS = 32  # work-groups of a reduction with few results
 _SPLIT_COLUMNS = 64  # results that one work-group of an outer reduction makes
@@ -63,7 +65,7 @@ class SyclScheduling(SIMDScheduling):
     def __init__(self, scheduler: Any) -> None:
         super().__init__(scheduler)
         if scheduler is not None:
-            warm_up()
+            WORKER.start()  # takes half a second, while the graph is still worked on
 
     @classmethod
     def get_backend_features(cls, device: torch.device) -> OrderedSet[BackendFeature]:
@@ -90,6 +92,6 @@ class SyclScheduling(SIMDScheduling):
         fused = get_fused_kernel_name(node_schedule, config.triton.descriptive_names)
         name = "_".join(filter(None, ["sycl", fused, w.next_kernel_suffix()]))
         w.src_to_kernel[key] = name
-        source = src_code.replace("KERNEL_NAME", name)
-        root_of(w).add_kernel(name, device, kernel.items, kernel.signature, tuple(kernel.messages), source)
+        spec = KernelSpec(name, kernel.items, kernel.signature, tuple(kernel.messages))
+        root_of(w).add_kernel(device, spec, src_code.replace("KERNEL_NAME", name))
         return name

@@ -13,6 +13,8 @@ from torch._inductor.utils import cache_on_self
 from torch._inductor.virtualized import V
 from torch.utils._triton import has_triton_package
 
+from xpu_ops.jit.service import KernelSpec
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -60,7 +62,7 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
 
     def write_header(self) -> None:
         super().write_header()
-        self.imports.writeline("from xpu_ops.inductor.compiler import Module as SyclModule")
+        self.imports.writeline("from xpu_ops.inductor.compiler import KernelSpec, Module as SyclModule")
         self.header.writeline("sycl_module = SyclModule()")
         self.header.writeline("assert_size_stride = sycl_module.layout_check()")
         if config.profile_bandwidth:
@@ -77,11 +79,9 @@ class SyclWrapper(wrapper.PythonWrapperCodegen):
         self.last_seen_device_guard_index = device_idx
         self._num_streams = num_streams
 
-    def add_kernel(
-        self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str
-    ) -> None:
+    def add_kernel(self, device: int, spec: KernelSpec, source: str) -> None:
         """Have a kernel compiled with the others of the graph."""
-        self.header.writeline(f"sycl_module.add({name!r}, {device}, {items}, {signature!r}, {messages!r}, '''")
+        self.header.writeline(f"sycl_module.add({device}, {spec!r}, '''")
         self.header.splice(source)
         self.header.writeline("''')")
 

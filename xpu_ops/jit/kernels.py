@@ -11,19 +11,10 @@ import torch
 from xpu_ops.block import parameters, printer
 from xpu_ops.jit import service
 from xpu_ops.jit.service import KernelSpec
-from xpu_ops.jit.signature import Parameter, parse
-from xpu_ops.jit.tensors import check_tensor
+from xpu_ops.jit.signature import parse
+from xpu_ops.jit.tensors import check_number, check_tensor
 
 _PREFACE = printer.opening() + "#line 1\n"
-SUB_GROUP = 16
-
-
-def entry_point(name: str, parameters: list[Parameter], sub_group: int | None) -> str:
-    """The kernel that takes the packed struct and calls the user's function."""
-    fields = [p.field for p in parameters]
-    return "\n" + printer.kernel(
-        f"{name}_kernel", fields, [printer.call(name, (f.value for f in fields))], lanes=sub_group
-    )
 
 
 def function_parameters(source: str, name: str) -> str:
@@ -38,25 +29,16 @@ def function_parameters(source: str, name: str) -> str:
     return re.sub(r"\s+", " ", found[1])
 
 
-def device_of(tensors: list[torch.Tensor], name: str) -> int:
-    """The one device of all tensors.
-
-    Raises:
-        ValueError: where they are on several devices.
-    """
-    devices = {t.device for t in tensors}
-    if len(devices) != 1:
-        raise ValueError(f"{name}: expected all tensors on one device, got {', '.join(sorted(map(str, devices)))}")
-    return next(iter(devices)).index or 0
-
-
 class Kernel:
     """A compiled function; calling it launches work-groups on the current stream. Made by :func:`kernel`."""
 
     def __init__(self, source: str, name: str, local: int, sub_group: int | None) -> None:
         self.name, self._local = name, local
         self.parameters = parse(function_parameters(source, name), name)
-        self._source = _PREFACE + source + entry_point(name, self.parameters, sub_group)
+        fields, entry = [p.field for p in self.parameters], f"{name}_kernel"
+        called = printer.call(name, (f.value for f in fields))
+        self._source = f"{_PREFACE}{source}\n{printer.kernel(entry, fields, [called], lanes=sub_group)}"
+        self._spec = KernelSpec(entry, local, parameters.signature(fields))
         self._launch: dict[int, Callable[..., None]] = {}
 
     def compile(self, device: int = -1) -> None:
@@ -67,9 +49,7 @@ class Kernel:
         """
         device = torch.xpu.current_device() if device < 0 else device
         if device not in self._launch:
-            letters = parameters.signature(p.field for p in self.parameters)
-            spec = KernelSpec(f"{self.name}_kernel", self._local, letters)
-            (self._launch[device],) = service.load(self._source, [spec], device)
+            (self._launch[device],) = service.load(self._source, [self._spec], device)
 
     def __call__(self, *args: Any, groups: int | None = None, items: int | None = None) -> None:
         """Launch `groups` work-groups, or as many as hold `items` work-items.
@@ -81,8 +61,11 @@ class Kernel:
             raise TypeError(f"{self.name}: give either groups= or items=")
         count = groups if groups is not None else -(-int(items or 0) // self._local)
         self._check(args)
-        tensors = [a for a in args if isinstance(a, torch.Tensor)]
-        device = device_of(tensors, self.name) if tensors else torch.xpu.current_device()
+        devices = {a.device for a in args if isinstance(a, torch.Tensor)}
+        if len(devices) > 1:
+            found = ", ".join(sorted(map(str, devices)))
+            raise ValueError(f"{self.name}: expected all tensors on one device, got {found}")
+        device = (devices.pop().index or 0) if devices else torch.xpu.current_device()
         if device not in self._launch:
             self.compile(device)
         self._launch[device](count, *args)
@@ -92,8 +75,7 @@ class Kernel:
             raise TypeError(f"{self.name}: expected {len(self.parameters)} arguments, got {len(args)}")
         for p, a in zip(self.parameters, args, strict=True):
             if not p.pointer:
-                if isinstance(a, torch.Tensor) or not isinstance(a, (int, float)):
-                    raise TypeError(f"{self.name}: argument {p.name} must be a number, not {type(a).__name__}")
+                check_number(self.name, p, a)
                 continue
             check_tensor(self.name, p, a)
             if p.dtype is not None and a.dtype != p.dtype:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,8 +12,8 @@ import torch
 from xpu_ops.block import nests, printer
 from xpu_ops.block.ir import Expr, Kernel, call
 from xpu_ops.block.nests import Form
-from xpu_ops.block.parameters import number, pointer
-from xpu_ops.block.types import compute_type, memory_type
+from xpu_ops.block.parameters import number
+from xpu_ops.block.types import compute_type
 from xpu_ops.jit import tensors
 
 _MOST_DIMS = 6  # behind what dimensions can be joined; operands with more are copied first
@@ -54,24 +55,20 @@ class Elementwise(tensors.Operator):
             return
         device = out.device.index or 0
         form, (groups, rows, each, tiles) = tensors.plan(math.prod(sizes[:-1]), sizes[-1], False, device)
-        key = (device, form.name, out.dtype, compute, len(sizes), *(v.dtype for v in views))
-        launch = self._launcher(
-            key, device, lambda: self._block(form, out.dtype, [v.dtype for v in views], compute, len(sizes))
-        )
-        steps = [s for one in strides for s in one]
-        launch(groups, out, *views, *values, rows, each, tiles, *sizes, *steps)
+        dtypes = [v.dtype for v in views]
+        key = (device, form.name, out.dtype, compute, len(sizes), *dtypes)
+        launch = self._launcher(key, device, lambda: self._block(form, out.dtype, dtypes, compute, len(sizes)))
+        launch(groups, out, *views, *values, rows, each, tiles, *sizes, *itertools.chain(*strides))
 
     def _block(
         self, form: Form, result: torch.dtype, dtypes: list[torch.dtype], compute: torch.dtype, dims: int
     ) -> Kernel:
         names = [p.name for p in self.operands]
-        fields = [pointer("ptr_out", memory_type(result))]
-        fields += [pointer(f"ptr_{n}", memory_type(d), True) for n, d in zip(names, dtypes, strict=True)]
-        fields += [p.field for p in self.scalars]
+        fields = tensors.fields(result, dict(zip(names, dtypes, strict=True)), self.scalars)
         fields += [*map(number, ("rows", "each", "tiles")), number("size", count=dims)]
         fields += [number(f"step_{n}", count=dims) for n in ("out", *names)]
-        declared = ", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars))
-        own = printer.function(compute_type(result), self.name, declared, self._expression, "xpu::convert")
+        head = f"{self.name}({self._declared})"
+        own = printer.function(head, compute_type(result), self._expression, "xpu::convert")
         scalars = [s.field.value for s in self.scalars]
 
         def element(load: Callable[[str], Expr]) -> Expr:
@@ -84,23 +81,18 @@ class Elementwise(tensors.Operator):
 
 def _joined(out: torch.Tensor, views: list[torch.Tensor]) -> tuple[list[int], list[list[int]]]:
     """Sizes and the strides of each tensor, by falling stride of the result, neighbours joined where all allow it."""
-    order = sorted(range(out.dim()), key=lambda d: out.stride(d), reverse=True)
-    dims = [d for d in order if out.shape[d] != 1]
-    if not dims:
-        return [1], [[1] for _ in (out, *views)]
     every = [out, *views]
-    sizes = [out.shape[dims[0]]]
-    strides = [[t.stride(dims[0])] for t in every]
-    for d in dims[1:]:
-        if all(s[-1] == t.stride(d) * out.shape[d] for s, t in zip(strides, every, strict=True)):
-            sizes[-1] *= out.shape[d]
-            for s, t in zip(strides, every, strict=True):
-                s[-1] = t.stride(d)
-        else:
-            sizes.append(out.shape[d])
-            for s, t in zip(strides, every, strict=True):
-                s.append(t.stride(d))
-    return sizes, strides
+    joined: list[tuple[int, list[int]]] = []  # of the dimensions so far: the size, the stride of each tensor
+    for d in sorted(range(out.dim()), key=out.stride, reverse=True):
+        size, strides = out.shape[d], [t.stride(d) for t in every]
+        if size == 1:
+            continue
+        if joined and joined[-1][1] == [s * size for s in strides]:
+            size *= joined.pop()[0]
+        joined.append((size, strides))
+    if not joined:
+        return [1], [[1] for _ in every]
+    return [size for size, _ in joined], [[strides[i] for _, strides in joined] for i in range(len(every))]
 
 
 def elementwise(

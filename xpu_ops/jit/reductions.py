@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import reduction_dims
+from torch._prims_common import get_computation_dtype, reduction_dims
 
 from xpu_ops.block import ir, nests, printer
 from xpu_ops.block.ir import Kernel, call
 from xpu_ops.block.nests import Form
-from xpu_ops.block.parameters import number, pointer
-from xpu_ops.block.types import compute_type, memory_type
+from xpu_ops.block.parameters import number
+from xpu_ops.block.types import compute_type
 from xpu_ops.jit import tensors
 
 _LONG_ROW = 65536  # from here on few rows are cut into parts
@@ -71,13 +71,12 @@ class Reduction(tensors.Operator):
         self, flat: list[torch.Tensor], values: list[Any], compute: torch.dtype, result: torch.dtype, count: int
     ) -> torch.Tensor:
         rows, columns = flat[0].shape
-        device = flat[0].device
         if rows < _PARTS and columns >= _LONG_ROW and columns % _PARTS == 0:
             parts = [t.view(rows * _PARTS, columns // _PARTS) for t in flat]
             partial = self._pass(parts, values, compute, None, count)
             return self._pass([partial.view(rows, _PARTS)], [], compute, result, count, mapped=True)
         if rows == 0:
-            return torch.empty(0, dtype=result, device=device)
+            return flat[0].new_empty(0, dtype=result)
         return self._pass(flat, values, compute, result, count)
 
     def _pass(
@@ -91,12 +90,11 @@ class Reduction(tensors.Operator):
     ) -> torch.Tensor:
         """One launch: partial results of the type they are computed in where `result` is None."""
         rows, columns = flat[0].shape
-        stored = result or _partial_dtype(compute)
-        out = torch.empty(rows, dtype=stored, device=flat[0].device)
+        out = flat[0].new_empty(rows, dtype=result or get_computation_dtype(compute))
         device = out.device.index or 0
         form, (groups, _, each, _) = tensors.plan(rows, columns, True, device)
-        key = (device, form.name, compute, result, mapped, *(t.dtype for t in flat))
         dtypes = [t.dtype for t in flat]
+        key = (device, form.name, compute, result, mapped, *dtypes)
         launch = self._launcher(key, device, lambda: self._block(form, dtypes, compute, result, mapped))
         launch(groups, out, *flat, *values, rows, columns, each, count)
         return out
@@ -107,28 +105,23 @@ class Reduction(tensors.Operator):
         """`mapped`: the elements are partial results. Results are those where `result` is None."""
         operands, scalars = ([], []) if mapped else (self.operands, self.scalars)
         names = ["part"] if mapped else [p.name for p in operands]
-        fields = [pointer("ptr_out", memory_type(result or _partial_dtype(compute)))]
-        fields += [pointer(f"ptr_{n}", memory_type(d), True) for n, d in zip(names, dtypes, strict=True)]
-        fields += [*(s.field for s in scalars), *map(number, ("rows", "columns", "each", "count"))]
+        stored = result or get_computation_dtype(compute)
+        fields = tensors.fields(stored, dict(zip(names, dtypes, strict=True)), scalars)
+        fields += map(number, ("rows", "columns", "each", "count"))
         loads = [ir.load(f"p.ptr_{n}", ir.name("at") + "c") for n in names]
         if mapped:
             element = ir.cast("T", loads[0])
         else:
             converted = (call(f"xpu::convert<{p.ctype}>", x) for p, x in zip(operands, loads, strict=True))
             element = call(f"{self.name}_map", *converted, *(s.field.value for s in scalars))
-        declared = ", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars))
         join, finish = f"{self.name}_join", f"{self.name}_finish"
         before = printer.preface(self._preamble, compute_type(compute)) + printer.functor(join, "T", self._combine)
-        before += printer.function("T", f"{self.name}_map", declared, self._expression)
+        before += printer.function(f"{self.name}_map({self._declared})", "T", self._expression)
         if result is not None:
-            before += printer.function(compute_type(result), finish, "T x, long n", self._finish, "xpu::convert")
+            before += printer.function(f"{finish}(T x, long n)", compute_type(result), self._finish, "xpu::convert")
         finished = (lambda x: x) if result is None else (lambda x: call(finish, x, "p.count"))
         body = nests.reduction(form, "T", self._identity, join, element, finished)
         return Kernel(f"{self.name}_kernel", tuple(fields), body, before, form.items, form.together)
-
-
-def _partial_dtype(compute: torch.dtype) -> torch.dtype:
-    return torch.float32 if compute in (torch.float16, torch.bfloat16) else compute
 
 
 def _dimensions(

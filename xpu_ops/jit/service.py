@@ -33,7 +33,7 @@ class KernelSpec:
     name: str
     local: int
     signature: str
-    messages: tuple[str, ...] | None = None
+    messages: tuple[str, ...] = ()
 
 
 def spec(kernel: ir.Kernel) -> KernelSpec:
@@ -67,14 +67,10 @@ def headers_digest() -> str:
     return digest.hexdigest()
 
 
-def _flags() -> list[str]:
-    root = str(include_dir())
-    return [o.replace(root, "") for o in options()]
-
-
 def source_digest(source: str) -> str:
     """Digest of a source and everything its code is made with. Where the package is installed does not count."""
-    parts = [_SCHEMA, compiler_version(), headers_digest(), *_flags(), source]
+    flags = (option.replace(str(include_dir()), "") for option in options())
+    parts = [_SCHEMA, compiler_version(), headers_digest(), *flags, source]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
@@ -156,15 +152,11 @@ def load(source: str, kernels: Sequence[KernelSpec], device: int = -1) -> list[C
     device = torch.xpu.current_device() if device < 0 else device
     digest = source_digest(source)
     module = c.JitModule.find(digest, device)
-    record: dict[str, Any] = {}
-    compiled = module is None
+    built = None
     if module is None:
         built = build(source)
-        record.update(compile_ms=built.compile_ms, link_ms=built.link_ms)
         module = c.JitModule.add(digest, device, built.spirv, built.native, built.target)
-    launchers = [
-        module.kernel(k.name, k.local, k.signature, list(k.messages) if k.messages is not None else None)
-        for k in kernels
-    ]
-    records.append(BuildRecord(digest, len(kernels), compiled, time.perf_counter() - start, **record))
+    launchers = [module.kernel(k.name, k.local, k.signature, k.messages) for k in kernels]
+    times = (built.compile_ms, built.link_ms) if built else (0, 0)
+    records.append(BuildRecord(digest, len(kernels), built is not None, time.perf_counter() - start, *times))
     return launchers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from xpu_ops.block import printer
 from xpu_ops.block.device import policy
 from xpu_ops.block.ir import Kernel
 from xpu_ops.block.nests import Form, Problem, choose
+from xpu_ops.block.parameters import Field, pointer
+from xpu_ops.block.types import memory_type
 from xpu_ops.jit import service
 from xpu_ops.jit.signature import DTYPES, SCALARS, Parameter, parse
 
@@ -35,8 +37,8 @@ def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter],
         ValueError: where there is no operand or a declaration does not fit.
     """
     parameters = parse(declarations, name, extra_types=(GENERIC, "half", "bf16"))
-    if pointer := next((p for p in parameters if p.pointer), None):
-        raise ValueError(f"{name}: parameter {pointer.name} is a pointer; elements are passed by value")
+    if late := next((p for p in parameters if p.pointer), None):
+        raise ValueError(f"{name}: parameter {late.name} is a pointer; elements are passed by value")
     operands = [p for p in parameters if not p.has_default]
     scalars = [p for p in parameters if p.has_default]
     if not operands:
@@ -48,12 +50,24 @@ def operands_and_scalars(declarations: str, name: str) -> tuple[list[Parameter],
     return operands, scalars
 
 
+def fields(result: torch.dtype, operands: Mapping[str, torch.dtype], scalars: Sequence[Parameter]) -> list[Field]:
+    """Of a kernel: pointers to the result and the operands, ptr_out and ptr_NAME, and numbers."""
+    pointers = [pointer(f"ptr_{name}", memory_type(dtype), True) for name, dtype in operands.items()]
+    return [pointer("ptr_out", memory_type(result)), *pointers, *(s.field for s in scalars)]
+
+
 def check_tensor(name: str, p: Parameter, t: object) -> None:
     """Raises TypeError or ValueError for what is no tensor of an XPU device."""
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
     if t.device.type != "xpu":
         raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+
+
+def check_number(name: str, p: Parameter, value: object) -> None:
+    """Raises TypeError for what is no number."""
+    if not isinstance(value, (int, float)):
+        raise TypeError(f"{name}: argument {p.name} must be a number, not {type(value).__name__}")
 
 
 class Operator:
@@ -64,6 +78,7 @@ class Operator:
     def __init__(self, name: str, parameters: str, result: torch.dtype | None, preamble: str) -> None:
         self.name, self._result, self._preamble = name, result, preamble
         self.operands, self.scalars = operands_and_scalars(parameters, name)
+        self._declared = ", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars))
         self._launch: dict[tuple[object, ...], Callable[..., None]] = {}
 
     def register(
@@ -130,8 +145,7 @@ class Operator:
             raise TypeError(f"{self.name}: unknown argument {sorted(unknown)[0]}")
         values = [given.get(p.name, p.default) for p in self.scalars]
         for p, v in zip(self.scalars, values, strict=True):
-            if not isinstance(v, (int, float)):
-                raise TypeError(f"{self.name}: argument {p.name} must be a number, not {type(v).__name__}")
+            check_number(self.name, p, v)
         return values
 
     def _dtypes(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.dtype, torch.dtype]:

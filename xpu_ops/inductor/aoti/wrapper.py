@@ -17,6 +17,7 @@ from torch._inductor.virtualized import V
 
 from xpu_ops.inductor.aoti import package
 from xpu_ops.inductor.wrapper import Argument, Scalar
+from xpu_ops.jit.service import KernelSpec
 
 _INCLUDES = """
 #include <torch/csrc/inductor/aoti_include/common.h>
@@ -32,7 +33,7 @@ class CppWrapper(CppWrapperCpu):
     def __init__(self) -> None:
         self.device = "xpu"
         super().__init__()
-        self.sycl_kernels: dict[str, tuple[int, str, tuple[str, ...], str]] = {}
+        self.sycl_kernels: dict[str, tuple[KernelSpec, str]] = {}
 
     @staticmethod
     def create(
@@ -57,10 +58,8 @@ class CppWrapper(CppWrapperCpu):
 
     # ---- kernels
 
-    def add_kernel(
-        self, name: str, device: int, items: int, signature: str, messages: tuple[str, ...], source: str
-    ) -> None:
-        self.sycl_kernels[name] = (items, signature, messages, source)
+    def add_kernel(self, device: int, spec: KernelSpec, source: str) -> None:
+        self.sycl_kernels[spec.name] = spec, source
 
     def launch_kernel(self, name: str, groups: sympy.Expr, fields: list[Argument]) -> None:
         arguments = [f"k_{name}", cexpr(groups)]
@@ -77,25 +76,22 @@ class CppWrapper(CppWrapperCpu):
             arguments.append(f"xpu_ops_model::{_FIELDS[letter]}({text})")
         self.writeline(f"kernels.sycl.launch({', '.join(arguments)});")
 
-    def _all_kernels(self) -> dict[str, tuple[int, str, tuple[str, ...], str]]:
-        const = V.graph.const_module
-        return {**(const.wrapper_code.sycl_kernels if const else {}), **self.sycl_kernels}
-
     def codegen_model_kernels(self) -> None:
-        kernels = self._all_kernels()
-        module, content = package.kernel_file(source for *_, source in kernels.values())
+        const = V.graph.const_module
+        kernels = {**(const.wrapper_code.sycl_kernels if const else {}), **self.sycl_kernels}
+        module, content = package.kernel_file(source for _, source in kernels.values())
         folder, _ = codecache.split_aot_inductor_output_path(config.aot_inductor.output_path)
         _, path = codecache.write(content, package.SUFFIX, hash_type="code", specified_dir=folder, key=module)
         self.additional_files.append(path)
         text = IndentedBuffer()
         text.writeline("namespace {")
         specs = []
-        for name, (items, signature, messages, _) in kernels.items():
+        for name, (spec, _) in kernels.items():
             texts = "nullptr"
-            if messages:
+            if spec.messages:
                 texts = f"t_{name}"
-                text.writeline(f"const char* const {texts}[] = {{{', '.join(map(json.dumps, messages))}}};")
-            specs.append(f'{{"{name}", {items}, "{signature}", {texts}, {len(messages)}}}')
+                text.writeline(f"const char* const {texts}[] = {{{', '.join(map(json.dumps, spec.messages))}}};")
+            specs.append(f'{{"{name}", {spec.local}, "{spec.signature}", {texts}, {len(spec.messages)}}}')
         if kernels:
             text.writeline(f"enum : int64_t {{ {', '.join(f'k_{name}' for name in kernels)} }};")
             text.writeline(f"const XpuOpsKernel sycl_specs[] = {{{', '.join(specs)}}};")
