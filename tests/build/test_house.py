@@ -233,11 +233,10 @@ def test_no_two_test_files_have_one_name() -> None:
 
 
 # C++ as text in the front ends of the run-time compilers: they build nodes, and the printer of xpu_ops/block writes. Exports
-# write the host's C++ around kernels; the suffix of Inductor's own statements is not printed.
+# write the host's C++ around kernels.
 STATEMENT = re.compile(
     r";(\n|$)|#\s*include|\busing namespace|\bXPU_KERNEL|\bGEN_\w+|\breturn \w|\bstruct \w+ \{|\b(for|if) \("
 )
-OTHER_TEXT = {("xpu_ops/inductor/kernel.py", ";")}
 
 
 def literals(tree: ast.AST) -> list[str]:
@@ -263,7 +262,7 @@ def front_ends() -> Iterator[tuple[str, str]]:
 
 
 def test_front_ends_write_no_statement() -> None:
-    assert {(path, s) for path, text in front_ends() for s in statements(text)} == OTHER_TEXT
+    assert not {(path, s) for path, text in front_ends() for s in statements(text)}
 
 
 def test_statements_are_found() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import sympy
 import torch
 import torch.nn.functional as F
 from torch._dynamo.utils import counters
+from torch.utils._sympy import functions as sizes
 
 SIZES = ((2, 7), (3, 16), (5, 11), (4, 24))
 MASKS: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
@@ -40,3 +42,26 @@ def test_attention_compiles_once(mask: str) -> None:
             results.append((out.detach(), torch.autograd.grad(out.square().sum(), x)[0]))
     torch.testing.assert_close(results[0::2], results[1::2], rtol=1e-4, atol=1e-3)
     assert counters["stats"]["unique_graphs"] == 1
+
+
+S = sympy.Symbol("s0", integer=True, positive=True)
+
+
+@pytest.mark.parametrize(
+    ("expr", "floats"),
+    [
+        (2 * S + 1, False),
+        (sizes.FloorDiv(S + 3, 4) * sizes.ModularIndexing(S, 2, 8), False),
+        (sizes.Max(S, sizes.CleanDiv(S, 2)), False),
+        (sizes.Where(S < 4, S, 2 * S), False),
+        (sizes.TruncToInt(sizes.ToFloat(S) / 3), True),
+        (sizes.CeilToInt(S * sympy.Float(0.5)), True),  # its text says so nowhere
+        (sizes.FloorToInt(sizes.OpaqueUnaryFn_sqrt(S)) + 1, True),
+        (sizes.FloorToInt(sizes.IntTrueDiv(S, 3)), True),
+    ],
+)
+def test_sizes_that_come_of_floats_are_known(expr: sympy.Expr, floats: bool) -> None:
+    """They are computed before a launch: the kernel then needs no fp64."""
+    from xpu_ops.inductor.types import asks_floats
+
+    assert asks_floats(expr) == floats

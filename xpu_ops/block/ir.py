@@ -132,6 +132,9 @@ def pointed(pointer: Expr) -> Expr:
     return Expr(f"(*{_part(pointer)})", "[]", (pointer,), True)
 
 
+GROUP = call("__spirv_BuiltInWorkgroupId", 0)  # the number of the work-group
+
+
 def least(a: Expr | int | str, b: Expr | int | str) -> Expr:
     """The smaller of two integers. The prelude's function is a `?:`: a built-in one's result is not the same in all items."""
     return call("sycl::min<long>", a, b)

@@ -161,7 +161,7 @@ def pointwise(
 ) -> tuple[Node, ...]:
     """out = element(place of an operand): a function of the loads, `size`, `step_*`, `rows`, `each` and `tiles` in `p`."""
     names, last = ["out", *operands], dims - 1
-    group = Let("group", "long", ir.call("__spirv_BuiltInWorkgroupId", 0))
+    group = Let("group", "long", ir.GROUP)
 
     def moved(to: Callable[[str], Expr]) -> Store:
         value = element(lambda n: ir.load(name(f"p.ptr_{n}") + f"at_{n}", to(n)))

@@ -42,11 +42,7 @@ class Axis:
     def __init__(self, numel: sympy.Expr, expr: Callable[[sympy.Expr | int], str]) -> None:
         self.numel = numel
         self._expr = expr
-        self.entries: list[IterationRangesEntry] = []
-
-    def use(self, entry: IterationRangesEntry) -> None:
-        if entry not in self.entries:
-            self.entries.append(entry)
+        self.entries = OrderedSet[IterationRangesEntry]()  # that its kernel uses
 
     def _edges(self) -> OrderedSet[sympy.Expr]:
         """Where the value of some entry jumps."""

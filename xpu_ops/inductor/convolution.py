@@ -113,11 +113,10 @@ def _clamp(node: fx.Node) -> tuple[fx.Node, list[float]] | None:
     if user is None or user.target is aten.relu.default:
         return user and (user, [0.0, float("inf")])
     last = only_user(user)
-    lower, upper = arguments(user, aten.clamp_min.default), arguments(last, aten.clamp_max.default)
-    if last is None or not lower or not upper or not all(isinstance(x[1], (int, float)) for x in (lower, upper)):
-        return None
-    low, high = float(lower[1]), float(upper[1])
-    return (last, [low, high]) if low <= high else None
+    match arguments(user, aten.clamp_min.default), arguments(last, aten.clamp_max.default):
+        case (_, (int() | float()) as low), (_, (int() | float()) as high) if low <= high:
+            return last, [float(low), float(high)]
+    return None
 
 
 def _fits(conv: fx.Node) -> bool:

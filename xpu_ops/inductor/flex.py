@@ -11,7 +11,7 @@ import sympy
 import torch
 from torch import fx
 from torch._inductor import ir
-from torch._inductor.codegen.common import CSEVariable, SizeArg, TensorArg
+from torch._inductor.codegen.common import CSEVariable
 from torch._inductor.codegen.simd_kernel_features import SIMDKernelFeatures
 from torch._inductor.virtualized import V
 from torch.utils._ordered_set import OrderedSet
@@ -20,7 +20,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from xpu_ops.block import ir as block
 from xpu_ops.block import parameters, printer
-from xpu_ops.block.types import compute_type, memory_type
+from xpu_ops.block.types import compute_type
 from xpu_ops.inductor import flex_launch
 from xpu_ops.inductor.kernel import SyclKernel
 from xpu_ops.inductor.passes import is_xpu
@@ -41,10 +41,13 @@ class _Dense(Exception):
 class _Functions(SyclKernel):
     """The functions of one flex_attention, written as lambdas in one kernel."""
 
-    def __init__(self) -> None:
+    def __init__(self, query: Box, score_buffers: Boxes, mask_buffers: Boxes) -> None:
         super().__init__({"x": sympy.S.One}, features=SIMDKernelFeatures([], sympy.S.One))
         self._given: dict[str, CSEVariable] = {}
         self._functions: list[block.Node] = []
+        self._device = query.get_device()
+        self.score = {"score": query.get_dtype(), **_PLACES}
+        self._read = {"float": _realized(score_buffers), "bool": _realized(mask_buffers)}  # by the function's result
 
     def load(self, name: str, index: sympy.Expr) -> CSEVariable:
         return self._given[name] if name in self._given else super().load(name, index)
@@ -54,8 +57,9 @@ class _Functions(SyclKernel):
             raise _Dense
         super().check_bounds(expr, size, lower, upper)
 
-    def write(self, name: str, result: str, parameters: dict[str, torch.dtype], value: ir.ComputedBuffer) -> None:
-        """`value`: the graph of the function as a ComputedBuffer whose inputs have the names of the parameters."""
+    def write(self, name: str, graph: ir.Subgraph, parameters: dict[str, torch.dtype], result: str = "float") -> None:
+        """A function whose result is the first of the graph."""
+        value = _built(graph, parameters, self._device, self._read[result])
         self.cse.invalidate(OrderedSet())
         self._checked.clear()
         self._given = {
@@ -71,29 +75,22 @@ class _Functions(SyclKernel):
 
     def kernel(self, entry: str, taken: tuple[str, ...]) -> tuple[str, list[ir.TensorBox], list[sympy.Expr]]:
         """The text and the signature that flex_launch loads, as JSON; the tensors and the sizes that the functions read."""
-        names, calls, kinds, _ = self.args.python_argdefs()
-        fields: list[parameters.Field] = []
-        numbers: list[parameters.Field] = []
+        fields = self._parameters()
         tensors, sizes = [], []
-        for arg, call, kind in zip(names, calls, kinds, strict=True):
-            if isinstance(kind, TensorArg) and not V.graph.is_unspec_arg(kind.buffer):
-                fields.append(parameters.pointer(arg.name, memory_type(kind.dtype), True))
-                buffer = V.graph.get_buffer(kind.buffer)
+        for letter, value in self.call_fields:
+            if letter == "p":
+                buffer = V.graph.get_buffer(value)
                 tensors.append(buffer if isinstance(buffer, ir.TensorBox) else ir.TensorBox.create(buffer))
-            elif isinstance(kind, SizeArg) and isinstance(call, sympy.Expr) and call.is_integer:
-                numbers.append(parameters.number(arg.name))
-                sizes.append(call)
+            elif letter == "i" and isinstance(value, sympy.Expr) and not self._hoisted:
+                sizes.append(value)
             else:
                 raise _Dense
-        if self._hoisted:
-            raise _Dense
-        fields += [*numbers, *parameters.reports(len(self.messages))]
         before = printer.member("flex", "xpu::FlexArgs", 8 * len(flex_launch.SIGNATURE))
         functions = printer.lines(self._functions, block.Kernel("flex", tuple(fields), ()))
         body = [*parameters.values(fields), *functions, printer.call(f"xpu::{entry}", ("p.flex", *taken))]
         text = printer.kernel("flex", fields, body, before=before, inlined=True)
         source = printer.opening("cpu/flex_block.hpp") + text
-        kernel = {"source": source, "signature": parameters.signature(fields), "messages": self.messages}
+        kernel = {"source": source, "signature": self.signature, "messages": self.messages}
         return json.dumps(kernel), tensors, sizes
 
 
@@ -126,38 +123,21 @@ def _check(query: Box, key: Box, value: Box, scale: float | sympy.Expr, query_bl
         raise _Dense
 
 
-def _inputs(dtypes: dict[str, torch.dtype], device: torch.device) -> list[Box]:
-    from torch._inductor.kernel.flex.common import create_placeholder
+def _realized(buffers: Boxes) -> list[Box]:
+    from torch._inductor.kernel.flex.common import freeze_irnodes, maybe_realize
 
-    return [create_placeholder(name, dtype, device) for name, dtype in dtypes.items()]
+    realized = list(maybe_realize(list(buffers)))
+    freeze_irnodes(realized)
+    return realized
 
 
-class _Graphs:
-    """The functions of a call as buffers, with what they read realized."""
+def _built(graph: ir.Subgraph, parameters: dict[str, torch.dtype], device: torch.device, read: list[Box]) -> ir.Buffer:
+    """The first result of a graph, whose inputs have the names of the parameters, as a buffer."""
+    from torch._inductor.kernel.flex.common import build_subgraph_buffer, create_placeholder, freeze_irnodes
 
-    def __init__(self, query: Box, mask_graph: ir.Subgraph, score_buffers: Boxes, mask_buffers: Boxes) -> None:
-        from torch._inductor.kernel.flex.common import build_subgraph_buffer, freeze_irnodes, maybe_realize
-
-        self._build, self._freeze = build_subgraph_buffer, freeze_irnodes
-        self.device = query.get_device()
-        self.score = {"score": query.get_dtype(), **_PLACES}
-        self._others = list(maybe_realize(list(score_buffers)))
-        others = list(maybe_realize(list(mask_buffers)))
-        freeze_irnodes(self._others)
-        freeze_irnodes(others)
-        self.functions = _Functions()
-        mask = build_subgraph_buffer(_inputs(_PLACES, self.device) + others, mask_graph)
-        freeze_irnodes(mask)
-        self._mask = mask
-
-    def write(self, name: str, graph: ir.Subgraph, parameters: dict[str, torch.dtype]) -> None:
-        """The first result of the graph is that of the function."""
-        built = self._build(_inputs(parameters, self.device) + self._others, graph)
-        self._freeze(built)
-        self.functions.write(name, "float", parameters, built[0] if isinstance(built, list | tuple) else built)
-
-    def write_mask(self) -> None:
-        self.functions.write("mask", "bool", _PLACES, self._mask)
+    built = build_subgraph_buffer([*(create_placeholder(n, t, device) for n, t in parameters.items()), *read], graph)
+    freeze_irnodes(built)
+    return built[0] if isinstance(built, list | tuple) else built
 
 
 def _call(name: str, tensors: Boxes, blocks: Sequence[Box | None], functions: _Functions, entry: str,
@@ -175,11 +155,10 @@ def _forward_by_blocks(query: Box, key: Box, value: Box, graph: ir.Subgraph, blo
                        options: dict[str, object], score_buffers: Boxes, mask_buffers: Boxes) -> tuple[Box, ...]:  # fmt: skip
     blocks, block_sizes, mask_graph = _of_mask(block_mask)
     _check(query, key, value, scale, block_sizes[0], 8)
-    graphs = _Graphs(query, mask_graph, score_buffers, mask_buffers)
-    with graphs.functions:
-        graphs.write("score", graph, graphs.score)
-        graphs.write_mask()
-    return _call("flex_attention_blocks", (query, key, value), blocks, graphs.functions,
+    with _Functions(query, score_buffers, mask_buffers) as functions:
+        functions.write("score", graph, functions.score)
+        functions.write("mask", mask_graph, _PLACES, "bool")
+    return _call("flex_attention_blocks", (query, key, value), blocks, functions,
                  "flex_forward", ("score", "mask"), scale, block_sizes)  # fmt: skip
 
 
@@ -194,13 +173,12 @@ def _backward_by_blocks(query: Box, key: Box, value: Box, out: Box, logsumexp: B
     joint.graph_module.graph.eliminate_dead_code()
     if any(g is not None for g in _captured_gradients(joint.graph_module)):
         raise _Dense
-    graphs = _Graphs(query, mask_graph, score_buffers, mask_buffers)
-    with graphs.functions:
-        graphs.write("score", graph, graphs.score)
-        graphs.write_mask()
-        graphs.write("slope", joint, {**graphs.score, "grad_score_mod": query.get_dtype()})
+    with _Functions(query, score_buffers, mask_buffers) as functions:
+        functions.write("score", graph, functions.score)
+        functions.write("mask", mask_graph, _PLACES, "bool")
+        functions.write("slope", joint, {**functions.score, "grad_score_mod": query.get_dtype()})
     results = _call("flex_attention_blocks_backward", (grad, out, logsumexp, grad_logsumexp, query, key, value), blocks,
-                    graphs.functions, "flex_backward", ("score", "mask", "slope"), scale, block_sizes)  # fmt: skip
+                    functions, "flex_backward", ("score", "mask", "slope"), scale, block_sizes)  # fmt: skip
     return *results, tuple(None for _ in score_buffers)
 
 

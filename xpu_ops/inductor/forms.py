@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import sympy
 from torch.utils._sympy.functions import FloorDiv
@@ -32,6 +32,9 @@ _ROW = {"xo", "xn"}  # the names that say which row it is
 _INDEX = passes.INDEX
 
 
+Copies: TypeAlias = dict[tuple[str, str, bool], tuple[str, int]]  # as ir.Kernel has them
+
+
 @dataclass
 class Nest:
     """A kernel's body, how many work-groups run it, and how."""
@@ -40,12 +43,14 @@ class Nest:
     groups: sympy.Expr
     body: list[Node]
     outer: bool
-    copies: dict[tuple[str, str, bool], tuple[str, int]] = field(default_factory=dict)
+    copies: Copies = field(default_factory=dict)
 
     def kernel(self, named: str, fields: Sequence[Field]) -> ir.Kernel:
-        form, slots = self.form, self.form.name == "column_reduce"
-        parts = tuple(fields), tuple(self.body), ""
-        return ir.Kernel(named, *parts, form.items, form.together, not self.outer, slots, self.copies)
+        form = self.form
+        return ir.Kernel(
+            named, tuple(fields), tuple(self.body), items=form.items, together=form.together, across=not self.outer,
+            slots=form.name == "column_reduce", copies=self.copies,
+        )  # fmt: skip
 
 
 @dataclass
@@ -60,6 +65,7 @@ class _Walk:
     rows: tuple[str, Expr, Expr, list[Node]] | None = None
     tail: list[Node] = field(default_factory=list)
     shared: int = 0  # columns that several rows have in common, 0 where there are few rows
+    copies: Copies = field(default_factory=dict)
 
     def around(self, body: list[Node]) -> list[Node]:
         """The loop over the rows, where there is one."""
@@ -84,10 +90,9 @@ def nest(kernel: SyclKernel) -> Nest:
     if reduce and not kernel.outer:
         body, groups = _inner(kernel, form)
         return Nest(form, groups, body, False)
-    copies: dict[tuple[str, str, bool], tuple[str, int]] = {}
-    walk = _blocks(kernel, length, copies) if form.name == "blocks" else _walk(kernel, form, length)
+    walk = _blocks(kernel, length) if form.name == "blocks" else _walk(kernel, form, length)
     write = _pointwise if not reduce else _columns if form.name == "column_reduce" else _steps
-    return Nest(form, walk.groups, write(kernel, walk), kernel.outer, copies)
+    return Nest(form, walk.groups, write(kernel, walk), kernel.outer, walk.copies)
 
 
 def _walk(kernel: SyclKernel, form: Form, length: sympy.Expr) -> _Walk:
@@ -99,7 +104,7 @@ def _walk(kernel: SyclKernel, form: Form, length: sympy.Expr) -> _Walk:
     if form.name != "rows":
         blocks = x.size(ceil_div(length, tile))
         head: list[Node] = [
-            Let("g", _INDEX, ir.call("__spirv_BuiltInWorkgroupId", 0)),
+            Let("g", _INDEX, ir.GROUP),
             Let("xo", _INDEX, name("g") // blocks),
             Let("c0", _INDEX, (name("g") - name("xo") * blocks) * tile),
             Let("c1", _INDEX, ir.least(name("c0") + tile, x.size(length))),
@@ -124,7 +129,7 @@ def _vectors(size: int) -> int:
     return max(1, size // LANES) * LANES
 
 
-def _blocks(kernel: SyclKernel, length: sympy.Expr, copies: dict[tuple[str, str, bool], tuple[str, int]]) -> _Walk:
+def _blocks(kernel: SyclKernel, length: sympy.Expr) -> _Walk:
     """Blocks of long rows, which are read faster. Operands that lie along the columns are transposed first, into local memory."""
     x = kernel.x
     rows = FloorDiv(x.numel, length)
@@ -140,7 +145,7 @@ def _blocks(kernel: SyclKernel, length: sympy.Expr, copies: dict[tuple[str, str,
     across, down = x.size(ceil_div(length, block)), x.size(ceil_div(inner, high))
     definitions = x.by_rows(length, "xo", "xc", inner)
     head: list[Node] = [
-        Let("g", _INDEX, ir.call("__spirv_BuiltInWorkgroupId", 0)),
+        Let("g", _INDEX, ir.GROUP),
         Let("b0", _INDEX, name("g") // across),
         Let("b1", _INDEX, name("g") - name("b0") * across),
         Let("xg", _INDEX, name("b0") // down),
@@ -151,6 +156,7 @@ def _blocks(kernel: SyclKernel, length: sympy.Expr, copies: dict[tuple[str, str,
     ]
     row: Node = Let("xo", _INDEX, name("xg") * x.size(inner) + "xn")
     tail: list[Node] = []
+    copies: Copies = {}
     room = LOCAL_BYTES
     for k, (key, step) in enumerate(apart.items()):
         room -= step.dtype.itemsize * high * block
@@ -171,7 +177,7 @@ def _blocks(kernel: SyclKernel, length: sympy.Expr, copies: dict[tuple[str, str,
         )
     groups = ceil_div(inner, high) * FloorDiv(rows, inner) * ceil_div(length, block)
     loop = ("xn", name("n0"), name("n1"), [row])
-    return _Walk(groups, head, (name("c0"), name("c1")), definitions, loop, tail, block)
+    return _Walk(groups, head, (name("c0"), name("c1")), definitions, loop, tail, block, copies)
 
 
 def _pointwise(kernel: SyclKernel, walk: _Walk) -> list[Node]:

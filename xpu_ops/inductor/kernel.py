@@ -31,12 +31,13 @@ from xpu_ops.inductor import forms
 from xpu_ops.inductor.axes import Axis, equals, hint, multiple
 from xpu_ops.inductor.overrides import SyclOverrides, Variable, expression
 from xpu_ops.inductor.scan import Scan
-from xpu_ops.inductor.types import print_index
+from xpu_ops.inductor.types import asks_floats, print_index
 from xpu_ops.inductor.wrapper import Argument, Scalar, python_argument
 
 _SIZE_SYMBOLS = (SymT.SIZE, SymT.PRECOMPUTED_SIZE, SymT.UNBACKED_INT, SymT.UNBACKED_FLOAT, SymT.FLOAT)
 _UNBOUNDED: ValueRanges[sympy.Expr] = ValueRanges.unknown()
 Values: TypeAlias = CSEVariable | tuple[CSEVariable, ...]
+Body: TypeAlias = list[ir.Node]
 _NO_PLACE = "0x7fffffffffffffffL"
 _PLAIN_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "any": "Or", "xor_sum": "Xor", "max": "Max", "min": "Min"}
 
@@ -46,31 +47,23 @@ class SyclCSE(common.CSE):
 
     def generate(
         self,
-        buffer: IndentedBuffer,
-        expr: Expr | CSEVariable | OpsValue | str,
+        buffer: Body,
+        expr: Expr | CSEVariable | OpsValue,
         *,
         bounds: ValueRanges[sympy.Expr] = _UNBOUNDED,
-        write: bool = True,
-        assignment: bool = True,
         dtype: torch.dtype | None = None,
-        shape: Sequence[sympy.Expr] | None = None,
+        **kwargs: object,
     ) -> CSEVariable:
         if not isinstance(expr, Expr):
-            return super().generate(
-                buffer, expr, bounds=bounds, write=write, assignment=assignment, dtype=dtype, shape=shape
-            )
+            return super().generate(buffer, expr, bounds=bounds, dtype=dtype, **kwargs)
         assert dtype is not None
         ctype = compute_type(dtype)
         key = f"{ctype} {expr.text}"
-        var = self.try_get(key)
-        if var:
-            var.bounds = var.bounds.tighten(bounds)
-            var.use_count += 1
-            return var
-        var = self.newvar(bounds, dtype, shape)
+        if self.contains(key):
+            return super().generate(buffer, self.get(key), bounds=bounds)
+        var = self.newvar(bounds, dtype)
         self.put(key, var)
-        if write:
-            buffer.append(Let(str(var), ctype, expr, cast=True))
+        buffer.append(Let(str(var), ctype, expr, cast=True))
         return var
 
 
@@ -95,17 +88,14 @@ class SyclCSEProxy(common.CSEProxy):
         return pytree.tree_map(declare, value)
 
 
-Body = list[ir.Node]
-
-
+@dataclass(frozen=True)
 class Stage:
     """The body between two flushes: one loop over the reduced range, or code outside of it."""
 
-    def __init__(self, loop: bool) -> None:
-        self.loop = loop
-        self.declarations: Body = []
-        self.body: Body = []
-        self.after: Body = []
+    loop: bool
+    declarations: Body
+    body: Body
+    after: Body
 
 
 @dataclass(frozen=True)
@@ -131,17 +121,14 @@ class SyclKernel(SIMDKernel):
     """The text of one kernel and the call that launches it."""
 
     overrides = SyclOverrides
-    suffix = ";"
-    newvar_prefix = "auto "
-    sexpr = kexpr = staticmethod(print_index)
-    pexpr = staticmethod(simd.pexpr)
+    kexpr = staticmethod(print_index)
 
     simplify_indexing: Callable[[sympy.Expr], sympy.Expr]
 
     def __init__(self, tiling: dict[str, sympy.Expr], **kwargs: object) -> None:
         super().__init__(tiling, **kwargs)
         self.inside_reduction: bool
-        self.cse = SyclCSE(self.newvar_prefix, self.suffix)
+        self.cse = SyclCSE()
         self.x = Axis(self.numels["x"], self.expr)
         self.r = Axis(self.numels.get("r0_", sympy.S.One), self.expr)
         self.loads: Body = []
@@ -239,9 +226,9 @@ class SyclKernel(SIMDKernel):
 
     def expr(self, e: sympy.Expr | int) -> str:
         e = sympy.sympify(e)
-        text = print_index(self.rename_indexing(e))
         # Sizes that come of floats are computed before the launch: not every device has fp64.
-        return self.hoist(e, torch.int64) if "double" in text and self.is_of_sizes(e) else text
+        hoisted = asks_floats(e) and self.is_of_sizes(e)
+        return self.hoist(e, torch.int64) if hoisted else print_index(self.rename_indexing(e))
 
     @staticmethod
     def is_of_sizes(expr: sympy.Expr) -> bool:
@@ -312,11 +299,10 @@ class SyclKernel(SIMDKernel):
 
     def _check(self, condition: Expr, message: str) -> str:
         """A variable that says whether the condition holds; where it does not, the text is raised later."""
-        number = self.messages.index(message) if message in self.messages else len(self.messages)
-        if number == len(self.messages):
+        if message not in self.messages:
             self.messages.append(message)
         ok = f"ok{next(self._accumulators)}"
-        self.compute.append(ir.Check(ok, condition, number))
+        self.compute.append(ir.Check(ok, condition, self.messages.index(message)))
         return ok
 
     def check_bounds(self, expr: sympy.Expr, size: sympy.Expr, lower: bool, upper: bool) -> None:
@@ -429,23 +415,20 @@ class SyclKernel(SIMDKernel):
     # ---- stages
 
     def codegen_iteration_ranges_entry(self, entry: IterationRangesEntry) -> None:
-        (self.r if entry.root.is_reduction else self.x).use(entry)
+        (self.r if entry.root.is_reduction else self.x).entries.add(entry)
 
     def codegen_body(self) -> None:
         """End a stage: called wherever a loop over the reduced range begins or ends."""
         parts = (self.loads, self.compute, self.stores, self._declarations, self._after)
         if not any(parts):
             return
-        stage = Stage(self.inside_reduction)
-        stage.body += [*self.loads, *self.compute, *self.stores]
-        stage.declarations += self._declarations
-        stage.after += self._after
+        body = [*self.loads, *self.compute, *self.stores]
+        self.stages.append(Stage(self.inside_reduction, [*self._declarations], body, [*self._after]))
         for part in parts:
             part.clear()
-        self.stages.append(stage)
         if not self.features.is_reduction():
             return
-        if stage.loop:
+        if self.inside_reduction:
             self.cse.invalidate(self._kept)
             self._checked.clear()
         else:

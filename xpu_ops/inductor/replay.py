@@ -52,8 +52,7 @@ class Recording:
 
     def replay(self, inputs: list[Tensor]) -> list[Tensor] | None:
         """The results, or nothing where a weight may have changed, and on another stream."""
-        results: list[Tensor] | None = self._native.run(inputs)
-        return results
+        return self._native.run(inputs)
 
 
 def _check(places: list[Tensor], results: list[object]) -> None:

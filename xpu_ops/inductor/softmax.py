@@ -24,17 +24,10 @@ def _used_by(node: fx.Node, *users: fx.Node) -> bool:
 
 def _kept_dimension(node: fx.Node, target: OpOverload) -> int | None:
     """The one dimension of a reduction that keeps it."""
-    given = arguments(node, target)
-    if (
-        given is None
-        or len(given) != 3
-        or not given[2]
-        or not isinstance(given[1], (list, tuple))
-        or len(given[1]) != 1
-    ):
-        return None
-    dims = given[1]
-    return int(dims[0]) % max(value_of(node).dim(), 1)
+    match arguments(node, target):
+        case (_, [int(dim)], True):
+            return dim % max(value_of(node).dim(), 1)
+    return None
 
 
 def _result(exp: fx.Node, total: fx.Node, shifted: fx.Node) -> tuple[fx.Node, OpOverload] | None:

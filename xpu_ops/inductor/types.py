@@ -16,13 +16,23 @@ def literal(value: bool | float | sympy.Expr, dtype: torch.dtype) -> str:
     return types.literal(value, types.of(dtype))
 
 
+def asks_floats(expr: sympy.Expr) -> bool:
+    """Whether a part of an index expression is computed in floating point."""
+    return any(isinstance(e, sympy.Expr) and not e.is_integer for e in sympy.preorder_traversal(expr))
+
+
 class IndexPrinter(CppPrinter):
     """Index expressions in 64-bit integers. Divisors are positive, as upstream's are."""
 
     def doprint(self, expr: sympy.Expr) -> str:
         text: str = super().doprint(expr)
-        text = text.replace("std::numeric_limits<double>::infinity()", "__builtin_inf()")
-        return text.replace("std::", "expr::").replace("math.sin", "expr::sin")
+        return text.replace("std::", "expr::")
+
+    def _print_Infinity(self, expr: sympy.Expr) -> str:
+        return "__builtin_inf()"
+
+    def _print_OpaqueUnaryFn_sin(self, expr: sympy.Expr) -> str:
+        return f"expr::sin({self._print(expr.args[0])})"
 
     def _divide(self, x: sympy.Expr, divisor: sympy.Expr) -> str:
         if divisor == 1:
@@ -32,11 +42,9 @@ class IndexPrinter(CppPrinter):
 
     def _print_FloorDiv(self, expr: sympy.Expr) -> str:
         x, divisor = expr.args
-        if not expr.is_integer:
-            return f"expr::floor(static_cast<double>({self._print(x)}) / static_cast<double>({self._print(divisor)}))"
         if divisor.is_positive:
             return self._divide(x, divisor)
-        return f"floor_div<int64_t>({self._print(x)}, {self._print(divisor)})"
+        return f"xpu::div_floor<int64_t>({self._print(x)}, {self._print(divisor)})"
 
     def _print_ModularIndexing(self, expr: sympy.Expr) -> str:
         x, divisor, modulus = expr.args
@@ -60,14 +68,8 @@ class IndexPrinter(CppPrinter):
             first = f"sycl::{name}<{ctype}>({first}, {other})"
         return first
 
-    def _print_Not(self, expr: sympy.Expr) -> str:
-        return f"!({self._print(expr.args[0])})"
-
     def _print_And(self, expr: sympy.Expr) -> str:
         return "(" + " && ".join(f"({self._print(a)})" for a in expr.args) + ")"
-
-    def _print_Or(self, expr: sympy.Expr) -> str:
-        return "(" + " || ".join(f"({self._print(a)})" for a in expr.args) + ")"
 
 
 print_index = IndexPrinter().doprint
