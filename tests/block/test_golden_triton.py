@@ -20,5 +20,4 @@ KERNELS = sorted((Path(__file__).parent / "ttir").glob("*.ttir"))
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
 def test_kernel(path: Path, policy: Policy, request: pytest.FixtureRequest) -> None:
     lowered = kernel.lower(ttir.parse(path.read_text()), program(policy, warps=4))
-    assert lowered.items == (16 if policy is CPU else 64)
     golden.check(f"triton_{request.node.callspec.id.replace('-', '.')}.expected", lowered.source)

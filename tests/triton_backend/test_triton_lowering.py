@@ -41,7 +41,7 @@ def lowered(operation: str) -> kernel.Lowered:
 
 def test_a_loop_has_a_version_without_masks() -> None:
     out = lowered("%w = arith.addf %v, %v : tensor<64xf32> loc(#loc2)")
-    assert (out.name, out.signature, out.local_bytes, out.messages) == ("add", "piiii", 0, ())
+    assert (out.name, out.local_bytes, out.messages) == ("add", 0, ())
     assert "[lane];" in out.source and "} else {" in out.source
     assert "<= (INT32_MAX - 15)" in out.source  # the version assumes that the sum does not wrap within 16 lanes
 
@@ -83,6 +83,32 @@ def test_the_reader_keeps_names_apart() -> None:
     functions = ttir.parse(ADD.format(operation="%w = arith.addf %v, %v : tensor<64xf32> loc(#loc2)"))
     names = [r for op in functions["add"].walk() for r in op.results]
     assert len(names) == len(set(names)) == 12
+
+
+@pytest.mark.parametrize(
+    ("attributes", "volatile"),
+    [
+        ("", False),
+        ("cacheModifier = ca evictionPolicy = evict_first {tt.volatile = 1 : i32}", False),
+        ("cacheModifier = cv", True),
+        ("evictionPolicy = evict_last {isVolatile = true}", True),
+        ("{isVolatile = false}", False),
+    ],
+)
+def test_a_volatile_load_is_known_by_its_attributes(attributes: str, volatile: bool) -> None:
+    load = "%v = tt.load %p, %m"
+    text = ADD.format(operation="%w = arith.addf %v, %v : tensor<64xf32> loc(#loc2)").replace(
+        load, f"{load} {attributes}"
+    )
+    assert [op.volatile for op in ttir.parse(text)["add"].walk() if op.name == "tt.load"] == [volatile]
+
+
+def test_locations_hold_brackets() -> None:
+    text = ADD.format(operation="%w = tt.fancy %v : tensor<64xf32> loc(#loc2)")
+    for location, where in (('"k (1).py":12:24', "k (1).py:12"), ('fused<"a)">["b(":3:1, #loc]', "b(:3")):
+        with pytest.raises(ttir.Unsupported, match="tt.fancy") as error:
+            kernel.lower(ttir.parse(text.replace("loc(#loc2)", f"loc({location})")))
+        assert error.value.where == where
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import os
-import struct
 import sys
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -21,13 +20,10 @@ from xpu_ops.block.nests import program
 from xpu_ops.block.types import LANES
 from xpu_ops.triton import ttir
 from xpu_ops.triton.lower import kernel as lowering
-from xpu_ops.triton.lower.again import VOLATILE
 from xpu_ops.triton.lower.state import LOCAL_BYTES
 
 if TYPE_CHECKING:
     from xpu_ops.jit.service import Built
-
-_MAGIC = b"XPUTRI1\n"
 
 
 class UnsupportedError(NotImplementedError):
@@ -87,9 +83,10 @@ def _compile(source: str) -> Built:
     return service.build(source)
 
 
-def waits(text: str) -> bool:
-    """Whether a kernel of TTIR may loop until another thread has written to memory."""
-    return "scf.while" in text and ("tt.atomic" in text or VOLATILE.search(text) is not None)
+def waits(functions: dict[str, ttir.Function]) -> bool:
+    """Whether a kernel may loop until another thread has written to memory."""
+    ops = [op for f in functions.values() for op in f.walk()]
+    return any(op.name == "scf.while" for op in ops) and any(o.volatile or o.name.startswith("tt.atomic") for o in ops)
 
 
 @dataclass(frozen=True)
@@ -102,18 +99,15 @@ class Binary:
     native: bytes
 
     def pack(self) -> bytes:
-        head = json.dumps(self.header).encode()
-        sizes = struct.pack("<QQQ", len(head), len(self.spirv), len(self.native))
-        return _MAGIC + sizes + head + self.spirv + self.native
+        head = json.dumps({**self.header, "spirv": len(self.spirv)})
+        return f"{head}\n".encode() + self.spirv + self.native
 
     @staticmethod
     def unpack(data: bytes) -> Binary:
-        if not data.startswith(_MAGIC):
-            raise ValueError("xpu_ops: this is no kernel of the Triton backend for xpu")
-        at = len(_MAGIC) + 24
-        head, spirv, native = struct.unpack("<QQQ", data[len(_MAGIC) : at])
-        header = json.loads(data[at : at + head])
-        return Binary(header, data[at + head : at + head + spirv], data[at + head + spirv : at + head + spirv + native])
+        head, _, code = data.partition(b"\n")
+        header = json.loads(head)
+        size = header.pop("spirv")
+        return Binary(header, code[:size], code[size:])
 
 
 class XpuBackend(BaseBackend):
@@ -184,14 +178,15 @@ class XpuBackend(BaseBackend):
         text = str(module)
         _dump("TTIR", text)
         try:
-            lowered = lowering.lower(ttir.parse(text), program(policy(), options.num_warps))
+            functions = ttir.parse(text)
+            lowered = lowering.lower(functions, program(policy(), options.num_warps))
         except ttir.Unsupported as error:
             where = f" ({error.where})" if error.where else ""
             raise UnsupportedError(f"xpu: {error}{where}") from None
-        except lowering.OutOfLocal as error:
-            raise OutOfResources(error.required, LOCAL_BYTES, "shared memory") from None
+        if lowered.local_bytes > LOCAL_BYTES:
+            raise OutOfResources(lowered.local_bytes, LOCAL_BYTES, "shared memory")
         metadata.update(name=lowered.name, shared=lowered.local_bytes, messages=list(lowered.messages))
-        metadata["waits"] = waits(text)
+        metadata["waits"] = waits(functions)
         _dump("SYCL", lowered.source)
         return lowered.source
 

@@ -76,6 +76,11 @@ class Op:
         found = self.attrs.get(name)
         return default if found is None else int(found.split(":")[0])
 
+    @property
+    def volatile(self) -> bool:
+        """Whether a load reads what another thread may just have written."""
+        return self.attrs.get("isVolatile", "").startswith("true") or self.attrs.get("cacheModifier") == "cv"
+
     def fail(self, why: str = "") -> Unsupported:
         return Unsupported(f"{self.name}{': ' + why if why else ''}", self.where)
 
@@ -92,7 +97,6 @@ class Function:
     name: str
     public: bool
     args: list[tuple[str, Ty]]
-    results: list[Ty]
     blocks: list[Block]
 
     def walk(self) -> Iterator[Op]:
@@ -150,6 +154,11 @@ def _levels(text: str) -> Iterator[tuple[int, str, int]]:
             depth += 1
 
 
+def _closing(text: str, opened: int) -> int:
+    """Where the parenthesis is closed that stands at `opened`."""
+    return next(opened + i for i, c, depth in _levels(text[opened:]) if c == ")" and depth == 0)
+
+
 def split_top(text: str, separator: str = ",") -> list[str]:
     """The parts between separators that stand in no bracket."""
     out, start = [], 0
@@ -187,11 +196,7 @@ def _take_location(line: str) -> tuple[str, str]:
     """The line without its locations, and the last of them."""
     last = ""
     while (at := line.find(" loc(")) >= 0:
-        depth, end = 0, at + 4
-        for end in range(at + 4, len(line)):
-            depth += (line[end] == "(") - (line[end] == ")")
-            if depth == 0:
-                break
+        end = _closing(line, at + 4)
         last = line[at + 5 : end]
         line = line[:at] + line[end + 1 :]
     return line.rstrip(), last
@@ -244,21 +249,17 @@ class _Parser:
 
     def function(self) -> Function:
         line = self.lines[self.at][0]
-        m = re.match(r'tt\.func (public |private )?@("[^"]*"|[\w.$]+)\(', line)
-        if m is None:
-            raise Unsupported(line)
-        end = next(i for i, c, depth in _levels(line) if i >= m.end() and c == ")" and depth == 0)
+        m = _match(r'tt\.func (public |private )?@("[^"]*"|[\w.$]+)\(', line, line)
+        end = _closing(line, m.end() - 1)
         args = []
         for a in split_top(line[m.end() : end]):
             name, _, rest = a.partition(":")
             args.append((name.strip(), parse_type(split_top(rest.split("{")[0])[0])))
-        rest = line[end + 1 :]
-        results = re.match(r"\s*->\s*(\(.*?\)|[^\s{]+)\s*(?:attributes|\{)", rest)
         self.at += 1
+        name = m[2].strip('"')
         if not line.endswith("{"):  # a declaration
-            return Function(m[2].strip('"'), False, args, [], [])
-        blocks = self.region([Block("^entry", args)])
-        return Function(m[2].strip('"'), m[1] == "public ", args, _type_list(results[1]) if results else [], blocks)
+            return Function(name, False, args, [])
+        return Function(name, m[1] == "public ", args, self.region([Block("^entry", args)]))
 
     def region(self, blocks: list[Block]) -> list[Block]:
         """Blocks up to the line that closes the region, which is left in `closer`."""
@@ -322,11 +323,11 @@ class _Parser:
             outs = [ins[0].of("i1")]
         elif op.name == "arith.select":
             outs = [ins[-1]]
-        elif op.name in ("tt.load",):
+        elif op.name == "tt.load":
             outs = [ins[0].of(ins[0].pointee)]
         elif op.name == "tt.addptr":
             outs = [ins[0]]
-        elif op.name == "tt.get_program_id" or op.name == "tt.get_num_programs":
+        elif op.name in ("tt.get_program_id", "tt.get_num_programs"):
             outs = [Ty("i32")]
         elif op.name == "tt.split":
             outs = outs * 2

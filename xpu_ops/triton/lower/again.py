@@ -6,7 +6,6 @@ it, or, where the loop that writes reads it too, the loop looks whether the two 
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from xpu_ops.block import ir
@@ -20,7 +19,6 @@ from xpu_ops.triton.ttir import Op
 
 _MOST = 4  # operations on what was loaded
 _USERS = ELEMENTWISE | {"tt.store", "tt.reduce"}
-VOLATILE = re.compile(r"isVolatile = true|= cv\b")
 
 
 def step(k: State, name: str) -> int | None:
@@ -43,7 +41,7 @@ def step(k: State, name: str) -> int | None:
 
 def _is_row(k: State, op: Op) -> bool:
     """Whether a load or store is of neighbours in memory and not volatile."""
-    return VOLATILE.search(op.text) is None and step(k, op.operands[0]) == 1
+    return not op.volatile and step(k, op.operands[0]) == 1
 
 
 def _chain(k: State, name: str, inside: dict[str, Op], out: dict[str, Op]) -> bool:

@@ -9,7 +9,7 @@ from xpu_ops.block import ir
 from xpu_ops.block.ir import Expr, Node
 from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import loops, regions
-from xpu_ops.triton.lower.element import LANE, Index
+from xpu_ops.triton.lower.element import LANE
 from xpu_ops.triton.lower.loop import ITEM, PART, below, is_flat
 from xpu_ops.triton.lower.state import State
 from xpu_ops.triton.ttir import Op, Ty
@@ -20,14 +20,6 @@ def visit_reduce(k: State, op: Op) -> None:
     loops.flush_operands(k, op, None if is_flat(t.dims) else t.dims)
     k.pending.setdefault(t.dims, []).append(op)
     loops.flush(k, t.dims)
-
-
-_PLACE = Index(ir.name("c"), 1, LANES)
-
-
-def _of_lane(array: Expr) -> Expr:
-    """The lane's own element of an array, in a loop of _columns."""
-    return ir.at(array + _PLACE.code, LANE)
 
 
 def _columns(n: int, body: list[Node]) -> Node:
@@ -114,7 +106,7 @@ def visit_histogram(k: State, op: Op) -> None:
     inside = ir.every([ir.infix("<", value, bins), *(ir.at(m, i) for m in mask)])
     place = ir.at(array, value)
     count = ir.Count("i", n, (ir.Put(place, place + 1, inside),))
-    k.put(_columns(bins, [ir.Put(_of_lane(array), ir.value(0))]), ir.Sync(), ir.One((count,)), ir.Sync())
+    k.put(_columns(bins, [ir.Put(ir.at(array + "c", LANE), ir.value(0))]), ir.Sync(), ir.One((count,)), ir.Sync())
     k.set_array(op.results[0], t, array)
 
 
@@ -125,9 +117,7 @@ _FORMATS = {"e2m1": "tri::E2M1", **{name: f"tri::Plain<xpu::{element}>" for name
 def visit_dot(k: State, op: Op) -> None:
     """tt.dot: c += a b on arrays, in place of c where nothing else reads it."""
     a, b, c = op.operands[:3]
-    left, right = loops.materialise(k, a), loops.materialise(k, b)
-    shape = k.values[a].ty.dims
-    _multiply(k, op, left, right, c, shape[-1])
+    _multiply(k, op, loops.materialise(k, a), loops.materialise(k, b), c, k.values[a].ty.dims[-1])
 
 
 def visit_dot_scaled(k: State, op: Op) -> None:

@@ -125,8 +125,10 @@ def _settled(k: State, name: str, inside: set[int], op: Op) -> bool:
     return True
 
 
-def _leave(k: State, op: Op, values: list[str], names: list[str], places: list[Value]) -> None:
-    """Write what a region yields to where it is carried; all values are read before the first is written."""
+def _leave(k: State, op: Op, values: list[str], places: list[Value], names: Sequence[str] = ()) -> None:
+    """Write what a region yields to where it is carried; all values are read before the first is written. `names` have the
+    carried values in the region, where it may still read them."""
+    names = names or [""] * len(places)
     targets: dict[str, Expr] = {}
     for v, n, p in zip(values, names, places, strict=True):
         x = k.values[v]
@@ -190,7 +192,7 @@ def visit_for(k: State, op: Op) -> None:
         _bind(k, names, places)
         end = regions.body(k, block)
         if end is not None:
-            _leave(k, end, end.operands, names, places)
+            _leave(k, end, end.operands, places, names)
         loops.flush_all(k)
     k.put(ir.Range(i, T, low, high, step, "unsigned" in op.attrs, tuple(inside)))
     _bind(k, op.results, places)
@@ -208,13 +210,13 @@ def visit_while(k: State, op: Op) -> None:
         assert end is not None
         loops.flush_all(k)
         condition = k.let("i1", k.scalar(end.operands[0]), "go")
-        _leave(k, end, end.operands[1:], [""] * len(results), results)
+        _leave(k, end, end.operands[1:], results)
         k.put(ir.If(ir.call("!", condition), (ir.Jump("break"),)))
         _bind(k, [n for n, _ in after.args], results)
         end = regions.body(k, after)
         assert end is not None
         loops.flush_all(k)
-        _leave(k, end, end.operands, [""] * len(places), places)
+        _leave(k, end, end.operands, places)
     k.put(ir.While(ir.TRUE, tuple(inside)))
     _bind(k, op.results, results)
 
@@ -227,7 +229,7 @@ def visit_if(k: State, op: Op) -> None:
         with k.inner(), k.nested() as side:
             end = regions.body(k, region[0])
             if end is not None:
-                _leave(k, end, end.operands, [""] * len(places), places)
+                _leave(k, end, end.operands, places)
             loops.flush_all(k)
         sides.append(tuple(side))
     k.put(ir.If(k.scalar(op.operands[0]), *[*sides, ()][:2]))
@@ -246,7 +248,7 @@ def visit_call(k: State, op: Op) -> None:
     places = [k.storage(t) for t in op.types]
 
     def leave(end: Op) -> None:
-        _leave(k, end, end.operands, [""] * len(places), places)
+        _leave(k, end, end.operands, places)
         loops.flush_all(k)
         k.put(ir.Jump("break"))
 

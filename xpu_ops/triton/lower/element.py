@@ -13,7 +13,7 @@ from xpu_ops.block.ir import Expr
 from xpu_ops.triton.lower.types import integer_of
 
 LANE = ir.name("lane")
-_ANY = 1 << 40  # the alignment of zero
+ANY = 1 << 40  # the alignment of zero
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Index:
 
 
 def const(n: int) -> Index:
-    return Index(ir.value(n), 0, (n & -n) or _ANY)
+    return Index(ir.value(n), 0, (n & -n) or ANY)
 
 
 def add(a: Index, b: Index) -> Index:
@@ -54,7 +54,7 @@ def scale(a: Index, n: int) -> Index:
     if n == 0:
         return const(0)
     code = ir.value(a.known * n) if a.known is not None else a.code * n
-    return Index(code, None if a.step is None else a.step * n, min(a.align * (n & -n), _ANY))
+    return Index(code, None if a.step is None else a.step * n, min(a.align * (n & -n), ANY))
 
 
 def split(a: Index, n: int, last_lane: int) -> tuple[Index, Index]:
@@ -65,7 +65,7 @@ def split(a: Index, n: int, last_lane: int) -> tuple[Index, Index]:
     if a.known is not None:
         quotient, rest = ir.value(a.known // n), ir.value(a.known % n)
     if a.step == 0:
-        return Index(quotient), Index(rest, 0, min(a.align, n & -n) if a.align < _ANY else _ANY)
+        return Index(quotient), Index(rest, 0, min(a.align, n & -n) if a.align < ANY else ANY)
     if a.step is not None and a.step > 0 and n & (n - 1) == 0:
         block = min(a.align, n)
         if a.step * last_lane < block:  # lanes do not carry into the quotient

@@ -8,27 +8,23 @@ from dataclasses import dataclass
 
 from xpu_ops.block import ir, parameters, printer
 from xpu_ops.block.device import CPU, Policy
-from xpu_ops.block.types import LANES
 from xpu_ops.triton.lower import collective, control, loops, regions
 from xpu_ops.triton.lower.loop import assertion, atomic_call, printed
 from xpu_ops.triton.lower.nest import VIEWS
 from xpu_ops.triton.lower.scalar import ELEMENTWISE, constant
-from xpu_ops.triton.lower.state import LOCAL_BYTES, State, Value
+from xpu_ops.triton.lower.state import State, Value
 from xpu_ops.triton.lower.types import cpp
 from xpu_ops.triton.ttir import Function, Op, Ty, Unsupported
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A kernel's source, and how it is launched: name, one letter per argument, bytes of local memory, texts, items of
-    a work-group."""
+    """A kernel's source and name, bytes of local memory, texts that it may report."""
 
     source: str
     name: str
-    signature: str
     local_bytes: int
     messages: tuple[str, ...]
-    items: int = LANES
 
 
 # ---- operations on scalars
@@ -111,10 +107,7 @@ def _in_order(k: State, op: Op) -> None:
     """tt.print and tt.assert: one item speaks for a scalar."""
     tensor = next((k.values[o].ty for o in op.operands if k.values[o].ty.shape is not None), None)
     if tensor is not None:
-        for o in op.operands:  # of several shapes: scalars go with the tensors
-            if k.values[o].kind == "pending" and k.values[o].ty.shape != tensor.shape:
-                loops.flush(k, k.values[o].ty.dims)
-        loops.add(k, op, tensor.shape or ())
+        loops.add(k, op, tensor.dims)  # of several shapes: scalars go with the tensors
         return
     loops.flush_all(k)
     args = [k.scalar(o) for o in op.operands]
@@ -126,16 +119,6 @@ def _in_order(k: State, op: Op) -> None:
     k.put(ir.One(tuple(nodes)))
 
 
-def _unsplat(k: State, op: Op) -> None:
-    array = loops.materialise(k, op.operands[0])
-    k.define(op, ir.at(array, 0))
-    k.sync_parts()
-
-
-def _map(k: State, op: Op) -> None:
-    loops.add(k, op, op.types[0].dims)
-
-
 def _extended(k: State, op: Op) -> None:
     """arith.mului_extended: the low and the high half of a product."""
     low = Op("arith.muli", op.results[:1], op.operands, types=op.types[:1], where=op.where)
@@ -144,10 +127,6 @@ def _extended(k: State, op: Op) -> None:
         k.uses[o] += [low, high]
     loops.visit_elementwise(k, low)
     loops.visit_elementwise(k, high)
-
-
-def _nothing(k: State, op: Op) -> None:
-    """Hints to other compilers."""
 
 
 _VISIT: dict[str, Callable[[State, Op], None]] = {
@@ -161,8 +140,8 @@ _VISIT: dict[str, Callable[[State, Op], None]] = {
     "tt.store": _store,
     **dict.fromkeys(("tt.atomic_rmw", "tt.atomic_cas"), _atomic),
     **dict.fromkeys(("tt.print", "tt.assert"), _in_order),
-    "tt.unsplat": _unsplat,
-    "tt.map_elementwise": _map,
+    "tt.unsplat": loops.visit_view,
+    "tt.map_elementwise": lambda k, op: loops.add(k, op, op.types[0].dims),
     "arith.mului_extended": _extended,
     "tt.reduce": collective.visit_reduce,
     "tt.scan": collective.visit_scan,
@@ -174,7 +153,7 @@ _VISIT: dict[str, Callable[[State, Op], None]] = {
     "scf.if": control.visit_if,
     "tt.call": control.visit_call,
     **dict.fromkeys(("cf.br", "cf.cond_br"), control.visit_branch),
-    "llvm.intr.assume": _nothing,
+    "llvm.intr.assume": lambda k, op: None,  # a hint to other compilers
 }
 
 
@@ -213,29 +192,11 @@ def lower(functions: dict[str, Function], policy: Policy = CPU) -> Lowered:
         fields.append(parameters.Field(f"arg{i}", T, "p") if t.pointer else parameters.number(f"arg{i}", T))
         k.values[name] = Value(t, "scalar", ir.name(f"arg{i}"))
     k.put(*(ir.Let(f.name, f"{f.ctype} const", ir.name(f.value)) for f in fields))
-    fields += [parameters.number(f"grid{i}") for i in range(3)]
     with k.graph({b.label: b for b in f.blocks}, leave):
         regions.run(k, f.blocks[0])
-    if k.peak > LOCAL_BYTES:
-        raise OutOfLocal(k.peak)
+    fields += [*(parameters.number(f"grid{i}") for i in range(3)), *parameters.reports(len(k.messages))]
     name = re.sub(r"\W", "_", f.name)[:100]
-    return Lowered(
-        _source(k, name, fields), name, parameters.signature(fields), k.peak, tuple(k.messages), policy.team_items
-    )
-
-
-class OutOfLocal(Exception):
-    """A program needs more local memory than a work-group has."""
-
-    def __init__(self, required: int) -> None:
-        super().__init__(f"{required} bytes of local memory, of {LOCAL_BYTES}")
-        self.required = required
-
-
-def _source(k: State, name: str, fields: list[parameters.Field]) -> str:
-    texts = "".join(map(printer.text_of, k.texts.values()))
-    before = printer.opening("source/triton.hpp", "xpu") + texts
-    fields = [*fields, *parameters.reports(len(k.messages))]
-    return printer.source(
-        ir.Kernel(name, tuple(fields), tuple(k.body), before, items=k.policy.team_items, program=True, local=k.peak)
-    )
+    before = printer.opening("source/triton.hpp", "xpu") + "".join(map(printer.text_of, k.texts.values()))
+    items = policy.team_items
+    written = ir.Kernel(name, tuple(fields), tuple(k.body), before, items=items, program=True, local=k.peak)
+    return Lowered(printer.source(written), name, k.peak, tuple(k.messages))

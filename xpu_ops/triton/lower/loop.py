@@ -21,7 +21,6 @@ WRITES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")
 ITEM, PART = ir.name("item"), ir.name("part")  # the place in the sub-group, the sub-group in the work-group
 Keep = tuple[str, Expr, str]  # value, array, element type of the array
 _TOGETHER = 128  # elements of a row that take one version
-_ANY = 1 << 40  # the alignment of zero
 
 
 def lane_dimension(shape: Shape) -> int:
@@ -181,7 +180,7 @@ class Loop:
         """Where all dimensions but the lanes' and that of a reduction have their index."""
         k, r, n, c = self.k, self.reduction, self.shape[lane] if self.shape else 1, self.k.fresh("c")
         if n > 1:
-            ident[lane] = Index(ir.name(c), 1, LANES) if n > LANES else Index(ir.value(0), 1, _ANY)
+            ident[lane] = Index(ir.name(c), 1, LANES) if n > LANES else Index(ir.value(0), 1, element.ANY)
         if r is None:
             self._lanes(c, n, 1, ident)
         elif r.axis == lane:
@@ -332,7 +331,7 @@ class Loop:
 
 
 def _load(nest: Nest, op: Op) -> None:
-    nest.define(op.results[0], nest.load(op, copy=nest.state.values[op.results[0]].copy))
+    nest.define(op.results[0], nest.load(op))
 
 
 def _write(nest: Nest, op: Op) -> None:

@@ -105,12 +105,17 @@ class Nest:
             raise AssertionError(f"{name} is {v.kind} and used before its loop")
         op = v.op
         if op.name == "tt.load":
-            return self.load(op, idx, v.copy)
+            return self.load(op, idx)
+        if op.name == "arith.constant":
+            return Element(constant(op), op.types[0].elem, small=True)
+        if op.name == "tt.split":
+            return self.get(op.operands[0], (*idx, element.const(op.results.index(name))))
         view = _VIEWS.get(op.name)
-        return view(self, op, name, idx) if view else self._elementwise(op, idx)
+        return view(self, op, idx) if view else self.apply(op, [self.get(o, idx) for o in op.operands])
 
-    def load(self, op: Op, idx: tuple[Index, ...] | None = None, copy: tuple[Expr, Expr] | None = None) -> Element:
-        """The element that a tt.load reads, or that `copy` has."""
+    def load(self, op: Op, idx: tuple[Index, ...] | None = None) -> Element:
+        """The element that a tt.load reads, or that its copy has."""
+        copy = self.state.values[op.results[0]].copy
         pointer = self.get(op.operands[0], idx)
         mask = self.mask(self.get(op.operands[1], idx) if len(op.operands) > 1 else None)
         place = self.place(pointer)
@@ -136,11 +141,6 @@ class Nest:
             code = ir.call(f"tri::add<{cpp(ty.elem)}>", self.code(e) if e.exact is not None else e.code, by)
             step = None if e.exact is not None else e.step
         return Element(self.name(ty.elem, code, step is not None), ty.elem, step).taking(e)
-
-    def _elementwise(self, op: Op, idx: tuple[Index, ...]) -> Element:
-        if op.name == "arith.constant":
-            return Element(constant(op), op.types[0].elem, small=True)
-        return self.apply(op, [self.get(o, idx) for o in op.operands])
 
     # ---- elementwise operations
     def apply(self, op: Op, args: list[Element]) -> Element:
@@ -323,7 +323,7 @@ _FORMS: dict[str, Callable[[Nest, Op, list[Element]], Element | None]] = {
 # ---- operations that move elements
 
 
-def _make_range(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _make_range(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     at = element.add(idx[0], element.const(op.integer("start")))
     if at.known is not None and at.step is not None:
         return Element(number(at.known, "i32"), "i32", at.step, small=True)
@@ -331,12 +331,12 @@ def _make_range(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Elemen
     return Element(code, "i32", at.step, small=at.step is not None)
 
 
-def _splat(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _splat(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     source = nest.state.values[op.operands[0]]
     return nest.get(op.operands[0], () if source.kind == "scalar" else (element.const(0),) * len(source.ty.dims))
 
 
-def _expand_dims(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _expand_dims(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     axis = op.integer("axis")
     return nest.get(op.operands[0], idx[:axis] + idx[axis + 1 :])
 
@@ -345,12 +345,12 @@ def _source_shape(nest: Nest, op: Op) -> Shape:
     return nest.state.values[op.operands[0]].ty.dims
 
 
-def _broadcast(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _broadcast(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     shape = _source_shape(nest, op)
     return nest.get(op.operands[0], tuple(element.const(0) if s == 1 else i for i, s in zip(idx, shape, strict=True)))
 
 
-def _trans(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _trans(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     order = [int(x) for x in op.attrs["order"].split(":")[-1].rstrip("> ").split(",")]
     source = [element.const(0)] * len(idx)
     for i, d in zip(idx, order, strict=True):
@@ -358,7 +358,7 @@ def _trans(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     return nest.get(op.operands[0], tuple(source))
 
 
-def _reshape(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _reshape(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     shape = op.types[0].dims
     if nest.flat is not None and idx == nest.ident and shape == nest.shape:
         flat = nest.flat
@@ -373,7 +373,7 @@ def _choose(nest: Nest, which: Expr, uniform: bool, a: Element, b: Element) -> E
     return Element(nest.name(a.elem, code, all_uniform), a.elem, 0 if all_uniform else None).taking(a, b)
 
 
-def _join(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _join(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     last = idx[-1]
     if last.known is not None and last.step == 0:
         return nest.get(op.operands[last.known], idx[:-1])
@@ -381,25 +381,21 @@ def _join(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
     return _choose(nest, ir.infix("&", last.value, 1), last.step == 0, a, b)
 
 
-def _split(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
-    return nest.get(op.operands[0], (*idx, element.const(op.results.index(name))))
-
-
-def _cat(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _cat(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     n = _source_shape(nest, op)[0]
     half, at = element.split(idx[0], n, nest.last_lane)
     a, b = (nest.get(o, (at, *idx[1:])) for o in op.operands)
     return _choose(nest, ir.infix("!=", half.value, 0), half.step == 0, a, b)
 
 
-def _gather(nest: Nest, op: Op, name: str, idx: tuple[Index, ...]) -> Element:
+def _gather(nest: Nest, op: Op, idx: tuple[Index, ...]) -> Element:
     at = nest.get(op.operands[1], idx)
     axis = op.integer("axis")
     position = Index(ir.call("size_t", nest.code(at)), 0 if at.uniform else None)
     return nest.get(op.operands[0], (*idx[:axis], position, *idx[axis + 1 :]))
 
 
-_VIEWS: dict[str, Callable[[Nest, Op, str, tuple[Index, ...]], Element]] = {
+_VIEWS: dict[str, Callable[[Nest, Op, tuple[Index, ...]], Element]] = {
     "tt.make_range": _make_range,
     "tt.splat": _splat,
     "tt.expand_dims": _expand_dims,
@@ -407,8 +403,7 @@ _VIEWS: dict[str, Callable[[Nest, Op, str, tuple[Index, ...]], Element]] = {
     "tt.trans": _trans,
     "tt.reshape": _reshape,
     "tt.join": _join,
-    "tt.split": _split,
     "tt.cat": _cat,
     "tt.gather": _gather,
 }
-VIEWS = frozenset(_VIEWS)
+VIEWS = frozenset((*_VIEWS, "tt.split"))

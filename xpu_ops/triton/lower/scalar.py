@@ -53,7 +53,7 @@ def _word(op: Op) -> str:
     if op.name.startswith("arith.cmp"):
         return op.words[0]
     if op.name == "tt.clampf":
-        return "all" if "all" in op.text.split("propagateNan", 1)[-1] else ""
+        return "all" if op.attrs.get("propagateNan") == "all" else ""
     return "rtz" if "rtz" in op.words or op.attrs.get("rounding", "") == "rtz" else ""
 
 

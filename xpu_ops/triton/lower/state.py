@@ -101,11 +101,8 @@ class State:
 
     def note_uses(self, ops: Iterator[Op]) -> None:
         for op in ops:
-            for o in op.operands:
+            for o in (*op.operands, *(v for _, values in op.targets for v in values)):
                 self.uses.setdefault(o, []).append(op)
-            for _, values in op.targets:
-                for o in values:
-                    self.uses.setdefault(o, []).append(op)
 
     # ---- sub-groups of a program
     @property
