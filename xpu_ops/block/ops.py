@@ -179,11 +179,11 @@ LIBRARY_FUNCTIONS = {
     **_named("sycl", "cbrt fabs rint sinpi cospi tgamma fmod remainder nextafter"),
     **{name: FUNCTIONS[f"bessel_{name}"] for name in ("j0", "j1", "y0", "y1")},
     **{f"cyl_{name}": f"tri::{name}" for name in ("bessel_i0", "bessel_i1")},
-    **_named("tri", "normcdf logb normcdfinv ldexp powi"),
+    **_named("tri", "normcdf logb normcdfinv powi"),
+    **_same("ldexp scalbn", "xpu::gen::ldexp"),
     "nearbyint": "sycl::rint",
     "round": "tri::round_away",
     "pow": "xpu::pow",
-    "scalbn": "tri::ldexp",
     "fmin": "tri::min_number",
     "fmax": "tri::max_number",
 }

@@ -111,13 +111,6 @@ template <class F> GEN_FN void columns_by4(long c0, long c1, long lane, F f) {
 
 // ---- Scalar functions whose results differ from those of C++ operators
 
-template <class T> GEN_FN T floor_div(T a, T b) {
-  if constexpr (is_float_v<T>)
-    return xpu::div_floor(a, b);
-  else
-    return xpu::div_floor<T>(a, b);
-}
-
 // Index arithmetic: divisors are positive.
 GEN_FN long index_floor_div(long a, long b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 GEN_FN long index_mod(long a, long b) {
@@ -150,13 +143,20 @@ template <class T> GEN_FN T abs(T a) { return a < 0 ? -a : a; }
 #undef GEN_EXPR
 }  // namespace expr
 
+// a 2^n, rounded once. A factor of a small result keeps all bits of the mantissa, so that only the last one rounds.
 template <class T> GEN_FN T ldexp(T a, int32_t n) {
-  // In two steps, so that neither power overflows where the result does not.
-  const int32_t bounded = n < -400 * int32_t(sizeof(T))  ? -400 * int32_t(sizeof(T))
-                          : n > 400 * int32_t(sizeof(T)) ? 400 * int32_t(sizeof(T))
-                                                         : n;
-  const int32_t first = bounded / 2;
-  return a * sycl::exp2(T(first)) * sycl::exp2(T(bounded - first));
+  using U = float_bits_t<T>;
+  constexpr int bias = float_bits<T>::bias, mantissa = float_bits<T>::mantissa, down = bias - 1 - (mantissa + 1);
+  const auto power = [](int32_t e) __attribute__((always_inline)) {
+    return sycl::bit_cast<T>(static_cast<U>(static_cast<U>(e + bias) << mantissa));
+  };
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const int32_t step = n > bias ? bias : n < 1 - bias ? -down : 0;
+    a *= power(step);
+    n -= step;
+  }
+  return a * power(n > bias ? bias : n < 1 - bias ? 1 - bias : n);
 }
 
 // ---- Reductions

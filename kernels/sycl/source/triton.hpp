@@ -1,5 +1,5 @@
-// Functions that kernels lowered from Triton IR call (xpu_ops/triton). A program is a work-group of one sub-group
-// of 16.
+// Functions that kernels lowered from Triton IR call (xpu_ops/triton). A program is a work-group of sub-groups of 16,
+// of one on a CPU device.
 #pragma once
 #include "kernels/sycl/core/convert.hpp"
 #include "kernels/sycl/core/device_error.hpp"
@@ -189,25 +189,20 @@ TRI half to_half_rtz(float v) {
 #define TRI_GLOBAL __attribute__((opencl_global))
 constexpr int kDevice = 1, kOrder = 0x8 | 0x200;
 
-#define TRI_RMW(NAME, BUILTIN)                                            \
-  template <class T> TRI T rmw_##NAME(T* p, T v) {                        \
-    return __spirv_Atomic##BUILTIN((TRI_GLOBAL T*)p, kDevice, kOrder, v); \
+#define TRI_RMW(NAME, BUILTIN, TYPE)                                                                      \
+  template <class T> TRI T rmw_##NAME(T* p, T v) {                                                        \
+    using U = TYPE;                                                                                       \
+    return static_cast<T>(__spirv_Atomic##BUILTIN((TRI_GLOBAL U*)p, kDevice, kOrder, static_cast<U>(v))); \
   }
-TRI_RMW(add, IAdd)
-TRI_RMW(and, And)
-TRI_RMW(or, Or)
-TRI_RMW(xor, Xor)
+TRI_RMW(add, IAdd, T)
+TRI_RMW(and, And, T)
+TRI_RMW(or, Or, T)
+TRI_RMW(xor, Xor, T)
+TRI_RMW(max, SMax, T)
+TRI_RMW(min, SMin, T)
+TRI_RMW(umax, UMax, Unsigned<T>)
+TRI_RMW(umin, UMin, Unsigned<T>)
 #undef TRI_RMW
-template <class T> TRI T rmw_max(T* p, T v) { return __spirv_AtomicSMax((TRI_GLOBAL T*)p, kDevice, kOrder, v); }
-template <class T> TRI T rmw_min(T* p, T v) { return __spirv_AtomicSMin((TRI_GLOBAL T*)p, kDevice, kOrder, v); }
-template <class T> TRI T rmw_umax(T* p, T v) {
-  using U = Unsigned<T>;
-  return static_cast<T>(__spirv_AtomicUMax((TRI_GLOBAL U*)p, kDevice, kOrder, static_cast<U>(v)));
-}
-template <class T> TRI T rmw_umin(T* p, T v) {
-  using U = Unsigned<T>;
-  return static_cast<T>(__spirv_AtomicUMin((TRI_GLOBAL U*)p, kDevice, kOrder, static_cast<U>(v)));
-}
 template <class T> TRI T cas(T* p, T expected, T desired) {
   if constexpr (sizeof(T) < 4) {  // in the word around it
     const uint64_t address = reinterpret_cast<uint64_t>(p);
@@ -229,21 +224,20 @@ template <class T> TRI T cas(T* p, T expected, T desired) {
     return from_bits<T>(found);
   }
 }
-template <class T> TRI T rmw_fadd(T* p, T v) {
+// f of what is there takes its place.
+template <class T, class F> TRI T update(T* p, F f) {
   T seen = *p;
   while (true) {
-    const T found = cas(p, seen, T(up(seen) + up(v)));
+    const T found = cas(p, seen, f(seen));
     if (to_bits(found) == to_bits(seen)) return seen;
     seen = found;
   }
 }
+template <class T> TRI T rmw_fadd(T* p, T v) {
+  return update(p, [=](T seen) __attribute__((always_inline)) { return T(up(seen) + up(v)); });
+}
 template <class T> TRI T rmw_exch(T* p, T v) {
-  T seen = *p;
-  while (true) {
-    const T found = cas(p, seen, v);
-    if (to_bits(found) == to_bits(seen)) return seen;
-    seen = found;
-  }
+  return update(p, [=](T) __attribute__((always_inline)) { return v; });
 }
 
 template <size_t N> struct alignas(64) Pool { char bytes[N]; };

@@ -38,21 +38,6 @@ template <class T> TRI T logb(T a) {
   if (a == T(0)) return -inf<T>();
   return isfinite(a) ? T(frexp_exponent(a) - 1) : a * a;
 }
-// a 2^n, rounded once. A factor of a small result keeps all bits of the mantissa, so that only the last one rounds.
-template <class T> TRI T ldexp(T a, int32_t n) {
-  using U = float_bits_t<T>;
-  constexpr int bias = float_bits<T>::bias, mantissa = float_bits<T>::mantissa, down = bias - 1 - (mantissa + 1);
-  const auto power = [](int32_t e) __attribute__((always_inline)) {
-    return sycl::bit_cast<T>(static_cast<U>(static_cast<U>(e + bias) << mantissa));
-  };
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const int32_t step = n > bias ? bias : n < 1 - bias ? -down : 0;
-    a *= power(step);
-    n -= step;
-  }
-  return a * power(n > bias ? bias : n < 1 - bias ? 1 - bias : n);
-}
 
 // ---- functions
 
