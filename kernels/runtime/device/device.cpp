@@ -138,7 +138,7 @@ DeviceInfo describe(const sycl::device& d) {
     return static_cast<int64_t>(d.get_info<sycl::ext::oneapi::experimental::info::device::architecture>());
   });
   i.has_free_memory = d.has(sycl::aspect::ext_intel_free_memory);
-  i.policy = policy_of(i);
+  i.policy = make_policy(i);
   return i;
 }
 

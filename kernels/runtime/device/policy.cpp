@@ -70,7 +70,7 @@ Policy gpu_policy(const DeviceInfo& info) {
 
 }  // namespace
 
-Policy policy_of(const DeviceInfo& device) {
+Policy make_policy(const DeviceInfo& device) {
   DeviceInfo info = device;
   Policy p = gpu_wanted(info) ? gpu_policy(info) : cpu_policy(info);
   p.units = info.max_compute_units;

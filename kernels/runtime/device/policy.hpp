@@ -37,6 +37,6 @@ struct Policy {
 
 // By the kind of device. XPU_OPS_POLICY=gpu gives a CPU device the policy of a GPU, so that the code of a GPU is
 // executed without one; any other value but "cpu" throws Error{value}. XPU_OPS_DISCRETE=1 takes host memory away.
-Policy policy_of(const DeviceInfo& info);
+Policy make_policy(const DeviceInfo& info);
 
 }  // namespace xpu_ops::runtime
