@@ -12,7 +12,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention_native.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/where.h>
@@ -463,8 +462,7 @@ at::Tensor attention_of_products(const at::Tensor& query, const at::Tensor& key,
 
 // A mask and the causal one: the kernels take either. Torch's CPU takes both, though its documents exclude that.
 at::Tensor causal(const at::Tensor& mask, const at::Tensor& query, const at::Tensor& key) {
-  const at::Tensor past =
-      at::ones_symint({query.sym_size(-2), key.sym_size(-2)}, mask.options().dtype(at::kBool)).tril();
+  const at::Tensor past = causal_mask(query.sym_size(-2), key.sym_size(-2), mask.options());
   return mask.scalar_type() == at::kBool
              ? mask.logical_and(past)
              : at::where(past, mask, at::full({}, -std::numeric_limits<double>::infinity(), mask.options()));

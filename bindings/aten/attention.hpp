@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/ExpandUtils.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/ones.h>
 
 #include <cmath>
 #include <utility>
@@ -18,6 +19,11 @@ using ops::AttentionMask;
 
 inline ops::AttentionShape shape_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, bool causal) {
   return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3), causal};
+}
+
+// Which keys each query sees: none behind it. Sizes may be symbols.
+inline at::Tensor causal_mask(const c10::SymInt& queries, const c10::SymInt& keys, const at::TensorOptions& options) {
+  return at::ones_symint({queries, keys}, options.dtype(at::kBool)).tril();
 }
 
 // As oneDNN reads it: rows of neighbouring elements that do not overlap.

@@ -10,7 +10,6 @@
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
@@ -19,6 +18,7 @@
 #include <cmath>
 #include <limits>
 
+#include "bindings/aten/attention.hpp"
 #include "bindings/aten/core/tensor.hpp"
 #include "bindings/aten/nested.hpp"
 
@@ -217,8 +217,7 @@ at::Tensor masked(const at::Tensor& scores, const at::Tensor& bias, bool causal)
   if (bias.defined())
     result = bias.scalar_type() == at::kBool ? result.masked_fill(bias.logical_not(), out) : result + bias;
   if (!causal) return result;
-  const at::Tensor past =
-      at::ones_symint({scores.sym_size(2), scores.sym_size(3)}, scores.options().dtype(at::kBool)).tril();
+  const at::Tensor past = causal_mask(scores.sym_size(2), scores.sym_size(3), scores.options());
   return result.masked_fill(past.logical_not(), out);
 }
 
