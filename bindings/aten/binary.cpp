@@ -16,11 +16,11 @@
 
 namespace xpu_ops::aten {
 
-// sub with its operands exchanged, so that the layout is other's. Checked as sub is, by torch's meta function; operands
-// of the short way have a floating type.
+// sub with its operands exchanged, so that the layout is other's. Checked as sub is, by torch's meta function; the
+// short way has no kernel for bool.
 at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha) {
   const std::initializer_list<ScalarArg> number{ScalarArg{alpha, ScalarArg::compute}};
-  if (const SmallDense small(k_rsub_Tensor, nullptr, {&other, &self}); small && real_number(alpha))
+  if (const SmallDense small(k_rsub_Tensor, nullptr, {&other, &self}); small && small.takes(alpha))
     return small.run(number);
   at::native::sub_check(self, other);
   auto it = make_iterator(Promotion::binary, k_rsub_Tensor, {at::Tensor()}, {other, self});

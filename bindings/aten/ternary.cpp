@@ -6,6 +6,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include "bindings/aten/core/pointwise.hpp"
+#include "bindings/aten/core/small_dense.hpp"
 #include "gen/aten/binary_ops.hpp"
 #include "gen/aten/ternary_ops.hpp"
 
@@ -24,6 +25,10 @@ namespace {
 
 // `value`: 0-dim, of self's type, on its device or the CPU.
 at::Tensor& masked_fill(at::Tensor& self, const at::Tensor& mask, const at::Tensor& value) {
+  if (const SmallDense small(k_where_self, &self, {&mask, &value, &self}); small) {
+    small.run(self, {});
+    return self;
+  }
   TORCH_CHECK(mask.scalar_type() == at::kBool, "masked_fill_ only supports boolean masks, but got mask with dtype ",
               mask.dtype());
   TORCH_CHECK(self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch.nn.functional import nll_loss
 
 import xpu_ops
@@ -89,6 +91,37 @@ def test_pointwise_lengths_and_layouts(dtype: torch.dtype) -> None:
             out += [
                 torch.add(y, x, out=torch.empty_like(w.expand(6, 70, 5)).transpose(0, 1).contiguous().transpose(0, 1))
             ]
+        return out
+
+    same_bits(results)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_numbers_beside_operands(dtype: torch.dtype) -> None:
+    def results() -> list[torch.Tensor]:
+        out = []
+        for n in (1, 15, 257, 1030):
+            x, y, z = (values((n,), dtype, seed) for seed in (1, 2, 3))
+            out += [
+                x > 0.1,
+                F.elu(x, 1.5),
+                F.leaky_relu(x, 0.2),
+                F.softplus(x, 1.5, 3),
+                F.hardshrink(x),
+                x.round(decimals=1),
+            ]
+            out += [
+                F.threshold(x, 0.1, 7),
+                x.clamp(-1, 1.5),
+                x.clamp(min=0.3),
+                torch.lerp(x, y, 0.3),
+                torch.lerp(x, y, 0.7),
+            ]
+            out += [torch.lerp(x, y, z), torch.addcmul(x, y, z, value=0.3), torch.addcdiv(x, y, z, value=0.3)]
+            aten = torch.ops.aten
+            out += [aten.threshold_backward(x, y, 0.1), aten.softplus_backward(x, y, 1.5, 3)]
+            out += [aten.hardshrink_backward(x, y, 0.5), aten.softshrink_backward(x, y, 0.5)]
+            out += [x.clone().masked_fill_(y > 0, 0.1)]
         return out
 
     same_bits(results)
@@ -352,20 +385,81 @@ def test_small_dense_calls_are_those_of_the_cpu() -> None:
             lambda: zero.clone().add_(x), lambda: torch.arange(8.0, device=device)[:6].mul_(torch.arange(6.0, device=device)),
             lambda: torch.where(x > 1, x, x), lambda: torch.where(x > 1, x, 3.0), lambda: torch.where(x > 1, x, half),
             lambda: torch.relu(odd), lambda: (x > 1) & (x > 1),
+            lambda: torch.add(x, 1, alpha=2.5), lambda: torch.gt(x, 2, out=torch.empty(2, 3, device=device)),
+            lambda: x.clone().gt_(2), lambda: x.eq(True), lambda: odd > 2, lambda: zero > 1,
+            lambda: torch.heaviside(x, double), lambda: torch.lerp(x, x + 1, 0.3),
         ]  # fmt: skip
+        i, truth = torch.arange(6, device=device).view(2, 3), x > 2
+        j, whole = i.int(), torch.tensor(3)
+        for t in (i, j, truth, j.to(torch.uint8), zero.int()):
+            calls += [
+                partial(f, t)
+                for f in (
+                    lambda t: t + t, lambda t: t - t, lambda t: t * t, lambda t: t & t, lambda t: ~t, lambda t: -t,
+                    lambda t: t + 1, lambda t: 2 - t, lambda t: t + 1.5, lambda t: t + True, lambda t: t & True, lambda t: t & 5,
+                    lambda t: t + 1j, lambda t: t > 2, lambda t: t > 2.5, lambda t: t.eq(True), lambda t: t == t,
+                    lambda t: t + whole, lambda t: t * double, lambda t: t / t.new_ones(t.shape), lambda t: (t + 3) // 2,
+                    lambda t: t % 4, lambda t: torch.remainder(7, t + 1), lambda t: t << 1, lambda t: t ^ t, lambda t: t.pow(2),
+                    lambda t: torch.where(truth, t, t) if t.dim() else t, lambda t: torch.where(t > 1, t, 2),
+                    lambda t: torch.where(t > 1, 2.5, t), lambda t: torch.add(t, t, alpha=2), lambda t: torch.add(t, t, alpha=True),
+                    lambda t: torch.add(t, t, alpha=1.5), lambda t: torch.add(t, t, out=t.new_empty(t.shape)),
+                    lambda t: torch.add(t, t, out=t.new_empty(t.shape, dtype=torch.float64)), lambda t: t.clone().add_(1.5),
+                    lambda t: t if t.dtype == torch.bool else t.abs(), lambda t: t.sign(), lambda t: t.relu(), lambda t: t.isnan(), lambda t: torch.maximum(t, t),
+                    lambda t: t.logical_not(), lambda t: torch.logical_xor(t, t), lambda t: t.clone().logical_and_(t),
+                    lambda t: t.masked_fill(t > 1, 7), lambda t: t.masked_fill(t > 1, 2**40), lambda t: t.masked_fill(t > 1, True),
+                )
+            ]  # fmt: skip
+        for t in (x, half, i, j, truth, zero, odd):
+            calls += [
+                partial(f, t)
+                for f in (
+                    lambda t: t.clamp(1, 3), lambda t: t.clamp(min=2), lambda t: t.clamp(1.5, 3), lambda t: t.clamp(max=2**40),
+                    lambda t: t.clamp(), lambda t: t.clamp(max=True), lambda t: t.clamp(min=float("nan")),
+                    lambda t: t.clamp_min(2), lambda t: t.clamp_max(1.5), lambda t: t.clone().clamp_(1.5, 2),
+                    lambda t: F.threshold(t, 1, 7), lambda t: F.threshold(t, 1.5, 2.5),
+                    lambda t: torch.ops.aten.threshold_backward(t, t - 2, 1), lambda t: F.elu(t - 2, 2), lambda t: F.softplus(t),
+                    lambda t: F.leaky_relu(t - 2, 0.1), lambda t: F.hardshrink(t, 2),
+                    lambda t: torch.ops.aten.hardshrink_backward(t + 1, t, 2), lambda t: torch.ops.aten.softplus_backward(t, t - 2, 2, 20),
+                    lambda t: torch.ops.aten.softshrink_backward(t + 1, t, 2), lambda t: torch.addcmul(t, t, t, value=2),
+                    lambda t: torch.addcmul(t, t, t, value=0.5), lambda t: torch.addcdiv(t, t, t + 1, value=2), lambda t: t.round(decimals=1),
+                    lambda t: torch.addcmul(t, t, double), lambda t: torch.lerp(t, t + 1, 2),
+                    lambda t: t.masked_fill(t > 1, 0.5), lambda t: t.masked_fill(t > 1, double),
+                )
+            ]  # fmt: skip
         base = torch.arange(10.0, device=device)
-        calls += [lambda: base[1:7].add_(base[:6]), lambda: base[:6].add_(base[:6])]
+        calls += [
+            lambda: base[1:7].add_(base[:6]),
+            lambda: base[:6].add_(base[:6]),
+            lambda: x.masked_fill(x > 1, 1e300),
+        ]
         found: list[tuple[object, ...]] = []
         for call in calls:
             try:
                 r = call()
-                found.append((r.dtype, r.shape, r.stride(), r.tolist()))
+                found.append((r.dtype, r.shape, r.stride(), [f"{v:.4g}" for v in r.flatten().tolist()]))
             except (RuntimeError, IndexError) as error:
-                found.append((type(error), str(error)[:60]))
+                found.append((str(error),))
         return found
 
-    for i, (a, b) in enumerate(zip(checks("xpu"), checks("cpu"), strict=True)):
+    here = checks("xpu")
+    xpu_ops.set_inline(False)
+    launched = checks("xpu")
+    xpu_ops.set_inline(True)
+    for i, (a, b, c) in enumerate(zip(here, launched, checks("cpu"), strict=True)):
         assert a == b, i
+        assert a == c or len(a) == len(c) == 1, i  # both refuse
+
+
+def test_numbers_that_metas_refuse() -> None:
+    x, double = torch.rand(6, device="xpu"), torch.tensor(3.0, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="different dtypes"):
+        torch.heaviside(x, double)
+    with pytest.raises(RuntimeError, match="same device"):
+        torch.addcdiv(x, double, x)
+    with pytest.raises(RuntimeError, match="At least one of"):
+        x.clamp()
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x.int().masked_fill(x > 0, 2**40)
 
 
 def test_every_row_of_lengths_around_a_block() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchgen.model import SchemaKind
 
 from . import foreach
-from .host import floats_here
+from .host import any_here
 from .model import Family, Operator, PointwiseKernel, pow2_shards, shard
 from .schema import Library
 from .torch_ops import Arg, Overload
@@ -129,15 +129,38 @@ def scalar_list(op: Operator, o: Overload) -> str:
     return "{" + ", ".join(items) + "}"
 
 
-def small_dense(o: Overload, kernel: str, tensors: list[str], scalars: str) -> list[str]:
-    """Small dense work before the iterator is built."""
+def small_dense(o: Overload, kernel: str, operands: list[str], scalars: str) -> list[str]:
+    """Small dense work before the iterator is built. Operands are tensors, or numbers in place of one."""
     out = next((a.name for a in o.args if a.is_out), "self" if o.kind == SchemaKind.inplace else None)
     given = f"&{out}" if out else "nullptr"
-    test = f"const SmallDense small({kernel}, {given}, {{{', '.join(f'&{t}' for t in tensors)}}}); small"
-    test += "".join(f" && real_number({a.name})" for a in o.args if a.name == "alpha")
+    scalar = {a.name for a in o.args if "Scalar" in a.ctype}
+    inputs = ", ".join("nullptr" if t in scalar else f"&{t}" for t in operands)
+    number = "".join(f", &{t}" for t in operands if t in scalar)
+    test = f"const SmallDense small({kernel}, {given}, {{{inputs}}}{number}); small"
+    numbers = [a for a in o.args if a.name in scalar and a.name not in operands]
+    test += "".join(f" && small.takes({a.name})" for a in numbers)
+    if numbers and all("optional" in a.ctype for a in numbers):  # metas want one of them
+        test += f" && ({' || '.join(f'{a.name}.has_value()' for a in numbers)})"
     if out is None:
         return [f"if ({test}) return small.run({scalars});"]
     return [f"if ({test}) {{", f"  small.run({out}, {scalars});", f"  return {out};", "}"]
+
+
+def direct_operands(op: Operator) -> list[str]:
+    """The operands of work that is done before a meta is asked, in the iterator's order. Metas refuse, beyond shapes and types, values."""
+    group = op.structured
+    assert group is not None
+    if not op.pointwise or op.row.impl or "" not in op.pointwise or group.outputs != 1:
+        return []
+    kernel = op.pointwise[""]
+    if not any_here(kernel):
+        return []
+    if op.row.direct is not None:
+        return op.row.direct
+    taken = {"const at::Tensor &", *(["const at::Scalar &"] if op.row.kernel else [])}  # a number in place of a tensor
+    operands = [name for name, ctype in group.meta_args if ctype in taken and name != "alpha"]
+    rest = {name for name, _ in group.meta_args} - {*operands, "alpha"}
+    return operands if not rest and len(operands) == len(kernel.inputs) else []
 
 
 def structured_wrapper(op: Operator, o: Overload) -> str:
@@ -155,13 +178,8 @@ def structured_wrapper(op: Operator, o: Overload) -> str:
         lines = [f"Out<{meta}, {group.outputs}> op({', '.join(outs)});"]
         results = outs
     args = {a.name: a for a in o.args}
-    # Metas refuse, beyond shapes and types, values of their other arguments.
-    if (
-        op.pointwise and not op.row.impl and "" in op.pointwise and group.outputs == 1 and floats_here(op.pointwise[""])
-        and all(ctype == "const at::Tensor &" or name == "alpha" for name, ctype in group.meta_args)
-    ):  # fmt: skip
-        tensors = [name for name, _ in group.meta_args if name != "alpha"]
-        lines[:0] = small_dense(o, pointwise_op_name(op.pointwise[""]), tensors, scalar_list(op, o))
+    if operands := direct_operands(op):
+        lines[:0] = small_dense(o, pointwise_op_name(op.pointwise[""]), operands, scalar_list(op, o))
     call = ", ".join(convert(args[name], ctype) for name, ctype in group.meta_args)
     lines.append(("[[maybe_unused]] auto pre = " if group.precomputed else "") + f"op.meta({call});")
     if o.kind == SchemaKind.out:
@@ -190,18 +208,14 @@ def structured_wrapper(op: Operator, o: Overload) -> str:
 
 def iterator_wrapper(op: Operator, o: Overload) -> str:
     kernel = next(iter(op.pointwise.values()))
-    tensors = [a.name for a in o.args if a.is_tensor and not a.is_out]
+    operands = tensors = [a.name for a in o.args if a.is_tensor and not a.is_out]
     if len(tensors) < len(kernel.inputs):  # a shared kernel whose operand is a Scalar here
-        tensors = [
-            f"number({a.name})" if a.schema_type == "Scalar" else a.name
-            for a in o.args
-            if (a.is_tensor and not a.is_out) or a.schema_type == "Scalar"
-        ]
+        operands = [a.name for a in o.args if a.name in tensors or a.schema_type == "Scalar"]
+        tensors = [name if name in tensors else f"number({name})" for name in operands]
     outs = [a.name for a in o.args if a.is_out]
     count = len(kernel.outputs)
     plain = all(a.ctype in ("const at::Tensor &", "at::Tensor &") for a in o.args if a.is_tensor)
-    known = {a.name for a in o.args}
-    direct = "" in op.pointwise and count == 1 and plain and known.issuperset(tensors) and floats_here(kernel)
+    direct = "" in op.pointwise and count == 1 and plain and any_here(kernel)
     if o.kind == SchemaKind.inplace:
         given = ["self"]
     elif o.kind == SchemaKind.out:
@@ -217,7 +231,7 @@ def iterator_wrapper(op: Operator, o: Overload) -> str:
             for t, text in op.row.refuses.items()
         ],
         *(["if (!self.is_complex()) return self;"] if unchanged else []),
-        *(small_dense(o, pointwise_op_name(kernel), tensors, scalar_list(op, o)) if direct else []),
+        *(small_dense(o, pointwise_op_name(kernel), operands, scalar_list(op, o)) if direct else []),
         f"const PointwiseOp& kernel = {chosen_op(op, o)};",
         f"auto it = make_iterator(Promotion::{op.row.iter}, kernel, {{{', '.join(given)}}}, {{{', '.join(tensors)}}});",
         f"pointwise(it, kernel, {scalar_list(op, o)});",

@@ -84,11 +84,9 @@ def _sums(tokens: Iterator[str]) -> tuple[bool, bool]:
     return product or (term and not summed), found or (summed and term)
 
 
-def floats_here(kernel: PointwiseKernel) -> bool:
-    """Whether floating operands may be computed on the calling thread."""
-    return any(
-        "float" in TYPES[t].groups and same_everywhere(kernel.exprs[t], t) for t in INLINE_TYPES if t in kernel.exprs
-    )
+def any_here(kernel: PointwiseKernel) -> bool:
+    """Whether operands of any type may be computed on the calling thread."""
+    return any(same_everywhere(kernel.exprs[t], t) for t in INLINE_TYPES if t in kernel.exprs)
 
 
 def cost(exprs: list[str], type_name: str) -> int:

@@ -132,6 +132,10 @@ class Row(Strict):
         default=False,
         description="a number as second operand keeps its digits beside smaller floats, as on the CPU; others are rounded to the type",
     )
+    direct: list[str] | None = Field(
+        default=None,
+        description="the operands in the iterator's order, where torch's meta refuses none of the row's numbers beside operands of one type: small dense work is done before it is asked. Rows without numbers need none, and an empty list where the meta refuses types that would promote",
+    )
     operands: int | None = Field(
         default=None, description="number of operands where they are not the tensor arguments (`glu`: two halves)"
     )

@@ -126,7 +126,11 @@ at::Scalar cpu_scalar(const at::Tensor& t) {
 }  // namespace
 
 Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want) {
-  Value v = convert(cpu_scalar(t), want, ScalarArg::compute);
+  return number_value(op, k, cpu_scalar(t), want);
+}
+
+Value number_value(const PointwiseOp& op, int k, const at::Scalar& s, DType want) {
+  Value v = convert(s, want, ScalarArg::compute);
   const bool exact = op.exact && k == 1;
   switch (want) {
     case DType::f16:

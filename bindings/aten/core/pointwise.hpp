@@ -36,8 +36,10 @@ struct ScalarArg {
 // A scalar in the compute type of `common`, as kernels read it.
 Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 
-// The same of a CPU tensor without dimensions, the input `k` of `op`, of the type `want`.
+// The same of a number that is the input `k` of `op`, of the type `want`: a CPU tensor without dimensions, or what torch
+// wraps in one.
 Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want);
+Value number_value(const PointwiseOp& op, int k, const at::Scalar& s, DType want);
 
 // Cost of an element on the calling thread, in units of SmallWork::run.
 inline int64_t cost_of(const host::Kernel& kernel, DType common) {

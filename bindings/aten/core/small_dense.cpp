@@ -22,12 +22,26 @@ at::ScalarType SmallDense::operand_type(int k) const {
   return op_.types[k] < 0 ? common_ : static_cast<at::ScalarType>(op_.types[k]);
 }
 
-SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initializer_list<const at::Tensor*> inputs)
-    : op_(op) {
+// Unsigned types of more than 8 bits promote beside nothing else.
+bool SmallDense::takes(at::ScalarType number) const {
+  if (at::isIntegralType(number, /*includeBool=*/false))
+    return common_ != at::kBool && !at::isBarebonesUnsignedType(number);
+  return at::isFloatingType(number) && at::isFloatingType(common_);
+}
+
+SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initializer_list<const at::Tensor*> inputs,
+                       const at::Scalar* number)
+    : op_(op), scalar_(number) {
   if (op.outputs != 1 || op.types[0] == kComplex || static_cast<size_t>(op.inputs) != inputs.size()) return;
+  // Of three operands one may be a number beside a condition; iterators of others refuse it.
+  const bool takes_number = op.inputs == 2 || (op.inputs == 3 && op.types[1] >= 0);
   int k = 0;
   for (const at::Tensor* t : inputs) {
     inputs_[k] = t;
+    if (!t) {
+      number_ = k++;
+      continue;
+    }
     if (!t->defined()) return;
     if (t->is_xpu()) {
       const int8_t type = op.types[k + 1];
@@ -41,23 +55,22 @@ SmallDense::SmallDense(const PointwiseOp& op, const at::Tensor* out, std::initia
         shape_ = t;
       else if (t->sizes() != shape_->sizes() || t->device() != shape_->device())
         return;
-    } else if (t->is_cpu() && t->dim() == 0 && op.inputs == 2 && number_ < 0 && op.types[k + 1] == kCommon) {
+    } else if (t->is_cpu() && t->dim() == 0 && takes_number && number_ < 0 && op.types[k + 1] == kCommon) {
       number_ = k;
     } else {
       return;
     }
     ++k;
   }
-  if (!shape_ || common_ == at::ScalarType::Undefined || !at::isFloatingType(common_)) return;
+  if (!shape_ || common_ == at::ScalarType::Undefined) return;
   const host::Kernel& kernel = op.small[static_cast<int>(common_)];
   const int64_t n = shape_->numel();
   if (!kernel.run || n == 0 || !runtime::current_queue().small().takes(n * cost_of(kernel, to_dtype(common_)))) return;
   if (number_ >= 0) {
-    const at::Tensor& number = *inputs_[number_];
-    // sub refuses a bool operand in its meta function, which this way leaves out.
-    if (at::isComplexType(number.scalar_type()) || number.scalar_type() == at::kBool) return;
+    const at::Tensor* tensor = inputs_[number_];
+    if (!takes(tensor ? tensor->scalar_type() : scalar_->type())) return;
     // Of two tensors without dimensions both take part in promotion.
-    if (shape_->dim() == 0 && !number.unsafeGetTensorImpl()->is_wrapped_number()) return;
+    if (tensor && shape_->dim() == 0 && !tensor->unsafeGetTensorImpl()->is_wrapped_number()) return;
     if (!plain_strides(*shape_)) return;
   }
   if (out) {
@@ -88,7 +101,7 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
   for (int k = 0; k < op_.inputs; ++k) {
     const DType type = to_dtype(operand_type(k + 1));
     if (k == number_)
-      call.number(number_value(op_, k, *inputs_[k], common), type);
+      call.number(inputs_[k] ? number_value(op_, k, *inputs_[k], common) : number_value(op_, k, *scalar_, common), type);
     else
       call.input(inputs_[k]->const_data_ptr(), type);
   }
