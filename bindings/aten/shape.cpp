@@ -317,23 +317,50 @@ at::Tensor channel_shuffle(const at::Tensor& self, int64_t groups) {
   return out;
 }
 
-// Channels last stay so, as the meta function promises; at::native::math_pixel_unshuffle makes them contiguous.
-at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t downscale_factor) {
-  at::native::check_pixel_unshuffle_shapes(self, downscale_factor);
-  const int64_t r = downscale_factor, h = self.size(-2) / r, w = self.size(-1) / r, rows = self.dim() - 2;
+namespace {
+
+// The walk over two images: pixel (i, j) of a block of r x r in dst is channel (i, j) of r * r in src.
+ops::CopyShape block_shape(const at::Tensor& dst, const at::Tensor& src, int64_t r) {
+  ops::CopyShape s = copy_shape(dst, src);
+  const int64_t row = src.dim() - 2, channel = s.src[row - 1], down = s.dst[row], right = s.dst[row + 1];
+  s.size[row - 1] /= r * r, s.src[row - 1] *= r * r;
+  s.dst[row] *= r, s.dst[row + 1] *= r;
+  add_dim(s, r, down, channel * r);
+  add_dim(s, r, right, channel);
+  return s;
+}
+
+// Sizes of `self` with other channels, rows and columns.
+std::vector<int64_t> image_sizes(const at::Tensor& self, std::array<int64_t, 3> last) {
   std::vector<int64_t> sizes = self.sizes().vec();
-  std::copy_n(std::array{self.size(-3) * r * r, h, w}.begin(), 3, sizes.end() - 3);
-  at::Tensor out = at::empty(sizes, self.options().memory_format(self.suggest_memory_format()));
+  std::copy_n(last.begin(), 3, sizes.end() - 3);
+  return sizes;
+}
+
+}  // namespace
+
+// Contiguous, as the meta function says, which of pixel_unshuffle keeps channels last.
+at::Tensor pixel_shuffle(const at::Tensor& self, int64_t upscale_factor) {
+  at::native::check_pixel_shuffle_shapes(self, upscale_factor);
+  const int64_t r = upscale_factor;
+  at::Tensor out =
+      new_empty(image_sizes(self, {self.size(-3) / (r * r), self.size(-2) * r, self.size(-1) * r}), self.scalar_type());
   if (out.numel() == 0) return out;
   const at::Tensor src = without_bits(self);
-  ops::CopyShape s = copy_shape(out, src);
-  // Pixel (i, j) of a block of r x r goes to channel (i, j) of r * r.
-  const auto d = static_cast<int>(rows);
-  const int64_t channel = s.dst[d - 1], down = s.src[d], right = s.src[d + 1];
-  s.size[d - 1] = self.size(-3), s.size[d] = h, s.size[d + 1] = w;
-  s.dst[d - 1] = channel * r * r, s.src[d] = down * r, s.src[d + 1] = right * r;
-  add_dim(s, r, channel * r, down);
-  add_dim(s, r, channel, right);
+  ops::copy(runtime::current_queue(), out.mutable_data_ptr(), src.const_data_ptr(), self.element_size(),
+            block_shape(out, src, r));
+  return out;
+}
+
+at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t downscale_factor) {
+  at::native::check_pixel_unshuffle_shapes(self, downscale_factor);
+  const int64_t r = downscale_factor;
+  at::Tensor out = at::empty(image_sizes(self, {self.size(-3) * r * r, self.size(-2) / r, self.size(-1) / r}),
+                             self.options().memory_format(self.suggest_memory_format()));
+  if (out.numel() == 0) return out;
+  const at::Tensor src = without_bits(self);
+  ops::CopyShape s = block_shape(src, out, r);
+  std::swap(s.dst, s.src);
   ops::copy(runtime::current_queue(), out.mutable_data_ptr(), src.const_data_ptr(), self.element_size(), s);
   return out;
 }

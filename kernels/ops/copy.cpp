@@ -251,6 +251,7 @@ Slots& block_slots(const CopyLaunch& l) {
 struct Bytes16 { uint64_t half[2]; };
 
 constexpr int64_t kStridedCost = 6, kCastCost = 2;
+constexpr int64_t kShortHere = 8;
 constexpr int64_t kMostHere = int64_t{1} << 20;  // shapes that are not even looked at
 
 // f(a type of that many bytes)
@@ -272,7 +273,10 @@ void for_rows(const CopyShape& s, int d, int64_t dst, int64_t src, const F& f) {
   for (int64_t i = 0; i < s.size[d]; ++i) for_rows(s, d - 1, dst + i * s.dst[d], src + i * s.src[d], f);
 }
 
-void copy_here(void* to, const void* from, size_t element, const CopyShape& s) {
+void copy_here(void* to, const void* from, size_t element, CopyShape s) {
+  // A call for each short row would take longer than its elements.
+  if (s.ndim > 1 && s.size[0] < kShortHere)
+    swap_dims(s, 0, static_cast<int>(std::max_element(s.size, s.size + s.ndim) - s.size));
   const int64_t n = s.ndim > 0 ? s.size[0] : 1, dst_step = s.ndim > 0 ? s.dst[0] : 1,
                 src_step = s.ndim > 0 ? s.src[0] : 1;
   by_width(element, [&](auto type) {
@@ -282,6 +286,8 @@ void copy_here(void* to, const void* from, size_t element, const CopyShape& s) {
       const T* r = static_cast<const T*>(from) + src;
       if (dst_step == 1 && src_step == 1) {
         std::memmove(d, r, static_cast<size_t>(n) * sizeof(T));
+      } else if (dst_step == 1 && src_step == -1) {
+        for (int64_t i = 0; i < n; ++i) d[i] = r[-i];
       } else {
         for (int64_t i = 0; i < n; ++i) d[i * dst_step] = r[i * src_step];
       }

@@ -225,6 +225,13 @@ def channel_shuffle(d: Any) -> Args:
     return {"self": d.tensor((d.int(1, 3), groups * d.int(1, 3), *d.ints(d.int(1, 2), 1, 4))), "groups": groups}
 
 
+@recipe("pixel_shuffle", types=NUMBERS, bad={"upscale_factor": [0, 77], "self": [torch.ones(3)]})
+def pixel_shuffle(d: Any) -> Args:
+    r = d.int(1, 3)
+    shape = (*d.ints(d.int(0, 2), 1, 3), r * r * d.int(1, 3), d.int(1, 3), d.int(1, 3))
+    return {"self": d.tensor(shape), "upscale_factor": r}
+
+
 @recipe("pixel_unshuffle", types=NUMBERS, bad={"downscale_factor": [0, 77], "self": [torch.ones(3)]})
 def pixel_unshuffle(d: Any) -> Args:
     r = d.int(1, 3)
