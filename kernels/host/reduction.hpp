@@ -13,10 +13,29 @@ namespace xpu_ops::host {
 }
 [[gnu::noinline]] inline int64_t outer(const ReductionArgs& p, uint32_t r) { return xpu::outer_offset(p, r); }
 
+// The values of the lanes of a row, in the form that makes vectors.
+template <class Acc> struct RowLanes {
+  Acc acc[kLanes];
+  [[gnu::always_inline]] const Acc& operator[](uint32_t l) const { return acc[l]; }
+  [[gnu::always_inline]] void put(uint32_t l, const Acc& a) { acc[l] = a; }
+};
+template <class R> struct RowLanes<xpu::Wide<R>> {
+  R hi[kLanes], lo[kLanes];
+  [[gnu::always_inline]] xpu::Wide<R> operator[](uint32_t l) const { return {hi[l], lo[l]}; }
+  [[gnu::always_inline]] void put(uint32_t l, const xpu::Wide<R>& a) { hi[l] = a.hi, lo[l] = a.lo; }
+};
+
 struct Row {
+  template <class Op, class Lanes>
+  [[gnu::always_inline]] static void add(const Op& op, Lanes& a, uint32_t l, typename Op::In x, int64_t index) {
+    typename Op::Acc acc = a[l];
+    op.add(acc, x, index);
+    a.put(l, acc);
+  }
+
   // Combines what the lanes have of row j of a group as exchanges between the lanes would.
   template <class Op, class Acc>
-  [[gnu::always_inline]] static Acc across(const Op& op, const Acc (&a)[kLanes], uint32_t j) {
+  [[gnu::always_inline]] static Acc across(const Op& op, const RowLanes<Acc>& a, uint32_t j) {
     const uint32_t own8 = (j >> 1) * 8, own4 = (j & 1) * 4;
     Acc c[8], d[4];
     for (uint32_t l = 0; l < 8; ++l) c[l] = a[l + own8], op.combine(c[l], a[(l + own8) ^ 8]);
@@ -40,9 +59,9 @@ struct Row {
       const xpu::SplitRange range = xpu::split_range(p, split);
       const size_t n = range.inner_end - range.inner_begin;
       const uint32_t pieces = many ? 1 : kRows;
-      Acc a[kRows][kLanes];
+      RowLanes<Acc> a[kRows];
       for (uint32_t j = 0; j < kRows; ++j)
-        for (uint32_t l = 0; l < kLanes; ++l) a[j][l] = op.identity();
+        for (uint32_t l = 0; l < kLanes; ++l) a[j].put(l, op.identity());
       for (uint32_t ro = range.outer_begin; ro < range.outer_end; ++ro) {
         const In* x = static_cast<const In*>(p.in) + (k.in + outer(p, ro) + range.inner_begin * p.in_inner);
         const int64_t index = static_cast<int64_t>(ro) * p.inner_count + range.inner_begin;
@@ -52,14 +71,14 @@ struct Row {
             for (; r + kRows * kLanes <= n; r += kRows * kLanes)
               for (uint32_t j = 0; j < kRows; ++j)
                 for (uint32_t l = 0; l < kLanes; ++l)
-                  op.add(a[j][l], x[r + j * kLanes + l], index + static_cast<int64_t>(r + j * kLanes + l));
+                  add(op, a[j], l, x[r + j * kLanes + l], index + static_cast<int64_t>(r + j * kLanes + l));
           for (uint32_t j = 0; r < n; r += kLanes, j = (j + 1) % pieces) {
             const uint32_t some = n - r < kLanes ? static_cast<uint32_t>(n - r) : kLanes;
-            for (uint32_t l = 0; l < some; ++l) op.add(a[j][l], x[r + l], index + static_cast<int64_t>(r + l));
+            for (uint32_t l = 0; l < some; ++l) add(op, a[j], l, x[r + l], index + static_cast<int64_t>(r + l));
           }
         } else {
           for (size_t i = 0; i < n; ++i)
-            op.add(a[0][i % kLanes], x[static_cast<int64_t>(i) * p.in_inner], index + static_cast<int64_t>(i));
+            add(op, a[0], i % kLanes, x[static_cast<int64_t>(i) * p.in_inner], index + static_cast<int64_t>(i));
         }
       }
       if (many) {
@@ -68,9 +87,11 @@ struct Row {
         continue;
       }
       for (uint32_t l = 0; l < kLanes; ++l) {
-        op.combine(a[0][l], a[1][l]);
-        op.combine(a[2][l], a[3][l]);
-        op.combine(a[0][l], a[2][l]);
+        Acc first = a[0][l], third = a[2][l];
+        op.combine(first, a[1][l]);
+        op.combine(third, a[3][l]);
+        op.combine(first, third);
+        a[0].put(l, first);
       }
       xpu::finish(op, p, split, o, k, across(op, a[0], 0));
     }
