@@ -202,15 +202,19 @@ def test_import_starts_no_device():
 
 
 def test_import_time():
-    """At most 150 ms more, in processor time, taken alone: what `import torch` takes varies by more than that."""
+    """At most 150 ms more in processor time, or on slow machines 8 % of what torch's own import takes."""
     code = """
-        import time, torch
+        import time
+        began = time.process_time()
+        import torch
         t = time.process_time()
         from xpu_ops import _autoload
         _autoload._autoload()
-        print(time.process_time() - t)
+        print(t - began, time.process_time() - t)
     """
-    assert min(float(script.out(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0")) for _ in range(4)) < 0.15
+    runs = [map(float, script.out(code, TORCH_DEVICE_BACKEND_AUTOLOAD="0").split()) for _ in range(4)]
+    torch_s, more_s = map(min, zip(*runs, strict=True))
+    assert more_s < max(0.15, 0.08 * torch_s)
 
 
 def test_seed_before_first_use():
