@@ -36,8 +36,8 @@ struct ScalarArg {
 // A scalar in the compute type of `common`, as kernels read it.
 Value to_value(const at::Scalar& s, DType common, ScalarArg::Kind kind);
 
-// The same of a number that is the input `k` of `op`, of the type `want`: a CPU tensor without dimensions, or what torch
-// wraps in one.
+// The same of a number that is the input `k` of `op`, of the type `want`: a CPU tensor without dimensions, or what
+// torch wraps in one.
 Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want);
 Value number_value(const PointwiseOp& op, int k, const at::Scalar& s, DType want);
 

@@ -101,7 +101,8 @@ void SmallDense::run(const at::Tensor& out, std::initializer_list<ScalarArg> sca
   for (int k = 0; k < op_.inputs; ++k) {
     const DType type = to_dtype(operand_type(k + 1));
     if (k == number_)
-      call.number(inputs_[k] ? number_value(op_, k, *inputs_[k], common) : number_value(op_, k, *scalar_, common), type);
+      call.number(inputs_[k] ? number_value(op_, k, *inputs_[k], common) : number_value(op_, k, *scalar_, common),
+                  type);
     else
       call.input(inputs_[k]->const_data_ptr(), type);
   }
