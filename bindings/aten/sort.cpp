@@ -31,14 +31,15 @@ struct Rows {
   }
 };
 
-// A result whose working dimension is `dim`, as a dense tensor with that dimension last.
+// A result whose working dimension is `dim`, as a dense tensor with that dimension last, and not over what is read.
 struct RowsOut {
   const at::Tensor& out;
   int64_t dim;
   at::Tensor data;
-  RowsOut(const at::Tensor& out, int64_t dim) : out(out), dim(out.dim() == 0 ? -1 : dim) {
+  RowsOut(const at::Tensor& out, int64_t dim, const Rows& read) : out(out), dim(out.dim() == 0 ? -1 : dim) {
     const at::Tensor moved = out.dim() == 0 ? out : out.movedim(dim, -1);
-    data = moved.is_contiguous() ? moved : new_empty(moved.sizes(), out.scalar_type());
+    const bool over = moved.const_data_ptr() == read.data.const_data_ptr();
+    data = moved.is_contiguous() && !over ? moved : new_empty(moved.sizes(), out.scalar_type());
   }
   void finish() const {
     if (data.data_ptr() != out.data_ptr()) out.copy_(out.dim() == 0 ? data : data.movedim(-1, dim));
@@ -51,13 +52,9 @@ void sort_stable(const at::Tensor& self, std::optional<bool>, int64_t dim, bool 
                  const at::Tensor& indices) {
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Rows in(self, dim);
-  const RowsOut v(values, dim), i(indices, dim);
-  // An output over the input would be read after it was written.
-  const bool aliased = v.data.data_ptr() == in.data.data_ptr();
-  const at::Tensor sorted = aliased ? new_empty(v.data.sizes(), self.scalar_type()) : v.data;
+  const RowsOut v(values, dim, in), i(indices, dim, in);
   ops::sort(runtime::current_queue(),
-            in.problem(sorted.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), in.length, descending));
-  if (aliased) v.data.copy_(sorted);
+            in.problem(v.data.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), in.length, descending));
   v.finish();
   i.finish();
 }
@@ -68,7 +65,7 @@ void topk(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool, co
   (void)kernels::topk_row_few[dtype_of(self)];  // the error for types that do not sort
   dim = at::maybe_wrap_dim(dim, self.dim());
   const Rows in(self, dim);
-  const RowsOut v(values, dim), i(indices, dim);
+  const RowsOut v(values, dim, in), i(indices, dim, in);
   ops::topk(runtime::current_queue(),
             in.problem(v.data.mutable_data_ptr(), i.data.mutable_data_ptr<int64_t>(), k, largest));
   v.finish();

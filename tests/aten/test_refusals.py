@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -37,5 +38,6 @@ def test_the_error_is_the_cpus(name: str, dtype: torch.dtype) -> None:
     with pytest.raises(type(wanted.value)) as got:
         CALLS[name](x.to("xpu"))
     assert type(got.value) is type(wanted.value)
-    texts = [str(e.value).partition("\n")[0].replace("xpu.", "").replace("XPU", "CPU") for e in (got, wanted)]
+    # Behind "but got" stands a name of the tensor's type that both devices spell in their own way.
+    texts = [re.split(r"\n|; but got", str(e.value))[0].replace("XPU", "CPU") for e in (got, wanted)]
     assert texts[0] == texts[1]
