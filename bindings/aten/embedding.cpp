@@ -147,8 +147,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
                 "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' "
                 "(got mode=",
                 mode == 1 ? "'mean'" : "'max'", "). Please open a feature request on GitHub.");
-    TORCH_CHECK(per_sample_weights->scalar_type() == weight.scalar_type(), "expected scalar type ",
-                weight.scalar_type(), " but found ", per_sample_weights->scalar_type());
+    check_scalar_type(*per_sample_weights, weight.scalar_type());
     TORCH_CHECK(per_sample_weights->dim() == 1 && per_sample_weights->numel() == indices.numel(),
                 "expected per_sample_weights to be 1D and of the same length as indices");
   }

@@ -224,10 +224,8 @@ struct Nll {
   // `self` is [C], [N, C] or [N, C, H, W]; `target` has one element for each of N * H * W.
   Nll(const at::Tensor& self, const at::Tensor& target_, const at::Tensor& weight_, int64_t ignore_index) {
     const bool bytes = target_.scalar_type() == at::kByte && self.dim() <= 2;
-    TORCH_CHECK(bytes || target_.scalar_type() == at::kLong, "expected scalar type Long but found ",
-                target_.scalar_type());
-    TORCH_CHECK(!weight_.defined() || weight_.scalar_type() == self.scalar_type(), "expected scalar type ",
-                self.scalar_type(), " but found ", weight_.defined() ? weight_.scalar_type() : at::kFloat);
+    if (!bytes) check_scalar_type(target_, at::kLong);
+    if (weight_.defined()) check_scalar_type(weight_, self.scalar_type());
     target = target_.contiguous();
     if (weight_.defined()) weight = weight_.contiguous();
     const int64_t classes = self.dim() == 1 ? self.size(0) : self.size(1);
@@ -367,9 +365,8 @@ struct Margin {
   at::Tensor input, target, weight;
   ops::MarginProblem problem{};
   Margin(const at::Tensor& self, const at::Tensor& target_, const at::Tensor& weight_, int64_t rows, int64_t classes) {
-    TORCH_CHECK(target_.scalar_type() == at::kLong, "expected scalar type Long but found ", target_.scalar_type());
-    TORCH_CHECK(!weight_.defined() || weight_.scalar_type() == self.scalar_type(), "expected scalar type ",
-                self.scalar_type(), " but found ", weight_.defined() ? weight_.scalar_type() : at::kFloat);
+    check_scalar_type(target_, at::kLong);
+    if (weight_.defined()) check_scalar_type(weight_, self.scalar_type());
     input = self.contiguous();
     target = target_.contiguous();
     if (weight_.defined()) weight = weight_.contiguous();

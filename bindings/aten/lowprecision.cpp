@@ -247,8 +247,7 @@ at::Tensor _weight_int8pack_mm(const at::Tensor& self, const at::Tensor& mat2, c
   TORCH_CHECK(mat2.dim() == 2 && mat2.size(1) == self.size(1), name, " : expect B.size(1) == ", self.size(1));
   const int64_t n = mat2.size(0);
   TORCH_CHECK(scales.dim() == 1 && scales.size(0) == n, name, " : expect scales to be 1d tensor with size ", n);
-  TORCH_CHECK(scales.scalar_type() == self.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
-              scales.scalar_type());
+  check_scalar_type(scales, self.scalar_type());
   const at::Tensor out = new_empty({self.size(0), n}, self.scalar_type());
   if (out.numel() == 0) return out;
   if (self.size(1)) {

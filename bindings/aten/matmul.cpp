@@ -145,8 +145,7 @@ void mm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
 }
 
 void bmm(const at::Tensor& self, const at::Tensor& mat2, const at::Tensor& out) {
-  TORCH_CHECK(self.scalar_type() == mat2.scalar_type(), "expected scalar type ", self.scalar_type(), " but found ",
-              mat2.scalar_type());
+  check_scalar_type(mat2, self.scalar_type());
   run({.a = self, .b = mat2, .out = out});
 }
 
@@ -175,15 +174,13 @@ void _addmm_activation(const at::Tensor& self, const at::Tensor& mat1, const at:
 
 void baddbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor& batch2, const at::Scalar& beta,
              const at::Scalar& alpha, const at::Tensor& out) {
-  TORCH_CHECK(batch1.scalar_type() == batch2.scalar_type(), "expected scalar type ", batch1.scalar_type(),
-              " but found ", batch2.scalar_type());
+  check_scalar_type(batch2, batch1.scalar_type());
   run({.a = batch1, .b = batch2, .c = self, .out = out, .beta = beta, .alpha = alpha});
 }
 
 void addmv(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
            const at::Scalar& alpha, const at::Tensor& out) {
-  TORCH_CHECK(mat.scalar_type() == vec.scalar_type(), "expected scalar type ", mat.scalar_type(), " but found ",
-              vec.scalar_type());
+  check_scalar_type(vec, mat.scalar_type());
   if (at::isComplexType(mat.scalar_type())) return complex_addmv(self, mat, vec, beta, alpha, out);
   run({.a = mat,
        .b = vec.unsqueeze(1),

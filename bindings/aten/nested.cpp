@@ -145,8 +145,7 @@ std::tuple<at::Tensor, at::Tensor> _nested_compute_contiguous_strides_offsets(co
               "_nested_compute_contiguous_strides_offsets(): expected a row of sizes per item, ",
               "but got a tensor of sizes ", nested_size.sizes());
   if (dims == 0) return {nested_size, counting(items, nested_size)};
-  TORCH_CHECK(nested_size.scalar_type() == at::kLong, "expected scalar type Long but found ",
-              nested_size.scalar_type());
+  check_scalar_type(nested_size, at::kLong);
   const at::Tensor products = nested_size.flip(1).cumprod(1);  // of the last sizes: of one, two and so on
   const at::Tensor last = at::ones({items, 1}, nested_size.options());
   const at::Tensor all = products.select(1, dims - 1);

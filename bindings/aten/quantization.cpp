@@ -122,7 +122,7 @@ void check_single(const at::Tensor& t) {
 void observe(const at::Tensor& self, at::Tensor& running_min, at::Tensor& running_max, double part, bool rows) {
   const auto [least, most] = rows ? at::aminmax(self.flatten(1), 1) : at::aminmax(self);
   const auto move = [&](at::Tensor& running, const at::Tensor& now) {
-    TORCH_CHECK(running.scalar_type() == at::kFloat, "expected scalar type Float but found ", running.scalar_type());
+    check_scalar_type(running, at::kFloat);
     const at::Tensor to = now.reshape(running.sizes());
     running.copy_(at::where(at::isinf(running), to, (to - running).mul_(part).add_(running)));
   };
@@ -209,7 +209,7 @@ std::tuple<at::Tensor, at::Tensor> _fused_moving_avg_obs_fq_helper(
     int64_t quant_max, int64_t ch_axis, bool per_row_fake_quant, bool symmetric_quant) {
   TORCH_CHECK(ch_axis < self.dim(), "Error in fused_moving_avg_obs_fake_quant_cpu: ch_axis must be < self.dim()");
   if (observer_on.item<bool>()) {
-    TORCH_CHECK(self.scalar_type() == at::kFloat, "expected scalar type Float but found ", self.scalar_type());
+    check_scalar_type(self, at::kFloat);
     TORCH_CHECK(!per_row_fake_quant || ch_axis == 0,
                 "Per-channel FakeQuant in fused_moving_avg_obs_fake_quant is only supported on axis == 0");
     if (per_row_fake_quant && running_min.numel() == 0) grow(self, running_min, running_max, scale, zero_point);
@@ -276,7 +276,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> _fake_quantize_learnable_per_chan
 at::Tensor dequantize_self(const at::Tensor& self) { return self.to(at::kFloat); }
 
 at::Tensor _saturate_weight_to_fp16(const at::Tensor& weight) {
-  TORCH_CHECK(weight.scalar_type() == at::kFloat, "expected scalar type Float but found ", weight.scalar_type());
+  check_scalar_type(weight, at::kFloat);
   const float most = std::numeric_limits<at::Half>::max();
   return weight.clamp(-most, most);
 }

@@ -200,7 +200,7 @@ at::Tensor torchvision__roi_pool_backward(const at::Tensor& grad, const at::Tens
                                           int64_t batch_size, int64_t channels, int64_t height, int64_t width) {
   TORCH_CHECK(rois.size(1) == 5, "Tensor rois should have shape as Tensor[K, 5]");
   check_same_type("roi_pool_backward_kernel", grad, "grad", rois);
-  TORCH_CHECK(argmax.scalar_type() == at::kInt, "expected scalar type Int but found ", argmax.scalar_type());
+  check_scalar_type(argmax, at::kInt);
   const RoiWindow window{spatial_scale, pooled_height, pooled_width};
   check_grad(grad, rois, channels, window);
   TORCH_CHECK(grad.numel() == 0 || argmax.sizes() == grad.sizes(), "expected an argmax of shape ", grad.sizes(),
@@ -296,8 +296,7 @@ struct Deform {
                 mask_c.size(2), ", ", mask_c.size(3), ") - ", "computed output dims: (", out_h, ", ", out_w, ")");
     TORCH_CHECK(out_h > 0 && out_w > 0, "Calculated output size too small - out_h: ", out_h, " out_w: ", out_w);
     const at::ScalarType dtype = input_c.scalar_type();
-    for (const at::Tensor& t : {weight_c, offset_c, mask_c})
-      TORCH_CHECK(t.scalar_type() == dtype, "expected scalar type ", dtype, " but found ", t.scalar_type());
+    for (const at::Tensor& t : {weight_c, offset_c, mask_c}) check_scalar_type(t, dtype);
     TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(dtype), "\"deformable_im2col\" not implemented for '", dtype, "'");
 
     const char* what = "deform_conv2d";
@@ -393,8 +392,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> torchvisi
   TORCH_CHECK(grad.sizes() == at::IntArrayRef({a.images, call.out_channels, a.out_height, a.out_width}),
               "expected a gradient of shape [", a.images, ", ", call.out_channels, ", ", a.out_height, ", ",
               a.out_width, "], got ", grad.sizes());
-  TORCH_CHECK(grad.scalar_type() == input.scalar_type(), "expected scalar type ", input.scalar_type(), " but found ",
-              grad.scalar_type());
+  check_scalar_type(grad, input.scalar_type());
   at::Tensor grad_bias = grad.sum({0, 2, 3}).mul(at::ones_like(bias));
   const auto contiguous = at::MemoryFormat::Contiguous;
   at::Tensor grad_offset = at::zeros_like(offset, at::TensorOptions(), contiguous),

@@ -25,9 +25,7 @@ namespace xpu_ops::aten {
 namespace {
 
 void check_types(const at::Tensor& values, const at::Tensor& dense, const at::Tensor& out) {
-  for (const at::Tensor& t : {dense, out})
-    TORCH_CHECK(t.scalar_type() == values.scalar_type(), "expected scalar type ", values.scalar_type(), " but found ",
-                t.scalar_type());
+  for (const at::Tensor& t : {dense, out}) check_scalar_type(t, values.scalar_type());
 }
 
 }  // namespace
