@@ -70,12 +70,10 @@ class Itself {
   // ways that were not traced.
   void saw(const Graphs& before, const py::object& asks, PyObject* const* args, size_t n, bool plain) {
     const uint64_t all = graphs.all - before.all, operators = graphs.operators - before.operators;
-    if (graphs.questions != before.questions) {
-      is_operator_ = false;
-      has_graphs_ = true;
-      calls_ = 0;
-    } else if (all > 0) {
-      is_operator_ = operators == 1 && all == 1 && (is_operator_ || (!has_graphs_ && !asks().is(py::handle(Py_True))));
+    const bool asked = graphs.questions != before.questions;
+    if (asked || all > 0) {
+      is_operator_ =
+          !asked && operators == 1 && all == 1 && (is_operator_ || (!has_graphs_ && !asks().is(py::handle(Py_True))));
       has_graphs_ = true;
       calls_ = 0;
     } else if (is_operator_ && plain) {
