@@ -12,8 +12,8 @@ XPU_SINGLE float exp(float x) { return sycl::native::exp2(x * 1.44269504f); }
 
 XPU_SINGLE float silu(float a) { return sycl::native::divide(a, 1.0f + exp(-a)); }
 
-// 1 / y, to float32's last places below 1e30. A processor's own quotient may have 12 bits (AVX2), and a result that is
-// near zero as the difference of two terms shows them.
+// 1 / y, to float32's last places below 1e30. Of a processor's own quotient 11 bits are right (AVX2), and a result
+// that is near zero as the difference of two terms shows the rest.
 XPU_SINGLE float inverse(float y) {
   const float r = sycl::native::recip(y);
   return fma(y < 1e30f ? fma(-y, r, 1.0f) : 0.0f, r, r);
