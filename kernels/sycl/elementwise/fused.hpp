@@ -6,6 +6,10 @@
 
 namespace xpu {
 
+using xpu_ops::AddNormArgs;
+using xpu_ops::kMostVectorColumns;
+using xpu_ops::RotaryArgs;
+
 // The sum of the next row is made in the loop that writes the result of this one: memory is then read and written all
 // the time, not in turns. An item reads back only what it wrote itself, so no barrier stands between the two.
 template <class T, class W, bool kRms> void add_norm_row(const AddNormArgs& p) {

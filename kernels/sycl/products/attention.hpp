@@ -8,6 +8,11 @@
 
 namespace xpu {
 
+using xpu_ops::AttentionArgs;
+using xpu_ops::AttentionDeltaArgs;
+using xpu_ops::AttentionOneArgs;
+using xpu_ops::one_mix_vectors;
+
 enum class Mask { none, boolean, additive };
 
 // The queries, keys or values of one head.

@@ -8,6 +8,8 @@
 
 namespace xpu {
 
+using xpu_ops::kMostPagedDim;
+using xpu_ops::PagedArgs;
 using xpu_ops::PlaceArgs;
 
 constexpr uint32_t kPagedKeys = 64;  // that are scored before their values are read

@@ -9,6 +9,15 @@
 
 namespace xpu {
 
+using xpu_ops::ColumnSumArgs;
+using xpu_ops::kColumnVectors;
+using xpu_ops::LayerNormArgs;
+using xpu_ops::NormApplyArgs;
+using xpu_ops::NormCoefArgs;
+using xpu_ops::Real;
+using xpu_ops::RowSumArgs;
+using xpu_ops::WeightNormArgs;
+
 template <class A> inline A value(const Real& r) {
   if constexpr (sizeof(A) == 8)
     return sycl::bit_cast<double>(r.f64_bits);

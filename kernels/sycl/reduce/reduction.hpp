@@ -23,7 +23,12 @@
 
 namespace xpu {
 
-using namespace xpu_ops;
+using xpu_ops::ColMode;
+using xpu_ops::kColumns;
+using xpu_ops::kLanes;
+using xpu_ops::kReductionDims;
+using xpu_ops::kRows;
+using xpu_ops::ReductionArgs;
 
 // ---- Accumulators of several values: exchanged and chosen field by field, which keeps them in registers.
 template <class A, class B> struct Acc2 {

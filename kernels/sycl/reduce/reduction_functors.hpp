@@ -7,6 +7,10 @@
 
 namespace xpu {
 
+using xpu_ops::kAllOf;
+using xpu_ops::kDivideByCount;
+using xpu_ops::kSquareRoot;
+
 template <class T> struct real_part { using type = T; };
 template <class T> struct real_part<cplx<T>> { using type = T; };
 

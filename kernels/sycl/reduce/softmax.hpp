@@ -7,6 +7,10 @@
 
 namespace xpu {
 
+using xpu_ops::kSoftmaxRows;
+using xpu_ops::kSoftmaxVectors;
+using xpu_ops::SoftmaxArgs;
+
 // The element type of a narrow result cannot hold exp(x - max) between two passes without rounding twice.
 template <class T> inline constexpr bool kWideResult = sizeof(T) >= 4;
 
