@@ -31,7 +31,7 @@ constexpr uint32_t kWide = 1024, kFlat = 256, kRows = 64;  // items of work-grou
 constexpr int64_t kFew = 60, kMany = 240, kManyRow = 4096, kScanRow = 8192;
 constexpr uint32_t kTopkLanes = 16;  // of the device code
 // Selecting: from here on it costs less than sorting the row.
-constexpr int64_t kLongRow = 2048, kSelectChunk = 16384;
+constexpr int64_t kLongRow = kSelectShort + 1, kSelectChunk = 16384;
 constexpr int64_t kRunChunk = 1024;
 constexpr uint32_t kNotedRuns = 4096;
 
@@ -122,6 +122,10 @@ void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
   args.chunk = plan.chunk;
   args.k = static_cast<uint32_t>(p.k);
   args.mode = static_cast<uint32_t>(p.mode);
+  if (plan.kernel == PickPlan::Kernel::row) {
+    args.chunk = plan.rows_per_item;
+    return runtime::launch(queue, kernels::select_short[p.type], ceil_div(p.rows, plan.rows_per_item), 1, args);
+  }
   const size_t groups = size_t{args.rows} * args.chunks;
   runtime::Scratch counts(groups * kSelectSlots * sizeof(uint32_t)), state(size_t{args.rows} * sizeof(SelectState));
   args.counts = counts.get<uint32_t>();
@@ -181,6 +185,11 @@ SortPlan plan_teams(const SortProblem& p, SortPlan plan, const runtime::Policy& 
   }
   plan.half = static_cast<size_t>(plan.batch) * length * entry;
   return plan;
+}
+
+// Of one item that takes whole rows: several where they are short and many.
+uint32_t rows_per_item(int64_t rows, int64_t length, const runtime::Policy& policy) {
+  return static_cast<uint32_t>(std::clamp<int64_t>(rows / (8 * int64_t{policy.units}), 1, ceil_div(kScanRow, length)));
 }
 
 }  // namespace
@@ -251,8 +260,7 @@ TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
   const bool few = p.take <= kFew && p.length < kManyRow;
   if (policy.single_items && p.take <= kTopkScan && p.length <= kScanRow) {
     plan.kernel = Kernel::scan;
-    plan.rows_per_item = static_cast<uint32_t>(
-        std::clamp<int64_t>(p.rows / (8 * int64_t{policy.units}), 1, ceil_div(kScanRow, p.length)));
+    plan.rows_per_item = rows_per_item(p.rows, p.length, policy);
   } else if (p.take <= kMany && p.length >= (few ? std::max<int64_t>(65, 6 * p.take) : kManyRow)) {
     plan.kernel = few ? Kernel::few : Kernel::many;
     plan.capacity = p.take <= 64 ? static_cast<uint32_t>(std::min<int64_t>(p.length, 512)) : 1024;
@@ -290,7 +298,8 @@ PickPlan plan_pick(const PickProblem& p, const runtime::Policy& policy) {
   PickPlan plan;
   if (p.rows == 0) return plan;
   if (p.length < kLongRow) {
-    plan.kernel = PickPlan::Kernel::sorted;
+    plan.kernel = policy.single_items ? PickPlan::Kernel::row : PickPlan::Kernel::sorted;
+    plan.rows_per_item = rows_per_item(p.rows, p.length, policy);
     return plan;
   }
   plan.kernel = PickPlan::Kernel::select;
@@ -307,6 +316,7 @@ void pick(runtime::Queue& queue, const PickProblem& p) {
   const PickPlan plan = plan_pick(p, runtime::policy_of(queue));
   switch (plan.kernel) {
     case PickPlan::Kernel::none: return;
+    case PickPlan::Kernel::row:
     case PickPlan::Kernel::select: return select(queue, p, plan);
     case PickPlan::Kernel::sorted: return pick_sorted(queue, p);
   }

@@ -59,7 +59,9 @@ struct PickProblem {
 };
 
 struct PickPlan {
-  enum class Kernel { none, select, sorted } kernel = Kernel::none;
+  // row: an item per row finds the element. select: counts of digits, by chunks. sorted: after sorting.
+  enum class Kernel { none, row, select, sorted } kernel = Kernel::none;
+  uint32_t rows_per_item = 0;      // row
   uint32_t chunks = 1, chunk = 0;  // select: parts of a row, and elements of one
   uint32_t passes = 0;
 };

@@ -185,6 +185,30 @@ def test_errors_are_those_of_the_cpu() -> None:
         assert str(got.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int8], ids=str)
+@pytest.mark.parametrize("length", [1, 7, 32, 33, 300, 2047])
+def test_one_value_of_short_rows(length: int, dtype: torch.dtype) -> None:
+    """Of equal elements the place is that of a stable sort; wide and narrow spreads, zeros of both signs, NaN, infinity."""
+    gen = torch.Generator().manual_seed(length)
+    x = torch.randn(6, length, generator=gen) * torch.tensor([1.0, 1e4, 3.0, 0.01, 30.0, 1e30])[:, None]
+    x = x.clamp(-120, 120).to(dtype) if not dtype.is_floating_point else x.to(dtype)
+    x[2] = x[2].round() if dtype.is_floating_point else x[2]
+    if dtype.is_floating_point:
+        x[4, ::3], x[4, 1::3], x[5, ::5] = 0.0, -0.0, float("inf")
+    for k in {1, (length + 1) // 2, (length + 9) // 10, length}:
+        values, indices = x.to("xpu").kthvalue(k)
+        expected, order = x.sort(dim=-1, stable=True)
+        assert torch.equal(values.cpu(), expected[:, k - 1])
+        assert torch.equal(indices.cpu(), order[:, k - 1])
+    if dtype.is_floating_point:
+        x[1, 3::4], x[3] = float("nan"), float("nan")
+    for name in ("median", "nanmedian"):
+        values, indices = getattr(x.to("xpu"), name)(1)
+        torch.testing.assert_close(values.cpu(), getattr(x, name)(1).values, equal_nan=True, rtol=0, atol=0)
+        picked = x.gather(1, indices.cpu()[:, None])[:, 0]
+        torch.testing.assert_close(picked, values.cpu(), equal_nan=True, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.uint8], ids=str)
 @pytest.mark.parametrize("length", [2048, 5000, 40000])
 def test_one_value_of_long_rows(length: int, dtype: torch.dtype) -> None:

@@ -58,6 +58,8 @@ void test_topk_pick_runs() {
         const PickPlan pick =
             plan_pick({DType::f64, nullptr, nullptr, nullptr, rows, length, 0, PickMode::median}, policy);
         pick_seen.insert(pick.kernel);
+        if (pick.kernel == PickPlan::Kernel::row)
+          CHECK(policy.single_items && length <= kSelectShort && pick.rows_per_item >= 1);
         if (pick.kernel == PickPlan::Kernel::select) CHECK(parts_cover(length, pick.chunks, pick.chunk));
         if (pick.kernel == PickPlan::Kernel::select) CHECK(pick.passes * kSelectBits >= 64);
         if (rows == 0) continue;

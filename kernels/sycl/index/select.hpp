@@ -1,5 +1,5 @@
-// One element of every long row by its number in sorted order, without sorting: the digits of its key from the highest,
-// each from a count of the elements that share the digits before it. Included by sort.hpp.
+// One element of every row by its number in sorted order, without sorting. Of long rows the digits of its key from the
+// highest, each from a count of the elements that share the digits before it. Included by sort.hpp.
 #pragma once
 #include "kernels/sycl/core/device.hpp"
 #include "kernels/sycl/core/nan.hpp"
@@ -8,6 +8,7 @@ namespace xpu {
 
 using xpu_ops::kSelectBits;
 using xpu_ops::kSelectLanes;
+using xpu_ops::kSelectShort;
 using xpu_ops::kSelectSlots;
 using xpu_ops::SelectArgs;
 
@@ -46,8 +47,15 @@ template <class T> void select_count(const SelectArgs& p) {
   }
 }
 
-// One item per row: the digit in which the counts pass the number looked for. The first pass finds that number as well:
-// median is the first NaN if there is one, nanmedian the median of the others.
+// Which element of a row is asked for: median is the first NaN if there is one, nanmedian the median of the others.
+inline uint32_t select_number(const SelectArgs& p, uint32_t nans) {
+  const uint32_t numbers = p.length - nans;
+  if (p.mode == 1) return nans > 0 ? numbers : (p.length - 1) / 2;
+  if (p.mode == 2) return numbers == 0 ? 0 : (numbers - 1) / 2;
+  return p.k;
+}
+
+// One item per row: the digit in which the counts pass the number looked for. The first pass finds that number as well.
 template <class T> void select_digit(const SelectArgs& p) {
   const uint32_t row = group_id();
   const uint32_t* count = p.counts + static_cast<int64_t>(row) * p.chunks * kSelectSlots;
@@ -55,11 +63,8 @@ template <class T> void select_digit(const SelectArgs& p) {
   if (p.pass == 0) {
     uint32_t nans = 0;
     for (uint32_t c = 0; c < p.chunks; ++c) nans += count[c * kSelectSlots + (1u << kSelectBits)];
-    const uint32_t numbers = p.length - nans;
     s.prefix = 0;
-    s.k = p.k;
-    if (p.mode == 1) s.k = nans > 0 ? numbers : (p.length - 1) / 2;
-    if (p.mode == 2) s.k = numbers == 0 ? 0 : (numbers - 1) / 2;
+    s.k = select_number(p, nans);
   }
   const uint32_t width = select_width<T>(p.pass);
   uint32_t d = 0;
@@ -105,6 +110,69 @@ template <class T> void select_emit(const SelectArgs& p) {
     }
   static_cast<T*>(p.values)[row] = static_cast<const T*>(p.in)[static_cast<int64_t>(row) * p.length + at];
   if (p.indices) p.indices[row] = at;
+}
+
+// --- short rows ---
+
+// Number k of n keys, of which the loop keeps those that it may be, in their order: equal buckets between the smallest
+// and the largest leave few in one or two rounds. Of keys that are equal to it, k counts those before it afterwards.
+template <class K> XPU_SCALAR_LOOP K select_key(K* keys, uint32_t n, uint32_t& k) {
+  constexpr uint32_t kBits = 8, kRanked = 32;
+  uint32_t count[1u << kBits];
+  for (;;) {
+    K low = keys[0], high = keys[0];
+    for (uint32_t i = 1; i < n; ++i) {
+      low = keys[i] < low ? keys[i] : low;
+      high = keys[i] > high ? keys[i] : high;
+    }
+    if (low == high) return low;
+    if (n <= kRanked) break;
+    const uint32_t bits = sizeof(K) * 8 - static_cast<uint32_t>(sycl::clz(static_cast<K>(high - low)));
+    const uint32_t shift = bits > kBits ? bits - kBits : 0;
+    for (uint32_t& c : count) c = 0;
+    for (uint32_t i = 0; i < n; ++i) ++count[static_cast<uint32_t>((keys[i] - low) >> shift)];
+    uint32_t bucket = 0;
+    for (; k >= count[bucket]; ++bucket) k -= count[bucket];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < n; ++i) {
+      const K key = keys[i];
+      keys[kept] = key;
+      kept += static_cast<uint32_t>((key - low) >> shift) == bucket ? 1u : 0u;
+    }
+    n = kept;
+  }
+  for (uint32_t i = 0;; ++i) {
+    const K own = keys[i];
+    uint32_t less = 0, equal = 0;
+    for (uint32_t j = 0; j < n; ++j) {
+      less += keys[j] < own ? 1u : 0u;
+      equal += keys[j] == own ? 1u : 0u;
+    }
+    if (k < less || k >= less + equal) continue;
+    k -= less;
+    return own;
+  }
+}
+
+// One item per row. Of equal elements the one that a stable sort would put there.
+template <class T> void select_short(const SelectArgs& p) {
+  using K = sort_key_t<T>;
+  K keys[kSelectShort];
+  const uint32_t first = group_id() * p.chunk, end = first + p.chunk < p.rows ? first + p.chunk : p.rows;
+  for (uint32_t row = first; row < end; ++row) {
+    const T* in = static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length;
+    uint32_t nans = 0;
+    for (uint32_t i = 0; i < p.length; ++i) {
+      keys[i] = key_of(in[i]);
+      nans += is_nan(opmath_t<T>(in[i])) ? 1u : 0u;
+    }
+    uint32_t k = select_number(p, nans);
+    const K want = select_key<K>(keys, p.length, k);
+    uint32_t at = 0;
+    while (key_of(in[at]) != want || k-- != 0) ++at;
+    static_cast<T*>(p.values)[row] = in[at];
+    if (p.indices) p.indices[row] = at;
+  }
 }
 
 }  // namespace xpu

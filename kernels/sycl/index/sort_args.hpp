@@ -57,10 +57,11 @@ struct RunArgs {
   uint32_t limit;  // merge: length of a sorted run
 };
 
-// kthvalue and median of long rows, by counts of the digits of their keys.
+// kthvalue and median without sorting, of long rows by counts of the digits of their keys.
 constexpr uint32_t kSelectBits = 11;
 constexpr uint32_t kSelectSlots = (1u << kSelectBits) + 16;  // of one chunk: the digits, and the number of NaN
 constexpr uint32_t kSelectLanes = 16;
+constexpr uint32_t kSelectShort = 2047;  // elements of the longest row that one item takes
 
 struct SelectState {
   uint64_t prefix;  // the digits found so far
@@ -75,7 +76,7 @@ struct SelectArgs {
   uint32_t* counts;    // [rows, chunks, kSelectSlots]
   SelectState* state;  // [rows]
   uint32_t rows, length;
-  uint32_t chunks, chunk;  // parts of a row, and elements of one
+  uint32_t chunks, chunk;  // parts of a row, and elements of one, short rows: rows of an item
   uint32_t pass;           // number of the digit, the highest first
   uint32_t k;              // which element (from 0); medians find theirs
   uint32_t mode;           // as of PickArgs
