@@ -218,6 +218,14 @@ def test_softmax(t: torch.Tensor, dim: int) -> None:
     same(lambda t: torch.sparse.log_softmax(t, dim), t, flags=False)
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_softmax_needs_floating_point(dtype: torch.dtype) -> None:
+    t = torch.eye(3).to(dtype).to_sparse().to("xpu")
+    for function in (torch.sparse.softmax, torch.sparse.log_softmax):
+        with pytest.raises(NotImplementedError, match='"softmax" not implemented for'):
+            function(t, 1)
+
+
 # --- products ---
 
 SHAPES = st.tuples(st.integers(0, 9), st.integers(0, 9), st.sampled_from([0, 1, 3, 16, 17, 64, 70, 130]))
