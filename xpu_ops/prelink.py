@@ -17,10 +17,11 @@ from pathlib import Path
 from xpu_ops._paths import cache_dir, package_dir
 
 
-def module_names(folder: Path) -> list[str]:
-    """Modules of modules.tsv, the largest first, so that no process is left with a long one at the end."""
+def module_names(folder: Path, gpu: bool) -> list[str]:
+    """Modules of modules.tsv, the largest first, so that no process is left with a long one at the end. Those that plans of a
+    GPU alone use are left out unless `gpu`."""
     rows = [line.split("\t") for line in (folder / "modules.tsv").read_text().splitlines()]
-    names = [row[1] for row in rows if row[0] == "module"]
+    names = [row[1] for row in rows if row[0] == "module" and (gpu or row[3:] != ["gpu"])]
     return sorted(names, key=lambda name: -(folder / f"{name}.spv.syclbin").stat().st_size)
 
 
@@ -55,7 +56,10 @@ class Line:
 
 def main(families: list[str], jobs: int = 0, device: int = 0) -> int:
     """Prints how many modules there were of each kind and the seconds; the exit code."""
-    names = module_names(package_dir() / "modules")
+    import xpu_ops
+
+    gpu = not xpu_ops._C.device_policy(device)["single_items"]
+    names = module_names(package_dir() / "modules", gpu)
     if families:
         names = [name for name in names if any(name == f or name.startswith(f + "_") for f in families)]
     if not names:

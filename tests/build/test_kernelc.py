@@ -98,6 +98,17 @@ def test_only_what_changed(project: Project) -> None:
     assert "2 compiled" in project.run("--option=-O1").stderr
 
 
+def test_kernels_for_gpus_have_no_native_code(project: Project) -> None:
+    project.module("one", "k_one")
+    project.module("one_gpu_01", "k_one_team")
+    assert project.run().returncode == 0
+    assert (project.out / "one.native.syclbin").stat().st_size > 0
+    assert (project.out / "one_gpu_01.native.syclbin").stat().st_size == 0
+    assert (project.out / "one_gpu_01.spv.syclbin").stat().st_size > 0
+    rows = [line.split("\t") for line in (project.out / "modules.tsv").read_text().splitlines()]
+    assert [row[1] for row in rows if row[3:] == ["gpu"]] == ["one_gpu_01"]
+
+
 def test_removed_module(project: Project) -> None:
     project.module("one", "k_one")
     two = project.module("two", "k_two")
@@ -146,6 +157,7 @@ def test_diagnostics_name_file_and_line(project: Project) -> None:
     assert f"{header}:3:" in run.stderr
 
 
+@pytest.mark.slow
 def test_a_crash_is_reported_and_the_rest_goes_on(project: Project) -> None:
     project.module("a_good", "k_a")
     (project.sources / "crash.cpp").write_text(CRASH)

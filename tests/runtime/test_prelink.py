@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from xpu_ops import prelink
+
 LOWER = {"CL_CONFIG_CPU_TARGET_ARCH": "corei7", "ONEAPI_DEVICE_SELECTOR": "opencl:cpu"}
 COUNTS = re.compile(r"(\d+) kernel modules for xpu:0: (\d+) linked, (\d+) cached, (\d+) native, (\d+) failed")
 
@@ -51,6 +53,7 @@ print(xpu_ops._C.module_stats())"""
     assert "'cached': 1" in run.stdout and "'linked': 0" in run.stdout, run.stdout + run.stderr
 
 
+@pytest.mark.slow
 def test_two_at_once_link_each_module_once(tmp_path: Path) -> None:
     both = [finish(p)[0] for p in [start(tmp_path, "search", "--jobs", "2", **LOWER) for _ in range(2)]]
     total = both[0][0]
@@ -79,6 +82,14 @@ print(json.dumps([asdict(f) for f in doctor.devices()]))"""
     (found,) = [f for f in json.loads(run.stdout) if f["name"] == "xpu:0 modules"]
     assert (found["state"] == "note") == lower, found
     assert ("xpu-ops prelink" in str(found)) == lower, found
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_modules_of_a_gpu_are_linked_for_its_plans_alone(tmp_path: Path, gpu: bool) -> None:
+    (tmp_path / "modules.tsv").write_text("target\tcpu\nmodule\tscan\t0\nmodule\tscan_gpu\t1\tgpu\n")
+    for name, size in (("scan", 1), ("scan_gpu", 2)):
+        (tmp_path / f"{name}.spv.syclbin").write_bytes(bytes(size))
+    assert prelink.module_names(tmp_path, gpu) == ["scan_gpu", "scan"][not gpu :]
 
 
 def test_unknown_family(tmp_path: Path) -> None:

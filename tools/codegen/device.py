@@ -21,6 +21,7 @@ class Instance:
     fp64: bool
     host: str = ""  # the definition of the same for the calling thread
     form: str = ""  # of a pointwise kernel
+    gpu: bool = False  # plans of a GPU alone choose it
 
 
 # Of a pointwise kernel: the macro that it is declared by, and the header of pointwise_<form>.
@@ -84,7 +85,7 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
                 name = f"{kernel.name}_{t.name}_{form}"
                 uses[name] = index
                 text = f"{FORMS[form][0]} {name}(PointwiseArgs p) {{ pointwise_{form}<{functor_type}>(p); }}"
-                instances.append(Instance(name, text, Owner(kernel.name), t.fp64, form=form))
+                instances.append(Instance(name, text, Owner(kernel.name), t.fp64, form=form, gpu=form == "fours"))
     functors = [functor(kernel, i, list(e)) for e, i in by_expr.items()]
     return functors, instances, uses
 
@@ -131,7 +132,9 @@ def custom_instances(kernel: Kernel) -> list[tuple[str, tuple[ElementType, ...],
                     f"host::{kernel.name}<{place}>(*static_cast<const {kernel.args}*>(p), groups); }}"
                 )
             owner = Owner(table, types[0].name if types else "")
-            out.append((table, types, Instance(name, text, owner, fp64, on_host)))
+            out.append(
+                (table, types, Instance(name, text, owner, fp64, on_host, gpu=kernel.gpu_plans or extra == TEAM))
+            )
     return out
 
 
@@ -154,20 +157,18 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
             pointwise += [i for i in instances if shared.owner_of(i.name) == i.name]
     custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
     result: dict[str, tuple[str, list[str]]] = {}
-    fours = [i for i in pointwise if i.form == "fours"]
-    others = [i for i in pointwise if i.form != "fours"]
-    for kind, instances in (("pointwise", others), ("fours", fours), ("custom", custom)):
+    for kind, gpu in ((kind, gpu) for kind in (pointwise, custom) for gpu in (False, True)):
         for fp64 in (False, True):
-            group = [i for i in instances if i.fp64 == fp64]
-            plain = kind == "custom" or (kind == "pointwise" and not custom)
-            stem = family.name if plain else f"{family.name}_{'fours' if kind == 'fours' else 'pw'}"
+            group = [i for i in kind if (i.gpu, i.fp64) == (gpu, fp64)]
+            parts = [family.name, *(["pw"] if kind is pointwise and custom else []), *(["gpu"] if gpu else [])]
+            stem = "_".join(parts)
             for bits, owners in split(Counter(i.owner for i in group), family.manifest.kernels_per_module).items():
                 members = [i for i in group if i.owner in owners]
                 module = module_name(stem, bits, fp64)
                 lines = ["// Generated from kernels/manifest; do not edit."]
                 if any("f8e" in m.text for m in members):
                     lines.append(device_include("core/float8.hpp"))
-                if kind != "custom":
+                if kind is pointwise:
                     form = next((f for f in ("steps", "fours") if any(m.form == f for m in members)), "rows")
                     texts = []
                     for owner in owners:

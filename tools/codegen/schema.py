@@ -68,6 +68,10 @@ class Kernel(Strict):
     cpu_plans: bool = Field(
         default=False, description="plans of a CPU device alone choose it (a reduction's `row` is such a kernel)"
     )
+    gpu_plans: bool = Field(
+        default=False,
+        description="plans of a GPU alone choose it (a reduction's `team` is such a kernel): it is in a module of such kernels, of which a build makes no native code",
+    )
     dims: Literal[1, 2, 3] = Field(default=1, description="dimensions of the launch")
     types: list[str] = Field(
         default_factory=list, description="element types, one kernel each; none: one untyped kernel"

@@ -1,7 +1,8 @@
 """python -m tools.kernelc: compiles a folder of device modules into a folder of SYCLBIN files.
 
 Writes <module>.spv.syclbin (portable), <module>.native.syclbin (this machine's CPU) and, last, modules.tsv, by which
-the loader knows what the native files were made for. Exit code 1 where a module fails; the others are still compiled.
+the loader knows what the native files were made for. The native file is empty for kernels that plans of a GPU alone
+choose: their code is nearly half of all, and the CPU device links it where such a plan is asked for. Exit code 1 where a module fails; the others are still compiled.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from .digest import Includes, compiler_id, cpu_runtime, fast_malloc, module_digest, sha256
+from .digest import Includes, compiler_id, cpu_runtime, fast_malloc, for_gpus, module_digest, sha256
 from .pool import Job, Result, run_all
 
 PORTABLE, NATIVE = ".spv.syclbin", ".native.syclbin"
@@ -197,7 +198,7 @@ def main(argv: list[str] | None = None) -> int:
     for name, source in sources.items():
         if args.only is not None and name not in args.only:
             continue
-        digests[name] = module_digest(source, includes, options, environment)
+        digests[name] = module_digest(source, includes, options, environment + " portable" * for_gpus(name))
         prefix = out / name
         known = state.get(name)
         if known and known["digest"] == digests[name] and all(Path(f"{prefix}{s}").exists() for s in SUFFIXES):
@@ -206,7 +207,7 @@ def main(argv: list[str] | None = None) -> int:
             state[name] = {**record, "digest": digests[name]}
             reused += 1
             continue
-        jobs.append(Job(name, source.resolve(), prefix.resolve()))
+        jobs.append(Job(name, source.resolve(), prefix.resolve(), native=not for_gpus(name)))
 
     start = time.monotonic()
     progress = Progress(len(jobs))
@@ -252,7 +253,8 @@ def main(argv: list[str] | None = None) -> int:
 
     write_text(out / STATE, json.dumps(state, indent=0, sort_keys=True))
     lines = [f"target\t{target}"]
-    lines += [f"module\t{name}\t{state[name]['.spv.syclbin']}" for name in sorted(state)]
+    for name in sorted(state):
+        lines.append("\t".join(["module", name, str(state[name][PORTABLE]), *(["gpu"] if for_gpus(name) else [])]))
     write_text(out / "modules.tsv", "\n".join(lines) + "\n")
     if args.times is not None:
         write_text(args.times, "\n".join(times) + "\n")

@@ -17,6 +17,11 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def for_gpus(module: str) -> bool:
+    """Whether plans of a GPU alone choose its kernels (`gpu_plans` of a manifest): reduction_gpu_01."""
+    return "gpu" in module.split("_")
+
+
 def without_comments(code: str) -> str:
     """The lines of a file that hold code. No kernel names a line, so their numbers do not matter.
 

@@ -2,7 +2,8 @@
 // the compiler, so it is a process of its own, and it stays up for many modules because the first one costs 0.2 s more.
 //   kernelc --identify             prints {"target": ...}
 //   kernelc [--preamble=FILE,FILE] [compiler options]
-//                                  reads "source<TAB>output prefix" lines, answers each with one JSON line
+//                                  reads "source<TAB>output prefix" lines, answers each with one JSON line; a third
+//                                  field "portable" leaves the native file empty
 // The preamble's headers are included before each source and compiled once per process: most of a front end's fixed
 // cost. For each module it writes PREFIX.spv.syclbin (portable) and PREFIX.native.syclbin, for this CPU or for the
 // target that CL_CONFIG_CPU_TARGET_ARCH names. A source that is such a portable file is linked only.
@@ -220,7 +221,7 @@ class Compiler {
   }
 
   // One JSON object. Never throws.
-  std::string run(const std::string& source, const std::string& prefix) {
+  std::string run(const std::string& source, const std::string& prefix, bool wanted) {
     std::string log;
     try {
       int start = cpu_ms();
@@ -236,8 +237,8 @@ class Compiler {
       if (facts.kernels.empty()) throw std::runtime_error("no kernel in this module");
 
       start = cpu_ms();
-      Bytes native;  // empty where the target lacks the instruction
-      if (facts.assembly.empty() || xpu_ops::runtime::isa_has(target_, facts.assembly)) {
+      Bytes native;  // empty where it is not wanted, and where the target lacks the instruction
+      if (wanted && (facts.assembly.empty() || xpu_ops::runtime::isa_has(target_, facts.assembly))) {
         const auto linked = sycl::link(object);
         check_vectors(build_log(linked, device_), facts.exchanging);
         native = xpu_ops::runtime::without_ir(linked.ext_oneapi_get_content());
@@ -312,9 +313,12 @@ int main(int argc, char** argv) {
     }
     Compiler compiler(device, options);
     for (std::string line; std::getline(std::cin, line);) {
-      const size_t tab = line.find('\t');
-      if (tab == std::string::npos) continue;
-      reply(compiler.run(line.substr(0, tab), line.substr(tab + 1)));
+      std::istringstream fields(line);
+      std::string source, prefix, form;
+      std::getline(fields, source, '\t');
+      if (!std::getline(fields, prefix, '\t')) continue;
+      std::getline(fields, form);
+      reply(compiler.run(source, prefix, form != "portable"));
     }
   } catch (const std::exception& e) {
     std::cerr << "kernelc: " << e.what() << "\n";

@@ -34,6 +34,7 @@ class Job:
     module: str
     source: Path
     prefix: Path  # where the worker writes; .spv.syclbin and .native.syclbin are appended
+    native: bool = True  # false: the native file is left empty
 
 
 class _Worker:
@@ -57,7 +58,8 @@ class _Worker:
         timer = threading.Timer(TIMEOUT_S, process.kill)
         timer.start()
         try:
-            process.stdin.write(f"{job.source}\t{job.prefix}\n".encode())
+            fields = [str(job.source), str(job.prefix), *([] if job.native else ["portable"])]
+            process.stdin.write(("\t".join(fields) + "\n").encode())
             process.stdin.flush()
             line = process.stdout.readline()
         except BrokenPipeError:
