@@ -60,8 +60,9 @@ build: deps $(BUILD)/build.ninja
 demo: build
 	$(RUN) -m tools.demo $(DEMO_ARGS)
 
+# Of sweeps over operators and types every second case, which CI's time allows on slow processors; test-full has them all.
 test: build
-	$(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
+	XPU_OPS_TEST_SWEEPS=2 $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 
 # A first look at another torch or Python: the demo, the doctor, and each 40th test of every folder.
 smoke: build
@@ -76,7 +77,7 @@ matrix: deps
 
 # The whole suite, and the operators once more with the launches of a GPU, and with memory that the host does not reach.
 POLICY_TESTS := tests/aten tests/inductor tests/jit tests/mkl tests/onednn tests/ops tests/runtime
-test-full: build wheel
+test-full: build wheel unity
 	XPU_OPS_TEST_LEVEL=full $(RUN) -m pytest tests -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_POLICY=gpu $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)
 	XPU_OPS_DISCRETE=1 $(RUN) -m pytest $(POLICY_TESTS) -n $(JOBS) $(PYTEST_ARGS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import gc
 import os
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from support import ledger
 # Loads a Hypothesis profile of its own, with other draws where CI is set: first, so that it is not loaded over ours.
 from torch.testing._internal import common_utils  # noqa: F401
 
+SWEEP = 40  # parametrised tests with more cases are sweeps
 os.environ.setdefault("XPU_OPS_COMPILE_ALL", "1")  # operators, too, have kernels generated for them
 
 settings.register_profile(
@@ -76,13 +79,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what the ledger names as strict expected failures, leaves slow tests to the full level, and takes each n-th."""
+    """Marks what the ledger names as strict expected failures, leaves slow tests to the full level, and takes each n-th of
+    all or of the sweeps."""
     entries = ledger.load()
     full = os.environ.get("XPU_OPS_TEST_LEVEL", "fast") == "full"
     every = int(os.environ.pop("XPU_OPS_TEST_EVERY", "1"))  # not for the runs that tests start
+    share = int(os.environ.pop("XPU_OPS_TEST_SWEEPS", "1"))
+    cases = collections.Counter(item.nodeid.partition("[")[0] for item in items)
     kept, dropped = [], []
     for item in items:
-        if item.get_closest_marker("slow") and not full:
+        name = item.nodeid.partition("[")[0]
+        # By the id: the same ones whatever else is collected, and of every element type.
+        left = cases[name] > SWEEP and zlib.crc32(item.nodeid.encode()) % share
+        if left or (item.get_closest_marker("slow") and not full):
             dropped.append(item)
             continue
         kept.append(item)

@@ -111,6 +111,7 @@ TESTS = (
     Variable("XPU_OPS_CUDA_TORCH_PYTHON", "", "tests/runtime/conftest.py",
              "the Python of an environment with a CUDA build of torch and xpu_ops: its tests are collected"),
     Variable("XPU_OPS_TEST_EVERY", "1", "tests/conftest.py", "`n` runs each n-th of the tests"),
+    Variable("XPU_OPS_TEST_SWEEPS", "1", "tests/conftest.py", "`n` runs an n-th of the cases of tests with many; `make test` runs half"),
     Variable("GOLDEN", "unset", "tests/support/golden.py", "`write` takes over the texts of kernels, as `make golden` does"),
     Variable("XPU_OPS_TEST_EXAMPLES", "20", "tests/conftest.py", "examples that Hypothesis draws for each test"),
     Variable("HYPOTHESIS_PROFILE", "ci", "tests/conftest.py",

@@ -47,7 +47,7 @@ def test_which_kernels_are_chosen() -> None:
     ("file", "chosen"),
     [
         ("test_blockscale.py", "test_products or nan or special or extreme or few or outputs"),
-        ("test_lowprecision.py", "int4pack or test_scaled_mm"),
+        pytest.param("test_lowprecision.py", "int4pack or test_scaled_mm", marks=pytest.mark.slow),
     ],
 )
 def test_values(file: str, chosen: str) -> None:

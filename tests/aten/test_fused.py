@@ -225,7 +225,7 @@ def test_add_norm(dtype: torch.dtype, shape: tuple[int, ...], parameters: str) -
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("parameters", ["none", "same", "float32"])
+@pytest.mark.parametrize("parameters", ["none", "same", pytest.param("float32", marks=pytest.mark.slow)])
 def test_add_norm_past_the_caches(dtype: torch.dtype, parameters: str) -> None:
     """Results that are too large for the caches are stored by another kernel, to the same values."""
     shape = (2053, 4096 + 64) if dtype == torch.float32 else (4099, 4096 + 64)

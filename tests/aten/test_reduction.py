@@ -470,7 +470,7 @@ def test_backward() -> None:
 
 
 # 2^31 is cut into equal parts; the second number has no divisor that would do, so that its last part is shorter.
-@pytest.mark.parametrize("count", [2**31, 2**31 + 11])
+@pytest.mark.parametrize("count", [pytest.param(2**31, marks=pytest.mark.slow), 2**31 + 11])
 def test_a_dimension_that_32_bits_do_not_number(count: int) -> None:
     x = torch.ones(1, dtype=torch.uint8, device="xpu").expand(count)
     assert x.sum().item() == count

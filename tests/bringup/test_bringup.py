@@ -16,6 +16,7 @@ from xpu_ops.bringup.commands import Results, run_stage, summary
 from xpu_ops.bringup.stages import STAGES
 
 
+@pytest.mark.slow
 def test_each_fault_costs_one_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]))
     results = Results(tmp_path)
@@ -43,7 +44,7 @@ def test_time_runs_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == ["out of time"] and not results.records
 
 
-@pytest.mark.parametrize("policy", ["cpu", "gpu"])
+@pytest.mark.parametrize("policy", ["cpu", pytest.param("gpu", marks=pytest.mark.slow)])
 def test_the_command(policy: str, tmp_path: Path) -> None:
     """The short stages, under both policies; the archive can be read, and the summary names the device."""
     folder = tmp_path / "found"

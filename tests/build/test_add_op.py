@@ -151,6 +151,7 @@ def scratch(tmp_path: Path, build_dir: Path) -> Scratch:
     return Scratch(tmp_path, build_dir.resolve())
 
 
+@pytest.mark.slow
 def test_one_row_is_an_operator(scratch: Scratch) -> None:
     """Also: another expression for the row is built and runs in under a minute of one core."""
     row = scratch.manifest / "fictitious.yaml"

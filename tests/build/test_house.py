@@ -192,6 +192,12 @@ def test_states_decide_in_one_place() -> None:
     assert not found
 
 
+def test_headers_open_no_namespace() -> None:
+    """Who includes one would have its names, too."""
+    headers = ((p, text) for p, text in sources("kernels", "bindings") if p.endswith(".hpp"))
+    assert not [p for p, text in headers if re.search(r"^using namespace ", text, re.MULTILINE)]
+
+
 @pytest.mark.parametrize("folder", ["kernels", "bindings", "tools", "tests"])
 def test_includes_are_spelled_from_the_repository(folder: str) -> None:
     tracked = set(

@@ -205,6 +205,7 @@ def test_forced_fallback_is_no_native_kernel() -> None:
     assert done.stdout.strip() == "['fallback']", done.stderr
 
 
+@pytest.mark.slow
 def test_kernels_of_others_are_told_apart(fresh: Any) -> None:
     by = {r["name"]: r["by"] for r in fresh["overloads"]}
     assert (by["sin"], by["mm"], by["empty_strided"], by["linear"]) == ("sycl", "onednn", "host", None)

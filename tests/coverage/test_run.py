@@ -40,6 +40,7 @@ def rows(executed: Any) -> dict[str, dict[str, Any]]:
     return {r["name"]: r for r in document["overloads"]}
 
 
+@pytest.mark.slow
 def test_exit_codes_and_resuming(executed: Any) -> None:
     path, (first, second) = executed
     assert first.exit_code == 0, first.output
@@ -81,6 +82,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     "how", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)], ids=lambda s: s.name
 )
+@pytest.mark.slow
 def test_ended_from_outside(tmp_path: Path, how: signal.Signals) -> None:
     """Its workers end with it, even one that hangs; nothing is recorded of the test they were at."""
     path, started = tmp_path / "evidence.jsonl", tmp_path / "started"

@@ -12,7 +12,7 @@ PROGRAM = Path(__file__).with_name("collectives.py")
 CHECKS = re.findall(r"^def (check_\w+)", PROGRAM.read_text(), re.MULTILINE)
 
 
-@pytest.fixture(scope="module", params=["shared", "discrete"])
+@pytest.fixture(scope="module", params=["shared", pytest.param("discrete", marks=pytest.mark.slow)])
 def outcome(request: pytest.FixtureRequest) -> dict[str, list[str]]:
     return ranks.run(PROGRAM, XPU_OPS_DISCRETE="1" if request.param == "discrete" else "")
 

@@ -54,7 +54,7 @@ print("done")
 
 @pytest.mark.parametrize("causal", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("body", [RING, HEADS], ids=["ring", "heads"])
-@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("number", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_attention_of_devices(tmp_path: Path, body: str, causal: bool, number: int) -> None:
     code = BEGIN + body.replace("CAUSAL", str(causal)) + END
     for process in ranks.start_code(tmp_path, code, ranks=number, XPU_OPS_CPU_DEVICES=str(number), OMP_NUM_THREADS="1"):

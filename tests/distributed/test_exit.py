@@ -56,7 +56,10 @@ def test_exit_beside_busy_processes() -> None:
         assert [line for number in range(2) for line in exits.run(number)] == []
 
 
-@pytest.mark.parametrize(("ending", "code", "soon"), [("raise ValueError('the end')", 1, 15), ("sys.exit(3)", 3, 40)])
+@pytest.mark.parametrize(
+    ("ending", "code", "soon"),
+    [("raise ValueError('the end')", 1, 15), pytest.param("sys.exit(3)", 3, 40, marks=pytest.mark.slow)],
+)
 def test_a_collective_that_nobody_joins(tmp_path: Path, ending: str, code: int, soon: float) -> None:
     """After an exception it is given up in two seconds, else after its timeout; its callbacks run with the error."""
     body = f"""

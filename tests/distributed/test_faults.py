@@ -103,7 +103,7 @@ def test_the_error_of_a_call_names_the_killed_rank(tmp_path: Path, call: str) ->
         assert f"{'SEND to' if call == 'send' else 'RECV from'} rank {victim} of Float[1048576]" in last
 
 
-@pytest.mark.parametrize("backend", ["xccl", "gloo"])
+@pytest.mark.parametrize("backend", ["xccl", pytest.param("gloo", marks=pytest.mark.slow)])
 def test_mismatches_raise_in_detail_mode(tmp_path: Path, backend: str) -> None:
     """TORCH_DISTRIBUTED_DEBUG=DETAIL: both ranks raise for another shape, dtype or collective, and go on afterwards."""
     body = """

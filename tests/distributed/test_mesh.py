@@ -37,7 +37,12 @@ print("done")
 
 
 @pytest.mark.parametrize(
-    "mode,shape", [("hybrid", (1, 2)), pytest.param("hybrid", (2, 1), marks=pytest.mark.slow), ("tensor", (1, 2))]
+    "mode,shape",
+    [
+        ("hybrid", (1, 2)),
+        pytest.param("hybrid", (2, 1), marks=pytest.mark.slow),
+        pytest.param("tensor", (1, 2), marks=pytest.mark.slow),
+    ],
 )
 def test_two_dimensions(tmp_path: Path, mode: str, shape: tuple[int, int]) -> None:
     body = BODY.replace("SHAPE", str(shape)).replace("MODE", repr(mode))

@@ -36,7 +36,7 @@ os._exit(0)
 """
 
 
-@pytest.fixture(scope="module", params=[2, 4])
+@pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
 def outcome(request: pytest.FixtureRequest) -> dict[str, list[str]]:
     number = request.param
     return ranks.run(PROGRAM, ranks=number, XPU_OPS_CPU_DEVICES=str(number), **OF_THE_HOST)

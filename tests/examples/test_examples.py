@@ -38,7 +38,9 @@ def command(program: Path) -> list[str]:
     return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(program)]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+@pytest.mark.parametrize(
+    "program", [pytest.param(p, id=p.stem, marks=pytest.mark.slow if p.stem == "fsdp" else ()) for p in PROGRAMS]
+)
 def test_example(program: Path, tmp_path: Path) -> None:
     if program.stem == "share_memory":
         from xpu_ops import _C

@@ -33,6 +33,7 @@ def test_import_torch_leaves_inductor_alone() -> None:
     assert script.out(code) == "[]"
 
 
+@pytest.mark.slow
 def test_without_a_compiler_then_from_the_cache(tmp_path: Path) -> None:
     """PATH is empty, and so are the system's include folders where a mount namespace can be made: the kernels compile.
     A second process finds them."""

@@ -72,6 +72,7 @@ def test_a_worker_that_is_killed(graphs: Path) -> None:
     assert worker.WORKER.pid not in (None, pid)
 
 
+@pytest.mark.slow
 def test_a_cache_that_is_full(tmp_path: Path) -> None:
     """The kernels' folder takes no more: they are compiled again by the next process."""
     unshare, mount, sh = map(shutil.which, ("unshare", "mount", "sh"))

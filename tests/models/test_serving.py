@@ -39,7 +39,7 @@ print(json.dumps([[o.generated_tokens for o in out.values()], alone, reserved, t
 """
 
 
-@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize("optimized", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_batch_gives_the_tokens_of_each_alone(optimized: bool) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM.replace("OPTIMIZE", str(optimized))],

@@ -9,7 +9,7 @@ from support import script
 from support.processors import pretend
 
 
-@pytest.mark.parametrize("processors", [8, 33])
+@pytest.mark.parametrize("processors", [8, pytest.param(33, marks=pytest.mark.slow)])
 def test_batches_of_long_rows(processors: int, tmp_path: Path) -> None:
     """float32 with an inner dimension of 20,000 or more, which threads share from six on."""
     code = """

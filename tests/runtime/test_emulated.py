@@ -107,6 +107,7 @@ def test_its_name_may_have_blanks_and_its_brand() -> None:
     assert "XPU_OPS_EMULATE is 'rtx', expected one of a770, b580, max1550." in done.stderr
 
 
+@pytest.mark.slow
 def test_the_command_runs_a_program_or_prints_the_properties() -> None:
     command = [sys.executable, "-m", "xpu_ops.cli", "emulate"]
     done = subprocess.run([*command, "max1550"], capture_output=True, text=True, check=True)

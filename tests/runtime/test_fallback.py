@@ -305,7 +305,7 @@ def test_results_of_other_layouts_are_refused():
 OLD_NAMES = {"fallback_counts": "counts", "forbid_fallback": "forbid", "reset_fallback_counts": "reset"}
 
 
-@pytest.mark.parametrize("old", OLD_NAMES)
+@pytest.mark.parametrize("old", [pytest.param(n, marks=pytest.mark.slow if i else ()) for i, n in enumerate(OLD_NAMES)])
 @pytest.mark.parametrize(
     "use", ["xpu_ops.{}", "importlib.import_module('xpu_ops').{}", "exec('from xpu_ops import {}')"]
 )
@@ -362,6 +362,7 @@ COMPILED = """
 """
 
 
+@pytest.mark.slow
 def test_new_names_do_not_warn_in_a_compiled_function():
     """A warning of ours that is an error would end the program: the listing, a first use and Dynamo's look-ups give none."""
     code = """

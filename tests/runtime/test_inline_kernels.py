@@ -178,6 +178,7 @@ def test_a_triton_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="exporting a model needs g++")
+@pytest.mark.slow
 def test_an_exported_kernel_of_few_elements_runs_here(tmp_path: Path) -> None:
     class Model(torch.nn.Module):
         def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

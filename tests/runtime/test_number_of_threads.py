@@ -76,6 +76,7 @@ CODE = """
 
 @pytest.mark.skipif(GPU_POLICY, reason="a GPU's plans depend on its compute units")
 @pytest.mark.skipif(torch.xpu.get_device_properties().type != "cpu", reason="threads are those of the CPU device")
+@pytest.mark.slow
 def test_the_same_bits_for_any_number(tmp_path: Path) -> None:
     def of(processors: int) -> list[str]:
         return script.out(CODE.replace("{processors}", str(processors)), **pretend(processors, tmp_path)).splitlines()

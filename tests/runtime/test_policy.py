@@ -38,7 +38,13 @@ def test_unknown_policy() -> None:
 
 @pytest.mark.skipif(GPU_POLICY, reason="the whole run is under this policy")
 @pytest.mark.skipif(torch.xpu.get_device_properties().type != "cpu", reason="the device has the GPU's policy anyway")
-@pytest.mark.parametrize(("policy", "sample"), [("gpu", SAMPLE), ("cpu,units=16", MANY_CORES)], ids=["gpu", "16 cores"])
+@pytest.mark.parametrize(
+    ("policy", "sample"),
+    [
+        pytest.param("gpu", SAMPLE, id="gpu"),
+        pytest.param("cpu,units=16", MANY_CORES, id="16 cores", marks=pytest.mark.slow),
+    ],
+)
 def test_sample_under_another_policy(policy: str, sample: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *sample]
     run = subprocess.run(

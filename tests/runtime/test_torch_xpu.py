@@ -290,7 +290,21 @@ EXITS = {
 CODES = {"raise": 3, "exception": 1, "exit in a hook": 4}
 
 
-@pytest.mark.parametrize("what", sorted(EXITS))
+# The others of these show the same with less on its way.
+MOST_ON_ITS_WAY = (
+    "atexit",
+    "backward",
+    "daemon threads that compute",
+    "exception",
+    "exit in a hook",
+    "live tensors",
+    "streams",
+)
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(e, marks=() if e in MOST_ON_ITS_WAY else pytest.mark.slow) for e in sorted(EXITS)]
+)
 def test_exit_is_clean(what):
     done = script.run("import torch; " + EXITS[what], timeout=60)
     assert done.returncode == CODES.get(what, 0), done.stderr
@@ -417,6 +431,7 @@ def test_submodules_load_at_their_first_use():
     assert done.stdout.startswith("3.") or done.stdout.startswith("(3")
 
 
+@pytest.mark.slow
 def test_sources_without_a_build_say_so(tmp_path):
     """Python started in the root of a checkout finds the sources before an installed package."""
     root = Path(xpu_ops.__file__).resolve().parent.parent

@@ -198,6 +198,7 @@ def test_a_variable_that_is_set_counts_more(run) -> None:
     run(source, "--xpu-strict", XPU_OPS_CPU_DEVICES="3").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_report_what_they_ran(run) -> None:
     source = (
         USES_DEVICE + "import pytest\n@pytest.mark.parametrize('n', range(6))\ndef test_it(n):\n    torch.erfinv(x)\n"
@@ -208,6 +209,7 @@ def test_workers_of_xdist_report_what_they_ran(run) -> None:
     result.stdout.fnmatch_lines(["tests: 6 used the device, 0 did not", "*: 6 calls of 1 operators"])
 
 
+@pytest.mark.slow
 def test_suites_that_ask_for_their_device_get_it(run) -> None:
     result = run(
         """
