@@ -165,7 +165,8 @@ at::Tensor coo_softmax(const at::Tensor& self, int64_t dim_, bool half_to_float,
   const at::Tensor input = self.coalesce(), values = input._values();
   if (input.numel() == 0) return at::empty_like(input);
   if (input._nnz() == 0) return input.clone();
-  TORCH_CHECK_NOT_IMPLEMENTED(values.is_floating_point(), "\"softmax\" not implemented for '", values.scalar_type(), "'");
+  TORCH_CHECK_NOT_IMPLEMENTED(values.is_floating_point(), "\"softmax\" not implemented for '", values.scalar_type(),
+                              "'");
   if (dim >= input.sparse_dim()) {
     const int64_t d = dim - input.sparse_dim() + 1;
     return make_coo(input._indices().clone(), log ? at::_log_softmax(values, d, false) : at::_softmax(values, d, false),
