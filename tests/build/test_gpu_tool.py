@@ -61,7 +61,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder
 
 
-@pytest.mark.slow
 def test_recording_holds_what_a_launch_needs(recorded: Path) -> None:
     launches = list(recording.launches(recorded / "recordings" / "test_program.rec.xz"))
     names = {launch.kernel for launch in launches}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import product
 
 from . import foreach, sharing
 from .model import Family, Owner, PointwiseKernel, split
@@ -157,29 +158,28 @@ def modules_of(family: Family) -> dict[str, tuple[str, list[str]]]:
             pointwise += [i for i in instances if shared.owner_of(i.name) == i.name]
     custom = [inst for k in family.kernels for _, _, inst in custom_instances(k)]
     result: dict[str, tuple[str, list[str]]] = {}
-    for kind, gpu in ((kind, gpu) for kind in (pointwise, custom) for gpu in (False, True)):
-        for fp64 in (False, True):
-            group = [i for i in kind if (i.gpu, i.fp64) == (gpu, fp64)]
-            parts = [family.name, *(["pw"] if kind is pointwise and custom else []), *(["gpu"] if gpu else [])]
-            stem = "_".join(parts)
-            for bits, owners in split(Counter(i.owner for i in group), family.manifest.kernels_per_module).items():
-                members = [i for i in group if i.owner in owners]
-                module = module_name(stem, bits, fp64)
-                lines = ["// Generated from kernels/manifest; do not edit."]
-                if any("f8e" in m.text for m in members):
-                    lines.append(device_include("core/float8.hpp"))
-                if kind is pointwise:
-                    form = next((f for f in ("steps", "fours") if any(m.form == f for m in members)), "rows")
-                    texts = []
-                    for owner in owners:
-                        wanted = {uses[m.name] for m in members if m.owner == owner}
-                        texts += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
-                    quick = [device_include("math/quick.hpp")] if any("xpu::quick::" in t for t in texts) else []
-                    lines += [device_include(FORMS[form][1]), *quick, "using namespace xpu;", *texts]
-                else:
-                    lines += [device_include(family.manifest.header or ""), "using namespace xpu;"]
-                lines += [m.text for m in members]
-                result[module] = ("\n".join(lines) + "\n", [m.name for m in members])
+    for instances, gpu, fp64 in product((pointwise, custom), (False, True), (False, True)):
+        group = [i for i in instances if (i.gpu, i.fp64) == (gpu, fp64)]
+        parts = [family.name, *(["pw"] if instances is pointwise and custom else []), *(["gpu"] if gpu else [])]
+        stem = "_".join(parts)
+        for bits, owners in split(Counter(i.owner for i in group), family.manifest.kernels_per_module).items():
+            members = [i for i in group if i.owner in owners]
+            module = module_name(stem, bits, fp64)
+            lines = ["// Generated from kernels/manifest; do not edit."]
+            if any("f8e" in m.text for m in members):
+                lines.append(device_include("core/float8.hpp"))
+            if instances is pointwise:
+                form = next((f for f in ("steps", "fours") if any(m.form == f for m in members)), "rows")
+                texts = []
+                for owner in owners:
+                    wanted = {uses[m.name] for m in members if m.owner == owner}
+                    texts += [text for i, text in enumerate(functors[owner.name]) if i in wanted]
+                quick = [device_include("math/quick.hpp")] if any("xpu::quick::" in t for t in texts) else []
+                lines += [device_include(FORMS[form][1]), *quick, "using namespace xpu;", *texts]
+            else:
+                lines += [device_include(family.manifest.header or ""), "using namespace xpu;"]
+            lines += [m.text for m in members]
+            result[module] = ("\n".join(lines) + "\n", [m.name for m in members])
     return result | foreach_modules(family)
 
 

@@ -2,7 +2,8 @@
 
 Writes <module>.spv.syclbin (portable), <module>.native.syclbin (this machine's CPU) and, last, modules.tsv, by which
 the loader knows what the native files were made for. The native file is empty for kernels that plans of a GPU alone
-choose: their code is nearly half of all, and the CPU device links it where such a plan is asked for. Exit code 1 where a module fails; the others are still compiled.
+choose: their code is nearly half of all, and the CPU device links it where such a plan is asked for. Exit code 1 where a
+module fails; the others are still compiled.
 """
 
 from __future__ import annotations
