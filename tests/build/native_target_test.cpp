@@ -52,6 +52,18 @@ void test_native_target() {
   CHECK(told(release, "sapphirerapids") == "sapphirerapids");
   CHECK(told({{middle, ""}}, "skx") == "" && told({{middle, ""}}, "sapphirerapids") == "sapphirerapids");
   CHECK(told({{middle, ""}}, "cascadelake") == "" && told({}, "skx") == "");
+  CHECK(told({{low, ""}}, "core-avx2") == "" && told({{key("corei7"), ""}}, "core-avx2") == "");
+  for (const char* processor : {"skx", "cascadelake", "sapphirerapids"})
+    for (const char* made : {"corei7", "corei7-avx", "core-avx2"}) CHECK(told({{key(made), ""}}, processor) == made);
+  CHECK(told({{driver + "sse42+avx+avx2", ""}}, "skx") == "corei7-avx");
+  CHECK(told({{driver + "avx2", ""}}, "skx") == "");
+
+  at("native target: no code without AVX-512 beside code with it");
+  using runtime::isa_has;
+  using runtime::same_width;
+  for (const std::string& made : rising)
+    for (const std::string& here : rising)
+      CHECK(same_width(made, here) == (isa_has(made, "avx512vl") == isa_has(here, "avx512vl")));
 
   at("native target: a forced target of no known sets is only itself");
   CHECK(isa_of_target("").empty() && isa_of_target("skylake").empty());

@@ -82,7 +82,8 @@ struct ModuleFolder {
   std::vector<const NativeFiles*> natives_for(const std::string& device) const {
     std::multimap<size_t, const NativeFiles*> found;
     for (const NativeFiles& n : natives)
-      if (const auto spare = spare_sets(n.target, device)) found.emplace(*spare, &n);
+      if (const auto spare = spare_sets(n.target, device); spare && same_width(n.target, device))
+        found.emplace(*spare, &n);
     std::vector<const NativeFiles*> sorted;
     for (const auto& [spare, n] : found) sorted.push_back(n);
     return sorted;

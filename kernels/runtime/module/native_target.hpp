@@ -10,24 +10,28 @@
 
 namespace xpu_ops::runtime {
 
-// Instruction sets of the targets of Intel's CPU runtime (CL_CONFIG_CPU_TARGET_ARCH), in the words and the order of
-// cpu_isa. Empty for a name that is not listed.
+// A target of Intel's CPU runtime (CL_CONFIG_CPU_TARGET_ARCH) and its instruction sets, in the words and the order of
+// cpu_isa.
+struct CpuTarget { std::string_view name, isa; };
+constexpr std::string_view kAllSets =
+    "sse42+avx+avx2+fma+avx512f+avx512bw+avx512dq+avx512vl+avx512vnni+avx512bf16+avx512fp16+amx";
+constexpr std::string_view sets_up_to(std::string_view last) {
+  return kAllSets.substr(0, kAllSets.find(last) + last.size());
+}
+constexpr std::array kCpuTargets = {
+    CpuTarget{"corei7", sets_up_to("sse42")},
+    CpuTarget{"corei7-avx", sets_up_to("avx")},
+    CpuTarget{"core-avx2", sets_up_to("fma")},
+    CpuTarget{"skx", sets_up_to("avx512vl")},
+    CpuTarget{"cascadelake", sets_up_to("avx512vnni")},
+    CpuTarget{"icelake-client", sets_up_to("avx512vnni")},
+    CpuTarget{"icelake-server", sets_up_to("avx512vnni")},
+    CpuTarget{"sapphirerapids", kAllSets},
+};
+
+// Empty for a name that is not listed.
 inline std::string_view isa_of_target(std::string_view name) {
-  struct Target { std::string_view name, isa; };
-  static constexpr std::string_view kAll =
-      "sse42+avx+avx2+fma+avx512f+avx512bw+avx512dq+avx512vl+avx512vnni+avx512bf16+avx512fp16+amx";
-  auto up_to = [](std::string_view last) { return kAll.substr(0, kAll.find(last) + last.size()); };
-  const std::array targets = {
-      Target{"corei7", up_to("sse42")},
-      Target{"corei7-avx", up_to("avx")},
-      Target{"core-avx2", up_to("fma")},
-      Target{"skx", up_to("avx512vl")},
-      Target{"cascadelake", up_to("avx512vnni")},
-      Target{"icelake-client", up_to("avx512vnni")},
-      Target{"icelake-server", up_to("avx512vnni")},
-      Target{"sapphirerapids", kAll},
-  };
-  for (const Target& t : targets)
+  for (const CpuTarget& t : kCpuTargets)
     if (t.name == name) return t.isa;
   return {};
 }
@@ -49,6 +53,12 @@ inline std::vector<std::string_view> isa_of_key(std::string_view key) {
 inline bool isa_has(std::string_view key, std::string_view set) {
   const auto sets = isa_of_key(key);
   return std::ranges::find(sets, set) != sets.end();
+}
+
+// Whether the runtime takes both for one width of vector. Once a process has loaded code without AVX-512, code with it
+// computes wrong results there (2026.2: erf of negative numbers is 0, float64 softmax is off).
+inline bool same_width(std::string_view made, std::string_view here) {
+  return isa_has(made, "avx512f") == isa_has(here, "avx512f");
 }
 
 // How many instruction sets the processor `here` has beyond those that the code was made for; 0 where the keys are
@@ -84,9 +94,13 @@ inline std::string_view target_to_name(std::span<const NativeClass> natives, std
   }
   if (!nearest) return {};
   if (!nearest->name.empty() || spare == 0) return nearest->name;
-  // Code of an unnamed lower class: the highest target takes it.
-  constexpr std::string_view highest = "sapphirerapids";
-  return isa == isa_of_target(highest) ? highest : std::string_view();
+  // Code of an unnamed lower class. With AVX-512 the highest target takes it, without it its own.
+  const CpuTarget& highest = kCpuTargets.back();
+  if (same_width(nearest->key, here)) return isa == highest.isa ? highest.name : std::string_view();
+  const auto own = std::ranges::find_if(kCpuTargets.rbegin(), kCpuTargets.rend(), [&](const CpuTarget& t) {
+    return spare_sets(std::string(kIsa).append(t.isa), nearest->key.substr(nearest->key.find(kIsa))).has_value();
+  });
+  return own == kCpuTargets.rend() ? std::string_view() : own->name;
 }
 
 }  // namespace xpu_ops::runtime
