@@ -55,8 +55,8 @@ inline bool isa_has(std::string_view key, std::string_view set) {
   return std::ranges::find(sets, set) != sets.end();
 }
 
-// Whether the runtime takes both for one width of vector. Once a process has loaded code without AVX-512, code with it
-// computes wrong results there (2026.2: erf of negative numbers is 0, float64 softmax is off).
+// Whether both have AVX-512 or neither has. Code with it computes wrong results in a process that has loaded code
+// without (2026.2: erf of negative numbers is 0, float64 softmax is off).
 inline bool same_width(std::string_view made, std::string_view here) {
   return isa_has(made, "avx512f") == isa_has(here, "avx512f");
 }
