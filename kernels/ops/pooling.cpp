@@ -14,7 +14,7 @@ namespace {
 using runtime::ceil_div;
 
 constexpr int64_t kPlaneRatio = 4, kPlaneBackRatio = 16;  // inputs per output from which a plane is worth a work-group
-constexpr uint32_t kPoolLine = 16;                        // elements that are worth a line
+constexpr uint32_t kWorthLine = 16;                       // elements that are worth a line
 constexpr size_t kLineItems = 256, kLineShare = 4096;     // items and elements of a work-group
 constexpr size_t kPoolFilling = 8, kTileGroups = 64;      // work-groups per compute unit
 constexpr size_t kFlatItems = 256;
@@ -118,7 +118,8 @@ PoolPlan plan_pool(const PoolProblem& p, const runtime::Policy& policy) {
   PoolPlan plan;
   if (!p.last) plan.kernel = plan_pool_planes(p, policy);
   const uint32_t width = p.last ? p.channels : static_cast<uint32_t>(dst_size(p)[2]);
-  if (plan.kernel == PoolKernel::flat && width >= kPoolLine) plan.kernel = p.last ? PoolKernel::last : PoolKernel::wide;
+  if (plan.kernel == PoolKernel::flat && width >= kWorthLine)
+    plan.kernel = p.last ? PoolKernel::last : PoolKernel::wide;
   const int64_t largest = std::max(volume(p.in), volume(p.out)) * p.channels;
   plan.at_once = std::max<int64_t>(1, kMaxLaunch / std::max<int64_t>(1, largest));
   return plan;

@@ -14,9 +14,9 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr size_t kRoundHeld = 16;       // of an item in a team
-constexpr size_t kLeastValues = 8192;   // of an item that computes in vectors, where there are more
-constexpr size_t kTileElements = 2048;  // of a work-group of many items
+constexpr size_t kRoundHeld = 16;        // of an item in a team
+constexpr size_t kLeastValues = 8192;    // of an item that computes in vectors, where there are more
+constexpr size_t kRoundElements = 2048;  // of a work-group of many items
 
 const runtime::KernelTable& spans(RoundFormat to) {
   return to == RoundFormat::e4m3fn ? kernels::round_spans_e4m3fn
@@ -68,7 +68,7 @@ void round_rows(runtime::Queue& queue, DType from, RoundFormat to, const RoundPr
 
 ScalePlan plan_scale(const ScaleProblem& p, const runtime::Policy& policy) {
   ScalePlan plan;
-  size_t wanted = kTileElements;
+  size_t wanted = kRoundElements;
   if (policy.single_items) {
     const size_t share = ceil_div(size_t{p.rows} * p.columns, policy.units * kGroupsPerUnit);
     wanted = std::max(kLeastValues, share);

@@ -13,7 +13,7 @@ namespace {
 
 using runtime::ceil_div;
 
-constexpr int64_t kLanes = 16;                           // kScanLanes of the device code
+constexpr int64_t kScanItems = 16;                       // kScanLanes of the device code
 constexpr size_t kAxisItems = 1024;                      // of a work-group across lines
 constexpr size_t kLeastAxisItems = 64;                   // where fewer lines have to keep the device busy
 constexpr int64_t kScanFilling = 4;                      // work-groups per compute unit
@@ -41,12 +41,12 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   if (s.inner != 1) {
     plan.kernel = ScanPlan::Kernel::axis;
     const size_t share = ceil_div(s.outer * s.inner, kScanFilling * int64_t{policy.units});
-    const size_t filling = std::max(kLeastAxisItems, ceil_div(share, kLanes) * kLanes);
-    plan.local = std::min({kAxisItems, size_t{policy.most_items}, ceil_div(s.inner, kLanes) * kLanes, filling});
+    const size_t filling = std::max(kLeastAxisItems, ceil_div(share, kScanItems) * kScanItems);
+    plan.local = std::min({kAxisItems, size_t{policy.most_items}, ceil_div(s.inner, kScanItems) * kScanItems, filling});
     plan.groups1 = ceil_div(s.inner, plan.local);
     return plan;
   }
-  plan.local = kLanes;
+  plan.local = kScanItems;
   const bool many = !policy.single_items;
   const int64_t wanted = (many ? kTeamFilling : kScanFilling) * int64_t{policy.units};
   const bool few = s.outer < wanted;  // lines are shared to keep the device busy
@@ -55,7 +55,7 @@ ScanPlan plan_scan(const ScanShape& s, const runtime::Policy& policy) {
   const int64_t chunks = std::max(least, many ? few ? std::min(wanted / s.outer, s.length / kTeamChunk) : 1
                                          : s.outer < kFewLines ? std::min(s.length / kScanChunk, kMostChunks)
                                                                : 1);
-  plan.chunk = static_cast<uint32_t>(ceil_div(ceil_div(s.length, chunks), kLanes) * kLanes);
+  plan.chunk = static_cast<uint32_t>(ceil_div(ceil_div(s.length, chunks), kScanItems) * kScanItems);
   plan.chunks = static_cast<uint32_t>(ceil_div(s.length, plan.chunk));
   if (plan.chunks > 1) plan.kernel = many || few ? ScanPlan::Kernel::chunks : ScanPlan::Kernel::in_turn;
   if (plan.kernel == ScanPlan::Kernel::chunks) plan.groups0 *= plan.chunks;

@@ -25,7 +25,7 @@ constexpr int64_t kSortChunk = 4096;              // least elements of a part
 // Of teams: elements of a tile per item, from which row on several work-groups share one, and most that share it.
 constexpr int64_t kTileEach = 16, kSortTeamRow = 1 << 15, kMostTeams = 1 << 13;
 constexpr size_t kLeastTeam = 64, kDigitValues = 256;
-constexpr uint32_t kWide = 1024, kFlat = 256, kRows = 64;  // items of work-groups
+constexpr uint32_t kWide = 1024, kFlat = 256, kPickRows = 64;  // items of work-groups
 // topk: bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach
 // them.
 constexpr int64_t kFew = 60, kMany = 240, kManyRow = 4096, kScanRow = 8192;
@@ -160,7 +160,7 @@ void pick_sorted(runtime::Queue& queue, const PickProblem& p) {
   args.length = static_cast<uint32_t>(p.length);
   args.k = static_cast<uint32_t>(p.k);
   args.mode = static_cast<uint32_t>(p.mode);
-  runtime::launch(queue, kernels::sort_pick[p.type], ceil_div(p.rows, kRows), kRows, args);
+  runtime::launch(queue, kernels::sort_pick[p.type], ceil_div(p.rows, kPickRows), kPickRows, args);
 }
 
 // Rows by teams: a work-group per row, or several per long row where rows are few.
@@ -336,7 +336,7 @@ void mode(runtime::Queue& queue, DType type, const void* in, void* values, int64
   args.indices = indices;
   args.rows = static_cast<uint32_t>(rows);
   args.length = static_cast<uint32_t>(length);
-  runtime::launch(queue, kernel, ceil_div(rows, kRows), kRows, args);
+  runtime::launch(queue, kernel, ceil_div(rows, kPickRows), kPickRows, args);
 }
 
 RunsPlan plan_runs(const RunsProblem& p, const runtime::Policy& policy) {

@@ -232,11 +232,14 @@ void test_pooling() {
               seen.insert(plan.kernel);
               CHECK(plan.at_once * size * size * a.channels < (int64_t{1} << 31));
               CHECK(!last || plan.kernel == PoolKernel::last);
+              if (policy.single_items && !last && !adaptive && kind != PoolKind::max_back)
+                CHECK(plan.kernel == PoolKernel::lines || plan.kernel == PoolKernel::tiles);
               if (plan.kernel == PoolKernel::lines || plan.kernel == PoolKernel::scatter) {
                 const PoolItems items = plan_pool_items(a, plan.kernel, 6, policy);
                 const bool bands = plan.kernel == PoolKernel::scatter;
                 CHECK(parts_cover(size_of[bands ? items.axis : 2], items.parts, items.segment));
                 CHECK(items.items == 6 * items.parts * (bands ? 1 : size_of[0] * size_of[1]));
+                CHECK(bands || items.segment >= static_cast<uint32_t>(std::min(size_of[2], 64)));
                 CHECK(bands || !back || items.segment <= kPoolLine / 2);
                 CHECK(bands || back || int64_t{items.segment} * a.stride[2] + a.kernel[2] <= kPoolLine + kPoolSlack);
               }

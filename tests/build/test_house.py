@@ -89,6 +89,23 @@ def test_indexers_find_the_names_of_families() -> None:
     ]
 
 
+def constants(text: str) -> set[str]:
+    """Names of the constants that a file declares outside of functions."""
+    lines = re.findall(r"^(?:inline )?constexpr [^;]*;", text, re.MULTILINE)
+    return {name for line in lines for name in re.findall(r"\b(k[A-Z]\w*)(?:\[\w*\])? = ", line)}
+
+
+def test_constants_of_plans_hide_no_constant_of_launch_structs() -> None:
+    """The nearer one is taken without a word: a plan then asks for other sizes than the kernel has."""
+    declared: set[str] = set()
+    for path, text in sources("kernels/sycl"):
+        if path.endswith("_args.hpp"):
+            declared |= constants(text)
+    assert {"kPoolLine", "kPoolSlack"} <= declared
+    hidden = {path: names for path, text in sources("kernels/ops") if (names := constants(text) & declared)}
+    assert not hidden
+
+
 def test_device_code_lies_in_rooms() -> None:
     """kernels/sycl/<room>/<name>.hpp, and a family's name in one room."""
     headers = [p for p in (ROOT / "kernels" / "sycl").rglob("*.hpp") if "shim" not in p.parts]
