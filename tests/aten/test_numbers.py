@@ -50,3 +50,23 @@ def test_numbers_are_rounded(call: str, dtype: torch.dtype, size: int) -> None:
         exact = call not in ("hypot", "atan2")
         tolerance = {"rtol": 0, "atol": 0} if exact else {"rtol": torch.finfo(dtype).eps, "atol": 0}
         torch.testing.assert_close(got, want, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("n", [77, 300_000])
+def test_lerp_is_rounded_once(dtype: torch.dtype, n: int) -> None:
+    """From the nearer end, as the CPU's vectors do, whether the weight is a number or a tensor."""
+    generator = torch.Generator().manual_seed(0)
+    a, b, weights = (torch.randn(n, generator=generator).to(dtype) for _ in range(3))
+    a[:5] = torch.tensor([torch.nan, torch.inf, -torch.inf, 0.0, -0.0])
+    xa, xb = a.to("xpu"), b.to("xpu")
+    for weight in (0.3, 0.7, -1.5, 0.5, 0.4999999, 0.0, 1.0, torch.nan, torch.inf):
+        torch.testing.assert_close(xa.lerp(xb, weight).cpu(), a.lerp(b, weight), rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(
+            torch._foreach_lerp([xa], [xb], weight)[0].cpu(),
+            torch._foreach_lerp([a], [b], weight)[0],
+            rtol=0,
+            atol=0,
+            equal_nan=True,
+        )
+    torch.testing.assert_close(xa.lerp(xb, weights.to("xpu")).cpu(), a.lerp(b, weights), rtol=0, atol=0, equal_nan=True)
