@@ -159,7 +159,7 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   return plan;
 }
 
-Plan plan_fused(const FusedProblem& p) {
+Plan plan_fused(const FusedProblem& p, const runtime::Policy& policy) {
   Plan plan;
   List list{plan};
   const bool weight = p.weight.name != nullptr, floats = is_float(p.a.type) && p.a.type == p.b.type && !p.int4;
@@ -169,9 +169,12 @@ Plan plan_fused(const FusedProblem& p) {
     return plan;
   }
   const bool copies = floats && !(is_dense(p.a) && is_dense(p.b));
+  // In float32 few rows cost less as the caller composes them: own kernels read the weights in 16 bits.
+  const bool dots = floats && is_half(p.a.type) && p.b.row_stride == 1 && (p.a.col_stride == 1 || p.a.cols == 1) &&
+                    ops::plan_few_rows(p.a.type, p.out.rows, p.out.cols, ops::MatmulForm::dots, policy);
   for (const bool wide : {false, true}) {
-    if (wide && !is_half(p.a.type)) break;
-    list.add_primitive({.layout = Layout::as_it_is, .wide = wide}, weight && !wide);
+    if (wide && (!is_half(p.a.type) || dots)) break;
+    list.add_primitive({.layout = Layout::as_it_is, .wide = wide}, weight);
     if (copies) list.add_primitive({.layout = Layout::dense, .wide = wide}, false);
   }
   return plan;

@@ -45,7 +45,7 @@ struct Plan {
 
 // Neither the result nor the inner dimension is empty.
 Plan plan_matmul(const MatmulProblem& problem, const runtime::Policy& policy);
-Plan plan_fused(const FusedProblem& problem);
+Plan plan_fused(const FusedProblem& problem, const runtime::Policy& policy);
 // Whether the depthwise kernel for channels-last images takes the layer and the activation behind it: where that, or
 // the bounds of what it reads, would be a pass around oneDNN's, which is as fast or faster.
 bool plan_folded_depthwise(const ConvProblem& p, bool bounded, const runtime::Policy& policy);

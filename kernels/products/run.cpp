@@ -304,7 +304,7 @@ Served run(runtime::Queue& queue, const MatmulProblem& given) {
 }
 
 bool run(runtime::Queue& queue, const FusedProblem& problem) {
-  return choose(plan_fused(problem), FusedOracle(queue, problem)) != nullptr;
+  return choose(plan_fused(problem, runtime::device_info(queue.device).policy), FusedOracle(queue, problem)) != nullptr;
 }
 
 bool multiply(runtime::Queue& queue, const View& x, const View& y, const View& to, bool add) {

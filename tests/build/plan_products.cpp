@@ -179,6 +179,7 @@ void test_integers_and_activations() {
 }
 
 void test_fused_products() {
+  const Policy policy = cpu_policy(2);
   const auto fused = [](DType a, DType b, DType out) {
     FusedProblem p;
     p.a = matrix(0, a, 64, 64), p.b = matrix(1, b, 64, 64), p.out = matrix(2, out, 64, 64);
@@ -186,25 +187,32 @@ void test_fused_products() {
   };
   at("fused, float32");
   FusedProblem p = fused(DType::f32, DType::f32, DType::f32);
-  CHECK(plan_fused(p).count == 1);
-  CHECK(choose(plan_fused(p), no_primitive) == nullptr);  // the caller composes
+  CHECK(plan_fused(p, policy).count == 1);
+  CHECK(choose(plan_fused(p, policy), no_primitive) == nullptr);  // the caller composes
   p.b.row_stride = 1, p.b.col_stride = 64;
-  CHECK(plan_fused(p).count == 2 && plan_fused(p).attempts[1].layout == Layout::dense);
+  CHECK(plan_fused(p, policy).count == 2 && plan_fused(p, policy).attempts[1].layout == Layout::dense);
   at("fused, 16 bits");
   FusedProblem half = fused(DType::bf16, DType::bf16, DType::bf16);
   half.weight = a_weight();
-  const Plan plan = plan_fused(half);
+  const Plan plan = plan_fused(half, policy);
   check_list(plan);
   CHECK(choose(plan, all)->packed && !choose(plan, not_packed)->wide && choose(plan, no_narrow)->wide);
+  at("fused, 16 bits, few rows of a layer");
+  FusedProblem few = fused(DType::bf16, DType::bf16, DType::bf16);
+  few.weight = a_weight();
+  few.a = matrix(0, DType::bf16, 1, 64);
+  few.b = matrix(1, DType::bf16, 4096, 64).turned(), few.out = matrix(2, DType::bf16, 1, 4096);
+  CHECK(choose(plan_fused(few, policy), all)->packed);
+  CHECK(choose(plan_fused(few, policy), no_narrow) == nullptr);  // the caller composes
   at("fused, 8-bit operands");
-  CHECK(plan_fused(fused(DType::u8, DType::i8, DType::f32)).count == 1);
+  CHECK(plan_fused(fused(DType::u8, DType::i8, DType::f32), policy).count == 1);
   at("fused, integer weights");
   FusedProblem integers = fused(DType::f32, DType::i8, DType::f32);
-  CHECK(plan_fused(integers).count == 0);
+  CHECK(plan_fused(integers, policy).count == 0);
   integers.weight = a_weight();
-  CHECK(plan_fused(integers).count == 1 && choose(plan_fused(integers), all)->wide);
+  CHECK(plan_fused(integers, policy).count == 1 && choose(plan_fused(integers, policy), all)->wide);
   integers.epilogue.post.quantization.emplace_back();
-  CHECK(!choose(plan_fused(integers), not_packed)->wide);
+  CHECK(!choose(plan_fused(integers, policy), not_packed)->wide);
 }
 
 void test_epilogues() {
