@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import script
 from support.compare import assert_near
-from support.modes import DOT16, GPU_POLICY
+from support.modes import DOT16, GPU_POLICY, WIDE
 
 FLOATS = [torch.float32, torch.bfloat16, torch.float16]
 OTHERS = [torch.float64, torch.int64, torch.int32, torch.int8, torch.uint8, torch.complex64, torch.complex128]
@@ -100,7 +100,7 @@ def test_a_row_does_not_depend_on_the_others(dtype: torch.dtype) -> None:
     """Up to four rows: bit for bit, where they have a kernel of their own; bf16 up to sixteen where the processor multiplies it."""
     columns = max(500, 32 * torch.xpu.get_device_properties(0).max_compute_units)  # below, oneDNN's kernels serve
     x, w = make(16, 1000, dtype=dtype).to("xpu"), make(columns, 1000, dtype=dtype, seed=1).to("xpu")
-    most = 16 if DOT16 and dtype == torch.bfloat16 else 4
+    most = 16 if DOT16 and WIDE and dtype == torch.bfloat16 else 4
     whole = torch.nn.functional.linear(x[:most], w)
     for rows in range(1, most):
         part = torch.nn.functional.linear(x[:rows], w)
