@@ -32,11 +32,11 @@ bool may_be_operand(const MatmulProblem& p) {
   return ratio > 1 / kMostRatio && ratio < kMostRatio;
 }
 
-bool few_rows(const MatmulProblem& p, ops::MatmulForm form, const runtime::Policy& policy) {
+template <class Problem> bool few_rows(const Problem& p, ops::MatmulForm form, const runtime::Policy& policy) {
   return ops::plan_few_rows(p.a.type, p.out.rows, p.out.cols, form, policy);
 }
 
-ops::MatmulForm form_of(const MatmulProblem& p, const runtime::Policy& policy) {
+template <class Problem> ops::MatmulForm form_of(const Problem& p, const runtime::Policy& policy) {
   using Form = ops::MatmulForm;
   if (!policy.single_items || !is_float(p.a.type)) return Form::any;
   // Rows of a and columns of b are contiguous, as where b is a transposed weight.
@@ -170,8 +170,8 @@ Plan plan_fused(const FusedProblem& p, const runtime::Policy& policy) {
   }
   const bool copies = floats && !(is_dense(p.a) && is_dense(p.b));
   // In float32 few rows cost less as the caller composes them: own kernels read the weights in 16 bits.
-  const bool dots = floats && is_half(p.a.type) && p.b.row_stride == 1 && (p.a.col_stride == 1 || p.a.cols == 1) &&
-                    ops::plan_few_rows(p.a.type, p.out.rows, p.out.cols, ops::MatmulForm::dots, policy);
+  const ops::MatmulForm form = floats ? form_of(p, policy) : ops::MatmulForm::any;
+  const bool dots = form == ops::MatmulForm::dots && few_rows(p, form, policy);
   for (const bool wide : {false, true}) {
     if (wide && (!is_half(p.a.type) || dots)) break;
     list.add_primitive({.layout = Layout::as_it_is, .wide = wide}, weight);

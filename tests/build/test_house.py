@@ -70,12 +70,14 @@ def launch_structs(text: str) -> set[str]:
     return set(re.findall(r"\b[A-Z][A-Za-z0-9]*Args\b", text))
 
 
+def launch_headers() -> str:
+    """The text of all headers of launch structs."""
+    return "\n".join(text for path, text in sources("kernels/sycl") if path.endswith("_args.hpp"))
+
+
 def test_adapters_know_no_launch_struct() -> None:
     """An adapter fills a problem of kernels/ops/problem; the plan makes the launch struct from it."""
-    declared: set[str] = set()
-    for path, text in sources("kernels/sycl"):
-        if path.endswith("_args.hpp"):
-            declared |= set(re.findall(r"\b(?:struct|using) ([A-Z]\w*Args)\b", text))
+    declared = set(re.findall(r"\b(?:struct|using) ([A-Z]\w*Args)\b", launch_headers()))
     assert declared
     found = {path: names for path, text in sources("bindings") if (names := launch_structs(text) & declared)}
     assert not found
@@ -97,10 +99,7 @@ def constants(text: str) -> set[str]:
 
 def test_constants_of_plans_hide_no_constant_of_launch_structs() -> None:
     """The nearer one is taken without a word: a plan then asks for other sizes than the kernel has."""
-    declared: set[str] = set()
-    for path, text in sources("kernels/sycl"):
-        if path.endswith("_args.hpp"):
-            declared |= constants(text)
+    declared = constants(launch_headers())
     assert {"kPoolLine", "kPoolSlack"} <= declared
     hidden = {path: names for path, text in sources("kernels/ops") if (names := constants(text) & declared)}
     assert not hidden

@@ -119,23 +119,17 @@ def measure(case: Case, seconds: float = 0.25, rounds: int = 7) -> Row:
             row.error = check(case, xargs)
         for _ in range(2):
             case.function(*xargs)
-        other(*other_args)  # may be the call that compiles
         torch.xpu.synchronize()
-        begin = time.perf_counter()
-        other(*other_args)
-        torch.xpu.synchronize()
-        slow = time.perf_counter() - begin
+        first = _timed(other, other_args, 1, case.unfused is not None)
     except Exception as error:
         row.error = f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
         return row
     once = max(_timed(case.function, xargs, 1, True), 1e-7)
     calls = max(case.inner, min(2000, int(seconds / rounds / 2 / once)))
     cpu, xpu = [], []
-    if slow > 1:
-        rounds, cpu = 3, [slow]
-    for _ in range(rounds):
-        if slow <= 1:
-            cpu.append(_timed(other, other_args, calls, case.unfused is not None))
+    slow = first > 1
+    for _ in range(3 if slow else rounds):
+        cpu.append(first if slow else _timed(other, other_args, calls, case.unfused is not None))
         xpu.append(_timed(case.function, xargs, calls, True))
     row.cpu_us, row.xpu_us = statistics.median(cpu) * 1e6, statistics.median(xpu) * 1e6
     quartiles = statistics.quantiles(xpu, n=4)

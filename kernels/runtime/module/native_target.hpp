@@ -83,6 +83,7 @@ struct NativeClass { std::string_view key, name; };
 // one that the kernel compiler, a process of its own, makes for the processor.
 inline std::string_view target_to_name(std::span<const NativeClass> natives, std::string_view isa) {
   const NativeClass* nearest = nullptr;
+  std::string_view made;  // the instruction sets of its key
   size_t spare = 0;
   const std::string here = std::string(kIsa) + std::string(isa);
   for (const NativeClass& n : natives) {
@@ -90,15 +91,16 @@ inline std::string_view target_to_name(std::span<const NativeClass> natives, std
     const auto more = at == n.key.npos ? std::nullopt : spare_sets(n.key.substr(at), here);
     if (!more || (nearest && *more >= spare)) continue;
     nearest = &n;
+    made = n.key.substr(at);
     spare = *more;
   }
   if (!nearest) return {};
   if (!nearest->name.empty() || spare == 0) return nearest->name;
   // Code of an unnamed lower class. With AVX-512 the highest target takes it, without it its own.
   const CpuTarget& highest = kCpuTargets.back();
-  if (same_width(nearest->key, here)) return isa == highest.isa ? highest.name : std::string_view();
+  if (same_width(made, here)) return isa == highest.isa ? highest.name : std::string_view();
   const auto own = std::ranges::find_if(kCpuTargets.rbegin(), kCpuTargets.rend(), [&](const CpuTarget& t) {
-    return spare_sets(std::string(kIsa).append(t.isa), nearest->key.substr(nearest->key.find(kIsa))).has_value();
+    return spare_sets(std::string(kIsa).append(t.isa), made).has_value();
   });
   return own == kCpuTargets.rend() ? std::string_view() : own->name;
 }
