@@ -364,6 +364,14 @@ def test_the_nearest_class_is_taken(loader: Loader, build_dir: Path, tmp_path: P
         (loader.modules / path).write_bytes(right)
 
 
+def test_no_class_has_code_of_a_gpus_plans(loader: Loader, build_dir: Path) -> None:
+    """Nor has the build's own: it is nearly half of all code, and a wheel would carry it three times."""
+    shutil.copy(loader.modules / f"{loader.module}.spv.syclbin", loader.modules / "factory_gpu_0.spv.syclbin")
+    link_classes(build_dir, loader.modules, "core-avx2", "sapphirerapids")
+    made = [str(p.relative_to(loader.modules)) for p in loader.modules.glob("*/*.syclbin")]
+    assert made == [f"core-avx2/{loader.module}.native.syclbin"]
+
+
 def test_another_class_serves_where_one_cannot(loader: Loader, build_dir: Path) -> None:
     (loader.modules / f"{loader.module}.native.syclbin").unlink()
     link_classes(build_dir, loader.modules, "corei7", "core-avx2")

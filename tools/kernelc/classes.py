@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 from .__main__ import FORMAT, NATIVE, PORTABLE, Cache, Progress, identify, use_cpu_runtime, write_text
-from .digest import compiler_id, sha256
+from .digest import compiler_id, for_gpus, sha256
 from .pool import Job, Result, run_all
 
 # Names of CL_CONFIG_CPU_TARGET_ARCH, rising: AVX2 without AVX-512; AVX-512 as from Skylake to Zen 5, whose later
@@ -37,9 +37,9 @@ def family(module: str) -> str:
     return re.sub(r"(_[01]+)?(_fp64)?$", "", module)
 
 
-def serves(name: str, module: str) -> bool:
-    """Whether a class has a module of its own."""
-    return name not in FAMILIES or family(module) in FAMILIES[name]
+def serves(name: str, module: str, whole: bool) -> bool:
+    """Whether a class has a module of its own: none of kernels that plans of a GPU alone choose, as `python -m tools.kernelc`."""
+    return not for_gpus(module) and (whole or name not in FAMILIES or family(module) in FAMILIES[name])
 
 
 def link_class(
@@ -56,7 +56,7 @@ def link_class(
     todo: list[Job] = []
     for portable in sorted(modules.glob(f"*{PORTABLE}")):
         module = portable.name.removesuffix(PORTABLE)
-        if not (whole or serves(name, module)):
+        if not serves(name, module, whole):
             continue
         digests[module] = sha256(f"{environment} {sha256(portable.read_bytes())}".encode())
         if cache.fetch(digests[module], out / module) is None:
