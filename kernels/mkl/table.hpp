@@ -39,6 +39,17 @@ class FftPlan {
   virtual void run(void* in, void* out) = 0;  // in and out differ
 };
 
+// c = alpha * op(a) @ op(b) + beta * c: c has m rows and n columns, op(a) k columns. The factors are of the type. Where
+// beta is zero c is not read. A stride of 0 repeats a matrix of a or b.
+struct Gemm {
+  DType type = DType::f64;
+  Trans op_a = Trans::none, op_b = Trans::none;
+  int64_t m = 0, n = 0, k = 0, batch = 1;
+  Matrices a, b, c;
+  int threads = 1;  // that small matrices of a batch may use
+  alignas(16) unsigned char alpha[16] = {}, beta[16] = {};
+};
+
 // Factorisations work in place on host-accessible memory, on the calling thread and oneMKL's workers, one matrix after
 // another. `info` is LAPACK's, one per matrix. Element types: f32, f64, c64, c128.
 struct Table {
@@ -73,9 +84,10 @@ struct Table {
                 int32_t* info);
   void (*sytrs)(DType, bool hermitian, bool upper, int64_t n, int64_t nrhs, Matrices a, const int32_t* pivots,
                 Matrices b, int64_t batch);
+  void (*gemm)(const Gemm&);
 };
 
-constexpr int kTableVersion = 3;
+constexpr int kTableVersion = 4;
 constexpr const char* kTableSymbol = "xpu_ops_mkl_table";
 // The one symbol of libxpu_ops_mkl_queue.so. run() of the plan submits to the sycl::queue, which is in order.
 using QueuePlan = FftPlan*(const FftShape&, void* queue);

@@ -18,8 +18,8 @@ using runtime::ceil_div;
 
 constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
 constexpr uint32_t kWideProduct = 64, kNarrowProduct = 16;
-// The execution of a oneDNN primitive on the CPU device costs more than all of a product of this size.
-constexpr int64_t kSmallProduct = 64 * 64 * 64;
+// The execution of a oneDNN primitive, or of oneMKL, on the CPU device costs more than all of a product of this size.
+constexpr int64_t kSmallProduct = 64 * 64 * 64, kSmallComplexProduct = 32 * 32 * 32;
 // Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
 // faster where the processor has instructions for them.
 constexpr int64_t kFewRows = 8, kFewRows16 = 4;
@@ -81,6 +81,17 @@ void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, 
 
 bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy) {
   return policy.single_items && results * inner <= kSmallProduct;
+}
+
+bool plan_blas_product(DType type, int64_t results, int64_t inner, const runtime::Policy& policy) {
+  if (!policy.single_items) return false;
+  const int64_t steps = results * inner;
+  switch (type) {
+    case DType::f64: return steps > kSmallProduct;
+    case DType::c64:
+    case DType::c128: return steps > kSmallComplexProduct;
+    default: return false;
+  }
 }
 
 bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, const runtime::Policy& policy) {

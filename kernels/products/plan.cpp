@@ -95,7 +95,9 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   Plan plan;
   const bool is_same = same_memory(given.out, given.a) || same_memory(given.out, given.b);
   const bool floats = is_float(given.a.type);
-  plan.aside = is_same || (floats && !is_row_major(given.out));
+  const bool blas =
+      given.out.type == given.a.type && ops::plan_blas_product(given.a.type, given.out.numel(), given.a.cols, policy);
+  plan.aside = is_same || ((floats || blas) && !is_row_major(given.out));
   plan.turned = plan.aside && !is_same && !given.out.batched && given.out.row_stride == 1 &&
                 given.out.col_stride >= given.out.rows;
   if (plan.turned) {
@@ -155,6 +157,7 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
       if (wide) all([&](const Attempt& a, bool) { list.add_primitive(a, false); });
     }
   }
+  if (blas) list.add({.engine = Engine::blas, .layout = Layout::plain});
   if (p.out.type == p.a.type) list.add(own);
   return plan;
 }

@@ -1,9 +1,11 @@
 #include "kernels/products/run.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "kernels/error.hpp"
+#include "kernels/mkl/blas.hpp"
 #include "kernels/onednn/matmul.hpp"
 #include "kernels/onednn/reorder.hpp"
 #include "kernels/onednn/weight_cache.hpp"
@@ -61,6 +63,12 @@ class KeptWeight {
   bool asked_ = false, kept_ = false;
 };
 
+// A factor as it lies in memory: of complex float32 each part has a word of bits.
+void store(const uint64_t (&bits)[2], DType type, unsigned char (&to)[16]) {
+  const size_t part = type == DType::c64 ? 4 : 8;
+  for (int i = 0; i < 2; ++i) std::memcpy(to + i * part, &bits[i], part);
+}
+
 // As an operand that broadcasts: dims that repeat (stride 0) get size 1.
 View repeating(const Operand& t) {
   View v = view_of(t);
@@ -78,6 +86,7 @@ class MatmulOracle {
 
   bool operator()(const Attempt& attempt) {
     if (attempt.engine == Engine::whole) return whole();
+    if (attempt.engine == Engine::blas) return blas(attempt);
     if (attempt.engine == Engine::bytes) return own(attempt, ops::MatmulForm::dots);
     return attempt.engine == Engine::own ? own(attempt, plan_.form) : primitive(attempt);
   }
@@ -106,6 +115,33 @@ class MatmulOracle {
     std::copy_n(p_.alpha_bits, 2, args.alpha);
     std::copy_n(p_.beta_bits, 2, args.beta);
     ops::matmul(queue_, a.type, args, static_cast<uint32_t>(p_.out.batch), form);
+    return true;
+  }
+
+  // Column-major, out^T = b^T @ a^T.
+  bool blas(const Attempt& attempt) {
+    if (!mkl::takes_products(queue_)) return false;
+    Memory memory[2];
+    Operand a = wanted(p_.a, attempt.layout, false), b = wanted(p_.b, attempt.layout, false);
+    copy_if_wanted(queue_, a, p_.a, memory[0]);
+    copy_if_wanted(queue_, b, p_.b, memory[1]);
+    if (p_.c.data && !holds_c()) convert(queue_, p_.out, p_.c);
+    mkl::Gemm g{.type = p_.out.type, .m = p_.out.cols, .n = p_.out.rows, .k = a.cols, .batch = p_.out.batch};
+    const auto put = [](const Operand& t, mkl::Trans& op, mkl::Matrices& to) {
+      const bool rows = t.cols == 1 || t.col_stride == 1;
+      op = rows ? mkl::Trans::none : mkl::Trans::transpose;
+      to.data = t.data;
+      to.ld =
+          rows ? std::max(t.rows == 1 ? 0 : t.row_stride, t.cols) : std::max(t.cols == 1 ? 0 : t.col_stride, t.rows);
+      to.stride = t.batched ? t.batch_stride : 0;
+    };
+    mkl::Trans as_it_is;
+    put(b, g.op_a, g.a);
+    put(a, g.op_b, g.b);
+    put(p_.out, as_it_is, g.c);
+    store(p_.alpha_bits, g.type, g.alpha);
+    if (p_.c.data) store(p_.beta_bits, g.type, g.beta);
+    mkl::gemm(queue_, g);
     return true;
   }
 

@@ -54,6 +54,26 @@ void test_small_products() {
   }
 }
 
+void test_products_of_onemkl() {
+  const auto no_blas = [](const Attempt& t) { return t.engine != Engine::blas; };
+  for (const Policy& policy : policies())
+    for (const DType type : {DType::f64, DType::c64, DType::c128}) {
+      at("product of a type that oneDNN has not", policy.single_items, static_cast<int>(type));
+      const Engine large = policy.single_items ? Engine::blas : Engine::own;
+      MatmulProblem p = product(type, 300, 200, 100);
+      CHECK(choose(plan_matmul(p, policy), all)->engine == large);
+      CHECK(choose(plan_matmul(p, policy), no_blas)->engine == Engine::own);
+      CHECK(choose(plan_matmul(product(type, 1, 1000, 1000), policy), all)->engine == large);
+      CHECK(choose(plan_matmul(product(type, 32, 32, 32), policy), all)->engine == Engine::own);
+      p.out.row_stride = 1, p.out.col_stride = 300;
+      CHECK(plan_matmul(p, policy).turned == policy.single_items);
+      p.out.row_stride = 400, p.out.col_stride = 2;
+      CHECK(plan_matmul(p, policy).aside == policy.single_items);
+      p.out.type = DType::f32;
+      CHECK(choose(plan_matmul(p, policy), all) == nullptr);
+    }
+}
+
 void test_large_products() {
   for (const Policy& policy : policies())
     for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
@@ -329,6 +349,7 @@ void test_convolutions() {
 
 void test_products() {
   test_small_products();
+  test_products_of_onemkl();
   test_large_products();
   test_added();
   test_layouts();

@@ -1,6 +1,7 @@
 // The one symbol that libxpu_ops_mkl.so shows.
 #include <mkl_service.h>
 
+#include "kernels/mkl/lib/blas.hpp"
 #include "kernels/mkl/lib/dft.hpp"
 #include "kernels/mkl/lib/lapack.hpp"
 
@@ -31,7 +32,8 @@ constexpr Table kTable{.version = kTableVersion,
                        .geev = geev,
                        .lstsq = lstsq,
                        .sytrf = sytrf,
-                       .sytrs = sytrs};
+                       .sytrs = sytrs,
+                       .gemm = gemm};
 
 }  // namespace
 }  // namespace xpu_ops::mkl

@@ -20,6 +20,8 @@ struct Routines;
   static constexpr auto getrf = &x##getrf_64;                       \
   static constexpr auto getrfnp = &mkl_##x##getrfnp_64;             \
   static constexpr auto getrs = &x##getrs_64;                       \
+  static constexpr auto gemm = &x##gemm_64;                         \
+  static constexpr auto gemv = &x##gemv_64;                         \
   static constexpr auto trsm = &x##trsm_64;                         \
   static constexpr auto geqrf = &x##geqrf_64;                       \
   static constexpr auto gesdd = &x##gesdd_64;                       \
