@@ -29,11 +29,18 @@ at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at
   return it.output(0);
 }
 
-// Small squares run on the calling thread; other powers have no function there.
+// Small squares run on the calling thread; other powers have no function there. The kernel of powers computes complex
+// numbers item by item, so that all of their squares are products.
 void pow_Tensor_Scalar(at::TensorIteratorBase& it, const at::Tensor& self, const at::Scalar& exponent,
                        const at::Tensor& out) {
-  if (!exponent.isComplex() && exponent.equal(2))
-    if (const SmallDense square(k_mul_Tensor, &out, {&self, &self}); square) return square.run(out, {});
+  const bool square = exponent.equal(2);
+  if (square && !exponent.isComplex())
+    if (const SmallDense small(k_mul_Tensor, &out, {&self, &self}); small) return small.run(out, {});
+  if (square && self.is_complex() && self.scalar_type() == out.scalar_type()) {
+    at::Tensor result = out;
+    at::mul_out(result, self, self);
+    return;
+  }
   pointwise(it, k_pow_Tensor_Scalar, {ScalarArg{exponent, ScalarArg::compute}});
 }
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.profiler import ProfilerActivity, profile
 
 CALLS: dict[str, Callable[[Any, Any], torch.Tensor]] = {
     name: getattr(torch, name)
@@ -70,3 +71,16 @@ def test_lerp_is_rounded_once(dtype: torch.dtype, n: int) -> None:
             equal_nan=True,
         )
     torch.testing.assert_close(xa.lerp(xb, weights.to("xpu")).cpu(), a.lerp(b, weights), rtol=0, atol=0, equal_nan=True)
+
+
+def test_squares_of_complex_numbers_are_products() -> None:
+    """The kernel of powers computes complex numbers item by item."""
+    z = torch.randn(600, 500, dtype=torch.complex64)
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.XPU]) as p:
+        got = [z.xpu().square(), z.xpu() ** 2, z.xpu().pow_(2)]
+        torch.xpu.synchronize()
+    for square in got:
+        assert torch.equal(square.cpu(), (z.xpu() * z.xpu()).cpu())
+        torch.testing.assert_close(square.cpu(), z**2)
+    kernels = [e.key for e in p.key_averages() if e.device_type != torch.autograd.DeviceType.CPU]
+    assert any("mul" in k for k in kernels) and not any("pow" in k for k in kernels), kernels
