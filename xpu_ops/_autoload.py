@@ -131,6 +131,12 @@ def _with_own_runtime(listed: str, own: Path) -> str:
     return ":".join(paths if there else [str(own), *paths])
 
 
+def _schedule(processors: int) -> str | None:
+    """How the driver spreads work-groups, other than its own way: launches of one kernel give each thread the part of memory
+    that its cache has from the last one. Few threads gain nothing, and wait for one that another program holds up."""
+    return "affinity" if processors >= 8 else None
+
+
 def _load_libraries() -> None:
     dirs = _library_dirs()
     opencl = _find("libintelocl.so", dirs)
@@ -140,6 +146,8 @@ def _load_libraries() -> None:
         # The driver refuses blocks of more than half of the memory; it wants a unit.
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         os.environ.setdefault("CL_CONFIG_CPU_FORCE_MAX_MEM_ALLOC_SIZE", f"{memory}B")
+        if (schedule := _schedule(len(os.sched_getaffinity(0)))) is not None:
+            os.environ.setdefault("DPCPP_CPU_SCHEDULE", schedule)
     for name in _PRELOAD:
         path = _find(name, dirs)
         if path is None:

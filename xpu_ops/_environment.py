@@ -76,6 +76,8 @@ RUN_TIME = (
              "the OpenCL drivers; at import Intel's own is put before those that are listed, each of which takes its time to start (pocl and NVIDIA's 0.5 s together)"),
     Variable("CL_CONFIG_CPU_FORCE_MAX_MEM_ALLOC_SIZE", "the host's memory", "the OpenCL CPU driver",
              "the largest block; the driver's own limit is half of the memory. Set at import where it is unset, with a unit"),
+    Variable("DPCPP_CPU_SCHEDULE", "from 8 processors on affinity", "the OpenCL CPU driver",
+             "how work-groups are spread over threads: `affinity`, as in the last launch of the kernel; `dynamic`, the driver's own; `static`. Set at import where it is unset"),
     Variable("ONEAPI_DEVICE_SELECTOR", "", "SYCL", "which devices SYCL sees, such as `opencl:cpu` or `level_zero:gpu`"),
     Variable("CL_CONFIG_CPU_TARGET_ARCH", "of the processor", "kernels/runtime/module/target_key.hpp",
              "target of the CPU driver, as [Processors](#processors) lists them; while building, what native modules are made for"),

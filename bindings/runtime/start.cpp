@@ -1,6 +1,7 @@
 // A process without Python, in which nothing else finds the runtime libraries: xpu_ops/_autoload.py does it elsewhere.
 #include <dlfcn.h>
 #include <link.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -52,6 +53,10 @@ __attribute__((constructor)) void start() {
   // The driver refuses blocks of more than half of the memory.
   const long long memory = 1LL * sysconf(_SC_PAGESIZE) * sysconf(_SC_PHYS_PAGES);
   setenv("CL_CONFIG_CPU_FORCE_MAX_MEM_ALLOC_SIZE", (std::to_string(memory) + "B").c_str(), 0);
+  // As _schedule of xpu_ops/_autoload.py.
+  cpu_set_t processors;
+  if (sched_getaffinity(0, sizeof processors, &processors) == 0 && CPU_COUNT(&processors) >= 8)
+    setenv("DPCPP_CPU_SCHEDULE", "affinity", 0);
   // The driver carries no search path: what it needs is loaded first, dependencies before dependents.
   for (const char* name : {"libintlc.so.5", "libirng.so", "libimf.so", "libsvml.so", "libtbb.so.12"})
     dlopen((libraries / name).c_str(), RTLD_NOW | RTLD_GLOBAL);

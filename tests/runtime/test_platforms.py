@@ -12,7 +12,7 @@ import pytest
 import torch
 from support import script
 
-from xpu_ops._autoload import _with_own_runtime
+from xpu_ops._autoload import _schedule, _with_own_runtime
 
 USE = "import torch; x = torch.rand(1000, 100, device='xpu'); print(x.sort()[0].shape, torch.xpu.get_device_properties().platform_name)"
 POCL = next(Path("/usr/lib").glob("*/libpocl.so.2*"), None)
@@ -51,3 +51,12 @@ def test_pocl_is_left_out_and_said() -> None:
     )
     found = [f["value"] for f in json.loads(doctor.stdout)["findings"] if f["section"] == "devices"]
     assert any("left out: the kernels are compiled for Intel's runtimes" in value for value in found), found
+
+
+def test_how_the_driver_spreads_work_is_set_where_nobody_did() -> None:
+    assert [_schedule(n) for n in (1, 2, 7, 8, 64)] == [None, None, None, "affinity", "affinity"]
+    code = "import os, torch; torch.ones(1, device='xpu'); print(os.environ.get('DPCPP_CPU_SCHEDULE'))"
+    assert script.out(code, DPCPP_CPU_SCHEDULE="static") == "static"
+    environment = {k: v for k, v in os.environ.items() if k != "DPCPP_CPU_SCHEDULE"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == str(_schedule(len(os.sched_getaffinity(0))))
