@@ -13,6 +13,13 @@
 #define XPU_OPS_TORCH_FROM(major, minor) \
   (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
 
+// Refuses an element type as torch's relu and hardtanh do: a NotImplementedError from 2.15 on.
+#if XPU_OPS_TORCH_FROM(2, 15)
+#define XPU_OPS_CHECK_TYPE TORCH_CHECK_NOT_IMPLEMENTED
+#else
+#define XPU_OPS_CHECK_TYPE TORCH_CHECK
+#endif
+
 namespace xpu_ops {
 
 // A list of tensors as rows with `meta: false` take it: torch passes another type since it has a structured meta.

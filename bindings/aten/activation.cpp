@@ -44,7 +44,7 @@ struct Bounds {
   ScalarArg low, high;
   Bounds(const at::Tensor& self, const at::Scalar& min, const at::Scalar& max)
       : low{whole(self, min), ScalarArg::lower}, high{whole(self, max), ScalarArg::upper} {
-    TORCH_CHECK(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
+    XPU_OPS_CHECK_TYPE(self.scalar_type() != at::kBool, "Bool inputs not supported for hardtanh");
     check_hardtanh(self, low.value, high.value);
   }
 

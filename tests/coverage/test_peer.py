@@ -65,7 +65,8 @@ def test_keys_are_read_from_declarations() -> None:
     """torch 2.13 declares few for XPU, so that the data file serves; of a structured operator its delegate declares them."""
     installed = Torch()
     declared = peer.declared(installed)
-    assert declared["addmm.out"] == declared["addmm"] == declared["addmm_"]
+    assert declared["addmm.out"] == declared["addmm"]
+    assert {"XPU"} <= set(declared["addmm_"]) <= set(declared["addmm"])  # torch 2.15 has addmm_ not of compressed ones
     assert set(peer.keys(installed)) == set(dispatcher.peer_keys())
     if installed.series == peer.WITHOUT_KEYS:
         assert peer.keys(installed) == peer.listed()

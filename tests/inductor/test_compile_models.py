@@ -113,7 +113,9 @@ def test_images_around_few_cheap_convolutions_stay_contiguous(
         got, codes = run_and_get_code(torch.compile(model), x)
         torch.testing.assert_close(got, model(x), rtol=1e-4, atol=1e-4)
     # One for the sums of equal layers; with channels last one more before them, and another for those that end in planes.
-    assert kernels() == (1 if cheap and count < 3 else min(count, 2) + 1)
+    # torch 2.15 brings each layer of one dimension back to planes.
+    one_way = name == "1d" and count == 3 and torch.__version__ >= "2.15"
+    assert kernels() == (1 if cheap and count < 3 else 2 if one_way else min(count, 2) + 1)
     assert got.is_contiguous()
 
 

@@ -227,7 +227,7 @@ def iterator_wrapper(op: Operator, o: Overload) -> str:
     unchanged = o.kind == SchemaKind.inplace and bool(real) and all(kernel.exprs[t.name] == ["a"] for t in real)
     lines = [
         *[
-            f'TORCH_CHECK({tensors[0]}.scalar_type() != at::ScalarType::{TYPES[t].scalar}, "{text}");'
+            f'XPU_OPS_CHECK_TYPE({tensors[0]}.scalar_type() != at::ScalarType::{TYPES[t].scalar}, "{text}");'
             for t, text in op.row.refuses.items()
         ],
         *(["if (!self.is_complex()) return self;"] if unchanged else []),
@@ -473,7 +473,7 @@ def files_of(family: Family) -> dict[str, str]:
         }
         if any(o.row.by == "onemkl" for o in members):
             headers += ['#include "bindings/runtime/fallback.hpp"', '#include "kernels/mkl/library.hpp"']
-        if any(not o.row.meta for o in members):
+        if any(not o.row.meta or o.row.refuses for o in members):
             headers.append('#include "bindings/torch_compat.hpp"')
         if any(has_gradients(o) for o in members):
             headers += ["#include <ATen/autocast_mode.h>", '#include "bindings/aten/core/tangents.hpp"']

@@ -186,7 +186,7 @@ class Row(Strict):
     )
     refuses: dict[str, str] = Field(
         default_factory=dict,
-        description="element type -> text of the RuntimeError for it, where torch has one; for rows with `iter`",
+        description="element type -> text of torch's error for it, where torch has one; for rows with `iter`",
     )
     iterator: bool = Field(default=False, description="pass the structured TensorIterator as first argument")
     overloads: list[str] = Field(default_factory=list, description="further overloads, each with an adapter of its own")
