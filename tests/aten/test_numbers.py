@@ -84,3 +84,18 @@ def test_squares_of_complex_numbers_are_products() -> None:
         torch.testing.assert_close(square.cpu(), z**2)
     kernels = [e.key for e in p.key_averages() if e.device_type != torch.autograd.DeviceType.CPU]
     assert any("mul" in k for k in kernels) and not any("pow" in k for k in kernels), kernels
+
+
+@pytest.mark.parametrize("n", [3, 200_003])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8])
+@pytest.mark.parametrize(
+    "call",
+    ["add", "sub", "mul", "rsub", "bitwise_and", "bitwise_or", "bitwise_xor", "eq", "lt", "ge", "maximum"],
+)
+def test_integers_meet_numbers_of_64_bits(call: str, dtype: torch.dtype, n: int) -> None:
+    """A hash's constants have the highest bit set: their bits count, as on the CPU."""
+    x = (torch.arange(n) % 119 + 1).to(dtype)
+    for number in (0x9E3779B97F4A7C15, 2**63, 2**64 - 1):
+        other = torch.tensor(number, dtype=torch.uint64) if call == "maximum" else number
+        function = getattr(torch, call)
+        assert torch.equal(function(x.to("xpu"), other).cpu(), function(x, other))

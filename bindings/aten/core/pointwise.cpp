@@ -123,6 +123,12 @@ at::Scalar cpu_scalar(const at::Tensor& t) {
   return c10::fetch_and_cast<int64_t>(dtype, p);
 }
 
+// A number from 2^63 on beside integers, such as a hash's constant: its bits, as torch's iterators cast it.
+at::Scalar wrapped(const at::Scalar& s, DType want) {
+  if (s.type() != at::kUInt64 || !at::isIntegralType(static_cast<at::ScalarType>(want), true)) return s;
+  return static_cast<int64_t>(s.toUInt64());
+}
+
 }  // namespace
 
 Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want) {
@@ -130,7 +136,7 @@ Value number_value(const PointwiseOp& op, int k, const at::Tensor& t, DType want
 }
 
 Value number_value(const PointwiseOp& op, int k, const at::Scalar& s, DType want) {
-  Value v = convert(s, want, ScalarArg::compute);
+  Value v = convert(wrapped(s, want), want, ScalarArg::compute);
   const bool exact = op.exact && k == 1;
   switch (want) {
     case DType::f16:
