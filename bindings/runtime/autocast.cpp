@@ -16,7 +16,12 @@ constexpr const char* kInFloat[] = {
     "linalg_eigvalsh", "linalg_householder_product", "linalg_inv", "linalg_inv_ex", "linalg_lstsq",
     "linalg_matrix_rank", "linalg_matrix_rank.atol_rtol_float", "linalg_matrix_rank.atol_rtol_tensor",
     "linalg_matrix_rank.tol_tensor", "linalg_qr", "linalg_solve", "linalg_svd", "linalg_svdvals", "linalg_tensorinv",
-    "linalg_tensorsolve", "lu_solve", "orgqr", "ormqr", "pinverse", "qr", "svd", "triangular_solve"};
+    "linalg_tensorsolve", "lu_solve", "orgqr", "ormqr", "pinverse", "qr", "svd", "triangular_solve",
+    // torch lists the operators that these composites call, which a traced graph decomposes without calling them
+    "upsample_nearest1d.vec", "upsample_nearest2d.vec", "upsample_nearest3d.vec", "_upsample_nearest_exact1d.vec",
+    "_upsample_nearest_exact2d.vec", "_upsample_nearest_exact3d.vec", "upsample_linear1d.vec",
+    "upsample_bilinear2d.vec", "upsample_trilinear3d.vec", "upsample_bicubic2d.vec", "_upsample_bilinear2d_aa.vec",
+    "_upsample_bicubic2d_aa.vec"};
 
 at::Tensor in_float(const at::Tensor& t) {
   return t.defined() ? at::autocast::cached_cast(at::kFloat, t, c10::DeviceType::XPU) : t;

@@ -180,3 +180,17 @@ def test_gradients_of_overlapping_outputs(f: Callable[[torch.Tensor], torch.Tens
         return x.grad.cpu()
 
     torch.testing.assert_close(gradient(torch.compile(f), "xpu"), gradient(f, "cpu"))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "linear"])
+def test_interpolation_keeps_the_type_of_autocast(mode: str) -> None:
+    """Autocast computes it in float32, in a traced graph too, whose decomposition does not call torch's operator."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("xpu", dtype=torch.bfloat16):
+            return torch.nn.functional.interpolate(x @ x, scale_factor=2, mode=mode)
+
+    x = torch.randn(1, 4, 4, device="xpu")
+    got, want = torch.compile(f, backend="aot_eager", fullgraph=True)(x), f(x)
+    assert want.dtype == torch.float32
+    torch.testing.assert_close(got, want, rtol=0, atol=0)
