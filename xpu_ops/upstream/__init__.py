@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Files that are installed while torch is imported: what torch.xpu needs, then what uses it.
 CORE = ("profiler", "torch_core")
-AFTER_CORE = ("distributed", "multiprocessing", "dlpack")
+AFTER_CORE = ("distributed", "multiprocessing", "dlpack", "data_parallel")
 # Module -> the file that is installed after its import.
 DOORS = {
     "torch._decomp.decompositions": "decompositions",
