@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -92,6 +94,9 @@ def test_kernel_on_a_stream(axpy: jit.kernels.Kernel) -> None:
         ({1: torch.ones(4, 4, device="xpu").t()}, ValueError, "axpy: argument y must be contiguous"),
         ({0: 3}, TypeError, "axpy: argument x must be a tensor, not int"),
         ({3: "2"}, TypeError, "axpy: argument a must be a number, not str"),
+        ({2: 4.0}, TypeError, "axpy: argument n must be an integer, not float"),
+        ({2: 2**63}, ValueError, "axpy: argument n is 9223372036854775808, which long cannot hold"),
+        ({0: torch.ones(4, device="xpu").to_sparse()}, TypeError, "axpy: argument x must be a dense tensor"),
     ],
 )
 def test_kernel_errors_name_the_argument(
@@ -109,6 +114,23 @@ def test_kernel_count_errors(axpy: jit.kernels.Kernel) -> None:
         axpy(1)
     with pytest.raises(TypeError, match="axpy: expected 4 arguments, got 1"):
         axpy(1, items=3)
+    x, y = torch.ones(4, device="xpu"), torch.ones(4, device="xpu")
+    for count, error in ((-1, ValueError), (2.5, TypeError), ("3", TypeError)):
+        for name in ("items", "groups"):
+            with pytest.raises(error, match=f"axpy: {name} must"):
+                axpy(x, y, 4, 1.0, **{name: count})
+
+
+@pytest.mark.parametrize(("local", "error"), [(0, ValueError), (-4, ValueError), (2.5, TypeError)])
+def test_sizes_of_groups_that_cannot_be(local: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="f: local must"):
+        jit.kernel("void f(float* y) {}", "f", local=local)
+
+
+@pytest.mark.parametrize("lanes", [0, 3, 1024])
+def test_sizes_of_sub_groups_that_cannot_be(lanes: int) -> None:
+    with pytest.raises(ValueError, match=f"f: sub_group must be one of .*16.*, not {lanes}"):
+        jit.kernel("void f(float* y) {}", "f", local=32, sub_group=lanes)(torch.ones(4, device="xpu"), groups=1)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +140,7 @@ def test_kernel_count_errors(axpy: jit.kernels.Kernel) -> None:
         ("void f(std::vector<int> x) {}", "cannot read the parameter"),
         ("void f(widget x) {}", "parameter x has the type widget"),
         ("void f(long n, long n) {}", "two parameters are named n"),
+        ("void f(long n = abc) {}", "f: the default of parameter n must be a number, true or false, not 'abc'"),
     ],
 )
 def test_signatures_that_cannot_be(source: str, text: str) -> None:
@@ -188,6 +211,40 @@ def test_elementwise_errors(gelu_mul: jit.pointwise.Elementwise) -> None:
         gelu_mul(x, x.to(torch.complex64))
     with pytest.raises(ValueError, match="gelu_mul: argument b must be on an XPU device"):
         gelu_mul(x, torch.ones(3))
+    for other in (x.to_sparse(), torch.nested.nested_tensor([x], layout=torch.jagged)):
+        with pytest.raises(TypeError, match="gelu_mul: argument b must be a dense tensor, not"):
+            gelu_mul(x, other)
+    with pytest.raises(ValueError, match="must be a C\\+\\+ identifier, not 'two words'"):
+        jit.elementwise("two words", "float a", "a")
+
+
+def test_numbers_that_a_type_cannot_hold() -> None:
+    plus = jit.elementwise("plus", "int32_t a, int k = 1", "a + k")
+    x = torch.ones(3, dtype=torch.int32, device="xpu")
+    assert plus(x, k=2**31 - 2).tolist() == [2**31 - 1] * 3
+    for k in (2**31, -(2**31) - 1):
+        with pytest.raises(ValueError, match=f"plus: argument k is {k}, which int cannot hold"):
+            plus(x, k=k)
+    with pytest.raises(TypeError, match="plus: argument k must be an integer, not float"):
+        plus(x, k=2.5)
+
+
+def test_truths_are_defaults() -> None:
+    both = jit.elementwise("both", "float a, bool turn = false, float s = 2.f", "turn ? -a * s : a * s")
+    op = both.register("xpu_ops_test::both")
+    x = torch.ones(2, device="xpu")
+    for f in (both, op):
+        assert f(x).tolist() == [2, 2]
+        assert f(x, turn=True).tolist() == [-2, -2]
+
+
+def test_reduction_of_one_number() -> None:
+    rms = jit.reduction("rms", "float a", "a * a", finish="sycl::sqrt(x / n)")
+    x = torch.tensor(-3.0, device="xpu")
+    for dim in (None, 0, -1):
+        got = rms(x, dim=dim, keepdim=True)
+        assert got.shape == ()
+        assert got.item() == 3
 
 
 @pytest.mark.parametrize("dim", [None, 0, 1, -1, (0, 2), ()])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable
 from typing import Any
@@ -29,11 +30,22 @@ def function_parameters(source: str, name: str) -> str:
     return re.sub(r"\s+", " ", found[1])
 
 
+def _count(value: Any, what: str) -> int:
+    """The value as a count. Raises TypeError for what is no integer, ValueError for a negative one."""
+    if not hasattr(value, "__index__"):
+        raise TypeError(f"{what} must be an integer, not {type(value).__name__}")
+    if value < 0:
+        raise ValueError(f"{what} must not be negative, got {value}")
+    return operator.index(value)
+
+
 class Kernel:
     """A compiled function; calling it launches work-groups on the current stream. Made by :func:`kernel`."""
 
     def __init__(self, source: str, name: str, local: int, sub_group: int | None) -> None:
-        self.name, self._local = name, local
+        if _count(local, f"{name}: local") == 0:
+            raise ValueError(f"{name}: local must be at least 1")
+        self.name, self._local, self._sub_group = name, local, sub_group
         self.parameters = parse(function_parameters(source, name), name)
         fields, entry = [p.field for p in self.parameters], f"{name}_kernel"
         called = printer.call(name, (f.value for f in fields))
@@ -49,6 +61,10 @@ class Kernel:
         """
         device = torch.xpu.current_device() if device < 0 else device
         if device not in self._launch:
+            sizes = torch.xpu.get_device_properties(device).sub_group_sizes
+            if self._sub_group is not None and self._sub_group not in sizes:
+                known = ", ".join(map(str, sizes))
+                raise ValueError(f"{self.name}: sub_group must be one of {known}, not {self._sub_group}")
             (self._launch[device],) = service.load(self._source, [self._spec], device)
 
     def __call__(self, *args: Any, groups: int | None = None, items: int | None = None) -> None:
@@ -59,7 +75,9 @@ class Kernel:
         """
         if (groups is None) == (items is None):
             raise TypeError(f"{self.name}: give either groups= or items=")
-        count = groups if groups is not None else -(-int(items or 0) // self._local)
+        count = _count(items, f"{self.name}: items") if groups is None else _count(groups, f"{self.name}: groups")
+        if groups is None:
+            count = -(-count // self._local)
         self._check(args)
         devices = {a.device for a in args if isinstance(a, torch.Tensor)}
         if len(devices) > 1:

@@ -48,7 +48,7 @@ class Reduction(tensors.Operator):
         kept = [d for d in range(views[0].dim()) if d not in dims]
         columns = math.prod(views[0].shape[d] for d in dims)
         rows = math.prod(views[0].shape[d] for d in kept)
-        flat = [v.permute(*kept, *dims).reshape(rows, columns).contiguous() for v in views]
+        flat = [v.permute([*kept, *dims]).reshape(rows, columns).contiguous() for v in views]
         return self._reduce(flat, values, *self._dtypes(operands), columns).view(shape)
 
     def _run(self, *args: Any, **scalars: Any) -> torch.Tensor:

@@ -21,6 +21,8 @@ POINTED: dict[str, torch.dtype | None] = {
     "void": None,
 }
 SCALARS = ("float", "double", "bool", "int", "int32_t", "int64_t", "long")
+BITS = {"int": 32, "int32_t": 32, "int64_t": 64, "long": 64}  # of the integers
+_TRUTHS = {"true": True, "false": False}
 _DECLARATION = re.compile(r"^(?P<const>const\s+)?(?P<type>[A-Za-z_]\w*)\s*(?P<star>\*)?\s*(?P<name>[A-Za-z_]\w*)$")
 
 
@@ -46,6 +48,19 @@ class Parameter:
         return POINTED[self.ctype]
 
 
+def _default(text: str, what: str) -> bool | int | float:
+    """The value of a C++ literal, such as 1e-3f, -2 or true."""
+    if text in _TRUTHS:
+        return _TRUTHS[text]
+    try:
+        value = ast.literal_eval(re.sub(r"(?<=[\d.])[fFlL]$", "", text))
+    except (SyntaxError, ValueError):
+        value = None
+    if not isinstance(value, (int, float)):
+        raise ValueError(f"{what} must be a number, true or false, not {text!r}")
+    return value
+
+
 def parse(declarations: str, kernel: str, extra_types: tuple[str, ...] = ()) -> list[Parameter]:
     """Parameters from "const float* x, long n, float scale = 1".
 
@@ -62,7 +77,7 @@ def parse(declarations: str, kernel: str, extra_types: tuple[str, ...] = ()) -> 
         known = POINTED if pointer else (*SCALARS, *extra_types)
         if ctype not in known:
             raise ValueError(f"{kernel}: parameter {found['name']} has the type {ctype}; known are {', '.join(known)}")
-        value = ast.literal_eval(default.rstrip("fF") if default[-1:] in "fF" else default) if default else None
+        value = _default(default, f"{kernel}: the default of parameter {found['name']}") if default else None
         parameters.append(Parameter(found["name"], ctype, pointer, bool(found["const"]), value, bool(default)))
     names = [p.name for p in parameters]
     if duplicate := next((n for n in names if names.count(n) > 1), None):

@@ -17,7 +17,7 @@ from xpu_ops.block.nests import Form, Problem, choose
 from xpu_ops.block.parameters import Field, pointer
 from xpu_ops.block.types import memory_type
 from xpu_ops.jit import service
-from xpu_ops.jit.signature import DTYPES, SCALARS, Parameter, parse
+from xpu_ops.jit.signature import BITS, DTYPES, SCALARS, Parameter, parse
 
 GENERIC = "T"  # the type that the promoted dtype is computed in
 
@@ -57,17 +57,28 @@ def fields(result: torch.dtype, operands: Mapping[str, torch.dtype], scalars: Se
 
 
 def check_tensor(name: str, p: Parameter, t: object) -> None:
-    """Raises TypeError or ValueError for what is no tensor of an XPU device."""
+    """Raises TypeError or ValueError for what is no dense tensor of an XPU device."""
     if not isinstance(t, torch.Tensor):
         raise TypeError(f"{name}: argument {p.name} must be a tensor, not {type(t).__name__}")
     if t.device.type != "xpu":
         raise ValueError(f"{name}: argument {p.name} must be on an XPU device, not on {t.device}")
+    if t.layout != torch.strided or t.is_nested:
+        raise TypeError(
+            f"{name}: argument {p.name} must be a dense tensor, not {'nested' if t.is_nested else t.layout}"
+        )
 
 
 def check_number(name: str, p: Parameter, value: object) -> None:
-    """Raises TypeError for what is no number."""
+    """Raises TypeError for what is no number of the parameter's kind, ValueError for one that its type cannot hold."""
     if not isinstance(value, (int, float)):
         raise TypeError(f"{name}: argument {p.name} must be a number, not {type(value).__name__}")
+    if p.field.letter != "i":
+        return
+    if not isinstance(value, int):
+        raise TypeError(f"{name}: argument {p.name} must be an integer, not {type(value).__name__}")
+    high = 1 << BITS.get(p.ctype, 64) - 1
+    if not -high <= value < high:
+        raise ValueError(f"{name}: argument {p.name} is {value}, which {p.ctype} cannot hold")
 
 
 class Operator:
@@ -76,6 +87,8 @@ class Operator:
     _after_tensors = ""  # arguments of a registered operator between its tensors and its numbers
 
     def __init__(self, name: str, parameters: str, result: torch.dtype | None, preamble: str) -> None:
+        if not name.isidentifier():
+            raise ValueError(f"the name of a kernel must be a C++ identifier, not {name!r}")
         self.name, self._result, self._preamble = name, result, preamble
         self.operands, self.scalars = operands_and_scalars(parameters, name)
         self._declared = ", ".join(f"{p.ctype} {p.name}" for p in (*self.operands, *self.scalars))
@@ -114,7 +127,8 @@ class Operator:
         raise NotImplementedError
 
     def _schema(self) -> str:
-        keywords = [f"{'int' if p.field.letter == 'i' else 'float'} {p.name}={p.default}" for p in self.scalars]
+        types = ("bool" if p.ctype == "bool" else "int" if p.field.letter == "i" else "float" for p in self.scalars)
+        keywords = [f"{t} {p.name}={p.default}" for t, p in zip(types, self.scalars, strict=True)]
         tail = filter(None, [self._after_tensors, "*" if keywords else "", *keywords])
         return f"({', '.join([*(f'Tensor {p.name}' for p in self.operands), *tail])}) -> Tensor"
 
