@@ -194,3 +194,16 @@ def test_interpolation_keeps_the_type_of_autocast(mode: str) -> None:
     got, want = torch.compile(f, backend="aot_eager", fullgraph=True)(x), f(x)
     assert want.dtype == torch.float32
     torch.testing.assert_close(got, want, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_expanded_operand_of_a_complex_operator(dynamic: bool) -> None:
+    """A transform of columns has the strides of columns; the gradient of abs multiplies an expanded real number by it."""
+
+    def f(x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.fft(x, dim=0).abs().sum() + torch.fft.rfft2(x).abs().mean()
+
+    x = torch.randn(5, 6, device="xpu", requires_grad=True)
+    (want,) = torch.autograd.grad(f(x), x)
+    (got,) = torch.autograd.grad(torch.compile(f, dynamic=dynamic)(x), x)
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)

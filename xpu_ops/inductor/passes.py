@@ -10,6 +10,7 @@ from xpu_ops import upstream
 from xpu_ops.inductor.compiler import generator_digest
 from xpu_ops.inductor.nodes import CONVERT, in_place_of, only_user, value_of
 from xpu_ops.inductor.softmax import whole_softmax
+from xpu_ops.upstream.aot_autograd import may_overlap
 
 aten = torch.ops.aten
 _PRODUCTS = (aten.addmm.default, aten.mm.default)
@@ -35,7 +36,7 @@ def is_xpu(x: object) -> bool:
 
 
 class Rewrite(CustomGraphPass):
-    """Softmax becomes one operator; addmm and mm with a transposed weight mkldnn::_linear_pointwise where an activation or a
+    """Softmax becomes one operator; operands of complex operators get their type; addmm and mm with a transposed weight mkldnn::_linear_pointwise where an activation or a
     sum follows.
 
     Upstream's patterns then put that into oneDNN's post-ops. Upstream itself writes this operator only for CPU tensors of
@@ -47,6 +48,7 @@ class Rewrite(CustomGraphPass):
 
     def __call__(self, graph: fx.Graph) -> None:
         whole_softmax(graph)
+        _promote_overlapping(graph)
         nodes = [n for target in _PRODUCTS for n in graph.find_nodes(op="call_function", target=target)]
         fused = [n for n in nodes if _fuse_linear(graph, n)]
         if fused:
@@ -55,6 +57,28 @@ class Rewrite(CustomGraphPass):
             post_grad.lazy_init()
             upstream.install_once("inductor_linear")
             graph.eliminate_dead_code()
+
+
+def _promote_overlapping(graph: fx.Graph) -> None:
+    """Converts expanded operands of complex operators, which ATen serves, before the call.
+
+    torch's meta functions convert operands first, as its CPU does, so that a copy without gaps counts for the strides of
+    the result; on a device the kernel converts, and the expanded operand does not count.
+    """
+    for node in list(graph.nodes):
+        if node.op != "call_function" or torch.Tag.pointwise not in getattr(node.target, "tags", ()):
+            continue
+        out = value_of(node)
+        if out is None or out.device.type != "xpu" or not out.is_complex():
+            continue
+        for arg in node.all_input_nodes:
+            value = value_of(arg)
+            if value is None or value.dim() == 0 or value.dtype == out.dtype or not may_overlap(value):
+                continue
+            with graph.inserting_before(node):
+                converted = graph.call_function(CONVERT, (arg, out.dtype))
+            converted.meta["val"] = CONVERT(value, out.dtype)
+            node.replace_input_with(arg, converted)
 
 
 def _fuse_linear(graph: fx.Graph, node: fx.Node) -> bool:
