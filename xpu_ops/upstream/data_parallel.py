@@ -1,4 +1,4 @@
-"""What torch.nn.DataParallel and torch.nn.parallel.comm call: functions that only a CUDA build of torch has."""
+"""Functions that torch.nn.DataParallel and torch.nn.parallel.comm call, and that only a CUDA build of torch has."""
 
 from __future__ import annotations
 
