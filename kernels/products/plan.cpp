@@ -1,5 +1,6 @@
 #include "kernels/products/plan.hpp"
 
+#include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstdint>
@@ -228,6 +229,19 @@ bool plan_folded_depthwise(const ConvProblem& p, bool bounded, const runtime::Po
          ops::plan_depthwise_last_serves(direct_problem(p.src, p.weights, p.dst, p.geometry), p.src.type, policy);
 }
 
+namespace {
+
+bool may_be_columns(const ConvProblem& p, const runtime::Policy& policy) {
+  if (p.geometry.spatial > 2 || p.src.type != p.weights.type || p.src.type != p.dst.type) return false;
+  const View &src = p.geometry.transposed ? p.dst : p.src, &dst = p.geometry.transposed ? p.src : p.dst;
+  const int64_t inner = p.weights.numel() / p.weights.dims[0], results = dst.numel();
+  const int64_t columns = results / dst.dims[1] * inner * p.geometry.groups;
+  return std::max({src.numel(), results, columns}) <= INT32_MAX &&
+         ops::plan_blas_product(p.src.type, results, inner, policy);
+}
+
+}  // namespace
+
 Plan plan_convolution(const ConvProblem& p, ops::ConvPass pass, const runtime::Policy& policy) {
   using Pass = ops::ConvPass;
   Plan plan;
@@ -249,6 +263,7 @@ Plan plan_convolution(const ConvProblem& p, ops::ConvPass pass, const runtime::P
       list.add_primitive({.wide = true}, pass == Pass::forward && p.weight.name && packs);
     }
   }
+  if (!p.composed && may_be_columns(p, policy)) list.add({.engine = Engine::columns});
   if (!p.composed) list.add({.engine = Engine::direct, .wide = half});
   return plan;
 }

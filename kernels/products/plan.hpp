@@ -11,8 +11,9 @@
 namespace xpu_ops::products {
 
 // direct: the own kernels that compute any convolution, an item per element. bytes: the own kernel for few rows. whole:
-// 8-bit integers by float32 primitives, of as many inner elements at a time as are exact. blas: oneMKL.
-enum class Engine : uint8_t { own, primitive, direct, bytes, whole, blas };
+// 8-bit integers by float32 primitives, of as many inner elements at a time as are exact. blas: oneMKL. columns: a
+// convolution as products by oneMKL.
+enum class Engine : uint8_t { own, primitive, direct, bytes, whole, blas, columns };
 // as_it_is; plain: an operand in a layout that primitives do not take is copied; dense: each that is not row-major is.
 enum class Layout : uint8_t { as_it_is, plain, dense };
 // How c is added: not, as an operand of the primitive, or from the result, into which it is copied.

@@ -1,10 +1,12 @@
 // The attempts of a convolution and of its gradients.
 #include <optional>
 
+#include "kernels/mkl/blas.hpp"
 #include "kernels/onednn/convolution.hpp"
 #include "kernels/onednn/engine.hpp"
 #include "kernels/onednn/weight_cache.hpp"
 #include "kernels/products/chain.hpp"
+#include "kernels/products/columns.hpp"
 #include "kernels/products/copies.hpp"
 #include "kernels/products/plan.hpp"
 #include "kernels/products/run.hpp"
@@ -57,6 +59,20 @@ void launch_direct(runtime::Queue& queue, Pass pass, const View& src, const View
   ops::direct_convolution(queue, pass, written.type, a, written.numel());
 }
 
+// A transposed convolution is the gradient of one whose source is its result.
+bool columns(runtime::Queue& queue, Pass pass, const ConvProblem& p, const View* bias = nullptr) {
+  if (!mkl::takes_products(queue)) return false;
+  if (p.geometry.transposed) {
+    const Pass turned = pass == Pass::forward         ? Pass::backward_data
+                        : pass == Pass::backward_data ? Pass::forward
+                                                      : pass;
+    run_columns(queue, turned, p.dst, p.weights, bias, p.src, p.geometry);
+  } else {
+    run_columns(queue, pass, p.src, p.weights, bias, p.dst, p.geometry);
+  }
+  return true;
+}
+
 void launch_depthwise(runtime::Queue& queue, const ConvProblem& p) {
   View w = p.weights;
   Memory memory;
@@ -92,6 +108,7 @@ class ForwardOracle {
       launch_depthwise(queue_, p_);
       return true;
     }
+    if (attempt.engine == Engine::columns) return columns(queue_, Pass::forward, p_, p_.epilogue.bias);
     WeightRef weight;
     if (attempt.engine == Engine::primitive && (attempt.packed || !attempt.wide)) weight = name();
     if (attempt.packed && !weight.storage) return false;
@@ -208,6 +225,7 @@ Served run(runtime::Queue& queue, const ConvProblem& p, const Folded& f) {
 void run_backward_data(runtime::Queue& queue, const ConvProblem& p, SharedCopies& copies) {
   const Plan plan = plan_convolution(p, Pass::backward_data, runtime::device_info(queue.device).policy);
   choose(plan, [&](const Attempt& attempt) {
+    if (attempt.engine == Engine::columns) return columns(queue, Pass::backward_data, p);
     Memory memory[3];
     View grad = wide_view(p.dst, attempt.wide), w = wide_view(p.weights, attempt.wide);
     View out = wide_view(p.src, attempt.wide);
@@ -236,6 +254,7 @@ Served run_backward_weights(runtime::Queue& queue, const ConvProblem& p, SharedC
   const Attempt* served = choose(plan, [&](const Attempt& attempt) {
     if (attempt.engine == Engine::primitive)
       return onednn::convolution_backward_weights(queue, p.src, p.dst, p.weights, p.epilogue.bias, p.geometry, copies);
+    if (attempt.engine == Engine::columns) return columns(queue, Pass::backward_weights, p);
     if (p.geometry.transposed)
       launch_direct(queue, Pass::backward_weights, p.dst, p.weights, nullptr, p.src, p.geometry);
     else

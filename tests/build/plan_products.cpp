@@ -329,8 +329,19 @@ void test_convolutions() {
       const Plan weights = plan_convolution(p, ConvPass::backward_weights, policy);
       CHECK((choose(weights, no_primitives) == nullptr) == p.composed);
     }
-  at("convolution of integers");
   const Policy policy = cpu_policy(2);
+  at("convolution of a type that oneDNN has not");
+  for (const DType type : {DType::f64, DType::c64, DType::c128})
+    for (const ConvPass pass : {ConvPass::forward, ConvPass::backward_data, ConvPass::backward_weights}) {
+      ConvProblem wide = convolution(type, 32, 1);
+      CHECK(choose(plan_convolution(wide, pass, policy), all)->engine == Engine::columns);
+      CHECK(choose(plan_convolution(wide, pass, gpu_policy(64)), all)->engine == Engine::direct);
+      wide.geometry.transposed = true;
+      CHECK(choose(plan_convolution(wide, pass, policy), all)->engine == Engine::columns);
+      wide.geometry.spatial = 3;
+      CHECK(choose(plan_convolution(wide, pass, policy), all)->engine == Engine::direct);
+    }
+  at("convolution of integers");
   CHECK(choose(plan_convolution(convolution(DType::i64, 8, 1), ConvPass::forward, policy), all)->engine ==
         Engine::direct);
   ConvProblem q = convolution(DType::u8, 8, 1);
