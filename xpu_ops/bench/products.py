@@ -41,6 +41,15 @@ def matmul(full: bool) -> Iterator[Case]:
     for n in (256, 512):
         a, b = torch.randn(n, n, dtype=torch.float64), torch.randn(n, n, dtype=torch.float64)
         yield Case("matmul", f"mm f64 {n}", torch.mm, (a, b), flops=2 * n**3)
+    for wide in (torch.float64, torch.complex64):
+        a, b = torch.randn(1024, 1024, dtype=wide), torch.randn(16, 64, 64, dtype=wide)
+        yield Case("matmul", f"one row {short(wide)} 1024", torch.mm, (a[:1], a))
+        yield Case("matmul", f"bmm {short(wide)} 16x64", torch.bmm, (b, b))
+    a = torch.randn(256, 256, dtype=torch.complex64)
+    yield Case("matmul", "mm complex64 256", torch.mm, (a, a))
+    a, b = torch.randn(8, 64, 28, 28, dtype=torch.float64), torch.randn(64, 64, 3, 3, dtype=torch.float64)
+    yield Case("convolution", "3x3 of 64 at 28 float64", lambda x, w: F.conv2d(x, w, padding=1), (a, b))
+    yield Case("convolution", "its gradients float64", with_gradients(lambda x, w: F.conv2d(x, w, padding=1)), (a, b))
     x, w, bias = torch.randn(512, 1024), torch.randn(4096, 1024), torch.randn(4096)
     left, right = torch.randn(96, 128, 64), torch.randn(96, 64, 128)
     for dtype in (torch.float32, torch.bfloat16):
