@@ -20,11 +20,9 @@ def test_modules_belong_to_families() -> None:
 
 
 def test_a_class_of_some_families() -> None:
-    def serves(name: str, module: str) -> bool:
-        return classes.serves(name, module, whole=False)
-
-    assert serves("skx", "sort_0110") and serves("core-avx2", "attention_0")
-    assert serves("sapphirerapids", "attention_01_fp64") and not serves("sapphirerapids", "sort_0110")
+    assert classes.serves("skx", "sort_0110") and classes.serves("core-avx2", "attention_0")
+    assert classes.serves("sapphirerapids", "attention_01_fp64") and not classes.serves("sapphirerapids", "sort_0110")
+    assert not classes.serves("core-avx2", "sort_gpu_01")
     assert classes.serves("sapphirerapids", "sort_0110", whole=True)
     named = {f for families in classes.FAMILIES.values() for f in families}
     assert named <= {p.stem for p in MODULES.glob("*.yaml")}, "no family of the manifest"

@@ -37,7 +37,7 @@ def family(module: str) -> str:
     return re.sub(r"(_[01]+)?(_fp64)?$", "", module)
 
 
-def serves(name: str, module: str, whole: bool) -> bool:
+def serves(name: str, module: str, whole: bool = False) -> bool:
     """Whether a class has a module of its own: none of kernels that plans of a GPU alone choose, as `python -m tools.kernelc`."""
     return not for_gpus(module) and (whole or name not in FAMILIES or family(module) in FAMILIES[name])
 
