@@ -62,7 +62,7 @@ class Convolution {
     channels_ = a_.co / groups_;
     pixels_ = int64_t{a_.in[1]} * a_.in[2];
     const bool as_they_lie = a_.kernel[1] == 1 && a_.kernel[2] == 1 && a_.stride[1] == 1 && a_.stride[2] == 1 &&
-                             a_.pad[1] == 0 && a_.pad[2] == 0;
+                             a_.pad[1] == 0 && a_.pad[2] == 0 && pixels_ == columns_;
     const int64_t image = groups_ * rows_ * columns_;
     images_ = std::clamp<int64_t>(kColumnBytes / (image * dtype_size(type_)), 1, a_.n);
     if (!as_they_lie) memory_.emplace(images_ * image * dtype_size(type_));

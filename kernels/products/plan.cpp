@@ -234,6 +234,7 @@ namespace {
 bool may_be_columns(const ConvProblem& p, const runtime::Policy& policy) {
   if (p.geometry.spatial > 2 || p.src.type != p.weights.type || p.src.type != p.dst.type) return false;
   const View &src = p.geometry.transposed ? p.dst : p.src, &dst = p.geometry.transposed ? p.src : p.dst;
+  if (p.weights.numel() == 0 || dst.numel() == 0) return false;
   const int64_t inner = p.weights.numel() / p.weights.dims[0], results = dst.numel();
   const int64_t columns = results / dst.dims[1] * inner * p.geometry.groups;
   return std::max({src.numel(), results, columns}) <= INT32_MAX &&

@@ -22,6 +22,12 @@ CASES: dict[str, dict[str, Any]] = {
     "depthwise": {"groups": 16, "out": 32},
     "transposed": {"transposed": True, "stride": 2},
     "transposed, padded": {"transposed": True, "stride": 2, "padding": 1, "output_padding": 1, "dilation": 2},
+    "transposed, one step": {
+        "transposed": True,
+        "kernel": 1,
+        "dilation": 2,
+        "output_padding": 1,
+    },
     "transposed, groups": {"transposed": True, "groups": 4},
 }
 

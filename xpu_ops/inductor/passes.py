@@ -36,8 +36,8 @@ def is_xpu(x: object) -> bool:
 
 
 class Rewrite(CustomGraphPass):
-    """Softmax becomes one operator; operands of complex operators get their type; addmm and mm with a transposed weight mkldnn::_linear_pointwise where an activation or a
-    sum follows.
+    """Softmax becomes one operator; operands of complex operators get their type; addmm and mm with a transposed weight
+    become mkldnn::_linear_pointwise where an activation or a sum follows.
 
     Upstream's patterns then put that into oneDNN's post-ops. Upstream itself writes this operator only for CPU tensors of
     frozen graphs, to pack the weights; here nothing is packed ahead.

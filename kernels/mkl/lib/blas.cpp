@@ -63,7 +63,7 @@ void gemm(const Gemm& g) {
         Routines<T>::gemm(&op_a, &op_b, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc);
       }
     };
-    run_blocks(g.batch, m * n * k <= kOneThread ? g.threads : 1, one);
+    run_blocks(g.batch, g.batch > 1 && m * n * k <= kOneThread ? g.threads : 1, one);
   });
 }
 
