@@ -25,11 +25,7 @@ class Dense {
   Dense(runtime::Queue& queue, const View& v, bool written) : queue_(queue), given_(v), written_(written) {
     if (is_dense(v)) return;
     copy_ = v;
-    int64_t next = 1;
-    for (int d = v.ndim - 1; d >= 0; --d) {
-      copy_.strides[d] = next;
-      next *= v.dims[d];
-    }
+    set_dense(copy_);
     copy_.data = memory_.emplace(v.numel() * dtype_size(v.type)).get();
     if (!written) convert(queue, copy_, v);
   }
@@ -49,7 +45,7 @@ class Dense {
 };
 
 void set_one(DType type, uint64_t (&bits)[2]) {
-  bits[0] = type == DType::c64 || type == DType::f32 ? std::bit_cast<uint32_t>(1.f) : std::bit_cast<uint64_t>(1.0);
+  bits[0] = type == DType::c64 ? std::bit_cast<uint32_t>(1.f) : std::bit_cast<uint64_t>(1.0);
 }
 
 class Convolution {
@@ -171,14 +167,13 @@ class Convolution {
   }
   ops::Im2colProblem problem(void* dst, const void* src) const {
     ops::Im2colProblem p{};
-    const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
     p.dst = dst, p.src = src;
-    p.height = i32(a_.in[1]), p.width = i32(a_.in[2]);
-    p.out_height = i32(a_.out[1]), p.out_width = i32(a_.out[2]);
-    p.kernel_h = i32(a_.kernel[1]), p.kernel_w = i32(a_.kernel[2]);
-    p.dilation_h = i32(a_.dilation[1]), p.dilation_w = i32(a_.dilation[2]);
-    p.pad_h = i32(a_.pad[1]), p.pad_w = i32(a_.pad[2]);
-    p.stride_h = i32(a_.stride[1]), p.stride_w = i32(a_.stride[2]);
+    p.height = a_.in[1], p.width = a_.in[2];
+    p.out_height = a_.out[1], p.out_width = a_.out[2];
+    p.kernel_h = a_.kernel[1], p.kernel_w = a_.kernel[2];
+    p.dilation_h = a_.dilation[1], p.dilation_w = a_.dilation[2];
+    p.pad_h = a_.pad[1], p.pad_w = a_.pad[2];
+    p.stride_h = a_.stride[1], p.stride_w = a_.stride[2];
     return p;
   }
 

@@ -26,11 +26,6 @@ bool fills_memory(const View& v) {
   return true;
 }
 
-void set_dense(View& v) {
-  int64_t next = 1;
-  for (int d = v.ndim - 1; d >= 0; --d) v.strides[d] = std::exchange(next, next * v.dims[d]);
-}
-
 // As at::infer_dense_strides.
 void order_strides(View& v) {
   int order[kViewDims];
@@ -61,6 +56,11 @@ void move(runtime::Queue& queue, const View& dst, const View& src) {
 }
 
 }  // namespace
+
+void set_dense(View& v) {
+  int64_t next = 1;
+  for (int d = v.ndim - 1; d >= 0; --d) v.strides[d] = std::exchange(next, next * v.dims[d]);
+}
 
 bool same_layout(const View& a, const View& b) {
   for (int d = 0; d < a.ndim; ++d)

@@ -6,6 +6,7 @@
 namespace xpu_ops::products {
 
 View view_of(const Operand& t);
+void set_dense(View& v);                         // strides of a row-major one without gaps
 bool same_layout(const View& a, const View& b);  // of equal sizes: strides are, up to dims of size 1
 
 // A view of `type` without memory: with t's strides where t fills its memory, else in their order without gaps.

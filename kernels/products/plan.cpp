@@ -264,7 +264,7 @@ Plan plan_convolution(const ConvProblem& p, ops::ConvPass pass, const runtime::P
       list.add_primitive({.wide = true}, pass == Pass::forward && p.weight.name && packs);
     }
   }
-  if (!p.composed && may_be_columns(p, policy)) list.add({.engine = Engine::columns});
+  if (!p.composed && !is_float(type) && may_be_columns(p, policy)) list.add({.engine = Engine::columns});
   if (!p.composed) list.add({.engine = Engine::direct, .wide = half});
   return plan;
 }
