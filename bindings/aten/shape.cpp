@@ -4,6 +4,7 @@
 #include <ATen/native/Resize.h>
 #include <ATen/native/im2col_shape_check.h>
 #include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/constant_pad_nd_native.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
@@ -25,6 +26,7 @@ namespace xpu_ops::aten {
 namespace {
 
 constexpr int64_t kLimit = int64_t{1} << 31;
+constexpr ops::PadMode kReflection = ops::PadMode::reflection, kReplication = ops::PadMode::replication;
 
 // ---- cat ----------------------------------------------------------------------------------------------------------
 
@@ -48,6 +50,7 @@ std::optional<int64_t> run_step(const at::Tensor& t, const at::Tensor& out, int6
 
 // ---- padding ------------------------------------------------------------------------------------------------------
 
+// Dimension 0 is the innermost.
 struct PadShape { int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, pad[3] = {0, 0, 0}; };
 
 PadShape pad_shape(const at::Tensor& input, at::IntArrayRef padding) {
@@ -64,9 +67,9 @@ PadShape pad_shape(const at::Tensor& input, at::IntArrayRef padding) {
   return s;
 }
 
-// Writes `rows` rows of the tensor with sizes `write`.
-void run_pad(const runtime::KernelTable& table, DType type, void* dst, const void* src, const PadShape& s,
-             const int64_t (&write)[3], int64_t numel, int64_t other_numel, bool reflect) {
+// Writes `numel` elements of the tensor with sizes `write`.
+ops::PadProblem pad_problem(void* dst, const void* src, const PadShape& s, const int64_t (&write)[3], int64_t numel,
+                            int64_t other_numel, ops::PadMode mode) {
   TORCH_CHECK(numel < kLimit && other_numel < kLimit,
               "padding of tensors of 2^31 elements and more is not supported on XPU");
   ops::PadProblem p{};
@@ -78,8 +81,34 @@ void run_pad(const runtime::KernelTable& table, DType type, void* dst, const voi
     p.out[d] = static_cast<int32_t>(s.out[d]);
     p.pad[d] = static_cast<int32_t>(s.pad[d]);
   }
-  p.reflect = reflect;
-  ops::pad(runtime::current_queue(), table[type], p);
+  p.mode = mode;
+  return p;
+}
+
+// The padded dimensions of a tensor with elements as `format` has them, as at most three: one without padding is part
+// of the next outer one. Without a value where that does not serve.
+std::optional<PadShape> merged_padding(const at::Tensor& input, at::IntArrayRef padding, at::MemoryFormat format) {
+  if (!input.is_contiguous(format)) return {};
+  const int64_t last = input.dim() - 1;
+  PadShape s;
+  size_t k = 0;
+  for (int64_t i = last; i >= 0; --i) {
+    // The channels are innermost.
+    const int64_t d = format == at::MemoryFormat::Contiguous || i == 0 ? i : i == last ? 1 : i + 1;
+    const auto at = static_cast<size_t>(2 * (last - d));
+    const int64_t before = at < padding.size() ? padding[at] : 0, after = at < padding.size() ? padding[at + 1] : 0;
+    if (before < 0 || after < 0) return {};
+    if (k < 3 && s.in[k] != s.out[k]) ++k;
+    if (k == 3) {
+      if (before + after != 0) return {};
+      continue;
+    }
+    const int64_t inner = s.in[k];
+    s.in[k] = inner * input.size(d);
+    s.out[k] = inner * (before + input.size(d) + after);
+    s.pad[k] = inner * before;
+  }
+  return s;
 }
 
 // As the CPU kernels do, where upstream's metas do not set it: strides of the input's format, but never for elements
@@ -88,20 +117,20 @@ void restride(const at::Tensor& out, at::IntArrayRef sizes, const at::Tensor& in
   if (out.sizes() != sizes || out.is_non_overlapping_and_dense()) out.resize_(sizes, input.suggest_memory_format());
 }
 
-void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, bool reflect) {
+void pad_forward(const at::Tensor& input, at::IntArrayRef padding, const at::Tensor& out, ops::PadMode mode) {
   if (out.numel() == 0) return;
   at::assert_no_internal_overlap(out);
   restride(out, out.sizes(), input);
   const PadShape s = pad_shape(input, padding);
   const at::Tensor src = plain(input);
   ContiguousOut target(out);
-  run_pad(reflect ? kernels::pad_gather_reflection : kernels::pad_gather_replication, raw_dtype(out.element_size()),
-          target.data(), src.const_data_ptr(), s, s.out, out.numel(), input.numel(), reflect);
+  ops::pad(runtime::current_queue(), out.element_size(),
+           pad_problem(target.data(), src.const_data_ptr(), s, s.out, out.numel(), input.numel(), mode));
   target.finish();
 }
 
 void pad_backward(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding,
-                  const at::Tensor& grad_input, bool reflect) {
+                  const at::Tensor& grad_input, ops::PadMode mode) {
   TORCH_CHECK(grad.dim() == input.dim() && grad.scalar_type() == input.scalar_type(),
               "gradOutput is expected to have the dimensions and the type of the input, but got ", grad.toString(), " ",
               grad.sizes(), " for ", input.toString(), " ", input.sizes());
@@ -113,9 +142,8 @@ void pad_backward(const at::Tensor& grad, const at::Tensor& input, at::IntArrayR
   const PadShape s = pad_shape(input, padding);
   const at::Tensor src = plain(grad);
   ContiguousOut target(grad_input);
-  run_pad(reflect ? kernels::pad_gather_backward_reflection : kernels::pad_gather_backward_replication,
-          dtype_of(grad_input), target.data(), src.const_data_ptr(), s, s.in, grad_input.numel(), grad.numel(),
-          reflect);
+  ops::pad_backward(runtime::current_queue(), dtype_of(grad_input),
+                    pad_problem(target.data(), src.const_data_ptr(), s, s.in, grad_input.numel(), grad.numel(), mode));
   target.finish();
 }
 
@@ -149,10 +177,10 @@ void check_grad_sizes(const at::Tensor& grad, const at::Tensor& input, at::IntAr
 }
 
 at::Tensor& pad_backward_out(const at::Tensor& grad, const at::Tensor& input, at::IntArrayRef padding,
-                             at::Tensor& grad_input, bool reflect) {
+                             at::Tensor& grad_input, ops::PadMode mode) {
   check_grad_sizes(grad, input, padding);
   restride(grad_input, input.sizes(), input);
-  pad_backward(grad, input, padding, grad_input, reflect);
+  pad_backward(grad, input, padding, grad_input, mode);
   return grad_input;
 }
 
@@ -366,16 +394,16 @@ at::Tensor pixel_unshuffle(const at::Tensor& self, int64_t downscale_factor) {
 }
 
 void reflection_pad1d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
-  pad_forward(self, padding, out, true);
+  pad_forward(self, padding, out, kReflection);
 }
 void reflection_pad1d_backward_impl(const at::Tensor& grad_output, const at::Tensor& self,
                                     at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) {
-  pad_backward(grad_output, self, padding, grad_input, true);
+  pad_backward(grad_output, self, padding, grad_input, kReflection);
 }
 at::Tensor& reflection_pad2d_out(const at::Tensor& self, at::IntArrayRef padding, at::Tensor& out) {
   check_reflection2d(self, padding);
   resize_pad(out, self, padding);
-  pad_forward(self, padding, out, true);
+  pad_forward(self, padding, out, kReflection);
   return out;
 }
 at::Tensor reflection_pad2d(const at::Tensor& self, at::IntArrayRef padding) {
@@ -384,47 +412,68 @@ at::Tensor reflection_pad2d(const at::Tensor& self, at::IntArrayRef padding) {
 }
 at::Tensor& reflection_pad2d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
                                                  at::IntArrayRef padding, at::Tensor& grad_input) {
-  return pad_backward_out(grad_output, self, padding, grad_input, true);
+  return pad_backward_out(grad_output, self, padding, grad_input, kReflection);
 }
 at::Tensor reflection_pad2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) {
   at::Tensor grad_input = at::empty({0}, self.options());
-  return pad_backward_out(grad_output, self, padding, grad_input, true);
+  return pad_backward_out(grad_output, self, padding, grad_input, kReflection);
 }
 void reflection_pad3d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
-  pad_forward(self, padding, out, true);
+  pad_forward(self, padding, out, kReflection);
 }
 void reflection_pad3d_backward_impl(const at::Tensor& grad_output, const at::Tensor& self,
                                     at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) {
-  pad_backward(grad_output, self, padding, grad_input, true);
+  pad_backward(grad_output, self, padding, grad_input, kReflection);
 }
 void replication_pad1d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
-  pad_forward(self, padding, out, false);
+  pad_forward(self, padding, out, kReplication);
 }
 void replication_pad1d_backward_impl(const at::Tensor& grad_output, const at::Tensor& self,
                                      at::ArrayRef<int64_t> padding, const at::Tensor& grad_input) {
-  pad_backward(grad_output, self, padding, grad_input, false);
+  pad_backward(grad_output, self, padding, grad_input, kReplication);
 }
 void replication_pad2d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
-  pad_forward(self, padding, out, false);
+  pad_forward(self, padding, out, kReplication);
 }
 at::Tensor& replication_pad2d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
                                                   at::IntArrayRef padding, at::Tensor& grad_input) {
-  return pad_backward_out(grad_output, self, padding, grad_input, false);
+  return pad_backward_out(grad_output, self, padding, grad_input, kReplication);
 }
 at::Tensor replication_pad2d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) {
   at::Tensor grad_input = at::empty({0}, self.options());
-  return pad_backward_out(grad_output, self, padding, grad_input, false);
+  return pad_backward_out(grad_output, self, padding, grad_input, kReplication);
 }
 void replication_pad3d_impl(const at::Tensor& self, at::ArrayRef<int64_t> padding, const at::Tensor& out) {
-  pad_forward(self, padding, out, false);
+  pad_forward(self, padding, out, kReplication);
 }
 at::Tensor& replication_pad3d_backward_grad_input(const at::Tensor& grad_output, const at::Tensor& self,
                                                   at::IntArrayRef padding, at::Tensor& grad_input) {
-  return pad_backward_out(grad_output, self, padding, grad_input, false);
+  return pad_backward_out(grad_output, self, padding, grad_input, kReplication);
 }
 at::Tensor replication_pad3d_backward(const at::Tensor& grad_output, const at::Tensor& self, at::IntArrayRef padding) {
   at::Tensor grad_input = at::empty({0}, self.options());
-  return pad_backward_out(grad_output, self, padding, grad_input, false);
+  return pad_backward_out(grad_output, self, padding, grad_input, kReplication);
+}
+
+at::Tensor constant_pad_nd_impl(const at::Tensor& self, at::IntArrayRef pad, const at::Scalar& value) {
+  const bool fits = pad.size() % 2 == 0 && pad.size() <= 2 * static_cast<size_t>(self.dim());
+  if (fits && !self.is_quantized() && self.numel() != 0) {
+    const at::MemoryFormat format = self.suggest_memory_format();
+    if (const auto s = merged_padding(self, pad, format)) {
+      std::vector<int64_t> sizes = self.sizes().vec();
+      for (size_t d = 0; d < pad.size() / 2; ++d) sizes[sizes.size() - 1 - d] += pad[2 * d] + pad[2 * d + 1];
+      if (c10::multiply_integers(sizes) < kLimit) {
+        at::Tensor out = at::empty(sizes, self.options().memory_format(format));
+        ops::PadProblem p = pad_problem(out.mutable_data_ptr(), self.const_data_ptr(), *s, s->out, out.numel(),
+                                        self.numel(), ops::PadMode::constant);
+        const std::array<uint64_t, 2> bits = element_of(value, self.scalar_type());
+        std::copy(bits.begin(), bits.end(), p.value);
+        ops::pad(runtime::current_queue(), self.element_size(), p);
+        return out;
+      }
+    }
+  }
+  return at::native::constant_pad_nd(self, pad, value);
 }
 
 at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef dilation,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gen/kernels/shape_kernels.hpp"
+#include "kernels/host/bulk.hpp"
 #include "kernels/ops/walk.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
@@ -15,7 +16,69 @@ using runtime::ceil_div;
 
 constexpr int64_t kPadShare = 4096, kCol2imShare = 1024;  // elements of a work-group
 constexpr int64_t kMostPadRows = 128;
-constexpr int64_t kRunCost = 64;  // of a run of cat on the calling thread, in units of SmallWork::run
+constexpr uint32_t kLongRow = 2 * kPadShare;       // more of padding are shared by work-groups
+constexpr int64_t kRunCost = 64, kPadRowCost = 8;  // on the calling thread, in units of SmallWork::run
+
+// On the calling thread: row by row as pad_gather.
+void pad_here(size_t element, const PadProblem& p) {
+  const bool reflect = p.mode == PadMode::reflection;
+  // Where position o comes from; -1 for the constant.
+  const auto source = [&](int d, int32_t o) {
+    const int32_t i = o - p.pad[d], in = p.in[d];
+    if (i >= 0 && i < in) return i;
+    if (p.mode == PadMode::constant) return -1;
+    return i < 0 ? (reflect ? -i : 0) : reflect ? 2 * (in - 1) - i : in - 1;
+  };
+  const size_t width = element * static_cast<size_t>(p.out[0]), from = element * static_cast<size_t>(p.in[0]);
+  const int32_t begin = std::clamp(p.pad[0], 0, p.out[0]),
+                end = std::max(begin, std::min(p.pad[0] + p.in[0], p.out[0]));
+  auto* dst = static_cast<char*>(p.dst);
+  for (uint32_t row = 0; row < p.rows; ++row, dst += width) {
+    const uint32_t q = row / p.written[1], b = q / p.written[2];
+    const int32_t y = source(1, static_cast<int32_t>(row % p.written[1])),
+                  z = source(2, static_cast<int32_t>(q % p.written[2]));
+    if (y < 0 || z < 0) {
+      host::repeat(element, p.value, dst, static_cast<size_t>(p.out[0]));
+      continue;
+    }
+    const auto* src = static_cast<const char*>(p.src) +
+                      ((static_cast<size_t>(b) * static_cast<size_t>(p.in[2]) + static_cast<size_t>(z)) *
+                           static_cast<size_t>(p.in[1]) +
+                       static_cast<size_t>(y)) *
+                          from;
+    const auto side = [&](int32_t first, int32_t last) {
+      if (p.mode == PadMode::constant)
+        return host::repeat(element, p.value, dst + static_cast<size_t>(first) * element,
+                            static_cast<size_t>(last - first));
+      for (int32_t o = first; o < last; ++o)
+        std::memcpy(dst + static_cast<size_t>(o) * element, src + static_cast<size_t>(source(0, o)) * element, element);
+    };
+    side(0, begin);
+    std::memcpy(dst + static_cast<size_t>(begin) * element, src + static_cast<size_t>(begin - p.pad[0]) * element,
+                static_cast<size_t>(end - begin) * element);
+    side(end, p.out[0]);
+  }
+}
+
+PadArgs pad_args(const PadProblem& p) {
+  PadArgs args{p};
+  args.write0 = make_divider(p.written[0]);
+  args.write1 = make_divider(p.written[1]);
+  args.write2 = make_divider(p.written[2]);
+  args.n = p.rows * p.written[0];
+  std::copy_n(p.pad, 3, args.mirror);
+  return args;
+}
+
+runtime::KernelSlot& pad_kernel(const PadPlan& plan, PadMode mode, size_t element) {
+  const DType type = raw_dtype(element);
+  switch (mode) {
+    case PadMode::constant: return (plan.by_row ? kernels::pad_gather_constant : kernels::pad_items_constant)[type];
+    case PadMode::reflection:
+      return (plan.by_row ? kernels::pad_gather_reflection : kernels::pad_items_reflection)[type];
+    default: return (plan.by_row ? kernels::pad_gather_replication : kernels::pad_items_replication)[type];
+  }
+}
 
 }  // namespace
 
@@ -81,18 +144,45 @@ uint32_t plan_rows(int64_t row, int64_t share) {
   return static_cast<uint32_t>(std::clamp<int64_t>(share / row, 1, kMostPadRows));
 }
 
-void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, const PadProblem& p) {
-  PadArgs args{p};
-  args.group = plan_rows(p.written[0], kPadShare);
-  args.write1 = make_divider(p.written[1]);
-  args.write2 = make_divider(p.written[2]);
-  std::copy_n(p.pad, 3, args.mirror);
+PadPlan plan_pad(const PadProblem& p, const runtime::Policy& policy) {
+  const uint32_t row = p.written[0];
+  PadPlan plan{policy.single_items, 0, policy.elementwise_group, 0, 0, 0};
+  if (!plan.by_row) {
+    plan.groups = ceil_div(size_t{p.rows} * row, plan.local * kPadAhead);
+    return plan;
+  }
+  plan.columns = row > kLongRow ? static_cast<uint32_t>(kPadShare) : row;
+  plan.parts = static_cast<uint32_t>(ceil_div(row, plan.columns));
+  plan.rows = plan_rows(plan.columns, kPadShare);
+  plan.groups = ceil_div(p.rows, plan.rows) * plan.parts;
+  plan.local = tile_group(plan.columns, policy);
+  return plan;
+}
+
+void pad(runtime::Queue& queue, size_t element, const PadProblem& p) {
+  const PadPlan plan = plan_pad(p, runtime::policy_of(queue));
+  runtime::KernelSlot& kernel = pad_kernel(plan, p.mode, element);
+  const int64_t words = (static_cast<int64_t>(p.written[0]) * static_cast<int64_t>(element) + 3) / 4;
+  if (queue.small().run((words + kPadRowCost) * p.rows, [=] { pad_here(element, p); }, kernel)) return;
+  PadArgs args = pad_args(p);
   const int32_t in = p.in[0], out = p.out[0], pad = p.pad[0];
+  const bool reflect = p.mode == PadMode::reflection;
+  args.group = plan.rows;
+  args.columns = plan.columns;
+  args.parts = make_divider(std::max(plan.parts, 1u));
   args.begin = std::clamp(pad, 0, out);
   args.end = std::max(args.begin, std::min(pad + in, out));
-  args.left = p.reflect ? pad : 0;
-  args.right = p.reflect ? 2 * (in - 1) - (args.end - pad) : in - 1;
-  runtime::launch(queue, kernel, ceil_div(p.rows, args.group), tile_group(p.written[0], runtime::policy_of(queue)),
+  args.left = reflect ? pad : 0;
+  args.right = reflect ? 2 * (in - 1) - (args.end - pad) : in - 1;
+  runtime::launch(queue, kernel, plan.groups, plan.local, args);
+}
+
+void pad_backward(runtime::Queue& queue, DType type, const PadProblem& p) {
+  PadArgs args = pad_args(p);
+  args.group = plan_rows(p.written[0], kPadShare);
+  const auto& table = p.mode == PadMode::reflection ? kernels::pad_gather_backward_reflection
+                                                    : kernels::pad_gather_backward_replication;
+  runtime::launch(queue, table[type], ceil_div(p.rows, args.group), tile_group(p.written[0], runtime::policy_of(queue)),
                   args);
 }
 

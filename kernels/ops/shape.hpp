@@ -33,8 +33,15 @@ class Cat {
 // Rows of a work-group, which has about `share` elements.
 uint32_t plan_rows(int64_t row, int64_t share);
 
-// Reflection and replication and their gradients.
-void pad(runtime::Queue& queue, runtime::KernelSlot& kernel, const PadProblem& problem);
+struct PadPlan {
+  bool by_row;  // else by item
+  size_t groups, local;
+  uint32_t rows, columns, parts;  // by row: of a work-group, and of a row
+};
+PadPlan plan_pad(const PadProblem& problem, const runtime::Policy& policy);
+void pad(runtime::Queue& queue, size_t element, const PadProblem& problem);
+// The gradient of reflection and replication.
+void pad_backward(runtime::Queue& queue, DType type, const PadProblem& problem);
 void im2col(runtime::Queue& queue, size_t element, const Im2colProblem& problem);
 void col2im(runtime::Queue& queue, DType type, const Im2colProblem& problem);
 void unfold_backward(runtime::Queue& queue, DType type, const UnfoldBackwardProblem& problem);

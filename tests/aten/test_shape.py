@@ -22,8 +22,10 @@ PADS = {
 # Lines longer than a vector, paddings that cut, and that are as long as they may be.
 LONG_PADS = {
     "reflection_pad1d": ((2, 3, 67), [(5, 20), (66, 66), (0, 0), (-3, 4)]),
+    "reflection_pad1d ": ((1, 2, 9000), [(5000, 20), (8999, 8999), (0, 4), (-3, 4)]),  # rows of several work-groups
     "reflection_pad2d": ((2, 3, 9, 50), [(3, 1, 2, 8), (49, 49, 0, 1)]),
     "replication_pad1d": ((2, 3, 67), [(5, 20), (100, 70), (-3, 4), (4, -60), (10, -70), (-70, 80)]),
+    "replication_pad1d ": ((1, 2, 9000), [(5000, 20), (9000, 12000), (0, 4), (-3, 4)]),
     "replication_pad2d": ((2, 3, 9, 50), [(3, 1, 2, 8), (-20, 30, -3, 1)]),
     "replication_pad3d": ((2, 3, 4, 5, 37), [(3, 1, 2, 1, 1, 2)]),
 }
@@ -50,9 +52,58 @@ def test_pads_of_long_lines(name: str, dtype: torch.dtype) -> None:
     shape, paddings = LONG_PADS[name]
     for padding in paddings:
         x = data(*shape, dtype=dtype)
-        same(getattr(ATEN, name), x, padding)
-        grad = data(*getattr(ATEN, name)(x, padding).shape, dtype=dtype, seed=1)
-        same(getattr(ATEN, f"{name}_backward"), grad, x, padding)
+        op = name.strip()
+        same(getattr(ATEN, op), x, padding)
+        grad = data(*getattr(ATEN, op)(x, padding).shape, dtype=dtype, seed=1)
+        same(getattr(ATEN, f"{op}_backward"), grad, x, padding)
+
+
+# One, two and three runs of padded dimensions, and what upstream's composite does: four of them, cuts, nothing to do.
+CONSTANT_PADS = [
+    ((5,), [(3, 2), (0, 0), (7, 0), (-2, 4), (-1, -2)]),
+    ((40000,), [(1, 2), (0, 30000), (20000, 0)]),
+    ((3, 7), [(0, 5), (0, 0, 2, 1), (1, 2, 3, 4)]),
+    ((2, 3, 5, 6), [(1, 1, 1, 1), (0, 0, 1, 2), (2, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 3, 1, 0), (1, 0, 0, 0, 2, 0, 0, 1), (1, 1, 0, 1, 1, 0, 1, 2)]),
+    ((2, 3, 4, 5, 6), [(1, 2, 0, 1, 3, 0), (1, 2, 0, 0, 0, 0, 0, 4), (0, 0, 0, 0, 0, 0, 0, 0, 1, 1)]),
+    ((2, 40, 30, 33), [(1, 1, 1, 1), (0, 31, 0, 0), (0, 0, 0, 0, 3, 0)]),
+    ((0, 4), [(1, 1), (0, 0, 2, 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "dtype", [*FLOATS, torch.int64, torch.uint8, torch.bool, torch.complex128, torch.float8_e5m2], ids=str
+)
+def test_constant_pads(dtype: torch.dtype) -> None:
+    for shape, paddings in CONSTANT_PADS:
+        x = data(*shape, dtype=torch.float32 if dtype.itemsize == 1 else dtype).to(dtype)
+        formats = [
+            torch.contiguous_format,
+            *([torch.channels_last] if x.dim() == 4 else []),
+            *([torch.channels_last_3d] if x.dim() == 5 else []),
+        ]
+        for padding in paddings:
+            for value in (0, 1, True) if dtype == torch.bool else (0, 2.5):
+                for format in formats:
+                    same(ATEN.constant_pad_nd, x.contiguous(memory_format=format), padding, value, strides=True)
+            same(ATEN.constant_pad_nd, x.transpose(0, -1)[..., ::2], padding, 1, strides=True)
+
+
+def test_constant_pads_beside() -> None:
+    x = data(3, 4)
+    for padding, value in (((1, 1), "a"), ((1,), 0), ((1, 1) * 3, 0), ((-9, 1), 0)):
+        with pytest.raises((RuntimeError, TypeError)) as cpu:
+            ATEN.constant_pad_nd(x, padding, value)
+        with pytest.raises(cpu.type) as xpu:
+            ATEN.constant_pad_nd(x.xpu(), padding, value)
+        assert str(xpu.value).split("\n")[0] == str(cpu.value).split("\n")[0]
+    with pytest.raises(RuntimeError, match="overflow"):
+        ATEN.constant_pad_nd(x.to(torch.int8).xpu(), (1, 1), 300)
+    grads = []
+    for device in ("cpu", "xpu"):
+        leaf = x.to(device, copy=True).requires_grad_()
+        (torch.nn.functional.pad(leaf, (1, -1, 2, 0), value=3.0) ** 2).sum().backward()
+        grads.append(leaf.grad.cpu())
+    assert_same(grads[1], grads[0])
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)

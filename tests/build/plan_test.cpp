@@ -279,6 +279,32 @@ void test_factories() {
   CHECK(plan_triangle(kFactoryLaunch) == kFactoryLaunch && plan_triangle(kFactoryLaunch + 1) == kFactoryLaunch + 1);
 }
 
+void test_pads() {
+  std::set<bool> by_row, shared;
+  for (const Policy& policy : policies())
+    for (const int64_t row : kSizes)
+      for (const uint32_t rows : {1u, 7u, 3000u}) {
+        if (row * rows >= int64_t{1} << 31) continue;
+        at("pad", policy.single_items, row, rows);
+        PadProblem p{};
+        p.rows = rows, p.written[0] = static_cast<uint32_t>(row), p.written[1] = rows, p.written[2] = 1;
+        const PadPlan plan = plan_pad(p, policy);
+        by_row.insert(plan.by_row);
+        CHECK(plan.by_row == policy.single_items && plan.local <= policy.most_items);
+        if (!plan.by_row) {
+          CHECK(parts_cover(row * rows, static_cast<int64_t>(plan.groups),
+                            static_cast<int64_t>(plan.local) * xpu_ops::kPadAhead));
+          continue;
+        }
+        shared.insert(plan.parts > 1);
+        CHECK(parts_cover(row, plan.parts, plan.columns));
+        CHECK(parts_cover(rows, static_cast<int64_t>(plan.groups / plan.parts), plan.rows));
+        CHECK(plan.parts == 1 || plan.rows == 1);
+      }
+  at("pad");
+  CHECK(by_row.size() == 2 && shared.size() == 2);
+}
+
 void test_pages() {
   bool shares[5] = {};
   for (const Policy& policy : policies())
@@ -371,6 +397,7 @@ int main() {
   test_groups();
   test_products();
   test_sparse();
+  test_pads();
   test_pages();
   test_weights();
   test_control_groups();

@@ -69,15 +69,20 @@ void copy_device_to_device(const at::Tensor& dst, const at::Tensor& src, bool) {
   if (!to.is_same(dst)) move_elements(dst, to);
 }
 
-void fill_device(const at::Tensor& dst, const at::Scalar& value) {
-  alignas(16) char bytes[16] = {};
-  AT_DISPATCH_V2(dst.scalar_type(), "fill_", AT_WRAP([&] {
+std::array<uint64_t, 2> element_of(const at::Scalar& value, at::ScalarType type) {
+  std::array<uint64_t, 2> bits{};
+  AT_DISPATCH_V2(type, "fill_", AT_WRAP([&] {
                    const scalar_t v = value.to<scalar_t>();
-                   std::memcpy(bytes, &v, sizeof v);
+                   std::memcpy(bits.data(), &v, sizeof v);
                  }),
                  AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), at::kComplexHalf, at::kHalf, at::kBool, at::kBFloat16,
                  AT_EXPAND(AT_FLOAT8_TYPES), AT_EXPAND(AT_BAREBONES_UNSIGNED_TYPES));
-  ops::fill(queue_of(dst), dst.mutable_data_ptr(), dst.element_size(), bytes, shape_of(dst, nullptr));
+  return bits;
+}
+
+void fill_device(const at::Tensor& dst, const at::Scalar& value) {
+  const std::array<uint64_t, 2> bits = element_of(value, dst.scalar_type());
+  ops::fill(queue_of(dst), dst.mutable_data_ptr(), dst.element_size(), bits.data(), shape_of(dst, nullptr));
 }
 
 ContiguousOut::ContiguousOut(const at::Tensor& out) : out_(out) {

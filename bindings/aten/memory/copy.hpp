@@ -2,6 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <array>
+
 #include "kernels/runtime/queue/queue.hpp"
 
 namespace xpu_ops::aten {
@@ -14,6 +16,8 @@ inline runtime::Queue& queue_of(const at::Tensor& t) { return runtime::current_q
 void copy_device_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
 
 // Sets the elements of `dst` to the value; throws where its dtype cannot hold it.
+// An element of `type` in its own bits, as fill_ converts it.
+std::array<uint64_t, 2> element_of(const at::Scalar& value, at::ScalarType type);
 void fill_device(const at::Tensor& dst, const at::Scalar& value);
 
 // `t` itself where it is contiguous without pending bits, else a contiguous copy.

@@ -4,14 +4,17 @@
 
 namespace xpu_ops::ops {
 
-// Reflection and replication of up to three inner dimensions; dimension 0 is the innermost. Contiguous tensors.
+enum class PadMode : uint8_t { constant, reflection, replication };
+
+// Up to three inner dimensions; dimension 0 is the innermost. Contiguous tensors.
 struct PadProblem {
   void* dst;
   const void* src;
   uint32_t rows;                  // of dimension 0, of the tensor that is written
   uint32_t written[3];            // sizes of that tensor
   int32_t in[3], out[3], pad[3];  // sizes of input and output, padding before
-  uint8_t reflect;
+  PadMode mode;
+  uint64_t value[2];  // the constant, in its own bits
 };
 
 struct Im2colProblem {

@@ -12,6 +12,7 @@ using xpu_ops::CatArgs;
 using xpu_ops::Im2colArgs;
 using xpu_ops::PadArgs;
 using xpu_ops::UnfoldBackwardArgs;
+using xpu_ops::ops::PadMode;
 
 // The input of a work-group is selected from all of them: an index into the arguments that is not a constant would copy
 // them for every item. 64-bit columns and whole steps apart from the last: see for_columns.
@@ -68,13 +69,16 @@ void cat_runs(const CatArgs& p) {
   }
 }
 
-// Where output position o of one dimension comes from. What the compiler knows to be an absolute value it computes by a
-// built-in, whose result counts as different in every item: `mirror` is the padding once more. All by value, and one
-// value an arm: of a choice between two arguments it makes one between their addresses, and copies them for every item.
-template <bool REFLECT>
+// Where output position o of one dimension comes from; beside the input where a constant stands. What the compiler
+// knows to be an absolute value it computes by a built-in, whose result counts as different in every item: `mirror` is
+// the padding once more. All by value, and one value an arm: of a choice between two arguments it makes one between
+// their addresses, and copies them for every item.
+template <PadMode MODE>
 XPU_INLINE int32_t pad_source(int32_t o, int32_t in, int32_t pad, int32_t mirror) {
   const int32_t i = o - pad;
-  if constexpr (REFLECT) {
+  if constexpr (MODE == PadMode::constant) {
+    return i;
+  } else if constexpr (MODE == PadMode::reflection) {
     const int32_t low = mirror - o, high = low + 2 * (in - 1);
     return i < 0 ? low : i >= in ? high : i;
   } else {
@@ -104,25 +108,88 @@ XPU_INLINE void copy_line(T* dst, const T* src, size_t begin, size_t end, size_t
     (dst + k)[lane] = (src + k)[lane];
 }
 
-// The columns between the paddings are a plain copy: 64-bit columns of uniform pointers, as everywhere below. The
-// others are few, and the same for all items of the group, which write the same.
-template <class T, bool REFLECT>
+// The same for one value.
+template <class T>
+XPU_INLINE void fill_line(T* dst, T value, size_t begin, size_t end, size_t lane, size_t lanes) {
+  size_t k = begin;
+  for (; k + lanes <= end; k += lanes) (dst + k)[lane] = value;
+  if (k + lane < end) (dst + k)[lane] = value;
+}
+
+// Row y of plane z of batch b, in elements.
+XPU_INLINE uint32_t pad_line(const PadArgs& p, uint32_t b, int32_t z, int32_t y) {
+  return ((b * p.in[2] + z) * p.in[1] + y) * p.in[0];
+}
+XPU_INLINE bool pad_inside(const PadArgs& p, int32_t z, int32_t y) {
+  return static_cast<uint32_t>(z) < static_cast<uint32_t>(p.in[2]) &&
+         static_cast<uint32_t>(y) < static_cast<uint32_t>(p.in[1]);
+}
+
+// Rows, or part of one. The columns between the paddings are a plain copy: 64-bit columns of uniform pointers, as
+// everywhere below. Others that are no constant are few, and the same for all items of the group, which write the same.
+template <class T, PadMode MODE>
 void pad_gather(const PadArgs& p) {
+  constexpr bool reflect = MODE == PadMode::reflection;
   auto it = syclex::this_work_item::get_nd_item<1>();
   const size_t lane = it.get_local_id(0), lanes = it.get_local_range(0);
-  const int64_t begin = p.begin, end = p.end, out = p.out[0];
-  uint32_t row = it.get_group(0) * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
+  const uint32_t group = it.get_group(0), block = xpu_ops::div(group, p.parts);
+  const int64_t out = p.out[0], from = int64_t{group - block * p.parts.d} * p.columns,
+                to = from + p.columns < out ? from + p.columns : out, begin = p.begin > from ? p.begin : from,
+                end = p.end < to ? p.end : to;
+  uint32_t row = block * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
   for (; row < last; ++row) {
-    PadRow r = pad_row(p, row);
-    const uint32_t y = pad_source<REFLECT>(r.y, p.in[1], p.pad[1], p.mirror[1]),
-                   z = pad_source<REFLECT>(r.z, p.in[2], p.pad[2], p.mirror[2]);
-    const T* src = static_cast<const T*>(p.src) + ((r.b * p.in[2] + z) * p.in[1] + y) * p.in[0];
+    const PadRow r = pad_row(p, row);
+    const int32_t y = pad_source<MODE>(r.y, p.in[1], p.pad[1], p.mirror[1]),
+                  z = pad_source<MODE>(r.z, p.in[2], p.pad[2], p.mirror[2]);
     T* dst = static_cast<T*>(p.dst) + row * p.out[0];
-    copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
-    const T *left = src + p.left, *right = src + p.right;
-    for (int64_t x = 0; x < begin; ++x) dst[x] = REFLECT ? left[-x] : *left;
-    for (int64_t x = 0; x < out - end; ++x) dst[end + x] = REFLECT ? right[-x] : *right;
+    if constexpr (MODE == PadMode::constant) {
+      const T value = *reinterpret_cast<const T*>(p.value);
+      if (!pad_inside(p, z, y)) {
+        fill_line(dst, value, from, to, lane, lanes);
+        continue;
+      }
+      const T* src = static_cast<const T*>(p.src) + pad_line(p, r.b, z, y);
+      copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
+      fill_line(dst, value, from, p.begin < to ? p.begin : to, lane, lanes);
+      fill_line(dst, value, p.end > from ? p.end : from, to, lane, lanes);
+    } else {
+      const T* src = static_cast<const T*>(p.src) + pad_line(p, r.b, z, y);
+      copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
+      const T *left = src + p.left, *right = src + p.right;
+      for (int64_t x = from; x < p.begin && x < to; ++x) dst[x] = reflect ? left[-x] : *left;
+      for (int64_t x = p.end > from ? p.end : from; x < to; ++x) dst[x] = reflect ? right[p.end - x] : *right;
+    }
   }
+}
+
+// An item has several elements, a work-group apart, whatever rows they are of: all are on their way at a time.
+template <class T, PadMode MODE>
+void pad_items(const PadArgs& p) {
+  auto it = syclex::this_work_item::get_nd_item<1>();
+  const uint32_t lanes = it.get_local_range(0),
+                 first = it.get_group(0) * lanes * xpu_ops::kPadAhead + static_cast<uint32_t>(it.get_local_id(0));
+  T value[xpu_ops::kPadAhead];
+#pragma unroll
+  for (uint32_t a = 0; a < xpu_ops::kPadAhead; ++a) {
+    const uint32_t e = first + a * lanes;
+    if (e >= p.n) continue;
+    const uint32_t row = xpu_ops::div(e, p.write0);
+    const PadRow r = pad_row(p, row);
+    const int32_t o = static_cast<int32_t>(e - row * p.write0.d),
+                  x = pad_source<MODE>(o, p.in[0], p.pad[0], p.mirror[0]),
+                  y = pad_source<MODE>(r.y, p.in[1], p.pad[1], p.mirror[1]),
+                  z = pad_source<MODE>(r.z, p.in[2], p.pad[2], p.mirror[2]);
+    bool inside = true;
+    if constexpr (MODE == PadMode::constant)
+      inside = pad_inside(p, z, y) && static_cast<uint32_t>(x) < static_cast<uint32_t>(p.in[0]);
+    if (inside)
+      value[a] = static_cast<const T*>(p.src)[pad_line(p, r.b, z, y) + x];
+    else
+      value[a] = *reinterpret_cast<const T*>(p.value);
+  }
+#pragma unroll
+  for (uint32_t a = 0; a < xpu_ops::kPadAhead; ++a)
+    if (first + a * lanes < p.n) static_cast<T*>(p.dst)[first + a * lanes] = value[a];
 }
 
 // The output positions of one dimension that input position i was copied to: up to three runs.

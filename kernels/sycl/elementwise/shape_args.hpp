@@ -9,6 +9,7 @@ namespace xpu_ops {
 
 constexpr int kCatInputs = 32;
 constexpr uint32_t kCatBlock = 4096;  // elements of one work-group
+constexpr uint32_t kPadAhead = 4;     // elements of one item
 
 // Every input is `outer` runs of `width` elements; run r of an input lands at dst + r * total + offset.
 struct CatArgs {
@@ -26,8 +27,13 @@ struct PadArgs : ops::PadProblem {
   uint32_t group;          // rows of one work-group
   Divider write1, write2;  // sizes of dimensions 1 and 2 of the tensor that is written
   int32_t mirror[3];       // as pad
-  int32_t begin, end;      // forward: columns that are copied as they lie
-  int32_t left, right;     // forward: where the columns before and after them come from
+  // Forward.
+  uint32_t columns;     // of a row, that a work-group has
+  Divider parts;        // of a row, that so many are
+  int32_t begin, end;   // columns that are copied as they lie
+  int32_t left, right;  // where the columns before and after them come from
+  Divider write0;       // size of dimension 0
+  uint32_t n;           // elements
 };
 
 struct Im2colArgs : ops::Im2colProblem {
