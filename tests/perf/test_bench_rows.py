@@ -9,7 +9,7 @@ import torch
 
 import xpu_ops
 from xpu_ops._paths import manifest
-from xpu_ops.bench import cases, core, vision
+from xpu_ops.bench import cases, core, element_types, vision
 
 # Why an operator has no row. Names as in the manifest.
 WITHOUT_ROW = {
@@ -75,3 +75,17 @@ def test_every_native_operator_has_a_row() -> None:
     assert missing == []
     assert sorted(op for op in without if op not in names or names[op] & called) == [], "these have a row now"
     torch.xpu.synchronize()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("label", element_types.TYPES)
+def test_rows_of_an_element_type_agree(label: str) -> None:
+    wrong = []
+    for case in element_types.cases(20, (label,)):
+        given = core.to_xpu(case.args)
+        with xpu_ops.trace_ops(timed=False) as trace:
+            case.function(*given)
+        wrong += [f"{case.name} falls back: {o.name}" for o in trace.fallbacks]
+        if case.check and (error := core.check(case, given)):
+            wrong.append(f"{case.name}: {error}")
+    assert not wrong

@@ -53,7 +53,9 @@ def several(numbers: list[int], filter: str, out: Path | None, docs: Path | None
 
 
 def main(
-    level: Annotated[str, typer.Option(help="core, full, or sample: every operator at one size")] = "core",
+    level: Annotated[
+        str, typer.Option(help="core, full, sample: every operator at one size, or types: of every element type")
+    ] = "core",
     filter: Annotated[str, typer.Option(help="only rows whose section or name contains this")] = "",
     out: Annotated[Path | None, typer.Option("--json", help="write the rows here")] = None,
     compare: Annotated[Path | None, typer.Option(help="an earlier --json file to compare with")] = None,
@@ -90,8 +92,9 @@ def main(
                 if not console.is_terminal and (not rows or rows[-1].section != case.section):
                     print(f"{len(rows)} rows; {case.section}", file=sys.stderr, flush=True)
                 rows.append(measure(case))
-        rows += process.rows(lambda section, name: filter in f"{section} {name}")
-        rows += distributed.rows(lambda section, name: filter in f"{section} {name}")
+        if level != "types":
+            rows += process.rows(lambda section, name: filter in f"{section} {name}")
+            rows += distributed.rows(lambda section, name: filter in f"{section} {name}")
     except KeyboardInterrupt:
         console.print(f"stopped after {len(rows)} rows")
     if not rows:

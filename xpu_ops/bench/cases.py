@@ -13,6 +13,7 @@ from xpu_ops._paths import manifest
 from . import (
     compiled,
     compiled_models,
+    element_types,
     families,
     fused,
     generation,
@@ -278,12 +279,16 @@ def sparse() -> Iterator[Case]:
     yield Case("sparse", "embedding update 8192x64", lambda w, g: w.add_(g, alpha=-1e-9), (weight, grad))
 
 
-SIZES = {"core": [10**6], "full": [10**3, 10**5, 10**6, 16 * 10**6], "sample": [10**3, 10**5]}
+SIZES = {"core": [10**6], "full": [10**3, 10**5, 10**6, 16 * 10**6], "sample": [10**3, 10**5], "types": []}
 SELECTION_SIZES: dict[str, list[int]] = {"core": [], "full": [10**3, 10**5, 10**7], "sample": [10**3]}
 
 
 def cases(level: str) -> Iterator[Case]:
-    """Every row of a level: core in a few minutes, full with all sizes and models, sample every operator at one size or two."""
+    """Every row of a level: core in a few minutes, full with all sizes and models, sample every operator at one size or two,
+    types common operators of every element type."""
+    if level == "types":
+        yield from element_types.cases()
+        return
     full = level == "full"
     yield from host()
     for size in SIZES[level]:
