@@ -372,6 +372,20 @@ def test_no_class_has_code_of_a_gpus_plans(loader: Loader, build_dir: Path) -> N
     assert made == [f"core-avx2/{loader.module}.native.syclbin"]
 
 
+def test_a_class_takes_what_the_build_made_for_it(loader: Loader, build_dir: Path) -> None:
+    """Code for the build's own target is linked once: on a machine of some class a release links a third less."""
+    index, native = loader.modules / "modules.tsv", loader.modules / f"{loader.module}.native.syclbin"
+    made = loader.modules / "core-avx2" / native.name
+    link_classes(build_dir, loader.modules, "core-avx2")
+    key = index.read_text().split("\n")[0].removesuffix("\tcore-avx2")
+    rows = [row for row in index.read_text().splitlines() if not row.startswith("target")]
+    for target, taken in ((key, True), (f"{key}+more", False)):
+        index.write_text("\n".join([target, *rows]) + "\n")
+        native.write_bytes(b"the build's")
+        link_classes(build_dir, loader.modules, "core-avx2")
+        assert (made.read_bytes() == b"the build's") == taken
+
+
 def test_another_class_serves_where_one_cannot(loader: Loader, build_dir: Path) -> None:
     (loader.modules / f"{loader.module}.native.syclbin").unlink()
     link_classes(build_dir, loader.modules, "corei7", "core-avx2")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -45,18 +46,24 @@ def serves(name: str, module: str, whole: bool = False) -> bool:
 def link_class(
     name: str, worker: Path, modules: Path, out: Path, jobs: int, cache: Cache, whole: bool
 ) -> tuple[str, list[str]]:
-    """The key of the class, and the modules that failed. A module that the class cannot have gets no file."""
+    """The key of the class, and the modules that failed. A module that the class cannot have gets no file. Where the build is for
+    that very target, its own native code serves."""
     os.environ[TARGET] = name
     key = identify(worker)
     environment = f"{FORMAT} linked {compiler_id()} {key}"
     out.mkdir(parents=True, exist_ok=True)
     for stale in out.glob(f"*{NATIVE}"):
         stale.unlink()
+    own = f"target\t{key}" in (modules / "modules.tsv").read_text().splitlines()
     digests: dict[str, str] = {}
     todo: list[Job] = []
     for portable in sorted(modules.glob(f"*{PORTABLE}")):
         module = portable.name.removesuffix(PORTABLE)
         if not serves(name, module, whole):
+            continue
+        built = modules / f"{module}{NATIVE}"
+        if own and built.is_file():
+            shutil.copyfile(built, out / built.name)
             continue
         digests[module] = sha256(f"{environment} {sha256(portable.read_bytes())}".encode())
         if cache.fetch(digests[module], out / module) is None:
