@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tools import torch_release
 from xpu_ops import upstream
 from xpu_ops.upstream import registry
 
@@ -22,15 +23,15 @@ KNOWN = json.loads((Path(__file__).parent / "upstream_signatures.json").read_tex
 LIBRARIES = ("torch", "torchvision", "torchao", "transformers", "lightning", "vllm")
 
 
+def numbers(name: str) -> list[int]:
+    return [int(n) for n in name.split()[-1].split(".")]
+
+
 def written_for(release: str) -> dict[str, str]:
     """The signatures of a release of a library, or of the last before it that is known."""
-
-    def key(name: str) -> list[int]:
-        return [int(n) for n in name.split()[1].split(".")]
-
-    names = [n for n in KNOWN if n.split()[0] == release.split()[0] and key(n) <= key(release)]
+    names = [n for n in KNOWN if n.split()[0] == release.split()[0] and numbers(n) <= numbers(release)]
     assert names, f"no signatures of {release} or an earlier one"
-    return KNOWN[max(names, key=key)]
+    return KNOWN[max(names, key=numbers)]
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +52,20 @@ def test_every_target_is_what_the_change_was_written_for(found: dict[str, dict[s
     now, known = found[release], written_for(release)
     changed = {t: (known.get(t), now.get(t)) for t in known.keys() | now.keys() if known.get(t) != now.get(t)}
     assert changed == {}, "adapt the changes, then write the signatures of this release to upstream_signatures.json"
+
+
+@pytest.mark.parametrize("release", torch_release.settings()["torch"])
+def test_a_release_of_torch_has_what_is_changed_in_it(release: str) -> None:
+    """Whichever is installed: a change of a function that a release lacks warns in each program there."""
+    known = KNOWN[f"torch {release}"]
+    given = {
+        t
+        for c in upstream.changes()
+        if numbers(c.since) <= numbers(release) and (c.until is None or numbers(release) < numbers(c.until))
+        for t in c.targets
+        if t.startswith("torch.")
+    }
+    assert given - known.keys() == set()
 
 
 def test_every_test_is_there() -> None:
