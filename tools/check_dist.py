@@ -81,9 +81,10 @@ def check_installed(path: Path, torch: str, folder: Path) -> None:
     env = {"HOME": str(folder), "PATH": f"{programs}:/usr/bin:/bin", "XPU_OPS_CACHE_DIR": str(folder / "cache")}
     run: list[str | Path] = [programs / "python", "-W", "error::RuntimeWarning", "-c", readme_program()]
     for target in ({}, {TARGET: CLASSES[0]}):  # of this machine; any machine runs code of the lowest class
-        print(
-            subprocess.run(run, cwd=folder, env=env | target, check=True, capture_output=True, text=True).stdout.strip()
-        )
+        ran = subprocess.run(run, cwd=folder, env=env | target, capture_output=True, text=True)
+        print(ran.stdout.strip())
+        if ran.returncode:
+            sys.exit(f"README's program fails with torch {torch} {target}:\n{ran.stderr}")
         if linked := sorted(f.name for f in (folder / "cache").glob("*.bin")):
             sys.exit(f"kernel modules were linked with torch {torch} {target}: {linked}")
     doctor = subprocess.run(
