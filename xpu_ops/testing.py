@@ -34,9 +34,19 @@ def install(config: pytest.Config) -> None:
     """Register the plugin. Raises UsageError where there is no xpu device."""
     if not torch.xpu.is_available():
         raise pytest.UsageError(
-            "--xpu: torch finds no xpu device, and tests that ask for one would be skipped; `xpu-ops doctor` says why"
+            "--xpu: torch finds no xpu device, and tests that ask for one would be skipped; "
+            + (unavailable() or "`xpu-ops doctor` says why")
         )
     config.pluginmanager.register(Plugin(config), "xpu_ops_testing")
+
+
+def unavailable() -> str:
+    """The first line of the error that the use of a device raises."""
+    try:
+        torch.xpu.init()
+    except (ImportError, RuntimeError, ValueError) as error:
+        return str(error).strip().partition("\n")[0]
+    return ""
 
 
 def modes() -> str:
@@ -65,7 +75,11 @@ def known_differences(paths: list[str]) -> list[tuple[re.Pattern[str], str]]:
     """Pairs of pattern and reason from files of `test id: reason`. An id may have `*` for any text."""
     found = []
     for path in paths:
-        for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        try:
+            text = Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise pytest.UsageError(f"--xpu-known-differences: {path}: {error}") from None
+        for number, line in enumerate(text.splitlines(), 1):
             line = line.strip()
             if not line or line.startswith("#"):
                 continue
@@ -86,7 +100,10 @@ class Plugin:
         self.allowed = {*(config.option.xpu_allow_fallback or ()), *config.getini("xpu_allow_fallback")}
         self.differences = known_differences(config.option.xpu_known_differences or [])
         self.before = 0
+        self.told: Counter[str] = Counter()  # of this process's fallbacks, those that a report has
+        self.outside: Counter[str] = Counter()  # fallbacks before a test, as a file's import has them
         self.calls: Counter[str] = Counter()
+        self.calls_outside: Counter[str] = Counter()
         self.tests: Counter[str] = Counter()
         self.on_device = self.off_device = 0
         self.refused: set[str] = set()
@@ -110,7 +127,9 @@ class Plugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        self.outside = Counter(xpu_ops.fallback.counts()) - self.told
         xpu_ops.fallback.reset()
+        self.told = Counter()
         self.before = allocations()
         if self.strict:
             torch.manual_seed(SEED)
@@ -123,17 +142,22 @@ class Plugin:
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        result = yield
-        if torch.xpu.is_initialized():
-            torch.xpu.synchronize()  # red zones and kernels' errors of this test, not of the next
+        before = Counter(xpu_ops.fallback.counts())
+        try:
+            result = yield
+        except BaseException:
+            drain()  # a fixture's own error says more than that of the device
+            raise
+        self.finish(item, before)
         return result
 
-    def finish(self, item: pytest.Item) -> None:
-        """Wait for the device, so that a kernel's error is this test's, and fail on a fallback that nobody allowed."""
-        if torch.xpu.is_initialized():
-            for index in range(torch.xpu.device_count()):
-                torch.xpu.synchronize(index)
-        refused = {op: n for op, n in xpu_ops.fallback.counts().items() if not self.may_fall_back(item, op)}
+    def finish(self, item: pytest.Item, before: Counter[str] | None = None) -> None:
+        """Wait for the devices, so that a kernel's error is this test's, and fail on a fallback since `before` that nobody allowed."""
+        errors = drain()
+        if errors:
+            raise errors[0]
+        calls = Counter(xpu_ops.fallback.counts()) - (before or Counter())
+        refused = {op: n for op, n in calls.items() if not self.may_fall_back(item, op)}
         if refused:
             pytest.fail(
                 f"ran on the CPU, without a kernel for xpu: {_listed(refused)}. PYTORCH_ENABLE_XPU_FALLBACK=0 raises "
@@ -156,9 +180,11 @@ class Plugin:
         if call.when == "teardown":
             # Attributes of a report travel from pytest-xdist's workers to the process that prints the summary.
             counts = xpu_ops.fallback.counts()
+            self.told = Counter(counts)
             report.xpu_fallbacks = counts
+            report.xpu_outside = dict(self.outside)
             report.xpu_refused = [op for op in counts if not self.may_fall_back(item, op)]
-            report.xpu_used = allocations() > self.before
+            report.xpu_used = allocations() != self.before  # fewer where the test reset the statistics
         return report
 
     def pytest_runtest_logreport(self, report: Any) -> None:
@@ -166,6 +192,7 @@ class Plugin:
         if counts is None:
             return
         self.calls.update(counts)
+        self.calls_outside.update(report.xpu_outside)
         self.tests.update(counts.keys())
         self.refused.update(report.xpu_refused)
         self.on_device += report.xpu_used
@@ -178,6 +205,8 @@ class Plugin:
             write(f"xpu:{index}: {text}")
         write(f"mode: {modes()}")
         write(f"tests: {self.on_device} used the device, {self.off_device} did not")
+        for op, calls in self.calls_outside.most_common():
+            write(f"outside of tests, as in the import of a file: {op}: {calls} on the CPU")
         if not self.calls:
             write("fallbacks to the CPU: none")
             return
@@ -185,6 +214,18 @@ class Plugin:
         for op, calls in self.calls.most_common():
             allowed = "" if op in self.refused else ", allowed"
             write(f"  {op}: {calls} in {self.tests[op]} tests{allowed}")
+
+
+def drain() -> list[Exception]:
+    """Wait for all devices. Their deferred errors, which the next test would raise otherwise; red zones are looked at, too."""
+    errors: list[Exception] = []
+    if torch.xpu.is_initialized():
+        for index in range(torch.xpu.device_count()):
+            try:
+                torch.xpu.synchronize(index)
+            except (RuntimeError, IndexError, ValueError) as error:
+                errors.append(error)
+    return errors
 
 
 def allocations() -> int:

@@ -6,6 +6,7 @@ options do is in `xpu_ops.testing`, which is imported with `--xpu`.
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="--xpu with a GPU's plans, memory that the host cannot reach, red zones, poisoned memory, two devices and a seed per test",
     )
     group.addoption(
-        "--xpu-devices", type=int, metavar="N", help="how many devices the CPU stands for (1; 2 with --xpu-strict)"
+        "--xpu-devices", type=_count, metavar="N", help="how many devices the CPU stands for (1; 2 with --xpu-strict)"
     )
     group.addoption(
         "--xpu-emulate", metavar="NAME", help="--xpu with the properties and refusals of a GPU: a770, b580, max1550"
@@ -58,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="lines `test id: reason`, `*` for any text: as the marker xpu_known_difference, for suites that stay unmodified",
     )
     parser.addini("xpu_allow_fallback", "as --xpu-allow-fallback", type="linelist", default=[])
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of devices from 1 on, got {text!r}")
+    return int(text)
 
 
 def wanted(options: object) -> bool:

@@ -114,6 +114,47 @@ def test_off_the_device():
     result.stdout.fnmatch_lines(["  aten::erfinv: 4 in 4 tests"])
 
 
+def test_fallbacks_outside_of_a_call_are_seen(run) -> None:
+    """In a fixture's end they fail, in a file's import they are listed."""
+    result = run(
+        USES_DEVICE
+        + """
+import pytest
+
+y = torch.erfinv(x)
+
+@pytest.fixture
+def late():
+    yield
+    torch.erfinv(x)
+
+def test_ends_on_the_cpu(late):
+    pass
+
+@pytest.mark.xpu_allow_fallback
+def test_allowed(late):
+    pass
+
+def test_falls_back_once(late):
+    torch.erfinv(x)
+
+def test_forgets_what_it_took():
+    torch.ones(3, device="xpu")
+    torch.xpu.reset_accumulated_memory_stats()
+""",
+        "--xpu",
+        PYTORCH_XPU_FALLBACK_OP=FALLS_BACK,
+    )
+    result.assert_outcomes(passed=3, errors=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "tests: 4 used the device, 0 did not",
+            "outside of tests, as in the import of a file: aten::erfinv: 1 on the CPU",
+            "fallbacks to the CPU: 4 calls of 1 operators",
+        ]
+    )
+
+
 @pytest.mark.slow
 def test_a_fallback_is_allowed_for_a_suite(run, pytester: pytest.Pytester) -> None:
     source = USES_DEVICE + "def test_it():\n    torch.erfinv(x)\n"
@@ -179,6 +220,31 @@ def test_strict_mode_is_set_before_a_conftest_looks(run, pytester: pytest.Pytest
     result.stdout.fnmatch_lines(
         ["xpu:1: *", "mode: memory of its own, plans of a GPU (gpu), red zones, poisoned memory"]
     )
+
+
+def test_an_error_of_any_device_is_that_of_its_test(run) -> None:
+    result = run(
+        """
+        import torch
+
+        def read_past_the_end(device):
+            return torch.ones(3, device=device)[torch.tensor([5], device=device)]
+
+        def test_fails():
+            read_past_the_end("xpu:1")
+            raise AssertionError("of its own")
+
+        def test_reads():
+            read_past_the_end("xpu:0")
+            read_past_the_end("xpu:1")
+
+        def test_next():
+            assert torch.ones(3, device="xpu:1").sum() == 3
+            assert torch.ones(3, device="xpu:0").sum() == 3
+        """,
+        "--xpu-strict",
+    )
+    result.assert_outcomes(passed=1, failed=2, errors=1)
 
 
 @pytest.mark.slow
@@ -249,6 +315,21 @@ def test_no_device_is_an_error(run) -> None:
     result = run("def test_it():\n    pass\n", "--xpu", XPU_OPS_DEVICE_MAPPING="gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*torch finds no xpu device*xpu-ops doctor*"])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--xpu-emulate", "rtx"), "*XPU_OPS_EMULATE is 'rtx', expected one of a770, b580, max1550.*"),
+        (("--xpu", "--xpu-devices", "0"), "*--xpu-devices: expected a number of devices from 1 on, got '0'*"),
+        (("--xpu", "--xpu-devices=-1"), "*--xpu-devices: expected a number of devices from 1 on, got '-1'*"),
+        (("--xpu", "--xpu-known-differences", "none.txt"), "*--xpu-known-differences: none.txt: *No such file*"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_in_words(run, options: tuple[str, ...], said: str) -> None:
+    result = run("def test_it():\n    pass\n", *options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([said])
 
 
 def test_a_write_past_a_block_is_an_error_of_its_test(run) -> None:
