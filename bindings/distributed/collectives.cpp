@@ -1,4 +1,5 @@
 // Every collective as a Call: checks, images, and what the engine is asked for.
+#include <ATen/MemoryOverlap.h>
 #include <ATen/ops/cat.h>
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
@@ -21,15 +22,19 @@ c10::Device current_device() {
   return c10::Device(c10::kXPU, static_cast<c10::DeviceIndex>(runtime::current_device()));
 }
 
-// As check_gpu_single_tensor of ProcessGroupNCCL.
-void check(const at::Tensor& t, const at::Tensor& like) {
+void check_but_strides(const at::Tensor& t, const at::Tensor& like) {
   TORCH_CHECK_VALUE(t.defined() && t.is_xpu() && !t.is_sparse(), "Tensors must be XPU and dense");
-  TORCH_CHECK_VALUE(t.is_non_overlapping_and_dense(), "Tensors must be contiguous");
   TORCH_CHECK_VALUE(!t.is_conj() && !t.is_neg(), "Tensors must not have pending conjugate or negative bits");
   TORCH_CHECK_VALUE(t.device() == like.device(), "Expected all tensors to be on the same device, but found ",
                     like.device(), " and ", t.device());
   TORCH_CHECK_TYPE(t.scalar_type() == like.scalar_type(), "Tensors must have identical type, but found ",
                    like.scalar_type(), " and ", t.scalar_type());
+}
+
+// As check_gpu_single_tensor of ProcessGroupNCCL.
+void check(const at::Tensor& t, const at::Tensor& like) {
+  check_but_strides(t, like);
+  TORCH_CHECK_VALUE(t.is_non_overlapping_and_dense(), "Tensors must be contiguous");
 }
 
 void check(const Tensors& list, const at::Tensor& like) {
@@ -42,8 +47,8 @@ const at::Tensor& only(const Tensors& list, const char* what) {
   return list[0];
 }
 
-void add(Call& call, const Tensors& list, Use use, Encoding encoding) {
-  for (const auto& t : list) call.images.emplace_back(t, use, encoding);
+void add(Call& call, const Tensors& list, Use use, Encoding encoding, Order order = Order::memory) {
+  for (const auto& t : list) call.images.emplace_back(t, use, encoding, order);
 }
 
 // Tensors of a list as they lie in the order of the images.
@@ -149,12 +154,15 @@ Result ProcessGroupXCCL::allgather(TensorLists& outputs, Tensors& inputs, const 
   TORCH_CHECK_VALUE(outputs.size() == 1 && outputs[0].size() == static_cast<size_t>(size_),
                     "all_gather: expected a list of ", size_, " output tensors");
   const Tensors& outs = outputs[0];
-  check(outs, input);
+  for (const auto& t : outs) {  // which ProcessGroupNCCL copies to, so that columns of a larger tensor will do
+    check_but_strides(t, input);
+    at::assert_no_internal_overlap(t);
+  }
   const auto own = passed_on(opts, timeout_of(opts.timeout));
   const auto encoding = encode_moves(input.scalar_type());
   Call call{OpType::ALLGATHER, outs, {}, {}, {}};
-  add(call, inputs, Use::read, encoding);
-  add(call, outs, Use::write, encoding);
+  add(call, inputs, Use::read, encoding, Order::index);
+  add(call, outs, Use::write, encoding, Order::index);
   const bool even = std::all_of(outs.begin(), outs.end(), [&](auto& t) { return t.numel() == input.numel(); });
   if (even) {
     call.start = [own](c10d::Backend& e, const Tensors& cpu) {
@@ -289,6 +297,8 @@ Result ProcessGroupXCCL::scatter(Tensors& outputs, TensorLists& inputs, const c1
 Result ProcessGroupXCCL::reduce_scatter_lists(OpType type, Tensors& outputs, TensorLists inputs,
                                               const c10d::ReduceScatterOptions& opts) {
   const at::Tensor& first = outputs[0];
+  const bool lists = type == OpType::REDUCE_SCATTER;  // which ProcessGroupNCCL copies from
+  const Order order = lists ? Order::index : Order::memory;
   c10d::AllreduceOptions own;
   own.timeout = timeout_of(opts.timeout);
   Call call{type, outputs, {}, {}, {}};
@@ -296,10 +306,10 @@ Result ProcessGroupXCCL::reduce_scatter_lists(OpType type, Tensors& outputs, Ten
   std::vector<Reduction> reductions;
   for (size_t i = 0; i < outputs.size(); ++i) {
     check(outputs[i], outputs[i].scalar_type() == first.scalar_type() ? first : outputs[i]);
-    check(inputs[i], outputs[i]);
+    for (const auto& t : inputs[i]) lists ? check_but_strides(t, outputs[i]) : check(t, outputs[i]);
     reductions.push_back(encode_reduction(outputs[i].scalar_type(), opts.reduceOp));
-    call.images.emplace_back(outputs[i], Use::write, reductions.back().encoding);
-    add(call, inputs[i], Use::read, reductions.back().encoding);
+    call.images.emplace_back(outputs[i], Use::write, reductions.back().encoding, order);
+    add(call, inputs[i], Use::read, reductions.back().encoding, order);
     parts.push_back(inputs[i].size());
   }
   auto sums = std::make_shared<Tensors>();
@@ -370,8 +380,8 @@ Result ProcessGroupXCCL::alltoall_base(at::Tensor& output, at::Tensor& input, st
   Call call{OpType::ALLTOALL_BASE, {output}, {}, {}, {}};
   call.input_splits = input_splits;
   call.output_splits = output_splits;
-  call.images.emplace_back(output, Use::write, encoding, /*rows=*/true);
-  call.images.emplace_back(input, Use::read, encoding, /*rows=*/true);
+  call.images.emplace_back(output, Use::write, encoding, Order::rows);
+  call.images.emplace_back(input, Use::read, encoding, Order::rows);
   call.start = [own, output_splits, input_splits](c10d::Backend& e, Tensors cpu) mutable {
     return Works{e.alltoall_base(cpu[0], cpu[1], output_splits, input_splits, own)};
   };

@@ -10,11 +10,13 @@
 namespace xpu_ops::distributed {
 
 enum class Use { read, write, both };
+// Elements as they lie in memory, flat or with the first dimension kept, as split sizes count it: the tensor is dense.
+// By index: as a contiguous tensor has them, whatever the strides are.
+enum class Order { memory, rows, index };
 
 class Image {
  public:
-  // Flat, or with the first dimension kept (rows), as split sizes count it. The tensor is dense.
-  Image(const at::Tensor& xpu, Use use, Encoding encoding, bool rows = false);
+  Image(const at::Tensor& xpu, Use use, Encoding encoding, Order order = Order::memory);
 
   // The producing stream is done. With a queue the elements are copied on it; the caller waits for it before encode().
   // Else the tensor's memory serves, and `held` is let go after the engine's last reference to it.
@@ -23,17 +25,20 @@ class Image {
   const at::Tensor& tensor() const { return xpu_; }
   Use use() const { return use_; }
   const at::Tensor& cpu() const { return cpu_; }  // from encode() on
-  // The engine is done. deliver() puts the copy back on the queue, and returns at once.
+  // The engine is done. deliver() puts the copy back on the queue, the current one, and returns at once.
   void decode(int ranks);
   void deliver(runtime::Queue& queue);
 
  private:
   bool writes() const { return use_ != Use::read && xpu_.numel() > 0; }
 
+  bool gathered() const { return order_ == Order::index && !xpu_.is_contiguous(); }
+
   at::Tensor xpu_, memory_, cpu_;
+  at::Tensor strided_;  // the tensor's memory, where memory_ is a copy by index
   Encoding encoding_;
   Use use_;
-  bool rows_;
+  Order order_;
 };
 
 }  // namespace xpu_ops::distributed

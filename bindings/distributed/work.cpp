@@ -171,7 +171,8 @@ void XcclWork::part_done(std::exception_ptr error, const Ticket& ticket) noexcep
       if (call_.after) call_.after(cpu_);
       for (Image& image : call_.images) image.decode(peers_->size());
       if (discrete_) {
-        runtime::Queue& queue = runtime::queue(device_.index(), streams_.deliver);
+        const OnStream delivering(device_.index(), streams_.deliver);
+        runtime::Queue& queue = runtime::current_queue();
         for (Image& image : call_.images) image.deliver(queue);
         delivered_.record(queue);
       }

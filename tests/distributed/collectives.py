@@ -154,6 +154,27 @@ def check_strides(rank: int) -> None:
     y = torch.arange(6.0, device="xpu").view(2, 3).t()
     dist.all_reduce(y)
     same(y.contiguous(), (torch.arange(6.0).view(2, 3).t() * dist.get_world_size()).contiguous(), "transposed")
+    # Parts of a list are by index: columns of a larger tensor will do, and layouts may differ from rank to rank.
+    n = dist.get_world_size()
+    for dtype in (torch.float32, torch.bool, torch.int16):
+        whole = torch.stack([value(r, dtype, 3, 4) for r in range(n)], -1).flatten(1)
+        mine = put(rank, dtype, 3, 4)
+        mine = mine.t().contiguous().t() if rank else mine
+        columns = torch.zeros(3, 4 * n, dtype=dtype, device="xpu")
+        turned = [blank(dtype, 4, 3).t() for _ in range(n)]
+        dist.all_gather([columns[:, r::n] for r in range(n)], mine)
+        same(columns, whole, ("all_gather to columns", dtype))
+        dist.all_gather(turned, mine)
+        same(torch.stack(turned, -1).flatten(1), whole, ("all_gather to transposed tensors", dtype))
+        total = blank(dtype, 4, 3).t()
+        dist.reduce_scatter(total, [columns[:, r::n] for r in range(n)], ReduceOp.MAX)
+        same(total, value(rank, dtype, 3, 4), ("reduce_scatter of columns", dtype))
+    try:
+        dist.all_gather([torch.ones(1, device="xpu").expand(4) for _ in range(n)], torch.ones(4, device="xpu"))
+    except RuntimeError as e:
+        assert "single memory location" in str(e), e
+    else:
+        raise AssertionError("elements were gathered into one")
 
 
 def check_moves(rank: int) -> None:
