@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import torch
@@ -32,24 +33,40 @@ class Acceleration:
 
     def __init__(self, operators: dict[str, int]) -> None:
         self.operators = operators
-        served: list[str] = []
-        try:
-            for overload, least in operators.items():
-                _C.serve_cpu(overload, least)
-                served.append(overload)
-        except Exception:
-            for overload in served:
-                _C.leave_cpu(overload)
-            raise
+        self._counted = dict.fromkeys(operators, 0)
+        with _lock:
+            _count()
+            _active.append(self)
+            try:
+                for overload, least in operators.items():
+                    _C.serve_cpu(overload, least)
+                    _seen.pop(overload, None)
+            except Exception:
+                self._leave()
+                raise
 
     def calls(self) -> dict[str, int]:
-        """How often each overload ran on the device since it was turned on."""
-        return {name: count for name, count in _C.served_cpu().items() if name in self.operators}
+        """How often each overload ran on the device since it was turned on; nothing after `undo()`."""
+        with _lock:
+            _count()
+            return dict(self._counted) if self in _active else {}
 
     def undo(self) -> None:
-        """Give the operators back to torch's own kernels."""
+        """Give the operators back to torch's own kernels, or to an acceleration that was turned on before and still is."""
+        with _lock:
+            _count()
+            if self in _active:
+                self._leave()
+
+    def _leave(self) -> None:
+        _active.remove(self)
         for overload in self.operators:
-            _C.leave_cpu(overload)
+            before = next((other for other in reversed(_active) if overload in other.operators), None)
+            if before is None:
+                _C.leave_cpu(overload)
+            else:
+                _C.serve_cpu(overload, before.operators[overload])
+            _seen.pop(overload, None)
 
     def __enter__(self) -> Acceleration:
         return self
@@ -99,3 +116,18 @@ class _AccelerateCPU:
 
 function = _AccelerateCPU()
 function.__doc__ = accelerate_cpu.__doc__
+
+# Accelerations that are on, in the order in which they were turned on: the last one's `least` holds.
+_active: list[Acceleration] = []
+_seen: dict[str, int] = {}  # calls of each registration that accelerations have counted
+_lock = threading.Lock()
+
+
+def _count() -> None:
+    """Add the calls since the last count to every acceleration that has the overload. A registration begins with none."""
+    for overload, calls in _C.served_cpu().items():
+        new = calls - _seen.get(overload, 0)
+        _seen[overload] = calls
+        for acceleration in _active:
+            if overload in acceleration.operators:
+                acceleration._counted[overload] += new

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,10 +54,16 @@ bool plain(const at::Tensor& t) {
          !t.is_neg() && !t._is_zerotensor() && t.has_storage();
 }
 
+// Whose results are an output and what its gradient needs of mean and variance.
+bool saves_statistics(const std::string& name) {
+  return name == "aten::native_layer_norm" || name == "aten::native_batch_norm" ||
+         name == "aten::_native_batch_norm_legit" || name == "aten::_batch_norm_with_update";
+}
+
 class Served final : public c10::OperatorKernel {
  public:
-  Served(c10::SafeKernelFunction cpu, int64_t least, std::shared_ptr<std::atomic<int64_t>> calls)
-      : cpu_(std::move(cpu)), least_(least), calls_(std::move(calls)) {}
+  Served(c10::SafeKernelFunction cpu, int64_t least, bool statistics, std::shared_ptr<std::atomic<int64_t>> calls)
+      : cpu_(std::move(cpu)), least_(least), statistics_(statistics), calls_(std::move(calls)) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
     if (t_serving || !pays(*stack, op.schema().arguments().size())) return cpu_.callBoxed(op, keys, stack);
@@ -88,7 +96,18 @@ class Served final : public c10::OperatorKernel {
     return served && largest >= least_ && largest > 0;
   }
 
-  static void run(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  // Statistics are float32 on the device. ATen's CPU kernels have them in the type of a 16-bit input unless an operand
+  // is float32, and their gradients ask for that.
+  std::optional<at::ScalarType> type_of_statistics(
+      const std::vector<std::pair<at::Tensor, at::Tensor>>& operands) const {
+    if (!statistics_ || operands.empty()) return std::nullopt;
+    const at::ScalarType type = operands[0].first.scalar_type();
+    const bool wide = std::any_of(operands.begin(), operands.end(),
+                                  [](const auto& operand) { return operand.first.scalar_type() == at::kFloat; });
+    return wide || !at::isReducedFloatingType(type) ? std::nullopt : std::make_optional(type);
+  }
+
+  void run(const c10::OperatorHandle& op, torch::jit::Stack& stack) const {
     const auto index = static_cast<c10::DeviceIndex>(runtime::current_device());
     const c10::Device device(c10::kXPU, index);
     std::vector<std::pair<at::Tensor, at::Tensor>> moved;  // of the CPU, and its alias
@@ -106,18 +125,21 @@ class Served final : public c10::OperatorKernel {
     }
     op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::XPU), &stack);
     runtime::synchronize(runtime::current_queue(index));
+    const auto statistics = type_of_statistics(moved);
     for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
       each_tensor(stack[i], [&](const at::Tensor& t) {
         for (const auto& [cpu, xpu] : moved) {
           if (xpu.is_same(t)) return cpu;
         }
-        return t.is_xpu() ? alias_as_cpu(t) : t;
+        const at::Tensor cpu = t.is_xpu() ? alias_as_cpu(t) : t;
+        return statistics && cpu.scalar_type() == at::kFloat ? cpu.to(*statistics) : cpu;
       });
     }
   }
 
   c10::SafeKernelFunction cpu_;
   int64_t least_;
+  bool statistics_;
   std::shared_ptr<std::atomic<int64_t>> calls_;
 };
 
@@ -170,7 +192,8 @@ void serve_cpu(const std::string& overload, int64_t least) {
   auto& all = registrations().by_overload;
   all.erase(overload);  // torch's own kernel is the one to keep
   auto calls = std::make_shared<std::atomic<int64_t>>(0);
-  auto functor = std::make_unique<Served>(op->getComputedKernelForDispatchKey(c10::DispatchKey::CPU), least, calls);
+  auto functor = std::make_unique<Served>(op->getComputedKernelForDispatchKey(c10::DispatchKey::CPU), least,
+                                          saves_statistics(name), calls);
   const SecondKernel quiet;
   auto library = std::make_unique<torch::Library>(torch::Library::IMPL, name.substr(0, colons), c10::DispatchKey::CPU,
                                                   __FILE__, __LINE__);

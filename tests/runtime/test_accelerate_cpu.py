@@ -97,6 +97,51 @@ def test_gradients() -> None:
 
 
 @shared
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("parameters", [None, torch.float32, "same"])
+def test_gradients_of_16_bit_norms_are_torchs_own(dtype: torch.dtype, parameters: torch.dtype | str | None) -> None:
+    """Forward on the device, backward by torch, which asks for statistics of its own type."""
+    kind = dtype if parameters == "same" else parameters
+    weight = torch.linspace(0.5, 1.5, 6, dtype=kind) if kind else None
+    source = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+    overloads = ["aten::native_layer_norm", "aten::native_batch_norm", "aten::_native_batch_norm_legit.no_stats"]
+    gradient = torch.randn(4, 6, generator=torch.Generator().manual_seed(1)).to(dtype)
+    results = []
+    for on in (False, True):
+        x = source.clone().requires_grad_()
+        with accelerate_cpu(overloads if on else [], least=1) as served:
+            F.layer_norm(x.t(), (6,), weight).backward(gradient)
+            F.batch_norm(x.t(), None, None, weight, training=True).backward(gradient)
+            saved = torch.ops.aten._native_batch_norm_legit.no_stats(source.t(), weight, weight, True, 0.1, 1e-5)
+            assert not on or all(served.calls().values())
+        results.append([x.grad, *saved])
+    for got, want in zip(*reversed(results), strict=True):
+        torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2)
+
+
+@shared
+def test_one_acceleration_within_another() -> None:
+    x = torch.randn(9)
+    with accelerate_cpu(["aten::topk"], least=4) as outer:
+        x.topk(2)
+        with accelerate_cpu(["aten::topk", "aten::cumsum"], least=1) as inner:
+            x[:3].topk(2)
+            assert inner.calls() == {"aten::topk": 1, "aten::cumsum": 0}
+        with pytest.raises(ValueError, match="aten::none"):
+            accelerate_cpu(["aten::topk", "aten::none"])
+        x.topk(2)
+        x[:3].topk(2)  # too few for this one
+        assert outer.calls() == {"aten::topk": 3}
+    inner.undo()
+    assert outer.calls() == inner.calls() == {}
+    first, second = (accelerate_cpu(["aten::topk"], least=1) for _ in range(2))
+    first.undo()
+    x.topk(2)
+    assert second.calls() == {"aten::topk": 1}
+    second.undo()
+
+
+@shared
 def test_autocast() -> None:
     x, layer = torch.randn(64, 32), nn.Linear(32, 16)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
