@@ -34,8 +34,8 @@ def install(config: pytest.Config) -> None:
     """Register the plugin. Raises UsageError where there is no xpu device."""
     if not torch.xpu.is_available():
         raise pytest.UsageError(
-            "--xpu: torch finds no xpu device, and tests that ask for one would be skipped; "
-            + (unavailable() or "`xpu-ops doctor` says why")
+            "--xpu: torch finds no xpu device, and tests that ask for one would be skipped; `xpu-ops doctor` says why. "
+            + unavailable()
         )
     config.pluginmanager.register(Plugin(config), "xpu_ops_testing")
 
