@@ -78,14 +78,15 @@ def check_files(path: Path, folder: Path) -> None:
 def check_installed(path: Path, torch: str, folder: Path) -> None:
     """README's program and the doctor, in an environment that pip made from the wheel and one release of torch."""
     programs = environment(folder / f"torch{torch}", f"torch=={torch}", str(path))
-    env = {"HOME": str(folder), "PATH": f"{programs}:/usr/bin:/bin", "XPU_OPS_CACHE_DIR": str(folder / "cache")}
+    cache = folder / f"cache{torch}"  # the doctor links a kernel in Triton where that is installed
+    env = {"HOME": str(folder), "PATH": f"{programs}:/usr/bin:/bin", "XPU_OPS_CACHE_DIR": str(cache)}
     run: list[str | Path] = [programs / "python", "-W", "error::RuntimeWarning", "-c", readme_program()]
     for target in ({}, {TARGET: CLASSES[0]}):  # of this machine; any machine runs code of the lowest class
         ran = subprocess.run(run, cwd=folder, env=env | target, capture_output=True, text=True)
         print(ran.stdout.strip())
         if ran.returncode:
             sys.exit(f"README's program fails with torch {torch} {target}:\n{ran.stderr}")
-        if linked := sorted(f.name for f in (folder / "cache").glob("*.bin")):
+        if linked := sorted(f.name for f in cache.glob("*.bin")):
             sys.exit(f"kernel modules were linked with torch {torch} {target}: {linked}")
     doctor = subprocess.run(
         [programs / "xpu-ops", "doctor", "--json"], cwd=folder, env=env, capture_output=True, text=True
