@@ -16,7 +16,7 @@ using runtime::ceil_div;
 
 constexpr int64_t kPadShare = 4096, kCol2imShare = 1024;  // elements of a work-group
 constexpr int64_t kMostPadRows = 128;
-constexpr uint32_t kLongRow = 2 * kPadShare;       // more of padding are shared by work-groups
+constexpr uint32_t kLongPadRow = 2 * kPadShare;    // more of padding are shared by work-groups
 constexpr int64_t kRunCost = 64, kPadRowCost = 8;  // on the calling thread, in units of SmallWork::run
 
 // On the calling thread: row by row as pad_gather.
@@ -151,7 +151,7 @@ PadPlan plan_pad(const PadProblem& p, const runtime::Policy& policy) {
     plan.groups = ceil_div(size_t{p.rows} * row, plan.local * kPadAhead);
     return plan;
   }
-  plan.columns = row > kLongRow ? static_cast<uint32_t>(kPadShare) : row;
+  plan.columns = row > kLongPadRow ? static_cast<uint32_t>(kPadShare) : row;
   plan.parts = static_cast<uint32_t>(ceil_div(row, plan.columns));
   plan.rows = plan_rows(plan.columns, kPadShare);
   plan.groups = ceil_div(p.rows, plan.rows) * plan.parts;
