@@ -154,7 +154,7 @@ std::pair<double, double> outer_edges(const char* name, const at::Tensor& values
   if (given) {
     std::tie(low, high) = *given;
   } else if (values.numel() > 0) {
-    const at::Tensor ends = at::stack({values.amin(), values.amax()}).to(at::kDouble).cpu();
+    const at::Tensor ends = at::stack({values.amin(), values.amax()}).cpu().to(at::kDouble);
     low = ends.const_data_ptr<double>()[0];
     high = ends.const_data_ptr<double>()[1];
   }

@@ -56,6 +56,7 @@ def test_a_gpu_without_double_refuses_kernels_of_double() -> None:
             "cpu": lambda: x.cpu() + 1,
             "float": lambda: small.sum() + torch.fft.fft(small).abs().sum(),
             "softmax": lambda: small.softmax(0),
+            "histogram": lambda: small.histc(4) + torch.histogram(small, 4).hist,  # of ends that the host works out
         }
         for name, call in calls.items():
             try:
@@ -71,7 +72,7 @@ def test_a_gpu_without_double_refuses_kernels_of_double() -> None:
         line.rsplit(" runs", 1) if line.endswith(" runs") else line.split(" Required", 1)
         for line in done.stdout.splitlines()
     )
-    runs = {"cpu", "float", "softmax"}
+    runs = {"cpu", "float", "softmax", "histogram"}
     assert {n for n, rest in found.items() if rest == ""} == runs, done.stdout
     assert all(rest == REFUSED.removeprefix("Required") for n, rest in found.items() if n not in runs), done.stdout
 
