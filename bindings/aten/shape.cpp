@@ -88,16 +88,20 @@ ops::PadProblem pad_problem(void* dst, const void* src, const PadShape& s, const
 // The padded dimensions of a tensor with elements as `format` has them, as at most three: one without padding is part
 // of the next outer one. Without a value where that does not serve.
 std::optional<PadShape> merged_padding(const at::Tensor& input, at::IntArrayRef padding, at::MemoryFormat format) {
-  if (!input.is_contiguous(format)) return {};
   const int64_t last = input.dim() - 1;
+  if (padding.size() % 2 != 0 || padding.size() > 2 * input.sizes().size()) return {};
+  if (input.numel() == 0 || !input.is_contiguous(format)) return {};
   PadShape s;
+  int64_t results = 1;
   size_t k = 0;
   for (int64_t i = last; i >= 0; --i) {
     // The channels are innermost.
     const int64_t d = format == at::MemoryFormat::Contiguous || i == 0 ? i : i == last ? 1 : i + 1;
     const auto at = static_cast<size_t>(2 * (last - d));
     const int64_t before = at < padding.size() ? padding[at] : 0, after = at < padding.size() ? padding[at + 1] : 0;
-    if (before < 0 || after < 0) return {};
+    if (before < 0 || before >= kLimit || after < 0 || after >= kLimit) return {};
+    results *= before + input.size(d) + after;
+    if (results >= kLimit) return {};
     if (k < 3 && s.in[k] != s.out[k]) ++k;
     if (k == 3) {
       if (before + after != 0) return {};
@@ -456,24 +460,18 @@ at::Tensor replication_pad3d_backward(const at::Tensor& grad_output, const at::T
 }
 
 at::Tensor constant_pad_nd_impl(const at::Tensor& self, at::IntArrayRef pad, const at::Scalar& value) {
-  const bool fits = pad.size() % 2 == 0 && pad.size() <= 2 * static_cast<size_t>(self.dim());
-  if (fits && !self.is_quantized() && self.numel() != 0) {
-    const at::MemoryFormat format = self.suggest_memory_format();
-    if (const auto s = merged_padding(self, pad, format)) {
-      std::vector<int64_t> sizes = self.sizes().vec();
-      for (size_t d = 0; d < pad.size() / 2; ++d) sizes[sizes.size() - 1 - d] += pad[2 * d] + pad[2 * d + 1];
-      if (c10::multiply_integers(sizes) < kLimit) {
-        at::Tensor out = at::empty(sizes, self.options().memory_format(format));
-        ops::PadProblem p = pad_problem(out.mutable_data_ptr(), self.const_data_ptr(), *s, s->out, out.numel(),
-                                        self.numel(), ops::PadMode::constant);
-        const std::array<uint64_t, 2> bits = element_of(value, self.scalar_type());
-        std::copy(bits.begin(), bits.end(), p.value);
-        ops::pad(runtime::current_queue(), self.element_size(), p);
-        return out;
-      }
-    }
-  }
-  return at::native::constant_pad_nd(self, pad, value);
+  const at::MemoryFormat format = self.suggest_memory_format();
+  const auto s = merged_padding(self, pad, format);
+  if (!s) return at::native::constant_pad_nd(self, pad, value);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  for (size_t d = 0; d < pad.size() / 2; ++d) sizes[sizes.size() - 1 - d] += pad[2 * d] + pad[2 * d + 1];
+  at::Tensor out = at::empty(sizes, self.options().memory_format(format));
+  ops::PadProblem p = pad_problem(out.mutable_data_ptr(), self.const_data_ptr(), *s, s->out, out.numel(), self.numel(),
+                                  ops::PadMode::constant);
+  const std::array<uint64_t, 2> bits = element_of(value, self.scalar_type());
+  std::copy(bits.begin(), bits.end(), p.value);
+  ops::pad(runtime::current_queue(), self.element_size(), p);
+  return out;
 }
 
 at::Tensor& im2col_out(const at::Tensor& self, at::IntArrayRef kernel_size, at::IntArrayRef dilation,

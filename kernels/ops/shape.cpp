@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
+#include <utility>
 
 #include "gen/kernels/shape_kernels.hpp"
 #include "kernels/host/bulk.hpp"
@@ -19,6 +21,12 @@ constexpr int64_t kMostPadRows = 128;
 constexpr uint32_t kLongPadRow = 2 * kPadShare;    // more of padding are shared by work-groups
 constexpr int64_t kRunCost = 64, kPadRowCost = 8;  // on the calling thread, in units of SmallWork::run
 
+// The columns of a row that are copied as they lie.
+std::pair<int32_t, int32_t> copied_columns(const PadProblem& p) {
+  const int32_t begin = std::clamp(p.pad[0], 0, p.out[0]);
+  return {begin, std::max(begin, std::min(p.pad[0] + p.in[0], p.out[0]))};
+}
+
 // On the calling thread: row by row as pad_gather.
 void pad_here(size_t element, const PadProblem& p) {
   const bool reflect = p.mode == PadMode::reflection;
@@ -30,8 +38,7 @@ void pad_here(size_t element, const PadProblem& p) {
     return i < 0 ? (reflect ? -i : 0) : reflect ? 2 * (in - 1) - i : in - 1;
   };
   const size_t width = element * static_cast<size_t>(p.out[0]), from = element * static_cast<size_t>(p.in[0]);
-  const int32_t begin = std::clamp(p.pad[0], 0, p.out[0]),
-                end = std::max(begin, std::min(p.pad[0] + p.in[0], p.out[0]));
+  const auto [begin, end] = copied_columns(p);
   auto* dst = static_cast<char*>(p.dst);
   for (uint32_t row = 0; row < p.rows; ++row, dst += width) {
     const uint32_t q = row / p.written[1], b = q / p.written[2];
@@ -146,7 +153,7 @@ uint32_t plan_rows(int64_t row, int64_t share) {
 
 PadPlan plan_pad(const PadProblem& p, const runtime::Policy& policy) {
   const uint32_t row = p.written[0];
-  PadPlan plan{policy.single_items, 0, policy.elementwise_group, 0, 0, 0};
+  PadPlan plan{policy.single_items, 0, policy.elementwise_group, 0, 0, 1};
   if (!plan.by_row) {
     plan.groups = ceil_div(size_t{p.rows} * row, plan.local * kPadAhead);
     return plan;
@@ -165,13 +172,12 @@ void pad(runtime::Queue& queue, size_t element, const PadProblem& p) {
   const int64_t words = (static_cast<int64_t>(p.written[0]) * static_cast<int64_t>(element) + 3) / 4;
   if (queue.small().run((words + kPadRowCost) * p.rows, [=] { pad_here(element, p); }, kernel)) return;
   PadArgs args = pad_args(p);
-  const int32_t in = p.in[0], out = p.out[0], pad = p.pad[0];
+  const int32_t in = p.in[0], pad = p.pad[0];
   const bool reflect = p.mode == PadMode::reflection;
   args.group = plan.rows;
   args.columns = plan.columns;
-  args.parts = make_divider(std::max(plan.parts, 1u));
-  args.begin = std::clamp(pad, 0, out);
-  args.end = std::max(args.begin, std::min(pad + in, out));
+  args.parts = make_divider(plan.parts);
+  std::tie(args.begin, args.end) = copied_columns(p);
   args.left = reflect ? pad : 0;
   args.right = reflect ? 2 * (in - 1) - (args.end - pad) : in - 1;
   runtime::launch(queue, kernel, plan.groups, plan.local, args);

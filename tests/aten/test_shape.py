@@ -19,16 +19,17 @@ PADS = {
     "replication_pad2d_backward": ((2, 3, 5, 6), [2, 1, 0, 3]),
     "replication_pad3d_backward": ((2, 3, 4, 5, 6), [2, 1, 0, 3, 1, 1]),
 }
-# Lines longer than a vector, paddings that cut, and that are as long as they may be.
+# Lines longer than a vector, and of several work-groups, paddings that cut, and that are as long as they may be.
 LONG_PADS = {
-    "reflection_pad1d": ((2, 3, 67), [(5, 20), (66, 66), (0, 0), (-3, 4)]),
-    "reflection_pad1d ": ((1, 2, 9000), [(5000, 20), (8999, 8999), (0, 4), (-3, 4)]),  # rows of several work-groups
-    "reflection_pad2d": ((2, 3, 9, 50), [(3, 1, 2, 8), (49, 49, 0, 1)]),
-    "replication_pad1d": ((2, 3, 67), [(5, 20), (100, 70), (-3, 4), (4, -60), (10, -70), (-70, 80)]),
-    "replication_pad1d ": ((1, 2, 9000), [(5000, 20), (9000, 12000), (0, 4), (-3, 4)]),
-    "replication_pad2d": ((2, 3, 9, 50), [(3, 1, 2, 8), (-20, 30, -3, 1)]),
-    "replication_pad3d": ((2, 3, 4, 5, 37), [(3, 1, 2, 1, 1, 2)]),
-}
+    "reflection_pad1d": [((2, 3, 67), [(5, 20), (66, 66), (0, 0), (-3, 4)]), ((1, 2, 9000), [(5000, 20), (8999, 8999), (0, 4), (-3, 4)])],
+    "reflection_pad2d": [((2, 3, 9, 50), [(3, 1, 2, 8), (49, 49, 0, 1)])],
+    "replication_pad1d": [
+        ((2, 3, 67), [(5, 20), (100, 70), (-3, 4), (4, -60), (10, -70), (-70, 80)]),
+        ((1, 2, 9000), [(5000, 20), (9000, 12000), (0, 4), (-3, 4)]),
+    ],
+    "replication_pad2d": [((2, 3, 9, 50), [(3, 1, 2, 8), (-20, 30, -3, 1)])],
+    "replication_pad3d": [((2, 3, 4, 5, 37), [(3, 1, 2, 1, 1, 2)])],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -49,13 +50,11 @@ def test_pad_gradients(name: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", LONG_PADS)
 def test_pads_of_long_lines(name: str, dtype: torch.dtype) -> None:
-    shape, paddings = LONG_PADS[name]
-    for padding in paddings:
+    for shape, padding in ((shape, padding) for shape, paddings in LONG_PADS[name] for padding in paddings):
         x = data(*shape, dtype=dtype)
-        op = name.strip()
-        same(getattr(ATEN, op), x, padding)
-        grad = data(*getattr(ATEN, op)(x, padding).shape, dtype=dtype, seed=1)
-        same(getattr(ATEN, f"{op}_backward"), grad, x, padding)
+        same(getattr(ATEN, name), x, padding)
+        grad = data(*getattr(ATEN, name)(x, padding).shape, dtype=dtype, seed=1)
+        same(getattr(ATEN, f"{name}_backward"), grad, x, padding)
 
 
 # One, two and three runs of padded dimensions, and what upstream's composite does: four of them, cuts, nothing to do.

@@ -15,9 +15,9 @@ inline runtime::Queue& queue_of(const at::Tensor& t) { return runtime::current_q
 // current queue of that device.
 void copy_device_to_device(const at::Tensor& dst, const at::Tensor& src, bool non_blocking);
 
-// Sets the elements of `dst` to the value; throws where its dtype cannot hold it.
-// An element of `type` in its own bits, as fill_ converts it.
+// An element of `type` in its own bits; throws where the type cannot hold the value.
 std::array<uint64_t, 2> element_of(const at::Scalar& value, at::ScalarType type);
+// Sets the elements of `dst` to the value; throws where its dtype cannot hold it.
 void fill_device(const at::Tensor& dst, const at::Scalar& value);
 
 // `t` itself where it is contiguous without pending bits, else a contiguous copy.

@@ -135,29 +135,29 @@ void pad_gather(const PadArgs& p) {
   const uint32_t group = it.get_group(0), block = xpu_ops::div(group, p.parts);
   const int64_t out = p.out[0], from = int64_t{group - block * p.parts.d} * p.columns,
                 to = from + p.columns < out ? from + p.columns : out, begin = p.begin > from ? p.begin : from,
-                end = p.end < to ? p.end : to;
+                end = p.end < to ? p.end : to, before = p.begin < to ? p.begin : to,
+                behind = p.end > from ? p.end : from;
+  [[maybe_unused]] const T value = *reinterpret_cast<const T*>(p.value);
   uint32_t row = block * p.group, last = row + p.group < p.rows ? row + p.group : p.rows;
   for (; row < last; ++row) {
     const PadRow r = pad_row(p, row);
     const int32_t y = pad_source<MODE>(r.y, p.in[1], p.pad[1], p.mirror[1]),
                   z = pad_source<MODE>(r.z, p.in[2], p.pad[2], p.mirror[2]);
     T* dst = static_cast<T*>(p.dst) + row * p.out[0];
-    if constexpr (MODE == PadMode::constant) {
-      const T value = *reinterpret_cast<const T*>(p.value);
+    if constexpr (MODE == PadMode::constant)
       if (!pad_inside(p, z, y)) {
         fill_line(dst, value, from, to, lane, lanes);
         continue;
       }
-      const T* src = static_cast<const T*>(p.src) + pad_line(p, r.b, z, y);
-      copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
-      fill_line(dst, value, from, p.begin < to ? p.begin : to, lane, lanes);
-      fill_line(dst, value, p.end > from ? p.end : from, to, lane, lanes);
+    const T* src = static_cast<const T*>(p.src) + pad_line(p, r.b, z, y);
+    copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
+    if constexpr (MODE == PadMode::constant) {
+      fill_line(dst, value, from, before, lane, lanes);
+      fill_line(dst, value, behind, to, lane, lanes);
     } else {
-      const T* src = static_cast<const T*>(p.src) + pad_line(p, r.b, z, y);
-      copy_line(dst, src - p.pad[0], begin, end, lane, lanes);
       const T *left = src + p.left, *right = src + p.right;
-      for (int64_t x = from; x < p.begin && x < to; ++x) dst[x] = reflect ? left[-x] : *left;
-      for (int64_t x = p.end > from ? p.end : from; x < to; ++x) dst[x] = reflect ? right[p.end - x] : *right;
+      for (int64_t x = from; x < before; ++x) dst[x] = reflect ? left[-x] : *left;
+      for (int64_t x = behind; x < to; ++x) dst[x] = reflect ? right[p.end - x] : *right;
     }
   }
 }
