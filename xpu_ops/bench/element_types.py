@@ -9,19 +9,18 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
+from xpu_ops._dtypes import names
+
 from .core import Case
 
-TYPES = {
-    "f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16, "c64": torch.complex64, "c128": torch.complex128,
-    "i64": torch.int64, "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool,
-}  # fmt: skip
+TYPES = ("f32", "f64", "f16", "bf16", "c64", "c128", "i64", "i32", "i16", "i8", "u8", "b8")
 UNARY = """abs neg sgn exp log sqrt rsqrt sin tanh sigmoid reciprocal square floor round trunc isnan isinf isfinite angle logical_not
     bitwise_not erf lgamma digamma expm1 log1p atan sinh cosh asin sign frac nan_to_num exp2 log2 relu gelu silu tril"""
 BINARY = """add sub mul div pow maximum minimum eq lt logical_and bitwise_and bitwise_xor fmod remainder atan2 hypot floor_divide copysign
     gcd logaddexp isclose fmax heaviside nextafter mse_loss equal"""
 REDUCTIONS = "sum mean prod amax amin std var norm all any argmax count_nonzero nansum"
 ALONG = "logsumexp cumsum cumprod median logcumsumexp cummax softmax log_softmax diff max"
-TO = ("f32", "f64", "f16", "c64", "i64", "bool")
+TO = ("f32", "f64", "f16", "c64", "i64", "b8")
 # Their values are random, or not defined.
 UNCHECKED = {"normal_", "uniform_", "bernoulli_", "random_", "dropout"}
 
@@ -36,23 +35,24 @@ def random(dtype: torch.dtype, *shape: int) -> torch.Tensor:
     )
 
 
-def _named(names: str) -> Iterator[tuple[str, Callable[..., Any]]]:
-    return ((name, getattr(torch, name, None) or getattr(F, name)) for name in names.split())
+def _type(label: str) -> torch.dtype:
+    dtype: torch.dtype = getattr(torch, names()[label])
+    return dtype
+
+
+def _named(text: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    return ((name, getattr(torch, name, None) or getattr(F, name)) for name in text.split())
 
 
 def rows(n: int) -> dict[str, tuple[Callable[..., Any], int]]:
     """Functions of so many matrices of n x n, of an index per element, and of one per row."""
     k, parts = n // 3, n // 10
     r: dict[str, tuple[Callable[..., Any], int]] = {}
-    for name, f in _named(UNARY):
+    for name, f in _named(f"{UNARY} {REDUCTIONS}"):
         r[name] = (lambda a, i, j, f=f: f(a), 1)
     for name, f in _named(BINARY):
         r[name] = (lambda a, b, i, j, f=f: f(a, b), 2)
-    for name, f in _named(REDUCTIONS):
-        r[name] = (lambda a, i, j, f=f: f(a), 1)
-        for dim in (0, 1):
-            r[f"{name} dim={dim}"] = (lambda a, i, j, f=f, dim=dim: f(a, dim=dim), 1)
-    for name, f in _named(ALONG):
+    for name, f in _named(f"{REDUCTIONS} {ALONG}"):
         for dim in (0, 1):
             r[f"{name} dim={dim}"] = (lambda a, i, j, f=f, dim=dim: f(a, dim=dim), 1)
     for dim in (0, 1):
@@ -67,8 +67,8 @@ def rows(n: int) -> dict[str, tuple[Callable[..., Any], int]]:
             "scatter_reduce amax": lambda a, i, j, d=dim: a.scatter_reduce(d, i, a, "amax"),
         }
         r |= {f"{name} dim={dim}": (f, 1) for name, f in along.items()}
-    for name in TO:
-        r[f"to {name}"] = (lambda a, i, j, t=TYPES[name]: a.to(t), 1)
+    for name, dtype in ((name, _type(name)) for name in TO):
+        r[f"to {name}"] = (lambda a, i, j, t=dtype: a.to(t), 1)
     one: dict[str, Callable[..., Any]] = {
         "add a row": lambda a, i, j: a + a[0],
         "mul by a column": lambda a, i, j: a * a[:, :1],
@@ -127,11 +127,11 @@ def rows(n: int) -> dict[str, tuple[Callable[..., Any], int]]:
     return r | {name: (f, 1) for name, f in one.items()}
 
 
-def cases(n: int = 1000, labels: Iterable[str] = tuple(TYPES)) -> Iterator[Case]:
+def cases(n: int = 1000, labels: Iterable[str] = TYPES) -> Iterator[Case]:
     """Of matrices of n x n, a multiple of 10. What torch's CPU refuses for a type has no row."""
     by_element, by_row = torch.randint(0, n, (n, n)), torch.randint(0, n, (n,))
     for label in labels:
-        given = [random(TYPES[label], n, n) for _ in range(2)]
+        given = [random(_type(label), n, n) for _ in range(2)]
         for name, (function, operands) in rows(n).items():
             args = (*given[:operands], by_element, by_row)
             try:
