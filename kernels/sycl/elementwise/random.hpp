@@ -63,8 +63,7 @@ template <class T, Dist D>
 void random_fill(const RandomArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  const PhiloxKey key = philox_key(p, 4);
-  Random4 r = philox(key.seed, key.offset, g, 0);
+  Random4 r = philox_of(p, g);
   float v[4];
   if constexpr (D == Dist::normal || D == Dist::log_normal) {
     NormalPair x = normal_pair(r.v[0], r.v[1]), y = normal_pair(r.v[2], r.v[3]);
@@ -95,8 +94,7 @@ template <class T, Dist D>
 void random_fill64(const RandomArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (2 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  const PhiloxKey key = philox_key(p, 4);
-  Random4 r = philox(key.seed, key.offset, g, 0);
+  Random4 r = philox_of(p, g);
   T* dst = static_cast<T*>(p.dst);
 #pragma unroll
   for (uint32_t k = 0; k < 2; ++k) {
@@ -133,8 +131,7 @@ template <class T, class P>
 void bernoulli_from(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  const PhiloxKey key = philox_key(p, 4);
-  Random4 r = philox(key.seed, key.offset, g, 0);
+  Random4 r = philox_of(p, g);
   bool all_valid = true;  // one branch for all: a report in the loop makes its vectors single elements
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
@@ -153,8 +150,7 @@ template <class T, class MASK>
 void dropout(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  const PhiloxKey key = philox_key(p, 4);
-  Random4 r = philox(key.seed, key.offset, g, 0);
+  Random4 r = philox_of(p, g);
   using M = opmath_t<T>;
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
@@ -183,8 +179,7 @@ template <class T>
 void rrelu(const RandomFromArgs& p) {
   uint32_t g = global_id(), block = g / kRandomStride, first = block * (4 * kRandomStride) + g % kRandomStride;
   if (first >= p.n) return;
-  const PhiloxKey key = philox_key(p, 4);
-  Random4 r = philox(key.seed, key.offset, g, 0);
+  Random4 r = philox_of(p, g);
   using M = opmath_t<T>;
 #pragma unroll
   for (uint32_t k = 0; k < 4; ++k) {
@@ -335,8 +330,7 @@ void multinomial_draw(const MultinomialArgs& p) {
   uint32_t row = g / p.samples;
   const T* sums = static_cast<const T*>(p.cumulative) + static_cast<uint64_t>(row) * p.categories;
   using M = opmath_t<T>;
-  const PhiloxKey key = philox_key(p, 4);
-  Random4 r = philox(key.seed, key.offset, g, 0);
+  Random4 r = philox_of(p, g);
   M total = static_cast<M>(sums[p.categories - 1]), target;
   if constexpr (is_same_v<T, double>)
     target = uniform53(r.v[0], r.v[1]) * total;
