@@ -83,7 +83,9 @@ def test_cast(source: torch.dtype, to: torch.dtype) -> None:
         x = x[in_range(x, to)]
         want = x.to(to)
         got = x.to("xpu").to(to)
+        short = [part.to(to) for part in x.to("xpu").split(4099)]  # on the calling thread
     assert got.device.type == "xpu" and same(got.cpu(), want)
+    assert all(same(part.cpu(), right) for part, right in zip(short, want.split(4099), strict=True))
 
 
 LAYOUTS = {
