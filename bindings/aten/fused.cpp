@@ -195,7 +195,8 @@ void apply_chain(const at::Tensor& out, const Chain& tail) {
 
 bool run_matmul(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias, const Chain& chain,
                 const at::Tensor& out, bool has_out, const products::Weight& weight) {
-  SplitChain split = split_chain(chain, out, has_out);
+  SplitChain split = split_chain(chain, out, has_out,
+                                 ops::plan_relu_behind_product(static_cast<int64_t>(out.nbytes()), current_policy()));
   View bias_view;
   if (bias.defined()) bias_view = view(bias);
   const products::FusedProblem problem{

@@ -25,6 +25,7 @@ constexpr int64_t kSmallProduct = 64 * 64 * 64, kSmallComplexProduct = 32 * 32 *
 constexpr int64_t kFewRows = 8, kFewRows16 = 4;
 constexpr int64_t kFewRowsOfBytes = 16;      // more are worth the copies of float32 products
 constexpr int64_t kOperandBehind = 4 << 20;  // bytes
+constexpr int64_t kReluBehind = 64 << 10;    // bytes from which a pass costs less than the post-op
 // Products of two signed bytes are at most 2^14, with an unsigned one below 2^15.
 constexpr int64_t kWholeInner = 1 << 10;
 // uint32 sums of positions stay in range up to 2^31 elements.
@@ -111,6 +112,10 @@ bool plan_few_rows_of_bytes(int64_t rows, int64_t columns, const runtime::Policy
 
 bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy) {
   return policy.single_items && type == DType::f32 && bytes >= kOperandBehind;
+}
+
+bool plan_relu_behind_product(int64_t bytes, const runtime::Policy& policy) {
+  return policy.single_items && bytes >= kReluBehind && static_cast<uint64_t>(bytes) <= policy.cache / 2;
 }
 
 int64_t plan_whole_inner(int unsigned_operands) { return kWholeInner >> unsigned_operands; }

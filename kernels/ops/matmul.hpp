@@ -41,6 +41,9 @@ bool plan_few_rows_of_bytes(int64_t rows, int64_t columns, const runtime::Policy
 // Whether a product's operand of the result's size, `bytes`, is read by a pass behind oneDNN's primitive. In float32
 // the primitive itself reads it slower where the result leaves the second cache.
 bool plan_operand_behind(DType type, int64_t bytes, const runtime::Policy& policy);
+// Whether relu is a pass behind a product of so many bytes: as plan_relu_behind() of convolutions, where the pass finds
+// the result in the cache.
+bool plan_relu_behind_product(int64_t bytes, const runtime::Policy& policy);
 
 // Inner elements of which a float32 product of 8-bit integers is exact: every sum of theirs is a whole number up to
 // 2^24. `unsigned_operands`: how many of both are of type u8.

@@ -132,7 +132,10 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   }
   if (floats) {
     // gelu of half has another value at infinity: keeps_special_values()
-    plan.activation_behind = p.activation == Activation::gelu && p.out.type == DType::f16;
+    plan.activation_behind =
+        (p.activation == Activation::gelu && p.out.type == DType::f16) ||
+        (p.activation == Activation::relu &&
+         ops::plan_relu_behind_product(p.out.numel() * static_cast<int64_t>(dtype_size(p.out.type)), policy));
     const bool with_c = p.c.data != nullptr, weight = p.weight.name != nullptr, plain_b = is_plain(p.b);
     const bool dense_b = !plain_b || is_dense(p.b), dense = dense_b && (!is_plain(p.a) || is_dense(p.a));
     for (const bool wide : {false, true}) {

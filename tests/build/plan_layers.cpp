@@ -80,6 +80,10 @@ void test_matmul() {
   CHECK(plan_relu_behind(cpu) && !plan_relu_behind(gpu));
   CHECK(plan_operand_behind(DType::f32, 4 << 20, cpu) && !plan_operand_behind(DType::f32, (4 << 20) - 1, cpu));
   CHECK(!plan_operand_behind(DType::bf16, 4 << 20, cpu) && !plan_operand_behind(DType::f32, 4 << 20, gpu));
+  cpu.cache = 32 << 20;
+  CHECK(plan_relu_behind_product(64 << 10, cpu) && !plan_relu_behind_product((64 << 10) - 1, cpu));
+  CHECK(plan_relu_behind_product(16 << 20, cpu) && !plan_relu_behind_product((16 << 20) + 1, cpu));
+  CHECK(!plan_relu_behind_product(1 << 20, gpu));
   CHECK(!plan_few_rows(DType::f32, 1, 2 * kLanes * cpu.units, MatmulForm::across, cpu));
 }
 

@@ -196,6 +196,9 @@ void test_integers_and_activations() {
   CHECK(plan_matmul(a, policy).activation_behind);
   a.activation = Activation::relu;
   CHECK(!plan_matmul(a, policy).activation_behind);
+  runtime::Policy cpu = policy;
+  cpu.single_items = true, cpu.cache = 32 << 20;
+  CHECK(plan_matmul(a, cpu).activation_behind);
 }
 
 void test_fused_products() {
