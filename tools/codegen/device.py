@@ -44,9 +44,11 @@ QUICK = ("bf16",)
 
 
 def functor(kernel: PointwiseKernel, index: int, exprs: list[str]) -> str:
+    computed = ", class M = opmath_t<T>" if kernel.stored else ""
     lines = [
-        f"template <class T> struct {kernel.name}_f{index} {{",
-        f"  using M = opmath_t<T>;\n  static constexpr int kIn = {len(kernel.inputs)}, kOut = {len(kernel.outputs)};",
+        f"template <class T{computed}> struct {kernel.name}_f{index} {{",
+        *([] if kernel.stored else ["  using M = opmath_t<T>;"]),
+        f"  static constexpr int kIn = {len(kernel.inputs)}, kOut = {len(kernel.outputs)};",
         "  template <class X> [[gnu::always_inline]] static void run(const X& x) {",
     ]
     for i, operand in enumerate(kernel.inputs):
@@ -82,7 +84,8 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
                 if kernel.quick and form == "fours" and t.name in QUICK:
                     exprs = [e.replace("xpu::", "xpu::quick::") for e in exprs]
                 index = by_expr.setdefault(tuple(exprs), len(by_expr))
-                functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}>"
+                computed = ", bf16" if kernel.stored and form == "rows" and t.name == "bf16" else ""
+                functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}{computed}>"
                 name = f"{kernel.name}_{t.name}_{form}"
                 uses[name] = index
                 text = f"{FORMS[form][0]} {name}(PointwiseArgs p) {{ pointwise_{form}<{functor_type}>(p); }}"

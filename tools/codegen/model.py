@@ -67,6 +67,7 @@ class PointwiseKernel:
     steps: frozenset[str] = frozenset()  # element types with a kernel for operands that step through memory
     fours: frozenset[str] = frozenset()  # element types with a kernel that moves four elements per load
     quick: bool = False  # of these, bf16 is computed by xpu::quick
+    stored: bool = False  # rows of bf16 are computed in bf16
     exact: bool = False  # a number as second operand is not rounded
 
     @property
@@ -397,7 +398,7 @@ class Builder:
             if steps and any(o.kind != "T" for o in [*inputs, *outputs]):
                 raise self.fail(family, row, "steps", "needs operands and results of the common type")
             result[key] = PointwiseKernel(
-                name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys(), row.quick, row.exact
+                name, inputs, outputs, scalars, exprs, steps, FOURS & exprs.keys(), row.quick, row.stored, row.exact
             )
         return result
 

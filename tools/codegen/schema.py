@@ -132,6 +132,10 @@ class Row(Strict):
         default=False,
         description="bfloat16 that is moved by fours is computed by the functions of the same name in `xpu::quick` (kernels/sycl/math/quick.hpp)",
     )
+    stored: bool = Field(
+        default=False,
+        description="results are operands or zero: rows of bfloat16 are computed as they are stored, without rounding",
+    )
     exact: bool = Field(
         default=False,
         description="a number as second operand keeps its digits beside smaller floats, as on the CPU; others are rounded to the type",

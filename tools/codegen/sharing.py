@@ -62,6 +62,7 @@ class Sharing:
                     tuple(s.kind for s in kernel.scalars) if any("s" in e for e in kernel.exprs[t.name]) else (),
                     t.fp64,
                     kernel.quick,
+                    kernel.stored,
                 )
                 for way in ("rows", "fours"):
                     if t.name in kernel.forms[way]:

@@ -15,6 +15,7 @@ using xpu_ops::Value;
 // Typed access to a Value: the compute type decides which member the host filled.
 template <class M> inline M value_as(const Value& v) { return static_cast<M>(v.i64); }
 template <> inline float value_as<float>(const Value& v) { return v.f32; }
+template <> inline bf16 value_as<bf16>(const Value& v) { return v.f32; }
 template <> inline double value_as<double>(const Value& v) { return v.f64; }
 template <> inline bool value_as<bool>(const Value& v) { return v.i64 != 0; }
 template <> inline cplx<float> value_as<cplx<float>>(const Value& v) { return {v.c64[0], v.c64[1]}; }
