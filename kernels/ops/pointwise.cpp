@@ -154,7 +154,8 @@ void launch_groups(runtime::Queue& queue, runtime::KernelSlot& kernel, size_t lo
 void launch_rows(runtime::Queue& queue, const runtime::KernelTable& rows, DType type, const PointwiseShape& shape,
                  const runtime::Policy& policy, PointwiseArgs& args) {
   const bool fours = rows.fours && rows.fours->has(type) && by_fours(shape, args, policy);
-  const RowsPlan plan = plan_pointwise_rows(args.rows, args.n, policy, fours ? 4 : 1);
+  const bool bytes = std::all_of(shape.element, shape.element + shape.operands, [](uint8_t size) { return size == 1; });
+  const RowsPlan plan = plan_pointwise_rows(args.rows, args.n, policy, fours ? 4 : 1, bytes);
   args.group = plan.group;
   args.columns = plan.columns;
   launch_groups(queue, fours ? (*rows.fours)[type] : rows[type], plan.local, args);
@@ -179,7 +180,12 @@ bool by_fours(const PointwiseShape& s, const PointwiseArgs& args, const runtime:
   return true;
 }
 
-RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy, uint32_t each) {
+RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy, uint32_t each, bool bytes) {
+  if (bytes && policy.single_items) {
+    RowsPlan plan = plan_pointwise_rows(rows, n, policy, each);
+    plan.local = kByteVector;
+    return plan;
+  }
   // Many threads of a CPU device spend as long between two work-groups as on a tile.
   if (rows == 1 && policy.single_items && policy.units > kFewUnits) {
     const uint32_t share = runtime::ceil_div(n, kTilesPerUnit * policy.units * kTileStep) * kTileStep;

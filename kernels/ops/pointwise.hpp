@@ -67,8 +67,9 @@ struct RowsPlan {
   size_t local;
   uint32_t group, columns;
 };
-// each: elements that an item takes at a time.
-RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy, uint32_t each = 1);
+// each: elements that an item takes at a time. bytes: all operands are, so that the kernel is one of kByteVector items.
+RowsPlan plan_pointwise_rows(uint32_t rows, uint32_t n, const runtime::Policy& policy, uint32_t each = 1,
+                             bool bytes = false);
 // Whether the kernel that moves four elements per load serves what fill() has filled, and has enough to do.
 bool by_fours(const PointwiseShape& shape, const PointwiseArgs& args, const runtime::Policy& policy);
 // False, and nothing is done, where there is no kernel.

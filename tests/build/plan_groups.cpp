@@ -35,6 +35,10 @@ void test_tiles() {
     const RowsPlan slim = plan_pointwise_rows(3, whole, few), wide = plan_pointwise_rows(3, whole, many);
     CHECK(slim.local == 16 && slim.group == std::clamp<uint32_t>(kTileElements / columns, 1, 128));
     CHECK(slim.columns == columns && wide.columns == columns && plan_pointwise_rows(1, whole, few).columns == columns);
+    // Bytes: of a CPU device whole vectors of them, whatever the row's length.
+    const RowsPlan bytes = plan_pointwise_rows(3, whole, few, 1, true);
+    CHECK(bytes.local == kByteVector && bytes.group == slim.group && bytes.columns == columns);
+    CHECK(plan_pointwise_rows(3, whole, many, 1, true).local == wide.local);
     // Sixteen threads: four work-groups each where these are no less than a tile.
     const RowsPlan spread = plan_pointwise_rows(1, whole, cpu_policy(16));
     CHECK(spread.local == 16 && spread.group == 1 && spread.columns <= 65536 && spread.columns >= columns);

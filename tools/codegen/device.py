@@ -88,7 +88,8 @@ def pointwise_module_parts(kernel: PointwiseKernel) -> tuple[list[str], list[Ins
                 functor_type = f"{kernel.name}_f{index}<{sharing.device_type(kernel, t)}{computed}>"
                 name = f"{kernel.name}_{t.name}_{form}"
                 uses[name] = index
-                text = f"{FORMS[form][0]} {name}(PointwiseArgs p) {{ pointwise_{form}<{functor_type}>(p); }}"
+                macro = "XPU_KERNEL_SG(2, kByteVector)" if form == "rows" and kernel.of_bytes(t) else FORMS[form][0]
+                text = f"{macro} {name}(PointwiseArgs p) {{ pointwise_{form}<{functor_type}>(p); }}"
                 instances.append(Instance(name, text, Owner(kernel.name), t.fp64, form=form, gpu=form == "fours"))
     functors = [functor(kernel, i, list(e)) for e, i in by_expr.items()]
     return functors, instances, uses

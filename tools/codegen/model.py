@@ -74,6 +74,14 @@ class PointwiseKernel:
     def types(self) -> list[ElementType]:
         return [TYPES[t] for t in self.exprs]
 
+    def of_bytes(self, t: ElementType) -> bool:
+        """Whether every operand's element is a byte."""
+        sizes = [
+            t.size if o.kind in ("T", "R") else 2 * t.size if o.kind == "C" else TYPES[o.kind].size
+            for o in [*self.inputs, *self.outputs]
+        ]
+        return all(size == 1 for size in sizes)
+
     @property
     def forms(self) -> dict[str, frozenset[str]]:
         """The element types that each way through memory has a kernel for."""

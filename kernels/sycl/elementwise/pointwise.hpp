@@ -9,6 +9,7 @@
 
 namespace xpu {
 
+using xpu_ops::kByteVector;
 using xpu_ops::PointwiseArgs;
 using xpu_ops::Value;
 

@@ -8,6 +8,10 @@
 
 namespace xpu_ops {
 
+// Items of a sub-group of the kernels over rows whose operands are all bytes. A CPU device would take as many as it
+// takes floats, and leave most of its vectors unused.
+constexpr unsigned kByteVector = 32;
+
 // A launch is an inner dimension and rows of any strides. rows: every operand walks the inner dimension with stride 1
 // or 0; a dense tensor is one row. strided: any strides there too.
 struct PointwiseArgs : ops::PointwiseValues {
