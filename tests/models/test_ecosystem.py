@@ -289,7 +289,7 @@ def test_parametrize() -> None:
 
 
 def test_averaged_models() -> None:
-    """EMA and SWA of torch.optim.swa_utils, with batch norm statistics computed anew."""
+    """EMA and SWA of torch.optim.swa_utils, with batch norm statistics averaged or computed anew."""
     from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 
     def run(device: str) -> list[torch.Tensor]:
@@ -299,6 +299,7 @@ def test_averaged_models() -> None:
         m, x = m.to(device), x.to(device)
         ema = AveragedModel(m, multi_avg_fn=get_ema_multi_avg_fn(0.9), use_buffers=True)
         swa = AveragedModel(m)
+        counted = AveragedModel(m, use_buffers=True)
         optimizer = torch.optim.SGD(m.parameters(), lr=1e-3)
         for _ in range(5):
             optimizer.zero_grad()
@@ -306,8 +307,9 @@ def test_averaged_models() -> None:
             optimizer.step()
             ema.update_parameters(m)
             swa.update_parameters(m)
+            counted.update_parameters(m)
         update_bn([x], swa)
-        return [*ema.state_dict().values(), *swa.state_dict().values()]
+        return [v for averaged in (ema, swa, counted) for v in averaged.state_dict().values()]
 
     want = run("cpu")
     with modes.no_fallback():

@@ -34,6 +34,7 @@ DOORS = {
     "torch._native": "native",
     "torch.nested._internal.sdpa": "nested",
     "torch.distributed._symmetric_memory": "symmetric_memory",
+    "torch.optim.swa_utils": "swa",
     "torch.sparse.semi_structured": "sparse_semi_structured",
     "torch.utils.flop_counter": "flop_counter",
     "torchao.kernel.intmm": "torchao",
