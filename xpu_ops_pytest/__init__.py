@@ -41,7 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="--xpu with a GPU's plans, memory that the host cannot reach, red zones, poisoned memory, two devices and a seed per test",
     )
     group.addoption(
-        "--xpu-devices", type=_count, metavar="N", help="how many devices the CPU stands for (1; 2 with --xpu-strict)"
+        "--xpu-devices",
+        type=_count,
+        metavar="N",
+        help="--xpu with a CPU that stands for N devices (1; 2 with --xpu-strict)",
     )
     group.addoption(
         "--xpu-emulate", metavar="NAME", help="--xpu with the properties and refusals of a GPU: a770, b580, max1550"
@@ -68,7 +71,7 @@ def _count(text: str) -> int:
 
 
 def wanted(options: object) -> bool:
-    return any(getattr(options, name, None) for name in ("xpu", "xpu_strict", "xpu_emulate"))
+    return any(getattr(options, name, None) for name in ("xpu", "xpu_strict", "xpu_emulate", "xpu_devices"))
 
 
 def variables(options: object) -> dict[str, str]:
@@ -126,7 +129,7 @@ def _devices(count: int) -> list[torch.device]:
 
     there = torch.xpu.device_count() if torch.xpu.is_available() else 0
     if there < count:
-        hint = "run pytest with --xpu" if count == 1 else "run pytest with --xpu --xpu-devices 2"
+        hint = "run pytest with --xpu" if count == 1 else "run pytest with --xpu-devices 2"
         pytest.skip(
             f"needs {count} xpu device{'s' if count > 1 else ''}, there {'is' if there == 1 else 'are'} {there}: {hint}"
         )

@@ -311,6 +311,13 @@ def test_fixtures_skip_where_there_is_no_device(run) -> None:
     result.stdout.fnmatch_lines(["*run pytest with --xpu*"])
 
 
+def test_a_number_of_devices_means_xpu(run) -> None:
+    source = "def test_it(two_xpu_devices):\n    assert [d.index for d in two_xpu_devices] == [0, 1]\n"
+    result = run(source, "--xpu-devices", "2")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*= xpu =*", "xpu:1: *GiB"])
+
+
 def test_no_device_is_an_error(run) -> None:
     result = run("def test_it():\n    pass\n", "--xpu", XPU_OPS_DEVICE_MAPPING="gpu")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
