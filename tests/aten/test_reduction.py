@@ -409,6 +409,23 @@ def test_equal_and_trace() -> None:
         compare(torch.trace, c.t(), x.t(), rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(2**20 + 3,), (3, 700, 701), (1, 2**21), (2**21, 1), (70_000, 2, 1, 9)])
+def test_equal_looks_at_the_beginning_first(shape: tuple[int, ...]) -> None:
+    x = torch.zeros(shape, device="xpu", dtype=torch.uint8)
+    for given in (x, x.transpose(0, -1), x[:1].expand(shape)):
+        assert torch.equal(given, given.clone())
+        for place in (0, -1, given.numel() // 2):
+            other = given.contiguous().clone()
+            other.view(-1)[place] = 1
+            torch.xpu.synchronize()
+            torch.xpu.reset_peak_memory_stats()
+            before = torch.xpu.memory_allocated()
+            assert not torch.equal(given, other)
+            if place == 0:
+                assert torch.xpu.max_memory_allocated() - before < given.numel() // 4
+            assert torch.equal(other, other.clone())
+
+
 @pytest.mark.parametrize("p", [1, 2, 3, float("inf")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
 def test_renorm(p: float, dtype: torch.dtype) -> None:
