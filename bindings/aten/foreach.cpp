@@ -56,6 +56,16 @@ bool small(at::TensorList tensors) {
   return true;
 }
 
+// Whether the expression computes with the number as the operator of one tensor does: there sums wrap integers that
+// their type has not, maxima refuse them, and powers of 16 bits round numbers to these.
+bool takes(const ForeachOp& op, DType type, const at::Scalar& s) {
+  if (s.isBoolean()) return false;  // sub refuses it
+  if (type == DType::f16 || type == DType::bf16) return &op.table != &kernels::foreach_pow_Tensor_Tensor;
+  if (!s.isIntegral(/*includeBool=*/false) || (type != DType::i32 && type != DType::i64)) return true;
+  if (s.type() == at::kUInt64) return false;  // from 2^63 on
+  return type == DType::i64 || s.toLong() == static_cast<int32_t>(s.toLong());
+}
+
 // Autograd counts writes of tensors that the schema returns, and a list in place returns nothing: its kernel counts.
 void bump_versions(at::TensorList written) {
   for (const at::Tensor& t : written) t.unsafeGetTensorImpl()->bump_version();
@@ -111,11 +121,11 @@ bool foreach_pointwise(const ForeachOp& op, std::initializer_list<ForeachInput> 
       return false;
   // One list at a time: a list of several is read as a scalar for each tensor.
   if (!at::native::can_use_fast_route(lists, per_tensor, op.promotes)) return false;
-  // A bool goes to the operator itself: sub refuses it.
+  const DType type = dtype_of(first[0]);
   for (const at::Scalar& s : shared)
-    if (s.isBoolean() || !at::native::can_use_fast_route(lists, s, op.promotes)) return false;
+    if (!takes(op, type, s) || !at::native::can_use_fast_route(lists, s, op.promotes)) return false;
   for (const at::Scalar& s : per_tensor)
-    if (s.isBoolean()) return false;
+    if (!takes(op, type, s)) return false;
   std::vector<at::Tensor> outputs;
   at::TensorList targets = first;
   if (result) {

@@ -199,6 +199,30 @@ def test_a_bool_is_not_subtracted() -> None:
     assert (x * True).tolist() == [1.0] * 3 and torch._foreach_mul([x], True)[0].tolist() == [1.0] * 3
 
 
+@pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "maximum", "minimum"])
+def test_numbers_that_integers_do_not_hold(name: str, dtype: torch.dtype, number: int) -> None:
+    """Sums and products wrap them, maxima refuse them, as the operators of one tensor do."""
+    a = torch.tensor([-3, 0, 7], dtype=dtype)
+
+    def outcome(call: Any) -> Any:
+        try:
+            return call()
+        except RuntimeError as e:
+            return str(e)
+
+    for f in (getattr(torch, f"_foreach_{name}"), getattr(torch, f"_foreach_{name}_")):
+        for scalar in (number, [number]):
+            want, got = [a.clone()], [a.to("xpu")]
+            returned = [outcome(lambda t=t: f(t, scalar)) for t in (want, got)]
+            if isinstance(returned[0], str):
+                assert returned[1] == returned[0]
+            elif returned[0] is not None:
+                assert torch.equal(returned[1][0].cpu(), returned[0][0])
+            assert torch.equal(got[0].cpu(), want[0])
+
+
 @pytest.mark.parametrize("alpha", [2.5, float("inf"), True])
 @pytest.mark.parametrize("f", [torch.add, torch.sub, torch.rsub], ids=lambda f: f.__name__)
 def test_alpha_has_a_type_that_integers_take(f: Any, alpha: Any) -> None:
