@@ -29,6 +29,17 @@ at::Tensor rsub_Tensor(const at::Tensor& self, const at::Tensor& other, const at
   return it.output(0);
 }
 
+// As torch, truncated quotients of 16 bits by one number are not rounded first; those by a tensor are.
+void div_Tensor_mode(at::TensorIteratorBase& it, const at::Tensor&, const at::Tensor&,
+                     std::optional<c10::string_view> rounding_mode, const at::Tensor&) {
+  const bool by_one = it.is_scalar(2) && at::isReducedFloatingType(it.common_dtype());
+  const bool trunc = rounding_mode && *rounding_mode == "trunc";
+  pointwise(it, !rounding_mode    ? k_div_Tensor_mode_null
+                : trunc && by_one ? k_div_Tensor_mode_trunc_by_one
+                : trunc           ? k_div_Tensor_mode_trunc
+                                  : k_div_Tensor_mode_floor);
+}
+
 // Small squares run on the calling thread; other powers have no function there. The kernel of powers computes complex
 // numbers item by item, so that all of their squares are products.
 void pow_Tensor_Scalar(at::TensorIteratorBase& it, const at::Tensor& self, const at::Scalar& exponent,
@@ -41,7 +52,11 @@ void pow_Tensor_Scalar(at::TensorIteratorBase& it, const at::Tensor& self, const
     at::mul_out(result, self, self);
     return;
   }
-  pointwise(it, k_pow_Tensor_Scalar, {ScalarArg{exponent, ScalarArg::compute}});
+  // The exponent as 16 bits hold it, as in torch; one beyond them is an error.
+  at::Scalar held = exponent;
+  if (it.common_dtype() == at::kHalf) held = static_cast<double>(exponent.to<at::Half>());
+  if (it.common_dtype() == at::kBFloat16) held = static_cast<double>(exponent.to<at::BFloat16>());
+  pointwise(it, k_pow_Tensor_Scalar, {ScalarArg{held, ScalarArg::compute}});
 }
 
 // Upstream's meta allocates a contiguous result, whatever the exponent's layout.

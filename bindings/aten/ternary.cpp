@@ -57,6 +57,9 @@ at::Tensor& masked_fill(at::Tensor& self, const at::Tensor& mask, const at::Tens
 }  // namespace
 
 at::Tensor& masked_fill__Scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
+  // An error where 16 bits do not hold the number, of which a single element on the CPU would make infinity.
+  if (self.scalar_type() == at::kHalf) (void)value.to<at::Half>();
+  if (self.scalar_type() == at::kBFloat16) (void)value.to<at::BFloat16>();
   return masked_fill(self, mask, at::scalar_tensor(value, at::dtype(self.scalar_type()).device(at::kCPU)));
 }
 

@@ -28,7 +28,10 @@ CALLS: dict[str, Callable[[Any, Any], torch.Tensor]] = {
     )
 } | {
     "floor": lambda a, b: torch.div(a, b, rounding_mode="floor"),
+    "trunc": lambda a, b: torch.div(a, b, rounding_mode="trunc"),
     "rsub": torch.rsub,
+    "pow": torch.pow,
+    "foreach_pow": lambda a, b: torch._foreach_pow([a], [b] if isinstance(b, float) else b.item())[0],
 }
 # These take tensors only.
 TENSORS: dict[str, Callable[[Any, Any], torch.Tensor]] = {
@@ -51,6 +54,36 @@ def test_numbers_are_rounded(call: str, dtype: torch.dtype, size: int) -> None:
         exact = call not in ("hypot", "atan2")
         tolerance = {"rtol": 0, "atol": 0} if exact else {"rtol": torch.finfo(dtype).eps, "atol": 0}
         torch.testing.assert_close(got, want, **tolerance)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_quotient_by_one_number_is_truncated_unrounded(dtype: torch.dtype) -> None:
+    """One by a tensor is rounded first, as in torch."""
+    x = torch.linspace(-300, 300, 20_003).to(dtype)
+    for divisor in (torch.tensor(0.1), torch.tensor([0.7]), torch.full_like(x, 0.1)):
+        other = divisor.to(dtype)
+        want = torch.div(x, other, rounding_mode="trunc")
+        assert torch.equal(torch.div(x.to("xpu"), other.to("xpu"), rounding_mode="trunc").cpu(), want)
+        assert torch.equal(x.to("xpu").div_(other.to("xpu"), rounding_mode="trunc").cpu(), want)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x**1e39,
+        lambda x: x.pow_(1e39),
+        lambda x: torch._foreach_pow([x], 1e39),
+        lambda x: x.masked_fill(x > 0, 1e39),
+        lambda x: x.masked_fill(x > 0, torch.tensor(1e39, dtype=torch.float64, device=x.device)),
+    ],
+    ids=["pow", "pow_", "foreach_pow", "masked_fill", "masked_fill_by_tensor"],
+)
+def test_a_number_beyond_sixteen_bits(call: Callable[[torch.Tensor], Any], dtype: torch.dtype) -> None:
+    x = torch.ones(3, dtype=dtype)
+    for device in ("cpu", "xpu"):
+        with pytest.raises(RuntimeError, match=r"value cannot be converted to type c10::(Half|BFloat16) without"):
+            call(x.to(device))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
