@@ -120,6 +120,7 @@ Result forward(const at::Tensor& input, const OptTensor& weight_opt, const OptTe
   check_channels("running_var", running_var, b.C);
   TORCH_CHECK(train || (running_mean.defined() && running_var.defined()),
               "running_mean and running_var must be defined in evaluation mode");
+  check_parameter_types("batch_norm", input, {&weight, &bias, &running_mean, &running_var});
   const at::ScalarType stats = stat_type(input.scalar_type());
   Result r;
   r.y = into.defined() && into.is_contiguous(format) && into.scalar_type() == input.scalar_type()

@@ -76,7 +76,7 @@ at::Tensor embedding(const at::Tensor& weight, const at::Tensor& indices, int64_
   sizes.push_back(weight.size(1));
   at::Tensor out = new_empty(sizes, weight.scalar_type());
   if (out.numel() == 0) return out;
-  TORCH_CHECK_INDEX(weight.size(0) > 0, "index out of range in self");
+  TORCH_CHECK(weight.size(0) > 0, "index_select(): self indexing axis dim should be positive");
   Dims3 dims;
   for (int64_t d = 0; d < indices.dim(); ++d) dims.push_back({sizes[d], {out.stride(d), 0, indices.stride(d)}});
   dims.push_back({weight.size(1), {1, weight.stride(1), 0}});
@@ -134,11 +134,10 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   if (indices_.dim() == 1)
     TORCH_CHECK(offsets_.dim() == 1, "offsets has to be a 1D Tensor, but got Tensor of dimension ", offsets_.dim());
   TORCH_CHECK(weight.dim() == 2, "weight has to be a 2D Tensor, but got Tensor of dimension ", weight.dim());
-  check_indices(indices_, 1, "embedding_bag");
-  at::checkScalarTypes("embedding_bag", {weight, "weight", 1}, {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
-  const bool wide = indices_.scalar_type() == at::kLong || offsets_.scalar_type() == at::kLong;
-  const at::ScalarType index_type = wide ? at::kLong : at::kInt;
+  const at::ScalarType index_type = c10::promoteTypes(indices_.scalar_type(), offsets_.scalar_type());
   const at::Tensor indices = indices_.to(index_type).contiguous(), offsets = offsets_.to(index_type).contiguous();
+  check_indices(indices, 1, "embedding_bag");
+  at::checkScalarTypes("embedding_bag", {weight, "weight", 1}, {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble});
   if (include_last_offset)
     TORCH_CHECK(offsets.size(0) >= 1, "include_last_offset: number of offset should be at least 1");
   const bool weighted = per_sample_weights.has_value() && per_sample_weights->defined();
@@ -177,7 +176,7 @@ BagResult bag_forward(const at::Tensor& weight, const at::Tensor& indices_, cons
   problem.count = static_cast<uint32_t>(indices.numel());
   problem.features = static_cast<uint32_t>(features);
   problem.mode = static_cast<BagMode>(mode);
-  problem.is32 = !wide;
+  problem.is32 = index_type == at::kInt;
   ops::embedding_bag(runtime::current_queue(), dtype_of(weight), problem);
   return {out, offset2bag, bag_size, max_indices};
 }

@@ -74,6 +74,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
   check_inputs(weight, bias, C, group);
   const at::MemoryFormat memory_format = input.suggest_memory_format();
   check_group_norm_input(input, memory_format, HxW);
+  check_parameter_types("GroupNormKernelImpl", input, {&weight, &bias});
   TORCH_CHECK(input.numel() == N * C * HxW, "native_group_norm: ", N, " x ", C, " x ", HxW, " elements expected, got ",
               input.numel());
   check_rows(N * C, HxW);

@@ -299,6 +299,8 @@ at::Tensor& index_select_out(const at::Tensor& self, int64_t dim, const at::Tens
   std::vector<int64_t> sizes = self.sizes().vec();
   if (self.dim() > 0) sizes[dim] = index.numel();
   at::native::resize_output(out, sizes);
+  TORCH_CHECK(self.dim() < 2 || index.numel() == 0 || self.size(dim) > 0,
+              "index_select(): self indexing axis dim should be positive");
   if (out.numel() == 0) return out;
   TORCH_CHECK_INDEX(size_or_one(self, dim) > 0, "index out of range in self");
   Dims3 dims;

@@ -134,6 +134,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_layer_norm(const at::Tenso
                                                                  double eps) {
   at::Tensor weight = or_undefined(weight_opt), bias = or_undefined(bias_opt);
   const auto [rows, cols] = at::native::_check_layer_norm_inputs(input, normalized_shape, weight, bias);
+  check_parameter_types("LayerNormKernelImpl", input, {&weight, &bias});
   check_rows(rows, cols);
   const at::Tensor x = input.contiguous();
   const at::Tensor y = new_empty(input.sizes(), input.scalar_type());

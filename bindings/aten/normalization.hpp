@@ -19,6 +19,18 @@ inline at::ScalarType parameter_type(at::ScalarType t, const at::Tensor& paramet
   const bool small = t == at::kHalf || t == at::kBFloat16;
   return small && parameter.scalar_type() == at::kFloat ? at::kFloat : t;
 }
+// Types that torch's norms take: parameters have that of the input, or all are float beside a 16-bit float.
+inline void check_parameter_types(const char* name, const at::Tensor& input,
+                                  std::initializer_list<const at::Tensor*> parameters) {
+  const at::ScalarType own = input.scalar_type();
+  TORCH_CHECK_NOT_IMPLEMENTED(at::isFloatingType(own), "\"", name, "\" not implemented for '", own, "'");
+  const at::Tensor* first = nullptr;
+  for (const at::Tensor* p : parameters) {
+    if (!p->defined()) continue;
+    if (!first) first = p;
+    check_scalar_type(*p, parameter_type(own, *first));
+  }
+}
 inline at::Tensor as_parameter(const at::Tensor& t, at::ScalarType type) {
   return t.defined() ? t.to(type).contiguous() : t;
 }
