@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from aten_data import data, same
@@ -77,3 +79,18 @@ def test_trace_and_renorm() -> None:
     for p in (1.0, 2.0, 3.0):
         same(lambda x: torch.renorm(x, p, 1, 1.5), data(5, 7, 3), tol=TOL)
         same(lambda x: x.renorm_(p, 0, 1.5), data(5, 7, 3), tol=TOL)
+
+
+def test_jacobian_of_cdist() -> None:
+    """torch's rule of vmap forgets a batch of gradients alone: the CPU's values are wrong, xpu raises. One at a time is right."""
+    x, y = data(3, 4, seed=1), data(5, 4, seed=2)
+
+    def jacobian(device: str, **kwargs: Any) -> torch.Tensor:
+        return torch.func.jacrev(torch.cdist, **kwargs)(x.to(device), y.to(device)).cpu()
+
+    torch.testing.assert_close(jacobian("xpu", chunk_size=1), jacobian("cpu", chunk_size=1))
+    with pytest.raises(RuntimeError, match="_cdist_backward: expected grad and cdist of size"):
+        jacobian("xpu")
+    batched = torch.func.vmap(torch.func.jacrev(torch.cdist, chunk_size=1))
+    pair = torch.stack([x, x + 1]), torch.stack([y, y - 1])
+    torch.testing.assert_close(batched(*(t.to("xpu") for t in pair)).cpu(), batched(*pair))
