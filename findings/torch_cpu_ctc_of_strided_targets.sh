@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# ctc_loss on torch's CPU: concatenated targets that step through memory are read from wrong places. xpu reads them right.
+# torch 2.13, ctc_loss on the CPU: where the targets of all sequences are concatenated into one tensor that steps through memory, the
+# first sequence is read right, and each later one from a place that the step was forgotten for. The loss is wrong without an error.
+#
+# Seen, losses of two sequences of 20 labels: 106.26 and 95.11 of dense targets, 106.26 and 94.84 of equal ones in steps of two.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
