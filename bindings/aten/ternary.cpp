@@ -7,6 +7,7 @@
 
 #include "bindings/aten/core/pointwise.hpp"
 #include "bindings/aten/core/small_dense.hpp"
+#include "bindings/aten/memory/copy.hpp"
 #include "gen/aten/binary_ops.hpp"
 #include "gen/aten/ternary_ops.hpp"
 
@@ -58,8 +59,7 @@ at::Tensor& masked_fill(at::Tensor& self, const at::Tensor& mask, const at::Tens
 
 at::Tensor& masked_fill__Scalar(at::Tensor& self, const at::Tensor& mask, const at::Scalar& value) {
   // An error where 16 bits do not hold the number, of which a single element on the CPU would make infinity.
-  if (self.scalar_type() == at::kHalf) (void)value.to<at::Half>();
-  if (self.scalar_type() == at::kBFloat16) (void)value.to<at::BFloat16>();
+  if (at::isReducedFloatingType(self.scalar_type())) (void)element_of(value, self.scalar_type());
   return masked_fill(self, mask, at::scalar_tensor(value, at::dtype(self.scalar_type()).device(at::kCPU)));
 }
 
