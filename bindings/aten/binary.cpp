@@ -44,6 +44,11 @@ void div_Tensor_mode(at::TensorIteratorBase& it, const at::Tensor&, const at::Te
 // numbers item by item, so that all of their squares are products.
 void pow_Tensor_Scalar(at::TensorIteratorBase& it, const at::Tensor& self, const at::Scalar& exponent,
                        const at::Tensor& out) {
+  if (it.common_dtype() == at::kBool) {  // to a bool, which is 0 or 1: torch computes neither
+    at::Tensor result = out;
+    exponent.toBool() ? result.copy_(self) : result.fill_(1);
+    return;
+  }
   const bool square = exponent.equal(2);
   if (square && !exponent.isComplex())
     if (const SmallDense small(k_mul_Tensor, &out, {&self, &self}); small) return small.run(out, {});

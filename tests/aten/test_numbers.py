@@ -56,6 +56,24 @@ def test_numbers_are_rounded(call: str, dtype: torch.dtype, size: int) -> None:
         torch.testing.assert_close(got, want, **tolerance)
 
 
+@pytest.mark.parametrize("exponent", [True, False])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, e: x.pow(e),
+        lambda x, e: x.clone().pow_(e),
+        lambda x, e: torch.pow(x, e, out=torch.empty(0, dtype=torch.int32, device=x.device)),
+        lambda x, e: torch._foreach_pow([x, x], e)[1],
+        lambda x, e: torch._foreach_pow([x, x], [e, e])[1],
+    ],
+    ids=["pow", "pow_", "out", "foreach", "foreach_list"],
+)
+def test_a_bool_to_the_power_of_a_bool(call: Callable[..., torch.Tensor], exponent: bool) -> None:
+    x = torch.tensor([True, False, True])
+    want, got = call(x, exponent), call(x.to("xpu"), exponent)
+    assert got.dtype == want.dtype and torch.equal(got.cpu(), want)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_a_quotient_by_one_number_is_truncated_unrounded(dtype: torch.dtype) -> None:
     """One by a tensor is rounded first, as in torch."""
