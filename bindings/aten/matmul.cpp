@@ -181,6 +181,7 @@ void baddbmm(const at::Tensor& self, const at::Tensor& batch1, const at::Tensor&
 void addmv(const at::Tensor& self, const at::Tensor& mat, const at::Tensor& vec, const at::Scalar& beta,
            const at::Scalar& alpha, const at::Tensor& out) {
   check_scalar_type(vec, mat.scalar_type());
+  if (!is_zero(beta)) at::assert_no_internal_overlap(out);  // mv takes such an out, as on the CPU
   if (at::isComplexType(mat.scalar_type())) return complex_addmv(self, mat, vec, beta, alpha, out);
   run({.a = mat,
        .b = vec.unsqueeze(1),

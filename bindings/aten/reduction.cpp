@@ -5,6 +5,7 @@
 
 #include <ATen/AccumulateType.h>
 #include <ATen/ExpandUtils.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/native/ReduceOpsUtils.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/abs.h>
@@ -450,6 +451,7 @@ at::Tensor& logsumexp_out(const at::Tensor& self, at::IntArrayRef dim, bool keep
   const at::Tensor in =
       at::isFloatingType(self.scalar_type()) ? self : self.to(at::typeMetaToScalarType(c10::get_default_dtype()));
   at::native::resize_output(out, reduced_sizes(self, mask, keepdim));
+  at::assert_no_internal_overlap(out);
   if (in.scalar_type() == out.scalar_type()) {
     REDUCE(logsumexp, in, mask, out, at::Tensor());
     return out;

@@ -55,12 +55,20 @@ def test_the_operand_itself(dtype: torch.dtype) -> None:
         assert torch.equal(got.cpu(), want)
 
 
-@pytest.mark.parametrize("name", ["mm", "addmm"])
-def test_elements_that_are_one(name: str) -> None:
-    x = torch.ones(3, 3, device="xpu")
-    call = torch.mm if name == "mm" else lambda a, b, out: torch.addmm(x, a, b, out=out)
+ONE: dict[str, Callable[[torch.Tensor, torch.Tensor, torch.Tensor], object]] = {
+    "mm": lambda x, row, square: torch.mm(x, x, out=square),
+    "addmm": lambda x, row, square: torch.addmm(x, x, x, out=square),
+    "addmv": lambda x, row, square: torch.addmv(x[0], x, x[0], out=row),
+    "logsumexp": lambda x, row, square: torch.logsumexp(x, 0, out=row),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", "xpu"])
+@pytest.mark.parametrize("name", ONE)
+def test_elements_that_are_one(name: str, device: str) -> None:
+    memory = torch.zeros(1, 3, device=device)
     with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single"):
-        call(x, x, out=torch.zeros(1, 3, device="xpu").expand(3, 3))
+        ONE[name](torch.ones(3, 3, device=device), memory[0, :1].expand(3), memory.expand(3, 3))
 
 
 @pytest.mark.parametrize("name", ["median", "nanmedian"])
