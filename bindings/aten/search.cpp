@@ -304,6 +304,8 @@ void check_edges(const char* name, const at::Tensor& samples, const at::Tensor& 
 }  // namespace
 
 at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max) {
+  TORCH_CHECK_NOT_IMPLEMENTED(self.scalar_type() != at::kBool, "\"linspace_cpu\" not implemented for 'Bool'");
+  TORCH_CHECK_NOT_IMPLEMENTED(!self.is_complex(), "\"histogram_cpu\" not implemented for '", self.scalar_type(), "'");
   TORCH_CHECK(bins > 0, "torch.histc(): bins must be > 0");
   const double low = min.to<double>(), high = max.to<double>();
   check_range("torch.histc", low, high);

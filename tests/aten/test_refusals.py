@@ -24,11 +24,14 @@ CALLS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "bernoulli": torch.bernoulli,
     "dropout": lambda x: F.dropout(x, 0.5),
     "embedding_bag": bag,
+    "histc": lambda x: torch.histc(x, 4, 0, 2),
 }
-BOOL = ("relu", "relu_", "hardtanh", "relu6")
-CASES = [(name, torch.bool) for name in CALLS] + [
-    (name, t) for name in CALLS if name not in BOOL for t in (torch.int64, torch.int32, torch.uint8)
-]
+BOOL = ("relu", "relu_", "hardtanh", "relu6", "histc")
+CASES = (
+    [(name, torch.bool) for name in CALLS]
+    + [(name, t) for name in CALLS if name not in BOOL for t in (torch.int64, torch.int32, torch.uint8)]
+    + [("histc", torch.complex64)]
+)
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=str)
