@@ -6,6 +6,9 @@
 
 namespace xpu_ops::host {
 
+// The type of an element in memory: a bool may be any byte there, and every byte but 0 becomes true.
+template <class In> using Stored = std::conditional_t<std::is_same_v<In, bool>, uint8_t, In>;
+
 // Calls, so that they are compiled once and not with every functor.
 [[gnu::noinline]] inline xpu::KeptOffsets kept(const ReductionArgs& p, uint32_t o) { return xpu::kept_offsets(p, o); }
 [[gnu::noinline]] inline xpu::KeptOffsets kept_but_first(const ReductionArgs& p, uint32_t o) {
@@ -48,7 +51,7 @@ struct Row {
 
   template <class Op>
   [[gnu::always_inline]] static void run(const ReductionArgs& p) {
-    using In = typename Op::In;
+    using In = Stored<typename Op::In>;
     using Acc = typename Op::Acc;
     const Op op(p);
     const bool many = p.short_rows;
@@ -104,7 +107,7 @@ struct Col {
 
   template <class Op>
   [[gnu::always_inline]] static void run(const ReductionArgs& p) {
-    using In = typename Op::In;
+    using In = Stored<typename Op::In>;
     using Acc = typename Op::Acc;
     const Op op(p);
     const In* in = static_cast<const In*>(p.in);

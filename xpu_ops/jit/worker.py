@@ -45,6 +45,7 @@ def options() -> list[str]:
         "-std=c++20",
         "-O2",
         "-fsycl-device-code-split=off",
+        "-fno-strict-bool=nonzero",  # a bool of a tensor may be any byte
         "-nostdinc",
         f"-I{include / 'kernels' / 'sycl' / 'shim'}",
         "-iquote",
