@@ -251,6 +251,7 @@ at::Tensor without_bits(const at::Tensor& t) { return t.is_conj() || t.is_neg() 
 
 // Both have the same number of dimensions, of which `src` says the sizes.
 ops::CopyShape copy_shape(const at::Tensor& out, const at::Tensor& src) {
+  TORCH_CHECK(src.dim() <= ops::kMaxDims, "only tensors with up to ", ops::kMaxDims, " dims are supported");
   ops::CopyShape s;
   s.ndim = static_cast<int>(src.dim());
   for (int64_t d = 0; d < src.dim(); ++d) s.size[d] = src.size(d), s.dst[d] = out.stride(d), s.src[d] = src.stride(d);

@@ -282,3 +282,23 @@ def test_to_and_memory_format() -> None:
         y, e = d.to(torch.float16, memory_format=f), x.to(torch.float16, memory_format=f)
         assert y.stride() == e.stride() and torch.equal(y.cpu(), e)
     assert torch.equal(d[0].permute(2, 0, 1).double().cpu(), x[0].permute(2, 0, 1).double())
+
+
+@pytest.mark.parametrize("dims", [65, 70, 130])
+def test_more_dimensions_than_64(dims: int) -> None:
+    """All but a few are one element long. A buffer of 64 dimensions was written past its end."""
+    base = torch.arange(8.0).view([2] * 3 + [1] * (dims - 3))
+    calls = (
+        lambda x: x.clone(),
+        lambda x: x.transpose(0, 2).contiguous(),
+        lambda x: x.transpose(0, dims - 1).to(torch.int32),
+        lambda x: x[:1].expand([5] + [2] * 2 + [1] * (dims - 3)).clone(),
+        lambda x: x.repeat([3] + [1] * dims),
+        lambda x: torch.zeros_like(x).copy_(x),
+        lambda x: torch.ones_like(x).fill_(3),
+    )
+    for call in calls:
+        want, got = call(base), call(base.to("xpu"))
+        assert got.shape == want.shape and torch.equal(got.cpu().flatten(), want.flatten())
+    with pytest.raises(RuntimeError, match="only tensors with up to 64 dims"):
+        torch.roll(base.to("xpu"), 1, 0)

@@ -12,13 +12,15 @@
 namespace xpu_ops::aten {
 namespace {
 
+// A tensor may have more than kMaxDims dimensions, but fewer that are longer than one.
 ops::CopyShape shape_of(const at::Tensor& dst, const at::Tensor* src) {
   ops::CopyShape s;
-  s.ndim = static_cast<int>(dst.dim());
-  for (int d = 0; d < s.ndim; ++d) {
-    s.size[d] = dst.size(d);
-    s.dst[d] = dst.stride(d);
-    s.src[d] = src ? src->stride(d) : 0;
+  for (int64_t d = 0; d < dst.dim(); ++d) {
+    if (dst.size(d) == 1) continue;
+    s.size[s.ndim] = dst.size(d);
+    s.dst[s.ndim] = dst.stride(d);
+    s.src[s.ndim] = src ? src->stride(d) : 0;
+    ++s.ndim;
   }
   return s;
 }
