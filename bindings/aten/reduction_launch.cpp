@@ -75,6 +75,10 @@ void reduce(const at::Tensor& in, DimMask mask, const at::Tensor& out0, const at
             const ReductionOptions& options) {
   const at::Tensor& some = out0.defined() ? out0 : out1;
   if (some.numel() == 0) return;
+  if (in.dim() > static_cast<int64_t>(DimMask().size())) {  // only over all of its dimensions; few are longer than one
+    const auto one = [](const at::Tensor& out) { return out.defined() ? out.view(at::IntArrayRef{}) : out; };
+    return reduce(in.squeeze(), DimMask().set(), one(out0), one(out1), kernels, options);
+  }
   ops::ReductionShape shape;
   shape.ndim = static_cast<int>(in.dim());
   shape.element = static_cast<uint32_t>(in.element_size());

@@ -535,3 +535,12 @@ def test_hash_of_all_kinds_of_floats(dtype: torch.dtype) -> None:
     x = torch.where(x.isnan(), torch.zeros_like(x), x)
     for dims in ((), (-1,), (1, 2)):
         assert torch.equal(torch.hash_tensor(x.to("xpu"), dims).cpu(), torch.hash_tensor(x, dims))
+
+
+@pytest.mark.parametrize("dims", [64, 65, 100])
+@pytest.mark.parametrize("name", ["sum", "mean", "norm", "amax", "prod", "max", "argmax", "std"])
+def test_all_of_more_dimensions_than_64(name: str, dims: int) -> None:
+    x = torch.arange(1.0, 9.0).view([2] * 3 + [1] * (dims - 3)).transpose(0, 2)
+    got, want = getattr(x.to("xpu"), name)(), getattr(x, name)()
+    assert got.dim() == 0 and got.dtype == want.dtype
+    torch.testing.assert_close(got.cpu(), want)
