@@ -16,26 +16,28 @@ template <class In> using Stored = std::conditional_t<std::is_same_v<In, bool>, 
 }
 [[gnu::noinline]] inline int64_t outer(const ReductionArgs& p, uint32_t r) { return xpu::outer_offset(p, r); }
 
-// The values of the lanes of a row, in the form that makes vectors.
+// The values of the lanes of a row, in the form that makes vectors. Values that are added where they lie stay in
+// registers.
 template <class Acc> struct RowLanes {
   Acc acc[kLanes];
   [[gnu::always_inline]] const Acc& operator[](uint32_t l) const { return acc[l]; }
   [[gnu::always_inline]] void put(uint32_t l, const Acc& a) { acc[l] = a; }
+  template <class Op> [[gnu::always_inline]] void add(const Op& op, uint32_t l, typename Op::In x, int64_t index) {
+    op.add(acc[l], x, index);
+  }
 };
 template <class R> struct RowLanes<xpu::Wide<R>> {
   R hi[kLanes], lo[kLanes];
   [[gnu::always_inline]] xpu::Wide<R> operator[](uint32_t l) const { return {hi[l], lo[l]}; }
   [[gnu::always_inline]] void put(uint32_t l, const xpu::Wide<R>& a) { hi[l] = a.hi, lo[l] = a.lo; }
+  template <class Op> [[gnu::always_inline]] void add(const Op& op, uint32_t l, typename Op::In x, int64_t index) {
+    xpu::Wide<R> a{hi[l], lo[l]};
+    op.add(a, x, index);
+    put(l, a);
+  }
 };
 
 struct Row {
-  template <class Op, class Lanes>
-  [[gnu::always_inline]] static void add(const Op& op, Lanes& a, uint32_t l, typename Op::In x, int64_t index) {
-    typename Op::Acc acc = a[l];
-    op.add(acc, x, index);
-    a.put(l, acc);
-  }
-
   // Combines what the lanes have of row j of a group as exchanges between the lanes would.
   template <class Op, class Acc>
   [[gnu::always_inline]] static Acc across(const Op& op, const RowLanes<Acc>& a, uint32_t j) {
@@ -74,14 +76,14 @@ struct Row {
             for (; r + kRows * kLanes <= n; r += kRows * kLanes)
               for (uint32_t j = 0; j < kRows; ++j)
                 for (uint32_t l = 0; l < kLanes; ++l)
-                  add(op, a[j], l, x[r + j * kLanes + l], index + static_cast<int64_t>(r + j * kLanes + l));
+                  a[j].add(op, l, x[r + j * kLanes + l], index + static_cast<int64_t>(r + j * kLanes + l));
           for (uint32_t j = 0; r < n; r += kLanes, j = (j + 1) % pieces) {
             const uint32_t some = n - r < kLanes ? static_cast<uint32_t>(n - r) : kLanes;
-            for (uint32_t l = 0; l < some; ++l) add(op, a[j], l, x[r + l], index + static_cast<int64_t>(r + l));
+            for (uint32_t l = 0; l < some; ++l) a[j].add(op, l, x[r + l], index + static_cast<int64_t>(r + l));
           }
         } else {
           for (size_t i = 0; i < n; ++i)
-            add(op, a[0], i % kLanes, x[static_cast<int64_t>(i) * p.in_inner], index + static_cast<int64_t>(i));
+            a[0].add(op, i % kLanes, x[static_cast<int64_t>(i) * p.in_inner], index + static_cast<int64_t>(i));
         }
       }
       if (many) {
