@@ -46,7 +46,7 @@ struct Gemm {
   Trans op_a = Trans::none, op_b = Trans::none;
   int64_t m = 0, n = 0, k = 0, batch = 1;
   Matrices a, b, c;
-  int threads = 1;  // that small matrices of a batch may use
+  int threads = 1;  // that it may use
   alignas(16) unsigned char alpha[16] = {}, beta[16] = {};
 };
 

@@ -18,7 +18,8 @@ using runtime::ceil_div;
 
 constexpr uint32_t kManyRows = 4;  // from which on an item computes eight
 constexpr uint32_t kWideProduct = 64, kNarrowProduct = 16;
-// The execution of a oneDNN primitive, or of oneMKL, on the CPU device costs more than all of a product of this size.
+// The execution of a oneDNN primitive on the CPU device, or copies for oneMKL, cost more than all of a product of this
+// size.
 constexpr int64_t kSmallProduct = 64 * 64 * 64, kSmallComplexProduct = 32 * 32 * 32;
 // Rows of a up to which reading b once for four of them bounds the product. oneDNN multiplies more rows of 16 bits
 // faster where the processor has instructions for them.
@@ -84,13 +85,14 @@ bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& po
   return policy.single_items && results * inner <= kSmallProduct;
 }
 
-bool plan_blas_product(DType type, int64_t results, int64_t inner, const runtime::Policy& policy) {
+bool plan_blas_product(DType type, int64_t results, int64_t inner, bool as_it_lies, const runtime::Policy& policy) {
   if (!policy.single_items) return false;
   const int64_t steps = results * inner;
   switch (type) {
-    case DType::f64: return steps > kSmallProduct;
+    case DType::f64: return as_it_lies || steps > kSmallProduct;
     case DType::c64:
-    case DType::c128: return steps > kSmallComplexProduct;
+    // Of a single step oneMKL multiplies infinities otherwise than torch does.
+    case DType::c128: return (as_it_lies && inner > 1) || steps > kSmallComplexProduct;
     default: return false;
   }
 }

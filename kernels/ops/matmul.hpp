@@ -29,8 +29,9 @@ void matmul(runtime::Queue& queue, DType type, MatmulArgs args, uint32_t batch, 
 // Whether a product of float types costs less here than as a oneDNN primitive. By shape alone, so that equal calls give
 // equal results.
 bool plan_small_matmul(int64_t results, int64_t inner, const runtime::Policy& policy);
-// Whether a product of a type that oneDNN has not costs less in oneMKL. By shape alone, too.
-bool plan_blas_product(DType type, int64_t results, int64_t inner, const runtime::Policy& policy);
+// Whether a product of a type that oneDNN has not costs less in oneMKL, which reads and writes it as it lies or copies.
+// By shape and strides alone, too.
+bool plan_blas_product(DType type, int64_t results, int64_t inner, bool as_it_lies, const runtime::Policy& policy);
 // Whether matmul_dot or matmul_across, which the host does not wait for, reads b as fast as oneDNN or faster. Where the
 // processor has no instructions for 16 bits, oneDNN turns all of b into float32.
 bool plan_few_rows(DType type, int64_t rows, int64_t columns, MatmulForm form, const runtime::Policy& policy);

@@ -96,8 +96,10 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   Plan plan;
   const bool is_same = same_memory(given.out, given.a) || same_memory(given.out, given.b);
   const bool floats = is_float(given.a.type);
-  const bool blas =
-      given.out.type == given.a.type && ops::plan_blas_product(given.a.type, given.out.numel(), given.a.cols, policy);
+  const bool as_it_lies = is_plain(given.a) && is_plain(given.b) && is_row_major(given.out) && !is_same &&
+                          (!given.c.data || same_memory(given.c, given.out));
+  const bool blas = given.out.type == given.a.type &&
+                    ops::plan_blas_product(given.a.type, given.out.numel(), given.a.cols, as_it_lies, policy);
   plan.aside = is_same || ((floats || blas) && !is_row_major(given.out));
   plan.turned = plan.aside && !is_same && !given.out.batched && given.out.row_stride == 1 &&
                 given.out.col_stride >= given.out.rows;
@@ -241,7 +243,7 @@ bool may_be_columns(const ConvProblem& p, const runtime::Policy& policy) {
   const int64_t inner = p.weights.numel() / p.weights.dims[0], results = dst.numel();
   const int64_t columns = results / dst.dims[1] * inner * p.geometry.groups;
   return std::max({src.numel(), results, columns}) <= INT32_MAX &&
-         ops::plan_blas_product(p.src.type, results, inner, policy);
+         ops::plan_blas_product(p.src.type, results, inner, false, policy);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
-"""Products of float64 and complex numbers, which oneDNN has not: oneMKL's, beyond small ones, in any layout."""
+"""Products of float64 and complex numbers, which oneDNN has not: oneMKL's, in any layout."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
+from support import script
 from support.modes import INLINE
+from support.processors import pretend
 from torch.profiler import ProfilerActivity, profile
 
 from xpu_ops import onemkl
@@ -46,7 +49,9 @@ def close(got: torch.Tensor, want: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", WIDE)
-@pytest.mark.parametrize(("m", "k", "n"), [(70, 65, 66), (1, 600, 500), (500, 600, 1), (1, 300_000, 1), (300, 1, 900)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(70, 65, 66), (1, 600, 500), (500, 600, 1), (1, 300_000, 1), (300, 1, 900), (3, 4, 5), (9, 1, 1)]
+)
 def test_layouts(dtype: torch.dtype, m: int, k: int, n: int) -> None:
     a, b, c = rand(dtype, m, k), rand(dtype, k, n), rand(dtype, m, n)
     want = a @ b
@@ -66,7 +71,7 @@ def test_layouts(dtype: torch.dtype, m: int, k: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", WIDE)
-@pytest.mark.parametrize(("m", "k", "n"), [(33, 34, 35), (1, 90, 80), (90, 80, 1)])
+@pytest.mark.parametrize(("m", "k", "n"), [(33, 34, 35), (1, 90, 80), (90, 80, 1), (3, 4, 5), (150, 151, 152)])
 def test_batches(dtype: torch.dtype, m: int, k: int, n: int) -> None:
     a, b, c = rand(dtype, 40, m, k), rand(dtype, 40, k, n), rand(dtype, 40, m, n)
     for layout in (*LAYOUTS.values(), across):
@@ -110,14 +115,34 @@ def test_conjugates_and_what_is_not_read(dtype: torch.dtype) -> None:
 
 @pytest.mark.skipif(not HOST, reason="own kernels compute there")
 @pytest.mark.parametrize("dtype", WIDE)
-def test_onemkl_serves_large_ones(dtype: torch.dtype) -> None:
-    large, small = rand(dtype, 80, 80).xpu(), rand(dtype, 8, 8).xpu()
+def test_small_ones_with_gaps_are_not_copied_for_onemkl(dtype: torch.dtype) -> None:
+    large, small = strided(rand(dtype, 80, 80).xpu()), strided(rand(dtype, 8, 8).xpu())
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.XPU]) as p:
         _ = large @ large
         _ = small @ small
         torch.xpu.synchronize()
     assert sum("gemm" in e.key and "80x80x80" in e.key for e in p.key_averages()) == 1
     assert sum("gemm" in e.key for e in p.key_averages()) == 1
+
+
+@pytest.mark.skipif(not HOST, reason="own kernels compute there")
+def test_threads_share_a_product(tmp_path: Path) -> None:
+    """Blocks of one product, and matrices of a batch, on more threads than rows, columns or matrices."""
+    code = """
+        import torch
+        for dtype in (torch.float64, torch.complex64):
+            for batch, m, k, n in [(1, 300, 129, 257), (1, 9, 2000, 1001), (1, 1001, 2000, 9), (1, 1, 3000, 2003),
+                                   (1, 2003, 3000, 1), (3, 300, 129, 257), (5, 200, 200, 7), (3000, 3, 4, 5)]:
+                a, b, c = (torch.randint(-3, 4, s).to(dtype) for s in ((batch, m, k), (batch, k, n), (batch, m, n)))
+                x, y, z = a.to("xpu"), b.to("xpu"), c.to("xpu")
+                want = (a @ b).to(dtype)
+                assert torch.equal((x @ y).cpu(), want), (dtype, batch, m, k, n)
+                turned = x.mT.contiguous().mT @ y.mT.contiguous().mT
+                assert torch.equal(turned.cpu(), want), (dtype, batch, m, k, n)
+                assert torch.equal(torch.baddbmm(z, x, y, beta=2).cpu(), want + 2 * c), (dtype, batch, m, k, n)
+                assert torch.equal((x @ y[:1]).cpu(), a @ b[:1]), (dtype, batch, m, k, n)
+    """
+    script.out(code, **pretend(8, tmp_path))
 
 
 @pytest.mark.parametrize("dtype", WIDE)

@@ -21,6 +21,7 @@ struct Routines;
   static constexpr auto getrfnp = &mkl_##x##getrfnp_64;             \
   static constexpr auto getrs = &x##getrs_64;                       \
   static constexpr auto gemm = &x##gemm_64;                         \
+  static constexpr auto gemm_batch = &x##gemm_batch_strided_64;     \
   static constexpr auto gemv = &x##gemv_64;                         \
   static constexpr auto trsm = &x##trsm_64;                         \
   static constexpr auto geqrf = &x##geqrf_64;                       \
