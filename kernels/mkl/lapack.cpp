@@ -30,6 +30,10 @@ Matrices image(HostArrays& host, Use use, Matrices m, int64_t size) {
   return m;
 }
 
+Batch of(runtime::Queue& queue, int64_t matrices) {
+  return {matrices, static_cast<int>(runtime::device_info(queue.device).policy.units)};
+}
+
 // LAPACK reads and writes wherever a pivot points.
 void check_pivots(const int32_t* pivots, int64_t count, int64_t n) {
   for (int64_t i = 0; i < count; ++i) {
@@ -113,7 +117,7 @@ void cholesky(runtime::Queue& queue, DType type, bool upper, int64_t n, Matrices
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("cholesky", type, batch, n, n, [&] { table().potrf(type, upper, n, a, batch, info); });
+  host.call("cholesky", type, batch, n, n, [&] { table().potrf(type, upper, n, a, of(queue, batch), info); });
   host.done();
 }
 
@@ -127,7 +131,7 @@ bool cholesky_of(runtime::Queue& queue, DType type, bool upper, int64_t n, Strid
       case DType::c64: copy_triangle<std::complex<float>>(upper, n, from, to); break;
       default: copy_triangle<std::complex<double>>(upper, n, from, to);
     }
-    table().potrf(type, upper, n, to, 1, info);
+    table().potrf(type, upper, n, to, Batch{}, info);
   });
   return true;
 }
@@ -137,7 +141,7 @@ void cholesky_inverse(runtime::Queue& queue, DType type, bool upper, int64_t n, 
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("cholesky_inverse", type, batch, n, n, [&] { table().potri(type, upper, n, a, batch, info); });
+  host.call("cholesky_inverse", type, batch, n, n, [&] { table().potri(type, upper, n, a, of(queue, batch), info); });
   host.done();
 }
 
@@ -146,7 +150,8 @@ void cholesky_solve(runtime::Queue& queue, DType type, bool upper, int64_t n, in
   HostArrays host(queue);
   a = image(host, Use::read, a, bytes(a, type, n, batch));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
-  host.call("cholesky_solve", type, batch, n, nrhs, [&] { table().potrs(type, upper, n, nrhs, a, b, batch); });
+  host.call("cholesky_solve", type, batch, n, nrhs,
+            [&] { table().potrs(type, upper, n, nrhs, a, b, of(queue, batch)); });
   host.done();
 }
 
@@ -160,7 +165,7 @@ void lu(runtime::Queue& queue, DType type, bool pivot, int64_t m, int64_t n, Mat
   wanted.signs = host.write(wanted.signs, bytes(batch, type));
   wanted.logarithms = host.write(wanted.logarithms, bytes(batch, real_type(type)));
   host.call("lu", type, batch, m, n, [&] {
-    table().getrf(type, pivot, m, n, a, pivots, batch, info);
+    table().getrf(type, pivot, m, n, a, pivots, of(queue, batch), info);
     if (wanted.values || wanted.signs) find(type, wanted, n, a, pivots, batch);
   });
   host.done();
@@ -173,7 +178,8 @@ void lu_solve(runtime::Queue& queue, DType type, Trans trans, int64_t n, int64_t
   pivots = host.read(pivots, bytes_of_ints(batch * n));
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
   check_pivots(pivots, batch * n, n);
-  host.call("lu_solve", type, batch, n, nrhs, [&] { table().getrs(type, trans, n, nrhs, a, pivots, b, batch); });
+  host.call("lu_solve", type, batch, n, nrhs,
+            [&] { table().getrs(type, trans, n, nrhs, a, pivots, b, of(queue, batch)); });
   host.done();
 }
 
@@ -183,7 +189,7 @@ void solve_triangular(runtime::Queue& queue, DType type, bool left, bool upper, 
   a = image(host, Use::read, a, bytes(a, type, left ? m : n, batch));
   b = image(host, Use::change, b, bytes(b, type, n, batch));
   host.call("solve_triangular", type, batch, m, n,
-            [&] { table().trsm(type, left, upper, trans, unit, m, n, a, b, batch); });
+            [&] { table().trsm(type, left, upper, trans, unit, m, n, a, b, of(queue, batch)); });
   host.done();
 }
 
@@ -191,7 +197,7 @@ void qr(runtime::Queue& queue, DType type, int64_t m, int64_t n, Matrices a, voi
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   tau = host.write(tau, bytes(batch * std::min(m, n), type));
-  host.call("qr", type, batch, m, n, [&] { table().geqrf(type, m, n, a, tau, batch); });
+  host.call("qr", type, batch, m, n, [&] { table().geqrf(type, m, n, a, tau, of(queue, batch)); });
   host.done();
 }
 
@@ -200,7 +206,7 @@ void householder(runtime::Queue& queue, DType type, int64_t m, int64_t n, int64_
   HostArrays host(queue);
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   tau = host.read(tau, bytes(batch * k, type));
-  host.call("householder", type, batch, m, n, [&] { table().orgqr(type, m, n, k, a, tau, batch); });
+  host.call("householder", type, batch, m, n, [&] { table().orgqr(type, m, n, k, a, tau, of(queue, batch)); });
   host.done();
 }
 
@@ -210,7 +216,8 @@ void multiply_q(runtime::Queue& queue, DType type, bool left, bool adjoint, int6
   a = image(host, Use::change, a, bytes(a, type, k, batch));
   tau = host.read(tau, bytes(batch * k, type));
   c = image(host, Use::change, c, bytes(c, type, n, batch));
-  host.call("multiply_q", type, batch, m, n, [&] { table().ormqr(type, left, adjoint, m, n, k, a, tau, c, batch); });
+  host.call("multiply_q", type, batch, m, n,
+            [&] { table().ormqr(type, left, adjoint, m, n, k, a, tau, c, of(queue, batch)); });
   host.done();
 }
 
@@ -222,7 +229,7 @@ void svd(runtime::Queue& queue, DType type, char job, int64_t m, int64_t n, Matr
   u = image(host, Use::write, u, bytes(u, type, job == 'A' ? m : std::min(m, n), batch));
   vh = image(host, Use::write, vh, bytes(vh, type, n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("svd", type, batch, m, n, [&] { table().gesdd(type, job, m, n, a, s, u, vh, batch, info); });
+  host.call("svd", type, batch, m, n, [&] { table().gesdd(type, job, m, n, a, s, u, vh, of(queue, batch), info); });
   host.done();
 }
 
@@ -232,7 +239,7 @@ void eigh(runtime::Queue& queue, DType type, bool vectors, bool upper, int64_t n
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   w = host.write(w, bytes(batch * n, real_type(type)));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("eigh", type, batch, n, n, [&] { table().syevd(type, vectors, upper, n, a, w, batch, info); });
+  host.call("eigh", type, batch, n, n, [&] { table().syevd(type, vectors, upper, n, a, w, of(queue, batch), info); });
   host.done();
 }
 
@@ -243,7 +250,7 @@ void eig(runtime::Queue& queue, DType type, bool vectors, int64_t n, Matrices a,
   w = host.write(w, bytes(batch * n, complex_type(type)));
   v = image(host, Use::write, v, bytes(v, complex_type(type), n, batch));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("eig", type, batch, n, n, [&] { table().geev(type, vectors, n, a, w, v, batch, info); });
+  host.call("eig", type, batch, n, n, [&] { table().geev(type, vectors, n, a, w, v, of(queue, batch), info); });
   host.done();
 }
 
@@ -256,7 +263,7 @@ void lstsq(runtime::Queue& queue, DType type, LstsqDriver driver, int64_t m, int
   rank = host.write(rank, bytes(batch, DType::i64));
   info = host.write(info, bytes_of_ints(batch));
   host.call("lstsq", type, batch, m, n,
-            [&] { table().lstsq(type, driver, m, n, nrhs, a, b, rcond, rank, s, batch, info); });
+            [&] { table().lstsq(type, driver, m, n, nrhs, a, b, rcond, rank, s, of(queue, batch), info); });
   host.done();
 }
 
@@ -266,7 +273,8 @@ void ldl(runtime::Queue& queue, DType type, bool hermitian, bool upper, int64_t 
   a = image(host, Use::change, a, bytes(a, type, n, batch));
   pivots = host.write(pivots, bytes_of_ints(batch * n));
   info = host.write(info, bytes_of_ints(batch));
-  host.call("ldl", type, batch, n, n, [&] { table().sytrf(type, hermitian, upper, n, a, pivots, batch, info); });
+  host.call("ldl", type, batch, n, n,
+            [&] { table().sytrf(type, hermitian, upper, n, a, pivots, of(queue, batch), info); });
   host.done();
 }
 
@@ -278,7 +286,7 @@ void ldl_solve(runtime::Queue& queue, DType type, bool hermitian, bool upper, in
   b = image(host, Use::change, b, bytes(b, type, nrhs, batch));
   check_block_pivots(pivots, batch * n, n);
   host.call("ldl_solve", type, batch, n, nrhs,
-            [&] { table().sytrs(type, hermitian, upper, n, nrhs, a, pivots, b, batch); });
+            [&] { table().sytrs(type, hermitian, upper, n, nrhs, a, pivots, b, of(queue, batch)); });
   host.done();
 }
 

@@ -41,6 +41,12 @@ class FftPlan {
 
 // c = alpha * op(a) @ op(b) + beta * c: c has m rows and n columns, op(a) k columns. The factors are of the type. Where
 // beta is zero c is not read. A stride of 0 repeats a matrix of a or b.
+// Matrices, and the threads that may share them.
+struct Batch {
+  int64_t count = 1;
+  int threads = 1;
+};
+
 struct Gemm {
   DType type = DType::f64;
   Trans op_a = Trans::none, op_b = Trans::none;
@@ -50,44 +56,43 @@ struct Gemm {
   alignas(16) unsigned char alpha[16] = {}, beta[16] = {};
 };
 
-// Factorisations work in place on host-accessible memory, on the calling thread and oneMKL's workers, one matrix after
-// another. `info` is LAPACK's, one per matrix. Element types: f32, f64, c64, c128.
+// Factorisations work in place on host-accessible memory, on the calling thread and beside it. `info` is LAPACK's, one
+// per matrix. Element types: f32, f64, c64, c128.
 struct Table {
   int version;
   FftPlan* (*fft_host_plan)(const FftShape&);
   const char* (*library_version)();
 
-  void (*potrf)(DType, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info);
+  void (*potrf)(DType, bool upper, int64_t n, Matrices a, Batch batch, int32_t* info);
   // The whole inverse, both triangles.
-  void (*potri)(DType, bool upper, int64_t n, Matrices a, int64_t batch, int32_t* info);
-  void (*potrs)(DType, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b, int64_t batch);
+  void (*potri)(DType, bool upper, int64_t n, Matrices a, Batch batch, int32_t* info);
+  void (*potrs)(DType, bool upper, int64_t n, int64_t nrhs, Matrices a, Matrices b, Batch batch);
   // pivots: min(m, n) a matrix, from 1; without pivoting they are the identity.
-  void (*getrf)(DType, bool pivot, int64_t m, int64_t n, Matrices a, int32_t* pivots, int64_t batch, int32_t* info);
-  void (*getrs)(DType, Trans, int64_t n, int64_t nrhs, Matrices a, const int32_t* pivots, Matrices b, int64_t batch);
+  void (*getrf)(DType, bool pivot, int64_t m, int64_t n, Matrices a, int32_t* pivots, Batch batch, int32_t* info);
+  void (*getrs)(DType, Trans, int64_t n, int64_t nrhs, Matrices a, const int32_t* pivots, Matrices b, Batch batch);
   // b (m x n) becomes the solution of op(a) x = b, or of x op(a) = b where `left` is false.
   void (*trsm)(DType, bool left, bool upper, Trans, bool unit, int64_t m, int64_t n, Matrices a, Matrices b,
-               int64_t batch);
-  void (*geqrf)(DType, int64_t m, int64_t n, Matrices a, void* tau, int64_t batch);
-  void (*orgqr)(DType, int64_t m, int64_t n, int64_t k, Matrices a, const void* tau, int64_t batch);
+               Batch batch);
+  void (*geqrf)(DType, int64_t m, int64_t n, Matrices a, void* tau, Batch batch);
+  void (*orgqr)(DType, int64_t m, int64_t n, int64_t k, Matrices a, const void* tau, Batch batch);
   void (*ormqr)(DType, bool left, bool adjoint, int64_t m, int64_t n, int64_t k, Matrices a, const void* tau,
-                Matrices c, int64_t batch);
+                Matrices c, Batch batch);
   // job: 'N' singular values, 'S' min(m, n) vectors, 'A' all of them. Destroys a.
-  void (*gesdd)(DType, char job, int64_t m, int64_t n, Matrices a, void* s, Matrices u, Matrices vh, int64_t batch,
+  void (*gesdd)(DType, char job, int64_t m, int64_t n, Matrices a, void* s, Matrices u, Matrices vh, Batch batch,
                 int32_t* info);
-  void (*syevd)(DType, bool vectors, bool upper, int64_t n, Matrices a, void* w, int64_t batch, int32_t* info);
+  void (*syevd)(DType, bool vectors, bool upper, int64_t n, Matrices a, void* w, Batch batch, int32_t* info);
   // Complex eigenvalues w and right eigenvectors v, also of real matrices. Destroys a.
-  void (*geev)(DType, bool vectors, int64_t n, Matrices a, void* w, Matrices v, int64_t batch, int32_t* info);
+  void (*geev)(DType, bool vectors, int64_t n, Matrices a, void* w, Matrices v, Batch batch, int32_t* info);
   // b has max(m, n) rows. rank and s where the driver finds them. Destroys a.
   void (*lstsq)(DType, LstsqDriver, int64_t m, int64_t n, int64_t nrhs, Matrices a, Matrices b, double rcond,
-                int64_t* rank, void* s, int64_t batch, int32_t* info);
-  void (*sytrf)(DType, bool hermitian, bool upper, int64_t n, Matrices a, int32_t* pivots, int64_t batch,
-                int32_t* info);
+                int64_t* rank, void* s, Batch batch, int32_t* info);
+  void (*sytrf)(DType, bool hermitian, bool upper, int64_t n, Matrices a, int32_t* pivots, Batch batch, int32_t* info);
   void (*sytrs)(DType, bool hermitian, bool upper, int64_t n, int64_t nrhs, Matrices a, const int32_t* pivots,
-                Matrices b, int64_t batch);
+                Matrices b, Batch batch);
   void (*gemm)(const Gemm&);
 };
 
-constexpr int kTableVersion = 4;
+constexpr int kTableVersion = 5;
 constexpr const char* kTableSymbol = "xpu_ops_mkl_table";
 // The one symbol of libxpu_ops_mkl_queue.so. run() of the plan submits to the sycl::queue, which is in order.
 using QueuePlan = FftPlan*(const FftShape&, void* queue);

@@ -166,3 +166,34 @@ def test_many_in_flight() -> None:
         y = (y @ x).sin() + 1
         want = (want @ a).sin() + 1
     close(y, want)
+
+
+@pytest.mark.skipif(not onemkl.available(), reason="oneMKL is not installed")
+def test_threads_share_factorisations(tmp_path: Path) -> None:
+    """The matrices of a batch on several threads give what each gives alone."""
+    code = """
+        import torch
+        from torch import linalg as L
+        torch.manual_seed(0)
+        calls = {
+            "cholesky": lambda a, r: L.cholesky(a), "cholesky_inverse": lambda a, r: torch.cholesky_inverse(L.cholesky(a)),
+            "cholesky_solve": lambda a, r: torch.cholesky_solve(r, L.cholesky(a)), "inv": lambda a, r: L.inv(a),
+            "solve": L.solve, "lu": lambda a, r: torch.cat([t.flatten(-2) for t in L.lu(a)], -1), "det": lambda a, r: L.det(a),
+            "ldl": lambda a, r: L.ldl_solve(*L.ldl_factor(a), r), "qr": lambda a, r: L.qr(a)[0] @ L.qr(a)[1],
+            "eigh": lambda a, r: torch.cat([L.eigh(a)[0], L.eigvalsh(a)], -1), "svd": lambda a, r: L.svd(a)[1],
+            "svdvals": lambda a, r: L.svdvals(a), "eig": lambda a, r: L.eigvals(a).real.sort().values,
+            "lstsq": lambda a, r: L.lstsq(a, r)[0], "gelsd": lambda a, r: L.lstsq(a, r, driver="gelsd")[0],
+            "triangular": lambda a, r: L.solve_triangular(a, r, upper=True),
+        }
+        for dtype in (torch.float32, torch.complex128):
+            a = torch.randn(40, 70, 70, dtype=dtype)
+            a, r = a @ a.mH / 70 + torch.eye(70, dtype=dtype), torch.randn(40, 70, 5, dtype=dtype)
+            x, y = a.to("xpu"), r.to("xpu")
+            for name, f in calls.items():
+                want = torch.stack([f(a[i], r[i]) for i in range(40)])
+                tolerance = 2e-3 if dtype is torch.float32 else 1e-10
+                torch.testing.assert_close(f(x, y).cpu(), want, rtol=tolerance, atol=tolerance, msg=lambda m: name + m)
+            a[7] = 0
+            assert [int(i) for i in L.cholesky_ex(a.to("xpu")).info] == [int(i == 7) for i in range(40)]
+    """
+    script.out(code, **pretend(8, tmp_path))

@@ -3,19 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
-#include <mkl_service.h>
-
+#include "kernels/mkl/lib/batch.hpp"
 #include "kernels/mkl/lib/routines.hpp"
-#include "kernels/mkl/lib/workers.hpp"
 
 namespace xpu_ops::mkl {
 namespace {
 
 using Int = MKL_INT64;
 
-// Multiplications of floats that are worth a thread, and those that a matrix of a batch costs at least.
-constexpr Int kThreadSteps = Int{1} << 19, kMatrixSteps = Int{1} << 11;
-constexpr Int kLeastBlock = 8;  // rows or columns of a thread
+constexpr Int kMatrixSteps = Int{1} << 11;  // a matrix of a batch costs as much as so many multiplications at least
+constexpr Int kLeastBlock = 8;              // rows or columns of a thread
 
 char letter(Trans op) { return static_cast<char>(op); }
 
@@ -43,13 +40,6 @@ template <class T> void multiply(const Vector<T>& v, T alpha, T beta) {
   const char op = letter(v.op);
   Routines<T>::gemv(&op, &v.rows, &v.columns, &alpha, v.matrix, &v.ld, v.x, &v.x_step, &beta, v.y, &v.y_step);
 }
-
-// A thread calls oneMKL for its part alone: oneTBB's threads, whom oneMKL would call for help, take up to eighty times
-// as long for a batch of small products, and twice as long for large ones (docs/notes/matmul.md).
-struct OneThread {
-  const int before = mkl_set_num_threads_local(1);
-  ~OneThread() { mkl_set_num_threads_local(before); }
-};
 
 // One product as blocks of its result.
 struct Grid { Int rows = 1, columns = 1; };
@@ -120,9 +110,8 @@ void gemm(const Gemm& g) {
   with_type(g.type, [&](auto zero) {
     using T = decltype(zero);
     const Product<T> product(g);
-    const Int floats = g.type == DType::c64 || g.type == DType::c128 ? 4 : 1;
-    const Int steps = floats * g.m * g.n * g.k + kMatrixSteps;
-    const auto threads = static_cast<int>(std::clamp<Int>(g.batch * steps / kThreadSteps, 1, g.threads));
+    const Int steps = floats_of(g.type) * g.m * g.n * g.k + kMatrixSteps;
+    const int threads = worth(g.batch * steps, g.threads);
     if (g.batch >= threads) {
       const Int shares = std::min<Int>(g.batch, shares_of(threads));
       return run_parts(shares, threads, [&](int64_t share) {

@@ -1,10 +1,11 @@
-// Factorisations and solvers on the calling thread: loops over the matrices of a batch.
+// Factorisations and solvers: the matrices of a batch one after another, or on several threads.
 #include "kernels/mkl/lib/lapack.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
+#include "kernels/mkl/lib/batch.hpp"
 #include "kernels/mkl/lib/routines.hpp"
 
 namespace xpu_ops::mkl {
@@ -36,105 +37,129 @@ void mirror(T* a, Int ld, Int n, bool upper) {
   }
 }
 
+// Of a matrix, in multiplications of products that take as long; `weight` as measured at 64 rows.
+int64_t steps(DType type, int64_t weight, int64_t m, int64_t n, int64_t k) {
+  return floats_of(type) * weight * m * n * k;
+}
+
 std::vector<Int> widen(const int32_t* pivots, Int n) { return {pivots, pivots + n}; }
 
 }  // namespace
 
-void potrf(DType type, bool upper, int64_t size, Matrices a, int64_t batch, int32_t* info) {
+void potrf(DType type, bool upper, int64_t size, Matrices a, Batch batch, int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int n = size, ld = a.ld;
-    for (int64_t b = 0; b < batch; ++b) {
-      Int found = 0;
-      Routines<T>::potrf(uplo(upper), &n, at<T>(a, b), &ld, &found);
-      info[b] = static_cast<int32_t>(found);
-    }
+    each(batch, steps(type, 1, n, n, n), [&] {
+      return [&](int64_t b) {
+        Int found = 0;
+        Routines<T>::potrf(uplo(upper), &n, at<T>(a, b), &ld, &found);
+        info[b] = static_cast<int32_t>(found);
+      };
+    });
   });
 }
 
-void potri(DType type, bool upper, int64_t size, Matrices a, int64_t batch, int32_t* info) {
+void potri(DType type, bool upper, int64_t size, Matrices a, Batch batch, int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int n = size, ld = a.ld;
-    for (int64_t b = 0; b < batch; ++b) {
-      Int found = 0;
-      Routines<T>::potri(uplo(upper), &n, at<T>(a, b), &ld, &found);
-      info[b] = static_cast<int32_t>(found);
-      mirror(at<T>(a, b), ld, n, upper);
-    }
+    each(batch, steps(type, 2, n, n, n), [&] {
+      return [&](int64_t b) {
+        Int found = 0;
+        Routines<T>::potri(uplo(upper), &n, at<T>(a, b), &ld, &found);
+        info[b] = static_cast<int32_t>(found);
+        mirror(at<T>(a, b), ld, n, upper);
+      };
+    });
   });
 }
 
-void potrs(DType type, bool upper, int64_t size, int64_t columns, Matrices a, Matrices x, int64_t batch) {
+void potrs(DType type, bool upper, int64_t size, int64_t columns, Matrices a, Matrices x, Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int n = size, nrhs = columns, lda = a.ld, ldx = x.ld;
-    Int found = 0;
-    for (int64_t b = 0; b < batch; ++b)
-      Routines<T>::potrs(uplo(upper), &n, &nrhs, at<T>(a, b), &lda, at<T>(x, b), &ldx, &found);
+    each(batch, steps(type, 4, n, n, nrhs), [&] {
+      return [&](int64_t b) {
+        Int found = 0;
+        Routines<T>::potrs(uplo(upper), &n, &nrhs, at<T>(a, b), &lda, at<T>(x, b), &ldx, &found);
+      };
+    });
   });
 }
 
-void getrf(DType type, bool pivot, int64_t rows, int64_t columns, Matrices a, int32_t* pivots, int64_t batch,
+void getrf(DType type, bool pivot, int64_t rows, int64_t columns, Matrices a, int32_t* pivots, Batch batch,
            int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int m = rows, n = columns, k = std::min(m, n), ld = a.ld;
-    std::vector<Int> places(k);
-    for (Int i = 0; i < k; ++i) places[i] = i + 1;
-    for (int64_t b = 0; b < batch; ++b) {
-      Int found = 0;
-      if (pivot) {
-        Routines<T>::getrf(&m, &n, at<T>(a, b), &ld, places.data(), &found);
-      } else {
-        Routines<T>::getrfnp(&m, &n, at<T>(a, b), &ld, &found);
-      }
-      info[b] = static_cast<int32_t>(found);
-      std::copy(places.begin(), places.end(), pivots + b * k);
-    }
+    each(batch, steps(type, 2, m, n, k), [&] {
+      std::vector<Int> places(k);
+      for (Int i = 0; i < k; ++i) places[i] = i + 1;
+      return [&, places](int64_t b) mutable {
+        Int found = 0;
+        if (pivot) {
+          Routines<T>::getrf(&m, &n, at<T>(a, b), &ld, places.data(), &found);
+        } else {
+          Routines<T>::getrfnp(&m, &n, at<T>(a, b), &ld, &found);
+        }
+        info[b] = static_cast<int32_t>(found);
+        std::copy(places.begin(), places.end(), pivots + b * k);
+      };
+    });
   });
 }
 
 void getrs(DType type, Trans trans, int64_t size, int64_t columns, Matrices a, const int32_t* pivots, Matrices x,
-           int64_t batch) {
+           Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int n = size, nrhs = columns, lda = a.ld, ldx = x.ld;
     const char op = static_cast<char>(trans);
-    Int found = 0;
-    for (int64_t b = 0; b < batch; ++b)
-      Routines<T>::getrs(&op, &n, &nrhs, at<T>(a, b), &lda, widen(pivots + b * n, n).data(), at<T>(x, b), &ldx, &found);
+    each(batch, steps(type, 4, n, n, nrhs), [&] {
+      return [&](int64_t b) {
+        Int found = 0;
+        const std::vector<Int> places = widen(pivots + b * n, n);
+        Routines<T>::getrs(&op, &n, &nrhs, at<T>(a, b), &lda, places.data(), at<T>(x, b), &ldx, &found);
+      };
+    });
   });
 }
 
 void trsm(DType type, bool left, bool upper, Trans trans, bool unit, int64_t rows, int64_t columns, Matrices a,
-          Matrices x, int64_t batch) {
+          Matrices x, Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int m = rows, n = columns, lda = a.ld, ldx = x.ld;
     const char op = static_cast<char>(trans);
     const T one(1);
-    for (int64_t b = 0; b < batch; ++b)
-      Routines<T>::trsm(left ? "L" : "R", uplo(upper), &op, unit ? "U" : "N", &m, &n, &one, at<T>(a, b), &lda,
-                        at<T>(x, b), &ldx);
+    each(batch, steps(type, 4, m, n, left ? m : n), [&] {
+      return [&](int64_t b) {
+        Routines<T>::trsm(left ? "L" : "R", uplo(upper), &op, unit ? "U" : "N", &m, &n, &one, at<T>(a, b), &lda,
+                          at<T>(x, b), &ldx);
+      };
+    });
   });
 }
 
-void geqrf(DType type, int64_t rows, int64_t columns, Matrices a, void* tau, int64_t batch) {
+void geqrf(DType type, int64_t rows, int64_t columns, Matrices a, void* tau, Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int m = rows, n = columns, k = std::min(m, n), ld = a.ld;
     T answer{};
     Int found = 0;
     Routines<T>::geqrf(&m, &n, at<T>(a, 0), &ld, static_cast<T*>(tau), &answer, &kAsk, &found);
-    std::vector<T> work(asked(answer));
-    const Int size = static_cast<Int>(work.size());
-    for (int64_t b = 0; b < batch; ++b)
-      Routines<T>::geqrf(&m, &n, at<T>(a, b), &ld, static_cast<T*>(tau) + b * k, work.data(), &size, &found);
+    const Int size = asked(answer);
+    each(batch, steps(type, 4, m, n, k), [&] {
+      return [&, work = std::vector<T>(size)](int64_t b) mutable {
+        Int unused = 0;
+        Routines<T>::geqrf(&m, &n, at<T>(a, b), &ld, static_cast<T*>(tau) + b * k, work.data(), &size, &unused);
+      };
+    });
   });
 }
 
-void orgqr(DType type, int64_t rows, int64_t columns, int64_t reflectors, Matrices a, const void* tau, int64_t batch) {
+void orgqr(DType type, int64_t rows, int64_t columns, int64_t reflectors, Matrices a, const void* tau, Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     const Int m = rows, n = columns, k = reflectors, ld = a.ld;
@@ -142,15 +167,18 @@ void orgqr(DType type, int64_t rows, int64_t columns, int64_t reflectors, Matric
     T answer{};
     Int found = 0;
     Routines<T>::orgqr(&m, &n, &k, at<T>(a, 0), &ld, scales, &answer, &kAsk, &found);
-    std::vector<T> work(asked(answer));
-    const Int size = static_cast<Int>(work.size());
-    for (int64_t b = 0; b < batch; ++b)
-      Routines<T>::orgqr(&m, &n, &k, at<T>(a, b), &ld, scales + b * k, work.data(), &size, &found);
+    const Int size = asked(answer);
+    each(batch, steps(type, 4, m, n, k), [&] {
+      return [&, work = std::vector<T>(size)](int64_t b) mutable {
+        Int unused = 0;
+        Routines<T>::orgqr(&m, &n, &k, at<T>(a, b), &ld, scales + b * k, work.data(), &size, &unused);
+      };
+    });
   });
 }
 
 void ormqr(DType type, bool left, bool adjoint, int64_t rows, int64_t columns, int64_t reflectors, Matrices a,
-           const void* tau, Matrices c, int64_t batch) {
+           const void* tau, Matrices c, Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using R = Routines<T>;
@@ -160,83 +188,77 @@ void ormqr(DType type, bool left, bool adjoint, int64_t rows, int64_t columns, i
     T answer{};
     Int found = 0;
     R::ormqr(side, op, &m, &n, &k, at<T>(a, 0), &lda, scales, at<T>(c, 0), &ldc, &answer, &kAsk, &found);
-    std::vector<T> work(asked(answer));
-    const Int size = static_cast<Int>(work.size());
-    for (int64_t b = 0; b < batch; ++b)
-      R::ormqr(side, op, &m, &n, &k, at<T>(a, b), &lda, scales + b * k, at<T>(c, b), &ldc, work.data(), &size, &found);
+    const Int size = asked(answer);
+    each(batch, steps(type, 4, m, n, k), [&] {
+      return [&, work = std::vector<T>(size)](int64_t b) mutable {
+        Int unused = 0;
+        R::ormqr(side, op, &m, &n, &k, at<T>(a, b), &lda, scales + b * k, at<T>(c, b), &ldc, work.data(), &size,
+                 &unused);
+      };
+    });
   });
 }
 
 void gesdd(DType type, char job, int64_t rows, int64_t columns, Matrices a, void* s, Matrices u, Matrices vh,
-           int64_t batch, int32_t* info) {
+           Batch batch, int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using R = Routines<T>;
     using Real = typename R::Real;
     const Int m = rows, n = columns, k = std::min(m, n), lda = a.ld, ldu = u.ld, ldvh = vh.ld;
-    std::vector<Int> integers(8 * k);
     // as LAPACK's documentation of ?gesdd bounds it
     const Int longer = std::max(m, n);
-    std::vector<Real> reals(!is_complex_v<T> ? 0
-                            : job == 'N'     ? 7 * k
-                                             : std::max(5 * k * k + 5 * k, 2 * longer * k + 2 * k * k + k));
-    auto call = [&](int64_t b, T* work, const Int* size, Int* found) {
-      Real* values = static_cast<Real*>(s) + b * k;
-      if constexpr (is_complex_v<T>) {
-        R::gesdd(&job, &m, &n, at<T>(a, b), &lda, values, at<T>(u, b), &ldu, at<T>(vh, b), &ldvh, work, size,
-                 reals.data(), integers.data(), found);
-      } else {
-        R::gesdd(&job, &m, &n, at<T>(a, b), &lda, values, at<T>(u, b), &ldu, at<T>(vh, b), &ldvh, work, size,
-                 integers.data(), found);
-      }
+    const Int real_size = !is_complex_v<T> ? 0
+                          : job == 'N'     ? 7 * k
+                                           : std::max(5 * k * k + 5 * k, 2 * longer * k + 2 * k * k + k);
+    const auto make = [&](Int size) {
+      return [&, size, work = std::vector<T>(std::max<Int>(size, 1)), reals = std::vector<Real>(real_size),
+              integers = std::vector<Int>(8 * k)](int64_t b) mutable {
+        Real* values = static_cast<Real*>(s) + b * k;
+        Int found = 0;
+        if constexpr (is_complex_v<T>) {
+          R::gesdd(&job, &m, &n, at<T>(a, b), &lda, values, at<T>(u, b), &ldu, at<T>(vh, b), &ldvh, work.data(), &size,
+                   reals.data(), integers.data(), &found);
+        } else {
+          R::gesdd(&job, &m, &n, at<T>(a, b), &lda, values, at<T>(u, b), &ldu, at<T>(vh, b), &ldvh, work.data(), &size,
+                   integers.data(), &found);
+        }
+        info[b] = static_cast<int32_t>(found);
+        return asked(work[0]);
+      };
     };
-    T answer{};
-    Int found = 0;
-    call(0, &answer, &kAsk, &found);
-    std::vector<T> work(asked(answer));
-    const Int size = static_cast<Int>(work.size());
-    for (int64_t b = 0; b < batch; ++b) {
-      found = 0;
-      call(b, work.data(), &size, &found);
-      info[b] = static_cast<int32_t>(found);
-    }
+    const Int size = make(kAsk)(0);
+    each(batch, steps(type, job == 'N' ? 12 : 36, m, n, k), [&] { return make(size); });
   });
 }
 
-void syevd(DType type, bool vectors, bool upper, int64_t size_n, Matrices a, void* w, int64_t batch, int32_t* info) {
+void syevd(DType type, bool vectors, bool upper, int64_t size_n, Matrices a, void* w, Batch batch, int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using R = Routines<T>;
     using Real = typename R::Real;
     const Int n = size_n, ld = a.ld;
     const char* job = vectors ? "V" : "N";
-    std::vector<Real> reals(1);
-    std::vector<Int> integers(1);
-    std::vector<T> work(1);
-    Int size = kAsk, real_size = kAsk, integer_size = kAsk;
-    auto call = [&](int64_t b, Int* found) {
-      Real* values = static_cast<Real*>(w) + b * n;
-      if constexpr (is_complex_v<T>) {
-        R::syevd(job, uplo(upper), &n, at<T>(a, b), &ld, values, work.data(), &size, reals.data(), &real_size,
-                 integers.data(), &integer_size, found);
-      } else {
-        R::syevd(job, uplo(upper), &n, at<T>(a, b), &ld, values, work.data(), &size, integers.data(), &integer_size,
-                 found);
-      }
+    struct Sizes { Int work = kAsk, reals = kAsk, integers = kAsk; };
+    const auto make = [&](Sizes size) {
+      return [&, size, work = std::vector<T>(std::max<Int>(size.work, 1)),
+              reals = std::vector<Real>(std::max<Int>(size.reals, 1)),
+              integers = std::vector<Int>(std::max<Int>(size.integers, 1))](int64_t b) mutable -> Sizes {
+        Real* values = static_cast<Real*>(w) + b * n;
+        Int found = 0;
+        if constexpr (is_complex_v<T>) {
+          R::syevd(job, uplo(upper), &n, at<T>(a, b), &ld, values, work.data(), &size.work, reals.data(), &size.reals,
+                   integers.data(), &size.integers, &found);
+        } else {
+          R::syevd(job, uplo(upper), &n, at<T>(a, b), &ld, values, work.data(), &size.work, integers.data(),
+                   &size.integers, &found);
+        }
+        info[b] = static_cast<int32_t>(found);
+        return {asked(work[0]), asked(reals[0]), std::max<Int>(1, integers[0])};
+      };
     };
-    Int found = 0;
-    call(0, &found);
-    size = asked(work[0]);
-    real_size = asked(reals[0]);
-    integer_size = std::max<Int>(1, integers[0]);
-    work.resize(size);
-    reals.resize(real_size);
-    integers.resize(integer_size);
-    for (int64_t b = 0; b < batch; ++b) {
-      found = 0;
-      call(b, &found);
-      info[b] = static_cast<int32_t>(found);
-    }
+    const Sizes sizes = make({})(0);
+    each(batch, steps(type, vectors ? 22 : 8, n, n, n), [&] { return make(sizes); });
   });
 }
 
@@ -265,7 +287,7 @@ void join(Int n, const R* real, const R* imag, const R* vr, std::complex<R>* w, 
 
 }  // namespace
 
-void geev(DType type, bool vectors, int64_t size_n, Matrices a, void* w, Matrices v, int64_t batch, int32_t* info) {
+void geev(DType type, bool vectors, int64_t size_n, Matrices a, void* w, Matrices v, Batch batch, int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using R = Routines<T>;
@@ -273,31 +295,26 @@ void geev(DType type, bool vectors, int64_t size_n, Matrices a, void* w, Matrice
     using Complex = std::complex<Real>;
     const Int n = size_n, ld = a.ld, ldv = std::max<Int>(1, v.ld), one = 1, ldr = std::max<Int>(1, n);
     const char* job = vectors ? "V" : "N";
-    std::vector<Real> reals(2 * n);
-    std::vector<T> real_vectors(!is_complex_v<T> && vectors ? n * n : 0);
-    std::vector<T> work(1);
-    Int size = kAsk;
-    auto call = [&](int64_t b, Int* found) {
-      Complex* values = static_cast<Complex*>(w) + b * n;
-      Complex* columns = vectors ? at<Complex>(v, b) : nullptr;
-      if constexpr (is_complex_v<T>) {
-        R::geev("N", job, &n, at<T>(a, b), &ld, values, nullptr, &one, columns, &ldv, work.data(), &size, reals.data(),
-                found);
-      } else {
-        R::geev("N", job, &n, at<T>(a, b), &ld, reals.data(), reals.data() + n, nullptr, &one, real_vectors.data(),
-                &ldr, work.data(), &size, found);
-        if (size != kAsk) join(n, reals.data(), reals.data() + n, real_vectors.data(), values, columns, ldv);
-      }
+    const auto make = [&](Int size) {
+      return [&, size, work = std::vector<T>(std::max<Int>(size, 1)), reals = std::vector<Real>(2 * n),
+              real_vectors = std::vector<T>(!is_complex_v<T> && vectors ? n * n : 0)](int64_t b) mutable {
+        Complex* values = static_cast<Complex*>(w) + b * n;
+        Complex* columns = vectors ? at<Complex>(v, b) : nullptr;
+        Int found = 0;
+        if constexpr (is_complex_v<T>) {
+          R::geev("N", job, &n, at<T>(a, b), &ld, values, nullptr, &one, columns, &ldv, work.data(), &size,
+                  reals.data(), &found);
+        } else {
+          R::geev("N", job, &n, at<T>(a, b), &ld, reals.data(), reals.data() + n, nullptr, &one, real_vectors.data(),
+                  &ldr, work.data(), &size, &found);
+          if (size != kAsk) join(n, reals.data(), reals.data() + n, real_vectors.data(), values, columns, ldv);
+        }
+        info[b] = static_cast<int32_t>(found);
+        return asked(work[0]);
+      };
     };
-    Int found = 0;
-    call(0, &found);
-    size = asked(work[0]);
-    work.resize(size);
-    for (int64_t b = 0; b < batch; ++b) {
-      found = 0;
-      call(b, &found);
-      info[b] = static_cast<int32_t>(found);
-    }
+    const Int size = make(kAsk)(0);
+    each(batch, steps(type, 42, n, n, n), [&] { return make(size); });
   });
 }
 
@@ -319,37 +336,39 @@ class Lstsq {
         reals_(1),
         integers_(1) {}
 
-  void run(Matrices a, Matrices x, int64_t* rank, Real* s, int64_t batch, int32_t* info) {
+  // Makes the work arrays for the matrices of a batch.
+  void prepare(const Matrices& a, const Matrices& x) {
     const Int k = std::min(m_, n_);
-    std::vector<Real> own(s ? 0 : std::max<Int>(1, k));
+    own_.resize(std::max<Int>(1, k));
+    order_.resize(std::max<Int>(1, n_));
     Int found = 0;
-    std::vector<Int> order(std::max<Int>(1, n_));
-    call(a, x, 0, s ? s : own.data(), order.data(), &found);
+    call(a, x, 0, own_.data(), &found);
     size_ = asked(work_[0]);
     reals_.resize(std::max<Int>({1, asked(reals_[0]), 5 * k, 2 * n_}));
     integers_.resize(std::max<Int>({1, integers_[0]}));
     work_.resize(size_);
-    for (int64_t b = 0; b < batch; ++b) {
-      std::fill(order.begin(), order.end(), 0);
-      found = 0;
-      call(a, x, b, s ? s + b * k : own.data(), order.data(), &found);
-      info[b] = static_cast<int32_t>(found);
-      if (rank) rank[b] = rank_;
-    }
+  }
+
+  void run(const Matrices& a, const Matrices& x, int64_t* rank, Real* s, int64_t b, int32_t* info) {
+    Int found = 0;
+    std::fill(order_.begin(), order_.end(), 0);
+    call(a, x, b, s ? s + b * std::min(m_, n_) : own_.data(), &found);
+    info[b] = static_cast<int32_t>(found);
+    if (rank) rank[b] = rank_;
   }
 
  private:
-  void call(const Matrices& a, const Matrices& x, int64_t b, Real* s, Int* order, Int* found) {
+  void call(const Matrices& a, const Matrices& x, int64_t b, Real* s, Int* found) {
     T *pa = at<T>(a, b), *px = at<T>(x, b);
     const Int lda = a.ld, ldx = x.ld;
     switch (driver_) {
       case LstsqDriver::gels: R::gels("N", &m_, &n_, &nrhs_, pa, &lda, px, &ldx, work_.data(), &size_, found); return;
       case LstsqDriver::gelsy:
         if constexpr (is_complex_v<T>) {
-          R::gelsy(&m_, &n_, &nrhs_, pa, &lda, px, &ldx, order, &rcond_, &rank_, work_.data(), &size_, reals_.data(),
-                   found);
+          R::gelsy(&m_, &n_, &nrhs_, pa, &lda, px, &ldx, order_.data(), &rcond_, &rank_, work_.data(), &size_,
+                   reals_.data(), found);
         } else {
-          R::gelsy(&m_, &n_, &nrhs_, pa, &lda, px, &ldx, order, &rcond_, &rank_, work_.data(), &size_, found);
+          R::gelsy(&m_, &n_, &nrhs_, pa, &lda, px, &ldx, order_.data(), &rcond_, &rank_, work_.data(), &size_, found);
         }
         return;
       case LstsqDriver::gelsd:
@@ -377,53 +396,62 @@ class Lstsq {
   Real rcond_;
   Int size_ = kAsk, rank_ = 0;
   std::vector<T> work_;
-  std::vector<Real> reals_;
-  std::vector<Int> integers_;
+  std::vector<Real> reals_, own_;
+  std::vector<Int> integers_, order_;
 };
 
 }  // namespace
 
 void lstsq(DType type, LstsqDriver driver, int64_t m, int64_t n, int64_t nrhs, Matrices a, Matrices x, double rcond,
-           int64_t* rank, void* s, int64_t batch, int32_t* info) {
+           int64_t* rank, void* s, Batch batch, int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using Real = typename Routines<T>::Real;
-    Lstsq<T>(driver, m, n, nrhs, rcond).run(a, x, rank, static_cast<Real*>(s), batch, info);
+    Lstsq<T> prepared(driver, m, n, nrhs, rcond);
+    prepared.prepare(a, x);
+    each(batch, steps(type, 12, m, n, std::min(m, n)), [&] {
+      return [&, solver = prepared](int64_t b) mutable { solver.run(a, x, rank, static_cast<Real*>(s), b, info); };
+    });
   });
 }
 
-void sytrf(DType type, bool hermitian, bool upper, int64_t size_n, Matrices a, int32_t* pivots, int64_t batch,
+void sytrf(DType type, bool hermitian, bool upper, int64_t size_n, Matrices a, int32_t* pivots, Batch batch,
            int32_t* info) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using R = Routines<T>;
     const Int n = size_n, ld = a.ld;
     const auto routine = hermitian ? R::hetrf : R::sytrf;
-    std::vector<Int> places(n);
+    std::vector<Int> none(n);
     T answer{};
-    Int found = 0;
-    routine(uplo(upper), &n, at<T>(a, 0), &ld, places.data(), &answer, &kAsk, &found);
-    std::vector<T> work(asked(answer));
-    const Int size = static_cast<Int>(work.size());
-    for (int64_t b = 0; b < batch; ++b) {
-      found = 0;
-      routine(uplo(upper), &n, at<T>(a, b), &ld, places.data(), work.data(), &size, &found);
-      info[b] = static_cast<int32_t>(found);
-      std::copy(places.begin(), places.end(), pivots + b * n);
-    }
+    Int unused = 0;
+    routine(uplo(upper), &n, at<T>(a, 0), &ld, none.data(), &answer, &kAsk, &unused);
+    const Int size = asked(answer);
+    each(batch, steps(type, 2, n, n, n), [&] {
+      return [&, places = std::vector<Int>(n), work = std::vector<T>(size)](int64_t b) mutable {
+        Int found = 0;
+        routine(uplo(upper), &n, at<T>(a, b), &ld, places.data(), work.data(), &size, &found);
+        info[b] = static_cast<int32_t>(found);
+        std::copy(places.begin(), places.end(), pivots + b * n);
+      };
+    });
   });
 }
 
 void sytrs(DType type, bool hermitian, bool upper, int64_t size, int64_t columns, Matrices a, const int32_t* pivots,
-           Matrices x, int64_t batch) {
+           Matrices x, Batch batch) {
   with_type(type, [&](auto zero) {
     using T = decltype(zero);
     using R = Routines<T>;
     const Int n = size, nrhs = columns, lda = a.ld, ldx = x.ld;
     const auto routine = hermitian ? R::hetrs : R::sytrs;
-    Int found = 0;
-    for (int64_t b = 0; b < batch; ++b)
-      routine(uplo(upper), &n, &nrhs, at<T>(a, b), &lda, widen(pivots + b * n, n).data(), at<T>(x, b), &ldx, &found);
+    each(batch, steps(type, 4, n, n, nrhs), [&] {
+      return [&](int64_t b) {
+        Int found = 0;
+        const std::vector<Int> places = widen(pivots + b * n, n);
+        routine(uplo(upper), &n, &nrhs, at<T>(a, b), &lda, places.data(), at<T>(x, b), &ldx, &found);
+      };
+    });
   });
 }
 
