@@ -40,6 +40,8 @@ def onemkl() -> dict[str, Path]:
         "MKL_CORE": ("mkl", "/libmkl_core.so.3"),
         "MKL_INTERFACE": ("mkl", "/libmkl_intel_ilp64.so.3"),
         "MKL_THREADS": ("mkl", "/libmkl_tbb_thread.so.3"),
+        "TBB_INCLUDE_DIR": ("tbb-devel", "include/oneapi/tbb/parallel_for.h"),
+        "TBB_LIBRARY": ("tbb", "/libtbb.so.12"),
         "MKL_DFT": ("onemkl-sycl-dft", "/libmkl_sycl_dft.so.6"),
     }
     try:
@@ -76,7 +78,11 @@ def main() -> None:
     }
     found = onemkl()
     if found:
-        includes = {found.pop("MKL_INCLUDE_DIR").parent, found.pop("MKL_SYCL_INCLUDE_DIR").parent.parent}
+        includes = {
+            found.pop("MKL_INCLUDE_DIR").parent,
+            found.pop("MKL_SYCL_INCLUDE_DIR").parent.parent,
+            found.pop("TBB_INCLUDE_DIR").parent.parent.parent,
+        }
         values["MKL_INCLUDE_DIRS"] = "|".join(sorted(map(str, includes)))
     values.update(found)
     for name, value in values.items():

@@ -30,7 +30,7 @@ NEEDED = {
     | TORCH
     | SYSTEM,
     "libxpu_ops_kernels.so": {"libsycl.so.9", "libdnnl.so.3"} | SYSTEM,
-    "libxpu_ops_mkl.so": MKL | SYSTEM,
+    "libxpu_ops_mkl.so": {"libtbb.so.12"} | MKL | SYSTEM,
     "libxpu_ops_mkl_queue.so": {"libsycl.so.9", "libmkl_sycl_dft.so.6"} | MKL | SYSTEM,
     "kernelc": {"libsycl.so.9"} | SYSTEM,
 }

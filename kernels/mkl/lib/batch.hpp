@@ -10,15 +10,15 @@
 
 namespace xpu_ops::mkl {
 
-// A thread calls oneMKL for its part alone: oneTBB's threads, whom oneMKL would call for help, take up to eighty times
-// as long for a batch of small products, and twice as long for large ones (docs/notes/matmul.md).
+// A thread calls oneMKL for its part alone: with oneMKL's own division among the threads a batch of small products
+// takes up to eighty times as long, a large one twice as long (docs/notes/matmul.md).
 struct OneThread {
   const int before = mkl_set_num_threads_local(1);
   ~OneThread() { mkl_set_num_threads_local(before); }
 };
 
 // Multiplications of floats in a product, or as much time, that are worth a thread.
-constexpr int64_t kThreadSteps = int64_t{1} << 19;
+constexpr int64_t kThreadSteps = int64_t{1} << 18;
 // From this size on oneMKL's threads share a matrix where a batch has fewer matrices than there are threads.
 constexpr int64_t kSharedSteps = int64_t{1} << 26;
 

@@ -1,4 +1,5 @@
-// Threads beside the calling one: oneMKL leaves transforms of up to some hundred thousand points to one thread.
+// The threads of oneTBB, which the OpenCL runtime shares: oneMKL leaves transforms of up to some hundred thousand
+// points to one thread.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -6,8 +7,8 @@
 
 namespace xpu_ops::mkl {
 
-// Calls f(0) ... f(parts - 1), on the calling thread and up to `threads - 1` others, and returns when all have
-// returned. Where the others serve another caller it does everything itself. What f throws, it throws.
+// Calls f(0) ... f(parts - 1), on the calling thread and others where `threads` is more than one, and returns when all
+// have returned. What f throws, it throws.
 void run_parts(int64_t parts, int threads, const std::function<void(int64_t)>& f);
 
 // Parts per thread, so that a thread that wakes late leaves its share to others.
