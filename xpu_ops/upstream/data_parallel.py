@@ -1,9 +1,10 @@
-"""Functions that torch.nn.DataParallel and torch.nn.parallel.comm call, and that only a CUDA build of torch has."""
+"""Functions that torch.nn.DataParallel and torch.nn.parallel.comm call, and that only a CUDA build of torch has, for its own tensors."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -96,11 +97,24 @@ _FUNCTIONS = (
 )
 
 
+def _without_gpu(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; in a CUDA build, torch's own where there is a GPU of NVIDIA's, which DataParallel prefers to xpu."""
+    upstream = getattr(torch._C, function.__name__, None)
+    if upstream is None:
+        return function
+
+    @functools.wraps(function)
+    def either(*args: Any) -> Any:
+        return upstream(*args) if torch.cuda.is_available() else function(*args)
+
+    return either
+
+
 @adds(
     *(f"torch._C.{function.__name__}" for function in _FUNCTIONS),
     since="2.13",
-    why="only CUDA builds have them; torch.nn.DataParallel calls them for any accelerator",
+    why="only CUDA builds have them, for CUDA; torch.nn.DataParallel calls them for any accelerator",
     test="tests/runtime/test_data_parallel.py::test_a_model_trains",
 )
 def communication() -> dict[str, Any]:
-    return {f"torch._C.{f.__name__}": f for f in _FUNCTIONS if not hasattr(torch._C, f.__name__)}
+    return {f"torch._C.{f.__name__}": _without_gpu(f) for f in _FUNCTIONS}
