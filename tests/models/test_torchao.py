@@ -104,3 +104,18 @@ def test_groups_of_int8_stay_torchaos() -> None:
     out, names = operators(model, x.to("xpu"))
     assert "_weight_int8pack_mm" not in names
     assert off(out, net().float()(x.float())) < 0.02
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_pass_a_layer_of_8_bits(compiled: bool) -> None:
+    """Adapters train beside frozen weights, and a bias before the layer asks for gradients of its input."""
+    grads = []
+    for device in ("cpu", "xpu"):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(16, 24), nn.Tanh(), nn.Linear(24, 8)).to(device)
+        quantize_(model[2], Int8WeightOnlyConfig())
+        x = torch.randn(4, 16).to(device)
+        run = torch.compile(model) if compiled and device == "xpu" else model
+        run(x).square().sum().backward()
+        grads.append(model[0].weight.grad.cpu())
+    torch.testing.assert_close(grads[1], grads[0])

@@ -49,6 +49,7 @@ def int8_linear(upstream: Any) -> Any:
             and _per_row(weight)
             and x.device == weight.qdata.device  # the weight's own asks torchao's table
             and x.dtype in (torch.bfloat16, torch.float16, torch.float32)
+            and not (torch.is_grad_enabled() and x.requires_grad)  # the product has no derivative
         ):
             return upstream(func, types, args, kwargs)
         bias = args[2] if len(args) > 2 else None
