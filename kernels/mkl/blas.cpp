@@ -36,7 +36,7 @@ bool takes_products(runtime::Queue& queue) {
 void gemm(runtime::Queue& queue, const Gemm& given) {
   const Table& routines = table();
   Gemm g = given;
-  g.threads = static_cast<int>(runtime::device_info(queue.device).policy.units);
+  g.batch.threads = threads_of(queue);
   if (runtime::CommandGraph* graph = runtime::graph_of(queue))
     return graph->add("gemm", [&routines, g] { run(routines, g); });
   if (queue.natives().takes()) {
@@ -45,7 +45,7 @@ void gemm(runtime::Queue& queue, const Gemm& given) {
   }
   finish(queue);
   const auto name = [&] {
-    std::string sizes = g.batch == 1 ? "" : std::to_string(g.batch) + "x";
+    std::string sizes = g.batch.count == 1 ? "" : std::to_string(g.batch.count) + "x";
     sizes.append(std::to_string(g.n)).append("x").append(std::to_string(g.k)).append("x").append(std::to_string(g.m));
     return std::string("gemm ").append(dtype_suffix(g.type)).append(" ").append(sizes);
   };

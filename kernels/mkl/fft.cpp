@@ -18,7 +18,7 @@ void fft(runtime::Queue& queue, FftShape shape, const void* in, void* out) {
   if (shape.batch == 0) return;
   if (shape.real == DType::f64) runtime::require_fp64(queue.device);
   const bool on_host = runtime::host_accessible(queue.device);
-  if (on_host) shape.threads = static_cast<int>(runtime::device_info(queue.device).policy.units);
+  if (on_host) shape.threads = threads_of(queue);
   const auto cached = PlanCache::instance().get(shape, on_host ? nullptr : &queue);
   std::lock_guard lock(cached->mutex);
   void* const source = const_cast<void*>(in);

@@ -18,6 +18,11 @@ inline void finish(runtime::Queue& queue) {
   if (!queue.small().ready()) queue.wait();
 }
 
+// Threads that may share work of the host.
+inline int threads_of(runtime::Queue& queue) {
+  return static_cast<int>(runtime::device_info(queue.device).policy.units);
+}
+
 // f() computes on the calling thread; `name` is how a profile calls it.
 template <class Name, class F>
 void run_on_host(runtime::Queue& queue, Name&& name, F&& f) {

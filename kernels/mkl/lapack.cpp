@@ -30,9 +30,7 @@ Matrices image(HostArrays& host, Use use, Matrices m, int64_t size) {
   return m;
 }
 
-Batch of(runtime::Queue& queue, int64_t matrices) {
-  return {matrices, static_cast<int>(runtime::device_info(queue.device).policy.units)};
-}
+Batch of(runtime::Queue& queue, int64_t matrices) { return {matrices, threads_of(queue)}; }
 
 // LAPACK reads and writes wherever a pivot points.
 void check_pivots(const int32_t* pivots, int64_t count, int64_t n) {

@@ -39,20 +39,20 @@ class FftPlan {
   virtual void run(void* in, void* out) = 0;  // in and out differ
 };
 
-// c = alpha * op(a) @ op(b) + beta * c: c has m rows and n columns, op(a) k columns. The factors are of the type. Where
-// beta is zero c is not read. A stride of 0 repeats a matrix of a or b.
 // Matrices, and the threads that may share them.
 struct Batch {
   int64_t count = 1;
   int threads = 1;
 };
 
+// c = alpha * op(a) @ op(b) + beta * c: c has m rows and n columns, op(a) k columns. The factors are of the type. Where
+// beta is zero c is not read. A stride of 0 repeats a matrix of a or b.
 struct Gemm {
   DType type = DType::f64;
   Trans op_a = Trans::none, op_b = Trans::none;
-  int64_t m = 0, n = 0, k = 0, batch = 1;
+  int64_t m = 0, n = 0, k = 0;
+  Batch batch;
   Matrices a, b, c;
-  int threads = 1;  // that it may use
   alignas(16) unsigned char alpha[16] = {}, beta[16] = {};
 };
 
@@ -92,7 +92,7 @@ struct Table {
   void (*gemm)(const Gemm&);
 };
 
-constexpr int kTableVersion = 5;
+constexpr int kTableVersion = 6;
 constexpr const char* kTableSymbol = "xpu_ops_mkl_table";
 // The one symbol of libxpu_ops_mkl_queue.so. run() of the plan submits to the sycl::queue, which is in order.
 using QueuePlan = FftPlan*(const FftShape&, void* queue);

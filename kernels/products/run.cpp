@@ -126,7 +126,7 @@ class MatmulOracle {
     copy_if_wanted(queue_, a, p_.a, memory[0]);
     copy_if_wanted(queue_, b, p_.b, memory[1]);
     if (p_.c.data && !holds_c()) convert(queue_, p_.out, p_.c);
-    mkl::Gemm g{.type = p_.out.type, .m = p_.out.cols, .n = p_.out.rows, .k = a.cols, .batch = p_.out.batch};
+    mkl::Gemm g{.type = p_.out.type, .m = p_.out.cols, .n = p_.out.rows, .k = a.cols, .batch = {p_.out.batch}};
     const auto put = [](const Operand& t, mkl::Trans& op, mkl::Matrices& to) {
       const bool rows = t.cols == 1 || t.col_stride == 1;
       op = rows ? mkl::Trans::none : mkl::Trans::transpose;

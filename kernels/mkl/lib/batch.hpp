@@ -37,11 +37,10 @@ void each(const Batch& batch, int64_t steps, const Make& make) {
     for (int64_t b = 0; b < batch.count; ++b) f(b);
     return;
   }
-  const int64_t shares = std::min(batch.count, shares_of(threads));
-  run_parts(shares, threads, [&](int64_t share) {
+  run_ranges(batch.count, threads, [&](int64_t first, int64_t end) {
     const OneThread alone;
     auto f = make();
-    for (int64_t b = batch.count * share / shares; b < batch.count * (share + 1) / shares; ++b) f(b);
+    for (int64_t b = first; b < end; ++b) f(b);
   });
 }
 

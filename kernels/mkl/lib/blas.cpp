@@ -64,12 +64,12 @@ class Product {
  public:
   explicit Product(const Gemm& g) : g_(g), alpha_(factor<T>(g.alpha)), beta_(factor<T>(g.beta)) {}
 
-  // Matrices first ... last - 1 of the batch.
-  void run(Int first, Int last) const {
-    const Int count = last - first;
+  // Matrices first ... end - 1 of the batch.
+  void run(Int first, Int end) const {
+    const Int count = end - first;
     // oneMKL refuses batches whose results lie among one another.
     if (g_.m == 1 || g_.n == 1 || count == 1 || step_c_ < ldc_ * n_) {
-      for (Int i = first; i < last; ++i) run(i, 0, g_.m, 0, g_.n);
+      for (Int i = first; i < end; ++i) run(i, 0, g_.m, 0, g_.n);
       return;
     }
     Routines<T>::gemm_batch(&op_a_, &op_b_, &m_, &n_, &k_, &alpha_, at<T>(g_.a, first), &lda_, &step_a_,
@@ -111,17 +111,17 @@ void gemm(const Gemm& g) {
     using T = decltype(zero);
     const Product<T> product(g);
     const Int steps = floats_of(g.type) * g.m * g.n * g.k + kMatrixSteps;
-    const int threads = worth(g.batch * steps, g.threads);
-    if (g.batch >= threads) {
-      const Int shares = std::min<Int>(g.batch, shares_of(threads));
-      return run_parts(shares, threads, [&](int64_t share) {
+    const Int matrices = g.batch.count;
+    const int threads = worth(matrices * steps, g.batch.threads);
+    if (matrices >= threads) {
+      return run_ranges(matrices, threads, [&](int64_t first, int64_t end) {
         const OneThread alone;
-        product.run(g.batch * share / shares, g.batch * (share + 1) / shares);
+        product.run(first, end);
       });
     }
-    const Grid grid = divide(g.m, g.n, (threads + g.batch - 1) / g.batch);
+    const Grid grid = divide(g.m, g.n, (threads + matrices - 1) / matrices);
     const Int blocks = grid.rows * grid.columns;
-    run_parts(g.batch * blocks, threads, [&](int64_t part) {
+    run_parts(matrices * blocks, threads, [&](int64_t part) {
       const OneThread alone;
       const Int i = part / blocks, row = part % grid.rows, column = part % blocks / grid.rows;
       product.run(i, edge(g.m, row, grid.rows), edge(g.m, row + 1, grid.rows), edge(g.n, column, grid.columns),

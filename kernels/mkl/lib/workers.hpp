@@ -15,12 +15,18 @@ void run_parts(int64_t parts, int threads, const std::function<void(int64_t)>& f
 constexpr int64_t kPartsPerThread = 2;
 inline int64_t shares_of(int threads) { return threads == 1 ? 1 : kPartsPerThread * threads; }
 
-// f(i) for neighbouring blocks on one thread: threads that write neighbouring lines take them from each other.
+// f(first, end) for ranges of neighbours: threads that write neighbouring lines take them from each other.
+template <class F>
+void run_ranges(int64_t count, int threads, const F& f) {
+  const int64_t shares = std::min(count, shares_of(threads));
+  run_parts(shares, threads, [&](int64_t share) { f(count * share / shares, count * (share + 1) / shares); });
+}
+
+// f(i), neighbouring blocks on one thread.
 template <class F>
 void run_blocks(int64_t blocks, int threads, const F& f) {
-  const int64_t shares = std::min(blocks, shares_of(threads));
-  run_parts(shares, threads, [&](int64_t share) {
-    for (int64_t i = blocks * share / shares; i < blocks * (share + 1) / shares; ++i) f(i);
+  run_ranges(blocks, threads, [&](int64_t first, int64_t end) {
+    for (int64_t i = first; i < end; ++i) f(i);
   });
 }
 
