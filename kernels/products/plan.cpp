@@ -96,10 +96,12 @@ Plan plan_matmul(const MatmulProblem& given, const runtime::Policy& policy) {
   Plan plan;
   const bool is_same = same_memory(given.out, given.a) || same_memory(given.out, given.b);
   const bool floats = is_float(given.a.type);
-  const bool as_it_lies = is_plain(given.a) && is_plain(given.b) && is_row_major(given.out) && !is_same &&
-                          (!given.c.data || same_memory(given.c, given.out));
-  const bool blas = given.out.type == given.a.type &&
-                    ops::plan_blas_product(given.a.type, given.out.numel(), given.a.cols, as_it_lies, policy);
+  const auto as_it_lies = [&] {
+    return is_plain(given.a) && is_plain(given.b) && is_row_major(given.out) && !is_same &&
+           (!given.c.data || same_memory(given.c, given.out));
+  };
+  const bool blas = !floats && given.out.type == given.a.type &&
+                    ops::plan_blas_product(given.a.type, given.out.numel(), given.a.cols, as_it_lies(), policy);
   plan.aside = is_same || ((floats || blas) && !is_row_major(given.out));
   plan.turned = plan.aside && !is_same && !given.out.batched && given.out.row_stride == 1 &&
                 given.out.col_stride >= given.out.rows;
