@@ -23,9 +23,12 @@ from .pool import Job, Result, run_all
 
 PORTABLE, NATIVE = ".spv.syclbin", ".native.syclbin"
 SUFFIXES = (PORTABLE, NATIVE)
-# Without it kernels that use half go to a second image, and the linked file silently loses their native code.
-# A bool of a tensor may be any byte: uint8 seen as bool. Every byte but 0 is true, as on torch's CPU.
-FIXED_OPTIONS = ["-fsycl-device-code-split=off", "-fno-strict-bool=nonzero"]
+FIXED_OPTIONS = [
+    # Without it kernels that use half go to a second image, and the linked file silently loses their native code.
+    "-fsycl-device-code-split=off",
+    # A bool of a tensor may be any byte: uint8 seen as bool. Every byte but 0 is true, as on torch's CPU.
+    "-fno-strict-bool=nonzero",
+]
 STATE = ".kernelc.json"
 FORMAT = "without IR"  # of what kernelc writes; part of the digests
 
