@@ -8,6 +8,7 @@
 #include <torch/headeronly/version.h>
 
 #include <limits>
+#include <utility>
 #include <vector>
 
 #define XPU_OPS_TORCH_FROM(major, minor) \
@@ -80,13 +81,17 @@ at::Scalar clamp_bound(const at::Scalar& bound, [[maybe_unused]] at::ScalarType 
 #if XPU_OPS_TORCH_FROM(2, 15)
   using Limits = std::numeric_limits<T>;
   if (!bound.isIntegral(true)) return bound;
-  const int64_t value = bound.to<int64_t>();
-  const int64_t limit = lower ? Limits::lowest() : Limits::max();
-  if (lower ? value < limit : value > limit) return limit;
-  TORCH_CHECK(lower ? value <= Limits::max() : value >= Limits::lowest(), "Clamp ", lower ? "min" : "max", " value ",
-              bound.to<double>(), " is outside the representable range of ", type);
-#endif
+  const auto held = [&](auto value) -> at::Scalar {
+    const bool below = std::cmp_less(value, Limits::lowest()), above = std::cmp_greater(value, Limits::max());
+    if (!below && !above) return bound;
+    TORCH_CHECK(lower ? below : above, "Clamp ", lower ? "min" : "max", " value ", bound.to<double>(),
+                " is outside the representable range of ", type);
+    return lower ? Limits::lowest() : Limits::max();
+  };
+  return bound.type() == at::kUInt64 ? held(bound.toUInt64()) : held(bound.to<int64_t>());
+#else
   return bound;
+#endif
 }
 
 // Checks the bounds of hardtanh of unsigned integers: they follow clamp from 2.15 on.

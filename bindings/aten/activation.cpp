@@ -50,8 +50,7 @@ struct Bounds {
 
  private:
   static at::Scalar whole(const at::Tensor& self, const at::Scalar& bound) {
-    const bool cut = c10::isIntegralType(self.scalar_type(), false) && bound.isFloatingPoint();
-    return cut && std::isfinite(bound.toDouble()) ? at::Scalar(bound.to<int64_t>()) : bound;
+    return c10::isIntegralType(self.scalar_type(), false) ? at::Scalar(bound.to<int64_t>()) : bound;
   }
 };
 

@@ -13,6 +13,7 @@ import xpu_ops
 
 Run = Callable[[torch.Tensor], torch.Tensor]
 BOUNDS = [(-5, 100), (-5, 3), (3, 300), (0, 255), (-300, 300), (-10, -5), (300, 400), (-(2**40), 2**40), (2**40, 2**41)]
+BOUNDS += [(0, 2**63), (2**63, 2**64 - 1), (-(2**63), 2**63 - 1)]
 CALLS: dict[str, Callable[[torch.Tensor, int, int], torch.Tensor]] = {
     "clamp": lambda x, low, high: x.clamp(low, high),
     "clamp_": lambda x, low, high: x.clone().clamp_(low, high),
@@ -52,6 +53,32 @@ def test_bounds_out_of_range(call: str, dtype: torch.dtype) -> None:
             else:
                 assert isinstance(found, torch.Tensor), (low, high, found)
                 torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64], ids=str)
+def test_unsigned(dtype: torch.dtype) -> None:
+    """Releases of torch before 2.15 have no clamp of them on the CPU, so integers of Python are the measure."""
+    values = [0, 3, 5, 100, 40000, torch.iinfo(dtype).max]
+    low, high = 4, 39999
+    x = torch.tensor(values, dtype=dtype).to("xpu")
+    bounds = torch.full_like(x, low), torch.full_like(x, high)
+    for found in (x.clamp(low, high), torch.clamp(x, *bounds), x.clamp(min=low).clamp_max(high)):
+        assert found.dtype == dtype and found.tolist() == [min(max(v, low), high) for v in values]
+    assert torch.maximum(x, bounds[0]).tolist() == [max(v, low) for v in values]
+    assert torch.minimum(x, bounds[1]).tolist() == [min(v, high) for v in values]
+    assert torch.relu(x).tolist() == x.relu_().tolist() == values
+    assert F.hardtanh(x, low, high).tolist() == [min(max(v, low), high) for v in values]
+
+
+@pytest.mark.parametrize("bound", [float("inf"), float("nan"), 1e30, 2**63])
+def test_hardtanh_of_integers_refuses_what_int64_does_not_hold(bound: float) -> None:
+    for dtype in (torch.uint8, torch.int32):
+        x = torch.tensor([0, 5], dtype=dtype)
+
+        def run(x: torch.Tensor) -> torch.Tensor:
+            return torch.ops.aten.hardtanh(x, -1, bound)
+
+        assert isinstance(outcome(run, x), str) and outcome(run, x.to("xpu")) == outcome(run, x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=str)

@@ -35,6 +35,9 @@ void check_scalar(const at::Scalar& s, DType t) {
     case DType::i16: (void)s.to<int16_t>(); break;
     case DType::i32: (void)s.to<int32_t>(); break;
     case DType::i64: (void)s.to<int64_t>(); break;
+    case DType::u16: (void)s.to<uint16_t>(); break;
+    case DType::u32: (void)s.to<uint32_t>(); break;
+    case DType::u64: (void)s.to<uint64_t>(); break;
     default: break;
   }
 }
@@ -45,6 +48,10 @@ at::Scalar bound(const at::Scalar& s, DType t, bool lower) {
     case DType::i8: return clamp_bound<int8_t>(s, at::kChar, lower);
     case DType::i16: return clamp_bound<int16_t>(s, at::kShort, lower);
     case DType::i32: return clamp_bound<int32_t>(s, at::kInt, lower);
+    case DType::i64: return clamp_bound<int64_t>(s, at::kLong, lower);
+    case DType::u16: return clamp_bound<uint16_t>(s, at::kUInt16, lower);
+    case DType::u32: return clamp_bound<uint32_t>(s, at::kUInt32, lower);
+    case DType::u64: return clamp_bound<uint64_t>(s, at::kUInt64, lower);
     default: return s;
   }
 }
