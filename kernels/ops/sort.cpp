@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gen/kernels/sort_kernels.hpp"
+#include "kernels/ops/items.hpp"
 #include "kernels/ops/limits.hpp"
 #include "kernels/runtime/device/device.hpp"
 #include "kernels/runtime/queue/launch.hpp"
@@ -29,6 +30,9 @@ constexpr uint32_t kWide = 1024, kFlat = 256, kPickRows = 64;  // items of work-
 // topk: bounds are read off 64 maxima or, of long rows, 256; with k near their number too many elements would reach
 // them.
 constexpr int64_t kFew = 60, kMany = 240, kManyRow = 4096, kScanRow = 8192;
+constexpr int64_t kTopkPart = 1 << 15, kTopkFilling = 8;  // elements of a part, sub-groups per compute unit
+// Rows from which the best are selected before they are sorted, and elements per one of them.
+constexpr int64_t kTakeRow = 1 << 15, kTakeShare = 16;
 constexpr uint32_t kTopkLanes = 16;  // of the device code
 // Selecting: from here on it costs less than sorting the row.
 constexpr int64_t kLongRow = kSelectShort + 1, kSelectChunk = 16384;
@@ -111,6 +115,14 @@ void sort_batch(runtime::Queue& queue, SortArgs args, const SortPlan& plan, DTyp
   }
 }
 
+// Items find an element of each row by the digits of its key.
+void find_digits(runtime::Queue& queue, SelectArgs args, DType type, uint32_t passes) {
+  for (args.pass = 0; args.pass < passes; ++args.pass) {
+    runtime::launch(queue, kernels::select_count[type], size_t{args.rows} * args.chunks, 1, args);
+    runtime::launch(queue, kernels::select_digit[type], args.rows, 1, args);
+  }
+}
+
 void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
   SelectArgs args{};
   args.in = p.in;
@@ -138,10 +150,7 @@ void select(runtime::Queue& queue, const PickProblem& p, const PickPlan& plan) {
     runtime::launch(queue, kernels::select_find_team[p.type], groups, policy.team_items, args);
     return runtime::launch(queue, kernels::select_emit_team[p.type], args.rows, policy.team_items, args);
   }
-  for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
-    runtime::launch(queue, kernels::select_count[p.type], groups, 1, args);
-    runtime::launch(queue, kernels::select_digit[p.type], args.rows, 1, args);
-  }
+  find_digits(queue, args, p.type, plan.passes);
   runtime::launch(queue, kernels::select_find[p.type], groups, kSelectLanes, args);
   runtime::launch(queue, kernels::select_emit[p.type], args.rows, 1, args);
 }
@@ -253,7 +262,9 @@ void sort(runtime::Queue& queue, const SortProblem& p) {
   }
 }
 
-TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
+namespace {
+
+TopkPlan plan_topk_row(const SortProblem& p, const runtime::Policy& policy) {
   using Kernel = TopkPlan::Kernel;
   TopkPlan plan;
   if (p.take == 0 || p.rows == 0) return plan;
@@ -265,17 +276,20 @@ TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
     plan.kernel = few ? Kernel::few : Kernel::many;
     plan.capacity = p.take <= 64 ? static_cast<uint32_t>(std::min<int64_t>(p.length, 512)) : 1024;
   } else {
-    plan.kernel = Kernel::sort;
+    plan.kernel =
+        policy.single_items && p.length >= kTakeRow && p.length >= kTakeShare * p.take ? Kernel::take : Kernel::sort;
   }
   return plan;
 }
 
-void topk(runtime::Queue& queue, const SortProblem& p) {
+SortProblem merged(const SortProblem& p, uint32_t chunks) {
+  return {p.type, nullptr, p.values, p.indices, p.rows, chunks * p.take, p.take, p.descending};
+}
+
+void launch_topk(runtime::Queue& queue, const SortProblem& p, const TopkPlan& plan, const int64_t* from) {
   using Kernel = TopkPlan::Kernel;
-  const TopkPlan plan = plan_topk(p, runtime::policy_of(queue));
-  if (plan.kernel == Kernel::none) return;
-  if (plan.kernel == Kernel::sort) return sort(queue, p);
-  runtime::Scratch candidates(static_cast<size_t>(p.rows) * plan.capacity * entry_bytes(p.type));
+  const size_t parts = static_cast<size_t>(p.rows) * plan.chunks;
+  runtime::Scratch candidates(parts * plan.capacity * entry_bytes(p.type));
   TopkArgs args{};
   args.in = p.in;
   args.values = p.values;
@@ -287,11 +301,87 @@ void topk(runtime::Queue& queue, const SortProblem& p) {
   args.capacity = plan.capacity;
   args.largest = p.descending;
   args.rows_per_item = plan.rows_per_item;
+  args.chunks = plan.chunks;
+  args.from = from;
   if (plan.kernel == Kernel::scan)
     runtime::launch(queue, kernels::topk_scan[p.type], ceil_div(p.rows, plan.rows_per_item), 1, args);
   else
     runtime::launch(queue, plan.kernel == Kernel::few ? kernels::topk_row_few[p.type] : kernels::topk_row_many[p.type],
-                    p.rows, kTopkLanes, args);
+                    parts, kTopkLanes, args);
+}
+
+// Makes the order of sorted elements their indices, of which each row of them has `length` in `from`.
+void name_sorted(runtime::Queue& queue, const SortProblem& p, const int64_t* from, int64_t length) {
+  SelectArgs args{};
+  args.rows = static_cast<uint32_t>(p.rows);
+  args.take = static_cast<uint32_t>(p.take);
+  args.length = static_cast<uint32_t>(length);
+  args.indices = p.indices;
+  args.from = from;
+  launch_items(queue, kernels::select_from, static_cast<size_t>(p.rows) * p.take, args);
+}
+
+// The last of the best is found by its digits; those that reach it are sorted.
+void take_best(runtime::Queue& queue, const SortProblem& p) {
+  const PickPlan plan =
+      plan_pick({p.type, p.in, nullptr, nullptr, p.rows, p.length, 0, PickMode::kth}, runtime::policy_of(queue));
+  const size_t groups = static_cast<size_t>(p.rows) * plan.chunks, taken = static_cast<size_t>(p.rows) * p.take;
+  const runtime::Scratch counts(groups * kSelectSlots * sizeof(uint32_t)), state(p.rows * sizeof(SelectState)),
+      values(taken * dtype_size(p.type)), indices(taken * sizeof(int64_t));
+  SelectArgs args{};
+  args.in = p.in;
+  args.values = values.get();
+  args.indices = indices.get<int64_t>();
+  args.counts = counts.get<uint32_t>();
+  args.state = state.get<SelectState>();
+  args.rows = static_cast<uint32_t>(p.rows);
+  args.length = static_cast<uint32_t>(p.length);
+  args.chunks = plan.chunks;
+  args.chunk = plan.chunk;
+  args.k = static_cast<uint32_t>(p.descending ? p.length - p.take : p.take - 1);
+  args.mode = static_cast<uint32_t>(PickMode::kth);
+  args.take = static_cast<uint32_t>(p.take);
+  args.largest = p.descending;
+  find_digits(queue, args, p.type, plan.passes);
+  runtime::launch(queue, kernels::select_better[p.type], groups, 1, args);
+  runtime::launch(queue, kernels::select_take[p.type], groups, 1, args);
+  sort(queue, {p.type, values.get(), p.values, p.indices, p.rows, p.take, p.take, p.descending});
+  name_sorted(queue, p, indices.get<int64_t>(), p.take);
+}
+
+}  // namespace
+
+TopkPlan plan_topk(const SortProblem& p, const runtime::Policy& policy) {
+  using Kernel = TopkPlan::Kernel;
+  TopkPlan plan = plan_topk_row(p, policy);
+  if (plan.kernel != Kernel::many) return plan;
+  // Parts of a row: as many as the device takes at once and, of many elements, as make a merge of results pay.
+  const int64_t least = policy.single_items ? kTopkPart : kManyRow, fill = policy.single_items ? 1 : kTopkFilling;
+  int64_t chunks = ceil_div(fill * policy.units, p.rows);
+  chunks = std::min(chunks, p.length / least);
+  plan.chunks = static_cast<uint32_t>(std::max<int64_t>(chunks, 1));
+  return plan;
+}
+
+void topk(runtime::Queue& queue, const SortProblem& p) {
+  using Kernel = TopkPlan::Kernel;
+  const runtime::Policy& policy = runtime::policy_of(queue);
+  const TopkPlan plan = plan_topk(p, policy);
+  if (plan.kernel == Kernel::none) return;
+  if (plan.kernel == Kernel::sort) return sort(queue, p);
+  if (plan.kernel == Kernel::take) return take_best(queue, p);
+  if (plan.chunks == 1) return launch_topk(queue, p, plan, nullptr);
+  const size_t found = static_cast<size_t>(p.rows) * plan.chunks * p.take;
+  const runtime::Scratch values(found * dtype_size(p.type)), indices(found * sizeof(int64_t));
+  SortProblem part = p, merge = merged(p, plan.chunks);
+  part.values = values.get();
+  part.indices = indices.get<int64_t>();
+  merge.in = values.get();
+  launch_topk(queue, part, plan, nullptr);
+  if (const TopkPlan last = plan_topk_row(merge, policy); last.kernel < Kernel::take)
+    return launch_topk(queue, merge, last, part.indices);
+  sort(queue, merge);
+  name_sorted(queue, merge, part.indices, merge.length);
 }
 
 PickPlan plan_pick(const PickProblem& p, const runtime::Policy& policy) {

@@ -38,9 +38,12 @@ void sort(runtime::Queue& queue, const SortProblem& problem);
 
 // The first k elements of each row in sorted order. `descending`: the largest.
 struct TopkPlan {
-  enum class Kernel { none, scan, few, many, sort } kernel = Kernel::none;
+  // scan: an item keeps the best of a row in order. few, many: a sub-group ranks what reaches a bound. take: selected,
+  // then sorted.
+  enum class Kernel { none, scan, few, many, take, sort } kernel = Kernel::none;
   uint32_t rows_per_item = 0;  // scan
   uint32_t capacity = 0;       // few, many: candidates of a row
+  uint32_t chunks = 1;         // many: parts of a row, whose results are merged by another launch
 };
 TopkPlan plan_topk(const SortProblem& problem, const runtime::Policy& policy);
 void topk(runtime::Queue& queue, const SortProblem& problem);

@@ -88,7 +88,11 @@ def test_topk(dtype, largest) -> None:
         ((2, 4096), 61),
         ((2, 4100), 240),
         ((2, 5000), 241),
+        ((2, 32767), 1000),
+        ((2, 40001), 2500),
     ]
+    # A row in parts, whose results are merged; most of a row is equal to the last that is taken.
+    cases += [((70001,), 5), ((131079,), 60), ((1, 65536), 1), ((65537,), 100), ((2, 400000), 240)]
     for shape, k in cases:
         given = values(shape, dtype)
         # As it is, all equal, and in the order that leaves the maxima of neighbours furthest from what is looked for.

@@ -42,6 +42,7 @@ void test_topk_pick_runs() {
   std::set<TopkPlan::Kernel> topk_seen;
   std::set<PickPlan::Kernel> pick_seen;
   std::set<uint32_t> rooms;
+  uint32_t parts = 1;  // of a row of topk
   for (const Policy& policy : policies())
     for (const int64_t length : kSizes)
       for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{900}}) {
@@ -53,6 +54,11 @@ void test_topk_pick_runs() {
           if (plan.kernel == TopkPlan::Kernel::scan) CHECK(policy.single_items && plan.rows_per_item >= 1);
           if (plan.kernel == TopkPlan::Kernel::few || plan.kernel == TopkPlan::Kernel::many)
             CHECK(plan.capacity >= k && plan.capacity <= 1024);
+          parts = std::max(parts, plan.chunks);
+          if (plan.chunks > 1)
+            CHECK(plan.kernel == TopkPlan::Kernel::many && length / plan.chunks >= 4096 &&
+                  (plan.chunks - 1) * rows < 8 * int64_t{policy.units});
+          if (plan.kernel == TopkPlan::Kernel::take) CHECK(policy.single_items && length >= 16 * k);
         }
         at("pick", policy.units, length, rows);
         const PickPlan pick =
@@ -68,6 +74,7 @@ void test_topk_pick_runs() {
         CHECK(parts_cover(length, runs.chunks, runs.chunk));
       }
   check_all_seen("topk", topk_seen, TopkPlan::Kernel::sort);
+  CHECK(parts > 16);
   check_all_seen("pick", pick_seen, PickPlan::Kernel::sorted);
   CHECK(rooms.size() == 2);
 }

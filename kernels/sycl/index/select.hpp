@@ -21,6 +21,9 @@ template <class T> inline uint32_t select_width(uint32_t pass) {
   return kKeyBits<T> - pass * kSelectBits - select_shift<T>(pass);
 }
 
+// Elements at a time: what a vector tells of them is asked first.
+inline constexpr uint32_t kSelectBlock = 64;
+
 // One item per chunk; slot 2^kSelectBits has the number of NaN.
 template <class T> void select_count(const SelectArgs& p) {
   using K = sort_key_t<T>;
@@ -32,17 +35,36 @@ template <class T> void select_count(const SelectArgs& p) {
   const uint32_t shift = select_shift<T>(p.pass), width = select_width<T>(p.pass), mask = (1u << width) - 1;
   if (p.pass == 0) {
     uint32_t nans = 0;
-    for (uint32_t i = begin; i < end; ++i) {
-      const T v = in[i];
-      ++count[static_cast<uint32_t>(key_of(v) >> shift)];
-      nans += is_nan(opmath_t<T>(v)) ? 1u : 0u;
-    }
+    for (uint32_t i = begin; i < end; ++i) nans += is_nan(opmath_t<T>(in[i])) ? 1u : 0u;
     count[1u << kSelectBits] = nans;
+    // Neighbours often share a digit, and a count waits for the one before it: they count in tables of their own.
+    uint32_t others[3][1u << kSelectBits];
+    for (auto& table : others)
+      for (uint32_t& n : table) n = 0;
+    uint16_t digits[kSelectBlock];
+    uint32_t block = begin;
+    for (; block + kSelectBlock <= end; block += kSelectBlock) {
+      for (uint32_t i = 0; i < kSelectBlock; ++i) digits[i] = static_cast<uint16_t>(key_of(in[block + i]) >> shift);
+      for (uint32_t i = 0; i < kSelectBlock; i += 4) {
+        ++count[digits[i]];
+        ++others[0][digits[i + 1]];
+        ++others[1][digits[i + 2]];
+        ++others[2][digits[i + 3]];
+      }
+    }
+    for (; block < end; ++block) ++count[static_cast<uint32_t>(key_of(in[block]) >> shift)];
+    for (uint32_t d = 0; d < 1u << kSelectBits; ++d) count[d] += others[0][d] + others[1][d] + others[2][d];
   } else {
     const K prefix = static_cast<K>(p.state[row].prefix);
-    for (uint32_t i = begin; i < end; ++i) {
-      const K key = key_of(in[i]);
-      if (key >> (shift + width) == prefix) ++count[static_cast<uint32_t>(key >> shift) & mask];
+    for (uint32_t block = begin; block < end; block += kSelectBlock) {
+      const uint32_t n = end - block < kSelectBlock ? end - block : kSelectBlock;
+      uint32_t any = 0;
+      for (uint32_t i = 0; i < n; ++i) any |= key_of(in[block + i]) >> (shift + width) == prefix ? 1u : 0u;
+      if (any == 0) continue;
+      for (uint32_t i = block; i < block + n; ++i) {
+        const K key = key_of(in[i]);
+        if (key >> (shift + width) == prefix) ++count[static_cast<uint32_t>(key >> shift) & mask];
+      }
     }
   }
 }
@@ -110,6 +132,65 @@ template <class T> void select_emit(const SelectArgs& p) {
     }
   static_cast<T*>(p.values)[row] = static_cast<const T*>(p.in)[static_cast<int64_t>(row) * p.length + at];
   if (p.indices) p.indices[row] = at;
+}
+
+// --- the best of a row, of which the last is known ---
+
+// One item per chunk: how many elements are better than the last, and how many equal it.
+template <class T> void select_better(const SelectArgs& p) {
+  using K = sort_key_t<T>;
+  const uint32_t g = group_id(), row = g / p.chunks, c = g - row * p.chunks;
+  const T* in = static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length;
+  const uint32_t begin = c * p.chunk, end = begin + p.chunk < p.length ? begin + p.chunk : p.length;
+  const K last = static_cast<K>(p.state[row].prefix);
+  uint32_t greater = 0, equal = 0;
+  for (uint32_t i = begin; i < end; ++i) {
+    const K key = key_of(in[i]);
+    greater += key > last ? 1u : 0u;
+    equal += key == last ? 1u : 0u;
+  }
+  uint32_t* count = p.counts + static_cast<int64_t>(g) * kSelectSlots;
+  count[0] = p.largest ? greater : end - begin - greater - equal;
+  count[1] = equal;
+}
+
+// Those of a chunk, the better ones of a row before the first that equal the last.
+template <class T> XPU_SCALAR_LOOP void select_take(const SelectArgs& p) {
+  using K = sort_key_t<T>;
+  const uint32_t g = group_id(), row = g / p.chunks, c = g - row * p.chunks;
+  const uint32_t* count = p.counts + static_cast<int64_t>(row) * p.chunks * kSelectSlots;
+  uint32_t better = 0, tie = 0, all = 0;
+  for (uint32_t k = 0; k < p.chunks; ++k, count += kSelectSlots) {
+    better += k < c ? count[0] : 0;
+    tie += k < c ? count[1] : 0;
+    all += count[0];
+  }
+  tie += all;
+  const T* in = static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length;
+  T* values = static_cast<T*>(p.values) + static_cast<int64_t>(row) * p.take;
+  int64_t* indices = p.indices + static_cast<int64_t>(row) * p.take;
+  const K flip = p.largest ? 0 : static_cast<K>(~K(0)), last = static_cast<K>(p.state[row].prefix) ^ flip;
+  const uint32_t begin = c * p.chunk, end = begin + p.chunk < p.length ? begin + p.chunk : p.length;
+  for (uint32_t block = begin; block < end; block += kSelectBlock) {
+    const uint32_t n = end - block < kSelectBlock ? end - block : kSelectBlock;
+    uint32_t any = 0;
+    for (uint32_t i = 0; i < n; ++i) any |= static_cast<K>(key_of(in[block + i]) ^ flip) >= last ? 1u : 0u;
+    if (any == 0) continue;
+    for (uint32_t i = block; i < block + n; ++i) {
+      const K key = static_cast<K>(key_of(in[i]) ^ flip);
+      if (key < last) continue;
+      uint32_t& place = key > last ? better : tie;
+      if (place < p.take) values[place] = in[i], indices[place] = i;
+      ++place;
+    }
+  }
+}
+
+// One item per element: the index of what was sorted.
+inline void select_from(const SelectArgs& p) {
+  const uint32_t i = global_id();
+  if (i >= p.rows * p.take) return;
+  p.indices[i] = p.from[static_cast<int64_t>(i / p.take) * p.length + p.indices[i]];
 }
 
 // --- short rows ---

@@ -361,8 +361,8 @@ inline uint32_t topk_collect(const TopkRow<T>& r, SortEntry<sort_key_t<T>>* out,
 
 // Top-k of a short row by insertion: after the first k elements few are inserted.
 template <class T>
-XPU_SCALAR_LOOP void topk_scan_row(const T* in, uint32_t n, uint32_t k, sort_key_t<T> flip, T* values,
-                                   int64_t* indices) {
+XPU_SCALAR_LOOP void topk_scan_row(const T* in, uint32_t n, uint32_t k, sort_key_t<T> flip, T* values, int64_t* indices,
+                                   const int64_t* from) {
   using K = sort_key_t<T>;
   K best[kTopkScan];
   uint32_t at[kTopkScan];
@@ -378,7 +378,7 @@ XPU_SCALAR_LOOP void topk_scan_row(const T* in, uint32_t n, uint32_t k, sort_key
     insert(key, i, k - 1);
     least = best[k - 1];
   }
-  for (uint32_t j = 0; j < k; ++j) values[j] = in[at[j]], indices[j] = at[j];
+  for (uint32_t j = 0; j < k; ++j) values[j] = in[at[j]], indices[j] = from ? from[at[j]] : at[j];
 }
 
 template <class T> void topk_scan(const TopkArgs& p) {
@@ -388,7 +388,8 @@ template <class T> void topk_scan(const TopkArgs& p) {
   for (uint32_t row = first; row < end; ++row)
     topk_scan_row(static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length, p.length, p.k, flip,
                   static_cast<T*>(p.values) + static_cast<int64_t>(row) * p.k,
-                  p.indices + static_cast<int64_t>(row) * p.k);
+                  p.indices + static_cast<int64_t>(row) * p.k,
+                  p.from ? p.from + static_cast<int64_t>(row) * p.length : nullptr);
 }
 
 // A bound that at least k elements reach is the k-th largest of kParts lane maxima, about kParts ln(kParts / (kParts -
@@ -398,17 +399,20 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
   using K = sort_key_t<T>;
   constexpr uint32_t kUnroll = kGroups < 16 ? kGroups : 16;
   constexpr uint32_t kParts = kTopkLanes * kGroups;
-  const uint32_t row = group_id();
+  const uint32_t part = group_id(), row = part / p.chunks, c = part - row * p.chunks;
   const size_t lane = syclex::this_work_item::get_nd_item<1>().get_local_id(0);
   auto group = syclex::this_work_item::get_sub_group();
-  TopkRow<T> r{static_cast<const T*>(p.in) + static_cast<int64_t>(row) * p.length, p.length, lane, p.largest != 0};
-  auto* candidate = static_cast<SortEntry<K>*>(p.candidates) + static_cast<int64_t>(row) * p.capacity;
+  const int64_t base = static_cast<int64_t>(row) * p.length;
+  const auto begin = static_cast<uint32_t>(uint64_t{c} * p.length / p.chunks),
+             end = static_cast<uint32_t>(uint64_t{c + 1} * p.length / p.chunks), length = end - begin;
+  TopkRow<T> r{static_cast<const T*>(p.in) + base + begin, length, lane, p.largest != 0};
+  auto* candidate = static_cast<SortEntry<K>*>(p.candidates) + static_cast<int64_t>(part) * p.capacity;
   for (uint32_t g0 = 0; g0 < kGroups; g0 += kUnroll) {
     K best[kUnroll];
 #pragma unroll
     for (uint32_t g = 0; g < kUnroll; ++g) best[g] = 0;
     size_t i = g0 * kTopkLanes;
-    for (; i + kUnroll * kTopkLanes <= p.length; i += kParts) {
+    for (; i + kUnroll * kTopkLanes <= length; i += kParts) {
 #pragma unroll
       for (uint32_t g = 0; g < kUnroll; ++g) {
         K k = r.key(i + g * kTopkLanes);
@@ -417,7 +421,7 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
     }
 #pragma unroll
     for (uint32_t g = 0; g < kUnroll; ++g) {
-      if (i + g * kTopkLanes + lane < p.length) {
+      if (i + g * kTopkLanes + lane < length) {
         K k = r.key(i + g * kTopkLanes);
         best[g] = k > best[g] ? k : best[g];
       }
@@ -452,20 +456,20 @@ template <class T, uint32_t kGroups> void topk_row(const TopkArgs& p) {
   sycl::group_barrier(group);
   // Of equal keys the first is better: before the block of 16 all are, after it none.
   for (uint32_t c0 = 0; c0 < filled; c0 += kTopkLanes) {
-    const uint32_t c = c0 + static_cast<uint32_t>(sub_group_lane()),
-                   end = c0 + kTopkLanes < filled ? c0 + kTopkLanes : filled;
-    const SortEntry<K> own = c < filled ? candidate[c] : SortEntry<K>{};
+    const uint32_t c1 = c0 + static_cast<uint32_t>(sub_group_lane()),
+                   block = c0 + kTopkLanes < filled ? c0 + kTopkLanes : filled;
+    const SortEntry<K> own = c1 < filled ? candidate[c1] : SortEntry<K>{};
     uint32_t place = 0, j = 0;
     for (; j < c0; ++j) place += candidate[j].key >= own.key ? 1u : 0u;
-    for (; j < end; ++j) {
+    for (; j < block; ++j) {
       const K k = candidate[j].key;
-      place += k > own.key || (k == own.key && j < c) ? 1u : 0u;
+      place += k > own.key || (k == own.key && j < c1) ? 1u : 0u;
     }
     for (; j < filled; ++j) place += candidate[j].key > own.key ? 1u : 0u;
-    if (c >= filled || place >= p.k) continue;
-    int64_t at = static_cast<int64_t>(row) * p.k + place;
+    if (c1 >= filled || place >= p.k) continue;
+    int64_t at = static_cast<int64_t>(part) * p.k + place;
     static_cast<T*>(p.values)[at] = r.in[own.at];
-    p.indices[at] = own.at;
+    p.indices[at] = p.from ? p.from[base + own.at] : begin + own.at;
   }
 }
 

@@ -35,7 +35,9 @@ struct TopkArgs {
   uint32_t rows, length, k;
   uint32_t capacity;
   uint32_t largest;
-  uint32_t rows_per_item;  // scan
+  uint32_t rows_per_item;         // scan
+  uint32_t chunks = 1;            // parts of a row, whose results are [rows, chunks, k]
+  const int64_t* from = nullptr;  // [rows, length]: indices of the elements, which are results of parts
 };
 
 // Ends of runs over sorted rows: mode, unique.
@@ -80,6 +82,9 @@ struct SelectArgs {
   uint32_t pass;           // number of the digit, the highest first
   uint32_t k;              // which element (from 0); medians find theirs
   uint32_t mode;           // as of PickArgs
+  // topk: `take` elements of a row from the one that was found on, in the order of the row: [rows, take]
+  uint32_t take, largest;
+  const int64_t* from;  // [rows, length]: indices of what was sorted, where `indices` has its order
 };
 
 // kthvalue and median over sorted rows.
