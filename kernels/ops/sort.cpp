@@ -23,6 +23,7 @@ constexpr int64_t kLongDigits = 2048;             // rows from here on amortise 
 constexpr size_t kCachedScratch = 8 << 20;        // bytes that one batch of rows works on
 constexpr size_t kMostScratch = size_t{1} << 30;  // where that would not fill the device
 constexpr int64_t kSortChunk = 4096;              // least elements of a part
+constexpr int64_t kSortPart = 1 << 16;            // of more parts than units: their places of a digit share no lines
 // Of teams: elements of a tile per item, from which row on several work-groups share one, and most that share it.
 constexpr int64_t kTileEach = 16, kSortTeamRow = 1 << 15, kMostTeams = 1 << 13;
 constexpr size_t kLeastTeam = 64, kDigitValues = 256;
@@ -60,13 +61,13 @@ void sort_row_chunks(runtime::Queue& queue, SortArgs args, const SortPlan& plan,
   args.chunk = plan.chunk;
   runtime::Scratch range((size_t{plan.chunks} + 1) * 2 * sizeof(uint64_t));
   args.range = range.get();
-  const size_t wide = wide_group(queue);
+  const size_t wide = wide_group(queue), scans = ceil_div(plan.digits, kScanDigits);
   runtime::launch(queue, kernels::radix_range[type], args.chunks, 1, args);
   runtime::launch(queue, kernels::radix_width[type], 1, 1, args);
   runtime::launch(queue, kernels::radix_load[type], ceil_div(args.length, wide), wide, args);
   for (args.pass = 0; args.pass < plan.passes; ++args.pass) {
     runtime::launch(queue, kernels::radix_count[type], args.chunks, 1, args);
-    runtime::launch(queue, kernels::radix_scan[type], 1, 1, args);
+    runtime::launch(queue, kernels::radix_scan[type], scans, 1, args);
     runtime::launch(queue, kernels::radix_scatter[type], args.chunks, 1, args);
   }
   runtime::launch(queue, kernels::radix_emit[type], ceil_div(args.take, wide), wide, args);
@@ -231,11 +232,13 @@ SortPlan plan_sort(const SortProblem& p, const runtime::Policy& policy) {
   plan.batch = 1;
   const size_t bits = item <= 2 ? 8 : 11;
   plan.passes = static_cast<uint32_t>(ceil_div(item * 8, bits));
-  plan.chunks = static_cast<uint32_t>(std::clamp<int64_t>(p.length / kSortChunk, 1, 4 * int64_t{policy.units}));
+  plan.digits = 1u << bits;
+  const int64_t units = std::clamp<int64_t>(p.length / kSortChunk, 1, policy.units);
+  plan.chunks = static_cast<uint32_t>(std::clamp<int64_t>(p.length / kSortPart, units, 4 * units));
   plan.chunk = static_cast<uint32_t>(ceil_div(p.length, plan.chunks));
   plan.chunks = static_cast<uint32_t>(ceil_div(p.length, plan.chunk));
   plan.half = static_cast<size_t>(p.length) * entry;
-  plan.counts = ((size_t{plan.chunks} + 1) << bits) * sizeof(uint32_t);  // one row more: where the digits begin
+  plan.counts = ((size_t{plan.chunks} + 1) << bits) * sizeof(uint32_t);  // one row more: of all chunks
   return plan;
 }
 

@@ -29,6 +29,7 @@ struct SortPlan {
   int64_t batch = 0;               // rows of a launch
   uint32_t chunks = 1, chunk = 0;  // parts of a row, and elements of one
   uint32_t passes = 0;             // digits of a key
+  uint32_t digits = 0;             // chunks: values of one
   size_t half = 0;                 // bytes of one of the two buffers of entries
   size_t counts = 0;               // digit counts
   size_t local = 1;                // items of a team

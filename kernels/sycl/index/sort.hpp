@@ -15,6 +15,7 @@
 
 namespace xpu {
 
+using xpu_ops::kScanDigits;
 using xpu_ops::kTopkScan;
 using xpu_ops::PickArgs;
 using xpu_ops::RunArgs;
@@ -235,26 +236,23 @@ template <class T> void radix_count(const SortArgs& p) {
   for (uint32_t i = c * p.chunk; i < end; ++i) ++count[sort_digit<T>(from[i].key, p.pass)];
 }
 
+// An item per range of digits: what earlier chunks have of each, then what all have.
 template <class T> void radix_scan(const SortArgs& p) {
-  if (global_id() != 0 || p.pass >= sort_passes<T>(p)) return;
-  // Row by row, so that neighbours make vectors: what earlier chunks have of each digit, then where each digit begins.
-  uint32_t* const begin = p.counts + size_t{p.chunks} * kDigits<T>;
-  for (uint32_t d = 0; d < kDigits<T>; ++d) begin[d] = 0;
+  const uint32_t first = group_id() * kScanDigits;
+  if (first >= kDigits<T> || p.pass >= sort_passes<T>(p)) return;
+  uint32_t* const total = p.counts + size_t{p.chunks} * kDigits<T> + first;
+  uint32_t sum[kScanDigits];
+  for (uint32_t d = 0; d < kScanDigits; ++d) sum[d] = 0;
   for (uint32_t c = 0; c < p.chunks; ++c) {
-    uint32_t* const count = p.counts + size_t{c} * kDigits<T>;
+    uint32_t* const count = p.counts + size_t{c} * kDigits<T> + first;
 #pragma clang loop vectorize(assume_safety)
-    for (uint32_t d = 0; d < kDigits<T>; ++d) {
-      const uint32_t n = count[d], before = begin[d];
+    for (uint32_t d = 0; d < kScanDigits; ++d) {
+      const uint32_t n = count[d], before = sum[d];
       count[d] = before;
-      begin[d] = before + n;
+      sum[d] = before + n;
     }
   }
-  uint32_t sum = 0;
-  for (uint32_t d = 0; d < kDigits<T>; ++d) {
-    const uint32_t n = begin[d];
-    begin[d] = sum;
-    sum += n;
-  }
+  for (uint32_t d = 0; d < kScanDigits; ++d) total[d] = sum[d];
 }
 
 template <class T> void radix_scatter(const SortArgs& p) {
@@ -264,8 +262,8 @@ template <class T> void radix_scatter(const SortArgs& p) {
   const auto* from = static_cast<const SortEntry<K>*>(p.entries[p.pass & 1]);
   auto* to = static_cast<SortEntry<K>*>(p.entries[1 - (p.pass & 1)]);
   uint32_t* count = p.counts + c * kDigits<T>;
-  const uint32_t* begin = p.counts + size_t{p.chunks} * kDigits<T>;
-  for (uint32_t d = 0; d < kDigits<T>; ++d) count[d] += begin[d];
+  const uint32_t* total = p.counts + size_t{p.chunks} * kDigits<T>;
+  for (uint32_t d = 0, begin = 0; d < kDigits<T>; begin += total[d++]) count[d] += begin;
   uint32_t end = (c + 1) * p.chunk < p.length ? (c + 1) * p.chunk : p.length;
   for (uint32_t i = c * p.chunk; i < end; ++i) {
     SortEntry<K> e = from[i];

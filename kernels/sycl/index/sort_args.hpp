@@ -25,7 +25,8 @@ struct SortArgs {
 };
 
 // topk by a threshold from lane maxima; dense rows.
-constexpr uint32_t kTopkScan = 16;  // the most that one item keeps in order
+constexpr uint32_t kScanDigits = 256;  // of one item that adds up counts
+constexpr uint32_t kTopkScan = 16;     // the most that one item keeps in order
 struct TopkArgs {
   const void* in;
   void* values;
