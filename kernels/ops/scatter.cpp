@@ -26,8 +26,8 @@ constexpr size_t kColumnGroup = 64;                           // items, where an
 constexpr size_t kFillingItems = 128;                         // items per compute unit
 constexpr int64_t kSiftSteps = 1 << 16, kSiftSize = 1 << 18;  // indices and places from which on sifting pays
 constexpr size_t kSiftParts = 8;
-constexpr int64_t kDealtSteps = 1 << 15;  // indices from which on dealing them to many threads pays
-constexpr int64_t kDealtParts = 64;
+// Indices from which on dealing them to many threads pays: of one column, of slices.
+constexpr int64_t kDealtSteps = 1 << 15, kDealtSlices = 1 << 13;
 // Of more threads than this, slices are shared by places too: each part reads all indices and adds its own slices.
 constexpr size_t kFewScatterUnits = 4, kSliceColumns = 256;
 constexpr int64_t kPartSteps = 1 << 10;
@@ -131,8 +131,9 @@ bool meets(const ColumnProblem& p, const runtime::Policy& policy) {
 void scatter_dealt(runtime::Queue& queue, runtime::KernelSlot& kernel, const ColumnPlan& plan, size_t element) {
   ColumnArgs args = plan.args;
   const size_t cells = size_t{plan.chunks} * args.parts, steps = args.steps;
-  const runtime::Scratch cell((2 * cells + args.parts + 1) * sizeof(uint32_t)), ids(steps * sizeof(int32_t)),
-      values(steps * element);
+  const bool slices = args.uniform && args.unit;
+  const runtime::Scratch cell((cells + args.parts + 1) * sizeof(uint32_t)), ids(steps * sizeof(int32_t)),
+      values(steps * (slices ? sizeof(uint32_t) : element));
   ColumnDealArgs deal{};
   deal.index = args.index;
   deal.src = args.src;
@@ -140,18 +141,21 @@ void scatter_dealt(runtime::Queue& queue, runtime::KernelSlot& kernel, const Col
   deal.steps = args.steps, deal.chunk = plan.chunk, deal.chunks = plan.chunks, deal.parts = args.parts;
   deal.by_part_size = xpu::make_divider(static_cast<uint32_t>(args.part_size));
   deal.counts = cell.get<uint32_t>();
-  deal.offsets = deal.counts + cells;
-  deal.starts = deal.offsets + cells;
+  deal.starts = deal.counts + cells;
   deal.ids = ids.get<int32_t>();
   deal.values = values.get();
   runtime::launch(queue, kernels::column_deal_count, plan.chunks, 1, deal);
-  runtime::launch(queue, kernels::column_deal_write[raw_dtype(element)], plan.chunks, 1, deal);
+  runtime::launch(queue, slices ? kernels::column_deal_steps : kernels::column_deal_write[raw_dtype(element)],
+                  plan.chunks, 1, deal);
   args.starts = deal.starts;
-  args.src = deal.values;
   args.index.ptr = deal.ids;
   args.index.is32 = true;
   args.skip = std::numeric_limits<int64_t>::min();
-  runtime::launch2(queue, kernel, args.parts, 1, 1, 1, args);
+  if (slices)
+    args.order = static_cast<const uint32_t*>(deal.values);
+  else
+    args.src = deal.values;
+  runtime::launch2(queue, kernel, plan.groups0, plan.groups1, 1, plan.local, args);
 }
 
 void launch_keys(runtime::Queue& queue, const ColumnPlan& plan, int32_t* keys) {
@@ -188,6 +192,16 @@ void scatter_sorted(runtime::Queue& queue, runtime::KernelSlot& kernel, const Co
 
 }  // namespace
 
+namespace {
+
+void deal(const ColumnProblem& p, size_t units, ColumnPlan& plan) {
+  plan.dealt = true;
+  plan.chunk = static_cast<uint32_t>(ceil_div(p.steps, std::min<int64_t>(units, kDealtParts)));
+  plan.chunks = static_cast<uint32_t>(ceil_div(p.steps, plan.chunk));
+}
+
+}  // namespace
+
 ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   ColumnPlan plan;
   ColumnArgs& args = plan.args;
@@ -219,11 +233,11 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   } else if (policy.single_items) {
     plan.local = 1;
     if (total == 1 && units > kFewScatterUnits && p.steps >= kDealtSteps && p.index.size < INT32_MAX) {
-      plan.dealt = true;
-      args.part_size = ceil_div(p.index.size, std::min<int64_t>({int64_t{policy.units}, kDealtParts, p.index.size}));
+      args.part_size = ceil_div(p.index.size, std::min<int64_t>({policy.units, kDealtParts, p.index.size}));
       args.parts = static_cast<uint32_t>(ceil_div(p.index.size, args.part_size));
-      plan.chunk = static_cast<uint32_t>(ceil_div(p.steps, std::min<int64_t>(policy.units, kDealtParts)));
-      plan.chunks = static_cast<uint32_t>(ceil_div(p.steps, plan.chunk));
+      plan.groups0 = args.parts;
+      plan.groups1 = 1;
+      deal(p, units, plan);
       return plan;
     }
     plan_tiles(p, units, total, args);
@@ -278,6 +292,9 @@ ColumnPlan plan_columns(const ColumnProblem& p, const runtime::Policy& policy) {
   args.parts = static_cast<uint32_t>(std::max<size_t>(1, ceil_div(p.index.size, args.part_size)));
   plan.groups0 = static_cast<size_t>(args.walk.rows) * args.parts;
   plan.groups1 = ceil_div(args.walk.inner, width);
+  if (policy.single_items && together && args.unit && args.parts > 1 && args.parts <= kDealtParts &&
+      p.steps >= kDealtSlices && p.index.size < INT32_MAX)
+    deal(p, units, plan);
   return plan;
 }
 

@@ -213,16 +213,22 @@ def test_one_column_of_many_places(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("width", [1, 5, 64, 200])
 @pytest.mark.parametrize("skewed", [False, True])
-def test_slices_that_threads_share(width: int, skewed: bool) -> None:
+@pytest.mark.parametrize("n", [5000, 9000])
+def test_slices_that_threads_share(n: int, width: int, skewed: bool) -> None:
     """Many indices of few slices: each thread adds those of its places, in the order of the indices."""
     torch.manual_seed(0)
-    index = torch.randint(-50, 50, (5000,)) if not skewed else torch.full((5000,), 7)
-    base, source = torch.randn(50, width), torch.randn(5000, width)
+    index = torch.randint(-50, 50, (n,)) if not skewed else torch.full((n,), 7)
+    base, source = torch.randn(50, width), torch.randn(n, width)
     want = base.clone().index_put_((index,), source, accumulate=True)
     got = base.to("xpu").index_put_((index.to("xpu"),), source.to("xpu"), accumulate=True)
     torch.testing.assert_close(got.cpu(), want, atol=1e-3, rtol=1e-4)
     added = base.to("xpu").index_add_(0, (index % 50).to("xpu"), source.to("xpu"))
     assert torch.equal(added.cpu(), base.clone().index_add_(0, index % 50, source))
+    left = base.to("xpu").requires_grad_()
+    torch.nn.functional.embedding((index % 50).to("xpu"), left, padding_idx=7).backward(source.to("xpu"))
+    wanted = base.clone().requires_grad_()
+    torch.nn.functional.embedding(index % 50, wanted, padding_idx=7).backward(source)
+    torch.testing.assert_close(left.grad.cpu(), wanted.grad, atol=1e-3, rtol=1e-4)
 
 
 def test_a_call_fails_once() -> None:

@@ -60,7 +60,7 @@ void test_indexing() {
 
 void test_scatter() {
   bool sift = false, across = false, parts = false, together = false, tiles = false, sorted = false, each = false,
-       dealt = false;
+       dealt = false, dealt_slices = false;
   for (const Policy& policy : policies())
     for (const int64_t size : kSizes)
       for (const int64_t steps : {int64_t{1}, int64_t{1000}, int64_t{100000}})
@@ -98,9 +98,11 @@ void test_scatter() {
             // Every index belongs to one part.
             CHECK(parts_cover(size, a.parts, a.part_size));
             if (plan.dealt) {
-              CHECK(policy.single_items && parts_cover(steps, plan.chunks, plan.chunk) && a.walk.inner == 1);
-              dealt = true;
-              continue;
+              CHECK(policy.single_items && parts_cover(steps, plan.chunks, plan.chunk) && a.parts <= kDealtParts);
+              const bool slices = a.uniform && a.unit;
+              (slices ? dealt_slices : dealt) = true;
+              if (!slices) CHECK(a.walk.inner == 1 && plan.groups0 == a.parts && plan.groups1 == 1);
+              if (!slices) continue;
             }
             CHECK(plan.groups0 == size_t{a.walk.rows} * a.parts);
             const bool shared = a.uniform && a.unit;
@@ -110,7 +112,7 @@ void test_scatter() {
             tiles |= a.tile > 1 && !shared;
           }
   at("columns");
-  CHECK(sift && across && parts && together && tiles && sorted && each && dealt);
+  CHECK(sift && across && parts && together && tiles && sorted && each && dealt && dealt_slices);
   Policy cpu, gpu;
   cpu.single_items = true;
   cpu.units = gpu.units = 2;

@@ -15,6 +15,7 @@ using xpu_ops::ColumnDealArgs;
 using xpu_ops::ColumnKeyArgs;
 using xpu_ops::ColumnLastArgs;
 using xpu_ops::CountArgs;
+using xpu_ops::kDealtParts;
 using xpu_ops::SegmentArgs;
 using xpu_ops::SegmentOp;
 
@@ -199,30 +200,62 @@ XPU_INLINE void column_sorted(const ColumnArgs& p) {
   *to = result;
 }
 
-// Calls work(step, index, part) for each index of the item's chunk that is not left out.
-template <class Work>
-XPU_INLINE void deal_chunk(const ColumnDealArgs& p, uint32_t c, Work work) {
+// Calls work(step, index, part) for each index of the item's chunk that is not left out. Parts of plain indices that
+// lie side by side are computed first, so many in vectors at a time.
+inline constexpr uint32_t kDealBlock = 64;
+template <class Index, class Work>
+XPU_INLINE void deal_chunk(const ColumnDealArgs& p, const Index* index, uint32_t c, Work work) {
   const ColumnPart all{0, p.index.size, p.index.wrap ? p.index.size : 0, p.skip};
   const uint32_t end = (c + 1) * p.chunk < p.steps ? (c + 1) * p.chunk : p.steps;
-  for (uint32_t j = c * p.chunk; j < end; ++j) {
-    int64_t id = load_index(p.index, j * p.index_step);
-    if (takes(p, all, id)) work(j, static_cast<uint32_t>(id), xpu_ops::div(static_cast<uint32_t>(id), p.by_part_size));
+  uint32_t ids[kDealBlock], parts[kDealBlock];
+  for (uint32_t first = c * p.chunk; first < end;) {
+    if (p.index_step == 1 && first + kDealBlock <= end) {
+      const Index* at = index + first;
+      const int64_t size = p.index.size, skip = p.skip;
+      const xpu_ops::Divider by = p.by_part_size;
+      uint32_t odd = 0;
+      for (uint32_t k = 0; k < kDealBlock; ++k) {
+        const int64_t id = static_cast<int64_t>(at[k]);
+        odd |= static_cast<uint64_t>(id) >= static_cast<uint64_t>(size) || id == skip ? 1u : 0u;
+        ids[k] = static_cast<uint32_t>(id);
+        parts[k] = xpu_ops::div(ids[k], by);
+      }
+      if (odd == 0) {
+        for (uint32_t k = 0; k < kDealBlock; ++k) work(first + k, ids[k], parts[k]);
+        first += kDealBlock;
+        continue;
+      }
+    }
+    const uint32_t stop = first + kDealBlock < end ? first + kDealBlock : end;
+    for (; first < stop; ++first) {
+      int64_t id = static_cast<int64_t>(index[first * p.index_step]);
+      if (takes(p, all, id))
+        work(first, static_cast<uint32_t>(id), xpu_ops::div(static_cast<uint32_t>(id), p.by_part_size));
+    }
   }
+}
+
+template <class Work> XPU_INLINE void deal_chunk(const ColumnDealArgs& p, uint32_t c, Work work) {
+  if (p.index.is32)
+    deal_chunk(p, static_cast<const int32_t*>(p.index.ptr), c, work);
+  else
+    deal_chunk(p, static_cast<const int64_t*>(p.index.ptr), c, work);
 }
 
 inline void column_deal_count(const ColumnDealArgs& p) {
   const uint32_t c = global_id();
   if (c >= p.chunks) return;
+  // A count waits for the last of the same part: neighbours count in tables of their own.
+  uint32_t tables[4][kDealtParts];
+  for (auto& table : tables)
+    for (uint32_t& n : table) n = 0;
+  deal_chunk(p, c, [&](uint32_t j, uint32_t, uint32_t part) __attribute__((always_inline)) { ++tables[j % 4][part]; });
   uint32_t* count = p.counts + size_t{c} * p.parts;
-  for (uint32_t q = 0; q < p.parts; ++q) count[q] = 0;
-  deal_chunk(p, c, [=](uint32_t, uint32_t, uint32_t part) __attribute__((always_inline)) { ++count[part]; });
+  for (uint32_t q = 0; q < p.parts; ++q) count[q] = tables[0][q] + tables[1][q] + tables[2][q] + tables[3][q];
 }
 
-template <class T>
-inline void column_deal_write(const ColumnDealArgs& p) {
-  const uint32_t c = global_id();
-  if (c >= p.chunks) return;
-  uint32_t* to = p.offsets + size_t{c} * p.parts;
+// Where the next index of each part goes that the item's chunk has.
+XPU_INLINE void deal_places(const ColumnDealArgs& p, uint32_t c, uint32_t (&to)[kDealtParts]) {
   uint32_t sum = 0;
   for (uint32_t q = 0; q < p.parts; ++q) {
     if (c == 0) p.starts[q] = sum;
@@ -232,14 +265,36 @@ inline void column_deal_write(const ColumnDealArgs& p) {
     }
   }
   if (c == 0) p.starts[p.parts] = sum;
+}
+
+template <class T> inline void column_deal_write(const ColumnDealArgs& p) {
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  uint32_t to[kDealtParts];
+  deal_places(p, c, to);
   const T* src = static_cast<const T*>(p.src);
   T* values = static_cast<T*>(p.values);
   int32_t* ids = p.ids;
   const int64_t step = p.src_step;
-  deal_chunk(p, c, [=](uint32_t j, uint32_t id, uint32_t part) __attribute__((always_inline)) {
+  deal_chunk(p, c, [&](uint32_t j, uint32_t id, uint32_t part) __attribute__((always_inline)) {
     const uint32_t k = to[part]++;
     ids[k] = static_cast<int32_t>(id);
     values[k] = src[j * step];
+  });
+}
+
+// With the numbers of the steps for values.
+inline void column_deal_steps(const ColumnDealArgs& p) {
+  const uint32_t c = global_id();
+  if (c >= p.chunks) return;
+  uint32_t to[kDealtParts];
+  deal_places(p, c, to);
+  auto* steps = static_cast<uint32_t*>(p.values);
+  int32_t* ids = p.ids;
+  deal_chunk(p, c, [&](uint32_t j, uint32_t id, uint32_t part) __attribute__((always_inline)) {
+    const uint32_t k = to[part]++;
+    ids[k] = static_cast<int32_t>(id);
+    steps[k] = j;
   });
 }
 
@@ -299,7 +354,7 @@ XPU_INLINE void column_sorted_tiles(const ColumnArgs& p) {
 
 template <class T, class Op>
 XPU_INLINE void column_loop(const ColumnArgs& p) {
-  if (p.starts) return column_dealt<T, Op>(p);
+  if (p.starts && !p.order) return column_dealt<T, Op>(p);
   if (p.keys) return p.uniform && p.unit ? column_sorted_tiles<T, Op>(p) : column_sorted<T, Op>(p);
   auto item = syclex::this_work_item::get_nd_item<2>();
   const size_t local = item.get_local_range(1), i0 = item.get_group(1) * local, lane = item.get_local_id(1);
@@ -318,14 +373,21 @@ XPU_INLINE void column_loop(const ColumnArgs& p) {
     const size_t c0 = item.get_group(1) * size_t{p.tile}, c1 = c0 + p.tile < p.walk.inner ? c0 + p.tile : p.walk.inner;
     T* data = static_cast<T*>(p.data) + o[0] + c0;
     const T* src = static_cast<const T*>(p.src) + o[1] + c0;
-    for (uint32_t j = 0; j < p.steps; ++j) {
-      int64_t id = load_index(p.index, o[2] + j * p.index_step);
-      if (!takes(p, part, id)) continue;
+    const auto combine = [&](uint32_t j, int64_t id) __attribute__((always_inline)) {
       T* d = data + id * p.index.stride;
       const T* s = src + j * p.src_step;
       size_t c = 0;
       for (; c + local <= c1 - c0; c += local) (d + c)[lane] = Op::run((d + c)[lane], (s + c)[lane]);
       if (c + lane < c1 - c0) (d + c)[lane] = Op::run((d + c)[lane], (s + c)[lane]);
+    };
+    if (p.order) {
+      const auto* dealt = static_cast<const int32_t*>(p.index.ptr);
+      for (uint32_t k = p.starts[number]; k < p.starts[number + 1]; ++k) combine(p.order[k], dealt[k]);
+      return;
+    }
+    for (uint32_t j = 0; j < p.steps; ++j) {
+      int64_t id = load_index(p.index, o[2] + j * p.index_step);
+      if (takes(p, part, id)) combine(j, id);
     }
     return;
   }

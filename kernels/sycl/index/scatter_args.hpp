@@ -38,21 +38,22 @@ struct ColumnArgs {
   const int32_t* keys = nullptr;     // [columns, steps], [steps] where `uniform`; left out: index.size
   const int64_t* places = nullptr;   // of the keys among the steps; without them each place occurs once, in any order
   const uint32_t* starts = nullptr;  // [parts + 1]
+  const uint32_t* order = nullptr;   // [steps]: of slices, the steps that are dealt in place of src
 };
 
 // The indices and values of one column in the order of the parts that they fall into, and within one in their own. Each
 // item walks a chunk of them. Indices that are left out are dropped.
+constexpr uint32_t kDealtParts = 64;  // the most of them
 struct ColumnDealArgs {
   IndexSource index;
   const void* src;
   int64_t src_step, index_step, skip;
   uint32_t steps, chunk, chunks, parts;
   Divider by_part_size;
-  uint32_t* counts;   // [chunks, parts]
-  uint32_t* offsets;  // [chunks, parts]: where the next of a chunk goes
-  uint32_t* starts;   // [parts + 1]
-  int32_t* ids;       // [steps]
-  void* values;       // [steps]
+  uint32_t* counts;  // [chunks, parts]
+  uint32_t* starts;  // [parts + 1]
+  int32_t* ids;      // [steps]
+  void* values;      // [steps]: of src, or the numbers of the steps
 };
 
 // The indices of each column as they are sorted: [columns, steps], index.size where they are left out.
