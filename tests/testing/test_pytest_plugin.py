@@ -192,6 +192,43 @@ def test_listed_in_a_file(n):
     result.stdout.fnmatch_lines(["*XPASS(strict)*no longer differs*"])
 
 
+@pytest.mark.parametrize("options", [("--xpu",), ("--xpu", "-n", "1")], ids=["alone", "xdist"])
+def test_a_marker_that_cannot_be_fails_its_test(run, options: tuple[str, ...]) -> None:
+    result = run(
+        USES_DEVICE
+        + """
+import pytest
+
+@pytest.mark.xpu_allow_fallback(["erfinv", "histc"])
+def test_list():
+    torch.erfinv(x)
+
+@pytest.mark.xpu_allow_fallback(operator="histc")
+def test_keyword():
+    torch.erfinv(x)
+
+@pytest.mark.xpu_known_difference
+def test_no_reason():
+    pass
+
+def test_next():
+    pass
+""",
+        *options,
+        "-rfE",
+        PYTORCH_XPU_FALLBACK_OP=FALLS_BACK,
+        COLUMNS="200",
+    )
+    result.assert_outcomes(passed=1, errors=3)
+    result.stdout.fnmatch_lines_random(
+        [
+            "*test_list*takes names of operators, such as 'aten::histc', got *erfinv*histc*",
+            "*test_keyword*takes names of operators, such as 'aten::histc', got operator='histc'",
+            "*test_no_reason*xpu_known_difference needs a reason",
+        ]
+    )
+
+
 def test_strict_mode_is_set_before_a_conftest_looks(run, pytester: pytest.Pytester) -> None:
     pytester.makeconftest("import torch\nCOUNT = torch.xpu.device_count()\nBLOCK = torch.empty(1000, device='xpu')\n")
     result = run(
