@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="--xpu with a CPU that stands for N devices (1; 2 with --xpu-strict)",
     )
     group.addoption(
-        "--xpu-emulate", metavar="NAME", help="--xpu with the properties and refusals of a GPU: a770, b580, max1550"
+        "--xpu-emulate",
+        type=_name,
+        metavar="NAME",
+        help="--xpu with the properties and refusals of a GPU: a770, b580, max1550",
     )
     group.addoption(
         "--xpu-allow-fallback",
@@ -68,6 +72,12 @@ def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a number of devices from 1 on, got {text!r}")
     return int(text)
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("expected the name of a GPU, got ''")
+    return text
 
 
 def wanted(options: object) -> bool:
@@ -95,8 +105,15 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     options = early_config.known_args_namespace
     if not wanted(options):
         return
-    for name, value in variables(options).items():
-        os.environ.setdefault(name, value)
+    missing = {name: value for name, value in variables(options).items() if name not in os.environ}
+    late = [f"{name}={value}" for name, value in missing.items() if name.startswith("XPU_OPS_")]
+    core = sys.modules.get("xpu_ops._C")
+    if late and core is not None and core.initialized():
+        raise pytest.UsageError(
+            f"--xpu: the device was used before {' '.join(late)} could be set, as by a plugin of `-p` that is imported "
+            "before: set them in the environment"
+        )
+    os.environ.update(missing)
     if getattr(options, "xpu_strict", False):
         for name in SHUFFLERS:
             early_config.pluginmanager.set_blocked(name)

@@ -284,6 +284,18 @@ def test_an_error_of_any_device_is_that_of_its_test(run) -> None:
     result.assert_outcomes(passed=1, failed=2, errors=1)
 
 
+def test_modes_that_come_too_late_are_refused(run, pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(early="import torch\nCOUNT = torch.empty(1, device='xpu').numel()\n")
+    pytester.syspathinsert()
+    source = "def test_it():\n    pass\n"
+    result = run(source, "-p", "early", "--xpu-strict")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*the device was used before XPU_OPS_DISCRETE=1 * XPU_OPS_CPU_DEVICES=2 could be set*"]
+    )
+    run(source, "-p", "early", "--xpu").assert_outcomes(passed=1)
+
+
 @pytest.mark.slow
 def test_strict_mode_keeps_the_order_of_the_files(
     run, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
@@ -365,6 +377,7 @@ def test_no_device_is_an_error(run) -> None:
     ("options", "said"),
     [
         (("--xpu-emulate", "rtx"), "*XPU_OPS_EMULATE is 'rtx', expected one of a770, b580, max1550.*"),
+        (("--xpu-emulate", ""), "*--xpu-emulate: expected the name of a GPU, got ''*"),
         (("--xpu", "--xpu-devices", "0"), "*--xpu-devices: expected a number of devices from 1 on, got '0'*"),
         (("--xpu", "--xpu-devices=-1"), "*--xpu-devices: expected a number of devices from 1 on, got '-1'*"),
         (("--xpu", "--xpu-known-differences", "none.txt"), "*--xpu-known-differences: none.txt: *No such file*"),
