@@ -71,12 +71,12 @@ def devices() -> list[str]:
     return [f"{p.name}, {p.total_memory / 2**30:.1f} GiB" for p in names]
 
 
-def known_differences(paths: list[str]) -> list[tuple[re.Pattern[str], str]]:
-    """Pairs of pattern and reason from files of `test id: reason`. An id may have `*` for any text."""
+def known_differences(paths: list[str], root: Path = Path()) -> list[tuple[re.Pattern[str], str]]:
+    """Pairs of pattern and reason from files of `test id: reason`. An id may have `*` for any text. A file is looked for from the root, too."""
     found = []
     for path in paths:
         try:
-            text = Path(path).read_text()
+            text = (Path(path) if Path(path).exists() else root / path).read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise pytest.UsageError(f"--xpu-known-differences: {path}: {error}") from None
         for number, line in enumerate(text.splitlines(), 1):
@@ -98,7 +98,7 @@ class Plugin:
         self.config = config
         self.strict = bool(config.option.xpu_strict)
         self.allowed = {*(config.option.xpu_allow_fallback or ()), *config.getini("xpu_allow_fallback")}
-        self.differences = known_differences(config.option.xpu_known_differences or [])
+        self.differences = known_differences(config.option.xpu_known_differences or [], config.rootpath)
         self.before = 0
         self.told: Counter[str] = Counter()  # of this process's fallbacks, those that a report has
         self.outside: Counter[str] = Counter()  # fallbacks before a test, as a file's import has them

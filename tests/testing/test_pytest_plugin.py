@@ -192,6 +192,16 @@ def test_listed_in_a_file(n):
     result.stdout.fnmatch_lines(["*XPASS(strict)*no longer differs*"])
 
 
+def test_known_differences_are_found_from_a_subfolder(pytester: pytest.Pytester, monkeypatch) -> None:
+    """As options of the configuration file are given there, too."""
+    pytester.makeini("[pytest]\naddopts = --xpu-known-differences known.txt\n")
+    pytester.makefile(".txt", known="part/test_it.py::test_differs: seen on the CPU device\n")
+    folder = pytester.mkdir("part")
+    (folder / "test_it.py").write_text("def test_differs():\n    raise ValueError\n")
+    monkeypatch.chdir(folder)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "--xpu", timeout=180).assert_outcomes(xfailed=1)
+
+
 @pytest.mark.parametrize("options", [("--xpu",), ("--xpu", "-n", "1")], ids=["alone", "xdist"])
 def test_a_marker_that_cannot_be_fails_its_test(run, options: tuple[str, ...]) -> None:
     result = run(
