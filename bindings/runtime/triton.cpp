@@ -90,7 +90,7 @@ PyObject* call_launcher(PyObject* self, PyObject* const* args, size_t nargsf, Py
     size_t groups = 1;
     for (int d = 0; d < 3; ++d) {
       values[count] = integer_field(args[d]);
-      groups *= static_cast<size_t>(values[count++]);
+      groups *= static_cast<size_t>(std::max<int64_t>(0, static_cast<int64_t>(values[count++])));
     }
     std::copy(kernel.bound.begin(), kernel.bound.end(), values + count);
     count += kernel.bound.size();

@@ -404,6 +404,13 @@ def test_cooperative_grids_are_refused() -> None:
         kernels.add_kernel[(1,)](x, x, x, 32, BLOCK=32, launch_cooperative_grid=True)
 
 
+@pytest.mark.parametrize("grid", [(0,), (-1,), (3, 0, 2), (2, -1, 1)], ids=str)
+def test_a_grid_without_programs_launches_nothing(grid: tuple[int, ...]) -> None:
+    x = torch.ones(32, device="xpu")
+    kernels.add_kernel[grid](x, x, x, 32, BLOCK=32)
+    assert x.sum() == 32
+
+
 def test_a_tensor_of_the_cpu_is_refused() -> None:
     x = torch.empty(32)
     with pytest.raises(ValueError, match="cannot be accessed from Triton"):
