@@ -408,8 +408,22 @@ struct MaskOf : ops::Compaction {
   MaskOf(const at::Tensor& mask, bool now)
       : Compaction(runtime::current_queue(), mask.const_data_ptr(), mask.numel(), mask.element_size(),
                    keep_bits(mask.scalar_type()).bits, now) {}
-  void indices(const at::Tensor& self, int64_t* out, int64_t rows) {
-    write_indices(self.sizes().data(), self.dim(), out, rows, rows);
+  // Into columns of `rows` indices. Of more dimensions than the kernel knows: from places in the flat tensor.
+  void indices(const at::Tensor& self, const at::Tensor& out, int64_t rows) {
+    const int64_t ndim = self.dim(), n = self.numel();
+    if (ndim <= kCompactDims)
+      return write_indices(self.sizes().data(), ndim, out.mutable_data_ptr<int64_t>(), rows, rows);
+    at::Tensor place = new_empty({rows}, at::kLong);
+    write_indices(&n, 1, place.mutable_data_ptr<int64_t>(), rows, rows);
+    for (int64_t d = ndim - 1; d >= 0; --d) {
+      at::Tensor column = out.select(1, d);
+      if (self.size(d) == 1) {
+        column.zero_();
+        continue;
+      }
+      column.copy_(place.remainder(self.size(d)));
+      place = place.floor_divide(self.size(d));
+    }
   }
 };
 
@@ -423,7 +437,7 @@ at::Tensor nonzero(const at::Tensor& self) {
   const int64_t n = c.total();
   // Column by column, as upstream: nonzero(as_tuple=True) gives contiguous tensors.
   at::Tensor out = new_strided({n, rank}, {1, std::max<int64_t>(n, 1)}, at::kLong);
-  if (n != 0 && rank != 0) c.indices(self, out.mutable_data_ptr<int64_t>(), n);
+  if (n != 0 && rank != 0) c.indices(self, out, n);
   return out;
 }
 
@@ -453,7 +467,7 @@ at::Tensor& nonzero_static_out(const at::Tensor& self, int64_t size, int64_t fil
   } else {
     const at::Tensor dense = self.contiguous();
     MaskOf c(dense, false);
-    c.indices(self, rows.mutable_data_ptr<int64_t>(), size);
+    c.indices(self, rows, size);
     ops::fill_tail(runtime::current_queue(), {rows.mutable_data_ptr<int64_t>(), c.device_total(), fill_value, size,
                                               size, static_cast<uint32_t>(rank)});
   }

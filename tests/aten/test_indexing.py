@@ -226,6 +226,17 @@ def test_nonzero_values() -> None:
     same(lambda x, y: torch.where(x), data(5, 4, dtype=torch.bool), data(1))
 
 
+@pytest.mark.parametrize("shape", [(2,) * 17, (3, *[1] * 16, 5, 1), (2, *[1] * 60, 3)], ids=["17", "19", "62"])
+def test_nonzero_of_many_dimensions(shape: tuple[int, ...]) -> None:
+    x = data(*shape, dtype=torch.bool)
+    same(lambda x: x.nonzero(), x)
+    same(lambda x: x.nonzero(as_tuple=True), x)
+    same(lambda x: torch.nonzero_static(x, size=7, fill_value=-7), x)
+    same(lambda x: torch.nonzero_static(x, size=x.numel() + 2, fill_value=-7), x)
+    same(lambda x, y: y[x], x, data(*shape))
+    same(lambda x: x.nonzero(), torch.zeros(shape))
+
+
 def test_masked_broadcast() -> None:
     same(lambda x, m: x.masked_select(m), data(4, 5), data(5, dtype=torch.bool))
     same(lambda x, m: x.masked_select(m), data(5), data(4, 5, dtype=torch.bool))
