@@ -317,8 +317,10 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
               " and ", other.device());
   if (self.sizes() != other.sizes()) return false;
   if (self.numel() == 0) return true;
-  if (self.is_alias_of(other) && self.storage_offset() == other.storage_offset() && self.dtype() == other.dtype() &&
-      self.strides() == other.strides() && self.is_conj() == other.is_conj() && self.is_neg() == other.is_neg())
+  const bool has_nan = self.is_floating_point() || self.is_complex();  // which is not equal to itself
+  if (!has_nan && self.is_alias_of(other) && self.storage_offset() == other.storage_offset() &&
+      self.dtype() == other.dtype() && self.strides() == other.strides() && self.is_conj() == other.is_conj() &&
+      self.is_neg() == other.is_neg())
     return true;
   if (self.numel() >= kLookFirst && !equal_elements(first_of(self), first_of(other))) return false;
   return equal_elements(self, other);

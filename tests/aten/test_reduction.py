@@ -403,6 +403,10 @@ def test_equal_and_trace() -> None:
     assert torch.equal(xpu[:0], xpu[:0].clone())
     nan = torch.full((3,), float("nan"), device="xpu")
     assert not torch.equal(nan, nan.clone())
+    for dtype in (torch.float32, torch.float16, torch.float64, torch.complex64):
+        same = nan.to(dtype, copy=True)
+        assert not torch.equal(same, same) and not torch.equal(same[1:], same[1:])
+        assert torch.equal(same.zero_(), same)
     for dtype in (torch.float32, torch.int32, torch.complex64):
         c, x = place("rows", dtype)
         compare(torch.trace, c, x, rtol=1e-5, atol=1e-4)
