@@ -267,14 +267,18 @@ void add_dim(ops::CopyShape& s, int64_t size, int64_t dst, int64_t src) {
 // Dimensions that one pass rolls: each doubles the number of its copies.
 constexpr size_t kRolled = 3;
 
-// Copies `src` with each of `dims` begun at the element that `start` names for it.
+// Copies `src` with each of `dims` begun at the element that `start` names for it. Their sizes are above one.
 void roll_pass(const at::Tensor& out, const at::Tensor& src, at::IntArrayRef dims, at::IntArrayRef start) {
-  ops::CopyShape s = copy_shape(out, src);
+  ops::CopyShape s;  // of the dimensions of more than one element, of which 64 suffice
+  c10::SmallVector<int, 5> place(src.dim());
+  for (int64_t d = 0; d < src.dim(); ++d)
+    if (place[d] = s.ndim; src.size(d) != 1) add_dim(s, src.size(d), out.stride(d), src.stride(d));
   const auto element = static_cast<int64_t>(src.element_size());
   for (uint32_t part = 0; part < 1u << dims.size(); ++part) {
     int64_t to = 0, from = 0;
     for (size_t i = 0; i < dims.size(); ++i) {
-      const int64_t d = dims[i], begin = start[d], rest = src.size(d) - begin;
+      const int64_t begin = start[dims[i]], rest = src.size(dims[i]) - begin;
+      const int d = place[dims[i]];
       if (part >> i & 1)
         s.size[d] = begin, to += rest * s.dst[d];
       else

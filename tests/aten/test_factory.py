@@ -203,6 +203,10 @@ def test_flip_and_roll(dtype: torch.dtype) -> None:
     for t in (many, many.transpose(0, 3)):
         check(torch.roll, t, (1, 3, -2, 100, 5), (4, 3, 2, 1, 0))
         check(torch.roll, t, (1, -3, 2, 2), (-1, 3, -2, 2))
+    thin = x.reshape(4, *[1] * 80, 5, 36)
+    for shifts, dims in ((1, -1), (-2, 0), ((1, 3, 2), (0, -1, 7)), ((1, 2, 3), (-2, -1, 0)), (5, 40)):
+        check(torch.roll, thin, shifts, dims)
+        check(torch.roll, thin.mT, shifts, dims)
     check(torch.flip, x[:, :4].reshape(4, 2, 2, 36).contiguous(memory_format=torch.channels_last), (1, 3))
     with pytest.raises(RuntimeError, match="multiple times"):
         torch.flip(x.to("xpu"), (0, 0))
