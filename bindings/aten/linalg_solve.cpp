@@ -126,6 +126,8 @@ at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor
   TORCH_CHECK(self.scalar_type() == B.scalar_type(),
               "linalg.solve_triangular: Expected self and B to have the same dtype, but got ", self.scalar_type(),
               " and ", B.scalar_type());
+  TORCH_CHECK(out.scalar_type() == B.scalar_type(), "expected scalar type ", B.scalar_type(), " but found ",
+              out.scalar_type());
   const auto [rhs, a] = at::native::_linalg_broadcast_batch_dims(B, self, /*name=*/nullptr);
   if (a.is_conj() && a.mT().is_contiguous()) {  // at::linalg_solve_triangular solves the transposed system then
     at::native::resize_output(out, rhs.sizes());
@@ -134,9 +136,8 @@ at::Tensor& linalg_solve_triangular_out(const at::Tensor& self, const at::Tensor
     out.transpose_(-2, -1);
   }
   if (out.numel() == 0) return out;
-  const bool same = out.scalar_type() == B.scalar_type() && !self.is_conj();
-  if (same && small::triangular(a, rhs, left, upper, /*transpose=*/false, unitriangular, out)) return out;
-  const bool direct = is_columns(out) && out.scalar_type() == B.scalar_type() && !out.is_same(self);
+  if (!self.is_conj() && small::triangular(a, rhs, left, upper, /*transpose=*/false, unitriangular, out)) return out;
+  const bool direct = is_columns(out) && !out.is_same(self);
   const at::Tensor x = direct ? out : empty_columns(rhs.sizes(), rhs.scalar_type());
   if (!x.is_same(B)) x.copy_(rhs);
   const Factor factor = factor_of(self.dim() == 2 ? self : a, upper);

@@ -128,8 +128,10 @@ at::Tensor& nansum_out(const at::Tensor& self, at::OptionalIntArrayRef dim, bool
   if (at::isIntegralType(self.scalar_type(), /*includeBool=*/true)) return at::sum_out(out, self, dim, keepdim, dtype);
   const DimMask mask = dim_mask(dim, self.dim());
   shape_result("nansum", out, self, mask, keepdim, dtype.value_or(out.scalar_type()));
-  if (at::isIntegralType(out.scalar_type(), true))
+  if (at::isIntegralType(out.scalar_type(), true)) {
+    TORCH_CHECK_NOT_IMPLEMENTED(dtype, "\"nansum\" not implemented for '", out.scalar_type(), "'");
     return at::sum_out(out, self.masked_fill(self.isnan(), 0), dim, keepdim, out.scalar_type());
+  }
   REDUCE2(nansum, as_input, self, out, mask);
   return out;
 }

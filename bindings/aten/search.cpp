@@ -326,6 +326,8 @@ at::Tensor histc(const at::Tensor& self, int64_t bins, const at::Scalar& min, co
 
 at::Tensor& histc_out(const at::Tensor& self, int64_t bins, const at::Scalar& min, const at::Scalar& max,
                       at::Tensor& out) {
+  TORCH_CHECK(self.dtype() == out.dtype(), "torch.histogram: input tensor and hist tensor should have the same dtype, ",
+              "but got input ", self.dtype(), " and hist ", out.dtype());
   const at::Tensor result = xpu_ops::aten::histc(self, bins, min, max);
   at::native::resize_output(out, result.sizes());
   return out.copy_(result);

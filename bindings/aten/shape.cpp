@@ -240,6 +240,8 @@ void cat_impl(const at::ITensorListRef& tensors, int64_t dim, int64_t, bool, boo
 at::Tensor& narrow_copy_out(const at::Tensor& self, int64_t dim, int64_t start, int64_t length, at::Tensor& out) {
   TORCH_CHECK(dim < self.dim() || self.dim() == 0, "narrow_copy(): dimension ", dim, " of a tensor of ", self.dim());
   const at::Tensor part = self.narrow(dim, start, length);
+  TORCH_CHECK(self.dtype() == out.dtype(), "Expected out tensor to have dtype ", self.dtype(), ", but got ",
+              out.dtype(), " instead");
   at::native::resize_output(out, part.sizes());
   return out.copy_(part);
 }

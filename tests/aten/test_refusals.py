@@ -118,3 +118,36 @@ def test_nothing_to_select_from(dtype: torch.dtype) -> None:
         assert table.index_select(0, index[:0]).shape == (0, 3)
         with pytest.raises(IndexError, match="index out of range in self"):
             table.view(-1).index_select(0, index)
+
+
+def batch_norm(x: torch.Tensor, out: torch.Tensor, stats: torch.Tensor) -> object:
+    return torch.native_batch_norm(x, None, None, None, None, True, 0.1, 1e-5, out=(out, stats, stats.clone()))
+
+
+OUTS: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "batch norm": lambda x, out: batch_norm(x, out, x[0, :0]),
+    "statistics of batch norm": lambda x, out: batch_norm(x, x[:0], out),
+    "narrow_copy": lambda x, out: torch.narrow_copy(x, 0, 0, 2, out=out),
+    "solve_triangular": lambda x, out: torch.linalg.solve_triangular(x[:, :3], x, upper=True, out=out),
+    "histc": lambda x, out: torch.histc(x, 3, out=out),
+    "nansum": lambda x, out: torch.nansum(x, 0, out=out),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.int64], ids=str)
+@pytest.mark.parametrize("name", OUTS)
+def test_results_of_another_type(name: str, dtype: torch.dtype) -> None:
+    """The device refuses them where the CPU does. narrow_copy has the text of torch's own out= variants on a device."""
+    x = torch.arange(1.0, 13.0).reshape(3, 4)
+    try:
+        want = str(OUTS[name](x, torch.empty(0, dtype=dtype)))
+    except RuntimeError as error:
+        want = str(error)
+        with pytest.raises(type(error)) as found:
+            OUTS[name](x.to("xpu"), torch.empty(0, dtype=dtype, device="xpu"))
+        if name != "narrow_copy":
+            assert str(found.value).replace("nansum", "nansum_cpu") == want
+        else:
+            assert "Expected out tensor to have dtype float, but got" in str(found.value)
+        return
+    assert name == "nansum", want
