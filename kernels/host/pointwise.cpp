@@ -116,7 +116,12 @@ struct Work {
       pieces(k, r, c, n, [&](const char* at, uint32_t some, uint32_t before) {
         const T* x = reinterpret_cast<const T*>(at);
         T* to = reinterpret_cast<T*>(buffer) + before;
-        for (uint32_t i = 0; i < some; ++i) to[i] = x[i * step];
+        if (step == 0)
+          std::fill_n(to, some, *x);
+        else if (step == 1)
+          std::copy_n(x, some, to);
+        else
+          for (uint32_t i = 0; i < some; ++i) to[i] = x[i * step];
       });
     });
     if (o[k].converted) o[k].convert_in(o[k].stored, n);
@@ -131,7 +136,10 @@ struct Work {
       pieces(k, r, c, n, [&](char* at, uint32_t some, uint32_t before) {
         T* x = reinterpret_cast<T*>(at);
         const T* from = reinterpret_cast<const T*>(buffer) + before;
-        for (uint32_t i = 0; i < some; ++i) x[i * step] = from[i];
+        if (step == 1)
+          std::copy_n(from, some, x);
+        else
+          for (uint32_t i = 0; i < some; ++i) x[i * step] = from[i];
       });
     });
   }
@@ -148,7 +156,8 @@ struct Work {
       for (int k = 0; k < operands; ++k) {
         direct[k] = own && !same_everywhere(k) && p.step[k] == 1 && !o[k].converted;
         ptr[k] = direct[k] ? row(k, r) + c * o[k].width : o[k].values;
-        if (k >= outputs && !direct[k] && !same_everywhere(k)) gather(k, r, c, n);
+        const bool held = own && c > 0 && p.step[k] == 0;  // by the first piece of the row
+        if (k >= outputs && !direct[k] && !same_everywhere(k) && !held) gather(k, r, c, n);
       }
       kernel(ptr, n, p.s);
       for (int k = 0; k < outputs; ++k)

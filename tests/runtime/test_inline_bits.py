@@ -85,6 +85,8 @@ def test_pointwise_lengths_and_layouts(dtype: torch.dtype) -> None:
         out += [x * y, y * x, x[:, ::2] == y[:, 1::2], x * w, w * y, x[..., :1] * y[:1], x.transpose(0, 1) * 2]
         z = x.clone()
         z[:, 1::3].mul_(y[:, 1::3])
+        rows = values((5, 700), dtype, 7)  # a value for each row, which is longer than what is computed at a time
+        out += [rows * rows[:, :1], rows[:, :1] * rows[:, 1:], torch.where(rows[:, :1] > 1, rows, rows[:1])]
         wide = values((300, 90), dtype, 6)
         out += [z, wide * wide[0], wide[:, 5:80] * wide[:, 10:85], wide.t() * wide.t()[0], wide[::2, ::3] * 2]
         if dtype != torch.bool:
