@@ -1,7 +1,11 @@
 // Adapters of group norm.
 #include "bindings/aten/normalization.hpp"
 
+#include <ATen/ops/addcmul.h>
 #include <ATen/ops/native_group_norm.h>
+#include <ATen/ops/native_layer_norm.h>
+#include <ATen/ops/native_layer_norm_backward.h>
+#include <ATen/ops/sum.h>
 
 #include "bindings/aten/reduction.hpp"
 #include "bindings/torch_compat.hpp"
@@ -66,6 +70,48 @@ at::Tensor group_norm(const at::Tensor& input, int64_t num_groups, const std::op
                                                   HxW, num_groups, eps));
 }
 
+namespace {
+
+// One element per channel: rows of groups, as of layer norm, whose scale and shift depend on the row.
+struct Vectors { int64_t batch, channels, groups; };
+bool of_vectors(const at::Tensor& x, int64_t positions, bool last, at::ScalarType parameter) {
+  return positions == 1 && !last && parameter == x.scalar_type() && stat_type(parameter) == parameter && x.numel() > 0;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> norm_of_vectors(const at::Tensor& x, const at::Tensor& weight,
+                                                               const at::Tensor& bias, Vectors v, double eps) {
+  const int64_t rows = v.batch * v.groups, cols = v.channels / v.groups;
+  const auto [normed, mean, rstd] = at::native_layer_norm(x.view({rows, cols}), {cols}, {}, {}, eps);
+  at::Tensor y = normed.view({v.batch, v.channels});
+  if (weight.defined() && bias.defined())
+    at::addcmul_out(y, bias, y, weight);
+  else if (weight.defined())
+    y.mul_(weight);
+  else if (bias.defined())
+    y.add_(bias);
+  return {y.view(x.sizes()), mean.view({v.batch, v.groups}), rstd.view({v.batch, v.groups})};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> gradients_of_vectors(const at::Tensor& grad, const at::Tensor& x,
+                                                                    const at::Tensor& mean, const at::Tensor& rstd,
+                                                                    const at::Tensor& weight, Vectors v,
+                                                                    std::array<bool, 3> mask) {
+  const int64_t rows = v.batch * v.groups, cols = v.channels / v.groups;
+  const at::Tensor each = grad.view({v.batch, v.channels}), groups = x.view({rows, cols}), m = mean.view({rows, 1}),
+                   r = rstd.view({rows, 1});
+  at::Tensor dx, dw, db;
+  if (mask[0]) {
+    const at::Tensor scaled = (weight.defined() ? each * weight : each).view({rows, cols});
+    dx = std::get<0>(at::native_layer_norm_backward(scaled, groups, {cols}, m, r, {}, {}, {true, false, false}));
+    dx = dx.view(x.sizes());
+  }
+  if (mask[1]) dw = (groups - m).mul_(r).view({v.batch, v.channels}).mul_(each).sum(0);
+  if (mask[2]) db = each.sum(0);
+  return {dx, dw, db};
+}
+
+}  // namespace
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tensor& input,
                                                                  const std::optional<at::Tensor>& weight_opt,
                                                                  const std::optional<at::Tensor>& bias_opt, int64_t N,
@@ -84,6 +130,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm(const at::Tenso
   const at::ScalarType saved = type == at::kFloat ? at::kFloat : input.scalar_type();
   const bool last = memory_format != at::MemoryFormat::Contiguous;
   const at::Tensor x = input.contiguous(memory_format);
+  if (of_vectors(x, HxW, last, type)) return norm_of_vectors(x, weight, bias, {N, C, group}, eps);
   at::Tensor y = new_empty(input.sizes(), input.scalar_type(), memory_format);
   at::Tensor mean = new_empty({N, group}, stats), rstd = new_empty({N, group}, stats);
   if (x.numel() > 0) {
@@ -137,6 +184,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> native_group_norm_backward(
   }
   const at::Tensor x = input.contiguous(memory_format), dy = grad_out.to(x.scalar_type()).contiguous(memory_format);
   const at::Tensor mean = as_parameter(mean_, stats), rstd = as_parameter(rstd_, stats), w = as_parameter(weight, type);
+  if (of_vectors(x, HxW, last, type)) return gradients_of_vectors(dy, x, mean, rstd, w, {N, C, group}, mask);
   at::Tensor dot, sum;  // of dy * x and dy over the positions of each (sample, channel)
   runtime::Queue& queue = runtime::current_queue();
   if (last) {

@@ -126,7 +126,8 @@ def test_rms_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]) 
 
 @pytest.mark.parametrize("mix", MIXES)
 @pytest.mark.parametrize(
-    "shape", [(2, 6, 5), (3, 12, 7, 9), (2, 64, 1, 1), (1, 32, 40, 40), (2, 4, 3, 3, 3), (4, 6), (2, 150, 2, 2)]
+    "shape",
+    [(2, 6, 5), (3, 12, 7, 9), (2, 64, 1, 1), (1, 32, 40, 40), (2, 4, 3, 3, 3), (4, 6), (70, 96, 1), (2, 150, 2, 2)],
 )
 def test_group_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]) -> None:
     x = values(shape, mix[0], 0, 2, 0.5)
@@ -136,6 +137,8 @@ def test_group_norm(shape: tuple[int, ...], mix: tuple[torch.dtype, torch.dtype]
             continue
         compare(lambda t, p=None, q=None: F.group_norm(t, groups, p, q), [x, w, b], widen=2)
     compare(lambda t: F.group_norm(t, 2), [x], widen=2)
+    compare(lambda t, p: F.group_norm(t, 2, p), [x, w], widen=2)
+    compare(lambda t, q: F.group_norm(t, 2, None, q), [x, b], backward=False, widen=2)
     if x.ndim == 4:
         last = x.contiguous(memory_format=torch.channels_last)
         compare(lambda t, p, q: F.group_norm(t, 2, p, q), [last, w, b], widen=2)
