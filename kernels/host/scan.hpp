@@ -37,7 +37,7 @@ template <class T> struct SumLanes : NumberLanes<T> {
   typename O::Carry carry{};
 
   // Not even -0.
-  [[gnu::always_inline]] static void nothing(S& s) { s = std::is_integral_v<T> ? V{} : -V{}; }
+  [[gnu::always_inline]] static void nothing(S& s) { s = -V{}; }
   [[gnu::always_inline]] static void join(S& to, const S& a, const S& b) { to = a + b; }
   [[gnu::always_inline]] void apply(S& s) const {
     if constexpr (sizeof(carry) == sizeof(T))
@@ -50,7 +50,7 @@ template <class T> struct SumLanes : NumberLanes<T> {
   }
 };
 
-// Of doubles and integers.
+// Of doubles.
 template <class T> struct ProductLanes : NumberLanes<T> {
   using V = typename Quad<T>::type;
   using S = V;
@@ -150,11 +150,32 @@ template <class L, class T> [[gnu::always_inline]] inline void scan_line(const S
   }
 }
 
+// Integers are the same in any order, and the next needs no more than one step.
+template <class T, bool kProduct> [[gnu::always_inline]] inline void whole_line(const ScanArgs& p, uint32_t lines) {
+  using U = std::make_unsigned_t<T>;
+  const uint32_t length = static_cast<uint32_t>(p.length);
+  for (uint32_t line = 0; line < lines; ++line) {
+    const T* in = static_cast<const T*>(p.in) + static_cast<int64_t>(line) * length;
+    T* out = static_cast<T*>(p.out) + static_cast<int64_t>(line) * length;
+    U all = kProduct ? 1 : 0;
+    for (uint32_t i = 0; i < length; ++i) {
+      all = kProduct ? all * static_cast<U>(in[i]) : all + static_cast<U>(in[i]);
+      out[i] = static_cast<T>(all);
+    }
+  }
+}
+
 template <class T> [[gnu::always_inline]] inline void cumsum_line(const ScanArgs& p, uint32_t lines) {
-  scan_line<SumLanes<T>, T>(p, lines);
+  if constexpr (std::is_integral_v<T>)
+    whole_line<T, false>(p, lines);
+  else
+    scan_line<SumLanes<T>, T>(p, lines);
 }
 template <class T> [[gnu::always_inline]] inline void cumprod_line(const ScanArgs& p, uint32_t lines) {
-  scan_line<ProductLanes<T>, T>(p, lines);
+  if constexpr (std::is_integral_v<T>)
+    whole_line<T, true>(p, lines);
+  else
+    scan_line<ProductLanes<T>, T>(p, lines);
 }
 
 // Extremes are the same in any order, and few elements of a line are one.
