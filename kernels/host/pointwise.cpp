@@ -116,12 +116,7 @@ struct Work {
       pieces(k, r, c, n, [&](const char* at, uint32_t some, uint32_t before) {
         const T* x = reinterpret_cast<const T*>(at);
         T* to = reinterpret_cast<T*>(buffer) + before;
-        if (step == 0)
-          std::fill_n(to, some, *x);
-        else if (step == 1)
-          std::copy_n(x, some, to);
-        else
-          for (uint32_t i = 0; i < some; ++i) to[i] = x[i * step];
+        for (uint32_t i = 0; i < some; ++i) to[i] = x[i * step];
       });
     });
     if (o[k].converted) o[k].convert_in(o[k].stored, n);
@@ -136,32 +131,74 @@ struct Work {
       pieces(k, r, c, n, [&](char* at, uint32_t some, uint32_t before) {
         T* x = reinterpret_cast<T*>(at);
         const T* from = reinterpret_cast<const T*>(buffer) + before;
-        if (step == 1)
-          std::copy_n(from, some, x);
-        else
-          for (uint32_t i = 0; i < some; ++i) x[i * step] = from[i];
+        for (uint32_t i = 0; i < some; ++i) x[i * step] = from[i];
       });
     });
+  }
+
+  // What an input has from `at` on, as the kernel takes it.
+  void load(int k, const char* at, uint32_t n) {
+    const auto step = static_cast<ptrdiff_t>(p.step[k]);
+    if (!o[k].converted) return move(o[k].width, o[k].values, at, {1, step}, n);
+    if (step == 1) return o[k].convert_in(at, n);
+    const uint32_t some = step == 0 ? 1 : n;
+    move(o[k].width, o[k].stored, at, {1, step}, some);
+    o[k].convert_in(o[k].stored, some);
+    if (step == 0) repeat(sizeof(float), o[k].values, o[k].values, n);
+  }
+
+  void store(int k, char* at, uint32_t n) {
+    const auto step = static_cast<ptrdiff_t>(p.step[k]);
+    if (!o[k].converted) return move(o[k].width, at, o[k].values, {step, 1}, n);
+    if (step == 1) return o[k].convert_out(at, n);
+    o[k].convert_out(o[k].stored, n);
+    move(o[k].width, at, o[k].stored, {step, 1}, n);
+  }
+
+  // Rows one after the other.
+  void long_rows() {
+    uint32_t at[kPointwiseRowDims] = {}, offset[kPointwiseOperands] = {};
+    const auto next = [&] {
+      for (uint32_t d = 0; d < p.ndim; ++d) {
+        for (int k = 0; k < operands; ++k) offset[k] += p.strides[d][k];
+        if (++at[d] < p.dims[d].d) return;
+        at[d] = 0;
+        for (int k = 0; k < operands; ++k) offset[k] -= p.dims[d].d * p.strides[d][k];
+      }
+    };
+    for (uint32_t r = 0; r < p.rows; ++r, next())
+      for (uint32_t c = 0; c < p.n; c += kBlock) {
+        const uint32_t n = std::min(p.n - c, kBlock);
+        char* here[kPointwiseOperands];
+        bool direct[kPointwiseOperands];
+        for (int k = 0; k < operands; ++k) {
+          here[k] = static_cast<char*>(p.ptr[k]) + offset[k] + size_t{c} * p.step[k] * o[k].width;
+          const bool read = k >= outputs && !same_everywhere(k);
+          direct[k] = !same_everywhere(k) && p.step[k] == 1 && !o[k].converted;
+          ptr[k] = direct[k] ? here[k] : o[k].values;
+          const bool held = c > 0 && p.step[k] == 0;  // by the first piece of the row
+          if (read && !direct[k] && !held) load(k, here[k], n);
+        }
+        kernel(ptr, n, p.s);
+        for (int k = 0; k < outputs; ++k)
+          if (!direct[k]) store(k, here[k], n);
+      }
   }
 
   void strided() {
     const uint32_t total = p.n * p.rows;
     for (int k = outputs; k < operands; ++k)
       if (same_everywhere(k)) o[k].fill(p, k, outputs, std::min(total, kBlock));
-    const bool own = p.n >= kOwnCall;
+    if (p.n >= kOwnCall) return long_rows();
     uint32_t r = 0, c = 0;
     for (uint32_t done = 0; done < total;) {
-      const uint32_t n = std::min({total - done, kBlock, own ? p.n - c : kBlock});
-      bool direct[kPointwiseOperands];
+      const uint32_t n = std::min(total - done, kBlock);
       for (int k = 0; k < operands; ++k) {
-        direct[k] = own && !same_everywhere(k) && p.step[k] == 1 && !o[k].converted;
-        ptr[k] = direct[k] ? row(k, r) + c * o[k].width : o[k].values;
-        const bool held = own && c > 0 && p.step[k] == 0;  // by the first piece of the row
-        if (k >= outputs && !direct[k] && !same_everywhere(k) && !held) gather(k, r, c, n);
+        ptr[k] = o[k].values;
+        if (k >= outputs && !same_everywhere(k)) gather(k, r, c, n);
       }
       kernel(ptr, n, p.s);
-      for (int k = 0; k < outputs; ++k)
-        if (!direct[k]) scatter(k, r, c, n);
+      for (int k = 0; k < outputs; ++k) scatter(k, r, c, n);
       done += n;
       c += n;
       r += c / p.n;
